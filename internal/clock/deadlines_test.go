@@ -1,0 +1,89 @@
+package clock
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestDeadlinesAgainstModel drives the heap with random operations beside a plain map.
+func TestDeadlinesAgainstModel(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var d Deadlines
+		model := map[uint32]Time{}
+		now := Time(0)
+		for range 500 {
+			owner := uint32(rng.IntN(40))
+			switch rng.IntN(5) {
+			case 0, 1, 2:
+				at := now + Time(rng.IntN(100))
+				d.Set(owner, at)
+				model[owner] = at
+			case 3:
+				d.Set(owner, Never)
+				delete(model, owner)
+			case 4:
+				now += Time(rng.IntN(60))
+				checkDue(t, &d, model, now)
+			}
+			checkNext(t, &d, model)
+		}
+	}
+}
+
+func checkDue(t *testing.T, d *Deadlines, model map[uint32]Time, now Time) {
+	t.Helper()
+	for {
+		owner, ok := d.PopDue(now)
+		if !ok {
+			break
+		}
+		at, have := model[owner]
+		if !have || at > now {
+			t.Fatalf("owner %d popped at %d, model has %v %v", owner, now, at, have)
+		}
+		delete(model, owner)
+	}
+	for owner, at := range model {
+		if at <= now {
+			t.Fatalf("owner %d due at %d was not popped at %d", owner, at, now)
+		}
+	}
+}
+
+func checkNext(t *testing.T, d *Deadlines, model map[uint32]Time) {
+	t.Helper()
+	if d.Len() != len(model) {
+		t.Fatalf("Len %d, model %d", d.Len(), len(model))
+	}
+	next := d.Next()
+	for owner, at := range model {
+		if next > at {
+			t.Fatalf("Next %d is later than owner %d at %d", next, owner, at)
+		}
+	}
+}
+
+func TestDeadlinesAllocateNothingOnceWarm(t *testing.T) {
+	var d Deadlines
+	for i := range uint32(64) {
+		d.Set(i, Time(i))
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		d.Set(5, 3)
+		d.Set(5, 900)
+		d.Set(6, Never)
+		d.Set(6, 6)
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func TestTimeAddSaturates(t *testing.T) {
+	if got := Never.Add(1); got != Never {
+		t.Errorf("Never.Add(1) = %d", got)
+	}
+	if got := (Never - 1).Add(5); got != Never {
+		t.Errorf("(Never-1).Add(5) = %d", got)
+	}
+}
