@@ -1,0 +1,93 @@
+# What people type. `make` lists the targets; `make check` is what CI runs on every change.
+GO       ?= go
+TOOL     := $(GO) tool -modfile=tools/go.mod
+FUZZTIME ?= 10s
+COUNT    ?= 6
+SEEDS    ?= 200
+BASELINE ?= bench/baseline.txt
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+.PHONY: check
+check: fmt-check vet lint tidy-check fix-check generate-check race fuzz sim ## everything a change must pass
+
+.PHONY: test
+test: ## unit tests, and the kernel tests when run as root
+	$(GO) test ./...
+
+.PHONY: race
+race: ## the same under the race detector, in random order
+	$(GO) test -race -shuffle=on ./...
+
+.PHONY: root
+root: ## the tests that need root, and fail if all of them were skipped
+	@test "$$(id -u)" = 0 || { echo "make root: needs root: network namespaces, XDP programs and AF_XDP sockets" >&2; exit 1; }
+	$(GO) test -count=1 -v ./bpf/... ./xdp/... ./internal/... ./nd/... ./bench/... ./cmd/... > .root.log 2>&1 || { cat .root.log; rm -f .root.log; exit 1; }
+	@grep -E '^(ok|FAIL|--- SKIP)' .root.log; \
+	passed=$$(grep -c '^ *--- PASS' .root.log); skipped=$$(grep -c '^ *--- SKIP' .root.log); rm -f .root.log; \
+	echo "$$passed passed, $$skipped skipped"; test "$$passed" -gt 0
+
+.PHONY: perf
+perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
+	$(GO) run ./cmd/ndperf veth
+
+.PHONY: bench
+bench: ## benchmarks, compared with $(BASELINE) through benchstat
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench/latest.out
+	@if test -f $(BASELINE); then $(TOOL) benchstat $(BASELINE) bench/latest.out; \
+	else echo "no $(BASELINE) yet: keep this run with: cp bench/latest.out $(BASELINE)"; fi
+
+.PHONY: generate
+generate: ## compile the XDP program and every other generated file
+	$(GO) generate ./...
+
+.PHONY: lint
+lint: ## golangci-lint, and shellcheck for the scripts
+	$(TOOL) golangci-lint run ./...
+	shellcheck .ci/run
+
+.PHONY: fmt
+fmt: ## format with gofumpt
+	$(TOOL) gofumpt -w .
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (default 10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: sim
+sim: ## the seeded simulation: SEEDS=200 runs, or SEED=n replays one
+	NDXDP_SIM_SEED=$(SEED) NDXDP_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 ./provider/...
+
+.PHONY: clean
+clean: ## remove what builds and runs leave in the tree
+	rm -rf bin ndperf bench/latest.out .root.log
+	$(GO) clean -testcache
+
+.PHONY: fmt-check
+fmt-check:
+	@out=$$($(TOOL) gofumpt -l .); test -z "$$out" || { echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; }
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
+
+.PHONY: fix-check
+fix-check:
+	$(GO) fix -diff ./...
+
+.PHONY: generate-check
+generate-check: generate
+	git diff --exit-code

@@ -1,0 +1,401 @@
+package ndxdp_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// module is the prefix of our own import paths; rules below name our packages by directory.
+const module = "github.com/ndxdp/ndxdp"
+
+// Limits on size. A file or function that outgrows them holds more than one idea.
+const (
+	maxFileLines = 500
+	maxFuncLines = 70
+)
+
+// fence says what one directory may import besides the standard library.
+type fence struct {
+	ours    []string // directories of this module
+	theirs  []string // import paths of other modules, or prefixes ending in "/..."
+	noStd   []string // standard packages refused here, although the rest of the standard library is welcome
+	usedBy  []string // when set, the only directories that may import this one
+	noClock bool     // no machine clock and no global randomness (invariants of a sans-I/O engine)
+}
+
+// fences holds the import rules; docs/ARCHITECTURE.md explains them. A directory that is not listed may not exist:
+// a new package starts by deciding here what it may know.
+var fences = map[string]fence{
+	"wire":           {noStd: []string{"net", "os", "unsafe"}},
+	"internal/clock": {},
+	"internal/netlab": {
+		theirs: []string{"github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "golang.org/x/sys/unix"},
+		usedBy: []string{"bench", "cmd/"},
+	},
+	"xdp":         {theirs: []string{"golang.org/x/sys/unix"}},
+	"xdp/xdptest": {ours: []string{"xdp"}},
+	"bpf":         {theirs: []string{"github.com/cilium/ebpf/..."}},
+	"provider":    {ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	"provider/sim": {
+		ours:    []string{"provider", "wire", "internal/clock"},
+		noStd:   []string{"net", "os", "syscall"},
+		usedBy:  []string{"bench", "cmd/"},
+		noClock: true,
+	},
+	"internal/datapath": {
+		ours:   []string{"provider", "xdp", "bpf", "wire", "internal/clock"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+	},
+	"nd":     {ours: []string{"provider", "internal/datapath", "internal/clock"}},
+	"nd/ndk": {ours: []string{"nd", "provider", "internal/datapath", "internal/clock"}},
+	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
+		ours: []string{"nd", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
+		theirs: []string{
+			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
+		},
+	},
+	"cmd/": {
+		ours: []string{"nd", "bench", "internal/netlab", "provider/sim"},
+		theirs: []string{
+			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
+			"golang.org/x/sys/unix", "golang.org/x/term",
+		},
+	},
+}
+
+// testExtras is what test files may import on top of their package's fence.
+var testExtras = fence{
+	ours: []string{"internal/netlab", "provider/sim", "xdp/xdptest", "internal/clock"},
+	theirs: []string{
+		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
+		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...",
+	},
+}
+
+// fenceOf returns the fence of dir; every command shares the one of "cmd/".
+func fenceOf(dir string) (fence, bool) {
+	if strings.HasPrefix(dir, "cmd/") {
+		dir = "cmd/"
+	}
+	f, ok := fences[dir]
+	return f, ok
+}
+
+// source is one parsed Go file.
+type source struct {
+	dir, name string
+	lines     int
+	fset      *token.FileSet
+	ast       *ast.File
+}
+
+func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+func (s source) at(p token.Pos) string {
+	return fmt.Sprintf("%s:%d", path.Join(s.dir, s.name), s.fset.Position(p).Line)
+}
+
+// checkTree returns every violation of the layout rules in tree, sorted.
+func checkTree(tree fs.FS) ([]string, error) {
+	sources, err := parseTree(tree)
+	if err != nil {
+		return nil, err
+	}
+	var bad []string
+	for _, s := range sources {
+		bad = append(bad, checkImports(s)...)
+		bad = append(bad, checkSizes(s)...)
+		bad = append(bad, checkCalls(s)...)
+	}
+	bad = append(bad, checkPackages(sources)...)
+	slices.Sort(bad)
+	return bad, nil
+}
+
+// parseTree reads all hand-written Go files; generated ones, nested modules and testdata are exempt.
+func parseTree(tree fs.FS) ([]source, error) {
+	var sources []source
+	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, modErr := fs.Stat(tree, path.Join(p, "go.mod"))
+			nested := p != "." && modErr == nil
+			hidden := p != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_"))
+			if nested || hidden || d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		text, err := fs.ReadFile(tree, p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // an editor's temporary file that vanished
+		}
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, p, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if ast.IsGenerated(file) {
+			return nil
+		}
+		lines := strings.Count(string(text), "\n")
+		sources = append(sources, source{path.Dir(p), path.Base(p), lines, fset, file})
+		return nil
+	})
+	return sources, err
+}
+
+func checkImports(s source) []string {
+	if s.dir == "." {
+		return nil // the root holds only this test
+	}
+	own, ok := fenceOf(s.dir)
+	if !ok {
+		return []string{fmt.Sprintf("%s: directory %q has no fence in arch_test.go", s.at(s.ast.Package), s.dir)}
+	}
+	var bad []string
+	for _, imp := range s.ast.Imports {
+		target, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			bad = append(bad, fmt.Sprintf("%s: unreadable import %s", s.at(imp.Pos()), imp.Path.Value))
+			continue
+		}
+		if why := refuse(s, own, target); why != "" {
+			bad = append(bad, fmt.Sprintf("%s: %s may not import %s: %s", s.at(imp.Pos()), s.dir, target, why))
+		}
+	}
+	return bad
+}
+
+// refuse says why s may not import target, or returns "".
+func refuse(s source, own fence, target string) string {
+	inner, ours := strings.CutPrefix(target, module+"/")
+	first, _, _ := strings.Cut(target, "/")
+	switch {
+	case ours:
+		if inner == s.dir { // an external test of its own package
+			return ""
+		}
+		allowed := slices.Contains(own.ours, inner) || s.isTest() && slices.Contains(testExtras.ours, inner)
+		if !allowed {
+			return "not inside its fence"
+		}
+		if f, ok := fenceOf(inner); ok && f.usedBy != nil && !s.isTest() && !usedBy(f, s.dir) {
+			return "only " + strings.Join(f.usedBy, ", ") + " and tests may"
+		}
+	case target == "unsafe":
+		if s.dir != "xdp" {
+			return "unsafe lives in xdp and nowhere else"
+		}
+	case !strings.Contains(first, "."):
+		if slices.Contains(own.noStd, target) && !s.isTest() {
+			return "this part of the standard library is refused here"
+		}
+	default:
+		if !matches(own.theirs, target) && (!s.isTest() || !matches(testExtras.theirs, target)) {
+			return "not inside its fence"
+		}
+	}
+	return ""
+}
+
+func usedBy(f fence, dir string) bool {
+	return slices.ContainsFunc(f.usedBy, func(u string) bool {
+		return dir == u || strings.HasSuffix(u, "/") && strings.HasPrefix(dir, u)
+	})
+}
+
+func matches(patterns []string, target string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		root, tree := strings.CutSuffix(p, "/...")
+		return target == root || tree && strings.HasPrefix(target, root+"/")
+	})
+}
+
+func checkSizes(s source) []string {
+	var bad []string
+	if s.lines >= maxFileLines {
+		bad = append(bad, fmt.Sprintf("%s: %d lines, the limit is under %d", s.at(s.ast.Package), s.lines, maxFileLines))
+	}
+	for _, d := range s.ast.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		n := s.fset.Position(fn.End()).Line - s.fset.Position(fn.Pos()).Line + 1
+		if n >= maxFuncLines {
+			bad = append(bad, fmt.Sprintf("%s: function %s has %d lines, the limit is under %d",
+				s.at(fn.Pos()), fn.Name.Name, n, maxFuncLines))
+		}
+	}
+	return bad
+}
+
+// checkCalls finds forbidden calls: go:linkname anywhere, the machine's clock and global randomness in the engine.
+func checkCalls(s source) []string {
+	var bad []string
+	for _, group := range s.ast.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, "//go:"+"linkname ") {
+				bad = append(bad, s.at(c.Pos())+": go:linkname is forbidden")
+			}
+		}
+	}
+	own, _ := fenceOf(s.dir)
+	if !own.noClock || s.isTest() {
+		return bad
+	}
+	ast.Inspect(s.ast, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		pkg, ok := sel.X.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		if reason := impure(importedAs(s.ast, pkg.Name), sel.Sel.Name); reason != "" {
+			bad = append(bad, fmt.Sprintf("%s: %s.%s: %s", s.at(sel.Pos()), pkg.Name, sel.Sel.Name, reason))
+		}
+		return true
+	})
+	return bad
+}
+
+// impure says why the engine may not use pkg.name, or returns "".
+func impure(pkg, name string) string {
+	switch pkg {
+	case "time":
+		if slices.Contains([]string{
+			"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker",
+		}, name) {
+			return "time enters the engine as an argument"
+		}
+	case "math/rand", "math/rand/v2":
+		// Constructors and type names are how a seeded source is made; everything else is the global one.
+		if !strings.HasPrefix(name, "New") &&
+			!slices.Contains([]string{"Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf"}, name) {
+			return "randomness enters the engine as a seeded source"
+		}
+	}
+	return ""
+}
+
+// importedAs returns the import path that file knows as name, or "".
+func importedAs(file *ast.File, name string) string {
+	for _, imp := range file.Imports {
+		target, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			continue
+		}
+		local := path.Base(strings.TrimSuffix(target, "/v2"))
+		if imp.Name != nil {
+			local = imp.Name.Name
+		}
+		if local == name {
+			return target
+		}
+	}
+	return ""
+}
+
+// checkPackages wants a documented doc.go in every package, an honest package name, and asavie/xdp in bench alone.
+func checkPackages(sources []source) []string {
+	documented := map[string]bool{}
+	production := map[string]bool{}
+	var bad []string
+	for _, s := range sources {
+		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc"}, s.ast.Name.Name) {
+			bad = append(bad, fmt.Sprintf("%s: package name %q says nothing", s.at(s.ast.Package), s.ast.Name.Name))
+		}
+		if s.isTest() {
+			continue
+		}
+		production[s.dir] = true
+		if s.name == "doc.go" && s.ast.Doc != nil {
+			documented[s.dir] = true
+		}
+	}
+	for dir := range production {
+		if !documented[dir] {
+			bad = append(bad, dir+": no doc.go with a package comment")
+		}
+	}
+	return bad
+}
+
+func TestArchitecture(t *testing.T) {
+	bad, err := checkTree(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bad {
+		t.Error(b)
+	}
+}
+
+// TestArchitectureCheckerFails proves that each rule bites, on a small tree that breaks every one of them once.
+func TestArchitectureCheckerFails(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	tree := fstest.MapFS{
+		"wire/doc.go":     file("// Package wire.\npackage wire\n"),
+		"wire/a.go":       file("package wire\n\nimport _ \"net\"\n"),
+		"wire/b.go":       file("package wire\n\nimport _ \"" + module + "/nd\"\n"),
+		"nd/a.go":         file("package nd\n\nimport _ \"unsafe\"\n"),
+		"bpf/doc.go":      file("// Package bpf.\npackage bpf\n"),
+		"bpf/a.go":        file("package bpf\n\nimport _ \"github.com/asavie/xdp\"\n"),
+		"bpf/b.go":        file("package bpf\n\n//go:" + "linkname x y\nfunc x()\n"),
+		"provider/doc.go": file("// Package provider.\npackage provider\n"),
+		"provider/a.go":   file("package provider\n\nimport \"time\"\n\nvar t = time.Now()\n"),
+		"provider/b.go":   file("package provider\n\nimport \"math/rand/v2\"\n\nvar r = rand.IntN(3)\n"),
+		"provider/ok.go":  file("package provider\n\nimport \"math/rand/v2\"\n\nvar ok = rand.New(rand.NewPCG(1, 2))\n"),
+		"provider/ok2.go": file("package provider\n\nimport (\n\t_ \"net/netip\"\n\t_ \"" + module + "/wire\"\n)\n"),
+		"common/doc.go":   file("// Package common.\npackage common\n"),
+		"xdp/doc.go":      file("// Package xdp.\npackage xdp\n\nimport _ \"unsafe\"\n"),
+		"xdp/gen.go": file("// Code generated by x. DO NOT EDIT.\n\npackage xdp\n\nimport _ \"" +
+			module + "/nd\"\n"),
+		"xdp/long.go":  file("package xdp\n" + strings.Repeat("\n", maxFileLines)),
+		"xdp/func.go":  file("package xdp\n\nfunc f() {\n" + strings.Repeat("\n", maxFuncLines-2) + "}\n"),
+		"xdp/short.go": file("package xdp\n\nfunc g() {\n" + strings.Repeat("\n", maxFuncLines-3) + "}\n"),
+	}
+	got, err := checkTree(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`bpf/a.go:3: bpf may not import github.com/asavie/xdp: not inside its fence`,
+		`bpf/b.go:3: go:linkname is forbidden`,
+		`common/doc.go:2: directory "common" has no fence in arch_test.go`,
+		`common/doc.go:2: package name "common" says nothing`,
+		`nd/a.go:3: nd may not import unsafe: unsafe lives in xdp and nowhere else`,
+		`nd: no doc.go with a package comment`,
+		`provider/a.go:5: time.Now: time enters the engine as an argument`,
+		`provider/b.go:5: rand.IntN: randomness enters the engine as a seeded source`,
+		`wire/a.go:3: wire may not import net: this part of the standard library is refused here`,
+		`wire/b.go:3: wire may not import github.com/ndxdp/ndxdp/nd: not inside its fence`,
+		`xdp/func.go:3: function f has 70 lines, the limit is under 70`,
+		`xdp/long.go:1: 501 lines, the limit is under 500`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("violations found:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
