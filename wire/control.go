@@ -1,0 +1,119 @@
+package wire
+
+import "encoding/binary"
+
+// Control is a decoded control header (PROTOCOL §5). Body aliases the packet.
+type Control struct {
+	Opcode Opcode
+	Flags  uint8
+	Body   []byte
+}
+
+// ParseControl decodes the control message of a complete, contiguous ND packet whose base header was accepted by
+// ParseBaseHeader and has no operations (PROTOCOL §5). It checks everything about the message but the contents of its
+// body; the body's own parser does that.
+func ParseControl(packet []byte) (Control, DropReason) {
+	if len(packet) < ControlOffset+ControlHeaderLen {
+		return Control{}, DropShort
+	}
+	if packet[offOpCount] != 0 {
+		return Control{}, DropControl
+	}
+	// PROTOCOL §3.1: the PSN of an unsequenced packet is zero.
+	if binary.BigEndian.Uint32(packet[offPSN:]) != 0 {
+		return Control{}, DropReserved
+	}
+	rest := packet[ControlOffset:]
+	c := Control{Opcode: Opcode(rest[0]), Flags: rest[1]}
+	if !c.Opcode.IsControl() {
+		return Control{}, DropOpcode
+	}
+	if c.Flags != 0 && (c.Opcode != CtlDREQ || c.Flags != CtlFlagAbort) {
+		return Control{}, DropReserved
+	}
+	n := int(binary.BigEndian.Uint16(rest[2:]))
+	rest = rest[ControlHeaderLen:]
+	if n > len(rest) {
+		return Control{}, DropShort
+	}
+	if least, most := bodyBounds(c.Opcode); n < least || n > most {
+		return Control{}, DropLength
+	}
+	c.Body = rest[:n:n]
+	if r := checkPadding(&c, len(packet), rest[n:]); r != DropNone {
+		return Control{}, r
+	}
+	return c, DropNone
+}
+
+// bodyBounds returns the shortest and the longest body of a control message (PROTOCOL §5, §5.1, §7.1).
+func bodyBounds(o Opcode) (least, most int) {
+	switch o {
+	case CtlAck:
+		return AckBodyLen, AckBodyLen + NumSpaces*MaxSACKWords*8
+	case CtlPing, CtlPong:
+		return nonceLen, nonceLen
+	case CtlProbe, CtlProbeAck:
+		return probeLen, probeLen
+	case CtlREQ, CtlREP:
+		return HelloLen, maxControlBody
+	case CtlRETRY:
+		return CookieLen, CookieLen
+	case CtlRTU:
+		return rtuLen, rtuLen
+	case CtlREJ:
+		return rejectLen, rejectLen + MaxPrivateData
+	case CtlDREQ:
+		return disconnectLen, disconnectLen
+	case CtlRST:
+		return resetLen, resetLen
+	}
+	return 0, 0 // PEND, REPACK, DREP
+}
+
+// checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,
+// which must reach MinPacket, and behind a PROBE, which must reach exactly the size it names.
+func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
+	switch c.Opcode {
+	case CtlREQ:
+		if packetLen < MinPacket {
+			return DropLength
+		}
+	case CtlProbe:
+		if packetLen != int(binary.BigEndian.Uint16(c.Body[4:])) {
+			return DropLength
+		}
+	default:
+		if len(padding) != 0 {
+			return DropTrailing
+		}
+	}
+	if !allZero(padding) {
+		return DropTrailing
+	}
+	return DropNone
+}
+
+// allZero reports whether b holds only zeros, eight bytes at a time: a PROBE can be 64 KiB long.
+func allZero(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// PutControl writes a control header to b[:ControlHeaderLen], where b starts at ControlOffset of the packet
+// (PROTOCOL §5). The body follows at b[ControlHeaderLen:].
+func PutControl(b []byte, op Opcode, flags uint8, bodyLen int) {
+	h := (*[ControlHeaderLen]byte)(b)
+	h[0] = uint8(op)
+	h[1] = flags
+	binary.BigEndian.PutUint16(h[2:], uint16(bodyLen))
+}

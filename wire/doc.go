@@ -1,0 +1,41 @@
+// Package wire defines every byte ND peers exchange and converts it to and from Go values, without I/O or hidden state.
+//
+// The format is specified in docs/PROTOCOL.md; this package cites it by section. An ND packet travels as
+//
+//	+----------+--------+------+-----+-------------+---------------------------------+
+//	| Ethernet | 802.1Q | IPv4 | UDP | base header | operations, or one control      |
+//	|    14    | 0 or 4 | IPv6 |  8  |     36      | message                         |
+//	+----------+--------+------+-----+-------------+---------------------------------+
+//	           Frame, FrameTemplate  | BaseHeader  | Op, or Control with its body
+//
+//	base header (PROTOCOL §3)              operation (PROTOCOL §4)        control (PROTOCOL §5)
+//	 0  version, zero, op count, flags      0  opcode, op flags, length     0  opcode, flags, body length
+//	 4  PSN                                 4  16 bytes by opcode           4  body: Ack, Hello, Reject,
+//	 8  connection id                      20  payload, zero padding           Disconnect, RTU, Probe, Reset,
+//	16  next PSN expected, per space           to a multiple of 8              nonce or cookie
+//	24  transmit time, time echo
+//	32  CRC32C
+//
+// # Shape
+//
+// The base header is a view: checked once, then read in place. Everything behind it is decoded into structs that the
+// caller owns and reuses. Variable bodies are written with Append methods, fixed headers with Put functions straight
+// into frame headroom. Parsers never allocate, never keep their input (what they return aliases it), and compare every
+// length with what is there before they use it; FuzzParse tests hold them to that, and to accepting only bytes that the
+// encoder would produce.
+//
+// A packet may lie in several fragments. The headers of the frame, the base header, a control message, and each
+// operation header must be contiguous; payload need not be, so ParseOp leaves it to the caller to see that the payload
+// and the padding behind it are there.
+//
+// # Versions
+//
+// ParseBaseHeader accepts version 1 only. VersionOf reads the nibble of any packet, so that a REQ of another version can
+// be answered (PROTOCOL §3.3).
+//
+// # Reserved bits
+//
+// Reserved bits are zero when sent. Non-zero ones in the base header, in an operation header, in a control header or in
+// a control body are a reason to drop (DropReserved), except in the bodies of REQ and REP, which travel before anything
+// is agreed: there they are ignored (PROTOCOL §3.3).
+package wire

@@ -1,0 +1,65 @@
+package wire
+
+// DropReason says why a packet was not processed. To drop means to count the packet under its reason and change
+// nothing else (PROTOCOL, first paragraph). Parsers return the concrete type, with DropNone for success, so that the
+// drop path does not allocate; the type also implements error for callers outside the packet path. Never convert
+// DropNone to error: it would be a non-nil error.
+type DropReason uint8
+
+// The reasons, in the order in which a packet meets them: frame, base header, operations and control, engine.
+const (
+	DropNone        DropReason = iota
+	DropShort                  // ends before a header does
+	DropVersion                // another protocol version (PROTOCOL §3.3)
+	DropReserved               // a bit that must have one value has the other (PROTOCOL §3.3)
+	DropCRC                    // CRC32C mismatch (PROTOCOL §3.4)
+	DropOpcode                 // undefined opcode, or one that does not belong in this kind of packet (PROTOCOL §4, §5)
+	DropOpSpace                // operation in the wrong sequence space (PROTOCOL §4)
+	DropLength                 // a length field contradicts its message (PROTOCOL §4, §5)
+	DropTrailing               // bytes where none are allowed, or padding that is not zero (PROTOCOL §4, §5)
+	DropControl                // a control message that contradicts itself (PROTOCOL §5, §7.1)
+	DropEther                  // neither IPv4 nor IPv6 (PROTOCOL §2)
+	DropVLAN                   // more than one tag, or a service tag (PROTOCOL §2)
+	DropIPVersion              // IP version does not match the EtherType (PROTOCOL §2)
+	DropIPOptions              // IPv4 header of another length than 20 (PROTOCOL §2)
+	DropFragment               // an IPv4 fragment (PROTOCOL §2)
+	DropIPChecksum             // IPv4 header checksum mismatch (RFC 791)
+	DropIPLength               // IP length contradicts the frame (PROTOCOL §2)
+	DropNotUDP                 // another protocol, or an IPv6 extension header (PROTOCOL §2)
+	DropUDPLength              // UDP length contradicts the IP length (PROTOCOL §2)
+	DropUDPChecksum            // no UDP checksum over IPv6 (PROTOCOL §2, RFC 8200 §8.1)
+	DropPort                   // not the ND port (PROTOCOL §2)
+	DropUnknownConn            // no connection with that id (PROTOCOL §6)
+	DropAddress                // not the address of that connection, or one that no peer can have (PROTOCOL §6)
+	DropDuplicate              // PSN already received (PROTOCOL §5.1)
+	DropWindow                 // PSN beyond the window (PROTOCOL §7.1)
+	DropAckRange               // acknowledges a PSN that was never sent (PROTOCOL §5.1)
+	DropState                  // not expected in the connection's state
+	DropHoldFull               // no room to hold a packet behind a gap
+	DropNoReceive              // SEND while the shared receive queue was empty (PROTOCOL §5.1)
+	DropToken                  // no memory behind the token
+	DropBacklog                // REQ while the listener's backlog was full
+	DropRate                   // over a rate limit
+	DropRSTToken               // RST without the right token (PROTOCOL §7.1)
+	DropNoListener             // REQ for an ND port nobody listens at
+	DropWrongQueue             // arrived at a NIC queue that does not own the connection
+	NumDropReasons             // number of reasons, for arrays of counters
+)
+
+var dropNames = [NumDropReasons]string{
+	DropNone: "none", DropShort: "short", DropVersion: "version", DropReserved: "reserved", DropCRC: "crc",
+	DropOpcode: "opcode", DropOpSpace: "op_space", DropLength: "length", DropTrailing: "trailing",
+	DropControl: "control", DropEther: "ether", DropVLAN: "vlan", DropIPVersion: "ip_version",
+	DropIPOptions: "ip_options", DropFragment: "fragment", DropIPChecksum: "ip_checksum", DropIPLength: "ip_length",
+	DropNotUDP: "not_udp", DropUDPLength: "udp_length", DropUDPChecksum: "udp_checksum", DropPort: "port",
+	DropUnknownConn: "unknown_conn", DropAddress: "address", DropDuplicate: "duplicate", DropWindow: "window",
+	DropAckRange: "ack_range", DropState: "state", DropHoldFull: "hold_full", DropNoReceive: "no_receive",
+	DropToken: "token", DropBacklog: "backlog", DropRate: "rate", DropRSTToken: "rst_token",
+	DropNoListener: "no_listener", DropWrongQueue: "wrong_queue",
+}
+
+// String returns the short name of the reason, as counters and logs print it.
+func (r DropReason) String() string { return nameOf(dropNames[:], int(r)) }
+
+// Error implements error; the text is the same short name.
+func (r DropReason) Error() string { return r.String() }

@@ -1,0 +1,147 @@
+package wire
+
+import "encoding/binary"
+
+// Ethernet and 802.1Q (PROTOCOL §2, IEEE 802.3, IEEE 802.1Q).
+const (
+	etherLen = 14
+	vlanLen  = 4
+
+	etherTypeIPv4  = 0x0800
+	etherTypeIPv6  = 0x86dd
+	etherTypeVLAN  = 0x8100
+	etherTypeSVLAN = 0x88a8 // a provider's outer tag; always a second one
+
+	vlanIDMask = 0x0fff // the rest of the tag is priority, which says nothing about the path
+)
+
+// Frame is a decoded Ethernet frame that carries a UDP datagram (PROTOCOL §2).
+type Frame struct {
+	Src, Dst Endpoint
+	SrcMAC   [6]byte
+	VLAN     uint16 // VLAN id, 0 for none
+	Offset   int    // of the UDP payload in the frame's first fragment
+	Length   int    // of the UDP payload
+	CE       bool   // a router marked congestion (RFC 3168)
+}
+
+// ParseFrame decodes the headers of a frame (PROTOCOL §2). first is the frame's first fragment and must hold all
+// headers; total is the length of the frame over all fragments, and what it has beyond the IP length is link padding.
+// The destination port is not compared: only the caller knows which one is configured. On a drop the contents of f are
+// undefined.
+//
+// The UDP checksum is not verified, over IPv4 or IPv6: the CRC32C of the ND packet covers the same addresses, ports and
+// payload with 32 bits instead of 16, and is always checked (PROTOCOL §3.4). Over IPv6 a zero checksum is dropped, as
+// RFC 8200 §8.1 requires.
+func ParseFrame(first []byte, total int, f *Frame) DropReason {
+	if len(first) < etherLen || total < len(first) {
+		return DropShort
+	}
+	f.SrcMAC = [6]byte(first[6:12])
+	f.VLAN = 0
+	etherType := binary.BigEndian.Uint16(first[12:])
+	offset := etherLen
+	if etherType == etherTypeVLAN {
+		if len(first) < etherLen+vlanLen {
+			return DropShort
+		}
+		f.VLAN = binary.BigEndian.Uint16(first[14:]) & vlanIDMask
+		etherType = binary.BigEndian.Uint16(first[16:])
+		offset += vlanLen
+		if etherType == etherTypeVLAN {
+			return DropVLAN
+		}
+	}
+	switch etherType {
+	case etherTypeIPv4:
+		return parseIPv4(first, offset, total, f)
+	case etherTypeIPv6:
+		return parseIPv6(first, offset, total, f)
+	case etherTypeSVLAN:
+		return DropVLAN
+	}
+	return DropEther
+}
+
+// FrameTemplate holds the Ethernet, IP and UDP headers of one path, complete but for lengths and checksums
+// (PROTOCOL §2). The zero value is not usable.
+type FrameTemplate struct {
+	header    [maxFrameHeader]byte
+	headerLen uint8
+	ipOffset  uint8
+	is6       bool
+	sum       uint32 // IPv4: partial sum of the IP header; IPv6: of the pseudo header and UDP header; lengths excluded
+}
+
+const maxFrameHeader = etherLen + vlanLen + ipv6Len + udpLen
+
+// NewFrameTemplate builds the headers from src to dst, which are both IPv4 or both IPv6, with an 802.1Q tag unless vlan
+// is zero (PROTOCOL §2).
+func NewFrameTemplate(srcMAC, dstMAC [6]byte, src, dst Endpoint, vlan uint16) FrameTemplate {
+	t := FrameTemplate{is6: !src.Is4()}
+	if t.is6 == dst.Is4() {
+		panic("wire: frame template with addresses of two families")
+	}
+	b := append(t.header[:0], dstMAC[:]...)
+	b = append(b, srcMAC[:]...)
+	if vlan != 0 {
+		b = binary.BigEndian.AppendUint16(b, etherTypeVLAN)
+		b = binary.BigEndian.AppendUint16(b, vlan&vlanIDMask)
+	}
+	if t.is6 {
+		b = binary.BigEndian.AppendUint16(b, etherTypeIPv6)
+		t.ipOffset = uint8(len(b))
+		b = appendIPv6(b, &src, &dst)
+	} else {
+		b = binary.BigEndian.AppendUint16(b, etherTypeIPv4)
+		t.ipOffset = uint8(len(b))
+		b = appendIPv4(b, &src, &dst)
+		t.sum = PartialSum(0, b[t.ipOffset:])
+	}
+	udp := len(b)
+	b = binary.BigEndian.AppendUint16(b, src.Port)
+	b = binary.BigEndian.AppendUint16(b, dst.Port)
+	b = append(b, 0, 0, 0, 0)
+	if t.is6 {
+		t.sum = PartialSum(PartialSum(PartialSum(protoUDP, src.IP[:]), dst.IP[:]), b[udp:])
+	}
+	t.headerLen = uint8(len(b))
+	return t
+}
+
+// Len returns the length of the headers: 42 over IPv4, 62 over IPv6, 4 more with a tag (PROTOCOL §2).
+func (t *FrameTemplate) Len() int { return int(t.headerLen) }
+
+// Is6 reports whether the path is IPv6, so that SetUDPChecksum is needed (PROTOCOL §2).
+func (t *FrameTemplate) Is6() bool { return t.is6 }
+
+// Put writes the headers for an ND packet of udpPayload bytes, at most MaxPacket, to b[:Len()] (PROTOCOL §2). Over IPv4
+// they are complete, over IPv6 the UDP checksum is left zero for SetUDPChecksum.
+func (t *FrameTemplate) Put(b []byte, udpPayload int) {
+	n := int(t.headerLen)
+	b = b[:n]
+	copy(b, t.header[:n])
+	udp := (*[udpLen]byte)(b[n-udpLen:])
+	binary.BigEndian.PutUint16(udp[4:], uint16(udpLen+udpPayload))
+	if t.is6 {
+		ip := (*[ipv6Len]byte)(b[t.ipOffset:])
+		binary.BigEndian.PutUint16(ip[4:], uint16(udpLen+udpPayload))
+		return
+	}
+	ip := (*[ipv4Len]byte)(b[t.ipOffset:])
+	length := uint32(ipv4Len + udpLen + udpPayload)
+	binary.BigEndian.PutUint16(ip[2:], uint16(length))
+	binary.BigEndian.PutUint16(ip[10:], ^fold(uint64(t.sum)+uint64(length)))
+}
+
+// SetUDPChecksum completes IPv6 headers that Put wrote to hdr[:Len()] (PROTOCOL §2, RFC 8200 §8.1). payloadPartial is
+// the PartialSum of the ND packet, udpPayload its length. It must not be used over IPv4.
+func (t *FrameTemplate) SetUDPChecksum(hdr []byte, payloadPartial uint32, udpPayload int) {
+	udp := (*[udpLen]byte)(hdr[int(t.headerLen)-udpLen:])
+	// The UDP length counts twice: in the pseudo header and in the UDP header.
+	sum := ^fold(uint64(t.sum) + uint64(payloadPartial) + 2*uint64(udpLen+udpPayload))
+	if sum == 0 {
+		sum = 0xffff // RFC 768: zero means "no checksum"
+	}
+	binary.BigEndian.PutUint16(udp[6:], sum)
+}

@@ -1,0 +1,66 @@
+package wire
+
+// Version is the protocol version this package speaks (PROTOCOL §3.1).
+const Version = 1
+
+// Sizes and offsets of the fixed parts of a packet, in bytes.
+const (
+	// BaseHeaderLen is the length of the base header (PROTOCOL §3).
+	BaseHeaderLen = 36
+	// CRCOffset is where the CRC32C sits in the base header (PROTOCOL §3).
+	CRCOffset = 32
+	// OpHeaderLen is the length of an operation header without its payload (PROTOCOL §4).
+	OpHeaderLen = 20
+	// OpAlign is the multiple, counted from BaseHeaderLen, at which each operation starts (PROTOCOL §4).
+	OpAlign = 8
+	// ReadReqPayloadLen is the payload every READ_REQ carries: read id and a zero word (PROTOCOL §4).
+	ReadReqPayloadLen = 8
+	// ControlOffset is where the control header of an unsequenced packet starts (PROTOCOL §5).
+	ControlOffset = 36
+	// ControlHeaderLen is the length of the control header: opcode, flags, body length (PROTOCOL §5).
+	ControlHeaderLen = 4
+	// AckBodyLen is the length of an ACK body without its bitmaps (PROTOCOL §5.1).
+	AckBodyLen = 20
+	// HelloLen is the length of a REQ or REP body without cookie and private data (PROTOCOL §7.1).
+	HelloLen = 68
+	// CookieLen is the length of a RETRY cookie (PROTOCOL §5).
+	CookieLen = 16
+	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
+	ResetTokenLen = 16
+)
+
+// Maxima and minima.
+const (
+	// MaxOps is the largest number of operations in a packet: the op count is one byte (PROTOCOL §3).
+	MaxOps = 255
+	// MaxPrivateData bounds the private data of REQ, REP and REJ (PROTOCOL §7.1).
+	MaxPrivateData = 512
+	// MinPacket is the size to which REQ is padded, so the size every path must carry (PROTOCOL §7.1).
+	MinPacket = 1200
+	// MaxPacket is the largest ND packet: 65535 less the IPv4 and UDP headers (PROTOCOL §2, RFC 791, RFC 768).
+	MaxPacket = 65507
+	// MaxSACKWords bounds the 64-bit bitmap words of one space in an ACK (PROTOCOL §5.1).
+	MaxSACKWords = 16
+	// DefaultPort is the UDP destination port unless configured otherwise (PROTOCOL §2).
+	DefaultPort = 14791
+)
+
+// maxControlBody is the longest body of any control message: a REQ or REP with cookie and private data.
+const maxControlBody = HelloLen + CookieLen + MaxPrivateData
+
+// Relations between the sizes above; a violated one does not compile.
+const (
+	// The CRC ends the base header, and operations and control messages follow at once.
+	_ = uint(BaseHeaderLen - CRCOffset - 4)
+	_ = uint(CRCOffset + 4 - BaseHeaderLen)
+	_ = uint(ControlOffset - BaseHeaderLen)
+	_ = uint(BaseHeaderLen - ControlOffset)
+	// A REQ with everything in it fits its padded size, so padding never has to be negative.
+	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - maxControlBody)
+	// A full ACK fits the smallest path.
+	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - AckBodyLen - NumSpaces*MaxSACKWords*8)
+	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.
+	_ = uint(65535 - ipv4Len - udpLen - MaxPacket)
+	// A full packet of operations without payload is within the packet limit.
+	_ = uint(MaxPacket - BaseHeaderLen - MaxOps*(OpHeaderLen+OpAlign))
+)

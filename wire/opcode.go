@@ -1,0 +1,151 @@
+package wire
+
+// Opcode says what an operation (PROTOCOL §4) or a control message (PROTOCOL §5) is.
+type Opcode uint8
+
+// Operations (PROTOCOL §4).
+const (
+	OpWrite    Opcode = 0x01
+	OpSend     Opcode = 0x02
+	OpSendInv  Opcode = 0x03
+	OpSendImm  Opcode = 0x04
+	OpReadReq  Opcode = 0x05
+	OpReadResp Opcode = 0x06
+	OpTerm     Opcode = 0x07
+)
+
+// Control messages (PROTOCOL §5).
+const (
+	CtlAck      Opcode = 0x10
+	CtlPing     Opcode = 0x11
+	CtlPong     Opcode = 0x12
+	CtlProbe    Opcode = 0x13
+	CtlProbeAck Opcode = 0x14
+	CtlREQ      Opcode = 0x20
+	CtlRETRY    Opcode = 0x21
+	CtlPEND     Opcode = 0x22
+	CtlREP      Opcode = 0x23
+	CtlREPACK   Opcode = 0x24
+	CtlRTU      Opcode = 0x25
+	CtlREJ      Opcode = 0x26
+	CtlDREQ     Opcode = 0x27
+	CtlDREP     Opcode = 0x28
+	CtlRST      Opcode = 0x29
+)
+
+// opcodeNames is the one list of defined opcodes: an opcode without a name here does not exist.
+var opcodeNames = [CtlRST + 1]string{
+	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
+	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM",
+	CtlAck: "ACK", CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
+	CtlREQ: "REQ", CtlRETRY: "RETRY", CtlPEND: "PEND", CtlREP: "REP", CtlREPACK: "REPACK", CtlRTU: "RTU",
+	CtlREJ: "REJ", CtlDREQ: "DREQ", CtlDREP: "DREP", CtlRST: "RST",
+}
+
+// nameOf looks up a table that has holes; unknown numbers share one name, so that printing never allocates.
+func nameOf(names []string, i int) string {
+	if i < len(names) && names[i] != "" {
+		return names[i]
+	}
+	return "unknown"
+}
+
+// String returns the name PROTOCOL §4 or §5 gives the opcode.
+func (o Opcode) String() string { return nameOf(opcodeNames[:], int(o)) }
+
+// IsControl reports whether o is a defined control message (PROTOCOL §5).
+func (o Opcode) IsControl() bool {
+	return o >= CtlAck && o <= CtlRST && opcodeNames[o] != ""
+}
+
+// Space returns the sequence space in which the operation o travels (PROTOCOL §4); meaningless for control messages.
+func (o Opcode) Space() Space {
+	if o == OpReadResp || o == OpTerm {
+		return ResponseSpace
+	}
+	return RequestSpace
+}
+
+// Flags are the flags of the base header (PROTOCOL §3.2).
+type Flags uint16
+
+// Base header flags (PROTOCOL §3.2).
+const (
+	FlagAckReq   Flags = 0x0001
+	FlagRTX      Flags = 0x0002
+	FlagCE       Flags = 0x0004
+	FlagSpace    Flags = 0x0008
+	FlagKeyPhase Flags = 0x0010 // reserved in version 1
+	FlagExt      Flags = 0x0020 // reserved in version 1
+
+	// KnownFlags are the flags version 1 gives a meaning; every other bit must be zero (PROTOCOL §3.3).
+	KnownFlags = FlagAckReq | FlagRTX | FlagCE | FlagSpace
+)
+
+// OpFlags are the flags of an operation header (PROTOCOL §4).
+type OpFlags uint8
+
+// Operation flags (PROTOCOL §4).
+const (
+	OpFirst   OpFlags = 0x01 // first piece of its message
+	OpLast    OpFlags = 0x02 // last piece of its message
+	OpSolicit OpFlags = 0x04 // wake the receiver; with OpLast of a SEND only
+
+	knownOpFlags = OpFirst | OpLast | OpSolicit
+)
+
+// CtlFlagAbort is the control flag of a DREQ that ends the connection abortively (PROTOCOL §5).
+const CtlFlagAbort uint8 = 0x01
+
+// AckRNR is the ACK flag for "a SEND was dropped because the shared receive queue was empty" (PROTOCOL §5.1).
+const AckRNR uint8 = 0x01
+
+// RejectReason is why a REJ refuses a connection (PROTOCOL §5).
+type RejectReason uint16
+
+// Reject reasons (PROTOCOL §5).
+const (
+	RejectConsumer   RejectReason = 1 // the passive application refused
+	RejectNoListener RejectReason = 2 // nobody listens at that ND port
+	RejectBacklog    RejectReason = 3 // the listener's backlog is full
+	RejectVersion    RejectReason = 4 // no common version
+	RejectPolicy     RejectReason = 5 // not allowed by configuration
+	RejectDeclined   RejectReason = 6 // the active side declined after the accept
+	RejectAbandoned  RejectReason = 7 // the active side gave up
+	RejectWithdrawn  RejectReason = 8 // the passive side withdrew its accept
+	RejectExists     RejectReason = 9 // a connection between these ports exists
+)
+
+var rejectNames = [...]string{
+	RejectConsumer: "consumer", RejectNoListener: "no_listener", RejectBacklog: "backlog", RejectVersion: "version",
+	RejectPolicy: "policy", RejectDeclined: "declined", RejectAbandoned: "abandoned", RejectWithdrawn: "withdrawn",
+	RejectExists: "exists",
+}
+
+// String returns the short name of the reason.
+func (r RejectReason) String() string { return nameOf(rejectNames[:], int(r)) }
+
+// TermReason is why a TERM ends a connection (PROTOCOL §4).
+type TermReason uint16
+
+// Termination reasons (PROTOCOL §4).
+const (
+	TermAccess      TermReason = 1 // token, right or bounds of a WRITE
+	TermReadBounds  TermReason = 2 // token, right or bounds of a READ
+	TermSendTooLong TermReason = 3 // the SEND is longer than the receive
+	TermReadLimit   TermReason = 4 // more READs in flight than the inbound read limit
+	TermInvalidate  TermReason = 5 // SEND_INV named a token that cannot be invalidated
+	TermProtocol    TermReason = 6 // the peer broke a rule of the protocol
+	TermLocal       TermReason = 7 // a fault at the sender of the TERM
+	TermNoReceive   TermReason = 8 // a SEND beyond the receive limit
+	TermFlushed     TermReason = 9 // the sender of the TERM flushed its queue pair
+)
+
+var termNames = [...]string{
+	TermAccess: "access", TermReadBounds: "read_bounds", TermSendTooLong: "send_too_long", TermReadLimit: "read_limit",
+	TermInvalidate: "invalidate", TermProtocol: "protocol", TermLocal: "local", TermNoReceive: "no_receive",
+	TermFlushed: "flushed",
+}
+
+// String returns the short name of the reason.
+func (r TermReason) String() string { return nameOf(termNames[:], int(r)) }

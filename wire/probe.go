@@ -1,0 +1,71 @@
+package wire
+
+import "encoding/binary"
+
+// Probe is the body of PROBE and PROBE_ACK (PROTOCOL §5).
+type Probe struct {
+	Nonce uint32
+	Size  uint16 // bytes of the whole ND packet that carries the PROBE
+}
+
+// ParseProbe decodes a PROBE or PROBE_ACK body into p (PROTOCOL §5).
+func ParseProbe(body []byte, p *Probe) DropReason {
+	if len(body) != probeLen {
+		return DropLength
+	}
+	if body[6]|body[7] != 0 {
+		return DropReserved
+	}
+	p.Nonce = binary.BigEndian.Uint32(body)
+	p.Size = binary.BigEndian.Uint16(body[4:])
+	return DropNone
+}
+
+// Append appends the PROBE or PROBE_ACK body to dst, without the padding that a PROBE needs (PROTOCOL §5).
+func (p *Probe) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, p.Nonce)
+	dst = binary.BigEndian.AppendUint16(dst, p.Size)
+	return append(dst, 0, 0)
+}
+
+// ParseNonce decodes a PING or PONG body (PROTOCOL §5).
+func ParseNonce(body []byte) (uint32, DropReason) {
+	if len(body) != nonceLen {
+		return 0, DropLength
+	}
+	return binary.BigEndian.Uint32(body), DropNone
+}
+
+// AppendNonce appends a PING or PONG body to dst (PROTOCOL §5).
+func AppendNonce(dst []byte, nonce uint32) []byte { return binary.BigEndian.AppendUint32(dst, nonce) }
+
+// Reset is the body of RST (PROTOCOL §5): it names the packet that had no connection, and proves that its sender owned
+// the connection once.
+type Reset struct {
+	ConnID uint64 // of the offending packet
+	PSN    PSN    // of the offending packet
+	Token  [ResetTokenLen]byte
+}
+
+// ParseReset decodes an RST body into r (PROTOCOL §5).
+func ParseReset(body []byte, r *Reset) DropReason {
+	if len(body) != resetLen {
+		return DropLength
+	}
+	b := (*[resetLen]byte)(body)
+	if binary.BigEndian.Uint32(b[12:]) != 0 {
+		return DropReserved
+	}
+	r.ConnID = binary.BigEndian.Uint64(b[:])
+	r.PSN = PSN(binary.BigEndian.Uint32(b[8:]))
+	r.Token = [ResetTokenLen]byte(b[16:])
+	return DropNone
+}
+
+// Append appends the RST body to dst (PROTOCOL §5).
+func (r *Reset) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, r.ConnID)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.PSN))
+	dst = append(dst, 0, 0, 0, 0)
+	return append(dst, r.Token[:]...)
+}
