@@ -1,0 +1,21 @@
+// Package bpf steers ND-port UDP traffic to AF_XDP sockets and leaves everything else to the kernel.
+//
+// One XDP program, nd_steer, looks at each frame of an interface. It redirects a frame to the AF_XDP socket of the
+// frame's receive queue when all of this holds: Ethernet with at most one 802.1Q tag; IPv4 without options, not a
+// fragment, or IPv6 without extension headers; UDP to the configured port; destination address added by AddAddress; a
+// socket set for the queue. It drops one kind of frame: one that would be redirected but has a local source address,
+// which cannot arrive from the wire. Every other frame passes to the kernel as if the program were not there, and every
+// decision is counted under a Verdict.
+//
+// Unloading is always safe. The program is attached by a bpf_link that only this process holds, so the kernel detaches
+// it when the process ends in whatever way, and from then on all frames pass. A queue whose socket closes loses its map
+// entry by itself and its frames pass too. Nothing is pinned.
+//
+// Attaching never replaces a program: when somebody else's is there, Attach fails with an error that names the holder.
+//
+// A network card that strips VLAN tags in hardware, and a veth link with VLAN acceleration, deliver frames whose tag the
+// program cannot see. Such a frame looks untagged and is steered by its addresses alone; turn rxvlan off where VLANs
+// separate tenants.
+//
+// Interfaces are looked up in the network namespace of the calling thread.
+package bpf

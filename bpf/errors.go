@@ -1,0 +1,92 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ErrHeld is matched by the error of Attach when the interface already has an XDP program.
+var ErrHeld = errors.New("another XDP program is attached")
+
+// HeldError names the program that an interface already has. Only the interface, the mode and the program id are always
+// known.
+type HeldError struct {
+	Interface   string
+	Mode        Mode   // that was asked for
+	HolderMode  string // of the program that is there: generic, native or offload
+	ProgramID   uint32
+	ProgramName string // empty when the kernel does not tell
+	Ours        bool   // it is an nd_steer program, attached by another Steering or process
+	LinkID      uint32 // zero when it was attached without a bpf_link
+	PID         int    // a process that holds the link or the program, zero when none was found
+	Comm        string // the name of that process
+}
+
+// Error names the holder and what can be done.
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bpf: attach to %s in %s mode: %v: program %d", e.Interface, e.Mode, ErrHeld, e.ProgramID)
+	if e.ProgramName != "" {
+		fmt.Fprintf(&b, " %q", e.ProgramName)
+	}
+	fmt.Fprintf(&b, " in %s mode", e.HolderMode)
+	if e.LinkID != 0 {
+		fmt.Fprintf(&b, " by link %d", e.LinkID)
+	}
+	if e.PID != 0 {
+		fmt.Fprintf(&b, ", held by process %d (%s)", e.PID, e.Comm)
+	}
+	switch {
+	case e.Ours:
+		b.WriteString("; it is ours: one process per interface, stop the other one")
+	case e.PID == 0 && e.LinkID == 0:
+		fmt.Fprintf(&b, "; if nobody needs it: ip link set dev %s xdp off", e.Interface)
+	default:
+		b.WriteString("; stop its owner or use another interface")
+	}
+	return b.String()
+}
+
+// Unwrap returns ErrHeld.
+func (e *HeldError) Unwrap() error { return ErrHeld }
+
+// AttachError says what Attach failed to do, where, why, and what may help. Printed with %+v it ends with the whole log
+// of the verifier, when the verifier was the one to refuse.
+type AttachError struct {
+	Config Config
+	Op     string // query, load, attach or inspect
+	Err    error
+	Remedy string // empty when nothing better is known than the cause
+}
+
+// Error returns one line.
+func (e *AttachError) Error() string {
+	text := e.prefix() + e.Err.Error()
+	if e.Remedy != "" {
+		text += " (" + e.Remedy + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *AttachError) Unwrap() error { return e.Err }
+
+// Format implements fmt.Formatter.
+func (e *AttachError) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, e.Error()) // a fmt.State has no use for our error
+	if verb == 'v' && f.Flag('+') {
+		var verifier interface {
+			error
+			fmt.Formatter
+		}
+		if errors.As(e.Err, &verifier) {
+			_, _ = fmt.Fprintf(f, "\n%+v", verifier)
+		}
+	}
+}
+
+func (e *AttachError) prefix() string {
+	return fmt.Sprintf("bpf: %s program for %s in %s mode: ", e.Op, e.Config.Interface, e.Config.Mode)
+}

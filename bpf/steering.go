@@ -1,0 +1,172 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// MaxAddresses is the largest number of local addresses of one Steering.
+const MaxAddresses = 1024
+
+// Steering is the attached program and its maps. Its methods may be called from any goroutine.
+type Steering struct {
+	// Set by newSteering and constant.
+	cfg       Config
+	programID uint32
+
+	mu sync.RWMutex // guards the kernel objects against Close while a call uses them
+	// Owned by the Steering; nil once closed.
+	objects *steerObjects
+	link    link.Link
+}
+
+func newSteering(cfg Config, objects *steerObjects, attached link.Link) (*Steering, error) {
+	info, err := objects.NdSteer.Info()
+	if err != nil {
+		return nil, err
+	}
+	id, ok := info.ID()
+	if !ok {
+		return nil, errors.New("kernel does not tell the program's id")
+	}
+	return &Steering{cfg: cfg, programID: uint32(id), objects: objects, link: attached}, nil
+}
+
+// Mode returns how the program is attached.
+func (s *Steering) Mode() Mode { return s.cfg.Mode }
+
+// Port returns the UDP destination port that is steered.
+func (s *Steering) Port() uint16 { return s.cfg.Port }
+
+// ProgramID returns the kernel's id of the program, as bpftool prog shows it.
+func (s *Steering) ProgramID() uint32 { return s.programID }
+
+// SetSocket directs ND packets of a receive queue to the AF_XDP socket fd, in place of the queue's former one. The
+// kernel removes the entry when the socket closes. The descriptor stays the caller's.
+func (s *Steering) SetSocket(queue uint32, fd int) error {
+	return s.use("set socket", fmt.Sprintf("queue %d", queue), func(o *steerObjects) error {
+		if err := s.checkQueue(queue); err != nil {
+			return err
+		}
+		if fd < 0 {
+			return syscall.EBADF
+		}
+		err := o.NdSockets.Put(queue, uint32(fd))
+		if errors.Is(err, syscall.EOPNOTSUPP) {
+			return fmt.Errorf("descriptor %d is not an AF_XDP socket: %w", fd, err)
+		}
+		return err
+	})
+}
+
+// ClearSocket lets ND packets of a receive queue pass to the kernel. A queue without a socket is not an error.
+func (s *Steering) ClearSocket(queue uint32) error {
+	return s.use("clear socket", fmt.Sprintf("queue %d", queue), func(o *steerObjects) error {
+		if err := s.checkQueue(queue); err != nil {
+			return err
+		}
+		return ignoreMissing(o.NdSockets.Delete(queue))
+	})
+}
+
+// AddAddress makes a unicast address one of ours: ND packets to it are steered, ND packets from it are dropped. Adding
+// an address twice is not an error. A zone is ignored.
+func (s *Steering) AddAddress(a netip.Addr) error {
+	return s.use("add address", a.String(), func(o *steerObjects) error {
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
+			return errors.New("not a unicast address")
+		}
+		err := o.NdLocal.Put(addressKey(a), uint8(1))
+		if errors.Is(err, syscall.E2BIG) {
+			return fmt.Errorf("more than %d addresses: %w", MaxAddresses, err)
+		}
+		return err
+	})
+}
+
+// RemoveAddress lets packets to and from an address pass to the kernel. An address that was not added is not an error.
+func (s *Steering) RemoveAddress(a netip.Addr) error {
+	return s.use("remove address", a.String(), func(o *steerObjects) error {
+		if !a.IsValid() {
+			return errors.New("not an address")
+		}
+		return ignoreMissing(o.NdLocal.Delete(addressKey(a)))
+	})
+}
+
+// Counters returns how many frames got which verdict since Attach. CPUs are read one after the other while frames
+// arrive, so the numbers of one call may be some frames apart.
+func (s *Steering) Counters() (Counters, error) {
+	var counters Counters
+	err := s.use("read", "counters", func(o *steerObjects) error {
+		var perCPU []uint64
+		for v := range counters {
+			if err := o.NdVerdicts.Lookup(uint32(v), &perCPU); err != nil {
+				return err
+			}
+			for _, n := range perCPU {
+				counters[v] += n
+			}
+		}
+		return nil
+	})
+	return counters, err
+}
+
+// Close detaches the program; from then on all frames pass. Closing twice is harmless.
+func (s *Steering) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects == nil {
+		return nil
+	}
+	// Detaching first makes it immediate: closing only gives up our reference.
+	err := s.link.Detach()
+	if errors.Is(err, syscall.ENOLINK) || errors.Is(err, syscall.ENODEV) {
+		err = nil // the interface is gone, and the attachment with it
+	}
+	err = errors.Join(err, s.link.Close(), s.objects.Close())
+	s.objects, s.link = nil, nil
+	if err != nil {
+		return fmt.Errorf("bpf: close steering of %s: %w", s.cfg.Interface, err)
+	}
+	return nil
+}
+
+// use runs fn on the kernel objects and puts operation, object and interface before its error.
+func (s *Steering) use(op, object string, fn func(*steerObjects) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	err := os.ErrClosed
+	if s.objects != nil {
+		err = fn(s.objects)
+	}
+	if err != nil {
+		return fmt.Errorf("bpf: %s %s of %s: %w", op, object, s.cfg.Interface, err)
+	}
+	return nil
+}
+
+func (s *Steering) checkQueue(queue uint32) error {
+	if queue >= uint32(s.cfg.Queues) {
+		return fmt.Errorf("attached with %d queues: %w", s.cfg.Queues, syscall.ERANGE)
+	}
+	return nil
+}
+
+// addressKey is a key of nd_local: the address in network order, IPv4 mapped into IPv6.
+func addressKey(a netip.Addr) [16]byte { return a.As16() }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	return err
+}

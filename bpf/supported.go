@@ -1,0 +1,111 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+)
+
+// Capability numbers of linux/capability.h.
+const (
+	capNetAdmin = 12
+	capSysAdmin = 21
+	capBPF      = 39
+)
+
+// minKernel is the first kernel with everything the program needs; the newest part is XDP with fragments.
+const (
+	minKernelMajor = 5
+	minKernelMinor = 18
+)
+
+// ErrUnsupported is matched by the error of Supported.
+var ErrUnsupported = errors.New("XDP steering is not available")
+
+// Supported returns nil when this process can attach the program, or else everything that is in the way, one sentence
+// each.
+func Supported() error {
+	problems := kernelProblems()
+	if len(problems) == 0 {
+		// Probing creates programs and maps, so without the rights its answers mean nothing.
+		if problems = rightProblems(); len(problems) == 0 {
+			problems = featureProblems()
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("bpf: %w: %s", ErrUnsupported, strings.Join(problems, " "))
+}
+
+func kernelProblems() []string {
+	code, err := features.LinuxVersionCode()
+	if err != nil {
+		return []string{fmt.Sprintf("The kernel's version is unknown: %v.", err)}
+	}
+	major, minor := code>>16, code>>8&0xff
+	if major < minKernelMajor || major == minKernelMajor && minor < minKernelMinor {
+		return []string{fmt.Sprintf("The kernel is %d.%d; XDP with fragments needs %d.%d.", major, minor,
+			minKernelMajor, minKernelMinor)}
+	}
+	return nil
+}
+
+func rightProblems() []string {
+	effective, err := effectiveCapabilities("/proc/self/status")
+	if err != nil {
+		return []string{fmt.Sprintf("The capabilities of this process are unknown: %v.", err)}
+	}
+	has := func(capability int) bool { return effective>>capability&1 == 1 }
+	var problems []string
+	if !has(capBPF) && !has(capSysAdmin) {
+		problems = append(problems, "The process has no CAP_BPF.")
+	}
+	if !has(capNetAdmin) {
+		problems = append(problems, "The process has no CAP_NET_ADMIN.")
+	}
+	if len(problems) > 0 {
+		problems = append(problems, "Run as root or use setcap cap_bpf,cap_net_admin,cap_net_raw+ep.")
+	}
+	return problems
+}
+
+func featureProblems() []string {
+	probes := []struct {
+		what string
+		err  error
+	}{
+		{"XDP programs (4.8, CONFIG_BPF_SYSCALL)", features.HaveProgramType(ebpf.XDP)},
+		{"AF_XDP socket maps (4.18, CONFIG_XDP_SOCKETS)", features.HaveMapType(ebpf.XSKMap)},
+		{"hash maps (3.19)", features.HaveMapType(ebpf.Hash)},
+		{"per-CPU arrays (4.6)", features.HaveMapType(ebpf.PerCPUArray)},
+	}
+	var problems []string
+	for _, p := range probes {
+		switch {
+		case errors.Is(p.err, ebpf.ErrNotSupported):
+			problems = append(problems, "The kernel has no "+p.what+".")
+		case p.err != nil:
+			problems = append(problems, fmt.Sprintf("The kernel's answer about %s was: %v.", p.what, p.err))
+		}
+	}
+	return problems
+}
+
+func effectiveCapabilities(path string) (uint64, error) {
+	status, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		}
+	}
+	return 0, fmt.Errorf("no CapEff line in %s", path)
+}

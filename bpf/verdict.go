@@ -1,0 +1,63 @@
+package bpf
+
+import "fmt"
+
+// Verdict is what the program decided about a frame. The values come from steer.h.
+type Verdict uint32
+
+// The verdicts. Redirected frames go to a socket, spoofed ones are dropped, all others pass to the kernel.
+const (
+	VerdictRedirected     = Verdict(steerNdVerdictND_REDIRECTED)      // to the socket of its queue, untagged
+	VerdictRedirectedVLAN = Verdict(steerNdVerdictND_REDIRECTED_VLAN) // to the socket of its queue, one 802.1Q tag
+	VerdictNoSocket       = Verdict(steerNdVerdictND_NO_SOCKET)       // ours, but its queue has no socket
+	VerdictSpoofed        = Verdict(steerNdVerdictND_SPOOFED)         // ours, but from one of our own addresses
+	VerdictNotLocal       = Verdict(steerNdVerdictND_NOT_LOCAL)       // ND port, but the destination is not ours
+	VerdictOtherPort      = Verdict(steerNdVerdictND_OTHER_PORT)      // UDP to another port
+	VerdictNotUDP         = Verdict(steerNdVerdictND_NOT_UDP)         // IP, but not UDP right behind the IP header
+	VerdictFragment       = Verdict(steerNdVerdictND_FRAGMENT)        // a fragment of an IP datagram
+	VerdictIPOptions      = Verdict(steerNdVerdictND_IP_OPTIONS)      // IPv4 with options
+	VerdictNotIP          = Verdict(steerNdVerdictND_NOT_IP)          // neither IPv4 nor IPv6
+	VerdictVLANNested     = Verdict(steerNdVerdictND_VLAN_NESTED)     // a second tag, or an 802.1ad tag
+	VerdictTruncated      = Verdict(steerNdVerdictND_TRUNCATED)       // ends inside a header
+
+	// NumVerdicts is the number of verdicts, for arrays indexed by them.
+	NumVerdicts = int(steerNdVerdictND_VERDICT_COUNT)
+)
+
+var verdictNames = [NumVerdicts]string{
+	VerdictRedirected:     "redirected",
+	VerdictRedirectedVLAN: "redirected_vlan",
+	VerdictNoSocket:       "no_socket",
+	VerdictSpoofed:        "spoofed",
+	VerdictNotLocal:       "not_local",
+	VerdictOtherPort:      "other_port",
+	VerdictNotUDP:         "not_udp",
+	VerdictFragment:       "fragment",
+	VerdictIPOptions:      "ip_options",
+	VerdictNotIP:          "not_ip",
+	VerdictVLANNested:     "vlan_nested",
+	VerdictTruncated:      "truncated",
+}
+
+// String returns the name under which the verdict is counted.
+func (v Verdict) String() string {
+	if int(v) >= NumVerdicts {
+		return fmt.Sprintf("verdict(%d)", uint32(v))
+	}
+	return verdictNames[v]
+}
+
+// Counters holds the number of frames for each Verdict, summed over CPUs.
+type Counters [NumVerdicts]uint64
+
+// Redirected returns the number of frames that went to a socket, tagged or not.
+func (c Counters) Redirected() uint64 { return c[VerdictRedirected] + c[VerdictRedirectedVLAN] }
+
+// Total returns the number of frames the program saw.
+func (c Counters) Total() uint64 {
+	var sum uint64
+	for _, n := range c {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,136 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Numbers of linux/ethtool_netlink.h. The netlink interface of ethtool replaces its ioctl, which would need unsafe.
+const (
+	ethtoolFamily         = "ethtool"
+	ethtoolVersion        = 1
+	ethtoolFeaturesSet    = 12 // ETHTOOL_MSG_FEATURES_SET
+	ethtoolFeaturesHeader = 1  // ETHTOOL_A_FEATURES_HEADER
+	ethtoolHeaderDevName  = 2  // ETHTOOL_A_HEADER_DEV_NAME
+	ethtoolHeaderFlags    = 3  // ETHTOOL_A_HEADER_FLAGS
+	ethtoolOmitReply      = 2  // ETHTOOL_FLAG_OMIT_REPLY
+	ethtoolFeaturesWanted = 3  // ETHTOOL_A_FEATURES_WANTED
+	ethtoolBitsetBits     = 3  // ETHTOOL_A_BITSET_BITS
+	ethtoolBitsetBit      = 1  // ETHTOOL_A_BITSET_BITS_BIT
+	ethtoolBitName        = 2  // ETHTOOL_A_BITSET_BIT_NAME
+)
+
+// offloads are what ethtool -K tso off gso off gro off tx off rx off turns off on a veth link, and VLAN acceleration,
+// which would keep tags out of the frame where an XDP program cannot see them. Names of net/ethtool/common.c.
+var offloads = []string{
+	"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation",
+	"tx-udp-segmentation", "tx-generic-segmentation", "rx-gro",
+	"tx-checksum-ip-generic", "tx-checksum-sctp", "rx-checksum",
+	"tx-vlan-hw-insert", "rx-vlan-hw-parse",
+}
+
+func (n *Namespace) disableOffloads(device string) error {
+	return n.Do(func() error {
+		family, err := netlink.GenlFamilyGet(ethtoolFamily)
+		if err != nil {
+			return fmt.Errorf("turn off offloads of %s: kernel without CONFIG_ETHTOOL_NETLINK (5.6+): %w", device, err)
+		}
+		request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
+		request.AddData(&nl.Genlmsg{Command: ethtoolFeaturesSet, Version: ethtoolVersion})
+		header := nl.NewRtAttr(ethtoolFeaturesHeader|unix.NLA_F_NESTED, nil)
+		header.AddRtAttr(ethtoolHeaderDevName, nl.ZeroTerminated(device))
+		header.AddRtAttr(ethtoolHeaderFlags, nl.Uint32Attr(ethtoolOmitReply))
+		request.AddData(header)
+		wanted := nl.NewRtAttr(ethtoolFeaturesWanted|unix.NLA_F_NESTED, nil)
+		bits := wanted.AddRtAttr(ethtoolBitsetBits|unix.NLA_F_NESTED, nil)
+		for _, name := range offloads {
+			// A bit that is named without a value is to be cleared.
+			bit := bits.AddRtAttr(ethtoolBitsetBit|unix.NLA_F_NESTED, nil)
+			bit.AddRtAttr(ethtoolBitName, nl.ZeroTerminated(name))
+		}
+		request.AddData(wanted)
+		if _, err := request.Execute(unix.NETLINK_GENERIC, 0); err != nil {
+			return fmt.Errorf("turn off offloads of %s: %w", device, err)
+		}
+		return nil
+	})
+}
+
+// setIPv6 turns IPv6 on or off on a device. /proc/sys/net shows the namespace of the thread that opens it.
+func (n *Namespace) setIPv6(device string, on bool) error {
+	value := "1"
+	if on {
+		value = "0"
+	}
+	path := "/proc/sys/net/ipv6/conf/" + device + "/disable_ipv6"
+	err := n.Do(func() error { return os.WriteFile(path, []byte(value), 0) })
+	if !on && errors.Is(err, os.ErrNotExist) {
+		return nil // a kernel without IPv6
+	}
+	return err
+}
+
+// setRPS writes the receive packet steering mask of every queue. /sys shows the namespace it was mounted in, so a new
+// instance is made inside and used without ever being attached anywhere.
+func (n *Namespace) setRPS(device string, queues int, mask string) error {
+	return n.Do(func() error {
+		sys, err := detachedSysfs()
+		if err != nil {
+			return fmt.Errorf("set RPS of %s: mount sysfs: %w%s", device, err, remedy(err))
+		}
+		defer unix.Close(sys)
+		for queue := range queues {
+			path := fmt.Sprintf("devices/virtual/net/%s/queues/rx-%d/rps_cpus", device, queue)
+			if err := writeAt(sys, path, mask); err != nil {
+				return fmt.Errorf("set RPS of %s queue %d to %q: %w", device, queue, mask, err)
+			}
+		}
+		return nil
+	})
+}
+
+func detachedSysfs() (int, error) {
+	fs, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+}
+
+func writeAt(dir int, path, value string) error {
+	fd, err := unix.Openat(dir, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(value))
+	return errors.Join(err, unix.Close(fd))
+}
+
+// prepareLoopback sets lo up and marks it with this process, so that Leftovers knows whose namespace it is.
+func (n *Namespace) prepareLoopback() error {
+	handle, err := n.handle()
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	lo, err := handle.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo: %w", err)
+	}
+	if err := handle.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("set lo up: %w", err)
+	}
+	if err := handle.LinkSetAlias(lo, ownAlias()); err != nil {
+		return fmt.Errorf("mark lo: %w", err)
+	}
+	return nil
+}

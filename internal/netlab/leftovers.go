@@ -1,0 +1,102 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// aliasPrefix starts the alias of lo in every namespace made here; the id of the process that made it follows.
+const aliasPrefix = "ndxdp netlab "
+
+func ownAlias() string { return aliasPrefix + strconv.Itoa(os.Getpid()) }
+
+// Leftovers describes every namespace made by this process, or by a process that no longer exists, that some process
+// still holds, with the links in it. Namespaces of other living processes are theirs and left out. Empty means clean.
+func Leftovers() ([]string, error) {
+	own, err := inodeOf(threadNetPath)
+	if err != nil {
+		return nil, fmt.Errorf("netlab: leftovers: %w", err)
+	}
+	seen := map[uint64]bool{own: true}
+	var found []string
+	var errs []error
+	for _, path := range holders() {
+		inode, err := inodeOf(path)
+		if err != nil || seen[inode] {
+			continue // the holder is gone, or this namespace is known
+		}
+		seen[inode] = true
+		description, err := describe(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, fmt.Errorf("netlab: leftovers: %s: %w", path, err))
+		}
+		if description != "" {
+			found = append(found, fmt.Sprintf("net:[%d] held by %s: %s", inode, path, description))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// holders returns the path below /proc of everything that keeps a network namespace alive: threads and descriptors.
+func holders() []string {
+	paths, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net") // the pattern is valid, and that is the only error
+	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/[0-9]*")
+	for _, path := range descriptors {
+		if target, err := os.Readlink(path); err == nil && strings.HasPrefix(target, "net:[") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func inodeOf(path string) (uint64, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return 0, err
+	}
+	return stat.Ino, nil
+}
+
+// describe lists the links of a namespace, or returns "" when it is not ours or a living process's.
+func describe(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	n := &Namespace{file: file}
+	defer n.Close()
+	handle, err := n.handle()
+	if err != nil {
+		return "", err
+	}
+	defer handle.Close()
+	links, err := handle.LinkList()
+	if err != nil {
+		return "", err
+	}
+	ours := false
+	names := make([]string, 0, len(links))
+	for _, link := range links {
+		attrs := link.Attrs()
+		names = append(names, link.Type()+" "+attrs.Name)
+		if maker, ok := strings.CutPrefix(attrs.Alias, aliasPrefix); ok {
+			ours = maker == strconv.Itoa(os.Getpid()) || !running(maker)
+		}
+	}
+	if !ours {
+		return "", nil
+	}
+	return strings.Join(names, ", "), nil
+}
+
+func running(pid string) bool {
+	_, err := os.Stat("/proc/" + pid)
+	return err == nil
+}

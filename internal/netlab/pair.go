@@ -1,0 +1,282 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Defaults of PairConfig.
+const (
+	DefaultMTU  = 1500
+	DefaultName = "nd0"
+)
+
+// The addresses that a pair gets when none are asked for: A is .1, B is .2.
+var (
+	DefaultAddrA  = netip.MustParsePrefix("10.99.0.1/24")
+	DefaultAddrB  = netip.MustParsePrefix("10.99.0.2/24")
+	DefaultAddr6A = netip.MustParsePrefix("fd00:99::1/64")
+	DefaultAddr6B = netip.MustParsePrefix("fd00:99::2/64")
+)
+
+// runningTimeout bounds the wait for carrier. A veth pair needs less than a millisecond; the rest is a loaded machine.
+const runningTimeout = 5 * time.Second
+
+// PairConfig says what NewPair builds. The zero value is a working pair of one queue and MTU 1500 with IPv4.
+type PairConfig struct {
+	MTU    int // 1500 when zero
+	Queues int // receive and transmit queues of each end, 1 when zero
+
+	AddrA, AddrB   netip.Prefix // 10.99.0.1/24 and 10.99.0.2/24 when not valid
+	IPv6           bool         // adds IPv6 addresses; IPv6 is off on the links otherwise
+	Addr6A, Addr6B netip.Prefix // fd00:99::1/64 and fd00:99::2/64 when not valid; a valid one implies IPv6
+	NameA, NameB   string       // nd0 when empty: the two are in different namespaces
+
+	Offloads         bool   // true keeps the kernel's defaults; false turns off TSO, GSO, GRO and checksum offloads
+	RPSMask          string // as in rps_cpus, for every receive queue of both ends; none when empty
+	StaticNeighbours bool   // permanent neighbour entries instead of ARP and neighbour discovery
+}
+
+// Pair is two namespaces joined by one veth pair.
+type Pair struct {
+	A, B               *Namespace
+	MACA, MACB         net.HardwareAddr
+	IfindexA, IfindexB int
+	NameA, NameB       string
+	AddrA, AddrB       netip.Prefix
+	Addr6A, Addr6B     netip.Prefix // not valid without IPv6
+	Queues             int
+	handleA, handleB   *netlink.Handle
+	closeOnce          sync.Once
+	closeErr           error
+}
+
+// end is one side of a pair while it is being set up.
+type end struct {
+	ns      *Namespace
+	handle  *netlink.Handle
+	link    netlink.Link
+	name    string
+	addrs   []netip.Prefix
+	peer    []netip.Prefix
+	peerMAC net.HardwareAddr
+}
+
+// NewPair builds two namespaces and a veth pair between them, and returns when both links carry traffic.
+func NewPair(cfg PairConfig) (*Pair, error) {
+	cfg = cfg.withDefaults()
+	p := &Pair{
+		NameA: cfg.NameA, NameB: cfg.NameB, Queues: cfg.Queues,
+		AddrA: cfg.AddrA, AddrB: cfg.AddrB, Addr6A: cfg.Addr6A, Addr6B: cfg.Addr6B,
+	}
+	if err := p.build(cfg); err != nil {
+		return nil, fmt.Errorf("netlab: new pair: %w%s", errors.Join(err, p.Close()), remedy(err))
+	}
+	return p, nil
+}
+
+func (cfg PairConfig) withDefaults() PairConfig {
+	if cfg.MTU == 0 {
+		cfg.MTU = DefaultMTU
+	}
+	if cfg.Queues == 0 {
+		cfg.Queues = 1
+	}
+	if cfg.NameA == "" {
+		cfg.NameA = DefaultName
+	}
+	if cfg.NameB == "" {
+		cfg.NameB = DefaultName
+	}
+	setPrefix := func(p *netip.Prefix, fallback netip.Prefix) {
+		if !p.IsValid() {
+			*p = fallback
+		}
+	}
+	setPrefix(&cfg.AddrA, DefaultAddrA)
+	setPrefix(&cfg.AddrB, DefaultAddrB)
+	if cfg.IPv6 || cfg.Addr6A.IsValid() || cfg.Addr6B.IsValid() {
+		cfg.IPv6 = true
+		setPrefix(&cfg.Addr6A, DefaultAddr6A)
+		setPrefix(&cfg.Addr6B, DefaultAddr6B)
+	}
+	return cfg
+}
+
+func (p *Pair) build(cfg PairConfig) (err error) {
+	if p.A, err = New(); err != nil {
+		return err
+	}
+	if p.B, err = New(); err != nil {
+		return err
+	}
+	if p.handleA, err = p.A.handle(); err != nil {
+		return err
+	}
+	if p.handleB, err = p.B.handle(); err != nil {
+		return err
+	}
+	if err := p.addVeth(cfg); err != nil {
+		return err
+	}
+	a := &end{ns: p.A, handle: p.handleA, name: p.NameA, addrs: []netip.Prefix{p.AddrA}, peer: []netip.Prefix{p.AddrB}}
+	b := &end{ns: p.B, handle: p.handleB, name: p.NameB, addrs: []netip.Prefix{p.AddrB}, peer: []netip.Prefix{p.AddrA}}
+	if cfg.IPv6 {
+		a.addrs, a.peer = append(a.addrs, p.Addr6A), append(a.peer, p.Addr6B)
+		b.addrs, b.peer = append(b.addrs, p.Addr6B), append(b.peer, p.Addr6A)
+	}
+	for _, e := range []*end{a, b} {
+		if e.link, err = e.handle.LinkByName(e.name); err != nil {
+			return fmt.Errorf("find %s: %w", e.name, err)
+		}
+	}
+	p.MACA, p.IfindexA = a.link.Attrs().HardwareAddr, a.link.Attrs().Index
+	p.MACB, p.IfindexB = b.link.Attrs().HardwareAddr, b.link.Attrs().Index
+	a.peerMAC, b.peerMAC = p.MACB, p.MACA
+	for _, e := range []*end{a, b} {
+		if err := e.configure(cfg); err != nil {
+			return err
+		}
+	}
+	return errors.Join(a.awaitRunning(), b.awaitRunning())
+}
+
+// addVeth creates both ends where they belong, so that they never show up anywhere else.
+func (p *Pair) addVeth(cfg PairConfig) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = cfg.NameA
+	attrs.MTU = cfg.MTU
+	attrs.NumTxQueues = cfg.Queues
+	attrs.NumRxQueues = cfg.Queues
+	veth := netlink.NewVeth(attrs)
+	veth.PeerName = cfg.NameB
+	veth.PeerMTU = uint32(cfg.MTU)
+	veth.PeerNumTxQueues = uint32(cfg.Queues)
+	veth.PeerNumRxQueues = uint32(cfg.Queues)
+	veth.PeerNamespace = netlink.NsFd(p.B.FD())
+	if err := p.handleA.LinkAdd(veth); err != nil {
+		return fmt.Errorf("add veth %s (MTU %d, %d queues): %w", cfg.NameA, cfg.MTU, cfg.Queues, err)
+	}
+	return nil
+}
+
+func (e *end) configure(cfg PairConfig) error {
+	// Without IPv6 its multicast reports and router solicitations would only disturb captures and counters.
+	if err := e.ns.setIPv6(e.name, cfg.IPv6); err != nil {
+		return err
+	}
+	if !cfg.Offloads {
+		if err := e.ns.disableOffloads(e.name); err != nil {
+			return err
+		}
+	}
+	for _, prefix := range e.addrs {
+		if err := e.handle.AddrAdd(e.link, &netlink.Addr{IPNet: ipNet(prefix), Flags: unix.IFA_F_NODAD}); err != nil {
+			return fmt.Errorf("add address %s to %s: %w", prefix, e.name, err)
+		}
+	}
+	if err := e.handle.LinkSetUp(e.link); err != nil {
+		return fmt.Errorf("set %s up: %w", e.name, err)
+	}
+	if cfg.RPSMask != "" {
+		if err := e.ns.setRPS(e.name, cfg.Queues, cfg.RPSMask); err != nil {
+			return err
+		}
+	}
+	if !cfg.StaticNeighbours {
+		return nil
+	}
+	for _, prefix := range e.peer {
+		neighbour := &netlink.Neigh{
+			LinkIndex: e.link.Attrs().Index, State: netlink.NUD_PERMANENT,
+			IP: prefix.Addr().AsSlice(), HardwareAddr: e.peerMAC,
+		}
+		if err := e.handle.NeighSet(neighbour); err != nil {
+			return fmt.Errorf("set neighbour %s on %s: %w", prefix.Addr(), e.name, err)
+		}
+	}
+	return nil
+}
+
+// awaitRunning polls, because a subscription would miss a change between set-up and subscribing and cost a socket.
+func (e *end) awaitRunning() error {
+	deadline := time.Now().Add(runningTimeout)
+	for {
+		link, err := e.handle.LinkByIndex(e.link.Attrs().Index)
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", e.name, err)
+		}
+		if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 && link.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for %s: not running after %s: %w", e.name, runningTimeout, os.ErrDeadlineExceeded)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// SetMTU changes the MTU of both ends. When one refuses, the other keeps the new value.
+func (p *Pair) SetMTU(mtu int) error {
+	return errors.Join(setMTU(p.handleA, p.IfindexA, mtu), setMTU(p.handleB, p.IfindexB, mtu))
+}
+
+func setMTU(handle *netlink.Handle, index, mtu int) error {
+	attrs := netlink.LinkAttrs{Index: index}
+	if err := handle.LinkSetMTU(&netlink.Device{LinkAttrs: attrs}, mtu); err != nil {
+		return fmt.Errorf("netlab: set MTU %d on interface %d: %w", mtu, index, err)
+	}
+	return nil
+}
+
+// Close removes the veth pair at once and gives up both namespaces. Closing twice is harmless.
+func (p *Pair) Close() error {
+	p.closeOnce.Do(func() { p.closeErr = p.close() })
+	return p.closeErr
+}
+
+func (p *Pair) close() error {
+	var errs []error
+	if p.handleA != nil && p.IfindexA != 0 {
+		err := p.handleA.LinkDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: p.IfindexA}})
+		if err != nil && !errors.Is(err, unix.ENODEV) {
+			errs = append(errs, fmt.Errorf("netlab: delete %s: %w", p.NameA, err))
+		}
+	}
+	for _, handle := range []*netlink.Handle{p.handleA, p.handleB} {
+		if handle != nil {
+			handle.Close()
+		}
+	}
+	for _, n := range []*Namespace{p.A, p.B} {
+		if n != nil {
+			errs = append(errs, n.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// handle opens a netlink socket inside the namespace.
+func (n *Namespace) handle() (*netlink.Handle, error) {
+	handle, err := netlink.NewHandleAt(netns.NsHandle(n.FD()), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	return handle, nil
+}
+
+func ipNet(prefix netip.Prefix) *net.IPNet {
+	return &net.IPNet{
+		IP:   prefix.Addr().AsSlice(),
+		Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
+	}
+}
