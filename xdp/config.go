@@ -1,0 +1,141 @@
+package xdp
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Mode says how a socket binds. Whether XDP runs in generic or in native mode is decided where the program is attached;
+// for both the socket binds in copy mode.
+type Mode uint8
+
+const (
+	// ModeAuto lets the kernel try zero-copy and fall back to copy. Info says what came out.
+	ModeAuto Mode = iota
+	// ModeCopy binds with XDP_COPY: every driver can do it.
+	ModeCopy
+	// ModeZeroCopy binds with XDP_ZEROCOPY and fails where the driver cannot.
+	ModeZeroCopy
+)
+
+// String names the mode for logs.
+func (m Mode) String() string {
+	switch m {
+	case ModeAuto:
+		return "auto"
+	case ModeCopy:
+		return "copy"
+	case ModeZeroCopy:
+		return "zero-copy"
+	}
+	return "unknown"
+}
+
+// Ring sizes used when the configuration leaves them at zero. 4096 covers a burst of 64 connections with 64 packets
+// each; the fill ring is twice the rx ring so that a full rx ring never leaves the kernel without an empty frame.
+const (
+	DefaultRxRing         = 4096
+	DefaultFillRing       = 8192
+	DefaultTxRing         = 4096
+	DefaultCompletionRing = 4096
+)
+
+const (
+	// DefaultSendBuffer is asked for before bind. Copy-mode TX is charged to the socket's send buffer: a full TX ring of
+	// 4096 descriptors holds 16 MiB of payload pages, which the kernel accounts with their skb overhead; four times that
+	// leaves room. The system default of 212992 bytes holds three packets of 60 KiB.
+	DefaultSendBuffer = 64 << 20
+	// DefaultBindTimeout bounds the wait for a queue whose last socket has just closed: the kernel frees it some
+	// milliseconds after close returns (measured, Linux 6.18).
+	DefaultBindTimeout = 2 * time.Second
+	// MinTxBudget is the kernel's own budget of descriptors per sendto and the least that XDP_MAX_TX_SKB_BUDGET takes.
+	MinTxBudget = 32
+	// maxRing keeps a ring's byte size far from overflow; the kernel refuses larger ones for want of memory anyway.
+	maxRing = 1 << 20
+)
+
+// Config describes one socket. The zero value of every field but Ifindex means the default.
+type Config struct {
+	Ifindex int    // interface index in the calling thread's network namespace
+	Queue   uint32 // NIC queue
+	Mode    Mode
+
+	MultiBuffer bool // XDP_USE_SG: packets of several frames. The XDP program must be loaded with BPF_F_XDP_HAS_FRAGS
+	NeedWakeup  bool // XDP_USE_NEED_WAKEUP: the kernel says in the rings when a system call is needed
+
+	RxRing, FillRing, TxRing, CompletionRing uint32 // slots, powers of two
+
+	RxFrames uint32 // frames reserved from the UMEM for receiving; more than RxRing. Default 2 x RxRing
+	TxFrames uint32 // frames reserved from the UMEM for sending. Default TxRing
+
+	SendBuffer int    // bytes, SO_SNDBUFFORCE, then SO_SNDBUF. Failure is not fatal: see Info.SendBuffer
+	TxBudget   uint32 // XDP_MAX_TX_SKB_BUDGET, 32..TxRing; ignored by kernels before 6.17: see Info.TxBudget
+	BusyPoll   bool   // SO_PREFER_BUSY_POLL; worth it only together with TuneNAPI
+
+	BindTimeout time.Duration // how long to retry while the queue is busy
+}
+
+func defaultTo[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) setDefaults() {
+	defaultTo(&c.RxRing, DefaultRxRing)
+	defaultTo(&c.FillRing, DefaultFillRing)
+	defaultTo(&c.TxRing, DefaultTxRing)
+	defaultTo(&c.CompletionRing, DefaultCompletionRing)
+	defaultTo(&c.RxFrames, 2*c.RxRing)
+	defaultTo(&c.TxFrames, c.TxRing)
+	defaultTo(&c.SendBuffer, DefaultSendBuffer)
+	defaultTo(&c.BindTimeout, DefaultBindTimeout)
+}
+
+// Validate reports the first field that cannot work, with defaults applied to the fields left at zero.
+func (c *Config) Validate() error {
+	full := *c
+	full.setDefaults()
+	if full.Ifindex <= 0 {
+		return fieldError("Ifindex", "is %d, want the index of an existing interface", full.Ifindex)
+	}
+	return full.validateSizes()
+}
+
+// validateSizes checks what does not depend on an interface.
+func (c *Config) validateSizes() error {
+	if c.Mode > ModeZeroCopy {
+		return fieldError("Mode", "is %d, want ModeAuto, ModeCopy or ModeZeroCopy", c.Mode)
+	}
+	for _, ring := range []struct {
+		name  string
+		slots uint32
+	}{
+		{"RxRing", c.RxRing},
+		{"FillRing", c.FillRing},
+		{"TxRing", c.TxRing},
+		{"CompletionRing", c.CompletionRing},
+	} {
+		if bits.OnesCount32(ring.slots) != 1 || ring.slots > maxRing {
+			return fieldError(ring.name, "is %d, want a power of two up to %d", ring.slots, maxRing)
+		}
+	}
+	// A ring shorter than one packet could never move it.
+	if c.MultiBuffer && min(c.RxRing, c.TxRing, c.CompletionRing) < MaxFrags {
+		return fieldError("RxRing, TxRing, CompletionRing", "must each hold a packet of %d frames", MaxFrags)
+	}
+	if c.RxFrames <= c.RxRing {
+		return fieldError("RxFrames", "is %d, must exceed RxRing (%d) or a full rx ring starves the fill ring", c.RxFrames, c.RxRing)
+	}
+	if c.TxBudget != 0 && (c.TxBudget < MinTxBudget || c.TxBudget > c.TxRing) {
+		return fieldError("TxBudget", "is %d, want %d to TxRing (%d)", c.TxBudget, MinTxBudget, c.TxRing)
+	}
+	if c.SendBuffer < 0 {
+		return fieldError("SendBuffer", "is %d, want a positive number of bytes", c.SendBuffer)
+	}
+	if c.BindTimeout < 0 {
+		return fieldError("BindTimeout", "is %v, want a positive duration", c.BindTimeout)
+	}
+	return nil
+}

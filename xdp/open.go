@@ -1,0 +1,246 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// bindRetryMin and bindRetryMax bound the pause between two attempts to bind a busy queue: short at first, because
+	// the kernel needs about a millisecond to free a queue, longer when somebody else really holds it.
+	bindRetryMin = 500 * time.Microsecond
+	bindRetryMax = 20 * time.Millisecond
+
+	// busyPollMicros and busyPollBudget are what the kernel documentation uses for preferred busy polling
+	// (Documentation/networking/af_xdp.rst and napi.rst): poll for 20 us, at most 64 packets a turn.
+	busyPollMicros = 20
+	busyPollBudget = 64
+)
+
+// Open makes a socket on NIC queue cfg.Queue of interface cfg.Ifindex, with frames reserved from u. The first socket on
+// u registers u with the kernel; further ones share the registration, must agree with it on Mode, MultiBuffer and
+// NeedWakeup, and serve another queue or another interface. The fill ring is full before the socket is bound.
+func Open(u *UMEM, cfg Config) (*Socket, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg.setDefaults()
+	u.opening.Lock()
+	defer u.opening.Unlock()
+	sharer := u.sharer()
+	if sharer != nil {
+		if err := cfg.agreesWith(&sharer.cfg); err != nil {
+			return nil, err
+		}
+	}
+	s := &Socket{umem: u, cfg: cfg, fd: -1}
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	if err := s.open(sharer); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// agreesWith checks what a shared UMEM fixes for all of its sockets: the kernel takes these from the first one.
+func (c *Config) agreesWith(first *Config) error {
+	switch {
+	case c.Ifindex == first.Ifindex && c.Queue == first.Queue:
+		return fieldError("Queue", "%d of this interface already has a socket on this UMEM", c.Queue)
+	case c.Mode != first.Mode:
+		return fieldError("Mode", "is %v, but the UMEM is shared with a socket bound as %v", c.Mode, first.Mode)
+	case c.MultiBuffer != first.MultiBuffer:
+		return fieldError("MultiBuffer", "is %t, but the UMEM is shared with a socket where it is %t", c.MultiBuffer, first.MultiBuffer)
+	case c.NeedWakeup != first.NeedWakeup:
+		return fieldError("NeedWakeup", "is %t, but the UMEM is shared with a socket where it is %t", c.NeedWakeup, first.NeedWakeup)
+	}
+	return nil
+}
+
+// open does the kernel's part. What it leaves behind on failure is released by Close.
+func (s *Socket) open(sharer *Socket) error {
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return s.fail("create an AF_XDP socket", err)
+	}
+	s.fd = fd
+	if sharer == nil {
+		reg := umemRegistration(s.umem.mem)
+		if err := setOption(fd, unix.XDP_UMEM_REG, &reg); err != nil {
+			return s.fail(fmt.Sprintf("register %d bytes of UMEM", reg.Len), err)
+		}
+	}
+	// All four sizes before the offsets are read, and the TX ring before its budget.
+	for _, ring := range []struct {
+		name   string
+		option int
+		slots  uint32
+	}{
+		{"rx", unix.XDP_RX_RING, s.cfg.RxRing},
+		{"tx", unix.XDP_TX_RING, s.cfg.TxRing},
+		{"fill", unix.XDP_UMEM_FILL_RING, s.cfg.FillRing},
+		{"completion", unix.XDP_UMEM_COMPLETION_RING, s.cfg.CompletionRing},
+	} {
+		if err := setOption(fd, ring.option, &ring.slots); err != nil {
+			return s.fail(fmt.Sprintf("create a %s ring of %d slots", ring.name, ring.slots), err)
+		}
+	}
+	s.setSocketOptions()
+	if err := s.mapRings(); err != nil {
+		return err
+	}
+	s.Refill()
+	if err := s.bind(sharer); err != nil {
+		return err
+	}
+	return s.readInfo()
+}
+
+// setSocketOptions asks for what makes the socket faster. A refusal is not fatal: Info says what was granted.
+func (s *Socket) setSocketOptions() {
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, s.cfg.SendBuffer) != nil {
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, s.cfg.SendBuffer) // capped by net.core.wmem_max
+	}
+	s.info.TxBudget = MinTxBudget
+	if budget := s.cfg.TxBudget; budget != 0 && setOption(s.fd, unix.XDP_MAX_TX_SKB_BUDGET, &budget) == nil {
+		s.info.TxBudget = budget
+	}
+	if s.cfg.BusyPoll {
+		// Kernels before 5.11 lack the first and the last; then the socket works as without busy polling.
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL, 1)
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPollMicros)
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL_BUDGET, busyPollBudget)
+	}
+}
+
+func (s *Socket) mapRings() error {
+	var off unix.XDPMmapOffsets
+	n, err := getOption(s.fd, unix.XDP_MMAP_OFFSETS, &off)
+	if err != nil {
+		return s.fail("read ring offsets", err)
+	}
+	if n < sizeofMmapOffsets {
+		// Kernels before 5.4 have no flags word.
+		return s.fail("read ring offsets", fmt.Errorf("%w: Linux 5.4 or later is needed", ErrNotSupported))
+	}
+	var rings Rings
+	if rings.Rx, err = mapOne[Desc](s, "rx", unix.XDP_PGOFF_RX_RING, s.cfg.RxRing, &off.Rx); err != nil {
+		return err
+	}
+	if rings.Tx, err = mapOne[Desc](s, "tx", unix.XDP_PGOFF_TX_RING, s.cfg.TxRing, &off.Tx); err != nil {
+		return err
+	}
+	if rings.Fill, err = mapOne[uint64](s, "fill", unix.XDP_UMEM_PGOFF_FILL_RING, s.cfg.FillRing, &off.Fr); err != nil {
+		return err
+	}
+	if rings.Completion, err = mapOne[uint64](s, "completion", unix.XDP_UMEM_PGOFF_COMPLETION_RING,
+		s.cfg.CompletionRing, &off.Cr); err != nil {
+		return err
+	}
+	s.setRings(rings)
+	return nil
+}
+
+func mapOne[T Slot](s *Socket, name string, at int64, slots uint32, off *unix.XDPRingOffset) (RingMemory[T], error) {
+	mem, ring, err := mapRing[T](s.fd, at, slots, off)
+	if err != nil {
+		return ring, s.fail("map the "+name+" ring", err)
+	}
+	s.mappings = append(s.mappings, mem)
+	return ring, nil
+}
+
+// bindAddress makes the kernel's address. A socket that shares may name no flag of its own: it inherits them.
+func (s *Socket) bindAddress(sharer *Socket) *unix.SockaddrXDP {
+	sa := &unix.SockaddrXDP{Ifindex: uint32(s.cfg.Ifindex), QueueID: s.cfg.Queue}
+	if sharer != nil {
+		sa.Flags = unix.XDP_SHARED_UMEM
+		sa.SharedUmemFD = uint32(sharer.fd)
+		return sa
+	}
+	switch s.cfg.Mode {
+	case ModeCopy:
+		sa.Flags = unix.XDP_COPY
+	case ModeZeroCopy:
+		sa.Flags = unix.XDP_ZEROCOPY
+	case ModeAuto: // without either flag the kernel tries zero-copy first and falls back by itself
+	}
+	if s.cfg.NeedWakeup {
+		sa.Flags |= unix.XDP_USE_NEED_WAKEUP
+	}
+	if s.cfg.MultiBuffer {
+		sa.Flags |= unix.XDP_USE_SG
+	}
+	return sa
+}
+
+func (s *Socket) bind(sharer *Socket) error {
+	sa := s.bindAddress(sharer)
+	deadline := time.Now().Add(s.cfg.BindTimeout)
+	pause := bindRetryMin
+	for {
+		err := unix.Bind(s.fd, sa)
+		if err == nil {
+			s.bound = true
+			return nil
+		}
+		if err != unix.EBUSY || time.Until(deadline) < pause {
+			return s.fail("bind "+s.cfg.Mode.String(), err)
+		}
+		// The kernel frees a queue from a work item after its last socket closed and offers nothing to wait on.
+		time.Sleep(pause)
+		pause = min(2*pause, bindRetryMax)
+	}
+}
+
+// readInfo asks the kernel what the socket turned out to be.
+func (s *Socket) readInfo() error {
+	var flags uint32
+	if _, err := getOption(s.fd, unix.XDP_OPTIONS, &flags); err != nil {
+		return s.fail("read options", err)
+	}
+	s.info.ZeroCopy = flags&unix.XDP_OPTIONS_ZEROCOPY != 0
+	s.info.MultiBuffer = s.cfg.MultiBuffer
+	s.info.NeedWakeup = s.cfg.NeedWakeup
+	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
+	if err != nil {
+		return s.fail("read the send buffer size", err)
+	}
+	s.info.SendBuffer = n
+	return nil
+}
+
+// fail wraps a failure with what was attempted, on what, and what can be done about it.
+func (s *Socket) fail(op string, err error) error {
+	cause, hint := explain(err)
+	return &Error{Op: op, Ifindex: s.cfg.Ifindex, Queue: s.cfg.Queue, Err: cause, Hint: hint}
+}
+
+// explain adds the sentinel and the advice that belong to an errno.
+func explain(err error) (cause error, hint string) {
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%w: %w", ErrQueueBusy, err), "stop the other program or use another queue"
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %w", ErrPermission, err), "AF_XDP sockets need CAP_NET_RAW in the network namespace"
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return fmt.Errorf("%w: %w", ErrNotSupported, err), "build the kernel with CONFIG_XDP_SOCKETS"
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w: %w", ErrNotSupported, err), "use ModeCopy, or ModeAuto, on this driver"
+	case errors.Is(err, unix.ENODEV):
+		return err, "no interface has this index in the calling thread's network namespace"
+	case errors.Is(err, unix.ENETDOWN):
+		return err, "bring the interface up"
+	case errors.Is(err, unix.ENXIO):
+		return err, "the interface has gone"
+	case errors.Is(err, unix.EINVAL):
+		return err, "the queue may not exist (see Inspect), or the kernel lacks an option (multi-buffer needs Linux 6.6)"
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
+		return err, "use fewer frames, or raise RLIMIT_MEMLOCK on kernels before 5.11"
+	}
+	return err, ""
+}

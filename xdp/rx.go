@@ -1,0 +1,116 @@
+package xdp
+
+// Receive takes up to len(dst) descriptors from the rx ring, whole packets only: what would end in the middle of a
+// packet stays in the ring until the rest is there. Their frames belong to the caller until Recycle (or until sent).
+//
+// dst should have room for MaxFrags descriptors. A packet with more descriptors than len(dst) can never be handed out:
+// it is dropped and counted in Statistics.RxOversize, so that it cannot block the ring.
+func (s *Socket) Receive(dst []Desc) int {
+	want := uint32(len(dst))
+	if want == 0 {
+		return 0
+	}
+	n := s.rx.Peek(want)
+	whole, packets := s.readPackets(dst, n)
+	for whole == 0 {
+		if n < want {
+			// Nothing, or the copy of the producer's index ends in the middle of a packet: look again before giving up.
+			more := s.rx.Reload(want)
+			if more == n {
+				return 0
+			}
+			n = more
+		} else {
+			if !s.dropOversize(want) {
+				return 0
+			}
+			n = s.rx.Reload(want)
+		}
+		whole, packets = s.readPackets(dst, n)
+	}
+	for i := range dst[:whole] {
+		s.audit.move(dst[i].Addr, inFill, inEngineRx)
+	}
+	s.rx.Release(uint32(whole))
+	s.counters.rxPackets.Add(uint64(packets))
+	s.counters.rxFrames.Add(uint64(whole))
+	return whole
+}
+
+// readPackets copies n descriptors and says how many of them make up how many whole packets. It releases nothing.
+func (s *Socket) readPackets(dst []Desc, n uint32) (whole, packets int) {
+	for i := range n {
+		d := s.rx.Get(i)
+		dst[i] = d
+		if d.Options&PacketContinues == 0 {
+			whole = int(i) + 1
+			packets++
+		}
+	}
+	return whole, packets
+}
+
+// dropOversize drops the packet at the head of the rx ring, which has more than limit descriptors, unless its end has
+// not arrived yet.
+func (s *Socket) dropOversize(limit uint32) bool {
+	available := s.rx.Reload(^uint32(0))
+	end := limit
+	for end < available && s.rx.Get(end).Options&PacketContinues != 0 {
+		end++
+	}
+	if end >= available {
+		return false
+	}
+	end++
+	for i := range end {
+		addr := s.rx.Get(i).Addr
+		s.audit.move(addr, inFill, inEngineRx)
+		s.Recycle(addr)
+	}
+	s.rx.Release(end)
+	s.counters.rxOversize.Add(1)
+	return true
+}
+
+// Recycle gives a received frame back. addr may point anywhere into the frame.
+func (s *Socket) Recycle(addr uint64) {
+	if !s.rxRange.contains(addr) {
+		if s.closed {
+			return // a straggler: Close has taken all frames back
+		}
+		panic("xdp: X5: Recycle of an address outside this socket's rx frames")
+	}
+	s.audit.move(addr, inEngineRx, freeRx)
+	s.rxFree.push(addr &^ uint64(frameMask))
+}
+
+// Refill moves free rx frames into the fill ring, as many as fit, with one publish. It says how many.
+func (s *Socket) Refill() int {
+	n := s.fill.Reserve(uint32(s.rxFree.n))
+	for i := range n {
+		addr := s.rxFree.pop()
+		s.audit.move(addr, freeRx, inFill)
+		s.fill.Set(i, addr)
+	}
+	s.fill.Submit(n)
+	return int(n)
+}
+
+// RxFree counts the rx frames that are neither with the kernel nor with the caller.
+func (s *Socket) RxFree() int { return s.rxFree.n }
+
+// RxWakeupNeeded says whether the kernel waits to be told that the fill ring has frames again. Only zero-copy drivers
+// of sockets opened with NeedWakeup ever ask.
+func (s *Socket) RxWakeupNeeded() bool {
+	return s.info.NeedWakeup && s.fill.NeedWakeup()
+}
+
+// WakeRx tells the kernel that the fill ring has frames.
+func (s *Socket) WakeRx() {
+	if s.fd < 0 {
+		return
+	}
+	s.counters.wakeups.Add(1)
+	// An error means that the device is down or gone. Kick and Poll report that; there is nothing to wake meanwhile.
+	_ = wakeRx(s.fd)
+}

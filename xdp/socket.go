@@ -1,0 +1,287 @@
+package xdp
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Info says what a socket turned out to be.
+type Info struct {
+	ZeroCopy    bool // as XDP_OPTIONS reports it
+	MultiBuffer bool
+	NeedWakeup  bool
+	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
+	TxBudget    uint32 // descriptors per sendto in copy mode
+}
+
+// Statistics counts since the socket was opened.
+type Statistics struct {
+	// From the kernel (XDP_STATISTICS).
+	RxDropped      uint64 // dropped for other reasons than the ones below
+	RxInvalidDescs uint64 // bad addresses in the fill ring
+	TxInvalidDescs uint64 // bad descriptors in the tx ring
+	RxRingFull     uint64
+	FillRingEmpty  uint64
+	TxRingEmpty    uint64 // times the kernel found nothing to send; says nothing about errors
+
+	// Counted here.
+	RxPackets, RxFrames uint64
+	TxPackets, TxFrames uint64
+	Completions         uint64
+	Kicks               uint64 // sendto calls
+	Wakeups             uint64 // recvfrom calls
+	RxOversize          uint64 // packets with more frames than Receive had room for
+	TxLost              uint64 // packets that the device dropped (EBUSY)
+	TxInvalid           uint64 // packets that Transmit took but would not send
+	TxStalled           uint64 // times Kick gave up with descriptors left in the ring
+}
+
+// counters are written by the owner, once per batch, and read by anyone.
+type counters struct {
+	rxPackets, rxFrames, txPackets, txFrames, completions    atomic.Uint64
+	kicks, wakeups, rxOversize, txLost, txInvalid, txStalled atomic.Uint64
+}
+
+// Socket is one AF_XDP socket: see the ownership contract X1.
+type Socket struct {
+	// Set by Open, constant until Close.
+	umem     *UMEM
+	umemSize uint64
+	cfg      Config
+	info     Info
+	fd       int // -1: detached from any kernel, or closed
+	maxFrags int
+	rxRange  frameRange
+	txRange  frameRange
+
+	// The owner's, on every batch.
+	rx         Consumer[Desc]
+	fill       Producer[uint64]
+	tx         Producer[Desc]
+	completion Consumer[uint64]
+	rxFree     frameStack
+	txFree     frameStack
+	rejected   frameStack // taken by Transmit, not sendable, waiting for Complete
+	txPending  uint32     // in the tx ring, the kernel or the completion ring
+
+	// The owner's, rarely.
+	pollFDs   [2]unix.PollFd
+	kickErrno unix.Errno
+	kickError error
+	audit     audit
+
+	counters counters
+
+	// Written by Open and Close. Stats, which anyone may call, holds mu; the owner needs no lock to read (X1).
+	mu             sync.Mutex
+	closed         bool
+	last           Statistics // the kernel's part as of Close
+	mappings       [][]byte
+	rxSpan, txSpan span
+	bound          bool // others may share the UMEM through this socket; guarded by UMEM.opening
+}
+
+// FD is the socket's descriptor, for an XSKMAP. It is -1 for a detached socket and after Close.
+func (s *Socket) FD() int { return s.fd }
+
+// Info says what the socket turned out to be.
+func (s *Socket) Info() Info { return s.info }
+
+// UMEM is the memory that the socket was opened on.
+func (s *Socket) UMEM() *UMEM { return s.umem }
+
+// Rings is the memory of a socket's four rings.
+type Rings struct {
+	Rx, Tx           RingMemory[Desc]
+	Fill, Completion RingMemory[uint64]
+}
+
+// OpenDetached makes a socket over rings in ordinary memory, for tests: xdptest plays the kernel. Kick and WakeRx do
+// nothing. The ring sizes of cfg are ignored.
+func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
+	cfg.RxRing, cfg.FillRing = uint32(len(rings.Rx.Slots)), uint32(len(rings.Fill.Slots))
+	cfg.TxRing, cfg.CompletionRing = uint32(len(rings.Tx.Slots)), uint32(len(rings.Completion.Slots))
+	cfg.setDefaults()
+	if err := cfg.validateSizes(); err != nil {
+		return nil, err
+	}
+	s := &Socket{umem: u, cfg: cfg, fd: -1}
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	s.info = Info{MultiBuffer: cfg.MultiBuffer, NeedWakeup: cfg.NeedWakeup, TxBudget: MinTxBudget}
+	s.setRings(rings)
+	s.Refill()
+	return s, nil
+}
+
+// reserve takes the socket's frames from the UMEM and builds its pools.
+func (s *Socket) reserve() error {
+	rx, tx, err := s.umem.reserve(s, s.cfg.RxFrames, s.cfg.TxFrames)
+	if err != nil {
+		return err
+	}
+	s.umemSize = s.umem.Size()
+	s.rxSpan, s.txSpan = rx, tx
+	s.rxRange, s.txRange = rangeOf(rx), rangeOf(tx)
+	s.rxFree, s.txFree = newFrameStack(rx), newFrameStack(tx)
+	s.rejected = frameStack{addrs: make([]uint64, s.cfg.CompletionRing)}
+	s.maxFrags = 1
+	if s.cfg.MultiBuffer {
+		s.maxFrags = MaxFrags
+	}
+	s.audit.start(rx, tx)
+	return nil
+}
+
+func (s *Socket) setRings(r Rings) {
+	s.rx, s.fill = NewConsumer(r.Rx), NewProducer(r.Fill)
+	s.tx, s.completion = NewProducer(r.Tx), NewConsumer(r.Completion)
+}
+
+// Stats reads the kernel's counters and ours. Anyone may call it, beside the owner and after Close, when it returns the
+// last values.
+func (s *Socket) Stats() (Statistics, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.last
+	var err error
+	if !s.closed && s.fd >= 0 {
+		out, err = s.kernelStats()
+	}
+	c := &s.counters
+	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
+	out.TxPackets, out.TxFrames = c.txPackets.Load(), c.txFrames.Load()
+	out.Completions = c.completions.Load()
+	out.Kicks, out.Wakeups = c.kicks.Load(), c.wakeups.Load()
+	out.RxOversize, out.TxLost = c.rxOversize.Load(), c.txLost.Load()
+	out.TxInvalid, out.TxStalled = c.txInvalid.Load(), c.txStalled.Load()
+	return out, err
+}
+
+func (s *Socket) kernelStats() (Statistics, error) {
+	var k unix.XDPStatistics
+	if _, err := getOption(s.fd, unix.XDP_STATISTICS, &k); err != nil {
+		return Statistics{}, s.fail("read statistics", err)
+	}
+	return Statistics{
+		RxDropped:      k.Rx_dropped,
+		RxInvalidDescs: k.Rx_invalid_descs,
+		TxInvalidDescs: k.Tx_invalid_descs,
+		RxRingFull:     k.Rx_ring_full,
+		FillRingEmpty:  k.Rx_fill_ring_empty_descs,
+		TxRingEmpty:    k.Tx_ring_empty_descs,
+	}, nil
+}
+
+// Poll sleeps until the rx ring has packets, extraFD is readable (-1: none) or the timeout ends (negative: never). It
+// says whether either of the two is ready. In copy mode the kernel also sends what the tx ring holds. An error or
+// hang-up condition on either descriptor is returned as an error.
+func (s *Socket) Poll(timeoutMillis int, extraFD int) (ready bool, err error) {
+	if s.closed {
+		return false, s.fail("poll", ErrClosed)
+	}
+	if s.fd < 0 && s.rx.Peek(1) > 0 {
+		return true, nil
+	}
+	s.pollFDs = [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(extraFD), Events: unix.POLLIN}}
+	var deadline time.Time
+	if timeoutMillis > 0 {
+		deadline = time.Now().Add(time.Duration(timeoutMillis) * time.Millisecond)
+	}
+	for {
+		n, err := unix.Poll(s.pollFDs[:], timeoutMillis)
+		if err == nil {
+			return n > 0, s.pollError()
+		}
+		if err != unix.EINTR {
+			return false, s.fail("poll", err)
+		}
+		// The Go runtime interrupts threads at any time to pre-empt goroutines: sleep for what is left.
+		if timeoutMillis > 0 {
+			left := time.Until(deadline)
+			timeoutMillis = max(0, int((left+time.Millisecond-1)/time.Millisecond))
+		}
+	}
+}
+
+func (s *Socket) pollError() error {
+	const broken = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL
+	if s.pollFDs[0].Revents&broken != 0 {
+		cause, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err != nil {
+			return s.fail("poll the socket", err)
+		}
+		if cause == 0 {
+			cause = int(unix.EIO)
+		}
+		return s.fail("poll the socket", unix.Errno(cause))
+	}
+	if s.pollFDs[1].Revents&broken != 0 {
+		return s.fail("poll the additional descriptor", unix.EIO)
+	}
+	return nil
+}
+
+// Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run beside another method
+// of the owner (X1); after it they find empty rings. Closing twice, also at once, is harmless. In copy mode nothing of
+// the frames is in use any more when Close returns; a driver that sends from them directly (zero-copy, or virtio-net)
+// may still read the ones that were in flight.
+func (s *Socket) Close() error {
+	// An Open on the same UMEM may be binding through our descriptor right now.
+	s.umem.opening.Lock()
+	defer s.umem.opening.Unlock()
+	return s.close()
+}
+
+func (s *Socket) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.bound = false
+	var errs []error
+	if s.fd >= 0 {
+		var err error
+		if s.last, err = s.kernelStats(); err != nil {
+			errs = append(errs, err)
+		}
+		if err := unix.Close(s.fd); err != nil {
+			errs = append(errs, s.fail("close", err))
+		}
+		s.fd = -1
+	}
+	s.setRings(Rings{
+		Rx: NewRingMemory[Desc](0, 0), Tx: NewRingMemory[Desc](0, 0),
+		Fill: NewRingMemory[uint64](0, 0), Completion: NewRingMemory[uint64](0, 0),
+	})
+	s.rxFree, s.txFree, s.rejected, s.txPending = frameStack{}, frameStack{}, frameStack{}, 0
+	s.rxRange, s.txRange = frameRange{}, frameRange{}
+	for _, mem := range s.mappings {
+		if err := unix.Munmap(mem); err != nil {
+			errs = append(errs, s.fail("unmap a ring", err))
+		}
+	}
+	s.mappings = nil
+	s.umem.release(s, s.rxSpan, s.txSpan)
+	return errors.Join(errs...)
+}
+
+// sharer finds a bound socket whose UMEM registration a new one can use, nil when there is none. The caller holds
+// u.opening, so the socket stays open until the new one is bound.
+func (u *UMEM) sharer() *Socket {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	i := slices.IndexFunc(u.sockets, func(s *Socket) bool { return s.bound })
+	if i < 0 {
+		return nil
+	}
+	return u.sockets[i]
+}

@@ -1,0 +1,74 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Supported says whether this process can use AF_XDP: nil, or an error that wraps ErrNotSupported (the kernel lacks it)
+// or ErrPermission (naming the missing capabilities).
+func Supported() error {
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		_ = unix.Close(fd) // nothing was written through it
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return &Error{Op: "create an AF_XDP socket", Err: fmt.Errorf("%w: %w", ErrNotSupported, err),
+			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y"}
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return permissionError(err)
+	default:
+		return &Error{Op: "create an AF_XDP socket", Err: err}
+	}
+	if len(missingCapabilities()) != 0 {
+		return permissionError(unix.EPERM)
+	}
+	return nil
+}
+
+// MultiBufferSupported says whether the kernel knows packets of several frames (Linux 6.6). It binds a socket to an
+// interface that cannot exist: the kernel checks the flags first, so an unknown flag gives EINVAL instead of ENODEV.
+func MultiBufferSupported() bool {
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	err = unix.Bind(fd, &unix.SockaddrXDP{Flags: unix.XDP_USE_SG, Ifindex: math.MaxInt32})
+	_ = unix.Close(fd) // nothing was written through it
+	return errors.Is(err, unix.ENODEV)
+}
+
+func permissionError(errno error) error {
+	missing := missingCapabilities()
+	if len(missing) == 0 {
+		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace"}
+	}
+	return &Error{Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno),
+		Hint: "missing " + strings.Join(missing, ", ") + ": run as root or grant them with setcap"}
+}
+
+// missingCapabilities names what the calling thread lacks: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the
+// XDP program and raises the send buffer, CAP_BPF loads the program. CAP_SYS_ADMIN stands in for CAP_BPF.
+func missingCapabilities() []string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return nil // cannot tell: the call that needs the capability will say so
+	}
+	has := func(c uint) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
+	var missing []string
+	if !has(unix.CAP_NET_RAW) {
+		missing = append(missing, "CAP_NET_RAW (to open the socket)")
+	}
+	if !has(unix.CAP_NET_ADMIN) {
+		missing = append(missing, "CAP_NET_ADMIN (to attach the XDP program)")
+	}
+	if !has(unix.CAP_BPF) && !has(unix.CAP_SYS_ADMIN) {
+		missing = append(missing, "CAP_BPF (to load the XDP program)")
+	}
+	return missing
+}

@@ -1,0 +1,145 @@
+package xdp
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// kickTx is sendto(fd, MSG_DONTWAIT) without telling the scheduler: the call lasts some tens of microseconds at most
+// (32 descriptors unless Config.TxBudget says more), and entering and leaving the scheduler would cost a tenth of it.
+func kickTx(fd int) unix.Errno {
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+	return errno
+}
+
+// wakeRx is recvfrom(fd, MSG_DONTWAIT), which wakes the receiving half of the driver and nothing else.
+func wakeRx(fd int) unix.Errno {
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+	return errno
+}
+
+// xskOption is the kernel structs that cross the option calls below; none of them holds a pointer.
+type xskOption interface {
+	uint32 | unix.XDPUmemReg | unix.XDPMmapOffsets | unix.XDPStatistics
+}
+
+func setOption[T xskOption](fd, option int, value *T) error {
+	// unsafe: in bounds because the length passed is that of *value; alive because value is referenced across the call;
+	// the kernel reads it during the call only.
+	_, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, uintptr(option),
+		uintptr(unsafe.Pointer(value)), unsafe.Sizeof(*value), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// getOption fills *value, of which an older kernel may know a shorter form; the rest stays zero.
+func getOption[T xskOption](fd, option int, value *T) (length int, err error) {
+	size := uint32(unsafe.Sizeof(*value))
+	// unsafe: in bounds because size says how long *value is and the kernel writes no more; both live across the call;
+	// the kernel writes them during the call only.
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_XDP, uintptr(option),
+		uintptr(unsafe.Pointer(value)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(size), nil
+}
+
+// umemRegistration describes mem to the kernel. The kernel pins the pages itself: the address is used during the
+// XDP_UMEM_REG call only, and mem comes from mmap, so the garbage collector never moves or frees it.
+func umemRegistration(mem []byte) unix.XDPUmemReg {
+	return unix.XDPUmemReg{
+		// unsafe: only the number is taken, nothing is read through it here.
+		Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))),
+		Len:  uint64(len(mem)),
+		Size: FrameSize,
+	}
+}
+
+// mapRing maps one ring of the socket and lays typed pointers over it. The mapping is shared with the kernel and lives
+// until Close unmaps it, after which the ring must not be touched; Close replaces the socket's rings for that reason.
+func mapRing[T Slot](fd int, pageOffset int64, slots uint32, off *unix.XDPRingOffset) ([]byte, RingMemory[T], error) {
+	var ring RingMemory[T]
+	var slot T
+	size := off.Desc + uint64(slots)*uint64(unsafe.Sizeof(slot))
+	mem, err := unix.Mmap(fd, pageOffset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, ring, err
+	}
+	words := [3]*atomic.Uint32{}
+	for i, offset := range [3]uint64{off.Producer, off.Consumer, off.Flags} {
+		if offset%4 != 0 || offset+4 > off.Desc {
+			_ = unix.Munmap(mem) // the error below matters more
+			return nil, ring, fmt.Errorf("%w: kernel reported ring word at offset %d of %d", ErrNotSupported, offset, off.Desc)
+		}
+		// unsafe: in bounds and aligned by the check above (mmap is page aligned). Shared with the kernel, which uses the
+		// same 32-bit atomic accesses; lives as long as mem.
+		words[i] = (*atomic.Uint32)(unsafe.Pointer(&mem[offset]))
+	}
+	if off.Desc%8 != 0 {
+		_ = unix.Munmap(mem) // as above
+		return nil, ring, fmt.Errorf("%w: kernel reported ring slots at offset %d", ErrNotSupported, off.Desc)
+	}
+	ring.Producer, ring.Consumer, ring.Flags = words[0], words[1], words[2]
+	// unsafe: in bounds because mem was mapped with room for exactly these slots after off.Desc, aligned by the check
+	// above. Which side may touch a slot is settled by the two index words; lives as long as mem.
+	ring.Slots = unsafe.Slice((*T)(unsafe.Pointer(&mem[off.Desc])), int(slots))
+	return mem, ring, nil
+}
+
+// OffsetIn says where sub's first byte lies inside area; ok only if all of sub lies inside. The position of an empty
+// sub must lie within [0, len(area)].
+func OffsetIn(area, sub []byte) (offset int, ok bool) {
+	// unsafe: the pointers are compared as numbers and never followed. Neither slice can move while it is an argument:
+	// memory from mmap never does, and the garbage collector does not move heap objects either.
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(area)))
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(sub)))
+	if start < base || start-base > uintptr(len(area)) {
+		return 0, false
+	}
+	offset = int(start - base)
+	if len(sub) > len(area)-offset {
+		return 0, false
+	}
+	return offset, true
+}
+
+// sizeofMmapOffsets is the length of XDP_MMAP_OFFSETS since Linux 5.4; before, the flags words were missing.
+const sizeofMmapOffsets = int(unsafe.Sizeof(unix.XDPMmapOffsets{}))
+
+// ethtoolChannels is the kernel's struct ethtool_channels.
+type ethtoolChannels struct {
+	cmd                                         uint32
+	maxRx, maxTx, maxOther, maxCombined         uint32
+	rxCount, txCount, otherCount, combinedCount uint32
+}
+
+// ifreqData is the kernel's struct ifreq with its union used as a pointer.
+type ifreqData struct {
+	name [unix.IFNAMSIZ]byte
+	data unsafe.Pointer
+	_    [24 - unsafe.Sizeof(uintptr(0))]byte
+}
+
+// channels asks the driver how many queues it has.
+func channels(fd int, name string) (ethtoolChannels, error) {
+	value := ethtoolChannels{cmd: unix.ETHTOOL_GCHANNELS}
+	var req ifreqData
+	if len(name) >= len(req.name) {
+		return value, unix.ENODEV
+	}
+	copy(req.name[:], name)
+	req.data = unsafe.Pointer(&value)
+	// unsafe: req is a whole struct ifreq and req.data a whole struct ethtool_channels, both alive across the call
+	// (req.data keeps value alive); the kernel reads and writes them during the call only.
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
+	if errno != 0 {
+		return value, errno
+	}
+	return value, nil
+}

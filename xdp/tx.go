@@ -1,0 +1,233 @@
+package xdp
+
+import "golang.org/x/sys/unix"
+
+const (
+	// maxKickCalls bounds the system calls of one Kick. A full default TX ring needs 4096/32 = 128 calls with the
+	// kernel's own budget; the rest is room for retries.
+	maxKickCalls = 256
+	// maxStalledKicks is how many calls in a row may return EAGAIN without taking a descriptor. The cause is then a busy
+	// device queue or a full send buffer, which more calls will not cure; the descriptors stay for the next Kick.
+	maxStalledKicks = 3
+)
+
+// AllocTx takes a tx frame from the pool; addr is its first byte. The caller owns it until Transmit or FreeTx.
+func (s *Socket) AllocTx() (addr uint64, ok bool) {
+	if s.txFree.n == 0 {
+		return 0, false
+	}
+	addr = s.txFree.pop()
+	s.audit.move(addr, freeTx, inEngineTx)
+	return addr, true
+}
+
+// FreeTx gives back a tx frame that was not transmitted. addr may point anywhere into the frame.
+func (s *Socket) FreeTx(addr uint64) {
+	if !s.txRange.contains(addr) {
+		if s.closed {
+			return // a straggler: Close has taken all frames back
+		}
+		panic("xdp: X5: FreeTx of an address outside this socket's tx frames")
+	}
+	s.audit.move(addr, inEngineTx, freeTx)
+	s.txFree.push(addr &^ uint64(frameMask))
+}
+
+// TxFree counts the tx frames in the pool.
+func (s *Socket) TxFree() int { return s.txFree.n }
+
+// TxPending counts the descriptors taken by Transmit and not yet reaped by Complete.
+func (s *Socket) TxPending() int { return int(s.txPending) + s.rejected.n }
+
+// TxUnsent counts the descriptors that the kernel has not taken from the tx ring yet: work for Kick.
+func (s *Socket) TxUnsent() int { return int(s.tx.Outstanding()) }
+
+// Transmit puts whole packets into the tx ring, as many as fit, with one publish, and says how many descriptors it
+// took. Those frames belong to the kernel until Complete reaps them. A chain without its end at the tail of descs is
+// not taken. Nothing is sent before Kick.
+//
+// A packet with a descriptor that the kernel would refuse (empty, outside the UMEM, across a frame boundary, more than
+// MaxFrags, several without Config.MultiBuffer) is taken, never sent, counted in Statistics.TxInvalid and completed
+// like any other (X3): to the caller it is a packet lost on the way.
+func (s *Socket) Transmit(descs []Desc) int {
+	room := s.tx.Reserve(uint32(min(len(descs), len(s.completion.mem.Slots)-int(s.txPending)))) // X4
+	var written uint32
+	taken, packets := 0, 0
+	for taken < len(descs) {
+		n := packetDescs(descs[taken:])
+		if n == 0 {
+			break
+		}
+		packet := descs[taken : taken+n]
+		if !s.sendable(packet) {
+			if !s.reject(packet) {
+				break
+			}
+			taken += n
+			continue
+		}
+		if written+uint32(n) > room {
+			break
+		}
+		for i := range packet {
+			s.audit.send(packet[i].Addr)
+			s.tx.Set(written, packet[i])
+			written++
+		}
+		taken += n
+		packets++
+	}
+	s.tx.Submit(written)
+	s.txPending += written
+	if packets != 0 {
+		s.counters.txPackets.Add(uint64(packets))
+		s.counters.txFrames.Add(uint64(written))
+	}
+	return taken
+}
+
+// sendable repeats the checks that the kernel makes on every descriptor (net/xdp/xsk_queue.h, xp_aligned_validate_desc),
+// because it loses the frames of a packet that fails them.
+func (s *Socket) sendable(packet []Desc) bool {
+	if len(packet) > s.maxFrags {
+		return false
+	}
+	for i := range packet {
+		d := &packet[i]
+		if d.Len == 0 || d.Len > FrameSize || d.Options&^uint32(PacketContinues) != 0 {
+			return false
+		}
+		if d.Addr&frameMask+uint64(d.Len) > FrameSize || d.Addr >= s.umemSize {
+			return false
+		}
+	}
+	return true
+}
+
+// reject queues the addresses of a packet that cannot be sent for Complete to return. It refuses when that queue, which
+// is as long as the completion ring, is full.
+func (s *Socket) reject(packet []Desc) bool {
+	if len(packet) > len(s.rejected.addrs)-s.rejected.n {
+		return false
+	}
+	for i := range packet {
+		s.audit.send(packet[i].Addr)
+		s.rejected.push(packet[i].Addr)
+	}
+	s.counters.txInvalid.Add(1)
+	return true
+}
+
+// Kick makes the kernel send what the tx ring holds. In copy mode the sending happens inside the call, in batches of
+// Info.TxBudget descriptors, and Kick goes on while the kernel takes some. Descriptors that it will not take now (busy
+// device, full send buffer) stay in the ring, TxUnsent counts them, and Kick returns nil: kick again after Complete. A
+// packet that the device dropped is counted in Statistics.TxLost; its frames complete as usual.
+func (s *Socket) Kick() error {
+	unsent := s.tx.Outstanding()
+	if unsent == 0 || s.fd < 0 {
+		return nil
+	}
+	if s.info.ZeroCopy {
+		return s.kickZeroCopy()
+	}
+	stalled := 0
+	for range maxKickCalls {
+		s.counters.kicks.Add(1)
+		errno := kickTx(s.fd)
+		if errno == 0 {
+			return nil
+		}
+		left := s.tx.Outstanding()
+		switch errno {
+		case unix.EAGAIN, unix.EINTR:
+			if left == unsent {
+				if stalled++; stalled == maxStalledKicks {
+					s.counters.txStalled.Add(1)
+					return nil
+				}
+			} else {
+				stalled = 0
+			}
+		case unix.EBUSY:
+			// The packet at hand is gone and the ones behind it are still in the ring. The kernel may not have published
+			// its index for it, so what is left is not to be trusted before the next call.
+			s.counters.txLost.Add(1)
+			unsent = left
+			continue
+		default:
+			return s.kickFailed(errno)
+		}
+		if left == 0 {
+			return nil
+		}
+		unsent = left
+	}
+	return nil
+}
+
+// kickZeroCopy wakes the driver, which then sends on its own; there is nothing to wait for.
+func (s *Socket) kickZeroCopy() error {
+	if s.info.NeedWakeup && !s.tx.NeedWakeup() {
+		return nil
+	}
+	s.counters.kicks.Add(1)
+	switch errno := kickTx(s.fd); errno {
+	case 0, unix.EAGAIN, unix.EINTR, unix.EBUSY:
+		return nil // busy: the driver is at work already, or is being reconfigured; nothing was lost
+	default:
+		return s.kickFailed(errno)
+	}
+}
+
+// kickFailed wraps errno. The error is kept, because a device that is down fails every kick and X6 holds there too.
+func (s *Socket) kickFailed(errno unix.Errno) error {
+	if s.kickError == nil || s.kickErrno != errno {
+		s.kickErrno = errno
+		s.kickError = s.fail("send", errno)
+	}
+	return s.kickError
+}
+
+// Complete reaps sent descriptors with one publish. Frames go straight back to their pool; addresses in the arena are
+// written to dst, as submitted, and Complete says how many. It stops at the first arena address that does not fit into
+// dst; with a nil dst arena addresses are forgotten.
+func (s *Socket) Complete(dst []uint64) int {
+	returned := 0
+	for s.rejected.n > 0 {
+		addr := s.rejected.addrs[s.rejected.n-1]
+		if !s.completeOne(addr, dst, &returned) {
+			return returned
+		}
+		s.rejected.n--
+	}
+	n := s.completion.Peek(^uint32(0))
+	var done uint32
+	for done < n && s.completeOne(s.completion.Get(done), dst, &returned) {
+		done++
+	}
+	s.completion.Release(done)
+	s.txPending -= done
+	if done != 0 {
+		s.counters.completions.Add(uint64(done))
+	}
+	return returned
+}
+
+// completeOne puts one address where it belongs; false when that is dst and dst is full.
+func (s *Socket) completeOne(addr uint64, dst []uint64, returned *int) bool {
+	switch {
+	case s.txRange.contains(addr):
+		s.audit.complete(addr)
+		s.txFree.push(addr &^ uint64(frameMask))
+	case s.rxRange.contains(addr):
+		s.audit.complete(addr)
+		s.rxFree.push(addr &^ uint64(frameMask))
+	case dst == nil:
+	case *returned < len(dst):
+		dst[*returned] = addr
+		*returned++
+	default:
+		return false
+	}
+	return true
+}

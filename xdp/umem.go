@@ -1,0 +1,205 @@
+package xdp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// FrameSize is the kernel's chunk size. One page: the largest chunk of the aligned mode, and what a TX fragment is
+	// copied into.
+	FrameSize = 4096
+	// RxHeadroom is what the kernel keeps free before received bytes in each frame (XDP_PACKET_HEADROOM).
+	RxHeadroom = unix.XDP_PACKET_HEADROOM
+	// RxFrameBytes is how much of a packet one rx frame holds.
+	RxFrameBytes = FrameSize - RxHeadroom
+
+	frameMask = FrameSize - 1
+)
+
+// UMEMConfig sizes a UMEM. With several sockets the frames are the sum of what the sockets reserve.
+type UMEMConfig struct {
+	RxFrames   uint32 // default 2 x DefaultRxRing when TxFrames is zero as well
+	TxFrames   uint32 // default DefaultTxRing when RxFrames is zero as well
+	ArenaBytes int    // memory that can be sent from but is no frame; rounded up to whole frames
+}
+
+// UMEM is memory shared with the kernel: rx frames, tx frames, arena. It cannot grow and all of it is pinned once a
+// socket uses it. Methods that only read addresses may be called by anyone until Close.
+type UMEM struct {
+	mem       []byte // from mmap; every slice handed out aliases it and dies with Close
+	txBase    uint64
+	arenaBase uint64
+
+	opening sync.Mutex // held through Open, so that one socket registers the memory and the next ones find it bound
+
+	mu      sync.Mutex // guards what follows
+	rx, tx  spans
+	sockets []*Socket // open sockets that reserved frames here
+	closed  bool
+}
+
+// NewUMEM maps memory for frames and arena. The first socket opened on it registers it with the kernel.
+func NewUMEM(cfg UMEMConfig) (*UMEM, error) {
+	if cfg.RxFrames == 0 && cfg.TxFrames == 0 {
+		cfg.RxFrames, cfg.TxFrames = 2*DefaultRxRing, DefaultTxRing
+	}
+	if cfg.ArenaBytes < 0 {
+		return nil, fieldError("ArenaBytes", "is %d, want zero or more", cfg.ArenaBytes)
+	}
+	if cfg.ArenaBytes > math.MaxInt-FrameSize {
+		return nil, fieldError("ArenaBytes", "is %d, more than can be mapped", cfg.ArenaBytes)
+	}
+	arena := (uint64(cfg.ArenaBytes) + frameMask) &^ uint64(frameMask)
+	txBase := uint64(cfg.RxFrames) * FrameSize
+	arenaBase := txBase + uint64(cfg.TxFrames)*FrameSize
+	size := arenaBase + arena
+	if uint64(cfg.RxFrames)+uint64(cfg.TxFrames) > math.MaxUint32 || size > math.MaxInt {
+		return nil, fieldError("RxFrames, TxFrames, ArenaBytes", "add up to %d bytes, more than can be mapped", size)
+	}
+	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, &Error{Op: fmt.Sprintf("map %d bytes of UMEM", size), Err: err, Hint: "use fewer frames or a smaller arena"}
+	}
+	// The kernel pins these pages: a child made by fork must not turn them copy-on-write under it. Only old kernels
+	// lack the advice, and Go itself never forks without exec, so a refusal is harmless.
+	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
+	return &UMEM{
+		mem:       mem,
+		txBase:    txBase,
+		arenaBase: arenaBase,
+		rx:        newSpans(0, cfg.RxFrames),
+		tx:        newSpans(cfg.RxFrames, cfg.TxFrames),
+	}, nil
+}
+
+// Size is the length of the whole mapping in bytes; UMEM addresses lie below it.
+func (u *UMEM) Size() uint64 { return uint64(len(u.mem)) }
+
+// Arena is the memory after the last frame. Descriptors may name any part of it that does not cross a FrameSize
+// boundary of its UMEM address.
+func (u *UMEM) Arena() []byte { return u.mem[u.arenaBase:len(u.mem):len(u.mem)] }
+
+// ArenaBase is the UMEM address of the arena's first byte.
+func (u *UMEM) ArenaBase() uint64 { return u.arenaBase }
+
+// Frame is the memory from addr to the end of the frame that contains addr, and its capacity ends there too. It panics
+// when addr lies outside the UMEM.
+func (u *UMEM) Frame(addr uint64) []byte {
+	end := (addr &^ uint64(frameMask)) + FrameSize
+	return u.mem[addr:end:end]
+}
+
+// Bytes is n bytes from addr, and no capacity beyond them. It panics when they do not lie inside the UMEM.
+func (u *UMEM) Bytes(addr uint64, n int) []byte {
+	end := addr + uint64(n)
+	return u.mem[addr:end:end]
+}
+
+// Contains says whether n bytes from addr all lie inside the UMEM.
+func (u *UMEM) Contains(addr uint64, n int) bool {
+	size := uint64(len(u.mem))
+	return n >= 0 && addr <= size && uint64(n) <= size-addr
+}
+
+// Close unmaps the UMEM; every slice of it is dead from then on. It fails while sockets are open. Closing twice is
+// harmless.
+func (u *UMEM) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil
+	}
+	if n := len(u.sockets); n != 0 {
+		return &Error{Op: "close UMEM", Err: ErrInUse, Hint: fmt.Sprintf("close its %d sockets first", n)}
+	}
+	u.closed = true
+	mem := u.mem
+	u.mem = nil
+	u.arenaBase = 0
+	if err := unix.Munmap(mem); err != nil {
+		return &Error{Op: "unmap UMEM", Err: err}
+	}
+	return nil
+}
+
+// reserve takes disjoint ranges of rx and tx frames for one socket.
+func (u *UMEM) reserve(s *Socket, rxFrames, txFrames uint32) (rx, tx span, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return span{}, span{}, &Error{Op: "reserve frames", Err: fmt.Errorf("UMEM %w", ErrClosed)}
+	}
+	rx, ok := u.rx.take(rxFrames)
+	if !ok {
+		return span{}, span{}, &Error{
+			Op:   fmt.Sprintf("reserve RxFrames=%d", rxFrames),
+			Err:  ErrNoFrames,
+			Hint: fmt.Sprintf("the largest unreserved range has %d: raise UMEMConfig.RxFrames", u.rx.largest()),
+		}
+	}
+	tx, ok = u.tx.take(txFrames)
+	if !ok {
+		u.rx.give(rx)
+		return span{}, span{}, &Error{
+			Op:   fmt.Sprintf("reserve TxFrames=%d", txFrames),
+			Err:  ErrNoFrames,
+			Hint: fmt.Sprintf("the largest unreserved range has %d: raise UMEMConfig.TxFrames", u.tx.largest()),
+		}
+	}
+	u.sockets = append(u.sockets, s)
+	return rx, tx, nil
+}
+
+// release gives a socket's ranges back.
+func (u *UMEM) release(s *Socket, rx, tx span) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	i := slices.Index(u.sockets, s)
+	if i < 0 {
+		return
+	}
+	u.sockets = slices.Delete(u.sockets, i, i+1)
+	u.rx.give(rx)
+	u.tx.give(tx)
+}
+
+// frameStack is a last-in first-out pool of frame addresses, so that the frame used next is the one still in cache. Its
+// array has one entry per frame of the pool: a push that does not fit is a double free and panics.
+type frameStack struct {
+	addrs []uint64
+	n     int
+}
+
+func newFrameStack(s span) frameStack {
+	f := frameStack{addrs: make([]uint64, s.count), n: int(s.count)}
+	for i := range f.addrs {
+		// Lowest address on top.
+		f.addrs[i] = (uint64(s.start) + uint64(s.count) - 1 - uint64(i)) * FrameSize
+	}
+	return f
+}
+
+func (f *frameStack) push(addr uint64) {
+	f.addrs[f.n] = addr
+	f.n++
+}
+
+func (f *frameStack) pop() uint64 {
+	f.n--
+	return f.addrs[f.n]
+}
+
+// frameRange is the addresses of one socket's pool.
+type frameRange struct{ base, size uint64 }
+
+func rangeOf(s span) frameRange {
+	return frameRange{base: uint64(s.start) * FrameSize, size: uint64(s.count) * FrameSize}
+}
+
+func (r frameRange) contains(addr uint64) bool { return addr-r.base < r.size }
