@@ -1,0 +1,107 @@
+package wire
+
+import "testing"
+
+// sink keeps results alive where the compiler would drop the work.
+var sink uint32
+
+// TestNoAllocations holds every path of a packet to zero allocations, drops included.
+func TestNoAllocations(t *testing.T) {
+	frame := frameCases()["frame_ipv4"]
+	frame6 := frameCases()["frame_ipv6_vlan"]
+	template := NewFrameTemplate(testMACs[0], testMACs[1], testSrc6, testDst6, 5)
+	template4 := NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst, 0)
+	packets := testPackets()
+	encoded := make([][]byte, len(packets))
+	for i := range packets {
+		encoded[i] = packets[i].encode()
+	}
+	out := make([]byte, 2048)
+	fields := BaseFields{OpCount: 1, PSN: 5}
+	var f Frame
+	var op Op
+	var parsed parsedBodies
+	for name, run := range map[string]func(){
+		"ParseFrame":      func() { ParseFrame(frame, len(frame), &f); ParseFrame(frame6, len(frame6), &f) },
+		"ParseFrame drop": func() { sink += uint32(len(ParseFrame(frame[:20], 20, &f).String())) },
+		"template": func() {
+			template4.Put(out, 100)
+			template.Put(out, 100)
+			template.SetUDPChecksum(out, PartialSum(0, out[66:166]), 100)
+		},
+		"PutBaseHeader": func() { PutBaseHeader(out, &fields); SetOpCount(out, 2); PutCRC(out, 1) },
+		"CRC":           func() { sink += Sum(SumFirst(Seed(testSrc, testDst), encoded[0]), frame) },
+		"SourcePort":    func() { sink += uint32(SourcePort(7)) },
+		"parse": func() {
+			for _, b := range encoded {
+				if h, r := ParseBaseHeader(b); r == DropNone && h.OpCount() == 0 {
+					c, _ := ParseControl(b)
+					parsed.parse(&c)
+				}
+			}
+		},
+		"operations": func() {
+			for i := range packets {
+				for j := range packets[i].ops {
+					PutOp(out, &packets[i].ops[j])
+					if ParseOp(out, packets[i].ops[j].Opcode.Space(), &op) != DropNone {
+						t.Fail()
+					}
+				}
+			}
+		},
+		"append": func() { parsed.append(out[:0]) },
+	} {
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// parsedBodies has one value of each body, reused as the engine reuses them.
+type parsedBodies struct {
+	ack        Ack
+	hello      Hello
+	reject     Reject
+	disconnect Disconnect
+	rtu        RTU
+	probe      Probe
+	reset      Reset
+	cookie     [CookieLen]byte
+}
+
+func (p *parsedBodies) parse(c *Control) {
+	switch c.Opcode {
+	case CtlAck:
+		ParseAck(c.Body, &p.ack)
+	case CtlPing, CtlPong:
+		ParseNonce(c.Body)
+	case CtlProbe, CtlProbeAck:
+		ParseProbe(c.Body, &p.probe)
+	case CtlREQ, CtlREP:
+		ParseHello(c.Body, &p.hello)
+	case CtlRETRY:
+		ParseCookie(c.Body)
+	case CtlRTU:
+		ParseRTU(c.Body, &p.rtu)
+	case CtlREJ:
+		ParseReject(c.Body, &p.reject)
+	case CtlDREQ:
+		ParseDisconnect(c.Body, &p.disconnect)
+	case CtlRST:
+		ParseReset(c.Body, &p.reset)
+	}
+}
+
+func (p *parsedBodies) append(dst []byte) {
+	p.ack.Append(dst)
+	p.hello.Append(dst)
+	p.reject.Append(dst)
+	p.disconnect.Append(dst)
+	p.rtu.Append(dst)
+	p.probe.Append(dst)
+	p.reset.Append(dst)
+	AppendNonce(dst, 1)
+	AppendCookie(dst, &p.cookie)
+	PutControl(dst[:ControlHeaderLen], CtlAck, 0, AckBodyLen)
+}

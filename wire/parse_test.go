@@ -1,0 +1,367 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"testing"
+)
+
+// edited returns a copy of b with v at off.
+func edited(b []byte, off int, v ...byte) []byte {
+	c := append([]byte{}, b...)
+	copy(c[off:], v)
+	return c
+}
+
+func packetNamed(name string) []byte {
+	for _, p := range testPackets() {
+		if p.name == name {
+			return p.encode()
+		}
+	}
+	panic("no test packet " + name)
+}
+
+// TestParseBaseHeaderDrops covers length, version and reserved bits (PROTOCOL §3, §3.2, §3.3).
+func TestParseBaseHeaderDrops(t *testing.T) {
+	ok := packetNamed("ping")
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want DropReason
+	}{
+		{"ok", ok, DropNone},
+		{"header only", ok[:BaseHeaderLen], DropNone},
+		{"every known flag", edited(ok, 2, 0x00, 0x0f), DropNone},
+		{"empty", nil, DropShort},
+		{"cut", ok[:BaseHeaderLen-1], DropShort},
+		{"version 0", edited(ok, 0, 0x00), DropVersion},
+		{"version 2", edited(ok, 0, 0x20), DropVersion},
+		{"zero nibble", edited(ok, 0, 0x11), DropReserved},
+		{"keyphase", edited(ok, 3, 0x10), DropReserved},
+		{"ext", edited(ok, 3, 0x20), DropReserved},
+		{"highest flag", edited(ok, 2, 0x80), DropReserved},
+	} {
+		h, got := ParseBaseHeader(c.b)
+		if got != c.want || (h == nil) != (got != DropNone) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		if h != nil && (len(h) != BaseHeaderLen || cap(h) != BaseHeaderLen) {
+			t.Errorf("%s: view of %d bytes, capacity %d", c.name, len(h), cap(h))
+		}
+	}
+	if VersionOf(edited(ok, 0, 0xf0)) != 15 || VersionOf(nil) != 0 {
+		t.Error("VersionOf does not return the nibble")
+	}
+}
+
+// TestBaseHeaderPatches covers the fields that are written after the rest (PROTOCOL §3.1, §3.4).
+func TestBaseHeaderPatches(t *testing.T) {
+	b := bytes.Repeat([]byte{0xff}, BaseHeaderLen)
+	PutBaseHeader(b, &BaseFields{})
+	if want := append([]byte{0x10}, make([]byte, 35)...); !bytes.Equal(b, want) {
+		t.Errorf("empty header over old bytes: % x", b)
+	}
+	SetOpCount(b, 255)
+	PutCRC(b, 0x01020304)
+	h, r := ParseBaseHeader(b)
+	if r != DropNone || h.OpCount() != MaxOps || h.CRC() != 0x01020304 {
+		t.Errorf("%v, count %d, CRC %#x", r, h.OpCount(), h.CRC())
+	}
+}
+
+// TestParseOpDrops covers the rules of PROTOCOL §4 for every opcode.
+func TestParseOpDrops(t *testing.T) {
+	op := func(name string) []byte { return packetNamed(name)[BaseHeaderLen:] }
+	write, send, read, resp, term := op("write"), op("sends"), op("read_req"), op("read_resp"), op("term")
+	inv, imm := send[OpSize(3):], send[OpSize(3)+OpSize(0):]
+	const req, rsp = RequestSpace, ResponseSpace
+	for _, c := range []struct {
+		name  string
+		b     []byte
+		space Space
+		want  DropReason
+	}{
+		{"write", write, req, DropNone},
+		{"write header only", write[:OpHeaderLen], req, DropNone},
+		{"write middle", edited(write, 1, 0), req, DropNone},
+		{"send", send, req, DropNone},
+		{"send_inv", inv, req, DropNone},
+		{"send_imm", imm, req, DropNone},
+		{"send_imm zero", edited(imm, 16, 0, 0, 0, 0), req, DropNone},
+		{"read", read, req, DropNone},
+		{"response", resp, rsp, DropNone},
+		{"term", term, rsp, DropNone},
+		{"empty", nil, req, DropShort},
+		{"cut", write[:OpHeaderLen-1], req, DropShort},
+		{"read cut", read[:27], req, DropShort},
+		{"opcode 0", edited(write, 0, 0), req, DropOpcode},
+		{"opcode 8", edited(write, 0, 8), req, DropOpcode},
+		{"control opcode", edited(write, 0, byte(CtlAck)), req, DropOpcode},
+		{"write as response", write, rsp, DropOpSpace},
+		{"read as response", read, rsp, DropOpSpace},
+		{"response as request", resp, req, DropOpSpace},
+		{"term as request", term, req, DropOpSpace},
+		{"unknown flag", edited(write, 1, 0x08), req, DropReserved},
+		{"write solicited", edited(write, 1, 0x07), req, DropReserved},
+		{"send solicited before last", edited(send, 1, 0x05), req, DropReserved},
+		{"response solicited", edited(resp, 1, 0x06), rsp, DropReserved},
+		{"read not last", edited(read, 1, 0x01), req, DropReserved},
+		{"read not first", edited(read, 1, 0x02), req, DropReserved},
+		{"read solicited", edited(read, 1, 0x07), req, DropReserved},
+		{"term not last", edited(term, 1, 0x01), rsp, DropReserved},
+		{"send zero word", edited(send, 19, 1), req, DropReserved},
+		{"response zero word", edited(resp, 16, 1), rsp, DropReserved},
+		{"read zero word", edited(read, 27, 1), req, DropReserved},
+		{"term zero byte", edited(term, 7, 1), rsp, DropReserved},
+		{"read payload 7", edited(read, 3, 7), req, DropLength},
+		{"read payload 9", edited(read, 3, 9), req, DropLength},
+		{"term payload", edited(term, 3, 1), rsp, DropLength},
+		{"send ends exactly", edited(imm, 15, 0x08), req, DropNone},
+		{"send beyond total", edited(imm, 15, 0x07), req, DropLength},
+		{"send wraps 32 bits", edited(imm, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), req, DropLength},
+		{"response wraps 32 bits", edited(resp, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), rsp, DropLength},
+	} {
+		var o Op
+		if got := ParseOp(c.b, c.space, &o); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestParseOpClears proves that a reused Op keeps nothing of the operation before (PROTOCOL §4).
+func TestParseOpClears(t *testing.T) {
+	o := Op{Detail: 1, FailedPSN: 2, FailedOp: 3, Reason: 4, Offset: 5, Total: 6, Imm: 7}
+	b := packetNamed("write")[BaseHeaderLen:]
+	if r := ParseOp(b, RequestSpace, &o); r != DropNone || o != oracleReadOp(b) {
+		t.Errorf("%v, %+v", r, o)
+	}
+}
+
+// TestOpSize covers the alignment rule (PROTOCOL §4).
+func TestOpSize(t *testing.T) {
+	for payload, want := range map[int]int{0: 24, 3: 24, 4: 24, 5: 32, 8: 32, 12: 32, 13: 40, 1408: 1432, 65535: 65560} {
+		if got := OpSize(payload); got != want {
+			t.Errorf("OpSize(%d) = %d, want %d", payload, got, want)
+		}
+	}
+}
+
+// TestPutOpIgnoresForeignFields keeps reserved bits zero whatever a reused Op still holds (PROTOCOL §3.3, §4).
+func TestPutOpIgnoresForeignFields(t *testing.T) {
+	dirty := Op{
+		Flags: OpFirst | OpLast, Address: ^uint64(0), Token: ^uint32(0), Number: ^uint32(0), Offset: 0, Total: ^uint32(0),
+		Imm: ^uint32(0), Reason: ^TermReason(0), FailedOp: ^Opcode(0), FailedPSN: ^PSN(0), Detail: ^uint32(0),
+	}
+	for o := OpWrite; o <= OpTerm; o++ {
+		b := bytes.Repeat([]byte{0xff}, OpHeaderLen+ReadReqPayloadLen)
+		dirty.Opcode, dirty.Length = o, 8
+		PutOp(b, &dirty)
+		var got Op
+		if r := ParseOp(b, o.Space(), &got); r != DropNone {
+			t.Errorf("%v: %v, % x", o, r, b)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("PutOp of a control opcode did not panic")
+		}
+	}()
+	PutOp(make([]byte, 64), &Op{Opcode: CtlAck})
+}
+
+// TestParseControlDrops covers the rules that hold for control messages as such (PROTOCOL §5, §7.1).
+func TestParseControlDrops(t *testing.T) {
+	ping, probe, req := packetNamed("ping"), packetNamed("probe"), packetNamed("req")
+	dreq, pend, rep, ack := packetNamed("dreq_abort"), packetNamed("pend"), packetNamed("rep"), packetNamed("ack")
+	more := func(b []byte, n int) []byte { return append(append([]byte{}, b...), make([]byte, n)...) }
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want DropReason
+	}{
+		{"ping", ping, DropNone},
+		{"abort", dreq, DropNone},
+		{"longer REQ", more(req, 9), DropNone},
+		{"no control header", ping[:39], DropShort},
+		{"body cut", ping[:43], DropShort},
+		{"operations", edited(ping, 1, 1), DropControl},
+		{"PSN", edited(ping, 7, 1), DropReserved},
+		{"operation opcode", edited(ping, 36, byte(OpWrite)), DropOpcode},
+		{"opcode hole", edited(ping, 36, 0x15), DropOpcode},
+		{"opcode 0x2a", edited(ping, 36, 0x2a), DropOpcode},
+		{"opcode 0xff", edited(ping, 36, 0xff), DropOpcode},
+		{"flag on ping", edited(ping, 37, 1), DropReserved},
+		{"unknown flag on DREQ", edited(dreq, 37, 3), DropReserved},
+		{"short nonce", edited(ping[:43], 39, 3), DropLength},
+		{"long nonce", edited(more(ping, 1), 39, 5), DropLength},
+		{"PEND with body", edited(more(pend, 1), 39, 1), DropLength},
+		{"short REP", edited(rep[:40+67], 38, 0, 67), DropLength},
+		{"long REP", edited(more(rep, 1024), 38, 0x02, 0x55), DropLength},
+		{"short ACK", edited(ack[:40+19], 38, 0, 19), DropLength},
+		{"long ACK", edited(more(ack, 1024), 38, 0x01, 0x15), DropLength},
+		{"byte behind ping", more(ping, 1), DropTrailing},
+		{"byte behind REP", more(rep, 1), DropTrailing},
+		{"REQ below 1200", req[:1199], DropLength},
+		{"REQ padding not zero", edited(req, 1199, 1), DropTrailing},
+		{"PROBE below its size", probe[:1279], DropLength},
+		{"PROBE above its size", more(probe, 1), DropLength},
+		{"PROBE padding not zero", edited(probe, 48, 1), DropTrailing},
+	} {
+		if _, got := ParseControl(c.b); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestParseBodyDrops covers the rules within the bodies (PROTOCOL §5, §5.1, §6, §7.1).
+func TestParseBodyDrops(t *testing.T) {
+	body := func(name string) []byte {
+		c, r := ParseControl(packetNamed(name))
+		if r != DropNone {
+			t.Fatal(r)
+		}
+		return c.Body
+	}
+	ack, req, retried, rej, rst := body("ack"), body("req"), body("req_cookie"), body("rej"), body("rst")
+	probe, dreq := body("probe"), body("dreq")
+	long := append(append([]byte{}, req[:68]...), make([]byte, 513)...)
+	for _, c := range []struct {
+		name string
+		op   Opcode
+		b    []byte
+		want DropReason
+	}{
+		{"ack cut", CtlAck, ack[:19], DropShort},
+		{"ack words missing", CtlAck, ack[:len(ack)-8], DropLength},
+		{"ack 17 words", CtlAck, edited(ack, 5, 17, 0), DropLength},
+		{"ack 17 response words", CtlAck, edited(ack, 5, 0, 17), DropLength},
+		{"ack words moved", CtlAck, edited(ack, 5, 0, 3), DropNone},
+		{"ack flag", CtlAck, edited(ack, 7, 2), DropReserved},
+		{"nonce", CtlPing, make([]byte, 3), DropLength},
+		{"probe", CtlProbe, probe[:7], DropLength},
+		{"probe zero", CtlProbe, edited(probe, 7, 1), DropReserved},
+		{"hello cut", CtlREQ, req[:67], DropShort},
+		{"hello cookie length", CtlREQ, edited(req, 26, 8), DropControl},
+		{"hello cookie eats private data", CtlREQ, edited(req, 26, 16), DropLength},
+		{"hello private length", CtlREQ, edited(req, 35, 11), DropLength},
+		{"hello private beyond 512", CtlREQ, edited(long, 34, 0x02, 0x01), DropLength},
+		{"hello private 512", CtlREQ, edited(long[:580], 34, 0x02, 0x00), DropNone},
+		{"hello id zero", CtlREQ, edited(req, 0, 0, 0, 0, 0, 0, 0, 0, 0), DropControl},
+		{"hello reserved byte is ignored", CtlREQ, edited(retried, 27, 1), DropNone},
+		{"hello unknown feature is for the engine", CtlREP, edited(req, 20, 0x80), DropNone},
+		{"retry", CtlRETRY, make([]byte, 15), DropLength},
+		{"rtu", CtlRTU, make([]byte, 5), DropLength},
+		{"reject cut", CtlREJ, rej[:3], DropShort},
+		{"reject length", CtlREJ, rej[:5], DropLength},
+		{"disconnect", CtlDREQ, dreq[:7], DropLength},
+		{"reset", CtlRST, rst[:31], DropLength},
+		{"reset zero", CtlRST, edited(rst, 15, 1), DropReserved},
+	} {
+		if _, got := parseTestBody(&Control{Opcode: c.op, Body: c.b}); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestEncodedLen checks that the lengths announced are the lengths written (PROTOCOL §5, §5.1, §7.1).
+func TestEncodedLen(t *testing.T) {
+	a, h, r := testAck(), testHello(), Reject{RejectPolicy, []byte("why")}
+	if n := len(a.Append(nil)); n != a.EncodedLen() {
+		t.Errorf("ACK: %d, announced %d", n, a.EncodedLen())
+	}
+	if n := len(h.Append(nil)); n != h.EncodedLen() {
+		t.Errorf("hello: %d, announced %d", n, h.EncodedLen())
+	}
+	if n := len(r.Append(nil)); n != r.EncodedLen() {
+		t.Errorf("REJ: %d, announced %d", n, r.EncodedLen())
+	}
+}
+
+// TestAppendPanics refuses to send what no receiver accepts (PROTOCOL §5, §7.1).
+func TestAppendPanics(t *testing.T) {
+	for name, f := range map[string]func(){
+		"cookie":  func() { h := Hello{Cookie: make([]byte, 5)}; h.Append(nil) },
+		"private": func() { h := Hello{Private: make([]byte, 513)}; h.Append(nil) },
+		"reject":  func() { r := Reject{Private: make([]byte, 513)}; r.Append(nil) },
+		"words":   func() { a := Ack{Words: [2]int{17, 0}}; a.Append(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// TestCRC compares all ways to the checksum, in one fragment and in several (PROTOCOL §3.4).
+func TestCRC(t *testing.T) {
+	if got := Sum(0, []byte("123456789")); got != 0xe3069283 { // RFC 3720 §B.4 uses the same polynomial
+		t.Errorf("check value %#x", got)
+	}
+	for _, pair := range [][2]Endpoint{{testSrc, testDst}, {testDst6, testSrc6}} {
+		var pseudo []byte
+		pseudo = append(append(pseudo, pair[0].IP[:]...), pair[1].IP[:]...)
+		pseudo = binary.BigEndian.AppendUint16(pseudo, pair[0].Port)
+		pseudo = binary.BigEndian.AppendUint16(pseudo, pair[1].Port)
+		seed := Seed(pair[0], pair[1])
+		if want := crc32.Checksum(pseudo, crc32.MakeTable(crc32.Castagnoli)); seed != want {
+			t.Errorf("seed %#x, want %#x", seed, want)
+		}
+		packet := packetNamed("probe")
+		for i := range packet {
+			packet[i] += byte(i * 7)
+		}
+		want := oracleCRC(pair[0], pair[1], packet)
+		for _, cut := range []int{36, 37, 40, 1000, len(packet)} {
+			if got := Sum(SumFirst(seed, packet[:cut]), packet[cut:]); got != want {
+				t.Errorf("cut at %d: %#x, want %#x", cut, got, want)
+			}
+		}
+	}
+}
+
+// TestNames checks that every number has a name of its own (PROTOCOL §4, §5).
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for r := range NumDropReasons {
+		if s := r.String(); s == "unknown" || seen[s] {
+			t.Errorf("drop reason %d is called %q", r, s)
+		}
+		seen[r.String()] = true
+	}
+	controls := 0
+	for o := range 256 {
+		op := Opcode(o)
+		known := op.IsControl() || (op >= OpWrite && op <= OpTerm)
+		if known != (op.String() != "unknown") {
+			t.Errorf("opcode %#x is called %q", o, op)
+		}
+		if op.IsControl() {
+			controls++
+		}
+	}
+	if controls != 15 {
+		t.Errorf("%d control opcodes", controls)
+	}
+	for i := range 9 {
+		if RejectReason(i+1).String() == "unknown" || TermReason(i+1).String() == "unknown" {
+			t.Errorf("reason %d has no name", i+1)
+		}
+	}
+	if DropReason(200).String() != "unknown" || RejectReason(10).String() != "unknown" || TermReason(0).String() != "unknown" {
+		t.Error("undefined numbers have names")
+	}
+	var err error = DropCRC
+	if !errors.Is(err, DropCRC) || err.Error() != "crc" {
+		t.Errorf("DropCRC as an error is %v", err)
+	}
+	if RequestSpace.String() != "request" || ResponseSpace.String() != "response" || Space(2).String() != "unknown" {
+		t.Error("spaces have wrong names")
+	}
+}
