@@ -5,6 +5,9 @@ package xdp
 // audit does nothing and takes no space without the build tag xdpdebug.
 type audit struct{}
 
+// auditing is a constant so that the compiler drops loops which only audit.
+const auditing = false
+
 type frameState uint8
 
 const (

@@ -25,6 +25,8 @@ func (s frameState) String() string {
 	return "unknown"
 }
 
+const auditing = true
+
 // audit knows the state of every frame of one socket. It belongs to the socket's owner.
 type audit struct {
 	rx, tx           frameRange

@@ -28,8 +28,10 @@ func (s *Socket) Receive(dst []Desc) int {
 		}
 		whole, packets = s.readPackets(dst, n)
 	}
-	for i := range dst[:whole] {
-		s.audit.move(dst[i].Addr, inFill, inEngineRx)
+	if auditing {
+		for i := range dst[:whole] {
+			s.audit.move(dst[i].Addr, inFill, inEngineRx)
+		}
 	}
 	s.rx.Release(uint32(whole))
 	s.counters.rxPackets.Add(uint64(packets))

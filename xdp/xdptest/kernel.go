@@ -1,0 +1,144 @@
+// Package xdptest plays the kernel's half of an AF_XDP socket's rings in plain memory, so that whatever is built on
+// package xdp can be tested without privileges and without a device.
+package xdptest
+
+import (
+	"errors"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Errors of Deliver; the packet is then dropped, as the kernel would.
+var (
+	ErrFillEmpty = errors.New("xdptest: not enough frames in the fill ring")
+	ErrRxFull    = errors.New("xdptest: rx ring full")
+)
+
+// Sizes are the ring sizes. Origin is where all indices start: a value near 2^32 tests their wrap-around.
+type Sizes struct {
+	Rx, Fill, Tx, Completion int
+	Origin                   uint32
+}
+
+// Kernel holds the other end of every ring. It has one owner, who may be another goroutine than the socket's.
+type Kernel struct {
+	umem       *xdp.UMEM
+	rx         xdp.Producer[xdp.Desc]
+	fill       xdp.Consumer[uint64]
+	tx         xdp.Consumer[xdp.Desc]
+	completion xdp.Producer[uint64]
+	sent       []uint64 // taken from the tx ring, not completed yet; capacity fixed at the completion ring's size
+
+	// FrameBytes is how much of a packet goes into one rx frame. Lower it to test packets of many frames.
+	FrameBytes int
+	// Hold keeps completions back until Complete is called, as a device with packets in flight does.
+	Hold bool
+}
+
+// Open makes a detached socket on u and the kernel that serves it.
+func Open(u *xdp.UMEM, cfg xdp.Config, sizes Sizes) (*xdp.Socket, *Kernel, error) {
+	rings := xdp.Rings{
+		Rx:         xdp.NewRingMemory[xdp.Desc](sizes.Rx, sizes.Origin),
+		Tx:         xdp.NewRingMemory[xdp.Desc](sizes.Tx, sizes.Origin),
+		Fill:       xdp.NewRingMemory[uint64](sizes.Fill, sizes.Origin),
+		Completion: xdp.NewRingMemory[uint64](sizes.Completion, sizes.Origin),
+	}
+	k := &Kernel{
+		umem:       u,
+		rx:         xdp.NewProducer(rings.Rx),
+		fill:       xdp.NewConsumer(rings.Fill),
+		tx:         xdp.NewConsumer(rings.Tx),
+		completion: xdp.NewProducer(rings.Completion),
+		sent:       make([]uint64, 0, sizes.Completion),
+		FrameBytes: xdp.RxFrameBytes,
+	}
+	s, err := xdp.OpenDetached(u, cfg, rings)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, k, nil
+}
+
+// Deliver receives a packet: it takes frames from the fill ring, fills them and publishes the descriptors at once.
+func (k *Kernel) Deliver(packet []byte) error {
+	n, err := k.write(packet)
+	k.rx.Submit(n)
+	return err
+}
+
+// DeliverPart receives a packet and publishes only its first descriptors; Publish shows the rest. Deliver must not be
+// called in between.
+func (k *Kernel) DeliverPart(packet []byte, descs uint32) (rest uint32, err error) {
+	n, err := k.write(packet)
+	descs = min(descs, n)
+	k.rx.Submit(descs)
+	return n - descs, err
+}
+
+// Publish shows n descriptors that DeliverPart held back.
+func (k *Kernel) Publish(n uint32) { k.rx.Submit(n) }
+
+func (k *Kernel) write(packet []byte) (uint32, error) {
+	need := uint32(max(1, (len(packet)+k.FrameBytes-1)/k.FrameBytes))
+	if k.rx.Reserve(need) < need {
+		return 0, ErrRxFull
+	}
+	if k.fill.Reload(need) < need {
+		return 0, ErrFillEmpty
+	}
+	for i := range need {
+		addr := k.fill.Get(i) + xdp.RxHeadroom
+		n := copy(k.umem.Frame(addr)[:k.FrameBytes], packet)
+		packet = packet[n:]
+		d := xdp.Desc{Addr: addr, Len: uint32(n)}
+		if i+1 < need {
+			d.Options = xdp.PacketContinues
+		}
+		k.rx.Set(i, d)
+	}
+	k.fill.Release(need)
+	return need, nil
+}
+
+// Transmit takes the next packet from the tx ring, copies its bytes to dst and completes it, unless Hold is set. It
+// says how many bytes were copied and how many descriptors there were: 0 when there is no packet, or no room left to
+// complete it.
+func (k *Kernel) Transmit(dst []byte) (bytes, descs int) {
+	available := k.tx.Reload(^uint32(0))
+	for end := uint32(0); end < available; end++ {
+		if k.tx.Get(end).Options&xdp.PacketContinues != 0 {
+			continue
+		}
+		if len(k.sent)+int(end)+1 > cap(k.sent) {
+			return 0, 0
+		}
+		for i := range end + 1 {
+			d := k.tx.Get(i)
+			bytes += copy(dst[bytes:], k.umem.Bytes(d.Addr, int(d.Len)))
+			k.sent = append(k.sent, d.Addr)
+		}
+		k.tx.Release(end + 1)
+		if !k.Hold {
+			k.Complete(len(k.sent))
+		}
+		return bytes, int(end) + 1
+	}
+	return 0, 0
+}
+
+// Complete publishes up to n completions that are due, in the order of sending, and says how many.
+func (k *Kernel) Complete(n int) int {
+	room := k.completion.Reserve(uint32(min(n, len(k.sent))))
+	for i := range room {
+		k.completion.Set(i, k.sent[i])
+	}
+	k.completion.Submit(room)
+	k.sent = k.sent[:copy(k.sent, k.sent[room:])]
+	return int(room)
+}
+
+// Unsent counts the descriptors in the tx ring.
+func (k *Kernel) Unsent() int { return int(k.tx.Reload(^uint32(0))) }
+
+// FillLevel counts the frames in the fill ring.
+func (k *Kernel) FillLevel() int { return int(k.fill.Reload(^uint32(0))) }
