@@ -35,7 +35,8 @@ type ProgramInfo struct {
 	Comm    string // the name of that process
 }
 
-// Programs lists every loaded nd_steer program of this machine, whoever loaded it.
+// Programs lists every loaded nd_steer program of this machine, whoever loaded it. Listing holds each program for a
+// moment, so one that is closed meanwhile may show up in another list once more.
 func Programs() ([]ProgramInfo, error) {
 	var found []ProgramInfo
 	for id := ebpf.ProgramID(0); ; {

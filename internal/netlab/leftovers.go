@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,8 +32,8 @@ func Leftovers() ([]string, error) {
 			continue // the holder is gone, or this namespace is known
 		}
 		seen[inode] = true
-		description, err := describe(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		description, err := describe(path, inode)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("netlab: leftovers: %s: %w", path, err))
 		}
 		if description != "" {
@@ -64,14 +63,18 @@ func inodeOf(path string) (uint64, error) {
 	return stat.Ino, nil
 }
 
-// describe lists the links of a namespace, or returns "" when it is not ours or a living process's.
-func describe(path string) (string, error) {
-	file, err := os.Open(path)
+// describe lists the links of a namespace, or returns "" when it is gone, not ours, or a living process's.
+func describe(path string, inode uint64) (string, error) {
+	// By now the descriptor may be closed, or be another file that must not make us wait.
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", err
+		return "", nil
 	}
-	n := &Namespace{file: file}
+	n := &Namespace{file: os.NewFile(uintptr(fd), path)}
 	defer n.Close()
+	if !isNamespace(fd, inode) {
+		return "", nil
+	}
 	handle, err := n.handle()
 	if err != nil {
 		return "", err
@@ -94,6 +97,13 @@ func describe(path string) (string, error) {
 		return "", nil
 	}
 	return strings.Join(names, ", "), nil
+}
+
+func isNamespace(fd int, inode uint64) bool {
+	var fs unix.Statfs_t
+	var stat unix.Stat_t
+	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.NSFS_MAGIC &&
+		unix.Fstat(fd, &stat) == nil && stat.Ino == inode
 }
 
 func running(pid string) bool {

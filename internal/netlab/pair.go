@@ -28,8 +28,8 @@ var (
 	DefaultAddr6B = netip.MustParsePrefix("fd00:99::2/64")
 )
 
-// runningTimeout bounds the wait for carrier. A veth pair needs less than a millisecond; the rest is a loaded machine.
-const runningTimeout = 5 * time.Second
+// readyTimeout bounds the wait for a link. A veth pair needs less than a millisecond; the rest is a loaded machine.
+const readyTimeout = 5 * time.Second
 
 // PairConfig says what NewPair builds. The zero value is a working pair of one queue and MTU 1500 with IPv4.
 type PairConfig struct {
@@ -147,7 +147,7 @@ func (p *Pair) build(cfg PairConfig) (err error) {
 			return err
 		}
 	}
-	return errors.Join(a.awaitRunning(), b.awaitRunning())
+	return errors.Join(a.awaitReady(), b.awaitReady())
 }
 
 // addVeth creates both ends where they belong, so that they never show up anywhere else.
@@ -207,22 +207,47 @@ func (e *end) configure(cfg PairConfig) error {
 	return nil
 }
 
-// awaitRunning polls, because a subscription would miss a change between set-up and subscribing and cost a socket.
-func (e *end) awaitRunning() error {
-	deadline := time.Now().Add(runningTimeout)
+// awaitReady returns when the link carries traffic and takes packets for its addresses. It polls, because a subscription
+// would miss a change between set-up and subscribing and cost a socket.
+func (e *end) awaitReady() error {
+	deadline := time.Now().Add(readyTimeout)
 	for {
-		link, err := e.handle.LinkByIndex(e.link.Attrs().Index)
+		waitingFor, err := e.waitingFor()
 		if err != nil {
 			return fmt.Errorf("wait for %s: %w", e.name, err)
 		}
-		if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 && link.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
+		if waitingFor == "" {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for %s: not running after %s: %w", e.name, runningTimeout, os.ErrDeadlineExceeded)
+			return fmt.Errorf("wait for %s of %s: %s: %w", waitingFor, e.name, readyTimeout, os.ErrDeadlineExceeded)
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// waitingFor names what the end still lacks, "" when it is ready.
+func (e *end) waitingFor() (string, error) {
+	link, err := e.handle.LinkByIndex(e.link.Attrs().Index)
+	if err != nil {
+		return "", err
+	}
+	const up = unix.IFF_RUNNING | unix.IFF_LOWER_UP
+	if link.Attrs().RawFlags&up != up {
+		return "carrier", nil
+	}
+	for _, prefix := range e.addrs {
+		// The kernel inserts the local route of an IPv6 address from a work queue, also without duplicate address
+		// detection; until then a socket can be bound to the address and gets nothing.
+		routes, err := e.handle.RouteGet(prefix.Addr().AsSlice())
+		if err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) {
+			return "", err
+		}
+		if len(routes) == 0 || routes[0].Type != unix.RTN_LOCAL {
+			return "the local route to " + prefix.Addr().String(), nil
+		}
+	}
+	return "", nil
 }
 
 // SetMTU changes the MTU of both ends. When one refuses, the other keeps the new value.
