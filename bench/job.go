@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Role is the part a process plays in a run.
+type Role string
+
+// The requester posts the work that is measured; the responder serves it.
+const (
+	Requester Role = "requester"
+	Responder Role = "responder"
+)
+
+// End is one side's place in the network. Interface, Ifindex and MAC are needed for raw only.
+type End struct {
+	Addr      netip.AddrPort `json:"addr"`
+	Interface string         `json:"interface,omitempty"`
+	Ifindex   int            `json:"ifindex,omitempty"`
+	MAC       string         `json:"mac,omitempty"`
+}
+
+// KindND is the job kind that runs specs over package nd; the baseline kinds are the others.
+const KindND = "nd"
+
+// Job is what one process of a pair has to do. The two processes get the same specs and opposite roles.
+type Job struct {
+	Kind     string `json:"kind"`
+	Role     Role   `json:"role"`
+	Local    End    `json:"local"`
+	Peer     End    `json:"peer"`
+	Specs    []Spec `json:"specs"`
+	Datapath string `json:"datapath"` // auto, generic or native
+	UDPPort  uint16 `json:"udp_port"` // zero means the default
+}
+
+// Coordinator lets the two processes of a job meet: Meet returns once both have called it with the same point.
+type Coordinator interface {
+	Meet(ctx context.Context, point string) error
+}
+
+// Sink receives what a job finds out, as it finds it out. Either side may be the one that measures.
+type Sink interface {
+	Started(Spec)
+	Result(Result)
+	Baseline(Baseline)
+}
+
+// connectTimeout bounds every wait for the other side that is not the measurement itself. Opening an AF_XDP socket on a
+// queue that was just closed may take two seconds (xdp.DefaultBindTimeout).
+const connectTimeout = 10 * time.Second
+
+// budget is the time after which a spec that is still running hangs: warm-up, measurement, verification, and slack for
+// a machine that is busy with something else.
+func (s Spec) budget() time.Duration { return 2*s.Duration + 3*connectTimeout }
+
+// Budget bounds the whole job.
+func (j Job) Budget() time.Duration {
+	total := 2 * connectTimeout
+	for _, s := range j.Specs {
+		total += s.budget()
+	}
+	return total
+}
+
+// warmUp is how long a spec runs before measuring: caches, branch predictors, neighbour entries, congestion windows.
+func (s Spec) warmUp() time.Duration {
+	return min(max(s.Duration/10, 5*time.Millisecond), 200*time.Millisecond)
+}
+
+// Run does the job. It returns when the job is done, has failed, or ctx ends.
+func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
+	ctx, cancel := context.WithTimeout(ctx, j.Budget())
+	defer cancel()
+	switch j.Kind {
+	case KindTCP, KindTCPSpin:
+		return j.runTCP(ctx, c, sink)
+	case KindRaw:
+		return j.runRaw(ctx, c, sink)
+	case KindND:
+		return j.runND(ctx, c, sink)
+	}
+	return fmt.Errorf("job kind %q is unknown", j.Kind)
+}

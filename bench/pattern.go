@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// poison fills destinations before a run, so that a byte nobody wrote is never right by accident.
+const poison = 0xA5
+
+// patternWord is the eight bytes at word index i of the pattern named seed: splitmix64, so that every byte depends on
+// its offset and on the seed, and neither a shifted, a swapped nor a stale block can pass.
+func patternWord(seed, i uint64) uint64 {
+	z := seed*0x9E3779B97F4A7C15 + (i+1)*0xD1B54A32D192ED03
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// FillPattern writes the pattern named seed over dst.
+func FillPattern(dst []byte, seed uint64) {
+	var i uint64
+	for len(dst) >= 8 {
+		binary.LittleEndian.PutUint64(dst, patternWord(seed, i))
+		dst = dst[8:]
+		i++
+	}
+	var tail [8]byte
+	binary.LittleEndian.PutUint64(tail[:], patternWord(seed, i))
+	copy(dst, tail[:])
+}
+
+// VerifyPattern returns the offset of the first byte of src that differs from the pattern named seed, or -1.
+func VerifyPattern(src []byte, seed uint64) int {
+	for off := 0; off < len(src); off += 8 {
+		var want [8]byte
+		binary.LittleEndian.PutUint64(want[:], patternWord(seed, uint64(off/8)))
+		n := min(8, len(src)-off)
+		for j := range n {
+			if src[off+j] != want[j] {
+				return off + j
+			}
+		}
+	}
+	return -1
+}
+
+// fillSlots writes each source slot's own pattern.
+func fillSlots(buf []byte, size, slots int, seed uint64) {
+	for i := range slots {
+		FillPattern(buf[i*size:(i+1)*size], slotSeed(seed, i))
+	}
+}
+
+// verifySlots checks that every destination slot holds what ops operations must have left there, all bytes of it.
+func verifySlots(buf []byte, size, slots int, seed, ops uint64) error {
+	for i := range slots {
+		slot := buf[i*size : (i+1)*size]
+		src, written := lastSource(ops, i, slots)
+		if !written {
+			for off, b := range slot {
+				if b != poison {
+					return fmt.Errorf("byte %d of slot %d was written although only %d operations ran", off, i, ops)
+				}
+			}
+			continue
+		}
+		if off := VerifyPattern(slot, slotSeed(seed, src)); off >= 0 {
+			return fmt.Errorf("byte %d of slot %d (of %d, after %d operations) is %#02x, which is not what was sent",
+				off, i, slots, ops, slot[off])
+		}
+	}
+	return nil
+}
+
+func slotSeed(seed uint64, slot int) uint64 { return seed<<16 ^ uint64(slot) }
+
+func fillPoison(buf []byte) {
+	for i := range buf {
+		buf[i] = poison
+	}
+}

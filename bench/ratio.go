@@ -1,0 +1,114 @@
+package bench
+
+import "fmt"
+
+// Bounds of a first landing; docs/PERFORMANCE.md explains each and says where they are going.
+const (
+	maxWriteLatVsRaw  = 1.6
+	maxWriteLatVsTCP  = 0.2
+	minWriteBWVsRaw   = 0.75
+	minOtherBWVsWrite = 0.9
+	minWriteRateMops  = 2.0
+	maxAllocsPerOp    = 0.001 // zero, measured: the runtime's own rare allocations over a whole run are not per operation
+)
+
+// SetRatios compares the results with the baselines of the same run and with the fixed floors. Figures that were not
+// measured yield no ratio.
+func (r *Report) SetRatios() {
+	r.Ratios = []Ratio{}
+	var worstAllocs *Result
+	for i := range r.Results {
+		x := &r.Results[i]
+		if worstAllocs == nil || x.AllocsPerOp > worstAllocs.AllocsPerOp {
+			worstAllocs = x
+		}
+		switch x.Test {
+		case WriteLat:
+			r.compareLatency(x)
+		case WriteBW:
+			r.compareBandwidth(x)
+		case WriteRate:
+			if x.Mode == ModePoll && x.Size <= DefaultRateSize {
+				r.addRatio(x, "write_rate, million a second", x.Mops, ">=", minWriteRateMops)
+			}
+		case ReadBW, SendBW:
+			if w := r.result(WriteBW, x.Size, x.MTU); w != nil && w.Gbps > 0 {
+				r.addRatio(x, string(x.Test)+" / write_bw", x.Gbps/w.Gbps, ">=", minOtherBWVsWrite)
+			}
+		case ReadLat, SendLat:
+			// Their bound is the one of write_lat; the table shows them beside it.
+		}
+	}
+	if worstAllocs != nil {
+		name := fmt.Sprintf("most allocations per operation (%s)", worstAllocs.Test)
+		r.addRatio(worstAllocs, name, worstAllocs.AllocsPerOp, "<=", maxAllocsPerOp)
+	}
+}
+
+// compareLatency holds half round trips against those of the rivals. In event mode write_lat is something else.
+func (r *Report) compareLatency(x *Result) {
+	if x.LatUS == nil || x.LatIs != HalfRoundTrip {
+		return
+	}
+	bounds := map[string]float64{KindRaw: maxWriteLatVsRaw, KindTCP: maxWriteLatVsTCP}
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin} {
+		b := r.baseline(kind, WriteLat, x.Size, x.MTU)
+		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
+			continue
+		}
+		name, value := "write_lat p50 / "+kind, x.LatUS.P50/b.LatUS.P50
+		if bound, ok := bounds[kind]; ok {
+			r.addRatio(x, name, value, "<=", bound)
+		} else {
+			r.addNote(x, name, value)
+		}
+	}
+}
+
+func (r *Report) compareBandwidth(x *Result) {
+	if b := r.baseline(KindRaw, WriteBW, x.Size, x.MTU); b != nil && b.Gbps > 0 {
+		r.addRatio(x, "write_bw / raw", x.Gbps/b.Gbps, ">=", minWriteBWVsRaw)
+	}
+	best := 0.0
+	for _, b := range r.Baselines {
+		if b.Kind != KindRaw && b.Test == WriteBW && b.Size == x.Size {
+			best = max(best, b.Gbps)
+		}
+	}
+	if best > 0 {
+		r.addNote(x, "write_bw / best kernel TCP at any MTU", x.Gbps/best)
+	}
+}
+
+func (r *Report) addRatio(x *Result, name string, value float64, want string, bound float64) {
+	ok := value >= bound
+	if want == "<=" {
+		ok = value <= bound
+	}
+	r.Ratios = append(r.Ratios, Ratio{
+		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, Bound: &bound, Want: want, OK: ok,
+	})
+}
+
+// addNote adds a comparison without a bound.
+func (r *Report) addNote(x *Result, name string, value float64) {
+	r.Ratios = append(r.Ratios, Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, OK: true})
+}
+
+func (r *Report) result(t Test, size, mtu int) *Result {
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Test == t && x.Size == size && x.MTU == mtu {
+			return x
+		}
+	}
+	return nil
+}
+
+func (r *Report) baseline(kind string, t Test, size, mtu int) *Baseline {
+	for i := range r.Baselines {
+		if b := &r.Baselines[i]; b.Kind == kind && b.Test == t && b.Size == size && b.MTU == mtu {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// The ceiling beneath nd: packets of the size that nd would send, through the same sockets and program, both sides
+// spinning, payload copied on both sides, no checksum, no reliability, no handshake. Streams keep a window, because a
+// sender that overruns its receiver measures how fast packets can be dropped.
+
+// runRaw runs the job's specs over raw AF_XDP, all on one socket.
+func (j Job) runRaw(ctx context.Context, c Coordinator, sink Sink) (err error) {
+	if len(j.Specs) == 0 {
+		return nil
+	}
+	mtu := j.Specs[0].MTU
+	l, err := openRaw(j, mtu)
+	if err != nil {
+		return fmt.Errorf("raw: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	for i, s := range j.Specs {
+		s = s.WithDefaults()
+		if err := c.Meet(ctx, "raw "+s.String()); err != nil {
+			return err
+		}
+		if j.Role == Requester {
+			sink.Started(s)
+		}
+		r := rawRun{ctx: ctx, link: l, spec: s, id: uint64(i), deadline: time.Now().Add(s.budget())}
+		b, err := r.run(j.Role)
+		if err != nil {
+			return fmt.Errorf("raw %s: %w", s, err)
+		}
+		if b != nil {
+			sink.Baseline(*b)
+		}
+	}
+	// The side that is done first must not take its socket away from the other.
+	return c.Meet(ctx, "raw done")
+}
+
+// rawRun is one spec over a raw link.
+type rawRun struct {
+	ctx      context.Context
+	link     *rawLink
+	spec     Spec
+	id       uint64 // tells this run's end packets from those of the run before
+	deadline time.Time
+	spins    int
+	lost     uint64
+}
+
+func (r *rawRun) run(role Role) (*Baseline, error) {
+	s := r.spec
+	b := &Baseline{Kind: KindRaw, Test: s.Test, Size: s.Size, MTU: s.MTU}
+	if s.Test.IsLatency() && s.Size > r.link.payloadRoom() {
+		return nil, fmt.Errorf("a packet at MTU %d takes %d bytes: choose a smaller size or leave raw out (--baseline tcp)",
+			s.MTU, r.link.payloadRoom())
+	}
+	var err error
+	switch {
+	case s.Test.IsLatency() && role == Requester:
+		err = ping(s, b, r.roundTrip)
+		err = errors.Join(err, r.end())
+	case s.Test.IsLatency():
+		return nil, r.echo()
+	case role == Requester:
+		return nil, r.source()
+	default:
+		err = r.sink(b)
+		if r.lost > 0 {
+			b.Note = fmt.Sprintf("%d packets were lost", r.lost)
+		}
+	}
+	b.setRate()
+	return b, err
+}
+
+// spin is called in every turn that found nothing to do. It looks at the clock rarely.
+func (r *rawRun) spin() error {
+	r.spins++
+	if r.spins&0xffff != 0 {
+		return nil
+	}
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if time.Now().After(r.deadline) {
+		return fmt.Errorf("no packet from the peer until the deadline: %w", os.ErrDeadlineExceeded)
+	}
+	return nil
+}
+
+// end tells the other side to stop, more than once because nobody resends.
+func (r *rawRun) end() error {
+	for range 3 {
+		r.link.push(rawEnd, r.id, nil)
+	}
+	return r.link.flush()
+}
+
+// roundTrip sends msg and waits for its echo.
+func (r *rawRun) roundTrip(msg []byte) error {
+	r.link.push(rawData, 0, msg)
+	if err := r.link.flush(); err != nil {
+		return err
+	}
+	for {
+		descs := r.link.receive()
+		if len(descs) == 0 {
+			if err := r.spin(); err != nil {
+				return err
+			}
+			continue
+		}
+		got := false
+		for rest := descs; len(rest) > 0; {
+			var packet []xdp.Desc
+			packet, rest = xdp.NextPacket(rest)
+			if kind, _ := r.link.parse(packet); kind == rawData {
+				r.link.copyOut(msg, packet)
+				got = true
+			}
+		}
+		r.link.recycle(descs)
+		if got {
+			return nil
+		}
+	}
+}
+
+// echo answers until the requester ends the run.
+func (r *rawRun) echo() error {
+	msg := make([]byte, r.spec.Size)
+	for {
+		descs := r.link.receive()
+		if len(descs) == 0 {
+			if err := r.spin(); err != nil {
+				return err
+			}
+			continue
+		}
+		ended := false
+		for rest := descs; len(rest) > 0; {
+			var packet []xdp.Desc
+			packet, rest = xdp.NextPacket(rest)
+			switch kind, seq := r.link.parse(packet); kind {
+			case rawData:
+				n := r.link.copyOut(msg, packet)
+				r.link.push(rawData, seq, msg[:n])
+			case rawEnd:
+				ended = ended || seq == r.id
+			}
+		}
+		err := r.link.flush()
+		r.link.recycle(descs)
+		if err != nil || ended {
+			return err
+		}
+	}
+}
+
+const (
+	// creditEvery is how many packets the receiver takes before it speaks, unless the window is smaller.
+	creditEvery = 64
+	// sourceBatch is how many bytes the sender hands to the kernel at once: one system call for many packets, and a
+	// batch that is still in the core's cache when the kernel copies it.
+	sourceBatch = 64 << 10
+	// resyncAfter is how long the sender waits for credit before it takes everything in flight for lost.
+	resyncAfter = 20 * time.Millisecond
+)
+
+// window is how many packets may be under way: half of what the receiver's ring holds.
+func (l *rawLink) window() uint64 {
+	frames := (rawHeader + rawShim + l.payloadRoom() + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
+	return uint64(max(xdp.DefaultRxRing/2/frames, 4))
+}
+
+// source sends full packets as fast as the window lets it until warm-up and measurement are over.
+func (r *rawRun) source() error {
+	l := r.link
+	buf := make([]byte, bwWorkingSet)
+	FillPattern(buf, 1)
+	n := l.payloadRoom()
+	batch := max(sourceBatch/n, 4)
+	window := l.window()
+	end := time.Now().Add(r.spec.warmUp() + r.spec.Duration + r.spec.warmUp())
+	var next, acked uint64
+	var starved time.Time
+	for off, turn := 0, 0; ; turn++ {
+		if turn%clockEvery == 0 && time.Now().After(end) {
+			return r.end()
+		}
+		acked = max(acked, r.credit())
+		built := 0
+		for built < batch && next-acked < window && l.push(rawData, next, buf[off:off+n]) {
+			next++
+			built++
+			if off += n; off+n > len(buf) {
+				off = 0
+			}
+		}
+		if built > 0 {
+			starved = time.Time{}
+			if err := l.flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		l.sock.Complete(nil)
+		if err := r.spin(); err != nil {
+			return err
+		}
+		if turn%256 != 0 {
+			continue
+		}
+		if now := time.Now(); starved.IsZero() {
+			starved = now
+		} else if now.Sub(starved) > resyncAfter {
+			acked, starved = next, time.Time{}
+		}
+	}
+}
+
+// credit returns the highest packet count the receiver has confirmed since the last call, 0 for none.
+func (r *rawRun) credit() (acked uint64) {
+	descs := r.link.receive()
+	if len(descs) == 0 {
+		return 0
+	}
+	for rest := descs; len(rest) > 0; {
+		var packet []xdp.Desc
+		packet, rest = xdp.NextPacket(rest)
+		if kind, seq := r.link.parse(packet); kind == rawCredit {
+			acked = max(acked, seq)
+		}
+	}
+	r.link.recycle(descs)
+	return acked
+}
+
+// sink counts and copies out what arrives, and gives credit.
+func (r *rawRun) sink(b *Baseline) error {
+	l := r.link
+	buf := make([]byte, bwWorkingSet+l.payloadRoom())
+	every := min(creditEvery, l.window()/4)
+	begin := time.Now().Add(r.spec.warmUp())
+	var started time.Time
+	var next, credited uint64
+	for off := 0; ; {
+		descs := l.receive()
+		if len(descs) == 0 {
+			if err := r.spin(); err != nil {
+				return err
+			}
+			continue
+		}
+		var got uint64
+		ended := false
+		for rest := descs; len(rest) > 0; {
+			var packet []xdp.Desc
+			packet, rest = xdp.NextPacket(rest)
+			kind, seq := l.parse(packet)
+			if kind == rawEnd && seq == r.id {
+				ended = true
+			}
+			if kind != rawData {
+				continue
+			}
+			if seq > next {
+				r.lost += seq - next
+			}
+			next = seq + 1
+			n := l.copyOut(buf[off:], packet)
+			got += uint64(n)
+			if off += n; off > bwWorkingSet {
+				off = 0
+			}
+		}
+		l.recycle(descs)
+		if next-credited >= every {
+			credited = next
+			l.push(rawCredit, next, nil)
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+		now := time.Now()
+		switch {
+		case started.IsZero() && now.After(begin):
+			started, r.lost = now, 0
+		case !started.IsZero() && b.Seconds == 0:
+			b.Bytes += got
+			if d := now.Sub(started); d >= r.spec.Duration {
+				b.Seconds = d.Seconds()
+			}
+		}
+		if ended {
+			break
+		}
+	}
+	if b.Seconds == 0 {
+		return fmt.Errorf("the sender stopped before %v were over", r.spec.Duration)
+	}
+	b.Ops = b.Bytes / uint64(r.spec.Size)
+	return nil
+}

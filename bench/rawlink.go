@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+const (
+	// rawHeader is Ethernet, IPv4 and UDP.
+	rawHeader = 14 + 20 + 8
+	// rawShim stands in for the headers of a one-operation ND packet (PROTOCOL §3 and §4: 36 + 20 bytes), so that raw
+	// and nd put the same number of bytes on the wire. Its first byte is the kind, bytes 8 to 15 a sequence number.
+	rawShim = 36 + 20
+	// singleFrameMTU is the largest link MTU whose packets fit one receive frame with room for one VLAN tag.
+	singleFrameMTU = xdp.RxFrameBytes - 14 - 4
+	// rawTxBudget lets one system call send a whole batch where the kernel allows it (6.17); older ones take 32 a call.
+	rawTxBudget = 1024
+)
+
+// Kinds of raw packet.
+const (
+	rawData   = 1
+	rawCredit = 2
+	rawEnd    = 3
+)
+
+// rawLink is one AF_XDP socket with the program that feeds it, and the headers of the only flow that it carries.
+type rawLink struct {
+	steering *bpf.Steering
+	umem     *xdp.UMEM
+	sock     *xdp.Socket
+	header   [rawHeader]byte
+	mtu      int
+
+	descs []xdp.Desc // received and not yet recycled
+	tx    []xdp.Desc // built and not yet handed to the kernel
+}
+
+// openRaw attaches the program and opens the socket of queue 0.
+func openRaw(j Job, mtu int) (*rawLink, error) {
+	mode := bpf.ModeGeneric // what auto means on veth: measured faster than native there
+	if j.Datapath == "native" {
+		mode = bpf.ModeNative
+	}
+	port := j.UDPPort
+	if port == 0 {
+		port = bpf.DefaultPort
+	}
+	l := &rawLink{mtu: mtu, descs: make([]xdp.Desc, 512), tx: make([]xdp.Desc, 0, 2048)}
+	if err := l.setHeader(j, port); err != nil {
+		return nil, err
+	}
+	steering, err := bpf.Attach(bpf.Config{Ifindex: j.Local.Ifindex, Interface: j.Local.Interface, Port: port, Queues: 1, Mode: mode})
+	if err != nil {
+		return nil, err
+	}
+	l.steering = steering
+	if l.umem, err = xdp.NewUMEM(xdp.UMEMConfig{}); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.sock, err = xdp.Open(l.umem, xdp.Config{
+		Ifindex: j.Local.Ifindex, Mode: xdp.ModeCopy, MultiBuffer: mtu > singleFrameMTU, NeedWakeup: true,
+		TxBudget: rawTxBudget,
+	})
+	if err == nil {
+		err = errors.Join(steering.SetSocket(0, l.sock.FD()), steering.AddAddress(j.Local.Addr.Addr()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *rawLink) close() error {
+	var errs []error
+	if l.steering != nil {
+		errs = append(errs, l.steering.Close())
+	}
+	if l.sock != nil {
+		errs = append(errs, l.sock.Close())
+	}
+	if l.umem != nil {
+		errs = append(errs, l.umem.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// setHeader builds the part of the headers that does not depend on the packet.
+func (l *rawLink) setHeader(j Job, port uint16) error {
+	src, err := net.ParseMAC(j.Local.MAC)
+	if err != nil {
+		return fmt.Errorf("local MAC: %w", err)
+	}
+	dst, err := net.ParseMAC(j.Peer.MAC)
+	if err != nil {
+		return fmt.Errorf("peer MAC: %w", err)
+	}
+	if len(src) != 6 || len(dst) != 6 || !j.Local.Addr.Addr().Is4() || !j.Peer.Addr.Addr().Is4() {
+		return errors.New("raw needs Ethernet and IPv4 on both sides")
+	}
+	h := l.header[:]
+	copy(h[0:], dst)
+	copy(h[6:], src)
+	binary.BigEndian.PutUint16(h[12:], 0x0800)
+	h[14], h[22], h[23] = 0x45, 64, 17 // version and length, TTL, UDP
+	h[20] = 0x40                       // do not fragment
+	from, to := j.Local.Addr.Addr().As4(), j.Peer.Addr.Addr().As4()
+	copy(h[26:], from[:])
+	copy(h[30:], to[:])
+	binary.BigEndian.PutUint16(h[34:], 49152)
+	binary.BigEndian.PutUint16(h[36:], port)
+	return nil
+}
+
+// payloadRoom is how many payload bytes one packet takes at this MTU.
+func (l *rawLink) payloadRoom() int { return l.mtu - (rawHeader - 14) - rawShim }
+
+// putHeader writes all headers of a packet with n payload bytes to b.
+func (l *rawLink) putHeader(b []byte, kind byte, seq uint64, n int) {
+	copy(b, l.header[:])
+	udp := 8 + rawShim + n
+	binary.BigEndian.PutUint16(b[16:], uint16(20+udp))
+	binary.BigEndian.PutUint16(b[38:], uint16(udp))
+	var sum uint32
+	for i := 14; i < 34; i += 2 {
+		if i != 24 {
+			sum += uint32(binary.BigEndian.Uint16(b[i:]))
+		}
+	}
+	sum = sum>>16 + sum&0xffff
+	sum += sum >> 16
+	binary.BigEndian.PutUint16(b[24:], ^uint16(sum))
+	shim := b[rawHeader : rawHeader+rawShim]
+	clear(shim)
+	shim[0] = kind
+	binary.BigEndian.PutUint64(shim[8:], seq)
+}
+
+// push builds one packet in fresh frames and queues it for flush. It reports false when frames or ring are used up.
+func (l *rawLink) push(kind byte, seq uint64, payload []byte) bool {
+	frames := (rawHeader + rawShim + len(payload) + xdp.FrameSize - 1) / xdp.FrameSize
+	if l.sock.TxFree() < frames || len(l.tx)+frames > cap(l.tx) {
+		return false
+	}
+	for i := 0; ; i++ {
+		addr, _ := l.sock.AllocTx() // TxFree counted them
+		frame := l.umem.Frame(addr)
+		n := 0
+		if i == 0 {
+			l.putHeader(frame, kind, seq, len(payload))
+			n = rawHeader + rawShim
+		}
+		c := copy(frame[n:], payload)
+		payload = payload[c:]
+		d := xdp.Desc{Addr: addr, Len: uint32(n + c)}
+		if len(payload) == 0 {
+			l.tx = append(l.tx, d)
+			return true
+		}
+		d.Options = xdp.PacketContinues
+		l.tx = append(l.tx, d)
+	}
+}
+
+// flush hands everything that was pushed to the kernel and reaps what it has sent.
+func (l *rawLink) flush() error {
+	for rest := l.tx; len(rest) > 0; {
+		n := l.sock.Transmit(rest)
+		rest = rest[n:]
+		if err := l.sock.Kick(); err != nil {
+			return err
+		}
+		l.sock.Complete(nil)
+		if n == 0 && l.sock.TxUnsent() == 0 {
+			return errors.New("the transmit ring takes no packets although it is empty")
+		}
+	}
+	l.tx = l.tx[:0]
+	return nil
+}
+
+// receive returns the packets that have arrived; recycle must follow.
+func (l *rawLink) receive() []xdp.Desc { return l.descs[:l.sock.Receive(l.descs)] }
+
+// recycle gives the frames of descs back and keeps the fill ring full.
+func (l *rawLink) recycle(descs []xdp.Desc) {
+	for i := range descs {
+		l.sock.Recycle(descs[i].Addr)
+	}
+	l.sock.Refill()
+}
+
+// parse reads the shim of a packet; kind is 0 if it is not one of ours.
+func (l *rawLink) parse(packet []xdp.Desc) (kind byte, seq uint64) {
+	if packet[0].Len < rawHeader+rawShim {
+		return 0, 0
+	}
+	shim := l.umem.Bytes(packet[0].Addr+rawHeader, rawShim)
+	return shim[0], binary.BigEndian.Uint64(shim[8:])
+}
+
+// copyOut copies a packet's payload to dst and says how much that was.
+func (l *rawLink) copyOut(dst []byte, packet []xdp.Desc) int {
+	n := 0
+	for i, d := range packet {
+		b := l.umem.Bytes(d.Addr, int(d.Len))
+		if i == 0 {
+			b = b[rawHeader+rawShim:]
+		}
+		n += copy(dst[n:], b)
+	}
+	return n
+}

@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Schema names the JSON form of a Report. It changes when a field changes its meaning or goes away.
+const Schema = "ndperf/1"
+
+// What a latency figure covers.
+const (
+	HalfRoundTrip = "half_round_trip" // there and back between two applications, divided by two
+	WholeOp       = "operation"       // from posting a request to its completion
+)
+
+// Result is one measurement over package nd.
+type Result struct {
+	Test        Test     `json:"test"`
+	Size        int      `json:"size"`
+	MTU         int      `json:"mtu"`
+	Mode        string   `json:"mode"` // poll or event
+	Datapath    string   `json:"datapath"`
+	ZeroCopy    bool     `json:"zero_copy"`
+	Ops         uint64   `json:"ops"`
+	Bytes       uint64   `json:"bytes"`
+	Seconds     float64  `json:"seconds"`
+	Gbps        float64  `json:"gbps"`
+	Mops        float64  `json:"mops"`
+	LatIs       string   `json:"lat_is,omitempty"` // HalfRoundTrip or WholeOp
+	LatUS       *Latency `json:"lat_us,omitempty"`
+	AllocsPerOp float64  `json:"allocs_per_op"` // heap allocations of both sides
+	Retransmits uint64   `json:"retransmits"`   // of both sides
+	Verified    bool     `json:"verified"`
+}
+
+// setRate derives the rates from what was counted.
+func (r *Result) setRate() {
+	r.Gbps, r.Mops = rates(r.Ops, r.Bytes, r.Seconds)
+}
+
+func rates(ops, bytes uint64, seconds float64) (gbps, mops float64) {
+	if seconds <= 0 {
+		return 0, 0
+	}
+	return float64(bytes) * 8 / seconds / 1e9, float64(ops) / seconds / 1e6
+}
+
+// Kinds of baseline.
+const (
+	KindRaw     = "raw"      // AF_XDP packets without a protocol, both sides spinning
+	KindTCP     = "tcp"      // package net, blocking
+	KindTCPSpin = "tcp_spin" // non-blocking reads in a loop
+)
+
+// Baseline is the same movement of data by other means. Test names the nd test it stands beside.
+type Baseline struct {
+	Kind    string   `json:"kind"`
+	Test    Test     `json:"test"`
+	Size    int      `json:"size"`
+	MTU     int      `json:"mtu"`
+	Ops     uint64   `json:"ops"`
+	Bytes   uint64   `json:"bytes"`
+	Seconds float64  `json:"seconds"`
+	Gbps    float64  `json:"gbps"`
+	Mops    float64  `json:"mops"`
+	LatIs   string   `json:"lat_is,omitempty"`
+	LatUS   *Latency `json:"lat_us,omitempty"`
+	Note    string   `json:"note,omitempty"`
+}
+
+func (b *Baseline) setRate() {
+	b.Gbps, b.Mops = rates(b.Ops, b.Bytes, b.Seconds)
+}
+
+// Ratio compares two figures of this run, or one figure with a fixed floor.
+type Ratio struct {
+	Name  string   `json:"name"`
+	Test  Test     `json:"test"`
+	Size  int      `json:"size"`
+	MTU   int      `json:"mtu"`
+	Value float64  `json:"value"`
+	Bound *float64 `json:"bound,omitempty"` // absent: for information
+	Want  string   `json:"want,omitempty"`  // "<=" or ">="
+	OK    bool     `json:"ok"`
+}
+
+// Pair states how one veth pair was set up, because offloads decide what its figures mean.
+type Pair struct {
+	For      string `json:"for"` // nd,raw or tcp
+	MTU      int    `json:"mtu"`
+	Offloads bool   `json:"offloads"` // segmentation, receive coalescing and checksums left to the kernel's choice
+	Queues   int    `json:"queues"`
+	RPSMask  string `json:"rps_mask"` // as in rps_cpus; empty: packets are received on the sender's core
+}
+
+// Report is everything one run of ndperf found out.
+type Report struct {
+	Schema    string     `json:"schema"`
+	Host      Host       `json:"host"`
+	Latency   string     `json:"latency"` // how to read lat_us, in words
+	Pairs     []Pair     `json:"pairs"`
+	Results   []Result   `json:"results"`
+	Baselines []Baseline `json:"baselines"`
+	Ratios    []Ratio    `json:"ratios"`
+}
+
+// NewReport returns an empty report about this machine.
+func NewReport() *Report {
+	return &Report{
+		Schema: Schema,
+		Host:   CaptureHost(),
+		Latency: "lat_us is half a round trip where lat_is says half_round_trip, " +
+			"and the whole time from post to completion where it says operation",
+		Pairs:     []Pair{},
+		Results:   []Result{},
+		Baselines: []Baseline{},
+		Ratios:    []Ratio{},
+	}
+}
+
+// WriteJSON writes the report with indentation and a final newline.
+func (r *Report) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// ReadReport parses what WriteJSON wrote; unknown fields are an error, because they mean another schema.
+func ReadReport(rd io.Reader) (*Report, error) {
+	dec := json.NewDecoder(rd)
+	dec.DisallowUnknownFields()
+	var r Report
+	if err := dec.Decode(&r); err != nil {
+		return nil, fmt.Errorf("not a %s report: %w", Schema, err)
+	}
+	return &r, nil
+}
+
+// Validate checks that the report is complete and, if floors is set, that every bounded ratio holds. It returns every
+// violation, joined.
+func (r *Report) Validate(floors bool) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if r.Schema != Schema {
+		fail("schema is %q, want %q", r.Schema, Schema)
+	}
+	h := r.Host
+	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
+		fail("host is incomplete: %+v", h)
+	}
+	if len(r.Results) == 0 {
+		fail("no results")
+	}
+	for _, x := range r.Results {
+		name := Spec{Test: x.Test, Size: x.Size, MTU: x.MTU}.String()
+		if err := sane(x.Ops, x.Bytes, x.Seconds, x.Gbps, x.Mops, x.Test, x.LatUS); err != nil {
+			fail("%s: %w", name, err)
+		}
+		if x.Datapath == "" {
+			fail("%s: datapath is empty", name)
+		}
+		if !x.Verified {
+			fail("%s: the bytes were not verified", name)
+		}
+	}
+	for _, b := range r.Baselines {
+		name := b.Kind + " " + Spec{Test: b.Test, Size: b.Size, MTU: b.MTU}.String()
+		if err := sane(b.Ops, b.Bytes, b.Seconds, b.Gbps, b.Mops, b.Test, b.LatUS); err != nil {
+			fail("%s: %w", name, err)
+		}
+	}
+	for _, x := range r.Ratios {
+		if floors && !x.OK && x.Bound != nil {
+			fail("%s is %.3g, want %s %.3g", x.Name, x.Value, x.Want, *x.Bound)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sane checks one measurement's figures against each other.
+func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) error {
+	for _, v := range []float64{seconds, gbps, mops} {
+		if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+			return fmt.Errorf("figures must be positive: %g s, %g Gb/s, %g Mop/s", seconds, gbps, mops)
+		}
+	}
+	if ops == 0 || bytes == 0 {
+		return fmt.Errorf("nothing was moved: %d operations, %d bytes", ops, bytes)
+	}
+	if t.IsLatency() {
+		if lat == nil {
+			return errors.New("lat_us is missing")
+		}
+		if lat.Min <= 0 || lat.P50 < lat.Min || lat.P90 < lat.P50 || lat.P99 < lat.P90 || lat.P999 < lat.P99 ||
+			lat.Max < lat.P999 {
+			return fmt.Errorf("lat_us is not in order: %+v", *lat)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// sample is a complete report with invented figures.
+func sample() *Report {
+	lat := func(p50 float64) *Latency {
+		return &Latency{Min: p50 * 0.9, P50: p50, P90: p50 * 1.1, P99: p50 * 2, P999: p50 * 5, Max: p50 * 50}
+	}
+	r := NewReport()
+	r.Host = Host{Kernel: "6.18.0", CPU: "Example CPU", Cores: 2, Go: "go1.26", Commit: "0123456789ab"}
+	r.Pairs = []Pair{{For: "nd,raw", MTU: 1500, Queues: 1}, {For: "tcp", MTU: 1500, Offloads: true, Queues: 1}}
+	r.Results = []Result{
+		{
+			Test: WriteLat, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 100000, Bytes: 6400000, Seconds: 0.5,
+			LatIs: HalfRoundTrip, LatUS: lat(2.5), Verified: true,
+		},
+		{
+			Test: WriteBW, Size: 1 << 20, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 1000, Bytes: 1000 << 20, Seconds: 1,
+			Retransmits: 3, Verified: true,
+		},
+		{
+			Test: ReadBW, Size: 1 << 20, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 800, Bytes: 800 << 20, Seconds: 1,
+			Verified: true,
+		},
+		{
+			Test: WriteRate, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 3000000, Bytes: 192000000, Seconds: 1,
+			AllocsPerOp: 0.0000001, Verified: true,
+		},
+	}
+	r.Baselines = []Baseline{
+		{Kind: KindRaw, Test: WriteLat, Size: 64, MTU: 1500, Ops: 1000, Bytes: 64000, Seconds: 0.004, LatIs: HalfRoundTrip, LatUS: lat(2)},
+		{Kind: KindTCP, Test: WriteLat, Size: 64, MTU: 1500, Ops: 1000, Bytes: 64000, Seconds: 0.06, LatIs: HalfRoundTrip, LatUS: lat(30)},
+		{Kind: KindTCPSpin, Test: WriteLat, Size: 64, MTU: 1500, Ops: 1000, Bytes: 64000, Seconds: 0.01, LatIs: HalfRoundTrip, LatUS: lat(5)},
+		{Kind: KindRaw, Test: WriteBW, Size: 1 << 20, MTU: 1500, Ops: 1100, Bytes: 1100 << 20, Seconds: 1},
+		{Kind: KindTCP, Test: WriteBW, Size: 1 << 20, MTU: 1500, Ops: 2000, Bytes: 2000 << 20, Seconds: 1},
+	}
+	for i := range r.Results {
+		r.Results[i].setRate()
+	}
+	for i := range r.Baselines {
+		r.Baselines[i].setRate()
+	}
+	r.SetRatios()
+	return r
+}
+
+func TestReportGolden(t *testing.T) {
+	var got bytes.Buffer
+	if err := sample().WriteJSON(&got); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "report.golden.json")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the JSON form changed; if it was meant to, run go test ./bench -update and raise Schema if a field "+
+			"changed its meaning or went away. It is now:\n%s", got.Bytes())
+	}
+	back, err := ReadReport(&got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Results) != 4 || back.Results[0].LatUS.P50 != 2.5 {
+		t.Errorf("the report does not survive a round trip: %+v", back)
+	}
+}
+
+func TestRatios(t *testing.T) {
+	r := sample()
+	ok := map[string]bool{}
+	for _, x := range r.Ratios {
+		ok[x.Name] = x.OK
+	}
+	for name, want := range map[string]bool{
+		"write_lat p50 / raw":                         true,
+		"write_lat p50 / tcp":                         true,
+		"write_lat p50 / tcp_spin":                    true,
+		"write_bw / raw":                              true,
+		"write_bw / best kernel TCP at any MTU":       true,
+		"read_bw / write_bw":                          false,
+		"write_rate, million a second":                true,
+		"most allocations per operation (write_rate)": true,
+	} {
+		got, found := ok[name]
+		if !found || got != want {
+			t.Errorf("ratio %q: ok %v (found %v), want %v; all: %v", name, got, found, want, ok)
+		}
+	}
+}
+
+func TestValidateReport(t *testing.T) {
+	r := sample()
+	if err := r.Validate(false); err != nil {
+		t.Errorf("a complete report is refused: %v", err)
+	}
+	if err := r.Validate(true); err == nil || !strings.Contains(err.Error(), "read_bw / write_bw") {
+		t.Errorf("a missed bound is reported as %v", err)
+	}
+	for _, c := range []struct {
+		want   string
+		change func(*Report)
+	}{
+		{"schema", func(r *Report) { r.Schema = "ndperf/0" }},
+		{"host", func(r *Report) { r.Host.Kernel = "" }},
+		{"no results", func(r *Report) { r.Results = nil }},
+		{"not verified", func(r *Report) { r.Results[0].Verified = false }},
+		{"datapath", func(r *Report) { r.Results[0].Datapath = "" }},
+		{"lat_us is missing", func(r *Report) { r.Results[0].LatUS = nil }},
+		{"not in order", func(r *Report) { r.Results[0].LatUS.P50 = 0.1 }},
+		{"nothing was moved", func(r *Report) { r.Results[1].Bytes = 0 }},
+		{"must be positive", func(r *Report) { r.Baselines[3].Gbps = 0 }},
+	} {
+		r := sample()
+		c.change(r)
+		if err := r.Validate(false); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error is %v, want one with %q", err, c.want)
+		}
+	}
+	if _, err := ReadReport(strings.NewReader(`{"schema":"ndperf/1","surprise":1}`)); err == nil {
+		t.Error("an unknown field is accepted")
+	}
+}
+
+func TestCaptureHost(t *testing.T) {
+	h := CaptureHost()
+	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
+		t.Errorf("host is incomplete: %+v", h)
+	}
+}

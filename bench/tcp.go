@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// clockEvery is how many iterations of a throughput loop share one look at the clock.
+const clockEvery = 16
+
+// runTCP runs the job's specs over kernel TCP, one connection each.
+func (j Job) runTCP(ctx context.Context, c Coordinator, sink Sink) error {
+	var lc net.ListenConfig
+	var listener net.Listener
+	if j.Role == Responder {
+		l, err := lc.Listen(ctx, "tcp", j.Local.Addr.String())
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.Kind, err)
+		}
+		defer l.Close()
+		listener = l
+	}
+	for _, s := range j.Specs {
+		s = s.WithDefaults()
+		if err := c.Meet(ctx, j.Kind+" "+s.String()); err != nil {
+			return err
+		}
+		if j.Role == Requester {
+			sink.Started(s)
+		}
+		b, err := j.tcpSpec(ctx, s, listener)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", j.Kind, s, err)
+		}
+		if b != nil {
+			sink.Baseline(*b)
+		}
+	}
+	return nil
+}
+
+func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Baseline, error) {
+	conn, err := j.tcpConnect(ctx, listener)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	// Every read and write below is bounded by this deadline, and an interrupt ends them by closing.
+	if err := conn.SetDeadline(time.Now().Add(s.budget())); err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+
+	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU}
+	switch {
+	case !s.Test.IsLatency() && j.Role == Requester:
+		return nil, tcpSource(conn, s)
+	case !s.Test.IsLatency():
+		err = tcpSink(conn, s, b)
+	case j.Role == Responder:
+		return nil, j.tcpEcho(conn, s)
+	default:
+		err = j.tcpPing(conn, s, b)
+	}
+	b.setRate()
+	return b, err
+}
+
+func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPConn, error) {
+	var conn net.Conn
+	var err error
+	if j.Role == Requester {
+		d := net.Dialer{Timeout: connectTimeout}
+		conn, err = d.DialContext(ctx, "tcp", j.Peer.Addr.String())
+	} else {
+		stop := context.AfterFunc(ctx, func() { listener.Close() })
+		defer stop()
+		if t, ok := listener.(*net.TCPListener); ok {
+			if err := t.SetDeadline(time.Now().Add(connectTimeout)); err != nil {
+				return nil, err
+			}
+		}
+		conn, err = listener.Accept()
+	}
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("connection is a %T, not TCP", conn)
+	}
+	return tcp, nil
+}
+
+// tcpSource writes messages until warm-up and measurement are over, then tells the reader by closing its half.
+func tcpSource(conn *net.TCPConn, s Spec) error {
+	buf := make([]byte, max(bwWorkingSet, s.Size))
+	FillPattern(buf, 1)
+	end := time.Now().Add(s.warmUp() + s.Duration + s.warmUp())
+	for off, n := 0, 0; ; n++ {
+		if n%clockEvery == 0 && time.Now().After(end) {
+			break
+		}
+		if off+s.Size > len(buf) {
+			off = 0
+		}
+		if _, err := conn.Write(buf[off : off+s.Size]); err != nil {
+			return err
+		}
+		off += s.Size
+	}
+	return conn.CloseWrite()
+}
+
+// tcpSink counts what arrives during the measurement.
+func tcpSink(conn *net.TCPConn, s Spec, b *Baseline) error {
+	buf := make([]byte, max(bwWorkingSet, s.Size))
+	chunk := min(max(s.Size, 64<<10), 1<<20)
+	begin := time.Now().Add(s.warmUp())
+	var started time.Time
+	for off := 0; ; off += chunk {
+		if off+chunk > len(buf) {
+			off = 0
+		}
+		n, err := conn.Read(buf[off : off+chunk])
+		now := time.Now()
+		switch {
+		case started.IsZero() && now.After(begin):
+			started, b.Bytes = now, 0
+		case !started.IsZero() && b.Seconds == 0:
+			b.Bytes += uint64(n)
+			if d := now.Sub(started); d >= s.Duration {
+				b.Seconds = d.Seconds()
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if b.Seconds == 0 {
+		return fmt.Errorf("the sender stopped before %v were over", s.Duration)
+	}
+	b.Ops = b.Bytes / uint64(s.Size)
+	return nil
+}
+
+// tcpPing sends a message, waits for its echo, and records the round trips.
+func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) error {
+	exchange := func(ex exchanger) error {
+		return ping(s, b, func(msg []byte) error {
+			if err := ex.send(msg); err != nil {
+				return err
+			}
+			return ex.recv(msg)
+		})
+	}
+	return j.withExchanger(conn, s, exchange)
+}
+
+// ping calls roundTrip until the spec's time is over and fills b with half of what it took.
+func ping(s Spec, b *Baseline, roundTrip func(msg []byte) error) error {
+	msg := make([]byte, s.Size)
+	hist := NewHistogram()
+	last := time.Now()
+	begin, end := last.Add(s.warmUp()), last.Add(s.warmUp()+s.Duration)
+	var started time.Time
+	for {
+		if err := roundTrip(msg); err != nil {
+			return err
+		}
+		now := time.Now()
+		if started.IsZero() {
+			if now.After(begin) {
+				started = now
+			}
+		} else {
+			hist.Record(now.Sub(last))
+		}
+		last = now
+		if now.After(end) && hist.Count() > 0 {
+			break
+		}
+	}
+	b.Ops = hist.Count()
+	b.Bytes = b.Ops * uint64(s.Size)
+	b.Seconds = last.Sub(started).Seconds()
+	b.LatIs, b.LatUS = HalfRoundTrip, hist.Summary(2)
+	return nil
+}
+
+// tcpEcho answers until the other side closes.
+func (j Job) tcpEcho(conn *net.TCPConn, s Spec) error {
+	msg := make([]byte, s.Size)
+	err := j.withExchanger(conn, s, func(ex exchanger) error {
+		for {
+			if err := ex.recv(msg); err != nil {
+				return err
+			}
+			if err := ex.send(msg); err != nil {
+				return err
+			}
+		}
+	})
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	return err
+}
+
+// exchanger moves whole messages over one connection.
+type exchanger interface {
+	send(msg []byte) error
+	recv(msg []byte) error
+}
+
+// withExchanger runs fn over the connection in the way of the job's kind.
+func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) error {
+	if j.Kind == KindTCP {
+		return fn(blockingExchanger{conn})
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return spinOn(raw, time.Now().Add(s.budget()), fn)
+}
+
+// blockingExchanger is package net as everybody uses it: the goroutine parks, the poller wakes it.
+type blockingExchanger struct{ conn *net.TCPConn }
+
+func (e blockingExchanger) send(msg []byte) error {
+	_, err := e.conn.Write(msg)
+	return err
+}
+
+func (e blockingExchanger) recv(msg []byte) error {
+	_, err := io.ReadFull(e.conn, msg)
+	return err
+}
+
+// spinExchanger reads the non-blocking descriptor in a loop, so neither the scheduler nor the poller takes part.
+type spinExchanger struct {
+	fd       int
+	deadline time.Time
+}
+
+// spinOn runs fn inside one RawConn.Read, which keeps the descriptor open meanwhile.
+func spinOn(raw syscall.RawConn, deadline time.Time, fn func(exchanger) error) error {
+	var inner error
+	err := raw.Read(func(fd uintptr) bool {
+		inner = fn(&spinExchanger{fd: int(fd), deadline: deadline})
+		return true
+	})
+	return errors.Join(inner, err)
+}
+
+func (e *spinExchanger) send(msg []byte) error {
+	return e.loop(msg, unix.Write)
+}
+
+func (e *spinExchanger) recv(msg []byte) error {
+	return e.loop(msg, unix.Read)
+}
+
+// loop repeats call until all of msg has moved. It looks at the clock rarely: a turn costs a microsecond.
+func (e *spinExchanger) loop(msg []byte, call func(int, []byte) (int, error)) error {
+	for turns := 0; len(msg) > 0; turns++ {
+		n, err := call(e.fd, msg)
+		switch {
+		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
+				return fmt.Errorf("the peer sent nothing until the deadline: %w", syscall.ETIMEDOUT)
+			}
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		}
+		msg = msg[n:]
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+)
+
+// meeting is a Coordinator for two jobs in one process.
+type meeting struct {
+	mu      sync.Mutex
+	waiting chan struct{} // nil when nobody waits
+	point   string
+}
+
+func (m *meeting) Meet(ctx context.Context, point string) error {
+	m.mu.Lock()
+	if m.waiting != nil {
+		defer m.mu.Unlock()
+		if m.point != point {
+			return errors.New("lost step: " + m.point + " and " + point)
+		}
+		close(m.waiting)
+		m.waiting = nil
+		return nil
+	}
+	m.waiting, m.point = make(chan struct{}), point
+	done := m.waiting
+	m.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// collector is a Sink that remembers.
+type collector struct {
+	mu        sync.Mutex
+	started   int
+	results   []Result
+	baselines []Baseline
+}
+
+func (c *collector) Started(Spec) { c.mu.Lock(); c.started++; c.mu.Unlock() }
+func (c *collector) Result(r Result) {
+	c.mu.Lock()
+	c.results = append(c.results, r)
+	c.mu.Unlock()
+}
+
+func (c *collector) Baseline(b Baseline) {
+	c.mu.Lock()
+	c.baselines = append(c.baselines, b)
+	c.mu.Unlock()
+}
+
+// runBoth runs both roles of a job, each through its own wrapper (a namespace, or nothing).
+func runBoth(t *testing.T, job Job, requester, responder func(func() error) error) *collector {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c, m := &collector{}, &meeting{}
+	other := job
+	job.Role, other.Role = Requester, Responder
+	other.Local, other.Peer = job.Peer, job.Local
+	failed := make(chan error, 2)
+	run := func(j Job, in func(func() error) error) {
+		err := in(func() error { return j.Run(ctx, m, c) })
+		if err != nil {
+			cancel() // the other side must not wait for this one
+		}
+		failed <- err
+	}
+	go run(other, responder)
+	go run(job, requester)
+	if err := errors.Join(<-failed, <-failed); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func here(fn func() error) error { return fn() }
+
+func TestTCPOnLoopback(t *testing.T) {
+	for _, kind := range []string{KindTCP, KindTCPSpin} {
+		t.Run(kind, func(t *testing.T) {
+			end := End{Addr: netip.MustParseAddrPort("127.0.0.1:47391")}
+			job := Job{Kind: kind, Local: end, Peer: end, Specs: []Spec{
+				{Test: WriteLat, Duration: 20 * time.Millisecond},
+				{Test: WriteLat, Size: 3000, Duration: 20 * time.Millisecond},
+				{Test: WriteBW, Duration: 20 * time.Millisecond},
+			}}
+			got := runBoth(t, job, here, here)
+			if len(got.baselines) != 3 || got.started != 3 {
+				t.Fatalf("%d baselines of %d started, want 3: %+v", len(got.baselines), got.started, got.baselines)
+			}
+			for _, b := range got.baselines {
+				if b.Kind != kind {
+					t.Errorf("kind is %q, want %q", b.Kind, kind)
+				}
+				if err := sane(b.Ops, b.Bytes, b.Seconds, b.Gbps, b.Mops, b.Test, b.LatUS); err != nil {
+					t.Errorf("%s %d: %v", b.Test, b.Size, err)
+				}
+			}
+		})
+	}
+}
+
+func TestTCPPeerAbsent(t *testing.T) {
+	end := End{Addr: netip.MustParseAddrPort("127.0.0.1:47392")}
+	job := Job{Kind: KindTCP, Role: Requester, Local: end, Peer: end, Specs: []Spec{{Test: WriteLat}}}
+	alone := &meeting{waiting: make(chan struct{}), point: "tcp write_lat 64 B"}
+	if err := job.Run(t.Context(), alone, &collector{}); err == nil {
+		t.Error("a job without a peer succeeds")
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// An agent is one side of a run: the parent starts it inside a namespace, writes one Job to its standard input, and
+// reads messages from its standard output, one JSON object a line. A line on standard input lets a meeting go on; its
+// end means that the parent gave up or died.
+
+// message is one line from an agent. Exactly one field is set.
+type message struct {
+	Meet     string          `json:"meet,omitempty"`
+	Started  *bench.Spec     `json:"started,omitempty"`
+	Result   *bench.Result   `json:"result,omitempty"`
+	Baseline *bench.Baseline `json:"baseline,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Done     bool            `json:"done,omitempty"`
+}
+
+// pinnedEnv marks an agent that has already pinned itself to its core.
+const pinnedEnv = "NDPERF_PINNED"
+
+// agentExitDelay is how long an agent whose parent is gone may take to close its adapter before it ends anyway.
+const agentExitDelay = 2 * time.Second
+
+func newAgent() *cobra.Command {
+	core := -1
+	cmd := &cobra.Command{
+		Use:    "agent",
+		Short:  "One side of a run; started by ndperf itself",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if core >= 0 && os.Getenv(pinnedEnv) == "" {
+				if err := execOnCore(core); err != nil {
+					return fmt.Errorf("pin to core %d: %w", core, err)
+				}
+			}
+			return runAgent(cmd.Context(), os.Stdin, os.Stdout)
+		},
+	}
+	cmd.Flags().IntVar(&core, "core", -1, "index of the allowed core to run on")
+	return cmd
+}
+
+// execOnCore binds this thread to the n-th core that the process may use and starts the program again on it. Binding
+// before the runtime starts is the only way that catches all of its threads, and GOMAXPROCS then follows by itself.
+func execOnCore(n int) error {
+	runtime.LockOSThread()
+	var allowed, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		return err
+	}
+	n %= allowed.Count()
+	for cpu := 0; ; cpu++ {
+		if !allowed.IsSet(cpu) {
+			continue
+		}
+		if n == 0 {
+			one.Set(cpu)
+			break
+		}
+		n--
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	env := append(os.Environ(), pinnedEnv+"="+strconv.Itoa(n))
+	return unix.Exec("/proc/self/exe", os.Args, env)
+}
+
+// runAgent does one job and reports how it went. Its own error is about the channel to the parent only.
+func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewReader(in)
+	first, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	var job bench.Job
+	if err := json.Unmarshal(first, &job); err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	a := &agent{out: json.NewEncoder(out), released: make(chan struct{}, 1)}
+	go func() {
+		for {
+			if _, err := lines.ReadBytes('\n'); err != nil {
+				cancel()
+				time.AfterFunc(agentExitDelay, func() { os.Exit(1) })
+				return
+			}
+			a.released <- struct{}{}
+		}
+	}()
+	if err := job.Run(ctx, a, a); err != nil {
+		return errors.Join(a.send(message{Error: oneLine(err)}), err)
+	}
+	return a.send(message{Done: true})
+}
+
+// agent is the Coordinator and Sink of a job whose other side is another process.
+type agent struct {
+	mu       sync.Mutex // guards out
+	out      *json.Encoder
+	released chan struct{}
+}
+
+func (a *agent) send(m message) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.Encode(m)
+}
+
+// report sends what the parent can only miss by being dead, which ends this process anyway.
+func (a *agent) report(m message) { _ = a.send(m) }
+
+func (a *agent) Meet(ctx context.Context, point string) error {
+	if err := a.send(message{Meet: point}); err != nil {
+		return fmt.Errorf("meet at %q: %w", point, err)
+	}
+	select {
+	case <-a.released:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the other side at %q: %w", point, context.Cause(ctx))
+	}
+}
+
+func (a *agent) Started(s bench.Spec)      { a.report(message{Started: &s}) }
+func (a *agent) Result(r bench.Result)     { a.report(message{Result: &r}) }
+func (a *agent) Baseline(b bench.Baseline) { a.report(message{Baseline: &b}) }

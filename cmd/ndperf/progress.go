@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress shows how far a run is: a bar on a terminal, plain lines anywhere else. It draws only when a test starts or
+// ends, because a bar that moves by itself would take time from the cores that are being measured.
+type progress struct {
+	w   io.Writer
+	bar *progressbar.ProgressBar // nil when w is not a terminal
+}
+
+func newProgress(w io.Writer, total int) *progress {
+	p := &progress{w: w}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.bar = progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(w),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(false),
+			progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(0),
+			progressbar.OptionSetDescription("starting"),
+		)
+	}
+	return p
+}
+
+func (p *progress) start(what string) {
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("%-34s", what))
+	}
+}
+
+func (p *progress) done(line string) {
+	if p.bar == nil {
+		fmt.Fprintln(p.w, line)
+		return
+	}
+	// A terminal that cannot be drawn on is no reason to lose a measurement.
+	_ = p.bar.Add(1)
+}
+
+// finish clears the bar.
+func (p *progress) finish() {
+	if p.bar != nil {
+		_ = p.bar.Finish() // see done
+	}
+}
+
+// abandon leaves the cursor at the start of a line, where the error message goes.
+func (p *progress) abandon() {
+	if p.bar != nil {
+		_ = p.bar.Clear() // see done
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// renderReport prints everything a person wants to know from a report: latency, bandwidth, comparisons.
+func renderReport(w io.Writer, r *bench.Report) {
+	fmt.Fprintf(w, "\nndperf %s · %s · %d cores · kernel %s · %s\n",
+		r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
+	renderLatency(w, r)
+	renderBandwidth(w, r)
+	renderRatios(w, r)
+	for _, p := range r.Pairs {
+		fmt.Fprintf(w, "veth pair for %s, MTU %d: %s\n", p.For, p.MTU, pairSettings(p))
+	}
+}
+
+func pairSettings(p bench.Pair) string {
+	s := "kernel offloads off"
+	if p.Offloads {
+		s = "kernel offloads on (TSO, GSO, GRO, checksums)"
+	}
+	s += fmt.Sprintf(", %d queue", p.Queues)
+	if p.RPSMask != "" {
+		s += ", RPS mask " + p.RPSMask
+	}
+	return s
+}
+
+func newTable(w io.Writer, title string, numeric int, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	fmt.Fprintf(w, "\n%s\n", title)
+	t.AppendHeader(header)
+	var columns []table.ColumnConfig
+	for i := range header {
+		if i >= numeric {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	t.SetColumnConfigs(columns)
+	return t
+}
+
+func renderLatency(w io.Writer, r *bench.Report) {
+	t := newTable(w, "Latency in µs", 4, "test", "by", "size", "of", "min", "p50", "p90", "p99", "p99.9", "max", "Mop/s")
+	row := func(test bench.Test, by string, size int, is string, l *bench.Latency, mops float64) {
+		t.AppendRow(table.Row{
+			test, by, bench.FormatSize(size), latencyOf(is),
+			micros(l.Min), micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max), number(mops),
+		})
+	}
+	for _, x := range r.Results {
+		if x.LatUS != nil {
+			row(x.Test, "nd "+datapath(x), x.Size, x.LatIs, x.LatUS, x.Mops)
+		}
+	}
+	for _, b := range r.Baselines {
+		if b.LatUS != nil {
+			row("ping-pong", b.Kind, b.Size, b.LatIs, b.LatUS, b.Mops)
+		}
+	}
+	if t.Length() > 0 {
+		t.Render()
+		fmt.Fprintln(w, "½ round trip: there and back between two applications, halved; operation: post to completion, not halved")
+	}
+}
+
+func renderBandwidth(w io.Writer, r *bench.Report) {
+	t := newTable(w, "Bandwidth and rate", 2, "test", "by", "size", "MTU", "Gb/s", "Mop/s", "allocs/op", "resent", "bytes")
+	for _, x := range r.Results {
+		if x.LatUS != nil {
+			continue
+		}
+		verified := "unverified"
+		if x.Verified {
+			verified = "verified"
+		}
+		t.AppendRow(table.Row{
+			x.Test, "nd " + datapath(x), bench.FormatSize(x.Size), mtu(x.MTU), number(x.Gbps), number(x.Mops),
+			strconv.FormatFloat(x.AllocsPerOp, 'f', 3, 64), x.Retransmits, verified,
+		})
+	}
+	for _, b := range r.Baselines {
+		if b.LatUS == nil {
+			t.AppendRow(table.Row{"stream", b.Kind, bench.FormatSize(b.Size), mtu(b.MTU), number(b.Gbps), number(b.Mops), "", "", ""})
+		}
+	}
+	if t.Length() > 0 {
+		t.Render()
+	}
+}
+
+func renderRatios(w io.Writer, r *bench.Report) {
+	if len(r.Ratios) == 0 {
+		return
+	}
+	t := newTable(w, "Comparison, within this run", 1, "what", "size", "MTU", "value", "bound", "")
+	for _, x := range r.Ratios {
+		bound, verdict := "", ""
+		if x.Bound != nil {
+			bound = x.Want + " " + strconv.FormatFloat(*x.Bound, 'g', 4, 64)
+			verdict = "ok"
+			if !x.OK {
+				verdict = "MISSED"
+			}
+		}
+		t.AppendRow(table.Row{x.Name, bench.FormatSize(x.Size), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
+	}
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+func datapath(x bench.Result) string {
+	s := x.Datapath
+	if x.Mode == bench.ModeEvent {
+		s += ", event"
+	}
+	return s
+}
+
+func latencyOf(is string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(is, bench.HalfRoundTrip, "½ round trip"), bench.WholeOp, "operation")
+}
+
+func mtu(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func micros(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// number prints three significant digits without an exponent.
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case v >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 4, 64)
+	}
+}
+
+// resultLine is the plain form of a finished test, for logs.
+func resultLine(x bench.Result) string {
+	return figures("nd", bench.Spec{Test: x.Test, Size: x.Size, MTU: x.MTU}, x.LatUS, x.LatIs, x.Gbps, x.Mops)
+}
+
+func baselineLine(b bench.Baseline) string {
+	return figures(b.Kind, bench.Spec{Test: b.Test, Size: b.Size, MTU: b.MTU}, b.LatUS, b.LatIs, b.Gbps, b.Mops)
+}
+
+func figures(by string, s bench.Spec, lat *bench.Latency, is string, gbps, mops float64) string {
+	if lat != nil {
+		return fmt.Sprintf("%s %s: p50 %s µs, p99 %s µs (%s)", by, s, micros(lat.P50), micros(lat.P99), latencyOf(is))
+	}
+	return fmt.Sprintf("%s %s: %s Gb/s, %s Mop/s", by, s, number(gbps), number(mops))
+}

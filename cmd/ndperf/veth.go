@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// tcpPort and ndPort are free in namespaces that nobody else uses.
+const (
+	tcpPort = 7000
+	ndPort  = 9000
+)
+
+// defaultMTUs are an ordinary Ethernet, a jumbo frame, and nearly the largest datagram that IP allows.
+var defaultMTUs = []int{1500, 9000, 65000}
+
+// vethFlags are the flags of the veth command.
+type vethFlags struct {
+	runFlags
+	mtus      []int
+	baselines []string
+	rps       string
+}
+
+func newVeth() *cobra.Command {
+	f := &vethFlags{}
+	cmd := &cobra.Command{
+		Use:   "veth",
+		Short: "Measure between two network namespaces on this machine (root)",
+		Long: `veth builds two anonymous network namespaces and a veth pair, starts one process in each, connects two
+queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
+same run. Nothing is left behind, however it ends.
+
+Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
+		Example: `  ndperf veth                                          everything, about two minutes
+  ndperf veth --duration 300ms --mtu 1500              a quick look
+  ndperf veth --tests write_lat --event                latency with sleeping completion waits
+  ndperf veth --tests write_bw --sizes 4K,64K,1M       bandwidth over message size
+  ndperf veth --baseline none --json -                 only nd, as JSON on standard output`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runVeth(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
+	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
+	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
+	return cmd
+}
+
+// vethRun is one run of the veth command.
+type vethRun struct {
+	datapath string
+	rps      string
+	specs    []bench.Spec // without MTU
+	report   *bench.Report
+	progress *progress
+}
+
+func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
+	specs, err := f.plan()
+	if err != nil {
+		return err
+	}
+	if err := checkMTUs(f.mtus); err != nil {
+		return err
+	}
+	raw, tcp, err := parseBaselines(f.baselines)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
+	}
+	out, err := openJSON(f.json, stdout)
+	if err != nil {
+		return err
+	}
+	defer out.abandon()
+	if out.toStdout() {
+		stdout = stderr // the table must not get into the JSON
+	}
+	r := &vethRun{datapath: f.datapath, rps: f.rps, specs: specs, report: bench.NewReport()}
+	steps := r.steps(f.mtus, raw, tcp)
+	total := 0
+	for _, s := range steps {
+		total += len(s.job.Specs)
+	}
+	r.progress = newProgress(stderr, total)
+	for _, s := range steps {
+		if err := r.do(ctx, s); err != nil {
+			r.progress.abandon()
+			return err
+		}
+	}
+	r.progress.finish()
+	r.report.SetRatios()
+	renderReport(stdout, r.report)
+	return out.write(r.report)
+}
+
+// step is one job on one fresh pair.
+type step struct {
+	job      bench.Job
+	mtu      int
+	offloads bool // of the pair: only kernel TCP can use them
+}
+
+// steps lists what to run. Every baseline comes right before what it is compared with, so that a machine that changes
+// its mind about clock rates does so for both.
+func (r *vethRun) steps(mtus []int, raw, tcp bool) []step {
+	var steps []step
+	add := func(kind string, mtu int, keep func(bench.Spec) bool) {
+		job := bench.Job{Kind: kind, Datapath: r.datapath}
+		for _, s := range r.specs {
+			s.MTU = mtu
+			if keep(s) {
+				job.Specs = append(job.Specs, s)
+			}
+		}
+		if len(job.Specs) > 0 {
+			steps = append(steps, step{job, mtu, kind == bench.KindTCP || kind == bench.KindTCPSpin})
+		}
+	}
+	for i, mtu := range mtus {
+		first := i == 0
+		rival := func(s bench.Spec) bool { return s.Test == bench.WriteBW || first && s.Test == bench.WriteLat }
+		if tcp {
+			add(bench.KindTCP, mtu, rival)
+			add(bench.KindTCPSpin, mtu, func(s bench.Spec) bool { return first && s.Test == bench.WriteLat })
+		}
+		if raw {
+			add(bench.KindRaw, mtu, rival)
+		}
+		add(bench.KindND, mtu, func(s bench.Spec) bool { return first || !s.Test.IsLatency() })
+	}
+	return steps
+}
+
+// do builds a pair, runs the step on it, and removes it.
+func (r *vethRun) do(ctx context.Context, s step) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
+	if !s.offloads {
+		cfg.RPSMask = r.rps
+	}
+	pair, err := netlab.NewPair(cfg)
+	if err != nil {
+		return fmt.Errorf("build a veth pair with MTU %d: %w", s.mtu, err)
+	}
+	defer func() { err = errors.Join(err, pair.Close()) }()
+	r.notePair(s, cfg)
+	port := uint16(tcpPort)
+	if s.job.Kind == bench.KindND {
+		port = ndPort
+	}
+	job := s.job
+	job.Local = bench.End{
+		Addr: netip.AddrPortFrom(pair.AddrA.Addr(), port), Interface: pair.NameA, Ifindex: pair.IfindexA,
+		MAC: pair.MACA.String(),
+	}
+	job.Peer = bench.End{
+		Addr: netip.AddrPortFrom(pair.AddrB.Addr(), port), Interface: pair.NameB, Ifindex: pair.IfindexB,
+		MAC: pair.MACB.String(),
+	}
+	return runSides(ctx, pair, job, r.sink(s.job.Kind))
+}
+
+func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
+	p := bench.Pair{For: "nd,raw", MTU: s.mtu, Offloads: s.offloads, Queues: cfg.Queues, RPSMask: cfg.RPSMask}
+	if s.offloads {
+		p.For = "tcp"
+	}
+	if !slices.Contains(r.report.Pairs, p) {
+		r.report.Pairs = append(r.report.Pairs, p)
+	}
+}
+
+func (r *vethRun) sink(kind string) bench.Sink {
+	return &reportSink{kind: kind, report: r.report, progress: r.progress}
+}
+
+// reportSink puts what a job finds into the report and on the progress line.
+type reportSink struct {
+	kind     string
+	report   *bench.Report
+	progress *progress
+}
+
+func (s *reportSink) Started(spec bench.Spec) { s.progress.start(s.kind + " " + spec.String()) }
+
+func (s *reportSink) Result(x bench.Result) {
+	s.report.Results = append(s.report.Results, x)
+	s.progress.done(resultLine(x))
+}
+
+func (s *reportSink) Baseline(b bench.Baseline) {
+	s.report.Baselines = append(s.report.Baselines, b)
+	s.progress.done(baselineLine(b))
+}
