@@ -1,0 +1,167 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// ackUrgency is when the receiver speaks.
+type ackUrgency uint8
+
+const (
+	ackNone    ackUrgency = iota
+	ackDelayed            // within Config.AckDelay
+	ackSoon               // at the end of the next turn, unless data carries it before: an application that answers does so in between
+	ackAtOnce             // at the end of this turn
+)
+
+// ackState is what the connection owes its peer.
+type ackState struct {
+	urgency ackUrgency
+	explain bool // only a whole ACK will do: gaps, or a new receive limit
+	fresh   bool // became ackSoon in this turn
+	packets int  // received since the last word
+	at      clock.Time
+}
+
+// owe is called for every packet accepted in order. asked is the ACKREQ flag, gap that a gap closed.
+func (c *conn) owe(asked, gap bool) {
+	a := &c.ack
+	a.packets++
+	switch {
+	case gap:
+		c.ackNow()
+	case a.packets >= c.engine.cfg.AckEvery:
+		c.raise(ackAtOnce)
+	case asked:
+		c.raise(ackSoon)
+	case a.urgency == ackNone:
+		a.at = c.engine.now.Add(c.engine.cfg.AckDelay)
+		a.urgency = ackDelayed
+		c.touch()
+	}
+}
+
+// ackNow makes a whole ACK go out at the end of this turn.
+func (c *conn) ackNow() {
+	c.ack.explain = true
+	c.raise(ackAtOnce)
+}
+
+func (c *conn) raise(u ackUrgency) {
+	a := &c.ack
+	if u == ackSoon && a.urgency < ackSoon {
+		a.fresh = true
+	}
+	if u > a.urgency {
+		a.urgency = u
+	}
+	if !c.inAcks {
+		c.inAcks = true
+		c.engine.acks = append(c.engine.acks, c)
+	}
+}
+
+// ackSent notes that a packet with the cumulative acknowledgements goes out.
+func (c *conn) ackSent() {
+	a := &c.ack
+	a.packets = 0
+	if !a.explain {
+		a.urgency = ackNone
+	}
+}
+
+// acknowledge speaks for every connection that owes it, once per turn at the most.
+func (e *Engine) acknowledge() {
+	keep := e.acks[:0]
+	for _, c := range e.acks {
+		a := &c.ack
+		switch {
+		case c.phase == phaseFree || a.urgency < ackSoon:
+			c.inAcks = false
+		case a.urgency == ackSoon && a.fresh:
+			a.fresh = false
+			keep = append(keep, c)
+		case !c.sendAck():
+			keep = append(keep, c) // no frames: the next turn
+		default:
+			c.inAcks = false
+		}
+	}
+	clear(e.acks[len(keep):])
+	e.acks = keep
+}
+
+// sendAck sends a whole ACK (PROTOCOL §5.1).
+func (c *conn) sendAck() bool {
+	e := c.engine
+	m := &e.ackMsg
+	m.ReceiveLimit = c.receiveLimit()
+	m.CECount, m.Accepted, m.Duplicates = c.ceCount, c.accepted, c.duplicates
+	for sp := range c.rx {
+		m.Words[sp] = 0
+		if c.rx[sp].holes {
+			m.Words[sp] = len(c.rx[sp].bits)
+			copy(m.Bitmap[sp][:], c.rx[sp].bits[:])
+		}
+	}
+	body, ok := e.control(wire.CtlAck, 0, m.EncodedLen())
+	if !ok {
+		e.starved = true
+		return false
+	}
+	m.Append(body[:0])
+	c.ack = ackState{}
+	c.advertised = m.ReceiveLimit
+	e.stats.AcksOut++
+	e.seal(c, 0, 0, 0)
+	return true
+}
+
+// echo is the time echo for a packet that goes out now: the peer's newest time plus how long we held it.
+func (c *conn) echo() uint32 {
+	if c.peerTxAt == 0 {
+		return 0
+	}
+	return c.peerTx + uint32(c.engine.now-c.peerTxAt)
+}
+
+// int32Duration reads a difference of 32-bit times, which may be slightly negative when clocks are read apart.
+func int32Duration(d uint32) time.Duration { return time.Duration(int32(d)) }
+
+// receiveLimit is the first SEND number the peer may not use yet: one for every receive posted.
+func (c *conn) receiveLimit() uint32 {
+	if c.qp == nil {
+		return c.advertised
+	}
+	return c.qp.rq.posted.Load() - c.recvBase
+}
+
+// checkReceiveLimit tells the peer about new receives when it is running short: at once when it has none left, and when
+// half of what it was told is used up.
+func (c *conn) checkReceiveLimit() {
+	qp := c.qp
+	left := int32(c.advertised - c.recvSend)
+	starving := left <= 0
+	qp.rq.starved.Store(starving)
+	limit := c.receiveLimit()
+	if limit == c.advertised {
+		return
+	}
+	if starving || left <= int32(qp.rq.depth/2) {
+		c.ackNow()
+	}
+}
+
+// onAck takes in an ACK.
+func (c *conn) onAck(a *wire.Ack) {
+	if int32(a.ReceiveLimit-c.sendLimit) > 0 {
+		c.sendLimit = a.ReceiveLimit
+		c.activate()
+	}
+	if a.Words[0]+a.Words[1] > 0 {
+		c.onSACK(a)
+	}
+}

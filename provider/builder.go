@@ -1,0 +1,183 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// frameCache is how many free transmit frames the engine keeps at hand: enough for the largest packet several times over.
+const frameCache = 128
+
+// builder writes one packet into frames. There is one, inside the engine; a packet is begun, filled and then sealed or
+// abandoned before the next one begins.
+type builder struct {
+	pkt   *TxPacket
+	buf   []byte // current frame, whole
+	start int    // where the packet's bytes begin in it
+	pos   int    // next byte to write in it
+	used  int    // ND packet bytes so far, over all frames
+	limit int    // most ND packet bytes
+	ops   int
+	whole [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+}
+
+// begin starts a packet of at most limit bytes. It fails when the link has no frames left.
+func (e *Engine) begin(limit int) bool {
+	need := limit/FrameSize + 2
+	if len(e.frames) < need {
+		have := len(e.frames)
+		got := e.link.Frames(e.frames[have:cap(e.frames)])
+		e.frames = e.frames[:have+got]
+		if len(e.frames) < need {
+			e.stats.NoFrames++
+			return false
+		}
+	}
+	b := &e.build
+	b.pkt = &e.tx[e.ntx]
+	b.pkt.N = 0
+	b.limit, b.ops = limit, 0
+	e.nextFrame(Headroom)
+	b.pos = Headroom + wire.BaseHeaderLen
+	b.used = wire.BaseHeaderLen
+	return true
+}
+
+// nextFrame closes the current frame and opens another one.
+func (e *Engine) nextFrame(start int) {
+	b := &e.build
+	if b.pkt.N > 0 {
+		b.closeFrame()
+	}
+	last := len(e.frames) - 1
+	b.pkt.Frags[b.pkt.N] = e.frames[last]
+	e.frames = e.frames[:last]
+	b.buf = b.pkt.Frags[b.pkt.N].Data
+	b.whole[b.pkt.N] = b.buf
+	b.start, b.pos = start, start
+	b.pkt.N++
+}
+
+func (b *builder) closeFrame() {
+	f := &b.pkt.Frags[b.pkt.N-1]
+	f.Data = b.buf[b.start:b.pos]
+}
+
+// padding is what the next operation header needs in front of it (PROTOCOL §4).
+func (b *builder) padding() int {
+	return -(b.used - wire.BaseHeaderLen) & (wire.OpAlign - 1)
+}
+
+// room is how many bytes remain for the payload of another operation; negative when not even its header fits.
+func (b *builder) room() int {
+	if b.ops == wire.MaxOps {
+		return -1
+	}
+	return b.limit - b.used - b.padding() - wire.OpHeaderLen
+}
+
+// readRequestLen is the size of a READ_REQ with its 8 bytes of payload.
+const readRequestLen = wire.OpHeaderLen + 8
+
+// op writes an operation header. The caller checked room.
+func (e *Engine) op(op *wire.Op) {
+	b := &e.build
+	for pad := b.padding(); pad > 0; pad-- {
+		if b.pos == len(b.buf) {
+			e.nextFrame(0)
+		}
+		b.buf[b.pos] = 0
+		b.pos++
+		b.used++
+	}
+	n := wire.OpHeaderLen
+	if op.Opcode == wire.OpReadReq {
+		n = readRequestLen
+	}
+	if b.pos+n > len(b.buf) {
+		e.nextFrame(0)
+	}
+	wire.PutOp(b.buf[b.pos:], op)
+	b.pos += n
+	b.used += n
+	b.ops++
+}
+
+// payload appends src to the operation just written.
+func (e *Engine) payload(src []byte) {
+	b := &e.build
+	b.used += len(src)
+	for {
+		n := copy(b.buf[b.pos:], src)
+		b.pos += n
+		if n == len(src) {
+			return
+		}
+		src = src[n:]
+		e.nextFrame(0)
+	}
+}
+
+// abandon gives the frames of an unfinished packet back to the cache.
+func (e *Engine) abandon() {
+	b := &e.build
+	for i := range b.pkt.N {
+		e.frames = append(e.frames, Frag{Data: b.whole[i], ID: b.pkt.Frags[i].ID})
+	}
+	b.pkt.N = 0
+}
+
+// seal writes the base header and the checksum and puts the packet into the batch. ops is 0 for control packets.
+func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
+	e.sealTo(c.txSeed, c.path, &wire.BaseFields{
+		OpCount: uint8(ops), Flags: flags, PSN: psn, ConnID: c.peerID,
+		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},
+		TxTime: e.now.Low32(), Echo: c.echo(),
+	})
+}
+
+func (e *Engine) sealTo(seed uint32, path Path, fields *wire.BaseFields) {
+	b := &e.build
+	b.closeFrame()
+	p := b.pkt
+	p.Path, p.Len = path, b.used
+	first := p.Frags[0].Data
+	wire.PutBaseHeader(first, fields)
+	crc := wire.SumFirst(seed, first)
+	for i := 1; i < p.N; i++ {
+		crc = wire.Sum(crc, p.Frags[i].Data)
+	}
+	wire.PutCRC(first, crc)
+	e.stats.PacketsOut++
+	e.stats.BytesOut += uint64(b.used)
+	e.ntx++
+	e.turnBytes += b.used
+	if e.ntx == len(e.tx) {
+		e.flush()
+	}
+}
+
+// flush hands the batch to the link.
+func (e *Engine) flush() {
+	if e.ntx > 0 {
+		e.link.Transmit(e.tx[:e.ntx])
+		e.ntx = 0
+	}
+}
+
+// control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
+func (e *Engine) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
+	return e.paddedControl(op, flags, n, 0)
+}
+
+// paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.
+func (e *Engine) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
+	total = max(total, wire.ControlOffset+wire.ControlHeaderLen+n)
+	if !e.begin(total) {
+		return nil, false
+	}
+	b := &e.build
+	message := b.buf[b.pos:][:total-wire.ControlOffset]
+	clear(message)
+	wire.PutControl(message, op, flags, n)
+	b.pos += len(message)
+	b.used += len(message)
+	return message[wire.ControlHeaderLen:][:n:n], true
+}

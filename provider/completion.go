@@ -1,0 +1,198 @@
+package provider
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE.
+type RequestKind uint8
+
+// The kinds of requests.
+const (
+	KindReceive RequestKind = iota
+	KindSend
+	KindBind
+	KindInvalidate
+	KindRead
+	KindWrite
+)
+
+// Result is one completion.
+type Result struct {
+	QPContext      uint64
+	RequestContext uint64
+	Bytes          uint32 // of a Receive; undefined otherwise
+	Immediate      uint32
+	Outcome        Outcome
+	Kind           RequestKind
+	HasImmediate   bool
+	solicited      bool
+}
+
+// NotifyLevel is what a notification waits for.
+type NotifyLevel uint8
+
+// The levels, lowest first: a higher one includes the lower.
+const (
+	notifyNone NotifyLevel = iota
+	NotifyErrors
+	NotifySolicited
+	NotifyAny
+)
+
+// CQ is a completion queue: a ring written by the engine's owner and read by one consumer at a time. The ring's words
+// are read and written without locks; the mutex guards only the waiting notifications, and is taken only when some wait.
+type CQ struct {
+	ring []Result
+	mask uint32
+
+	_    [64]byte
+	tail atomic.Uint32 // written by the engine's owner
+	// The engine's view; only its owner touches these.
+	pending uint32 // results written and not yet published
+	queued  bool   // in Engine.touchedCQs
+	_       [64]byte
+	head    atomic.Uint32 // written by the consumer
+	_       [64]byte
+
+	armed   atomic.Uint32 // a NotifyLevel; non-zero means waiters may not be empty
+	faulted atomic.Bool
+
+	mu      sync.Mutex
+	seen    uint32 // results before this index were there at the last notification
+	waiters []Finish
+	fault   Outcome
+}
+
+// NewCQ makes a completion queue of at least depth results.
+func NewCQ(depth int) *CQ {
+	size := 1
+	for size < depth {
+		size *= 2
+	}
+	return &CQ{ring: make([]Result, size), mask: uint32(size - 1)}
+}
+
+// push writes a result. It is visible to the consumer after publish. The owner calls it.
+func (q *CQ) push(r *Result) {
+	if q.faulted.Load() {
+		return
+	}
+	next := q.tail.Load() + q.pending
+	if next-q.head.Load() >= uint32(len(q.ring)) {
+		q.setFault(OutcomeBufferOverflow)
+		return
+	}
+	q.ring[next&q.mask] = *r
+	q.pending++
+}
+
+// publish makes pushed results visible, once per batch, and finishes the notifications they satisfy.
+func (q *CQ) publish() {
+	if q.pending == 0 {
+		return
+	}
+	from := q.tail.Load()
+	to := from + q.pending
+	q.pending = 0
+	q.tail.Store(to)
+	if q.armed.Load() == uint32(notifyNone) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.satisfied(from, to) {
+		q.notify(OutcomeSuccess)
+	}
+}
+
+// satisfied says whether a result in [from, to) satisfies the armed level (spec 9.1 rule 2). The caller holds mu.
+func (q *CQ) satisfied(from, to uint32) bool {
+	level := NotifyLevel(q.armed.Load())
+	for i := from; i != to; i++ {
+		r := &q.ring[i&q.mask]
+		if level == NotifyAny || level == NotifySolicited && (r.solicited || r.Outcome != OutcomeSuccess) {
+			return true
+		}
+	}
+	return false
+}
+
+// notify finishes every waiter, oldest first. The caller holds mu.
+func (q *CQ) notify(o Outcome) {
+	q.armed.Store(uint32(notifyNone))
+	q.seen = q.tail.Load()
+	for i, fin := range q.waiters {
+		fin(o)
+		q.waiters[i] = nil
+	}
+	q.waiters = q.waiters[:0]
+}
+
+// setFault kills the queue: waiting and later notifications end with o; queued results stay fetchable.
+func (q *CQ) setFault(o Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fault = o
+	q.faulted.Store(true)
+	q.notify(o)
+}
+
+// Fetch moves results out, oldest first, and returns how many. One consumer at a time.
+func (q *CQ) Fetch(dst []Result) int {
+	head := q.head.Load()
+	n := min(int(q.tail.Load()-head), len(dst))
+	if n == 0 {
+		return 0
+	}
+	for i := range n {
+		dst[i] = q.ring[(head+uint32(i))&q.mask]
+	}
+	q.head.Store(head + uint32(n))
+	return n
+}
+
+// Empty reports that nothing is there to fetch.
+func (q *CQ) Empty() bool { return q.tail.Load() == q.head.Load() }
+
+// Faulted reports that the queue overran.
+func (q *CQ) Faulted() bool { return q.faulted.Load() }
+
+// Depth is the number of results the ring holds.
+func (q *CQ) Depth() int { return len(q.ring) }
+
+// Arm adds a waiting notification. It may finish at once: when the queue is dead, or when an unfetched result that came
+// after the last notification satisfies it. A result that is published at any moment is seen either by the check here or
+// by the publisher's, because both sides store before they load.
+func (q *CQ) Arm(level NotifyLevel, fin Finish) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.faulted.Load() {
+		fin(q.fault)
+		return
+	}
+	if uint32(level) > q.armed.Load() {
+		q.armed.Store(uint32(level))
+	}
+	q.waiters = append(q.waiters, fin)
+	from, to := q.head.Load(), q.tail.Load()
+	if int32(q.seen-from) > 0 {
+		from = q.seen
+	}
+	if int32(to-from) > 0 && q.satisfied(from, to) {
+		q.notify(OutcomeSuccess)
+	}
+}
+
+// CancelWaiters finishes every waiting notification with o, oldest first.
+func (q *CQ) CancelWaiters(o Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.armed.Store(uint32(notifyNone))
+	for i, fin := range q.waiters {
+		fin(o)
+		q.waiters[i] = nil
+	}
+	q.waiters = q.waiters[:0]
+}

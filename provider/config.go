@@ -1,0 +1,94 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// MaxTransfer is the most bytes one request may move.
+const MaxTransfer = 1 << 30
+
+// MaxSGE is the most entries a request may have.
+const MaxSGE = 16
+
+// Window is the most packets in flight per sequence space, and so the size of the receiver's bitmap. It must be a power
+// of two: PSN & (Window-1) indexes the rings.
+const Window = 256
+
+const _ = uint(wire.MaxSACKWords*64 - Window)
+
+// maxReadLimit is the largest inbound or outbound read limit of a connection.
+const maxReadLimit = 32
+
+// Config tunes an engine. The zero value of a field takes the default named beside it.
+type Config struct {
+	// UDPPort is the port all ND traffic goes to (PROTOCOL §2).
+	UDPPort uint16
+	// Checksum off is negotiated later; version 1 always sends and verifies the CRC32C.
+
+	// MaxConns bounds the connection table; default 1<<17.
+	MaxConns int
+	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default 1024.
+	HeldPackets int
+	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8 (TRANSPORT guess, kept:
+	// on veth 4, 8 and 16 differ by less than the noise).
+	AckEvery int
+	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
+	AckDelay time.Duration
+	// MinRTO bounds the retransmission time-out from below; default 2 ms, because a peer on a shared machine can be off its
+	// core for several milliseconds.
+	MinRTO time.Duration
+	// NoReceive is how long a SEND may wait for the peer to post a receive; default 2 s, always below 5 s.
+	NoReceive time.Duration
+	// DeadPeer is how long the peer may make no progress, or be silent in the handshake; default 5 s.
+	DeadPeer time.Duration
+	// KeepAlive is the idle time after which the peer is asked for a sign of life; default 10 s.
+	KeepAlive time.Duration
+	// Disconnect is how long Disconnect waits for the peer's own; default 10 s.
+	Disconnect time.Duration
+	// Linger is how long a closed connection still answers repeated messages; default 2 s.
+	Linger time.Duration
+}
+
+// The limits of the handshake's timers and caps.
+const (
+	firstRetry   = 20 * time.Millisecond // handshake messages: first repetition
+	maxRetry     = time.Second           // and the longest gap, which is also the probe interval of a half-open connection
+	pingInterval = time.Second           // between keep-alive probes once the peer was idle too long
+	maxPings     = 5
+
+	maxBacklog  = 4096 // cap on a listener that asked for none
+	maxResets   = 100  // RST and REJ answers to strangers per second
+	initialRTO  = 20 * time.Millisecond
+	maxRTO      = time.Second
+	badTokenCap = 8
+)
+
+func orDuration(v *time.Duration, def time.Duration) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+func (c *Config) setDefaults() {
+	if c.UDPPort == 0 {
+		c.UDPPort = wire.DefaultPort
+	}
+	if c.MaxConns <= 0 {
+		c.MaxConns = 1 << 17
+	}
+	if c.HeldPackets <= 0 {
+		c.HeldPackets = 1024
+	}
+	if c.AckEvery <= 0 {
+		c.AckEvery = 8
+	}
+	orDuration(&c.AckDelay, 50*time.Microsecond)
+	orDuration(&c.MinRTO, 2*time.Millisecond)
+	orDuration(&c.NoReceive, 2*time.Second)
+	orDuration(&c.DeadPeer, 5*time.Second)
+	orDuration(&c.KeepAlive, 10*time.Second)
+	orDuration(&c.Disconnect, 10*time.Second)
+	orDuration(&c.Linger, 2*time.Second)
+}

@@ -1,0 +1,294 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// phase is where a connection stands on the wire. What its application may do is the connector's state.
+type phase uint8
+
+const (
+	phaseFree      phase = iota
+	phaseReqSent         // active: REQ goes out until something answers
+	phaseAccepted        // active: REP seen, the application thinks
+	phaseRtuSent         // active: RTU goes out until the peer notes it
+	phaseHalfOpen        // passive: REQ seen, the application thinks
+	phaseRepSent         // passive: REP goes out until REPACK, then as a probe
+	phaseOpen            // data flows
+	phaseLingering       // over; repeats its last word for a while
+)
+
+// conn is one connection. All of it belongs to the engine.
+type conn struct {
+	engine    *Engine
+	connector *Connector // nil once the application let go of it
+	qp        *QP        // nil before Accept or Connect and after the end
+
+	// Identity: fixed once both ids are known.
+	slot           uint32
+	id, peerID     uint64
+	nonce          uint64
+	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
+	localND, peerN uint16        // ND ports
+	path           Path
+	txSeed, rxSeed uint32 // CRC of the pseudo headers
+	maxPacket      int
+	peerToken      [wire.ResetTokenLen]byte
+	active         bool // we sent the REQ
+	phase          phase
+	listener       *Listener
+
+	handshake handshake
+	end       ending
+
+	// Sending.
+	tx          [wire.NumSpaces]sendSpace
+	cc          congestion
+	rtt         rtt
+	sendLimit   uint32 // first SEND number the peer does not allow yet
+	nextMessage uint32
+	nextSend    uint32
+	nextRead    uint32
+	ord, ird    uint32
+	reads       outstandingReads
+	recovery    recovery
+	blockedAt   clock.Time // since when the head SEND waits for a receive; zero when it does not
+	term        wire.Op    // the TERM to send, when termQueued
+	termQueued  bool
+	termSent    bool
+	termPSN     wire.PSN
+	noRequests  bool // flushed: no new requests go out
+
+	// Receiving.
+	rx         [wire.NumSpaces]recvSpace
+	peerTx     uint32     // transmit time of the newest accepted packet
+	peerTxAt   clock.Time // when it came
+	recvSend   uint32     // SEND number being received
+	recvOff    uint32     // bytes of it placed
+	recvBase   uint32     // receive queue index that belongs to SEND number 0
+	advertised uint32     // receive limit last told
+	served     servedReads
+	badTokens  int
+	ack        ackState
+	accepted   uint32
+	duplicates uint32
+	ceCount    uint32
+
+	// Liveness.
+	lastHeard clock.Time
+	pings     int
+	pingAt    clock.Time
+
+	// Places in the engine's lists.
+	inActive, inAcks, touched bool
+}
+
+// outstandingReads are our READs that the peer has not fully answered, oldest first, as indices of the initiator queue.
+type outstandingReads struct {
+	seqs  [maxReadLimit]uint32
+	head  uint32 // read id of the oldest
+	count uint32
+	off   uint32 // bytes of the oldest that arrived
+}
+
+// servedReads are the peer's READs we answer: one slot for each the inbound read limit allows.
+type servedReads struct {
+	slots [maxReadLimit]readSlot
+	head  uint32 // read id of the oldest not fully acknowledged
+	next  cursor // next byte to send: read id and offset
+	tail  uint32 // read id the peer uses next
+}
+
+type readSlot struct {
+	addr    uint64
+	length  uint32
+	token   Token
+	lastPSN wire.PSN
+}
+
+// cursor is a place in a sequence of messages: a message and a byte in it.
+type cursor struct{ seq, off uint32 }
+
+// sendSpace is our side of one sequence space.
+type sendSpace struct {
+	next, una wire.PSN // next new PSN; oldest not acknowledged
+	inFlight  int      // sent, and neither acknowledged nor taken for lost
+	lost      int      // taken for lost and not sent again
+	sacked    int      // acknowledged beyond una
+	records   []txRecord
+}
+
+// txRecord remembers what a packet in flight carried, so that it can be built again.
+type txRecord struct {
+	at       clock.Time
+	from, to cursor
+	state    recordState
+}
+
+type recordState uint8
+
+const (
+	recSacked recordState = 1 << iota
+	recLost
+	recResent
+)
+
+func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[psn&(Window-1)] }
+
+// outstanding is the number of PSNs the peer has not acknowledged cumulatively.
+func (s *sendSpace) outstanding() uint32 { return uint32(s.next - s.una) }
+
+// recvSpace is the peer's side of one sequence space. Bit i of bits says that PSN next+1+i arrived.
+type recvSpace struct {
+	next  wire.PSN
+	bits  [Window / 64]uint64
+	holes bool                // some bit is set
+	held  *[Window]heldPacket // allocated on the first gap
+}
+
+// heldPacket is an index into Engine.held plus one; zero is none.
+type heldPacket uint16
+
+func (s *recvSpace) has(i uint32) bool { return s.bits[i/64]&(1<<(i%64)) != 0 }
+
+func (s *recvSpace) set(i uint32) {
+	s.bits[i/64] |= 1 << (i % 64)
+	s.holes = true
+}
+
+// advance moves next by one and reports whether the packet there had arrived before.
+func (s *recvSpace) advance() (arrived bool) {
+	s.next++
+	if !s.holes {
+		return false
+	}
+	arrived = s.bits[0]&1 != 0
+	any := uint64(0)
+	for i := range s.bits {
+		s.bits[i] >>= 1
+		if i+1 < len(s.bits) {
+			s.bits[i] |= s.bits[i+1] << 63
+		}
+		any |= s.bits[i]
+	}
+	s.holes = any != 0
+	return arrived
+}
+
+// peerKey names a connection as its peer does.
+type peerKey struct {
+	ip [16]byte
+	id uint64
+}
+
+// newConn takes a slot of the connection table. It returns nil when the table is full.
+func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
+	var slot uint32
+	switch {
+	case len(e.freeSlots) > 0:
+		slot = e.freeSlots[len(e.freeSlots)-1]
+		e.freeSlots = e.freeSlots[:len(e.freeSlots)-1]
+	case len(e.conns) < e.cfg.MaxConns:
+		slot = uint32(len(e.conns))
+		e.conns = append(e.conns, nil)
+	default:
+		return nil
+	}
+	c := &conn{engine: e, slot: slot, local: local, remote: remote, lastHeard: e.now}
+	for c.id == 0 {
+		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
+		c.id = e.rng.Uint64()<<24 | uint64((slot^e.slotSecret)&(1<<24-1))
+	}
+	for sp := range c.tx {
+		first := wire.PSN(e.rng.Uint32())
+		c.tx[sp].next, c.tx[sp].una = first, first
+	}
+	c.local.Port = wire.SourcePort(c.id)
+	c.cc.reset()
+	e.conns[slot] = c
+	e.stats.Connections++
+	return c
+}
+
+// bind fixes the peer's id and what follows from it: its UDP source port and both CRC seeds (PROTOCOL §2, §3.4).
+func (c *conn) bind(peerID uint64) {
+	c.peerID = peerID
+	c.engine.peers[peerKey{c.remote.IP, peerID}] = c
+	c.remote.Port = wire.SourcePort(peerID)
+	port := c.engine.cfg.UDPPort
+	c.rxSeed = wire.Seed(c.remote, wire.Endpoint{IP: c.local.IP, Port: port})
+	c.txSeed = wire.Seed(c.local, wire.Endpoint{IP: c.remote.IP, Port: port})
+}
+
+// open allocates what only connections with data need.
+func (c *conn) open() {
+	for sp := range c.tx {
+		c.tx[sp].records = make([]txRecord, Window)
+	}
+	c.phase = phaseOpen
+	c.recovery.progressAt = c.engine.now
+	c.engine.stats.Established++
+}
+
+// free gives the slot back. Nothing refers to the connection afterwards but the application's connector.
+func (c *conn) free() {
+	e := c.engine
+	if c.phase == phaseFree {
+		return
+	}
+	c.phase = phaseFree
+	c.dropHeld()
+	c.forgetTuple()
+	if key := (peerKey{c.remote.IP, c.peerID}); e.peers[key] == c {
+		delete(e.peers, key)
+	}
+	if c.listener != nil {
+		c.listener.forget(c)
+	}
+	if c.connector != nil {
+		c.connector.conn = nil
+		c.connector = nil
+	}
+	if c.path != 0 {
+		e.link.Forget(c.path)
+		c.path = 0
+	}
+	e.deadlines.Set(c.slot, clock.Never)
+	e.conns[c.slot] = nil
+	e.freeSlots = append(e.freeSlots, c.slot)
+	e.stats.Connections--
+}
+
+// dropHeld gives back every packet that waited behind a gap.
+func (c *conn) dropHeld() {
+	for sp := range c.rx {
+		rs := &c.rx[sp]
+		if rs.held == nil {
+			continue
+		}
+		for i, h := range rs.held {
+			if h != 0 {
+				c.engine.releaseHeld(h)
+				rs.held[i] = 0
+			}
+		}
+	}
+}
+
+// touch makes the engine look at the connection's deadline at the end of the turn.
+func (c *conn) touch() {
+	if !c.touched {
+		c.touched = true
+		c.engine.touchedConns = append(c.engine.touchedConns, c)
+	}
+}
+
+// activate puts the connection in line for transmission.
+func (c *conn) activate() {
+	if !c.inActive {
+		c.inActive = true
+		c.engine.active = append(c.engine.active, c)
+	}
+	c.touch()
+}

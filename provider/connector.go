@@ -1,0 +1,441 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// ConnectorState is what a connector's application may do (ND specification, connector state table).
+type ConnectorState uint8
+
+// The states of a connector.
+const (
+	CtrIdle ConnectorState = iota
+	CtrBound
+	CtrWaitReq
+	CtrConnecting
+	CtrAccepted
+	CtrCompleting
+	CtrRequested
+	CtrAccepting
+	CtrEstablished
+	CtrPeerGone
+	CtrDisconnecting
+	CtrLost
+	CtrDone
+	numCtrStates
+)
+
+var ctrStateNames = [numCtrStates]string{
+	"idle", "bound", "waiting for a request", "connecting", "accepted", "completing", "requested", "accepting", "established",
+	"peer gone", "disconnecting", "lost", "done",
+}
+
+// String names the state.
+func (s ConnectorState) String() string {
+	if s < numCtrStates {
+		return ctrStateNames[s]
+	}
+	return "unknown"
+}
+
+// ctrNext lists the states each state may be followed by; transition counts and refuses everything else.
+var ctrNext = [numCtrStates]uint16{
+	CtrIdle:          1<<CtrBound | 1<<CtrWaitReq,
+	CtrBound:         1<<CtrConnecting | 1<<CtrWaitReq | 1<<CtrBound,
+	CtrWaitReq:       1<<CtrRequested | 1<<CtrIdle,
+	CtrConnecting:    1<<CtrAccepted | 1<<CtrBound | 1<<CtrDone,
+	CtrAccepted:      1<<CtrCompleting | 1<<CtrDone,
+	CtrCompleting:    1<<CtrEstablished | 1<<CtrDone,
+	CtrRequested:     1<<CtrAccepting | 1<<CtrDone,
+	CtrAccepting:     1<<CtrEstablished | 1<<CtrDone,
+	CtrEstablished:   1<<CtrPeerGone | 1<<CtrDisconnecting | 1<<CtrLost | 1<<CtrDone,
+	CtrPeerGone:      1<<CtrLost | 1<<CtrDone | 1<<CtrDisconnecting,
+	CtrDisconnecting: 1 << CtrDone,
+	CtrLost:          1 << CtrDone,
+	CtrDone:          1 << CtrDone,
+}
+
+// Connector makes or takes one connection for one queue pair.
+type Connector struct {
+	engine *Engine
+	state  ConnectorState
+	conn   *conn // nil before Connect or delivery, and once the connection is over
+	qp     *QP
+
+	local, peer addrPort // ND endpoints
+	ownsPort    bool     // local is counted in Engine.ports for us
+	addressed   bool     // local and peer are those of a connection
+
+	pending     Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
+	notify      []Finish
+	private     []byte // the peer's most recent
+	havePrivate bool
+	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
+	inbound     uint32
+	outbound    uint32
+}
+
+// ConnectParams are what Connect and Accept tell the peer. Limits are capped silently.
+type ConnectParams struct {
+	Inbound, Outbound uint32 // reads this side serves, and issues
+	Private           []byte
+}
+
+// NewConnector makes an idle connector.
+func (e *Engine) NewConnector() *Connector { return &Connector{engine: e} }
+
+// State returns the state.
+func (k *Connector) State() ConnectorState { return k.state }
+
+func (k *Connector) transition(to ConnectorState) {
+	if ctrNext[k.state]&(1<<to) == 0 {
+		k.engine.stats.IllegalTransitions++
+		return
+	}
+	k.state = to
+}
+
+// finish ends the pending request, if there is one.
+func (k *Connector) finish(o Outcome) {
+	if fin := k.pending; fin != nil {
+		k.pending = nil
+		fin(o)
+	}
+}
+
+func (k *Connector) notifyAll(o Outcome) {
+	for _, fin := range k.notify {
+		fin(o)
+	}
+	k.notify = nil
+}
+
+// Bind takes a local endpoint, port 0 for a free ephemeral one.
+func (k *Connector) Bind(at addrPort) Outcome {
+	if k.state != CtrIdle {
+		return OutcomeAddressAssociated
+	}
+	at, o := k.engine.takePort(at)
+	if o != OutcomeSuccess {
+		return o
+	}
+	k.local, k.ownsPort = at, true
+	k.transition(CtrBound)
+	return OutcomeSuccess
+}
+
+func (k *Connector) dropBinding() {
+	if k.ownsPort {
+		k.ownsPort = false
+		k.engine.releasePort(k.local)
+	}
+}
+
+// busy is the outcome of a call that the state forbids, for Connect: an attempt that is under way, or was used up, is
+// "active"; the passive states and the end are "invalid".
+func (k *Connector) busy() Outcome {
+	switch k.state {
+	case CtrConnecting, CtrAccepted, CtrCompleting, CtrEstablished, CtrPeerGone, CtrDisconnecting, CtrLost:
+		return OutcomeConnectionActive
+	default:
+		return OutcomeConnectionInvalid
+	}
+}
+
+// Connect sends a request. remote.Port is the ND port; local is the address to bind to when the connector is not bound.
+// The link must be able to reach remote: the caller resolved it. fin is called iff the outcome is success.
+func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
+	e := k.engine
+	if k.state != CtrIdle && k.state != CtrBound {
+		return k.busy()
+	}
+	if o := checkAttach(qp, params); o != OutcomeSuccess {
+		return o
+	}
+	if k.state == CtrIdle {
+		if o := k.Bind(local); o != OutcomeSuccess {
+			return o
+		}
+	}
+	at := tuple{k.local, remote}
+	if e.tuples[at] != nil {
+		return OutcomeAddressExists
+	}
+	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort})
+	if c == nil {
+		return OutcomeInsufficientResources
+	}
+	path, ok := e.link.Connect(c.local, c.remote)
+	if !ok {
+		c.free()
+		return OutcomeHostUnreachable
+	}
+	c.path = path
+	c.active = true
+	c.txSeed = wire.Seed(c.local, c.remote)
+	c.nonce = e.rng.Uint64()
+	c.localND, c.peerN = k.local.Port, remote.Port
+	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
+	c.handshake.private = append([]byte(nil), params.Private...)
+	c.phase = phaseReqSent
+	k.attach(c, qp)
+	k.peer, k.addressed = remote, true
+	k.private, k.havePrivate = nil, false
+	k.pending = fin
+	k.transition(CtrConnecting)
+	e.tuples[at] = c
+	c.handshake.begin(e.now)
+	c.sendHello(wire.CtlREQ)
+	c.touch()
+	return OutcomeSuccess
+}
+
+func checkAttach(qp *QP, params ConnectParams) Outcome {
+	if len(params.Private) > wire.MaxPrivateData {
+		return OutcomeInvalidBufferSize
+	}
+	switch qp.State() {
+	case QPAttached, QPReady:
+		return OutcomeConnectionActive
+	case QPError, QPClosed:
+		return OutcomeInvalidState
+	case QPIdle:
+	}
+	return OutcomeSuccess
+}
+
+func (k *Connector) attach(c *conn, qp *QP) {
+	k.conn, c.connector = c, k
+	if qp != nil {
+		k.qp, c.qp, qp.conn = qp, qp, c
+		qp.transition(qpAttach)
+	}
+}
+
+// deliver hands a request that arrived to a connector.
+func (k *Connector) deliver(c *conn) {
+	c.listener = nil
+	k.attach(c, nil)
+	k.local = addrPort{IP: c.local.IP, Port: c.localND}
+	k.peer = addrPort{IP: c.remote.IP, Port: c.peerN}
+	k.addressed = true
+	k.ownsPort = true
+	k.engine.sharePort(k.local)
+	k.private, k.havePrivate = c.handshake.private, true
+	c.handshake.private = nil
+	k.inbound = min(uint32(c.handshake.offer.ORD), maxReadLimit)
+	k.outbound = min(uint32(c.handshake.offer.IRD), maxReadLimit)
+	k.transition(CtrRequested)
+}
+
+// Accept answers a request. fin is called iff the outcome is success, when the peer completes or goes away.
+func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
+	if k.state != CtrRequested {
+		return OutcomeConnectionInvalid
+	}
+	if k.aborted != OutcomeSuccess {
+		k.transition(CtrDone)
+		return k.aborted
+	}
+	if o := checkAttach(qp, params); o != OutcomeSuccess {
+		return o
+	}
+	c := k.conn
+	k.attach(c, qp)
+	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.offer.ORD))
+	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offer.IRD))
+	k.inbound, k.outbound = c.ird, c.ord
+	c.handshake.private = append([]byte(nil), params.Private...)
+	c.phase = phaseRepSent
+	k.pending = fin
+	k.transition(CtrAccepting)
+	c.handshake.begin(k.engine.now)
+	c.sendHello(wire.CtlREP)
+	c.touch()
+	return OutcomeSuccess
+}
+
+// Reject refuses a request, or declines after the peer accepted.
+func (k *Connector) Reject(private []byte) Outcome {
+	if k.state != CtrRequested && k.state != CtrAccepted {
+		return OutcomeConnectionInvalid
+	}
+	if k.aborted != OutcomeSuccess {
+		k.transition(CtrDone)
+		return k.aborted
+	}
+	if len(private) > wire.MaxPrivateData {
+		return OutcomeInvalidBufferSize
+	}
+	k.refuse(private)
+	k.transition(CtrDone)
+	return OutcomeSuccess
+}
+
+// refuse tells the peer that the attempt is over.
+func (k *Connector) refuse(private []byte) {
+	c := k.conn
+	if c == nil {
+		return
+	}
+	reason := wire.RejectConsumer
+	switch k.state {
+	case CtrAccepted:
+		reason = wire.RejectDeclined
+	case CtrConnecting, CtrCompleting:
+		reason = wire.RejectAbandoned
+	case CtrAccepting:
+		reason = wire.RejectWithdrawn
+	default:
+	}
+	c.detachQP()
+	c.linger(endReject, reason, private)
+}
+
+// CompleteConnect finishes what the peer accepted. fin is called iff the outcome is success.
+func (k *Connector) CompleteConnect(fin Finish) Outcome {
+	if k.state != CtrAccepted {
+		return OutcomeConnectionInvalid
+	}
+	if k.aborted != OutcomeSuccess {
+		k.transition(CtrDone)
+		return k.aborted
+	}
+	k.pending = fin
+	k.transition(CtrCompleting)
+	c := k.conn
+	c.phase = phaseRtuSent
+	c.handshake.begin(k.engine.now)
+	c.sendRTU()
+	c.touch()
+	return OutcomeSuccess
+}
+
+// ReadLimits returns the inbound and outbound limits as section 7.2 of the ND specification gives them.
+func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
+	if k.state < CtrAccepted {
+		return 0, 0, OutcomeConnectionInvalid
+	}
+	return k.inbound, k.outbound, OutcomeSuccess
+}
+
+// Private returns the peer's most recent private data.
+func (k *Connector) Private() ([]byte, Outcome) {
+	if !k.havePrivate || k.state == CtrConnecting {
+		return nil, OutcomeConnectionInvalid
+	}
+	return k.private, OutcomeSuccess
+}
+
+// Local returns the local ND endpoint, from Connect or delivery until the connection is over.
+func (k *Connector) Local() (addrPort, Outcome) {
+	if !k.addressed || k.state < CtrConnecting || k.state >= CtrLost {
+		return addrPort{}, OutcomeConnectionInvalid
+	}
+	return k.local, OutcomeSuccess
+}
+
+// Peer returns the peer's ND endpoint, from acceptance or delivery until the connection is over.
+func (k *Connector) Peer() (addrPort, Outcome) {
+	if k.state == CtrConnecting {
+		return addrPort{}, OutcomeConnectionInvalid
+	}
+	if _, o := k.Local(); o != OutcomeSuccess {
+		return addrPort{}, o
+	}
+	return k.peer, OutcomeSuccess
+}
+
+// What the connection tells its connector.
+
+func (k *Connector) onAccepted(private []byte) {
+	c := k.conn
+	k.private, k.havePrivate = append([]byte(nil), private...), true
+	k.inbound, k.outbound = c.ird, c.ord
+	k.transition(CtrAccepted)
+	k.finish(OutcomeSuccess)
+}
+
+func (k *Connector) onEstablished() {
+	k.transition(CtrEstablished)
+	k.finish(OutcomeSuccess)
+}
+
+// onRejected ends an attempt the peer rejected, gave up or withdrew.
+func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
+	k.private, k.havePrivate = append([]byte(nil), private...), true
+	switch k.state {
+	case CtrConnecting:
+		k.backToBound()
+		if reason == wire.RejectExists {
+			k.transition(CtrDone)
+			k.finish(OutcomeAddressExists)
+			return
+		}
+		k.finish(OutcomeRefused)
+	case CtrAccepted, CtrRequested:
+		k.aborted = OutcomeAborted // told by the next call
+	case CtrCompleting:
+		k.transition(CtrDone)
+		k.finish(OutcomeWithdrawn)
+	case CtrAccepting:
+		k.transition(CtrDone)
+		if reason == wire.RejectDeclined {
+			k.finish(OutcomeDeclined)
+		} else {
+			k.finish(OutcomeAborted)
+		}
+	default:
+	}
+}
+
+// backToBound makes a failed Connect repeatable on the same connector and queue pair.
+func (k *Connector) backToBound() {
+	k.addressed = false
+	k.qp = nil
+	k.transition(CtrBound)
+}
+
+// onAttemptFailed ends an attempt for a local reason: silence of the peer, or a queue pair that was released.
+func (k *Connector) onAttemptFailed(o Outcome) {
+	switch k.state {
+	case CtrConnecting:
+		if o == OutcomeCanceled {
+			k.transition(CtrDone)
+		} else {
+			k.backToBound()
+		}
+	case CtrRequested, CtrAccepted:
+		k.aborted = OutcomeAborted
+	default:
+		k.transition(CtrDone)
+	}
+	k.finish(o)
+}
+
+// deadline is the earliest time at which the connection wants attention.
+func (c *conn) deadline() clock.Time {
+	at := c.halfOpenDeadline()
+	earlier := func(t clock.Time) {
+		if t != 0 && t < at {
+			at = t
+		}
+	}
+	earlier(c.handshake.retryAt)
+	if c.phase == phaseOpen {
+		earlier(c.recovery.timerAt)
+		earlier(c.recovery.reorderAt)
+		if c.ack.urgency == ackDelayed {
+			earlier(c.ack.at)
+		}
+		if c.blockedAt != 0 {
+			earlier(c.blockedAt.Add(c.engine.cfg.NoReceive))
+		}
+		earlier(c.keepAliveAt())
+	}
+	earlier(c.end.noticeAt)
+	earlier(c.end.giveUpAt)
+	earlier(c.end.freeAt)
+	return at
+}

@@ -1,0 +1,170 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// drop counts a packet that is not used, by reason.
+func (e *Engine) drop(d wire.DropReason) { e.stats.Drops[d]++ }
+
+// receive takes one packet from the link to the connection it belongs to, to connection management, or to a counter. It
+// gives the frames back unless the packet waits behind a gap.
+func (e *Engine) receive(p *RxPacket) {
+	e.stats.PacketsIn++
+	e.stats.BytesIn += uint64(p.Len)
+	d, held := e.dispatch(p)
+	if d != wire.DropNone {
+		e.drop(d)
+	}
+	if !held {
+		e.release(p)
+	}
+}
+
+// dispatch verifies the packet before anything in it is used: version and reserved bits, connection id, addresses,
+// checksum, in this order (PROTOCOL §3, §6).
+func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
+	h, d := wire.ParseBaseHeader(p.Frags[0].Data)
+	if d != wire.DropNone {
+		return d, false
+	}
+	id := h.ConnID()
+	if id == 0 {
+		return e.receiveStranger(p, h), false
+	}
+	c := e.lookup(id)
+	if c == nil {
+		return e.receiveUnknown(p, h), false
+	}
+	if c.peerID == 0 {
+		// Active, and the peer's id is not known before REP: it must come from the peer's address.
+		if p.From.IP != c.remote.IP || p.To.IP != c.local.IP {
+			return wire.DropAddress, false
+		}
+		return c.receiveFirst(p, h), false
+	}
+	if p.From != c.remote || p.To.IP != c.local.IP {
+		return wire.DropAddress, false
+	}
+	if !p.intact(c.rxSeed, h) {
+		return wire.DropCRC, false
+	}
+	return c.receive(p, h)
+}
+
+// lookup finds a connection by its id (PROTOCOL §6): the slot, then all 64 bits.
+func (e *Engine) lookup(id uint64) *conn {
+	slot := uint32(id^uint64(e.slotSecret)) & (1<<24 - 1)
+	if slot >= uint32(len(e.conns)) {
+		return nil
+	}
+	c := e.conns[slot]
+	if c == nil || c.id != id {
+		return nil
+	}
+	return c
+}
+
+// intact verifies the CRC32C over all pieces (PROTOCOL §3.4).
+func (p *RxPacket) intact(seed uint32, h wire.BaseHeader) bool {
+	crc := wire.SumFirst(seed, p.Frags[0].Data)
+	for i := 1; i < p.N; i++ {
+		crc = wire.Sum(crc, p.Frags[i].Data)
+	}
+	return crc == h.CRC()
+}
+
+// receive takes an authentic, intact packet of a known connection.
+func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
+	c.heard(h)
+	if h.OpCount() == 0 {
+		return c.receiveControl(p, h), false
+	}
+	if !c.readyForData() {
+		return wire.DropState, false
+	}
+	if !c.onNext(h) {
+		return wire.DropAckRange, false
+	}
+	return c.receiveSequenced(p, h)
+}
+
+// heard notes a sign of life and takes the time echo (PROTOCOL §3.1).
+func (c *conn) heard(h wire.BaseHeader) {
+	e := c.engine
+	c.lastHeard, c.pings = e.now, 0
+	if echo := h.Echo(); echo != 0 {
+		c.rtt.sample(int32Duration(e.now.Low32() - echo))
+	}
+	if t := h.TxTime(); c.peerTxAt == 0 || int32(t-c.peerTx) >= 0 {
+		c.peerTx, c.peerTxAt = t, e.now
+	}
+}
+
+// receiveSequenced puts a packet where its PSN says: next, behind a gap, or nowhere.
+func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
+	rs := &c.rx[h.Space()]
+	switch ahead := h.PSN().Sub(rs.next); {
+	case ahead < 0:
+		c.duplicates++
+		c.ackNow()
+		return wire.DropDuplicate, false
+	case ahead >= Window:
+		return wire.DropWindow, false
+	case ahead > 0:
+		return c.receiveAhead(p, h.PSN(), rs, uint32(ahead-1))
+	}
+	if p.CE {
+		c.ceCount++
+	}
+	filled := rs.holes
+	c.accept(p, h, rs)
+	for c.phase == phaseOpen && rs.held != nil {
+		slot := &rs.held[rs.next&(Window-1)]
+		if *slot == 0 {
+			break
+		}
+		q := &c.engine.held[*slot-1]
+		next, _ := wire.ParseBaseHeader(q.Frags[0].Data)
+		c.accept(q, next, rs)
+		c.engine.releaseHeld(*slot)
+		*slot = 0
+	}
+	if c.phase != phaseOpen {
+		return wire.DropNone, false
+	}
+	c.owe(h.Flags()&wire.FlagAckReq != 0, filled)
+	return wire.DropNone, false
+}
+
+// accept executes the packet that is next in its space.
+func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
+	c.accepted++
+	if c.execute(p, h) || c.end.termReceived {
+		rs.advance()
+	}
+	if c.end.termReceived {
+		c.ackNow()
+	}
+}
+
+// receiveAhead keeps a packet that arrived before one sent earlier, in its frames: memory is written in order, so that a
+// program that polls the last byte of a message finds the others in place.
+func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) (d wire.DropReason, held bool) {
+	if rs.has(i) {
+		c.duplicates++
+		c.ackNow()
+		return wire.DropDuplicate, false
+	}
+	if rs.held == nil {
+		rs.held = new([Window]heldPacket)
+	}
+	h, ok := c.engine.holdPacket(p)
+	if !ok {
+		return wire.DropHoldFull, false
+	}
+	rs.held[psn&(Window-1)] = h
+	rs.set(i)
+	c.ackNow()
+	return wire.DropNone, true
+}

@@ -1,0 +1,593 @@
+package provider
+
+import (
+	"crypto/subtle"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file ends connections (PROTOCOL §8): DREQ is a side's notice that its application disconnected; with ABORT it
+// also says that this side is gone. TERM names the request that could not be carried out. A connection that is over lingers
+// for a while to repeat its last word, then frees its slot.
+
+type lastWord uint8
+
+const (
+	endNone lastWord = iota
+	endReject
+	endNotice
+	endAbort
+	endAck // after TERM: acknowledges it again
+)
+
+// ending is the state of a connection's end.
+type ending struct {
+	word     lastWord
+	reason   wire.RejectReason
+	private  []byte
+	noticeAt clock.Time // next repetition of our notice; zero when none is due
+	gap      time.Duration
+	tries    int
+	giveUpAt clock.Time // when Disconnect stops waiting
+	freeAt   clock.Time // when lingering ends
+
+	noticeSent, noticeAcked, noticeReceived bool
+	termReceived                            bool
+}
+
+const noticeTries = 5
+
+// linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
+func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
+	e := c.engine
+	c.end.word, c.end.reason = word, reason
+	c.end.private = append([]byte(nil), private...)
+	c.phase = phaseLingering
+	c.handshake.retryAt = 0
+	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
+	c.end.giveUpAt = 0
+	c.end.freeAt = e.now.Add(e.cfg.Linger)
+	c.dropHeld()
+	c.forgetTuple()
+	if c.connector != nil {
+		c.connector.conn = nil
+		c.connector = nil
+	}
+	switch word {
+	case endReject:
+		c.sendReject(reason, private)
+	case endAbort:
+		c.sendNotice()
+	case endNone, endNotice, endAck:
+	}
+	c.touch()
+}
+
+// repeatEnding answers whatever comes for a connection that is over.
+func (c *conn) repeatEnding() {
+	switch c.end.word {
+	case endReject:
+		c.sendReject(c.end.reason, c.end.private)
+	case endAbort:
+		c.sendNotice()
+	case endAck:
+		c.sendAck()
+	case endNone, endNotice:
+	}
+}
+
+func (c *conn) forgetTuple() {
+	at := tuple{addrPort{IP: c.local.IP, Port: c.localND}, addrPort{IP: c.remote.IP, Port: c.peerN}}
+	if c.engine.tuples[at] == c {
+		delete(c.engine.tuples, at)
+	}
+}
+
+// sendNotice sends DREQ, with ABORT when the connection is being cut off.
+func (c *conn) sendNotice() {
+	m := wire.Disconnect{End: [wire.NumSpaces]wire.PSN{c.tx[0].next, c.tx[1].next}}
+	flags := uint8(0)
+	if c.end.word == endAbort {
+		flags = wire.CtlFlagAbort
+	}
+	if body, ok := c.engine.control(wire.CtlDREQ, flags, 8); ok {
+		m.Append(body[:0])
+		c.engine.seal(c, 0, 0, 0)
+	}
+}
+
+// Disconnect ends a connection gracefully (spec 8.1): everything outstanding here ends CANCELED, the peer gets a notice,
+// and fin is called when the peer's own notice has come, the connection is lost, or Config.Disconnect has passed.
+func (k *Connector) Disconnect(fin Finish) Outcome {
+	e := k.engine
+	if k.state != CtrEstablished && k.state != CtrPeerGone {
+		return OutcomeConnectionInvalid
+	}
+	c := k.conn
+	k.transition(CtrDisconnecting)
+	k.pending = fin
+	k.spendQP()
+	c.stopRequests()
+	c.end.noticeSent = true
+	c.end.giveUpAt = e.now.Add(e.cfg.Disconnect)
+	c.end.gap = firstRetry
+	c.end.noticeAt = e.now.Add(firstRetry)
+	c.sendNotice()
+	c.touch()
+	if c.end.noticeReceived {
+		k.disconnected(OutcomeSuccess)
+	}
+	return OutcomeSuccess
+}
+
+// spendQP ends the queue pair's use of the connection: all its requests end CANCELED and it is closed for ever.
+func (k *Connector) spendQP() {
+	qp := k.qp
+	if qp == nil {
+		return
+	}
+	k.engine.cancelAll(qp, OutcomeCanceled)
+	qp.transition(qpFinish)
+}
+
+// disconnected finishes Disconnect.
+func (k *Connector) disconnected(o Outcome) {
+	c := k.conn
+	k.transition(CtrDone)
+	if c != nil {
+		c.detachClosed()
+		c.linger(endNotice, 0, nil)
+		if c.end.noticeAcked {
+			c.end.noticeAt = 0
+		}
+	}
+	k.notifyAll(OutcomeSuccess)
+	k.finish(o)
+}
+
+// detachClosed separates a connection from its queue pair, whose state stays what it is.
+func (c *conn) detachClosed() {
+	if c.qp != nil {
+		c.qp.conn = nil
+		c.qp.readLimit.Store(0)
+		c.qp = nil
+	}
+}
+
+// stopRequests ends the request space on our side: nothing new goes out, nothing lost is built again, because the memory
+// behind it is the application's again.
+func (c *conn) stopRequests() {
+	c.noRequests = true
+	sp := &c.tx[wire.RequestSpace]
+	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0
+	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
+	c.blockedAt = 0
+	c.recovery.arm(c)
+}
+
+// onNotice takes the peer's DREQ.
+func (c *conn) onNotice(abort bool) {
+	c.sendPlain(wire.CtlDREP)
+	switch c.phase {
+	case phaseLingering:
+		return
+	case phaseRepSent, phaseRtuSent:
+		// The peer came and went before its last handshake message arrived.
+		c.established()
+	case phaseHalfOpen, phaseAccepted:
+		c.attemptFailed(OutcomeAborted)
+		return
+	case phaseOpen:
+	case phaseFree, phaseReqSent:
+		return
+	}
+	first := !c.end.noticeReceived
+	c.end.noticeReceived = true
+	k := c.connector
+	if abort {
+		if k != nil && k.state == CtrDisconnecting {
+			k.disconnected(OutcomeAborted)
+			return
+		}
+		c.lost(OutcomeCanceled)
+		c.linger(endNone, 0, nil)
+		return
+	}
+	if !first || k == nil {
+		return
+	}
+	switch k.state {
+	case CtrEstablished:
+		k.transition(CtrPeerGone)
+		k.notifyAll(OutcomeSuccess)
+	case CtrDisconnecting:
+		k.disconnected(OutcomeSuccess)
+	default:
+	}
+}
+
+// onNoticeAcknowledged takes DREP.
+func (c *conn) onNoticeAcknowledged() {
+	c.end.noticeAcked = true
+	c.end.noticeAt = 0
+	c.touch()
+}
+
+// NotifyDisconnect adds a notification that finishes when the peer disconnects or the connection is lost.
+func (k *Connector) NotifyDisconnect(fin Finish) Outcome {
+	switch k.state {
+	case CtrEstablished, CtrDisconnecting:
+		k.notify = append(k.notify, fin)
+	case CtrPeerGone, CtrLost:
+		fin(OutcomeSuccess)
+	default:
+		return OutcomeConnectionInvalid
+	}
+	return OutcomeSuccess
+}
+
+// CancelNotifications finishes the pending notifications CANCELED.
+func (k *Connector) CancelNotifications() { k.notifyAll(OutcomeCanceled) }
+
+// Cancel ends the pending request of the connector, as spec 7.6 says for each state.
+func (k *Connector) Cancel() {
+	switch k.state {
+	case CtrConnecting, CtrCompleting, CtrAccepting:
+		k.refuse(nil)
+		k.transition(CtrDone)
+		k.finish(OutcomeCanceled)
+	case CtrDisconnecting:
+		k.abort()
+		k.transition(CtrDone)
+		k.finish(OutcomeCanceled)
+	default:
+	}
+	k.notifyAll(OutcomeCanceled)
+}
+
+// abort cuts the connection off: the peer is told that this side is gone.
+func (k *Connector) abort() {
+	c := k.conn
+	if c == nil {
+		return
+	}
+	c.detachClosed()
+	c.linger(endAbort, 0, nil)
+	c.end.gap = firstRetry
+	c.end.noticeAt = c.engine.now.Add(firstRetry)
+}
+
+// Close releases a connector in any state (spec 3.1).
+func (k *Connector) Close() {
+	switch k.state {
+	case CtrConnecting, CtrAccepted, CtrCompleting, CtrRequested, CtrAccepting:
+		k.refuse(nil)
+	case CtrEstablished, CtrPeerGone:
+		k.spendQP()
+		k.abort()
+	case CtrDisconnecting:
+		k.abort()
+	case CtrIdle, CtrBound, CtrWaitReq, CtrLost, CtrDone:
+	}
+	k.state = CtrDone
+	k.finish(OutcomeCanceled)
+	k.notifyAll(OutcomeCanceled)
+	k.dropBinding()
+}
+
+// queuePairReleased ends the connection because its queue pair is gone.
+func (c *conn) queuePairReleased() {
+	k := c.connector
+	if c.phase == phaseOpen {
+		c.detachClosed()
+		if k == nil {
+			return
+		}
+		if k.state == CtrDisconnecting {
+			k.abort()
+			k.transition(CtrDone)
+			k.finish(OutcomeCanceled)
+			return
+		}
+		k.abort()
+		k.transition(CtrDone)
+		k.notifyAll(OutcomeCanceled)
+		return
+	}
+	if k != nil {
+		k.refuse(nil)
+		if k.state == CtrConnecting || k.state == CtrAccepted || k.state == CtrCompleting || k.state == CtrAccepting {
+			k.transition(CtrDone)
+		}
+		k.finish(OutcomeCanceled)
+	}
+}
+
+// lost ends an open connection for the application: requests end, the first one with outcome first, the others CANCELED.
+func (c *conn) lost(first Outcome) {
+	e := c.engine
+	e.stats.Lost++
+	if qp := c.qp; qp != nil {
+		qp.transition(qpFail)
+		e.cancelAll(qp, first)
+		c.detachClosed()
+	}
+	if k := c.connector; k != nil {
+		if k.state == CtrDisconnecting {
+			k.transition(CtrDone)
+			k.notifyAll(OutcomeSuccess)
+			if first == OutcomeIOTimeout {
+				k.finish(OutcomeIOTimeout)
+			} else {
+				k.finish(OutcomeAborted)
+			}
+			return
+		}
+		k.transition(CtrLost)
+		k.notifyAll(OutcomeSuccess)
+	}
+}
+
+// lose ends a connection whose peer is silent.
+func (c *conn) lose(first Outcome) {
+	c.lost(first)
+	c.linger(endAbort, 0, nil)
+}
+
+// terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
+// peer which one it was.
+func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, number uint32) {
+	if c.phase != phaseOpen || c.termQueued {
+		return
+	}
+	c.stopRequests()
+	c.lost(OutcomeCanceled)
+	c.term = wire.Op{
+		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
+	}
+	c.termQueued = true
+	c.end.giveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
+	c.activate()
+}
+
+// termAcknowledged ends the connection on the wire: the peer knows why.
+func (c *conn) termAcknowledged() {
+	if c.phase == phaseOpen {
+		c.linger(endNone, 0, nil)
+	}
+}
+
+// localFault ends the connection because the request at seq names local memory that may not be used. Requests before it
+// that are not done end CANCELED.
+func (c *conn) localFault(seq uint32) {
+	c.failRequest(seq, OutcomeAccessViolation)
+	c.terminate(wire.TermLocal, 0, 0, 0)
+}
+
+// failRequest reports the requests before seq as canceled, unless they were done, and the one at seq with o.
+func (c *conn) failRequest(seq uint32, o Outcome) {
+	qp := c.qp
+	if qp == nil {
+		return
+	}
+	for head := qp.sq.head.Load(); head != seq+1; head++ {
+		wr := qp.sq.wr(head)
+		r := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
+		if head == seq {
+			r.Outcome = o
+		}
+		c.engine.complete(qp.initCQ, &r)
+		qp.sq.head.Store(head + 1)
+	}
+}
+
+// onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
+// well, all others CANCELED.
+func (c *conn) onTerm(op *wire.Op) {
+	c.end.termReceived = true
+	if seq, ok := c.findRequest(op.FailedOp, op.Number); ok {
+		c.completeBefore(seq)
+		c.failRequest(seq, termOutcome(op.Reason))
+	}
+	c.stopRequests()
+	c.lost(OutcomeCanceled)
+	c.sendAckFor(wire.ResponseSpace)
+	c.linger(endAck, 0, nil)
+}
+
+// sendAckFor acknowledges a packet that is being executed and ends the connection, so that the peer stops repeating it.
+func (c *conn) sendAckFor(space wire.Space) {
+	c.rx[space].advance()
+	c.sendAck()
+}
+
+// findRequest finds the initiator request that the peer names.
+func (c *conn) findRequest(op wire.Opcode, number uint32) (seq uint32, ok bool) {
+	if c.qp == nil {
+		return 0, false
+	}
+	var kind RequestKind
+	switch op {
+	case wire.OpWrite:
+		kind = KindWrite
+	case wire.OpSend:
+		kind = KindSend
+	case wire.OpReadReq:
+		kind = KindRead
+	default:
+		return 0, false
+	}
+	q := &c.qp.sq
+	end := q.next
+	if q.off > 0 {
+		end++
+	}
+	for seq := q.head.Load(); seq != end; seq++ {
+		if wr := q.wr(seq); wr.kind == kind && wr.number == number {
+			return seq, true
+		}
+	}
+	return 0, false
+}
+
+// completeBefore reports success for the requests before seq, up to the first READ that was not answered: the peer
+// executes in order, so it executed them all.
+func (c *conn) completeBefore(seq uint32) {
+	qp := c.qp
+	for head := qp.sq.head.Load(); head != seq; head++ {
+		wr := qp.sq.wr(head)
+		if wr.kind == KindRead && !wr.done {
+			return
+		}
+		if wr.flags&FlagSilentSuccess == 0 {
+			c.engine.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+		}
+		qp.sq.head.Store(head + 1)
+	}
+}
+
+// termOutcome is what a TERM's reason means to the request it names.
+func termOutcome(r wire.TermReason) Outcome {
+	switch r {
+	case wire.TermAccess:
+		return OutcomeAccessViolation
+	case wire.TermReadBounds:
+		return OutcomeReadBounds
+	case wire.TermNoReceive, wire.TermFlushed:
+		return OutcomeCanceled
+	default:
+		return OutcomeRemoteError
+	}
+}
+
+// blockOnReceive starts the clock of a SEND that waits for the peer to post a receive.
+func (c *conn) blockOnReceive() {
+	if c.blockedAt == 0 {
+		c.blockedAt = c.engine.now
+		c.touch()
+	}
+}
+
+// receiveReset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
+func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
+	var m wire.Reset
+	if d := wire.ParseReset(body, &m); d != wire.DropNone {
+		return d
+	}
+	c := e.peers[peerKey{p.From.IP, m.ConnID}]
+	if c == nil {
+		return wire.DropUnknownConn
+	}
+	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
+		return wire.DropRSTToken
+	}
+	switch c.phase {
+	case phaseOpen:
+		c.lost(OutcomeCanceled)
+		c.linger(endNone, 0, nil)
+	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
+		c.attemptFailed(OutcomeAborted)
+	case phaseFree, phaseReqSent, phaseLingering:
+	}
+	return wire.DropNone
+}
+
+// keepAliveAt is when an idle peer is asked for a sign of life.
+func (c *conn) keepAliveAt() clock.Time {
+	if c.pings > 0 {
+		return c.pingAt
+	}
+	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
+}
+
+// onDeadline does what is due.
+func (c *conn) onDeadline() {
+	e := c.engine
+	now := e.now
+	due := func(at clock.Time) bool { return at != 0 && at <= now }
+	c.touch()
+	if due(c.end.freeAt) {
+		c.free()
+		return
+	}
+	if due(c.end.noticeAt) {
+		c.repeatNotice()
+	}
+	if due(c.end.giveUpAt) {
+		c.giveUp()
+		return
+	}
+	if due(c.handshake.retryAt) {
+		c.retryHandshake()
+	}
+	if c.halfOpenDeadline() <= now {
+		c.attemptFailed(OutcomeIOTimeout)
+		return
+	}
+	if c.phase != phaseOpen {
+		return
+	}
+	if c.ack.urgency == ackDelayed && due(c.ack.at) {
+		c.raise(ackAtOnce)
+	}
+	if due(c.recovery.reorderAt) {
+		c.recovery.reorderAt = 0
+		for space := range c.tx {
+			c.detectLoss(wire.Space(space))
+		}
+	}
+	if c.blockedAt != 0 && c.blockedAt.Add(e.cfg.NoReceive) <= now {
+		c.blockedAt = 0
+		c.completeRequests()
+		c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
+		c.terminate(wire.TermNoReceive, 0, 0, 0)
+		return
+	}
+	if due(c.recovery.timerAt) {
+		c.recovery.expire(c)
+	}
+	if c.phase == phaseOpen && c.keepAliveAt() <= now {
+		c.ping()
+	}
+}
+
+// repeatNotice sends our notice again until it is acknowledged or was sent often enough.
+func (c *conn) repeatNotice() {
+	c.end.tries++
+	if c.end.tries >= noticeTries {
+		c.end.noticeAt = 0
+		return
+	}
+	c.end.gap = min(2*c.end.gap, maxRetry)
+	c.end.noticeAt = c.engine.now.Add(c.end.gap)
+	c.sendNotice()
+}
+
+// giveUp ends the wait of Disconnect, or for the acknowledgement of a TERM.
+func (c *conn) giveUp() {
+	c.end.giveUpAt = 0
+	if k := c.connector; k != nil && k.state == CtrDisconnecting {
+		k.abort()
+		k.transition(CtrDone)
+		k.notifyAll(OutcomeSuccess)
+		k.finish(OutcomeIOTimeout)
+		return
+	}
+	c.linger(endAbort, 0, nil)
+}
+
+// ping asks an idle peer for a sign of life, and gives it up after maxPings.
+func (c *conn) ping() {
+	e := c.engine
+	if c.pings == maxPings {
+		c.lose(OutcomeIOTimeout)
+		return
+	}
+	c.pings++
+	c.pingAt = e.now.Add(pingInterval)
+	if _, ok := e.control(wire.CtlPing, 0, 4); ok {
+		e.seal(c, 0, 0, 0)
+	}
+}

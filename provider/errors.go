@@ -1,0 +1,73 @@
+package provider
+
+// Outcome is how a request or a call ended, as the engine sees it. It is a cause, not a code: each public surface maps it
+// to its own status. Outcome implements error; OutcomeSuccess is never returned as one.
+type Outcome uint8
+
+// The outcomes. Those that end work requests come first, then those of connections and calls.
+const (
+	OutcomeSuccess Outcome = iota
+	OutcomeCanceled
+	OutcomeAccessViolation // memory refused, here or at the peer: token, right, bounds of a Write
+	OutcomeReadBounds      // the peer refused the bounds of a Read
+	OutcomeRemoteError     // the peer could not take the message
+	OutcomeBufferOverflow  // message longer than the receive; completion queue overrun; request too long
+	OutcomeIOTimeout       // the peer's provider is silent, or never posted a receive
+	OutcomeInvalidRequest  // bind of a bound window, read with read limit zero
+
+	OutcomeDataOverrun       // more entries than the queue pair takes
+	OutcomeNoMoreEntries     // work queue full
+	OutcomeConnectionInvalid // wrong connection state for this call
+	OutcomeConnectionActive  // queue pair or connector in use
+	OutcomeInvalidState      // object spent, listener not bound
+	OutcomeRefused           // no listener, backlog full, or the passive side rejected
+	OutcomeDeclined          // the active side declined after it saw the accept
+	OutcomeAborted           // the active side gave up before it saw the accept, or the connection was cut off
+	OutcomeWithdrawn         // the passive side withdrew after accepting
+	OutcomeHostUnreachable
+	OutcomeNetworkUnreachable
+	OutcomeAddressExists
+	OutcomeAddressAssociated
+	OutcomeSharingViolation
+	OutcomeTooManyAddresses
+	OutcomeInvalidAddress
+	OutcomeBadNetworkName
+	OutcomeInvalidBufferSize
+	OutcomeInvalidParameter
+	OutcomeInsufficientResources
+	OutcomeDeviceRemoved
+	OutcomeInternal
+	numOutcomes
+)
+
+var outcomeNames = [numOutcomes]string{
+	"success", "canceled", "access violation", "read outside the region", "remote error", "buffer overflow", "I/O timeout",
+	"invalid request", "too many entries", "work queue full", "connection invalid", "connection active", "invalid state",
+	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
+	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",
+	"too many addresses", "invalid address", "bad network name", "invalid buffer size", "invalid parameter",
+	"insufficient resources", "device removed", "internal error",
+}
+
+// String names the outcome.
+func (o Outcome) String() string {
+	if o < numOutcomes {
+		return outcomeNames[o]
+	}
+	return "unknown outcome"
+}
+
+// Error implements error.
+func (o Outcome) Error() string { return o.String() }
+
+// asError turns success into nil.
+func (o Outcome) asError() error {
+	if o == OutcomeSuccess {
+		return nil
+	}
+	return o
+}
+
+// Finish receives the outcome of a pending request, exactly once, with the engine's owner lock held: it must not block
+// and must not call back into the engine.
+type Finish func(Outcome)

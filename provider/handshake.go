@@ -1,0 +1,344 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file is the wire side of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. Every message
+// is repeated until something answers; a message that comes twice is answered by repeating the last answer. A slow
+// application never times out: PEND and REPACK say that the peer's provider is alive, and only its silence ends an attempt.
+
+// handshake is the state of an attempt.
+type handshake struct {
+	retryAt     clock.Time // next repetition or probe; zero when none is due
+	gap         time.Duration
+	heardAt     clock.Time // when the peer last answered
+	private     []byte     // ours: of the REQ or the REP, to repeat it
+	offer       wire.Hello // the peer's REQ or REP, without its private data and cookie
+	maxInbound  uint32     // what the caller of Connect or Accept asked for, capped
+	maxOutbound uint32
+}
+
+// begin starts repeating a message.
+func (hs *handshake) begin(now clock.Time) {
+	hs.gap = firstRetry
+	hs.retryAt = now.Add(hs.gap)
+	hs.heardAt = now
+}
+
+// settle slows repetition down to probing: the peer is alive, its application thinks.
+func (hs *handshake) settle(now clock.Time) {
+	hs.gap = maxRetry
+	hs.retryAt = now.Add(maxRetry)
+	hs.heardAt = now
+}
+
+// takeOffer keeps what the peer said of itself in REQ or REP.
+func (c *conn) takeOffer(h *wire.Hello) {
+	c.handshake.offer = *h
+	c.handshake.offer.Cookie, c.handshake.offer.Private = nil, nil
+	c.peerToken = h.ResetToken
+	c.sendLimit = h.ReceiveLimit
+	c.maxPacket = min(c.engine.link.MaxPacket(), int(h.MaxPacket))
+	for sp := range c.rx {
+		c.rx[sp].next = h.FirstPSN[sp]
+	}
+}
+
+// sendHello sends REQ or REP.
+func (c *conn) sendHello(op wire.Opcode) {
+	e := c.engine
+	h := &e.hello
+	*h = wire.Hello{
+		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
+		MinVersion: wire.Version, MaxVersion: wire.Version,
+		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
+		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
+		ResetToken: e.resetToken(c.id), Private: c.handshake.private,
+	}
+	if c.qp != nil {
+		h.ReceiveLimit = c.qp.rq.waiting()
+	}
+	total := 0
+	if op == wire.CtlREQ {
+		total = wire.MinPacket
+	}
+	body, ok := e.paddedControl(op, 0, h.EncodedLen(), total)
+	if !ok {
+		return // repeated by the timer
+	}
+	h.Append(body[:0])
+	e.seal(c, 0, 0, 0)
+}
+
+// sendPlain sends a control message without a body.
+func (c *conn) sendPlain(op wire.Opcode) {
+	if _, ok := c.engine.control(op, 0, 0); ok {
+		c.engine.seal(c, 0, 0, 0)
+	}
+}
+
+func (c *conn) sendRTU() {
+	m := wire.RTU{}
+	if c.qp != nil {
+		m.ReceiveLimit = c.qp.rq.waiting()
+	}
+	if body, ok := c.engine.control(wire.CtlRTU, 0, 4); ok {
+		m.Append(body[:0])
+		c.engine.seal(c, 0, 0, 0)
+	}
+}
+
+// sendReject sends REJ on an existing connection.
+func (c *conn) sendReject(reason wire.RejectReason, private []byte) {
+	m := wire.Reject{Reason: reason, Private: private}
+	if body, ok := c.engine.control(wire.CtlREJ, 0, m.EncodedLen()); ok {
+		m.Append(body[:0])
+		c.engine.seal(c, 0, 0, 0)
+	}
+}
+
+// readyForData says whether sequenced packets may be used. The first one may come before the handshake's last message
+// and then stands in for it.
+func (c *conn) readyForData() bool {
+	switch c.phase {
+	case phaseOpen:
+		return true
+	case phaseRepSent, phaseRtuSent:
+		c.established()
+		return c.phase == phaseOpen
+	case phaseFree, phaseReqSent, phaseAccepted, phaseHalfOpen, phaseLingering:
+	}
+	return false
+}
+
+// established opens the connection for data on either side.
+func (c *conn) established() {
+	c.open()
+	c.handshake.retryAt = 0
+	c.recvBase = c.qp.rq.head.Load()
+	c.advertised = c.qp.rq.waiting()
+	c.qp.readLimit.Store(c.ord)
+	c.qp.transition(qpEstablish)
+	c.qp.rq.starved.Store(c.advertised == 0)
+	if c.connector != nil {
+		c.connector.onEstablished()
+	}
+	c.activate()
+	c.checkReceiveLimit()
+}
+
+// receiveFirst takes the answers to a REQ, before the peer's id is known: REP, PEND, REJ.
+func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	if !p.intact(wire.Seed(p.From, p.To), h) {
+		return wire.DropCRC
+	}
+	msg, d := p.control(h)
+	if d != wire.DropNone {
+		return d
+	}
+	switch msg.Opcode {
+	case wire.CtlPEND:
+		c.handshake.settle(c.engine.now)
+		c.touch()
+		return wire.DropNone
+	case wire.CtlREP:
+		hello := &c.engine.hello
+		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
+			return d
+		}
+		if hello.Nonce != c.nonce || hello.ConnID == 0 || p.From.Port != wire.SourcePort(hello.ConnID) {
+			return wire.DropAddress
+		}
+		c.bind(hello.ConnID)
+		c.heard(h)
+		c.onREP(hello)
+		return wire.DropNone
+	case wire.CtlREJ:
+		var m wire.Reject
+		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
+			return d
+		}
+		c.onREJ(&m)
+		return wire.DropNone
+	}
+	return wire.DropState
+}
+
+// onREP takes the first REP.
+func (c *conn) onREP(h *wire.Hello) {
+	c.takeOffer(h)
+	c.ord = min(c.ord, uint32(h.IRD))
+	c.ird = min(c.ird, uint32(h.ORD))
+	c.phase = phaseAccepted
+	c.handshake.retryAt = 0
+	c.handshake.heardAt = c.engine.now
+	c.sendPlain(wire.CtlREPACK)
+	c.touch()
+	if c.connector != nil {
+		c.connector.onAccepted(h.Private)
+	}
+}
+
+// onREJ takes a rejection of whatever stands.
+func (c *conn) onREJ(m *wire.Reject) {
+	switch c.phase {
+	case phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent:
+		c.detachQP()
+		if ctr := c.connector; ctr != nil {
+			ctr.onRejected(m.Reason, m.Private)
+		}
+		c.free()
+	case phaseFree, phaseOpen, phaseLingering:
+	}
+}
+
+// detachQP ends an attempt without harm to its queue pair: posted receives stay posted.
+func (c *conn) detachQP() {
+	if c.qp == nil {
+		return
+	}
+	c.qp.conn = nil
+	c.qp.transition(qpDetach)
+	c.qp = nil
+}
+
+// receiveControl takes a control message of a connection whose ends know each other.
+func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	msg, d := p.control(h)
+	if d != wire.DropNone {
+		return d
+	}
+	e := c.engine
+	switch msg.Opcode {
+	case wire.CtlAck:
+		return c.receiveAck(h, msg.Body)
+	case wire.CtlREP:
+		if c.phase == phaseAccepted {
+			c.handshake.heardAt = e.now
+			c.sendPlain(wire.CtlREPACK)
+			c.touch()
+			return wire.DropNone
+		}
+		return wire.DropState
+	case wire.CtlREPACK:
+		if c.phase == phaseRepSent {
+			c.handshake.settle(e.now)
+			c.touch()
+			return wire.DropNone
+		}
+		return wire.DropState
+	case wire.CtlRTU:
+		return c.receiveRTU(msg.Body)
+	case wire.CtlREJ:
+		var m wire.Reject
+		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
+			return d
+		}
+		c.onREJ(&m)
+	case wire.CtlDREQ:
+		c.onNotice(msg.Flags&wire.CtlFlagAbort != 0)
+	case wire.CtlDREP:
+		c.onNoticeAcknowledged()
+	case wire.CtlPing:
+		if body, ok := e.control(wire.CtlPong, 0, 4); ok {
+			copy(body, msg.Body)
+			e.seal(c, 0, 0, 0)
+		}
+	case wire.CtlPong:
+	default:
+		return wire.DropControl
+	}
+	return wire.DropNone
+}
+
+func (c *conn) receiveAck(h wire.BaseHeader, body []byte) wire.DropReason {
+	e := c.engine
+	if d := wire.ParseAck(body, &e.ackMsg); d != wire.DropNone {
+		return d
+	}
+	if c.phase == phaseRtuSent {
+		c.established()
+	}
+	if c.phase != phaseOpen {
+		return wire.DropState
+	}
+	if !c.onNext(h) {
+		return wire.DropAckRange
+	}
+	c.onAck(&e.ackMsg)
+	return wire.DropNone
+}
+
+func (c *conn) receiveRTU(body []byte) wire.DropReason {
+	var m wire.RTU
+	if d := wire.ParseRTU(body, &m); d != wire.DropNone {
+		return d
+	}
+	switch c.phase {
+	case phaseRepSent:
+		if int32(m.ReceiveLimit-c.sendLimit) > 0 {
+			c.sendLimit = m.ReceiveLimit
+		}
+		c.established()
+	case phaseOpen:
+	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering:
+		return wire.DropState
+	}
+	c.ackNow()
+	return wire.DropNone
+}
+
+// control parses the control message of a packet. Control messages lie in one piece.
+func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
+	if h.OpCount() != 0 || p.N != 1 {
+		return wire.Control{}, wire.DropControl
+	}
+	return wire.ParseControl(p.Frags[0].Data)
+}
+
+// retryHandshake repeats what the peer has not answered, or probes it, or gives up.
+func (c *conn) retryHandshake() {
+	e := c.engine
+	hs := &c.handshake
+	if e.now.Sub(hs.heardAt) >= e.cfg.DeadPeer {
+		c.attemptFailed(OutcomeIOTimeout)
+		return
+	}
+	switch c.phase {
+	case phaseReqSent:
+		c.sendHello(wire.CtlREQ)
+	case phaseRepSent:
+		c.sendHello(wire.CtlREP)
+	case phaseRtuSent:
+		c.sendRTU()
+	case phaseFree, phaseAccepted, phaseHalfOpen, phaseOpen, phaseLingering:
+		hs.retryAt = 0
+		return
+	}
+	hs.gap = min(2*hs.gap, maxRetry)
+	hs.retryAt = e.now.Add(hs.gap)
+	c.touch()
+}
+
+// attemptFailed ends an attempt for a local reason.
+func (c *conn) attemptFailed(o Outcome) {
+	c.detachQP()
+	if ctr := c.connector; ctr != nil {
+		ctr.onAttemptFailed(o)
+	}
+	c.free()
+}
+
+// resendAfterSilence is when a half-open connection whose peer is silent is given up: the peer probes every second.
+func (c *conn) halfOpenDeadline() clock.Time {
+	switch c.phase {
+	case phaseHalfOpen, phaseAccepted:
+		return c.handshake.heardAt.Add(c.engine.cfg.DeadPeer)
+	case phaseFree, phaseReqSent, phaseRtuSent, phaseRepSent, phaseOpen, phaseLingering:
+	}
+	return clock.Never
+}

@@ -1,0 +1,331 @@
+package provider
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// addrPort is an ND endpoint: an address and an ND port. The zero address is the wildcard.
+type addrPort = wire.Endpoint
+
+// tuple identifies a connection by its ND addresses and ports.
+type tuple struct{ local, remote addrPort }
+
+// Listener receives connection requests for an endpoint.
+type Listener struct {
+	engine  *Engine
+	at      addrPort
+	bound   bool
+	active  bool
+	backlog int
+	queue   []*conn  // arrived and not handed out, oldest first
+	waiting []waiter // GetConnectionRequest calls, oldest first
+	closed  bool
+}
+
+type waiter struct {
+	connector *Connector
+	finish    Finish
+}
+
+// NewListener makes an unbound listener.
+func (e *Engine) NewListener() *Listener { return &Listener{engine: e} }
+
+// Bind takes an endpoint, port 0 for a free ephemeral one. It returns the endpoint taken.
+func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
+	if l.closed {
+		return addrPort{}, OutcomeInvalidState
+	}
+	if l.bound {
+		return addrPort{}, OutcomeAddressAssociated
+	}
+	at, o := l.engine.takePort(at)
+	if o != OutcomeSuccess {
+		return addrPort{}, o
+	}
+	l.at, l.bound = at, true
+	return at, OutcomeSuccess
+}
+
+// Listen starts to take requests; backlog 0 asks for no limit and gets maxBacklog.
+func (l *Listener) Listen(backlog int) Outcome {
+	if !l.bound || l.active || l.closed {
+		return OutcomeInvalidState
+	}
+	if backlog <= 0 || backlog > maxBacklog {
+		backlog = maxBacklog
+	}
+	l.backlog, l.active = backlog, true
+	l.engine.listeners[l.at] = l
+	return OutcomeSuccess
+}
+
+// Local returns the endpoint while listening.
+func (l *Listener) Local() (addrPort, Outcome) {
+	if !l.active || l.closed {
+		return addrPort{}, OutcomeInvalidState
+	}
+	return l.at, OutcomeSuccess
+}
+
+// GetRequest gives the next request to ctr, now or when it comes.
+func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
+	if !l.active || l.closed {
+		return OutcomeInvalidState
+	}
+	switch ctr.state {
+	case CtrIdle, CtrBound:
+	case CtrWaitReq:
+		return OutcomeConnectionActive
+	default:
+		return OutcomeConnectionInvalid
+	}
+	ctr.dropBinding()
+	ctr.transition(CtrWaitReq)
+	if len(l.queue) > 0 {
+		c := l.queue[0]
+		l.queue = l.queue[1:]
+		ctr.deliver(c)
+		fin(OutcomeSuccess)
+		return OutcomeSuccess
+	}
+	l.waiting = append(l.waiting, waiter{ctr, fin})
+	return OutcomeSuccess
+}
+
+// CancelRequests finishes every waiting GetRequest; the queue stays.
+func (l *Listener) CancelRequests(o Outcome) {
+	for _, w := range l.waiting {
+		w.connector.transition(CtrIdle)
+		w.finish(o)
+	}
+	l.waiting = nil
+}
+
+// CancelRequest finishes the waiting GetRequest of one connector. It reports whether there was one.
+func (l *Listener) CancelRequest(ctr *Connector, o Outcome) bool {
+	for i, w := range l.waiting {
+		if w.connector == ctr {
+			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
+			ctr.transition(CtrIdle)
+			w.finish(o)
+			return true
+		}
+	}
+	return false
+}
+
+// Close refuses what is queued and frees the endpoint once no connection made over it lives.
+func (l *Listener) Close() {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	l.CancelRequests(OutcomeCanceled)
+	for _, c := range l.queue {
+		c.listener = nil
+		c.sendReject(wire.RejectNoListener, nil)
+		c.free()
+	}
+	l.queue = nil
+	if l.active {
+		delete(l.engine.listeners, l.at)
+	}
+	if l.bound {
+		l.engine.releasePort(l.at)
+	}
+}
+
+// forget removes an undelivered request whose sender gave up.
+func (l *Listener) forget(c *conn) {
+	for i, q := range l.queue {
+		if q == c {
+			l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
+			return
+		}
+	}
+}
+
+// receiveStranger takes a packet without a connection id: a REQ, or an RST from a peer that lost its state.
+func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	if !p.intact(wire.Seed(p.From, p.To), h) {
+		return wire.DropCRC
+	}
+	msg, d := p.control(h)
+	if d != wire.DropNone {
+		return d
+	}
+	if msg.Opcode == wire.CtlRST {
+		return e.receiveReset(p, msg.Body)
+	}
+	if msg.Opcode != wire.CtlREQ {
+		return wire.DropControl
+	}
+	hello := &e.hello
+	if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
+		return d
+	}
+	if hello.ConnID == 0 || p.From.Port != wire.SourcePort(hello.ConnID) {
+		return wire.DropAddress
+	}
+	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
+	if c := e.tuples[at]; c != nil {
+		if c.peerID != hello.ConnID || c.active {
+			return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+		}
+		return c.repeatAnswer()
+	}
+	l := e.listeners[at.local]
+	if l == nil {
+		l = e.listeners[addrPort{Port: at.local.Port}]
+	}
+	switch {
+	case l == nil:
+		return e.rejectStranger(p, hello.ConnID, wire.RejectNoListener)
+	case len(l.waiting) == 0 && len(l.queue) >= l.backlog:
+		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
+	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
+		return e.rejectStranger(p, hello.ConnID, wire.RejectVersion)
+	}
+	return e.request(l, p, h, at, hello)
+}
+
+// request makes a half-open connection and hands it to the listener.
+func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, hello *wire.Hello) wire.DropReason {
+	c := e.newConn(p.To, p.From)
+	if c == nil {
+		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
+	}
+	path, ok := e.link.Reply(p, c.local.Port)
+	if !ok {
+		c.free()
+		return wire.DropAddress
+	}
+	c.path = path
+	c.bind(hello.ConnID)
+	c.heard(h)
+	c.nonce = hello.Nonce
+	c.localND, c.peerN = hello.DstPort, hello.SrcPort
+	c.takeOffer(hello)
+	c.phase = phaseHalfOpen
+	c.handshake.heardAt = e.now
+	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
+	e.tuples[at] = c
+	c.touch()
+	if len(l.waiting) > 0 {
+		w := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		w.connector.deliver(c)
+		w.finish(OutcomeSuccess)
+	} else {
+		c.listener = l
+		l.queue = append(l.queue, c)
+	}
+	c.sendPlain(wire.CtlPEND)
+	return wire.DropNone
+}
+
+// repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
+func (c *conn) repeatAnswer() wire.DropReason {
+	c.lastHeard = c.engine.now
+	switch c.phase {
+	case phaseHalfOpen:
+		c.handshake.heardAt = c.engine.now
+		c.sendPlain(wire.CtlPEND)
+	case phaseRepSent, phaseOpen:
+		c.sendHello(wire.CtlREP)
+	case phaseLingering:
+		c.repeatEnding()
+	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent:
+		return wire.DropState
+	}
+	return wire.DropNone
+}
+
+// rejectStranger answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
+func (e *Engine) rejectStranger(p *RxPacket, id uint64, reason wire.RejectReason) wire.DropReason {
+	e.stats.Refused++
+	d := wire.DropNoListener
+	if reason != wire.RejectNoListener {
+		d = wire.DropBacklog
+	}
+	if !e.resets.allow(e.now) {
+		return wire.DropRate
+	}
+	m := wire.Reject{Reason: reason}
+	e.answerStranger(p, id, wire.CtlREJ, m.EncodedLen(), func(body []byte) { m.Append(body[:0]) })
+	return d
+}
+
+// answerStranger sends one control message to the sender of p, outside any connection.
+func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, fill func(body []byte)) {
+	from := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}
+	path, ok := e.link.Reply(p, from.Port)
+	if !ok {
+		return
+	}
+	if body, ok := e.control(op, 0, n); ok {
+		fill(body)
+		seed := wire.Seed(from, wire.Endpoint{IP: p.From.IP, Port: e.cfg.UDPPort})
+		e.sealTo(seed, path, &wire.BaseFields{ConnID: id, TxTime: e.now.Low32()})
+		e.flush()
+	}
+	e.link.Forget(path)
+}
+
+// receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST.
+func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	if h.OpCount() == 0 && (p.Len < wire.ControlOffset+wire.ControlHeaderLen ||
+		len(p.Frags[0].Data) <= wire.ControlOffset || wire.Opcode(p.Frags[0].Data[wire.ControlOffset]) == wire.CtlRST) {
+		return wire.DropUnknownConn
+	}
+	if !p.intact(wire.Seed(p.From, p.To), h) {
+		return wire.DropCRC
+	}
+	if !e.resets.allow(e.now) {
+		return wire.DropRate
+	}
+	// The peer's id for the lost connection is not known here: the peer finds it by ours.
+	m := wire.Reset{ConnID: h.ConnID(), PSN: h.PSN(), Token: e.resetToken(h.ConnID())}
+	e.answerStranger(p, 0, wire.CtlRST, resetLen, func(body []byte) { m.Append(body[:0]) })
+	return wire.DropUnknownConn
+}
+
+const resetLen = 8 + 4 + 4 + wire.ResetTokenLen
+
+// resetToken is what proves that an RST about id comes from us: only we know the key, and the peer learnt the token in
+// the handshake (PROTOCOL §7.4).
+func (e *Engine) resetToken(id uint64) (t [wire.ResetTokenLen]byte) {
+	mac := hmac.New(sha256.New, e.resetKey[:])
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], id)
+	mac.Write(b[:])
+	copy(t[:], mac.Sum(nil))
+	return t
+}
+
+// rateLimit is a token bucket of maxResets per second.
+type rateLimit struct {
+	tokens int
+	at     clock.Time
+}
+
+func (r *rateLimit) allow(now clock.Time) bool {
+	if gained := int(now.Sub(r.at) * maxResets / time.Second); gained > 0 || r.at == 0 {
+		r.tokens = min(r.tokens+max(gained, 1), maxResets)
+		if r.at == 0 {
+			r.tokens = maxResets
+		}
+		r.at = now
+	}
+	if r.tokens == 0 {
+		return false
+	}
+	r.tokens--
+	return true
+}

@@ -1,0 +1,27 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// Stats counts what an engine did. All counts are totals since the engine was made, except Connections.
+type Stats struct {
+	PacketsIn, PacketsOut uint64
+	BytesIn, BytesOut     uint64 // of ND packets
+	AcksOut               uint64
+	Retransmits           uint64
+	PacketsLost           uint64 // taken for lost by the reordering rule
+	Probes                uint64 // tail-loss probes
+	Timeouts              uint64
+	SpuriousTimeouts      uint64
+	NoFrames              uint64 // times a packet waited for a transmit frame
+	IllegalTransitions    uint64
+
+	Connections uint64 // now in the table
+	Established uint64
+	Refused     uint64
+	Lost        uint64
+
+	Drops [wire.NumDropReasons]uint64
+}
+
+// Stats returns the counters. The owner calls it.
+func (e *Engine) Stats() Stats { return e.stats }

@@ -1,0 +1,54 @@
+package provider
+
+// The ND port space (ND specification, section 6.1). It has nothing to do with the ports of the host.
+const (
+	firstEphemeral = 49152
+	lastEphemeral  = 65535
+)
+
+// takePort makes an endpoint owned. Port 0 chooses a free ephemeral one, starting at a random place. A wildcard and a
+// specific address on one port exclude each other.
+func (e *Engine) takePort(at addrPort) (addrPort, Outcome) {
+	if at.Port != 0 {
+		if e.portTaken(at) {
+			return at, OutcomeSharingViolation
+		}
+		e.ports[at]++
+		return at, OutcomeSuccess
+	}
+	const span = lastEphemeral - firstEphemeral + 1
+	start := e.rng.IntN(span)
+	for i := range span {
+		at.Port = uint16(firstEphemeral + (start+i)%span)
+		if !e.portTaken(at) {
+			e.ports[at]++
+			return at, OutcomeSuccess
+		}
+	}
+	return at, OutcomeTooManyAddresses
+}
+
+func (e *Engine) portTaken(at addrPort) bool {
+	if e.ports[at] > 0 || e.ports[addrPort{Port: at.Port}] > 0 {
+		return true
+	}
+	if at.IP != (addrPort{}).IP {
+		return false
+	}
+	for other := range e.ports {
+		if other.Port == at.Port {
+			return true
+		}
+	}
+	return false
+}
+
+// sharePort counts a connection that uses its listener's endpoint.
+func (e *Engine) sharePort(at addrPort) { e.ports[at]++ }
+
+// releasePort takes back one use of an endpoint.
+func (e *Engine) releasePort(at addrPort) {
+	if e.ports[at]--; e.ports[at] <= 0 {
+		delete(e.ports, at)
+	}
+}

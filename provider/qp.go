@@ -1,0 +1,144 @@
+package provider
+
+import "sync/atomic"
+
+// QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
+type QPConfig struct {
+	Context                       uint64
+	ReceiveCQ, InitiatorCQ        *CQ
+	ReceiveDepth, InitiatorDepth  int
+	MaxReceiveSGE, MaxInitiatorSG int
+	InlineSize                    int
+}
+
+// QP is a queue pair: the work queues that applications fill, and the connection that empties them.
+type QP struct {
+	engine    *Engine
+	context   uint64
+	recvCQ    *CQ
+	initCQ    *CQ
+	sq        initiatorQueue
+	rq        receiveQueue
+	state     atomic.Uint32
+	rung      atomic.Bool // in the engine's doorbell list
+	nextRung  *QP         // the doorbell list's link; written by whoever set rung
+	readLimit atomic.Uint32
+	released  bool // the application closed it; the engine's
+
+	conn *conn // the engine's: the connection it is attached to
+}
+
+// NewQP makes a queue pair. The caller checked the limits.
+func (e *Engine) NewQP(cfg QPConfig) *QP {
+	qp := &QP{
+		engine: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
+		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSG, cfg.InlineSize),
+		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
+	}
+	e.qps[qp] = struct{}{}
+	return qp
+}
+
+// Post queues an initiator request; any goroutine may call it. When it returns true in ring the engine must be run (or
+// is being run) for the request to move: the caller rings unless FlagDefer says that more follows.
+//
+// The order of checks is the specification's: state, entry count, total length, space.
+func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
+	switch qp.State() {
+	case QPReady, QPError:
+	case QPIdle, QPAttached, QPClosed:
+		return false, OutcomeConnectionInvalid
+	}
+	inline := r.Flags&FlagInline != 0
+	if !inline && len(r.SGL) > int(qp.sq.maxSGE) {
+		return false, OutcomeDataOverrun
+	}
+	if r.Length > MaxTransfer || inline && r.Length > qp.sq.inlineSize {
+		return false, OutcomeBufferOverflow
+	}
+	if r.Kind == KindRead && qp.readLimit.Load() == 0 {
+		return false, OutcomeInvalidRequest
+	}
+	if o := qp.sq.post(r); o != OutcomeSuccess {
+		return false, o
+	}
+	if r.Flags&FlagDefer != 0 {
+		return false, OutcomeSuccess
+	}
+	qp.ring()
+	return true, OutcomeSuccess
+}
+
+// PostReceive queues a receive; any goroutine may call it. ring is as for Post.
+func (qp *QP) PostReceive(context uint64, sgl []SGE, capacity uint32) (ring bool, o Outcome) {
+	if len(sgl) > int(qp.rq.maxSGE) {
+		return false, OutcomeDataOverrun
+	}
+	if capacity > MaxTransfer {
+		return false, OutcomeBufferOverflow
+	}
+	if o := qp.rq.post(context, sgl, capacity); o != OutcomeSuccess {
+		return false, o
+	}
+	// The engine sets starved and then looks at posted; here posted was stored and then starved is read: one of the two
+	// sees the other.
+	if st := qp.State(); st == QPError || st == QPClosed || qp.rq.starved.Load() {
+		qp.ring()
+		return true, OutcomeSuccess
+	}
+	return false, OutcomeSuccess
+}
+
+// ring puts the queue pair on the engine's doorbell list, once.
+func (qp *QP) ring() {
+	if qp.rung.Load() || !qp.rung.CompareAndSwap(false, true) {
+		return
+	}
+	list := &qp.engine.doorbells
+	for {
+		head := list.Load()
+		qp.nextRung = head
+		if list.CompareAndSwap(head, qp) {
+			return
+		}
+	}
+}
+
+// Flush cancels everything outstanding (spec 8.5). Idle and attached queue pairs stay usable; a ready one goes to the
+// error state while its connection stays up for a graceful Disconnect.
+func (e *Engine) Flush(qp *QP) {
+	qp.transition(qpFlush)
+	e.cancelAll(qp, OutcomeCanceled)
+	if qp.conn != nil && qp.State() == QPError {
+		qp.conn.stopRequests()
+	}
+}
+
+// ReleaseQP ends a queue pair: its requests end CANCELED and its connection, if any, is cut off.
+func (e *Engine) ReleaseQP(qp *QP) {
+	if qp.released {
+		return
+	}
+	qp.released = true
+	if c := qp.conn; c != nil {
+		c.queuePairReleased()
+	}
+	e.cancelAll(qp, OutcomeCanceled)
+	delete(e.qps, qp)
+}
+
+// cancelAll completes every outstanding request of qp with CANCELED, the oldest initiator request with first.
+func (e *Engine) cancelAll(qp *QP, first Outcome) {
+	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
+		wr := qp.sq.wr(seq)
+		e.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
+		first = OutcomeCanceled
+		qp.sq.head.Store(seq + 1)
+	}
+	qp.sq.next, qp.sq.off = qp.sq.head.Load(), 0
+	for seq := qp.rq.head.Load(); seq != qp.rq.posted.Load(); seq++ {
+		wr := qp.rq.wr(seq)
+		e.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
+		qp.rq.head.Store(seq + 1)
+	}
+}

@@ -1,0 +1,63 @@
+package provider
+
+// QPState is where a queue pair stands (ND specification, queue pair state table).
+type QPState uint8
+
+// The states of a queue pair.
+const (
+	QPIdle QPState = iota
+	QPAttached
+	QPReady
+	QPError
+	QPClosed
+	numQPStates
+)
+
+var qpStateNames = [numQPStates]string{"idle", "attached", "ready", "error", "closed"}
+
+// String names the state.
+func (s QPState) String() string {
+	if s < numQPStates {
+		return qpStateNames[s]
+	}
+	return "unknown"
+}
+
+type qpEvent uint8
+
+const (
+	qpAttach    qpEvent = iota // Connect or Accept started with it
+	qpDetach                   // the attempt failed, was rejected or declined
+	qpEstablish                // CompleteConnect or Accept finished
+	qpFail                     // a failed result, a terminate, or the connection is lost
+	qpFlush                    // the application flushed it
+	qpFinish                   // Disconnect finished
+	numQPEvents
+)
+
+var qpEventNames = [numQPEvents]string{"attach", "detach", "establish", "fail", "flush", "finish"}
+
+// qpIllegal marks a pair that cannot happen; transition counts it and moves to QPError.
+const qpIllegal = numQPStates
+
+// qpTransitions is the whole table; its golden test prints it.
+var qpTransitions = [numQPStates][numQPEvents]QPState{
+	QPIdle:     {QPAttached, qpIllegal, qpIllegal, qpIllegal, QPIdle, qpIllegal},
+	QPAttached: {qpIllegal, QPIdle, QPReady, qpIllegal, QPAttached, qpIllegal},
+	QPReady:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed},
+	QPError:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed},
+	QPClosed:   {qpIllegal, qpIllegal, qpIllegal, QPClosed, QPClosed, QPClosed},
+}
+
+// State returns the state. Applications read it while the engine writes it.
+func (qp *QP) State() QPState { return QPState(qp.state.Load()) }
+
+// transition is the only writer of the state.
+func (qp *QP) transition(ev qpEvent) {
+	next := qpTransitions[qp.State()][ev]
+	if next == qpIllegal {
+		qp.engine.stats.IllegalTransitions++
+		next = QPError
+	}
+	qp.state.Store(uint32(next))
+}

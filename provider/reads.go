@@ -1,0 +1,124 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// This file answers the peer's READs. A READ costs one slot whatever its length: responses are made when the window has
+// room for them, from memory that is looked up and checked anew for every packet.
+
+// onReadRequest takes a READ_REQ. READ ids count from zero, so a request is identified by its number, and a repeated
+// packet never gets here: its PSN is old.
+func (c *conn) onReadRequest(op *wire.Op) bool {
+	s := &c.served
+	if op.Number != s.tail {
+		return c.refuse(op, wire.TermProtocol)
+	}
+	if s.tail-s.head >= c.ird {
+		return c.refuse(op, wire.TermReadLimit)
+	}
+	if reason := c.checkRead(op.Token, op.Address, op.Total); reason != 0 {
+		return c.refuse(op, reason)
+	}
+	s.slots[s.tail%maxReadLimit] = readSlot{addr: op.Address, token: Token(op.Token), length: op.Total}
+	s.tail++
+	c.activate()
+	return true
+}
+
+// checkRead says why a READ may not be served, or zero. Length zero touches nothing and is always allowed.
+func (c *conn) checkRead(token uint32, addr uint64, n uint32) wire.TermReason {
+	if n == 0 {
+		return 0
+	}
+	r := c.engine.mem.Lookup(Token(token))
+	if r == nil || r.rights&RightRemoteRead == 0 {
+		return wire.TermAccess
+	}
+	if _, ok := r.slice(addr, uint64(n)); !ok {
+		return wire.TermReadBounds
+	}
+	return 0
+}
+
+// sendResponses builds packets of the response space. It reports whether the connection should be asked again.
+func (c *conn) sendResponses(budget int) (again bool) {
+	e := c.engine
+	sp := &c.tx[wire.ResponseSpace]
+	s := &c.served
+	for s.next.seq != s.tail && !c.termQueued {
+		if !c.windowOpen(sp) {
+			return false
+		}
+		if budget <= 0 {
+			return true
+		}
+		if !e.begin(c.maxPacket) {
+			e.starved = true
+			return true
+		}
+		from := s.next
+		to, ok := c.packResponses(from, cursor{s.tail, 0}, true)
+		if !ok {
+			return false
+		}
+		s.next = to
+		budget -= e.build.used
+		c.launch(wire.ResponseSpace, from, to)
+	}
+	if c.termQueued && !c.termSent && e.begin(c.maxPacket) {
+		at := s.next
+		c.termSent, c.termPSN = true, sp.next
+		e.op(&c.term)
+		c.launch(wire.ResponseSpace, at, at)
+	}
+	return false
+}
+
+// packResponses fills the packet begun with READ responses from at up to stop; at == stop stands for the TERM. Like
+// packRequests it gives the same packet for the same range.
+func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
+	e := c.engine
+	b := &e.build
+	if at == stop {
+		e.op(&c.term)
+		return at, true
+	}
+	for at != stop {
+		slot := &c.served.slots[at.seq%maxReadLimit]
+		n, fits := b.piece(slot.length-at.off, false)
+		if !fits {
+			break
+		}
+		var src []byte
+		if n > 0 {
+			var r *Region
+			src, r = e.mem.access(slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
+			if src == nil {
+				// Deregistered while the answer was under way.
+				e.abandon()
+				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermAccess)
+				return at, false
+			}
+			r.remoteReads.Add(1)
+		}
+		op := &e.op1
+		*op = wire.Op{Opcode: wire.OpReadResp, Length: uint16(n), Number: at.seq, Offset: at.off, Total: slot.length}
+		if at.off == 0 {
+			op.Flags |= wire.OpFirst
+		}
+		last := at.off+n == slot.length
+		if last {
+			op.Flags |= wire.OpLast
+		}
+		e.op(op)
+		e.payload(src)
+		if !last {
+			at.off += n
+			break
+		}
+		if fresh {
+			slot.lastPSN = c.tx[wire.ResponseSpace].next
+		}
+		at = cursor{at.seq + 1, 0}
+	}
+	return at, true
+}

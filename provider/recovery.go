@@ -1,0 +1,234 @@
+package provider
+
+import (
+	"math/bits"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+func trailingZeros(v uint64) int { return bits.TrailingZeros64(v) }
+
+// recovery decides what was lost (RACK-TLP, RFC 8985) and when to ask.
+type recovery struct {
+	newest     clock.Time // transmit time of the most recently sent packet known to have arrived
+	timerAt    clock.Time // probe or retransmission time-out; zero when nothing is in flight
+	reorderAt  clock.Time // when a suspected packet becomes a lost one; zero when none is suspected
+	reducedAt  clock.Time // when the window was last reduced for loss
+	progressAt clock.Time // last cumulative acknowledgement, or first packet after an idle time
+	timedOutAt clock.Time // when the last time-out sent something; zero once it was judged
+	probed     bool       // the tail-loss probe of this flight was sent
+	expiries   int        // time-outs since the last progress
+}
+
+// sent starts the timer when the first packet goes into an idle connection.
+func (r *recovery) sent(c *conn) {
+	if r.timerAt != 0 {
+		return
+	}
+	r.progressAt = c.engine.now
+	r.arm(c)
+}
+
+// arm sets the timer: first a probe, then time-outs.
+func (r *recovery) arm(c *conn) {
+	now := c.engine.now
+	if !c.unacknowledged() {
+		r.timerAt, r.probed = 0, false
+		return
+	}
+	if r.probed {
+		r.timerAt = now.Add(c.rtt.timeout(c.engine.cfg.MinRTO))
+	} else {
+		r.timerAt = now.Add(min(c.rtt.probe(), c.rtt.timeout(c.engine.cfg.MinRTO)))
+	}
+	c.touch()
+}
+
+// unacknowledged says whether the peer owes an acknowledgement.
+func (c *conn) unacknowledged() bool {
+	return c.tx[0].outstanding() > 0 || c.tx[1].outstanding() > 0
+}
+
+// delivered notes that a packet arrived.
+func (r *recovery) delivered(rec *txRecord) {
+	// A packet that was sent twice says nothing about which copy arrived (RFC 8985 §5.2); the echo would, and is not kept
+	// for every record.
+	if rec.state&recResent == 0 && rec.at > r.newest {
+		r.newest = rec.at
+	}
+}
+
+// progress is called when a cumulative acknowledgement moved. echo is the time echo of the packet that moved it.
+func (r *recovery) progress(c *conn, echo uint32) {
+	if r.timedOutAt != 0 {
+		// Eifel (RFC 3522): what the peer echoes was sent before the time-out resent anything, so nothing had been lost.
+		if echo != 0 && int32(echo-r.timedOutAt.Low32()) < 0 {
+			c.cc.undo()
+			c.engine.stats.SpuriousTimeouts++
+		}
+		r.timedOutAt = 0
+	}
+	r.progressAt = c.engine.now
+	r.probed, r.expiries = false, 0
+	c.rtt.backoff = 0
+	r.arm(c)
+	for space := range c.tx {
+		c.detectLoss(wire.Space(space))
+	}
+}
+
+// detectLoss marks packets lost that were sent a reordering window before one that arrived.
+func (c *conn) detectLoss(space wire.Space) {
+	sp := &c.tx[space]
+	if sp.sacked == 0 && sp.inFlight == 0 || sp.outstanding() == 0 {
+		return
+	}
+	r := &c.recovery
+	window := c.rtt.reorder()
+	if c.tx[space].record(sp.una).at >= r.newest {
+		return
+	}
+	r.reorderAt = 0
+	for psn := sp.una; psn != sp.next; psn++ {
+		rec := sp.record(psn)
+		if rec.at >= r.newest {
+			if rec.state&recResent == 0 {
+				break // sent in order from here on
+			}
+			continue
+		}
+		if rec.state&(recSacked|recLost) != 0 {
+			continue
+		}
+		due := rec.at.Add(c.rtt.smoothed + window)
+		if due > c.engine.now {
+			if r.reorderAt == 0 || due < r.reorderAt {
+				r.reorderAt = due
+			}
+			continue
+		}
+		c.markLost(sp, rec)
+	}
+	if r.reorderAt != 0 {
+		c.touch()
+	}
+}
+
+func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
+	e := c.engine
+	rec.state |= recLost
+	sp.inFlight--
+	sp.lost++
+	e.stats.PacketsLost++
+	if e.now.Sub(c.recovery.reducedAt) > c.rtt.smoothed {
+		c.recovery.reducedAt = e.now
+		c.cc.lost()
+	}
+	c.activate()
+}
+
+// expire handles the probe or retransmission timer.
+func (r *recovery) expire(c *conn) {
+	e := c.engine
+	if !r.probed {
+		r.probed = true
+		e.stats.Probes++
+		c.resendNewest()
+		r.arm(c)
+		return
+	}
+	r.expiries++
+	e.stats.Timeouts++
+	if e.now.Sub(r.progressAt) >= e.cfg.DeadPeer && r.expiries >= minExpiries {
+		c.lose(OutcomeIOTimeout)
+		return
+	}
+	c.cc.timedOut()
+	r.timedOutAt = e.now
+	if c.rtt.backoff < maxBackoff {
+		c.rtt.backoff++
+	}
+	for space := range c.tx {
+		if sp := &c.tx[space]; sp.outstanding() > 0 {
+			c.resend(wire.Space(space), sp.una, true)
+		}
+	}
+	r.arm(c)
+}
+
+const (
+	minExpiries = 6  // a peer is not dead before this many time-outs
+	maxBackoff  = 12 // doublings of the time-out
+)
+
+// resendNewest sends the newest unacknowledged packet of a space again, asking for an acknowledgement.
+func (c *conn) resendNewest() {
+	for space := range c.tx {
+		sp := &c.tx[space]
+		for psn := sp.next; psn != sp.una; {
+			psn--
+			if sp.record(psn).state&(recSacked|recLost) == 0 {
+				c.resend(wire.Space(space), psn, true)
+				break
+			}
+		}
+	}
+}
+
+// resendLost sends lost packets again while the window allows. It reports whether more remain.
+func (c *conn) resendLost(space wire.Space) (again bool) {
+	sp := &c.tx[space]
+	for psn := sp.una; sp.lost > 0 && psn != sp.next; psn++ {
+		if sp.record(psn).state&recLost == 0 {
+			continue
+		}
+		if c.tx[0].inFlight+c.tx[1].inFlight >= c.cc.window {
+			return false
+		}
+		if !c.resend(space, psn, sp.lost == 1) {
+			return c.phase == phaseOpen
+		}
+	}
+	return false
+}
+
+// resend builds the packet with this PSN again: same PSN, same operations, same bytes (PROTOCOL §3). It reports false
+// when there was no frame for it, or when the memory behind it is gone and the connection with it.
+func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
+	e := c.engine
+	sp := &c.tx[space]
+	if !e.begin(c.maxPacket) {
+		e.starved = true
+		return false
+	}
+	rec := sp.record(psn)
+	flags := wire.FlagRTX
+	ok := false
+	if space == wire.ResponseSpace {
+		flags |= wire.FlagSpace
+		_, ok = c.packResponses(rec.from, rec.to, false)
+	} else if c.qp != nil {
+		_, ok = c.packRequests(rec.from, rec.to, false)
+	}
+	if !ok || e.build.ops == 0 {
+		if ok {
+			e.abandon()
+		}
+		return false
+	}
+	if ackReq {
+		flags |= wire.FlagAckReq
+	}
+	if rec.state&recLost != 0 {
+		rec.state &^= recLost
+		sp.lost--
+		sp.inFlight++
+	}
+	rec.state |= recResent
+	rec.at = e.now
+	e.stats.Retransmits++
+	c.ackSent()
+	e.seal(c, e.build.ops, flags, psn)
+	return true
+}

@@ -1,0 +1,264 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// minSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
+// in the next packet, because a split costs another operation header.
+const minSplit = 256
+
+// pieceAlign keeps the pieces of long messages on cache lines.
+const pieceAlign = 64
+
+// sendRequests builds packets of the request space until the window, the budget or the work ends. It reports whether
+// the connection should be asked again.
+func (c *conn) sendRequests(budget int) (again bool) {
+	e := c.engine
+	sp := &c.tx[wire.RequestSpace]
+	qp := c.qp
+	for qp != nil && !c.noRequests && c.phase == phaseOpen && c.mayStart(qp.sq.next, qp.sq.off) {
+		if !c.windowOpen(sp) {
+			return false
+		}
+		if budget <= 0 {
+			return true
+		}
+		if !e.begin(c.maxPacket) {
+			e.starved = true
+			return true
+		}
+		from := cursor{qp.sq.next, qp.sq.off}
+		to, ok := c.packRequests(from, cursor{qp.sq.posted.Load(), 0}, true)
+		if !ok {
+			return false
+		}
+		qp.sq.next, qp.sq.off = to.seq, to.off
+		budget -= e.build.used
+		c.launch(wire.RequestSpace, from, to)
+	}
+	return false
+}
+
+// mayStart says whether the request at seq may be (further) transmitted now.
+func (c *conn) mayStart(seq, off uint32) bool {
+	q := &c.qp.sq
+	if seq == q.posted.Load() {
+		return false
+	}
+	if off != 0 {
+		return true
+	}
+	wr := q.wr(seq)
+	if wr.flags&FlagReadFence != 0 && c.reads.count > 0 {
+		return false
+	}
+	switch wr.kind {
+	case KindRead:
+		return c.reads.count < c.ord
+	case KindSend:
+		if int32(c.sendLimit-c.nextSend) <= 0 {
+			c.blockOnReceive()
+			return false
+		}
+	case KindReceive, KindWrite, KindBind, KindInvalidate:
+	}
+	return true
+}
+
+// start gives the request at seq its number and checks its local memory. False means a local fault: the connection is
+// being torn down.
+func (c *conn) start(seq uint32) bool {
+	q := &c.qp.sq
+	wr := q.wr(seq)
+	if wr.flags&FlagInline == 0 {
+		need := Rights(0)
+		if wr.kind == KindRead {
+			need = RightLocalWrite
+		}
+		for _, s := range q.sgl(seq) {
+			if b, _ := c.engine.mem.access(s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+				c.localFault(seq)
+				return false
+			}
+		}
+	}
+	switch wr.kind {
+	case KindWrite:
+		wr.number = c.nextMessage
+		c.nextMessage++
+	case KindSend:
+		wr.number = c.nextSend
+		c.nextSend++
+		c.blockedAt = 0
+	case KindRead:
+		wr.number = c.nextRead
+		c.nextRead++
+		r := &c.reads
+		r.seqs[(r.head+r.count)%maxReadLimit] = seq
+		r.count++
+	case KindReceive, KindBind, KindInvalidate:
+	}
+	return true
+}
+
+// packRequests fills the packet begun with operations from at up to stop. The result depends only on at, stop and the
+// packet size, so that a lost packet is built again exactly. ok is false after a local fault; the packet is then gone.
+func (c *conn) packRequests(at, stop cursor, fresh bool) (to cursor, ok bool) {
+	e := c.engine
+	b := &e.build
+	q := &c.qp.sq
+	for at != stop && (!fresh || c.mayStart(at.seq, at.off)) {
+		wr := q.wr(at.seq)
+		n, fits := b.piece(wr.length-at.off, wr.kind == KindRead)
+		if !fits {
+			break
+		}
+		if fresh && at.off == 0 && !c.start(at.seq) {
+			e.abandon()
+			return at, false
+		}
+		last := wr.kind == KindRead || at.off+n == wr.length
+		c.putRequest(wr, at.off, n, last)
+		if wr.kind != KindRead && !c.gather(at.seq, at.off, n) {
+			e.abandon()
+			c.localFault(at.seq)
+			return at, false
+		}
+		if !last {
+			at.off += n
+			break
+		}
+		if fresh {
+			wr.lastPSN = c.tx[wire.RequestSpace].next
+		}
+		at = cursor{at.seq + 1, 0}
+	}
+	return at, true
+}
+
+// piece decides how many of want payload bytes go into the packet now.
+func (b *builder) piece(want uint32, read bool) (n uint32, fits bool) {
+	room := b.room()
+	switch {
+	case read:
+		return 0, room >= readRequestLen-wire.OpHeaderLen
+	case room >= int(want):
+		return want, true
+	case room < pieceAlign || b.ops > 0 && room < minSplit:
+		return 0, false
+	}
+	return uint32(room) &^ (pieceAlign - 1), true
+}
+
+// putRequest writes the operation header of one piece.
+func (c *conn) putRequest(wr *workRequest, off, n uint32, last bool) {
+	op := &c.engine.op1
+	*op = wire.Op{Length: uint16(n), Number: wr.number}
+	if off == 0 {
+		op.Flags |= wire.OpFirst
+	}
+	if last {
+		op.Flags |= wire.OpLast
+	}
+	switch wr.kind {
+	case KindWrite:
+		op.Opcode, op.Address, op.Token = wire.OpWrite, wr.addr+uint64(off), uint32(wr.token)
+	case KindRead:
+		op.Opcode, op.Address, op.Token, op.Total, op.Length = wire.OpReadReq, wr.addr, uint32(wr.token), wr.length, 8
+	case KindSend:
+		op.Opcode, op.Offset, op.Total = wire.OpSend, off, wr.length
+		if last && wr.flags&FlagSolicit != 0 {
+			op.Flags |= wire.OpSolicit
+		}
+	case KindReceive, KindBind, KindInvalidate:
+	}
+	c.engine.op(op)
+}
+
+// gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
+func (c *conn) gather(seq, off, n uint32) bool {
+	e := c.engine
+	q := &c.qp.sq
+	if q.wr(seq).flags&FlagInline != 0 {
+		e.payload(q.inlineBytes(seq)[off : off+n])
+		return true
+	}
+	for _, s := range q.sgl(seq) {
+		if off >= s.Len {
+			off -= s.Len
+			continue
+		}
+		take := min(n, s.Len-off)
+		if take == 0 {
+			break
+		}
+		src, _ := e.mem.access(s.Token, s.Addr+uint64(off), uint64(take), 0)
+		if src == nil {
+			return false
+		}
+		e.payload(src)
+		n -= take
+		off = 0
+	}
+	return n == 0
+}
+
+// windowOpen says whether another packet may be in flight.
+func (c *conn) windowOpen(sp *sendSpace) bool {
+	inFlight := c.tx[0].inFlight + c.tx[1].inFlight
+	return inFlight < c.cc.window && sp.outstanding() < Window
+}
+
+// launch numbers, records and seals the packet just packed.
+func (c *conn) launch(space wire.Space, from, to cursor) {
+	e := c.engine
+	sp := &c.tx[space]
+	psn := sp.next
+	rec := sp.record(psn)
+	rec.at, rec.from, rec.to, rec.state = e.now, from, to, 0
+	sp.next++
+	sp.inFlight++
+	var flags wire.Flags
+	if space == wire.ResponseSpace {
+		flags |= wire.FlagSpace
+	}
+	// Ask for an acknowledgement at the end of a burst, and on the way every quarter of a window.
+	if uint32(psn)%(Window/4) == 0 || !c.windowOpen(sp) || !c.moreToSend(space) {
+		flags |= wire.FlagAckReq
+	}
+	c.ackSent()
+	e.seal(c, e.build.ops, flags, psn)
+	c.recovery.sent(c)
+}
+
+// moreToSend says whether another packet of the space follows at once.
+func (c *conn) moreToSend(space wire.Space) bool {
+	if space == wire.ResponseSpace {
+		return c.served.next.seq != c.served.tail
+	}
+	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off)
+}
+
+// completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ
+// answered whole. A request behind an unfinished one waits.
+func (c *conn) completeRequests() {
+	qp := c.qp
+	if qp == nil {
+		return
+	}
+	una := c.tx[wire.RequestSpace].una
+	head := qp.sq.head.Load()
+	from := head
+	for head != qp.sq.next {
+		wr := qp.sq.wr(head)
+		if wr.lastPSN.Sub(una) >= 0 || wr.kind == KindRead && !wr.done {
+			break
+		}
+		if wr.flags&FlagSilentSuccess == 0 {
+			c.engine.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+		}
+		head++
+	}
+	if head != from {
+		qp.sq.head.Store(head)
+	}
+}

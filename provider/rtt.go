@@ -1,0 +1,55 @@
+package provider
+
+import "time"
+
+// maxSample bounds a round-trip sample: a larger one is a peer that was stopped, or a forged echo.
+const maxSample = 4 * time.Second
+
+// rtt estimates the round trip (RFC 6298) from the time echo of every packet. The echo contains the time the peer held
+// our packet, so samples are of the network and not of the peer's application (PROTOCOL §3.1).
+type rtt struct {
+	smoothed, variance, min time.Duration
+	backoff                 uint // doublings of the time-out since the last progress
+}
+
+// sample takes in one measurement.
+func (r *rtt) sample(d time.Duration) {
+	if d <= 0 || d > maxSample {
+		return
+	}
+	if r.smoothed == 0 {
+		r.smoothed, r.variance, r.min = d, d/2, d
+		return
+	}
+	if d < r.min {
+		r.min = d
+	}
+	diff := r.smoothed - d
+	if diff < 0 {
+		diff = -diff
+	}
+	r.variance += (diff - r.variance) / 4
+	r.smoothed += (d - r.smoothed) / 8
+}
+
+// timeout is the retransmission time-out: SRTT + max(100 µs, 4 RTTVAR), not below floor, doubled on every expiry.
+func (r *rtt) timeout(floor time.Duration) time.Duration {
+	if r.smoothed == 0 {
+		return min(initialRTO<<r.backoff, maxRTO)
+	}
+	d := max(r.smoothed+max(100*time.Microsecond, 4*r.variance), floor)
+	return min(d<<r.backoff, maxRTO)
+}
+
+// probe is the tail-loss probe time-out (RFC 8985 §7.2): 2 SRTT + 50 µs, not below 200 µs. The floor is for software
+// peers that are off their core for a moment.
+func (r *rtt) probe() time.Duration {
+	if r.smoothed == 0 {
+		return initialRTO
+	}
+	return max(2*r.smoothed+50*time.Microsecond, 200*time.Microsecond)
+}
+
+// reorder is how much later than its successor a packet may arrive before it counts as lost (RFC 8985 §6.2): a quarter of
+// the smallest round trip, and at least 20 µs for software that works in batches.
+func (r *rtt) reorder() time.Duration { return max(r.min/4, 20*time.Microsecond) }

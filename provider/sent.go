@@ -1,0 +1,91 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// onNext takes in the cumulative acknowledgements that every packet carries. It reports false when one of them names a
+// PSN that was never sent: such a packet is forged or corrupt and must not be used.
+func (c *conn) onNext(h wire.BaseHeader) bool {
+	for space := range c.tx {
+		sp := &c.tx[space]
+		if uint32(h.NextPSN(wire.Space(space)).Sub(sp.una)) > sp.outstanding() && h.NextPSN(wire.Space(space)).Sub(sp.una) > 0 {
+			return false
+		}
+	}
+	progress := false
+	for space := range c.tx {
+		if next := h.NextPSN(wire.Space(space)); next.Sub(c.tx[space].una) > 0 {
+			c.ackTo(wire.Space(space), next)
+			progress = true
+		}
+	}
+	if progress {
+		c.recovery.progress(c, h.Echo())
+		c.activate()
+	}
+	return true
+}
+
+// ackTo acknowledges every packet of the space below next.
+func (c *conn) ackTo(space wire.Space, next wire.PSN) {
+	sp := &c.tx[space]
+	acked := 0
+	for psn := sp.una; psn != next; psn++ {
+		rec := sp.record(psn)
+		switch {
+		case rec.state&recSacked != 0:
+			sp.sacked--
+		case rec.state&recLost != 0:
+			sp.lost--
+			acked++
+		default:
+			sp.inFlight--
+			acked++
+		}
+		c.recovery.delivered(rec)
+	}
+	sp.una = next
+	c.cc.acked(acked)
+	if space == wire.RequestSpace {
+		c.completeRequests()
+		return
+	}
+	for r := &c.served; r.head != r.next.seq && r.slots[r.head%maxReadLimit].lastPSN.Sub(next) < 0; r.head++ {
+	}
+	if c.termSent && c.termPSN.Sub(next) < 0 {
+		c.termAcknowledged()
+	}
+}
+
+// onSACK marks packets that arrived beyond a gap.
+func (c *conn) onSACK(a *wire.Ack) {
+	for space := range c.tx {
+		sp := &c.tx[space]
+		for w := range a.Words[space] {
+			for bits := a.Bitmap[space][w]; bits != 0; bits &= bits - 1 {
+				i := uint32(w*64 + trailingZeros(bits))
+				c.sack(sp, i)
+			}
+		}
+		c.detectLoss(wire.Space(space))
+	}
+}
+
+// sack marks PSN una+1+i as arrived, when it is outstanding.
+func (c *conn) sack(sp *sendSpace, i uint32) {
+	if i+1 >= sp.outstanding() {
+		return
+	}
+	rec := sp.record(sp.una.Add(i + 1))
+	if rec.state&recSacked != 0 {
+		return
+	}
+	if rec.state&recLost != 0 {
+		sp.lost--
+	} else {
+		sp.inFlight--
+	}
+	rec.state = rec.state&^recLost | recSacked
+	sp.sacked++
+	c.cc.acked(1)
+	c.recovery.delivered(rec)
+}

@@ -1,0 +1,136 @@
+package provider
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// Waiter lets the progress goroutine sleep. The link's other half implements it.
+type Waiter interface {
+	// Wait returns when Wake was called since the last Wait, after the given duration, or, with packets set, when the link
+	// has packets to receive. Spurious returns are fine. A negative duration is for ever.
+	Wait(d time.Duration, packets bool)
+	// Wake ends a Wait, now or the next one. Any goroutine may call it.
+	Wake()
+}
+
+// takeOver is how long an application may stop polling before the progress goroutine takes the engine back. It is also
+// how often that goroutine looks while an application polls: often enough that nobody hangs, seldom enough to cost
+// nothing (a wake-up a millisecond is below 1 % of a core).
+const takeOver = time.Millisecond
+
+// Shard owns an engine: whoever holds its lock is the owner for one turn. A polling application takes the lock when it is
+// free and runs a turn itself, which is the fast path; a goroutine of the shard does the same when nobody polls, so that
+// progress never depends on the application (DESIGN D6).
+type Shard struct {
+	engine *Engine
+	waiter Waiter
+	now    clock.Source
+
+	mu      sync.Mutex
+	callers atomic.Int32  // calls of Do that wait for the lock: pollers step aside
+	polls   atomic.Uint32 // turns run by pollers; the progress goroutine watches it move
+	asleep  atomic.Bool   // the progress goroutine waits, or is about to
+	until   atomic.Int64  // when it means to wake, while asleep
+	closing atomic.Bool
+	done    chan struct{}
+}
+
+// NewShard makes e run: it starts the progress goroutine. The caller gives up e.
+func NewShard(e *Engine, w Waiter, now clock.Source) *Shard {
+	s := &Shard{engine: e, waiter: w, now: now, done: make(chan struct{})}
+	go s.progress()
+	return s
+}
+
+// Poll runs one turn if nobody else does. It never blocks.
+func (s *Shard) Poll() {
+	if s.callers.Load() > 0 || !s.mu.TryLock() {
+		return
+	}
+	s.polls.Add(1)
+	s.engine.Run(s.now())
+	s.mu.Unlock()
+}
+
+// Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
+// otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
+func (s *Shard) Ring() {
+	if !s.asleep.Load() || !s.mu.TryLock() {
+		return
+	}
+	s.turn()
+	s.mu.Unlock()
+}
+
+// Do runs f as the owner of the engine. f must not block.
+func (s *Shard) Do(f func(*Engine)) {
+	s.callers.Add(1)
+	s.mu.Lock()
+	s.callers.Add(-1)
+	s.engine.now = s.now()
+	f(s.engine)
+	s.turn()
+	s.mu.Unlock()
+}
+
+// turn runs the engine for a caller that is not a poller, and sees to it that the rest gets done: the caller holds the
+// lock.
+func (s *Shard) turn() {
+	busy := s.engine.Run(s.now())
+	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) {
+		s.waiter.Wake()
+	}
+}
+
+// Release tells the shard that a poller is about to sleep: the progress goroutine takes over without waiting for its
+// next look.
+func (s *Shard) Release() {
+	s.polls.Store(0)
+	s.waiter.Wake()
+}
+
+// progress runs turns while nobody polls.
+func (s *Shard) progress() {
+	defer close(s.done)
+	seen := uint32(0)
+	for !s.closing.Load() {
+		if polls := s.polls.Load(); polls != seen && polls != 0 {
+			seen = polls
+			s.waiter.Wait(takeOver, false)
+			continue
+		}
+		seen = s.polls.Load()
+		s.mu.Lock()
+		now := s.now()
+		busy := s.engine.Run(now)
+		next := s.engine.NextDeadline()
+		s.mu.Unlock()
+		if busy {
+			continue
+		}
+		// Asleep is stored before the doorbells are read, and a poster rings before it reads asleep: one of the two sees the
+		// other.
+		s.until.Store(int64(next))
+		s.asleep.Store(true)
+		if s.engine.doorbells.Load() == nil && !s.closing.Load() {
+			wait := time.Duration(-1)
+			if next != clock.Never {
+				wait = max(next.Sub(s.now()), 0)
+			}
+			s.waiter.Wait(wait, true)
+		}
+		s.asleep.Store(false)
+	}
+}
+
+// Close stops the progress goroutine and waits for it. Nothing runs the engine afterwards but Do.
+func (s *Shard) Close() {
+	if s.closing.CompareAndSwap(false, true) {
+		s.waiter.Wake()
+	}
+	<-s.done
+}

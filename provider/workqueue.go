@@ -1,0 +1,186 @@
+package provider
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// SGE is a scatter/gather entry: Len bytes at Addr of the region that Token names.
+type SGE struct {
+	Addr  uint64
+	Len   uint32
+	Token Token
+}
+
+// PostFlags change how a request is carried out. The numbers are those of ND_OP_FLAG where it has them.
+type PostFlags uint16
+
+// The flags of a posted request.
+const (
+	FlagSilentSuccess PostFlags = 0x1
+	FlagReadFence     PostFlags = 0x2
+	FlagSolicit       PostFlags = 0x4
+	FlagInline        PostFlags = 0x20
+	FlagDefer         PostFlags = 0x200
+)
+
+// Request is an initiator request to post.
+type Request struct {
+	Kind    RequestKind
+	Flags   PostFlags
+	Context uint64
+	SGL     []SGE    // copied during the call; unused with FlagInline
+	Inline  [][]byte // with FlagInline: the bytes themselves, copied during the call
+	Length  uint32   // bytes over all entries
+	Addr    uint64   // remote address of a Read or Write
+	Token   Token    // remote token of a Read or Write
+}
+
+// workRequest is a posted request. The poster fills it before it publishes the index; afterwards it is the engine's.
+type workRequest struct {
+	context uint64
+	addr    uint64
+	length  uint32
+	token   Token
+	number  uint32 // message number, SEND number or read id, given when the request starts
+	lastPSN wire.PSN
+	flags   PostFlags
+	kind    RequestKind
+	nsge    uint8
+	done    bool // a Read: all bytes arrived
+}
+
+// initiatorQueue is a ring of initiator requests: posted by applications, executed by the engine in order.
+type initiatorQueue struct {
+	// Fixed at creation.
+	depth      uint32
+	mask       uint32
+	maxSGE     uint32
+	inlineSize uint32
+	wrs        []workRequest
+	sges       []SGE
+	inline     []byte
+
+	mu     sync.Mutex // held by a poster while it fills one slot
+	posted atomic.Uint32
+	_      [64]byte
+	head   atomic.Uint32 // oldest request not completed; written by the engine
+
+	// The engine's. next/off is the next byte to transmit; requests in [head, next) are sent and unacknowledged.
+	next uint32
+	off  uint32
+}
+
+func ringSize(depth int) uint32 {
+	size := uint32(1)
+	for size < uint32(depth) {
+		size *= 2
+	}
+	return size
+}
+
+func newInitiatorQueue(depth, maxSGE, inlineSize int) initiatorQueue {
+	size := ringSize(depth)
+	return initiatorQueue{
+		depth: uint32(depth), mask: size - 1, maxSGE: uint32(maxSGE), inlineSize: uint32(inlineSize),
+		wrs: make([]workRequest, size), sges: make([]SGE, int(size)*maxSGE), inline: make([]byte, int(size)*inlineSize),
+	}
+}
+
+func (q *initiatorQueue) wr(seq uint32) *workRequest { return &q.wrs[seq&q.mask] }
+
+func (q *initiatorQueue) sgl(seq uint32) []SGE {
+	i := seq & q.mask
+	return q.sges[i*q.maxSGE:][:q.wrs[i].nsge]
+}
+
+func (q *initiatorQueue) inlineBytes(seq uint32) []byte {
+	i := seq & q.mask
+	return q.inline[i*q.inlineSize:][:q.wrs[i].length]
+}
+
+// post copies r into the next slot. The limits were checked by the caller, except space.
+func (q *initiatorQueue) post(r *Request) Outcome {
+	q.mu.Lock()
+	seq := q.posted.Load()
+	if seq-q.head.Load() >= q.depth {
+		q.mu.Unlock()
+		return OutcomeNoMoreEntries
+	}
+	i := seq & q.mask
+	q.wrs[i] = workRequest{
+		context: r.Context, addr: r.Addr, token: r.Token, length: r.Length, flags: r.Flags, kind: r.Kind, nsge: uint8(len(r.SGL)),
+	}
+	if r.Flags&FlagInline != 0 {
+		q.wrs[i].nsge = 0
+		at := q.inline[i*q.inlineSize:][:r.Length]
+		for _, b := range r.Inline {
+			at = at[copy(at, b):]
+		}
+	} else {
+		copy(q.sges[i*q.maxSGE:], r.SGL)
+	}
+	q.posted.Store(seq + 1)
+	q.mu.Unlock()
+	return OutcomeSuccess
+}
+
+// receiveRequest is a posted receive.
+type receiveRequest struct {
+	context  uint64
+	capacity uint32
+	nsge     uint8
+}
+
+// receiveQueue is a ring of receives, indexed by SEND number: the receive with index n takes the peer's SEND number
+// n - base.
+type receiveQueue struct {
+	// Fixed at creation.
+	depth  uint32
+	mask   uint32
+	maxSGE uint32
+	wrs    []receiveRequest
+	sges   []SGE
+
+	mu     sync.Mutex // held by a poster while it fills one slot
+	posted atomic.Uint32
+	_      [64]byte
+	head   atomic.Uint32 // oldest receive not completed; written by the engine
+	// starved is set by the engine when the peer has used up what was advertised; a poster then rings the doorbell.
+	starved atomic.Bool
+}
+
+func newReceiveQueue(depth, maxSGE int) receiveQueue {
+	size := ringSize(depth)
+	return receiveQueue{
+		depth: uint32(depth), mask: size - 1, maxSGE: uint32(maxSGE),
+		wrs: make([]receiveRequest, size), sges: make([]SGE, int(size)*maxSGE),
+	}
+}
+
+func (q *receiveQueue) wr(seq uint32) *receiveRequest { return &q.wrs[seq&q.mask] }
+
+func (q *receiveQueue) sgl(seq uint32) []SGE {
+	i := seq & q.mask
+	return q.sges[i*q.maxSGE:][:q.wrs[i].nsge]
+}
+
+func (q *receiveQueue) post(context uint64, sgl []SGE, capacity uint32) Outcome {
+	q.mu.Lock()
+	seq := q.posted.Load()
+	if seq-q.head.Load() >= q.depth {
+		q.mu.Unlock()
+		return OutcomeNoMoreEntries
+	}
+	i := seq & q.mask
+	q.wrs[i] = receiveRequest{context: context, capacity: capacity, nsge: uint8(len(sgl))}
+	copy(q.sges[i*q.maxSGE:], sgl)
+	q.posted.Store(seq + 1)
+	q.mu.Unlock()
+	return OutcomeSuccess
+}
+
+// waiting is the number of receives a SEND could still take.
+func (q *receiveQueue) waiting() uint32 { return q.posted.Load() - q.head.Load() }
