@@ -19,3 +19,5 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
 )
+
+tool github.com/cilium/ebpf/cmd/bpf2go
