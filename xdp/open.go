@@ -49,8 +49,6 @@ func Open(u *UMEM, cfg Config) (*Socket, error) {
 // agreesWith checks what a shared UMEM fixes for all of its sockets: the kernel takes these from the first one.
 func (c *Config) agreesWith(first *Config) error {
 	switch {
-	case c.Ifindex == first.Ifindex && c.Queue == first.Queue:
-		return fieldError("Queue", "%d of this interface already has a socket on this UMEM", c.Queue)
 	case c.Mode != first.Mode:
 		return fieldError("Mode", "is %v, but the UMEM is shared with a socket bound as %v", c.Mode, first.Mode)
 	case c.MultiBuffer != first.MultiBuffer:
@@ -187,6 +185,10 @@ func (s *Socket) bind(sharer *Socket) error {
 		if err == nil {
 			s.bound = true
 			return nil
+		}
+		if err == unix.EINVAL && sharer != nil && sharer.cfg.Ifindex == s.cfg.Ifindex && sharer.cfg.Queue == s.cfg.Queue {
+			// The kernel takes this for a wish to share the rings as well, which we never do.
+			return s.fail("bind to the queue of another socket on this UMEM", unix.EBUSY)
 		}
 		if err != unix.EBUSY || time.Until(deadline) < pause {
 			return s.fail("bind "+s.cfg.Mode.String(), err)

@@ -1,0 +1,290 @@
+package xdp_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// sendSmall transmits n packets of 60 bytes and kicks once.
+func sendSmall(t testing.TB, x *xdp.Socket, n int) {
+	t.Helper()
+	var descs []xdp.Desc
+	for i := range n {
+		var ok bool
+		if descs, ok = putPacket(x, descs, 60, i); !ok {
+			t.Fatalf("only %d tx frames", i)
+		}
+	}
+	if got := x.Transmit(descs); got != n {
+		t.Fatalf("Transmit = %d, want %d", got, n)
+	}
+	if err := x.Kick(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKernelStatistics provokes a full rx ring and an empty fill ring and finds them in the counters.
+func TestKernelStatistics(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	a := l.a.open(t, xdp.Config{})
+	b := l.b.open(t, xdp.Config{RxRing: 64, FillRing: 64, TxRing: 64, CompletionRing: 64, RxFrames: 128})
+	// The rx ring has 64 slots and the fill ring had 64 frames: the 65th packet finds neither.
+	sendSmall(t, a, 100)
+	drain(t, a)
+	st := waitStats(t, b, func(st xdp.Statistics) bool { return st.RxRingFull+st.RxDropped+st.FillRingEmpty >= 36 })
+	if st.FillRingEmpty == 0 {
+		t.Errorf("no empty fill ring: %+v", st)
+	}
+	// With frames to fill but no room in the rx ring, that is what is counted.
+	b.Refill()
+	sendSmall(t, a, 20)
+	waitStats(t, b, func(st xdp.Statistics) bool { return st.RxRingFull >= 20 })
+}
+
+func waitStats(t testing.TB, x *xdp.Socket, enough func(xdp.Statistics) bool) xdp.Statistics {
+	t.Helper()
+	for deadline := time.Now().Add(waitLimit); ; {
+		st, err := x.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if enough(st) {
+			return st
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("statistics stay at %+v", st)
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestKernelTxBudget counts the system calls that 128 packets take.
+func TestKernelTxBudget(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	l.b.open(t, xdp.Config{})
+	for _, budget := range []uint32{0, 128} {
+		t.Run(fmt.Sprint(budget), func(t *testing.T) {
+			a := l.a.open(t, xdp.Config{TxBudget: budget})
+			defer a.Close()
+			if budget != 0 && a.Info().TxBudget != budget {
+				t.Skipf("needs XDP_MAX_TX_SKB_BUDGET: Linux 6.17; this kernel stays at %d", a.Info().TxBudget)
+			}
+			sendSmall(t, a, 128)
+			st, err := a.Stats()
+			if want := uint64(128 / a.Info().TxBudget); err != nil || st.Kicks != want || a.TxUnsent() != 0 {
+				t.Errorf("%d calls, want %d; %d unsent; %v", st.Kicks, want, a.TxUnsent(), err)
+			}
+			drain(t, a)
+		})
+	}
+}
+
+// TestKernelPoll waits for nothing, for the other descriptor, and for a packet.
+func TestKernelPoll(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	a, b := l.a.open(t, xdp.Config{}), l.b.open(t, xdp.Config{})
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(event)
+	quiet := func(x *xdp.Socket) { // the kernel's own packets also make the socket readable
+		for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); {
+			ready, err := x.Poll(10, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ready {
+				return
+			}
+			var buf [32]xdp.Desc
+			for _, d := range buf[:x.Receive(buf[:])] {
+				x.Recycle(d.Addr)
+			}
+			x.Refill()
+		}
+		t.Fatal("the interface never gets quiet")
+	}
+	quiet(b)
+	if _, err := unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if ready, err := b.Poll(int(waitLimit.Milliseconds()), event); !ready || err != nil {
+		t.Errorf("Poll with a readable eventfd = %t, %v", ready, err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		sendSmall(t, a, 1)
+	}()
+	if ready, err := b.Poll(int(waitLimit.Milliseconds()), -1); !ready || err != nil {
+		t.Errorf("Poll with a packet on its way = %t, %v", ready, err)
+	}
+	<-sent
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w.Close()
+	if _, err := b.Poll(int(waitLimit.Milliseconds()), int(r.Fd())); err == nil {
+		t.Error("Poll on a hung-up pipe: no error")
+	}
+}
+
+// TestKernelInterfaceDown kicks while the interface is down: an error that says so, without an allocation each time.
+func TestKernelInterfaceDown(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	a := l.a.open(t, xdp.Config{})
+	dev, err := l.a.nl.LinkByName(l.a.name)
+	if err == nil {
+		err = l.a.nl.LinkSetDown(dev)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	descs, _ := putPacket(a, nil, 60, 1)
+	if n := a.Transmit(descs); n != 1 {
+		t.Fatal(n)
+	}
+	err = a.Kick()
+	if !errors.Is(err, unix.ENETDOWN) || !strings.Contains(err.Error(), "bring the interface up") {
+		t.Errorf("Kick: %v", err)
+	}
+	if n := testing.AllocsPerRun(50, func() { _ = a.Kick() }); n != 0 {
+		t.Errorf("%v allocations per failing Kick, want 0", n)
+	}
+	l.a.up(t)
+	drain(t, a)
+}
+
+// TestKernelPeerDown sends to a peer that is down: the device drops the packet, and the frames come back.
+func TestKernelPeerDown(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	a := l.a.open(t, xdp.Config{})
+	dev, err := l.b.nl.LinkByName(l.b.name)
+	if err == nil {
+		err = l.b.nl.LinkSetDown(dev)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sendSmall(t, a, 5)
+	drain(t, a)
+	st, err := a.Stats()
+	if err != nil || a.TxFree() != 512 || st.Completions != 5 || st.TxLost != 5 {
+		t.Errorf("%d tx frames free, %+v, %v", a.TxFree(), st, err)
+	}
+}
+
+// TestKernelNoAllocs runs whole turns against the real kernel, system calls included.
+func TestKernelNoAllocs(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	a, b := l.a.open(t, xdp.Config{NeedWakeup: true}), l.b.open(t, xdp.Config{NeedWakeup: true})
+	descs := make([]xdp.Desc, 64)
+	if n := testing.AllocsPerRun(50, func() {
+		batch(a, descs, 16)
+		if _, err := b.Poll(0, -1); err != nil {
+			t.Error(err)
+		}
+		batch(b, descs, 0)
+		b.WakeRx()
+	}); n != 0 {
+		t.Errorf("%v allocations per turn, want 0", n)
+	}
+	drain(t, a)
+}
+
+// TestKernelInspect reads the facts of a veth interface.
+func TestKernelInspect(t *testing.T) {
+	l := newLab(t, 9000, 2, link.XDPGenericMode)
+	err := l.a.in(t, func() error {
+		nic, err := xdp.Inspect(l.a.name)
+		if err != nil {
+			return err
+		}
+		if nic.Name != l.a.name || nic.Index != l.a.ifindex || nic.Driver != "veth" || nic.MTU != 9000 || !nic.Up ||
+			nic.RxQueues != 2 || nic.TxQueues != 2 || len(nic.MAC) != 6 {
+			t.Errorf("%+v", nic)
+		}
+		// /sys still shows the namespace of the host, which has another interface of this name or none.
+		if _, err := xdp.TuneNAPI(nic, xdp.SuggestedNAPI); err == nil {
+			t.Error("tuned an interface of another namespace")
+		}
+		_, err = xdp.Inspect("no-such-if")
+		if err == nil || !strings.Contains(err.Error(), "no-such-if") {
+			t.Errorf("unknown interface: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKernelTuneNAPI changes the knobs and finds them restored. It mounts its own /sys on a thread that then ends.
+func TestKernelTuneNAPI(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread and its mounts end with this goroutine
+		done <- func() error {
+			if err := errors.Join(unix.Setns(int(l.a.ns), unix.CLONE_NEWNET), unix.Unshare(unix.CLONE_NEWNS),
+				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
+				return err
+			}
+			nic, err := xdp.Inspect(l.a.name)
+			if err != nil {
+				return err
+			}
+			read := func() string {
+				// Through this thread's own view of the file system.
+				a, errA := os.ReadFile("/sys/class/net/" + nic.Name + "/napi_defer_hard_irqs")
+				b, errB := os.ReadFile("/sys/class/net/" + nic.Name + "/gro_flush_timeout")
+				return fmt.Sprint(string(a), string(b), errA, errB)
+			}
+			before := read()
+			tuning, err := xdp.TuneNAPI(nic, xdp.SuggestedNAPI)
+			if err != nil {
+				return err
+			}
+			if got := read(); got != "2\n200000\n<nil> <nil>" {
+				t.Errorf("knobs read %q", got)
+			}
+			err = errors.Join(tuning.Close(), tuning.Close())
+			if got := read(); got != before {
+				t.Errorf("knobs read %q, before %q", got, before)
+			}
+			return err
+		}()
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSupported(t *testing.T) {
+	err := xdp.Supported()
+	switch {
+	case err == nil:
+		if !xdp.MultiBufferSupported() {
+			t.Log("no multi-buffer: Linux before 6.6")
+		}
+	case errors.Is(err, xdp.ErrPermission):
+		if !strings.Contains(err.Error(), "CAP_") {
+			t.Errorf("names no capability: %v", err)
+		}
+	case !errors.Is(err, xdp.ErrNotSupported):
+		t.Error(err)
+	}
+}
