@@ -1,0 +1,316 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Frame pools. A receiver may hold provider.Config.HeldPackets packets behind gaps while a full window of 64 KiB packets,
+// 17 frames each, is on its way; sending needs a window of its own.
+const (
+	rxFrames = 12288
+	txFrames = 4096
+	// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
+	txBudget = 256
+)
+
+// maxFrame is the largest packet a single-buffer socket receives.
+const maxFrame = xdp.RxFrameBytes
+
+// Config says what to open.
+type Config struct {
+	Address netip.Addr // a local address; its interface is used
+	UDPPort uint16
+	Rung    Rung
+	Queue   uint32
+}
+
+// Info says what was opened, for people.
+type Info struct {
+	Interface string
+	Driver    string
+	MTU       int
+	Queues    int
+	Rung      Rung
+	Reason    string // why this rung
+	Socket    xdp.Info
+}
+
+// Datapath moves packets between one NIC queue and one engine: it is the engine's provider.Link and its shard's
+// provider.Waiter. The methods of Link belong to the engine's owner; Wait to the progress goroutine; all others may be
+// called by anyone.
+type Datapath struct {
+	cfg      Config
+	info     Info
+	index    int
+	mac      [6]byte
+	udp      *net.UDPConn // holds the UDP port against others; nobody reads it
+	nl       *netlink.Handle
+	steering *bpf.Steering
+	umem     *xdp.UMEM
+	sock     *xdp.Socket
+	event    int // eventfd
+
+	maxPacket int
+	neighbors neighbours
+
+	// The owner's.
+	paths     []path
+	freePaths []provider.Path
+	rxDescs   [rxDescs]xdp.Desc
+	txDescs   []xdp.Desc
+	refill    bool
+
+	lost    atomic.Uint64 // packets the device or the ring refused
+	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+const rxDescs = 64
+
+type path struct {
+	header wire.FrameTemplate
+	used   bool
+}
+
+// Open finds the interface of cfg.Address, attaches the steering program and opens a socket on the queue. It works in the
+// calling thread's network namespace; afterwards the Datapath works from anywhere.
+func Open(cfg Config) (_ *Datapath, err error) {
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = wire.DefaultPort
+	}
+	d := &Datapath{cfg: cfg, event: -1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	nic, err := d.findInterface()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.reservePort(); err != nil {
+		return nil, err
+	}
+	if d.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("make an eventfd: %w", err)
+	}
+	c, fallback := choose(cfg.Rung, nic.Driver)
+	err = d.attach(nic, c)
+	if err != nil && fallback && c.rung == RungNative && !errors.Is(err, bpf.ErrHeld) {
+		c = choice{RungGeneric, fmt.Sprintf("native mode was refused: %v", err)}
+		err = d.attach(nic, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.txDescs = make([]xdp.Desc, 0, 32*provider.MaxFrags)
+	d.paths = make([]path, 1) // path 0 is none
+	d.neighbors = neighbours{nl: d.nl, index: d.index, local: cfg.Address}
+	return d, nil
+}
+
+func supported() error {
+	if err := xdp.Supported(); err != nil {
+		return err
+	}
+	return bpf.Supported()
+}
+
+// findInterface looks up the interface that has the address.
+func (d *Datapath) findInterface() (xdp.NIC, error) {
+	addrs, err := d.nl.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return xdp.NIC{}, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != d.cfg.Address.Unmap() {
+			continue
+		}
+		link, err := d.nl.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", d.cfg.Address, err)
+		}
+		return d.checkInterface(link.Attrs().Name)
+	}
+	return xdp.NIC{}, &AddressError{Address: d.cfg.Address}
+}
+
+func (d *Datapath) checkInterface(name string) (xdp.NIC, error) {
+	nic, err := xdp.Inspect(name)
+	if err != nil {
+		return nic, err
+	}
+	if !nic.Up {
+		return nic, fmt.Errorf("open %s on interface %s: the interface is down: set it up (ip link set %s up)",
+			d.cfg.Address, nic.Name, nic.Name)
+	}
+	if len(nic.MAC) != 6 {
+		return nic, fmt.Errorf("open %s on interface %s: not an Ethernet interface: choose an address of one that is",
+			d.cfg.Address, nic.Name)
+	}
+	d.index = nic.Index
+	copy(d.mac[:], nic.MAC)
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues}
+	overhead := 20 + 8
+	if d.cfg.Address.Unmap().Is6() {
+		overhead = 40 + 8
+	}
+	d.maxPacket = min(nic.MTU-overhead, wire.MaxPacket)
+	if d.maxPacket < wire.MinPacket {
+		return nic, fmt.Errorf("open %s on interface %s: MTU %d is too small: at least %d is needed",
+			d.cfg.Address, nic.Name, nic.MTU, wire.MinPacket+overhead)
+	}
+	return nic, nil
+}
+
+// AddressError says that no interface has the address.
+type AddressError struct{ Address netip.Addr }
+
+// Error implements error.
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("open %s: no interface of this machine (in this network namespace) has that address: "+
+		"see ip address, and add it or use another one", e.Address)
+}
+
+// reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
+// stray ND packets with ICMP errors (PROTOCOL §2). Nobody reads it, so its buffer is kept small.
+func (d *Datapath) reservePort() error {
+	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort)))
+	if err != nil {
+		return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: end the program that uses it (ss -ulpn), or give "+
+			"both peers another UDP port", d.cfg.UDPPort, d.cfg.Address, err)
+	}
+	d.udp = udp
+	return udp.SetReadBuffer(0)
+}
+
+// attach loads the steering and opens the socket.
+func (d *Datapath) attach(nic xdp.NIC, c choice) error {
+	multi := xdp.MultiBufferSupported()
+	if need := nic.MTU + 18; !multi && need > maxFrame {
+		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
+			"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-18, nic.Name, maxFrame-18)
+	}
+	mode := bpf.ModeGeneric
+	if c.rung == RungNative {
+		mode = bpf.ModeNative
+	}
+	steering, err := bpf.Attach(bpf.Config{
+		Ifindex: nic.Index, Interface: nic.Name, Port: d.cfg.UDPPort, Queues: nic.RxQueues, Mode: mode,
+	})
+	if err != nil {
+		return err
+	}
+	d.steering = steering
+	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: rxFrames, TxFrames: txFrames})
+	if err != nil {
+		return errors.Join(err, d.detach())
+	}
+	d.umem = umem
+	d.sock, err = xdp.Open(umem, xdp.Config{
+		Ifindex: nic.Index, Queue: d.cfg.Queue, Mode: socketMode(c.rung), MultiBuffer: multi, NeedWakeup: true,
+		RxFrames: rxFrames, TxFrames: txFrames, TxBudget: txBudget,
+	})
+	if err != nil {
+		return errors.Join(err, d.detach())
+	}
+	if err := d.steer(); err != nil {
+		return errors.Join(err, d.detach())
+	}
+	d.info.Rung, d.info.Reason, d.info.Socket = c.rung, c.reason, d.sock.Info()
+	return nil
+}
+
+// socketMode binds in copy mode under a generic program, which cannot do anything else; under a native one the kernel
+// takes zero-copy where the driver has it.
+func socketMode(r Rung) xdp.Mode {
+	if r == RungGeneric {
+		return xdp.ModeCopy
+	}
+	return xdp.ModeAuto
+}
+
+// steer lets ND traffic in: last, when everything is ready for it.
+func (d *Datapath) steer() error {
+	if err := d.steering.SetSocket(d.cfg.Queue, d.sock.FD()); err != nil {
+		return err
+	}
+	return d.steering.AddAddress(d.cfg.Address)
+}
+
+// detach undoes attach, in reverse.
+func (d *Datapath) detach() error {
+	var errs []error
+	if d.steering != nil {
+		errs = append(errs, d.steering.Close())
+		d.steering = nil
+	}
+	if d.sock != nil {
+		errs = append(errs, d.sock.Close())
+		d.sock = nil
+	}
+	if d.umem != nil {
+		errs = append(errs, d.umem.Close())
+		d.umem = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Info says what was opened.
+func (d *Datapath) Info() Info { return d.info }
+
+// Close detaches the program and closes everything. The engine must not run any more.
+func (d *Datapath) Close() error {
+	d.closeOnce.Do(func() {
+		errs := []error{d.detach()}
+		if d.udp != nil {
+			errs = append(errs, d.udp.Close())
+		}
+		if d.event >= 0 {
+			errs = append(errs, unix.Close(d.event))
+		}
+		if d.nl != nil {
+			d.nl.Close()
+		}
+		d.closeErr = errors.Join(errs...)
+	})
+	return d.closeErr
+}
+
+// Stats counts what the datapath did beside the engine.
+type Stats struct {
+	Socket  xdp.Statistics
+	Steered bpf.Counters
+	Lost    uint64 // packets that did not leave: ring full or device busy
+	Foreign uint64 // frames that were steered here and were no ND packet
+}
+
+// Stats reads the counters of the socket and of the steering program.
+func (d *Datapath) Stats() (Stats, error) {
+	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load()}
+	var err1, err2 error
+	s.Socket, err1 = d.sock.Stats()
+	s.Steered, err2 = d.steering.Counters()
+	return s, errors.Join(err1, err2)
+}

@@ -1,0 +1,131 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The bounds of neighbour resolution (ND specification 7.4: an unresolved neighbour is unreachable after 3 s).
+const (
+	resolveTimeout = 3 * time.Second
+	resolveFirst   = time.Millisecond
+	resolveMax     = 50 * time.Millisecond
+)
+
+// ErrNoRoute and ErrNoNeighbour are the two ways in which a peer cannot be reached.
+var (
+	ErrNoRoute     = errors.New("no route")
+	ErrNoNeighbour = errors.New("no answer to neighbour resolution")
+)
+
+// neighbours knows the link-layer address behind every peer that was resolved.
+type neighbours struct {
+	nl    *netlink.Handle
+	index int
+	local netip.Addr
+
+	mu    sync.Mutex
+	known map[netip.Addr][6]byte
+}
+
+func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mac, ok := t.known[dst.Unmap()]
+	return mac, ok
+}
+
+// Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
+// asked to find out when it does not know. It blocks until that is done, ctx ends, or resolveTimeout has passed.
+func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
+	t := &d.neighbors
+	dst = dst.Unmap()
+	hop, err := t.nextHop(dst)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
+	defer cancel()
+	for pause, asked := resolveFirst, false; ; pause = min(2*pause, resolveMax) {
+		mac, err := t.lookup(hop)
+		if err == nil {
+			t.mu.Lock()
+			if t.known == nil {
+				t.known = map[netip.Addr][6]byte{}
+			}
+			t.known[dst] = mac
+			t.mu.Unlock()
+			return nil
+		}
+		if !errors.Is(err, ErrNoNeighbour) {
+			return err
+		}
+		if !asked {
+			asked = true
+			t.ask(hop)
+		}
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); errors.Is(cause, ErrNoNeighbour) {
+				return fmt.Errorf("resolve %s on %s: %w within %v: is the peer up, and on the same network?",
+					hop, d.info.Interface, cause, resolveTimeout)
+			}
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// nextHop asks the routing table.
+func (t *neighbours) nextHop(dst netip.Addr) (netip.Addr, error) {
+	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{SrcAddr: net.IP(t.local.Unmap().AsSlice())})
+	if err != nil || len(routes) == 0 {
+		return dst, fmt.Errorf("%w to %s from %s (%v): see ip route get", ErrNoRoute, dst, t.local, err)
+	}
+	r := routes[0]
+	if r.LinkIndex != t.index {
+		return dst, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
+			ErrNoRoute, dst, t.local, r.LinkIndex)
+	}
+	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
+		return gw.Unmap(), nil
+	}
+	return dst, nil
+}
+
+// usable are the states in which the kernel itself would send to the address.
+const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
+
+func (t *neighbours) lookup(hop netip.Addr) (mac [6]byte, err error) {
+	family := netlink.FAMILY_V4
+	if hop.Is6() {
+		family = netlink.FAMILY_V6
+	}
+	list, err := t.nl.NeighList(t.index, family)
+	if err != nil {
+		return mac, fmt.Errorf("read the neighbour table: %w", err)
+	}
+	for i := range list {
+		ip, ok := netip.AddrFromSlice(list[i].IP)
+		if ok && ip.Unmap() == hop && list[i].State&usable != 0 && len(list[i].HardwareAddr) == len(mac) {
+			copy(mac[:], list[i].HardwareAddr)
+			return mac, nil
+		}
+	}
+	return mac, ErrNoNeighbour
+}
+
+// ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.
+func (t *neighbours) ask(hop netip.Addr) {
+	_ = t.nl.NeighSet(&netlink.Neigh{
+		LinkIndex: t.index, IP: net.IP(hop.AsSlice()), State: unix.NUD_NONE, Flags: unix.NTF_USE,
+	})
+}
