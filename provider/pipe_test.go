@@ -1,0 +1,291 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// pipe is one end of a wire in memory, in order and without loss unless a test says so. It allocates nothing once it is
+// made, so that tests can count what the engine allocates.
+type pipe struct {
+	peer      *pipe
+	maxPacket int
+	rxSize    int // bytes of a receive frame
+
+	rxFrames [][]byte
+	rxFree   []uint64
+	txFrames [][]byte
+	txFree   []uint64
+	inbox    []RxPacket // ring
+	head     int
+	count    int
+	paths    [16]struct{ local, remote wire.Endpoint }
+	npaths   int
+
+	lost    int
+	loseNth int // lose every n-th packet with operations; 0 for none
+	carried int
+	mangle  func(p []byte) bool // may change a packet; false loses it
+	wake    func()              // called when packets arrived
+}
+
+const pipeFrames = 4096
+
+func newPipes(maxPacket, rxSize int) (a, b *pipe) {
+	a, b = newPipe(maxPacket, rxSize), newPipe(maxPacket, rxSize)
+	a.peer, b.peer = b, a
+	return a, b
+}
+
+func newPipe(maxPacket, rxSize int) *pipe {
+	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024)}
+	for i := range uint64(pipeFrames) {
+		p.rxFrames = append(p.rxFrames, make([]byte, rxSize))
+		p.txFrames = append(p.txFrames, make([]byte, FrameSize))
+		p.rxFree = append(p.rxFree, i)
+		p.txFree = append(p.txFree, i)
+	}
+	return p
+}
+
+func (p *pipe) Receive(pkts []RxPacket) int {
+	n := min(len(pkts), p.count)
+	for i := range n {
+		pkts[i] = p.inbox[(p.head+i)%len(p.inbox)]
+	}
+	p.head = (p.head + n) % len(p.inbox)
+	p.count -= n
+	return n
+}
+
+func (p *pipe) Recycle(ids []uint64) {
+	for _, id := range ids {
+		for i := range p.rxFrames[id] {
+			p.rxFrames[id][i] = 0xdb
+		}
+	}
+	p.rxFree = append(p.rxFree, ids...)
+}
+
+func (p *pipe) Frames(dst []Frag) int {
+	n := min(len(dst), len(p.txFree))
+	for i := range n {
+		id := p.txFree[len(p.txFree)-1]
+		p.txFree = p.txFree[:len(p.txFree)-1]
+		dst[i] = Frag{Data: p.txFrames[id], ID: id}
+	}
+	return n
+}
+
+func (p *pipe) Transmit(pkts []TxPacket) {
+	for i := range pkts {
+		t := &pkts[i]
+		p.peer.deliver(t, p.paths[t.Path].local, p.paths[t.Path].remote)
+		for j := range t.N {
+			p.txFree = append(p.txFree, t.Frags[j].ID)
+		}
+	}
+	if p.peer.wake != nil {
+		p.peer.wake()
+	}
+}
+
+func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
+	if t.Frags[0].Data[1] != 0 {
+		p.carried++
+		if p.loseNth > 0 && p.carried%p.loseNth == 0 {
+			p.lost++
+			return
+		}
+	}
+	if p.mangle != nil && !p.mangle(t.Frags[0].Data) {
+		p.lost++
+		return
+	}
+	if p.count == len(p.inbox) || len(p.rxFree) < t.Len/p.rxSize+1 {
+		p.lost++
+		return
+	}
+	r := &p.inbox[(p.head+p.count)%len(p.inbox)]
+	r.From, r.To, r.N, r.Len = from, to, 0, t.Len
+	used := p.rxSize
+	for i := range t.N {
+		for src := t.Frags[i].Data; len(src) > 0; {
+			if used == p.rxSize {
+				id := p.rxFree[len(p.rxFree)-1]
+				p.rxFree = p.rxFree[:len(p.rxFree)-1]
+				r.Frags[r.N] = Frag{Data: p.rxFrames[id][:0], ID: id}
+				r.N++
+				used = 0
+			}
+			f := &r.Frags[r.N-1]
+			n := copy(p.rxFrames[f.ID][used:], src)
+			src = src[n:]
+			used += n
+			f.Data = p.rxFrames[f.ID][:used]
+		}
+	}
+	p.count++
+}
+
+func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
+	p.npaths++
+	p.paths[p.npaths%16].local, p.paths[p.npaths%16].remote = local, remote
+	return Path(p.npaths % 16), true
+}
+
+func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
+	if p.npaths%16 == 15 {
+		p.npaths++
+	}
+	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: localPort}, wire.Endpoint{IP: r.From.IP, Port: r.To.Port})
+}
+
+func (p *pipe) Forget(Path)    {}
+func (p *pipe) MaxPacket() int { return p.maxPacket }
+
+// pair is two engines on a pipe, on virtual time.
+type pair struct {
+	tb   testing.TB
+	now  clock.Time
+	link [2]*pipe
+	mem  [2]*Memory
+	eng  [2]*Engine
+	qp   [2]*QP
+	cq   [2]*CQ
+	ctr  [2]*Connector
+	reg  [2]*Region
+}
+
+var pairIP = [2][16]byte{
+	{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1},
+	{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 2},
+}
+
+const pairPort = 9000
+
+func newPair(tb testing.TB, maxPacket int) *pair {
+	p := &pair{tb: tb, now: clock.Time(time.Second)}
+	p.link[0], p.link[1] = newPipes(maxPacket, 3840)
+	for i := range 2 {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		p.mem[i] = NewMemory(rng)
+		p.eng[i] = New(Config{}, p.link[i], p.mem[i], rng)
+		p.cq[i] = NewCQ(1024)
+		p.qp[i] = p.eng[i].NewQP(QPConfig{
+			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256,
+			MaxReceiveSGE: 4, MaxInitiatorSG: 4, InlineSize: 256,
+		})
+		var err error
+		p.reg[i], err = p.mem[i].Register(make([]byte, 4<<20), RightRemoteRead|RightRemoteWrite)
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return p
+}
+
+// turn runs both engines once, a microsecond apart.
+func (p *pair) turn() (busy bool) {
+	p.now += 1000
+	a := p.eng[0].Run(p.now)
+	b := p.eng[1].Run(p.now)
+	return a || b || p.link[0].count > 0 || p.link[1].count > 0
+}
+
+// settle runs the engines until neither has work at hand.
+func (p *pair) settle() {
+	for range 100000 {
+		if !p.turn() {
+			return
+		}
+	}
+	p.tb.Fatal("the engines never rest")
+}
+
+// pass lets d go by.
+func (p *pair) pass(d time.Duration) {
+	end := p.now.Add(d)
+	for {
+		p.settle()
+		next := min(p.eng[0].NextDeadline(), p.eng[1].NextDeadline())
+		if next > end {
+			break
+		}
+		p.now = max(p.now, next)
+	}
+	p.now = max(p.now, end)
+	p.settle()
+}
+
+// connect establishes the connection between the two queue pairs.
+func (p *pair) connect() *pair {
+	p.tb.Helper()
+	l := p.eng[1].NewListener()
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	p.must(o)
+	p.must(l.Listen(1))
+	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
+	var got, connected, accepted, completed promise
+	p.must(l.GetRequest(p.ctr[1], got.finish))
+	params := ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
+	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish))
+	p.settle()
+	got.must(p.tb, OutcomeSuccess)
+	p.must(p.ctr[1].Accept(p.qp[1], params, accepted.finish))
+	p.settle()
+	connected.must(p.tb, OutcomeSuccess)
+	p.must(p.ctr[0].CompleteConnect(completed.finish))
+	p.settle()
+	completed.must(p.tb, OutcomeSuccess)
+	accepted.must(p.tb, OutcomeSuccess)
+	return p
+}
+
+func (p *pair) must(o Outcome) {
+	p.tb.Helper()
+	if o != OutcomeSuccess {
+		p.tb.Fatalf("outcome %v", o)
+	}
+}
+
+func (p *pair) post(side int, r *Request) {
+	p.tb.Helper()
+	if _, o := p.qp[side].Post(r); o != OutcomeSuccess {
+		p.tb.Fatalf("post: %v", o)
+	}
+}
+
+// result fetches exactly one result.
+func (p *pair) result(side int) Result {
+	p.tb.Helper()
+	var rs [2]Result
+	if n := p.cq[side].Fetch(rs[:]); n != 1 {
+		p.tb.Fatalf("%d results instead of 1: %+v", n, rs[:n])
+	}
+	return rs[0]
+}
+
+// sge names n bytes at off of side's region.
+func (p *pair) sge(side int, off, n uint32) []SGE {
+	return []SGE{{Addr: p.reg[side].Base() + uint64(off), Len: n, Token: p.reg[side].Token()}}
+}
+
+// promise keeps the outcome of a pending request.
+type promise struct {
+	outcome Outcome
+	times   int
+}
+
+func (f *promise) finish(o Outcome) { f.outcome, f.times = o, f.times+1 }
+
+func (f *promise) must(tb testing.TB, want Outcome) {
+	tb.Helper()
+	if f.times != 1 || f.outcome != want {
+		tb.Fatalf("finished %d times with %v, want once with %v", f.times, f.outcome, want)
+	}
+}
