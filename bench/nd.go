@@ -2,8 +2,117 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
 )
 
+// NDConfig says between which addresses the tests over package nd run.
+type NDConfig struct {
+	Local    netip.AddrPort // the requester may leave the port, or all of it, out
+	Peer     netip.AddrPort // the requester's destination
+	UDPPort  uint16         // zero means the default
+	Datapath string         // auto, generic or native
+}
+
+// runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	return nil
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath}
+	if j.Role == Requester {
+		if err := c.Meet(ctx, "nd listening"); err != nil {
+			return err
+		}
+		cfg.Local = netip.AddrPortFrom(cfg.Local.Addr(), 0)
+		return errors.Join(Run(ctx, cfg, j.Specs, sink), c.Meet(ctx, "nd done"))
+	}
+	s, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := c.Meet(ctx, "nd listening"); err != nil {
+		return err
+	}
+	if err := s.serveOne(ctx, func(string) {}); err != nil {
+		return err
+	}
+	return c.Meet(ctx, "nd done")
+}
+
+// Run connects to a responder and runs the specs one after the other.
+func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error) {
+	if !cfg.Local.IsValid() {
+		if cfg.Local, err = routeTo(cfg.Peer); err != nil {
+			return err
+		}
+	}
+	a, err := openAdapter(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	q, err := dialSession(ctx, a, cfg)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", cfg.Peer, err)
+	}
+	defer q.close()
+	for _, s := range specs {
+		s = s.WithDefaults()
+		sink.Started(s)
+		r, err := q.run(ctx, s)
+		if err != nil {
+			return fmt.Errorf("nd %s: %w", s, err)
+		}
+		sink.Result(*r)
+	}
+	return q.bye(ctx)
+}
+
+// Serve listens and serves one requester after the other until ctx ends. It calls listening once, and log for every
+// session that ended.
+func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), log func(string)) error {
+	s, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	listening(cfg.Local)
+	for ctx.Err() == nil {
+		// A requester that fails, or goes away in the middle, is no reason to stop serving others.
+		if err := s.serveOne(ctx, log); err != nil && ctx.Err() == nil {
+			log("session ended: " + err.Error())
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
+	mode := nd.DatapathAuto
+	switch cfg.Datapath {
+	case "", "auto":
+	case "generic":
+		mode = nd.DatapathGeneric
+	case "native":
+		mode = nd.DatapathNative
+	default:
+		return nil, fmt.Errorf("datapath %q is unknown: choose auto, generic or native", cfg.Datapath)
+	}
+	return nd.OpenAdapter(nd.AdapterConfig{Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode})
+}
+
+// routeTo asks the kernel which local address leads to the peer. No packet is sent.
+func routeTo(peer netip.AddrPort) (netip.AddrPort, error) {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer))
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("find the local address that leads to %s: %w", peer.Addr(), err)
+	}
+	defer conn.Close()
+	local, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return netip.AddrPort{}, fmt.Errorf("find the local address that leads to %s: got %v", peer.Addr(), conn.LocalAddr())
+	}
+	return netip.AddrPortFrom(local.AddrPort().Addr().Unmap(), 0), nil
 }

@@ -119,8 +119,8 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("%s: size %d is out of range: 1 to %d bytes", s.Test, s.Size, MaxSize)
 	case s.Duration < time.Millisecond || s.Duration > time.Hour:
 		return fmt.Errorf("%s: duration %v is out of range: 1ms to 1h", s.Test, s.Duration)
-	case s.Depth < 1 || s.Depth > 1<<16:
-		return fmt.Errorf("%s: depth %d is out of range: 1 to 65536", s.Test, s.Depth)
+	case s.Depth < 1 || s.Depth > maxSpecDepth:
+		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, maxSpecDepth)
 	case s.ListSize < 1 || s.ListSize > s.Depth:
 		return fmt.Errorf("%s: list size %d is out of range: 1 to the depth, %d", s.Test, s.ListSize, s.Depth)
 	}
@@ -137,7 +137,16 @@ func (s Spec) String() string {
 
 // slots is how many message buffers each side of a bandwidth or rate test cycles through. At least two, so that the
 // rotation of verified patterns (see slotPair) brings different bytes to the same place in successive passes.
-func (s Spec) slots() int { return max(s.Depth, 2) }
+// A Send needs a posted receive, so the responder of a bandwidth test keeps twice as many as can be on their way.
+func (s Spec) slots() int {
+	switch {
+	case s.Test == SendBW:
+		return 2 * s.Depth
+	case s.answered():
+		return 4
+	}
+	return max(s.Depth, 2)
+}
 
 // slotPair maps operation k to its source and destination slot. The source is shifted by one in every pass: each pass
 // overwrites each destination with another pattern, so bytes left over from an earlier pass never look right, and the

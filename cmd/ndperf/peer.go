@@ -1,6 +1,125 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
 
-func newServer() *cobra.Command { return &cobra.Command{Use: "server"} }
-func newClient() *cobra.Command { return &cobra.Command{Use: "client"} }
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// peerFlags say where the other machine is.
+type peerFlags struct {
+	addr    string
+	udpPort uint16
+}
+
+func (f *peerFlags) register(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&f.addr, "addr", "", what)
+	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic, the same on both sides (default 14791)")
+	// The flag was registered above, and that is the only error there is.
+	_ = cmd.MarkFlagRequired("addr")
+}
+
+func newServer() *cobra.Command {
+	p := &peerFlags{}
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "server --addr IP:PORT",
+		Short: "Serve measurements that clients ask for, until interrupted",
+		Long: `server opens an adapter on the interface that has the address IP and serves one client after the other
+until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UDP ports.`,
+		Example: `  ndperf server --addr 192.0.2.7:9000`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			addr, err := parseAddr(p.addr)
+			if err != nil {
+				return err
+			}
+			if err := f.checkDatapath(); err != nil {
+				return err
+			}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath}
+			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
+		},
+	}
+	p.register(cmd, "local address and ND port to listen on")
+	f.registerDatapath(cmd)
+	return cmd
+}
+
+// serve runs until the context ends, which is how a server is stopped and no failure.
+func serve(ctx context.Context, cfg bench.NDConfig, stdout io.Writer) error {
+	err := bench.Serve(ctx, cfg, func(addr netip.AddrPort) {
+		fmt.Fprintf(stdout, "ndperf server: listening on %s; stop with Ctrl-C\n", addr)
+	}, func(line string) {
+		fmt.Fprintln(stdout, line)
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func newClient() *cobra.Command {
+	p := &peerFlags{}
+	f := &runFlags{}
+	local := ""
+	cmd := &cobra.Command{
+		Use:   "client --addr IP:PORT",
+		Short: "Measure against an ndperf server on another machine",
+		Long: `client opens an adapter on the interface that leads to the server, connects, runs the tests, and prints
+latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" only.`,
+		Example: `  ndperf client --addr 192.0.2.7:9000
+  ndperf client --addr 192.0.2.7:9000 --tests write_bw --sizes 64K,1M --json report.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			peer, err := parseAddr(p.addr)
+			if err != nil {
+				return err
+			}
+			specs, err := f.plan()
+			if err != nil {
+				return err
+			}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath}
+			if local != "" {
+				a, err := netip.ParseAddr(local)
+				if err != nil {
+					return fmt.Errorf("--local %q is not an IP address", local)
+				}
+				cfg.Local = netip.AddrPortFrom(a, 0)
+			}
+			return runClient(cmd.Context(), cfg, specs, f.json, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	p.register(cmd, "address and ND port of the server")
+	cmd.Flags().StringVar(&local, "local", "", "local address to use (default: the one that leads to the server)")
+	f.register(cmd)
+	return cmd
+}
+
+func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, jsonPath string, stdout, stderr io.Writer) error {
+	out, err := openJSON(jsonPath, stdout)
+	if err != nil {
+		return err
+	}
+	defer out.abandon()
+	if out.toStdout() {
+		stdout = stderr
+	}
+	report := bench.NewReport()
+	p := newProgress(stderr, len(specs))
+	sink := &reportSink{kind: bench.KindND, report: report, progress: p}
+	if err := bench.Run(ctx, cfg, specs, sink); err != nil {
+		p.abandon()
+		return err
+	}
+	p.finish()
+	report.SetRatios()
+	renderReport(stdout, report)
+	return out.write(report)
+}

@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// The control channel is a queue pair of its own that carries JSON by Send and Receive. One spec runs like this:
+//
+//	requester                              responder
+//	setup {spec, its region}     ->        makes region, queue pair, receives
+//	                             <-        ready {its region}
+//	connects the data queue pair ->        accepts it
+//	                             <-        start
+//	... measures ...                       ... answers, consumes, or sleeps ...
+//	done {operations}            ->        verifies
+//	                             <-        result {allocations, retransmits, error}
+const (
+	hello = Schema + " control"
+
+	controlBytes = 4096
+	controlDepth = 8
+)
+
+// controlMessage is one message. Exactly one field is set.
+type controlMessage struct {
+	Setup  *setupMessage  `json:"setup,omitempty"`
+	Ready  *remoteRegion  `json:"ready,omitempty"`
+	Start  bool           `json:"start,omitempty"`
+	Done   *doneMessage   `json:"done,omitempty"`
+	Result *resultMessage `json:"result,omitempty"`
+	Bye    bool           `json:"bye,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
+type setupMessage struct {
+	Spec   Spec         `json:"spec"`
+	Region remoteRegion `json:"region"`
+	ID     string       `json:"id"` // private data of the data connection that follows
+}
+
+type doneMessage struct {
+	Ops uint64 `json:"ops"` // all of them, warm-up included
+}
+
+type resultMessage struct {
+	Mallocs     uint64 `json:"mallocs"`
+	Retransmits uint64 `json:"retransmits"`
+	Error       string `json:"error,omitempty"` // of the verification
+}
+
+// control is one side's end of the channel. Slots 0 to controlDepth-1 of its region receive, the last one sends.
+type control struct {
+	st   *station
+	link *link
+	mem  *region
+	sges [1]nd.SGE
+
+	arrived []arrival // at most controlDepth: one per receive
+	sending bool      // the send slot is in use
+	broken  error     // why the connection ended, once it has
+}
+
+type arrival struct{ slot, bytes int }
+
+func newControl(s *station) (*control, error) {
+	c := &control{st: s, arrived: make([]arrival, 0, controlDepth)}
+	var err error
+	if c.mem, err = s.newRegion(controlBytes, controlDepth+1); err != nil {
+		return nil, err
+	}
+	if c.link, err = s.newLink(controlContext, controlDepth, 1); err != nil {
+		c.mem.close()
+		return nil, err
+	}
+	for i := range controlDepth {
+		if err := c.post(i); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *control) close() {
+	c.link.close()
+	c.mem.close()
+}
+
+func (c *control) post(slot int) error {
+	return c.link.qp.Receive(uint64(slot), c.mem.sge(c.sges[:], slot))
+}
+
+// completed takes note of a completion on the control queue pair.
+func (c *control) completed(r *nd.Result, err error) {
+	if err != nil {
+		if c.broken == nil { // the other requests end for the same reason
+			c.broken = err
+		}
+		if r.RequestContext != controlDepth {
+			return
+		}
+	}
+	if r.RequestContext == controlDepth {
+		c.sending = false
+		return
+	}
+	c.arrived = append(c.arrived, arrival{int(r.RequestContext), int(r.Bytes)})
+}
+
+// failed returns why the connection ended, but not before every message that arrived was received: the peer may say
+// goodbye and disconnect at once.
+func (c *control) failed() error {
+	if c.pending() {
+		return nil
+	}
+	return c.broken
+}
+
+// pending tells whether a message has arrived; hot loops ask it after results.
+func (c *control) pending() bool { return len(c.arrived) > 0 }
+
+// send sends a message and waits until the peer has it.
+func (c *control) send(ctx context.Context, m controlMessage) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(text) > controlBytes {
+		return fmt.Errorf("control message of %d bytes is too long", len(text))
+	}
+	list := c.mem.sge(c.sges[:], controlDepth)
+	list[0].Buffer = list[0].Buffer[:copy(list[0].Buffer, text)]
+	c.sending = true
+	if err := c.link.qp.Send(controlDepth, list, 0); err != nil {
+		return fmt.Errorf("control channel: %w", err)
+	}
+	for c.sending {
+		if err := c.wait(ctx); err != nil {
+			return fmt.Errorf("control channel: send: %w", err)
+		}
+	}
+	return nil
+}
+
+// recv returns the next message. An error that the peer reports is returned as an error.
+func (c *control) recv(ctx context.Context) (controlMessage, error) {
+	var m controlMessage
+	for len(c.arrived) == 0 {
+		if err := c.wait(ctx); err != nil {
+			return m, fmt.Errorf("control channel: receive: %w", err)
+		}
+	}
+	first := c.arrived[0]
+	c.arrived = append(c.arrived[:0], c.arrived[1:]...)
+	err := json.Unmarshal(c.mem.slot(first.slot)[:first.bytes], &m)
+	if err == nil && c.broken == nil {
+		err = c.post(first.slot)
+	}
+	if err != nil {
+		return m, fmt.Errorf("control channel: %w", err)
+	}
+	if m.Error != "" {
+		return m, fmt.Errorf("%w: %s", errPeer, m.Error)
+	}
+	return m, nil
+}
+
+// errPeer marks what the other side has to say.
+var errPeer = errors.New("the other side")
+
+// expect is recv within the time that a step of the protocol may take.
+func (c *control) expect(ctx context.Context) (controlMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return c.recv(ctx)
+}
+
+// wait lets completions arrive, asleep: nothing is being measured while the control channel is in use. The peer may
+// already send data while this side still waits for its start message to be acknowledged: that is kept.
+func (c *control) wait(ctx context.Context) error {
+	event := c.st.event
+	c.st.event = true
+	defer func() { c.st.event = event }()
+	kept := c.st.stash
+	c.st.stash = nil
+	data, err := c.st.results(ctx)
+	c.st.stash = append(kept, data...)
+	return err
+}

@@ -1,0 +1,205 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+const (
+	// pingPongDepth is how many sends or writes of a ping-pong may wait for their completion: an answer usually carries
+	// the acknowledgement, so there is rarely more than one.
+	pingPongDepth = 16
+	// receiveContext marks completions of receives; the rest of the request context is the slot.
+	receiveContext = 1 << 32
+)
+
+// pingPong sends message after message, each after the answer to the one before, and records the round trips.
+func (d *data) pingPong(ctx context.Context) error {
+	s := d.spec
+	d.hist = NewHistogram()
+	d.result.LatIs = HalfRoundTrip
+	last := time.Now()
+	warm, end := last.Add(s.warmUp()), time.Time{}
+	for {
+		if err := d.say(ctx); err != nil {
+			return err
+		}
+		if heard, err := d.hear(ctx, answerSeed); err != nil || !heard {
+			return orStopped(err)
+		}
+		now := time.Now()
+		d.hist.Record(now.Sub(last))
+		last = now
+		switch {
+		case end.IsZero() && now.After(warm):
+			d.hist.Reset()
+			last = d.beginMeasuring()
+			end = last.Add(s.Duration)
+		case !end.IsZero() && now.After(end):
+			d.endMeasuring(now, d.hist.Count())
+			d.result.LatUS = d.hist.Summary(2)
+			return d.settle(ctx)
+		}
+	}
+}
+
+func orStopped(err error) error {
+	if err == nil {
+		err = fmt.Errorf("the other side stopped in the middle")
+	}
+	return err
+}
+
+// answer is the responder's half of pingPong: it ends when a control message arrives.
+func (d *data) answer(ctx context.Context) error {
+	for {
+		heard, err := d.hear(ctx, requestSeed)
+		if err != nil || !heard {
+			return err
+		}
+		if err := d.say(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// mark is the last byte of message k, which a receiver of Writes waits for. It differs from what the slot held before:
+// the mark of an earlier message, or poison, which no message of the first round has.
+func mark(k uint64) byte { return byte(k + 1) }
+
+// say sends message number posted.
+func (d *data) say(ctx context.Context) error {
+	slots := d.spec.slots()
+	k := d.posted
+	slot := int(k % uint64(slots))
+	for k-d.completed >= pingPongDepth {
+		if err := d.settleOne(ctx); err != nil {
+			return err
+		}
+	}
+	msg := d.mem.slot(slot)
+	msg[len(msg)-1] = mark(k)
+	d.posted++
+	list := d.mem.sge(d.sges[:], slot)
+	if d.spec.Test == SendLat {
+		return d.link.qp.Send(k, list, 0)
+	}
+	return d.link.qp.Write(k, list, d.remoteAddress(slots+slot), nd.Token(d.remote.Token), 0)
+}
+
+// hear waits for the other side's message and checks every byte of it. It reports false when a control message arrives
+// instead.
+func (d *data) hear(ctx context.Context, seed uint64) (bool, error) {
+	k := d.heard
+	slot := int(k % uint64(d.spec.slots()))
+	msg := d.mem.slot(d.spec.slots() + slot)
+	for {
+		if d.spec.Test == SendLat {
+			if d.received > k {
+				break
+			}
+		} else if msg[len(msg)-1] == mark(k) {
+			break
+		}
+		if err := d.takeAll(ctx); err != nil {
+			return false, err
+		}
+		if d.control.pending() {
+			return false, nil
+		}
+	}
+	d.heard++
+	if d.spec.Verify {
+		want := d.expected(seed, slot)
+		want[len(want)-1] = mark(k)
+		if !bytes.Equal(msg, want) {
+			return false, fmt.Errorf("message %d is wrong at byte %d", k, firstDifference(msg, want))
+		}
+	}
+	if d.spec.Test == SendLat {
+		return true, d.postReceive(slot)
+	}
+	return true, nil
+}
+
+// expected returns what slot should hold, made once.
+func (d *data) expected(seed uint64, slot int) []byte {
+	if d.want == nil {
+		d.want = make([]byte, len(d.outgoing()))
+		fillSlots(d.want, d.spec.Size, d.spec.slots(), seed)
+	}
+	return d.want[slot*d.spec.Size : (slot+1)*d.spec.Size]
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// takeAll takes what has completed: sends and writes of this side, and receives.
+func (d *data) takeAll(ctx context.Context) error {
+	done, err := d.results(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range done {
+		r := &done[i]
+		if r.RequestContext < receiveContext {
+			d.completed = r.RequestContext + 1
+			continue
+		}
+		if slot := int(d.received % uint64(d.spec.slots())); r.RequestContext != receiveContext+uint64(slot) {
+			return fmt.Errorf("receive %d completed out of order", r.RequestContext-receiveContext)
+		}
+		if int(r.Bytes) != d.spec.Size {
+			return fmt.Errorf("message %d has %d bytes, want %d", d.received, r.Bytes, d.spec.Size)
+		}
+		d.received++
+	}
+	return nil
+}
+
+func (d *data) settleOne(ctx context.Context) error {
+	before := d.completed
+	for d.completed == before {
+		if err := d.takeAll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until everything this side has said is complete.
+func (d *data) settle(ctx context.Context) error {
+	for d.completed < d.posted {
+		if err := d.settleOne(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postReceives fills the receive queue, one receive for each incoming slot.
+func (d *data) postReceives() error {
+	for i := range d.spec.slots() {
+		if err := d.postReceive(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *data) postReceive(slot int) error {
+	if err := d.link.qp.Receive(receiveContext+uint64(slot), d.mem.sge(d.sges[:], d.spec.slots()+slot)); err != nil {
+		return fmt.Errorf("post receive %d: %w", slot, err)
+	}
+	return nil
+}

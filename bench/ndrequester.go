@@ -1,0 +1,240 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// requester is the measuring side of a session.
+type requester struct {
+	*station
+	cfg  NDConfig
+	runs int
+}
+
+// dialSession connects the control channel.
+func dialSession(ctx context.Context, a *nd.Adapter, cfg NDConfig) (*requester, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	s, err := newStation(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.control.link.dial(ctx, cfg.Local.Addr(), cfg.Peer, hello); err != nil {
+		s.close()
+		return nil, err
+	}
+	return &requester{station: s, cfg: cfg}, nil
+}
+
+// bye tells the responder that the session is over.
+func (q *requester) bye(ctx context.Context) error {
+	return q.control.send(ctx, controlMessage{Bye: true})
+}
+
+// run measures one spec.
+func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.budget())
+	defer cancel()
+	d, err := q.open(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	info := q.adapter.Datapath()
+	d.result = Result{
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Rung, ZeroCopy: info.ZeroCopy,
+	}
+	if s.Event {
+		d.result.Mode = ModeEvent
+	}
+	q.event = s.Event
+	if d.spec.answered() {
+		err = d.pingPong(ctx)
+	} else {
+		err = d.pipeline(ctx)
+	}
+	q.event = false
+	if err != nil {
+		return nil, q.explain(ctx, err)
+	}
+	if err := d.finish(ctx); err != nil {
+		return nil, err
+	}
+	return &d.result, nil
+}
+
+// explain adds what the responder says to a failure that it may have caused.
+func (q *requester) explain(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	q.live = 0
+	if _, said := q.control.recv(ctx); errors.Is(said, errPeer) {
+		return fmt.Errorf("%w (%w)", said, err)
+	}
+	return err
+}
+
+// answered tells whether the responder's application answers every message: then latency is half a round trip. A
+// sleeping responder never notices a Write, so with completion events write_lat times the Write itself.
+func (s Spec) answered() bool { return s.Test == SendLat || s.Test == WriteLat && !s.Event }
+
+// data is one spec's queue pair and memory, on either side.
+type data struct {
+	*station
+	spec   Spec
+	link   *link
+	mem    *region // slots of the spec, twice: first half is sent from, second half is written to
+	remote remoteRegion
+	sges   [1]nd.SGE
+
+	posted, completed uint64 // operations of this side
+	received, heard   uint64 // receives completed; messages of the other side taken note of
+	want              []byte // what the other side's messages look like, made by expected
+
+	meter    meter
+	mallocs  uint64 // of the measured part
+	measured uint64 // operations of the measured part
+	result   Result // requester only
+	hist     *Histogram
+}
+
+// The patterns of the two directions differ, so that a message that comes back unchanged is not mistaken for an answer.
+const (
+	requestSeed = 11
+	answerSeed  = 23
+)
+
+// newData makes the memory and the queue pair of a spec. Receives are posted by the role that needs them.
+func (s *station) newData(spec Spec) (*data, error) {
+	mem, err := s.newRegion(spec.Size, 2*spec.slots())
+	if err != nil {
+		return nil, fmt.Errorf("memory for %d messages of %s: %w", 2*spec.slots(), FormatSize(spec.Size), err)
+	}
+	fillPoison(mem.buf)
+	s.used++
+	link, err := s.newLink(s.used, spec.slots(), max(spec.Depth, pingPongDepth))
+	if err != nil {
+		mem.close()
+		return nil, fmt.Errorf("queue pair: %w", err)
+	}
+	s.live, s.stash = s.used, nil
+	return &data{station: s, spec: spec, link: link, mem: mem}, nil
+}
+
+func (d *data) close() {
+	d.live = 0
+	d.link.close()
+	d.mem.close()
+}
+
+// outgoing and incoming are the halves of the region.
+func (d *data) outgoing() []byte { return d.mem.buf[:d.spec.slots()*d.spec.Size] }
+func (d *data) incoming() []byte { return d.mem.buf[d.spec.slots()*d.spec.Size:] }
+
+// fill writes the patterns that this side will send, or that a reader will fetch.
+func (d *data) fill(seed uint64) { fillSlots(d.outgoing(), d.spec.Size, d.spec.slots(), seed) }
+
+// remoteAddress is where message slot i lies in the peer's incoming (or, for reads, outgoing) half.
+func (d *data) remoteAddress(i int) uint64 { return d.remote.Address + uint64(i*d.spec.Size) }
+
+// open agrees with the responder on a spec and connects the queue pair for it.
+func (q *requester) open(ctx context.Context, s Spec) (*data, error) {
+	d, err := q.newData(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.connect(ctx, d); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (q *requester) connect(ctx context.Context, d *data) error {
+	d.fill(requestSeed)
+	if d.spec.Test == SendLat {
+		if err := d.postReceives(); err != nil {
+			return err
+		}
+	}
+	q.runs++
+	setup := &setupMessage{
+		Spec: d.spec, Region: d.mem.remote(),
+		ID: Schema + " data " + strconv.Itoa(os.Getpid()) + "." + strconv.Itoa(q.runs),
+	}
+	if err := q.control.send(ctx, controlMessage{Setup: setup}); err != nil {
+		return err
+	}
+	m, err := q.control.expect(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Ready == nil {
+		return errors.New("the responder answered setup with something else than ready")
+	}
+	d.remote = *m.Ready
+	dialCtx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := d.link.dial(dialCtx, q.cfg.Local.Addr(), q.cfg.Peer, setup.ID); err != nil {
+		return err
+	}
+	if m, err = q.control.expect(ctx); err != nil {
+		return err
+	}
+	if !m.Start {
+		return errors.New("the responder did not start")
+	}
+	return nil
+}
+
+// finish has the responder stop and verify, verifies reads, and completes the result.
+func (d *data) finish(ctx context.Context) error {
+	r := &d.result
+	d.live = 0
+	mallocsHere, resent := d.mallocs, d.adapter.Stats().Retransmits-d.meter.retransmits
+	if err := d.control.send(ctx, controlMessage{Done: &doneMessage{Ops: d.posted}}); err != nil {
+		return err
+	}
+	m, err := d.control.recv(ctx) // verification of much memory takes its time: the spec's budget bounds it
+	if err != nil {
+		return err
+	}
+	if m.Result == nil {
+		return errors.New("the responder answered done with something else than a result")
+	}
+	if m.Result.Error != "" {
+		return fmt.Errorf("verification at the responder failed: %s", m.Result.Error)
+	}
+	if d.spec.Verify && (d.spec.Test == ReadLat || d.spec.Test == ReadBW) {
+		if err := verifySlots(d.incoming(), d.spec.Size, d.spec.slots(), answerSeed, d.posted); err != nil {
+			return fmt.Errorf("verification of what was read failed: %w", err)
+		}
+	}
+	r.Verified = d.spec.Verify
+	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
+	// The responder counts from start to done, the requester the measured part: each divided by its own operations.
+	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.posted, 1))
+	r.Retransmits = resent + m.Result.Retransmits
+	r.setRate()
+	return nil
+}
+
+// beginMeasuring marks the end of the warm-up, endMeasuring that of the measured part. Both may take milliseconds and
+// are called with the clock stopped: the time between them is what now says.
+func (d *data) beginMeasuring() time.Time {
+	d.meter = startMeter(d.adapter)
+	return d.meter.began
+}
+
+func (d *data) endMeasuring(now time.Time, ops uint64) {
+	d.measured = ops
+	d.result.Seconds = now.Sub(d.meter.began).Seconds()
+	d.mallocs, _ = d.meter.stop()
+}

@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// server accepts sessions on one adapter, one at a time.
+type server struct {
+	cfg      NDConfig
+	adapter  *nd.Adapter
+	listener *nd.Listener
+}
+
+// backlog is how many connection requests may wait: those of a session's own queue pairs, and a few strangers.
+const backlog = 8
+
+func listen(cfg NDConfig) (*server, error) {
+	a, err := openAdapter(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l, err := a.CreateListener()
+	if err == nil {
+		if err = l.Bind(cfg.Local); err == nil {
+			err = l.Listen(backlog)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Local, err), a.Close())
+	}
+	return &server{cfg, a, l}, nil
+}
+
+func (v *server) close() {
+	_ = v.listener.Close() // the adapter goes with it
+	_ = v.adapter.Close()
+}
+
+// serveOne waits for a session and serves it to its end.
+func (v *server) serveOne(ctx context.Context, log func(string)) error {
+	s, err := newStation(v.adapter)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	peer, err := v.accept(ctx, s.control.link, hello)
+	if err != nil {
+		return err
+	}
+	log(fmt.Sprintf("session with %s", peer))
+	for {
+		m, err := s.control.recv(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("session with %s: %w", peer, err)
+		case m.Bye:
+			return nil
+		case m.Setup == nil:
+			return fmt.Errorf("session with %s: expected setup or bye", peer)
+		}
+		if err := v.serveSpec(ctx, s, *m.Setup); err != nil {
+			// The peer learns the reason if it can still be told.
+			_ = s.control.send(ctx, controlMessage{Error: err.Error()})
+			return fmt.Errorf("session with %s: %s: %w", peer, m.Setup.Spec, err)
+		}
+	}
+}
+
+// accept waits for a connection request with the given private data and accepts it; all others are refused.
+func (v *server) accept(ctx context.Context, l *link, private string) (netip.AddrPort, error) {
+	for {
+		if err := v.listener.GetConnectionRequest(ctx, l.connector); err != nil {
+			return netip.AddrPort{}, err
+		}
+		got, err := l.connector.PrivateData()
+		if err != nil {
+			return netip.AddrPort{}, err
+		}
+		peer, err := l.connector.PeerAddress()
+		if err != nil {
+			return netip.AddrPort{}, err
+		}
+		if string(got) == private {
+			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+			defer cancel()
+			return peer, l.connector.Accept(ctx, l.qp, params(private))
+		}
+		reason := "this is an ndperf server: it expects " + private
+		if err := l.connector.Reject([]byte(reason)); err != nil {
+			return peer, fmt.Errorf("refuse %s: %w", peer, err)
+		}
+		// A connector serves one request: the next one needs a fresh one.
+		_ = l.connector.Close()
+		if l.connector, err = v.adapter.CreateConnector(); err != nil {
+			return peer, err
+		}
+	}
+}
+
+// serveSpec is the responder's side of one measurement.
+func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) error {
+	spec := setup.Spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, spec.budget())
+	defer cancel()
+	d, err := s.newData(spec)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	d.remote = setup.Region
+	d.fill(answerSeed)
+	if spec.Test.usesSend() {
+		if err := d.postReceives(); err != nil {
+			return err
+		}
+	}
+	ready := d.mem.remote()
+	if err := s.control.send(ctx, controlMessage{Ready: &ready}); err != nil {
+		return err
+	}
+	acceptCtx, stop := context.WithTimeout(ctx, connectTimeout)
+	defer stop()
+	if _, err := v.accept(acceptCtx, d.link, setup.ID); err != nil {
+		return fmt.Errorf("accept the data connection: %w", err)
+	}
+	if err := s.control.send(ctx, controlMessage{Start: true}); err != nil {
+		return err
+	}
+	d.meter = startMeter(s.adapter)
+	s.event = spec.Event
+	switch {
+	case spec.answered():
+		err = d.answer(ctx)
+	case spec.Test == SendBW:
+		err = d.consume(ctx)
+	default:
+		err = d.watch(ctx)
+	}
+	s.event = false
+	if err != nil {
+		return err
+	}
+	return d.report(ctx)
+}
+
+// consume takes messages and posts their receives again until a control message arrives.
+func (d *data) consume(ctx context.Context) error {
+	for !d.control.pending() {
+		if err := d.takeAll(ctx); err != nil {
+			return err
+		}
+		for d.heard < d.received {
+			if err := d.postReceive(int(d.heard % uint64(d.spec.slots()))); err != nil {
+				return err
+			}
+			d.heard++
+		}
+	}
+	return nil
+}
+
+// watch drives progress for one-sided operations, which this side's application takes no part in.
+func (d *data) watch(ctx context.Context) error {
+	for !d.control.pending() {
+		if _, err := d.results(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report answers the requester's done with what this side found.
+func (d *data) report(ctx context.Context) error {
+	var r resultMessage
+	d.live = 0
+	r.Mallocs, r.Retransmits = d.meter.stop()
+	m, err := d.control.recv(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Done == nil {
+		return errors.New("expected done")
+	}
+	if err := d.verify(m.Done.Ops); err != nil {
+		r.Error = err.Error()
+	}
+	return d.control.send(ctx, controlMessage{Result: &r})
+}
+
+// verify checks everything that arrived here. Answered tests were checked message by message.
+func (d *data) verify(ops uint64) error {
+	s := d.spec
+	if s.answered() {
+		if d.heard != ops {
+			return fmt.Errorf("%d messages were sent, %d arrived", ops, d.heard)
+		}
+		return nil
+	}
+	if s.Test == SendBW && d.received != ops {
+		return fmt.Errorf("%d messages were sent, %d arrived", ops, d.received)
+	}
+	if !s.Verify {
+		return nil
+	}
+	if s.Test == ReadLat || s.Test == ReadBW {
+		ops = 0 // reads leave no trace here: all of it must still be poison
+	}
+	return verifySlots(d.incoming(), s.Size, s.slots(), requestSeed, ops)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// TestArgumentErrors runs whole command lines: each is refused before anything starts, in one line that names the flag
+// and says what is possible.
+func TestArgumentErrors(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"veth --tests teleport", `--tests: "teleport" is unknown: choose from write_lat,`},
+		{"veth --sizes 12Q", `--sizes: "12Q" is not a size`},
+		{"veth --sizes 0", `--sizes: "0" is not a size`},
+		{"veth --sizes 2G", `--sizes: "2G" is not a size`},
+		{"veth --sizes M", `--sizes: "M" is not a size`},
+		{"veth --mtu 100", "--mtu 100 is out of range: 1280 to 65535"},
+		{"veth --mtu x", "--mtu"},
+		{"veth --mtu ", "--mtu"},
+		{"veth --duration -1s", "--duration -1s is not a positive duration"},
+		{"veth --duration 1us", "duration 1µs is out of range"},
+		{"veth --datapath hardware", `--datapath "hardware" is unknown: choose auto, generic or native`},
+		{"veth --baseline infiniband", `--baseline: "infiniband" is unknown`},
+		{"veth --poll --event", "[event poll]"},
+		{"veth --wrong", "unknown flag: --wrong"},
+		{"veth extra", `unknown command "extra"`},
+		{"client --addr 10.0.0.1", `--addr "10.0.0.1" is not a unicast IP:PORT`},
+		{"client --addr 0.0.0.0:9000", `--addr "0.0.0.0:9000" is not a unicast IP:PORT`},
+		{"server --addr 224.0.0.1:9000", `is not a unicast IP:PORT`},
+		{"client", "addr"},
+		{"validate", "accepts 1 arg"},
+		{"validate /nonexistent/report.json", "/nonexistent/report.json: no such file"},
+		{"veth --json /nonexistent/report.json --mtu 1500", "/nonexistent"},
+		{"fly", `unknown command "fly"`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // a command that gets past its arguments must not start to measure
+			root := newRoot()
+			root.SetArgs(strings.Split(c.args, " "))
+			var out bytes.Buffer
+			root.SetOut(&out)
+			root.SetErr(&out)
+			err := root.ExecuteContext(ctx)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if got := oneLine(err); !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
+				t.Errorf("error is %q, want one line with %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestParseSizes(t *testing.T) {
+	got, err := parseSizes([]string{"1", "64B", "4K", "4KiB", " 1M", "1mib", "1G"})
+	want := []int{1, 64, 4096, 4096, 1 << 20, 1 << 20, 1 << 30}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("sizes are %v (%v), want %v", got, err, want)
+	}
+}
+
+func TestParseTestsKeepsTheOrder(t *testing.T) {
+	got, err := parseTests([]string{"send_bw", "write_lat"})
+	if err != nil || !slices.Equal(got, []bench.Test{bench.WriteLat, bench.SendBW}) {
+		t.Errorf("tests are %v (%v)", got, err)
+	}
+}
+
+func TestParseBaselines(t *testing.T) {
+	for _, c := range []struct {
+		in       []string
+		raw, tcp bool
+	}{
+		{nil, false, false},
+		{[]string{""}, false, false},
+		{[]string{"none"}, false, false},
+		{[]string{"raw"}, true, false},
+		{[]string{"tcp"}, false, true},
+		{[]string{"raw", "tcp"}, true, true},
+	} {
+		raw, tcp, err := parseBaselines(c.in)
+		if raw != c.raw || tcp != c.tcp || err != nil {
+			t.Errorf("%q: raw %v, tcp %v, error %v", c.in, raw, tcp, err)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	if got := oneLine(contextualError{}); got != "first; second" {
+		t.Errorf("oneLine gives %q", got)
+	}
+}
+
+type contextualError struct{}
+
+func (contextualError) Error() string { return "first\nsecond\n" }
