@@ -314,3 +314,6 @@ func (d *Datapath) Stats() (Stats, error) {
 	s.Steered, err2 = d.steering.Counters()
 	return s, errors.Join(err1, err2)
 }
+
+// OffsetIn says where sub lies inside area; ok only if all of it does.
+func OffsetIn(area, sub []byte) (offset int, ok bool) { return xdp.OffsetIn(area, sub) }

@@ -1,0 +1,235 @@
+package nd
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The limits of every adapter (ND specification section 4). Queue depths are equal for both directions because ND programs
+// use one number for both.
+const (
+	maxRegistration = 1 << 40
+	maxQueueDepth   = 16384
+	maxCQDepth      = 1 << 18
+	maxInline       = 256
+	maxReadLimit    = 32
+	sgeFloor        = 4 // every queue pair takes at least so many entries, whatever was asked (R-SGE)
+)
+
+// Datapath chooses how packets move.
+type Datapath uint8
+
+// The datapaths. DatapathAuto chooses by driver, from measurements.
+const (
+	DatapathAuto    = Datapath(datapath.RungAuto)
+	DatapathGeneric = Datapath(datapath.RungGeneric)
+	DatapathNative  = Datapath(datapath.RungNative)
+)
+
+// String names the datapath as flags do: auto, generic, native.
+func (d Datapath) String() string { return datapath.Rung(d).String() }
+
+// ParseDatapath is the inverse of String.
+func ParseDatapath(s string) (Datapath, error) {
+	r, err := datapath.ParseRung(s)
+	return Datapath(r), err
+}
+
+// AdapterConfig says which adapter to open.
+type AdapterConfig struct {
+	// Address is a local address; the adapter is the interface that has it.
+	Address netip.Addr
+	// UDPPort carries all ND traffic of the adapter, in both directions; 0 is 14791. Peers must use the same one. ND port
+	// numbers have nothing to do with it.
+	UDPPort  uint16
+	Datapath Datapath
+}
+
+// Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
+type Adapter struct {
+	addr   netip.Addr
+	dp     *datapath.Datapath // nil over a link made by a test
+	memory *provider.Memory
+	shard  *provider.Shard
+	reach  func(context.Context, netip.Addr) error
+
+	gone  atomic.Bool
+	once  sync.Once
+	ended error
+}
+
+// OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
+// AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
+// CAP_BPF. All else on the interface keeps going to the kernel.
+func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
+	refuse := func(s Status, err error) (*Adapter, error) {
+		return nil, &Error{Op: "open adapter", Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Status: s, Err: err}
+	}
+	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
+		return refuse(ErrInvalidAddress, nil)
+	}
+	dp, err := datapath.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath)})
+	if err != nil {
+		var unknown *datapath.AddressError
+		if errors.As(err, &unknown) {
+			return refuse(ErrInvalidAddress, err)
+		}
+		return refuse(ErrDeviceNotReady, err)
+	}
+	a := newAdapter(cfg, dp, dp, dp.Resolve)
+	a.dp = dp
+	return a, nil
+}
+
+// newAdapter joins an engine to a link.
+func newAdapter(cfg AdapterConfig, link provider.Link, w provider.Waiter, reach func(context.Context, netip.Addr) error) *Adapter {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
+	rng := rand.New(rand.NewChaCha8(seed))
+	a := &Adapter{addr: cfg.Address.Unmap(), memory: provider.NewMemory(rng), reach: reach}
+	engine := provider.New(provider.Config{UDPPort: cfg.UDPPort}, link, a.memory, rng)
+	a.shard = provider.NewShard(engine, w, clock.Machine)
+	return a
+}
+
+func (a *Adapter) closed() bool { return a.gone.Load() }
+
+// do runs f as the engine's owner.
+func (a *Adapter) do(f func(*provider.Engine)) { a.shard.Do(f) }
+
+// Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
+type Info struct {
+	VendorID, DeviceID         uint16
+	AdapterID                  uint64
+	MaxRegistrationSize        uint64
+	MaxWindowSize              uint64
+	MaxInitiatorSGE            int
+	MaxReceiveSGE              int
+	MaxReadSGE                 int
+	MaxTransferLength          uint32
+	MaxInlineDataSize          int
+	MaxInboundReadLimit        uint32
+	MaxOutboundReadLimit       uint32
+	MaxReceiveQueueDepth       int
+	MaxInitiatorQueueDepth     int
+	MaxSharedReceiveQueueDepth int // 0: no shared receive queues
+	MaxCompletionQueueDepth    int
+	InlineRequestThreshold     int
+	LargeRequestThreshold      int
+	MaxCallerData              int
+	MaxCalleeData              int
+	Flags                      AdapterFlags
+}
+
+// AdapterFlags say what an adapter can do (ND_ADAPTER_FLAG).
+type AdapterFlags uint32
+
+// The flags.
+const (
+	AdapterInOrderDMA AdapterFlags = 0x1 // the last byte of a message becomes visible last
+)
+
+// Info returns the adapter's limits.
+func (a *Adapter) Info() Info {
+	ip := wire.EndpointFrom(netip.AddrPortFrom(a.addr, 0)).IP
+	id := uint64(0)
+	for _, b := range ip {
+		id = id*1099511628211 ^ uint64(b) // FNV-1a: stable for an address
+	}
+	return Info{
+		AdapterID: id, MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
+		MaxInitiatorSGE: provider.MaxSGE, MaxReceiveSGE: provider.MaxSGE, MaxReadSGE: provider.MaxSGE,
+		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
+		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
+		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
+		LargeRequestThreshold: 4096, MaxCallerData: wire.MaxPrivateData, MaxCalleeData: wire.MaxPrivateData,
+		Flags: AdapterInOrderDMA,
+	}
+}
+
+// DatapathInfo says how an adapter's packets move, and why.
+type DatapathInfo struct {
+	Interface, Driver string
+	MTU, Queues       int
+	Datapath          Datapath
+	Reason            string
+	ZeroCopy          bool
+}
+
+// Datapath tells how packets move.
+func (a *Adapter) Datapath() DatapathInfo {
+	if a.dp == nil {
+		return DatapathInfo{Reason: "no device"}
+	}
+	i := a.dp.Info()
+	return DatapathInfo{
+		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
+		ZeroCopy: i.Socket.ZeroCopy,
+	}
+}
+
+// Stats counts what an adapter did since it was opened.
+type Stats struct {
+	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
+	Acks, Retransmits, Timeouts, Spurious    uint64
+	Connections, Established, Refused, Lost  uint64
+
+	// Drops counts packets that were not used, by reason.
+	Drops map[string]uint64
+}
+
+// Stats reads the counters. It allocates, and takes the engine for a moment.
+func (a *Adapter) Stats() Stats {
+	var p provider.Stats
+	a.do(func(e *provider.Engine) { p = e.Stats() })
+	s := Stats{
+		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
+		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts,
+		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost,
+		Drops: map[string]uint64{},
+	}
+	for r, n := range p.Drops {
+		if n > 0 {
+			s.Drops[wire.DropReason(r).String()] = n
+		}
+	}
+	if a.dp == nil {
+		return s
+	}
+	// The socket's counters are for people; a socket that cannot be read reports none.
+	if d, err := a.dp.Stats(); err == nil {
+		for name, n := range map[string]uint64{
+			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
+			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
+		} {
+			if n > 0 {
+				s.Drops[name] = n
+			}
+		}
+	}
+	return s
+}
+
+// Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the
+// adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
+func (a *Adapter) Close() error {
+	a.once.Do(func() {
+		a.gone.Store(true)
+		a.do((*provider.Engine).Shutdown)
+		a.shard.Close()
+		if a.dp != nil {
+			a.ended = a.dp.Close()
+		}
+	})
+	return a.ended
+}

@@ -1,0 +1,117 @@
+package nd
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// CompletionQueue collects the results of requests. Polling it with GetResults also moves the transport along: a program
+// that polls gets the lowest latency, one that waits with Notify sleeps and is served in the background.
+//
+// All methods may be called from any goroutine.
+type CompletionQueue struct {
+	adapter *Adapter
+	cq      *provider.CQ
+
+	mu   sync.Mutex // one consumer at a time
+	temp [32]provider.Result
+}
+
+// CreateCompletionQueue makes a queue for at least depth results.
+//
+// Errors: ErrInvalidParameterN(3) for a depth outside 1..MaxCompletionQueueDepth, ErrDeviceRemoved.
+func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
+	switch {
+	case a.closed():
+		return nil, &Error{Op: "create completion queue", Status: ErrDeviceRemoved}
+	case depth < 1 || depth > maxCQDepth:
+		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
+	}
+	return &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}, nil
+}
+
+// GetResults moves up to len(results) results out of the queue, oldest first, and says how many. It never blocks. A
+// count below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests
+// were posted, initiator requests and receives each for themselves.
+func (q *CompletionQueue) GetResults(results []Result) int {
+	q.mu.Lock()
+	n := q.fetch(results)
+	if n < len(results) {
+		q.adapter.shard.Poll()
+		n += q.fetch(results[n:])
+	}
+	q.mu.Unlock()
+	return n
+}
+
+func (q *CompletionQueue) fetch(results []Result) int {
+	total := 0
+	for total < len(results) {
+		n := q.cq.Fetch(q.temp[:min(len(q.temp), len(results)-total)])
+		if n == 0 {
+			break
+		}
+		for i := range n {
+			r := &q.temp[i]
+			results[total+i] = Result{
+				Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
+				Type: RequestType(r.Kind),
+			}
+		}
+		total += n
+	}
+	return total
+}
+
+// notification is one waiting Notify; they are pooled, so that waiting allocates nothing.
+type notification struct {
+	done chan provider.Outcome
+	fin  provider.Finish
+}
+
+var notifications = sync.Pool{New: func() any {
+	n := &notification{done: make(chan provider.Outcome, 1)}
+	n.fin = func(o provider.Outcome) { n.done <- o }
+	return n
+}}
+
+// Notify waits until something of the given type is in the queue that was not there at the last notification, or ctx
+// ends. Several may wait: one event finishes them all.
+//
+// Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrBufferOverflow when the queue
+// overran, ErrDeviceRemoved.
+func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
+	if q.adapter.closed() {
+		return &Error{Op: "notify", Status: ErrDeviceRemoved}
+	}
+	level := provider.NotifyAny
+	switch what {
+	case NotifyErrors:
+		level = provider.NotifyErrors
+	case NotifySolicited:
+		level = provider.NotifySolicited
+	case NotifyAny:
+	default:
+		return &Error{Op: "notify", Status: ErrInvalidParameter}
+	}
+	w := notifications.Get().(*notification)
+	q.mu.Lock()
+	id := q.cq.Arm(level, w.fin)
+	q.mu.Unlock()
+	q.adapter.shard.Release()
+	o, cause := wait(ctx, w.done, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
+	notifications.Put(w)
+	return finished("notify", noAddr, noAddr, o, cause)
+}
+
+// CancelOverlappedRequests ends every waiting Notify with ErrCanceled, oldest first.
+func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provider.OutcomeCanceled) }
+
+// Close ends every waiting Notify. Queue pairs that report here keep working; their results go nowhere once the last
+// reference is gone.
+func (q *CompletionQueue) Close() error {
+	q.CancelOverlappedRequests()
+	return nil
+}

@@ -1,0 +1,259 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Connector makes a connection, or takes one that arrived at a Listener, for a queue pair.
+//
+// The active side calls Connect, looks at ReadLimits and PrivateData, and then CompleteConnect or Reject. The passive side
+// gets the connector from Listener.GetConnectionRequest, looks at the same, and then calls Accept or Reject. Neither side
+// times out because the other application is slow.
+//
+// All methods may be called from any goroutine.
+type Connector struct {
+	adapter *Adapter
+	k       *provider.Connector
+}
+
+// ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
+// the peer can do; PrivateData is at most MaxCallerData or MaxCalleeData bytes.
+type ConnectParams struct {
+	InboundReadLimit  uint32 // Reads of the peer that this side will serve at once
+	OutboundReadLimit uint32 // Reads that this side wants to have outstanding
+	PrivateData       []byte
+}
+
+func (p ConnectParams) provider() provider.ConnectParams {
+	return provider.ConnectParams{Inbound: p.InboundReadLimit, Outbound: p.OutboundReadLimit, Private: p.PrivateData}
+}
+
+// CreateConnector makes an idle connector.
+func (a *Adapter) CreateConnector() (*Connector, error) {
+	if a.closed() {
+		return nil, &Error{Op: "create connector", Status: ErrDeviceRemoved}
+	}
+	c := &Connector{adapter: a}
+	a.do(func(e *provider.Engine) { c.k = e.NewConnector() })
+	return c, nil
+}
+
+// local checks an address to bind to: one of the adapter's, or unspecified for it.
+func (a *Adapter) local(addr netip.AddrPort) (wire.Endpoint, bool) {
+	ip := addr.Addr().Unmap()
+	if ip != a.addr {
+		return wire.Endpoint{}, false
+	}
+	return wire.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
+}
+
+// Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
+//
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
+func (c *Connector) Bind(addr netip.AddrPort) error {
+	at, ok := c.adapter.local(addr)
+	if !ok {
+		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
+	}
+	var o provider.Outcome
+	c.adapter.do(func(*provider.Engine) { o = c.k.Bind(at) })
+	return fail("bind", addr, noAddr, o)
+}
+
+// Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
+// attempt failed. A failed attempt leaves qp as it was.
+//
+// Errors: ErrConnectionRefused (no listener, backlog full, or rejected: PrivateData has the peer's reason),
+// ErrIOTimeout, ErrHostUnreachable, ErrNetworkUnreachable, ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
+// ErrAddressAlreadyExists, ErrSharingViolation, ErrTooManyAddresses, ErrBadNetworkName, ErrDeviceRemoved.
+func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
+	a := c.adapter
+	refuse := func(s Status, err error) error { return &Error{Op: "connect", Remote: dest, Status: s, Err: err} }
+	if o := c.checkConnect(qp, params); o != provider.OutcomeSuccess {
+		return fail("connect", noAddr, dest, o)
+	}
+	ip := dest.Addr().Unmap()
+	switch {
+	case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || dest.Port() == 0:
+		return refuse(ErrBadNetworkName, nil)
+	case ip.Is4() != a.addr.Is4():
+		return refuse(ErrNetworkUnreachable, nil)
+	}
+	if err := a.reach(ctx, ip); err != nil {
+		switch {
+		case errors.Is(err, datapath.ErrNoRoute):
+			return refuse(ErrNetworkUnreachable, err)
+		case ctx.Err() != nil:
+			return refuse(ErrCanceled, context.Cause(ctx))
+		}
+		return refuse(ErrHostUnreachable, err)
+	}
+	done := make(chan provider.Outcome, 1)
+	var o provider.Outcome
+	a.do(func(*provider.Engine) {
+		local := wire.EndpointFrom(netip.AddrPortFrom(a.addr, 0))
+		remote := wire.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
+		o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
+	})
+	if o != provider.OutcomeSuccess {
+		return fail("connect", noAddr, dest, o)
+	}
+	o, cause := wait(ctx, done, c.cancel)
+	return finished("connect", noAddr, dest, o, cause)
+}
+
+// checkConnect finds what is wrong before anything is resolved.
+func (c *Connector) checkConnect(qp *QueuePair, params ConnectParams) provider.Outcome {
+	if c.adapter.closed() {
+		return provider.OutcomeDeviceRemoved
+	}
+	var o provider.Outcome
+	c.adapter.do(func(*provider.Engine) { o = c.k.CheckState() })
+	switch {
+	case o != provider.OutcomeSuccess:
+		return o
+	case qp == nil || qp.adapter != c.adapter:
+		return provider.OutcomeInvalidParameter
+	}
+	return provider.CheckParams(qp.qp, params.provider())
+}
+
+// request starts a request on the connector and waits for it.
+func (c *Connector) request(ctx context.Context, op string, start func(provider.Finish) provider.Outcome) error {
+	if c.adapter.closed() {
+		return &Error{Op: op, Status: ErrDeviceRemoved}
+	}
+	done := make(chan provider.Outcome, 1)
+	var o provider.Outcome
+	var local, peer wire.Endpoint
+	c.adapter.do(func(*provider.Engine) {
+		o = start(func(o provider.Outcome) { done <- o })
+		local, _ = c.k.Local()
+		peer, _ = c.k.Peer()
+	})
+	from, to := addrPort(local), addrPort(peer)
+	if o != provider.OutcomeSuccess {
+		return fail(op, from, to, o)
+	}
+	o, cause := wait(ctx, done, c.cancel)
+	return finished(op, from, to, o, cause)
+}
+
+// addrPort is the inverse of wire.EndpointFrom; the zero endpoint is no address.
+func addrPort(e wire.Endpoint) netip.AddrPort {
+	if e == (wire.Endpoint{}) {
+		return netip.AddrPort{}
+	}
+	return e.AddrPort()
+}
+
+func (c *Connector) cancel() { c.adapter.do(func(*provider.Engine) { c.k.Cancel() }) }
+
+// CompleteConnect establishes what the peer accepted.
+//
+// Errors: ErrConnectionInvalid (not accepted), ErrConnectionAborted (the peer withdrew), ErrIOTimeout, ErrCanceled,
+// ErrDeviceRemoved.
+func (c *Connector) CompleteConnect(ctx context.Context) error {
+	return c.request(ctx, "complete connect", c.k.CompleteConnect)
+}
+
+// Accept answers a connection request. It returns when the peer completed or declined.
+//
+// Errors: ErrConnectionInvalid (no request), ErrConnectionAborted (the peer gave up), ErrConnectionRefused (the peer
+// declined after it saw the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
+func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectParams) error {
+	if qp == nil || qp.adapter != c.adapter {
+		return &Error{Op: "accept", Status: ErrInvalidParameter}
+	}
+	return c.request(ctx, "accept", func(fin provider.Finish) provider.Outcome {
+		return c.k.Accept(qp.qp, params.provider(), fin)
+	})
+}
+
+// Reject refuses a request, or declines after the peer accepted. The peer gets the private data.
+//
+// Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize.
+func (c *Connector) Reject(private []byte) error {
+	var o provider.Outcome
+	c.adapter.do(func(*provider.Engine) { o = c.k.Reject(private) })
+	return fail("reject", noAddr, noAddr, o)
+}
+
+// ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
+func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
+	var o provider.Outcome
+	c.adapter.do(func(*provider.Engine) { inbound, outbound, o = c.k.ReadLimits() })
+	return inbound, outbound, fail("read limits", noAddr, noAddr, o)
+}
+
+// PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection.
+func (c *Connector) PrivateData() ([]byte, error) {
+	var o provider.Outcome
+	var data []byte
+	c.adapter.do(func(*provider.Engine) {
+		data, o = c.k.Private()
+		data = append([]byte{}, data...)
+	})
+	return data, fail("private data", noAddr, noAddr, o)
+}
+
+// LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
+func (c *Connector) LocalAddress() (netip.AddrPort, error) {
+	return c.address("local address", c.k.Local)
+}
+
+// PeerAddress returns the peer's ND address, from its accept or request on until the connection is over.
+func (c *Connector) PeerAddress() (netip.AddrPort, error) {
+	return c.address("peer address", c.k.Peer)
+}
+
+func (c *Connector) address(op string, get func() (wire.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
+	var o provider.Outcome
+	var at wire.Endpoint
+	c.adapter.do(func(*provider.Engine) { at, o = get() })
+	return addrPort(at), fail(op, noAddr, noAddr, o)
+}
+
+// NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
+//
+// Errors: ErrConnectionInvalid (never connected), ErrCanceled.
+func (c *Connector) NotifyDisconnect(ctx context.Context) error {
+	w := &notification{done: make(chan provider.Outcome, 1)}
+	var o provider.Outcome
+	var id uint64
+	c.adapter.do(func(*provider.Engine) {
+		id, o = c.k.NotifyDisconnect(func(o provider.Outcome) { w.done <- o })
+	})
+	if o != provider.OutcomeSuccess {
+		return fail("notify disconnect", noAddr, noAddr, o)
+	}
+	o, cause := wait(ctx, w.done, func() {
+		c.adapter.do(func(*provider.Engine) { c.k.CancelNotification(id) })
+	})
+	return finished("notify disconnect", noAddr, noAddr, o, cause)
+}
+
+// Disconnect ends the connection gracefully: outstanding requests of this side end with ErrCanceled, the peer's
+// NotifyDisconnect returns, and this call returns when the peer disconnects too.
+//
+// Errors: ErrConnectionInvalid (not connected, or lost), ErrConnectionAborted (the peer cut it off), ErrIOTimeout (the peer did
+// not disconnect within 10 s; the connection is over all the same), ErrCanceled.
+func (c *Connector) Disconnect(ctx context.Context) error {
+	return c.request(ctx, "disconnect", c.k.Disconnect)
+}
+
+// CancelOverlappedRequests ends every call that is pending on the connector with ErrCanceled.
+func (c *Connector) CancelOverlappedRequests() { c.cancel() }
+
+// Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
+// ended for both sides. Closing twice is harmless.
+func (c *Connector) Close() error {
+	c.adapter.do(func(*provider.Engine) { c.k.Close() })
+	return nil
+}

@@ -1,0 +1,78 @@
+package nd
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Error tells what was attempted, between which addresses, and why it failed. errors.Is finds the Status, and the cause
+// behind it when there is one (a context's error, an operating system error).
+type Error struct {
+	Op     string         // the call: connect, accept, listen, …
+	Local  netip.AddrPort // invalid when none is involved
+	Remote netip.AddrPort // invalid when none is involved
+	Status Status
+	Err    error // the cause beneath the status, may be nil
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := "nd: " + e.Op
+	switch {
+	case e.Local.IsValid() && e.Remote.IsValid():
+		s += " " + e.Local.String() + "->" + e.Remote.String()
+	case e.Remote.IsValid():
+		s += " " + e.Remote.String()
+	case e.Local.IsValid():
+		s += " " + e.Local.String()
+	}
+	if e.Err != nil {
+		return s + ": " + e.Err.Error() + " [" + e.Status.Name() + "]"
+	}
+	return s + ": " + e.Status.Error()
+}
+
+// Unwrap lets errors.Is and errors.As see the status and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err != nil {
+		return []error{e.Status, e.Err}
+	}
+	return []error{e.Status}
+}
+
+// Timeout says whether the peer was silent for too long, as net.Error asks.
+func (e *Error) Timeout() bool { return e.Status.Timeout() }
+
+// fail makes the error of a call, or nil for success.
+func fail(op string, local, remote netip.AddrPort, o provider.Outcome) error {
+	if o == provider.OutcomeSuccess {
+		return nil
+	}
+	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o]}
+}
+
+// wait waits for the outcome of a pending request. When ctx ends first, cancel ends the request, and the outcome it then
+// has is returned: the request may have finished on its own before.
+func wait(ctx context.Context, done <-chan provider.Outcome, cancel func()) (o provider.Outcome, cause error) {
+	select {
+	case o = <-done:
+		return o, nil
+	case <-ctx.Done():
+		cancel()
+		o = <-done
+		if o == provider.OutcomeCanceled {
+			cause = context.Cause(ctx)
+		}
+		return o, cause
+	}
+}
+
+// finished turns the outcome of a request into the error of the call that waited for it.
+func finished(op string, local, remote netip.AddrPort, o provider.Outcome, cause error) error {
+	if o == provider.OutcomeSuccess {
+		return nil
+	}
+	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o], Err: cause}
+}

@@ -1,0 +1,104 @@
+package nd
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Listener receives connection requests. All methods may be called from any goroutine.
+type Listener struct {
+	adapter *Adapter
+	l       *provider.Listener
+}
+
+// CreateListener makes an unbound listener.
+func (a *Adapter) CreateListener() (*Listener, error) {
+	if a.closed() {
+		return nil, &Error{Op: "create listener", Status: ErrDeviceRemoved}
+	}
+	l := &Listener{adapter: a}
+	a.do(func(e *provider.Engine) { l.l = e.NewListener() })
+	return l, nil
+}
+
+// Bind takes a local ND address: one of the adapter's, or the unspecified one for all of them; port 0 is a free one of 49152
+// to 65535.
+//
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
+func (l *Listener) Bind(addr netip.AddrPort) error {
+	at, ok := l.adapter.local(addr)
+	if addr.Addr().IsUnspecified() {
+		at, ok = wire.Endpoint{Port: addr.Port()}, true
+	}
+	if !ok {
+		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
+	}
+	var o provider.Outcome
+	l.adapter.do(func(*provider.Engine) { _, o = l.l.Bind(at) })
+	return fail("bind", addr, noAddr, o)
+}
+
+// Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0 is no limit.
+//
+// Errors: ErrInvalidDeviceState (not bound, or listening already).
+func (l *Listener) Listen(backlog int) error {
+	var o provider.Outcome
+	l.adapter.do(func(*provider.Engine) { o = l.l.Listen(backlog) })
+	return fail("listen", noAddr, noAddr, o)
+}
+
+// LocalAddress returns the address while listening.
+func (l *Listener) LocalAddress() (netip.AddrPort, error) {
+	var o provider.Outcome
+	var at wire.Endpoint
+	l.adapter.do(func(*provider.Engine) { at, o = l.l.Local() })
+	if o != provider.OutcomeSuccess {
+		return noAddr, fail("local address", noAddr, noAddr, o)
+	}
+	if at.IP == (wire.Endpoint{}).IP {
+		unspecified := netip.IPv6Unspecified()
+		if l.adapter.addr.Is4() {
+			unspecified = netip.IPv4Unspecified()
+		}
+		return netip.AddrPortFrom(unspecified, at.Port), nil
+	}
+	return at.AddrPort(), nil
+}
+
+// GetConnectionRequest waits for the next request and hands it to c, which must be idle or merely bound.
+//
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionInvalid or ErrConnectionActive (c is in use), ErrCanceled,
+// ErrDeviceRemoved.
+func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error {
+	if l.adapter.closed() {
+		return &Error{Op: "get connection request", Status: ErrDeviceRemoved}
+	}
+	if c == nil || c.adapter != l.adapter {
+		return &Error{Op: "get connection request", Status: ErrInvalidParameter}
+	}
+	done := make(chan provider.Outcome, 1)
+	var o provider.Outcome
+	l.adapter.do(func(*provider.Engine) { o = l.l.GetRequest(c.k, func(o provider.Outcome) { done <- o }) })
+	if o != provider.OutcomeSuccess {
+		return fail("get connection request", noAddr, noAddr, o)
+	}
+	o, cause := wait(ctx, done, func() {
+		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k, provider.OutcomeCanceled) })
+	})
+	return finished("get connection request", noAddr, noAddr, o, cause)
+}
+
+// CancelOverlappedRequests ends every waiting GetConnectionRequest with ErrCanceled; requests that arrived stay queued.
+func (l *Listener) CancelOverlappedRequests() {
+	l.adapter.do(func(*provider.Engine) { l.l.CancelRequests(provider.OutcomeCanceled) })
+}
+
+// Close refuses the requests nobody took, and all later ones. Connections that were handed out live on. Closing twice is
+// harmless.
+func (l *Listener) Close() error {
+	l.adapter.do(func(*provider.Engine) { l.l.Close() })
+	return nil
+}

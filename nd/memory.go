@@ -1,0 +1,101 @@
+package nd
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// MRFlags are the rights of a memory region (ND_MR_FLAG). Reading it locally is always allowed.
+type MRFlags uint32
+
+// The rights.
+const (
+	MRAllowLocalWrite  MRFlags = 1 // target of Receive and Read
+	MRAllowRemoteRead  MRFlags = 2
+	MRAllowRemoteWrite MRFlags = 5 // includes local write
+	MRReadSink         MRFlags = 8 // accepted, and not needed
+)
+
+const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRReadSink
+
+// MemoryRegion is memory that requests may use and peers may be granted access to. It may be used from any goroutine.
+type MemoryRegion struct {
+	adapter *Adapter
+	region  *provider.Region
+	once    sync.Once
+}
+
+// RegisterMemory makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go
+// slice; the region refers to it until Close. The same memory may be registered many times.
+//
+// Errors: ErrInvalidParameter for a nil slice, unknown flags or more than MaxRegistrationSize bytes, ErrInvalidBufferSize for
+// an empty one, ErrInsufficientResources when the adapter has no region left, ErrDeviceRemoved.
+func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, error) {
+	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "register memory", Status: s} }
+	switch {
+	case a.closed():
+		return refuse(ErrDeviceRemoved)
+	case buf == nil || len(buf) > maxRegistration || flags&^knownMRFlags != 0:
+		return refuse(ErrInvalidParameter)
+	case len(buf) == 0:
+		return refuse(ErrInvalidBufferSize)
+	}
+	rights := provider.Rights(0)
+	if flags&MRAllowLocalWrite != 0 {
+		rights |= provider.RightLocalWrite
+	}
+	if flags&MRAllowRemoteRead != 0 {
+		rights |= provider.RightRemoteRead
+	}
+	if flags&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
+		rights |= provider.RightRemoteWrite
+	}
+	r, err := a.memory.Register(buf, rights)
+	if err != nil {
+		return refuse(ErrInsufficientResources)
+	}
+	return &MemoryRegion{adapter: a, region: r}, nil
+}
+
+// Bytes returns the memory.
+func (m *MemoryRegion) Bytes() []byte { return m.region.Bytes() }
+
+// Address returns the address of the first byte as peers name it in Read and Write. It is not an address of this process;
+// adding an offset below len(Bytes()) gives the address of another byte.
+func (m *MemoryRegion) Address() uint64 { return m.region.Base() }
+
+// LocalToken returns the token for SGE.
+func (m *MemoryRegion) LocalToken() Token { return Token(m.region.Token()) }
+
+// RemoteToken returns the token to give to a peer. Whoever has it, on a connection of this adapter, has the region's remote
+// rights.
+func (m *MemoryRegion) RemoteToken() Token { return Token(m.region.Token()) }
+
+// SGE returns an entry for n bytes from off.
+func (m *MemoryRegion) SGE(off, n int) SGE {
+	return SGE{Buffer: m.region.Bytes()[off : off+n : off+n], Token: m.LocalToken()}
+}
+
+// RemoteAccesses counts the packets with which peers read from and wrote into the region.
+func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.region.RemoteAccesses() }
+
+// Close deregisters the region. When it returns nothing touches the memory any more; requests and peers that still name
+// it get ErrAccessViolation. Closing twice is harmless.
+func (m *MemoryRegion) Close() error {
+	m.once.Do(func() {
+		m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region) })
+	})
+	return nil
+}
+
+// AllocateMemory returns a region over n new bytes, page-aligned.
+func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
+	if n <= 0 || n > maxRegistration {
+		return nil, &Error{Op: "allocate memory", Status: ErrInvalidParameter}
+	}
+	return a.RegisterMemory(make([]byte, n), flags)
+}
+
+var noAddr netip.AddrPort

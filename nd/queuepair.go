@@ -1,0 +1,194 @@
+package nd
+
+import (
+	"sync"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// QueuePairConfig describes a queue pair. Depths are outstanding requests, SGE counts entries per request, InlineSize is
+// bytes. The same completion queue may serve both directions.
+type QueuePairConfig struct {
+	ReceiveCQ, InitiatorCQ         *CompletionQueue
+	Context                        uint64 // comes back in every result
+	ReceiveDepth, InitiatorDepth   int
+	MaxReceiveSGE, MaxInitiatorSGE int
+	InlineSize                     int
+}
+
+// QueuePair is one end of a connection: applications post requests, results come from its completion queues.
+type QueuePair struct {
+	adapter *Adapter
+	qp      *provider.QP
+	once    sync.Once
+}
+
+// CreateQueuePair makes a queue pair. It may be given fewer entries per request than it then accepts: every queue pair takes
+// at least four.
+//
+// Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (5) receive depth, (6)
+// initiator depth, (7) receive entries, (8) initiator entries, (9) inline size; ErrDeviceRemoved.
+func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
+	refuse := func(s Status) (*QueuePair, error) { return nil, &Error{Op: "create queue pair", Status: s} }
+	outside := func(v, limit int) bool { return v < 0 || v > limit }
+	switch {
+	case a.closed():
+		return refuse(ErrDeviceRemoved)
+	case cfg.ReceiveCQ == nil || cfg.ReceiveCQ.adapter != a:
+		return refuse(ErrInvalidParameterN(2))
+	case cfg.InitiatorCQ == nil || cfg.InitiatorCQ.adapter != a:
+		return refuse(ErrInvalidParameterN(3))
+	case outside(cfg.ReceiveDepth, maxQueueDepth):
+		return refuse(ErrInvalidParameterN(5))
+	case outside(cfg.InitiatorDepth, maxQueueDepth):
+		return refuse(ErrInvalidParameterN(6))
+	case outside(cfg.MaxReceiveSGE, provider.MaxSGE):
+		return refuse(ErrInvalidParameterN(7))
+	case outside(cfg.MaxInitiatorSGE, provider.MaxSGE):
+		return refuse(ErrInvalidParameterN(8))
+	case outside(cfg.InlineSize, maxInline):
+		return refuse(ErrInvalidParameterN(9))
+	}
+	q := &QueuePair{adapter: a}
+	a.do(func(e *provider.Engine) {
+		q.qp = e.NewQP(provider.QPConfig{
+			Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq,
+			ReceiveDepth: cfg.ReceiveDepth, InitiatorDepth: cfg.InitiatorDepth,
+			MaxReceiveSGE: max(cfg.MaxReceiveSGE, sgeFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, sgeFloor), InlineSize: cfg.InlineSize,
+		})
+	})
+	return q, nil
+}
+
+// Send posts a message to the peer's next Receive.
+//
+// Errors: ErrConnectionInvalid, ErrBufferOverflow (longer than MaxTransferLength or the inline size), ErrDataOverrun (too many
+// entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags). A call that fails gives no result.
+func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
+	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer) != 0 {
+		return &Error{Op: "send", Status: ErrInvalidParameterN(4)}
+	}
+	return q.post("send", &provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}, sgl)
+}
+
+// Write posts an RDMA Write of the entries to the peer's memory at addr, as MemoryRegion.Address and RemoteToken of the
+// peer named it. Errors are as for Send, flags being argument 6.
+func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
+	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
+		return &Error{Op: "write", Status: ErrInvalidParameterN(6)}
+	}
+	return q.post("write", &provider.Request{
+		Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+	}, sgl)
+}
+
+// Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
+// wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0.
+func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
+	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
+		return &Error{Op: "read", Status: ErrInvalidParameterN(6)}
+	}
+	return q.post("read", &provider.Request{
+		Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+	}, sgl)
+}
+
+// post translates the entries and queues the request.
+func (q *QueuePair) post(op string, r *provider.Request, sgl []SGE) error {
+	var list [provider.MaxSGE]provider.SGE
+	var inline [provider.MaxSGE][]byte
+	if len(sgl) > provider.MaxSGE {
+		return &Error{Op: op, Status: ErrDataOverrun}
+	}
+	total := uint64(0)
+	for i := range sgl {
+		total += uint64(len(sgl[i].Buffer))
+	}
+	if total > provider.MaxTransfer {
+		return &Error{Op: op, Status: ErrBufferOverflow}
+	}
+	r.Length = uint32(total)
+	if r.Flags&provider.FlagInline != 0 {
+		for i := range sgl {
+			inline[i] = sgl[i].Buffer
+		}
+		r.Inline = inline[:len(sgl)]
+	} else {
+		q.translate(list[:], sgl)
+		r.SGL = list[:len(sgl)]
+	}
+	ring, o := q.qp.Post(r)
+	if o != provider.OutcomeSuccess {
+		return &Error{Op: op, Status: q.status(o)}
+	}
+	if ring {
+		q.adapter.shard.Ring()
+	}
+	return nil
+}
+
+// status prefers the reason that the adapter is gone.
+func (q *QueuePair) status(o provider.Outcome) Status {
+	if q.adapter.closed() {
+		return ErrDeviceRemoved
+	}
+	return statusTable[o]
+}
+
+// translate turns slices into region addresses. A slice outside its region becomes an entry that no region grants: it
+// fails when the request is executed, as the specification wants, and not here.
+func (q *QueuePair) translate(dst []provider.SGE, sgl []SGE) {
+	for i := range sgl {
+		s := &sgl[i]
+		dst[i] = provider.SGE{Len: uint32(len(s.Buffer))}
+		r := q.adapter.memory.Lookup(provider.Token(s.Token))
+		if r == nil {
+			continue
+		}
+		if off, ok := datapath.OffsetIn(r.Bytes(), s.Buffer); ok {
+			dst[i].Addr, dst[i].Token = r.Base()+uint64(off), r.Token()
+		}
+	}
+}
+
+// Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
+//
+// Errors: ErrBufferOverflow, ErrDataOverrun, ErrNoMoreEntries.
+func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
+	var list [provider.MaxSGE]provider.SGE
+	if len(sgl) > provider.MaxSGE {
+		return &Error{Op: "receive", Status: ErrDataOverrun}
+	}
+	total := uint64(0)
+	for i := range sgl {
+		total += uint64(len(sgl[i].Buffer))
+	}
+	if total > provider.MaxTransfer {
+		return &Error{Op: "receive", Status: ErrBufferOverflow}
+	}
+	q.translate(list[:], sgl)
+	ring, o := q.qp.PostReceive(context, list[:len(sgl)], uint32(total))
+	if o != provider.OutcomeSuccess {
+		return &Error{Op: "receive", Status: q.status(o)}
+	}
+	if ring {
+		q.adapter.shard.Ring()
+	}
+	return nil
+}
+
+// Flush ends every outstanding request with ErrCanceled; the results are in the completion queues when it returns. A
+// connected queue pair then accepts no work any more, and can still be disconnected gracefully.
+func (q *QueuePair) Flush() {
+	q.adapter.do(func(e *provider.Engine) { e.Flush(q.qp) })
+}
+
+// Close ends every outstanding request with ErrCanceled, and the connection. Results stay in the completion queues.
+// Closing twice is harmless.
+func (q *QueuePair) Close() error {
+	q.once.Do(func() {
+		q.adapter.do(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
+	})
+	return nil
+}
