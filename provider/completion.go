@@ -52,6 +52,7 @@ type CQ struct {
 	// The engine's view; only its owner touches these.
 	pending uint32 // results written and not yet published
 	queued  bool   // in Engine.touchedCQs
+	users   []*QP  // queue pairs that report here
 	_       [64]byte
 	head    atomic.Uint32 // written by the consumer
 	_       [64]byte
@@ -61,8 +62,14 @@ type CQ struct {
 
 	mu      sync.Mutex
 	seen    uint32 // results before this index were there at the last notification
-	waiters []Finish
+	waiters []cqWaiter
+	nextID  uint64
 	fault   Outcome
+}
+
+type cqWaiter struct {
+	id  uint64
+	fin Finish
 }
 
 // NewCQ makes a completion queue of at least depth results.
@@ -123,9 +130,9 @@ func (q *CQ) satisfied(from, to uint32) bool {
 func (q *CQ) notify(o Outcome) {
 	q.armed.Store(uint32(notifyNone))
 	q.seen = q.tail.Load()
-	for i, fin := range q.waiters {
-		fin(o)
-		q.waiters[i] = nil
+	for i, w := range q.waiters {
+		w.fin(o)
+		q.waiters[i] = cqWaiter{}
 	}
 	q.waiters = q.waiters[:0]
 }
@@ -162,20 +169,22 @@ func (q *CQ) Faulted() bool { return q.faulted.Load() }
 // Depth is the number of results the ring holds.
 func (q *CQ) Depth() int { return len(q.ring) }
 
-// Arm adds a waiting notification. It may finish at once: when the queue is dead, or when an unfetched result that came
-// after the last notification satisfies it. A result that is published at any moment is seen either by the check here or
-// by the publisher's, because both sides store before they load.
-func (q *CQ) Arm(level NotifyLevel, fin Finish) {
+// Arm adds a waiting notification and returns its id for CancelWaiter. It may finish at once: when the queue is dead, or
+// when an unfetched result that came after the last notification satisfies it. A result that is published at any moment is
+// seen either by the check here or by the publisher's, because both sides store before they load. The consumer calls it.
+func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.nextID++
+	id = q.nextID
 	if q.faulted.Load() {
 		fin(q.fault)
-		return
+		return id
 	}
 	if uint32(level) > q.armed.Load() {
 		q.armed.Store(uint32(level))
 	}
-	q.waiters = append(q.waiters, fin)
+	q.waiters = append(q.waiters, cqWaiter{id, fin})
 	from, to := q.head.Load(), q.tail.Load()
 	if int32(q.seen-from) > 0 {
 		from = q.seen
@@ -183,16 +192,34 @@ func (q *CQ) Arm(level NotifyLevel, fin Finish) {
 	if int32(to-from) > 0 && q.satisfied(from, to) {
 		q.notify(OutcomeSuccess)
 	}
+	return id
 }
 
-// CancelWaiters finishes every waiting notification with o, oldest first.
+// CancelWaiter finishes one waiting notification with o, if it still waits.
+func (q *CQ) CancelWaiter(id uint64, o Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, w := range q.waiters {
+		if w.id != id {
+			continue
+		}
+		q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
+		if len(q.waiters) == 0 {
+			q.armed.Store(uint32(notifyNone))
+		}
+		w.fin(o)
+		return
+	}
+}
+
+// CancelWaiters finishes every waiting notification with o, oldest first. Nothing counts as seen by it.
 func (q *CQ) CancelWaiters(o Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed.Store(uint32(notifyNone))
-	for i, fin := range q.waiters {
-		fin(o)
-		q.waiters[i] = nil
+	for i, w := range q.waiters {
+		w.fin(o)
+		q.waiters[i] = cqWaiter{}
 	}
 	q.waiters = q.waiters[:0]
 }

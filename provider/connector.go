@@ -1,9 +1,6 @@
 package provider
 
-import (
-	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/wire"
-)
+import "github.com/ndxdp/ndxdp/wire"
 
 // ConnectorState is what a connector's application may do (ND specification, connector state table).
 type ConnectorState uint8
@@ -68,7 +65,8 @@ type Connector struct {
 	addressed   bool     // local and peer are those of a connection
 
 	pending     Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
-	notify      []Finish
+	notify      []notification
+	nextNotify  uint64
 	private     []byte // the peer's most recent
 	havePrivate bool
 	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
@@ -105,10 +103,15 @@ func (k *Connector) finish(o Outcome) {
 }
 
 func (k *Connector) notifyAll(o Outcome) {
-	for _, fin := range k.notify {
-		fin(o)
+	for _, n := range k.notify {
+		n.fin(o)
 	}
 	k.notify = nil
+}
+
+type notification struct {
+	id  uint64
+	fin Finish
 }
 
 // Bind takes a local endpoint, port 0 for a free ephemeral one.
@@ -147,10 +150,10 @@ func (k *Connector) busy() Outcome {
 // The link must be able to reach remote: the caller resolved it. fin is called iff the outcome is success.
 func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
 	e := k.engine
-	if k.state != CtrIdle && k.state != CtrBound {
-		return k.busy()
+	if o := k.CheckState(); o != OutcomeSuccess {
+		return o
 	}
-	if o := checkAttach(qp, params); o != OutcomeSuccess {
+	if o := CheckParams(qp, params); o != OutcomeSuccess {
 		return o
 	}
 	if k.state == CtrIdle {
@@ -191,7 +194,16 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	return OutcomeSuccess
 }
 
-func checkAttach(qp *QP, params ConnectParams) Outcome {
+// CheckState says whether the connector's state allows Connect.
+func (k *Connector) CheckState() Outcome {
+	if k.state != CtrIdle && k.state != CtrBound {
+		return k.busy()
+	}
+	return OutcomeSuccess
+}
+
+// CheckParams says whether Connect or Accept may be called with these arguments; any goroutine may ask.
+func CheckParams(qp *QP, params ConnectParams) Outcome {
 	if len(params.Private) > wire.MaxPrivateData {
 		return OutcomeInvalidBufferSize
 	}
@@ -238,7 +250,7 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 		k.transition(CtrDone)
 		return k.aborted
 	}
-	if o := checkAttach(qp, params); o != OutcomeSuccess {
+	if o := CheckParams(qp, params); o != OutcomeSuccess {
 		return o
 	}
 	c := k.conn
@@ -412,30 +424,4 @@ func (k *Connector) onAttemptFailed(o Outcome) {
 		k.transition(CtrDone)
 	}
 	k.finish(o)
-}
-
-// deadline is the earliest time at which the connection wants attention.
-func (c *conn) deadline() clock.Time {
-	at := c.halfOpenDeadline()
-	earlier := func(t clock.Time) {
-		if t != 0 && t < at {
-			at = t
-		}
-	}
-	earlier(c.handshake.retryAt)
-	if c.phase == phaseOpen {
-		earlier(c.recovery.timerAt)
-		earlier(c.recovery.reorderAt)
-		if c.ack.urgency == ackDelayed {
-			earlier(c.ack.at)
-		}
-		if c.blockedAt != 0 {
-			earlier(c.blockedAt.Add(c.engine.cfg.NoReceive))
-		}
-		earlier(c.keepAliveAt())
-	}
-	earlier(c.end.noticeAt)
-	earlier(c.end.giveUpAt)
-	earlier(c.end.freeAt)
-	return at
 }

@@ -215,21 +215,31 @@ func (c *conn) onNoticeAcknowledged() {
 	c.touch()
 }
 
-// NotifyDisconnect adds a notification that finishes when the peer disconnects or the connection is lost.
-func (k *Connector) NotifyDisconnect(fin Finish) Outcome {
+// NotifyDisconnect adds a notification that finishes when the peer disconnects or the connection is lost, at once when that
+// has happened. It returns its id for CancelNotification.
+func (k *Connector) NotifyDisconnect(fin Finish) (id uint64, o Outcome) {
 	switch k.state {
 	case CtrEstablished, CtrDisconnecting:
-		k.notify = append(k.notify, fin)
+		k.nextNotify++
+		k.notify = append(k.notify, notification{k.nextNotify, fin})
 	case CtrPeerGone, CtrLost:
 		fin(OutcomeSuccess)
 	default:
-		return OutcomeConnectionInvalid
+		return 0, OutcomeConnectionInvalid
 	}
-	return OutcomeSuccess
+	return k.nextNotify, OutcomeSuccess
 }
 
-// CancelNotifications finishes the pending notifications CANCELED.
-func (k *Connector) CancelNotifications() { k.notifyAll(OutcomeCanceled) }
+// CancelNotification finishes one pending notification CANCELED, if it still waits.
+func (k *Connector) CancelNotification(id uint64) {
+	for i, n := range k.notify {
+		if n.id == id {
+			k.notify = append(k.notify[:i:i], k.notify[i+1:]...)
+			n.fin(OutcomeCanceled)
+			return
+		}
+	}
+}
 
 // Cancel ends the pending request of the connector, as spec 7.6 says for each state.
 func (k *Connector) Cancel() {
@@ -336,140 +346,6 @@ func (c *conn) lose(first Outcome) {
 	c.linger(endAbort, 0, nil)
 }
 
-// terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
-// peer which one it was.
-func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, number uint32) {
-	if c.phase != phaseOpen || c.termQueued {
-		return
-	}
-	c.stopRequests()
-	c.lost(OutcomeCanceled)
-	c.term = wire.Op{
-		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
-	}
-	c.termQueued = true
-	c.end.giveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
-	c.activate()
-}
-
-// termAcknowledged ends the connection on the wire: the peer knows why.
-func (c *conn) termAcknowledged() {
-	if c.phase == phaseOpen {
-		c.linger(endNone, 0, nil)
-	}
-}
-
-// localFault ends the connection because the request at seq names local memory that may not be used. Requests before it
-// that are not done end CANCELED.
-func (c *conn) localFault(seq uint32) {
-	c.failRequest(seq, OutcomeAccessViolation)
-	c.terminate(wire.TermLocal, 0, 0, 0)
-}
-
-// failRequest reports the requests before seq as canceled, unless they were done, and the one at seq with o.
-func (c *conn) failRequest(seq uint32, o Outcome) {
-	qp := c.qp
-	if qp == nil {
-		return
-	}
-	for head := qp.sq.head.Load(); head != seq+1; head++ {
-		wr := qp.sq.wr(head)
-		r := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
-		if head == seq {
-			r.Outcome = o
-		}
-		c.engine.complete(qp.initCQ, &r)
-		qp.sq.head.Store(head + 1)
-	}
-}
-
-// onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
-// well, all others CANCELED.
-func (c *conn) onTerm(op *wire.Op) {
-	c.end.termReceived = true
-	if seq, ok := c.findRequest(op.FailedOp, op.Number); ok {
-		c.completeBefore(seq)
-		c.failRequest(seq, termOutcome(op.Reason))
-	}
-	c.stopRequests()
-	c.lost(OutcomeCanceled)
-	c.sendAckFor(wire.ResponseSpace)
-	c.linger(endAck, 0, nil)
-}
-
-// sendAckFor acknowledges a packet that is being executed and ends the connection, so that the peer stops repeating it.
-func (c *conn) sendAckFor(space wire.Space) {
-	c.rx[space].advance()
-	c.sendAck()
-}
-
-// findRequest finds the initiator request that the peer names.
-func (c *conn) findRequest(op wire.Opcode, number uint32) (seq uint32, ok bool) {
-	if c.qp == nil {
-		return 0, false
-	}
-	var kind RequestKind
-	switch op {
-	case wire.OpWrite:
-		kind = KindWrite
-	case wire.OpSend:
-		kind = KindSend
-	case wire.OpReadReq:
-		kind = KindRead
-	default:
-		return 0, false
-	}
-	q := &c.qp.sq
-	end := q.next
-	if q.off > 0 {
-		end++
-	}
-	for seq := q.head.Load(); seq != end; seq++ {
-		if wr := q.wr(seq); wr.kind == kind && wr.number == number {
-			return seq, true
-		}
-	}
-	return 0, false
-}
-
-// completeBefore reports success for the requests before seq, up to the first READ that was not answered: the peer
-// executes in order, so it executed them all.
-func (c *conn) completeBefore(seq uint32) {
-	qp := c.qp
-	for head := qp.sq.head.Load(); head != seq; head++ {
-		wr := qp.sq.wr(head)
-		if wr.kind == KindRead && !wr.done {
-			return
-		}
-		if wr.flags&FlagSilentSuccess == 0 {
-			c.engine.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
-		}
-		qp.sq.head.Store(head + 1)
-	}
-}
-
-// termOutcome is what a TERM's reason means to the request it names.
-func termOutcome(r wire.TermReason) Outcome {
-	switch r {
-	case wire.TermAccess:
-		return OutcomeAccessViolation
-	case wire.TermReadBounds:
-		return OutcomeReadBounds
-	case wire.TermNoReceive, wire.TermFlushed:
-		return OutcomeCanceled
-	default:
-		return OutcomeRemoteError
-	}
-}
-
-// blockOnReceive starts the clock of a SEND that waits for the peer to post a receive.
-func (c *conn) blockOnReceive() {
-	if c.blockedAt == 0 {
-		c.blockedAt = c.engine.now
-		c.touch()
-	}
-}
-
 // receiveReset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
 func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	var m wire.Reset
@@ -492,65 +368,6 @@ func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	case phaseFree, phaseReqSent, phaseLingering:
 	}
 	return wire.DropNone
-}
-
-// keepAliveAt is when an idle peer is asked for a sign of life.
-func (c *conn) keepAliveAt() clock.Time {
-	if c.pings > 0 {
-		return c.pingAt
-	}
-	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
-}
-
-// onDeadline does what is due.
-func (c *conn) onDeadline() {
-	e := c.engine
-	now := e.now
-	due := func(at clock.Time) bool { return at != 0 && at <= now }
-	c.touch()
-	if due(c.end.freeAt) {
-		c.free()
-		return
-	}
-	if due(c.end.noticeAt) {
-		c.repeatNotice()
-	}
-	if due(c.end.giveUpAt) {
-		c.giveUp()
-		return
-	}
-	if due(c.handshake.retryAt) {
-		c.retryHandshake()
-	}
-	if c.halfOpenDeadline() <= now {
-		c.attemptFailed(OutcomeIOTimeout)
-		return
-	}
-	if c.phase != phaseOpen {
-		return
-	}
-	if c.ack.urgency == ackDelayed && due(c.ack.at) {
-		c.raise(ackAtOnce)
-	}
-	if due(c.recovery.reorderAt) {
-		c.recovery.reorderAt = 0
-		for space := range c.tx {
-			c.detectLoss(wire.Space(space))
-		}
-	}
-	if c.blockedAt != 0 && c.blockedAt.Add(e.cfg.NoReceive) <= now {
-		c.blockedAt = 0
-		c.completeRequests()
-		c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
-		c.terminate(wire.TermNoReceive, 0, 0, 0)
-		return
-	}
-	if due(c.recovery.timerAt) {
-		c.recovery.expire(c)
-	}
-	if c.phase == phaseOpen && c.keepAliveAt() <= now {
-		c.ping()
-	}
 }
 
 // repeatNotice sends our notice again until it is acknowledged or was sent often enough.
@@ -578,16 +395,26 @@ func (c *conn) giveUp() {
 	c.linger(endAbort, 0, nil)
 }
 
-// ping asks an idle peer for a sign of life, and gives it up after maxPings.
-func (c *conn) ping() {
-	e := c.engine
-	if c.pings == maxPings {
-		c.lose(OutcomeIOTimeout)
-		return
+// Shutdown ends everything for good, as the adapter closes: listeners refuse, pending requests finish DEVICE_REMOVED, open
+// connections are cut off and their peers told.
+func (e *Engine) Shutdown() {
+	for _, l := range e.listeners {
+		l.CancelRequests(OutcomeDeviceRemoved)
+		l.Close()
 	}
-	c.pings++
-	c.pingAt = e.now.Add(pingInterval)
-	if _, ok := e.control(wire.CtlPing, 0, 4); ok {
-		e.seal(c, 0, 0, 0)
+	for _, c := range e.conns {
+		if c == nil || c.connector == nil {
+			continue
+		}
+		k := c.connector
+		if fin := k.pending; fin != nil {
+			k.pending = nil
+			fin(OutcomeDeviceRemoved)
+		}
+		k.notifyAll(OutcomeDeviceRemoved)
+		k.Close()
+	}
+	for qp := range e.qps {
+		e.ReleaseQP(qp)
 	}
 }

@@ -151,8 +151,8 @@ func (e *Engine) finishTurn() {
 
 // failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9).
 func (e *Engine) failUsersOf(q *CQ) {
-	for qp := range e.qps {
-		if (qp.initCQ == q || qp.recvCQ == q) && qp.conn != nil && qp.State() == QPReady {
+	for _, qp := range q.users {
+		if qp.conn != nil && qp.State() == QPReady {
 			qp.conn.terminate(wire.TermLocal, 0, 0, 0)
 		}
 	}

@@ -1,14 +1,17 @@
 package provider
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
 type QPConfig struct {
-	Context                       uint64
-	ReceiveCQ, InitiatorCQ        *CQ
-	ReceiveDepth, InitiatorDepth  int
-	MaxReceiveSGE, MaxInitiatorSG int
-	InlineSize                    int
+	Context                        uint64
+	ReceiveCQ, InitiatorCQ         *CQ
+	ReceiveDepth, InitiatorDepth   int
+	MaxReceiveSGE, MaxInitiatorSGE int
+	InlineSize                     int
 }
 
 // QP is a queue pair: the work queues that applications fill, and the connection that empties them.
@@ -32,10 +35,15 @@ type QP struct {
 func (e *Engine) NewQP(cfg QPConfig) *QP {
 	qp := &QP{
 		engine: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
-		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSG, cfg.InlineSize),
+		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
 		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
 	}
 	e.qps[qp] = struct{}{}
+	for _, q := range []*CQ{cfg.ReceiveCQ, cfg.InitiatorCQ} {
+		if !slices.Contains(q.users, qp) {
+			q.users = append(q.users, qp)
+		}
+	}
 	return qp
 }
 
@@ -125,6 +133,11 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	}
 	e.cancelAll(qp, OutcomeCanceled)
 	delete(e.qps, qp)
+	for _, q := range []*CQ{qp.recvCQ, qp.initCQ} {
+		if i := slices.Index(q.users, qp); i >= 0 {
+			q.users = slices.Delete(q.users, i, i+1)
+		}
+	}
 }
 
 // cancelAll completes every outstanding request of qp with CANCELED, the oldest initiator request with first.

@@ -90,7 +90,15 @@ func (s *Shard) turn() {
 // next look.
 func (s *Shard) Release() {
 	s.polls.Store(0)
-	s.waiter.Wake()
+	if !s.asleep.Load() {
+		s.waiter.Wake()
+		return
+	}
+	// It sleeps on the socket, until a deadline that polling may have left behind.
+	if s.mu.TryLock() {
+		s.turn()
+		s.mu.Unlock()
+	}
 }
 
 // progress runs turns while nobody polls.
