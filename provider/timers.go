@@ -1,0 +1,116 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file answers the one deadline each connection has: the earliest of what handshake, recovery, acknowledgement,
+// receive limit, liveness and ending wait for.
+
+// deadline is the earliest time at which the connection wants attention.
+func (c *conn) deadline() clock.Time {
+	at := c.halfOpenDeadline()
+	earlier := func(t clock.Time) {
+		if t != 0 && t < at {
+			at = t
+		}
+	}
+	earlier(c.handshake.retryAt)
+	if c.phase == phaseOpen {
+		earlier(c.recovery.timerAt)
+		earlier(c.recovery.reorderAt)
+		if c.ack.urgency == ackDelayed {
+			earlier(c.ack.at)
+		}
+		if c.blockedAt != 0 {
+			earlier(c.blockedAt.Add(c.engine.cfg.NoReceive))
+		}
+		earlier(c.keepAliveAt())
+	}
+	earlier(c.end.noticeAt)
+	earlier(c.end.giveUpAt)
+	earlier(c.end.freeAt)
+	return at
+}
+
+// keepAliveAt is when an idle peer is asked for a sign of life.
+func (c *conn) keepAliveAt() clock.Time {
+	if c.pings > 0 {
+		return c.pingAt
+	}
+	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
+}
+
+// onDeadline does what is due.
+func (c *conn) onDeadline() {
+	e := c.engine
+	now := e.now
+	due := func(at clock.Time) bool { return at != 0 && at <= now }
+	c.touch()
+	if due(c.end.freeAt) {
+		c.free()
+		return
+	}
+	if due(c.end.noticeAt) {
+		c.repeatNotice()
+	}
+	if due(c.end.giveUpAt) {
+		c.giveUp()
+		return
+	}
+	if due(c.handshake.retryAt) {
+		c.retryHandshake()
+	}
+	if c.halfOpenDeadline() <= now {
+		c.attemptFailed(OutcomeIOTimeout)
+		return
+	}
+	if c.phase != phaseOpen {
+		return
+	}
+	if c.ack.urgency == ackDelayed && due(c.ack.at) {
+		c.raise(ackAtOnce)
+	}
+	if due(c.recovery.reorderAt) {
+		c.recovery.reorderAt = 0
+		for space := range c.tx {
+			c.detectLoss(wire.Space(space))
+		}
+	}
+	if c.blockedAt != 0 && c.blockedAt.Add(e.cfg.NoReceive) <= now {
+		c.blockedAt = 0
+		c.completeRequests()
+		c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
+		c.terminate(wire.TermNoReceive, 0, 0, 0)
+		return
+	}
+	if due(c.recovery.timerAt) {
+		c.recovery.expire(c)
+	}
+	if c.phase == phaseOpen && c.keepAliveAt() <= now {
+		c.ping()
+	}
+}
+
+// blockOnReceive starts the clock of a SEND that waits for the peer to post a receive.
+func (c *conn) blockOnReceive() {
+	if c.blockedAt == 0 {
+		c.blockedAt = c.engine.now
+		c.touch()
+	}
+}
+
+// ping asks an idle peer for a sign of life, and gives it up after maxPings.
+func (c *conn) ping() {
+	e := c.engine
+	if c.pings == maxPings {
+		c.lose(OutcomeIOTimeout)
+		return
+	}
+	c.pings++
+	c.pingAt = e.now.Add(pingInterval)
+	if _, ok := e.control(wire.CtlPing, 0, 4); ok {
+		e.seal(c, 0, 0, 0)
+	}
+}
