@@ -69,7 +69,7 @@ func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer) != 0 {
 		return &Error{Op: "send", Status: ErrInvalidParameterN(4)}
 	}
-	return q.post("send", &provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}, sgl)
+	return q.post("send", provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}, sgl)
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory at addr, as MemoryRegion.Address and RemoteToken of the
@@ -78,7 +78,7 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
 		return &Error{Op: "write", Status: ErrInvalidParameterN(6)}
 	}
-	return q.post("write", &provider.Request{
+	return q.post("write", provider.Request{
 		Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
 	}, sgl)
 }
@@ -89,36 +89,60 @@ func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, fl
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
 		return &Error{Op: "read", Status: ErrInvalidParameterN(6)}
 	}
-	return q.post("read", &provider.Request{
+	return q.post("read", provider.Request{
 		Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
 	}, sgl)
 }
 
 // post translates the entries and queues the request.
-func (q *QueuePair) post(op string, r *provider.Request, sgl []SGE) error {
+func (q *QueuePair) post(op string, r provider.Request, sgl []SGE) error {
+	total, s := lengthOf(sgl)
+	if s != StatusSuccess {
+		return &Error{Op: op, Status: s}
+	}
+	r.Length = total
+	if r.Flags&provider.FlagInline != 0 {
+		return q.postInline(op, r, sgl)
+	}
 	var list [provider.MaxSGE]provider.SGE
-	var inline [provider.MaxSGE][]byte
+	q.translate(list[:], sgl)
+	r.SGL = list[:len(sgl)]
+	ring, o := q.qp.Post(&r)
+	return q.posted(op, ring, o)
+}
+
+// lengthOf adds up the bytes of a list that a request may have.
+func lengthOf(sgl []SGE) (uint32, Status) {
 	if len(sgl) > provider.MaxSGE {
-		return &Error{Op: op, Status: ErrDataOverrun}
+		return 0, ErrDataOverrun
 	}
 	total := uint64(0)
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
 	if total > provider.MaxTransfer {
+		return 0, ErrBufferOverflow
+	}
+	return uint32(total), StatusSuccess
+}
+
+// postInline queues a request whose bytes are copied now.
+func (q *QueuePair) postInline(op string, r provider.Request, sgl []SGE) error {
+	var data [maxInline]byte
+	if r.Length > maxInline {
 		return &Error{Op: op, Status: ErrBufferOverflow}
 	}
-	r.Length = uint32(total)
-	if r.Flags&provider.FlagInline != 0 {
-		for i := range sgl {
-			inline[i] = sgl[i].Buffer
-		}
-		r.Inline = inline[:len(sgl)]
-	} else {
-		q.translate(list[:], sgl)
-		r.SGL = list[:len(sgl)]
+	at := data[:]
+	for i := range sgl {
+		at = at[copy(at, sgl[i].Buffer):]
 	}
-	ring, o := q.qp.Post(r)
+	r.Inline = data[:r.Length]
+	ring, o := q.qp.Post(&r)
+	return q.posted(op, ring, o)
+}
+
+// posted ends every posting call.
+func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 	if o != provider.OutcomeSuccess {
 		return &Error{Op: op, Status: q.status(o)}
 	}
@@ -156,26 +180,14 @@ func (q *QueuePair) translate(dst []provider.SGE, sgl []SGE) {
 //
 // Errors: ErrBufferOverflow, ErrDataOverrun, ErrNoMoreEntries.
 func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
+	total, s := lengthOf(sgl)
+	if s != StatusSuccess {
+		return &Error{Op: "receive", Status: s}
+	}
 	var list [provider.MaxSGE]provider.SGE
-	if len(sgl) > provider.MaxSGE {
-		return &Error{Op: "receive", Status: ErrDataOverrun}
-	}
-	total := uint64(0)
-	for i := range sgl {
-		total += uint64(len(sgl[i].Buffer))
-	}
-	if total > provider.MaxTransfer {
-		return &Error{Op: "receive", Status: ErrBufferOverflow}
-	}
 	q.translate(list[:], sgl)
-	ring, o := q.qp.PostReceive(context, list[:len(sgl)], uint32(total))
-	if o != provider.OutcomeSuccess {
-		return &Error{Op: "receive", Status: q.status(o)}
-	}
-	if ring {
-		q.adapter.shard.Ring()
-	}
-	return nil
+	ring, o := q.qp.PostReceive(context, list[:len(sgl)], total)
+	return q.posted("receive", ring, o)
 }
 
 // Flush ends every outstanding request with ErrCanceled; the results are in the completion queues when it returns. A

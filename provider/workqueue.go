@@ -31,11 +31,11 @@ type Request struct {
 	Kind    RequestKind
 	Flags   PostFlags
 	Context uint64
-	SGL     []SGE    // copied during the call; unused with FlagInline
-	Inline  [][]byte // with FlagInline: the bytes themselves, copied during the call
-	Length  uint32   // bytes over all entries
-	Addr    uint64   // remote address of a Read or Write
-	Token   Token    // remote token of a Read or Write
+	SGL     []SGE  // copied during the call; unused with FlagInline
+	Inline  []byte // with FlagInline: the bytes themselves, copied during the call
+	Length  uint32 // bytes over all entries
+	Addr    uint64 // remote address of a Read or Write
+	Token   Token  // remote token of a Read or Write
 }
 
 // workRequest is a posted request. The poster fills it before it publishes the index; afterwards it is the engine's.
@@ -115,10 +115,7 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 	}
 	if r.Flags&FlagInline != 0 {
 		q.wrs[i].nsge = 0
-		at := q.inline[i*q.inlineSize:][:r.Length]
-		for _, b := range r.Inline {
-			at = at[copy(at, b):]
-		}
+		copy(q.inline[i*q.inlineSize:], r.Inline)
 	} else {
 		copy(q.sges[i*q.maxSGE:], r.SGL)
 	}

@@ -1,0 +1,180 @@
+package nd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// rig is two adapters on the ends of a veth pair.
+type rig struct {
+	a, b *Adapter
+	addr [2]netip.Addr
+}
+
+func newRig(t testing.TB, mtu int, dp Datapath) *rig {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(netlab.PairConfig{MTU: mtu})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pair.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}}
+	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
+		if err := ns.Do(func() (err error) {
+			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: dp})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return a
+	}
+	r.a, r.b = open(pair.A, r.addr[0]), open(pair.B, r.addr[1])
+	return r
+}
+
+// end is one connected side.
+type end struct {
+	cq  *CompletionQueue
+	qp  *QueuePair
+	ctr *Connector
+	mr  *MemoryRegion
+}
+
+func newEnd(t testing.TB, a *Adapter, size int) *end {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := &end{}
+	var err error
+	e.cq, err = a.CreateCompletionQueue(256)
+	must(err)
+	e.qp, err = a.CreateQueuePair(QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: 64, InitiatorDepth: 64, InlineSize: 64})
+	must(err)
+	e.ctr, err = a.CreateConnector()
+	must(err)
+	e.mr, err = a.AllocateMemory(size, MRAllowRemoteRead|MRAllowRemoteWrite)
+	must(err)
+	return e
+}
+
+// connect makes a connection from a to a listener on b.
+func (r *rig) connect(t testing.TB, size int) (client, server *end) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	l, err := r.b.CreateListener()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(r.addr[1], 7000)
+	if err := errors.Join(l.Bind(at), l.Listen(0)); err != nil {
+		t.Fatal(err)
+	}
+	client, server = newEnd(t, r.a, size), newEnd(t, r.b, size)
+	params := ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
+	accepted := make(chan error, 1)
+	go func() {
+		err := l.GetConnectionRequest(ctx, server.ctr)
+		if err == nil {
+			err = server.ctr.Accept(ctx, server.qp, params)
+		}
+		accepted <- errors.Join(err, l.Close())
+	}()
+	if err := client.ctr.Connect(ctx, client.qp, at, params); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ctr.CompleteConnect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	return client, server
+}
+
+// result waits for one result.
+func (e *end) result(t *testing.T) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var res [1]Result
+	for e.cq.GetResults(res[:]) == 0 {
+		if err := e.cq.Notify(ctx, NotifyAny); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return res[0]
+}
+
+func TestVethMovesBytes(t *testing.T) {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
+		for _, mtu := range []int{1500, 9000, 65000} {
+			t.Run(dp.String(), func(t *testing.T) {
+				r := newRig(t, mtu, dp)
+				const size = 1 << 20
+				client, server := r.connect(t, 4*size)
+				for i := range client.mr.Bytes() {
+					client.mr.Bytes()[i] = byte(i*7 + i>>8)
+				}
+				if err := client.qp.Write(1, []SGE{client.mr.SGE(0, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0); err != nil {
+					t.Fatal(err)
+				}
+				if res := client.result(t); res.Status != StatusSuccess || res.RequestContext != 1 || res.Type != RequestWrite {
+					t.Fatalf("write: %+v", res)
+				}
+				if !bytes.Equal(client.mr.Bytes()[:size], server.mr.Bytes()[100:][:size]) {
+					t.Fatal("the Write did not arrive whole")
+				}
+				if err := server.qp.Receive(2, []SGE{server.mr.SGE(2*size, size)}); err != nil {
+					t.Fatal(err)
+				}
+				if err := client.qp.Send(3, []SGE{client.mr.SGE(5, size-5)}, 0); err != nil {
+					t.Fatal(err)
+				}
+				if res := server.result(t); res.Status != StatusSuccess || res.Bytes != size-5 || res.RequestContext != 2 {
+					t.Fatalf("receive: %+v", res)
+				}
+				if res := client.result(t); res.Status != StatusSuccess || res.Type != RequestSend {
+					t.Fatalf("send: %+v", res)
+				}
+				if !bytes.Equal(client.mr.Bytes()[5:size], server.mr.Bytes()[2*size:][:size-5]) {
+					t.Fatal("the Send did not arrive whole")
+				}
+				if err := client.qp.Read(4, []SGE{client.mr.SGE(3*size, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0); err != nil {
+					t.Fatal(err)
+				}
+				if res := client.result(t); res.Status != StatusSuccess || res.Type != RequestRead {
+					t.Fatalf("read: %+v", res)
+				}
+				if !bytes.Equal(client.mr.Bytes()[3*size:], server.mr.Bytes()[100:][:size]) {
+					t.Fatal("the Read did not arrive whole")
+				}
+				t.Logf("%+v", r.a.Stats())
+				t.Logf("%+v", r.a.Datapath())
+			})
+		}
+	}
+}
