@@ -155,13 +155,13 @@ func (c *conn) checkReceiveLimit() {
 	}
 }
 
-// onAck takes in an ACK.
-func (c *conn) onAck(a *wire.Ack) {
+// onAck takes in an ACK whose header was taken in before.
+func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
 	if int32(a.ReceiveLimit-c.sendLimit) > 0 {
 		c.sendLimit = a.ReceiveLimit
 		c.activate()
 	}
 	if a.Words[0]+a.Words[1] > 0 {
-		c.onSACK(a)
+		c.onSACK(a, h)
 	}
 }

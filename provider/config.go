@@ -57,6 +57,8 @@ const (
 	maxRetry     = time.Second           // and the longest gap, which is also the probe interval of a half-open connection
 	pingInterval = time.Second           // between keep-alive probes once the peer was idle too long
 	maxPings     = 5
+	// askInterval is how often a sender that waits for a receive asks for the limit: the ACK that raised it may be lost.
+	askInterval = 20 * time.Millisecond
 
 	maxBacklog  = 4096 // cap on a listener that asked for none
 	maxResets   = 100  // RST and REJ answers to strangers per second

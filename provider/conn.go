@@ -34,6 +34,7 @@ type conn struct {
 	path           Path
 	txSeed, rxSeed uint32 // CRC of the pseudo headers
 	maxPacket      int
+	peerWindow     uint32 // packets per space the peer holds
 	peerToken      [wire.ResetTokenLen]byte
 	active         bool // we sent the REQ
 	phase          phase
@@ -54,6 +55,7 @@ type conn struct {
 	reads       outstandingReads
 	recovery    recovery
 	blockedAt   clock.Time // since when the head SEND waits for a receive; zero when it does not
+	askAt       clock.Time // when to ask for the receive limit, while blockedAt
 	term        wire.Op    // the TERM to send, when termQueued
 	termQueued  bool
 	termSent    bool

@@ -81,10 +81,18 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 		return c.receiveControl(p, h), false
 	}
 	if !c.readyForData() {
+		if c.phase == phaseLingering {
+			c.repeatEnding()
+		}
 		return wire.DropState, false
 	}
 	if !c.onNext(h) {
 		return wire.DropAckRange, false
+	}
+	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
+	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
+	if c.phase != phaseOpen || c.termQueued && h.Space() == wire.RequestSpace {
+		return wire.DropState, false
 	}
 	return c.receiveSequenced(p, h)
 }
@@ -124,11 +132,12 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 		if *slot == 0 {
 			break
 		}
-		q := &c.engine.held[*slot-1]
+		held := *slot
+		*slot = 0 // it is ours now: a TERM inside gives all others back
+		q := &c.engine.held[held-1]
 		next, _ := wire.ParseBaseHeader(q.Frags[0].Data)
 		c.accept(q, next, rs)
-		c.engine.releaseHeld(*slot)
-		*slot = 0
+		c.engine.releaseHeld(held)
 	}
 	if c.phase != phaseOpen {
 		return wire.DropNone, false
@@ -140,11 +149,8 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 // accept executes the packet that is next in its space.
 func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
 	c.accepted++
-	if c.execute(p, h) || c.end.termReceived {
+	if c.execute(p, h) {
 		rs.advance()
-	}
-	if c.end.termReceived {
-		c.ackNow()
 	}
 }
 

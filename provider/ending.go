@@ -34,7 +34,8 @@ type ending struct {
 	freeAt   clock.Time // when lingering ends
 
 	noticeSent, noticeAcked, noticeReceived bool
-	termReceived                            bool
+
+	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
 
 const noticeTries = 5
@@ -57,7 +58,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	}
 	switch word {
 	case endReject:
-		c.sendReject(reason, private)
+		c.sayRejected()
 	case endAbort:
 		c.sendNotice()
 	case endNone, endNotice, endAck:
@@ -65,17 +66,52 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.touch()
 }
 
-// repeatEnding answers whatever comes for a connection that is over.
+// repeatEnding answers whatever comes for a connection that is over, from a peer that does not know.
 func (c *conn) repeatEnding() {
+	if c.end.repeatedAt == c.engine.now {
+		return
+	}
+	c.end.repeatedAt = c.engine.now
 	switch c.end.word {
 	case endReject:
-		c.sendReject(c.end.reason, c.end.private)
+		c.sayRejected()
 	case endAbort:
 		c.sendNotice()
 	case endAck:
 		c.sendAck()
 	case endNone, endNotice:
 	}
+}
+
+// sayRejected tells the peer that the attempt is over: with REJ, and with an RST about our own id while the peer's is not
+// known, which is when Connect is canceled before the answer.
+func (c *conn) sayRejected() {
+	if c.peerID != 0 {
+		c.sendReject(c.end.reason, c.end.private)
+		return
+	}
+	m := wire.Reset{ConnID: c.id, Token: c.engine.resetToken(c.id)}
+	if body, ok := c.engine.control(wire.CtlRST, 0, resetLen); ok {
+		m.Append(body[:0])
+		c.engine.seal(c, 0, 0, 0)
+	}
+}
+
+// receiveLate answers a control message for a connection that is over. Messages that may themselves answer are not
+// answered, so that two ends that are over do not keep each other busy.
+func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
+	switch op {
+	case wire.CtlDREQ:
+		c.sendPlain(wire.CtlDREP)
+		return wire.DropNone
+	case wire.CtlDREP:
+		c.onNoticeAcknowledged()
+		return wire.DropNone
+	case wire.CtlREP, wire.CtlRTU, wire.CtlPing:
+		c.repeatEnding()
+	default:
+	}
+	return wire.DropState
 }
 
 func (c *conn) forgetTuple() {
@@ -171,8 +207,6 @@ func (c *conn) stopRequests() {
 func (c *conn) onNotice(abort bool) {
 	c.sendPlain(wire.CtlDREP)
 	switch c.phase {
-	case phaseLingering:
-		return
 	case phaseRepSent, phaseRtuSent:
 		// The peer came and went before its last handshake message arrived.
 		c.established()
@@ -180,7 +214,7 @@ func (c *conn) onNotice(abort bool) {
 		c.attemptFailed(OutcomeAborted)
 		return
 	case phaseOpen:
-	case phaseFree, phaseReqSent:
+	case phaseFree, phaseReqSent, phaseLingering:
 		return
 	}
 	first := !c.end.noticeReceived
@@ -318,26 +352,29 @@ func (c *conn) queuePairReleased() {
 // lost ends an open connection for the application: requests end, the first one with outcome first, the others CANCELED.
 func (c *conn) lost(first Outcome) {
 	e := c.engine
+	k := c.connector
+	if k == nil {
+		return // lost before, and still telling the peer
+	}
+	c.connector, k.conn = nil, nil
 	e.stats.Lost++
 	if qp := c.qp; qp != nil {
 		qp.transition(qpFail)
 		e.cancelAll(qp, first)
 		c.detachClosed()
 	}
-	if k := c.connector; k != nil {
-		if k.state == CtrDisconnecting {
-			k.transition(CtrDone)
-			k.notifyAll(OutcomeSuccess)
-			if first == OutcomeIOTimeout {
-				k.finish(OutcomeIOTimeout)
-			} else {
-				k.finish(OutcomeAborted)
-			}
-			return
-		}
-		k.transition(CtrLost)
+	if k.state == CtrDisconnecting {
+		k.transition(CtrDone)
 		k.notifyAll(OutcomeSuccess)
+		if first == OutcomeIOTimeout {
+			k.finish(OutcomeIOTimeout)
+		} else {
+			k.finish(OutcomeAborted)
+		}
+		return
 	}
+	k.transition(CtrLost)
+	k.notifyAll(OutcomeSuccess)
 }
 
 // lose ends a connection whose peer is silent.

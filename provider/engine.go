@@ -122,7 +122,7 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return n == rxBatch || len(e.active) > 0 && !e.starved || len(e.acks) > 0 || e.doorbells.Load() != nil
+	return n == rxBatch || (len(e.active) > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.

@@ -49,7 +49,8 @@ func TestFirstLight(t *testing.T) {
 			t.Fatal("the Read did not arrive")
 		}
 		var notified, left, right promise
-		p.must(p.ctr[1].NotifyDisconnect(notified.finish))
+		_, o := p.ctr[1].NotifyDisconnect(notified.finish)
+		p.must(o)
 		p.must(p.ctr[0].Disconnect(left.finish))
 		p.settle()
 		notified.must(t, OutcomeSuccess)

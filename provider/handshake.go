@@ -43,9 +43,15 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
 	c.maxPacket = min(c.engine.link.MaxPacket(), int(h.MaxPacket))
+	c.peerWindow = min(Window, uint32(h.Window))
 	for sp := range c.rx {
 		c.rx[sp].next = h.FirstPSN[sp]
 	}
+}
+
+// usable says whether REQ or REP describe a peer that can be talked to.
+func usable(h *wire.Hello) bool {
+	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.Window > 0
 }
 
 // sendHello sends REQ or REP.
@@ -120,10 +126,10 @@ func (c *conn) established() {
 	c.open()
 	c.handshake.retryAt = 0
 	c.recvBase = c.qp.rq.head.Load()
-	c.advertised = c.qp.rq.waiting()
+	// What the handshake's messages said is not counted: they are repeated, and the peer may know any of them.
+	c.advertised = 0
 	c.qp.readLimit.Store(c.ord)
 	c.qp.transition(qpEstablish)
-	c.qp.rq.starved.Store(c.advertised == 0)
 	if c.connector != nil {
 		c.connector.onEstablished()
 	}
@@ -140,6 +146,15 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if d != wire.DropNone {
 		return d
 	}
+	if c.phase == phaseLingering {
+		// We gave up before the peer's id was known. Now it is, and the peer can be told.
+		hello := &c.engine.hello
+		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(p, hello) {
+			c.bind(hello.ConnID)
+		}
+		c.repeatEnding()
+		return wire.DropState
+	}
 	switch msg.Opcode {
 	case wire.CtlPEND:
 		c.handshake.settle(c.engine.now)
@@ -150,7 +165,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 			return d
 		}
-		if hello.Nonce != c.nonce || hello.ConnID == 0 || p.From.Port != wire.SourcePort(hello.ConnID) {
+		if !c.isAnswer(p, hello) {
 			return wire.DropAddress
 		}
 		c.bind(hello.ConnID)
@@ -166,6 +181,11 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return wire.DropNone
 	}
 	return wire.DropState
+}
+
+// isAnswer says whether a REP answers our REQ.
+func (c *conn) isAnswer(p *RxPacket, h *wire.Hello) bool {
+	return usable(h) && h.Nonce == c.nonce && p.From.Port == wire.SourcePort(h.ConnID)
 }
 
 // onREP takes the first REP.
@@ -191,8 +211,12 @@ func (c *conn) onREJ(m *wire.Reject) {
 		if ctr := c.connector; ctr != nil {
 			ctr.onRejected(m.Reason, m.Private)
 		}
-		c.free()
-	case phaseFree, phaseOpen, phaseLingering:
+		c.linger(endNone, 0, nil)
+	case phaseOpen:
+		// The peer gave up after its last handshake message: for us that is an abort.
+		c.lost(OutcomeCanceled)
+		c.linger(endNone, 0, nil)
+	case phaseFree, phaseLingering:
 	}
 }
 
@@ -211,6 +235,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	msg, d := p.control(h)
 	if d != wire.DropNone {
 		return d
+	}
+	if c.phase == phaseLingering {
+		return c.receiveLate(msg.Opcode)
 	}
 	e := c.engine
 	switch msg.Opcode {
@@ -248,6 +275,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 			copy(body, msg.Body)
 			e.seal(c, 0, 0, 0)
 		}
+		if c.phase == phaseOpen {
+			c.ackNow() // it may ask because it missed our receive limit
+		}
 	case wire.CtlPong:
 	default:
 		return wire.DropControl
@@ -269,7 +299,9 @@ func (c *conn) receiveAck(h wire.BaseHeader, body []byte) wire.DropReason {
 	if !c.onNext(h) {
 		return wire.DropAckRange
 	}
-	c.onAck(&e.ackMsg)
+	if c.phase == phaseOpen { // it may have acknowledged the end
+		c.onAck(&e.ackMsg, h)
+	}
 	return wire.DropNone
 }
 
@@ -320,7 +352,7 @@ func (c *conn) retryHandshake() {
 		return
 	}
 	hs.gap = min(2*hs.gap, maxRetry)
-	hs.retryAt = e.now.Add(hs.gap)
+	hs.retryAt = min(e.now.Add(hs.gap), hs.heardAt.Add(e.cfg.DeadPeer))
 	c.touch()
 }
 
@@ -330,7 +362,12 @@ func (c *conn) attemptFailed(o Outcome) {
 	if ctr := c.connector; ctr != nil {
 		ctr.onAttemptFailed(o)
 	}
-	c.free()
+	// Not free yet: a late REP must be answered, and a REQ that was under way for long must not make another connection.
+	reason := wire.RejectWithdrawn
+	if c.active {
+		reason = wire.RejectAbandoned
+	}
+	c.linger(endReject, reason, nil)
 }
 
 // resendAfterSilence is when a half-open connection whose peer is silent is given up: the peer probes every second.

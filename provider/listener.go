@@ -170,15 +170,15 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 		return d
 	}
-	if hello.ConnID == 0 || p.From.Port != wire.SourcePort(hello.ConnID) {
+	if !usable(hello) || p.From.Port != wire.SourcePort(hello.ConnID) {
 		return wire.DropAddress
 	}
+	if c := e.peers[peerKey{p.From.IP, hello.ConnID}]; c != nil {
+		return c.repeatAnswer() // also when it is over: one REQ makes one connection
+	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if c := e.tuples[at]; c != nil {
-		if c.peerID != hello.ConnID || c.active {
-			return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
-		}
-		return c.repeatAnswer()
+	if e.tuples[at] != nil {
+		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
 	}
 	l := e.listeners[at.local]
 	if l == nil {

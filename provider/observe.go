@@ -23,5 +23,26 @@ type Stats struct {
 	Drops [wire.NumDropReasons]uint64
 }
 
+// FramesHeld is how many of the link's frames the engine holds between turns: transmit frames kept at hand, and receive
+// frames of packets that wait behind a gap. Everything else was given back. The owner calls it.
+func (e *Engine) FramesHeld() (transmit, receive int) {
+	for _, c := range e.conns {
+		if c == nil {
+			continue
+		}
+		for sp := range c.rx {
+			if c.rx[sp].held == nil {
+				continue
+			}
+			for _, h := range c.rx[sp].held {
+				if h != 0 {
+					receive += e.held[h-1].N
+				}
+			}
+		}
+	}
+	return len(e.frames), receive
+}
+
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats { return e.stats }

@@ -178,7 +178,7 @@ func newPair(tb testing.TB, maxPacket int) *pair {
 		p.cq[i] = NewCQ(1024)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{
 			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256,
-			MaxReceiveSGE: 4, MaxInitiatorSG: 4, InlineSize: 256,
+			MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 256,
 		})
 		var err error
 		p.reg[i], err = p.mem[i].Register(make([]byte, 4<<20), RightRemoteRead|RightRemoteWrite)

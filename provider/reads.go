@@ -64,7 +64,11 @@ func (c *conn) sendResponses(budget int) (again bool) {
 		budget -= e.build.used
 		c.launch(wire.ResponseSpace, from, to)
 	}
-	if c.termQueued && !c.termSent && e.begin(c.maxPacket) {
+	if c.termQueued && !c.termSent && sp.outstanding() < c.peerWindow {
+		if !e.begin(c.maxPacket) {
+			e.starved = true
+			return true
+		}
 		at := s.next
 		c.termSent, c.termPSN = true, sp.next
 		e.op(&c.term)
@@ -73,12 +77,13 @@ func (c *conn) sendResponses(budget int) (again bool) {
 	return false
 }
 
-// packResponses fills the packet begun with READ responses from at up to stop; at == stop stands for the TERM. Like
-// packRequests it gives the same packet for the same range.
+// packResponses fills the packet begun with READ responses from at up to stop. Like packRequests it gives the same packet
+// for the same range, until the connection is terminated: then the memory of a lost response may be gone, so whatever is
+// sent again is the TERM, and the first gap the peer has gets it.
 func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
 	e := c.engine
 	b := &e.build
-	if at == stop {
+	if c.termQueued {
 		e.op(&c.term)
 		return at, true
 	}

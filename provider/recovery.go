@@ -50,11 +50,15 @@ func (c *conn) unacknowledged() bool {
 	return c.tx[0].outstanding() > 0 || c.tx[1].outstanding() > 0
 }
 
-// delivered notes that a packet arrived.
-func (r *recovery) delivered(rec *txRecord) {
-	// A packet that was sent twice says nothing about which copy arrived (RFC 8985 §5.2); the echo would, and is not kept
-	// for every record.
-	if rec.state&recResent == 0 && rec.at > r.newest {
+// delivered notes that a packet arrived. echo is the time echo of the packet that says so.
+func (r *recovery) delivered(rec *txRecord, echo uint32) {
+	// Of a packet that was sent twice the first copy arrived when the peer echoes an earlier time than that of the second
+	// (RFC 8985 §6.2 step 2). Otherwise the second one counts: after a burst of losses it is all there is to show that what
+	// was sent before it is lost.
+	if rec.state&recResent != 0 && (echo == 0 || int32(echo-rec.at.Low32()) < 0) {
+		return
+	}
+	if rec.at > r.newest {
 		r.newest = rec.at
 	}
 }
@@ -73,23 +77,30 @@ func (r *recovery) progress(c *conn, echo uint32) {
 	r.probed, r.expiries = false, 0
 	c.rtt.backoff = 0
 	r.arm(c)
+	c.detectLoss()
+}
+
+// detectLoss marks packets lost that were sent a reordering window before one that arrived, and sets the timer for those
+// that are suspected.
+func (c *conn) detectLoss() {
+	c.recovery.reorderAt = 0
 	for space := range c.tx {
-		c.detectLoss(wire.Space(space))
+		c.detectLossIn(&c.tx[space])
+	}
+	if c.recovery.reorderAt != 0 {
+		c.touch()
 	}
 }
 
-// detectLoss marks packets lost that were sent a reordering window before one that arrived.
-func (c *conn) detectLoss(space wire.Space) {
-	sp := &c.tx[space]
-	if sp.sacked == 0 && sp.inFlight == 0 || sp.outstanding() == 0 {
+func (c *conn) detectLossIn(sp *sendSpace) {
+	if sp.inFlight == 0 || sp.outstanding() == 0 {
 		return
 	}
 	r := &c.recovery
 	window := c.rtt.reorder()
-	if c.tx[space].record(sp.una).at >= r.newest {
-		return
+	if oldest := sp.record(sp.una); oldest.at >= r.newest && oldest.state&recResent == 0 {
+		return // nothing was lost: all were sent after what arrived last
 	}
-	r.reorderAt = 0
 	for psn := sp.una; psn != sp.next; psn++ {
 		rec := sp.record(psn)
 		if rec.at >= r.newest {
@@ -109,9 +120,6 @@ func (c *conn) detectLoss(space wire.Space) {
 			continue
 		}
 		c.markLost(sp, rec)
-	}
-	if r.reorderAt != 0 {
-		c.touch()
 	}
 }
 

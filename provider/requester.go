@@ -205,7 +205,7 @@ func (c *conn) gather(seq, off, n uint32) bool {
 // windowOpen says whether another packet may be in flight.
 func (c *conn) windowOpen(sp *sendSpace) bool {
 	inFlight := c.tx[0].inFlight + c.tx[1].inFlight
-	return inFlight < c.cc.window && sp.outstanding() < Window
+	return inFlight < c.cc.window && sp.outstanding() < c.peerWindow
 }
 
 // launch numbers, records and seals the packet just packed.

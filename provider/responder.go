@@ -247,6 +247,10 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
 	o := &c.reads
 	qp := c.qp
+	if c.noRequests { // we gave the READ up
+		r.skip(int(op.Length))
+		return true
+	}
 	if qp == nil || o.count == 0 {
 		return c.refuse(op, wire.TermProtocol)
 	}

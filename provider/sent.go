@@ -14,7 +14,7 @@ func (c *conn) onNext(h wire.BaseHeader) bool {
 	progress := false
 	for space := range c.tx {
 		if next := h.NextPSN(wire.Space(space)); next.Sub(c.tx[space].una) > 0 {
-			c.ackTo(wire.Space(space), next)
+			c.ackTo(wire.Space(space), next, h.Echo())
 			progress = true
 		}
 	}
@@ -25,8 +25,8 @@ func (c *conn) onNext(h wire.BaseHeader) bool {
 	return true
 }
 
-// ackTo acknowledges every packet of the space below next.
-func (c *conn) ackTo(space wire.Space, next wire.PSN) {
+// ackTo acknowledges every packet of the space below next. echo is the time echo beside it.
+func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 	sp := &c.tx[space]
 	acked := 0
 	for psn := sp.una; psn != next; psn++ {
@@ -41,7 +41,7 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN) {
 			sp.inFlight--
 			acked++
 		}
-		c.recovery.delivered(rec)
+		c.recovery.delivered(rec, echo)
 	}
 	sp.una = next
 	c.cc.acked(acked)
@@ -56,26 +56,28 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN) {
 	}
 }
 
-// onSACK marks packets that arrived beyond a gap.
-func (c *conn) onSACK(a *wire.Ack) {
+// onSACK marks packets that arrived beyond a gap. The bitmaps count from the acknowledgement in their own header, which is
+// older than ours when the ACK was overtaken.
+func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 	for space := range c.tx {
 		sp := &c.tx[space]
+		first := h.NextPSN(wire.Space(space)).Add(1)
 		for w := range a.Words[space] {
 			for bits := a.Bitmap[space][w]; bits != 0; bits &= bits - 1 {
-				i := uint32(w*64 + trailingZeros(bits))
-				c.sack(sp, i)
+				c.sack(sp, first.Add(uint32(w*64+trailingZeros(bits))), h.Echo())
 			}
 		}
-		c.detectLoss(wire.Space(space))
 	}
+	c.detectLoss()
+	c.activate() // a packet less in flight is room for another one
 }
 
-// sack marks PSN una+1+i as arrived, when it is outstanding.
-func (c *conn) sack(sp *sendSpace, i uint32) {
-	if i+1 >= sp.outstanding() {
+// sack marks a packet as arrived, when it is outstanding.
+func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo uint32) {
+	if !psn.InWindow(sp.una, sp.outstanding()) {
 		return
 	}
-	rec := sp.record(sp.una.Add(i + 1))
+	rec := sp.record(psn)
 	if rec.state&recSacked != 0 {
 		return
 	}
@@ -87,5 +89,5 @@ func (c *conn) sack(sp *sendSpace, i uint32) {
 	rec.state = rec.state&^recLost | recSacked
 	sp.sacked++
 	c.cc.acked(1)
-	c.recovery.delivered(rec)
+	c.recovery.delivered(rec, echo)
 }

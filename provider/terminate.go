@@ -54,21 +54,16 @@ func (c *conn) failRequest(seq uint32, o Outcome) {
 // onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
 // well, all others CANCELED.
 func (c *conn) onTerm(op *wire.Op) {
-	c.end.termReceived = true
 	if seq, ok := c.findRequest(op.FailedOp, op.Number); ok {
 		c.completeBefore(seq)
 		c.failRequest(seq, termOutcome(op.Reason))
 	}
 	c.stopRequests()
 	c.lost(OutcomeCanceled)
-	c.sendAckFor(wire.ResponseSpace)
-	c.linger(endAck, 0, nil)
-}
-
-// sendAckFor acknowledges a packet that is being executed and ends the connection, so that the peer stops repeating it.
-func (c *conn) sendAckFor(space wire.Space) {
-	c.rx[space].advance()
+	// Acknowledged here, so that the peer stops repeating it: execution ends with the connection.
+	c.rx[wire.ResponseSpace].advance()
 	c.sendAck()
+	c.linger(endAck, 0, nil)
 }
 
 // findRequest finds the initiator request that the peer names.

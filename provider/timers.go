@@ -25,6 +25,7 @@ func (c *conn) deadline() clock.Time {
 		}
 		if c.blockedAt != 0 {
 			earlier(c.blockedAt.Add(c.engine.cfg.NoReceive))
+			earlier(c.askAt)
 		}
 		earlier(c.keepAliveAt())
 	}
@@ -73,10 +74,7 @@ func (c *conn) onDeadline() {
 		c.raise(ackAtOnce)
 	}
 	if due(c.recovery.reorderAt) {
-		c.recovery.reorderAt = 0
-		for space := range c.tx {
-			c.detectLoss(wire.Space(space))
-		}
+		c.detectLoss()
 	}
 	if c.blockedAt != 0 && c.blockedAt.Add(e.cfg.NoReceive) <= now {
 		c.blockedAt = 0
@@ -84,6 +82,10 @@ func (c *conn) onDeadline() {
 		c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
 		c.terminate(wire.TermNoReceive, 0, 0, 0)
 		return
+	}
+	if c.blockedAt != 0 && due(c.askAt) {
+		c.askAt = now.Add(askInterval)
+		c.sendPing()
 	}
 	if due(c.recovery.timerAt) {
 		c.recovery.expire(c)
@@ -97,6 +99,7 @@ func (c *conn) onDeadline() {
 func (c *conn) blockOnReceive() {
 	if c.blockedAt == 0 {
 		c.blockedAt = c.engine.now
+		c.askAt = c.engine.now.Add(askInterval)
 		c.touch()
 	}
 }
@@ -110,7 +113,11 @@ func (c *conn) ping() {
 	}
 	c.pings++
 	c.pingAt = e.now.Add(pingInterval)
-	if _, ok := e.control(wire.CtlPing, 0, 4); ok {
-		e.seal(c, 0, 0, 0)
+	c.sendPing()
+}
+
+func (c *conn) sendPing() {
+	if _, ok := c.engine.control(wire.CtlPing, 0, 4); ok {
+		c.engine.seal(c, 0, 0, 0)
 	}
 }
