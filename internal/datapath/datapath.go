@@ -61,7 +61,7 @@ type Datapath struct {
 	steering *bpf.Steering
 	umem     *xdp.UMEM
 	sock     *xdp.Socket
-	event    int // eventfd
+	sleeper  *sleeper
 
 	maxPacket int
 	neighbors neighbours
@@ -93,7 +93,7 @@ func Open(cfg Config) (_ *Datapath, err error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
-	d := &Datapath{cfg: cfg, event: -1}
+	d := &Datapath{cfg: cfg}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -112,9 +112,6 @@ func Open(cfg Config) (_ *Datapath, err error) {
 	if err := d.reservePort(); err != nil {
 		return nil, err
 	}
-	if d.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("make an eventfd: %w", err)
-	}
 	c, fallback := choose(cfg.Rung, nic.Driver)
 	err = d.attach(nic, c)
 	if err != nil && fallback && c.rung == RungNative && !errors.Is(err, bpf.ErrHeld) {
@@ -122,6 +119,9 @@ func Open(cfg Config) (_ *Datapath, err error) {
 		err = d.attach(nic, c)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if d.sleeper, err = newSleeper(d.sock.FD()); err != nil {
 		return nil, err
 	}
 	d.txDescs = make([]xdp.Desc, 0, 32*provider.MaxFrags)
@@ -283,12 +283,13 @@ func (d *Datapath) Info() Info { return d.info }
 // Close detaches the program and closes everything. The engine must not run any more.
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
-		errs := []error{d.detach()}
+		var errs []error
+		if d.sleeper != nil {
+			errs = append(errs, d.sleeper.close())
+		}
+		errs = append(errs, d.detach())
 		if d.udp != nil {
 			errs = append(errs, d.udp.Close())
-		}
-		if d.event >= 0 {
-			errs = append(errs, unix.Close(d.event))
 		}
 		if d.nl != nil {
 			d.nl.Close()
