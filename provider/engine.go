@@ -125,6 +125,11 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 	return n == rxBatch || (len(e.active) > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil
 }
 
+// idle says that a turn would find nothing to do but timers.
+func (e *Engine) idle() bool {
+	return len(e.active) == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready()
+}
+
 // finishTurn makes visible what the turn, or a call from the owner, did.
 func (e *Engine) finishTurn() {
 	e.flush()

@@ -47,6 +47,8 @@ type TxPacket struct {
 type Link interface {
 	// Receive fills pkts with packets that arrived and returns how many.
 	Receive(pkts []RxPacket) int
+	// Ready says whether Receive would find something. It costs next to nothing: pollers ask it in a loop.
+	Ready() bool
 	// Recycle takes back receive frames by ID.
 	Recycle(ids []uint64)
 	// Frames fills dst with free transmit frames (Data has FrameSize bytes) and returns how many there were. When it

@@ -62,6 +62,8 @@ func (p *pipe) Receive(pkts []RxPacket) int {
 	return n
 }
 
+func (p *pipe) Ready() bool { return p.count > 0 }
+
 func (p *pipe) Recycle(ids []uint64) {
 	for _, id := range ids {
 		for i := range p.rxFrames[id] {

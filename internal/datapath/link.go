@@ -36,6 +36,9 @@ func (d *Datapath) Receive(pkts []provider.RxPacket) int {
 	return n
 }
 
+// Ready implements provider.Link.
+func (d *Datapath) Ready() bool { return d.sock.RxReady() }
+
 // parse fills p from the frames of one packet. It reports false when that is no ND packet for us.
 func (d *Datapath) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	if len(packet) > provider.MaxFrags {
