@@ -1,6 +1,8 @@
 package nd
 
-import "testing"
+import (
+	"testing"
+)
 
 // BenchmarkVethWriteLatency is a ping-pong of 64-byte Writes between two adapters of this process, both polling: half of
 // what it reports is one way.
@@ -44,6 +46,54 @@ func BenchmarkVethWriteLatency(b *testing.B) {
 			client.cq.GetResults(res[:])
 		}
 		want++
+	}
+	close(stop)
+	<-done
+}
+
+// BenchmarkVethSendLatency is a ping-pong of 64-byte Sends between two adapters of this process, both polling.
+func BenchmarkVethSendLatency(b *testing.B) {
+	r := newRig(b, 1500, DatapathGeneric)
+	client, server := r.connect(b, 4096)
+	const depth = 32
+	for _, e := range []*end{client, server} {
+		for range depth {
+			if err := e.qp.Receive(0, []SGE{e.mr.SGE(0, 64)}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	// wait polls until a message came, and makes room for another.
+	wait := func(e *end, stop <-chan struct{}) bool {
+		var res [8]Result
+		for {
+			for _, r := range res[:e.cq.GetResults(res[:])] {
+				if r.Type == RequestReceive {
+					return e.qp.Receive(0, []SGE{e.mr.SGE(0, 64)}) == nil
+				}
+			}
+			select {
+			case <-stop:
+				return false
+			default:
+			}
+		}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for wait(server, stop) {
+			if err := server.qp.Send(0, []SGE{server.mr.SGE(64, 64)}, 0); err != nil {
+				b.Error(err)
+			}
+		}
+	}()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := client.qp.Send(0, []SGE{client.mr.SGE(64, 64)}, 0); err != nil {
+			b.Fatal(err)
+		}
+		wait(client, stop)
 	}
 	close(stop)
 	<-done
