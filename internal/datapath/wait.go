@@ -27,6 +27,8 @@ type sleeper struct {
 	wake  chan struct{} // one token: Wake was called
 	tick  *time.Timer
 	past  time.Time
+	entry unix.EpollEvent
+	ready func(uintptr) bool // made once: a sleep allocates nothing
 }
 
 func newSleeper(sock int) (*sleeper, error) {
@@ -42,6 +44,8 @@ func newSleeper(sock int) (*sleeper, error) {
 		wake: make(chan struct{}, 1), past: time.Unix(1, 0), tick: time.NewTimer(time.Hour),
 	}
 	s.tick.Stop()
+	s.entry = unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(sock)}
+	s.ready = func(uintptr) bool { return readable(sock) }
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		return nil, errors.Join(err, s.file.Close())
 	}
@@ -76,8 +80,8 @@ func (d *Datapath) Wait(timeout time.Duration, packets bool) {
 	default:
 	}
 	// All errors are time-outs here, or a socket that is being closed; the caller looks and waits again.
-	if unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, s.sock, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(s.sock)}) == nil {
-		_ = s.raw.Read(func(uintptr) bool { return readable(s.sock) })
+	if unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, s.sock, &s.entry) == nil {
+		_ = s.raw.Read(s.ready)
 		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.sock, nil)
 	}
 }
