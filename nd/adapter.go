@@ -53,7 +53,12 @@ type AdapterConfig struct {
 	// numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
+	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
+	// is open. 0 is 16 MiB, negative none.
+	ArenaBytes int
 }
+
+const defaultArena = 16 << 20
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
@@ -78,7 +83,13 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(ErrInvalidAddress, nil)
 	}
-	dp, err := datapath.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath)})
+	arena := cfg.ArenaBytes
+	if arena == 0 {
+		arena = defaultArena
+	}
+	dp, err := datapath.Open(datapath.Config{
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: max(arena, 0),
+	})
 	if err != nil {
 		var unknown *datapath.AddressError
 		if errors.As(err, &unknown) {

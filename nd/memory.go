@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 
@@ -24,7 +25,9 @@ const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite 
 type MemoryRegion struct {
 	adapter *Adapter
 	region  *provider.Region
+	release func() error // gives allocated memory back; nil for registered memory
 	once    sync.Once
+	err     error
 }
 
 // RegisterMemory makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go
@@ -42,21 +45,24 @@ func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, erro
 	case len(buf) == 0:
 		return refuse(ErrInvalidBufferSize)
 	}
-	rights := provider.Rights(0)
-	if flags&MRAllowLocalWrite != 0 {
-		rights |= provider.RightLocalWrite
-	}
-	if flags&MRAllowRemoteRead != 0 {
-		rights |= provider.RightRemoteRead
-	}
-	if flags&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
-		rights |= provider.RightRemoteWrite
-	}
-	r, err := a.memory.Register(buf, rights)
+	r, err := a.memory.Register(buf, flags.rights())
 	if err != nil {
 		return refuse(ErrInsufficientResources)
 	}
 	return &MemoryRegion{adapter: a, region: r}, nil
+}
+
+func (f MRFlags) rights() (r provider.Rights) {
+	if f&MRAllowLocalWrite != 0 {
+		r |= provider.RightLocalWrite
+	}
+	if f&MRAllowRemoteRead != 0 {
+		r |= provider.RightRemoteRead
+	}
+	if f&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
+		r |= provider.RightRemoteWrite
+	}
+	return r
 }
 
 // Bytes returns the memory.
@@ -86,16 +92,40 @@ func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.region
 func (m *MemoryRegion) Close() error {
 	m.once.Do(func() {
 		m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region) })
+		if m.release != nil {
+			m.err = m.release()
+		}
 	})
-	return nil
+	return m.err
 }
 
-// AllocateMemory returns a region over n new bytes, page-aligned.
+// AllocateMemory returns a region over n new zeroed bytes, page-aligned. As long as AdapterConfig.ArenaBytes lasts it is memory
+// that the device can send from: long Sends and Writes leave it without being copied. Beyond that it is ordinary memory.
+// The bytes may not be used after Close.
+//
+// Errors: as RegisterMemory.
 func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
-	if n <= 0 || n > maxRegistration {
-		return nil, &Error{Op: "allocate memory", Status: ErrInvalidParameter}
+	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "allocate memory", Status: s} }
+	switch {
+	case a.closed():
+		return refuse(ErrDeviceRemoved)
+	case n < 0 || n > maxRegistration || flags&^knownMRFlags != 0:
+		return refuse(ErrInvalidParameter)
+	case n == 0:
+		return refuse(ErrInvalidBufferSize)
 	}
-	return a.RegisterMemory(make([]byte, n), flags)
+	if a.dp == nil {
+		return a.RegisterMemory(make([]byte, n), flags)
+	}
+	buf, id, ok := a.dp.Alloc(n)
+	if !ok {
+		return a.RegisterMemory(make([]byte, n), flags)
+	}
+	r, err := a.memory.RegisterLink(buf, id, flags.rights())
+	if err != nil {
+		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.dp.Release(id))
+	}
+	return &MemoryRegion{adapter: a, region: r, release: func() error { return a.dp.Release(id) }}, nil
 }
 
 var noAddr netip.AddrPort

@@ -15,7 +15,9 @@ type builder struct {
 	used  int    // ND packet bytes so far, over all frames
 	limit int    // most ND packet bytes
 	ops   int
-	whole [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+	// referred: all pieces but the first are memory of the link and not frames.
+	referred bool
+	whole    [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
 
 // begin starts a packet of at most limit bytes. It fails when the link has no frames left.
@@ -33,7 +35,7 @@ func (e *Engine) begin(limit int) bool {
 	b := &e.build
 	b.pkt = &e.tx[e.ntx]
 	b.pkt.N = 0
-	b.limit, b.ops = limit, 0
+	b.limit, b.ops, b.referred = limit, 0, false
 	e.nextFrame(Headroom)
 	b.pos = Headroom + wire.BaseHeaderLen
 	b.used = wire.BaseHeaderLen
@@ -115,10 +117,45 @@ func (e *Engine) payload(src []byte) {
 	}
 }
 
+// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
+// below a few kilobytes a copy is cheaper.
+const referMin = 4096
+
+// refer appends src to the operation just written without copying it: id is the link's name for src's first byte. The
+// packet takes no further operation. The pieces must not cross frame boundaries of the link's memory.
+func (e *Engine) refer(src []byte, id uint64) {
+	b := &e.build
+	b.closeFrame()
+	b.used += len(src)
+	b.limit = b.used
+	for len(src) > 0 {
+		n := min(len(src), FrameSize-int(id%FrameSize))
+		b.pkt.Frags[b.pkt.N] = Frag{Data: src[:n:n], ID: id}
+		b.pkt.N++
+		src = src[n:]
+		id += uint64(n)
+	}
+	b.referred = true
+}
+
+// referable says whether n bytes may be referred to: when they fill most of the packet, as its only payload, and the pieces
+// are few enough.
+func (b *builder) referable(n uint32, id uint64) bool {
+	if n < referMin || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
+		return false
+	}
+	pieces := (id%FrameSize + uint64(n) + FrameSize - 1) / FrameSize
+	return pieces < MaxFrags
+}
+
 // abandon gives the frames of an unfinished packet back to the cache.
 func (e *Engine) abandon() {
 	b := &e.build
-	for i := range b.pkt.N {
+	n := b.pkt.N
+	if b.referred {
+		n = 1
+	}
+	for i := range n {
 		e.frames = append(e.frames, Frag{Data: b.whole[i], ID: b.pkt.Frags[i].ID})
 	}
 	b.pkt.N = 0
@@ -135,7 +172,9 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 
 func (e *Engine) sealTo(seed uint32, path Path, fields *wire.BaseFields) {
 	b := &e.build
-	b.closeFrame()
+	if !b.referred {
+		b.closeFrame()
+	}
 	p := b.pkt
 	p.Path, p.Len = path, b.used
 	first := p.Frags[0].Data

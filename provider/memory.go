@@ -34,6 +34,9 @@ type Region struct {
 	base   uint64
 	buf    []byte
 	rights Rights
+	// Memory of the link, which packets can refer to: linkID names its first byte.
+	inLink bool
+	linkID uint64
 
 	// Access by peers, counted by the engine that serves them.
 	remoteReads, remoteWrites atomic.Uint64
@@ -85,8 +88,17 @@ func NewMemory(rng *rand.Rand) *Memory {
 
 // Register adds buf. It fails with OutcomeInsufficientResources when the table is full.
 func (m *Memory) Register(buf []byte, rights Rights) (*Region, error) {
-	if rights&RightRemoteWrite != 0 {
-		rights |= RightLocalWrite
+	return m.add(&Region{buf: buf, rights: rights})
+}
+
+// RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.
+func (m *Memory) RegisterLink(buf []byte, id uint64, rights Rights) (*Region, error) {
+	return m.add(&Region{buf: buf, rights: rights, inLink: true, linkID: id})
+}
+
+func (m *Memory) add(r *Region) (*Region, error) {
+	if r.rights&RightRemoteWrite != 0 {
+		r.rights |= RightLocalWrite
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +120,7 @@ func (m *Memory) Register(buf []byte, rights Rights) (*Region, error) {
 	}
 	// Between 2^40 and 2^62: far from zero and from wrapping.
 	base := (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
-	r := &Region{token: token, base: base, buf: buf, rights: rights}
+	r.token, r.base = token, base
 	m.slots[slot].Store(r)
 	m.count++
 	return r, nil

@@ -191,11 +191,15 @@ func (c *conn) gather(seq, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, _ := e.mem.access(s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, r := e.mem.access(s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
-		e.payload(src)
+		if id := r.linkID + (s.Addr + uint64(off) - r.base); r.inLink && take == n && e.build.referable(n, id) {
+			e.refer(src, id)
+		} else {
+			e.payload(src)
+		}
 		n -= take
 		off = 0
 	}

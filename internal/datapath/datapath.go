@@ -35,6 +35,7 @@ type Config struct {
 	UDPPort uint16
 	Rung    Rung
 	Queue   uint32
+	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
 }
 
 // Info says what was opened, for people.
@@ -60,6 +61,7 @@ type Datapath struct {
 	nl       *netlink.Handle
 	steering *bpf.Steering
 	umem     *xdp.UMEM
+	arena    *arena
 	sock     *xdp.Socket
 	sleeper  *sleeper
 
@@ -223,11 +225,11 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 		return err
 	}
 	d.steering = steering
-	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: rxFrames, TxFrames: txFrames})
+	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: rxFrames, TxFrames: txFrames, ArenaBytes: d.cfg.Arena})
 	if err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.umem = umem
+	d.umem, d.arena = umem, newArena(umem)
 	d.sock, err = xdp.Open(umem, xdp.Config{
 		Ifindex: nic.Index, Queue: d.cfg.Queue, Mode: socketMode(c.rung), MultiBuffer: multi, NeedWakeup: true,
 		RxFrames: rxFrames, TxFrames: txFrames, TxBudget: txBudget,
@@ -271,7 +273,7 @@ func (d *Datapath) detach() error {
 		d.sock = nil
 	}
 	if d.umem != nil {
-		errs = append(errs, d.umem.Close())
+		errs = append(errs, d.arena.close(d.umem.Close))
 		d.umem = nil
 	}
 	return errors.Join(errs...)

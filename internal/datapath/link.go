@@ -113,13 +113,17 @@ func (d *Datapath) Transmit(pkts []provider.TxPacket) {
 		}
 		descs = append(descs, xdp.Desc{Addr: start, Len: uint32(t.Len() + len(p.Frags[0].Data)), Options: xdp.PacketContinues})
 		for j := 1; j < p.N; j++ {
+			// Frames and arena memory alike: the ID is a UMEM address.
 			descs = append(descs, xdp.Desc{Addr: p.Frags[j].ID, Len: uint32(len(p.Frags[j].Data)), Options: xdp.PacketContinues})
 		}
 		descs[len(descs)-1].Options = 0
 	}
+	d.sock.Complete(nil)
 	taken := d.sock.Transmit(descs)
 	for _, desc := range descs[taken:] {
-		d.sock.FreeTx(desc.Addr)
+		if desc.Addr < d.arena.base {
+			d.sock.FreeTx(desc.Addr)
+		}
 		if desc.Options == 0 {
 			d.lost.Add(1)
 		}
