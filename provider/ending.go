@@ -29,7 +29,6 @@ type ending struct {
 	private  []byte
 	noticeAt clock.Time // next repetition of our notice; zero when none is due
 	gap      time.Duration
-	tries    int
 	giveUpAt clock.Time // when Disconnect stops waiting
 	freeAt   clock.Time // when lingering ends
 
@@ -37,8 +36,6 @@ type ending struct {
 
 	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
-
-const noticeTries = 5
 
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
 func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
@@ -407,13 +404,8 @@ func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// repeatNotice sends our notice again until it is acknowledged or was sent often enough.
+// repeatNotice sends our notice again until it is acknowledged, Disconnect gives up or the connection is forgotten.
 func (c *conn) repeatNotice() {
-	c.end.tries++
-	if c.end.tries >= noticeTries {
-		c.end.noticeAt = 0
-		return
-	}
 	c.end.gap = min(2*c.end.gap, maxRetry)
 	c.end.noticeAt = c.engine.now.Add(c.end.gap)
 	c.sendNotice()

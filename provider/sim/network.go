@@ -206,7 +206,11 @@ type flowKey struct {
 	space wire.Space
 }
 
-type flow struct{ sent, acked wire.PSN }
+type flow struct {
+	sent, acked wire.PSN
+	to          uint64 // the receiver's connection id
+	shared      bool   // two connections have this port: nothing can be said
+}
 
 // watchSent checks that no sender has more packets out than the receiver holds (PROTOCOL §7.1).
 func (n *Network) watchSent(from *Host, path pathEnds, packet []byte) {
@@ -217,7 +221,10 @@ func (n *Network) watchSent(from *Host, path pathEnds, packet []byte) {
 	key := flowKey{from, path.local.Port, h.Space()}
 	f := n.flows[key]
 	if f == nil {
-		n.flows[key] = &flow{h.PSN(), h.PSN()}
+		n.flows[key] = &flow{sent: h.PSN(), acked: h.PSN(), to: h.ConnID()}
+		return
+	}
+	if f.shared = f.shared || f.to != h.ConnID(); f.shared {
 		return
 	}
 	if f.sent.Less(h.PSN()) {

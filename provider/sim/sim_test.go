@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -51,4 +52,18 @@ func TestSimulation(t *testing.T) {
 	}
 	t.Logf("%d seeds: %d requests, %d receives, %d packets, %d of them again",
 		*seeds, total.Requests, total.Receives, total.Packets, total.Retransmits)
+}
+
+// TestSameSeedSameWorld runs one seed twice and wants every event the same: otherwise no failure could be replayed.
+func TestSameSeedSameWorld(t *testing.T) {
+	for s := uint64(1); s < 6; s++ {
+		var traces [2]bytes.Buffer
+		var reports [2]sim.Report
+		for i := range traces {
+			reports[i], _ = sim.Run(s, sim.Options{Trace: &traces[i]})
+		}
+		if reports[0] != reports[1] || !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
+			t.Fatalf("seed %d did two things:\n%+v\n%+v", s, reports[0], reports[1])
+		}
+	}
 }
