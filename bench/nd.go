@@ -89,6 +89,9 @@ func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), lo
 	return context.Cause(ctx)
 }
 
+// arenaBytes holds the slots of the default scenarios, so that they are sent without a copy.
+const arenaBytes = 64 << 20
+
 func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	mode := nd.DatapathAuto
 	switch cfg.Datapath {
@@ -100,7 +103,9 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	default:
 		return nil, fmt.Errorf("datapath %q is unknown: choose auto, generic or native", cfg.Datapath)
 	}
-	return nd.OpenAdapter(nd.AdapterConfig{Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode})
+	return nd.OpenAdapter(nd.AdapterConfig{
+		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes,
+	})
 }
 
 // routeTo asks the kernel which local address leads to the peer. No packet is sent.
