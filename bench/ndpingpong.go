@@ -187,10 +187,10 @@ func (d *data) settle(ctx context.Context) error {
 	return nil
 }
 
-// postReceives fills the receive queue, one receive for each incoming slot.
+// postReceives fills the receive queue, in the order of the incoming slots.
 func (d *data) postReceives() error {
-	for i := range d.spec.slots() {
-		if err := d.postReceive(i); err != nil {
+	for i := range d.spec.receives() {
+		if err := d.postReceive(i % d.spec.slots()); err != nil {
 			return err
 		}
 	}

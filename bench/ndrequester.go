@@ -49,7 +49,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	defer d.close()
 	info := q.adapter.Datapath()
 	d.result = Result{
-		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Rung, ZeroCopy: info.ZeroCopy,
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy,
 	}
 	if s.Event {
 		d.result.Mode = ModeEvent
@@ -119,7 +119,7 @@ func (s *station) newData(spec Spec) (*data, error) {
 	}
 	fillPoison(mem.buf)
 	s.used++
-	link, err := s.newLink(s.used, spec.slots(), max(spec.Depth, pingPongDepth))
+	link, err := s.newLink(s.used, spec.receives(), max(spec.Depth, pingPongDepth))
 	if err != nil {
 		mem.close()
 		return nil, fmt.Errorf("queue pair: %w", err)

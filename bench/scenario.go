@@ -137,15 +137,21 @@ func (s Spec) String() string {
 
 // slots is how many message buffers each side of a bandwidth or rate test cycles through. At least two, so that the
 // rotation of verified patterns (see slotPair) brings different bytes to the same place in successive passes.
-// A Send needs a posted receive, so the responder of a bandwidth test keeps twice as many as can be on their way.
 func (s Spec) slots() int {
-	switch {
-	case s.Test == SendBW:
-		return 2 * s.Depth
-	case s.answered():
+	if s.answered() {
 		return 4
 	}
 	return max(s.Depth, 2)
+}
+
+// receives is how many receives the responder keeps posted. A Send needs one, so a bandwidth test keeps twice as many as can
+// be on their way; two of them share a slot, so that Sends go through as much memory as Writes do and the caches treat
+// both alike.
+func (s Spec) receives() int {
+	if s.Test == SendBW {
+		return 2 * s.slots()
+	}
+	return s.slots()
 }
 
 // slotPair maps operation k to its source and destination slot. The source is shifted by one in every pass: each pass
