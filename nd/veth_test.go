@@ -71,7 +71,7 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 	var err error
 	e.cq, err = a.CreateCompletionQueue(256)
 	must(err)
-	e.qp, err = a.CreateQueuePair(QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: 64, InitiatorDepth: 64, InlineSize: 64})
+	e.qp, err = a.CreateQueuePair(QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: 64, InitiatorDepth: 512, InlineSize: 64})
 	must(err)
 	e.ctr, err = a.CreateConnector()
 	must(err)
