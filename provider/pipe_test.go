@@ -161,6 +161,9 @@ type pair struct {
 	cq   [2]*CQ
 	ctr  [2]*Connector
 	reg  [2]*Region
+
+	limits      [2]ConnectParams
+	afterAccept func()
 }
 
 var pairIP = [2][16]byte{
@@ -171,7 +174,9 @@ var pairIP = [2][16]byte{
 const pairPort = 9000
 
 func newPair(tb testing.TB, maxPacket int) *pair {
-	p := &pair{tb: tb, now: clock.Time(time.Second)}
+	p := &pair{tb: tb, now: clock.Time(time.Second), afterAccept: func() {}}
+	p.limits[0] = ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
+	p.limits[1] = p.limits[0]
 	p.link[0], p.link[1] = newPipes(maxPacket, 3840)
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
@@ -188,6 +193,7 @@ func newPair(tb testing.TB, maxPacket int) *pair {
 			tb.Fatal(err)
 		}
 	}
+	p.settle() // the engines learn the time
 	return p
 }
 
@@ -234,12 +240,12 @@ func (p *pair) connect() *pair {
 	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
 	var got, connected, accepted, completed promise
 	p.must(l.GetRequest(p.ctr[1], got.finish))
-	params := ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
-	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish))
+	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
 	p.settle()
 	got.must(p.tb, OutcomeSuccess)
-	p.must(p.ctr[1].Accept(p.qp[1], params, accepted.finish))
+	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))
 	p.settle()
+	p.afterAccept()
 	connected.must(p.tb, OutcomeSuccess)
 	p.must(p.ctr[0].CompleteConnect(completed.finish))
 	p.settle()
@@ -270,6 +276,80 @@ func (p *pair) result(side int) Result {
 		p.tb.Fatalf("%d results instead of 1: %+v", n, rs[:n])
 	}
 	return rs[0]
+}
+
+// results fetches all results there are.
+func (p *pair) results(side int) []Result {
+	rs := make([]Result, 1024)
+	return rs[:p.cq[side].Fetch(rs)]
+}
+
+// outcomes fetches all results and wants these outcomes, in this order.
+func (p *pair) outcomes(side int, want ...Outcome) []Result {
+	p.tb.Helper()
+	rs := p.results(side)
+	ok := len(rs) == len(want)
+	for i := range rs {
+		ok = ok && rs[i].Outcome == want[i]
+	}
+	if !ok {
+		p.tb.Fatalf("side %d: results %+v, want outcomes %v", side, rs, want)
+	}
+	return rs
+}
+
+// write makes a Write from side's region to the same place in the peer's.
+func (p *pair) write(side int, off, n uint32) *Request {
+	return &Request{
+		Kind: KindWrite, SGL: p.sge(side, off, n), Length: n, Addr: p.reg[1-side].Base() + uint64(off), Token: p.reg[1-side].Token(),
+	}
+}
+
+// read makes a Read of the peer's region into the same place of side's.
+func (p *pair) read(side int, off, n uint32) *Request {
+	r := p.write(side, off, n)
+	r.Kind = KindRead
+	return r
+}
+
+func (p *pair) send(side int, off, n uint32) *Request {
+	return &Request{Kind: KindSend, SGL: p.sge(side, off, n), Length: n}
+}
+
+func (p *pair) receive(side int, off, n uint32) {
+	p.tb.Helper()
+	_, o := p.qp[side].PostReceive(0, p.sge(side, off, n), n)
+	p.must(o)
+}
+
+// fill gives side's memory recognizable contents.
+func (p *pair) fill(side int, off, n uint32, v byte) {
+	for i := range p.reg[side].Bytes()[off:][:n] {
+		p.reg[side].Bytes()[off:][i] = v
+	}
+}
+
+func (p *pair) all(side int, off, n uint32, v byte) bool {
+	for _, b := range p.reg[side].Bytes()[off:][:n] {
+		if b != v {
+			return false
+		}
+	}
+	return true
+}
+
+// conn returns side's connection.
+func (p *pair) conn(side int) *conn { return p.qp[side].conn }
+
+// loseFirst makes the link to side lose the first n packets whose first operation or control message is op.
+func (p *pair) loseFirst(side, n int, op wire.Opcode) {
+	p.link[side].mangle = func(b []byte) bool {
+		if wire.Opcode(b[wire.BaseHeaderLen]) == op && n > 0 {
+			n--
+			return false
+		}
+		return true
+	}
 }
 
 // sge names n bytes at off of side's region.

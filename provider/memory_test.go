@@ -1,0 +1,172 @@
+package provider
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestRegionSliceNeverWraps(t *testing.T) {
+	r := &Region{base: 1 << 41, buf: make([]byte, 4096)}
+	for _, c := range []struct {
+		addr, n uint64
+		ok      bool
+	}{
+		{1 << 41, 4096, true},
+		{1 << 41, 0, true},
+		{1<<41 + 4096, 0, true},
+		{1<<41 + 4095, 1, true},
+		{1<<41 + 4096, 1, false},
+		{1<<41 + 4097, 0, false},
+		{1<<41 - 1, 1, false},
+		{1 << 41, 4097, false},
+		{1 << 41, math.MaxUint32, false},
+		{1<<41 + 1, math.MaxUint64, false},
+		{math.MaxUint64, 1, false},
+		{math.MaxUint64, math.MaxUint64, false},
+		{math.MaxUint64 - 4095, 4096, false},
+		{0, 1, false},
+	} {
+		if _, ok := r.slice(c.addr, c.n); ok != c.ok {
+			t.Errorf("slice(%#x, %#x) = %v", c.addr, c.n, ok)
+		}
+	}
+}
+
+// TestTokensAreNotReused registers and deregisters against a twin, past the size of the table.
+func TestTokensAreNotReused(t *testing.T) {
+	m := NewMemory(rand.New(rand.NewPCG(1, 2)))
+	rng := rand.New(rand.NewPCG(3, 4))
+	live := map[Token]*Region{}
+	var order, gone []*Region
+	for range 3 * maxRegions {
+		if len(order) < 100 || rng.IntN(2) == 0 {
+			r, err := m.Register(nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Token() == 0 || live[r.Token()] != nil {
+				t.Fatalf("token %#x", r.Token())
+			}
+			live[r.Token()] = r
+			order = append(order, r)
+			continue
+		}
+		r := order[0]
+		order = order[1:]
+		delete(live, r.Token())
+		if !m.Deregister(r) || m.Deregister(r) {
+			t.Fatal("Deregister")
+		}
+		gone = append(gone, r)
+	}
+	for token, r := range live {
+		if m.Lookup(token) != r {
+			t.Fatal("a live token is not found")
+		}
+	}
+	for _, r := range gone {
+		if found := m.Lookup(r.Token()); found == r {
+			t.Fatal("a dead region is found")
+		}
+	}
+	if m.Count() != len(live) {
+		t.Errorf("count %d, want %d", m.Count(), len(live))
+	}
+}
+
+// TestRemoteAccessIsCheckedBeforeAnythingIsWritten tries every way to leave a region: the request ends with an access
+// violation (for a Read beyond the bounds with its own outcome), the peer's receives are canceled, and memory stays.
+func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
+	const size = 4 << 20
+	base := func(p *pair) uint64 { return p.reg[1].Base() }
+	for name, change := range map[string]func(p *pair, r *Request){
+		"token":         func(_ *pair, r *Request) { r.Token ^= 1 << 20 },
+		"zero token":    func(_ *pair, r *Request) { r.Token = 0 },
+		"own token":     func(p *pair, r *Request) { r.Token = p.reg[0].Token() },
+		"before":        func(p *pair, r *Request) { r.Addr = base(p) - 1 },
+		"last byte out": func(p *pair, r *Request) { r.Addr = base(p) + size - uint64(r.Length) + 1 },
+		"behind":        func(p *pair, r *Request) { r.Addr = base(p) + size },
+		"end of space":  func(_ *pair, r *Request) { r.Addr = math.MaxUint64 - 10 },
+		"wraps to zero": func(_ *pair, r *Request) { r.Addr = math.MaxUint64 - uint64(r.Length) + 1 },
+		"zero":          func(_ *pair, r *Request) { r.Addr = 0 },
+		"deregistered":  func(p *pair, _ *Request) { p.mem[1].Deregister(p.reg[1]) },
+		"right": func(p *pair, r *Request) {
+			other, _ := p.mem[1].Register(make([]byte, size), RightLocalWrite)
+			r.Addr, r.Token = other.Base(), other.Token()
+		},
+	} {
+		for _, kind := range []RequestKind{KindWrite, KindRead} {
+			for _, n := range []uint32{1, 3000} {
+				p := newPair(t, 1408).connect()
+				own, _ := p.mem[1].Register(make([]byte, 64), RightLocalWrite)
+				_, o := p.qp[1].PostReceive(0, []SGE{{own.Base(), 64, own.Token()}}, 64)
+				p.must(o)
+				p.fill(0, 0, n, 1)
+				r := p.write(0, 0, n)
+				r.Kind = kind
+				change(p, r)
+				p.post(0, r)
+				p.post(0, p.write(0, 0, 1))
+				p.settle()
+				rs := p.results(0)
+				got := rs[0].Outcome
+				bounds := kind == KindRead && (got == OutcomeReadBounds)
+				if len(rs) != 2 || got != OutcomeAccessViolation && !bounds || rs[1].Outcome != OutcomeCanceled {
+					t.Errorf("%s, kind %d, %d bytes: %+v", name, kind, n, rs)
+				}
+				p.outcomes(1, OutcomeCanceled)
+				if !p.all(1, 0, size, 0) && name != "last byte out" || !p.all(0, n, 1, 0) {
+					t.Errorf("%s, kind %d, %d bytes: memory was written", name, kind, n)
+				}
+			}
+		}
+	}
+}
+
+func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	r := p.read(0, 0, 8)
+	r.Length = MaxTransfer
+	p.post(0, r)
+	p.settle()
+	p.outcomes(0, OutcomeReadBounds)
+	r.Length = math.MaxUint32
+	if _, o := p.qp[0].Post(r); o != OutcomeBufferOverflow {
+		t.Error(o)
+	}
+}
+
+// A region that is deregistered while a Read of it is under way ends the connection, also when the lost response is what
+// finds out (it cannot be built again).
+func TestReadOfMemoryThatGoesAway(t *testing.T) {
+	for _, lose := range []int{0, 1, 3} {
+		p := newPair(t, 1408)
+		p.connect()
+		p.post(0, p.read(0, 0, 1<<20))
+		n := lose
+		p.link[0].mangle = func(b []byte) bool {
+			if b[1] != 0 && n > 0 {
+				n--
+				return false
+			}
+			return true
+		}
+		for range 5 {
+			p.turn()
+		}
+		p.mem[1].Deregister(p.reg[1])
+		p.pass(100 * time.Millisecond)
+		p.outcomes(0, OutcomeAccessViolation)
+		if p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
+			t.Errorf("lose %d: states %v and %v", lose, p.ctr[0].State(), p.ctr[1].State())
+		}
+		p.pass(20 * time.Second)
+		for i := range 2 {
+			if s := p.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 {
+				t.Errorf("lose %d, engine %d: %+v", lose, i, s)
+			}
+		}
+	}
+}

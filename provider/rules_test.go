@@ -1,0 +1,263 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The rules of ordering and matching (ND specification 11.2, 11.3). Each test is named after its rule.
+
+func TestWriteIsInPlaceBeforeTheSendBehindIt(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 1<<20, 100)
+	p.settle()
+	p.fill(0, 0, 1300, 7)
+	p.loseFirst(1, 1, wire.OpWrite)
+	p.post(0, p.write(0, 0, 1300))
+	p.post(0, p.send(0, 0, 100))
+	p.settle()
+	if s := p.eng[1].Stats(); s.PacketsIn == 0 || !p.cq[1].Empty() {
+		t.Fatal("the Send overtook the lost Write")
+	}
+	p.pass(50 * time.Millisecond)
+	p.outcomes(1, OutcomeSuccess)
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	if !p.all(1, 0, 1300, 7) {
+		t.Fatal("the Write is not in place")
+	}
+}
+
+func TestReadFence(t *testing.T) {
+	for _, fence := range []bool{false, true} {
+		p := newPair(t, 1408).connect()
+		p.fill(0, 4096, 8, 1)
+		p.loseFirst(0, 1, wire.OpReadResp)
+		p.post(0, p.read(0, 0, 64))
+		w := p.write(0, 4096, 8)
+		if fence {
+			w.Flags |= FlagReadFence
+		}
+		p.post(0, w)
+		p.settle()
+		if overtook := p.all(1, 4096, 8, 1); overtook == fence {
+			t.Fatalf("fence %v: the Write overtook the Read: %v", fence, overtook)
+		}
+		if !p.cq[0].Empty() {
+			t.Fatal("a result overtook that of the Read")
+		}
+		p.pass(50 * time.Millisecond)
+		if rs := p.outcomes(0, OutcomeSuccess, OutcomeSuccess); rs[0].Kind != KindRead || rs[1].Kind != KindWrite {
+			t.Fatalf("results out of order: %+v", rs)
+		}
+	}
+}
+
+func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 0, 10)
+	p.settle()
+	p.loseFirst(0, 2, wire.OpReadResp)
+	kinds := []RequestKind{KindRead, KindWrite, KindSend, KindRead}
+	p.post(0, p.read(0, 0, 5000))
+	p.post(0, p.write(0, 0, 10))
+	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.read(0, 0, 0))
+	p.settle()
+	p.outcomes(1, OutcomeSuccess) // the Send went ahead
+	p.outcomes(0)
+	p.pass(50 * time.Millisecond)
+	for i, r := range p.outcomes(0, 0, 0, 0, 0) {
+		if r.Kind != kinds[i] {
+			t.Fatalf("result %d is of kind %d, want %d", i, r.Kind, kinds[i])
+		}
+	}
+}
+
+func TestSilentSuccess(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.write(0, 0, 10)
+	w.Flags = FlagSilentSuccess
+	p.post(0, w)
+	p.settle()
+	p.outcomes(0)
+	bad := p.write(0, 0, 10)
+	bad.Flags, bad.Token = FlagSilentSuccess, bad.Token^1
+	p.post(0, bad)
+	p.settle()
+	p.outcomes(0, OutcomeAccessViolation) // failure is never silent
+}
+
+func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.send(0, 0, 10))
+	p.pass(time.Second)
+	p.outcomes(0)
+	at := p.now
+	p.receive(1, 0, 10)
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	if d := p.now.Sub(at); d > 50*time.Microsecond {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// A waiting sender asks for the limit: the ACK that raises it is sent once and may be lost.
+func TestLostReceiveLimitIsAskedFor(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.send(0, 0, 10))
+	p.settle()
+	p.loseFirst(0, 1, wire.CtlAck)
+	p.receive(1, 0, 10)
+	p.settle()
+	p.outcomes(0)
+	p.pass(2 * askInterval)
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+}
+
+// Receives that are posted between Accept and the establishment count, although REP did not tell of them.
+func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
+	p := newPair(t, 1408)
+	p.afterAccept = func() { p.receive(1, 0, 10) }
+	p.connect()
+	p.settle()
+	p.post(0, p.send(0, 0, 10))
+	p.settle()
+	p.outcomes(1, OutcomeSuccess)
+}
+
+func TestNoReceiveTimesOut(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(0, 0, 10) // the sender's own receive is canceled with the rest
+	p.post(0, p.write(0, 0, 10))
+	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.write(0, 0, 10))
+	p.pass(1990 * time.Millisecond)
+	p.outcomes(0, OutcomeSuccess)
+	p.pass(20 * time.Millisecond)
+	rs := p.outcomes(0, OutcomeIOTimeout, OutcomeCanceled, OutcomeCanceled, OutcomeCanceled)
+	if rs[3].Kind != KindReceive {
+		t.Errorf("%+v", rs)
+	}
+	p.outcomes(1)
+	if p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost {
+		t.Errorf("the receiver's side is %v, %v", p.qp[1].State(), p.ctr[1].State())
+	}
+}
+
+func TestReadsBeyondTheOutboundLimitWait(t *testing.T) {
+	p := newPair(t, 1408)
+	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 3}, {Inbound: 16, Outbound: 16}}
+	p.connect()
+	most := uint32(0)
+	for range 20 {
+		p.post(0, p.read(0, 0, 3000))
+	}
+	for p.turn() {
+		s := &p.conn(1).served
+		most = max(most, s.tail-s.head)
+	}
+	p.pass(time.Millisecond)
+	if n := len(p.results(0)); n != 20 || most != 3 {
+		t.Errorf("%d of 20 Reads done, %d at once", n, most)
+	}
+}
+
+func TestReadWithoutALimitIsRefusedAtOnce(t *testing.T) {
+	p := newPair(t, 1408)
+	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 3}, {Inbound: 0, Outbound: 16}}
+	p.connect()
+	if _, o := p.qp[0].Post(p.read(0, 0, 10)); o != OutcomeInvalidRequest {
+		t.Fatal(o)
+	}
+	p.post(0, p.write(0, 0, 10))
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+}
+
+func TestReadsBeyondTheInboundLimitEndTheConnection(t *testing.T) {
+	p := newPair(t, 1408)
+	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 2}, {Inbound: 2, Outbound: 16}}
+	p.connect()
+	p.receive(1, 0, 10)
+	p.conn(0).ord = 9 // a peer that does not keep to what was agreed
+	for range 3 {
+		p.post(0, p.read(0, 0, 3000))
+	}
+	p.settle()
+	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeRemoteError)
+	p.outcomes(1, OutcomeCanceled)
+}
+
+func TestSendLongerThanTheReceive(t *testing.T) {
+	for _, n := range []uint32{11, 5000} {
+		p := newPair(t, 1408).connect()
+		p.receive(1, 0, 10)
+		p.receive(1, 100, 6000)
+		p.settle()
+		p.fill(0, 0, n, 9)
+		p.post(0, p.write(0, 8192, 10))
+		p.post(0, p.send(0, 0, n))
+		p.post(0, p.write(0, 8192, 10))
+		p.settle()
+		p.outcomes(1, OutcomeBufferOverflow, OutcomeCanceled)
+		p.outcomes(0, OutcomeSuccess, OutcomeRemoteError, OutcomeCanceled)
+		if !p.all(1, 0, 6000, 0) {
+			t.Error("something of the message was written")
+		}
+	}
+}
+
+func TestReceiveIntoMemoryThatMayNotBeWritten(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	_, o := p.qp[1].PostReceive(0, []SGE{{Addr: p.reg[1].Base(), Len: 10, Token: p.reg[1].Token() ^ 1}}, 10)
+	p.must(o)
+	p.settle()
+	p.post(0, p.send(0, 0, 10))
+	p.settle()
+	p.outcomes(1, OutcomeAccessViolation)
+	p.outcomes(0, OutcomeRemoteError)
+}
+
+func TestLocalFaultReachesThePeer(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 0, 10)
+	w := p.write(0, 0, 10)
+	w.SGL[0].Token ^= 1
+	p.post(0, p.write(0, 4096, 10))
+	p.settle()
+	p.post(0, w)
+	p.post(0, p.write(0, 0, 10))
+	p.settle()
+	p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation, OutcomeCanceled)
+	p.outcomes(1, OutcomeCanceled)
+	if p.ctr[1].State() != CtrLost {
+		t.Error(p.ctr[1].State())
+	}
+}
+
+func TestScatterGatherAndEmptyEntries(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	base, token := p.reg[0].Base(), p.reg[0].Token()
+	for i := range 3000 {
+		p.reg[0].Bytes()[i] = byte(i)
+	}
+	sgl := []SGE{{base, 0, token}, {base + 5, 1000, token}, {base, 0, token}, {base + 1005, 1900, token}}
+	p.post(0, &Request{Kind: KindSend, SGL: sgl, Length: 2900})
+	b := p.reg[1].Base()
+	into := []SGE{{b, 1, p.reg[1].Token()}, {b + 10, 0, p.reg[1].Token()}, {b + 1, 2000, p.reg[1].Token()}, {b + 2001, 5000, p.reg[1].Token()}}
+	_, o := p.qp[1].PostReceive(0, into, 7001)
+	p.must(o)
+	p.settle()
+	if r := p.result(1); r.Outcome != OutcomeSuccess || r.Bytes != 2900 {
+		t.Fatalf("%+v", r)
+	}
+	if !slices.Equal(p.reg[1].Bytes()[:2900], p.reg[0].Bytes()[5:2905]) || p.reg[1].Bytes()[2900] != 0 {
+		t.Fatal("wrong bytes")
+	}
+}
