@@ -376,7 +376,9 @@ func (k *Connector) onEstablished() {
 
 // onRejected ends an attempt the peer rejected, gave up or withdrew.
 func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
-	k.private, k.havePrivate = append([]byte(nil), private...), true
+	if reason == wire.RejectConsumer || reason == wire.RejectDeclined || k.state == CtrConnecting {
+		k.private, k.havePrivate = append([]byte(nil), private...), true
+	} // else the peer just went away, and its request or accept is the last it said
 	switch k.state {
 	case CtrConnecting:
 		k.backToBound()

@@ -49,6 +49,10 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.end.freeAt = e.now.Add(e.cfg.Linger)
 	c.dropHeld()
 	c.forgetTuple()
+	if c.listener != nil { // its sender gave up before anybody took it
+		c.listener.forget(c)
+		c.listener = nil
+	}
 	if c.connector != nil {
 		c.connector.conn = nil
 		c.connector = nil
@@ -272,8 +276,15 @@ func (k *Connector) CancelNotification(id uint64) {
 	}
 }
 
-// Cancel ends the pending request of the connector, as spec 7.6 says for each state.
+// Cancel ends everything that is pending on the connector.
 func (k *Connector) Cancel() {
+	k.notifyAll(OutcomeCanceled)
+	k.CancelPending()
+}
+
+// CancelPending ends the pending Connect, CompleteConnect, Accept or Disconnect, as spec 7.6 says for each state. A
+// connection that ends by it is an event for those who wait for its end.
+func (k *Connector) CancelPending() {
 	switch k.state {
 	case CtrConnecting, CtrCompleting, CtrAccepting:
 		k.refuse(nil)
@@ -282,10 +293,10 @@ func (k *Connector) Cancel() {
 	case CtrDisconnecting:
 		k.abort()
 		k.transition(CtrDone)
+		k.notifyAll(OutcomeSuccess)
 		k.finish(OutcomeCanceled)
 	default:
 	}
-	k.notifyAll(OutcomeCanceled)
 }
 
 // abort cuts the connection off: the peer is told that this side is gone.
@@ -310,7 +321,11 @@ func (k *Connector) Close() {
 		k.abort()
 	case CtrDisconnecting:
 		k.abort()
-	case CtrIdle, CtrBound, CtrWaitReq, CtrLost, CtrDone:
+	case CtrWaitReq:
+		for _, l := range k.engine.listeners {
+			l.CancelRequest(k, OutcomeCanceled)
+		}
+	case CtrIdle, CtrBound, CtrLost, CtrDone:
 	}
 	k.state = CtrDone
 	k.finish(OutcomeCanceled)

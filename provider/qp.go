@@ -131,6 +131,7 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	if c := qp.conn; c != nil {
 		c.queuePairReleased()
 	}
+	qp.transition(qpRelease)
 	e.cancelAll(qp, OutcomeCanceled)
 	delete(e.qps, qp)
 	for _, q := range []*CQ{qp.recvCQ, qp.initCQ} {

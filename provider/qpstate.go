@@ -32,21 +32,22 @@ const (
 	qpFail                     // a failed result, a terminate, or the connection is lost
 	qpFlush                    // the application flushed it
 	qpFinish                   // Disconnect finished
+	qpRelease                  // the application closed it
 	numQPEvents
 )
 
-var qpEventNames = [numQPEvents]string{"attach", "detach", "establish", "fail", "flush", "finish"}
+var qpEventNames = [numQPEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
 
 // qpIllegal marks a pair that cannot happen; transition counts it and moves to QPError.
 const qpIllegal = numQPStates
 
 // qpTransitions is the whole table; its golden test prints it.
 var qpTransitions = [numQPStates][numQPEvents]QPState{
-	QPIdle:     {QPAttached, qpIllegal, qpIllegal, qpIllegal, QPIdle, qpIllegal},
-	QPAttached: {qpIllegal, QPIdle, QPReady, qpIllegal, QPAttached, qpIllegal},
-	QPReady:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed},
-	QPError:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed},
-	QPClosed:   {qpIllegal, qpIllegal, qpIllegal, QPClosed, QPClosed, QPClosed},
+	QPIdle:     {QPAttached, qpIllegal, qpIllegal, qpIllegal, QPIdle, qpIllegal, QPClosed},
+	QPAttached: {qpIllegal, QPIdle, QPReady, qpIllegal, QPAttached, qpIllegal, QPClosed},
+	QPReady:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed, QPClosed},
+	QPError:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed, QPClosed},
+	QPClosed:   {qpIllegal, qpIllegal, qpIllegal, QPClosed, QPClosed, QPClosed, QPClosed},
 }
 
 // State returns the state. Applications read it while the engine writes it.

@@ -37,6 +37,7 @@ type Shard struct {
 	asleep    atomic.Bool   // the progress goroutine waits, or is about to
 	until     atomic.Int64  // when it means to wake, while asleep
 	closing   atomic.Bool
+	closed    bool // no turn runs any more: the link may be gone; guarded by mu
 	done      chan struct{}
 }
 
@@ -54,6 +55,10 @@ func (s *Shard) Poll() {
 	}
 	// A poller that finds nothing is done in a few nanoseconds: reading the clock takes longer than all else, so timers are
 	// looked at once in many polls.
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
 	if s.idlePolls++; s.idlePolls >= timerPolls || !s.engine.idle() {
 		s.idlePolls = 0
 		s.polls.Store(s.polls.Load() + 1)
@@ -75,7 +80,7 @@ func (s *Shard) Ring() {
 	s.mu.Unlock()
 }
 
-// Do runs f as the owner of the engine. f must not block.
+// Do runs f as the owner of the engine. f must not block. After Close it still runs f, and no turn.
 func (s *Shard) Do(f func(*Engine)) {
 	s.callers.Add(1)
 	s.mu.Lock()
@@ -89,6 +94,9 @@ func (s *Shard) Do(f func(*Engine)) {
 // turn runs the engine for a caller that is not a poller, and sees to it that the rest gets done: the caller holds the
 // lock.
 func (s *Shard) turn() {
+	if s.closed {
+		return
+	}
 	busy := s.engine.Run(s.now())
 	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) {
 		s.waiter.Wake()
@@ -144,10 +152,13 @@ func (s *Shard) progress() {
 	}
 }
 
-// Close stops the progress goroutine and waits for it. Nothing runs the engine afterwards but Do.
+// Close stops the progress goroutine and waits for it. No turn runs afterwards, so that the link can be closed.
 func (s *Shard) Close() {
 	if s.closing.CompareAndSwap(false, true) {
 		s.waiter.Wake()
 	}
 	<-s.done
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 }
