@@ -9,6 +9,9 @@ import (
 // MaxTransfer is the most bytes one request may move.
 const MaxTransfer = 1 << 30
 
+// MaxPrivateData is the most bytes of private data in a request, an accept or a rejection.
+const MaxPrivateData = wire.MaxPrivateData
+
 // MaxSGE is the most entries a request may have.
 const MaxSGE = 16
 
@@ -60,11 +63,10 @@ const (
 	// askInterval is how often a sender that waits for a receive asks for the limit: the ACK that raised it may be lost.
 	askInterval = 20 * time.Millisecond
 
-	maxBacklog  = 4096 // cap on a listener that asked for none
-	maxResets   = 100  // RST and REJ answers to strangers per second
-	initialRTO  = 20 * time.Millisecond
-	maxRTO      = time.Second
-	badTokenCap = 8
+	maxBacklog = 4096 // cap on a listener that asked for none
+	maxResets  = 100  // RST and REJ answers to strangers per second
+	initialRTO = 20 * time.Millisecond
+	maxRTO     = time.Second
 )
 
 func orDuration(v *time.Duration, def time.Duration) {

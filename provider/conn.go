@@ -71,7 +71,6 @@ type conn struct {
 	recvBase   uint32     // receive queue index that belongs to SEND number 0
 	advertised uint32     // receive limit last told
 	served     servedReads
-	badTokens  int
 	ack        ackState
 	accepted   uint32
 	duplicates uint32
@@ -159,13 +158,12 @@ func (s *recvSpace) set(i uint32) {
 	s.holes = true
 }
 
-// advance moves next by one and reports whether the packet there had arrived before.
-func (s *recvSpace) advance() (arrived bool) {
+// advance moves next by one.
+func (s *recvSpace) advance() {
 	s.next++
 	if !s.holes {
-		return false
+		return
 	}
-	arrived = s.bits[0]&1 != 0
 	any := uint64(0)
 	for i := range s.bits {
 		s.bits[i] >>= 1
@@ -175,7 +173,6 @@ func (s *recvSpace) advance() (arrived bool) {
 		any |= s.bits[i]
 	}
 	s.holes = any != 0
-	return arrived
 }
 
 // peerKey names a connection as its peer does.

@@ -20,8 +20,9 @@ const (
 	CtrDisconnecting
 	CtrLost
 	CtrDone
-	numCtrStates
 )
+
+const numCtrStates = int(CtrDone) + 1
 
 var ctrStateNames = [numCtrStates]string{
 	"idle", "bound", "waiting for a request", "connecting", "accepted", "completing", "requested", "accepting", "established",
@@ -30,7 +31,7 @@ var ctrStateNames = [numCtrStates]string{
 
 // String names the state.
 func (s ConnectorState) String() string {
-	if s < numCtrStates {
+	if int(s) < numCtrStates {
 		return ctrStateNames[s]
 	}
 	return "unknown"

@@ -67,7 +67,6 @@ type Engine struct {
 	turnBytes int
 	frames    []Frag
 	build     builder
-	scratch   [2048]byte
 
 	stats Stats
 }

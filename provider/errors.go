@@ -60,14 +60,6 @@ func (o Outcome) String() string {
 // Error implements error.
 func (o Outcome) Error() string { return o.String() }
 
-// asError turns success into nil.
-func (o Outcome) asError() error {
-	if o == OutcomeSuccess {
-		return nil
-	}
-	return o
-}
-
 // Finish receives the outcome of a pending request, exactly once, with the engine's owner lock held: it must not block
 // and must not call back into the engine.
 type Finish func(Outcome)

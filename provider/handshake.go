@@ -13,13 +13,11 @@ import (
 
 // handshake is the state of an attempt.
 type handshake struct {
-	retryAt     clock.Time // next repetition or probe; zero when none is due
-	gap         time.Duration
-	heardAt     clock.Time // when the peer last answered
-	private     []byte     // ours: of the REQ or the REP, to repeat it
-	offer       wire.Hello // the peer's REQ or REP, without its private data and cookie
-	maxInbound  uint32     // what the caller of Connect or Accept asked for, capped
-	maxOutbound uint32
+	retryAt clock.Time // next repetition or probe; zero when none is due
+	gap     time.Duration
+	heardAt clock.Time // when the peer last answered
+	private []byte     // ours: of the REQ or the REP, to repeat it
+	offer   wire.Hello // the peer's REQ or REP, without its private data and cookie
 }
 
 // begin starts repeating a message.

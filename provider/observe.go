@@ -44,5 +44,16 @@ func (e *Engine) FramesHeld() (transmit, receive int) {
 	return len(e.frames), receive
 }
 
+// DropsByName returns the drop counters that are not zero. It allocates.
+func (s *Stats) DropsByName() map[string]uint64 {
+	m := map[string]uint64{}
+	for r, n := range s.Drops {
+		if n > 0 {
+			m[wire.DropReason(r).String()] = n
+		}
+	}
+	return m
+}
+
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats { return e.stats }

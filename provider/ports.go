@@ -1,5 +1,17 @@
 package provider
 
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Endpoint is an address and an ND port.
+type Endpoint = wire.Endpoint
+
+// EndpointFrom converts an address; IPv4 is mapped into IPv6.
+func EndpointFrom(ap netip.AddrPort) Endpoint { return wire.EndpointFrom(ap) }
+
 // The ND port space (ND specification, section 6.1). It has nothing to do with the ports of the host.
 const (
 	firstEphemeral = 49152

@@ -52,10 +52,8 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 //
 // The order of checks is the specification's: state, entry count, total length, space.
 func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
-	switch qp.State() {
-	case QPReady, QPError:
-	case QPIdle, QPAttached, QPClosed:
-		return false, OutcomeConnectionInvalid
+	if o := qp.CheckPost(); o != OutcomeSuccess {
+		return false, o
 	}
 	inline := r.Flags&FlagInline != 0
 	if !inline && len(r.SGL) > int(qp.sq.maxSGE) {
@@ -75,6 +73,16 @@ func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
 	}
 	qp.ring()
 	return true, OutcomeSuccess
+}
+
+// CheckPost says whether the state allows initiator requests.
+func (qp *QP) CheckPost() Outcome {
+	switch qp.State() {
+	case QPReady, QPError:
+		return OutcomeSuccess
+	default:
+		return OutcomeConnectionInvalid
+	}
 }
 
 // PostReceive queues a receive; any goroutine may call it. ring is as for Post.

@@ -10,14 +10,15 @@ const (
 	QPReady
 	QPError
 	QPClosed
-	numQPStates
 )
+
+const numQPStates = int(QPClosed) + 1
 
 var qpStateNames = [numQPStates]string{"idle", "attached", "ready", "error", "closed"}
 
 // String names the state.
 func (s QPState) String() string {
-	if s < numQPStates {
+	if int(s) < numQPStates {
 		return qpStateNames[s]
 	}
 	return "unknown"
@@ -33,13 +34,14 @@ const (
 	qpFlush                    // the application flushed it
 	qpFinish                   // Disconnect finished
 	qpRelease                  // the application closed it
-	numQPEvents
 )
+
+const numQPEvents = int(qpRelease) + 1
 
 var qpEventNames = [numQPEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
 
 // qpIllegal marks a pair that cannot happen; transition counts it and moves to QPError.
-const qpIllegal = numQPStates
+const qpIllegal = 0xff
 
 // qpTransitions is the whole table; its golden test prints it.
 var qpTransitions = [numQPStates][numQPEvents]QPState{
