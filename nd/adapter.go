@@ -12,7 +12,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // The limits of every adapter (ND specification section 4). Queue depths are equal for both directions because ND programs
@@ -69,8 +68,13 @@ type Adapter struct {
 	reach  func(context.Context, netip.Addr) error
 
 	gone  atomic.Bool
+	life  context.Context // ends with the adapter, for what waits outside the engine
+	end   context.CancelCauseFunc
 	once  sync.Once
 	ended error
+
+	mu  sync.Mutex
+	cqs map[*CompletionQueue]struct{} // not closed; guarded by mu
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -107,7 +111,10 @@ func newAdapter(cfg AdapterConfig, link provider.Link, w provider.Waiter, reach 
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
 	rng := rand.New(rand.NewChaCha8(seed))
-	a := &Adapter{addr: cfg.Address.Unmap(), memory: provider.NewMemory(rng), reach: reach}
+	a := &Adapter{
+		addr: cfg.Address.Unmap(), memory: provider.NewMemory(rng), reach: reach, cqs: map[*CompletionQueue]struct{}{},
+	}
+	a.life, a.end = context.WithCancelCause(context.Background())
 	engine := provider.New(provider.Config{UDPPort: cfg.UDPPort}, link, a.memory, rng)
 	a.shard = provider.NewShard(engine, w, clock.Machine)
 	return a
@@ -117,6 +124,19 @@ func (a *Adapter) closed() bool { return a.gone.Load() }
 
 // do runs f as the engine's owner.
 func (a *Adapter) do(f func(*provider.Engine)) { a.shard.Do(f) }
+
+// call is do for what a closed adapter refuses. Closing marks the adapter before it shuts the engine down, which needs the
+// engine too: nothing can be started here that the closing would miss.
+func (a *Adapter) call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
+	a.do(func(e *provider.Engine) {
+		if a.closed() {
+			o = provider.OutcomeDeviceRemoved
+			return
+		}
+		o = f(e)
+	})
+	return o
+}
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
 type Info struct {
@@ -152,7 +172,7 @@ const (
 
 // Info returns the adapter's limits.
 func (a *Adapter) Info() Info {
-	ip := wire.EndpointFrom(netip.AddrPortFrom(a.addr, 0)).IP
+	ip := provider.EndpointFrom(netip.AddrPortFrom(a.addr, 0)).IP
 	id := uint64(0)
 	for _, b := range ip {
 		id = id*1099511628211 ^ uint64(b) // FNV-1a: stable for an address
@@ -163,7 +183,7 @@ func (a *Adapter) Info() Info {
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
-		LargeRequestThreshold: 4096, MaxCallerData: wire.MaxPrivateData, MaxCalleeData: wire.MaxPrivateData,
+		LargeRequestThreshold: 4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
 		Flags: AdapterInOrderDMA,
 	}
 }
@@ -207,12 +227,7 @@ func (a *Adapter) Stats() Stats {
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost,
-		Drops: map[string]uint64{},
-	}
-	for r, n := range p.Drops {
-		if n > 0 {
-			s.Drops[wire.DropReason(r).String()] = n
-		}
+		Drops: p.DropsByName(),
 	}
 	if a.dp == nil {
 		return s
@@ -236,6 +251,8 @@ func (a *Adapter) Stats() Stats {
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
 		a.gone.Store(true)
+		a.end(ErrDeviceRemoved)
+		a.cancelNotifications()
 		a.do((*provider.Engine).Shutdown)
 		a.shard.Close()
 		if a.dp != nil {
@@ -243,4 +260,13 @@ func (a *Adapter) Close() error {
 		}
 	})
 	return a.ended
+}
+
+// cancelNotifications ends every waiting Notify, before the requests that are canceled next could satisfy it.
+func (a *Adapter) cancelNotifications() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for q := range a.cqs {
+		q.cq.CancelWaiters(provider.OutcomeDeviceRemoved)
+	}
 }

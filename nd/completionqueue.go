@@ -3,6 +3,7 @@ package nd
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -15,8 +16,9 @@ type CompletionQueue struct {
 	adapter *Adapter
 	cq      *provider.CQ
 
-	mu   sync.Mutex // one consumer at a time
-	temp [32]provider.Result
+	closed atomic.Bool
+	mu     sync.Mutex // one consumer at a time
+	temp   [32]provider.Result
 }
 
 // CreateCompletionQueue makes a queue for at least depth results.
@@ -29,7 +31,11 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 	case depth < 1 || depth > maxCQDepth:
 		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
 	}
-	return &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}, nil
+	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
+	a.mu.Lock()
+	a.cqs[q] = struct{}{}
+	a.mu.Unlock()
+	return q, nil
 }
 
 // GetResults moves up to len(results) results out of the queue, oldest first, and says how many. It never blocks. A
@@ -100,7 +106,15 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	q.mu.Lock()
 	id := q.cq.Arm(level, w.fin)
 	q.mu.Unlock()
-	q.adapter.shard.Release()
+	// Whoever closes marks first and cancels then: one of the two sees the other.
+	switch {
+	case q.adapter.closed():
+		q.cq.CancelWaiter(id, provider.OutcomeDeviceRemoved)
+	case q.closed.Load():
+		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
+	default:
+		q.adapter.shard.Release()
+	}
 	o, cause := wait(ctx, w.done, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	notifications.Put(w)
 	return finished("notify", noAddr, noAddr, o, cause)
@@ -109,9 +123,13 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 // CancelOverlappedRequests ends every waiting Notify with ErrCanceled, oldest first.
 func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provider.OutcomeCanceled) }
 
-// Close ends every waiting Notify. Queue pairs that report here keep working; their results go nowhere once the last
-// reference is gone.
+// Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
+// still be fetched. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
+	q.closed.Store(true)
+	q.adapter.mu.Lock()
+	delete(q.adapter.cqs, q)
+	q.adapter.mu.Unlock()
 	q.CancelOverlappedRequests()
 	return nil
 }

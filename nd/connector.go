@@ -7,7 +7,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Connector makes a connection, or takes one that arrived at a Listener, for a queue pair.
@@ -20,6 +19,9 @@ import (
 type Connector struct {
 	adapter *Adapter
 	k       *provider.Connector
+	// resolving ends the search for the way to the peer, which Connect begins with; nil when none is on. It belongs to the
+	// engine's owner, like k.
+	resolving context.CancelCauseFunc
 }
 
 // ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
@@ -45,12 +47,12 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 }
 
 // local checks an address to bind to: one of the adapter's, or unspecified for it.
-func (a *Adapter) local(addr netip.AddrPort) (wire.Endpoint, bool) {
+func (a *Adapter) local(addr netip.AddrPort) (provider.Endpoint, bool) {
 	ip := addr.Addr().Unmap()
 	if ip != a.addr {
-		return wire.Endpoint{}, false
+		return provider.Endpoint{}, false
 	}
-	return wire.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
+	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
 }
 
 // Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
@@ -61,8 +63,12 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	var o provider.Outcome
-	c.adapter.do(func(*provider.Engine) { o = c.k.Bind(at) })
+	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+		if c.resolving != nil {
+			return provider.OutcomeAddressAssociated
+		}
+		return c.k.Bind(at)
+	})
 	return fail("bind", addr, noAddr, o)
 }
 
@@ -74,54 +80,84 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // ErrAddressAlreadyExists, ErrSharingViolation, ErrTooManyAddresses, ErrBadNetworkName, ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
 	a := c.adapter
-	refuse := func(s Status, err error) error { return &Error{Op: "connect", Remote: dest, Status: s, Err: err} }
-	if o := c.checkConnect(qp, params); o != provider.OutcomeSuccess {
-		return fail("connect", noAddr, dest, o)
+	search, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.life, func() { cancel(ErrDeviceRemoved) })()
+	if s := c.checkConnect(qp, dest, params, cancel); s != StatusSuccess {
+		return &Error{Op: "connect", Remote: dest, Status: s}
 	}
 	ip := dest.Addr().Unmap()
-	switch {
-	case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || dest.Port() == 0:
-		return refuse(ErrBadNetworkName, nil)
-	case ip.Is4() != a.addr.Is4():
-		return refuse(ErrNetworkUnreachable, nil)
-	}
-	if err := a.reach(ctx, ip); err != nil {
-		switch {
-		case errors.Is(err, datapath.ErrNoRoute):
-			return refuse(ErrNetworkUnreachable, err)
-		case ctx.Err() != nil:
-			return refuse(ErrCanceled, context.Cause(ctx))
-		}
-		return refuse(ErrHostUnreachable, err)
-	}
+	unreachable := a.reach(search, ip)
 	done := make(chan provider.Outcome, 1)
-	var o provider.Outcome
-	a.do(func(*provider.Engine) {
-		local := wire.EndpointFrom(netip.AddrPortFrom(a.addr, 0))
-		remote := wire.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
-		o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
+	o := a.call(func(*provider.Engine) provider.Outcome {
+		c.resolving = nil
+		if unreachable != nil || search.Err() != nil {
+			return provider.OutcomeHostUnreachable
+		}
+		local := provider.EndpointFrom(netip.AddrPortFrom(a.addr, 0))
+		remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
+		return c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
 	})
-	if o != provider.OutcomeSuccess {
+	switch {
+	case search.Err() != nil && o != provider.OutcomeSuccess:
+		return givenUp(dest, context.Cause(search))
+	case unreachable != nil && o == provider.OutcomeHostUnreachable:
+		return notReached(dest, unreachable)
+	case o != provider.OutcomeSuccess:
 		return fail("connect", noAddr, dest, o)
 	}
-	o, cause := wait(ctx, done, c.cancel)
+	o, cause := wait(ctx, done, c.cancelPending)
 	return finished("connect", noAddr, dest, o, cause)
 }
 
-// checkConnect finds what is wrong before anything is resolved.
-func (c *Connector) checkConnect(qp *QueuePair, params ConnectParams) provider.Outcome {
-	if c.adapter.closed() {
-		return provider.OutcomeDeviceRemoved
+// givenUp is the error of a Connect that was ended before the peer was asked: by its context, or with a status by somebody
+// who closed or canceled.
+func givenUp(dest netip.AddrPort, cause error) error {
+	if s, ok := cause.(Status); ok {
+		return &Error{Op: "connect", Remote: dest, Status: s}
 	}
-	var o provider.Outcome
-	c.adapter.do(func(*provider.Engine) { o = c.k.CheckState() })
+	return &Error{Op: "connect", Remote: dest, Status: ErrCanceled, Err: cause}
+}
+
+// notReached is the error of a Connect that found no way to the peer.
+func notReached(dest netip.AddrPort, cause error) error {
+	s := ErrHostUnreachable
 	switch {
-	case o != provider.OutcomeSuccess:
-		return o
-	case qp == nil || qp.adapter != c.adapter:
-		return provider.OutcomeInvalidParameter
+	case errors.Is(cause, datapath.ErrNoRoute):
+		s = ErrNetworkUnreachable
+	case errors.Is(cause, datapath.ErrNotOneHost):
+		s = ErrBadNetworkName
 	}
-	return provider.CheckParams(qp.qp, params.provider())
+	return &Error{Op: "connect", Remote: dest, Status: s, Err: cause}
+}
+
+// checkConnect finds what is wrong before anything is resolved, in the specification's order: state, queue pair, destination,
+// private data, and whether the queue pair is free. When all is well Connect has begun, and stop will end it.
+func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop context.CancelCauseFunc) Status {
+	ip := dest.Addr().Unmap()
+	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+		if c.resolving != nil {
+			return provider.OutcomeConnectionActive
+		}
+		if o := c.k.CheckState(); o != provider.OutcomeSuccess {
+			return o
+		}
+		switch {
+		case qp == nil || qp.adapter != c.adapter:
+			return provider.OutcomeInvalidParameter
+		case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip == limited || dest.Port() == 0:
+			return provider.OutcomeBadNetworkName
+		case ip.Is4() != c.adapter.addr.Is4():
+			return provider.OutcomeNetworkUnreachable
+		}
+		o := provider.CheckParams(qp.qp, params.provider())
+		if o == provider.OutcomeSuccess {
+			c.resolving = stop
+		}
+		return o
+	})
+	return statusTable[o]
 }
 
 // request starts a request on the connector and waits for it.
@@ -131,7 +167,7 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	}
 	done := make(chan provider.Outcome, 1)
 	var o provider.Outcome
-	var local, peer wire.Endpoint
+	var local, peer provider.Endpoint
 	c.adapter.do(func(*provider.Engine) {
 		o = start(func(o provider.Outcome) { done <- o })
 		local, _ = c.k.Local()
@@ -141,19 +177,20 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	if o != provider.OutcomeSuccess {
 		return fail(op, from, to, o)
 	}
-	o, cause := wait(ctx, done, c.cancel)
+	o, cause := wait(ctx, done, c.cancelPending)
 	return finished(op, from, to, o, cause)
 }
 
-// addrPort is the inverse of wire.EndpointFrom; the zero endpoint is no address.
-func addrPort(e wire.Endpoint) netip.AddrPort {
-	if e == (wire.Endpoint{}) {
+// addrPort is the inverse of provider.EndpointFrom; the zero endpoint is no address.
+func addrPort(e provider.Endpoint) netip.AddrPort {
+	if e == (provider.Endpoint{}) {
 		return netip.AddrPort{}
 	}
 	return e.AddrPort()
 }
 
-func (c *Connector) cancel() { c.adapter.do(func(*provider.Engine) { c.k.Cancel() }) }
+// cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection.
+func (c *Connector) cancelPending() { c.adapter.do(func(*provider.Engine) { c.k.CancelPending() }) }
 
 // CompleteConnect establishes what the peer accepted.
 //
@@ -180,25 +217,26 @@ func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectPar
 //
 // Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize.
 func (c *Connector) Reject(private []byte) error {
-	var o provider.Outcome
-	c.adapter.do(func(*provider.Engine) { o = c.k.Reject(private) })
+	o := c.adapter.call(func(*provider.Engine) provider.Outcome { return c.k.Reject(private) })
 	return fail("reject", noAddr, noAddr, o)
 }
 
 // ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
 func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
-	var o provider.Outcome
-	c.adapter.do(func(*provider.Engine) { inbound, outbound, o = c.k.ReadLimits() })
+	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+		inbound, outbound, o = c.k.ReadLimits()
+		return o
+	})
 	return inbound, outbound, fail("read limits", noAddr, noAddr, o)
 }
 
 // PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection.
 func (c *Connector) PrivateData() ([]byte, error) {
-	var o provider.Outcome
 	var data []byte
-	c.adapter.do(func(*provider.Engine) {
+	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
 		data, o = c.k.Private()
 		data = append([]byte{}, data...)
+		return o
 	})
 	return data, fail("private data", noAddr, noAddr, o)
 }
@@ -213,9 +251,9 @@ func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 	return c.address("peer address", c.k.Peer)
 }
 
-func (c *Connector) address(op string, get func() (wire.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
+func (c *Connector) address(op string, get func() (provider.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
 	var o provider.Outcome
-	var at wire.Endpoint
+	var at provider.Endpoint
 	c.adapter.do(func(*provider.Engine) { at, o = get() })
 	return addrPort(at), fail(op, noAddr, noAddr, o)
 }
@@ -225,10 +263,10 @@ func (c *Connector) address(op string, get func() (wire.Endpoint, provider.Outco
 // Errors: ErrConnectionInvalid (never connected), ErrCanceled.
 func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	w := &notification{done: make(chan provider.Outcome, 1)}
-	var o provider.Outcome
 	var id uint64
-	c.adapter.do(func(*provider.Engine) {
+	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
 		id, o = c.k.NotifyDisconnect(func(o provider.Outcome) { w.done <- o })
+		return o
 	})
 	if o != provider.OutcomeSuccess {
 		return fail("notify disconnect", noAddr, noAddr, o)
@@ -249,11 +287,25 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 }
 
 // CancelOverlappedRequests ends every call that is pending on the connector with ErrCanceled.
-func (c *Connector) CancelOverlappedRequests() { c.cancel() }
+func (c *Connector) CancelOverlappedRequests() {
+	c.adapter.do(func(*provider.Engine) {
+		c.stopResolving()
+		c.k.Cancel()
+	})
+}
+
+func (c *Connector) stopResolving() {
+	if c.resolving != nil {
+		c.resolving(ErrCanceled)
+	}
+}
 
 // Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
-	c.adapter.do(func(*provider.Engine) { c.k.Close() })
+	c.adapter.do(func(*provider.Engine) {
+		c.stopResolving()
+		c.k.Close()
+	})
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Listener receives connection requests. All methods may be called from any goroutine.
@@ -31,13 +30,15 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 func (l *Listener) Bind(addr netip.AddrPort) error {
 	at, ok := l.adapter.local(addr)
 	if addr.Addr().IsUnspecified() {
-		at, ok = wire.Endpoint{Port: addr.Port()}, true
+		at, ok = provider.Endpoint{Port: addr.Port()}, true
 	}
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	var o provider.Outcome
-	l.adapter.do(func(*provider.Engine) { _, o = l.l.Bind(at) })
+	o := l.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+		_, o = l.l.Bind(at)
+		return o
+	})
 	return fail("bind", addr, noAddr, o)
 }
 
@@ -45,20 +46,21 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 //
 // Errors: ErrInvalidDeviceState (not bound, or listening already).
 func (l *Listener) Listen(backlog int) error {
-	var o provider.Outcome
-	l.adapter.do(func(*provider.Engine) { o = l.l.Listen(backlog) })
+	o := l.adapter.call(func(*provider.Engine) provider.Outcome { return l.l.Listen(backlog) })
 	return fail("listen", noAddr, noAddr, o)
 }
 
 // LocalAddress returns the address while listening.
 func (l *Listener) LocalAddress() (netip.AddrPort, error) {
-	var o provider.Outcome
-	var at wire.Endpoint
-	l.adapter.do(func(*provider.Engine) { at, o = l.l.Local() })
+	var at provider.Endpoint
+	o := l.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+		at, o = l.l.Local()
+		return o
+	})
 	if o != provider.OutcomeSuccess {
 		return noAddr, fail("local address", noAddr, noAddr, o)
 	}
-	if at.IP == (wire.Endpoint{}).IP {
+	if at.IP == (provider.Endpoint{}).IP {
 		unspecified := netip.IPv6Unspecified()
 		if l.adapter.addr.Is4() {
 			unspecified = netip.IPv4Unspecified()
@@ -80,8 +82,12 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 		return &Error{Op: "get connection request", Status: ErrInvalidParameter}
 	}
 	done := make(chan provider.Outcome, 1)
-	var o provider.Outcome
-	l.adapter.do(func(*provider.Engine) { o = l.l.GetRequest(c.k, func(o provider.Outcome) { done <- o }) })
+	o := l.adapter.call(func(*provider.Engine) provider.Outcome {
+		if c.resolving != nil {
+			return provider.OutcomeConnectionActive
+		}
+		return l.l.GetRequest(c.k, func(o provider.Outcome) { done <- o })
+	})
 	if o != provider.OutcomeSuccess {
 		return fail("get connection request", noAddr, noAddr, o)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -103,7 +104,7 @@ func (m *MemoryRegion) Close() error {
 // that the device can send from: long Sends and Writes leave it without being copied. Beyond that it is ordinary memory.
 // The bytes may not be used after Close.
 //
-// Errors: as RegisterMemory.
+// Errors: as RegisterMemory, and ErrNoMemory for more than the machine has.
 func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "allocate memory", Status: s} }
 	switch {
@@ -115,17 +116,26 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 		return refuse(ErrInvalidBufferSize)
 	}
 	if a.dp == nil {
-		return a.RegisterMemory(make([]byte, n), flags)
+		return a.RegisterMemory(pages(n), flags)
 	}
 	buf, id, ok := a.dp.Alloc(n)
 	if !ok {
-		return a.RegisterMemory(make([]byte, n), flags)
+		if !datapath.FitsMemory(n) {
+			return refuse(ErrNoMemory)
+		}
+		return a.RegisterMemory(pages(n), flags)
 	}
 	r, err := a.memory.RegisterLink(buf, id, flags.rights())
 	if err != nil {
 		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.dp.Release(id))
 	}
 	return &MemoryRegion{adapter: a, region: r, release: func() error { return a.dp.Release(id) }}, nil
+}
+
+// pages makes ordinary memory. The runtime aligns whole pages to pages.
+func pages(n int) []byte {
+	const page = 4096
+	return make([]byte, n, (n+page-1)&^(page-1))
 }
 
 var noAddr netip.AddrPort

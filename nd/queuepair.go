@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"math"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -97,12 +98,12 @@ func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, fl
 // post translates the entries and queues the request.
 func (q *QueuePair) post(op string, r provider.Request, sgl []SGE) error {
 	total, s := lengthOf(sgl)
-	if s != StatusSuccess {
-		return &Error{Op: op, Status: s}
-	}
 	r.Length = total
-	if r.Flags&provider.FlagInline != 0 {
+	switch {
+	case r.Flags&provider.FlagInline != 0:
 		return q.postInline(op, r, sgl)
+	case s != StatusSuccess:
+		return q.refusePost(op, s)
 	}
 	var list [provider.MaxSGE]provider.SGE
 	q.translate(list[:], sgl)
@@ -111,17 +112,26 @@ func (q *QueuePair) post(op string, r provider.Request, sgl []SGE) error {
 	return q.posted(op, ring, o)
 }
 
-// lengthOf adds up the bytes of a list that a request may have.
-func lengthOf(sgl []SGE) (uint32, Status) {
-	if len(sgl) > provider.MaxSGE {
-		return 0, ErrDataOverrun
+// refusePost refuses a request for its arguments, unless the connection does not allow any: that is checked first.
+func (q *QueuePair) refusePost(op string, s Status) error {
+	if o := q.qp.CheckPost(); o != provider.OutcomeSuccess {
+		s = q.status(o)
 	}
+	return &Error{Op: op, Status: s}
+}
+
+// lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
+func lengthOf(sgl []SGE) (uint32, Status) {
 	total := uint64(0)
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
-	if total > provider.MaxTransfer {
-		return 0, ErrBufferOverflow
+	total = min(total, math.MaxUint32)
+	switch {
+	case len(sgl) > provider.MaxSGE:
+		return uint32(total), ErrDataOverrun
+	case total > provider.MaxTransfer:
+		return uint32(total), ErrBufferOverflow
 	}
 	return uint32(total), StatusSuccess
 }
@@ -130,7 +140,7 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 func (q *QueuePair) postInline(op string, r provider.Request, sgl []SGE) error {
 	var data [maxInline]byte
 	if r.Length > maxInline {
-		return &Error{Op: op, Status: ErrBufferOverflow}
+		return q.refusePost(op, ErrBufferOverflow)
 	}
 	at := data[:]
 	for i := range sgl {
@@ -147,6 +157,9 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 		return &Error{Op: op, Status: q.status(o)}
 	}
 	if ring {
+		if q.adapter.closed() { // nobody runs the engine any more
+			return &Error{Op: op, Status: ErrDeviceRemoved}
+		}
 		q.adapter.shard.Ring()
 	}
 	return nil

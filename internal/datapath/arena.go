@@ -3,6 +3,8 @@ package datapath
 import (
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -110,3 +112,12 @@ func (d *Datapath) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.aren
 
 // Release takes memory from Alloc back. It may be called after Close: only then is the memory unmapped.
 func (d *Datapath) Release(id uint64) error { return d.arena.release(id) }
+
+// FitsMemory says whether this machine has n bytes at all: asking Go's runtime for more ends the process.
+func FitsMemory(n int) bool {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return true
+	}
+	return uint64(n) <= (info.Totalram+info.Totalswap)*uint64(info.Unit)
+}

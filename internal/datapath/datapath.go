@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -78,6 +79,7 @@ type Datapath struct {
 	lost    atomic.Uint64 // packets the device or the ring refused
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
 
+	statsMu   sync.Mutex // guards sock and steering between Stats and Close
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -289,7 +291,9 @@ func (d *Datapath) Close() error {
 		if d.sleeper != nil {
 			errs = append(errs, d.sleeper.close())
 		}
+		d.statsMu.Lock()
 		errs = append(errs, d.detach())
+		d.statsMu.Unlock()
 		if d.udp != nil {
 			errs = append(errs, d.udp.Close())
 		}
@@ -309,9 +313,14 @@ type Stats struct {
 	Foreign uint64 // frames that were steered here and were no ND packet
 }
 
-// Stats reads the counters of the socket and of the steering program.
+// Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
 func (d *Datapath) Stats() (Stats, error) {
 	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load()}
+	d.statsMu.Lock()
+	defer d.statsMu.Unlock()
+	if d.sock == nil {
+		return s, os.ErrClosed
+	}
 	var err1, err2 error
 	s.Socket, err1 = d.sock.Stats()
 	s.Steered, err2 = d.steering.Counters()

@@ -20,10 +20,12 @@ const (
 	resolveMax     = 50 * time.Millisecond
 )
 
-// ErrNoRoute and ErrNoNeighbour are the two ways in which a peer cannot be reached.
+// ErrNoRoute and ErrNoNeighbour are the two ways in which a peer cannot be reached; ErrNotOneHost says that the address
+// can be no peer.
 var (
 	ErrNoRoute     = errors.New("no route")
 	ErrNoNeighbour = errors.New("no answer to neighbour resolution")
+	ErrNotOneHost  = errors.New("a broadcast or multicast address")
 )
 
 // neighbours knows the link-layer address behind every peer that was resolved.
@@ -91,6 +93,9 @@ func (t *neighbours) nextHop(dst netip.Addr) (netip.Addr, error) {
 		return dst, fmt.Errorf("%w to %s from %s (%v): see ip route get", ErrNoRoute, dst, t.local, err)
 	}
 	r := routes[0]
+	if r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST {
+		return dst, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+	}
 	if r.LinkIndex != t.index {
 		return dst, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
 			ErrNoRoute, dst, t.local, r.LinkIndex)
