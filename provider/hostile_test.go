@@ -1,0 +1,266 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Packets that peers, networks and attackers should not send: each is counted under its reason and changes nothing.
+
+// forged is a packet to be made for one end of an established pair.
+type forged struct {
+	fields wire.BaseFields
+	body   []byte
+	from   wire.Endpoint
+	spoil  func(b []byte) []byte // after the checksum
+}
+
+// forge starts a packet that side's connection would take from its peer: a WRITE of length zero, the next in order.
+func (p *pair) forge(side int) *forged {
+	c := p.conn(side)
+	f := &forged{
+		from: c.remote,
+		fields: wire.BaseFields{
+			OpCount: 1, PSN: c.rx[0].next, ConnID: c.id, Next: [wire.NumSpaces]wire.PSN{c.tx[0].next, c.tx[1].next},
+			TxTime: p.now.Low32(),
+		},
+		body: make([]byte, wire.OpHeaderLen),
+	}
+	wire.PutOp(f.body, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast})
+	return f
+}
+
+func (f *forged) control(op wire.Opcode, body []byte) {
+	f.fields.OpCount, f.fields.PSN = 0, 0
+	f.body = make([]byte, wire.ControlHeaderLen)
+	wire.PutControl(f.body, op, 0, len(body))
+	f.body = append(f.body, body...)
+}
+
+// inject delivers the packet to side.
+func (p *pair) inject(side int, f *forged) {
+	l := p.link[side]
+	b := make([]byte, wire.BaseHeaderLen, 1500)
+	wire.PutBaseHeader(b, &f.fields)
+	b = append(b, f.body...)
+	to := wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}
+	wire.PutCRC(b, wire.SumFirst(wire.Seed(f.from, to), b))
+	if f.spoil != nil {
+		b = f.spoil(b)
+	}
+	t := &TxPacket{N: 1, Len: len(b)}
+	t.Frags[0].Data = b
+	l.deliver(t, f.from, to)
+}
+
+func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *pair, f *forged)
+		drop   wire.DropReason
+	}{
+		"nothing wrong":   {func(*pair, *forged) {}, wire.DropNone},
+		"checksum":        {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } }, wire.DropCRC},
+		"short":           {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:35] } }, wire.DropShort},
+		"truncated":       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:50] } }, wire.DropCRC},
+		"version":         {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 2 << 4; return b } }, wire.DropVersion},
+		"reserved nibble": {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 1; return b } }, wire.DropReserved},
+		"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagExt }, wire.DropReserved},
+		"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
+		"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
+		"wrong port":      {func(_ *pair, f *forged) { f.from.Port ^= 1 }, wire.DropAddress},
+		"wrong address":   {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
+		"duplicate":       {func(_ *pair, f *forged) { f.fields.PSN-- }, wire.DropDuplicate},
+		"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},
+		"out of window":   {func(_ *pair, f *forged) { f.fields.PSN += Window }, wire.DropWindow},
+		"far ahead":       {func(_ *pair, f *forged) { f.fields.PSN += 1 << 30 }, wire.DropWindow},
+		"acks the unsent": {func(_ *pair, f *forged) { f.fields.Next[0]++ }, wire.DropAckRange},
+		"acks far ahead":  {func(_ *pair, f *forged) { f.fields.Next[1] += 1 << 30 }, wire.DropAckRange},
+		"unknown control": {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
+		"short control":   {func(_ *pair, f *forged) { f.control(wire.CtlAck, make([]byte, 8)) }, wire.DropLength},
+		"late handshake":  {func(_ *pair, f *forged) { f.control(wire.CtlREPACK, nil) }, wire.DropState},
+		"ACK of the unsent": {func(_ *pair, f *forged) {
+			f.control(wire.CtlAck, make([]byte, wire.AckBodyLen))
+			f.fields.Next[0]++
+		}, wire.DropAckRange},
+		"RST by a stranger": {func(p *pair, f *forged) {
+			m := wire.Reset{ConnID: p.conn(0).id}
+			f.control(wire.CtlRST, m.Append(nil))
+			f.fields.ConnID = 0
+		}, wire.DropRSTToken},
+	} {
+		p := newPair(t, 1408).connect()
+		f := p.forge(1)
+		c.change(p, f)
+		before := p.eng[1].Stats()
+		rx, tx := p.conn(1).rx, [2]wire.PSN{p.conn(1).tx[0].una, p.conn(1).tx[1].una}
+		p.inject(1, f)
+		p.eng[1].Run(p.now)
+		after := p.eng[1].Stats()
+		if c.drop != wire.DropNone && after.Drops[c.drop] != before.Drops[c.drop]+1 {
+			t.Errorf("%s: not counted as %v: %v", name, c.drop, after.Drops)
+		}
+		if c.drop != wire.DropNone && rx != p.conn(1).rx || tx != [2]wire.PSN{p.conn(1).tx[0].una, p.conn(1).tx[1].una} {
+			t.Errorf("%s: something changed", name)
+		}
+		if len(p.link[1].rxFree) != pipeFrames {
+			t.Errorf("%s: a frame is missing", name)
+		}
+		if c.drop == wire.DropNone { // the peer has not sent this one: from here on they disagree
+			continue
+		}
+		p.settle()
+		p.post(0, p.write(0, 0, 3000))
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+	}
+}
+
+// Operations that are intact and yet wrong end the connection: the peer is broken.
+func TestMalformedOperationsEndTheConnection(t *testing.T) {
+	put := func(op wire.Op) func(f *forged) {
+		return func(f *forged) {
+			f.body = make([]byte, wire.OpHeaderLen+8)
+			wire.PutOp(f.body, &op)
+			f.body = f.body[:wire.OpHeaderLen]
+		}
+	}
+	const whole = wire.OpFirst | wire.OpLast
+	for name, change := range map[string]func(f *forged){
+		"opcode":          func(f *forged) { f.body[0] = 0x0f },
+		"space":           put(wire.Op{Opcode: wire.OpTerm, Flags: whole}),
+		"op flags":        func(f *forged) { f.body[1] |= 0x80 },
+		"too few bytes":   put(wire.Op{Opcode: wire.OpWrite, Flags: whole, Length: 8}),
+		"too many bytes":  func(f *forged) { f.body = append(f.body, 0, 0, 0, 0) },
+		"short header":    func(f *forged) { f.body = f.body[:10] },
+		"missing op":      func(f *forged) { f.fields.OpCount = 2 },
+		"many ops":        func(f *forged) { f.fields.OpCount = 255 },
+		"send number":     put(wire.Op{Opcode: wire.OpSend, Flags: whole, Number: 1}),
+		"send offset":     put(wire.Op{Opcode: wire.OpSend, Flags: whole, Offset: 5, Total: 5}),
+		"send unasked":    put(wire.Op{Opcode: wire.OpSend, Flags: whole}),
+		"read id":         put(wire.Op{Opcode: wire.OpReadReq, Flags: whole, Number: 7}),
+		"invalidate":      put(wire.Op{Opcode: wire.OpSendInv, Flags: whole}),
+		"half a READ_REQ": put(wire.Op{Opcode: wire.OpReadReq, Flags: whole}),
+		"response unasked": func(f *forged) {
+			put(wire.Op{Opcode: wire.OpReadResp, Flags: whole})(f)
+			f.fields.Flags |= wire.FlagSpace
+		},
+	} {
+		p := newPair(t, 1408).connect()
+		f := p.forge(1)
+		f.fields.Next[1] = p.conn(1).tx[1].next
+		change(f)
+		if f.fields.Flags&wire.FlagSpace != 0 {
+			f.fields.PSN = p.conn(1).rx[1].next
+		}
+		p.inject(1, f)
+		p.settle()
+		if p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
+			t.Errorf("%s: %v, %v, %v", name, p.qp[1].State(), p.ctr[1].State(), p.ctr[0].State())
+		}
+		if len(p.link[1].rxFree) != pipeFrames {
+			t.Errorf("%s: a frame is missing", name)
+		}
+	}
+}
+
+// A TERM that comes again is acknowledged again, and the packet that failed does not act again.
+func TestTermAndWhatItAnswersActOnce(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.fill(0, 0, 10, 1)
+	bad := p.write(0, 0, 10)
+	bad.Token ^= 1
+	p.post(0, p.write(0, 0, 10)) // in one packet with the bad one
+	p.post(0, bad)
+	p.loseFirst(0, 1, wire.OpTerm)
+	p.settle()
+	if !p.all(1, 0, 10, 1) {
+		t.Fatal("the first Write is not there")
+	}
+	p.fill(1, 0, 10, 2) // the connection is over here: the application uses its memory
+	p.loseFirst(1, 1, wire.CtlAck)
+	p.pass(100 * time.Millisecond)
+	p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation)
+	if !p.all(1, 0, 10, 2) {
+		t.Error("the packet that failed was carried out again")
+	}
+	p.pass(5 * time.Second)
+	for i := range 2 {
+		if s := p.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 || s.Lost != 1 {
+			t.Errorf("engine %d: %+v", i, s)
+		}
+	}
+}
+
+// Both ends find fault at once: each sends TERM, and each is lost once.
+func TestTermsThatCross(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	for side := range 2 {
+		bad := p.write(side, 0, 10)
+		bad.Token ^= 1
+		p.post(side, bad)
+	}
+	p.eng[0].Run(p.now)
+	waiting := p.link[1].count
+	p.link[1].count = 0 // engine 1 sends before it sees what engine 0 sent
+	p.eng[1].Run(p.now)
+	p.link[1].count = waiting
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeCanceled)
+	p.outcomes(1, OutcomeCanceled)
+	p.pass(20 * time.Second)
+	for i := range 2 {
+		if s := p.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 || s.Lost != 1 {
+			t.Errorf("engine %d: %+v", i, s)
+		}
+	}
+}
+
+// A packet that waits behind a gap may itself end the connection; its frames come back once.
+func TestHeldPacketThatEndsTheConnection(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.read(0, 0, 1300))
+	p.post(0, p.read(0, 0, 1300))
+	p.loseFirst(0, 1, wire.OpReadResp) // the second response and the TERM behind it wait for the first
+	p.turn()
+	bad := p.write(0, 0, 10)
+	bad.Token ^= 1
+	p.post(0, bad)
+	p.pass(time.Second)
+	if rs := p.results(0); len(rs) != 3 {
+		t.Fatalf("%+v", rs)
+	}
+	p.pass(20 * time.Second)
+	for i := range 2 {
+		if s := p.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 {
+			t.Errorf("engine %d: %+v", i, s)
+		}
+		if len(p.link[i].rxFree) != pipeFrames {
+			t.Errorf("engine %d: %d frames of %d", i, len(p.link[i].rxFree), pipeFrames)
+		}
+	}
+}
+
+func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
+	for name, change := range map[string]func(h *wire.Hello){
+		"tiny packets": func(h *wire.Hello) { h.MaxPacket = 100 },
+		"no window":    func(h *wire.Hello) { h.Window = 0 },
+	} {
+		p := newPair(t, 1408)
+		l := p.eng[1].NewListener()
+		_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+		p.must(o)
+		p.must(l.Listen(1))
+		h := wire.Hello{ConnID: 77, DstPort: pairPort, SrcPort: 1, MinVersion: 1, MaxVersion: 1, MaxPacket: 1408, Window: 16}
+		change(&h)
+		f := &forged{from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(77)}}
+		f.control(wire.CtlREQ, h.Append(nil))
+		f.body = append(f.body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(f.body))...)
+		p.inject(1, f)
+		p.settle()
+		if s := p.eng[1].Stats(); s.Connections != 0 || s.Drops[wire.DropAddress] != 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
