@@ -19,8 +19,12 @@ func TestHistogramSummary(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"min", got.Min, 0.5}, {"p50", got.P50, 250}, {"p90", got.P90, 450},
-		{"p99", got.P99, 495}, {"p99.9", got.P999, 499.5}, {"max", got.Max, 500},
+		{"min", got.Min, 0.5},
+		{"p50", got.P50, 250},
+		{"p90", got.P90, 450},
+		{"p99", got.P99, 495},
+		{"p99.9", got.P999, 499.5},
+		{"max", got.Max, 500},
 	} {
 		if math.Abs(c.got-c.want) > c.want*0.002 {
 			t.Errorf("%s is %g µs, want %g within three digits", c.name, c.got, c.want)

@@ -105,7 +105,7 @@ func refusedStranger(ctx context.Context, cfg NDConfig) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer func() { _ = a.Close() }() // the refusal is what counts
 	s, err := newStation(a)
 	if err != nil {
 		return err

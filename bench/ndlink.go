@@ -47,15 +47,14 @@ func newStation(a *nd.Adapter) (*station, error) {
 	}
 	s := &station{adapter: a, cq: cq, used: controlContext}
 	if s.control, err = newControl(s); err != nil {
-		cq.Close()
-		return nil, err
+		return nil, errors.Join(err, cq.Close())
 	}
 	return s, nil
 }
 
 func (s *station) close() {
 	s.control.close()
-	s.cq.Close()
+	_ = s.cq.Close() // the adapter closes it otherwise
 }
 
 // results returns the data completions that have arrived and keeps those of the control channel for control. With
@@ -130,8 +129,7 @@ func (s *station) newLink(qpContext uint64, receives, requests int) (*link, erro
 	}
 	connector, err := s.adapter.CreateConnector()
 	if err != nil {
-		qp.Close()
-		return nil, err
+		return nil, errors.Join(err, qp.Close())
 	}
 	return &link{qp, connector}, nil
 }

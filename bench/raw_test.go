@@ -10,7 +10,7 @@ import (
 )
 
 // newPair builds a veth pair and the job that runs over it, or skips without root.
-func newPair(t *testing.T, cfg netlab.PairConfig) (*netlab.Pair, Job) {
+func newPair(t testing.TB, cfg netlab.PairConfig) (*netlab.Pair, Job) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces, XDP programs and AF_XDP sockets")
