@@ -167,6 +167,7 @@ func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
 		c.sendLimit = a.ReceiveLimit
 		c.activate()
 	}
+	c.recovery.judge(c, a.Duplicates)
 	if a.Words[0]+a.Words[1] > 0 {
 		c.onSACK(a, h)
 	}

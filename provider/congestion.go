@@ -40,7 +40,7 @@ func (cc *congestion) acked(n int) {
 func (cc *congestion) lost() {
 	cc.threshold = max(cc.window/2, minWindow)
 	cc.window = cc.threshold
-	cc.credit = 0
+	cc.credit, cc.before = 0, 0 // a time-out before a loss was one
 }
 
 // timedOut reacts to a retransmission time-out.
@@ -52,10 +52,14 @@ func (cc *congestion) timedOut() {
 	cc.window = 1
 }
 
-// undo takes back a time-out that was not one (RFC 3522).
-func (cc *congestion) undo() {
+// undo takes back a time-out that was not one (RFC 3522). It reports whether there was one to take back.
+func (cc *congestion) undo() bool {
+	if cc.before == 0 {
+		return false
+	}
 	if cc.before > cc.window {
 		cc.window, cc.threshold = cc.before, maxWindow
 	}
 	cc.before = 0
+	return true
 }

@@ -19,6 +19,10 @@ type recovery struct {
 	timedOutAt clock.Time // when the last time-out sent something; zero once it was judged
 	probed     bool       // the tail-loss probe of this flight was sent
 	expiries   int        // time-outs since the last progress
+
+	duplicates uint32 // that the peer reported last
+	before     uint32 // of those, when the probe of this flight was sent
+	repeats    uint32 // packets sent again since then by probe and time-out; zero once it was judged
 }
 
 // sent starts the timer when the first packet goes into an idle connection.
@@ -67,8 +71,7 @@ func (r *recovery) delivered(rec *txRecord, echo uint32) {
 func (r *recovery) progress(c *conn, echo uint32) {
 	if r.timedOutAt != 0 {
 		// Eifel (RFC 3522): what the peer echoes was sent before the time-out resent anything, so nothing had been lost.
-		if echo != 0 && int32(echo-r.timedOutAt.Low32()) < 0 {
-			c.cc.undo()
+		if echo != 0 && int32(echo-r.timedOutAt.Low32()) < 0 && c.cc.undo() {
 			c.engine.stats.SpuriousTimeouts++
 		}
 		r.timedOutAt = 0
@@ -141,8 +144,9 @@ func (r *recovery) expire(c *conn) {
 	e := c.engine
 	if !r.probed {
 		r.probed = true
+		r.before, r.repeats = r.duplicates, 0
 		e.stats.Probes++
-		c.resendNewest()
+		r.repeats += c.resendNewest()
 		r.arm(c)
 		return
 	}
@@ -159,10 +163,28 @@ func (r *recovery) expire(c *conn) {
 	}
 	for space := range c.tx {
 		if sp := &c.tx[space]; sp.outstanding() > 0 {
-			c.resend(wire.Space(space), sp.una, true)
+			if c.resend(wire.Space(space), sp.una, true) {
+				r.repeats++
+			}
 		}
 	}
 	r.arm(c)
+}
+
+// judge takes in the peer's count of duplicates. When it had everything that probe and time-outs sent again, nothing had
+// been lost (RFC 3708): the peer was off its core, took all copies in one turn and echoes the newest, so that the echo
+// alone does not show it.
+func (r *recovery) judge(c *conn, duplicates uint32) {
+	if int32(duplicates-r.duplicates) <= 0 {
+		return // no more than before, or an overtaken ACK
+	}
+	r.duplicates = duplicates
+	if r.repeats > 0 && !r.probed && duplicates-r.before >= r.repeats {
+		r.repeats = 0
+		if c.cc.undo() {
+			c.engine.stats.SpuriousTimeouts++
+		}
+	}
 }
 
 const (
@@ -170,18 +192,22 @@ const (
 	maxBackoff  = 12 // doublings of the time-out
 )
 
-// resendNewest sends the newest unacknowledged packet of a space again, asking for an acknowledgement.
-func (c *conn) resendNewest() {
+// resendNewest sends the newest unacknowledged packet of each space again, asking for an acknowledgement, and returns how
+// many it sent.
+func (c *conn) resendNewest() (sent uint32) {
 	for space := range c.tx {
 		sp := &c.tx[space]
 		for psn := sp.next; psn != sp.una; {
 			psn--
 			if sp.record(psn).state&(recSacked|recLost) == 0 {
-				c.resend(wire.Space(space), psn, true)
+				if c.resend(wire.Space(space), psn, true) {
+					sent++
+				}
 				break
 			}
 		}
 	}
+	return sent
 }
 
 // resendLost sends lost packets again while the window allows. It reports whether more remain.

@@ -1,0 +1,265 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// clean wants nothing left after a while.
+func (p *pair) clean() {
+	p.tb.Helper()
+	p.pass(20 * time.Second)
+	for i := range 2 {
+		s := p.eng[i].Stats()
+		if s.Connections != 0 || s.IllegalTransitions != 0 || len(p.eng[i].peers) != 0 || len(p.eng[i].tuples) != 0 {
+			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, len(p.eng[i].peers), len(p.eng[i].tuples))
+		}
+		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+len(p.eng[i].frames) != pipeFrames {
+			p.tb.Errorf("engine %d: frames are missing", i)
+		}
+		for at, n := range p.eng[i].ports {
+			if n < 0 {
+				p.tb.Errorf("engine %d: port %v is used %d times", i, at, n)
+			}
+		}
+	}
+}
+
+func TestDisconnectInTurn(t *testing.T) {
+	for first := range 2 {
+		p := newPair(t, 1408).connect()
+		p.receive(0, 0, 10)
+		p.receive(1, 0, 10)
+		p.settle()
+		var notified, one, other promise
+		_, o := p.ctr[1-first].NotifyDisconnect(notified.finish)
+		p.must(o)
+		p.must(p.ctr[first].Disconnect(one.finish))
+		p.settle()
+		p.outcomes(first, OutcomeCanceled)
+		p.outcomes(1 - first) // nothing is flushed by the peer's notice
+		notified.must(t, OutcomeSuccess)
+		if one.times != 0 || p.ctr[1-first].State() != CtrPeerGone || p.qp[1-first].State() != QPReady {
+			t.Error(one, p.ctr[1-first].State(), p.qp[1-first].State())
+		}
+		p.must(p.ctr[1-first].Disconnect(other.finish))
+		p.settle()
+		p.outcomes(1-first, OutcomeCanceled)
+		one.must(t, OutcomeSuccess)
+		other.must(t, OutcomeSuccess)
+		if p.qp[0].State() != QPClosed || p.qp[1].State() != QPClosed {
+			t.Error(p.qp[0].State(), p.qp[1].State())
+		}
+		p.clean()
+	}
+}
+
+func TestDisconnectAtOnce(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	var done [2]promise
+	for i := range 2 {
+		p.must(p.ctr[i].Disconnect(done[i].finish))
+	}
+	p.settle()
+	for i := range 2 {
+		done[i].must(t, OutcomeSuccess)
+	}
+	p.clean()
+}
+
+// Every notice of the first second is lost: Disconnect goes on telling for as long as it waits.
+func TestDisconnectOutlastsAPartition(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	var notified, done promise
+	_, o := p.ctr[1].NotifyDisconnect(notified.finish)
+	p.must(o)
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.must(p.ctr[0].Disconnect(done.finish))
+	p.pass(time.Second)
+	p.link[1].mangle = nil
+	p.pass(1500 * time.Millisecond)
+	notified.must(t, OutcomeSuccess)
+	p.must(p.ctr[1].Disconnect(func(Outcome) {}))
+	p.settle()
+	done.must(t, OutcomeSuccess)
+	p.clean()
+}
+
+func TestDisconnectTimesOut(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 0, 10)
+	var done promise
+	p.must(p.ctr[0].Disconnect(done.finish))
+	p.pass(9 * time.Second)
+	if done.times != 0 {
+		t.Error("too early")
+	}
+	p.pass(2 * time.Second)
+	done.must(t, OutcomeIOTimeout)
+	p.outcomes(1, OutcomeCanceled) // the peer is told that it is over
+	if p.ctr[1].State() != CtrLost {
+		t.Error(p.ctr[1].State())
+	}
+	p.clean()
+}
+
+// A graceful end does not suffer from the answers to Reads that were given up.
+func TestDisconnectWithAReadUnderWay(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.read(0, 0, 100000))
+	p.turn()
+	p.turn()
+	var done promise
+	p.must(p.ctr[0].Disconnect(done.finish))
+	p.outcomes(0) // published by the next turn
+	p.settle()
+	p.outcomes(0, OutcomeCanceled)
+	p.must(p.ctr[1].Disconnect(func(Outcome) {}))
+	p.settle()
+	done.must(t, OutcomeSuccess)
+	p.clean()
+}
+
+func TestCloseCutsThePeerOff(t *testing.T) {
+	for name, end := range map[string]func(p *pair){
+		"connector closed":    func(p *pair) { p.ctr[0].Close() },
+		"queue pair released": func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) },
+		"canceled disconnect": func(p *pair) {
+			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
+			p.settle()
+			p.ctr[0].Cancel()
+		},
+	} {
+		for _, lost := range []int{0, 3} {
+			p := newPair(t, 1408).connect()
+			p.receive(1, 0, 10)
+			p.receive(0, 0, 10)
+			p.settle()
+			var notified promise
+			_, o := p.ctr[1].NotifyDisconnect(notified.finish)
+			p.must(o)
+			p.loseFirst(1, lost, wire.CtlDREQ)
+			end(p)
+			p.pass(time.Second)
+			p.outcomes(0, OutcomeCanceled)
+			p.outcomes(1, OutcomeCanceled)
+			notified.must(t, OutcomeSuccess)
+			if p.ctr[1].State() != CtrLost {
+				t.Errorf("%s: %v", name, p.ctr[1].State())
+			}
+			p.clean()
+		}
+	}
+}
+
+func TestDeadPeer(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(0, 1000, 10)
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.post(0, p.write(0, 0, 10))
+	p.post(0, p.write(0, 0, 10))
+	p.pass(4900 * time.Millisecond)
+	p.outcomes(0)
+	p.pass(2 * time.Second)
+	p.outcomes(0, OutcomeIOTimeout, OutcomeCanceled, OutcomeCanceled)
+	if s := p.eng[0].Stats(); s.Timeouts < minExpiries {
+		t.Errorf("given up after %d time-outs", s.Timeouts)
+	}
+	p.link[1].mangle = nil
+	p.clean()
+}
+
+func TestKeepAlive(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.pass(5 * time.Minute) // idle and alive
+	if p.ctr[0].State() != CtrEstablished || p.ctr[1].State() != CtrEstablished {
+		t.Fatal("an idle connection ended")
+	}
+	in := p.eng[0].Stats().PacketsIn
+	p.pass(time.Minute)
+	if n := p.eng[0].Stats().PacketsIn - in; n < 5 || n > 30 {
+		t.Errorf("%d packets in an idle minute", n)
+	}
+	p.receive(0, 0, 10)
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.pass(20 * time.Second)
+	p.outcomes(0, OutcomeCanceled)
+	if p.ctr[0].State() != CtrLost {
+		t.Error(p.ctr[0].State())
+	}
+}
+
+// A peer that forgot the connection says so, and proves that it may.
+func TestResetByAPeerThatLostItsState(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(0, 0, 10)
+	p.conn(1).free()
+	p.qp[1].conn = nil
+	p.post(0, p.write(0, 0, 10))
+	p.settle()
+	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
+	if p.ctr[0].State() != CtrLost {
+		t.Error(p.ctr[0].State())
+	}
+	p.clean()
+}
+
+func TestFlush(t *testing.T) {
+	p := newPair(t, 1408)
+	p.receive(0, 0, 10)
+	p.eng[0].Flush(p.qp[0]) // idle: it stays usable
+	p.settle()
+	p.outcomes(0, OutcomeCanceled)
+	p.connect()
+	p.receive(0, 0, 10)
+	p.receive(1, 0, 10)
+	p.settle()
+	p.loseFirst(1, 1, wire.OpWrite)
+	p.post(0, p.write(0, 0, 10))
+	p.post(0, p.read(0, 0, 10))
+	p.turn()
+	p.eng[0].Flush(p.qp[0])
+	p.settle()
+	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeCanceled)
+	p.post(0, p.write(0, 0, 10))
+	p.receive(0, 0, 10)
+	p.settle()
+	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
+	p.pass(time.Second)
+	if p.ctr[0].State() != CtrEstablished || p.qp[0].State() != QPError {
+		t.Error(p.ctr[0].State(), p.qp[0].State())
+	}
+	p.outcomes(1)
+	p.post(1, p.send(1, 0, 10)) // needs the flushed queue pair
+	p.settle()
+	p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
+	p.clean()
+}
+
+func TestCompletionQueueOverrun(t *testing.T) {
+	p := newPair(t, 1408)
+	small := NewCQ(4)
+	p.qp[0] = p.eng[0].NewQP(QPConfig{
+		ReceiveCQ: p.cq[0], InitiatorCQ: small, ReceiveDepth: 8, InitiatorDepth: 8, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+	})
+	p.connect()
+	p.receive(1, 0, 10)
+	p.receive(0, 0, 10)
+	p.settle()
+	for range 6 {
+		p.post(0, p.write(0, 0, 10))
+	}
+	p.settle()
+	if !small.Faulted() || p.ctr[0].State() != CtrLost || p.ctr[1].State() != CtrLost {
+		t.Error(small.Faulted(), p.ctr[0].State(), p.ctr[1].State())
+	}
+	rs := make([]Result, 8)
+	if n := small.Fetch(rs); n != 4 {
+		t.Errorf("%d results are left to fetch", n)
+	}
+	p.outcomes(0, OutcomeCanceled)
+	p.outcomes(1, OutcomeCanceled)
+	p.clean()
+}

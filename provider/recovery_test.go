@@ -1,0 +1,160 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A bitmap counts from the acknowledgement in its own header. An ACK that was overtaken must not mark packets beyond ours.
+func TestOvertakenSACK(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.post(0, p.write(0, 0, 20*1344))
+	p.turn()
+	c := p.conn(0)
+	una := c.tx[0].una
+	ack := wire.Ack{}
+	ack.Words[0] = 1
+	ack.Bitmap[0][0] = 1 << 5 // PSN una+6
+	f := &forged{from: c.remote}
+	f.control(wire.CtlAck, ack.Append(nil))
+	f.fields.ConnID, f.fields.Next = c.id, [wire.NumSpaces]wire.PSN{una, c.tx[1].una}
+	newer := &forged{from: c.remote}
+	newer.control(wire.CtlAck, (&wire.Ack{}).Append(nil))
+	newer.fields.ConnID, newer.fields.Next = c.id, [wire.NumSpaces]wire.PSN{una + 3, c.tx[1].una}
+	p.inject(0, newer)
+	p.inject(0, f)
+	p.eng[0].Run(p.now)
+	for i := una + 3; i != c.tx[0].next; i++ {
+		if got := c.tx[0].record(i).state&recSacked != 0; got != (i == una+6) {
+			t.Errorf("PSN una+%d acknowledged: %v", i-una, got)
+		}
+	}
+}
+
+// A burst of losses that takes the end of a flight is repaired in a few round trips: the probe shows what is missing.
+func TestBurstLossIsRepairedQuickly(t *testing.T) {
+	for _, kind := range []RequestKind{KindWrite, KindRead} {
+		p := newPair(t, 1408).connect()
+		for i := range 60 * 1344 {
+			p.reg[0].Bytes()[i], p.reg[1].Bytes()[1<<20:][i] = byte(i), byte(i)
+		}
+		side := 1
+		if kind == KindRead {
+			side = 0
+		}
+		n := 0
+		p.link[side].mangle = func(b []byte) bool {
+			if b[1] != 0 {
+				n++
+			}
+			return b[1] == 0 || n < 10 || n > 60
+		}
+		p.post(0, p.write(0, 0, 100)) // a round trip to learn from
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+		if kind == KindWrite {
+			p.post(0, p.write(0, 0, 60*1344))
+		} else {
+			p.post(0, &Request{
+				Kind: KindRead, SGL: p.sge(0, 2<<20, 60*1344), Length: 60 * 1344, Addr: p.reg[1].Base() + 1<<20, Token: p.reg[1].Token(),
+			})
+		}
+		p.pass(20 * time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+		got := p.reg[1].Bytes()
+		if kind == KindRead {
+			got = p.reg[0].Bytes()[2<<20:]
+		}
+		if !slices.Equal(got[:60*1344], p.reg[0].Bytes()[:60*1344]) {
+			t.Error("wrong bytes")
+		}
+	}
+}
+
+// Both spaces have suspects at once: neither forgets the timer of the other.
+func TestReorderingTimerOfBothSpaces(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	c := p.conn(0)
+	c.rtt = rtt{smoothed: time.Millisecond, variance: 0, min: time.Millisecond}
+	for space := range c.tx {
+		sp := &c.tx[space]
+		for range 3 {
+			*sp.record(sp.next) = txRecord{at: p.now.Add(time.Duration(space) * 10 * time.Microsecond)}
+			sp.next++
+			sp.inFlight++
+		}
+	}
+	c.recovery.newest = p.now.Add(100 * time.Microsecond)
+	c.detectLoss()
+	if want := p.now.Add(time.Millisecond + c.rtt.reorder()); c.recovery.reorderAt != want {
+		t.Errorf("timer at %d, want %d", c.recovery.reorderAt, want)
+	}
+}
+
+func TestTimeoutThatWasNone(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	for range 20 {
+		p.post(0, p.write(0, 0, 1000))
+		p.settle()
+	}
+	p.results(0)
+	window := p.conn(0).cc.window
+	p.post(0, p.write(0, 0, 30*1344))
+	for range 12 { // the peer is off its core for a while
+		p.eng[0].Run(p.now)
+		p.now = p.now.Add(time.Millisecond)
+	}
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	s := p.eng[0].Stats()
+	if s.Timeouts == 0 || s.SpuriousTimeouts == 0 {
+		t.Errorf("%+v", s)
+	}
+	if p.conn(0).cc.window < window {
+		t.Errorf("window %d, before %d", p.conn(0).cc.window, window)
+	}
+}
+
+func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.settle()
+	taken := p.link[0].txFree
+	p.link[0].txFree = nil
+	cache := p.eng[0].frames
+	p.eng[0].frames = p.eng[0].frames[:0]
+	p.post(0, p.write(0, 0, 10000))
+	p.conn(0).ackNow()
+	if p.eng[0].Run(p.now) {
+		t.Fatal("busy without a frame to be busy with")
+	}
+	if at := p.eng[0].NextDeadline(); at != p.now.Add(starvedRetry) {
+		t.Fatalf("next look at %v", at.Sub(p.now))
+	}
+	p.link[0].txFree, p.eng[0].frames = taken, cache
+	p.pass(time.Millisecond)
+	p.outcomes(0, OutcomeSuccess)
+}
+
+// The loss of every n-th packet, in either direction and at every offset, ends in the same memory.
+func TestEveryNthPacketLost(t *testing.T) {
+	for nth := 2; nth < 12; nth++ {
+		for _, size := range []int{1408, 8972} {
+			p := newPair(t, size).connect()
+			p.link[0].loseNth, p.link[1].loseNth = nth, nth
+			for i := range 300000 {
+				p.reg[0].Bytes()[i] = byte(i * i >> 3)
+			}
+			p.post(0, p.write(0, 0, 300000))
+			p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 1<<20, 300000), Length: 300000, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
+			p.pass(5 * time.Second)
+			p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+			if !slices.Equal(p.reg[0].Bytes()[1<<20:][:300000], p.reg[0].Bytes()[:300000]) {
+				t.Errorf("every %d. of %d bytes: wrong bytes", nth, size)
+			}
+		}
+	}
+}
