@@ -3,9 +3,7 @@ package nd
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -16,38 +14,15 @@ import (
 type rig struct {
 	a, b *Adapter
 	addr [2]netip.Addr
+	pair *netlab.Pair
 }
 
 func newRig(t testing.TB, mtu int, dp Datapath) *rig {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{MTU: mtu})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pair.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}}
-	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
-		if err := ns.Do(func() (err error) {
-			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: dp})
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := a.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return a
-	}
-	r.a, r.b = open(pair.A, r.addr[0]), open(pair.B, r.addr[1])
+	pair := newPair(t, netlab.PairConfig{MTU: mtu})
+	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
+	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp})
+	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: dp})
 	return r
 }
 
@@ -83,40 +58,13 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 // connect makes a connection from a to a listener on b.
 func (r *rig) connect(t testing.TB, size int) (client, server *end) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	l, err := r.b.CreateListener()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := netip.AddrPortFrom(r.addr[1], 7000)
-	if err := errors.Join(l.Bind(at), l.Listen(0)); err != nil {
-		t.Fatal(err)
-	}
 	client, server = newEnd(t, r.a, size), newEnd(t, r.b, size)
-	params := ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
-	accepted := make(chan error, 1)
-	go func() {
-		err := l.GetConnectionRequest(ctx, server.ctr)
-		if err == nil {
-			err = server.ctr.Accept(ctx, server.qp, params)
-		}
-		accepted <- errors.Join(err, l.Close())
-	}()
-	if err := client.ctr.Connect(ctx, client.qp, at, params); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ctr.CompleteConnect(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-accepted; err != nil {
-		t.Fatal(err)
-	}
+	r.join(t, client, server)
 	return client, server
 }
 
 // result waits for one result.
-func (e *end) result(t *testing.T) Result {
+func (e *end) result(t testing.TB) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -57,3 +57,13 @@ func (s *Stats) DropsByName() map[string]uint64 {
 
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats { return e.stats }
+
+// Notifications is how many NotifyDisconnect calls wait. The owner calls it.
+func (k *Connector) Notifications() int { return len(k.notify) }
+
+// Waiting is how many notifications wait.
+func (q *CQ) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiters)
+}

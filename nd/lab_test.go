@@ -1,0 +1,200 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// patience bounds every wait of a test for something that should happen soon.
+const patience = 15 * time.Second
+
+func newPair(t testing.TB, cfg netlab.PairConfig) *netlab.Pair {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pair.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pair
+}
+
+// tryOpen opens an adapter in a namespace.
+func tryOpen(ns *netlab.Namespace, cfg AdapterConfig) (a *Adapter, err error) {
+	err = ns.Do(func() (err error) {
+		a, err = OpenAdapter(cfg)
+		return err
+	})
+	return a, err
+}
+
+// openIn opens an adapter in a namespace until the test ends.
+func openIn(t testing.TB, ns *netlab.Namespace, cfg AdapterConfig) *Adapter {
+	t.Helper()
+	a, err := tryOpen(ns, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantStatus checks that err is the status, and not more or less.
+func wantStatus(t testing.TB, what string, err error, want Status) {
+	t.Helper()
+	switch {
+	case want == StatusSuccess && err == nil:
+	case want == StatusSuccess:
+		t.Errorf("%s: %v, want success", what, err)
+	case !errors.Is(err, want):
+		t.Errorf("%s: %v, want %s", what, err, want.Name())
+	}
+}
+
+// start runs a blocking call in the background.
+func start(f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return done
+}
+
+// finish waits for a call that start began.
+func finish(t testing.TB, what string, done <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("%s: did not return within %v", what, patience)
+		return nil
+	}
+}
+
+// eventually waits for what other goroutines, the kernel or the peer bring about.
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(patience); !done(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+func (c *Connector) state() (s provider.ConnectorState) {
+	c.adapter.do(func(*provider.Engine) { s = c.k.State() })
+	return s
+}
+
+// waitState waits until a connector is in a state.
+func waitState(t testing.TB, c *Connector, want provider.ConnectorState) {
+	t.Helper()
+	eventually(t, "connector "+want.String(), func() bool { return c.state() == want })
+}
+
+// setLink sets the veth end in a namespace up or down.
+func (r *rig) setLink(t testing.TB, ns *netlab.Namespace, up bool) {
+	t.Helper()
+	must(t, ns.Do(func() error {
+		link, err := netlink.LinkByName(netlab.DefaultName)
+		if err != nil {
+			return err
+		}
+		if up {
+			return netlink.LinkSetUp(link)
+		}
+		return netlink.LinkSetDown(link)
+	}))
+}
+
+// listen makes a listener on a free port.
+func listen(t testing.TB, a *Adapter, backlog int) (*Listener, netip.AddrPort) {
+	t.Helper()
+	l, err := a.CreateListener()
+	must(t, err)
+	must(t, l.Bind(netip.AddrPortFrom(a.addr, 0)))
+	must(t, l.Listen(backlog))
+	at, err := l.LocalAddress()
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l, at
+}
+
+var helloParams = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
+
+// join connects two ends, the first being the active one.
+func (r *rig) join(t testing.TB, client, server *end) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, at := listen(t, server.ctr.adapter, 0)
+	accepted := start(func() error {
+		err := l.GetConnectionRequest(ctx, server.ctr)
+		if err == nil {
+			err = server.ctr.Accept(ctx, server.qp, helloParams)
+		}
+		return errors.Join(err, l.Close())
+	})
+	must(t, client.ctr.Connect(ctx, client.qp, at, helloParams))
+	must(t, client.ctr.CompleteConnect(ctx))
+	must(t, finish(t, "accept", accepted))
+}
+
+// pendingConnect starts Connect from client to at, and waits until the request was handed to server's connector.
+func (r *rig) pendingConnect(t testing.TB, client, server *end) <-chan error {
+	t.Helper()
+	l, at := listen(t, server.ctr.adapter, 0)
+	connected := start(func() error { return client.ctr.Connect(t.Context(), client.qp, at, helloParams) })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	must(t, l.GetConnectionRequest(ctx, server.ctr))
+	return connected
+}
+
+// wantResult checks the next result of an end.
+func (e *end) wantResult(t testing.TB, context uint64, kind RequestType, want Status) Result {
+	t.Helper()
+	r := e.result(t)
+	if r.RequestContext != context || r.Type != kind || r.Status != want {
+		t.Fatalf("result %+v (%s %s), want context %d, %s, %s", r, r.Type, r.Status.Name(), context, kind, want.Name())
+	}
+	return r
+}
+
+// wantNoResult checks that nothing is in the completion queue now.
+func (e *end) wantNoResult(t testing.TB) {
+	t.Helper()
+	var res [1]Result
+	if e.cq.GetResults(res[:]) != 0 {
+		t.Fatalf("unexpected result %+v (%s %s)", res[0], res[0].Type, res[0].Status.Name())
+	}
+}
