@@ -62,9 +62,9 @@ func (s *Shard) Poll() {
 	if s.idlePolls++; s.idlePolls >= timerPolls || !s.engine.idle() {
 		s.idlePolls = 0
 		s.polls.Store(s.polls.Load() + 1)
-		s.engine.Run(s.now())
+		s.turn() // the poller may never come back: timers that this turn set must not depend on it
 	}
-	s.mu.Unlock()
+	s.unlock()
 }
 
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.
@@ -77,7 +77,16 @@ func (s *Shard) Ring() {
 		return
 	}
 	s.turn()
+	s.unlock()
+}
+
+// unlock gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
+func (s *Shard) unlock() {
 	s.mu.Unlock()
+	for s.engine.doorbells.Load() != nil && s.asleep.Load() && s.mu.TryLock() {
+		s.turn()
+		s.mu.Unlock()
+	}
 }
 
 // Do runs f as the owner of the engine. f must not block. After Close it still runs f, and no turn.
@@ -88,17 +97,16 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.engine.now = s.now()
 	f(s.engine)
 	s.turn()
-	s.mu.Unlock()
+	s.unlock()
 }
 
-// turn runs the engine for a caller that is not a poller, and sees to it that the rest gets done: the caller holds the
-// lock.
+// turn runs the engine for a caller, and sees to it that the rest gets done: the caller holds the lock.
 func (s *Shard) turn() {
 	if s.closed {
 		return
 	}
 	busy := s.engine.Run(s.now())
-	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) {
+	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
 		s.waiter.Wake()
 	}
 }
@@ -114,7 +122,7 @@ func (s *Shard) Release() {
 	// It sleeps on the socket, until a deadline that polling may have left behind.
 	if s.mu.TryLock() {
 		s.turn()
-		s.mu.Unlock()
+		s.unlock()
 	}
 }
 
@@ -133,14 +141,16 @@ func (s *Shard) progress() {
 		now := s.now()
 		busy := s.engine.Run(now)
 		next := s.engine.NextDeadline()
+		if !busy {
+			// Under the lock, so that whoever runs the next turn compares its deadlines with ours. Asleep is stored before the
+			// doorbells are read, and a poster rings before it reads asleep: one of the two sees the other.
+			s.until.Store(int64(next))
+			s.asleep.Store(true)
+		}
 		s.mu.Unlock()
 		if busy {
 			continue
 		}
-		// Asleep is stored before the doorbells are read, and a poster rings before it reads asleep: one of the two sees the
-		// other.
-		s.until.Store(int64(next))
-		s.asleep.Store(true)
 		if s.engine.doorbells.Load() == nil && !s.closing.Load() {
 			wait := time.Duration(-1)
 			if next != clock.Never {

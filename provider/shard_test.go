@@ -1,0 +1,254 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// lockedPipe is a pipe whose two ends run on two goroutines.
+type lockedPipe struct {
+	*pipe
+	mu *sync.Mutex // of both ends
+}
+
+func (l lockedPipe) Receive(pkts []RxPacket) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pipe.Receive(pkts)
+}
+
+func (l lockedPipe) Ready() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pipe.Ready()
+}
+
+func (l lockedPipe) Recycle(ids []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pipe.Recycle(ids)
+}
+
+func (l lockedPipe) Transmit(pkts []TxPacket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pipe.Transmit(pkts)
+}
+
+// chanWaiter is a Waiter in memory.
+type chanWaiter struct{ wake, packets chan struct{} }
+
+func (w chanWaiter) Wait(d time.Duration, packets bool) {
+	var arrived, expired <-chan struct{}
+	if packets {
+		arrived = w.packets
+	}
+	if d >= 0 {
+		c := make(chan struct{})
+		defer time.AfterFunc(d, func() { close(c) }).Stop()
+		expired = c
+	}
+	select {
+	case <-w.wake:
+	case <-arrived:
+	case <-expired:
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (w chanWaiter) Wake() { signal(w.wake) }
+
+// shards makes an established pair that two shards run. Only Do may touch it from here on.
+func shards(t *testing.T) (*pair, [2]*Shard) {
+	p := newPair(t, 1408)
+	var mu sync.Mutex
+	var waiters [2]chanWaiter
+	for i := range 2 {
+		rng := rand.New(rand.NewPCG(uint64(i), 9))
+		waiters[i] = chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1)}
+		p.link[i].wake = func() { signal(waiters[i].packets) }
+		p.eng[i] = New(Config{}, lockedPipe{p.link[i], &mu}, p.mem[i], rng)
+		p.qp[i] = p.eng[i].NewQP(QPConfig{
+			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256, MaxReceiveSGE: 4, MaxInitiatorSGE: 4,
+		})
+	}
+	p.settle()
+	p.connect()
+	p.settle()
+	begin := time.Now()
+	start := p.now
+	now := func() clock.Time { return start.Add(time.Since(begin)) }
+	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now), NewShard(p.eng[1], waiters[1], now)}
+}
+
+// await sleeps until side has n results, and returns how long that took. It must be called inside a bubble.
+func (p *pair) await(side, n int) time.Duration {
+	start := time.Now()
+	rs := make([]Result, 1024)
+	for got := 0; got < n; {
+		k := p.cq[side].Fetch(rs)
+		if got += k; k == 0 {
+			if time.Since(start) > time.Minute {
+				p.tb.Fatalf("%d of %d results after a minute", got, n)
+			}
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	return time.Since(start)
+}
+
+func closeAll(s [2]*Shard) {
+	for i := range s {
+		s[i].Close()
+		s[i].Close() // twice is fine
+	}
+}
+
+func (p *pair) postAndRing(s *Shard, side int, r *Request) {
+	if _, o := p.qp[side].Post(r); o != OutcomeSuccess {
+		p.tb.Errorf("post: %v", o)
+	}
+	s.Ring()
+}
+
+func TestPostedWorkMovesWithoutAPoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		for range 10 {
+			time.Sleep(time.Second)
+			p.postAndRing(s[0], 0, p.write(0, 0, 5000))
+			if d := p.await(0, 1); d > time.Millisecond {
+				t.Errorf("it took %v", d)
+			}
+		}
+	})
+}
+
+func TestTimersRunWithoutAPoller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		time.Sleep(time.Second)
+		s[1].Do(func(*Engine) { p.loseFirst(1, 1, 1) })
+		p.postAndRing(s[0], 0, p.write(0, 0, 10))
+		if d := p.await(0, 1); d > 50*time.Millisecond {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// An application polls once, which sends its request, and then does something else for long. The lost packet is sent
+// again all the same.
+func TestPollerThatNeverComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s[1].Do(func(*Engine) { p.loseFirst(1, 1, 1) })
+		if _, o := p.qp[0].Post(p.write(0, 0, 10)); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		s[0].Poll()
+		time.Sleep(50 * time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+	})
+}
+
+func TestPollerThenRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		for range 20 {
+			if _, o := p.qp[0].Post(p.write(0, 0, 10)); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			for p.cq[0].Empty() {
+				s[0].Poll()
+				time.Sleep(time.Microsecond)
+			}
+			p.outcomes(0, OutcomeSuccess)
+			s[0].Release()
+			synctest.Wait()
+			p.postAndRing(s[0], 0, p.write(0, 0, 10))
+			if d := p.await(0, 1); d > takeOver/2 {
+				t.Fatalf("it took %v after Release", d)
+			}
+		}
+	})
+}
+
+func TestDoGetsTheLockFromPollers(t *testing.T) {
+	p, s := shards(t)
+	defer closeAll(s)
+	var stop atomic.Bool
+	var pollers sync.WaitGroup
+	for range 2 {
+		pollers.Go(func() {
+			for !stop.Load() {
+				s[0].Poll()
+			}
+		})
+	}
+	for range 200 {
+		s[0].Do(func(e *Engine) {
+			if e != p.eng[0] {
+				t.Error("another engine")
+			}
+		})
+	}
+	stop.Store(true)
+	pollers.Wait()
+}
+
+// Many goroutines post at once, each rings for itself, and the lock is often taken when it does. No doorbell is lost.
+func TestNoDoorbellIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		const n = 4
+		for round := range 300 {
+			var posters sync.WaitGroup
+			for i := range n {
+				posters.Go(func() {
+					p.postAndRing(s[0], 0, p.write(0, uint32(i)*64, 64))
+					if i == 0 && round%3 == 0 {
+						s[0].Poll()
+					}
+				})
+			}
+			posters.Wait()
+			if d := p.await(0, n); d > 20*time.Millisecond {
+				t.Fatalf("round %d took %v", round, d)
+			}
+		}
+	})
+}
+
+func TestCloseOfAShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := shards(t)
+		time.Sleep(time.Second)
+		closeAll(s) // the bubble finds goroutines that are left
+		s[0].Poll()
+		s[0].Ring()
+		ran := false
+		s[0].Do(func(*Engine) { ran = true })
+		if !ran {
+			t.Error("Do after Close")
+		}
+	})
+}
