@@ -41,7 +41,14 @@ func (f *forged) control(op wire.Opcode, body []byte) {
 
 // inject delivers the packet to side.
 func (p *pair) inject(side int, f *forged) {
-	l := p.link[side]
+	b := f.bytes(side)
+	t := &TxPacket{N: 1, Len: len(b)}
+	t.Frags[0].Data = b
+	p.link[side].deliver(t, f.from, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort})
+}
+
+// bytes is the packet as it arrives at side.
+func (f *forged) bytes(side int) []byte {
 	b := make([]byte, wire.BaseHeaderLen, 1500)
 	wire.PutBaseHeader(b, &f.fields)
 	b = append(b, f.body...)
@@ -50,9 +57,7 @@ func (p *pair) inject(side int, f *forged) {
 	if f.spoil != nil {
 		b = f.spoil(b)
 	}
-	t := &TxPacket{N: 1, Len: len(b)}
-	t.Frags[0].Data = b
-	l.deliver(t, f.from, to)
+	return b
 }
 
 func TestBadPacketsAreCountedAndIgnored(t *testing.T) {

@@ -1,0 +1,119 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// allocates wants none from f once everything is warm.
+func allocates(t *testing.T, p *pair, f func()) {
+	t.Helper()
+	for range 300 { // every ring, record and heap has been used once
+		f()
+	}
+	var rs [64]Result
+	if n := testing.AllocsPerRun(200, f); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range 2 {
+		for p.cq[i].Fetch(rs[:]) > 0 {
+		}
+	}
+}
+
+// drain takes all results without keeping them.
+func (p *pair) drain(rs []Result) (n int) {
+	for i := range 2 {
+		n += p.cq[i].Fetch(rs)
+	}
+	return n
+}
+
+func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var rs [64]Result
+	t.Run("write", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		small, big := p.write(0, 0, 64), p.write(0, 0, 20000)
+		allocates(t, p, func() {
+			p.post(0, small)
+			p.post(0, big)
+			p.settle()
+			p.drain(rs[:])
+		})
+	})
+	t.Run("send and receive", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		s, into := p.send(0, 0, 3000), p.sge(1, 0, 4000)
+		allocates(t, p, func() {
+			p.qp[1].PostReceive(1, into, 4000)
+			p.post(0, s)
+			p.settle()
+			p.drain(rs[:])
+		})
+	})
+	t.Run("read", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		r := p.read(0, 0, 20000)
+		allocates(t, p, func() {
+			p.post(0, r)
+			p.settle()
+			p.drain(rs[:])
+		})
+	})
+	t.Run("loss and retransmission", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		p.link[0].loseNth, p.link[1].loseNth = 7, 5
+		w, r := p.write(0, 0, 50000), p.read(0, 0, 50000)
+		allocates(t, p, func() {
+			p.post(0, w)
+			p.post(0, r)
+			p.pass(50 * time.Millisecond)
+			p.drain(rs[:])
+		})
+		if s := p.eng[0].Stats(); s.Retransmits == 0 {
+			t.Error("nothing was sent again")
+		}
+	})
+	t.Run("timers of an idle connection", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		allocates(t, p, func() { p.pass(20 * time.Second) })
+	})
+}
+
+// The drop path is what an attacker can make us do: it allocates nothing either.
+func TestNoAllocationsPerDroppedPacket(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, change := range map[string]func(f *forged){
+		"checksum":   func(f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } },
+		"short":      func(f *forged) { f.spoil = func(b []byte) []byte { return b[:20] } },
+		"unknown id": func(f *forged) { f.fields.ConnID ^= 1 << 40 },
+		"duplicate":  func(f *forged) { f.fields.PSN-- },
+		"window":     func(f *forged) { f.fields.PSN += Window },
+		"ack range":  func(f *forged) { f.fields.Next[0]++ },
+		"stranger":   func(f *forged) { f.fields.ConnID = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408).connect()
+			f := p.forge(1)
+			change(f)
+			frame := f.bytes(1)
+			to := wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
+			tx := &TxPacket{N: 1, Len: len(frame)}
+			tx.Frags[0].Data = frame
+			allocates(t, p, func() {
+				p.link[1].deliver(tx, f.from, to)
+				p.settle()
+			})
+			if n := p.eng[1].Stats().PacketsIn; n < 500 {
+				t.Errorf("only %d packets came", n)
+			}
+		})
+	}
+}
