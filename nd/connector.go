@@ -252,9 +252,11 @@ func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 }
 
 func (c *Connector) address(op string, get func() (provider.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
-	var o provider.Outcome
 	var at provider.Endpoint
-	c.adapter.do(func(*provider.Engine) { at, o = get() })
+	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+		at, o = get()
+		return o
+	})
 	return addrPort(at), fail(op, noAddr, noAddr, o)
 }
 

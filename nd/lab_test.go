@@ -198,3 +198,6 @@ func (e *end) wantNoResult(t testing.TB) {
 		t.Fatalf("unexpected result %+v (%s %s)", res[0], res[0].Type, res[0].Status.Name())
 	}
 }
+
+// anyPort is the address of the end's adapter with a port to choose.
+func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.addr, 0) }

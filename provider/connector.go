@@ -382,12 +382,12 @@ func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
 	} // else the peer just went away, and its request or accept is the last it said
 	switch k.state {
 	case CtrConnecting:
-		k.backToBound()
 		if reason == wire.RejectExists {
 			k.transition(CtrDone)
 			k.finish(OutcomeAddressExists)
 			return
 		}
+		k.backToBound()
 		k.finish(OutcomeRefused)
 	case CtrAccepted, CtrRequested:
 		k.aborted = OutcomeAborted // told by the next call

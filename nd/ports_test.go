@@ -1,0 +1,148 @@
+package nd
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(r.addr[1], port) }
+	anywhere := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.IPv4Unspecified(), port) }
+	listener := func() *Listener {
+		l, err := r.b.CreateListener()
+		must(t, err)
+		return l
+	}
+	connector := func() *Connector {
+		c, err := r.b.CreateConnector()
+		must(t, err)
+		return c
+	}
+	t.Run("bind twice", func(t *testing.T) {
+		l, c := listener(), connector()
+		must(t, l.Bind(at(7100)))
+		wantStatus(t, "listener", l.Bind(at(7101)), ErrAddressAssociated)
+		must(t, c.Bind(at(7102)))
+		wantStatus(t, "connector", c.Bind(at(7103)), ErrAddressAssociated)
+		must(t, l.Close())
+		must(t, c.Close())
+	})
+	t.Run("sharing violation", func(t *testing.T) {
+		l, l2, c := listener(), listener(), connector()
+		must(t, l.Bind(at(7110)))
+		wantStatus(t, "listener", l2.Bind(at(7110)), ErrSharingViolation)
+		wantStatus(t, "connector", c.Bind(at(7110)), ErrSharingViolation)
+		wantStatus(t, "wildcard", l2.Bind(anywhere(7110)), ErrSharingViolation)
+		must(t, l2.Bind(anywhere(7111)))
+		wantStatus(t, "beneath the wildcard", c.Bind(at(7111)), ErrSharingViolation)
+		must(t, c.Bind(at(7112))) // the failed attempts left it idle
+		for _, close := range []func() error{l.Close, l2.Close, c.Close} {
+			must(t, close())
+		}
+		must(t, listener().Bind(at(7110))) // free after close
+		must(t, connector().Bind(at(7112)))
+		must(t, listener().Bind(anywhere(7111)))
+	})
+	t.Run("foreign address", func(t *testing.T) {
+		wantStatus(t, "listener", listener().Bind(netip.AddrPortFrom(r.addr[0], 7120)), ErrInvalidAddress)
+		wantStatus(t, "connector", connector().Bind(netip.AddrPortFrom(r.addr[0], 7120)), ErrInvalidAddress)
+		wantStatus(t, "zero", connector().Bind(netip.AddrPort{}), ErrInvalidAddress)
+	})
+	t.Run("ephemeral", func(t *testing.T) {
+		seen := map[uint16]bool{}
+		for range 64 {
+			l := listener()
+			must(t, l.Bind(at(0)))
+			must(t, l.Listen(0))
+			a, err := l.LocalAddress()
+			must(t, err)
+			if a.Port() < 49152 || seen[a.Port()] || a.Addr() != r.addr[1] {
+				t.Errorf("local address %v: outside 49152 to 65535, given twice, or another address", a)
+			}
+			seen[a.Port()] = true
+		}
+	})
+	t.Run("listener states", func(t *testing.T) {
+		l, c := listener(), connector()
+		_, err := l.LocalAddress()
+		wantStatus(t, "address of an idle one", err, ErrInvalidDeviceState)
+		wantStatus(t, "listen unbound", l.Listen(0), ErrInvalidDeviceState)
+		wantStatus(t, "request unbound", l.GetConnectionRequest(t.Context(), c), ErrInvalidDeviceState)
+		must(t, l.Bind(anywhere(7130)))
+		_, err = l.LocalAddress()
+		wantStatus(t, "address before listening", err, ErrInvalidDeviceState)
+		must(t, l.Listen(5))
+		wantStatus(t, "listen twice", l.Listen(5), ErrInvalidDeviceState)
+		if a, err := l.LocalAddress(); err != nil || a != anywhere(7130) {
+			t.Errorf("address %v, %v", a, err)
+		}
+	})
+}
+
+func TestNoEphemeralPortLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	last, err := r.a.CreateConnector()
+	must(t, err)
+	// Through the engine: 16384 listeners of the API would take longer than they are worth.
+	r.a.do(func(e *provider.Engine) {
+		for port := 49152; port <= 65535; port++ {
+			if _, o := e.NewListener().Bind(provider.EndpointFrom(netip.AddrPortFrom(r.addr[0], uint16(port)))); o != provider.OutcomeSuccess {
+				t.Errorf("port %d: %v", port, o)
+			}
+		}
+	})
+	wantStatus(t, "bind", last.Bind(netip.AddrPortFrom(r.addr[0], 0)), ErrTooManyAddresses)
+	e := newEnd(t, r.a, 4096)
+	err = e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
+	wantStatus(t, "connect", err, ErrTooManyAddresses)
+}
+
+// Connections that came over a listener keep its port until their connectors are closed.
+func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
+	r.join(t, client, server) // closes its listener
+	at, err := server.ctr.LocalAddress()
+	must(t, err)
+	free := func() error {
+		l, err := r.b.CreateListener()
+		must(t, err)
+		defer l.Close()
+		return l.Bind(at)
+	}
+	wantStatus(t, "connected", free(), ErrSharingViolation)
+	disconnectBoth(t, client, server)
+	wantStatus(t, "disconnected", free(), ErrSharingViolation)
+	must(t, server.ctr.Close())
+	wantStatus(t, "closed", free(), StatusSuccess)
+}
+
+// A host that comes back without having said goodbye asks for a connection that its peer still has.
+func TestFourTupleExists(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	_, at := listen(t, r.b, 0)
+	local := netip.AddrPortFrom(r.addr[0], 7200)
+	before := newEnd(t, r.a, 4096)
+	must(t, before.ctr.Bind(local))
+	connected := start(func() error { return before.ctr.Connect(t.Context(), before.qp, at, ConnectParams{}) })
+	eventually(t, "request queued", func() bool { return r.b.Stats().Connections == 1 })
+	r.setLink(t, r.pair.B, false)
+	must(t, r.a.Close())
+	wantStatus(t, "first", finish(t, "connect", connected), ErrDeviceRemoved)
+	r.setLink(t, r.pair.B, true)
+
+	a := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]})
+	e := newEnd(t, a, 4096)
+	must(t, e.ctr.Bind(local))
+	err := e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{})
+	wantStatus(t, "second", err, ErrAddressAlreadyExists)
+	wantOneLine(t, err, at.String())
+	wantStatus(t, "connector after it", e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{}), ErrConnectionInvalid) // C13
+}
