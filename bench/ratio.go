@@ -9,7 +9,7 @@ const (
 	minWriteBWVsRaw   = 0.75
 	minOtherBWVsWrite = 0.9
 	minWriteRateMops  = 2.0
-	maxAllocsPerOp    = 0.001 // zero, measured: the runtime's own rare allocations over a whole run are not per operation
+	maxAllocsPerOp    = 0.01 // zero, as measured: a handful of the runtime's own in a run of a few hundred operations is not per operation
 )
 
 // SetRatios compares the results with the baselines of the same run and with the fixed floors. Figures that were not
