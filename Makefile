@@ -65,7 +65,7 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 
 .PHONY: sim
 sim: ## the seeded simulation: SEEDS=200 runs, or SEED=n replays one
-	NDXDP_SIM_SEED=$(SEED) NDXDP_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 ./provider/...
+	NDXDP_SIM_SEED=$(SEED) NDXDP_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 ./provider/sim/...
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree
