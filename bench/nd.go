@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 	defer func() { err = errors.Join(err, a.Close()) }()
 	q, err := dialSession(ctx, a, cfg)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Peer, err)
+		return fmt.Errorf("connect to %s: %w%s", cfg.Peer, err, connectRemedy(err))
 	}
 	defer q.close()
 	for _, s := range specs {
@@ -69,6 +69,17 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 		sink.Result(*r)
 	}
 	return q.bye(ctx)
+}
+
+// connectRemedy says what to look at when a connection cannot be made, as the tail of a sentence.
+func connectRemedy(err error) string {
+	switch {
+	case errors.Is(err, nd.ErrIOTimeout), errors.Is(err, context.DeadlineExceeded):
+		return ": is ndperf server running there, and does every firewall between pass the ND UDP port in both directions?"
+	case errors.Is(err, nd.ErrConnectionRefused):
+		return ": nothing listens on that ND port, or the server is busy with another client"
+	}
+	return ""
 }
 
 // Serve listens and serves one requester after the other until ctx ends. It calls listening once, and log for every
