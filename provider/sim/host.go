@@ -47,6 +47,7 @@ type Host struct {
 	tx     [][]byte
 	txFree []uint64
 	txOut  map[uint64]bool // transmit frames that the engine owns
+	lent   uint64          // end of the memory that packets may refer to
 	paths  []pathEnds
 	free   []provider.Path
 	open   int
@@ -181,6 +182,12 @@ func (h *Host) Transmit(pkts []provider.TxPacket) {
 		for j := range p.N {
 			f := &p.Frags[j]
 			packet = append(packet, f.Data...)
+			if f.ID >= lentBase { // referred to, not ours to take back
+				if f.ID%provider.FrameSize+uint64(len(f.Data)) > provider.FrameSize || j == 0 {
+					h.net.Fail("%s transmits a piece that crosses a frame", h.name)
+				}
+				continue
+			}
 			if !h.txOut[f.ID] {
 				h.net.Fail("%s transmits frame %d, which it does not own", h.name, f.ID)
 			}
@@ -196,6 +203,17 @@ func (h *Host) Transmit(pkts []provider.TxPacket) {
 		h.net.carry(h, h.paths[p.Path], packet)
 		h.net.After(between(h.rng, 0, h.cfg.TxHold), func() { h.reap(ids) })
 	}
+}
+
+// lentBase is where the names of memory begin that packets refer to; below are transmit frames.
+const lentBase = 1 << 32
+
+// lend gives n bytes of memory a name, at any alignment.
+func (h *Host) lend(n int) uint64 {
+	h.lent = max(h.lent, lentBase) + uint64(h.rng.IntN(2*provider.FrameSize))
+	id := h.lent
+	h.lent += uint64(n)
+	return id
 }
 
 func (h *Host) reap(ids []uint64) {

@@ -66,7 +66,13 @@ func (h *Host) newArea(n int, rights provider.Rights) area {
 	for i := range guard {
 		buf[i], buf[len(buf)-1-i] = 0xa5, 0xa5
 	}
-	r, err := h.Memory.Register(buf, rights)
+	var r *provider.Region
+	var err error
+	if h.rng.IntN(2) == 0 {
+		r, err = h.Memory.RegisterLink(buf, h.lend(len(buf)), rights)
+	} else {
+		r, err = h.Memory.Register(buf, rights)
+	}
 	if err != nil {
 		h.net.Fail("register: %v", err)
 	}
@@ -143,8 +149,10 @@ func (a *side) size(limit int) int {
 		return 1
 	case 2, 3, 4:
 		return a.rng.IntN(min(limit, 200))
-	case 5, 6:
+	case 5:
 		return a.rng.IntN(min(limit, 4000))
+	case 6: // rather long, to fill packets to the brim
+		return limit - a.rng.IntN(limit/4)
 	default:
 		return a.rng.IntN(limit)
 	}
