@@ -67,3 +67,9 @@ func (q *CQ) Waiting() int {
 	defer q.mu.Unlock()
 	return len(q.waiters)
 }
+
+// Queued is how many results can be fetched.
+func (q *CQ) Queued() int { return int(q.tail.Load() - q.head.Load()) }
+
+// Outstanding is how many initiator requests are not done.
+func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }
