@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // poison fills frames whose owner gave them back: whoever still reads them will notice.
-const poison = 0xdb
+var poison = bytes.Repeat([]byte{0xdb}, wire.MaxPacket)
 
 // HostConfig describes a host.
 type HostConfig struct {
@@ -153,9 +154,7 @@ func (h *Host) Recycle(ids []uint64) {
 			h.net.Fail("%s recycles receive frame %d, which it does not own", h.name, id)
 			continue
 		}
-		for i := range frame {
-			frame[i] = poison
-		}
+		copy(frame, poison)
 		delete(h.rx, id)
 	}
 }
@@ -218,9 +217,7 @@ func (h *Host) lend(n int) uint64 {
 
 func (h *Host) reap(ids []uint64) {
 	for _, id := range ids {
-		for i := range h.tx[id] {
-			h.tx[id][i] = poison
-		}
+		copy(h.tx[id], poison)
 	}
 	h.txFree = append(h.txFree, ids...)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("sim.seeds", envUint("NDXDP_SIM_SEEDS", 100), "how many seeds TestSimulation runs")
+	seeds = flag.Uint64("sim.seeds", envUint("NDXDP_SIM_SEEDS", defaultSeeds), "how many seeds TestSimulation runs")
 	seed  = flag.Uint64("sim.seed", envUint("NDXDP_SIM_SEED", 0), "the one seed to replay, with a trace; 0 for none")
 	first = flag.Uint64("sim.first", 1, "the first seed")
 )

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
@@ -60,9 +61,7 @@ type area struct {
 
 func (h *Host) newArea(n int, rights provider.Rights) area {
 	buf := make([]byte, n+2*guard)
-	for i := range buf {
-		buf[i] = byte(h.rng.Uint32())
-	}
+	scramble(buf, h.rng.Uint64())
 	for i := range guard {
 		buf[i], buf[len(buf)-1-i] = 0xa5, 0xa5
 	}
@@ -186,11 +185,14 @@ func (a *side) gathered(sges []provider.SGE) []byte {
 }
 
 func (a *side) fill(slot int) {
-	b := a.mem.bytes()[slot*slotLen:][:slotLen]
-	x := a.rng.Uint64()
-	for i := range b {
+	scramble(a.mem.bytes()[slot*slotLen:][:slotLen], a.rng.Uint64())
+}
+
+// scramble fills b, whose length is a multiple of 8, with bytes that follow from x.
+func scramble(b []byte, x uint64) {
+	for ; len(b) > 0; b = b[8:] {
 		x = x*6364136223846793005 + 1442695040888963407
-		b[i] = byte(x >> 56)
+		binary.LittleEndian.PutUint64(b, x^x>>29)
 	}
 }
 
