@@ -44,7 +44,9 @@ const (
 	steerMapNdSockets  = "nd_sockets"
 	steerMapNdVerdicts = "nd_verdicts"
 	steerProgNdSteer   = "nd_steer"
+	steerVarNdOnly     = "nd_only"
 	steerVarNdPort     = "nd_port"
+	steerVarNdSingle   = "nd_single"
 )
 
 // loadSteer returns the embedded CollectionSpec for steer.
@@ -105,7 +107,9 @@ type steerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type steerVariableSpecs struct {
-	NdPort *ebpf.VariableSpec `ebpf:"nd_port"`
+	NdOnly   *ebpf.VariableSpec `ebpf:"nd_only"`
+	NdPort   *ebpf.VariableSpec `ebpf:"nd_port"`
+	NdSingle *ebpf.VariableSpec `ebpf:"nd_single"`
 }
 
 // steerObjects contains all objects after they have been loaded into the kernel.
@@ -145,7 +149,9 @@ func (m *steerMaps) Close() error {
 //
 // It can be passed to loadSteerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type steerVariables struct {
-	NdPort *ebpf.Variable `ebpf:"nd_port"`
+	NdOnly   *ebpf.Variable `ebpf:"nd_only"`
+	NdPort   *ebpf.Variable `ebpf:"nd_port"`
+	NdSingle *ebpf.Variable `ebpf:"nd_single"`
 }
 
 // steerPrograms contains all programs after they have been loaded into the kernel.

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -21,7 +22,9 @@ type Steering struct {
 	cfg       Config
 	programID uint32
 
-	mu sync.RWMutex // guards the kernel objects against Close while a call uses them
+	// addressing orders AddAddress and RemoveAddress among each other.
+	addressing sync.Mutex
+	mu         sync.RWMutex // guards the kernel objects against Close while a call uses them
 	// Owned by the Steering; nil once closed.
 	objects *steerObjects
 	link    link.Link
@@ -79,26 +82,60 @@ func (s *Steering) ClearSocket(queue uint32) error {
 // AddAddress makes a unicast address one of ours: ND packets to it are steered, ND packets from it are dropped. Adding
 // an address twice is not an error. A zone is ignored.
 func (s *Steering) AddAddress(a netip.Addr) error {
+	s.addressing.Lock()
+	defer s.addressing.Unlock()
 	return s.use("add address", a.String(), func(o *steerObjects) error {
 		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
 			return errors.New("not a unicast address")
+		}
+		if err := o.NdSingle.Set(uint32(0)); err != nil {
+			return err
 		}
 		err := o.NdLocal.Put(addressKey(a), uint8(1))
 		if errors.Is(err, syscall.E2BIG) {
 			return fmt.Errorf("more than %d addresses: %w", MaxAddresses, err)
 		}
-		return err
+		return errors.Join(err, o.setSingle())
 	})
 }
 
 // RemoveAddress lets packets to and from an address pass to the kernel. An address that was not added is not an error.
 func (s *Steering) RemoveAddress(a netip.Addr) error {
+	s.addressing.Lock()
+	defer s.addressing.Unlock()
 	return s.use("remove address", a.String(), func(o *steerObjects) error {
 		if !a.IsValid() {
 			return errors.New("not an address")
 		}
-		return ignoreMissing(o.NdLocal.Delete(addressKey(a)))
+		if err := o.NdSingle.Set(uint32(0)); err != nil {
+			return err
+		}
+		err := ignoreMissing(o.NdLocal.Delete(addressKey(a)))
+		return errors.Join(err, o.setSingle())
 	})
+}
+
+// setSingle gives the program its short cut when exactly one address is left. NdSingle is zero when it is called.
+func (o *steerObjects) setSingle() error {
+	var key, only [16]byte
+	var value uint8
+	n := 0
+	it := o.NdLocal.Iterate()
+	for n < 2 && it.Next(&key, &value) {
+		only = key
+		n++
+	}
+	if err := it.Err(); err != nil || n != 1 {
+		return err
+	}
+	var words [4]uint32 // as they lie in memory
+	for i := range words {
+		words[i] = binary.NativeEndian.Uint32(only[4*i:])
+	}
+	if err := o.NdOnly.Set(steerNdAddr{Word: words}); err != nil {
+		return err
+	}
+	return o.NdSingle.Set(uint32(1))
 }
 
 // Counters returns how many frames got which verdict since Attach. CPUs are read one after the other while frames

@@ -120,6 +120,40 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestOneAddressOrMany walks the number of local addresses through one, two and one again: one address takes a short cut
+// in the program, and what it decides must be the same.
+func TestOneAddressOrMany(t *testing.T) {
+	requireSupport(t)
+	s := loadForTest(t, 1)
+	defer fillSocket(t, s, 0)()
+	second := netip.MustParseAddr("192.0.2.77")
+	set := func(change func(netip.Addr) error, addrs ...netip.Addr) {
+		t.Helper()
+		for _, a := range addrs {
+			if err := change(a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	toFirst, toSecond := udpFrame(remote4, local4, testPort), udpFrame(remote4, second, testPort)
+	set(s.RemoveAddress, local4, local6)
+	checkVerdict(t, s, toFirst, xdpPass, VerdictNotLocal)
+	set(s.AddAddress, local4)
+	checkVerdict(t, s, toFirst, xdpRedirect, VerdictRedirected)
+	checkVerdict(t, s, toSecond, xdpPass, VerdictNotLocal)
+	checkVerdict(t, s, udpFrame(local4, local4, testPort), xdpDrop, VerdictSpoofed)
+	set(s.AddAddress, second)
+	checkVerdict(t, s, toFirst, xdpRedirect, VerdictRedirected)
+	checkVerdict(t, s, toSecond, xdpRedirect, VerdictRedirected)
+	checkVerdict(t, s, udpFrame(second, local4, testPort), xdpDrop, VerdictSpoofed)
+	set(s.RemoveAddress, local4)
+	checkVerdict(t, s, toFirst, xdpPass, VerdictNotLocal)
+	checkVerdict(t, s, toSecond, xdpRedirect, VerdictRedirected)
+	checkVerdict(t, s, udpFrame(local4, second, testPort), xdpRedirect, VerdictRedirected)
+	set(s.RemoveAddress, second)
+	checkVerdict(t, s, toSecond, xdpPass, VerdictNotLocal)
+}
+
 func TestTooManyAddresses(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
