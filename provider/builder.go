@@ -203,7 +203,13 @@ func (e *Engine) flush() {
 
 // control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
 func (e *Engine) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
-	return e.paddedControl(op, flags, n, 0)
+	total := 0
+	switch op {
+	case wire.CtlPing, wire.CtlRTU, wire.CtlDREQ:
+		total = wire.RSTPacketLen // so that a peer that knows nothing of us may say so (PROTOCOL §7.4)
+	default:
+	}
+	return e.paddedControl(op, flags, n, total)
 }
 
 // paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.

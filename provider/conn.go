@@ -36,7 +36,8 @@ type conn struct {
 	maxPacket      int
 	peerWindow     uint32 // packets per space the peer holds
 	peerToken      [wire.ResetTokenLen]byte
-	active         bool // we sent the REQ
+	active         bool  // we sent the REQ
+	share          share // of its source's budget
 	phase          phase
 	listener       *Listener
 
@@ -183,6 +184,9 @@ type peerKey struct {
 
 // newConn takes a slot of the connection table. It returns nil when the table is full.
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
+	if len(e.freeSlots) == 0 && len(e.conns) >= e.cfg.MaxConns {
+		e.exhume()
+	}
 	var slot uint32
 	switch {
 	case len(e.freeSlots) > 0:
@@ -226,6 +230,7 @@ func (c *conn) open() {
 		c.tx[sp].records = make([]txRecord, Window)
 	}
 	c.phase = phaseOpen
+	c.take(shareEstablished)
 	c.recovery.progressAt = c.engine.now
 	c.engine.stats.Established++
 }
@@ -237,6 +242,7 @@ func (c *conn) free() {
 		return
 	}
 	c.phase = phaseFree
+	c.take(shareNone)
 	c.dropHeld()
 	c.forgetTuple()
 	if key := (peerKey{c.remote.IP, c.peerID}); e.peers[key] == c {

@@ -43,6 +43,8 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.end.word, c.end.reason = word, reason
 	c.end.private = append([]byte(nil), private...)
 	c.phase = phaseLingering
+	c.take(shareNone)
+	e.bury(c)
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
 	c.end.giveUpAt = 0

@@ -1,6 +1,9 @@
 package provider
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"hash"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -33,7 +36,8 @@ type Engine struct {
 	mem        *Memory
 	rng        *rand.Rand
 	now        clock.Time
-	resetKey   [32]byte
+	resetMAC   hash.Hash // PROTOCOL §7.4
+	resetSum   [sha256.Size]byte
 	slotSecret uint32
 
 	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
@@ -46,7 +50,16 @@ type Engine struct {
 	peers     map[peerKey]*conn
 	qps       map[*QP]struct{}
 	deadlines clock.Deadlines
-	resets    rateLimit
+
+	cookies      cookieMint
+	sources      map[source]usage
+	halfOpen     int // half-open connections of all sources
+	graves       graves
+	unproven     bucket // REQs without a cookie
+	retries      bucket // answers to strangers, by kind
+	rejects      bucket
+	resets       bucket
+	sourceResets sourceBuckets
 
 	active       []*conn // have something to transmit, in turn
 	acks         []*conn // owe the peer an acknowledgement
@@ -78,12 +91,16 @@ func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, slotSecret: rng.Uint32(),
 		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{}, qps: map[*QP]struct{}{},
+		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets),
 	}
-	for i := range e.resetKey {
-		e.resetKey[i] = byte(rng.Uint32())
+	var key [sha256.Size]byte
+	for i := range key {
+		key[i] = byte(rng.Uint32())
 	}
+	e.resetMAC = hmac.New(sha256.New, key[:])
+	e.sourceResets.key = rng.Uint64()
 	for i := cfg.HeldPackets; i > 0; i-- {
 		e.freeHeld = append(e.freeHeld, heldPacket(i))
 	}
@@ -137,6 +154,9 @@ func (e *Engine) finishTurn() {
 		e.touchedConns[i] = nil
 		if c.phase != phaseFree {
 			e.deadlines.Set(c.slot, c.deadline())
+		}
+		if c.phase == phaseLingering {
+			c.shed()
 		}
 	}
 	e.touchedConns = e.touchedConns[:0]

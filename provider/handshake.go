@@ -18,6 +18,11 @@ type handshake struct {
 	heardAt clock.Time // when the peer last answered
 	private []byte     // ours: of the REQ or the REP, to repeat it
 	offer   wire.Hello // the peer's REQ or REP, without its private data and cookie
+
+	cookie  [wire.CookieLen]byte // active: of the newest RETRY, when retries > 0
+	retries uint8
+	proven  bool // passive: the peer is where it says
+	sent    int  // passive: bytes of REP since the last REQ, while not proven
 }
 
 // begin starts repeating a message.
@@ -69,6 +74,11 @@ func (c *conn) sendHello(op wire.Opcode) {
 	total := 0
 	if op == wire.CtlREQ {
 		total = wire.MinPacket
+		if c.handshake.retries > 0 {
+			h.Cookie = c.handshake.cookie[:]
+		}
+	} else if !c.mayRepeat(wire.ControlOffset + wire.ControlHeaderLen + h.EncodedLen()) {
+		return
 	}
 	body, ok := e.paddedControl(op, 0, h.EncodedLen(), total)
 	if !ok {
@@ -135,7 +145,7 @@ func (c *conn) established() {
 	c.checkReceiveLimit()
 }
 
-// receiveFirst takes the answers to a REQ, before the peer's id is known: REP, PEND, REJ.
+// receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if !p.intact(wire.Seed(p.From, p.To), h) {
 		return wire.DropCRC
@@ -154,6 +164,8 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return wire.DropState
 	}
 	switch msg.Opcode {
+	case wire.CtlRETRY:
+		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:
 		c.handshake.settle(c.engine.now)
 		c.touch()
@@ -252,6 +264,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlREPACK:
 		if c.phase == phaseRepSent {
 			c.handshake.settle(e.now)
+			c.handshake.proven = true
 			c.touch()
 			return wire.DropNone
 		}

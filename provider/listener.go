@@ -1,12 +1,8 @@
 package provider
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
-	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -187,16 +183,18 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	switch {
 	case l == nil:
 		return e.rejectStranger(p, hello.ConnID, wire.RejectNoListener)
-	case len(l.waiting) == 0 && len(l.queue) >= l.backlog:
-		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
 		return e.rejectStranger(p, hello.ConnID, wire.RejectVersion)
 	}
-	return e.request(l, p, h, at, hello)
+	admitted, proven, d := e.admit(l, p, msg.Body, hello)
+	if !admitted {
+		return d
+	}
+	return e.request(l, p, h, at, hello, proven)
 }
 
 // request makes a half-open connection and hands it to the listener.
-func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, hello *wire.Hello) wire.DropReason {
+func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
 		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
@@ -213,6 +211,8 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, 
 	c.localND, c.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)
 	c.phase = phaseHalfOpen
+	c.take(shareHalfOpen)
+	c.handshake.proven = proven
 	c.handshake.heardAt = e.now
 	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
 	e.tuples[at] = c
@@ -233,6 +233,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, 
 // repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
 	c.lastHeard = c.engine.now
+	c.handshake.sent = 0
 	switch c.phase {
 	case phaseHalfOpen:
 		c.handshake.heardAt = c.engine.now
@@ -254,7 +255,7 @@ func (e *Engine) rejectStranger(p *RxPacket, id uint64, reason wire.RejectReason
 	if reason != wire.RejectNoListener {
 		d = wire.DropBacklog
 	}
-	if !e.resets.allow(e.now) {
+	if !e.rejects.allow(e.now, maxRejects) {
 		return wire.DropRate
 	}
 	m := wire.Reject{Reason: reason}
@@ -278,16 +279,16 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 	e.link.Forget(path)
 }
 
-// receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST.
+// receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
+// smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
 func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if h.OpCount() == 0 && (p.Len < wire.ControlOffset+wire.ControlHeaderLen ||
-		len(p.Frags[0].Data) <= wire.ControlOffset || wire.Opcode(p.Frags[0].Data[wire.ControlOffset]) == wire.CtlRST) {
+	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && (len(p.Frags[0].Data) <= wire.ControlOffset || wire.Opcode(p.Frags[0].Data[wire.ControlOffset]) == wire.CtlRST) {
 		return wire.DropUnknownConn
 	}
 	if !p.intact(wire.Seed(p.From, p.To), h) {
 		return wire.DropCRC
 	}
-	if !e.resets.allow(e.now) {
+	if !e.sourceResets.allow(sourceOf(p.From.IP), e.now, maxSourceResets) || !e.resets.allow(e.now, maxResets) {
 		return wire.DropRate
 	}
 	// The peer's id for the lost connection is not known here: the peer finds it by ours.
@@ -296,36 +297,13 @@ func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason 
 	return wire.DropUnknownConn
 }
 
-const resetLen = 8 + 4 + 4 + wire.ResetTokenLen
+const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
 
 // resetToken is what proves that an RST about id comes from us: only we know the key, and the peer learnt the token in
 // the handshake (PROTOCOL §7.4).
 func (e *Engine) resetToken(id uint64) (t [wire.ResetTokenLen]byte) {
-	mac := hmac.New(sha256.New, e.resetKey[:])
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], id)
-	mac.Write(b[:])
-	copy(t[:], mac.Sum(nil))
+	e.resetMAC.Reset()
+	e.resetMAC.Write(binary.BigEndian.AppendUint64(e.resetSum[:0], id))
+	copy(t[:], e.resetMAC.Sum(e.resetSum[:0]))
 	return t
-}
-
-// rateLimit is a token bucket of maxResets per second.
-type rateLimit struct {
-	tokens int
-	at     clock.Time
-}
-
-func (r *rateLimit) allow(now clock.Time) bool {
-	if gained := int(now.Sub(r.at) * maxResets / time.Second); gained > 0 || r.at == 0 {
-		r.tokens = min(r.tokens+max(gained, 1), maxResets)
-		if r.at == 0 {
-			r.tokens = maxResets
-		}
-		r.at = now
-	}
-	if r.tokens == 0 {
-		return false
-	}
-	r.tokens--
-	return true
 }

@@ -15,6 +15,12 @@ type Stats struct {
 	NoFrames              uint64 // times a packet waited for a transmit frame
 	IllegalTransitions    uint64
 
+	// Strangers (PROTOCOL §7.5).
+	CookiesSent    uint64 // REQs answered with RETRY
+	CookiesRefused uint64 // REQs with a cookie that is wrong or too old
+	SourceLimited  uint64 // REQs refused because their source has its share
+	Forgotten      uint64 // connections that were over and whose record was needed for another
+
 	Connections uint64 // now in the table
 	Established uint64
 	Refused     uint64

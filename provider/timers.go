@@ -89,6 +89,9 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.recovery.timerAt) {
 		c.recovery.expire(c)
+		if c.phase == phaseOpen && c.recovery.expiries > 1 {
+			c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
+		}
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
 		c.ping()

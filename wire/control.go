@@ -72,7 +72,7 @@ func bodyBounds(o Opcode) (least, most int) {
 }
 
 // checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,
-// which must reach MinPacket, and behind a PROBE, which must reach exactly the size it names.
+// which must reach MinPacket, behind a PROBE, which must reach exactly the size it names, and behind what asks for an RST.
 func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:
@@ -83,6 +83,7 @@ func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
 		if packetLen != int(binary.BigEndian.Uint16(c.Body[4:])) {
 			return DropLength
 		}
+	case CtlPing, CtlRTU, CtlDREQ:
 	default:
 		if len(padding) != 0 {
 			return DropTrailing

@@ -25,6 +25,9 @@ const (
 	HelloLen = 68
 	// CookieLen is the length of a RETRY cookie (PROTOCOL §5).
 	CookieLen = 16
+	// RSTPacketLen is the length of an RST: what is shorter is not answered with one, so PING, RTU and DREQ are padded to it
+	// (PROTOCOL §7.4).
+	RSTPacketLen = ControlOffset + ControlHeaderLen + resetLen
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
 	ResetTokenLen = 16
 )
