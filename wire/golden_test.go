@@ -61,17 +61,24 @@ func testPackets() []testPacket {
 	const both = OpFirst | OpLast
 	return []testPacket{
 		{name: "write", flags: FlagAckReq, payloads: []string{"hello, remote memory"}, ops: []Op{
-			{Opcode: OpWrite, Flags: both, Length: 20, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Number: 5}}},
+			{Opcode: OpWrite, Flags: both, Length: 20, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Number: 5},
+		}},
 		{name: "sends", flags: FlagRTX | FlagCE, payloads: []string{"abc", "", "12345678"}, ops: []Op{
 			{Opcode: OpSend, Flags: both | OpSolicit, Length: 3, Number: 6, Total: 3},
 			{Opcode: OpSendInv, Flags: both, Number: 7, Imm: 0xb1b2b3b4},
-			{Opcode: OpSendImm, Flags: OpLast, Length: 8, Number: 8, Offset: 0x1000, Total: 0x1008, Imm: 0xc1c2c3c4}}},
-		{name: "read_req", payloads: []string{""}, ops: []Op{{Opcode: OpReadReq, Flags: both, Length: 8,
-			Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 0x00100000, Number: 9}}},
+			{Opcode: OpSendImm, Flags: OpLast, Length: 8, Number: 8, Offset: 0x1000, Total: 0x1008, Imm: 0xc1c2c3c4},
+		}},
+		{name: "read_req", payloads: []string{""}, ops: []Op{{
+			Opcode: OpReadReq, Flags: both, Length: 8,
+			Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 0x00100000, Number: 9,
+		}}},
 		{name: "read_resp", flags: FlagSpace, payloads: []string{"response"}, ops: []Op{
-			{Opcode: OpReadResp, Flags: OpFirst, Length: 8, Number: 9, Total: 0x00100000}}},
-		{name: "term", flags: FlagSpace, payloads: []string{""}, ops: []Op{{Opcode: OpTerm, Flags: both,
-			Reason: TermAccess, FailedOp: OpWrite, FailedPSN: 0xfffffff3, Number: 5, Detail: 0xd1d2d3d4}}},
+			{Opcode: OpReadResp, Flags: OpFirst, Length: 8, Number: 9, Total: 0x00100000},
+		}},
+		{name: "term", flags: FlagSpace, payloads: []string{""}, ops: []Op{{
+			Opcode: OpTerm, Flags: both,
+			Reason: TermAccess, FailedOp: OpWrite, FailedPSN: 0xfffffff3, Number: 5, Detail: 0xd1d2d3d4,
+		}}},
 		{name: "ack", opcode: CtlAck, body: testAck()},
 		{name: "ping", opcode: CtlPing, body: uint32(0xe1e2e3e4)},
 		{name: "pong", opcode: CtlPong, body: uint32(0xe1e2e3e4)},

@@ -29,8 +29,10 @@ type NIC struct {
 func Inspect(name string) (NIC, error) {
 	iface, err := net.InterfaceByName(name)
 	if err != nil {
-		return NIC{}, &Error{Op: "inspect interface " + strconv.Quote(name), Err: err,
-			Hint: "check the name and the network namespace"}
+		return NIC{}, &Error{
+			Op: "inspect interface " + strconv.Quote(name), Err: err,
+			Hint: "check the name and the network namespace",
+		}
 	}
 	nic := NIC{
 		Name:  iface.Name,
@@ -124,8 +126,10 @@ func TuneNAPI(nic NIC, set NAPISettings) (*NAPITuning, error) {
 			err = writeNumber(path, k.value)
 		}
 		if err != nil {
-			return nil, errors.Join(&Error{Op: fmt.Sprintf("write %d to %s", k.value, path), Ifindex: nic.Index, Err: err,
-				Hint: "the knobs need root and Linux 5.11 or later"}, t.Close())
+			return nil, errors.Join(&Error{
+				Op: fmt.Sprintf("write %d to %s", k.value, path), Ifindex: nic.Index, Err: err,
+				Hint: "the knobs need root and Linux 5.11 or later",
+			}, t.Close())
 		}
 		t.knobs = append(t.knobs, knob{path, before})
 	}

@@ -17,8 +17,10 @@ func Supported() error {
 	case err == nil:
 		_ = unix.Close(fd) // nothing was written through it
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return &Error{Op: "create an AF_XDP socket", Err: fmt.Errorf("%w: %w", ErrNotSupported, err),
-			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y"}
+		return &Error{
+			Op: "create an AF_XDP socket", Err: fmt.Errorf("%w: %w", ErrNotSupported, err),
+			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y",
+		}
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return permissionError(err)
 	default:
@@ -47,8 +49,10 @@ func permissionError(errno error) error {
 	if len(missing) == 0 {
 		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace"}
 	}
-	return &Error{Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno),
-		Hint: "missing " + strings.Join(missing, ", ") + ": run as root or grant them with setcap"}
+	return &Error{
+		Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno),
+		Hint: "missing " + strings.Join(missing, ", ") + ": run as root or grant them with setcap",
+	}
 }
 
 // missingCapabilities names what the calling thread lacks: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the

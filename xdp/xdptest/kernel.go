@@ -105,7 +105,7 @@ func (k *Kernel) write(packet []byte) (uint32, error) {
 // complete it.
 func (k *Kernel) Transmit(dst []byte) (bytes, descs int) {
 	available := k.tx.Reload(^uint32(0))
-	for end := uint32(0); end < available; end++ {
+	for end := range available {
 		if k.tx.Get(end).Options&xdp.PacketContinues != 0 {
 			continue
 		}
