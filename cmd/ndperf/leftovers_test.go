@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bpf"
+)
+
+// TestInterruptedRunsLeaveNothing ends `ndperf veth` at random moments: by Ctrl-C, by kill -9 of the parent, and by
+// kill -9 of either side. Whatever its processes had then must be gone soon after: the processes themselves, and with
+// them their namespaces and links, which nothing else holds, and their XDP programs.
+func TestInterruptedRunsLeaveNothing(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: network namespaces and XDP programs")
+	}
+	if testing.Short() {
+		t.Skip("starts ndperf ten times; left out with -short")
+	}
+	binary := filepath.Join(t.TempDir(), "ndperf")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	victims := []string{"interrupt the parent", "kill the parent", "kill one side", "kill the other side"}
+	for i := range 10 {
+		victim := i % len(victims)
+		moment := 50*time.Millisecond + time.Duration(rng.Int64N(int64(2500*time.Millisecond)))
+		t.Run(fmt.Sprintf("%d %s after %v", i, victims[victim], moment), func(t *testing.T) {
+			interrupt(t, binary, victim, moment)
+		})
+	}
+}
+
+func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
+	cmd := exec.Command(binary, "veth", "--mtu", "1500", "--duration", "200ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-time.After(moment): // the moment is the random input of this test, nothing waits for it
+	case err := <-ended:
+		t.Fatalf("it ended by itself: %v", err)
+	}
+	children := childrenOf(cmd.Process.Pid)
+	programs := programsOf(children)
+	switch {
+	case victim == 0:
+		_ = cmd.Process.Signal(syscall.SIGINT)
+	case victim == 1 || len(children) == 0:
+		_ = cmd.Process.Kill()
+	default:
+		_ = syscall.Kill(children[min(victim-2, len(children)-1)], syscall.SIGKILL)
+	}
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it was interrupted and reports success")
+		}
+	case <-time.After(15 * time.Second):
+		_ = cmd.Process.Kill()
+		t.Fatal("it still runs 15 s later")
+	}
+	gone := func() bool {
+		for _, pid := range children {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid)); err == nil {
+				return false
+			}
+		}
+		return !slices.ContainsFunc(loaded(t), func(id uint32) bool { return slices.Contains(programs, id) })
+	}
+	for deadline := time.Now().Add(10 * time.Second); !gone(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("10 s later: processes were %v, programs %v, still loaded %v", children, programs, loaded(t))
+		}
+		time.Sleep(20 * time.Millisecond) // a bounded poll: the kernel gives no event for this
+	}
+}
+
+// childrenOf lists the processes that a process started.
+func childrenOf(pid int) (pids []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		for _, s := range strings.Fields(string(b)) {
+			if child, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// programsOf lists the ids of the BPF programs that processes hold.
+func programsOf(pids []int) (ids []uint32) {
+	for _, pid := range pids {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+		for _, f := range files {
+			file, err := os.Open(f)
+			if err != nil {
+				continue
+			}
+			for lines := bufio.NewScanner(file); lines.Scan(); {
+				var id uint32
+				if _, err := fmt.Sscanf(lines.Text(), "prog_id: %d", &id); err == nil {
+					ids = append(ids, id)
+				}
+			}
+			_ = file.Close()
+		}
+	}
+	return ids
+}
+
+func loaded(t *testing.T) (ids []uint32) {
+	t.Helper()
+	programs, err := bpf.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
