@@ -48,9 +48,9 @@ func TestNoAllocations(t *testing.T) {
 	})
 	t.Run("send and receive", func(t *testing.T) {
 		p := newPair(t, 1408).connect()
-		s, into := p.send(0, 0, 3000), p.sge(1, 0, 4000)
+		s, into := p.send(0, 3000), p.sge(1, 0, 4000)
 		allocates(t, p, func() {
-			p.qp[1].PostReceive(1, into, 4000)
+			_, _ = p.qp[1].PostReceive(1, into, 4000)
 			p.post(0, s)
 			p.settle()
 			p.drain(rs[:])
@@ -58,7 +58,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 	t.Run("read", func(t *testing.T) {
 		p := newPair(t, 1408).connect()
-		r := p.read(0, 0, 20000)
+		r := p.read(0, 20000)
 		allocates(t, p, func() {
 			p.post(0, r)
 			p.settle()
@@ -68,7 +68,7 @@ func TestNoAllocations(t *testing.T) {
 	t.Run("loss and retransmission", func(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		p.link[0].loseNth, p.link[1].loseNth = 7, 5
-		w, r := p.write(0, 0, 50000), p.read(0, 0, 50000)
+		w, r := p.write(0, 0, 50000), p.read(0, 50000)
 		allocates(t, p, func() {
 			p.post(0, w)
 			p.post(0, r)

@@ -13,7 +13,7 @@ func benchWrites(b *testing.B, packet int, size uint32, batch int) {
 	packets := p.eng[0].Stats().PacketsOut
 	for b.Loop() {
 		for range batch {
-			p.qp[0].Post(r)
+			_, _ = p.qp[0].Post(r)
 		}
 		for done := 0; done < batch; {
 			p.turn()
@@ -36,12 +36,12 @@ func BenchmarkWrite1M64K(b *testing.B)    { benchWrites(b, 65507, 1<<20, 1) }
 
 func BenchmarkRead1M64K(b *testing.B) {
 	p := newPair(b, 65507).connect()
-	r := p.read(0, 0, 1<<20)
+	r := p.read(0, 1<<20)
 	var rs [64]Result
 	b.ReportAllocs()
 	b.SetBytes(1 << 20)
 	for b.Loop() {
-		p.qp[0].Post(r)
+		_, _ = p.qp[0].Post(r)
 		for p.drain(rs[:]) == 0 {
 			p.turn()
 		}
@@ -51,11 +51,11 @@ func BenchmarkRead1M64K(b *testing.B) {
 // BenchmarkPingPong sends 64 bytes there and back: post, turn, result, for both ends.
 func BenchmarkPingPong(b *testing.B) {
 	p := newPair(b, 1408).connect()
-	s := [2]*Request{p.send(0, 0, 64), p.send(1, 0, 64)}
+	s := [2]*Request{p.send(0, 64), p.send(1, 64)}
 	into := [2][]SGE{p.sge(0, 4096, 64), p.sge(1, 4096, 64)}
 	for i := range 2 {
 		for range 64 {
-			p.qp[i].PostReceive(0, into[i], 64)
+			_, _ = p.qp[i].PostReceive(0, into[i], 64)
 		}
 	}
 	p.settle()
@@ -66,7 +66,7 @@ func BenchmarkPingPong(b *testing.B) {
 			for _, r := range rs[:p.cq[side].Fetch(rs[:])] {
 				if r.Kind == KindReceive {
 					got = true
-					p.qp[side].PostReceive(0, into[side], 64)
+					_, _ = p.qp[side].PostReceive(0, into[side], 64)
 				}
 			}
 		}
@@ -74,9 +74,9 @@ func BenchmarkPingPong(b *testing.B) {
 	b.ReportAllocs()
 	packets := p.eng[0].Stats().PacketsOut + p.eng[1].Stats().PacketsOut
 	for b.Loop() {
-		p.qp[0].Post(s[0])
+		_, _ = p.qp[0].Post(s[0])
 		await(1)
-		p.qp[1].Post(s[1])
+		_, _ = p.qp[1].Post(s[1])
 		await(0)
 	}
 	packets = p.eng[0].Stats().PacketsOut + p.eng[1].Stats().PacketsOut - packets

@@ -108,7 +108,7 @@ func TestDisconnectTimesOut(t *testing.T) {
 // A graceful end does not suffer from the answers to Reads that were given up.
 func TestDisconnectWithAReadUnderWay(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.read(0, 0, 100000))
+	p.post(0, p.read(0, 100000))
 	p.turn()
 	p.turn()
 	var done promise
@@ -218,7 +218,7 @@ func TestFlush(t *testing.T) {
 	p.settle()
 	p.loseFirst(1, 1, wire.OpWrite)
 	p.post(0, p.write(0, 0, 10))
-	p.post(0, p.read(0, 0, 10))
+	p.post(0, p.read(0, 10))
 	p.turn()
 	p.eng[0].Flush(p.qp[0])
 	p.settle()
@@ -232,7 +232,7 @@ func TestFlush(t *testing.T) {
 		t.Error(p.ctr[0].State(), p.qp[0].State())
 	}
 	p.outcomes(1)
-	p.post(1, p.send(1, 0, 10)) // needs the flushed queue pair
+	p.post(1, p.send(1, 10)) // needs the flushed queue pair
 	p.settle()
 	p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
 	p.clean()

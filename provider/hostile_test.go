@@ -225,8 +225,8 @@ func TestTermsThatCross(t *testing.T) {
 // A packet that waits behind a gap may itself end the connection; its frames come back once.
 func TestHeldPacketThatEndsTheConnection(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.read(0, 0, 1300))
-	p.post(0, p.read(0, 0, 1300))
+	p.post(0, p.read(0, 1300))
+	p.post(0, p.read(0, 1300))
 	p.loseFirst(0, 1, wire.OpReadResp) // the second response and the TERM behind it wait for the first
 	p.turn()
 	bad := p.write(0, 0, 10)

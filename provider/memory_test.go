@@ -127,7 +127,7 @@ func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 
 func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	r := p.read(0, 0, 8)
+	r := p.read(0, 8)
 	r.Length = MaxTransfer
 	p.post(0, r)
 	p.settle()
@@ -144,7 +144,7 @@ func TestReadOfMemoryThatGoesAway(t *testing.T) {
 	for _, lose := range []int{0, 1, 3} {
 		p := newPair(t, 1408)
 		p.connect()
-		p.post(0, p.read(0, 0, 1<<20))
+		p.post(0, p.read(0, 1<<20))
 		n := lose
 		p.link[0].mangle = func(b []byte) bool {
 			if b[1] != 0 && n > 0 {

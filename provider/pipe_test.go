@@ -309,15 +309,16 @@ func (p *pair) write(side int, off, n uint32) *Request {
 	}
 }
 
-// read makes a Read of the peer's region into the same place of side's.
-func (p *pair) read(side int, off, n uint32) *Request {
-	r := p.write(side, off, n)
+// read makes a Read by side 0 of the peer's region into the same place of its own.
+func (p *pair) read(off, n uint32) *Request {
+	r := p.write(0, off, n)
 	r.Kind = KindRead
 	return r
 }
 
-func (p *pair) send(side int, off, n uint32) *Request {
-	return &Request{Kind: KindSend, SGL: p.sge(side, off, n), Length: n}
+// send makes a Send of the first n bytes of side's region.
+func (p *pair) send(side int, n uint32) *Request {
+	return &Request{Kind: KindSend, SGL: p.sge(side, 0, n), Length: n}
 }
 
 func (p *pair) receive(side int, off, n uint32) {

@@ -17,7 +17,7 @@ func TestWriteIsInPlaceBeforeTheSendBehindIt(t *testing.T) {
 	p.fill(0, 0, 1300, 7)
 	p.loseFirst(1, 1, wire.OpWrite)
 	p.post(0, p.write(0, 0, 1300))
-	p.post(0, p.send(0, 0, 100))
+	p.post(0, p.send(0, 100))
 	p.settle()
 	if s := p.eng[1].Stats(); s.PacketsIn == 0 || !p.cq[1].Empty() {
 		t.Fatal("the Send overtook the lost Write")
@@ -35,7 +35,7 @@ func TestReadFence(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		p.fill(0, 4096, 8, 1)
 		p.loseFirst(0, 1, wire.OpReadResp)
-		p.post(0, p.read(0, 0, 64))
+		p.post(0, p.read(0, 64))
 		w := p.write(0, 4096, 8)
 		if fence {
 			w.Flags |= FlagReadFence
@@ -61,10 +61,10 @@ func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
 	p.settle()
 	p.loseFirst(0, 2, wire.OpReadResp)
 	kinds := []RequestKind{KindRead, KindWrite, KindSend, KindRead}
-	p.post(0, p.read(0, 0, 5000))
+	p.post(0, p.read(0, 5000))
 	p.post(0, p.write(0, 0, 10))
-	p.post(0, p.send(0, 0, 10))
-	p.post(0, p.read(0, 0, 0))
+	p.post(0, p.send(0, 10))
+	p.post(0, p.read(0, 0))
 	p.settle()
 	p.outcomes(1, OutcomeSuccess) // the Send went ahead
 	p.outcomes(0)
@@ -92,7 +92,7 @@ func TestSilentSuccess(t *testing.T) {
 
 func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 10))
 	p.pass(time.Second)
 	p.outcomes(0)
 	at := p.now
@@ -108,7 +108,7 @@ func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 // A waiting sender asks for the limit: the ACK that raises it is sent once and may be lost.
 func TestLostReceiveLimitIsAskedFor(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 10))
 	p.settle()
 	p.loseFirst(0, 1, wire.CtlAck)
 	p.receive(1, 0, 10)
@@ -125,7 +125,7 @@ func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
 	p.afterAccept = func() { p.receive(1, 0, 10) }
 	p.connect()
 	p.settle()
-	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 10))
 	p.settle()
 	p.outcomes(1, OutcomeSuccess)
 }
@@ -134,8 +134,8 @@ func TestNoReceiveTimesOut(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(0, 0, 10) // the sender's own receive is canceled with the rest
 	p.post(0, p.write(0, 0, 10))
-	p.post(0, p.send(0, 0, 10))
-	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 10))
+	p.post(0, p.send(0, 10))
 	p.post(0, p.write(0, 0, 10))
 	p.pass(1990 * time.Millisecond)
 	p.outcomes(0, OutcomeSuccess)
@@ -156,7 +156,7 @@ func TestReadsBeyondTheOutboundLimitWait(t *testing.T) {
 	p.connect()
 	most := uint32(0)
 	for range 20 {
-		p.post(0, p.read(0, 0, 3000))
+		p.post(0, p.read(0, 3000))
 	}
 	for p.turn() {
 		s := &p.conn(1).served
@@ -172,7 +172,7 @@ func TestReadWithoutALimitIsRefusedAtOnce(t *testing.T) {
 	p := newPair(t, 1408)
 	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 3}, {Inbound: 0, Outbound: 16}}
 	p.connect()
-	if _, o := p.qp[0].Post(p.read(0, 0, 10)); o != OutcomeInvalidRequest {
+	if _, o := p.qp[0].Post(p.read(0, 10)); o != OutcomeInvalidRequest {
 		t.Fatal(o)
 	}
 	p.post(0, p.write(0, 0, 10))
@@ -187,7 +187,7 @@ func TestReadsBeyondTheInboundLimitEndTheConnection(t *testing.T) {
 	p.receive(1, 0, 10)
 	p.conn(0).ord = 9 // a peer that does not keep to what was agreed
 	for range 3 {
-		p.post(0, p.read(0, 0, 3000))
+		p.post(0, p.read(0, 3000))
 	}
 	p.settle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeRemoteError)
@@ -202,7 +202,7 @@ func TestSendLongerThanTheReceive(t *testing.T) {
 		p.settle()
 		p.fill(0, 0, n, 9)
 		p.post(0, p.write(0, 8192, 10))
-		p.post(0, p.send(0, 0, n))
+		p.post(0, p.send(0, n))
 		p.post(0, p.write(0, 8192, 10))
 		p.settle()
 		p.outcomes(1, OutcomeBufferOverflow, OutcomeCanceled)
@@ -218,7 +218,7 @@ func TestReceiveIntoMemoryThatMayNotBeWritten(t *testing.T) {
 	_, o := p.qp[1].PostReceive(0, []SGE{{Addr: p.reg[1].Base(), Len: 10, Token: p.reg[1].Token() ^ 1}}, 10)
 	p.must(o)
 	p.settle()
-	p.post(0, p.send(0, 0, 10))
+	p.post(0, p.send(0, 10))
 	p.settle()
 	p.outcomes(1, OutcomeAccessViolation)
 	p.outcomes(0, OutcomeRemoteError)

@@ -93,12 +93,12 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now), NewShard(p.eng[1], waiters[1], now)}
 }
 
-// await sleeps until side has n results, and returns how long that took. It must be called inside a bubble.
-func (p *pair) await(side, n int) time.Duration {
+// await sleeps until side 0 has n results, and returns how long that took. It must be called inside a bubble.
+func (p *pair) await(n int) time.Duration {
 	start := time.Now()
 	rs := make([]Result, 1024)
 	for got := 0; got < n; {
-		k := p.cq[side].Fetch(rs)
+		k := p.cq[0].Fetch(rs)
 		if got += k; k == 0 {
 			if time.Since(start) > time.Minute {
 				p.tb.Fatalf("%d of %d results after a minute", got, n)
@@ -116,8 +116,8 @@ func closeAll(s [2]*Shard) {
 	}
 }
 
-func (p *pair) postAndRing(s *Shard, side int, r *Request) {
-	if _, o := p.qp[side].Post(r); o != OutcomeSuccess {
+func (p *pair) postAndRing(s *Shard, r *Request) {
+	if _, o := p.qp[0].Post(r); o != OutcomeSuccess {
 		p.tb.Errorf("post: %v", o)
 	}
 	s.Ring()
@@ -129,8 +129,8 @@ func TestPostedWorkMovesWithoutAPoller(t *testing.T) {
 		defer closeAll(s)
 		for range 10 {
 			time.Sleep(time.Second)
-			p.postAndRing(s[0], 0, p.write(0, 0, 5000))
-			if d := p.await(0, 1); d > time.Millisecond {
+			p.postAndRing(s[0], p.write(0, 0, 5000))
+			if d := p.await(1); d > time.Millisecond {
 				t.Errorf("it took %v", d)
 			}
 		}
@@ -143,8 +143,8 @@ func TestTimersRunWithoutAPoller(t *testing.T) {
 		defer closeAll(s)
 		time.Sleep(time.Second)
 		s[1].Do(func(*Engine) { p.loseFirst(1, 1, 1) })
-		p.postAndRing(s[0], 0, p.write(0, 0, 10))
-		if d := p.await(0, 1); d > 50*time.Millisecond {
+		p.postAndRing(s[0], p.write(0, 0, 10))
+		if d := p.await(1); d > 50*time.Millisecond {
 			t.Errorf("it took %v", d)
 		}
 	})
@@ -183,8 +183,8 @@ func TestPollerThenRelease(t *testing.T) {
 			p.outcomes(0, OutcomeSuccess)
 			s[0].Release()
 			synctest.Wait()
-			p.postAndRing(s[0], 0, p.write(0, 0, 10))
-			if d := p.await(0, 1); d > takeOver/2 {
+			p.postAndRing(s[0], p.write(0, 0, 10))
+			if d := p.await(1); d > takeOver/2 {
 				t.Fatalf("it took %v after Release", d)
 			}
 		}
@@ -224,14 +224,14 @@ func TestNoDoorbellIsLost(t *testing.T) {
 			var posters sync.WaitGroup
 			for i := range n {
 				posters.Go(func() {
-					p.postAndRing(s[0], 0, p.write(0, uint32(i)*64, 64))
+					p.postAndRing(s[0], p.write(0, uint32(i)*64, 64))
 					if i == 0 && round%3 == 0 {
 						s[0].Poll()
 					}
 				})
 			}
 			posters.Wait()
-			if d := p.await(0, n); d > 20*time.Millisecond {
+			if d := p.await(n); d > 20*time.Millisecond {
 				t.Fatalf("round %d took %v", round, d)
 			}
 		}
