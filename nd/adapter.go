@@ -28,14 +28,16 @@ const (
 // Datapath chooses how packets move.
 type Datapath uint8
 
-// The datapaths. DatapathAuto chooses by driver, from measurements.
+// The datapaths. DatapathAuto chooses by driver, from measurements, and takes DatapathUDP when this process lacks the
+// privileges that the others need, or the interface is no Ethernet. All speak one wire format: peers need not match.
 const (
 	DatapathAuto    = Datapath(datapath.RungAuto)
 	DatapathGeneric = Datapath(datapath.RungGeneric)
 	DatapathNative  = Datapath(datapath.RungNative)
+	DatapathUDP     = Datapath(datapath.RungUDP) // plain sockets: slower, and for everybody
 )
 
-// String names the datapath as flags do: auto, generic, native.
+// String names the datapath as flags do: auto, generic, native, udp.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
 // ParseDatapath is the inverse of String.
@@ -57,12 +59,14 @@ type AdapterConfig struct {
 	ArenaBytes int
 }
 
+const defaultUDPPort = 14791
+
 const defaultArena = 16 << 20
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
 	addr   netip.Addr
-	dp     *datapath.Datapath // nil over a link made by a test
+	dp     datapath.Device // nil over a link made by a test
 	memory *provider.Memory
 	shard  *provider.Shard
 	reach  func(context.Context, netip.Addr) error
@@ -79,10 +83,17 @@ type Adapter struct {
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
 // AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
-// CAP_BPF. All else on the interface keeps going to the kernel.
+// CAP_BPF; DatapathUDP needs none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
+// kernel.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = defaultUDPPort
+	}
 	refuse := func(s Status, err error) (*Adapter, error) {
 		return nil, &Error{Op: "open adapter", Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Status: s, Err: err}
+	}
+	if _, err := ParseDatapath(cfg.Datapath.String()); err != nil {
+		return refuse(ErrInvalidParameter, err)
 	}
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(ErrInvalidAddress, nil)
@@ -237,6 +248,7 @@ func (a *Adapter) Stats() Stats {
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
+			"port_taken": d.PortTaken,
 		} {
 			if n > 0 {
 				s.Drops[name] = n

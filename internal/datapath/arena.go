@@ -106,11 +106,10 @@ func (a *arena) close(unmap func() error) error {
 	return nil
 }
 
-// Alloc returns n bytes of memory that packets can be sent from in place, and the name that Release and the engine know
-// it by. ok is false when the arena has no room.
+// Alloc implements Device.
 func (d *Datapath) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.arena.alloc(n) }
 
-// Release takes memory from Alloc back. It may be called after Close: only then is the memory unmapped.
+// Release implements Device. The memory is unmapped once the datapath is closed and all of it was released.
 func (d *Datapath) Release(id uint64) error { return d.arena.release(id) }
 
 // FitsMemory says whether this machine has n bytes at all: asking Go's runtime for more ends the process.

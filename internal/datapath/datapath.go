@@ -50,10 +50,9 @@ type Info struct {
 	Socket    xdp.Info
 }
 
-// Datapath moves packets between one NIC queue and one engine: it is the engine's provider.Link and its shard's
-// provider.Waiter. The methods of Link belong to the engine's owner; Wait to the progress goroutine; all others may be
-// called by anyone.
+// Datapath moves packets between one NIC queue and one engine by AF_XDP: it is a Device.
 type Datapath struct {
+	*sleeper // of the socket
 	cfg      Config
 	info     Info
 	index    int
@@ -64,7 +63,6 @@ type Datapath struct {
 	umem     *xdp.UMEM
 	arena    *arena
 	sock     *xdp.Socket
-	sleeper  *sleeper
 
 	maxPacket int
 	neighbors neighbours
@@ -91,12 +89,8 @@ type path struct {
 	used   bool
 }
 
-// Open finds the interface of cfg.Address, attaches the steering program and opens a socket on the queue. It works in the
-// calling thread's network namespace; afterwards the Datapath works from anywhere.
-func Open(cfg Config) (_ *Datapath, err error) {
-	if cfg.UDPPort == 0 {
-		cfg.UDPPort = wire.DefaultPort
-	}
+// openXDP attaches the steering program to the interface of cfg.Address and opens a socket on the queue.
+func openXDP(cfg Config) (_ *Datapath, err error) {
 	d := &Datapath{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -141,51 +135,62 @@ func supported() error {
 	return bpf.Supported()
 }
 
-// findInterface looks up the interface that has the address.
-func (d *Datapath) findInterface() (xdp.NIC, error) {
-	addrs, err := d.nl.AddrList(nil, netlink.FAMILY_ALL)
-	if err != nil {
-		return xdp.NIC{}, fmt.Errorf("list addresses: %w", err)
-	}
-	for _, a := range addrs {
-		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != d.cfg.Address.Unmap() {
-			continue
-		}
-		link, err := d.nl.LinkByIndex(a.LinkIndex)
-		if err != nil {
-			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", d.cfg.Address, err)
-		}
-		return d.checkInterface(link.Attrs().Name)
-	}
-	return xdp.NIC{}, &AddressError{Address: d.cfg.Address}
-}
-
-func (d *Datapath) checkInterface(name string) (xdp.NIC, error) {
-	nic, err := xdp.Inspect(name)
-	if err != nil {
+// findInterface looks up the interface that has the address, and checks that AF_XDP can use it.
+func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
+	if nic, err = interfaceOf(d.nl, d.cfg.Address); err != nil {
 		return nic, err
 	}
-	if !nic.Up {
-		return nic, fmt.Errorf("open %s on interface %s: the interface is down: set it up (ip link set %s up)",
-			d.cfg.Address, nic.Name, nic.Name)
-	}
 	if len(nic.MAC) != 6 {
-		return nic, fmt.Errorf("open %s on interface %s: not an Ethernet interface: choose an address of one that is",
-			d.cfg.Address, nic.Name)
+		return nic, &notEthernetError{nic.Name, d.cfg.Address}
 	}
 	d.index = nic.Index
 	copy(d.mac[:], nic.MAC)
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues}
+	d.maxPacket, err = maxPacket(nic, d.cfg.Address)
+	return nic, err
+}
+
+// interfaceOf looks up the interface that has the address, which must be up.
+func interfaceOf(nl *netlink.Handle, addr netip.Addr) (xdp.NIC, error) {
+	addrs, err := nl.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return xdp.NIC{}, fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addrs {
+		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != addr.Unmap() && !sharesLoopback(a.IPNet, addr) {
+			continue
+		}
+		link, err := nl.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", addr, err)
+		}
+		nic, err := xdp.Inspect(link.Attrs().Name)
+		if err == nil && !nic.Up {
+			err = fmt.Errorf("open %s on interface %s: the interface is down: set it up (ip link set %s up)", addr, nic.Name, nic.Name)
+		}
+		return nic, err
+	}
+	return xdp.NIC{}, &AddressError{Address: addr}
+}
+
+// sharesLoopback says that addr is one of the addresses of a loopback network, 127.0.0.1/8: the kernel answers to all of
+// them.
+func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
+	return net != nil && net.IP.IsLoopback() && addr.Unmap().Is4() && net.Contains(addr.Unmap().AsSlice())
+}
+
+// maxPacket is the largest ND packet that an interface takes without fragments.
+func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
 	overhead := 20 + 8
-	if d.cfg.Address.Unmap().Is6() {
+	if addr.Unmap().Is6() {
 		overhead = 40 + 8
 	}
-	d.maxPacket = min(nic.MTU-overhead, wire.MaxPacket)
-	if d.maxPacket < wire.MinPacket {
-		return nic, fmt.Errorf("open %s on interface %s: MTU %d is too small: at least %d is needed",
-			d.cfg.Address, nic.Name, nic.MTU, wire.MinPacket+overhead)
+	n := min(nic.MTU-overhead, wire.MaxPacket)
+	if n < wire.MinPacket {
+		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
+			addr, nic.Name, nic.MTU, wire.MinPacket+overhead, nic.Name, wire.MinPacket+overhead)
 	}
-	return nic, nil
+	return n, nil
 }
 
 // AddressError says that no interface has the address.
@@ -202,11 +207,15 @@ func (e *AddressError) Error() string {
 func (d *Datapath) reservePort() error {
 	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort)))
 	if err != nil {
-		return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: end the program that uses it (ss -ulpn), or give "+
-			"both peers another UDP port", d.cfg.UDPPort, d.cfg.Address, err)
+		return portError(err, d.cfg)
 	}
 	d.udp = udp
 	return udp.SetReadBuffer(0)
+}
+
+func portError(err error, cfg Config) error {
+	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: end the program that uses it (ss -ulpn), or give "+
+		"both peers another UDP port", cfg.UDPPort, cfg.Address, err)
 }
 
 // attach loads the steering and opens the socket.
@@ -310,7 +319,9 @@ type Stats struct {
 	Socket  xdp.Statistics
 	Steered bpf.Counters
 	Lost    uint64 // packets that did not leave: ring full or device busy
-	Foreign uint64 // frames that were steered here and were no ND packet
+	Foreign uint64 // packets that arrived here and were no ND packet
+	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
+	PortTaken uint64
 }
 
 // Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.

@@ -50,60 +50,70 @@ func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
 func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
-	hop, err := t.nextHop(dst)
+	r, err := t.route(dst)
 	if err != nil {
 		return err
 	}
+	if r.LinkIndex != t.index {
+		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
+			ErrNoRoute, dst, t.local, r.LinkIndex)
+	}
+	mac, err := t.resolve(ctx, hopOf(r, dst), d.info.Interface, t.ask)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[netip.Addr][6]byte{}
+	}
+	t.known[dst] = mac
+	return nil
+}
+
+// resolve waits until the kernel knows the link-layer address of hop, and asks for it once.
+func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, ask func(netip.Addr)) (mac [6]byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
 	defer cancel()
 	for pause, asked := resolveFirst, false; ; pause = min(2*pause, resolveMax) {
 		mac, err := t.lookup(hop)
-		if err == nil {
-			t.mu.Lock()
-			if t.known == nil {
-				t.known = map[netip.Addr][6]byte{}
-			}
-			t.known[dst] = mac
-			t.mu.Unlock()
-			return nil
-		}
 		if !errors.Is(err, ErrNoNeighbour) {
-			return err
+			return mac, err
 		}
 		if !asked {
 			asked = true
-			t.ask(hop)
+			ask(hop)
 		}
 		select {
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, ErrNoNeighbour) {
-				return fmt.Errorf("resolve %s on %s: %w within %v: is the peer up, and on the same network?",
-					hop, d.info.Interface, cause, resolveTimeout)
+				return mac, fmt.Errorf("resolve %s on %s: %w within %v: is the peer up, and on the same network?",
+					hop, name, cause, resolveTimeout)
 			}
-			return ctx.Err()
+			return mac, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
 }
 
-// nextHop asks the routing table.
-func (t *neighbours) nextHop(dst netip.Addr) (netip.Addr, error) {
+// route asks the routing table for the way to one host.
+func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
 	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{SrcAddr: net.IP(t.local.Unmap().AsSlice())})
 	if err != nil || len(routes) == 0 {
-		return dst, fmt.Errorf("%w to %s from %s (%v): see ip route get", ErrNoRoute, dst, t.local, err)
+		return nil, fmt.Errorf("%w to %s from %s (%v): see ip route get", ErrNoRoute, dst, t.local, err)
 	}
-	r := routes[0]
-	if r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST {
-		return dst, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+	if r := &routes[0]; r.Type != unix.RTN_BROADCAST && r.Type != unix.RTN_MULTICAST {
+		return r, nil
 	}
-	if r.LinkIndex != t.index {
-		return dst, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
-			ErrNoRoute, dst, t.local, r.LinkIndex)
-	}
+	return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+}
+
+// hopOf is whom the packets of a route are handed to.
+func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
-		return gw.Unmap(), nil
+		return gw.Unmap()
 	}
-	return dst, nil
+	return dst
 }
 
 // usable are the states in which the kernel itself would send to the address.

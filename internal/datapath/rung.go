@@ -5,11 +5,12 @@ import "fmt"
 // Rung is a way to move packets (DESIGN D7). All rungs speak one wire format, so peers need not match.
 type Rung uint8
 
-// The rungs. RungAuto chooses by driver.
+// The rungs. RungAuto chooses by driver, and takes RungUDP where AF_XDP is out of reach.
 const (
 	RungAuto Rung = iota
 	RungGeneric
 	RungNative
+	RungUDP
 )
 
 // String names the rung as flags and reports do.
@@ -21,18 +22,20 @@ func (r Rung) String() string {
 		return "generic"
 	case RungNative:
 		return "native"
+	case RungUDP:
+		return "udp"
 	}
 	return fmt.Sprintf("rung %d", uint8(r))
 }
 
 // ParseRung is the inverse of String.
 func ParseRung(s string) (Rung, error) {
-	for _, r := range []Rung{RungAuto, RungGeneric, RungNative} {
+	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP} {
 		if s == r.String() {
 			return r, nil
 		}
 	}
-	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic or native", s)
+	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic, native or udp", s)
 }
 
 // choice is what auto takes for a driver, and the measured fact behind it.

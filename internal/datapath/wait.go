@@ -40,7 +40,7 @@ func newSleeper(sock int) (*sleeper, error) {
 		return nil, errors.Join(fmt.Errorf("make the epoll non-blocking: %w", err), unix.Close(ep))
 	}
 	s := &sleeper{
-		sock: sock, epoll: ep, file: os.NewFile(uintptr(ep), "epoll of an AF_XDP socket"),
+		sock: sock, epoll: ep, file: os.NewFile(uintptr(ep), "epoll of a packet socket"),
 		wake: make(chan struct{}, 1), past: time.Unix(1, 0), tick: time.NewTimer(time.Hour),
 	}
 	s.tick.Stop()
@@ -55,8 +55,7 @@ func newSleeper(sock int) (*sleeper, error) {
 func (s *sleeper) close() error { return s.file.Close() }
 
 // Wait implements provider.Waiter.
-func (d *Datapath) Wait(timeout time.Duration, packets bool) {
-	s := d.sleeper
+func (s *sleeper) Wait(timeout time.Duration, packets bool) {
 	if !packets {
 		s.tick.Reset(timeout)
 		select {
@@ -95,8 +94,7 @@ func readable(fd int) bool {
 }
 
 // Wake implements provider.Waiter.
-func (d *Datapath) Wake() {
-	s := d.sleeper
+func (s *sleeper) Wake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -1,0 +1,78 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Device is a rung that was opened: the engine's link, its shard's waiter, and what people and the public API want from it.
+// The methods of Link belong to the engine's owner; Wait to the progress goroutine; all others may be called by anyone.
+type Device interface {
+	provider.Link
+	provider.Waiter
+	// Resolve finds the way to a peer, which Connect needs. It blocks.
+	Resolve(ctx context.Context, dst netip.Addr) error
+	Info() Info
+	// Stats reads the counters. Those of the kernel end with Close: os.ErrClosed.
+	Stats() (Stats, error)
+	// Alloc returns n bytes of memory that packets can be sent from in place, and the name that Release and the engine know
+	// it by. ok is false when there is no room, or no such memory.
+	Alloc(n int) (mem []byte, id uint64, ok bool)
+	// Release takes memory from Alloc back. It may be called after Close.
+	Release(id uint64) error
+	// Close gives everything back. The engine must not run any more.
+	Close() error
+}
+
+// Open finds the interface of cfg.Address and opens the rung. It works in the calling thread's network namespace; afterwards
+// the Device works from anywhere.
+func Open(cfg Config) (Device, error) {
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = wire.DefaultPort
+	}
+	if cfg.Rung == RungUDP {
+		return openUDP(cfg, "asked for")
+	}
+	d, err := openXDP(cfg)
+	if err == nil {
+		return d, nil
+	}
+	if reason := withoutXDP(err); cfg.Rung == RungAuto && reason != "" {
+		u, failed := openUDP(cfg, reason)
+		if failed == nil {
+			return u, nil
+		}
+		err = errors.Join(err, failed)
+	}
+	return nil, err
+}
+
+// withoutXDP says why auto takes plain sockets after AF_XDP failed with err, or returns "" when that would hide a mistake:
+// somebody who may use AF_XDP wants to know why it does not work.
+func withoutXDP(err error) string {
+	var link *notEthernetError
+	switch {
+	case errors.Is(err, xdp.ErrPermission):
+		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
+	case errors.As(err, &link):
+		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+	}
+	return ""
+}
+
+// notEthernetError says that an interface has no link-layer addresses of six bytes.
+type notEthernetError struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *notEthernetError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: not an Ethernet interface: choose an address of one that is, or the udp datapath",
+		e.addr, e.name)
+}

@@ -1,0 +1,190 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The sizes of the UDP rung.
+const (
+	// udpBatch is the most packets of one system call. It bounds what a Receive takes.
+	udpBatch = 64
+	// udpBatchBytes ends a batch of large packets, which each take several microseconds to copy, so that the scheduler is
+	// kept waiting for 100 µs at most and the engine finds them in the cache.
+	udpBatchBytes = 512 << 10
+	// heldPackets is the default of provider.Config.HeldPackets: the frames that may wait behind gaps.
+	heldPackets = 1024
+	// sendFrames is the engine's cache of 128 and the frames of a batch of 32 packets that each have MaxFrags; a frame is free
+	// again when Transmit returns.
+	sendFrames = 1024
+	// socketBuffer holds a window of the largest packets for both spaces, where the kernel allows so much.
+	socketBuffer = 32 << 20
+	udpFrags     = (wire.MaxPacket + udp.FrameSize - 1) / udp.FrameSize
+)
+
+const (
+	_ = uint(provider.MaxFrags - udpFrags)
+	_ = uint(udp.FrameSize - provider.FrameSize)
+	_ = uint(provider.FrameSize - udp.FrameSize)
+)
+
+// plainUDP is the rung that needs no privilege: one socket on the ND port receives, and one for every source port sends
+// (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
+type plainUDP struct {
+	*sleeper  // of the receive socket
+	cfg       Config
+	info      Info
+	nl        *netlink.Handle
+	neighbors neighbours
+	network   *udp.Network
+	in        *udp.Socket
+	local     wire.Endpoint
+	ethernet  bool // peers are neighbours that the kernel has to find
+	maxPacket int
+
+	// The owner's.
+	rxPool, txPool *udp.Pool
+	receiver       *udp.Receiver
+	sender         *udp.Sender
+	arrived, taken int // packets of the receiver's batch, and how many of them the engine has
+	sources        map[uint16]*source
+	paths          []udpPath
+	freePaths      []provider.Path
+
+	lost      atomic.Uint64
+	foreign   atomic.Uint64
+	portTaken atomic.Uint64
+
+	statsMu   sync.Mutex // guards in, for those who are not the owner, against Close
+	closed    bool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// source is the socket of a source port, shared by the paths that have it.
+type source struct {
+	socket *udp.Socket
+	port   uint16
+	paths  int
+}
+
+type udpPath struct {
+	from *source // nil when the path is free
+	to   udp.Addr
+}
+
+// openUDP opens the rung.
+func openUDP(cfg Config, reason string) (_ Device, err error) {
+	cfg.Address = cfg.Address.Unmap()
+	d := &plainUDP{cfg: cfg, sources: map[uint16]*source{}, paths: make([]udpPath, 1)} // path 0 is none
+	d.local = wire.EndpointFrom(netip.AddrPortFrom(cfg.Address, cfg.UDPPort))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	nic, err := interfaceOf(d.nl, cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	if d.maxPacket, err = maxPacket(nic, cfg.Address); err != nil {
+		return nil, err
+	}
+	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address}
+	d.ethernet = len(nic.MAC) == 6
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
+	if d.network, err = udp.NewNetwork(); err != nil {
+		return nil, err
+	}
+	d.in, err = d.network.Open(udp.Config{
+		Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Scope: nic.Index, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+	})
+	if err != nil {
+		return nil, portError(err, cfg)
+	}
+	if d.sleeper, err = newSleeper(d.in.FD()); err != nil {
+		return nil, err
+	}
+	batch := min(max(udpBatchBytes/d.maxPacket, 1), udpBatch)
+	per := (d.maxPacket + udp.FrameSize - 1) / udp.FrameSize
+	// Packets that wait behind gaps, those of a batch that the engine works on, and those that are posted.
+	if d.rxPool, err = udp.NewPool(per * (heldPackets + 2*udpBatch)); err != nil {
+		return nil, err
+	}
+	if d.txPool, err = udp.NewPool(sendFrames); err != nil {
+		return nil, err
+	}
+	d.receiver = udp.NewReceiver(d.rxPool, batch, d.maxPacket)
+	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
+	return d, nil
+}
+
+// Info implements Device.
+func (d *plainUDP) Info() Info { return d.info }
+
+// Alloc implements Device: the kernel copies whatever is sent, from ordinary memory as well as from any other.
+func (d *plainUDP) Alloc(int) (mem []byte, id uint64, ok bool) { return nil, 0, false }
+
+// Release implements Device.
+func (d *plainUDP) Release(uint64) error { return nil }
+
+// Stats implements Device.
+func (d *plainUDP) Stats() (Stats, error) {
+	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load()}
+	d.statsMu.Lock()
+	defer d.statsMu.Unlock()
+	if d.closed {
+		return s, os.ErrClosed
+	}
+	var err error
+	s.Socket.RxDropped, err = d.in.Drops()
+	return s, err
+}
+
+// Close implements Device.
+func (d *plainUDP) Close() error {
+	d.closeOnce.Do(func() {
+		var errs []error
+		if d.sleeper != nil {
+			errs = append(errs, d.sleeper.close())
+		}
+		d.statsMu.Lock()
+		d.closed = true
+		if d.in != nil {
+			errs = append(errs, d.in.Close())
+		}
+		d.statsMu.Unlock()
+		for _, s := range d.sources {
+			if s.socket != d.in {
+				errs = append(errs, s.socket.Close())
+			}
+		}
+		for _, p := range []*udp.Pool{d.rxPool, d.txPool} {
+			if p != nil {
+				errs = append(errs, p.Close())
+			}
+		}
+		if d.network != nil {
+			errs = append(errs, d.network.Close())
+		}
+		if d.nl != nil {
+			d.nl.Close()
+		}
+		d.closeErr = errors.Join(errs...)
+	})
+	return d.closeErr
+}

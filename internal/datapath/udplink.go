@@ -1,0 +1,205 @@
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Ready implements provider.Link. There is no ring to look at, so it receives: a look by system call costs as much as a
+// fruitless receive, and what was received is kept for Receive.
+func (d *plainUDP) Ready() bool {
+	if d.taken < d.arrived {
+		return true
+	}
+	d.taken, d.arrived = 0, d.receiver.Receive(d.in)
+	return d.arrived > 0
+}
+
+// Receive implements provider.Link.
+func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
+	n := 0
+	for n < len(pkts) && d.Ready() {
+		for ; d.taken < d.arrived && n < len(pkts); d.taken++ {
+			if d.take(d.taken, &pkts[n]) {
+				n++
+			} else {
+				d.foreign.Add(1)
+			}
+		}
+	}
+	return n
+}
+
+// take fills p with datagram i of the batch. It reports false when that cannot be an ND packet.
+func (d *plainUDP) take(i int, p *provider.RxPacket) bool {
+	ip, port, n, marked, whole := d.receiver.Message(i)
+	if !whole || n < wire.BaseHeaderLen {
+		return false
+	}
+	p.From, p.To, p.CE = wire.Endpoint{IP: ip, Port: port}, d.local, marked
+	p.N, p.Len = 0, n
+	for n > 0 {
+		mem, id := d.receiver.Take(i, p.N)
+		b := mem[:min(n, len(mem))]
+		p.Frags[p.N] = provider.Frag{Data: b, ID: uint64(id)}
+		n -= len(b)
+		p.N++
+	}
+	return true
+}
+
+// Recycle implements provider.Link.
+func (d *plainUDP) Recycle(ids []uint64) {
+	for _, id := range ids {
+		d.rxPool.Put(uint32(id))
+	}
+}
+
+// Frames implements provider.Link.
+func (d *plainUDP) Frames(dst []provider.Frag) int {
+	for i := range dst {
+		id, ok := d.txPool.Get()
+		if !ok {
+			return i
+		}
+		dst[i] = provider.Frag{Data: d.txPool.Frame(id), ID: uint64(id)}
+	}
+	return len(dst)
+}
+
+// Transmit implements provider.Link: one system call for each run of packets from the same source port.
+func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
+	var from *source
+	lost, gathered := 0, 0
+	for i := range pkts {
+		p := &pkts[i]
+		path := &d.paths[p.Path]
+		if path.from != from || gathered == udpBatch {
+			if gathered > 0 {
+				lost += d.sender.Send(from.socket)
+			}
+			from, gathered = path.from, 0
+		}
+		d.sender.Begin(&path.to)
+		for j := range p.N {
+			d.sender.Add(p.Frags[j].Data)
+		}
+		gathered++
+	}
+	if gathered > 0 {
+		lost += d.sender.Send(from.socket)
+	}
+	if lost > 0 {
+		d.lost.Add(uint64(lost))
+	}
+	// The kernel has copied everything.
+	for i := range pkts {
+		for j := range pkts[i].N {
+			d.txPool.Put(uint32(pkts[i].Frags[j].ID))
+		}
+	}
+}
+
+// Resolve implements Device. The kernel finds the neighbour by itself when a packet goes to it, but says nothing when there
+// is none: so we wait for it, as AF_XDP must. An address of this machine has no neighbour.
+func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
+	t := &d.neighbors
+	dst = dst.Unmap()
+	r, err := t.route(dst)
+	if err != nil || !d.ethernet || r.Type == unix.RTN_LOCAL {
+		return err
+	}
+	if r.LinkIndex != t.index {
+		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
+			ErrNoRoute, dst, t.local, r.LinkIndex)
+	}
+	_, err = t.resolve(ctx, hopOf(r, dst), d.info.Interface, func(netip.Addr) { d.knock(dst) })
+	return err
+}
+
+// knock sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that needs
+// CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
+func (d *plainUDP) knock(dst netip.Addr) {
+	d.statsMu.Lock()
+	defer d.statsMu.Unlock()
+	if !d.closed {
+		to := udp.AddrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort), d.neighbors.index)
+		s := udp.NewSender(1, 1)
+		s.Begin(&to)
+		s.Send(d.in)
+	}
+}
+
+// Connect implements provider.Link. It fails when the source port is not to be had.
+func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
+	from := d.source(local.Port)
+	if from == nil {
+		d.portTaken.Add(1)
+		return 0, false
+	}
+	from.paths++
+	return d.newPath(udpPath{from, udp.AddrOf(netip.AddrPortFrom(remote.AddrPort().Addr(), d.cfg.UDPPort), d.neighbors.index)}), true
+}
+
+// Reply implements provider.Link.
+func (d *plainUDP) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
+	return d.Connect(wire.Endpoint{Port: localPort}, p.From)
+}
+
+// source returns the socket of a source port, and opens it for the first path that has it; nil when that fails.
+func (d *plainUDP) source(port uint16) *source {
+	if s := d.sources[port]; s != nil {
+		return s
+	}
+	s := &source{socket: d.in, port: port}
+	if port != d.cfg.UDPPort {
+		var err error
+		s.socket, err = d.network.Open(udp.Config{
+			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, SendBuffer: socketBuffer,
+		})
+		if err != nil {
+			return nil
+		}
+	}
+	d.sources[port] = s
+	return s
+}
+
+func (d *plainUDP) newPath(u udpPath) provider.Path {
+	if n := len(d.freePaths); n > 0 {
+		p := d.freePaths[n-1]
+		d.freePaths = d.freePaths[:n-1]
+		d.paths[p] = u
+		return p
+	}
+	d.paths = append(d.paths, u)
+	return provider.Path(len(d.paths) - 1)
+}
+
+// Forget implements provider.Link. The socket goes with its last path, except the one that answers outside connections: it
+// is wanted whenever a stranger calls.
+func (d *plainUDP) Forget(p provider.Path) {
+	s := d.paths[p].from
+	if s == nil {
+		return
+	}
+	d.paths[p] = udpPath{}
+	d.freePaths = append(d.freePaths, p)
+	if s.paths--; s.paths > 0 || s.port == wire.SourcePort(0) {
+		return
+	}
+	delete(d.sources, s.port)
+	if s.socket != d.in {
+		_ = s.socket.Close() // nothing is buffered in it that anybody waits for
+	}
+}
+
+// MaxPacket implements provider.Link.
+func (d *plainUDP) MaxPacket() int { return d.maxPacket }

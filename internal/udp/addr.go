@@ -1,0 +1,62 @@
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Addr is a destination as the kernel wants it: struct sockaddr_in6, or struct sockaddr_in at its start.
+type Addr struct {
+	raw unix.RawSockaddrInet6
+	n   uint32
+}
+
+// AddrOf converts an address. Scope is the interface index, which link-local addresses need.
+func AddrOf(to netip.AddrPort, scope int) Addr {
+	var a Addr
+	a.raw.Port = bigEndian16(to.Port())
+	if ip := to.Addr().Unmap(); ip.Is4() {
+		four := ip.As4()
+		a.raw.Family, a.n = unix.AF_INET, unix.SizeofSockaddrInet4
+		a.raw.Flowinfo = binary.NativeEndian.Uint32(four[:]) // where sockaddr_in has the address
+		return a
+	}
+	a.raw.Family, a.n = unix.AF_INET6, unix.SizeofSockaddrInet6
+	a.raw.Addr = to.Addr().As16()
+	a.raw.Scope_id = scopeOf(to.Addr(), scope)
+	return a
+}
+
+func scopeOf(ip netip.Addr, index int) uint32 {
+	if ip.IsLinkLocalUnicast() {
+		return uint32(index)
+	}
+	return 0
+}
+
+// bigEndian16 is a number whose bytes in memory are those of v in network order, and the inverse.
+func bigEndian16(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
+}
+
+// parse gives IP, IPv4 mapped into IPv6, and port.
+func parse(raw *unix.RawSockaddrInet6) (ip [16]byte, port uint16) {
+	if raw.Family == unix.AF_INET6 {
+		return raw.Addr, bigEndian16(raw.Port)
+	}
+	ip[10], ip[11] = 0xff, 0xff
+	binary.NativeEndian.PutUint32(ip[12:], raw.Flowinfo)
+	return ip, bigEndian16(raw.Port)
+}
+
+// sockaddr is the form that package unix wants for bind.
+func sockaddr(at netip.AddrPort, scope int) unix.Sockaddr {
+	if ip := at.Addr().Unmap(); ip.Is4() {
+		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: ip.As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16(), ZoneId: scopeOf(at.Addr(), scope)}
+}

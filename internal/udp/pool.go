@@ -1,0 +1,64 @@
+package udp
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// FrameSize is the capacity of a frame: a page, so that a pool that is made for the worst case costs no memory before the
+// worst case comes.
+const FrameSize = 4096
+
+// Pool is memory cut into frames. It comes from mmap: pages that nobody touched do not exist, and the garbage collector
+// need not know.
+type Pool struct {
+	mem  []byte
+	free []uint32 // last in, first out: the frame that comes next is the one most likely in a cache
+}
+
+// NewPool makes a pool of n frames.
+func NewPool(n int) (*Pool, error) {
+	mem, err := unix.Mmap(-1, 0, n*FrameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("map %d packet frames: %w", n, err)
+	}
+	p := &Pool{mem: mem, free: make([]uint32, 0, n)}
+	for i := n; i > 0; i-- {
+		p.free = append(p.free, uint32(i-1))
+	}
+	return p, nil
+}
+
+// Get takes a free frame.
+func (p *Pool) Get() (id uint32, ok bool) {
+	last := len(p.free) - 1
+	if last < 0 {
+		return 0, false
+	}
+	id = p.free[last]
+	p.free = p.free[:last]
+	return id, true
+}
+
+// Put gives a frame back.
+func (p *Pool) Put(id uint32) { p.free = append(p.free, id) }
+
+// Free counts the free frames.
+func (p *Pool) Free() int { return len(p.free) }
+
+// Frame is the memory of a frame, capped at its end.
+func (p *Pool) Frame(id uint32) []byte {
+	at := int(id) * FrameSize
+	return p.mem[at : at+FrameSize : at+FrameSize]
+}
+
+// Close unmaps the memory. No frame may be touched afterwards, by nobody.
+func (p *Pool) Close() error {
+	mem := p.mem
+	p.mem, p.free = nil, nil
+	if mem == nil {
+		return nil
+	}
+	return unix.Munmap(mem)
+}

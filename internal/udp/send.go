@@ -1,0 +1,54 @@
+package udp
+
+import "golang.org/x/sys/unix"
+
+// Sender gathers datagrams and sends them with one system call.
+type Sender struct {
+	msgs   []mmsghdr
+	pieces []unix.Iovec
+	nm, np int
+}
+
+// NewSender makes a sender for so many datagrams of so many pieces each.
+func NewSender(datagrams, pieces int) *Sender {
+	return &Sender{msgs: make([]mmsghdr, datagrams), pieces: make([]unix.Iovec, datagrams*pieces)}
+}
+
+// Begin starts a datagram. to must not change before Send.
+func (s *Sender) Begin(to *Addr) {
+	h := &s.msgs[s.nm].hdr
+	h.Name, h.Namelen = nameOf(&to.raw), to.n
+	h.Iov = &s.pieces[s.np]
+	h.SetIovlen(0)
+	s.nm++
+}
+
+// Add appends a piece, which is not empty, to the datagram that was begun last.
+func (s *Sender) Add(b []byte) {
+	v := &s.pieces[s.np]
+	v.Base = &b[0]
+	v.SetLen(len(b))
+	s.np++
+	h := &s.msgs[s.nm-1].hdr
+	h.SetIovlen(int(h.Iovlen) + 1)
+}
+
+// Send sends what was gathered, in order, and returns how many datagrams the kernel refused: they are lost. One that it
+// refuses for a reason of its own, too long or without a route, does not stop those behind it; a full send buffer does.
+func (s *Sender) Send(on *Socket) (refused int) {
+	left := s.msgs[:s.nm]
+	s.nm, s.np = 0, 0
+	for len(left) > 0 {
+		n, errno := sendmmsg(on.fd, left)
+		left = left[n:]
+		switch errno {
+		case 0, unix.EINTR:
+		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+			return refused + len(left)
+		default:
+			refused++
+			left = left[1:]
+		}
+	}
+	return refused
+}

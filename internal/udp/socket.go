@@ -1,0 +1,166 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrPortTaken says that another socket of this machine has the address and port.
+var ErrPortTaken = errors.New("the UDP port is in use")
+
+// Config says which socket to open.
+type Config struct {
+	Local netip.AddrPort
+	Scope int // interface index, for link-local addresses
+	// Buffers in bytes of payload; the kernel's limits hold unless the process may exceed them. 0 is the smallest.
+	ReceiveBuffer, SendBuffer int
+}
+
+// Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
+type Network struct {
+	ns     *os.File // nil when /proc is not there: then every thread had better be in the right namespace
+	cookie uint64
+}
+
+// NewNetwork remembers the calling thread's network namespace.
+func NewNetwork() (*Network, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a UDP socket: %w", err)
+	}
+	defer unix.Close(fd)
+	n := &Network{cookie: cookieOf(fd)}
+	n.ns, _ = os.Open("/proc/thread-self/ns/net") // see Network.ns
+	return n, nil
+}
+
+// cookieOf names a socket's network namespace; kernels before 5.14 do not tell, and every namespace looks alike.
+func cookieOf(fd int) uint64 {
+	c, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0
+	}
+	return c
+}
+
+// Close forgets the namespace. Open must not be called afterwards.
+func (n *Network) Close() error {
+	if n.ns == nil {
+		return nil
+	}
+	return n.ns.Close()
+}
+
+// Open opens a socket and binds it. The error wraps ErrPortTaken when that is the reason.
+func (n *Network) Open(cfg Config) (*Socket, error) {
+	family := unix.AF_INET6
+	if cfg.Local.Addr().Unmap().Is4() {
+		family = unix.AF_INET
+	}
+	fd, err := n.socket(family)
+	if err != nil {
+		return nil, fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err)
+	}
+	s := &Socket{fd: fd}
+	err = s.setOptions(family, cfg)
+	if err == nil {
+		err = unix.Bind(fd, sockaddr(cfg.Local, cfg.Scope))
+	}
+	if err == nil {
+		return s, nil
+	}
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = fmt.Errorf("%w (%w)", ErrPortTaken, err)
+	}
+	return nil, errors.Join(fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err), s.Close())
+}
+
+// socket makes an unbound socket in the network's namespace.
+func (n *Network) socket(family int) (int, error) {
+	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	fd, err := unix.Socket(family, kind, 0)
+	if err != nil || n.ns == nil || cookieOf(fd) == n.cookie {
+		return fd, err
+	}
+	_ = unix.Close(fd) // nothing was written through it
+	type made struct {
+		fd  int
+		err error
+	}
+	result := make(chan made)
+	go func() {
+		// Never unlocked: the runtime ends the thread with the goroutine, and no other one ever runs in that namespace.
+		runtime.LockOSThread()
+		if err := unix.Setns(int(n.ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			result <- made{-1, fmt.Errorf("go back to the network namespace of the socket: %w", err)}
+			return
+		}
+		fd, err := unix.Socket(family, kind, 0)
+		result <- made{fd, err}
+	}()
+	m := <-result
+	return m.fd, m.err
+}
+
+// Socket is a bound UDP socket, in non-blocking mode.
+type Socket struct{ fd int }
+
+// hops is the TTL and hop limit (PROTOCOL §2).
+const hops = 64
+
+// setOptions makes packets look as they do on every other path (PROTOCOL §2): never fragmented, 64 hops, no UDP checksum
+// over IPv4. The type of service of what arrives is asked for because of congestion marks.
+func (s *Socket) setOptions(family int, cfg Config) error {
+	type option struct{ level, name, value int }
+	options := []option{
+		{unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, {unix.SOL_IP, unix.IP_TTL, hops},
+		{unix.SOL_IP, unix.IP_RECVTOS, 1}, {unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
+	}
+	if family == unix.AF_INET6 {
+		options = []option{
+			{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1}, {unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+			{unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, hops}, {unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1},
+		}
+	}
+	for _, o := range options {
+		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
+			return fmt.Errorf("set option %d of level %d: %w", o.name, o.level, err)
+		}
+	}
+	if err := s.setBuffer(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, cfg.ReceiveBuffer); err != nil {
+		return err
+	}
+	return s.setBuffer(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, cfg.SendBuffer)
+}
+
+// setBuffer exceeds the limit of the machine where it may.
+func (s *Socket) setBuffer(force, plain, size int) error {
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, size) == nil {
+		return nil
+	}
+	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
+}
+
+// FD is the descriptor. It stays the Socket's property.
+func (s *Socket) FD() int { return s.fd }
+
+// ReceiveBuffer is the size of the receive buffer as the kernel accounts it: twice the payload asked for, when granted.
+func (s *Socket) ReceiveBuffer() (int, error) {
+	return unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+}
+
+// Drops counts the datagrams that found the receive buffer full.
+func (s *Socket) Drops() (uint64, error) {
+	m, err := readMemInfo(s.fd)
+	return uint64(m[memInfoDrops]), err
+}
+
+// Close closes the socket. It must not be used afterwards.
+func (s *Socket) Close() error { return unix.Close(s.fd) }

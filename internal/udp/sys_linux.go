@@ -1,0 +1,64 @@
+package udp
+
+import (
+	"structs"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mmsghdr is the kernel's struct mmsghdr.
+type mmsghdr struct {
+	_   structs.HostLayout
+	hdr unix.Msghdr
+	n   uint32 // bytes received or sent, by the kernel
+}
+
+// sendmmsg sends until one message fails and returns how many were sent; an error only when that is the first. It does not
+// tell the scheduler: the call takes about a microsecond for a packet and never waits.
+func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
+	// unsafe: in bounds because the length passed is that of msgs, which is referenced across the call, as is everything its
+	// typed pointers point to; the kernel reads it, and writes the n fields, during the call only.
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(msgs))),
+		uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+// recvmmsg is the like for receiving. A message longer than its pieces has MSG_TRUNC in its flags.
+func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
+	// unsafe: as in sendmmsg; here the kernel writes into the pieces, names and control buffers, whose lengths stand beside
+	// their pointers in msgs.
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(msgs))),
+		uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+// nameOf points a message at an address.
+func nameOf(raw *unix.RawSockaddrInet6) *byte {
+	// unsafe: a pointer to the start of *raw, of the same lifetime; the kernel is told raw's length, or less.
+	return (*byte)(unsafe.Pointer(raw))
+}
+
+// memInfo is what SO_MEMINFO gives, a word for each: SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS, the last.
+type memInfo [9]uint32
+
+const memInfoDrops = 8
+
+// readMemInfo asks for the socket's accounting.
+func readMemInfo(fd int) (memInfo, error) {
+	var m memInfo
+	size := uint32(unsafe.Sizeof(m))
+	// unsafe: in bounds because size says how long m is and the kernel writes no more; both live across the call.
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return m, errno
+	}
+	return m, nil
+}
