@@ -118,7 +118,6 @@ func (d *Datapath) Transmit(pkts []provider.TxPacket) {
 		}
 		descs[len(descs)-1].Options = 0
 	}
-	d.sock.Complete(nil)
 	taken := d.sock.Transmit(descs)
 	for _, desc := range descs[taken:] {
 		if desc.Addr < d.arena.base {
@@ -129,6 +128,8 @@ func (d *Datapath) Transmit(pkts []provider.TxPacket) {
 		}
 	}
 	d.kick()
+	// Behind the system call and not before it: what was sent is mostly done by now, and nobody waits for this.
+	d.sock.Complete(nil)
 }
 
 // kick makes the kernel send. An interface that is gone or down loses packets like any other network; the transport's
