@@ -34,7 +34,7 @@ type Job struct {
 	Local    End    `json:"local"`
 	Peer     End    `json:"peer"`
 	Specs    []Spec `json:"specs"`
-	Datapath string `json:"datapath"` // auto, generic or native
+	Datapath string `json:"datapath"` // auto, generic, native or udp
 	UDPPort  uint16 `json:"udp_port"` // zero means the default
 }
 

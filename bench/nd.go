@@ -15,7 +15,7 @@ type NDConfig struct {
 	Local    netip.AddrPort // the requester may leave the port, or all of it, out
 	Peer     netip.AddrPort // the requester's destination
 	UDPPort  uint16         // zero means the default
-	Datapath string         // auto, generic or native
+	Datapath string         // auto, generic, native or udp
 }
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
@@ -117,14 +117,11 @@ const arenaBytes = 64 << 20
 
 func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	mode := nd.DatapathAuto
-	switch cfg.Datapath {
-	case "", "auto":
-	case "generic":
-		mode = nd.DatapathGeneric
-	case "native":
-		mode = nd.DatapathNative
-	default:
-		return nil, fmt.Errorf("datapath %q is unknown: choose auto, generic or native", cfg.Datapath)
+	if cfg.Datapath != "" {
+		var err error
+		if mode, err = nd.ParseDatapath(cfg.Datapath); err != nil {
+			return nil, err
+		}
 	}
 	return nd.OpenAdapter(nd.AdapterConfig{
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes,

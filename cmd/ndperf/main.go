@@ -41,11 +41,12 @@ func newRoot() *cobra.Command {
 and prints latency and bandwidth.
 
 Start with "ndperf veth": it needs nothing but root, builds two network namespaces and a veth pair,
-measures, compares with raw AF_XDP and kernel TCP, and leaves nothing behind.`,
+measures, compares with raw AF_XDP and kernel TCP, and leaves nothing behind. Without root, "ndperf loop"
+does the same over plain UDP sockets on the loopback interface.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newVeth(), newServer(), newClient(), newAgent(), newValidate())
+	root.AddCommand(newVeth(), newLoop(), newServer(), newClient(), newAgent(), newValidate())
 	return root
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// runFlags are the flags that say what to measure and where to report it, the same for veth and client.
+// runFlags are the flags that say what to measure and where to report it, the same for veth, loop and client.
 type runFlags struct {
 	tests, sizes []string
 	duration     time.Duration
@@ -32,6 +32,12 @@ const (
 )
 
 func (f *runFlags) register(cmd *cobra.Command) {
+	f.registerTests(cmd)
+	f.registerDatapath(cmd)
+}
+
+// registerTests is all but the datapath.
+func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.tests, "tests", nil, "tests to run (default all): "+testNames())
 	fl.StringSliceVar(&f.sizes, "sizes", nil, "message sizes such as 64,4K,1M (default 64 for latency and rate, 1M for bandwidth)")
@@ -41,16 +47,17 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	fl.BoolVar(&f.verify, "verify", true, "check every byte at the end of each test")
 	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
-	f.registerDatapath(cmd)
 }
 
+const oneOfDatapaths = "auto, generic, native or udp"
+
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "XDP mode: auto, generic or native")
+	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
 }
 
 func (f *runFlags) checkDatapath() error {
-	if !slices.Contains([]string{"auto", "generic", "native"}, f.datapath) {
-		return fmt.Errorf("--datapath %q is unknown: choose auto, generic or native", f.datapath)
+	if !slices.Contains([]string{"auto", "generic", "native", "udp"}, f.datapath) {
+		return fmt.Errorf("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
 	}
 	return nil
 }

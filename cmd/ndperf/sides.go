@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
 // killDelay is how long an agent that was told to stop may take before it is killed. It exceeds agentExitDelay.
@@ -39,9 +38,12 @@ type event struct {
 	end  bool
 }
 
-// startSide starts an agent with its job inside ns, bound to a core. Whatever ends this process ends the agent as well:
-// its standard input closes, and netlab asked the kernel for a parent-death signal.
-func startSide(ctx context.Context, ns *netlab.Namespace, job bench.Job, core int) (*side, error) {
+// launch starts a command: netlab does it inside a namespace.
+type launch func(*exec.Cmd) error
+
+// startSide starts an agent with its job, bound to a core. Whatever ends this process ends the agent as well: its standard
+// input closes, and netlab asked the kernel for a parent-death signal.
+func startSide(ctx context.Context, start launch, job bench.Job, core int) (*side, error) {
 	s := &side{role: job.Role}
 	s.cmd = exec.CommandContext(ctx, "/proc/self/exe", "agent", "--core", strconv.Itoa(core))
 	s.cmd.Args[0] = "ndperf"
@@ -61,7 +63,7 @@ func startSide(ctx context.Context, ns *netlab.Namespace, job bench.Job, core in
 		return nil, err
 	}
 	s.messages = json.NewDecoder(stdout)
-	if err := ns.StartProcess(s.cmd); err != nil {
+	if err := start(s.cmd); err != nil {
 		return nil, err
 	}
 	if err := json.NewEncoder(stdin).Encode(job); err != nil {
@@ -109,9 +111,9 @@ func (s *side) obituary(err error) error {
 	return fmt.Errorf("the %s process died: %s", s.role, how)
 }
 
-// runSides runs both halves of a job in the two namespaces and relays what they find out. It returns when both
+// runSides runs both halves of a job, each where its launch puts it, and relays what they find out. It returns when both
 // processes are gone.
-func runSides(ctx context.Context, pair *netlab.Pair, job bench.Job, sink bench.Sink) error {
+func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench.Sink) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, job.Budget()+killDelay,
 		fmt.Errorf("%s tests did not end within %v", job.Kind, job.Budget()+killDelay))
 	defer cancel()
@@ -121,13 +123,13 @@ func runSides(ctx context.Context, pair *netlab.Pair, job bench.Job, sink bench.
 	responder.Local, responder.Peer = job.Peer, job.Local
 
 	events := make(chan event)
-	b, err := startSide(ctx, pair.B, responder, 1)
+	b, err := startSide(ctx, peer, responder, 1)
 	if err != nil {
 		return err
 	}
 	go b.pump(events)
 	alive := 1
-	a, err := startSide(ctx, pair.A, requester, 0)
+	a, err := startSide(ctx, local, requester, 0)
 	if err != nil {
 		cancel()
 	} else {

@@ -61,11 +61,8 @@ Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
 
 // vethRun is one run of the veth command.
 type vethRun struct {
-	datapath string
-	rps      string
-	specs    []bench.Spec // without MTU
-	report   *bench.Report
-	progress *progress
+	rps    string
+	report *bench.Report
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
@@ -83,7 +80,18 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
-	out, err := openJSON(f.json, stdout)
+	r := &vethRun{rps: f.rps, report: bench.NewReport()}
+	steps := planSteps(specs, f.datapath, f.mtus, raw, tcp)
+	return runSteps(ctx, f.json, r.report, steps, stdout, stderr, func(s step, p *progress) error {
+		return r.do(ctx, s, p)
+	})
+}
+
+// runSteps does every step and reports, also as JSON if there is a path for it.
+func runSteps(ctx context.Context, json string, report *bench.Report, steps []step, stdout, stderr io.Writer,
+	do func(step, *progress) error,
+) error {
+	out, err := openJSON(json, stdout)
 	if err != nil {
 		return err
 	}
@@ -91,23 +99,26 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if out.toStdout() {
 		stdout = stderr // the table must not get into the JSON
 	}
-	r := &vethRun{datapath: f.datapath, rps: f.rps, specs: specs, report: bench.NewReport()}
-	steps := r.steps(f.mtus, raw, tcp)
 	total := 0
 	for _, s := range steps {
 		total += len(s.job.Specs)
 	}
-	r.progress = newProgress(stderr, total)
+	p := newProgress(stderr, total)
 	for _, s := range steps {
-		if err := r.do(ctx, s); err != nil {
-			r.progress.abandon()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		} else {
+			err = do(s, p)
+		}
+		if err != nil {
+			p.abandon()
 			return err
 		}
 	}
-	r.progress.finish()
-	r.report.SetRatios()
-	renderReport(stdout, r.report)
-	return out.write(r.report)
+	p.finish()
+	report.SetRatios()
+	renderReport(stdout, report)
+	return out.write(report)
 }
 
 // step is one job on one fresh pair.
@@ -117,13 +128,13 @@ type step struct {
 	offloads bool // of the pair: only kernel TCP can use them
 }
 
-// steps lists what to run. Every baseline comes right before what it is compared with, so that a machine that changes
+// planSteps lists what to run. Every baseline comes right before what it is compared with, so that a machine that changes
 // its mind about clock rates does so for both.
-func (r *vethRun) steps(mtus []int, raw, tcp bool) []step {
+func planSteps(specs []bench.Spec, datapath string, mtus []int, raw, tcp bool) []step {
 	var steps []step
 	add := func(kind string, mtu int, keep func(bench.Spec) bool) {
-		job := bench.Job{Kind: kind, Datapath: r.datapath}
-		for _, s := range r.specs {
+		job := bench.Job{Kind: kind, Datapath: datapath}
+		for _, s := range specs {
 			s.MTU = mtu
 			if keep(s) {
 				job.Specs = append(job.Specs, s)
@@ -149,10 +160,7 @@ func (r *vethRun) steps(mtus []int, raw, tcp bool) []step {
 }
 
 // do builds a pair, runs the step on it, and removes it.
-func (r *vethRun) do(ctx context.Context, s step) (err error) {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
 	if !s.offloads {
 		cfg.RPSMask = r.rps
@@ -176,7 +184,7 @@ func (r *vethRun) do(ctx context.Context, s step) (err error) {
 		Addr: netip.AddrPortFrom(pair.AddrB.Addr(), port), Interface: pair.NameB, Ifindex: pair.IfindexB,
 		MAC: pair.MACB.String(),
 	}
-	return runSides(ctx, pair, job, r.sink(s.job.Kind))
+	return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, &reportSink{s.job.Kind, r.report, p})
 }
 
 func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
@@ -187,10 +195,6 @@ func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
 	if !slices.Contains(r.report.Pairs, p) {
 		r.report.Pairs = append(r.report.Pairs, p)
 	}
-}
-
-func (r *vethRun) sink(kind string) bench.Sink {
-	return &reportSink{kind: kind, report: r.report, progress: r.progress}
 }
 
 // reportSink puts what a job finds into the report and on the progress line.
