@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// The two peers of loop: every Linux machine has both addresses, without configuration.
+var loopAddrs = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+
+// loopFlags are the flags of the loop command.
+type loopFlags struct {
+	runFlags
+	baselines []string
+	udpPort   uint16
+}
+
+func newLoop() *cobra.Command {
+	f := &loopFlags{}
+	cmd := &cobra.Command{
+		Use:   "loop",
+		Short: "Measure over plain UDP sockets on the loopback interface (no privileges)",
+		Long: `loop starts two processes on 127.0.0.1 and 127.0.0.2, connects two queue pairs over plain UDP sockets, moves
+and verifies real bytes, and prints the figures beside kernel TCP between the same addresses. It needs no
+privilege. What AF_XDP can do is what "ndperf veth" measures.`,
+		Example: `  ndperf loop                                          everything, about half a minute
+  ndperf loop --duration 300ms                         a quick look
+  ndperf loop --tests write_bw --sizes 4K,64K,1M       bandwidth over message size`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runLoop(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.registerTests(cmd)
+	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, none")
+	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+	return cmd
+}
+
+func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error {
+	f.datapath = "udp"
+	specs, err := f.plan()
+	if err != nil {
+		return err
+	}
+	raw, tcp, err := parseBaselines(f.baselines)
+	if err != nil {
+		return err
+	}
+	if raw {
+		return errors.New("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
+	}
+	mtu, err := loopbackMTU()
+	if err != nil {
+		return err
+	}
+	report := bench.NewReport()
+	steps := planSteps(specs, f.datapath, []int{mtu}, false, tcp)
+	return runSteps(ctx, f.json, report, steps, stdout, stderr, func(s step, p *progress) error {
+		job := s.job
+		job.UDPPort = f.udpPort
+		port := uint16(ndPort)
+		if job.Kind != bench.KindND {
+			if port, err = freeTCPPort(loopAddrs[1]); err != nil {
+				return err
+			}
+		}
+		job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], port), netip.AddrPortFrom(loopAddrs[1], port)
+		return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, &reportSink{job.Kind, report, p})
+	})
+}
+
+// loopbackMTU is the MTU of the interface that has 127.0.0.1.
+func loopbackMTU() (int, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return 0, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range list {
+		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
+			return i.MTU, nil
+		}
+	}
+	return 0, errors.New("no loopback interface is up: set it up (ip link set lo up)")
+}
+
+// freeTCPPort is a port on which nobody listens now.
+func freeTCPPort(at netip.Addr) (uint16, error) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
+	if err != nil {
+		return 0, fmt.Errorf("find a free TCP port on %s: %w", at, err)
+	}
+	defer l.Close()
+	addr, err := netip.ParseAddrPort(l.Addr().String())
+	return addr.Port(), err
+}
