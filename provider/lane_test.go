@@ -1,0 +1,233 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// flight is a packet between two engines.
+type flight struct {
+	to       int // side
+	from, at wire.Endpoint
+	data     []byte
+}
+
+// lane is a link whose packets go to a function. It is small, so that thousands of engines can be made one after another.
+type lane struct {
+	side     int
+	carry    func(flight)
+	inbox    []RxPacket
+	out      map[uint64]bool // receive frames that the engine owns
+	next     uint64
+	tx       [16][]byte
+	txFree   []uint64
+	ends     []tuple // by path
+	free     []Path
+	open     int
+	finished string // what the engine did wrong
+}
+
+func newLane(side int, carry func(flight)) *lane {
+	l := &lane{side: side}
+	for i := range l.tx {
+		l.tx[i] = make([]byte, FrameSize)
+	}
+	l.reset(carry)
+	return l
+}
+
+func (l *lane) reset(carry func(flight)) {
+	*l = lane{side: l.side, tx: l.tx, carry: carry, out: map[uint64]bool{}, txFree: l.txFree[:0], ends: make([]tuple, 1, 8)}
+	for i := range l.tx {
+		l.txFree = append(l.txFree, uint64(i))
+	}
+}
+
+// arrive puts a packet into the inbox, in one frame.
+func (l *lane) arrive(f flight) {
+	l.next++
+	l.out[l.next] = true
+	r := RxPacket{From: f.from, To: f.at, N: 1, Len: len(f.data)}
+	r.Frags[0] = Frag{Data: append([]byte(nil), f.data...), ID: l.next}
+	l.inbox = append(l.inbox, r)
+}
+
+func (l *lane) Receive(pkts []RxPacket) int {
+	n := copy(pkts, l.inbox)
+	l.inbox = l.inbox[:copy(l.inbox, l.inbox[n:])]
+	return n
+}
+
+func (l *lane) Ready() bool { return len(l.inbox) > 0 }
+
+func (l *lane) Recycle(ids []uint64) {
+	for _, id := range ids {
+		if !l.out[id] {
+			l.finished = "a frame was recycled twice"
+		}
+		delete(l.out, id)
+	}
+}
+
+func (l *lane) Frames(dst []Frag) int {
+	n := min(len(dst), len(l.txFree))
+	for i := range n {
+		id := l.txFree[len(l.txFree)-1]
+		l.txFree = l.txFree[:len(l.txFree)-1]
+		dst[i] = Frag{Data: l.tx[id], ID: id}
+	}
+	return n
+}
+
+func (l *lane) Transmit(pkts []TxPacket) {
+	for i := range pkts {
+		t := &pkts[i]
+		f := flight{to: 1 - l.side, from: l.ends[t.Path].local, at: l.ends[t.Path].remote}
+		for j := range t.N {
+			f.data = append(f.data, t.Frags[j].Data...)
+			l.txFree = append(l.txFree, t.Frags[j].ID)
+		}
+		l.carry(f)
+	}
+}
+
+func (l *lane) Connect(local, remote wire.Endpoint) (Path, bool) {
+	l.open++
+	if n := len(l.free); n > 0 {
+		p := l.free[n-1]
+		l.free = l.free[:n-1]
+		l.ends[p] = tuple{local, remote}
+		return p, true
+	}
+	l.ends = append(l.ends, tuple{local, remote})
+	return Path(len(l.ends) - 1), true
+}
+
+func (l *lane) Reply(p *RxPacket, localPort uint16) (Path, bool) {
+	return l.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
+}
+
+func (l *lane) Forget(p Path) {
+	l.open--
+	l.free = append(l.free, p)
+}
+
+func (l *lane) MaxPacket() int { return 1408 }
+
+// world is two engines with lanes between them, on virtual time.
+type world struct {
+	now  clock.Time
+	lane [2]*lane
+	eng  [2]*Engine
+	mem  [2]*Memory
+	cq   [2]*CQ
+	qp   [2]*QP
+	ctr  [2]*Connector
+	l    *Listener
+	air  []flight
+	room int // most packets in the air; what is sent beyond is lost
+	sent func(f flight)
+}
+
+var worldMem = [2]*Memory{
+	NewMemory(rand.New(rand.NewPCG(1, 2))), NewMemory(rand.New(rand.NewPCG(3, 4))),
+}
+
+// newWorld makes a world in which side 1 listens. Lanes and memory tables may be used again.
+func newWorld(lanes [2]*lane, room int, cfg Config) *world {
+	w := &world{now: clock.Time(time.Second), room: room, mem: worldMem, lane: lanes, sent: func(flight) {}}
+	cfg.HeldPackets = max(cfg.HeldPackets, 1)
+	for i := range 2 {
+		w.lane[i].reset(func(f flight) {
+			w.sent(f)
+			if len(w.air) < w.room {
+				w.air = append(w.air, f)
+			}
+		})
+		rng := rand.New(rand.NewPCG(uint64(i), 7))
+		w.eng[i] = New(cfg, w.lane[i], w.mem[i], rng)
+		w.cq[i] = NewCQ(32)
+		w.qp[i] = w.eng[i].NewQP(QPConfig{
+			ReceiveCQ: w.cq[i], InitiatorCQ: w.cq[i], ReceiveDepth: 16, InitiatorDepth: 16, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+		})
+		w.ctr[i] = w.eng[i].NewConnector()
+		w.eng[i].Run(w.now)
+	}
+	w.l = w.eng[1].NewListener()
+	w.l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	w.l.Listen(4)
+	return w
+}
+
+// turn lets a microsecond pass and runs both engines.
+func (w *world) turn() {
+	w.now += 1000
+	for i := range 2 {
+		for w.eng[i].Run(w.now) {
+			w.now += 1000
+		}
+	}
+}
+
+// deliver takes packet i out of the air.
+func (w *world) deliver(i int) {
+	f := w.air[i]
+	w.air = append(w.air[:i:i], w.air[i+1:]...)
+	w.lane[f.to].arrive(f)
+	w.turn()
+}
+
+// next is the earliest deadline.
+func (w *world) next() clock.Time { return min(w.eng[0].NextDeadline(), w.eng[1].NextDeadline()) }
+
+// pass delivers everything in order and lets d go by. After each step it calls act.
+func (w *world) pass(d time.Duration, act func()) {
+	end := w.now.Add(d)
+	for {
+		w.turn()
+		act()
+		w.turn()
+		if len(w.air) > 0 {
+			w.deliver(0)
+			continue
+		}
+		next := w.next()
+		if next > end {
+			break
+		}
+		w.now = max(w.now, next)
+	}
+	w.now = max(w.now, end)
+}
+
+// left says what an engine still has, after everything has ended; empty when nothing.
+func (w *world) left() string {
+	for i := range 2 {
+		e := w.eng[i]
+		_, held := e.FramesHeld()
+		switch l := w.lane[i]; {
+		case l.finished != "":
+			return l.finished
+		case e.stats.Connections != 0:
+			return "a connection is left"
+		case len(e.peers) != 0 || len(e.tuples) != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
+			return "a peer, tuple, port or listener is left"
+		case len(e.sources) != 0 || e.halfOpen != 0:
+			return "a source has a share of nothing"
+		case len(l.out) != 0 || held != 0 || len(e.freeHeld) != len(e.held):
+			return "a receive frame is missing"
+		case len(l.txFree)+len(e.frames) != len(l.tx):
+			return "a transmit frame is missing"
+		case l.open != 0:
+			return "a path is left"
+		case e.deadlines.Len() != 0:
+			return "a deadline is left"
+		case e.stats.IllegalTransitions != 0:
+			return "an illegal transition"
+		}
+	}
+	return ""
+}
