@@ -36,8 +36,8 @@ func (c *conn) owe(asked, gap bool) {
 	a := &c.ack
 	a.packets++
 	switch {
-	case gap:
-		c.ackNow()
+	case gap, c.engine.load > loadHigh && a.packets >= c.engine.cfg.AckEvery:
+		c.ackNow() // only a whole ACK carries the load
 	case a.packets >= c.engine.cfg.AckEvery:
 		c.raise(ackAtOnce)
 	case asked:
@@ -46,6 +46,19 @@ func (c *conn) owe(asked, gap bool) {
 		a.at = c.engine.now.Add(c.engine.cfg.AckDelay)
 		a.urgency = ackDelayed
 		c.touch()
+	}
+}
+
+// noteMark takes in whether a new packet was marked by a router. The peer hears of a change at once, so that it counts
+// right (RFC 8257 §3.2).
+func (c *conn) noteMark(marked bool) {
+	if marked {
+		c.ceCount++
+		c.ceEcho = true
+	}
+	if marked != c.ceLast {
+		c.ceLast = marked
+		c.ackNow()
 	}
 }
 
@@ -104,6 +117,7 @@ func (c *conn) sendAck() bool {
 	e := c.engine
 	m := &e.ackMsg
 	m.ReceiveLimit = c.receiveLimit()
+	m.Load = e.load
 	m.CECount, m.Accepted, m.Duplicates = c.ceCount, c.accepted, c.duplicates
 	for sp := range c.rx {
 		m.Words[sp] = 0
@@ -168,6 +182,14 @@ func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
 		c.activate()
 	}
 	c.recovery.judge(c, a.Duplicates)
+	c.cc.endpoint.heard(c.engine.now, a.Load, c.rtt.smoothed)
+	c.heardBatch()
+	if d := a.CECount - c.peerCE; int32(d) > 0 {
+		c.peerCE = a.CECount
+		known := min(d, c.peerCEAhead)
+		c.peerCEAhead -= known
+		c.onMarks(int(d - known))
+	}
 	if a.Words[0]+a.Words[1] > 0 {
 		c.onSACK(a, h)
 	}

@@ -163,6 +163,13 @@ func (e *Engine) abandon() {
 
 // seal writes the base header and the checksum and puts the packet into the batch. ops is 0 for control packets.
 func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
+	if c.ceEcho && ops > 0 {
+		flags |= wire.FlagCE
+	}
+	c.ceEcho = false
+	if c.peerTxLate {
+		flags |= wire.FlagAway
+	}
 	e.sealTo(c.txSeed, c.path, &wire.BaseFields{
 		OpCount: uint8(ops), Flags: flags, PSN: psn, ConnID: c.peerID,
 		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},
@@ -198,6 +205,7 @@ func (e *Engine) flush() {
 	if e.ntx > 0 {
 		e.link.Transmit(e.tx[:e.ntx])
 		e.ntx = 0
+		e.worked = true
 	}
 }
 

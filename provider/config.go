@@ -39,6 +39,10 @@ type Config struct {
 	AckEvery int
 	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
 	AckDelay time.Duration
+	// Control is the congestion controller; default ControlDelay.
+	Control Control
+	// FixedWindow is the window of ControlFixed, in packets; default Window.
+	FixedWindow int
 	// MinRTO bounds the retransmission time-out from below; default 2 ms, because a peer on a shared machine can be off its
 	// core for several milliseconds.
 	MinRTO time.Duration
@@ -103,6 +107,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.AckEvery <= 0 {
 		c.AckEvery = 8
+	}
+	if c.FixedWindow <= 0 {
+		c.FixedWindow = Window
 	}
 	orDuration(&c.AckDelay, 50*time.Microsecond)
 	orDuration(&c.MinRTO, 2*time.Millisecond)

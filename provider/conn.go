@@ -61,12 +61,17 @@ type conn struct {
 	termQueued  bool
 	termSent    bool
 	termPSN     wire.PSN
-	noRequests  bool // flushed: no new requests go out
+	noRequests  bool   // flushed: no new requests go out
+	deficit     int    // bytes left of the connection's share of a round
+	lean        int    // bytes that responses were sent more than requests, while both waited
+	peerCE      uint32 // marks that the peer reported last
+	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
 	// Receiving.
 	rx         [wire.NumSpaces]recvSpace
 	peerTx     uint32     // transmit time of the newest accepted packet
 	peerTxAt   clock.Time // when it came
+	peerTxLate bool       // it may have come long before: nobody looked
 	recvSend   uint32     // SEND number being received
 	recvOff    uint32     // bytes of it placed
 	recvBase   uint32     // receive queue index that belongs to SEND number 0
@@ -75,7 +80,9 @@ type conn struct {
 	ack        ackState
 	accepted   uint32
 	duplicates uint32
-	ceCount    uint32
+	ceCount    uint32 // packets that a router marked
+	ceLast     bool   // the newest packet was marked
+	ceEcho     bool   // the peer has to hear of a mark
 
 	// Liveness.
 	lastHeard clock.Time
@@ -92,6 +99,7 @@ type outstandingReads struct {
 	head  uint32 // read id of the oldest
 	count uint32
 	off   uint32 // bytes of the oldest that arrived
+	bytes uint64 // asked for by all of them
 }
 
 // servedReads are the peer's READs we answer: one slot for each the inbound read limit allows.
@@ -208,7 +216,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		c.tx[sp].next, c.tx[sp].una = first, first
 	}
 	c.local.Port = wire.SourcePort(c.id)
-	c.cc.reset()
+	c.cc.reset(e.controller)
 	e.conns[slot] = c
 	e.stats.Connections++
 	return c
@@ -287,13 +295,4 @@ func (c *conn) touch() {
 		c.touched = true
 		c.engine.touchedConns = append(c.engine.touchedConns, c)
 	}
-}
-
-// activate puts the connection in line for transmission.
-func (c *conn) activate() {
-	if !c.inActive {
-		c.inActive = true
-		c.engine.active = append(c.engine.active, c)
-	}
-	c.touch()
 }

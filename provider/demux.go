@@ -89,6 +89,10 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 	if !c.onNext(h) {
 		return wire.DropAckRange, false
 	}
+	if h.Flags()&wire.FlagCE != 0 {
+		c.peerCEAhead++
+		c.onMarks(1)
+	}
 	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
 	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
 	if c.phase != phaseOpen || c.termQueued && h.Space() == wire.RequestSpace {
@@ -102,10 +106,12 @@ func (c *conn) heard(h wire.BaseHeader) {
 	e := c.engine
 	c.lastHeard, c.pings = e.now, 0
 	if echo := h.Echo(); echo != 0 {
-		c.rtt.sample(int32Duration(e.now.Low32() - echo))
+		d := int32Duration(e.now.Low32() - echo)
+		c.rtt.sample(d)
+		c.noteDelay(d, h.Flags()&wire.FlagAway != 0)
 	}
 	if t := h.TxTime(); c.peerTxAt == 0 || int32(t-c.peerTx) >= 0 {
-		c.peerTx, c.peerTxAt = t, e.now
+		c.peerTx, c.peerTxAt, c.peerTxLate = t, e.now, e.away
 	}
 }
 
@@ -122,9 +128,7 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 	case ahead > 0:
 		return c.receiveAhead(p, h.PSN(), rs, uint32(ahead-1))
 	}
-	if p.CE {
-		c.ceCount++
-	}
+	c.noteMark(p.CE)
 	filled := rs.holes
 	c.accept(p, h, rs)
 	for c.phase == phaseOpen && rs.held != nil {
@@ -169,6 +173,7 @@ func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) 
 	if !ok {
 		return wire.DropHoldFull, false
 	}
+	c.noteMark(p.CE)
 	rs.held[psn&(Window-1)] = h
 	rs.set(i)
 	c.ackNow()

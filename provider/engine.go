@@ -12,14 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Batch sizes of one turn. A turn is short so that acknowledgements are answered while bulk data goes out.
+// Batch sizes of one turn.
 const (
 	rxBatch = 64
 	txBatch = 32
-	// turnLimit ends the transmit phase of a turn; a packet is never cut for it.
-	turnLimit = 256 << 10
-	// connBytes is one connection's share of a turn before the next one has its go.
-	connBytes = 64 << 10
 )
 
 // starvedRetry is when to look again for transmit frames: the link has no way to tell when they come back.
@@ -61,7 +57,9 @@ type Engine struct {
 	resets       bucket
 	sourceResets sourceBuckets
 
+	fresh        []*conn // have something to transmit and have not used up their share; in turn, before active
 	active       []*conn // have something to transmit, in turn
+	heardConns   []*conn // have heard from their peers in this receive batch
 	acks         []*conn // owe the peer an acknowledgement
 	touchedConns []*conn
 	touchedCQs   []*CQ
@@ -81,6 +79,16 @@ type Engine struct {
 	frames    []Frag
 	build     builder
 
+	controller controller
+	pressured  Pressured     // the link, if it knows; else nil
+	load       uint8         // how close the receiving side is to dropping packets
+	worked     bool          // this turn sent packets
+	blind      bool          // nobody waits for packets between turns: they lie in the ring until the next one
+	lookGap    time.Duration // how long nobody looked for packets before this turn
+	away       bool          // far longer than a turn takes
+	awayFrom   clock.Time    // when that was last the case, it began then
+	turnCost   time.Duration // filtered time of a turn that sends packets
+
 	stats Stats
 }
 
@@ -93,8 +101,9 @@ func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
 		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{}, qps: map[*QP]struct{}{},
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
-		held: make([]RxPacket, cfg.HeldPackets),
+		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
 	}
+	e.pressured, _ = link.(Pressured)
 	var key [sha256.Size]byte
 	for i := range key {
 		key[i] = byte(rng.Uint32())
@@ -110,6 +119,7 @@ func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
 // Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It returns true when more work is ready
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
 func (e *Engine) Run(now clock.Time) (busy bool) {
+	e.measureTurn(now)
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
@@ -121,6 +131,10 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.link.Recycle(e.recycle)
 		e.recycle = e.recycle[:0]
 	}
+	if n > 0 {
+		e.measureLoad()
+		e.conclude()
+	}
 	for {
 		slot, due := e.deadlines.PopDue(now)
 		if !due {
@@ -131,19 +145,39 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
 	}
-	if len(e.active) > 0 {
+	if e.waiting() > 0 {
 		e.transmit()
 	}
 	if len(e.acks) > 0 {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return n == rxBatch || (len(e.active) > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil
+	return n == rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked
+}
+
+// awayGap is the time between two turns from which on the engine counts as having been off its core.
+const awayGap = 200 * time.Microsecond
+
+// measureTurn learns how long the turn before took, if it sent packets: Run reports such a turn as busy, so that the next
+// one follows at once and the time between is its time. Where nobody waits for packets between turns, they may have lain in
+// the ring since the turn before; far longer than a turn takes means that the engine's owner was interrupted.
+func (e *Engine) measureTurn(now clock.Time) {
+	gap := now.Sub(e.now)
+	e.lookGap, e.away = 0, false
+	if e.worked || e.blind {
+		e.lookGap = gap
+	}
+	if e.lookGap > awayGap+2*e.turnCost {
+		e.away, e.awayFrom = true, e.now
+	} else if e.worked {
+		e.turnCost += (gap - e.turnCost) / 8
+	}
+	e.worked = false
 }
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return len(e.active) == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready()
+	return !e.worked && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -219,39 +253,6 @@ func (e *Engine) answerDoorbells() {
 		}
 		qp = next
 	}
-}
-
-// transmit gives every connection with work its share, in turn, until the turn's bytes are used up.
-func (e *Engine) transmit() {
-	n := len(e.active)
-	for i := 0; i < n && e.turnBytes < turnLimit && !e.starved; i++ {
-		c := e.active[0]
-		copy(e.active, e.active[1:])
-		e.active = e.active[:len(e.active)-1]
-		c.inActive = false
-		if c.phase == phaseOpen && c.transmit() {
-			c.activate()
-		}
-		c.touch()
-	}
-}
-
-// transmit sends what the connection may send within its share: repetitions, then responses, then requests. It reports
-// whether more could go out at once.
-func (c *conn) transmit() (again bool) {
-	for space := range c.tx {
-		if c.tx[space].lost > 0 && c.resendLost(wire.Space(space)) {
-			return true
-		}
-	}
-	used := c.engine.turnBytes
-	if c.sendResponses(connBytes) {
-		again = true
-	}
-	if c.sendRequests(connBytes - (c.engine.turnBytes-used)/2) {
-		again = true
-	}
-	return again
 }
 
 // holdPacket takes p out of the receive batch until the gap before it closes. It fails when too many wait already.

@@ -40,7 +40,7 @@ func (c *conn) checkRead(token uint32, addr uint64, n uint32) wire.TermReason {
 }
 
 // sendResponses builds packets of the response space. It reports whether the connection should be asked again.
-func (c *conn) sendResponses(budget int) (again bool) {
+func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 	e := c.engine
 	sp := &c.tx[wire.ResponseSpace]
 	s := &c.served
@@ -48,9 +48,10 @@ func (c *conn) sendResponses(budget int) (again bool) {
 		if !c.windowOpen(sp) {
 			return false
 		}
-		if budget <= 0 {
+		if budget <= 0 || *burst == 0 {
 			return true
 		}
+		*burst--
 		if !e.begin(c.maxPacket) {
 			e.starved = true
 			return true

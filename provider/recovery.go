@@ -14,7 +14,6 @@ type recovery struct {
 	newest     clock.Time // transmit time of the most recently sent packet known to have arrived
 	timerAt    clock.Time // probe or retransmission time-out; zero when nothing is in flight
 	reorderAt  clock.Time // when a suspected packet becomes a lost one; zero when none is suspected
-	reducedAt  clock.Time // when the window was last reduced for loss
 	progressAt clock.Time // last cumulative acknowledgement, or first packet after an idle time
 	timedOutAt clock.Time // when the last time-out sent something; zero once it was judged
 	probed     bool       // the tail-loss probe of this flight was sent
@@ -132,10 +131,7 @@ func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
 	sp.inFlight--
 	sp.lost++
 	e.stats.PacketsLost++
-	if e.now.Sub(c.recovery.reducedAt) > c.rtt.smoothed {
-		c.recovery.reducedAt = e.now
-		c.cc.lost()
-	}
+	c.noteLoss()
 	c.activate()
 }
 
@@ -156,7 +152,7 @@ func (r *recovery) expire(c *conn) {
 		c.lose(OutcomeIOTimeout)
 		return
 	}
-	c.cc.timedOut()
+	c.timeOut()
 	r.timedOutAt = e.now
 	if c.rtt.backoff < maxBackoff {
 		c.rtt.backoff++
@@ -217,7 +213,7 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 		if sp.record(psn).state&recLost == 0 {
 			continue
 		}
-		if c.tx[0].inFlight+c.tx[1].inFlight >= c.cc.window {
+		if !c.room() {
 			return false
 		}
 		if !c.resend(space, psn, sp.lost == 1) {
@@ -262,6 +258,7 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 	rec.state |= recResent
 	rec.at = e.now
 	e.stats.Retransmits++
+	c.left()
 	c.ackSent()
 	e.seal(c, e.build.ops, flags, psn)
 	return true

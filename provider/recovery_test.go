@@ -56,6 +56,11 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 		p.post(0, p.write(0, 0, 100)) // a round trip to learn from
 		p.settle()
 		p.outcomes(0, OutcomeSuccess)
+		for i := range 2 { // the whole message in one flight
+			cc := &p.conn(i).cc
+			cc.fabric = 64 * windowUnit
+			cc.settle(0)
+		}
 		if kind == KindWrite {
 			p.post(0, p.write(0, 0, 60*1344))
 		} else {

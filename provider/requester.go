@@ -11,7 +11,7 @@ const pieceAlign = 64
 
 // sendRequests builds packets of the request space until the window, the budget or the work ends. It reports whether
 // the connection should be asked again.
-func (c *conn) sendRequests(budget int) (again bool) {
+func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 	e := c.engine
 	sp := &c.tx[wire.RequestSpace]
 	qp := c.qp
@@ -19,9 +19,10 @@ func (c *conn) sendRequests(budget int) (again bool) {
 		if !c.windowOpen(sp) {
 			return false
 		}
-		if budget <= 0 {
+		if budget <= 0 || *burst == 0 {
 			return true
 		}
+		*burst--
 		if !e.begin(c.maxPacket) {
 			e.starved = true
 			return true
@@ -53,7 +54,7 @@ func (c *conn) mayStart(seq, off uint32) bool {
 	}
 	switch wr.kind {
 	case KindRead:
-		return c.reads.count < c.ord
+		return c.reads.count < c.ord && c.mayRead()
 	case KindSend:
 		if int32(c.sendLimit-c.nextSend) <= 0 {
 			c.blockOnReceive()
@@ -95,6 +96,7 @@ func (c *conn) start(seq uint32) bool {
 		r := &c.reads
 		r.seqs[(r.head+r.count)%maxReadLimit] = seq
 		r.count++
+		r.bytes += uint64(wr.length)
 	case KindReceive, KindBind, KindInvalidate:
 	}
 	return true
@@ -208,8 +210,18 @@ func (c *conn) gather(seq, off, n uint32) bool {
 
 // windowOpen says whether another packet may be in flight.
 func (c *conn) windowOpen(sp *sendSpace) bool {
-	inFlight := c.tx[0].inFlight + c.tx[1].inFlight
-	return inFlight < c.cc.window && sp.outstanding() < c.peerWindow
+	return c.room() && sp.outstanding() < c.peerWindow
+}
+
+// mayRead says whether another READ may be asked for: the answers that are under way may fill the window, as if we had sent
+// them ourselves. Whoever asks for data is the only one who knows all that will come (TRANSPORT d).
+func (c *conn) mayRead() bool {
+	r := &c.reads
+	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.window)*uint64(c.maxPacket) {
+		return true
+	}
+	c.cc.limitedAt = c.engine.now
+	return false
 }
 
 // launch numbers, records and seals the packet just packed.
@@ -221,6 +233,7 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	rec.at, rec.from, rec.to, rec.state = e.now, from, to, 0
 	sp.next++
 	sp.inFlight++
+	c.left()
 	var flags wire.Flags
 	if space == wire.ResponseSpace {
 		flags |= wire.FlagSpace

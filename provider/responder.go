@@ -268,10 +268,12 @@ func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
 		return false
 	}
 	o.off += uint32(op.Length)
+	c.delivered(1)
 	if last {
 		wr.done = true
 		o.head++
 		o.count--
+		o.bytes -= uint64(wr.length)
 		o.off = 0
 		c.completeRequests()
 		c.activate()

@@ -44,7 +44,7 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 		c.recovery.delivered(rec, echo)
 	}
 	sp.una = next
-	c.cc.acked(acked)
+	c.delivered(acked)
 	if space == wire.RequestSpace {
 		c.completeRequests()
 		return
@@ -88,6 +88,6 @@ func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo uint32) {
 	}
 	rec.state = rec.state&^recLost | recSacked
 	sp.sacked++
-	c.cc.acked(1)
+	c.delivered(1)
 	c.recovery.delivered(rec, echo)
 }

@@ -105,6 +105,7 @@ func (s *Shard) turn() {
 	if s.closed {
 		return
 	}
+	s.engine.blind = !s.asleep.Load()
 	busy := s.engine.Run(s.now())
 	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
 		s.waiter.Wake()
@@ -130,16 +131,20 @@ func (s *Shard) Release() {
 func (s *Shard) progress() {
 	defer close(s.done)
 	seen := uint32(0)
+	blind := true
 	for !s.closing.Load() {
 		if polls := s.polls.Load(); polls != seen && polls != 0 {
 			seen = polls
 			s.waiter.Wait(takeOver, false)
+			blind = true
 			continue
 		}
 		seen = s.polls.Load()
 		s.mu.Lock()
+		s.engine.blind = blind
 		now := s.now()
 		busy := s.engine.Run(now)
+		blind = true
 		next := s.engine.NextDeadline()
 		if !busy {
 			// Under the lock, so that whoever runs the next turn compares its deadlines with ours. Asleep is stored before the
@@ -157,6 +162,7 @@ func (s *Shard) progress() {
 				wait = max(next.Sub(s.now()), 0)
 			}
 			s.waiter.Wait(wait, true)
+			blind = false
 		}
 		s.asleep.Store(false)
 	}

@@ -20,6 +20,7 @@ func (c *conn) deadline() clock.Time {
 	if c.phase == phaseOpen {
 		earlier(c.recovery.timerAt)
 		earlier(c.recovery.reorderAt)
+		earlier(c.cc.wakeAt)
 		if c.ack.urgency == ackDelayed {
 			earlier(c.ack.at)
 		}
@@ -72,6 +73,10 @@ func (c *conn) onDeadline() {
 	}
 	if c.ack.urgency == ackDelayed && due(c.ack.at) {
 		c.raise(ackAtOnce)
+	}
+	if due(c.cc.wakeAt) {
+		c.cc.wakeAt = 0
+		c.activate()
 	}
 	if due(c.recovery.reorderAt) {
 		c.detectLoss()

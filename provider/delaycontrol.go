@@ -1,0 +1,150 @@
+package provider
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// The delay controller is after Swift (SIGCOMM 2020): it adds a packet per round trip while the round trip is below a
+// target, and takes away in proportion to how far it is above, at most half and at most once per round trip.
+const (
+	// minQueueing is the least delay in queues that is aimed at. TRANSPORT's guess for machines that share cores, kept: in
+	// simulation it gives full use of a link of 1 Gb/s with 2 to 16 flows.
+	minQueueing = 50 * time.Microsecond
+	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); maxDecrease halves.
+	betaNum, betaDen = 4, 5
+	// scaleRange bounds what flow scaling adds to the aimed delay, in quarters of it: small windows are the sign of many
+	// flows, which need a longer queue to share.
+	scaleRange = 4
+	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
+	// queue shows in every sample.
+	maxOver = 4
+	// lossShare: with the delay below the target, loss halves the window only if it took more than an eighth of the packets.
+	// Less is what links do by themselves.
+	lossShare = 8
+)
+
+// delaySignal is the filtered round trip and what it is compared with.
+type delaySignal struct {
+	delay     time.Duration // filtered
+	target    time.Duration
+	reducedAt clock.Time
+}
+
+// delayControl is ControlDelay.
+type delayControl struct{}
+
+func (*delayControl) start(cc *congestion) { cc.fabric = initialWindow * windowUnit }
+
+// target is the round trip aimed at for a window.
+func target(base, own time.Duration, fabric int) time.Duration {
+	q := max(minQueueing, base)
+	return base + own + q + q*time.Duration(scale(fabric))/(4*windowUnit)
+}
+
+// scale is the part flow scaling adds, in 1/windowUnit: scaleRange/sqrt(window in packets), at most scaleRange.
+func scale(fabric int) int {
+	if fabric <= windowUnit {
+		return scaleRange * windowUnit
+	}
+	return scaleRange * windowUnit * 256 / isqrt(fabric)
+}
+
+// isqrt is the integer square root, from above (Newton).
+func isqrt(v int) int {
+	x := 1 << ((bits.Len(uint(v)) + 1) / 2)
+	for {
+		y := (x + v/x) / 2
+		if y >= x {
+			return x
+		}
+		x = y
+	}
+}
+
+// acked implements controller.
+func (*delayControl) acked(cc *congestion, b *ackBatch) {
+	s := &cc.signal
+	if b.delay > 0 {
+		s.sample(b, cc.fabric)
+	}
+	cc.marks.acked(cc, b)
+	switch {
+	case s.delay > s.target && s.target > 0:
+		cc.threshold = min(cc.threshold, cc.fabric) // slow start is over
+		if b.now.Sub(s.reducedAt) > b.round && (cc.limited(b) || cc.fabric > initialWindow*windowUnit) {
+			s.reducedAt = b.now
+			over := min((s.delay-s.target)*betaNum*windowUnit/(s.delay*betaDen), windowUnit/2)
+			cc.fabric = max(cc.fabric-int(over)*cc.fabric/windowUnit, minFabric)
+			cc.before = 0
+		}
+	case b.packets > 0 && cc.limited(b):
+		cc.grow(b.packets)
+	}
+}
+
+// sample filters a round trip. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
+// small windows a slower filter would still show a queue that is long gone, and the window be halved for it again.
+func (s *delaySignal) sample(b *ackBatch, fabric int) {
+	s.target = target(b.base, b.own, fabric)
+	d := min(b.delay, maxOver*s.target)
+	if s.delay == 0 {
+		s.delay = d
+		return
+	}
+	s.delay += (d - s.delay) >> min(bits.Len(uint(fabric/windowUnit)), 3)
+}
+
+// lost implements controller. Above the target loss is congestion and halves the window. Below it the window only gives up
+// what was lost, unless that is a good part: with 1 % of random loss, halving left 60 % of a link unused.
+func (*delayControl) lost(cc *congestion, lost, delivered int) {
+	s := &cc.signal
+	part := windowUnit / 2
+	if s.delay <= s.target && lost*lossShare <= lost+delivered {
+		part = lost * windowUnit / (lost + delivered)
+	}
+	cc.fabric = max(cc.fabric-part*cc.fabric/windowUnit, windowUnit)
+	cc.threshold = min(cc.threshold, cc.fabric)
+}
+
+// timedOut implements controller: one packet, and slow start up to half of what was.
+func (*delayControl) timedOut(cc *congestion) {
+	if cc.fabric > windowUnit {
+		cc.before = cc.fabric
+		cc.threshold = max(cc.fabric/2, 2*windowUnit)
+	}
+	cc.fabric = windowUnit
+}
+
+// markSignal is DCTCP's (RFC 8257): the window shrinks by half of the share of packets that were marked. Nothing is sent
+// as able to be marked before both peers negotiated it, so that no mark arrives until then.
+type markSignal struct {
+	alpha     int    // share of marked packets, in 1/windowUnit
+	count     uint32 // the peer's count of marks
+	marked    int    // in this round trip
+	delivered int
+	from      clock.Time
+	reducedAt clock.Time
+}
+
+// markGain is g = 1/16 (RFC 8257 §4.2).
+const markGain = 16
+
+func (m *markSignal) acked(cc *congestion, b *ackBatch) {
+	m.marked += b.marks
+	m.delivered += b.packets
+	if b.marks > 0 {
+		cc.threshold = min(cc.threshold, cc.fabric)
+	}
+	if b.now.Sub(m.from) <= b.round || m.delivered == 0 {
+		return
+	}
+	share := min(m.marked*windowUnit/m.delivered, windowUnit)
+	m.alpha += share/markGain - m.alpha/markGain
+	if m.marked > 0 {
+		cc.fabric = max(cc.fabric-cc.fabric/windowUnit*m.alpha/2, windowUnit)
+	}
+	m.marked, m.delivered, m.from = 0, 0, b.now
+}

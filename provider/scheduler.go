@@ -1,0 +1,130 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// Who sends next: deficit round robin by bytes over connections, and over the two spaces of one. A connection that has not
+// used up its share since it last had work goes before those that have (FQ-CoDel, RFC 8290 §4.1), so that a small message
+// does not wait for bulk.
+
+const (
+	// quantum is one connection's share of a round, in bytes. Not above a burst of full packets at MTU 1500.
+	quantum = 32 << 10
+	// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
+	connBurst = txBatch
+	// turnLimit ends the transmit phase of a turn; a packet is never cut for it. A turn is short so that acknowledgements
+	// are answered while bulk data goes out.
+	turnLimit = 256 << 10
+	// connTurn bounds the turn of an engine with few connections.
+	connTurn = 64 << 10
+)
+
+// activate puts the connection in line for transmission.
+func (c *conn) activate() {
+	if !c.inActive {
+		c.inActive = true
+		if c.deficit > 0 {
+			c.engine.fresh = append(c.engine.fresh, c)
+		} else {
+			c.engine.active = append(c.engine.active, c)
+		}
+	}
+	c.touch()
+}
+
+// pop takes the connection that is next in line off it. fresh says that its share needs no filling.
+func (e *Engine) pop() (c *conn) {
+	list := &e.fresh
+	if len(*list) == 0 {
+		list = &e.active
+	}
+	c = (*list)[0]
+	copy(*list, (*list)[1:])
+	(*list)[len(*list)-1] = nil
+	*list = (*list)[:len(*list)-1]
+	c.inActive = false
+	return c
+}
+
+// waiting is how many connections are in line.
+func (e *Engine) waiting() int { return len(e.fresh) + len(e.active) }
+
+// transmit gives connections with work their shares, in turn, until the turn's bytes are used up.
+func (e *Engine) transmit() {
+	limit := min(turnLimit, connTurn*e.waiting())
+	for e.waiting() > 0 && e.turnBytes < limit && !e.starved {
+		c := e.pop()
+		if c.phase == phaseOpen && c.serve() {
+			c.activate()
+		}
+		c.touch()
+	}
+}
+
+// serve sends what the connection's share allows. It reports whether more could go out at once.
+func (c *conn) serve() (again bool) {
+	if c.deficit <= 0 {
+		c.deficit = min(c.deficit+quantum, quantum)
+		if c.deficit <= 0 {
+			return true // a large packet took the shares of several rounds
+		}
+	}
+	before := c.engine.turnBytes
+	again = c.transmit(c.deficit)
+	c.deficit -= c.engine.turnBytes - before
+	if again && c.deficit > 0 {
+		c.deficit = 0 // stopped by the burst: no saving up, and the end of the line
+	}
+	return again
+}
+
+// transmit sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
+// reports whether more could go out at once.
+func (c *conn) transmit(budget int) (again bool) {
+	e := c.engine
+	for space := range c.tx {
+		if c.tx[space].lost > 0 && c.resendLost(wire.Space(space)) {
+			return true
+		}
+	}
+	burst := connBurst
+	respond, request := c.hasResponses(), c.hasRequests()
+	if respond && request {
+		// Each gets half, and what the other leaves; the window may end before the budget does, so the order alternates by bytes.
+		first := wire.ResponseSpace
+		if c.lean > 0 {
+			first = wire.RequestSpace
+		}
+		start := e.turnBytes
+		again = c.sendSpace(first, budget/2, &burst)
+		middle := e.turnBytes
+		if c.sendSpace(1-first, budget-(middle-start), &burst) {
+			again = true
+		}
+		d := 2*middle - start - e.turnBytes // what the first sent more than the second
+		if first == wire.RequestSpace {
+			d = -d
+		}
+		c.lean = max(min(c.lean+d, quantum), -quantum)
+		return again
+	}
+	c.lean = 0
+	if request {
+		return c.sendSpace(wire.RequestSpace, budget, &burst)
+	}
+	return c.sendSpace(wire.ResponseSpace, budget, &burst)
+}
+
+func (c *conn) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
+	if space == wire.RequestSpace {
+		return c.sendRequests(budget, burst)
+	}
+	return c.sendResponses(budget, burst)
+}
+
+func (c *conn) hasResponses() bool {
+	return c.served.next.seq != c.served.tail || c.termQueued && !c.termSent
+}
+
+func (c *conn) hasRequests() bool {
+	return c.qp != nil && !c.noRequests && c.mayStart(c.qp.sq.next, c.qp.sq.off)
+}
