@@ -72,6 +72,9 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	return fail("bind", addr, noAddr, o)
 }
 
+// sourcePorts is how many source ports a Connect tries. They are random ones of 16384.
+const sourcePorts = 4
+
 // Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
 // attempt failed. A failed attempt leaves qp as it was.
 //
@@ -96,7 +99,12 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		}
 		local := provider.EndpointFrom(netip.AddrPortFrom(a.addr, 0))
 		remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
-		return c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
+		o := provider.OutcomeHostUnreachable
+		// Over plain sockets another program may have the source port: the next attempt draws another one.
+		for try := 0; try < sourcePorts && o == provider.OutcomeHostUnreachable; try++ {
+			o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
+		}
+		return o
 	})
 	switch {
 	case search.Err() != nil && o != provider.OutcomeSuccess:

@@ -1,0 +1,203 @@
+package nd
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// Two addresses of every Linux machine, without configuration.
+var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+
+// freeUDPPort is a port for ND traffic that nobody uses on either loopback address.
+func freeUDPPort(t testing.TB) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+// newLoopRig is two adapters on loopback addresses, which takes no privilege.
+func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {
+	t.Helper()
+	r := &rig{addr: loopback}
+	cfg := AdapterConfig{UDPPort: freeUDPPort(t), Datapath: dp}
+	for i, a := range []**Adapter{&r.a, &r.b} {
+		cfg.Address = loopback[i]
+		opened, err := OpenAdapter(cfg)
+		must(t, err)
+		t.Cleanup(func() { must(t, opened.Close()) })
+		*a = opened
+	}
+	return r, cfg.UDPPort
+}
+
+// moveEverything does each operation with a MiB of bytes, from a to b, and compares them.
+func moveEverything(t testing.TB, r *rig) {
+	t.Helper()
+	const size = 1 << 20
+	client, server := r.connect(t, 4*size)
+	for i := range client.mr.Bytes() {
+		client.mr.Bytes()[i] = byte(i*7 + i>>8)
+	}
+	same := func(what string, got, want []byte) {
+		t.Helper()
+		if !bytes.Equal(got, want) {
+			t.Fatalf("the %s did not arrive whole", what)
+		}
+	}
+	far, near := server.mr.Bytes(), client.mr.Bytes()
+	must(t, client.qp.Write(1, []SGE{client.mr.SGE(0, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0))
+	client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	same("Write", far[100:][:size], near[:size])
+
+	must(t, server.qp.Receive(2, []SGE{server.mr.SGE(2*size, size)}))
+	must(t, client.qp.Send(3, []SGE{client.mr.SGE(5, size-5)}, 0))
+	if res := server.wantResult(t, 2, RequestReceive, StatusSuccess); res.Bytes != size-5 {
+		t.Fatalf("receive: %+v", res)
+	}
+	client.wantResult(t, 3, RequestSend, StatusSuccess)
+	same("Send", far[2*size:][:size-5], near[5:size])
+
+	must(t, client.qp.Read(4, []SGE{client.mr.SGE(3*size, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0))
+	client.wantResult(t, 4, RequestRead, StatusSuccess)
+	same("Read", near[3*size:], far[100:][:size])
+
+	// The other way round, and small.
+	must(t, client.qp.Receive(5, []SGE{client.mr.SGE(0, 100)}))
+	must(t, server.qp.Send(6, []SGE{server.mr.SGE(300, 64)}, 0))
+	client.wantResult(t, 5, RequestReceive, StatusSuccess)
+	server.wantResult(t, 6, RequestSend, StatusSuccess)
+	same("small Send", near[:64], far[300:364])
+	t.Logf("%+v", r.a.Stats())
+	t.Logf("%+v", r.b.Stats())
+}
+
+func TestUDPMovesBytesOverLoopback(t *testing.T) {
+	r, _ := newLoopRig(t, DatapathUDP)
+	moveEverything(t, r)
+	if info := r.a.Datapath(); info.Datapath != DatapathUDP || info.Reason != "asked for" || info.Interface != "lo" {
+		t.Errorf("datapath: %+v", info)
+	}
+}
+
+
+// TestUDPSmallLoopbackMTU lowers the MTU of a loopback interface of its own.
+func TestUDPSmallLoopbackMTU(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN to set an MTU in a network namespace")
+	}
+	ns, err := netlab.New()
+	must(t, err)
+	t.Cleanup(func() { must(t, ns.Close()) })
+	must(t, ns.Do(func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(lo, 1500)
+	}))
+	r := &rig{addr: loopback}
+	r.a = openIn(t, ns, AdapterConfig{Address: loopback[0], Datapath: DatapathUDP})
+	r.b = openIn(t, ns, AdapterConfig{Address: loopback[1], Datapath: DatapathUDP})
+	moveEverything(t, r)
+	if s := r.a.Stats(); s.PacketsOut < 1<<20/1500 {
+		t.Errorf("%d packets for 1 MiB: they are larger than the MTU", s.PacketsOut)
+	}
+}
+
+func TestUDPMovesBytesOverVeth(t *testing.T) {
+	for _, mtu := range []int{1500, 9000} {
+		moveEverything(t, newRig(t, mtu, DatapathUDP))
+	}
+}
+
+// TestRungsInteroperate connects plain sockets with AF_XDP, in both directions (PROTOCOL §2).
+func TestRungsInteroperate(t *testing.T) {
+	for _, c := range []struct {
+		mtu  int
+		a, b Datapath
+	}{
+		{1500, DatapathUDP, DatapathGeneric}, {1500, DatapathGeneric, DatapathUDP},
+		{9000, DatapathUDP, DatapathGeneric}, {9000, DatapathNative, DatapathUDP},
+	} {
+		t.Run(c.a.String()+" to "+c.b.String(), func(t *testing.T) {
+			pair := newPair(t, netlab.PairConfig{MTU: c.mtu})
+			r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
+			r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: c.a})
+			r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: c.b})
+			moveEverything(t, r)
+		})
+	}
+}
+
+// TestUDPUnreachable looks for a neighbour that is not there, without the right to ask the kernel for it.
+func TestUDPUnreachable(t *testing.T) {
+	r := newRig(t, 1500, DatapathUDP)
+	client := newEnd(t, r.a, 4096)
+	for _, c := range []struct {
+		to   string
+		want Status
+	}{
+		{r.addr[1].Next().String(), ErrHostUnreachable},
+		{"203.0.113.1", ErrNetworkUnreachable},
+	} {
+		err := client.ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(netip.MustParseAddr(c.to), 1), helloParams)
+		wantStatus(t, "connect to "+c.to, err, c.want)
+	}
+}
+
+// ordinaryUser says in the environment that the test binary runs again, without rights.
+const ordinaryUser = "ND_TEST_ORDINARY_USER"
+
+// TestUDPAsOrdinaryUser lets auto choose for a user who may not use AF_XDP: it takes plain sockets, where AF_XDP could work
+// as well as where it could not, and says why.
+func TestUDPAsOrdinaryUser(t *testing.T) {
+	if os.Getenv(ordinaryUser) == "" {
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), ordinaryUser+"=1")
+		cmd.Dir = "/"
+		if os.Getuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Fatalf("as an ordinary user: %v\n%s", err, out)
+		}
+		return
+	}
+	r, port := newLoopRig(t, DatapathAuto)
+	moveEverything(t, r)
+	if info := r.a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, "AF_XDP needs privileges") {
+		t.Errorf("datapath: %+v", info)
+	}
+	_, err := OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathGeneric})
+	wantStatus(t, "open AF_XDP", err, ErrDeviceNotReady)
+	if !strings.Contains(err.Error(), "CAP_NET_RAW") {
+		t.Errorf("the error does not say what is missing: %v", err)
+	}
+	// The first adapter has the port, which auto must not hide behind a second attempt.
+	_, err = OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: port})
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second adapter on the port: %v, want EADDRINUSE", err)
+	}
+}
+
+// TestUDPWhereNoEthernetIs lets auto choose for loopback, which no AF_XDP socket can use, whoever asks.
+func TestUDPWhereNoEthernetIs(t *testing.T) {
+	r, _ := newLoopRig(t, DatapathAuto)
+	if info := r.a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, "AF_XDP needs") {
+		t.Errorf("datapath: %+v", info)
+	}
+}
