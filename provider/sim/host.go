@@ -41,6 +41,8 @@ type Host struct {
 	runAt       clock.Time
 	pausedUntil clock.Time
 	turns       uint64
+	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
+	app         func() bool // called after every turn; true when it posted; nil for none
 
 	inbox  []provider.RxPacket
 	rx     map[uint64][]byte // receive frames that the engine owns
@@ -95,6 +97,9 @@ func (h *Host) run() {
 	h.turns++
 	now := h.net.now
 	busy := h.Engine.Run(now)
+	if h.app != nil && h.app() {
+		busy = true
+	}
 	turn := between(h.rng, time.Microsecond, h.cfg.Turn)
 	if busy || len(h.inbox) > 0 {
 		h.runAt = now.Add(turn)
@@ -107,7 +112,7 @@ func (h *Host) run() {
 }
 
 // arrive takes a packet from the network.
-func (h *Host) arrive(path pathEnds, packet []byte, whole bool) {
+func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 	h.net.trace.packet(h.net.now, h, "arrive", packet)
 	if len(packet) == 0 {
 		return
@@ -115,7 +120,7 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole bool) {
 	if whole {
 		h.net.watchArrived(h, packet)
 	}
-	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet)}
+	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
 	// The base header and control messages are never cut: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := max(size, wire.BaseHeaderLen)

@@ -164,7 +164,12 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		if chance(n.rng, n.Late) {
 			d += 100 * n.Delay
 		}
-		n.After(d, func() { to.arrive(path, p, whole) })
+		wait, marked, ok := to.inlet.pass(n.now, len(p))
+		if !ok {
+			n.trace.packet(n.now, from, "overflow", packet)
+			continue
+		}
+		n.After(wait+d, func() { to.arrive(path, p, whole, marked) })
 	}
 }
 

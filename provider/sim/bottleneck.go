@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// Bottleneck is the last link of a path: packets leave it one after another, wait in a queue before, and are lost when that
+// is full.
+type Bottleneck struct {
+	Rate  int // bits per second
+	Queue int // bytes, with the packet that is leaving
+	Mark  int // bytes from which on arriving packets are marked; zero for never
+
+	free    clock.Time // when the last packet in the queue has left
+	waits   []time.Duration
+	Passed  uint64 // bytes on the wire
+	Dropped int
+	Marked  int
+}
+
+// wireOverhead is what a packet has on the wire besides itself: preamble, gap, Ethernet, IPv4 and UDP.
+const wireOverhead = 38 + 28
+
+// Narrow puts a bottleneck in front of a host.
+func (h *Host) Narrow(b *Bottleneck) { h.inlet = b }
+
+// pass lets a packet through, after wait. A nil bottleneck is none.
+func (b *Bottleneck) pass(now clock.Time, size int) (wait time.Duration, marked, ok bool) {
+	if b == nil {
+		return 0, false, true
+	}
+	size += wireOverhead
+	b.free = max(b.free, now)
+	queueing := b.free.Sub(now)
+	backlog := int(int64(queueing) * int64(b.Rate) / 8 / int64(time.Second))
+	if backlog+size > b.Queue {
+		b.Dropped++
+		return 0, false, false
+	}
+	if marked = b.Mark > 0 && backlog >= b.Mark; marked {
+		b.Marked++
+	}
+	b.waits = append(b.waits, queueing)
+	b.free = b.free.Add(time.Duration(int64(size) * 8 * int64(time.Second) / int64(b.Rate)))
+	b.Passed += uint64(size)
+	return b.free.Sub(now), marked, true
+}
+
+// Forget drops what was measured so far.
+func (b *Bottleneck) Forget() { b.waits, b.Passed, b.Dropped, b.Marked = b.waits[:0], 0, 0, 0 }
+
+// Waits returns the given quantiles, in thousandths, of the time packets waited in the queue.
+func (b *Bottleneck) Waits(thousandths ...int) []time.Duration {
+	sorted := slices.Sorted(slices.Values(b.waits))
+	var out []time.Duration
+	for _, q := range thousandths {
+		out = append(out, sorted[(len(sorted)-1)*q/1000])
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Bulk is an application that keeps requests of one kind and size outstanding, and measures them.
+type Bulk struct {
+	Kind  provider.RequestKind
+	Size  int
+	Depth int           // requests outstanding
+	Limit int           // requests in all; zero for no limit
+	Every time.Duration // from one request to the next; zero for at once
+
+	Posted, Done int
+	Times        []time.Duration // from post to result
+	Finished     clock.Time      // when the last of Limit was done
+
+	from, to *Host
+	qp       *provider.QP
+	cq       *provider.CQ
+	request  provider.Request
+	at       []clock.Time // of outstanding requests, oldest first
+	nextAt   clock.Time
+	running  bool
+}
+
+// bulkHost is a host as congestion scenarios use it: fast, and with frames to spare.
+func (n *Network) bulkHost(cfg provider.Config, packet int) *Host {
+	return n.AddHost(HostConfig{
+		Engine: cfg, MaxPacket: packet, FragSize: 3840, TxFrames: 512,
+		TxHold: 2 * time.Microsecond, Turn: 2 * time.Microsecond, Wake: 2 * time.Microsecond,
+	})
+}
+
+// Attach connects b from one host to another, and leaves it idle. The port tells connections apart.
+func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
+	b.from, b.to = from, to
+	b.cq = provider.NewCQ(2 * b.Depth)
+	make2 := func(h *Host, cq *provider.CQ) (qp *provider.QP, ctr *provider.Connector, region *provider.Region) {
+		region, err := h.Memory.Register(make([]byte, b.Size), provider.RightLocalWrite|provider.RightRemoteRead|provider.RightRemoteWrite)
+		if err != nil {
+			n.Fail("register: %v", err)
+		}
+		h.Do(func(e *provider.Engine) {
+			qp = e.NewQP(provider.QPConfig{
+				ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 1, InitiatorDepth: b.Depth, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+			})
+			ctr = e.NewConnector()
+		})
+		return qp, ctr, region
+	}
+	qp, ctr, local := make2(from, b.cq)
+	peer, acceptor, remote := make2(to, provider.NewCQ(16))
+	b.qp = qp
+	b.request = provider.Request{
+		Kind: b.Kind, Length: uint32(b.Size), Addr: remote.Base(), Token: remote.Token(),
+		SGL: []provider.SGE{{Addr: local.Base(), Len: uint32(b.Size), Token: local.Token()}},
+	}
+	steps := 0
+	next := func(o provider.Outcome) {
+		if o != provider.OutcomeSuccess {
+			n.Fail("connect: %v", o)
+		}
+		steps++
+	}
+	params := provider.ConnectParams{Inbound: 16, Outbound: 16}
+	at := wire.Endpoint{IP: to.IP, Port: port}
+	var listener *provider.Listener
+	to.Do(func(e *provider.Engine) {
+		listener = e.NewListener()
+		_, _ = listener.Bind(at)
+		listener.Listen(1)
+		listener.GetRequest(acceptor, next)
+	})
+	from.Do(func(*provider.Engine) { ctr.Connect(qp, wire.Endpoint{IP: from.IP}, at, params, next) })
+	wait := func(want int) {
+		if !n.RunUntil(10*time.Second, func() bool { return steps >= want }) {
+			n.Fail("no connection after %d steps", steps)
+		}
+	}
+	wait(1)
+	to.Do(func(*provider.Engine) { acceptor.Accept(peer, params, next) })
+	wait(2)
+	from.Do(func(*provider.Engine) { ctr.CompleteConnect(next) })
+	wait(4)
+	old := from.app
+	from.app = func() bool {
+		posted := old != nil && old()
+		return b.act() || posted
+	}
+}
+
+// Start lets b work from now on, or after a while.
+func (b *Bulk) Start(after time.Duration) {
+	b.from.net.After(after, func() {
+		b.running, b.nextAt = true, b.from.net.now
+		b.tick()
+	})
+}
+
+// Stop lets b post no more.
+func (b *Bulk) Stop() { b.running = false }
+
+// tick wakes a host whose application posts by the clock.
+func (b *Bulk) tick() {
+	b.act()
+	b.from.Poke()
+	if b.Every > 0 && b.running {
+		b.from.net.After(b.Every, b.tick)
+	}
+}
+
+// act takes results and posts. It reports whether it posted.
+func (b *Bulk) act() (posted bool) {
+	now := b.from.net.now
+	var rs [16]provider.Result
+	for n := b.cq.Fetch(rs[:]); n > 0; n = b.cq.Fetch(rs[:]) {
+		for i := range n {
+			if rs[i].Outcome != provider.OutcomeSuccess {
+				b.from.net.Fail("result: %v", rs[i].Outcome)
+			}
+			b.Times = append(b.Times, now.Sub(b.at[i]))
+		}
+		b.at = b.at[n:]
+		if b.Done += n; b.Done == b.Limit {
+			b.Finished = now
+		}
+	}
+	for b.running && len(b.at) < b.Depth && (b.Limit == 0 || b.Posted < b.Limit) && b.nextAt <= now {
+		if _, o := b.qp.Post(&b.request); o != provider.OutcomeSuccess {
+			b.from.net.Fail("post: %v", o)
+			return posted
+		}
+		b.at = append(b.at, now)
+		b.Posted++
+		b.nextAt = b.nextAt.Add(b.Every)
+		posted = true
+	}
+	return posted
+}
+
+// Forget drops what was measured so far.
+func (b *Bulk) Forget() { b.Done, b.Times = 0, b.Times[:0] }

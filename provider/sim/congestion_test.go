@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// The network of these tests: 1 Gb/s into one host, 100 µs each way.
+const (
+	testRate  = 1e9
+	testDelay = 100 * time.Microsecond
+	testMTU   = 1472
+	// testTarget is the queueing delay the controller aims at: one least round trip.
+	testTarget = 2 * testDelay
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// fleet is flows that share a bottleneck.
+type fleet struct {
+	*Network
+	sink   *Host
+	narrow *Bottleneck
+	flows  []*Bulk
+}
+
+// newFleet connects flows, each from its own host, to one. The conditions and the bottleneck begin when all are connected.
+func newFleet(t *testing.T, cond Conditions, b Bottleneck, cfg provider.Config, flows ...*Bulk) *fleet {
+	t.Helper()
+	f := &fleet{Network: NewNetwork(1, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
+	f.sink = f.bulkHost(cfg, testMTU)
+	for i, flow := range flows {
+		f.Attach(flow, f.bulkHost(cfg, testMTU), f.sink, uint16(1000+i))
+	}
+	if len(f.broken) > 0 {
+		t.Fatal(f.broken)
+	}
+	f.Conditions = cond
+	f.sink.Narrow(&b)
+	return f
+}
+
+func writers(n int) []*Bulk {
+	flows := make([]*Bulk, n)
+	for i := range flows {
+		flows[i] = &Bulk{Kind: provider.KindWrite, Size: 32 << 10, Depth: 16}
+	}
+	return flows
+}
+
+// pass lets d go by.
+func (f *fleet) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	end := f.now.Add(d)
+	f.RunUntil(2*d+time.Second, func() bool { return f.now >= end })
+	if len(f.broken) > 0 {
+		t.Fatal(f.broken)
+	}
+}
+
+func (f *fleet) stats() (timeouts, resent uint64) {
+	for _, h := range f.hosts {
+		s := h.Engine.Stats()
+		timeouts += s.Timeouts
+		resent += s.Retransmits
+	}
+	return timeouts, resent
+}
+
+// jain is Jain's fairness index of what the flows got done, in thousandths.
+func jain(flows []*Bulk) int {
+	sum, squares := 0, 0
+	for _, b := range flows {
+		sum += b.Done
+		squares += b.Done * b.Done
+	}
+	return sum * sum * 1000 / (len(flows) * squares)
+}
+
+// Flows share a bottleneck fairly, use it, and keep its queue near the target (TRANSPORT d, acceptance values).
+func TestFlowsShareABottleneck(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 8, 16} {
+		f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, writers(n)...)
+		for i, b := range f.flows {
+			b.Start(time.Duration(i) * time.Millisecond)
+		}
+		f.pass(t, 50*time.Millisecond)
+		f.narrow.Forget()
+		for _, b := range f.flows {
+			b.Forget()
+		}
+		f.pass(t, time.Second)
+		w := f.narrow.Waits(500, 990)
+		used := f.narrow.Passed * 8 * 100 / testRate
+		timeouts, resent := f.stats()
+		t.Logf("%2d flows: Jain %d/1000, link used %d %%, queueing median %v p99 %v, %d dropped, %d time-outs, %d resent",
+			n, jain(f.flows), used, w[0], w[1], f.narrow.Dropped, timeouts, resent)
+		if j := jain(f.flows); j < 950 {
+			t.Errorf("%d flows: Jain index %d/1000", n, j)
+		}
+		if used < 90 {
+			t.Errorf("%d flows use %d %% of the link", n, used)
+		}
+		if w[0] > 2*testTarget || w[1] > 4*testTarget {
+			t.Errorf("%d flows: packets wait %v, p99 %v", n, w[0], w[1])
+		}
+	}
+}
+
+// 32 senders begin at once, on a switch port that holds 1 MB: nobody times out, the link is used, and nobody is left
+// behind (TRANSPORT d). The same for 32 answers to READs.
+func TestIncast(t *testing.T) {
+	for _, kind := range []provider.RequestKind{provider.KindWrite, provider.KindRead} {
+		testIncast(t, kind)
+	}
+}
+
+func testIncast(t *testing.T, kind provider.RequestKind) {
+	const rate, each, size = 10_000_000_000, 32, 32 << 10
+	f := newFleet(t, Conditions{Delay: 10 * time.Microsecond}, Bottleneck{Rate: rate, Queue: 1e6}, provider.Config{})
+	for i := range 32 {
+		b := &Bulk{Kind: kind, Size: size, Depth: 16, Limit: each}
+		from, to := f.bulkHost(provider.Config{}, testMTU), f.sink
+		if kind == provider.KindRead {
+			from, to = to, from
+		}
+		f.Attach(b, from, to, uint16(1000+i))
+		f.flows = append(f.flows, b)
+	}
+	f.narrow.Forget()
+	start := f.now
+	for _, b := range f.flows {
+		b.Start(0)
+	}
+	all := func() bool {
+		return !slices.ContainsFunc(f.flows, func(b *Bulk) bool { return b.Done < each })
+	}
+	if !f.RunUntil(time.Second, all) {
+		t.Fatal("not done in a second", f.broken)
+	}
+	fastest, slowest := f.flows[0].Finished.Sub(start), time.Duration(0)
+	for _, b := range f.flows {
+		fastest, slowest = min(fastest, b.Finished.Sub(start)), max(slowest, b.Finished.Sub(start))
+	}
+	// A full packet has 1408 bytes of payload at the most.
+	const packets = 32 * each * size / 1408
+	ideal := time.Duration(packets * (testMTU + wireOverhead) * 8 * 1000 / (rate / 1_000_000))
+	timeouts, resent := f.stats()
+	w := f.narrow.Waits(500, 990)
+	t.Logf("kind %d: fastest %v, slowest %v, ideal %v, queueing median %v p99 %v, %d dropped, %d time-outs, %d resent",
+		kind, fastest, slowest, ideal, w[0], w[1], f.narrow.Dropped, timeouts, resent)
+	if timeouts > 0 {
+		t.Errorf("%d time-outs", timeouts)
+	}
+	if slowest*9 > ideal*10 {
+		t.Errorf("it took %v instead of %v", slowest, ideal)
+	}
+	if slowest > 2*fastest {
+		t.Errorf("the slowest took %v, the fastest %v", slowest, fastest)
+	}
+}
+
+// Small messages get through beside bulk, also from the same host: p99 at most five times the idle median (TRANSPORT d).
+func TestSmallBesideBulk(t *testing.T) {
+	small := &Bulk{Kind: provider.KindWrite, Size: 64, Depth: 16, Every: 500 * time.Microsecond}
+	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, small)
+	bulk := writers(4)
+	for i, b := range bulk {
+		f.Attach(b, small.from, f.sink, uint16(2000+i))
+	}
+	small.Start(0)
+	f.pass(t, 100*time.Millisecond)
+	idle := quantile(small.Times, 500)
+	for _, b := range bulk {
+		b.Start(0)
+	}
+	f.pass(t, 50*time.Millisecond)
+	small.Forget()
+	f.pass(t, 500*time.Millisecond)
+	p50, p99 := quantile(small.Times, 500), quantile(small.Times, 990)
+	t.Logf("idle median %v, beside bulk %v, p99 %v", idle, p50, p99)
+	if p99 > 5*idle {
+		t.Errorf("p99 %v beside bulk, the idle median is %v", p99, idle)
+	}
+}
+
+func quantile(times []time.Duration, thousandths int) time.Duration {
+	b := Bottleneck{waits: times}
+	return b.Waits(thousandths)[0]
+}
+
+// Marks keep the queue near where the router marks, without loss (RFC 8257).
+func TestMarks(t *testing.T) {
+	const mark = 10e3 // bytes: 80 µs, below the delay target
+	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3, Mark: mark}, provider.Config{}, writers(4)...)
+	for _, b := range f.flows {
+		b.Start(0)
+	}
+	f.pass(t, 50*time.Millisecond)
+	f.narrow.Forget()
+	for _, b := range f.flows {
+		b.Forget()
+	}
+	f.pass(t, 500*time.Millisecond)
+	w := f.narrow.Waits(500, 990)
+	used := f.narrow.Passed * 2 * 8 * 100 / testRate
+	t.Logf("Jain %d/1000, link used %d %%, queueing median %v p99 %v, %d marked", jain(f.flows), used, w[0], w[1], f.narrow.Marked)
+	if w[0] > 160*time.Microsecond || used < 90 || f.narrow.Marked == 0 || jain(f.flows) < 950 {
+		t.Errorf("queueing %v, link used %d %%, %d marked, Jain %d/1000", w[0], used, f.narrow.Marked, jain(f.flows))
+	}
+}
+
+// The goodput of one flow over loss and reordering, held to a golden: a change of recovery or of the controller shows as a
+// difference to look at. 1 % of loss must leave 80 % of the goodput.
+func TestGoodputGrid(t *testing.T) {
+	var out bytes.Buffer
+	fmt.Fprintln(&out, "Goodput of one flow over 1 Gb/s with 0.2 ms round trip, in Mb/s.")
+	fmt.Fprintf(&out, "%-10s", "loss")
+	jitters := []time.Duration{0, 20 * time.Microsecond, 100 * time.Microsecond}
+	for _, j := range jitters {
+		fmt.Fprintf(&out, "%14s", "jitter "+j.String())
+	}
+	fmt.Fprintf(&out, "%14s\n", "1 % late")
+	clean := 0
+	for _, loss := range []int{0, 10, 100, 300} {
+		fmt.Fprintf(&out, "%-10s", fmt.Sprintf("%d.%d %%", loss/100, loss/10%10))
+		conds := []Conditions{}
+		for _, j := range jitters {
+			conds = append(conds, Conditions{Delay: testDelay, Jitter: j, Loss: loss})
+		}
+		conds = append(conds, Conditions{Delay: testDelay, Late: 100, Loss: loss})
+		for i, cond := range conds {
+			f := newFleet(t, cond, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, writers(1)...)
+			f.flows[0].Start(0)
+			f.pass(t, 20*time.Millisecond)
+			f.flows[0].Forget()
+			f.pass(t, 300*time.Millisecond)
+			goodput := f.flows[0].Done * f.flows[0].Size * 8 * 10 / 3 / 1e6
+			fmt.Fprintf(&out, "%14d", goodput)
+			if i == 0 && loss == 0 {
+				clean = goodput
+			}
+			if i == 0 && loss == 100 && goodput*100 < clean*80 {
+				t.Errorf("%d Mb/s with 1 %% of loss, %d without", goodput, clean)
+			}
+		}
+		fmt.Fprintln(&out)
+	}
+	const golden = "testdata/goodput.golden.txt"
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, out.Bytes()) {
+		t.Errorf("goodput changed; -update writes the golden anew.\n%s\nwas\n%s", &out, want)
+	}
+}
