@@ -3,6 +3,7 @@ package nd
 import (
 	"context"
 	"net/netip"
+	"strings"
 
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -29,7 +30,8 @@ func (e *Error) Error() string {
 		s += " " + e.Local.String()
 	}
 	if e.Err != nil {
-		return s + ": " + e.Err.Error() + " [" + e.Status.Name() + "]"
+		// Joined errors, of a failure and of the clean-up after it, are lines; an error here is one.
+		return s + ": " + strings.ReplaceAll(e.Err.Error(), "\n", "; ") + " [" + e.Status.Name() + "]"
 	}
 	return s + ": " + e.Status.Error()
 }

@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -25,4 +26,28 @@ func wantOneLine(t testing.TB, err error, say ...string) {
 		}
 	}
 	t.Log(text)
+}
+
+func TestErrorIsOneLine(t *testing.T) {
+	err := &Error{Op: "open adapter", Status: ErrDeviceNotReady, Err: errors.Join(errors.New("this failed"), errors.New("and that"))}
+	wantOneLine(t, err, "open adapter", "this failed; and that", "ND_DEVICE_NOT_READY")
+	if !errors.Is(err, ErrDeviceNotReady) {
+		t.Error("the status is lost")
+	}
+}
+
+func TestStatusNames(t *testing.T) {
+	for s, text := range statusText {
+		if s.Name() != text[0] || !strings.Contains(s.Error(), text[1]) || s.Failed() != (s&0x80000000 != 0) {
+			t.Errorf("%#x: %s, %s", uint32(s), s.Name(), s)
+		}
+	}
+	if n := ErrInvalidParameterN(4); n != 0xC00000F2 || n.Name() != "ND_INVALID_PARAMETER_4" {
+		t.Errorf("%#x %s", uint32(n), n.Name())
+	}
+	for o, s := range statusOf {
+		if s == StatusSuccess != (o == 0) {
+			t.Errorf("outcome %v is %s", o, s.Name())
+		}
+	}
 }

@@ -1,0 +1,237 @@
+package nd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// tap is a link that remembers the packets it sent, without link, network and transport headers.
+type tap struct {
+	datapath.Device
+	mu   sync.Mutex
+	sent [][]byte
+	from uint16 // UDP source port of the last connection made
+}
+
+func (l *tap) Connect(local, remote provider.Endpoint) (provider.Path, bool) {
+	l.mu.Lock()
+	l.from = local.Port
+	l.mu.Unlock()
+	return l.Device.Connect(local, remote)
+}
+
+func (l *tap) Transmit(pkts []provider.TxPacket) {
+	l.mu.Lock()
+	for i := range pkts {
+		var packet []byte
+		for j := range pkts[i].N {
+			packet = append(packet, pkts[i].Frags[j].Data...)
+		}
+		l.sent = append(l.sent, packet)
+	}
+	l.mu.Unlock()
+	l.Device.Transmit(pkts)
+}
+
+// last returns the newest packet that carries operations.
+func (l *tap) last(t *testing.T) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.sent) - 1; i >= 0; i-- {
+		if l.sent[i][1] > 0 {
+			return bytes.Clone(l.sent[i])
+		}
+	}
+	t.Fatal("no packet with operations was sent")
+	return nil
+}
+
+// attack is a connection, and somebody at the client's address who saw what it sends.
+type attack struct {
+	r              *rig
+	tap            *tap
+	client, server *end
+	sock           *net.UDPConn // bound to the client's source port
+	other          *net.UDPConn // bound to another one
+}
+
+func newAttack(t *testing.T) *attack {
+	pair := newPair(t, netlab.PairConfig{})
+	a := &attack{tap: &tap{}}
+	a.r = &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
+	must(t, pair.A.Do(func() (err error) {
+		a.tap.Device, err = datapath.Open(datapath.Config{Address: a.r.addr[0]})
+		return err
+	}))
+	a.r.a = newAdapter(AdapterConfig{Address: a.r.addr[0], UDPPort: defaultUDPPort}, a.tap, a.tap, a.tap.Resolve)
+	a.r.a.dp = a.tap
+	t.Cleanup(func() { must(t, a.r.a.Close()) })
+	a.r.b = openIn(t, pair.B, AdapterConfig{Address: a.r.addr[1]})
+	a.client, a.server = a.r.connect(t, 4096)
+	a.sock, a.other = a.open(t, a.tap.from), a.open(t, 0)
+	return a
+}
+
+func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
+	t.Helper()
+	must(t, a.r.pair.A.Do(func() (err error) {
+		c, err = net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.r.addr[0], port)),
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.r.addr[1], defaultUDPPort)))
+		return err
+	}))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// seal computes the checksum anew, as PROTOCOL §3.4 has it.
+func (a *attack) seal(packet []byte) []byte {
+	from, to := a.r.addr[0].As16(), a.r.addr[1].As16()
+	seed := append(append([]byte(nil), from[:]...), to[:]...)
+	seed = binary.BigEndian.AppendUint16(seed, a.tap.from)
+	seed = binary.BigEndian.AppendUint16(seed, defaultUDPPort)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Checksum(append(append(seed, packet[:32]...), packet[36:]...), table)
+	binary.BigEndian.PutUint32(packet[32:], sum)
+	return packet
+}
+
+// works checks that the connection still does, and that nothing reached the server's memory that the client did not write.
+func (a *attack) works(t *testing.T, memory []byte) {
+	t.Helper()
+	if !bytes.Equal(a.server.mr.Bytes(), memory) {
+		t.Fatal("the server's memory was written")
+	}
+	a.server.wantNoResult(t)
+	a.client.wantNoResult(t)
+	must(t, a.server.qp.Receive(50, nil))
+	must(t, a.client.qp.Send(51, nil, 0))
+	a.client.wantResult(t, 51, RequestSend, StatusSuccess)
+	a.server.wantResult(t, 50, RequestReceive, StatusSuccess)
+}
+
+// Every packet that is not what it should be is counted under its reason, and changes nothing.
+func TestHostilePackets(t *testing.T) {
+	t.Parallel()
+	a := newAttack(t)
+	copy(a.client.mr.Bytes(), "a Write that an attacker saw")
+	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 28)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
+	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	seen := a.tap.last(t)
+	clear(a.server.mr.Bytes()[:28]) // a replay would show
+	memory := bytes.Clone(a.server.mr.Bytes())
+	change := func(at int, with byte) func([]byte) []byte {
+		return func(p []byte) []byte { p[at] ^= with; return p }
+	}
+	sealed := func(f func([]byte) []byte) func([]byte) []byte { return func(p []byte) []byte { return a.seal(f(p)) } }
+	cases := []struct {
+		name, drop string
+		make       func(p []byte) []byte
+	}{
+		{"replayed", "duplicate", func(p []byte) []byte { return p }},
+		{"empty", "not_nd", func(p []byte) []byte { return p[:0] }},
+		{"cut in the header", "not_nd", func(p []byte) []byte { return p[:35] }},
+		{"cut after the header", "crc", func(p []byte) []byte { return p[:36] }},
+		{"cut in the operation", "crc", func(p []byte) []byte { return p[:50] }},
+		{"cut in the payload", "crc", func(p []byte) []byte { return p[:len(p)-1] }},
+		{"longer", "crc", func(p []byte) []byte { return append(p, 0) }},
+		{"another version", "version", change(0, 0x30)},
+		{"reserved bit of the version", "reserved", change(0, 1)},
+		{"reserved flag", "reserved", change(2, 0x80)},
+		{"flipped flag", "crc", change(3, 1)},
+		{"flipped PSN", "crc", change(7, 1)},
+		{"flipped payload", "crc", change(len(seen)-1, 1)},
+		{"flipped token", "crc", change(36+12, 1)},
+		{"flipped checksum", "crc", change(33, 1)},
+		{"guessed id", "crc", change(9, 1)},
+		{"guessed id, sealed", "unknown_conn", sealed(change(9, 1))},
+		{"guessed slot, sealed", "unknown_conn", sealed(change(15, 1))},
+		{"no id, sealed", "control", sealed(func(p []byte) []byte { clear(p[8:16]); return p })},
+		{"PSN beyond the window, sealed, wrong token", "window", sealed(func(p []byte) []byte {
+			binary.BigEndian.PutUint32(p[4:], binary.BigEndian.Uint32(p[4:])+100000)
+			p[36+12] ^= 1
+			return p
+		})},
+		{"acknowledges what was never sent, sealed", "ack_range", sealed(func(p []byte) []byte {
+			binary.BigEndian.PutUint32(p[16:], binary.BigEndian.Uint32(p[16:])+100000)
+			return p
+		})},
+		{"old PSN, wrong token, sealed", "duplicate", sealed(change(36+12, 1))},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			before := a.r.b.Stats().Drops
+			_, err := a.sock.Write(c.make(bytes.Clone(seen)))
+			must(t, err)
+			a.wantDrop(t, before, c.drop, 1)
+			a.works(t, memory)
+		})
+	}
+	t.Run("another source port", func(t *testing.T) {
+		before := a.r.b.Stats().Drops
+		_, err := a.other.Write(seen)
+		must(t, err)
+		a.wantDrop(t, before, "address", 1)
+		a.works(t, memory)
+	})
+}
+
+// wantDrop waits until n packets more were dropped for a reason, and for no other one.
+func (a *attack) wantDrop(t *testing.T, before map[string]uint64, reason string, n uint64) {
+	t.Helper()
+	eventually(t, "drop for "+reason, func() bool {
+		now := a.r.b.Stats().Drops
+		for r, count := range now {
+			if r != reason && count != before[r] {
+				t.Fatalf("dropped for %s, want %s", r, reason)
+			}
+		}
+		return now[reason] == before[reason]+n
+	})
+}
+
+// Noise, and mutations of real packets with a right checksum outside the window, never do harm.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	a := newAttack(t)
+	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 100)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
+	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	seen := a.tap.last(t)
+	memory := bytes.Clone(a.server.mr.Bytes())
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 2000 {
+		var p []byte
+		switch i % 3 {
+		case 0:
+			p = make([]byte, rng.IntN(1400))
+			for j := range p {
+				p[j] = byte(rng.Uint32())
+			}
+		case 1:
+			p = bytes.Clone(seen)
+			for range 1 + rng.IntN(8) {
+				p[rng.IntN(len(p))] ^= byte(1 << rng.IntN(8))
+			}
+		default: // right in every way, but of long ago
+			p = bytes.Clone(seen)
+			for j := 36; j < len(p); j++ {
+				p[j] = byte(rng.Uint32())
+			}
+			p = a.seal(p)
+		}
+		_, err := a.sock.Write(p)
+		must(t, err)
+	}
+	a.works(t, memory)
+	t.Log(fmt.Sprint(a.r.b.Stats().Drops))
+}
