@@ -298,7 +298,7 @@ func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		if d.sleeper != nil {
-			errs = append(errs, d.sleeper.close())
+			errs = append(errs, d.closeSleeper())
 		}
 		d.statsMu.Lock()
 		errs = append(errs, d.detach())

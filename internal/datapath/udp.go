@@ -160,7 +160,7 @@ func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		if d.sleeper != nil {
-			errs = append(errs, d.sleeper.close())
+			errs = append(errs, d.closeSleeper())
 		}
 		d.statsMu.Lock()
 		d.closed = true

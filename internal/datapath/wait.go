@@ -52,7 +52,7 @@ func newSleeper(sock int) (*sleeper, error) {
 	return s, nil
 }
 
-func (s *sleeper) close() error { return s.file.Close() }
+func (s *sleeper) closeSleeper() error { return s.file.Close() }
 
 // Wait implements provider.Waiter.
 func (s *sleeper) Wait(timeout time.Duration, packets bool) {

@@ -120,13 +120,17 @@ const hops = 64
 func (s *Socket) setOptions(family int, cfg Config) error {
 	type option struct{ level, name, value int }
 	options := []option{
-		{unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO}, {unix.SOL_IP, unix.IP_TTL, hops},
-		{unix.SOL_IP, unix.IP_RECVTOS, 1}, {unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
+		{unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
+		{unix.SOL_IP, unix.IP_TTL, hops},
+		{unix.SOL_IP, unix.IP_RECVTOS, 1},
+		{unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
 	}
 	if family == unix.AF_INET6 {
 		options = []option{
-			{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1}, {unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
-			{unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, hops}, {unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1},
+			{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1},
+			{unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+			{unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, hops},
+			{unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1},
 		}
 	}
 	for _, o := range options {

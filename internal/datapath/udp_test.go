@@ -1,0 +1,252 @@
+package datapath
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newUDPPair is two devices on loopback with a port that nobody else has.
+func newUDPPair(t testing.TB) (a, b *plainUDP) {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	port := c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	must(t, c.Close())
+	var d [2]*plainUDP
+	for i := range d {
+		opened, err := Open(Config{Address: loopback[i], UDPPort: port, Rung: RungUDP})
+		must(t, err)
+		t.Cleanup(func() { must(t, opened.Close()) })
+		d[i] = opened.(*plainUDP)
+	}
+	return d[0], d[1]
+}
+
+// packet builds an ND packet of n bytes as the engine does: behind the headroom, in as many frames as it takes.
+func (d *plainUDP) packet(t testing.TB, p *provider.TxPacket, path provider.Path, n int) {
+	t.Helper()
+	*p = provider.TxPacket{Path: path, Len: n}
+	for start := provider.Headroom; n > 0; start = 0 {
+		if d.Frames(p.Frags[p.N:p.N+1]) != 1 {
+			t.Fatal("no frames")
+		}
+		f := &p.Frags[p.N]
+		f.Data = f.Data[start:min(start+n, len(f.Data))]
+		for i := range f.Data {
+			f.Data[i] = byte(n - i)
+		}
+		n -= len(f.Data)
+		p.N++
+	}
+}
+
+func (d *plainUDP) recycle(p *provider.RxPacket) {
+	for i := range p.N {
+		d.Recycle([]uint64{p.Frags[i].ID})
+	}
+}
+
+// endpoint is where a device sends from with a source port.
+func (d *plainUDP) endpoint(port uint16) wire.Endpoint {
+	return wire.Endpoint{IP: d.local.IP, Port: port}
+}
+
+const (
+	portA = 50001
+	portB = 50002
+)
+
+// TestUDPPackets sends the smallest and the largest packet and all kinds between, and answers them.
+func TestUDPPackets(t *testing.T) {
+	a, b := newUDPPair(t)
+	path, ok := a.Connect(a.endpoint(portA), b.local)
+	if !ok {
+		t.Fatal("no path")
+	}
+	var rx [64]provider.RxPacket
+	for _, n := range []int{wire.BaseHeaderLen, 100, provider.FrameSize - provider.Headroom, provider.FrameSize, 9000, a.MaxPacket()} {
+		var tx [1]provider.TxPacket
+		a.packet(t, &tx[0], path, n)
+		var sent []byte
+		for i := range tx[0].N {
+			sent = append(sent, tx[0].Frags[i].Data...)
+		}
+		a.Transmit(tx[:])
+		if !b.Ready() || b.Receive(rx[:]) != 1 {
+			t.Fatalf("%d bytes did not arrive", n)
+		}
+		p := &rx[0]
+		var got []byte
+		for i := range p.N {
+			got = append(got, p.Frags[i].Data...)
+		}
+		if p.From != a.endpoint(portA) || p.To != b.local || p.Len != n || !bytes.Equal(got, sent) {
+			t.Fatalf("%d bytes: got %d in %d pieces from %v to %v", n, p.Len, p.N, p.From, p.To)
+		}
+		back, ok := b.Reply(p, portB)
+		if !ok {
+			t.Fatal("no way back")
+		}
+		b.recycle(p)
+		b.packet(t, &tx[0], back, 64)
+		b.Transmit(tx[:])
+		b.Forget(back)
+		if a.Receive(rx[:]) != 1 || rx[0].From != b.endpoint(portB) || rx[0].Len != 64 {
+			t.Fatalf("the answer: %+v", rx[0])
+		}
+		a.recycle(&rx[0])
+	}
+	if a.txPool.Free() != sendFrames || b.txPool.Free() != sendFrames {
+		t.Errorf("transmit frames are missing: %d and %d of %d", a.txPool.Free(), b.txPool.Free(), sendFrames)
+	}
+	a.Forget(path)
+	if len(a.sources) != 0 {
+		t.Errorf("sources that nobody uses: %v", a.sources)
+	}
+}
+
+// TestUDPForeign receives what cannot be an ND packet.
+func TestUDPForeign(t *testing.T) {
+	a, b := newUDPPair(t)
+	a.knock(loopback[1])
+	var rx [64]provider.RxPacket
+	if b.Receive(rx[:]) != 0 {
+		t.Error("an empty datagram passes for a packet")
+	}
+	if s, err := b.Stats(); err != nil || s.Foreign != 1 {
+		t.Errorf("stats %+v (%v), want one foreign packet", s, err)
+	}
+}
+
+// TestUDPSourcePorts shares sockets between paths, closes them with the last one, and fails when another program has the
+// port.
+func TestUDPSourcePorts(t *testing.T) {
+	a, b := newUDPPair(t)
+	connect := func(port uint16) provider.Path {
+		t.Helper()
+		p, ok := a.Connect(a.endpoint(port), b.local)
+		if !ok {
+			t.Fatalf("no path from port %d", port)
+		}
+		return p
+	}
+	free := func() bool {
+		s, err := a.network.Open(udp.Config{Local: netip.AddrPortFrom(loopback[0], portA)})
+		if err != nil {
+			return false
+		}
+		must(t, s.Close())
+		return true
+	}
+	first, second := connect(portA), connect(portA)
+	if first == second || a.paths[first].from != a.paths[second].from {
+		t.Error("two paths from one port do not share its socket")
+	}
+	a.Forget(first)
+	a.Forget(first) // harmless
+	if free() {
+		t.Error("the socket went with the first path")
+	}
+	a.Forget(second)
+	if !free() {
+		t.Error("the socket outlived the last path")
+	}
+	if third := connect(portA); third != second {
+		t.Errorf("path %d instead of %d again", third, second)
+	}
+	own := connect(a.cfg.UDPPort)
+	if a.paths[own].from.socket != a.in {
+		t.Error("the ND port as a source port has a socket of its own")
+	}
+	a.Forget(own)
+
+	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback[0], portB)))
+	must(t, err)
+	defer other.Close()
+	if _, ok := a.Connect(a.endpoint(portB), b.local); ok {
+		t.Error("a path from a port that another socket has")
+	}
+	if s, err := a.Stats(); err != nil || s.PortTaken != 1 {
+		t.Errorf("stats %+v (%v), want one taken port", s, err)
+	}
+}
+
+// TestUDPAddresses refuses what is no address of this machine, and a port that is in use.
+func TestUDPAddresses(t *testing.T) {
+	a, _ := newUDPPair(t)
+	var unknown *AddressError
+	if _, err := Open(Config{Address: netip.MustParseAddr("203.0.113.1"), Rung: RungUDP}); !errors.As(err, &unknown) {
+		t.Errorf("foreign address: %v", err)
+	}
+	if _, err := Open(Config{Address: loopback[0], UDPPort: a.cfg.UDPPort, Rung: RungUDP}); !errors.Is(err, udp.ErrPortTaken) {
+		t.Errorf("port in use: %v", err)
+	}
+}
+
+// TestUDPWait sleeps until a packet comes, and until somebody wakes it.
+func TestUDPWait(t *testing.T) {
+	a, b := newUDPPair(t)
+	slept := make(chan struct{})
+	wait := func() { b.Wait(-1, true); slept <- struct{}{} }
+	go wait()
+	a.knock(loopback[1])
+	for range 2 {
+		select {
+		case <-slept:
+		case <-time.After(10 * time.Second):
+			t.Fatal("still asleep")
+		}
+		var rx [64]provider.RxPacket
+		b.Receive(rx[:])
+		if b.Ready() {
+			t.Fatal("the packet is still there")
+		}
+		go wait()
+		b.Wake()
+	}
+	<-slept
+}
+
+// TestUDPAllocations holds a packet's way out and in, a look at nothing, and a packet that is none to no allocation.
+func TestUDPAllocations(t *testing.T) {
+	a, b := newUDPPair(t)
+	path, _ := a.Connect(a.endpoint(portA), b.local)
+	var tx [8]provider.TxPacket
+	var rx [64]provider.RxPacket
+	ids := make([]uint64, 0, 8*provider.MaxFrags)
+	for name, n := range map[string]int{"packets": 5000, "foreign": 10} {
+		if got := testing.AllocsPerRun(100, func() {
+			for i := range tx {
+				a.packet(t, &tx[i], path, n)
+			}
+			a.Transmit(tx[:])
+			ids = ids[:0]
+			for i := range b.Receive(rx[:]) {
+				for j := range rx[i].N {
+					ids = append(ids, rx[i].Frags[j].ID)
+				}
+			}
+			b.Recycle(ids)
+			b.Ready()
+		}); got != 0 {
+			t.Errorf("%s: %v allocations for a batch, want 0", name, got)
+		}
+	}
+}
