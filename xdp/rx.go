@@ -86,9 +86,14 @@ func (s *Socket) Recycle(addr uint64) {
 	s.rxFree.push(addr &^ uint64(frameMask))
 }
 
-// Refill moves free rx frames into the fill ring, as many as fit, with one publish. It says how many.
+// Refill moves free rx frames into the fill ring, with one publish, up to the level that recent traffic needs (see
+// fillLevel). It says how many.
 func (s *Socket) Refill() int {
-	n := s.fill.Reserve(uint32(s.rxFree.n))
+	missing := s.level.missing(s.fill.Outstanding())
+	if missing == 0 {
+		return 0
+	}
+	n := s.fill.Reserve(min(uint32(s.rxFree.n), missing))
 	for i := range n {
 		addr := s.rxFree.pop()
 		s.audit.move(addr, freeRx, inFill)

@@ -64,6 +64,7 @@ type Socket struct {
 	fill       Producer[uint64]
 	tx         Producer[Desc]
 	completion Consumer[uint64]
+	level      fillLevel
 	rxFree     frameStack
 	txFree     frameStack
 	rejected   frameStack // taken by Transmit, not sendable, waiting for Complete
@@ -142,6 +143,7 @@ func (s *Socket) reserve() error {
 func (s *Socket) setRings(r Rings) {
 	s.rx, s.fill = NewConsumer(r.Rx), NewProducer(r.Fill)
 	s.tx, s.completion = NewProducer(r.Tx), NewConsumer(r.Completion)
+	s.level = newFillLevel(uint32(len(r.Fill.Slots)))
 }
 
 // Stats reads the kernel's counters and ours. Anyone may call it, beside the owner and after Close, when it returns the

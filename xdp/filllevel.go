@@ -1,0 +1,62 @@
+package xdp
+
+// fillLevel decides how many frames the fill ring holds. More frames survive a longer pause of this process; fewer stay in
+// the processor's cache, because the kernel takes the oldest one for every packet, so all that are in the ring are
+// touched in turn. Measured on veth, generic mode, one stream, 2 MiB of L2: 1 MiB messages in packets of 64 KiB move at
+// 32 Gb/s with 1024 frames and at 23 Gb/s with 8192, packets of 1500 bytes at 6.9 and 5.6 Gb/s.
+//
+// So the level starts low, doubles when a refill finds the ring nearly empty, which is before packets are lost, and sinks
+// again slowly when it was never needed.
+type fillLevel struct {
+	now, min, max uint32
+	lowest        uint32 // fewest frames found since the last decision to sink
+	refilled      uint32 // frames since that decision
+	primed        bool   // the ring was filled once
+}
+
+const (
+	// minFillLevel is 60 packets of 64 KiB: twice what a peer of this library sends with one system call.
+	minFillLevel = 1024
+	// fillLevelPeriod is how many times the level's frames pass before it may sink.
+	fillLevelPeriod = 64
+	// refillBatch is the fewest missing frames worth a publish, in a ring that has many.
+	refillBatch = 64
+)
+
+func newFillLevel(slots uint32) fillLevel {
+	low := min(minFillLevel, slots)
+	return fillLevel{now: low, min: low, max: slots, lowest: low}
+}
+
+// missing says how many frames should be added to the ring, which holds left.
+func (l *fillLevel) missing(left uint32) uint32 {
+	if !l.primed {
+		l.primed = true
+		return l.now
+	}
+	l.decide(left)
+	if left >= l.now {
+		return 0
+	}
+	n := l.now - left
+	if n < refillBatch && l.now >= 4*refillBatch {
+		return 0
+	}
+	l.refilled += n
+	return n
+}
+
+// decide lets the level rise or sink.
+func (l *fillLevel) decide(left uint32) {
+	l.lowest = min(l.lowest, left)
+	switch {
+	case left < l.now/4 && l.now < l.max:
+		l.now = min(2*l.now, l.max)
+		l.lowest, l.refilled = l.now, 0
+	case l.refilled >= fillLevelPeriod*l.now:
+		if l.lowest > l.now/4*3 {
+			l.now = max(l.now/2, l.min)
+		}
+		l.lowest, l.refilled = l.now, 0
+	}
+}
