@@ -14,8 +14,8 @@ import (
 // This file makes strangers prove their address while the engine is under load, at no cost in memory (PROTOCOL §7.5): a
 // REQ is answered with RETRY and forgotten, and taken when it comes again with the cookie of that RETRY.
 
-// cookieKeep is the last field of a hello that a cookie vouches for with all before it, and cookieLimit the receive limit
-// behind it, which may rise before the REQ is sent again.
+// What a cookie does not vouch for in the body of a REQ (PROTOCOL §7.1): its own length, and the receive limit, which may rise
+// before the REQ is sent again.
 const (
 	cookieLenAt = 26
 	limitAt     = 40

@@ -189,8 +189,9 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		}
 		c.onREJ(&m)
 		return wire.DropNone
+	default:
+		return wire.DropState
 	}
-	return wire.DropState
 }
 
 // isAnswer says whether a REP answers our REQ.

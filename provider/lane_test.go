@@ -30,12 +30,12 @@ type lane struct {
 	finished string // what the engine did wrong
 }
 
-func newLane(side int, carry func(flight)) *lane {
+func newLane(side int) *lane {
 	l := &lane{side: side}
 	for i := range l.tx {
 		l.tx[i] = make([]byte, FrameSize)
 	}
-	l.reset(carry)
+	l.reset(nil)
 	return l
 }
 
@@ -128,8 +128,8 @@ type world struct {
 	ctr  [2]*Connector
 	l    *Listener
 	air  []flight
-	room int // most packets in the air; what is sent beyond is lost
-	sent func(f flight)
+	room int                 // most packets in the air; what is sent beyond is lost
+	sent func(f flight) bool // sees every packet; false loses it
 }
 
 var worldMem = [2]*Memory{
@@ -138,12 +138,11 @@ var worldMem = [2]*Memory{
 
 // newWorld makes a world in which side 1 listens. Lanes and memory tables may be used again.
 func newWorld(lanes [2]*lane, room int, cfg Config) *world {
-	w := &world{now: clock.Time(time.Second), room: room, mem: worldMem, lane: lanes, sent: func(flight) {}}
+	w := &world{now: clock.Time(time.Second), room: room, mem: worldMem, lane: lanes, sent: func(flight) bool { return true }}
 	cfg.HeldPackets = max(cfg.HeldPackets, 1)
 	for i := range 2 {
 		w.lane[i].reset(func(f flight) {
-			w.sent(f)
-			if len(w.air) < w.room {
+			if w.sent(f) && len(w.air) < w.room {
 				w.air = append(w.air, f)
 			}
 		})
@@ -157,9 +156,36 @@ func newWorld(lanes [2]*lane, room int, cfg Config) *world {
 		w.eng[i].Run(w.now)
 	}
 	w.l = w.eng[1].NewListener()
-	w.l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
-	w.l.Listen(4)
+	_, o := w.l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	if o != OutcomeSuccess || w.l.Listen(4) != OutcomeSuccess {
+		panic("the listener does not listen")
+	}
 	return w
+}
+
+// listen raises the backlog to the most there is.
+func (w *world) listen() { w.l.backlog = maxBacklog }
+
+// connect joins two queue pairs with new connectors, and says how it went.
+func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {
+	var got, connected, accepted, completed promise
+	ctr = [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
+	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	params := ConnectParams{Inbound: 4, Outbound: 4}
+	if w.l.GetRequest(ctr[1], got.finish) != OutcomeSuccess ||
+		ctr[0].Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish) != OutcomeSuccess {
+		return ctr, false
+	}
+	w.pass(100*time.Millisecond, func() {})
+	if ctr[1].Accept(qp[1], params, accepted.finish) != OutcomeSuccess {
+		return ctr, false
+	}
+	w.pass(100*time.Millisecond, func() {})
+	if ctr[0].CompleteConnect(completed.finish) != OutcomeSuccess {
+		return ctr, false
+	}
+	w.pass(100*time.Millisecond, func() {})
+	return ctr, got.outcome+connected.outcome+accepted.outcome+completed.outcome == 0 && accepted.times+completed.times == 2
 }
 
 // turn lets a microsecond pass and runs both engines.

@@ -1,0 +1,209 @@
+package provider
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The handshake under load takes a round trip more, whatever is lost (PROTOCOL §7.5).
+func TestConnectWithACookie(t *testing.T) {
+	for _, lose := range []wire.Opcode{0, wire.CtlRETRY, wire.CtlREQ, wire.CtlPEND, wire.CtlREP} {
+		m := newMeeting(t, 4).get()
+		m.eng[1].halfOpen = maxBacklog
+		m.loseFirst(0, 1, lose)
+		if lose == wire.CtlREQ {
+			m.link[0].mangle = nil
+			m.loseFirst(1, 1, lose)
+		}
+		m.connect().pass(3 * time.Second)
+		m.got.must(t, OutcomeSuccess)
+		m.accept().pass(3 * time.Second)
+		m.connected.must(t, OutcomeSuccess)
+		m.complete().settle()
+		m.completed.must(t, OutcomeSuccess)
+		m.accepted.must(t, OutcomeSuccess)
+		if s := m.eng[1].Stats(); s.CookiesSent == 0 || s.CookiesRefused != 0 || s.Established != 1 {
+			t.Errorf("%v lost: %+v", lose, s)
+		}
+		if private, _ := m.ctr[1].Private(); string(private) != "hello" {
+			t.Errorf("private data %q", private)
+		}
+		m.eng[1].halfOpen -= maxBacklog
+		m.ctr[0].Close()
+		m.ctr[1].Close()
+		m.clean()
+	}
+}
+
+// A receive that is posted between the REQ and its repetition does not spoil the cookie.
+func TestCookieSurvivesAPostedReceive(t *testing.T) {
+	m := newMeeting(t, 4).get()
+	m.eng[1].halfOpen = maxBacklog
+	m.connect()
+	m.receive(0, 0, 10)
+	m.settle()
+	m.got.must(t, OutcomeSuccess)
+	if s := m.eng[1].Stats(); s.CookiesRefused != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A peer that wants one cookie after the other does not keep an attempt alive, nor make it send at will.
+func TestEndlessRetry(t *testing.T) {
+	m := newMeeting(t, 4).get()
+	m.link[1].mangle = func([]byte) bool { return false }
+	m.connect()
+	c := m.conn(0)
+	retry := func(cookie byte) {
+		f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: wire.SourcePort(0)}}
+		f.control(wire.CtlRETRY, make([]byte, wire.CookieLen))
+		f.body[wire.ControlHeaderLen] = cookie
+		f.fields.ConnID = c.id
+		m.inject(0, f)
+		m.eng[0].Run(m.now)
+	}
+	before := m.eng[0].Stats().PacketsOut
+	for i := range byte(200) {
+		retry(i)
+		retry(i) // a copy
+	}
+	if n := m.eng[0].Stats().PacketsOut - before; n != maxRetries {
+		t.Errorf("%d requests", n)
+	}
+	if d := m.eng[0].Stats().Drops[wire.DropState]; d != 400-maxRetries {
+		t.Errorf("%d dropped", d)
+	}
+	m.pass(4990 * time.Millisecond)
+	retry(201)
+	m.pass(20 * time.Millisecond)
+	m.connected.must(t, OutcomeIOTimeout)
+}
+
+// RETRY to who did not ask, or asked and was answered, changes nothing.
+func TestRetryOutOfPlace(t *testing.T) {
+	m := newMeeting(t, 4).get().connect()
+	m.settle()
+	m.accept().settle()
+	f := m.forge(0)
+	f.control(wire.CtlRETRY, make([]byte, wire.CookieLen))
+	f.fields.Next = [2]wire.PSN{}
+	m.inject(0, f)
+	m.settle()
+	if m.ctr[0].State() != CtrAccepted {
+		t.Error(m.ctr[0].State())
+	}
+	m.complete().settle()
+	m.completed.must(t, OutcomeSuccess)
+}
+
+// Ten thousand connections at once from one host to one listener: the default budgets have room for them.
+func TestManyConnectionsFromOneHost(t *testing.T) {
+	const n, batch = 10000, 500
+	if raceEnabled {
+		t.Skip("the same under the race detector takes minutes")
+	}
+	w := newWorld(newLanes(), 4*batch, Config{})
+	w.listen()
+	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	done := 0
+	for range n / batch {
+		for range batch {
+			active, passive := w.eng[0].NewConnector(), w.eng[1].NewConnector()
+			qp := [2]*QP{}
+			for i := range qp {
+				qp[i] = w.eng[i].NewQP(QPConfig{ReceiveCQ: w.cq[i], InitiatorCQ: w.cq[i], ReceiveDepth: 1, InitiatorDepth: 1})
+				w.cq[i].users = nil // it looks through them
+			}
+			if o := w.l.GetRequest(passive, func(Outcome) {}); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			if o := active.Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, func(Outcome) {}); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			w.pass(0, func() {
+				if passive.State() == CtrRequested {
+					_ = passive.Accept(qp[1], ConnectParams{}, func(Outcome) { done++ })
+				}
+				if active.State() == CtrAccepted {
+					_ = active.CompleteConnect(func(Outcome) {})
+				}
+			})
+		}
+		w.now = w.now.Add(time.Millisecond)
+	}
+	w.pass(time.Second, func() {})
+	if s := w.eng[1].Stats(); done != n || s.Established != n || s.SourceLimited != 0 || s.CookiesSent == 0 {
+		t.Errorf("%d of %d: %+v", done, n, s)
+	}
+}
+
+// Connections that are over cost little memory and are bounded in number: the oldest is forgotten.
+func TestLingeringIsBounded(t *testing.T) {
+	w := newWorld(newLanes(), 0, Config{})
+	e := w.eng[1]
+	most := 0
+	for range maxLingering + 1000 {
+		c := e.newConn(wire.Endpoint{IP: pairIP[1]}, wire.Endpoint{IP: pairIP[0]})
+		c.open()
+		c.linger(endNone, 0, nil)
+		e.finishTurn()
+		if c.tx[0].records != nil || c.tx[1].records != nil {
+			t.Fatal("records are kept")
+		}
+		most = max(most, int(e.stats.Connections))
+		w.now += 1000
+		e.now = w.now
+	}
+	if most != maxLingering || e.Stats().Forgotten != 1000 || len(e.graves.ids) > maxLingering {
+		t.Errorf("%d linger, %d places, %d forgotten", most, len(e.graves.ids), e.Stats().Forgotten)
+	}
+	w.pass(time.Minute, func() {})
+	if e.Stats().Connections != 0 {
+		t.Errorf("%d are left", e.Stats().Connections)
+	}
+	if size := reflect.TypeFor[conn]().Size(); size > 2400 {
+		t.Errorf("a connection is %d bytes", size)
+	}
+}
+
+// A connection table full of what is over makes room for what begins.
+func TestFullTableForgetsTheOldest(t *testing.T) {
+	w := newWorld(newLanes(), 0, Config{MaxConns: 4})
+	e := w.eng[1]
+	first := e.newConn(wire.Endpoint{}, wire.Endpoint{})
+	for range 3 {
+		e.newConn(wire.Endpoint{}, wire.Endpoint{}).linger(endNone, 0, nil)
+	}
+	first.linger(endNone, 0, nil)
+	oldest := e.lookup(e.graves.ids[e.graves.head])
+	for range 4 {
+		if e.newConn(wire.Endpoint{}, wire.Endpoint{}) == nil {
+			t.Fatal("no room")
+		}
+	}
+	if oldest.phase != phaseFree || e.Stats().Forgotten != 4 || e.newConn(wire.Endpoint{}, wire.Endpoint{}) != nil {
+		t.Errorf("%+v", e.Stats())
+	}
+}
+
+func TestBucket(t *testing.T) {
+	w := newWorld(newLanes(), 0, Config{})
+	for _, rate := range []int{1, 5, 100, 32768} {
+		var b bucket
+		allowed, start := 0, w.now
+		for w.now.Sub(start) < 10*time.Second {
+			for range rate/50 + 1 {
+				if b.allow(w.now, rate) {
+					allowed++
+				}
+			}
+			w.now = w.now.Add(10 * time.Millisecond)
+		}
+		if allowed > 11*rate || allowed < 9*rate {
+			t.Errorf("%d in 10 s at %d a second", allowed, rate)
+		}
+	}
+}
