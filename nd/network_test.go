@@ -1,0 +1,103 @@
+package nd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// exchange writes, reads and sends a megabyte of noise and compares every byte, and what lies around them.
+func (r *rig) exchange(t *testing.T) {
+	t.Helper()
+	const size, edge = 1 << 20, 64
+	client, server := r.connect(t, size+2*edge)
+	rng := rand.New(rand.NewPCG(5, 6))
+	data := client.mr.Bytes()[edge : edge+size]
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	want := make([]byte, size+2*edge)
+	copy(want[edge:], data)
+	must(t, client.qp.Write(1, []SGE{client.mr.SGE(edge, size)}, server.mr.Address()+edge, server.mr.RemoteToken(), 0))
+	client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	if !bytes.Equal(server.mr.Bytes(), want) {
+		t.Fatal("the Write did not arrive whole, or beyond its place")
+	}
+	clear(data)
+	must(t, client.qp.Read(2, []SGE{client.mr.SGE(edge, size)}, server.mr.Address()+edge, server.mr.RemoteToken(), 0))
+	client.wantResult(t, 2, RequestRead, StatusSuccess)
+	if !bytes.Equal(client.mr.Bytes(), want) {
+		t.Fatal("the Read did not arrive whole, or beyond its place")
+	}
+	clear(server.mr.Bytes())
+	must(t, server.qp.Receive(3, []SGE{server.mr.SGE(edge, size)}))
+	must(t, client.qp.Send(4, []SGE{client.mr.SGE(edge, size)}, 0))
+	client.wantResult(t, 4, RequestSend, StatusSuccess)
+	if res := server.wantResult(t, 3, RequestReceive, StatusSuccess); res.Bytes != size || !bytes.Equal(server.mr.Bytes(), want) {
+		t.Fatalf("the Send did not arrive whole: %+v", res)
+	}
+	disconnectBoth(t, server, client)
+}
+
+func TestIPv6(t *testing.T) {
+	t.Parallel()
+	for _, mtu := range []int{1500, 9000} {
+		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
+			pair := newPair(t, netlab.PairConfig{MTU: mtu, IPv6: true})
+			r := &rig{addr: [2]netip.Addr{pair.Addr6A.Addr(), pair.Addr6B.Addr()}, pair: pair}
+			r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0]})
+			r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1]})
+			r.exchange(t)
+			e := newEnd(t, r.a, 64)
+			err := e.ctr.Connect(t.Context(), e.qp, netip.MustParseAddrPort("10.99.0.2:7000"), ConnectParams{})
+			wantStatus(t, "IPv4 over an IPv6 adapter", err, ErrNetworkUnreachable)
+		})
+	}
+}
+
+// A VLAN device: its driver has no native mode, which auto finds out.
+func TestVLANDevice(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	r := &rig{pair: pair}
+	for i, ns := range []*netlab.Namespace{pair.A, pair.B} {
+		prefix := netip.MustParsePrefix(fmt.Sprintf("10.98.0.%d/24", i+1))
+		r.addr[i] = prefix.Addr()
+		must(t, ns.Do(func() error {
+			parent, err := netlink.LinkByName(netlab.DefaultName)
+			if err != nil {
+				return err
+			}
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name, attrs.ParentIndex = "vlan5", parent.Attrs().Index
+			vlan := &netlink.Vlan{LinkAttrs: attrs, VlanId: 5}
+			if err := netlink.LinkAdd(vlan); errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("the kernel has no VLAN devices (CONFIG_VLAN_8021Q)")
+			} else if err != nil {
+				return err
+			}
+			addr, err := netlink.ParseAddr(prefix.String())
+			if err != nil {
+				return err
+			}
+			if err := netlink.AddrAdd(vlan, addr); err != nil {
+				return err
+			}
+			return netlink.LinkSetUp(vlan)
+		}))
+	}
+	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0]})
+	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1]})
+	if info := r.a.Datapath(); info.Interface != "vlan5" || info.Datapath != DatapathGeneric {
+		t.Errorf("%+v", info)
+	}
+	r.exchange(t)
+}

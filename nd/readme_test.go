@@ -1,0 +1,51 @@
+package nd_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// The program of the README, in two namespaces: the server prints what the client wrote into its memory.
+func TestReadmeExample(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(netlab.PairConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = write
+	defer func() { os.Stdout = stdout }()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	served := make(chan error, 1)
+	go func() { served <- pair.B.Do(func() error { return serve(ctx, at) }) }()
+	for {
+		err = pair.A.Do(func() error { return client(ctx, pair.AddrA.Addr(), at) })
+		if !errors.Is(err, nd.ErrConnectionRefused) && !errors.Is(err, nd.ErrIOTimeout) || ctx.Err() != nil {
+			break // else the server does not listen yet
+		}
+	}
+	if err := errors.Join(err, <-served, write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if printed, err := io.ReadAll(read); string(printed) != "hello\n" {
+		t.Errorf("the server printed %q, %v", printed, err)
+	}
+}
