@@ -1,0 +1,145 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN to make namespaces")
+	}
+	pair, err := netlab.NewPair(cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, pair.Close()) })
+	return pair
+}
+
+// newResolver is a datapath that can only resolve, on end A of a pair.
+func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
+	t.Helper()
+	d := &Datapath{}
+	must(t, pair.A.Do(func() (err error) {
+		d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE)
+		return err
+	}))
+	t.Cleanup(d.nl.Close)
+	d.info.Interface = pair.NameA
+	d.neighbors = neighbours{nl: d.nl, index: pair.IfindexA, local: pair.AddrA.Addr()}
+	return d
+}
+
+func TestResolve(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	d := newResolver(t, pair)
+	peer := pair.AddrB.Addr()
+	if _, ok := d.neighbors.cached(peer); ok {
+		t.Error("known before it was resolved")
+	}
+	for range 2 {
+		must(t, d.Resolve(t.Context(), peer))
+		if mac, ok := d.neighbors.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
+			t.Errorf("resolved to %x, want %x", mac, pair.MACB)
+		}
+	}
+	// Behind a gateway it is the gateway's address that counts.
+	far := netip.MustParseAddr("198.51.100.7")
+	must(t, pair.A.Do(func() error {
+		_, dst, err := net.ParseCIDR("198.51.100.0/24")
+		if err != nil {
+			return err
+		}
+		return netlink.RouteAdd(&netlink.Route{LinkIndex: pair.IfindexA, Dst: dst, Gw: peer.AsSlice()})
+	}))
+	must(t, d.Resolve(t.Context(), far))
+	if mac, _ := d.neighbors.cached(far); string(mac[:]) != string(pair.MACB) {
+		t.Errorf("resolved to %x, want the gateway %x", mac, pair.MACB)
+	}
+}
+
+func TestResolveErrors(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	d := newResolver(t, pair)
+	for _, c := range []struct {
+		dst  string
+		want error
+		say  string
+	}{
+		{"192.0.2.1", ErrNoRoute, "192.0.2.1"},
+		{"10.99.0.1", ErrNoRoute, "another"}, // our own address: over loopback
+		{"10.99.0.255", ErrNotOneHost, "10.99.0.255"},
+		{"224.0.0.251", ErrNotOneHost, "224.0.0.251"},
+	} {
+		err := d.Resolve(t.Context(), netip.MustParseAddr(c.dst))
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %v", c.dst, err, c.want)
+		}
+	}
+}
+
+func TestResolveNobody(t *testing.T) {
+	t.Parallel()
+	d := newResolver(t, newPair(t, netlab.PairConfig{}))
+	nobody := netip.MustParseAddr("10.99.0.77")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := d.Resolve(ctx, nobody); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoNeighbour) {
+		t.Errorf("canceled: %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("canceled after %v", took)
+	}
+	began = time.Now()
+	err := d.Resolve(t.Context(), nobody)
+	if !errors.Is(err, ErrNoNeighbour) || !strings.Contains(err.Error(), "10.99.0.77 on nd0") {
+		t.Errorf("%v, want %v", err, ErrNoNeighbour)
+	}
+	if took := time.Since(began); took < resolveTimeout-100*time.Millisecond || took > resolveTimeout+2*time.Second {
+		t.Errorf("it took %v, want %v", took, resolveTimeout)
+	}
+}
+
+// The queue belongs to another AF_XDP socket: that is said, after the time that the kernel may need to free it.
+func TestOpenQueueBusy(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	must(t, pair.A.Do(func() error {
+		umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 8192, TxFrames: 64})
+		must(t, err)
+		other, err := xdp.Open(umem, xdp.Config{Ifindex: pair.IfindexA, Mode: xdp.ModeCopy, RxFrames: 8192, TxFrames: 64})
+		must(t, err)
+		defer func() { must(t, errors.Join(other.Close(), umem.Close())) }()
+		_, err = Open(Config{Address: pair.AddrA.Addr()})
+		if !errors.Is(err, xdp.ErrQueueBusy) || !strings.Contains(err.Error(), "queue 0") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %v", err, xdp.ErrQueueBusy)
+		}
+		t.Log(err)
+		return nil
+	}))
+	opened := func() (d Device) { // and nothing is left of the failure
+		must(t, pair.A.Do(func() (err error) {
+			d, err = Open(Config{Address: pair.AddrA.Addr()})
+			return err
+		}))
+		return d
+	}()
+	must(t, opened.Close())
+	must(t, opened.Close())
+	if _, err := opened.Stats(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("statistics of a closed datapath: %v", err)
+	}
+}
