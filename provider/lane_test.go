@@ -192,8 +192,11 @@ func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {
 func (w *world) turn() {
 	w.now += 1000
 	for i := range 2 {
-		for w.eng[i].Run(w.now) {
+		for n := 0; w.eng[i].Run(w.now); n++ {
 			w.now += 1000
+			if n > 10000 {
+				panic("an engine never rests")
+			}
 		}
 	}
 }
@@ -212,7 +215,10 @@ func (w *world) next() clock.Time { return min(w.eng[0].NextDeadline(), w.eng[1]
 // pass delivers everything in order and lets d go by. After each step it calls act.
 func (w *world) pass(d time.Duration, act func()) {
 	end := w.now.Add(d)
-	for {
+	for n := 0; ; n++ {
+		if n > 100000 {
+			panic("the engines never rest")
+		}
 		w.turn()
 		act()
 		w.turn()

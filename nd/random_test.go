@@ -1,0 +1,24 @@
+package nd
+
+import "testing"
+
+// Two adapters draw from differently seeded generators: tokens and addresses of one say nothing about the other. Connection
+// ids, first PSNs and keys come from the same generator (PROTOCOL §7.6).
+func TestAdaptersDiffer(t *testing.T) {
+	t.Parallel()
+	r, _ := newLoopRig(t, DatapathUDP)
+	tokens, addresses := map[Token]int{}, map[uint64]int{}
+	const n = 64
+	for _, a := range []*Adapter{r.a, r.b} {
+		for range n {
+			m, err := a.RegisterMemory(make([]byte, 64), 0)
+			must(t, err)
+			tokens[m.LocalToken()]++
+			addresses[m.Address()]++
+	t.Cleanup(func() { must(t, m.Close()) })
+		}
+	}
+	if len(tokens) < 2*n-1 || len(addresses) != 2*n { // two of 128 tokens may meet, once in 500,000 runs
+		t.Errorf("%d tokens and %d addresses are different, of %d", len(tokens), len(addresses), 2*n)
+	}
+}

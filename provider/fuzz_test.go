@@ -1,0 +1,239 @@
+package provider
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// FuzzConversation reads its input as a sequence of requests, losses, waits and injected packets: real ones again, changed
+// ones, and invented ones, with or without a right checksum, all aimed at one of two connections. Whatever comes, the engine
+// does not panic, keeps nothing, and the other connection works. So does the attacked one when no checksum was forged.
+
+// conversation is the state of one run.
+type conversation struct {
+	*world
+	t      *testing.T
+	in     []byte
+	log    []flight // packets of the attacked connection
+	record bool
+	ids    [2]uint64
+	forged bool // some checksum was made right
+	excuse bool // packets were lost, or a SEND may have waited for a receive in vain
+	shots  int
+}
+
+var fuzzRegions = sync.OnceValue(func() (rs [2]*Region) {
+	for i := range rs {
+		r, err := worldMem[i].Register(make([]byte, 64<<10), RightRemoteRead|RightRemoteWrite)
+		if err != nil {
+			panic(err)
+		}
+		rs[i] = r
+	}
+	return rs
+})
+
+func FuzzConversation(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("\x01\x00\x03\x01\x40\x02\x01\x01\x02\x00\x20"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) > 1024 {
+			return
+		}
+		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldPackets: 64}), t: t, in: in}
+		c.sent = func(f flight) bool {
+			if c.record && len(c.log) < 64 {
+				c.log = append(c.log, f)
+			}
+			return true
+		}
+		honest := c.pairOfQPs()
+		others, ok := c.connect(honest)
+		if !ok {
+			t.Fatal("no connection")
+		}
+		c.record = true
+		ctr, ok := c.connect(c.qp)
+		if !ok {
+			t.Fatal("no connection")
+		}
+		c.ids = [2]uint64{c.qp[0].conn.id, c.qp[1].conn.id}
+		for len(c.in) > 0 {
+			c.step()
+		}
+		c.record = false
+		c.finish(ctr, others, honest)
+	})
+}
+
+func (c *conversation) pairOfQPs() (qp [2]*QP) {
+	for i := range qp {
+		cq := NewCQ(64)
+		qp[i] = c.eng[i].NewQP(QPConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 1, MaxInitiatorSGE: 1})
+	}
+	return qp
+}
+
+func (c *conversation) byte() byte {
+	if len(c.in) == 0 {
+		return 0
+	}
+	b := c.in[0]
+	c.in = c.in[1:]
+	return b
+}
+
+func (c *conversation) word() int { return int(c.byte()) | int(c.byte())<<8 }
+
+func (c *conversation) step() {
+	op := c.byte()
+	side := int(op >> 7)
+	switch op & 7 {
+	case 0:
+		c.pass(time.Duration(1)<<min(c.byte(), 33), func() {})
+	case 1:
+		c.request(side, c.qp, c.byte(), uint32(c.word()))
+	case 2:
+		if len(c.air) > 0 {
+			c.deliver(int(c.byte()) % len(c.air))
+		}
+	case 3:
+		c.replay()
+	case 4:
+		c.lose()
+	case 5:
+		r := fuzzRegions()[side]
+		_, _ = c.qp[side].PostReceive(0, []SGE{{Addr: r.Base(), Len: 9000, Token: r.Token()}}, 9000)
+		c.turn()
+	case 6:
+		c.invent(side)
+	case 7:
+		c.turn()
+	}
+	var rs [32]Result
+	for i := range 2 {
+		c.cq[i].Fetch(rs[:])
+		if n := c.eng[i].Stats().Connections; int(n) > 4+c.shots {
+			c.t.Fatalf("%d connections after %d packets", n, c.shots)
+		}
+	}
+}
+
+// request posts something honest.
+func (c *conversation) request(side int, qp [2]*QP, kind byte, n uint32) {
+	own, other := fuzzRegions()[side], fuzzRegions()[1-side]
+	n %= 20000
+	r := &Request{
+		Kind: []RequestKind{KindWrite, KindSend, KindRead}[kind%3], SGL: []SGE{{Addr: own.Base(), Len: n, Token: own.Token()}}, Length: n,
+		Addr: other.Base(), Token: other.Token(),
+	}
+	if r.Kind == KindSend {
+		c.excuse = true
+		n %= 9000
+		r.Length, r.SGL[0].Len = n, n
+	}
+	_, _ = qp[side].Post(r)
+	c.turn()
+}
+
+// attacked says whether a packet belongs to the attacked connection.
+func (c *conversation) attacked(f flight) bool {
+	id := binary.BigEndian.Uint64(f.data[8:])
+	return id == c.ids[0] || id == c.ids[1]
+}
+
+func (c *conversation) lose() {
+	c.excuse = true
+	kept := c.air[:0]
+	for _, f := range c.air {
+		if !c.attacked(f) {
+			kept = append(kept, f)
+		}
+	}
+	c.air = kept
+}
+
+// replay injects a packet of the past, changed or not.
+func (c *conversation) replay() {
+	f := c.log[int(c.byte())%len(c.log)]
+	how := c.byte()
+	f.data = append([]byte(nil), f.data...)
+	for range how & 7 {
+		at := c.word() % len(f.data)
+		f.data[at] ^= c.byte()
+	}
+	if how&0x20 != 0 {
+		f.data = f.data[:1+c.word()%len(f.data)]
+	}
+	if how&0x40 != 0 {
+		f.data = append(f.data, make([]byte, c.byte()&15)...)
+	}
+	c.shoot(f, how&0x10 != 0)
+}
+
+// invent injects a packet with the right addresses, ids and sequence numbers and any contents.
+func (c *conversation) invent(side int) {
+	how := c.byte()
+	n := min(int(c.byte()), len(c.in))
+	body := c.in[:n]
+	c.in = c.in[n:]
+	victim := c.eng[side].lookup(c.ids[side])
+	if victim == nil {
+		return
+	}
+	sp := how >> 7
+	fields := wire.BaseFields{
+		OpCount: how & 7, ConnID: victim.id, Next: [2]wire.PSN{victim.tx[0].una, victim.tx[1].una}, TxTime: c.now.Low32(),
+	}
+	if fields.OpCount > 0 {
+		fields.PSN = victim.rx[sp].next + wire.PSN(how>>3&3)
+		fields.Flags = wire.Flags(sp) * wire.FlagSpace
+	}
+	data := make([]byte, wire.BaseHeaderLen)
+	wire.PutBaseHeader(data, &fields)
+	c.shoot(flight{side, victim.remote, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}, append(data, body...)}, true)
+}
+
+func (c *conversation) shoot(f flight, fix bool) {
+	if fix && len(f.data) >= wire.BaseHeaderLen {
+		wire.PutCRC(f.data, wire.SumFirst(wire.Seed(f.from, f.at), f.data))
+		c.forged = true
+	}
+	c.shots++
+	c.lane[f.to].arrive(f)
+	c.turn()
+}
+
+// finish wants the honest connection to work, and then nothing to be left.
+func (c *conversation) finish(ctr, others [2]*Connector, honest [2]*QP) {
+	c.pass(10*time.Second, func() {})
+	check := func(name string, qp [2]*QP) {
+		for side := range 2 {
+			cq := qp[side].initCQ
+			var rs [64]Result
+			cq.Fetch(rs[:])
+			c.request(side, qp, 0, 3000)
+			c.request(side, qp, 2, 3000)
+			c.pass(time.Second, func() {})
+			if n := cq.Fetch(rs[:]); n != 2 || rs[0].Outcome != OutcomeSuccess || rs[1].Outcome != OutcomeSuccess {
+				c.t.Fatalf("%s: %d results %+v", name, n, rs[:n])
+			}
+		}
+	}
+	check("the other connection", honest)
+	if !c.forged && (!c.excuse || c.qp[0].State() == QPReady && c.qp[1].State() == QPReady) {
+		check("the attacked connection", c.qp)
+	}
+	for _, k := range []*Connector{ctr[0], ctr[1], others[0], others[1], c.ctr[0], c.ctr[1]} {
+		k.Close()
+	}
+	c.l.Close()
+	c.pass(time.Minute, func() {})
+	if what := c.left(); what != "" {
+		c.t.Fatal(what)
+	}
+}
