@@ -99,7 +99,6 @@ func freeTCPPort(at netip.Addr) (uint16, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find a free TCP port on %s: %w", at, err)
 	}
-	defer l.Close()
 	addr, err := netip.ParseAddrPort(l.Addr().String())
-	return addr.Port(), err
+	return addr.Port(), errors.Join(err, l.Close())
 }

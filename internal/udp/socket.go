@@ -35,8 +35,8 @@ func NewNetwork() (*Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a UDP socket: %w", err)
 	}
-	defer unix.Close(fd)
 	n := &Network{cookie: cookieOf(fd)}
+	_ = unix.Close(fd) // nothing was written through it
 	n.ns, _ = os.Open("/proc/thread-self/ns/net") // see Network.ns
 	return n, nil
 }

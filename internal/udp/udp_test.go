@@ -243,7 +243,7 @@ func TestDropsAreCounted(t *testing.T) {
 	out, _ := open(t, n, addrA)
 	in, err := n.Open(Config{Local: netip.AddrPortFrom(addrB, 0)}) // with the smallest buffer there is
 	must(t, err)
-	defer in.Close()
+	defer func() { must(t, in.Close()) }()
 	to := portOf(t, in, addrB)
 	s := NewSender(1, 1)
 	for range 64 {
@@ -261,13 +261,13 @@ func TestNetworkOfAnotherThread(t *testing.T) {
 	}
 	ns, err := netlab.New()
 	must(t, err)
-	defer ns.Close()
+	defer func() { must(t, ns.Close()) }()
 	var n *Network
 	must(t, ns.Do(func() (err error) { n, err = NewNetwork(); return err }))
-	defer n.Close()
+	defer func() { must(t, n.Close()) }()
 	s, err := n.Open(Config{Local: netip.AddrPortFrom(addrA, 0)})
 	must(t, err)
-	defer s.Close()
+	defer func() { must(t, s.Close()) }()
 	if here := newNetwork(t); cookieOf(s.FD()) != n.cookie || here.cookie == n.cookie {
 		t.Errorf("socket in %d, network %d, here %d", cookieOf(s.FD()), n.cookie, here.cookie)
 	}
