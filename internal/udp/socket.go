@@ -36,7 +36,7 @@ func NewNetwork() (*Network, error) {
 		return nil, fmt.Errorf("open a UDP socket: %w", err)
 	}
 	n := &Network{cookie: cookieOf(fd)}
-	_ = unix.Close(fd) // nothing was written through it
+	_ = unix.Close(fd)                            // nothing was written through it
 	n.ns, _ = os.Open("/proc/thread-self/ns/net") // see Network.ns
 	return n, nil
 }
