@@ -15,7 +15,7 @@ func TestAdaptersDiffer(t *testing.T) {
 			must(t, err)
 			tokens[m.LocalToken()]++
 			addresses[m.Address()]++
-	t.Cleanup(func() { must(t, m.Close()) })
+			t.Cleanup(func() { must(t, m.Close()) })
 		}
 	}
 	if len(tokens) < 2*n-1 || len(addresses) != 2*n { // two of 128 tokens may meet, once in 500,000 runs
