@@ -14,7 +14,7 @@ import (
 
 func TestConnectRefusedWithoutListener(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	e := newEnd(t, r.a, 4096)
 	err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7999), ConnectParams{})
 	wantStatus(t, "connect", err, ErrConnectionRefused)
@@ -72,7 +72,7 @@ func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 
 func TestConnectRejectedCarriesPrivateData(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	connected := r.pendingConnect(t, client, server)
 	must(t, server.ctr.Reject([]byte("not today")))
@@ -86,7 +86,7 @@ func TestConnectRejectedCarriesPrivateData(t *testing.T) {
 
 func TestAcceptRefusedWhenActiveDeclines(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	must(t, client.qp.Receive(5, []SGE{client.mr.SGE(0, 8)}))
 	connected := r.pendingConnect(t, client, server)
@@ -103,7 +103,7 @@ func TestAcceptRefusedWhenActiveDeclines(t *testing.T) {
 
 func TestAcceptAbortedWhenActiveGaveUp(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	connected := r.pendingConnect(t, client, server)
 	client.ctr.CancelOverlappedRequests()
@@ -117,7 +117,7 @@ func TestAcceptAbortedWhenActiveGaveUp(t *testing.T) {
 
 func TestCompleteConnectAbortedWhenPassiveWithdrew(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	connected := r.pendingConnect(t, client, server)
 	accepted := start(func() error { return server.ctr.Accept(t.Context(), server.qp, ConnectParams{}) })
@@ -129,7 +129,7 @@ func TestCompleteConnectAbortedWhenPassiveWithdrew(t *testing.T) {
 
 func TestConnectHostUnreachable(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	e := newEnd(t, r.a, 4096)
 	began := time.Now()
 	err := e.ctr.Connect(t.Context(), e.qp, unreachable, ConnectParams{})
@@ -142,7 +142,7 @@ func TestConnectHostUnreachable(t *testing.T) {
 
 func TestConnectNeverLeavesForBadDestinations(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	e := newEnd(t, r.a, 4096)
 	for _, c := range []struct {
 		dest string
@@ -185,7 +185,7 @@ func TestConnectTimesOutWithoutProvider(t *testing.T) {
 
 func TestSecondConnectIsActive(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server, other := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096), newEnd(t, r.a, 4096)
 	at := netip.AddrPortFrom(r.addr[1], 7000)
 	again := func(when string) {
@@ -206,7 +206,7 @@ func TestSecondConnectIsActive(t *testing.T) {
 // The first Connect is still looking for the peer when the second one comes.
 func TestSecondConnectIsActiveWhileResolving(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	e := newEnd(t, r.a, 4096)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := start(func() error { return e.ctr.Connect(ctx, e.qp, unreachable, ConnectParams{}) })
@@ -229,7 +229,7 @@ func waitResolving(t *testing.T, c *Connector) {
 
 func TestPrivateDataTooLongChangesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	long := ConnectParams{PrivateData: make([]byte, 513)}
 	l, at := listen(t, r.b, 0)
@@ -247,7 +247,7 @@ func TestPrivateDataTooLongChangesNothing(t *testing.T) {
 
 func TestPrivateDataIsExact(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	pattern := make([]byte, 512)
 	for i := range pattern {
 		pattern[i] = byte(i*3 + 1)
@@ -284,7 +284,7 @@ func wantPrivate(t *testing.T, c *Connector, want []byte) {
 // examples with other maxima ask for those instead: a maximum and a wish act alike.
 func TestReadLimits(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for i, c := range []struct{ activeIn, activeOut, passiveIn, passiveOut, seenIn, seenOut, toPassive, toActive uint32 }{
 		{4, 8, 16, 16, 8, 4, 8, 4},
 		{4, 8, 2, 1, 8, 4, 2, 1},

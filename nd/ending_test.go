@@ -17,7 +17,7 @@ func disconnectBoth(t testing.TB, first, second *end) {
 
 func TestDisconnectEitherSideFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, name := range []string{"active first", "passive first"} {
 		t.Run(name, func(t *testing.T) {
 			client, server := r.connect(t, 4096)
@@ -57,7 +57,7 @@ func TestDisconnectEitherSideFirst(t *testing.T) {
 
 func TestDisconnectBothAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for range 20 {
 		client, server := r.connect(t, 4096)
 		one := start(func() error { return client.ctr.Disconnect(t.Context()) })
@@ -69,7 +69,7 @@ func TestDisconnectBothAtOnce(t *testing.T) {
 
 func TestCallsBeforeConnected(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	invalid := func(when string, c *Connector, but ...string) {
 		t.Helper()
@@ -126,7 +126,7 @@ func wantAddresses(t *testing.T, one, two *Connector) {
 // A connector or queue pair that is closed while connected ends the connection for both sides (3.1).
 func TestCloseWhileConnected(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, c := range []struct {
 		name  string
 		close func(*end) error
@@ -156,7 +156,7 @@ func TestCloseWhileConnected(t *testing.T) {
 
 func TestUseAfterClose(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	l, _ := listen(t, r.a, 0)
 	sge := client.mr.SGE(0, 8)

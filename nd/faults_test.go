@@ -31,7 +31,12 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "":
-		os.Exit(m.Run())
+		code := m.Run()
+		if err := closeCommonRig(); err != nil {
+			fmt.Println(err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
 	case "drop":
 		dropCapabilities()
 	case "open":

@@ -109,6 +109,7 @@ func (a *attack) seal(packet []byte) []byte {
 // works checks that the connection still does, and that nothing reached the server's memory that the client did not write.
 func (a *attack) works(t *testing.T, memory []byte) {
 	t.Helper()
+	a.r.b.sync()
 	if !bytes.Equal(a.server.mr.Bytes(), memory) {
 		t.Fatal("the server's memory was written")
 	}
@@ -128,6 +129,7 @@ func TestHostilePackets(t *testing.T) {
 	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 28)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
 	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
 	seen := a.tap.last(t)
+	a.r.b.sync()
 	clear(a.server.mr.Bytes()[:28]) // a replay would show
 	memory := bytes.Clone(a.server.mr.Bytes())
 	change := func(at int, with byte) func([]byte) []byte {
@@ -207,6 +209,7 @@ func TestGarbage(t *testing.T) {
 	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 100)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
 	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
 	seen := a.tap.last(t)
+	a.r.b.sync()
 	memory := bytes.Clone(a.server.mr.Bytes())
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 2000 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +57,43 @@ func openIn(t testing.TB, ns *netlab.Namespace, cfg AdapterConfig) *Adapter {
 		}
 	})
 	return a
+}
+
+// common is a rig that many tests use at once: opening adapters takes longer than most tests. A test that counts, closes
+// adapters or touches links has its own.
+var common struct {
+	sync.Mutex
+	rig *rig
+}
+
+func commonRig(t *testing.T) *rig {
+	t.Helper()
+	common.Lock()
+	defer common.Unlock()
+	if common.rig != nil {
+		return common.rig
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(netlab.PairConfig{})
+	must(t, err)
+	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
+	r.a, err = tryOpen(pair.A, AdapterConfig{Address: r.addr[0]})
+	must(t, err)
+	r.b, err = tryOpen(pair.B, AdapterConfig{Address: r.addr[1]})
+	must(t, err)
+	common.rig = r
+	return r
+}
+
+// closeCommonRig runs after all tests.
+func closeCommonRig() error {
+	r := common.rig
+	if r == nil {
+		return nil
+	}
+	return errors.Join(r.a.Close(), r.b.Close(), r.pair.Close())
 }
 
 func must(t testing.TB, err error) {
@@ -201,3 +239,6 @@ func (e *end) wantNoResult(t testing.TB) {
 
 // anyPort is the address of the end's adapter with a port to choose.
 func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.addr, 0) }
+
+// sync waits for the turn that is under way on an adapter: what peers wrote before is then visible here.
+func (a *Adapter) sync() { a.do(func(*provider.Engine) {}) }

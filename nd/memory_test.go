@@ -9,7 +9,7 @@ import (
 
 func TestRegisterMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	buf := make([]byte, 8192)
 	for _, c := range []struct {
 		name  string
@@ -85,7 +85,7 @@ func TestManyRegions(t *testing.T) {
 // A request that names memory it may not use fails when it is executed, and ends the connection for both sides.
 func TestLocalMemoryViolations(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	closed, err := r.a.RegisterMemory(make([]byte, 64), MRAllowLocalWrite)
 	must(t, err)
 	must(t, closed.Close())
@@ -138,7 +138,7 @@ func TestLocalMemoryViolations(t *testing.T) {
 
 func TestReceiveMemoryViolations(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, name := range []string{"not writable", "closed while posted", "wrong token"} {
 		t.Run(name, func(t *testing.T) {
 			client, server := r.connect(t, 4096)
@@ -171,7 +171,7 @@ func TestReceiveMemoryViolations(t *testing.T) {
 // A region is closed while a Send from it waits for the peer's receive.
 func TestRegionClosedWhilePosted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	mr, err := r.a.RegisterMemory(make([]byte, 64), 0)
 	must(t, err)
@@ -270,12 +270,13 @@ func inside(m *MemoryRegion) (uint64, Token) { return m.Address(), m.RemoteToken
 // A Write whose end lies outside places what comes before it, as hardware does, and never a byte beyond.
 func TestWriteOverTheEndStaysInside(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	const size, n = 8192, 3000
 	client, _ := r.connect(t, size)
 	m := newRemote(t, r.b, size, MRAllowRemoteWrite)
 	must(t, client.qp.Write(1, []SGE{client.mr.SGE(0, n)}, m.mr.Address()+size-n+1, m.mr.RemoteToken(), 0))
 	client.wantResult(t, 1, RequestWrite, ErrAccessViolation)
+	r.b.sync()
 	clear(m.all[guard : guard+size])
 	for i := range m.all[guard : guard+size] {
 		m.all[guard+i] = 0xa5

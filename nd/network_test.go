@@ -28,6 +28,7 @@ func (r *rig) exchange(t *testing.T) {
 	copy(want[edge:], data)
 	must(t, client.qp.Write(1, []SGE{client.mr.SGE(edge, size)}, server.mr.Address()+edge, server.mr.RemoteToken(), 0))
 	client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	r.b.sync()
 	if !bytes.Equal(server.mr.Bytes(), want) {
 		t.Fatal("the Write did not arrive whole, or beyond its place")
 	}
@@ -37,6 +38,7 @@ func (r *rig) exchange(t *testing.T) {
 	if !bytes.Equal(client.mr.Bytes(), want) {
 		t.Fatal("the Read did not arrive whole, or beyond its place")
 	}
+	r.b.sync()
 	clear(server.mr.Bytes())
 	must(t, server.qp.Receive(3, []SGE{server.mr.SGE(edge, size)}))
 	must(t, client.qp.Send(4, []SGE{client.mr.SGE(edge, size)}, 0))

@@ -3,8 +3,6 @@ package nd
 import (
 	"fmt"
 	"testing"
-
-	"github.com/ndxdp/ndxdp/provider"
 )
 
 // notifyRig is a connection whose client's completion queue is watched.
@@ -69,7 +67,7 @@ func (n *notifyRig) arrive(flags OpFlags) {
 }
 
 // settle waits until the engine's turn is over.
-func (n *notifyRig) settle() { n.client.cq.adapter.do(func(*provider.Engine) {}) }
+func (n *notifyRig) settle() { n.client.cq.adapter.sync() }
 
 func (n *notifyRig) fetch(want int) {
 	n.t.Helper()
@@ -221,7 +219,7 @@ var notifyRules = []struct {
 
 func TestNotifyRules(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, c := range notifyRules {
 		t.Run(c.name, func(t *testing.T) { c.run(newNotifyRig(t, r)) })
 	}
@@ -232,7 +230,7 @@ func TestNotifyRules(t *testing.T) {
 // N11: queues are independent, and their waits end in the order they are canceled.
 func TestNotifyCancelOrder(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	one, two := newNotifyRig(t, r), newNotifyRig(t, r)
 	first, second := one.notify(NotifyAny), two.notify(NotifyAny)
 	two.client.cq.CancelOverlappedRequests()
@@ -245,7 +243,7 @@ func TestNotifyCancelOrder(t *testing.T) {
 // An overrun kills the queue and the connections that report to it; what was queued can still be fetched.
 func TestCompletionQueueOverrun(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	var err error
 	client.cq, err = r.a.CreateCompletionQueue(4)
@@ -279,7 +277,7 @@ func TestCompletionQueueOverrun(t *testing.T) {
 
 func TestCreateRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, c := range []struct {
 		depth int
 		want  Status

@@ -209,7 +209,7 @@ func TestAdapterCloseEndsCompleteConnect(t *testing.T) {
 // A context ends the call of one caller, and not the wait of another one for the end of the connection.
 func TestContextOfDisconnectLeavesNotifyDisconnectAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, _ := r.connect(t, 4096)
 	notified := start(func() error { return client.ctr.NotifyDisconnect(t.Context()) })
 	eventually(t, "notification", func() bool { return client.ctr.notifications() == 1 })

@@ -9,7 +9,7 @@ import (
 
 func TestPorts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(r.addr[1], port) }
 	anywhere := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.IPv4Unspecified(), port) }
 	listener := func() *Listener {
@@ -105,7 +105,7 @@ func TestNoEphemeralPortLeft(t *testing.T) {
 // Connections that came over a listener keep its port until their connectors are closed.
 func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	r.join(t, client, server) // closes its listener
 	at, err := server.ctr.LocalAddress()

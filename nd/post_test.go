@@ -31,7 +31,7 @@ func postEnd(t *testing.T, a *Adapter) *end {
 
 func TestPostRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := postEnd(t, r.a), postEnd(t, r.b)
 	r.join(t, client, server)
 	one := client.mr.SGE(0, 8)
@@ -73,7 +73,7 @@ func TestPostRefused(t *testing.T) {
 
 func TestPostTooLong(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	e := newEnd(t, r.a, 64)
 	q, err := r.a.CreateQueuePair(QueuePairConfig{
 		ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: 1, InitiatorDepth: 1, MaxReceiveSGE: 16, MaxInitiatorSGE: 16,
@@ -93,7 +93,7 @@ func TestPostTooLong(t *testing.T) {
 
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := postEnd(t, r.a), postEnd(t, r.b)
 	for i := range 4 {
 		must(t, server.qp.Receive(uint64(i), []SGE{server.mr.SGE(0, 8)}))
@@ -122,7 +122,7 @@ func TestQueueFull(t *testing.T) {
 // Flags, then the state, then all else (11.1).
 func TestPostInEachState(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	tooMany := repeat(client.mr.SGE(0, 8), 17)
 	refused := func(when string) {
@@ -160,7 +160,7 @@ func TestPostInEachState(t *testing.T) {
 
 func TestInlineTakesTheBytesAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	r.join(t, client, server)
 	// Unregistered memory, more entries than any other request may have, changed right after the call.
@@ -178,6 +178,7 @@ func TestInlineTakesTheBytesAtOnce(t *testing.T) {
 	if res := server.wantResult(t, 3, RequestReceive, StatusSuccess); res.Bytes != 26 {
 		t.Errorf("%d bytes", res.Bytes)
 	}
+	r.b.sync()
 	if got := server.mr.Bytes(); string(got[10:36]) != "abcdefghijklmnopqrstuvwxyz" || string(got[100:110])+string(got[200:216]) != "abcdefghijklmnopqrstuvwxyz" {
 		t.Error("the bytes are not those of the time of the call")
 	}
@@ -185,7 +186,7 @@ func TestInlineTakesTheBytesAtOnce(t *testing.T) {
 
 func TestSilentSuccess(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	must(t, server.qp.Receive(9, nil))
 	addr, token := server.mr.Address(), server.mr.RemoteToken()
@@ -201,7 +202,7 @@ func TestSilentSuccess(t *testing.T) {
 
 func TestZeroLength(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	empty := []SGE{{}, client.mr.SGE(5, 0), {Buffer: []byte{}, Token: 999}}
 	for i, list := range [][]SGE{nil, empty} {
@@ -226,7 +227,7 @@ func TestZeroLength(t *testing.T) {
 
 func TestSendLongerThanTheReceive(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	for _, size := range []int{65, 5000} {
 		client, server := r.connect(t, 8192)
 		before := bytes.Clone(server.mr.Bytes())
@@ -239,6 +240,7 @@ func TestSendLongerThanTheReceive(t *testing.T) {
 		server.wantResult(t, 1, RequestReceive, ErrBufferOverflow)
 		server.wantResult(t, 2, RequestReceive, ErrCanceled)
 		client.wantResult(t, 3, RequestSend, ErrRemoteError)
+		r.b.sync()
 		if !bytes.Equal(server.mr.Bytes(), before) {
 			t.Error("memory was written")
 		}
@@ -249,7 +251,7 @@ func TestSendLongerThanTheReceive(t *testing.T) {
 
 func TestSendWithoutReceiveTimesOut(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	began := time.Now()
 	must(t, client.qp.Write(1, nil, 0, 0, 0))
@@ -270,7 +272,7 @@ func TestSendWithoutReceiveTimesOut(t *testing.T) {
 
 func TestFlushReady(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	for i := range 3 {
 		must(t, client.qp.Receive(uint64(i), []SGE{client.mr.SGE(0, 8)}))
@@ -300,7 +302,7 @@ func TestFlushReady(t *testing.T) {
 // A message for a queue pair that was flushed ends the connection (8.5).
 func TestSendToFlushedPeer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	must(t, server.qp.Receive(1, nil))
 	must(t, server.qp.Receive(5, nil))

@@ -11,7 +11,7 @@ import (
 // A program that never polls and never waits still serves its peer's Reads and Writes (automatic progress).
 func TestServesWithoutPolling(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	const size = 100 << 10
 	client, server := r.connect(t, 2*size)
 	for i := range size {
@@ -33,7 +33,7 @@ func TestServesWithoutPolling(t *testing.T) {
 // Both sides sleep in Notify whenever there is nothing to fetch.
 func TestEventMode(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
+	r := commonRig(t)
 	client, server := r.connect(t, 4096)
 	const rounds = 300
 	echoed := start(func() error {

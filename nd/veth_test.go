@@ -52,6 +52,11 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 	must(err)
 	e.mr, err = a.AllocateMemory(size, MRAllowRemoteRead|MRAllowRemoteWrite)
 	must(err)
+	t.Cleanup(func() {
+		for _, close := range []func() error{e.ctr.Close, e.qp.Close, e.cq.Close, e.mr.Close} {
+			must(close())
+		}
+	})
 	return e
 }
 
@@ -93,6 +98,7 @@ func TestVethMovesBytes(t *testing.T) {
 				if res := client.result(t); res.Status != StatusSuccess || res.RequestContext != 1 || res.Type != RequestWrite {
 					t.Fatalf("write: %+v", res)
 				}
+				r.b.sync()
 				if !bytes.Equal(client.mr.Bytes()[:size], server.mr.Bytes()[100:][:size]) {
 					t.Fatal("the Write did not arrive whole")
 				}
@@ -108,6 +114,7 @@ func TestVethMovesBytes(t *testing.T) {
 				if res := client.result(t); res.Status != StatusSuccess || res.Type != RequestSend {
 					t.Fatalf("send: %+v", res)
 				}
+				r.b.sync()
 				if !bytes.Equal(client.mr.Bytes()[5:size], server.mr.Bytes()[2*size:][:size-5]) {
 					t.Fatal("the Send did not arrive whole")
 				}
