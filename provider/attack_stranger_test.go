@@ -351,3 +351,39 @@ func TestAttackTables(t *testing.T) {
 		t.Errorf("%d different ids", len(high))
 	}
 }
+
+// A flood costs no memory, not even for a moment: no answer and no drop allocates.
+func TestAttackGarbage(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p := newPair(t, 1408)
+	l := p.eng[1].NewListener()
+	_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	p.must(o)
+	p.must(l.Listen(1))
+	p.eng[1].halfOpen = maxBacklog
+	p.link[0].mangle = func([]byte) bool { return false }
+	nobody := stranger(address(1), 3, 3, nil, nil)
+	binary.BigEndian.PutUint16(nobody.body[wire.ControlHeaderLen+18:], 1)
+	unknown := &forged{from: wire.Endpoint{IP: address(1), Port: 50000}, body: make([]byte, 100), fields: wire.BaseFields{OpCount: 1, ConnID: 777}}
+	for name, f := range map[string]*forged{
+		"RETRY": stranger(address(1), 3, 3, nil, nil), "bad cookie": stranger(address(1), 3, 3, make([]byte, 16), nil), "REJ": nobody, "RST": unknown,
+	} {
+		to := wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
+		b := f.bytes(1)
+		tx := &TxPacket{N: 1, Len: len(b)}
+		tx.Frags[0].Data = b
+		out := p.eng[1].Stats().PacketsOut
+		if n := testing.AllocsPerRun(200, func() {
+			p.link[1].deliver(tx, f.from, to)
+			p.now = p.now.Add(time.Second)
+			p.eng[1].Run(p.now)
+		}); n > 0.5 { // keys are made anew every ten seconds
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		if sent := p.eng[1].Stats().PacketsOut - out; sent != 201 {
+			t.Errorf("%s: %d answers", name, sent)
+		}
+	}
+}
