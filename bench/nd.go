@@ -82,18 +82,6 @@ func connectRemedy(err error) string {
 	return ""
 }
 
-// connectHint says what to look at when the other side does not answer as it should.
-func connectHint(err error) string {
-	switch {
-	case errors.Is(err, nd.ErrConnectionRefused):
-		return ": the host runs ndxdp, but nobody listens there: start the server with this address and port"
-	case errors.Is(err, nd.ErrIOTimeout):
-		return ": the host is up, but no ndxdp adapter answers: start the server there, with the same UDP port, and let that " +
-			"port through any firewall"
-	}
-	return ""
-}
-
 // Serve listens and serves one requester after the other until ctx ends. It calls listening once, and log for every
 // session that ended.
 func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), log func(string)) error {

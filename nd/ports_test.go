@@ -66,21 +66,28 @@ func TestPorts(t *testing.T) {
 			seen[a.Port()] = true
 		}
 	})
-	t.Run("listener states", func(t *testing.T) {
-		l, c := listener(), connector()
-		_, err := l.LocalAddress()
-		wantStatus(t, "address of an idle one", err, ErrInvalidDeviceState)
-		wantStatus(t, "listen unbound", l.Listen(0), ErrInvalidDeviceState)
-		wantStatus(t, "request unbound", l.GetConnectionRequest(t.Context(), c), ErrInvalidDeviceState)
-		must(t, l.Bind(anywhere(7130)))
-		_, err = l.LocalAddress()
-		wantStatus(t, "address before listening", err, ErrInvalidDeviceState)
-		must(t, l.Listen(5))
-		wantStatus(t, "listen twice", l.Listen(5), ErrInvalidDeviceState)
-		if a, err := l.LocalAddress(); err != nil || a != anywhere(7130) {
-			t.Errorf("address %v, %v", a, err)
-		}
-	})
+}
+
+func TestListenerStates(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	anywhere := netip.AddrPortFrom(netip.IPv4Unspecified(), 7130)
+	l, err := r.b.CreateListener()
+	must(t, err)
+	c, err := r.b.CreateConnector()
+	must(t, err)
+	_, err = l.LocalAddress()
+	wantStatus(t, "address of an idle one", err, ErrInvalidDeviceState)
+	wantStatus(t, "listen unbound", l.Listen(0), ErrInvalidDeviceState)
+	wantStatus(t, "request unbound", l.GetConnectionRequest(t.Context(), c), ErrInvalidDeviceState)
+	must(t, l.Bind(anywhere))
+	_, err = l.LocalAddress()
+	wantStatus(t, "address before listening", err, ErrInvalidDeviceState)
+	must(t, l.Listen(5))
+	wantStatus(t, "listen twice", l.Listen(5), ErrInvalidDeviceState)
+	if a, err := l.LocalAddress(); err != nil || a != anywhere {
+		t.Errorf("address %v, %v", a, err)
+	}
 }
 
 func TestNoEphemeralPortLeft(t *testing.T) {

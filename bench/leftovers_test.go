@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -28,7 +28,7 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 		t.Skip("starts ndperf ten times; left out with -short")
 	}
 	binary := filepath.Join(t.TempDir(), "ndperf")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/ndxdp/ndxdp/cmd/ndperf").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	seed := uint64(time.Now().UnixNano())
