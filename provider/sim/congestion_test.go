@@ -1,3 +1,7 @@
+//go:build !race
+
+// A simulation is one goroutine: there is nothing to race, and the detector makes it fifteen times slower.
+
 package sim
 
 import (
@@ -32,12 +36,12 @@ type fleet struct {
 }
 
 // newFleet connects flows, each from its own host, to one. The conditions and the bottleneck begin when all are connected.
-func newFleet(t *testing.T, cond Conditions, b Bottleneck, cfg provider.Config, flows ...*Bulk) *fleet {
+func newFleet(t *testing.T, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	f := &fleet{Network: NewNetwork(1, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
-	f.sink = f.bulkHost(cfg, testMTU)
+	f.sink = f.bulkHost(provider.Config{}, testMTU)
 	for i, flow := range flows {
-		f.Attach(flow, f.bulkHost(cfg, testMTU), f.sink, uint16(1000+i))
+		f.Attach(flow, f.bulkHost(provider.Config{}, testMTU), f.sink, uint16(1000+i))
 	}
 	if len(f.broken) > 0 {
 		t.Fatal(f.broken)
@@ -87,7 +91,7 @@ func jain(flows []*Bulk) int {
 // Flows share a bottleneck fairly, use it, and keep its queue near the target (TRANSPORT d, acceptance values).
 func TestFlowsShareABottleneck(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 8, 16} {
-		f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, writers(n)...)
+		f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, writers(n)...)
 		for i, b := range f.flows {
 			b.Start(time.Duration(i) * time.Millisecond)
 		}
@@ -124,7 +128,7 @@ func TestIncast(t *testing.T) {
 
 func testIncast(t *testing.T, kind provider.RequestKind) {
 	const rate, each, size = 10_000_000_000, 32, 32 << 10
-	f := newFleet(t, Conditions{Delay: 10 * time.Microsecond}, Bottleneck{Rate: rate, Queue: 1e6}, provider.Config{})
+	f := newFleet(t, Conditions{Delay: 10 * time.Microsecond}, Bottleneck{Rate: rate, Queue: 1e6})
 	for i := range 32 {
 		b := &Bulk{Kind: kind, Size: size, Depth: 16, Limit: each}
 		from, to := f.bulkHost(provider.Config{}, testMTU), f.sink
@@ -170,7 +174,7 @@ func testIncast(t *testing.T, kind provider.RequestKind) {
 // Small messages get through beside bulk, also from the same host: p99 at most five times the idle median (TRANSPORT d).
 func TestSmallBesideBulk(t *testing.T) {
 	small := &Bulk{Kind: provider.KindWrite, Size: 64, Depth: 16, Every: 500 * time.Microsecond}
-	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, small)
+	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, small)
 	bulk := writers(4)
 	for i, b := range bulk {
 		f.Attach(b, small.from, f.sink, uint16(2000+i))
@@ -199,7 +203,7 @@ func quantile(times []time.Duration, thousandths int) time.Duration {
 // Marks keep the queue near where the router marks, without loss (RFC 8257).
 func TestMarks(t *testing.T) {
 	const mark = 10e3 // bytes: 80 µs, below the delay target
-	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3, Mark: mark}, provider.Config{}, writers(4)...)
+	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3, Mark: mark}, writers(4)...)
 	for _, b := range f.flows {
 		b.Start(0)
 	}
@@ -237,7 +241,7 @@ func TestGoodputGrid(t *testing.T) {
 		}
 		conds = append(conds, Conditions{Delay: testDelay, Late: 100, Loss: loss})
 		for i, cond := range conds {
-			f := newFleet(t, cond, Bottleneck{Rate: testRate, Queue: 500e3}, provider.Config{}, writers(1)...)
+			f := newFleet(t, cond, Bottleneck{Rate: testRate, Queue: 500e3}, writers(1)...)
 			f.flows[0].Start(0)
 			f.pass(t, 20*time.Millisecond)
 			f.flows[0].Forget()
