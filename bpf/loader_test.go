@@ -107,7 +107,7 @@ func TestAttachCountsAndDetaches(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if id, _, err := attachedIn(p.A, p.IfindexA); id != 0 || err != nil {
+			if id, err := attachedIn(p.A, p.IfindexA); id != 0 || err != nil {
 				t.Errorf("program %d is attached after Close, %v", id, err)
 			}
 			awaitUnloaded(t, s.ProgramID())
@@ -186,17 +186,17 @@ func TestAttachRefusesOurOwn(t *testing.T) {
 		}
 	}
 	// The one that was refused took nothing away.
-	if id, _, err := attachedIn(p.A, p.IfindexA); err != nil || id != first.ProgramID() {
+	if id, err := attachedIn(p.A, p.IfindexA); err != nil || id != first.ProgramID() {
 		t.Errorf("program %d, %v", id, err)
 	}
 }
 
-func attachedIn(n *netlab.Namespace, ifindex int) (id uint32, mode string, err error) {
+func attachedIn(n *netlab.Namespace, ifindex int) (id uint32, err error) {
 	err = n.Do(func() error {
-		id, mode, err = attachedProgram(ifindex)
+		id, _, err = attachedProgram(ifindex)
 		return err
 	})
-	return id, mode, err
+	return id, err
 }
 
 func TestAttachRefusesForeign(t *testing.T) {
@@ -294,7 +294,7 @@ func TestAttachNativeRefused(t *testing.T) {
 	if !ok || failed.Op != "attach" || !strings.Contains(failed.Remedy, "use generic mode") {
 		t.Errorf("%v (%+v)", err, failed)
 	}
-	if id, _, err := attachedIn(p.A, 1); id != 0 || err != nil {
+	if id, err := attachedIn(p.A, 1); id != 0 || err != nil {
 		t.Errorf("program %d, %v", id, err)
 	}
 }

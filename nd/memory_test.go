@@ -39,8 +39,12 @@ func TestRegisterMemory(t *testing.T) {
 		n    int
 		want Status
 	}{
-		{-1, ErrInvalidParameter}, {0, ErrInvalidBufferSize}, {1<<40 + 1, ErrInvalidParameter}, {1 << 40, ErrNoMemory},
-		{1, StatusSuccess}, {64 << 20, StatusSuccess},
+		{-1, ErrInvalidParameter},
+		{0, ErrInvalidBufferSize},
+		{1<<40 + 1, ErrInvalidParameter},
+		{1 << 40, ErrNoMemory},
+		{1, StatusSuccess},
+		{64 << 20, StatusSuccess},
 	} {
 		mr, err := r.a.AllocateMemory(c.n, 0)
 		wantStatus(t, "allocate", err, c.want)

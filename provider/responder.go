@@ -132,8 +132,9 @@ func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 	case wire.OpTerm:
 		c.onTerm(op)
 		return false
+	default: // SEND_INV and SEND_IMM are not sent by this version
+		return c.refuse(op, wire.TermProtocol)
 	}
-	return c.refuse(op, wire.TermProtocol)
 }
 
 // malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.

@@ -67,8 +67,9 @@ func bodyBounds(o Opcode) (least, most int) {
 		return disconnectLen, disconnectLen
 	case CtlRST:
 		return resetLen, resetLen
+	default: // PEND, REPACK, DREP
+		return 0, 0
 	}
-	return 0, 0 // PEND, REPACK, DREP
 }
 
 // checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,

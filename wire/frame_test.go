@@ -105,13 +105,13 @@ func TestPartialSum(t *testing.T) {
 	b := make([]byte, 300)
 	for range 20_000 {
 		for i := range b {
-			b[i] = byte(rng.Uint32()) | byte(rng.Uint32()) // many ones, many carries
+			b[i] = byte(rng.Uint32()) | byte(rng.Uint32()>>8) // many ones, many carries
 		}
 		lo := rng.IntN(len(b))
 		p := b[lo : lo+rng.IntN(len(b)-lo)]
 		cut := rng.IntN(len(p)+1) &^ 1
 		got := PartialSum(PartialSum(0, p[:cut]), p[cut:])
-		if want := oracleSum(p); uint16(got) != want && !(want == 0 && got == 0) {
+		if want := oracleSum(p); uint16(got) != want {
 			t.Fatalf("% x: %#x, want %#x", p, got, want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestParseFrameDrops(t *testing.T) {
 		{"link padding", append(append([]byte{}, v4...), 0, 0, 0), 0, DropNone},
 		{"payload in later fragments", v4[:42], len(v4), DropNone},
 		{"priority tag", set(tagged, 14, 0xe0, 0), 0, DropNone},
-		{"expedited and ECT", fix(set(v4, 15, 0xb9)), 0, DropNone},
+		{"expedited, ECN capable", fix(set(v4, 15, 0xb9)), 0, DropNone},
 		{"empty", nil, 0, DropShort},
 		{"ethernet cut", v4[:13], 0, DropShort},
 		{"tag cut", tagged[:17], 0, DropShort},

@@ -218,31 +218,31 @@ func (s *Socket) readInfo() error {
 
 // fail wraps a failure with what was attempted, on what, and what can be done about it.
 func (s *Socket) fail(op string, err error) error {
-	cause, hint := explain(err)
+	hint, cause := explain(err)
 	return &Error{Op: op, Ifindex: s.cfg.Ifindex, Queue: s.cfg.Queue, Err: cause, Hint: hint}
 }
 
 // explain adds the sentinel and the advice that belong to an errno.
-func explain(err error) (cause error, hint string) {
+func explain(err error) (hint string, cause error) {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w: %w", ErrQueueBusy, err), "stop the other program or use another queue"
+		return "stop the other program or use another queue", fmt.Errorf("%w: %w", ErrQueueBusy, err)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("%w: %w", ErrPermission, err), "AF_XDP sockets need CAP_NET_RAW in the network namespace"
+		return "AF_XDP sockets need CAP_NET_RAW in the network namespace", fmt.Errorf("%w: %w", ErrPermission, err)
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return fmt.Errorf("%w: %w", ErrNotSupported, err), "build the kernel with CONFIG_XDP_SOCKETS"
+		return "build the kernel with CONFIG_XDP_SOCKETS", fmt.Errorf("%w: %w", ErrNotSupported, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("%w: %w", ErrNotSupported, err), "use ModeCopy, or ModeAuto, on this driver"
+		return "use ModeCopy, or ModeAuto, on this driver", fmt.Errorf("%w: %w", ErrNotSupported, err)
 	case errors.Is(err, unix.ENODEV):
-		return err, "no interface has this index in the calling thread's network namespace"
+		return "no interface has this index in the calling thread's network namespace", err
 	case errors.Is(err, unix.ENETDOWN):
-		return err, "bring the interface up"
+		return "bring the interface up", err
 	case errors.Is(err, unix.ENXIO):
-		return err, "the interface has gone"
+		return "the interface has gone", err
 	case errors.Is(err, unix.EINVAL):
-		return err, "the queue may not exist (see Inspect), or the kernel lacks an option (multi-buffer needs Linux 6.6)"
+		return "the queue may not exist (see Inspect), or the kernel lacks an option (multi-buffer needs Linux 6.6)", err
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
-		return err, "use fewer frames, or raise RLIMIT_MEMLOCK on kernels before 5.11"
+		return "use fewer frames, or raise RLIMIT_MEMLOCK on kernels before 5.11", err
 	}
-	return err, ""
+	return "", err
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
+func newPair(t *testing.T) *netlab.Pair {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: CAP_NET_ADMIN to make namespaces")
 	}
-	pair, err := netlab.NewPair(cfg)
+	pair, err := netlab.NewPair(netlab.PairConfig{})
 	must(t, err)
 	t.Cleanup(func() { must(t, pair.Close()) })
 	return pair
@@ -43,7 +43,7 @@ func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 }
 
 func TestResolve(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := newPair(t)
 	d := newResolver(t, pair)
 	peer := pair.AddrB.Addr()
 	if _, ok := d.neighbors.cached(peer); ok {
@@ -71,7 +71,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveErrors(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := newPair(t)
 	d := newResolver(t, pair)
 	for _, c := range []struct {
 		dst  string
@@ -92,7 +92,7 @@ func TestResolveErrors(t *testing.T) {
 
 func TestResolveNobody(t *testing.T) {
 	t.Parallel()
-	d := newResolver(t, newPair(t, netlab.PairConfig{}))
+	d := newResolver(t, newPair(t))
 	nobody := netip.MustParseAddr("10.99.0.77")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -116,7 +116,7 @@ func TestResolveNobody(t *testing.T) {
 // The queue belongs to another AF_XDP socket: that is said, after the time that the kernel may need to free it.
 func TestOpenQueueBusy(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := newPair(t)
 	must(t, pair.A.Do(func() error {
 		umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 8192, TxFrames: 64})
 		must(t, err)

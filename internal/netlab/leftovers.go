@@ -71,7 +71,7 @@ func describe(path string, inode uint64) (string, error) {
 		return "", nil
 	}
 	n := &Namespace{file: os.NewFile(uintptr(fd), path)}
-	defer n.Close()
+	defer func() { _ = n.Close() }() // opened for reading only
 	if !isNamespace(fd, inode) {
 		return "", nil
 	}

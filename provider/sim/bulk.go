@@ -71,22 +71,28 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 	params := provider.ConnectParams{Inbound: 16, Outbound: 16}
 	at := wire.Endpoint{IP: to.IP, Port: port}
 	var listener *provider.Listener
+	started := func(o provider.Outcome) {
+		if o != provider.OutcomeSuccess {
+			n.Fail("connect: %v", o)
+		}
+	}
 	to.Do(func(e *provider.Engine) {
 		listener = e.NewListener()
-		_, _ = listener.Bind(at)
-		listener.Listen(1)
-		listener.GetRequest(acceptor, next)
+		_, o := listener.Bind(at)
+		started(o)
+		started(listener.Listen(1))
+		started(listener.GetRequest(acceptor, next))
 	})
-	from.Do(func(*provider.Engine) { ctr.Connect(qp, wire.Endpoint{IP: from.IP}, at, params, next) })
+	from.Do(func(*provider.Engine) { started(ctr.Connect(qp, wire.Endpoint{IP: from.IP}, at, params, next)) })
 	wait := func(want int) {
 		if !n.RunUntil(10*time.Second, func() bool { return steps >= want }) {
 			n.Fail("no connection after %d steps", steps)
 		}
 	}
 	wait(1)
-	to.Do(func(*provider.Engine) { acceptor.Accept(peer, params, next) })
+	to.Do(func(*provider.Engine) { started(acceptor.Accept(peer, params, next)) })
 	wait(2)
-	from.Do(func(*provider.Engine) { ctr.CompleteConnect(next) })
+	from.Do(func(*provider.Engine) { started(ctr.CompleteConnect(next)) })
 	wait(4)
 	old := from.app
 	from.app = func() bool {
