@@ -52,7 +52,7 @@ func TestWindowShrinks(t *testing.T) {
 	for _, over := range []time.Duration{10, 20, 100, 400} {
 		cc := newCongestion()
 		cc.fabric = 4 * windowUnit
-		want := target(base, 0, cc.fabric)
+		want := target(base, 0, scale(cc.fabric))
 		d := want * (100 + over) / 100
 		signals(cc, 1, base, d)
 		keep := max(1000-800*int(d-want)/int(d), 500)
@@ -82,7 +82,7 @@ func TestOneLongRoundTripIsNoQueue(t *testing.T) {
 func TestFlowScaling(t *testing.T) {
 	last := time.Hour
 	for w := windowUnit / 16; w <= maxFabric; w *= 2 {
-		now := target(100, 0, w)
+		now := target(100, 0, scale(w))
 		if now > last || now < 100+minQueueing || now > 100+2*minQueueing {
 			t.Errorf("window %d/65536: target %v, of a smaller window %v", w, now, last)
 		}

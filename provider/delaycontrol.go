@@ -31,6 +31,8 @@ const (
 type delaySignal struct {
 	delay     time.Duration // filtered
 	target    time.Duration
+	scale     int // of the window scaledFor: a root takes longer than all else here
+	scaledFor int
 	reducedAt clock.Time
 }
 
@@ -40,9 +42,9 @@ type delayControl struct{}
 func (*delayControl) start(cc *congestion) { cc.fabric = initialWindow * windowUnit }
 
 // target is the round trip aimed at for a window.
-func target(base, own time.Duration, fabric int) time.Duration {
+func target(base, own time.Duration, scale int) time.Duration {
 	q := max(minQueueing, base)
-	return base + own + q + q*time.Duration(scale(fabric))/(4*windowUnit)
+	return base + own + q + q*time.Duration(scale)/(4*windowUnit)
 }
 
 // scale is the part flow scaling adds, in 1/windowUnit: scaleRange/sqrt(window in packets), at most scaleRange.
@@ -89,7 +91,10 @@ func (*delayControl) acked(cc *congestion, b *ackBatch) {
 // sample filters a round trip. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
 // small windows a slower filter would still show a queue that is long gone, and the window be halved for it again.
 func (s *delaySignal) sample(b *ackBatch, fabric int) {
-	s.target = target(b.base, b.own, fabric)
+	if s.scaledFor != fabric {
+		s.scale, s.scaledFor = scale(fabric), fabric
+	}
+	s.target = target(b.base, b.own, s.scale)
 	d := min(b.delay, maxOver*s.target)
 	if s.delay == 0 {
 		s.delay = d
@@ -132,6 +137,9 @@ type markSignal struct {
 const markGain = 16
 
 func (m *markSignal) acked(cc *congestion, b *ackBatch) {
+	if b.marks == 0 && m.marked == 0 && m.alpha < markGain {
+		return
+	}
 	m.marked += b.marks
 	m.delivered += b.packets
 	if b.marks > 0 {

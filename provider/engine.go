@@ -132,7 +132,9 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.recycle = e.recycle[:0]
 	}
 	if n > 0 {
-		e.measureLoad()
+		if n >= rxBatch/4 || e.load > 0 || len(e.freeHeld) < len(e.held) {
+			e.measureLoad() // few packets in the ring are no load
+		}
 		e.conclude()
 	}
 	for {
