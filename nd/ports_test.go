@@ -15,11 +15,13 @@ func TestPorts(t *testing.T) {
 	listener := func() *Listener {
 		l, err := r.b.CreateListener()
 		must(t, err)
+		t.Cleanup(func() { must(t, l.Close()) })
 		return l
 	}
 	connector := func() *Connector {
 		c, err := r.b.CreateConnector()
 		must(t, err)
+		t.Cleanup(func() { must(t, c.Close()) })
 		return c
 	}
 	t.Run("bind twice", func(t *testing.T) {
@@ -74,6 +76,7 @@ func TestListenerStates(t *testing.T) {
 	anywhere := netip.AddrPortFrom(netip.IPv4Unspecified(), 7130)
 	l, err := r.b.CreateListener()
 	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
 	c, err := r.b.CreateConnector()
 	must(t, err)
 	_, err = l.LocalAddress()
