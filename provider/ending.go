@@ -48,7 +48,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
 	c.end.giveUpAt = 0
-	c.end.freeAt = e.now.Add(e.cfg.Linger)
+	c.end.freeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	c.forgetTuple()
 	if c.listener != nil { // its sender gave up before anybody took it
@@ -67,6 +67,16 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	case endNone, endNotice, endAck:
 	}
 	c.touch()
+}
+
+// lingerFor is how long a connection that is over answers. The REQ of an attempt that we ended may be repeated until its
+// sender has heard nothing for DeadPeer: forgotten before, it would become a second request.
+func (c *conn) lingerFor() time.Duration {
+	cfg := &c.engine.cfg
+	if c.end.word == endReject && !c.active {
+		return max(cfg.Linger, cfg.DeadPeer+maxRetry)
+	}
+	return cfg.Linger
 }
 
 // repeatEnding answers whatever comes for a connection that is over, from a peer that does not know.

@@ -93,6 +93,26 @@ func TestRepeatedRequestAfterReject(t *testing.T) {
 	m.clean()
 }
 
+// The rejection is lost for longer than other connections linger: the repeated request is still the same.
+func TestRejectionLostForLong(t *testing.T) {
+	m := newMeeting(t, 1).get().connect()
+	m.settle()
+	m.link[0].mangle = func(b []byte) bool { return wire.Opcode(b[wire.ControlOffset]) != wire.CtlREJ }
+	m.must(m.ctr[1].Reject(nil))
+	m.pass(1500 * time.Millisecond)
+	m.link[1].mangle = func([]byte) bool { return false }
+	m.pass(2400 * time.Millisecond)
+	m.link[0].mangle, m.link[1].mangle = nil, nil
+	var second promise
+	m.must(m.l.GetRequest(m.eng[1].NewConnector(), second.finish))
+	m.pass(1100 * time.Millisecond)
+	m.connected.must(t, OutcomeRefused)
+	if second.times != 0 {
+		t.Error("one request was delivered twice")
+	}
+	m.clean()
+}
+
 func TestNobodyListens(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.at.Port++

@@ -110,7 +110,7 @@ func (c *conn) shed() {
 	c.handshake.private = nil
 }
 
-// graves are the ids of lingering connections, oldest first. All linger equally long, so the oldest goes first.
+// graves are the ids of lingering connections, by when they ended.
 type graves struct {
 	ids  []uint64 // ring
 	head int
