@@ -132,6 +132,22 @@ func TestPeerProcessKilled(t *testing.T) {
 	wantDeath(t, client, notified, waiting)
 }
 
+// Only Reads are outstanding, and the peer has acknowledged them: nothing is repeated that would show that it is gone.
+func TestReadsEndWhenThePeerIsGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	client, server := r.connect(t, 1<<20)
+	notified := start(func() error { return client.ctr.NotifyDisconnect(t.Context()) })
+	must(t, client.qp.Write(1, nil, 0, 0, 0))
+	client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	const reads = 8
+	for i := range uint64(reads) {
+		must(t, client.qp.Read(i, []SGE{client.mr.SGE(0, 1<<20)}, server.mr.Address(), server.mr.RemoteToken(), 0))
+	}
+	r.setLink(t, r.pair.B, false)
+	wantDeath(t, client, notified, reads)
+}
+
 func TestLinkGoesDown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)

@@ -36,10 +36,14 @@ func (c *conn) deadline() clock.Time {
 	return at
 }
 
-// keepAliveAt is when an idle peer is asked for a sign of life.
+// keepAliveAt is when a silent peer is asked for a sign of life. A READ that was acknowledged and waits for its answer has
+// no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	if c.pings > 0 {
 		return c.pingAt
+	}
+	if c.reads.count > 0 {
+		return max(c.lastHeard, c.recovery.progressAt).Add(min(pingInterval, c.engine.cfg.KeepAlive))
 	}
 	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
 }
