@@ -177,10 +177,11 @@ const (
 	resyncAfter = 20 * time.Millisecond
 )
 
-// window is how many packets may be under way: half of what the receiver's ring holds.
+// window is how many packets may be under way: a quarter of what the receiver's ring holds, which its fill ring takes
+// without having learnt what the sender does.
 func (l *rawLink) window() uint64 {
 	frames := (rawHeader + rawShim + l.payloadRoom() + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
-	return uint64(max(xdp.DefaultRxRing/2/frames, 4))
+	return uint64(max(xdp.DefaultRxRing/4/frames, 4))
 }
 
 // source sends full packets as fast as the window lets it until warm-up and measurement are over.

@@ -114,6 +114,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	a := newAdapter(cfg, dp, dp, dp.Resolve)
 	a.dp = dp
+	dp.Watch(a.remove, func(f func()) { a.do(func(*provider.Engine) { f() }) })
 	return a, nil
 }
 
@@ -132,6 +133,15 @@ func newAdapter(cfg AdapterConfig, link provider.Link, w provider.Waiter, reach 
 }
 
 func (a *Adapter) closed() bool { return a.gone.Load() }
+
+// remove ends everything because the interface is gone. What is pending finishes with ErrDeviceRemoved, and Close is still
+// the application's to call.
+func (a *Adapter) remove() {
+	a.gone.Store(true)
+	a.end(ErrDeviceRemoved)
+	a.cancelNotifications()
+	a.do((*provider.Engine).Shutdown)
+}
 
 // do runs f as the engine's owner.
 func (a *Adapter) do(f func(*provider.Engine)) { a.shard.Do(f) }
@@ -262,10 +272,7 @@ func (a *Adapter) Stats() Stats {
 // adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
-		a.gone.Store(true)
-		a.end(ErrDeviceRemoved)
-		a.cancelNotifications()
-		a.do((*provider.Engine).Shutdown)
+		a.remove()
 		a.shard.Close()
 		if a.dp != nil {
 			a.ended = a.dp.Close()

@@ -73,6 +73,9 @@ type FrameTemplate struct {
 	sum       uint32 // IPv4: partial sum of the IP header; IPv6: of the pseudo header and UDP header; lengths excluded
 }
 
+// SetDestination changes the link-layer destination: the peer, or the router towards it, has another address now.
+func (t *FrameTemplate) SetDestination(mac [6]byte) { copy(t.header[:6], mac[:]) }
+
 const maxFrameHeader = etherLen + vlanLen + ipv6Len + udpLen
 
 // NewFrameTemplate builds the headers from src to dst, which are both IPv4 or both IPv6, with an 802.1Q tag unless vlan

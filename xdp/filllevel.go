@@ -5,8 +5,8 @@ package xdp
 // touched in turn. Measured on veth, generic mode, one stream, 2 MiB of L2: 1 MiB messages in packets of 64 KiB move at
 // 32 Gb/s with 1024 frames and at 23 Gb/s with 8192, packets of 1500 bytes at 6.9 and 5.6 Gb/s.
 //
-// So the level starts low, doubles when a refill finds the ring nearly empty, which is before packets are lost, and sinks
-// again slowly when it was never needed.
+// So the level starts in the middle, doubles when a refill finds the ring nearly empty, which is before packets are lost,
+// and sinks slowly when it was never needed.
 type fillLevel struct {
 	now, min, max uint32
 	lowest        uint32 // fewest frames found since the last decision to sink
@@ -17,6 +17,9 @@ type fillLevel struct {
 const (
 	// minFillLevel is 60 packets of 64 KiB: twice what a peer of this library sends with one system call.
 	minFillLevel = 1024
+	// firstFillLevel takes the first burst of a peer before anything is known about it: 64 packets of 64 KiB in 17 frames
+	// each, an initial window.
+	firstFillLevel = 2 * minFillLevel
 	// fillLevelPeriod is how many times the level's frames pass before it may sink.
 	fillLevelPeriod = 64
 	// refillBatch is the fewest missing frames worth a publish, in a ring that has many.
@@ -24,8 +27,8 @@ const (
 )
 
 func newFillLevel(slots uint32) fillLevel {
-	low := min(minFillLevel, slots)
-	return fillLevel{now: low, min: low, max: slots, lowest: low}
+	first := min(firstFillLevel, slots)
+	return fillLevel{now: first, min: min(minFillLevel, slots), max: slots, lowest: first}
 }
 
 // missing says how many frames should be added to the ring, which holds left.

@@ -5,13 +5,13 @@ import "testing"
 // TestFillLevelRisesBeforeTheRingIsEmpty: a ring found below a quarter gets twice the frames, up to all its slots.
 func TestFillLevelRisesBeforeTheRingIsEmpty(t *testing.T) {
 	l := newFillLevel(8192)
-	if got := l.missing(0); got != minFillLevel {
-		t.Fatalf("first fill of %d frames, want %d", got, minFillLevel)
+	if got := l.missing(0); got != firstFillLevel {
+		t.Fatalf("first fill of %d frames, want %d", got, firstFillLevel)
 	}
-	if got := l.missing(minFillLevel / 2); got != minFillLevel/2 {
-		t.Fatalf("half full: %d frames missing, want %d", got, minFillLevel/2)
+	if got := l.missing(firstFillLevel / 2); got != firstFillLevel/2 {
+		t.Fatalf("half full: %d frames missing, want %d", got, firstFillLevel/2)
 	}
-	for want := uint32(2 * minFillLevel); want <= 8192; want *= 2 {
+	for want := uint32(2 * firstFillLevel); want <= 8192; want *= 2 {
 		if got := l.missing(10); got != want-10 {
 			t.Fatalf("nearly empty: %d frames missing, want %d", got, want-10)
 		}
@@ -26,10 +26,10 @@ func TestFillLevelSinksWhenItWasNotNeeded(t *testing.T) {
 	l := newFillLevel(4096)
 	l.missing(0)
 	l.missing(0)
-	if l.now != 2*minFillLevel {
-		t.Fatalf("level %d, want %d", l.now, 2*minFillLevel)
+	if l.now != 2*firstFillLevel {
+		t.Fatalf("level %d, want %d", l.now, 2*firstFillLevel)
 	}
-	for range 100 * fillLevelPeriod {
+	for range 200 * fillLevelPeriod {
 		l.missing(l.now - 100)
 	}
 	if l.now != minFillLevel {
@@ -41,10 +41,10 @@ func TestFillLevelSinksWhenItWasNotNeeded(t *testing.T) {
 func TestFillLevelSavesPublishes(t *testing.T) {
 	l := newFillLevel(8192)
 	l.missing(0)
-	if got := l.missing(minFillLevel - refillBatch + 1); got != 0 {
+	if got := l.missing(firstFillLevel - refillBatch + 1); got != 0 {
 		t.Errorf("%d frames for a nearly full ring, want none", got)
 	}
-	if got := l.missing(minFillLevel - refillBatch); got != refillBatch {
+	if got := l.missing(firstFillLevel - refillBatch); got != refillBatch {
 		t.Errorf("%d frames, want %d", got, refillBatch)
 	}
 	small := newFillLevel(64)

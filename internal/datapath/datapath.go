@@ -53,6 +53,7 @@ type Info struct {
 // Datapath moves packets between one NIC queue and one engine by AF_XDP: it is a Device.
 type Datapath struct {
 	*sleeper // of the socket
+	watch    *watch
 	cfg      Config
 	info     Info
 	index    int
@@ -86,6 +87,7 @@ const rxDescs = 64
 
 type path struct {
 	header wire.FrameTemplate
+	peer   netip.Addr
 	used   bool
 }
 
@@ -117,6 +119,9 @@ func openXDP(cfg Config) (_ *Datapath, err error) {
 		err = d.attach(nic, c)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if d.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
 	if d.sleeper, err = newSleeper(d.sock.FD()); err != nil {
@@ -297,6 +302,9 @@ func (d *Datapath) Info() Info { return d.info }
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.watch != nil {
+			d.watch.close()
+		}
 		if d.sleeper != nil {
 			errs = append(errs, d.closeSleeper())
 		}

@@ -26,6 +26,9 @@ type Device interface {
 	Alloc(n int) (mem []byte, id uint64, ok bool)
 	// Release takes memory from Alloc back. It may be called after Close.
 	Release(id uint64) error
+	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, when the
+	// interface is removed; own runs a function as the engine's owner.
+	Watch(gone func(), own func(func()))
 	// Close gives everything back. The engine must not run any more.
 	Close() error
 }

@@ -146,24 +146,25 @@ func (d *Datapath) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 	if !ok {
 		return 0, false
 	}
-	return d.newPath(wire.NewFrameTemplate(d.mac, mac, local, remote, 0)), true
+	return d.newPath(path{header: wire.NewFrameTemplate(d.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
 func (d *Datapath) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
 	local := wire.Endpoint{IP: p.To.IP, Port: localPort}
 	remote := wire.Endpoint{IP: p.From.IP, Port: d.cfg.UDPPort}
-	return d.newPath(wire.NewFrameTemplate(d.mac, p.MAC, local, remote, p.VLAN)), true
+	return d.newPath(path{header: wire.NewFrameTemplate(d.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
 }
 
-func (d *Datapath) newPath(t wire.FrameTemplate) provider.Path {
+func (d *Datapath) newPath(added path) provider.Path {
+	added.used = true
 	if n := len(d.freePaths); n > 0 {
 		p := d.freePaths[n-1]
 		d.freePaths = d.freePaths[:n-1]
-		d.paths[p] = path{header: t, used: true}
+		d.paths[p] = added
 		return p
 	}
-	d.paths = append(d.paths, path{header: t, used: true})
+	d.paths = append(d.paths, added)
 	return provider.Path(len(d.paths) - 1)
 }
 

@@ -35,14 +35,20 @@ type neighbours struct {
 	local netip.Addr
 
 	mu    sync.Mutex
-	known map[netip.Addr][6]byte
+	known map[netip.Addr]neighbour // by destination
+}
+
+// neighbour is the next hop towards a destination: the destination itself, or a router.
+type neighbour struct {
+	hop netip.Addr
+	mac [6]byte
 }
 
 func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mac, ok := t.known[dst.Unmap()]
-	return mac, ok
+	n, ok := t.known[dst.Unmap()]
+	return n.mac, ok
 }
 
 // Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
@@ -58,16 +64,17 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
 			ErrNoRoute, dst, t.local, r.LinkIndex)
 	}
-	mac, err := t.resolve(ctx, hopOf(r, dst), d.info.Interface, t.ask)
+	hop := hopOf(r, dst)
+	mac, err := t.resolve(ctx, hop, d.info.Interface, t.ask)
 	if err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {
-		t.known = map[netip.Addr][6]byte{}
+		t.known = map[netip.Addr]neighbour{}
 	}
-	t.known[dst] = mac
+	t.known[dst] = neighbour{hop, mac}
 	return nil
 }
 

@@ -188,3 +188,7 @@ func (d *plainUDP) Close() error {
 	})
 	return d.closeErr
 }
+
+// Watch implements Device. Plain sockets follow routes and neighbours by themselves, and fail like any socket when their
+// address goes.
+func (d *plainUDP) Watch(func(), func(func())) {}

@@ -1,0 +1,115 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// watch follows what happens to the interface, by netlink subscription: peers whose link-layer address changes, and the
+// removal of the interface itself.
+type watch struct {
+	links  chan netlink.LinkUpdate
+	neighs chan netlink.NeighUpdate
+	done   chan struct{} // ends the subscriptions
+	ended  sync.WaitGroup
+}
+
+// newWatch subscribes in the calling thread's network namespace. Updates queue up until follow takes them.
+func newWatch() (*watch, error) {
+	w := &watch{
+		links: make(chan netlink.LinkUpdate, 64), neighs: make(chan netlink.NeighUpdate, 64), done: make(chan struct{}),
+	}
+	if err := netlink.LinkSubscribe(w.links, w.done); err != nil {
+		return nil, fmt.Errorf("subscribe to interface changes: %w", err)
+	}
+	if err := netlink.NeighSubscribe(w.neighs, w.done); err != nil {
+		close(w.done)
+		return nil, fmt.Errorf("subscribe to neighbour changes: %w", err)
+	}
+	return w, nil
+}
+
+// close ends the subscriptions and waits until nobody is called any more.
+func (w *watch) close() {
+	close(w.done)
+	w.ended.Wait()
+}
+
+// Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed, and own runs
+// a function as the engine's owner.
+func (d *Datapath) Watch(gone func(), own func(func())) {
+	d.watch.ended.Go(func() {
+		for {
+			select {
+			case <-d.watch.done:
+				return
+			case u, ok := <-d.watch.links:
+				if !ok || u.Header.Type == unix.RTM_DELLINK && int(u.Index) == d.index {
+					d.watch.links = nil // one removal is enough; a subscription that ended says nothing more
+					if ok {
+						// Not from here: gone may close the adapter, which waits for this goroutine.
+						go gone()
+					}
+				}
+			case u, ok := <-d.watch.neighs:
+				if !ok {
+					d.watch.neighs = nil
+					continue
+				}
+				if mac, moved := d.moved(&u); moved {
+					addr, _ := netip.AddrFromSlice(u.IP)
+					own(func() { d.repoint(addr.Unmap(), mac) })
+				}
+			}
+		}
+	})
+}
+
+// moved says whether a neighbour update gives an address that we may send to another link-layer address.
+func (d *Datapath) moved(u *netlink.NeighUpdate) (mac [6]byte, ok bool) {
+	if u.Type != unix.RTM_NEWNEIGH || u.LinkIndex != d.index || u.State&usable == 0 || len(u.HardwareAddr) != len(mac) {
+		return mac, false
+	}
+	if _, valid := netip.AddrFromSlice(u.IP); !valid {
+		return mac, false
+	}
+	copy(mac[:], u.HardwareAddr)
+	return mac, true
+}
+
+// repoint sends what goes by the neighbour hop to mac from now on. The owner calls it.
+func (d *Datapath) repoint(hop netip.Addr, mac [6]byte) {
+	d.neighbors.learn(hop, mac)
+	for i := range d.paths {
+		p := &d.paths[i]
+		if p.used && d.neighbors.hop(p.peer) == hop {
+			p.header.SetDestination(mac)
+		}
+	}
+}
+
+// learn replaces the link-layer address of every peer that was resolved by way of hop.
+func (t *neighbours) learn(hop netip.Addr, mac [6]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for dst, n := range t.known {
+		if n.hop == hop {
+			t.known[dst] = neighbour{hop: hop, mac: mac}
+		}
+	}
+}
+
+// hop returns the neighbour by way of which dst was resolved; a peer that was never resolved, because it called us, is
+// taken for a neighbour itself.
+func (t *neighbours) hop(dst netip.Addr) netip.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.known[dst]; ok {
+		return n.hop
+	}
+	return dst
+}
