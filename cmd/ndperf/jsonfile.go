@@ -71,28 +71,45 @@ func (j *jsonFile) abandon() {
 func newValidate() *cobra.Command {
 	floors := true
 	cmd := &cobra.Command{
-		Use:    "validate FILE",
-		Short:  "Check a JSON report: schema, plausibility, verified bytes, bounds",
+		Use:    "validate FILE...",
+		Short:  "Check JSON reports of repeated runs: schema, plausibility, verified bytes in each; each bound in at least one",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
-			if err != nil {
-				return fmt.Errorf("validate: %w", err)
+			var runs []*bench.Report
+			for _, name := range args {
+				r, err := readReport(name)
+				if err != nil {
+					return fmt.Errorf("validate %s: %w", name, err)
+				}
+				runs = append(runs, r)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d baselines, %d ratios: whole and verified\n",
+					name, len(r.Results), len(r.Baselines), len(r.Ratios))
 			}
-			defer f.Close()
-			r, err := bench.ReadReport(f)
-			if err != nil {
-				return fmt.Errorf("validate %s: %w", args[0], err)
+			if !floors {
+				return nil
 			}
-			if err := r.Validate(floors); err != nil {
-				return fmt.Errorf("validate %s: %w", args[0], err)
+			if err := bench.MissedBounds(runs); err != nil {
+				return fmt.Errorf("missed in each of %d runs: %w", len(runs), err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d baselines, %d ratios: fine\n",
-				args[0], len(r.Results), len(r.Baselines), len(r.Ratios))
+			fmt.Fprintln(cmd.OutOrStdout(), "every bound is met")
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&floors, "floors", true, "also check that no ratio misses its bound")
+	cmd.Flags().BoolVar(&floors, "floors", true, "also check that every bound is met")
 	return cmd
+}
+
+// readReport reads a report and checks what every run must hold.
+func readReport(name string) (*bench.Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := bench.ReadReport(f)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Validate()
 }

@@ -53,7 +53,7 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Validate(false); err != nil {
+	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}
 	if len(r.Results) != len(bench.Tests()) || len(r.Baselines) != 3 {

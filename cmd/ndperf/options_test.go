@@ -36,7 +36,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"client --addr 0.0.0.0:9000", `--addr "0.0.0.0:9000" is not a unicast IP:PORT`},
 		{"server --addr 224.0.0.1:9000", `is not a unicast IP:PORT`},
 		{"client", "addr"},
-		{"validate", "accepts 1 arg"},
+		{"validate", "requires at least 1 arg"},
 		{"validate /nonexistent/report.json", "/nonexistent/report.json: no such file"},
 		{"veth --json /nonexistent/report.json --mtu 1500", "/nonexistent"},
 		{"fly", `unknown command "fly"`},
