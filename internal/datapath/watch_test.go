@@ -1,0 +1,86 @@
+package datapath
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
+func TestNeighbourMoves(t *testing.T) {
+	pair := newPair(t)
+	peer := pair.AddrB.Addr()
+	var d *Datapath
+	must(t, pair.A.Do(func() (err error) {
+		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})
+		return err
+	}))
+	t.Cleanup(func() { must(t, d.Close()) })
+	moved := make(chan struct{}, 16)
+	d.Watch(func() { t.Error("the interface was not removed") }, func(f func()) {
+		f()
+		moved <- struct{}{}
+	})
+	must(t, d.Resolve(t.Context(), peer))
+	path, ok := d.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)),
+		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
+	if !ok {
+		t.Fatal("no path to a peer that was resolved")
+	}
+	want := [6]byte{0x02, 0, 0, 0, 0xbe, 0xef}
+	must(t, pair.A.Do(func() error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: d.index, IP: net.IP(peer.AsSlice()), HardwareAddr: want[:], State: unix.NUD_PERMANENT,
+		})
+	}))
+	deadline := time.After(5 * time.Second)
+	for {
+		select {
+		case <-moved:
+		case <-deadline:
+			t.Fatal("the change was not noticed within 5 s")
+		}
+		if mac, _ := d.neighbors.cached(peer); mac == want {
+			break
+		}
+	}
+	frame := make([]byte, 64)
+	d.paths[path].header.Put(frame, 22)
+	if got := [6]byte(frame[:6]); got != want {
+		t.Errorf("the path still goes to %x, want %x", got, want)
+	}
+}
+
+// TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
+func TestInterfaceIsRemoved(t *testing.T) {
+	pair := newPair(t)
+	var d *Datapath
+	must(t, pair.A.Do(func() (err error) {
+		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})
+		return err
+	}))
+	gone := make(chan struct{}, 2)
+	d.Watch(func() { gone <- struct{}{} }, func(f func()) { f() })
+	must(t, pair.A.Do(func() error {
+		link, err := netlink.LinkByIndex(d.index)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	}))
+	select {
+	case <-gone:
+	case <-time.After(5 * time.Second):
+		t.Error("the removal was not noticed within 5 s")
+	}
+	must(t, d.Close())
+	if len(gone) != 0 {
+		t.Error("the removal was told twice")
+	}
+}
