@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
@@ -93,11 +94,40 @@ func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.region
 func (m *MemoryRegion) Close() error {
 	m.once.Do(func() {
 		m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region) })
-		if m.release != nil {
+		switch {
+		case m.release == nil:
+		case m.settle():
 			m.err = m.release()
+		default:
+			m.err = &Error{Op: "close memory region", Status: ErrDeviceBusy, Err: errStillSent}
 		}
 	})
 	return m.err
+}
+
+// settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent: what the kernel has
+// not taken by then is on a device that does not send.
+const settleTries = 100
+
+var errStillSent = errors.New("packets that lie in it were not sent within 100 ms, so it is not used again before the adapter closes")
+
+// settle waits until no packet that waits to be sent refers to the region. Its owner has ended the requests that use it, but
+// a copy that was sent again may still wait.
+func (m *MemoryRegion) settle() bool {
+	for range settleTries {
+		settled := true
+		m.adapter.do(func(*provider.Engine) {
+			// A closed adapter sends nothing, and its device may be gone.
+			if !m.adapter.closed() {
+				settled = m.adapter.dp.Settled()
+			}
+		})
+		if settled {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
 // AllocateMemory returns a region over n new zeroed bytes, page-aligned. As long as AdapterConfig.ArenaBytes lasts it is memory

@@ -26,6 +26,9 @@ type Device interface {
 	Alloc(n int) (mem []byte, id uint64, ok bool)
 	// Release takes memory from Alloc back. It may be called after Close.
 	Release(id uint64) error
+	// Settled says whether everything that Transmit took was sent, so that no packet refers to memory from Alloc any more. It
+	// belongs to the engine's owner.
+	Settled() bool
 	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, when the
 	// interface is removed; own runs a function as the engine's owner.
 	Watch(gone func(), own func(func()))

@@ -132,6 +132,17 @@ func (d *Datapath) Transmit(pkts []provider.TxPacket) {
 	d.sock.Complete(nil)
 }
 
+// Settled implements Device. In copy mode the kernel copies what it takes from the ring; a driver in zero-copy mode reads
+// it until it completes.
+func (d *Datapath) Settled() bool {
+	d.kick()
+	d.sock.Complete(nil)
+	if d.info.Socket.ZeroCopy {
+		return d.sock.TxPending() == 0
+	}
+	return d.sock.TxUnsent() == 0
+}
+
 // kick makes the kernel send. An interface that is gone or down loses packets like any other network; the transport's
 // liveness timers report it.
 func (d *Datapath) kick() {

@@ -189,6 +189,9 @@ func (d *plainUDP) Close() error {
 	return d.closeErr
 }
 
+// Settled implements Device: what a socket took it has copied.
+func (d *plainUDP) Settled() bool { return true }
+
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves, and fail like any socket when their
 // address goes.
 func (d *plainUDP) Watch(func(), func(func())) {}
