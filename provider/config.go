@@ -34,8 +34,8 @@ type Config struct {
 	MaxConns int
 	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default 1024.
 	HeldPackets int
-	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8 (TRANSPORT guess, kept:
-	// on veth 4, 8 and 16 differ by less than the noise).
+	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
+	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
 	AckEvery int
 	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
 	AckDelay time.Duration

@@ -25,7 +25,7 @@ func newCongestion() *congestion {
 	return cc
 }
 
-// Slow start doubles until the delay is over the target, then a packet is added per round trip (TRANSPORT d).
+// Slow start doubles until the delay is over the target, then a packet is added per round trip.
 func TestWindowGrows(t *testing.T) {
 	const base = 100 * time.Microsecond
 	cc := newCongestion()
@@ -163,7 +163,7 @@ func TestLoadIsReported(t *testing.T) {
 	p.eng[1].freeHeld = p.eng[1].freeHeld[:len(p.eng[1].held)/5]
 }
 
-// A window below one packet is served by time (TRANSPORT d).
+// A window below one packet is served by time.
 func TestPacing(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 1344)) // a round trip to learn from

@@ -10,7 +10,7 @@ import (
 // The delay controller is after Swift (SIGCOMM 2020): it adds a packet per round trip while the round trip is below a
 // target, and takes away in proportion to how far it is above, at most half and at most once per round trip.
 const (
-	// minQueueing is the least delay in queues that is aimed at. TRANSPORT's guess for machines that share cores, kept: in
+	// minQueueing is the least delay in queues that is aimed at. A guess for machines that share cores that held: in
 	// simulation it gives full use of a link of 1 Gb/s with 2 to 16 flows.
 	minQueueing = 50 * time.Microsecond
 	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); maxDecrease halves.

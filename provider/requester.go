@@ -214,7 +214,7 @@ func (c *conn) windowOpen(sp *sendSpace) bool {
 }
 
 // mayRead says whether another READ may be asked for: the answers that are under way may fill the window, as if we had sent
-// them ourselves. Whoever asks for data is the only one who knows all that will come (TRANSPORT d).
+// them ourselves. Whoever asks for data is the only one who knows all that will come.
 func (c *conn) mayRead() bool {
 	r := &c.reads
 	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.window)*uint64(c.maxPacket) {

@@ -62,7 +62,7 @@ func (r *reader) skip(n int) {
 }
 
 // publishOrder separates the bytes of a message from its last one: a full barrier on every architecture Go supports, so
-// that whoever polls the last byte sees the others (DESIGN: in-order placement).
+// that whoever polls the last byte sees the others (PROTOCOL §9.1).
 var publishOrder atomic.Uint32
 
 // placeLast is place for the last piece of a message: its last byte is stored after all others.

@@ -24,7 +24,7 @@ const takeOver = time.Millisecond
 
 // Shard owns an engine: whoever holds its lock is the owner for one turn. A polling application takes the lock when it is
 // free and runs a turn itself, which is the fast path; a goroutine of the shard does the same when nobody polls, so that
-// progress never depends on the application (DESIGN D6).
+// progress never depends on the application (ARCHITECTURE, ownership).
 type Shard struct {
 	engine *Engine
 	waiter Waiter

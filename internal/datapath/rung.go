@@ -2,7 +2,7 @@ package datapath
 
 import "fmt"
 
-// Rung is a way to move packets (DESIGN D7). All rungs speak one wire format, so peers need not match.
+// Rung is a way to move packets. All rungs speak one wire format, so peers need not match.
 type Rung uint8
 
 // The rungs. RungAuto chooses by driver, and takes RungUDP where AF_XDP is out of reach.

@@ -88,7 +88,7 @@ func jain(flows []*Bulk) int {
 	return sum * sum * 1000 / (len(flows) * squares)
 }
 
-// Flows share a bottleneck fairly, use it, and keep its queue near the target (TRANSPORT d, acceptance values).
+// Flows share a bottleneck fairly, use it, and keep its queue near the target.
 func TestFlowsShareABottleneck(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 8, 16} {
 		f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, writers(n)...)
@@ -119,7 +119,7 @@ func TestFlowsShareABottleneck(t *testing.T) {
 }
 
 // 32 senders begin at once, on a switch port that holds 1 MB: nobody times out, the link is used, and nobody is left
-// behind (TRANSPORT d). The same for 32 answers to READs.
+// behind. The same for 32 answers to READs.
 func TestIncast(t *testing.T) {
 	for _, kind := range []provider.RequestKind{provider.KindWrite, provider.KindRead} {
 		testIncast(t, kind)
@@ -171,7 +171,7 @@ func testIncast(t *testing.T, kind provider.RequestKind) {
 	}
 }
 
-// Small messages get through beside bulk, also from the same host: p99 at most five times the idle median (TRANSPORT d).
+// Small messages get through beside bulk, also from the same host: p99 at most five times the idle median.
 func TestSmallBesideBulk(t *testing.T) {
 	small := &Bulk{Kind: provider.KindWrite, Size: 64, Depth: 16, Every: 500 * time.Microsecond}
 	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, small)
