@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,7 +29,10 @@ func (d *data) pingPong(ctx context.Context) error {
 		if err := d.say(ctx); err != nil {
 			return err
 		}
-		if heard, err := d.hear(ctx, answerSeed); err != nil || !heard {
+		if err := d.digest(answerSeed); err != nil {
+			return err
+		}
+		if heard, err := d.hear(ctx); err != nil || !heard {
 			return orStopped(err)
 		}
 		now := time.Now()
@@ -42,7 +46,7 @@ func (d *data) pingPong(ctx context.Context) error {
 		case !end.IsZero() && now.After(end):
 			d.endMeasuring(now, d.hist.Count())
 			d.result.LatUS = d.hist.Summary(2)
-			return d.settle(ctx)
+			return errors.Join(d.digest(answerSeed), d.settle(ctx))
 		}
 	}
 }
@@ -57,11 +61,14 @@ func orStopped(err error) error {
 // answer is the responder's half of pingPong: it ends when a control message arrives.
 func (d *data) answer(ctx context.Context) error {
 	for {
-		heard, err := d.hear(ctx, requestSeed)
+		heard, err := d.hear(ctx)
 		if err != nil || !heard {
 			return err
 		}
 		if err := d.say(ctx); err != nil {
+			return err
+		}
+		if err := d.digest(requestSeed); err != nil {
 			return err
 		}
 	}
@@ -91,9 +98,8 @@ func (d *data) say(ctx context.Context) error {
 	return d.link.qp.Write(k, list, d.remoteAddress(slots+slot), nd.Token(d.remote.Token), 0)
 }
 
-// hear waits for the other side's message and checks every byte of it. It reports false when a control message arrives
-// instead.
-func (d *data) hear(ctx context.Context, seed uint64) (bool, error) {
+// hear waits for the other side's message. It reports false when a control message arrives instead.
+func (d *data) hear(ctx context.Context) (bool, error) {
 	k := d.heard
 	slot := int(k % uint64(d.spec.slots()))
 	msg := d.mem.slot(d.spec.slots() + slot)
@@ -113,17 +119,30 @@ func (d *data) hear(ctx context.Context, seed uint64) (bool, error) {
 		}
 	}
 	d.heard++
-	if d.spec.Verify {
-		want := d.expected(seed, slot)
-		want[len(want)-1] = mark(k)
-		if !bytes.Equal(msg, want) {
-			return false, fmt.Errorf("message %d is wrong at byte %d", k, firstDifference(msg, want))
+	return true, nil
+}
+
+// digest checks every byte of the messages heard since the last time and gives their slots back. It is done behind the
+// answer, while that travels: a slot is used again three messages later.
+func (d *data) digest(seed uint64) error {
+	for ; d.digested < d.heard; d.digested++ {
+		k := d.digested
+		slot := int(k % uint64(d.spec.slots()))
+		if d.spec.Verify {
+			msg := d.mem.slot(d.spec.slots() + slot)
+			want := d.expected(seed, slot)
+			want[len(want)-1] = mark(k)
+			if !bytes.Equal(msg, want) {
+				return fmt.Errorf("message %d is wrong at byte %d", k, firstDifference(msg, want))
+			}
+		}
+		if d.spec.Test == SendLat {
+			if err := d.postReceive(slot); err != nil {
+				return err
+			}
 		}
 	}
-	if d.spec.Test == SendLat {
-		return true, d.postReceive(slot)
-	}
-	return true, nil
+	return nil
 }
 
 // expected returns what slot should hold, made once.

@@ -96,6 +96,7 @@ type data struct {
 
 	posted, completed uint64 // operations of this side
 	received, heard   uint64 // receives completed; messages of the other side taken note of
+	digested          uint64 // of those, checked
 	want              []byte // what the other side's messages look like, made by expected
 
 	meter    meter

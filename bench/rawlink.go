@@ -55,7 +55,7 @@ func openRaw(j Job, mtu int) (*rawLink, error) {
 	if err := l.setHeader(j, port); err != nil {
 		return nil, err
 	}
-	steering, err := bpf.Attach(bpf.Config{Ifindex: j.Local.Ifindex, Interface: j.Local.Interface, Port: port, Queues: 1, Mode: mode})
+	steering, err := bpf.Attach(bpf.Config{Ifindex: j.Local.Ifindex, Interface: j.Local.Interface, Port: port, Queues: 1, Mode: mode, SingleBuffer: mtu <= singleFrameMTU})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,14 @@ type Config struct {
 	Port      uint16 // UDP destination port, DefaultPort when zero
 	Queues    int    // receive queues of the interface: valid queues are 0 to Queues-1; 1 when zero
 	Mode      Mode
+	// SingleBuffer says that no frame of the interface needs more than one receive buffer. It makes the program one that the
+	// kernel hands linear frames: in generic mode the kernel copies every frame that lacks headroom, and for programs that
+	// take fragments it does so page by page, which costs a tenth of a microsecond more.
+	SingleBuffer bool
 }
+
+// hasFrags is BPF_F_XDP_HAS_FRAGS (linux/bpf.h): the section name sets it.
+const hasFrags = 1 << 5
 
 // Attach loads the program and attaches it to an interface, with no socket and no address set: until both are, all
 // frames pass. The program stays until Close, or until this process ends.
@@ -122,6 +129,9 @@ func load(cfg Config) (*steerObjects, error) {
 		return nil, fmt.Errorf("set port %d: %w", cfg.Port, err)
 	}
 	spec.Maps[steerMapNdSockets].MaxEntries = uint32(cfg.Queues)
+	if cfg.SingleBuffer {
+		spec.Programs[steerProgNdSteer].Flags &^= hasFrags
+	}
 	objects := &steerObjects{}
 	if err := spec.LoadAndAssign(objects, nil); err != nil {
 		return nil, err

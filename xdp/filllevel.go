@@ -11,6 +11,8 @@ type fillLevel struct {
 	now, min, max uint32
 	lowest        uint32 // fewest frames found since the last decision to sink
 	refilled      uint32 // frames since that decision
+	held          uint32 // frames in the ring after the last look at it
+	taken         uint32 // frames received since
 	primed        bool   // the ring was filled once
 }
 
@@ -30,6 +32,15 @@ func newFillLevel(slots uint32) fillLevel {
 	first := min(firstFillLevel, slots)
 	return fillLevel{now: first, min: min(minFillLevel, slots), max: slots, lowest: first}
 }
+
+// wait says that another look at the ring is not worth it yet: it was well filled, and what the kernel took since was
+// received, which is little.
+func (l *fillLevel) wait() bool {
+	return l.primed && l.now >= 4*refillBatch && l.held >= l.now/2 && l.taken < refillBatch
+}
+
+// looked notes how many frames the ring holds now.
+func (l *fillLevel) looked(held uint32) { l.held, l.taken = held, 0 }
 
 // missing says how many frames should be added to the ring, which holds left.
 func (l *fillLevel) missing(left uint32) uint32 {

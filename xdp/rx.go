@@ -34,6 +34,7 @@ func (s *Socket) Receive(dst []Desc) int {
 		}
 	}
 	s.rx.Release(uint32(whole))
+	s.level.taken += uint32(whole)
 	s.counters.rxPackets.Add(uint64(packets))
 	s.counters.rxFrames.Add(uint64(whole))
 	return whole
@@ -89,17 +90,25 @@ func (s *Socket) Recycle(addr uint64) {
 // Refill moves free rx frames into the fill ring, with one publish, up to the level that recent traffic needs (see
 // fillLevel). It says how many.
 func (s *Socket) Refill() int {
-	missing := s.level.missing(s.fill.Outstanding())
-	if missing == 0 {
+	// The ring's other index is in a cache line that the kernel writes for every packet: it is looked at once a batch.
+	if s.level.wait() {
 		return 0
 	}
-	n := s.fill.Reserve(min(uint32(s.rxFree.n), missing))
+	left := s.fill.Outstanding()
+	missing := s.level.missing(left)
+	n := uint32(0)
+	if missing > 0 {
+		n = s.fill.Reserve(min(uint32(s.rxFree.n), missing))
+	}
+	s.level.looked(left + n)
 	for i := range n {
 		addr := s.rxFree.pop()
 		s.audit.move(addr, freeRx, inFill)
 		s.fill.Set(i, addr)
 	}
-	s.fill.Submit(n)
+	if n > 0 {
+		s.fill.Submit(n)
+	}
 	return int(n)
 }
 

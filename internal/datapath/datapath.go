@@ -30,6 +30,9 @@ const (
 // maxFrame is the largest packet a single-buffer socket receives.
 const maxFrame = xdp.RxFrameBytes
 
+// frameOverhead is what a frame is longer than the MTU: Ethernet header and one VLAN tag.
+const frameOverhead = 14 + 4
+
 // Config says what to open.
 type Config struct {
 	Address netip.Addr // a local address; its interface is used
@@ -226,9 +229,9 @@ func portError(err error, cfg Config) error {
 // attach loads the steering and opens the socket.
 func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 	multi := xdp.MultiBufferSupported()
-	if need := nic.MTU + 18; !multi && need > maxFrame {
+	if need := nic.MTU + frameOverhead; !multi && need > maxFrame {
 		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
-			"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-18, nic.Name, maxFrame-18)
+			"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-frameOverhead, nic.Name, maxFrame-frameOverhead)
 	}
 	mode := bpf.ModeGeneric
 	if c.rung == RungNative {
@@ -236,6 +239,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 	}
 	steering, err := bpf.Attach(bpf.Config{
 		Ifindex: nic.Index, Interface: nic.Name, Port: d.cfg.UDPPort, Queues: nic.RxQueues, Mode: mode,
+		SingleBuffer: nic.MTU+frameOverhead <= maxFrame,
 	})
 	if err != nil {
 		return err

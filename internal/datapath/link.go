@@ -11,10 +11,8 @@ func (d *Datapath) Receive(pkts []provider.RxPacket) int {
 	n := 0
 	// A call may bring few packets of many frames: ask again while there is room.
 	for len(pkts)-n >= xdp.MaxFrags {
-		got := d.sock.Receive(d.rxDescs[:min(len(d.rxDescs), len(pkts)-n)])
-		if got == 0 {
-			break
-		}
+		want := min(len(d.rxDescs), len(pkts)-n)
+		got := d.sock.Receive(d.rxDescs[:want])
 		for rest := d.rxDescs[:got]; len(rest) > 0; {
 			var packet []xdp.Desc
 			packet, rest = xdp.NextPacket(rest)
@@ -27,6 +25,9 @@ func (d *Datapath) Receive(pkts []provider.RxPacket) int {
 				d.sock.Recycle(packet[i].Addr)
 			}
 			d.refill = true
+		}
+		if got < want {
+			break
 		}
 	}
 	if d.refill {
