@@ -77,8 +77,9 @@ type Adapter struct {
 	once  sync.Once
 	ended error
 
-	mu  sync.Mutex
-	cqs map[*CompletionQueue]struct{} // not closed; guarded by mu
+	mu   sync.Mutex
+	cqs  map[*CompletionQueue]struct{} // not closed; guarded by mu
+	kept []func() error                // give back memory that packets which were never sent refer to; guarded by mu
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -275,10 +276,29 @@ func (a *Adapter) Close() error {
 		a.remove()
 		a.shard.Close()
 		if a.dp != nil {
-			a.ended = a.dp.Close()
+			a.ended = errors.Join(a.dp.Close(), a.releaseKept())
 		}
 	})
 	return a.ended
+}
+
+// keep leaves it to Close to give memory back.
+func (a *Adapter) keep(release func() error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept = append(a.kept, release)
+}
+
+// releaseKept gives back what keep was told of: nothing is sent any more.
+func (a *Adapter) releaseKept() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, release := range a.kept {
+		errs = append(errs, release())
+	}
+	a.kept = nil
+	return errors.Join(errs...)
 }
 
 // cancelNotifications ends every waiting Notify, before the requests that are canceled next could satisfy it.

@@ -99,17 +99,16 @@ func (m *MemoryRegion) Close() error {
 		case m.settle():
 			m.err = m.release()
 		default:
-			m.err = &Error{Op: "close memory region", Status: ErrDeviceBusy, Err: errStillSent}
+			m.adapter.keep(m.release)
 		}
 	})
 	return m.err
 }
 
-// settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent: what the kernel has
-// not taken by then is on a device that does not send.
+// settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. What the kernel has
+// not taken by then is on a device that does not send, because it is down; such memory is not used again before the adapter
+// closes.
 const settleTries = 100
-
-var errStillSent = errors.New("packets that lie in it were not sent within 100 ms, so it is not used again before the adapter closes")
 
 // settle waits until no packet that waits to be sent refers to the region. Its owner has ended the requests that use it, but
 // a copy that was sent again may still wait.
