@@ -90,7 +90,7 @@ func (a *side) onResult(r *provider.Result) {
 	}
 }
 
-// mayEndWith says whether a request may fail with o: not before the session ends. After the peer disconnected, a Send may
+// mayEndWith says whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
 // also wait in vain for a receive, until we disconnect too.
 func (a *side) mayEndWith(o provider.Outcome) bool {
 	return a.ended && (o == provider.OutcomeCanceled || o == provider.OutcomeIOTimeout && !a.s.graceful)

@@ -22,7 +22,7 @@ type session struct {
 	finishes int // of the ending that have not come
 }
 
-// ending is how a session ends.
+// ending is how a session comes to its close.
 type ending uint8
 
 const (
