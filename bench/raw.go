@@ -192,7 +192,8 @@ func (r *rawRun) source() error {
 	n := l.payloadRoom()
 	batch := max(sourceBatch/n, 4)
 	window := l.window()
-	end := time.Now().Add(r.spec.warmUp() + r.spec.Duration + r.spec.warmUp())
+	// Longer than the receiver measures, also when the last packets of that time are lost: then nothing moves until resyncAfter.
+	end := time.Now().Add(r.spec.warmUp() + r.spec.Duration + max(r.spec.warmUp(), 2*resyncAfter))
 	var next, acked uint64
 	var starved time.Time
 	for off, turn := 0, 0; ; turn++ {

@@ -3,6 +3,7 @@ package datapath
 import (
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,13 +24,18 @@ func TestNeighbourMoves(t *testing.T) {
 	}))
 	t.Cleanup(func() { must(t, d.Close()) })
 	moved := make(chan struct{}, 16)
+	var owner sync.Mutex // as the engine's
 	d.Watch(func() { t.Error("the interface was not removed") }, func(f func()) {
+		owner.Lock()
 		f()
+		owner.Unlock()
 		moved <- struct{}{}
 	})
 	must(t, d.Resolve(t.Context(), peer))
+	owner.Lock()
 	path, ok := d.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)),
 		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
+	owner.Unlock()
 	if !ok {
 		t.Fatal("no path to a peer that was resolved")
 	}
@@ -51,6 +57,8 @@ func TestNeighbourMoves(t *testing.T) {
 		}
 	}
 	frame := make([]byte, 64)
+	owner.Lock()
+	defer owner.Unlock()
 	d.paths[path].header.Put(frame, 22)
 	if got := [6]byte(frame[:6]); got != want {
 		t.Errorf("the path still goes to %x, want %x", got, want)
