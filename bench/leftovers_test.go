@@ -96,7 +96,7 @@ func childrenOf(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
-		for _, s := range strings.Fields(string(b)) {
+		for s := range strings.FieldsSeq(string(b)) {
 			if child, err := strconv.Atoi(s); err == nil {
 				pids = append(pids, child)
 			}

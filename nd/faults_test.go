@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // dropCapabilities starts this program again without the capabilities listed: root gets back those of the bounding set only.
 func dropCapabilities() {
 	runtime.LockOSThread()
-	for _, s := range strings.Fields(os.Getenv(childDrop)) {
+	for s := range strings.FieldsSeq(os.Getenv(childDrop)) {
 		capability, err := strconv.Atoi(s)
 		if err == nil {
 			err = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0)
@@ -91,9 +91,9 @@ func (r reported) Error() string { return string(r) }
 func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 	t.Parallel()
 	pair := newPair(t, netlab.PairConfig{})
-	all := ""
+	var all strings.Builder
 	for c := range unix.CAP_LAST_CAP + 1 {
-		all += fmt.Sprint(c, " ")
+		all.WriteString(fmt.Sprint(c, " "))
 	}
 	for _, c := range []struct {
 		name, drop string
@@ -102,7 +102,7 @@ func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 		{"net raw", fmt.Sprint(unix.CAP_NET_RAW), []string{"CAP_NET_RAW"}},
 		{"net admin", fmt.Sprint(unix.CAP_NET_ADMIN), []string{"CAP_NET_ADMIN"}},
 		{"bpf", fmt.Sprint(unix.CAP_BPF, " ", unix.CAP_SYS_ADMIN), []string{"CAP_BPF"}},
-		{"all", all, []string{"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}},
+		{"all", all.String(), []string{"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := child("drop", childDrop+"="+c.drop, childAddr+"="+pair.AddrA.Addr().String())
