@@ -93,7 +93,7 @@ func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 	pair := newPair(t, netlab.PairConfig{})
 	var all strings.Builder
 	for c := range unix.CAP_LAST_CAP + 1 {
-		all.WriteString(fmt.Sprint(c, " "))
+		fmt.Fprint(&all, c, " ")
 	}
 	for _, c := range []struct {
 		name, drop string
