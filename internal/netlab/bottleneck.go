@@ -1,0 +1,81 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Bottleneck is a link slower than the rest: a token bucket behind a first-in-first-out queue that drops what does not fit
+// (tc-tbf(8)). Sizes count the Ethernet header and not the preamble, as everywhere in the kernel.
+type Bottleneck struct {
+	BytesPerSec int
+	Burst       int // bytes that may leave at once; packets larger than this never leave
+	Queue       int // bytes that may wait
+}
+
+// Backlog is what waits in a bottleneck now, and what went through it.
+type Backlog struct {
+	Bytes, Packets int
+	Sent           int // packets
+	Dropped        int // packets that found the queue full
+}
+
+// The kernel counts the time that fills a token bucket in 64 ns (PSCHED_SHIFT in include/net/pkt_sched.h), in 32 bits.
+const (
+	tickShift = 6
+	maxFill   = time.Duration(math.MaxUint32 << tickShift)
+)
+
+// fill is how long the empty token bucket takes to fill.
+func (b Bottleneck) fill() time.Duration {
+	return time.Duration(int64(b.Burst) * int64(time.Second) / int64(b.BytesPerSec))
+}
+
+// SetBottleneck puts a bottleneck between the router and a host, in place of the one that was there; what waits in that
+// one stays.
+func (s *Star) SetBottleneck(host int, b Bottleneck) error {
+	if b.BytesPerSec <= 0 || b.Burst <= 0 || b.Queue <= 0 {
+		return fmt.Errorf("netlab: bottleneck %+v: %w, all values must be positive", b, unix.EINVAL)
+	}
+	if b.fill() > maxFill {
+		return fmt.Errorf("netlab: bottleneck %+v: %w, the bucket takes %v to fill, at most %v", b, unix.EINVAL, b.fill(), maxFill)
+	}
+	at := netlink.QdiscAttrs{
+		LinkIndex: s.Hosts[host].PortIfindex, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
+	}
+	qdisc := &netlink.Tbf{
+		QdiscAttrs: at, Rate: uint64(b.BytesPerSec), Buffer: uint32(b.fill() >> tickShift), Limit: uint32(b.Queue),
+	}
+	if err := s.handle.QdiscReplace(qdisc); err != nil {
+		return fmt.Errorf("netlab: add token bucket %+v to %s (CONFIG_NET_SCH_TBF): %w", b, s.Hosts[host].Port, err)
+	}
+	return nil
+}
+
+// ErrNoBottleneck says that SetBottleneck was not called for a host.
+var ErrNoBottleneck = errors.New("no bottleneck")
+
+// Backlog reads the state of the bottleneck in front of a host.
+func (s *Star) Backlog(host int) (Backlog, error) {
+	h := &s.Hosts[host]
+	qdiscs, err := s.handle.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: h.PortIfindex}})
+	if err != nil {
+		return Backlog{}, fmt.Errorf("netlab: read the queue of %s: %w", h.Port, err)
+	}
+	for _, q := range qdiscs {
+		stats := q.Attrs().Statistics
+		if _, ok := q.(*netlink.Tbf); !ok || stats == nil {
+			continue
+		}
+		return Backlog{
+			Bytes: int(stats.Queue.Backlog), Packets: int(stats.Queue.Qlen),
+			Sent: int(stats.Basic.Packets), Dropped: int(stats.Queue.Drops),
+		}, nil
+	}
+	return Backlog{}, fmt.Errorf("netlab: read the queue of %s: %w", h.Port, ErrNoBottleneck)
+}
