@@ -1,6 +1,9 @@
 package provider
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
 // The engine's own time for both ends, over a wire in memory that copies each packet once.
 
@@ -81,4 +84,20 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 	packets = p.eng[0].Stats().PacketsOut + p.eng[1].Stats().PacketsOut - packets
 	b.ReportMetric(float64(packets)/float64(b.N), "packets/op")
+}
+
+// BenchmarkConnections writes 64 bytes on every connection in turn: what one message costs must not depend on how many
+// connections there are, but for the caches that many do not fit into.
+func BenchmarkConnections(b *testing.B) {
+	for _, n := range []int{1, 100, 10000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			f := newFleet(b, n)
+			r := f.write(0, 0, 64)
+			b.ReportAllocs()
+			for b.Loop() {
+				f.writeAll(r)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
+		})
+	}
 }

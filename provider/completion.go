@@ -52,7 +52,8 @@ type CQ struct {
 	// The engine's view; only its owner touches these.
 	pending uint32 // results written and not yet published
 	queued  bool   // in Engine.touchedCQs
-	users   []*QP  // queue pairs that report here
+	failed  bool   // overran, and the connections of all users were ended
+	users   []*QP  // queue pairs that report here, in no order
 	_       [64]byte
 	head    atomic.Uint32 // written by the consumer
 	_       [64]byte
@@ -79,6 +80,27 @@ func NewCQ(depth int) *CQ {
 		size *= 2
 	}
 	return &CQ{ring: make([]Result, size), mask: uint32(size - 1)}
+}
+
+// join adds a queue pair that reports here, and returns its place for leave.
+func (q *CQ) join(qp *QP) (place int) {
+	q.users = append(q.users, qp)
+	return len(q.users) - 1
+}
+
+// leave takes the queue pair at a place out. The last one gets its place.
+func (q *CQ) leave(place int) {
+	last := len(q.users) - 1
+	moved := q.users[last]
+	q.users[place] = moved
+	q.users[last] = nil
+	q.users = q.users[:last]
+	if moved.recvCQ == q {
+		moved.recvPlace = place
+	}
+	if moved.initCQ == q {
+		moved.initPlace = place
+	}
 }
 
 // push writes a result. It is visible to the consumer after publish. The owner calls it.

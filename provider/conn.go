@@ -91,6 +91,7 @@ type conn struct {
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool
+	behind                    *conn // next in line
 }
 
 // outstandingReads are our READs that the peer has not fully answered, oldest first, as indices of the initiator queue.

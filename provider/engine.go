@@ -57,8 +57,8 @@ type Engine struct {
 	resets       bucket
 	sourceResets sourceBuckets
 
-	fresh        []*conn // have something to transmit and have not used up their share; in turn, before active
-	active       []*conn // have something to transmit, in turn
+	fresh        line    // have something to transmit and have not used up their share; in turn, before active
+	active       line    // have something to transmit, in turn
 	heardConns   []*conn // have heard from their peers in this receive batch
 	acks         []*conn // owe the peer an acknowledgement
 	touchedConns []*conn
@@ -203,13 +203,15 @@ func (e *Engine) finishTurn() {
 		e.touchedCQs = e.touchedCQs[:last]
 		q.queued = false
 		q.publish()
-		if q.faulted.Load() {
+		if !q.failed && q.faulted.Load() {
+			q.failed = true
 			e.failUsersOf(q)
 		}
 	}
 }
 
-// failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9).
+// failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is
+// done once; whoever connects later ends at once (conn.established).
 func (e *Engine) failUsersOf(q *CQ) {
 	for _, qp := range q.users {
 		if qp.conn != nil && qp.State() == QPReady {

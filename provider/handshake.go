@@ -143,6 +143,9 @@ func (c *conn) established() {
 	}
 	c.activate()
 	c.checkReceiveLimit()
+	if qp := c.qp; qp != nil && (qp.recvCQ.faulted.Load() || qp.initCQ.faulted.Load()) {
+		c.terminate(wire.TermLocal, 0, 0, 0)
+	}
 }
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.

@@ -24,8 +24,8 @@ type pipe struct {
 	inbox    []RxPacket // ring
 	head     int
 	count    int
-	paths    [16]struct{ local, remote wire.Endpoint }
-	npaths   int
+	paths    []tuple // UDP endpoints
+	free     []Path
 
 	lost    int
 	loseNth int // lose every n-th packet with operations; 0 for none
@@ -43,7 +43,7 @@ func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 }
 
 func newPipe(maxPacket, rxSize int) *pipe {
-	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024)}
+	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024), paths: make([]tuple, 1)}
 	for i := range uint64(pipeFrames) {
 		p.rxFrames = append(p.rxFrames, make([]byte, rxSize))
 		p.txFrames = append(p.txFrames, make([]byte, FrameSize))
@@ -136,20 +136,22 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 }
 
 func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
-	p.npaths++
-	p.paths[p.npaths%16].local, p.paths[p.npaths%16].remote = local, remote
-	return Path(p.npaths % 16), true
+	if len(p.free) == 0 {
+		p.free = append(p.free, Path(len(p.paths)))
+		p.paths = append(p.paths, tuple{})
+	}
+	path := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.paths[path] = tuple{local, remote}
+	return path, true
 }
 
 func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
-	if p.npaths%16 == 15 {
-		p.npaths++
-	}
 	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: localPort}, wire.Endpoint{IP: r.From.IP, Port: r.To.Port})
 }
 
-func (p *pipe) Forget(Path)    {}
-func (p *pipe) MaxPacket() int { return p.maxPacket }
+func (p *pipe) Forget(path Path) { p.free = append(p.free, path) }
+func (p *pipe) MaxPacket() int   { return p.maxPacket }
 
 // pair is two engines on a pipe, on virtual time.
 type pair struct {

@@ -1,9 +1,6 @@
 package provider
 
-import (
-	"slices"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
 type QPConfig struct {
@@ -29,6 +26,8 @@ type QP struct {
 	released  bool // the application closed it; the engine's
 
 	conn *conn // the engine's: the connection it is attached to
+	// Where the completion queues list it; the engine's. Both are the same when one queue serves both directions.
+	recvPlace, initPlace int
 }
 
 // NewQP makes a queue pair. The caller checked the limits.
@@ -39,10 +38,10 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
 	}
 	e.qps[qp] = struct{}{}
-	for _, q := range []*CQ{cfg.ReceiveCQ, cfg.InitiatorCQ} {
-		if !slices.Contains(q.users, qp) {
-			q.users = append(q.users, qp)
-		}
+	qp.recvPlace = qp.recvCQ.join(qp)
+	qp.initPlace = qp.recvPlace
+	if qp.initCQ != qp.recvCQ {
+		qp.initPlace = qp.initCQ.join(qp)
 	}
 	return qp
 }
@@ -142,10 +141,9 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	qp.transition(qpRelease)
 	e.cancelAll(qp, OutcomeCanceled)
 	delete(e.qps, qp)
-	for _, q := range []*CQ{qp.recvCQ, qp.initCQ} {
-		if i := slices.Index(q.users, qp); i >= 0 {
-			q.users = slices.Delete(q.users, i, i+1)
-		}
+	qp.recvCQ.leave(qp.recvPlace)
+	if qp.initCQ != qp.recvCQ {
+		qp.initCQ.leave(qp.initPlace)
 	}
 }
 

@@ -23,30 +23,54 @@ func (c *conn) activate() {
 	if !c.inActive {
 		c.inActive = true
 		if c.deficit > 0 {
-			c.engine.fresh = append(c.engine.fresh, c)
+			c.engine.fresh.push(c)
 		} else {
-			c.engine.active = append(c.engine.active, c)
+			c.engine.active.push(c)
 		}
 	}
 	c.touch()
 }
 
-// pop takes the connection that is next in line off it. fresh says that its share needs no filling.
-func (e *Engine) pop() (c *conn) {
-	list := &e.fresh
-	if len(*list) == 0 {
-		list = &e.active
+// line is a queue of connections, linked through them: joining and leaving cost the same however many wait, and nothing is
+// allocated. A connection is in one line at the most.
+type line struct {
+	first, last *conn
+	n           int
+}
+
+func (l *line) push(c *conn) {
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.behind = c
 	}
-	c = (*list)[0]
-	copy(*list, (*list)[1:])
-	(*list)[len(*list)-1] = nil
-	*list = (*list)[:len(*list)-1]
+	l.last = c
+	l.n++
+}
+
+func (l *line) pop() *conn {
+	c := l.first
+	l.first, c.behind = c.behind, nil
+	if l.first == nil {
+		l.last = nil
+	}
+	l.n--
+	return c
+}
+
+// pop takes the connection that is next in line off it.
+func (e *Engine) pop() *conn {
+	l := &e.fresh
+	if l.n == 0 {
+		l = &e.active
+	}
+	c := l.pop()
 	c.inActive = false
 	return c
 }
 
 // waiting is how many connections are in line.
-func (e *Engine) waiting() int { return len(e.fresh) + len(e.active) }
+func (e *Engine) waiting() int { return e.fresh.n + e.active.n }
 
 // transmit gives connections with work their shares, in turn, until the turn's bytes are used up.
 func (e *Engine) transmit() {

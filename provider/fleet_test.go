@@ -1,0 +1,71 @@
+package provider
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// fleet is many connections between the two engines of a pair, in the order in which they were made.
+type fleet struct {
+	*pair
+	qps  [2][]*QP
+	ctrs [2][]*Connector
+}
+
+// newFleet connects n queue pairs of side 0 with as many of side 1, all through one listener. They report to two completion
+// queues, one for either side.
+func newFleet(tb testing.TB, n int) *fleet {
+	tb.Helper()
+	f := &fleet{pair: newPair(tb, 1408)}
+	l := f.eng[1].NewListener()
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	f.must(o)
+	f.must(l.Listen(0))
+	for i := range f.cq {
+		f.cq[i] = NewCQ(1 << 14)
+	}
+	for range n {
+		f.connectOne(l, at)
+	}
+	return f
+}
+
+func (f *fleet) connectOne(l *Listener, at wire.Endpoint) {
+	f.tb.Helper()
+	for side := range 2 {
+		f.qps[side] = append(f.qps[side], f.eng[side].NewQP(QPConfig{
+			ReceiveCQ: f.cq[side], InitiatorCQ: f.cq[side], ReceiveDepth: 1, InitiatorDepth: 1, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+		}))
+		f.ctrs[side] = append(f.ctrs[side], f.eng[side].NewConnector())
+	}
+	i := len(f.qps[0]) - 1
+	var got, connected, accepted, completed promise
+	f.must(l.GetRequest(f.ctrs[1][i], got.finish))
+	f.must(f.ctrs[0][i].Connect(f.qps[0][i], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish))
+	f.settle()
+	got.must(f.tb, OutcomeSuccess)
+	f.must(f.ctrs[1][i].Accept(f.qps[1][i], ConnectParams{}, accepted.finish))
+	f.settle()
+	connected.must(f.tb, OutcomeSuccess)
+	f.must(f.ctrs[0][i].CompleteConnect(completed.finish))
+	f.settle()
+	completed.must(f.tb, OutcomeSuccess)
+	accepted.must(f.tb, OutcomeSuccess)
+}
+
+// writeAll posts one small Write on every connection of side 0, and takes the results.
+func (f *fleet) writeAll(r *Request) {
+	var rs [64]Result
+	posted, done := 0, 0
+	for done < len(f.qps[0]) {
+		// As many under way as a large application has: what is measured is many connections, not a queue of packets.
+		for ; posted < len(f.qps[0]) && posted-done < 256; posted++ {
+			if _, o := f.qps[0][posted].Post(r); o != OutcomeSuccess {
+				f.tb.Fatal(o)
+			}
+		}
+		f.turn()
+		done += f.drain(rs[:])
+	}
+}

@@ -1,0 +1,73 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestLineAgainstATwin joins and leaves at random.
+func TestLineAgainstATwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var l line
+	var twin []*conn
+	for range 10000 {
+		if rng.IntN(2) == 0 {
+			c := &conn{}
+			l.push(c)
+			twin = append(twin, c)
+		} else if len(twin) > 0 {
+			if c := l.pop(); c != twin[0] || c.behind != nil {
+				t.Fatal("not the first one, or still linked")
+			}
+			twin = twin[1:]
+		}
+		if l.n != len(twin) || (l.first == nil) != (l.n == 0) || (l.last == nil) != (l.n == 0) {
+			t.Fatalf("%d in line, %d in the twin", l.n, len(twin))
+		}
+	}
+}
+
+// TestUsersOfCompletionQueues makes and releases queue pairs at random, with one and with two completion queues, and compares
+// who is listed where.
+func TestUsersOfCompletionQueues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	p := newPair(t, 1408)
+	e := p.eng[0]
+	queues := [3]*CQ{NewCQ(1), NewCQ(1), NewCQ(1)}
+	var alive []*QP
+	for range 2000 {
+		if rng.IntN(2) == 0 || len(alive) == 0 {
+			alive = append(alive, e.NewQP(QPConfig{ReceiveCQ: queues[rng.IntN(3)], InitiatorCQ: queues[rng.IntN(3)]}))
+		} else {
+			i := rng.IntN(len(alive))
+			e.ReleaseQP(alive[i])
+			alive = slices.Delete(alive, i, i+1)
+		}
+		for _, q := range queues {
+			want := 0
+			for _, qp := range alive {
+				if qp.recvCQ == q || qp.initCQ == q {
+					want++
+					if !slices.Contains(q.users, qp) {
+						t.Fatal("a user is not listed")
+					}
+				}
+			}
+			if len(q.users) != want {
+				t.Fatalf("%d listed, %d use it", len(q.users), want)
+			}
+		}
+	}
+}
+
+// TestConnectingOnADeadCompletionQueue: the queue's users ended when it overran; who comes later ends when it connects.
+func TestConnectingOnADeadCompletionQueue(t *testing.T) {
+	p := newPair(t, 1408)
+	p.cq[1].setFault(OutcomeBufferOverflow)
+	p.connect()
+	p.settle()
+	if a, b := p.ctr[0].State(), p.ctr[1].State(); a != CtrLost || b != CtrLost {
+		t.Errorf("the connectors are %v and %v", a, b)
+	}
+}
