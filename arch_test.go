@@ -43,6 +43,12 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "golang.org/x/sys/unix"},
 		usedBy: []string{"bench", "cmd/"},
 	},
+	"internal/netlab/impair": {
+		theirs: []string{
+			"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix",
+		},
+		usedBy: []string{"bench"},
+	},
 	"internal/udp": {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":          {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp/xdptest":  {ours: []string{"xdp"}},
@@ -77,7 +83,7 @@ var fences = map[string]fence{
 
 // testExtras is what test files may import on top of their package's fence.
 var testExtras = fence{
-	ours: []string{"internal/netlab", "provider/sim", "xdp/xdptest", "internal/clock"},
+	ours: []string{"internal/netlab", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...",
