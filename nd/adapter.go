@@ -71,6 +71,7 @@ type Adapter struct {
 	shard  *provider.Shard
 	reach  func(context.Context, netip.Addr) error
 
+	objects objects
 	gone  atomic.Bool
 	life  context.Context // ends with the adapter, for what waits outside the engine
 	end   context.CancelCauseFunc
@@ -189,26 +190,39 @@ type AdapterFlags uint32
 
 // The flags.
 const (
-	AdapterInOrderDMA AdapterFlags = 0x1 // the last byte of a message becomes visible last
+	AdapterInOrderDMA   AdapterFlags = 0x1   // the last byte of a message becomes visible last
+	AdapterCQModeration AdapterFlags = 0x4   // CompletionQueue.Moderate works
+	AdapterCQResize     AdapterFlags = 0x100 // CompletionQueue.Resize works
 )
 
-// Info returns the adapter's limits.
-func (a *Adapter) Info() Info {
-	ip := provider.EndpointFrom(netip.AddrPortFrom(a.addr, 0)).IP
-	id := uint64(0)
-	for _, b := range ip {
-		id = id*1099511628211 ^ uint64(b) // FNV-1a: stable for an address
+// Query returns the adapter's limits.
+//
+// Errors: ErrDeviceRemoved.
+func (a *Adapter) Query() (Info, error) {
+	if a.closed() {
+		return Info{}, &Error{Op: "query", Status: ErrDeviceRemoved}
 	}
 	return Info{
-		AdapterID: id, MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
+		AdapterID: adapterID(a.addr), MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
 		MaxInitiatorSGE: provider.MaxSGE, MaxReceiveSGE: provider.MaxSGE, MaxReadSGE: provider.MaxSGE,
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
 		LargeRequestThreshold: 4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
-		Flags: AdapterInOrderDMA,
-	}
+		Flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize,
+	}, nil
 }
+
+// adapterID is the id of the adapter with an address: FNV-1a of it, the same as long as the address is.
+func adapterID(addr netip.Addr) (id uint64) {
+	for _, b := range provider.EndpointFrom(netip.AddrPortFrom(addr.Unmap(), 0)).IP {
+		id = id*1099511628211 ^ uint64(b)
+	}
+	return id
+}
+
+// QueryAddressList returns the addresses of this adapter, which is the one it was opened with.
+func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.addr} }
 
 // DatapathInfo says how an adapter's packets move, and why.
 type DatapathInfo struct {

@@ -23,13 +23,14 @@ type CompletionQueue struct {
 
 // CreateCompletionQueue makes a queue for at least depth results.
 //
-// Errors: ErrInvalidParameterN(3) for a depth outside 1..MaxCompletionQueueDepth, ErrDeviceRemoved.
+// Errors: ErrInvalidParameterN(3) for a depth outside 1..MaxCompletionQueueDepth,
+// ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
-	switch {
-	case a.closed():
-		return nil, &Error{Op: "create completion queue", Status: ErrDeviceRemoved}
-	case depth < 1 || depth > maxCQDepth:
+	if depth < 1 || depth > maxCQDepth {
 		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
+	}
+	if err := a.create("create completion queue", objectCQ); err != nil {
+		return nil, err
 	}
 	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
 	a.mu.Lock()
@@ -87,7 +88,7 @@ var notifications = sync.Pool{New: func() any {
 // ends. Several may wait: one event finishes them all.
 //
 // Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrBufferOverflow when the queue
-// overran, ErrDeviceRemoved.
+// overran, ErrInvalidParameterN(1) for an unknown type, ErrDeviceRemoved.
 func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	if q.adapter.closed() {
 		return &Error{Op: "notify", Status: ErrDeviceRemoved}
@@ -100,7 +101,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 		level = provider.NotifySolicited
 	case NotifyAny:
 	default:
-		return &Error{Op: "notify", Status: ErrInvalidParameter}
+		return &Error{Op: "notify", Status: ErrInvalidParameterN(1)}
 	}
 	w := notifications.Get().(*notification)
 	q.mu.Lock()
@@ -126,7 +127,9 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 // Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
 // still be fetched. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
-	q.closed.Store(true)
+	if q.closed.CompareAndSwap(false, true) {
+		q.adapter.objects.give(objectCQ)
+	}
 	q.adapter.mu.Lock()
 	delete(q.adapter.cqs, q)
 	q.adapter.mu.Unlock()

@@ -149,7 +149,7 @@ func TestConnectNeverLeavesForBadDestinations(t *testing.T) {
 		want Status
 	}{
 		{"192.0.2.1:7000", ErrNetworkUnreachable},
-		{"[fd00:99::2]:7000", ErrNetworkUnreachable},
+		{"[fd00:99::2]:7000", ErrInvalidAddress},
 		{"0.0.0.0:7000", ErrBadNetworkName},
 		{"10.99.0.2:0", ErrBadNetworkName},
 		{"224.0.0.1:7000", ErrBadNetworkName},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
@@ -22,6 +23,7 @@ type Connector struct {
 	// resolving ends the search for the way to the peer, which Connect begins with; nil when none is on. It belongs to the
 	// engine's owner, like k.
 	resolving context.CancelCauseFunc
+	released  sync.Once
 }
 
 // ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
@@ -37,9 +39,11 @@ func (p ConnectParams) provider() provider.ConnectParams {
 }
 
 // CreateConnector makes an idle connector.
+//
+// Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateConnector() (*Connector, error) {
-	if a.closed() {
-		return nil, &Error{Op: "create connector", Status: ErrDeviceRemoved}
+	if err := a.create("create connector", objectConnector); err != nil {
+		return nil, err
 	}
 	c := &Connector{adapter: a}
 	a.do(func(e *provider.Engine) { c.k = e.NewConnector() })
@@ -80,7 +84,9 @@ const sourcePorts = 4
 //
 // Errors: ErrConnectionRefused (no listener, backlog full, or rejected: PrivateData has the peer's reason),
 // ErrIOTimeout, ErrHostUnreachable, ErrNetworkUnreachable, ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
-// ErrAddressAlreadyExists, ErrSharingViolation, ErrTooManyAddresses, ErrBadNetworkName, ErrDeviceRemoved.
+// ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
+// ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
+// ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
 	a := c.adapter
 	search, cancel := context.WithCancelCause(ctx)
@@ -142,30 +148,46 @@ func notReached(dest netip.AddrPort, cause error) error {
 // checkConnect finds what is wrong before anything is resolved, in the specification's order: state, queue pair, destination,
 // private data, and whether the queue pair is free. When all is well Connect has begun, and stop will end it.
 func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop context.CancelCauseFunc) Status {
-	ip := dest.Addr().Unmap()
-	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	s := StatusSuccess
 	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
-		if c.resolving != nil {
-			return provider.OutcomeConnectionActive
-		}
-		if o := c.k.CheckState(); o != provider.OutcomeSuccess {
-			return o
-		}
-		switch {
-		case qp == nil || qp.adapter != c.adapter:
-			return provider.OutcomeInvalidParameter
-		case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip == limited || dest.Port() == 0:
-			return provider.OutcomeBadNetworkName
-		case ip.Is4() != c.adapter.addr.Is4():
-			return provider.OutcomeNetworkUnreachable
-		}
-		o := provider.CheckParams(qp.qp, params.provider())
-		if o == provider.OutcomeSuccess {
+		if s = c.connectable(qp, dest, params); s == StatusSuccess {
 			c.resolving = stop
 		}
-		return o
+		return provider.OutcomeSuccess
 	})
-	return statusTable[o]
+	if o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	return s
+}
+
+// connectable is checkConnect for the engine's owner.
+func (c *Connector) connectable(qp *QueuePair, dest netip.AddrPort, params ConnectParams) Status {
+	ip := dest.Addr().Unmap()
+	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	if c.resolving != nil {
+		return ErrConnectionActive
+	}
+	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	switch {
+	case qp == nil || qp.adapter != c.adapter:
+		return ErrInvalidParameterN(1)
+	case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip == limited || dest.Port() == 0:
+		return ErrBadNetworkName
+	case ip.Is4() != c.adapter.addr.Is4():
+		return ErrInvalidAddress
+	}
+	return statusTable[provider.CheckParams(qp.qp, params.provider())]
+}
+
+// refuse is the error of a call with wrong arguments, unless the adapter is gone: that is checked first.
+func (c *Connector) refuse(op string, s Status) error {
+	if c.adapter.closed() {
+		s = ErrDeviceRemoved
+	}
+	return &Error{Op: op, Status: s}
 }
 
 // request starts a request on the connector and waits for it.
@@ -211,10 +233,11 @@ func (c *Connector) CompleteConnect(ctx context.Context) error {
 // Accept answers a connection request. It returns when the peer completed or declined.
 //
 // Errors: ErrConnectionInvalid (no request), ErrConnectionAborted (the peer gave up), ErrConnectionRefused (the peer
-// declined after it saw the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
+// declined after it saw the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrInvalidDeviceState (qp is used up),
+// ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectParams) error {
 	if qp == nil || qp.adapter != c.adapter {
-		return &Error{Op: "accept", Status: ErrInvalidParameter}
+		return c.refuse("accept", ErrInvalidParameterN(1))
 	}
 	return c.request(ctx, "accept", func(fin provider.Finish) provider.Outcome {
 		return c.k.Accept(qp.qp, params.provider(), fin)
@@ -247,6 +270,22 @@ func (c *Connector) PrivateData() ([]byte, error) {
 		return o
 	})
 	return data, fail("private data", noAddr, noAddr, o)
+}
+
+// GetPrivateData copies what PrivateData returns into buf and returns its length, which may be 0.
+//
+// Errors: ErrBufferOverflow when buf is too short: it has the first bytes then, and n is how long it must be;
+// ErrConnectionInvalid when the peer sent nothing yet, ErrDeviceRemoved.
+func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
+	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+		data, o := c.k.Private()
+		n = len(data)
+		if copy(buf, data) < n {
+			return provider.OutcomeBufferOverflow
+		}
+		return o
+	})
+	return n, fail("private data", noAddr, noAddr, o)
 }
 
 // LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
@@ -313,6 +352,7 @@ func (c *Connector) stopResolving() {
 // Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
+	c.released.Do(func() { c.adapter.objects.give(objectConnector) })
 	c.adapter.do(func(*provider.Engine) {
 		c.stopResolving()
 		c.k.Close()

@@ -226,7 +226,8 @@ func TestUseAfterAdapterClose(t *testing.T) {
 	client.qp.Flush()
 	client.wantNoResult(t)
 	r.a.Stats()
-	r.a.Info()
+	_, err := r.a.Query()
+	wantStatus(t, "query", err, ErrDeviceRemoved)
 	r.a.Datapath()
 	for _, close := range []func() error{client.qp.Close, client.cq.Close, client.ctr.Close, client.mr.Close, l.Close, r.a.Close} {
 		must(t, close())

@@ -8,6 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
+var noAddr netip.AddrPort
+
 // Error tells what was attempted, between which addresses, and why it failed. errors.Is finds the Status, and the cause
 // behind it when there is one (a context's error, an operating system error).
 type Error struct {

@@ -3,20 +3,24 @@ package nd
 import (
 	"context"
 	"net/netip"
+	"sync"
 
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // Listener receives connection requests. All methods may be called from any goroutine.
 type Listener struct {
-	adapter *Adapter
-	l       *provider.Listener
+	adapter  *Adapter
+	l        *provider.Listener
+	released sync.Once
 }
 
 // CreateListener makes an unbound listener.
+//
+// Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateListener() (*Listener, error) {
-	if a.closed() {
-		return nil, &Error{Op: "create listener", Status: ErrDeviceRemoved}
+	if err := a.create("create listener", objectListener); err != nil {
+		return nil, err
 	}
 	l := &Listener{adapter: a}
 	a.do(func(e *provider.Engine) { l.l = e.NewListener() })
@@ -72,14 +76,14 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 
 // GetConnectionRequest waits for the next request and hands it to c, which must be idle or merely bound.
 //
-// Errors: ErrInvalidDeviceState (not listening), ErrConnectionInvalid or ErrConnectionActive (c is in use), ErrCanceled,
-// ErrDeviceRemoved.
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use), ErrInvalidParameterN(1) (c is nil or of
+// another adapter), ErrCanceled, ErrDeviceRemoved.
 func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error {
 	if l.adapter.closed() {
 		return &Error{Op: "get connection request", Status: ErrDeviceRemoved}
 	}
 	if c == nil || c.adapter != l.adapter {
-		return &Error{Op: "get connection request", Status: ErrInvalidParameter}
+		return &Error{Op: "get connection request", Status: ErrInvalidParameterN(1)}
 	}
 	done := make(chan provider.Outcome, 1)
 	o := l.adapter.call(func(*provider.Engine) provider.Outcome {
@@ -105,6 +109,7 @@ func (l *Listener) CancelOverlappedRequests() {
 // Close refuses the requests nobody took, and all later ones. Connections that were handed out live on. Closing twice is
 // harmless.
 func (l *Listener) Close() error {
+	l.released.Do(func() { l.adapter.objects.give(objectListener) })
 	l.adapter.do(func(*provider.Engine) { l.l.Close() })
 	return nil
 }

@@ -2,8 +2,8 @@ package nd
 
 import (
 	"errors"
-	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -23,35 +23,76 @@ const (
 
 const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRReadSink
 
-// MemoryRegion is memory that requests may use and peers may be granted access to. It may be used from any goroutine.
+// MemoryRegion is memory that requests may use and peers may be granted access to. It has at most one registration at a
+// time. It may be used from any goroutine.
 type MemoryRegion struct {
 	adapter *Adapter
-	region  *provider.Region
-	release func() error // gives allocated memory back; nil for registered memory
-	once    sync.Once
-	err     error
+	region  atomic.Pointer[provider.Region] // the registration, or the last one; nil before the first
+
+	mu         sync.Mutex
+	registered bool         // guarded by mu
+	closed     bool         // guarded by mu
+	release    func() error // gives allocated memory back; nil for registered memory; guarded by mu
+	err        error        // of the first Close; guarded by mu
 }
 
-// RegisterMemory makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go
-// slice; the region refers to it until Close. The same memory may be registered many times.
+// CreateMemoryRegion makes a region without memory, for Register. RegisterMemory does both.
 //
-// Errors: ErrInvalidParameter for a nil slice, unknown flags or more than MaxRegistrationSize bytes, ErrInvalidBufferSize for
-// an empty one, ErrInsufficientResources when the adapter has no region left, ErrDeviceRemoved.
+// Errors: ErrDeviceRemoved.
+func (a *Adapter) CreateMemoryRegion() (*MemoryRegion, error) {
+	if a.closed() {
+		return nil, &Error{Op: "create memory region", Status: ErrDeviceRemoved}
+	}
+	return &MemoryRegion{adapter: a}, nil
+}
+
+// RegisterMemory makes a region and registers buf in it. Errors are those of Register.
 func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, error) {
-	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "register memory", Status: s} }
+	m := &MemoryRegion{adapter: a}
+	if err := m.Register(buf, flags); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the
+// region refers to it until Deregister or Close. The same memory may be registered many times, in regions of its own. Tokens
+// and address are new ones every time.
+//
+// Errors: ErrInvalidParameter for a nil slice or more than MaxRegistrationSize bytes, ErrInvalidParameterN(3) for unknown
+// flags, ErrInvalidBufferSize for an empty slice, ErrInvalidDeviceState when the region is registered or closed,
+// ErrInsufficientResources when the adapter has no region left, ErrDeviceRemoved.
+func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {
+	if s := m.adapter.registrable(buf == nil, len(buf), flags); s != StatusSuccess {
+		return &Error{Op: "register memory", Status: s}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.registered || m.closed {
+		return &Error{Op: "register memory", Status: ErrInvalidDeviceState}
+	}
+	r, err := m.adapter.memory.Register(buf, flags.rights())
+	if err != nil {
+		return &Error{Op: "register memory", Status: ErrInsufficientResources}
+	}
+	m.region.Store(r)
+	m.registered = true
+	return nil
+}
+
+// registrable checks the arguments of a registration of n bytes.
+func (a *Adapter) registrable(missing bool, n int, flags MRFlags) Status {
 	switch {
 	case a.closed():
-		return refuse(ErrDeviceRemoved)
-	case buf == nil || len(buf) > maxRegistration || flags&^knownMRFlags != 0:
-		return refuse(ErrInvalidParameter)
-	case len(buf) == 0:
-		return refuse(ErrInvalidBufferSize)
+		return ErrDeviceRemoved
+	case flags&^knownMRFlags != 0:
+		return ErrInvalidParameterN(3)
+	case missing || n < 0 || n > maxRegistration:
+		return ErrInvalidParameter
+	case n == 0:
+		return ErrInvalidBufferSize
 	}
-	r, err := a.memory.Register(buf, flags.rights())
-	if err != nil {
-		return refuse(ErrInsufficientResources)
-	}
-	return &MemoryRegion{adapter: a, region: r}, nil
+	return StatusSuccess
 }
 
 func (f MRFlags) rights() (r provider.Rights) {
@@ -67,41 +108,75 @@ func (f MRFlags) rights() (r provider.Rights) {
 	return r
 }
 
-// Bytes returns the memory.
-func (m *MemoryRegion) Bytes() []byte { return m.region.Bytes() }
+// none is what a region without a registration shows.
+var none provider.Region
+
+func (m *MemoryRegion) current() *provider.Region {
+	if r := m.region.Load(); r != nil {
+		return r
+	}
+	return &none
+}
+
+// Bytes returns the memory: that of the last registration.
+func (m *MemoryRegion) Bytes() []byte { return m.current().Bytes() }
 
 // Address returns the address of the first byte as peers name it in Read and Write. It is not an address of this process;
 // adding an offset below len(Bytes()) gives the address of another byte.
-func (m *MemoryRegion) Address() uint64 { return m.region.Base() }
+func (m *MemoryRegion) Address() uint64 { return m.current().Base() }
 
-// LocalToken returns the token for SGE.
-func (m *MemoryRegion) LocalToken() Token { return Token(m.region.Token()) }
+// LocalToken returns the token for SGE. It means something while the region is registered.
+func (m *MemoryRegion) LocalToken() Token { return Token(m.current().Token()) }
 
 // RemoteToken returns the token to give to a peer. Whoever has it, on a connection of this adapter, has the region's remote
-// rights.
-func (m *MemoryRegion) RemoteToken() Token { return Token(m.region.Token()) }
+// rights while the region is registered.
+func (m *MemoryRegion) RemoteToken() Token { return Token(m.current().Token()) }
 
 // SGE returns an entry for n bytes from off.
 func (m *MemoryRegion) SGE(off, n int) SGE {
-	return SGE{Buffer: m.region.Bytes()[off : off+n : off+n], Token: m.LocalToken()}
+	r := m.current()
+	return SGE{Buffer: r.Bytes()[off : off+n : off+n], Token: Token(r.Token())}
 }
 
 // RemoteAccesses counts the packets with which peers read from and wrote into the region.
-func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.region.RemoteAccesses() }
+func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.current().RemoteAccesses() }
 
-// Close deregisters the region. When it returns nothing touches the memory any more; requests and peers that still name
-// it get ErrAccessViolation. Closing twice is harmless.
+// Deregister takes the registration back. When it returns nothing touches the memory any more; requests and peers that still
+// name it get ErrAccessViolation. The region may be registered again. It works on an adapter that is closed, too.
+//
+// Errors: ErrInvalidDeviceState when the region is not registered.
+func (m *MemoryRegion) Deregister() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.registered {
+		return &Error{Op: "deregister memory", Status: ErrInvalidDeviceState}
+	}
+	return m.deregister()
+}
+
+// deregister takes back what is registered. The caller holds mu.
+func (m *MemoryRegion) deregister() (err error) {
+	m.registered = false
+	m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region.Load()) })
+	switch {
+	case m.release == nil:
+	case m.settle():
+		err = m.release()
+	default:
+		m.adapter.keep(m.release)
+	}
+	m.release = nil
+	return err
+}
+
+// Close deregisters the region, for good. Closing twice is harmless.
 func (m *MemoryRegion) Close() error {
-	m.once.Do(func() {
-		m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region) })
-		switch {
-		case m.release == nil:
-		case m.settle():
-			m.err = m.release()
-		default:
-			m.adapter.keep(m.release)
-		}
-	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.registered {
+		m.err = m.deregister()
+	}
+	m.closed = true
 	return m.err
 }
 
@@ -136,13 +211,8 @@ func (m *MemoryRegion) settle() bool {
 // Errors: as RegisterMemory, and ErrNoMemory for more than the machine has.
 func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "allocate memory", Status: s} }
-	switch {
-	case a.closed():
-		return refuse(ErrDeviceRemoved)
-	case n < 0 || n > maxRegistration || flags&^knownMRFlags != 0:
-		return refuse(ErrInvalidParameter)
-	case n == 0:
-		return refuse(ErrInvalidBufferSize)
+	if s := a.registrable(false, n, flags); s != StatusSuccess {
+		return refuse(s)
 	}
 	if a.dp == nil {
 		return a.RegisterMemory(pages(n), flags)
@@ -158,7 +228,9 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	if err != nil {
 		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.dp.Release(id))
 	}
-	return &MemoryRegion{adapter: a, region: r, release: func() error { return a.dp.Release(id) }}, nil
+	m := &MemoryRegion{adapter: a, registered: true, release: func() error { return a.dp.Release(id) }}
+	m.region.Store(r)
+	return m, nil
 }
 
 // pages makes ordinary memory. The runtime aligns whole pages to pages.
@@ -167,4 +239,3 @@ func pages(n int) []byte {
 	return make([]byte, n, (n+page-1)&^(page-1))
 }
 
-var noAddr netip.AddrPort

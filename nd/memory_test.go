@@ -19,7 +19,7 @@ func TestRegisterMemory(t *testing.T) {
 	}{
 		{"nil", nil, 0, ErrInvalidParameter},
 		{"empty", buf[:0], 0, ErrInvalidBufferSize},
-		{"unknown flag", buf, 16, ErrInvalidParameter},
+		{"unknown flag", buf, 16, ErrInvalidParameterN(3)},
 		{"all flags", buf, knownMRFlags, StatusSuccess},
 		{"no flag", buf, 0, StatusSuccess},
 		{"same memory again", buf[1:5], MRAllowRemoteRead, StatusSuccess},
@@ -53,7 +53,7 @@ func TestRegisterMemory(t *testing.T) {
 		}
 	}
 	_, err := r.a.AllocateMemory(1, 16)
-	wantStatus(t, "allocate with an unknown flag", err, ErrInvalidParameter)
+	wantStatus(t, "allocate with an unknown flag", err, ErrInvalidParameterN(3))
 }
 
 func TestManyRegions(t *testing.T) {

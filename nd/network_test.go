@@ -60,7 +60,7 @@ func TestIPv6(t *testing.T) {
 			r.exchange(t)
 			e := newEnd(t, r.a, 64)
 			err := e.ctr.Connect(t.Context(), e.qp, netip.MustParseAddrPort("10.99.0.2:7000"), ConnectParams{})
-			wantStatus(t, "IPv4 over an IPv6 adapter", err, ErrNetworkUnreachable)
+			wantStatus(t, "IPv4 over an IPv6 adapter", err, ErrInvalidAddress)
 		})
 	}
 }

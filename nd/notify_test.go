@@ -224,7 +224,7 @@ func TestNotifyRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { c.run(newNotifyRig(t, r)) })
 	}
 	e := newEnd(t, r.a, 64)
-	wantStatus(t, "unknown type", e.cq.Notify(t.Context(), 3), ErrInvalidParameter)
+	wantStatus(t, "unknown type", e.cq.Notify(t.Context(), 3), ErrInvalidParameterN(1))
 }
 
 // N11: queues are independent, and their waits end in the order they are canceled.
@@ -289,7 +289,8 @@ func TestCreateRefused(t *testing.T) {
 	must(t, err)
 	foreign, err := r.b.CreateCompletionQueue(1)
 	must(t, err)
-	info := r.a.Info()
+	info, err := r.a.Query()
+	must(t, err)
 	for _, c := range []struct {
 		name string
 		cfg  QueuePairConfig

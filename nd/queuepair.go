@@ -31,11 +31,14 @@ type QueuePair struct {
 // Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (5) receive depth, (6)
 // initiator depth, (7) receive entries, (8) initiator entries, (9) inline size; ErrDeviceRemoved.
 func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
-	refuse := func(s Status) (*QueuePair, error) { return nil, &Error{Op: "create queue pair", Status: s} }
+	refuse := func(s Status) (*QueuePair, error) {
+		if a.closed() {
+			s = ErrDeviceRemoved
+		}
+		return nil, &Error{Op: "create queue pair", Status: s}
+	}
 	outside := func(v, limit int) bool { return v < 0 || v > limit }
 	switch {
-	case a.closed():
-		return refuse(ErrDeviceRemoved)
 	case cfg.ReceiveCQ == nil || cfg.ReceiveCQ.adapter != a:
 		return refuse(ErrInvalidParameterN(2))
 	case cfg.InitiatorCQ == nil || cfg.InitiatorCQ.adapter != a:
@@ -50,6 +53,9 @@ func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 		return refuse(ErrInvalidParameterN(8))
 	case outside(cfg.InlineSize, maxInline):
 		return refuse(ErrInvalidParameterN(9))
+	}
+	if err := a.create("create queue pair", objectQP); err != nil {
+		return nil, err
 	}
 	q := &QueuePair{adapter: a}
 	a.do(func(e *provider.Engine) {
@@ -213,6 +219,7 @@ func (q *QueuePair) Flush() {
 // Closing twice is harmless.
 func (q *QueuePair) Close() error {
 	q.once.Do(func() {
+		q.adapter.objects.give(objectQP)
 		q.adapter.do(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
 	})
 	return nil

@@ -76,8 +76,6 @@ func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
 	}
 	switch ctr.state {
 	case CtrIdle, CtrBound:
-	case CtrWaitReq:
-		return OutcomeConnectionActive
 	default:
 		return OutcomeConnectionInvalid
 	}

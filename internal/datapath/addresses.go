@@ -1,0 +1,119 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Addresses knows the addresses of the network namespace in which it was opened, and notices when they change. All methods
+// may be called from any goroutine.
+type Addresses struct {
+	nl      *netlink.Handle
+	updates chan netlink.AddrUpdate
+	done    chan struct{} // ends the subscription
+	ended   sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; guarded by mu
+}
+
+// OpenAddresses opens it in the calling thread's network namespace.
+func OpenAddresses() (*Addresses, error) {
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	a := &Addresses{
+		nl: nl, updates: make(chan netlink.AddrUpdate, 64), done: make(chan struct{}), changed: make(chan struct{}),
+	}
+	if err := netlink.AddrSubscribe(a.updates, a.done); err != nil {
+		nl.Close()
+		return nil, fmt.Errorf("subscribe to address changes: %w", err)
+	}
+	a.ended.Go(func() {
+		for range a.updates { // until Close, or until the kernel drops a subscriber that is too slow
+			a.announce()
+		}
+		a.announce()
+	})
+	return a, nil
+}
+
+func (a *Addresses) announce() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed when something about the addresses changes after this call.
+func (a *Addresses) Changed() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// List returns the addresses that an adapter can be opened on, sorted, those of loopback interfaces last: unicast addresses of
+// interfaces that are up. IPv6 link-local addresses are not among them, because they mean nothing without an interface.
+func (a *Addresses) List() ([]netip.Addr, error) {
+	links, err := a.nl.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	loopback := map[int]bool{} // interfaces that are up, by index
+	for _, l := range links {
+		if flags := l.Attrs().Flags; flags&net.FlagUp != 0 {
+			loopback[l.Attrs().Index] = flags&net.FlagLoopback != 0
+		}
+	}
+	all, err := a.nl.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	var near, far []netip.Addr
+	for i := range all {
+		ip, ok := netip.AddrFromSlice(all[i].IP)
+		ip = ip.Unmap()
+		lo, up := loopback[all[i].LinkIndex]
+		switch {
+		case !ok || !up || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() && ip.Is6():
+		case lo:
+			near = append(near, ip)
+		default:
+			far = append(far, ip)
+		}
+	}
+	slices.SortFunc(near, netip.Addr.Compare)
+	slices.SortFunc(far, netip.Addr.Compare)
+	return slices.Compact(append(far, near...)), nil
+}
+
+// Source returns the local address from which the kernel would write to remote. The error is ErrNoRoute when there is no way.
+func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
+	routes, err := a.nl.RouteGet(remote.Unmap().AsSlice())
+	switch {
+	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && len(routes) == 0:
+		return netip.Addr{}, fmt.Errorf("%w to %s", ErrNoRoute, remote)
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, err)
+	}
+	src, ok := netip.AddrFromSlice(routes[0].Src)
+	if !ok {
+		return netip.Addr{}, fmt.Errorf("%w to %s: it names no source address", ErrNoRoute, remote)
+	}
+	return src.Unmap(), nil
+}
+
+// Close ends the subscription. List and Source fail afterwards; whoever waits on Changed is woken.
+func (a *Addresses) Close() {
+	close(a.done)
+	a.ended.Wait()
+	a.nl.Close()
+}
