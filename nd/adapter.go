@@ -72,11 +72,11 @@ type Adapter struct {
 	reach  func(context.Context, netip.Addr) error
 
 	objects objects
-	gone  atomic.Bool
-	life  context.Context // ends with the adapter, for what waits outside the engine
-	end   context.CancelCauseFunc
-	once  sync.Once
-	ended error
+	gone    atomic.Bool
+	life    context.Context // ends with the adapter, for what waits outside the engine
+	end     context.CancelCauseFunc
+	once    sync.Once
+	ended   error
 
 	mu   sync.Mutex
 	cqs  map[*CompletionQueue]struct{} // not closed; guarded by mu

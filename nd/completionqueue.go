@@ -16,9 +16,10 @@ type CompletionQueue struct {
 	adapter *Adapter
 	cq      *provider.CQ
 
-	closed atomic.Bool
-	mu     sync.Mutex // one consumer at a time
-	temp   [32]provider.Result
+	closed    atomic.Bool
+	moderated atomic.Bool
+	mu        sync.Mutex // one consumer at a time
+	temp      [32]provider.Result
 }
 
 // CreateCompletionQueue makes a queue for at least depth results.
@@ -115,6 +116,9 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
 		q.adapter.shard.Release()
+		if q.moderated.Load() {
+			q.adapter.do(func(e *provider.Engine) { e.Moderate(q.cq) })
+		}
 	}
 	o, cause := wait(ctx, w.done, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	notifications.Put(w)

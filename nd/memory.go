@@ -238,4 +238,3 @@ func pages(n int) []byte {
 	const page = 4096
 	return make([]byte, n, (n+page-1)&^(page-1))
 }
-

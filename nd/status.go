@@ -26,6 +26,7 @@ const (
 	ErrInvalidParameter      Status = 0xC000000D
 	ErrInvalidDeviceRequest  Status = 0xC0000010
 	ErrNoMemory              Status = 0xC0000017
+	ErrInvalidParameterMix   Status = 0xC0000030
 	ErrDataOverrun           Status = 0xC000003C
 	ErrSharingViolation      Status = 0xC0000043
 	ErrInsufficientResources Status = 0xC000009A
@@ -65,6 +66,7 @@ var statusText = map[Status][2]string{
 	ErrInvalidParameter:      {"ND_INVALID_PARAMETER", "invalid parameter"},
 	ErrInvalidDeviceRequest:  {"ND_INVALID_DEVICE_REQUEST", "the request is not possible here"},
 	ErrNoMemory:              {"ND_NO_MEMORY", "out of memory"},
+	ErrInvalidParameterMix:   {"ND_INVALID_PARAMETER_MIX", "arguments that make no sense together"},
 	ErrDataOverrun:           {"ND_DATA_OVERRUN", "more scatter/gather entries than the queue pair takes"},
 	ErrSharingViolation:      {"ND_SHARING_VIOLATION", "the address is in use"},
 	ErrInsufficientResources: {"ND_INSUFFICIENT_RESOURCES", "insufficient resources"},
@@ -143,7 +145,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeInvalidAddress:        ErrInvalidAddress,
 	provider.OutcomeBadNetworkName:        ErrBadNetworkName,
 	provider.OutcomeInvalidBufferSize:     ErrInvalidBufferSize,
-	provider.OutcomeInvalidParameter:      ErrInvalidParameter,
+	provider.OutcomeParameterMix:          ErrInvalidParameterMix,
 	provider.OutcomeInsufficientResources: ErrInsufficientResources,
 	provider.OutcomeDeviceRemoved:         ErrDeviceRemoved,
 	provider.OutcomeInternal:              ErrInternal,

@@ -66,6 +66,7 @@ type CQ struct {
 	waiters []cqWaiter
 	nextID  uint64
 	fault   Outcome
+	mod     moderation
 }
 
 type cqWaiter struct {
@@ -117,23 +118,28 @@ func (q *CQ) push(r *Result) {
 	q.pending++
 }
 
-// publish makes pushed results visible, once per batch, and finishes the notifications they satisfy.
-func (q *CQ) publish() {
+// publish makes pushed results visible, once per batch, and finishes the notifications they satisfy. It says whether some
+// are held back (Moderate).
+func (q *CQ) publish() (held bool) {
 	if q.pending == 0 {
-		return
+		return false
 	}
 	from := q.tail.Load()
 	to := from + q.pending
 	q.pending = 0
 	q.tail.Store(to)
 	if q.armed.Load() == uint32(notifyNone) {
-		return
+		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.satisfied(from, to) {
+	if !q.satisfied(from, to) && !q.mod.withheld {
+		return false
+	}
+	if held = q.hold(); !held {
 		q.notify(OutcomeSuccess)
 	}
+	return held
 }
 
 // satisfied says whether a result in [from, to) satisfies the armed level (spec 9.1 rule 2). The caller holds mu.
@@ -151,6 +157,7 @@ func (q *CQ) satisfied(from, to uint32) bool {
 // notify finishes every waiter, oldest first. The caller holds mu.
 func (q *CQ) notify(o Outcome) {
 	q.armed.Store(uint32(notifyNone))
+	q.mod.withheld = false
 	q.seen = q.tail.Load()
 	for i, w := range q.waiters {
 		w.fin(o)
@@ -211,7 +218,7 @@ func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 	if int32(q.seen-from) > 0 {
 		from = q.seen
 	}
-	if int32(to-from) > 0 && q.satisfied(from, to) {
+	if int32(to-from) > 0 && q.satisfied(from, to) && !q.hold() {
 		q.notify(OutcomeSuccess)
 	}
 	return id
@@ -228,6 +235,7 @@ func (q *CQ) CancelWaiter(id uint64, o Outcome) {
 		q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
 		if len(q.waiters) == 0 {
 			q.armed.Store(uint32(notifyNone))
+			q.mod.withheld = false
 		}
 		w.fin(o)
 		return
@@ -239,6 +247,7 @@ func (q *CQ) CancelWaiters(o Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed.Store(uint32(notifyNone))
+	q.mod.withheld = false
 	for i, w := range q.waiters {
 		w.fin(o)
 		q.waiters[i] = cqWaiter{}

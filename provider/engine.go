@@ -63,7 +63,8 @@ type Engine struct {
 	acks         []*conn // owe the peer an acknowledgement
 	touchedConns []*conn
 	touchedCQs   []*CQ
-	starved      bool // the link had no frames this turn
+	moderated    []moderated // completion queues that hold notifications back
+	starved      bool        // the link had no frames this turn
 
 	rx        [rxBatch]RxPacket
 	recycle   []uint64
@@ -144,6 +145,9 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		}
 		e.conns[slot].onDeadline()
 	}
+	if len(e.moderated) > 0 {
+		e.tellModerated()
+	}
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
 	}
@@ -202,7 +206,9 @@ func (e *Engine) finishTurn() {
 		e.touchedCQs[last] = nil
 		e.touchedCQs = e.touchedCQs[:last]
 		q.queued = false
-		q.publish()
+		if q.publish() {
+			e.Moderate(q)
+		}
 		if !q.failed && q.faulted.Load() {
 			q.failed = true
 			e.failUsersOf(q)
@@ -224,6 +230,9 @@ func (e *Engine) failUsersOf(q *CQ) {
 func (e *Engine) NextDeadline() clock.Time {
 	if e.starved {
 		return e.now.Add(starvedRetry)
+	}
+	if len(e.moderated) > 0 {
+		return min(e.deadlines.Next(), e.moderationDue())
 	}
 	return e.deadlines.Next()
 }

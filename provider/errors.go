@@ -33,7 +33,7 @@ const (
 	OutcomeInvalidAddress
 	OutcomeBadNetworkName
 	OutcomeInvalidBufferSize
-	OutcomeInvalidParameter
+	OutcomeParameterMix // arguments that are right each for itself and make no sense together
 	OutcomeInsufficientResources
 	OutcomeDeviceRemoved
 	OutcomeInternal
@@ -45,7 +45,7 @@ var outcomeNames = [numOutcomes]string{
 	"invalid request", "too many entries", "work queue full", "connection invalid", "connection active", "invalid state",
 	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
 	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",
-	"too many addresses", "invalid address", "bad network name", "invalid buffer size", "invalid parameter",
+	"too many addresses", "invalid address", "bad network name", "invalid buffer size", "invalid mix of parameters",
 	"insufficient resources", "device removed", "internal error",
 }
 

@@ -1,0 +1,20 @@
+package provider
+
+// Resize gives the queue room for at least depth results, more or less than before; none is lost. It fails with
+// OutcomeBufferOverflow when more than depth results wait to be fetched. The caller owns the engine and is the consumer: nobody
+// else writes or reads meanwhile.
+func (q *CQ) Resize(depth int) Outcome {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	head, end := q.head.Load(), q.tail.Load()+q.pending
+	if int(end-head) > depth {
+		return OutcomeBufferOverflow
+	}
+	ring := make([]Result, ringSize(depth))
+	mask := uint32(len(ring) - 1)
+	for i := head; i != end; i++ {
+		ring[i&mask] = q.ring[i&q.mask]
+	}
+	q.ring, q.mask = ring, mask
+	return OutcomeSuccess
+}

@@ -1,0 +1,94 @@
+package provider
+
+import (
+	"testing"
+	"time"
+)
+
+// report makes n results in the first queue.
+func (p *pair) report(n int) {
+	for range n {
+		p.eng[0].complete(p.cq[0], &Result{Kind: KindSend})
+	}
+	p.settle()
+}
+
+func TestModeration(t *testing.T) {
+	p := newPair(t, 1400)
+	q := p.cq[0]
+	var told promise
+	pends := func(when string) {
+		t.Helper()
+		if told.times > 0 {
+			t.Fatalf("%s: notified", when)
+		}
+	}
+	p.must(q.Moderate(time.Millisecond, 4))
+	q.Arm(NotifyAny, told.finish)
+	p.report(3)
+	pends("three of four")
+	p.report(1)
+	told.must(t, OutcomeSuccess)
+
+	told = promise{}
+	q.Arm(NotifyAny, told.finish)
+	p.report(1)
+	p.pass(900 * time.Microsecond)
+	pends("early")
+	p.pass(200 * time.Microsecond)
+	told.must(t, OutcomeSuccess)
+	if len(p.eng[0].moderated) != 0 {
+		t.Error("the engine still has the queue on its list")
+	}
+
+	// Results that were there before the notification count, and start the time when the consumer says so.
+	told = promise{}
+	p.report(1)
+	q.Arm(NotifyAny, told.finish)
+	p.eng[0].Moderate(q)
+	pends("armed late")
+	p.pass(2 * time.Millisecond)
+	told.must(t, OutcomeSuccess)
+
+	// Without a limit of time only the count tells; ending moderation tells at once.
+	told = promise{}
+	p.must(q.Moderate(-1, 3))
+	q.Arm(NotifyAny, told.finish)
+	p.report(2)
+	p.pass(time.Second)
+	pends("no limit of time")
+	p.must(q.Moderate(0, 0))
+	told.must(t, OutcomeSuccess)
+	if o := q.Moderate(-1, uint32(q.Depth())+1); o != OutcomeParameterMix {
+		t.Errorf("no limit at all: %v", o)
+	}
+	for _, off := range []struct {
+		interval time.Duration
+		count    uint32
+	}{{0, 9}, {time.Second, 0}, {time.Second, 1}} {
+		told = promise{}
+		p.must(q.Moderate(off.interval, off.count))
+		q.Arm(NotifyAny, told.finish)
+		p.report(1)
+		told.must(t, OutcomeSuccess)
+	}
+}
+
+func TestModerationEndsWithTheWait(t *testing.T) {
+	p := newPair(t, 1400)
+	q := p.cq[0]
+	var told, later promise
+	p.must(q.Moderate(time.Millisecond, 4))
+	id := q.Arm(NotifyAny, told.finish)
+	p.report(1)
+	q.CancelWaiter(id, OutcomeCanceled)
+	told.must(t, OutcomeCanceled)
+	p.pass(2 * time.Millisecond)
+	var res [8]Result
+	q.Fetch(res[:])
+	q.Arm(NotifyAny, later.finish) // what is left of the earlier wait may not tell this one
+	p.pass(2 * time.Millisecond)
+	if later.times > 0 {
+		t.Error("notified without a result")
+	}
+}
