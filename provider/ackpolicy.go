@@ -64,6 +64,7 @@ func (c *conn) noteMark(marked bool) {
 
 // ackNow makes a whole ACK go out at the end of this turn.
 func (c *conn) ackNow() {
+	c.wake()
 	c.ack.explain = true
 	c.raise(ackAtOnce)
 }
@@ -95,17 +96,19 @@ func (c *conn) ackSent() {
 func (e *Engine) acknowledge() {
 	keep := e.acks[:0]
 	for _, c := range e.acks {
-		a := &c.ack
 		switch {
-		case c.phase == phaseFree || a.urgency < ackSoon:
+		case c.phase == phaseFree || c.ack.urgency < ackSoon:
 			c.inAcks = false
-		case a.urgency == ackSoon && a.turns > 0:
-			a.turns--
+		case c.ack.urgency == ackSoon && c.ack.turns > 0:
+			c.ack.turns--
 			keep = append(keep, c)
 		case !c.sendAck():
 			keep = append(keep, c) // no frames: the next turn
 		default:
 			c.inAcks = false
+			if c.phase == phaseLingering {
+				c.touch() // it waited for this
+			}
 		}
 	}
 	clear(e.acks[len(keep):])

@@ -44,31 +44,22 @@ type conn struct {
 	handshake handshake
 	end       ending
 
+	*traffic // nil while at rest (wake, park)
+	parked   parked
+	restAt   clock.Time // when to see whether it may rest; zero while it does
+
 	// Sending.
-	tx          [wire.NumSpaces]sendSpace
-	cc          congestion
 	rtt         rtt
 	sendLimit   uint32 // first SEND number the peer does not allow yet
 	nextMessage uint32
 	nextSend    uint32
 	nextRead    uint32
 	ord, ird    uint32
-	reads       outstandingReads
-	recovery    recovery
-	blockedAt   clock.Time // since when the head SEND waits for a receive; zero when it does not
-	askAt       clock.Time // when to ask for the receive limit, while blockedAt
-	term        wire.Op    // the TERM to send, when termQueued
-	termQueued  bool
-	termSent    bool
-	termPSN     wire.PSN
 	noRequests  bool   // flushed: no new requests go out
-	deficit     int    // bytes left of the connection's share of a round
-	lean        int    // bytes that responses were sent more than requests, while both waited
 	peerCE      uint32 // marks that the peer reported last
 	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
 	// Receiving.
-	rx         [wire.NumSpaces]recvSpace
 	peerTx     uint32     // transmit time of the newest accepted packet
 	peerTxAt   clock.Time // when it came
 	peerTxLate bool       // it may have come long before: nobody looked
@@ -76,8 +67,6 @@ type conn struct {
 	recvOff    uint32     // bytes of it placed
 	recvBase   uint32     // receive queue index that belongs to SEND number 0
 	advertised uint32     // receive limit last told
-	served     servedReads
-	ack        ackState
 	accepted   uint32
 	duplicates uint32
 	ceCount    uint32 // packets that a router marked
@@ -123,11 +112,11 @@ type cursor struct{ seq, off uint32 }
 
 // sendSpace is our side of one sequence space.
 type sendSpace struct {
-	next, una wire.PSN // next new PSN; oldest not acknowledged
-	inFlight  int      // sent, and neither acknowledged nor taken for lost
-	lost      int      // taken for lost and not sent again
-	sacked    int      // acknowledged beyond una
-	records   []txRecord
+	next, una wire.PSN   // next new PSN; oldest not acknowledged
+	inFlight  int        // sent, and neither acknowledged nor taken for lost
+	lost      int        // taken for lost and not sent again
+	sacked    int        // acknowledged beyond una
+	records   []txRecord // a ring of shortFlight or Window; nil before the first packet
 }
 
 // txRecord remembers what a packet in flight carried, so that it can be built again.
@@ -145,7 +134,7 @@ const (
 	recResent
 )
 
-func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[psn&(Window-1)] }
+func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[int(psn)&(len(s.records)-1)] }
 
 // outstanding is the number of PSNs the peer has not acknowledged cumulatively.
 func (s *sendSpace) outstanding() uint32 { return uint32(s.next - s.una) }
@@ -155,7 +144,7 @@ type recvSpace struct {
 	next  wire.PSN
 	bits  [Window / 64]uint64
 	holes bool                // some bit is set
-	held  *[Window]heldPacket // allocated on the first gap
+	held  *[Window]heldPacket // taken at the first gap
 }
 
 // heldPacket is an index into Engine.held plus one; zero is none.
@@ -212,12 +201,12 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
 		c.id = e.rng.Uint64()<<24 | uint64((slot^e.slotSecret)&(1<<24-1))
 	}
+	c.wake()
 	for sp := range c.tx {
 		first := wire.PSN(e.rng.Uint32())
 		c.tx[sp].next, c.tx[sp].una = first, first
 	}
 	c.local.Port = wire.SourcePort(c.id)
-	c.cc.reset(e.controller)
 	e.conns[slot] = c
 	e.stats.Connections++
 	return c
@@ -233,11 +222,8 @@ func (c *conn) bind(peerID uint64) {
 	c.txSeed = wire.Seed(c.local, wire.Endpoint{IP: c.remote.IP, Port: port})
 }
 
-// open allocates what only connections with data need.
+// open lets data flow.
 func (c *conn) open() {
-	for sp := range c.tx {
-		c.tx[sp].records = make([]txRecord, Window)
-	}
 	c.phase = phaseOpen
 	c.take(shareEstablished)
 	c.recovery.progressAt = c.engine.now
@@ -272,10 +258,14 @@ func (c *conn) free() {
 	e.conns[c.slot] = nil
 	e.freeSlots = append(e.freeSlots, c.slot)
 	e.stats.Connections--
+	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
 }
 
 // dropHeld gives back every packet that waited behind a gap.
 func (c *conn) dropHeld() {
+	if c.traffic == nil {
+		return
+	}
 	for sp := range c.rx {
 		rs := &c.rx[sp]
 		if rs.held == nil {

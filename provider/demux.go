@@ -76,6 +76,7 @@ func (p *RxPacket) intact(seed uint32, h wire.BaseHeader) bool {
 
 // receive takes an authentic, intact packet of a known connection.
 func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
+	c.wake()
 	c.heard(h)
 	if h.OpCount() == 0 {
 		return c.receiveControl(p, h), false
@@ -167,7 +168,7 @@ func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) 
 		return wire.DropDuplicate, false
 	}
 	if rs.held == nil {
-		rs.held = new([Window]heldPacket)
+		rs.held = c.engine.pools.gaps.take()
 	}
 	h, ok := c.engine.holdPacket(p)
 	if !ok {

@@ -40,6 +40,7 @@ type ending struct {
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
 func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
+	c.wake()
 	c.end.word, c.end.reason = word, reason
 	c.end.private = append([]byte(nil), private...)
 	c.phase = phaseLingering
@@ -208,6 +209,7 @@ func (c *conn) detachClosed() {
 // stopRequests ends the request space on our side: nothing new goes out, nothing lost is built again, because the memory
 // behind it is the application's again.
 func (c *conn) stopRequests() {
+	c.wake()
 	c.noRequests = true
 	sp := &c.tx[wire.RequestSpace]
 	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0

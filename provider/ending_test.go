@@ -19,6 +19,9 @@ func (p *pair) clean() {
 		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+len(p.eng[i].frames) != pipeFrames {
 			p.tb.Errorf("engine %d: frames are missing", i)
 		}
+		if use := p.eng[i].PoolUse(); use != (PoolUse{}) {
+			p.tb.Errorf("engine %d: connections that are gone have %+v", i, use)
+		}
 		for at, n := range p.eng[i].ports {
 			if n < 0 {
 				p.tb.Errorf("engine %d: port %v is used %d times", i, at, n)

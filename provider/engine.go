@@ -46,6 +46,7 @@ type Engine struct {
 	peers     map[peerKey]*conn
 	qps       map[*QP]struct{}
 	deadlines clock.Deadlines
+	pools     pools
 
 	cookies      cookieMint
 	sources      map[source]usage
@@ -192,12 +193,14 @@ func (e *Engine) finishTurn() {
 	for i, c := range e.touchedConns {
 		c.touched = false
 		e.touchedConns[i] = nil
-		if c.phase != phaseFree {
-			e.deadlines.Set(c.slot, c.deadline())
-		}
-		if c.phase == phaseLingering {
+		switch {
+		case c.phase == phaseFree:
+			c.park()
+			continue
+		case c.phase == phaseLingering && !c.inAcks:
 			c.shed()
 		}
+		e.deadlines.Set(c.slot, c.deadline())
 	}
 	e.touchedConns = e.touchedConns[:0]
 	for len(e.touchedCQs) > 0 {

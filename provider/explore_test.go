@@ -273,8 +273,9 @@ func (x *script) hash() uint64 {
 				uint64(end.word), uint64(end.reason), until(int64(end.noticeAt)), uint64(end.gap), until(int64(end.giveUpAt)),
 				until(int64(end.freeAt)), flag(end.noticeSent), flag(end.noticeAcked), flag(end.noticeReceived),
 				uint64(c.pings), until(int64(c.lastHeard)), uint64(c.share), until(int64(c.deadline())))
-			for sp := range c.tx {
-				put(uint64(c.tx[sp].una), uint64(c.tx[sp].next), uint64(c.rx[sp].next))
+			for sp := range wire.NumSpaces {
+				una, next, expected := c.numbers(sp)
+				put(uint64(una), uint64(next), uint64(expected))
 			}
 		}
 	}
@@ -316,11 +317,24 @@ func (x *script) check() string {
 		if a.ord != exploreWant[0] || b.ird != a.ord || b.ord != exploreWant[1] || a.ird != b.ord {
 			return fmt.Sprintf("read limits %d %d and %d %d", a.ird, a.ord, b.ird, b.ord)
 		}
-		if a.tx[0].una.Sub(b.rx[0].next) > 0 || b.tx[1].una.Sub(a.rx[1].next) > 0 {
+		request, _, _ := a.numbers(0)
+		_, _, requests := b.numbers(0)
+		response, _, _ := b.numbers(1)
+		_, _, responses := a.numbers(1)
+		if request.Sub(requests) > 0 || response.Sub(responses) > 0 {
 			return "sequence numbers do not fit"
 		}
 	}
 	return x.illegal
+}
+
+// numbers are the sequence numbers of a space, also of a connection at rest: the oldest not acknowledged, the next to send, the
+// next to receive.
+func (c *conn) numbers(space int) (una, next, expected wire.PSN) {
+	if c.traffic == nil {
+		return c.parked.tx[space], c.parked.tx[space], c.parked.rx[space]
+	}
+	return c.tx[space].una, c.tx[space].next, c.rx[space].next
 }
 
 // ended says that neither application has an attempt or a connection any more.

@@ -158,6 +158,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return d
 	}
 	if c.phase == phaseLingering {
+		c.wake()
 		// We gave up before the peer's id was known. Now it is, and the peer can be told.
 		hello := &c.engine.hello
 		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(p, hello) {

@@ -103,10 +103,7 @@ func (c *conn) mayRepeat(n int) bool {
 // shed frees what a connection that is over does not need to answer for a while. It is done at the end of the turn, when
 // nobody is in the middle of it.
 func (c *conn) shed() {
-	for sp := range c.tx {
-		c.tx[sp].records = nil
-		c.rx[sp].held = nil
-	}
+	c.park()
 	c.handshake.private = nil
 }
 

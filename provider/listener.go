@@ -230,6 +230,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, 
 
 // repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
+	c.wake()
 	c.lastHeard = c.engine.now
 	c.handshake.sent = 0
 	switch c.phase {

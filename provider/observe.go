@@ -33,7 +33,7 @@ type Stats struct {
 // frames of packets that wait behind a gap. Everything else was given back. The owner calls it.
 func (e *Engine) FramesHeld() (transmit, receive int) {
 	for _, c := range e.conns {
-		if c == nil {
+		if c == nil || c.traffic == nil {
 			continue
 		}
 		for sp := range c.rx {

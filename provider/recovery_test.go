@@ -87,6 +87,7 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	c.rtt = rtt{smoothed: time.Millisecond, variance: 0, min: time.Millisecond}
 	for space := range c.tx {
 		sp := &c.tx[space]
+		c.extendFlight(sp)
 		for range 3 {
 			*sp.record(sp.next) = txRecord{at: p.now.Add(time.Duration(space) * 10 * time.Microsecond)}
 			sp.next++

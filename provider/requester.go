@@ -228,6 +228,9 @@ func (c *conn) mayRead() bool {
 func (c *conn) launch(space wire.Space, from, to cursor) {
 	e := c.engine
 	sp := &c.tx[space]
+	if sp.outstanding() == uint32(len(sp.records)) {
+		c.extendFlight(sp)
+	}
 	psn := sp.next
 	rec := sp.record(psn)
 	rec.at, rec.from, rec.to, rec.state = e.now, from, to, 0

@@ -21,6 +21,7 @@ const (
 // activate puts the connection in line for transmission.
 func (c *conn) activate() {
 	if !c.inActive {
+		c.wake()
 		c.inActive = true
 		if c.deficit > 0 {
 			c.engine.fresh.push(c)

@@ -7,7 +7,11 @@ import "github.com/ndxdp/ndxdp/wire"
 // terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
 // peer which one it was.
 func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, number uint32) {
-	if c.phase != phaseOpen || c.termQueued {
+	if c.phase != phaseOpen {
+		return
+	}
+	c.wake()
+	if c.termQueued {
 		return
 	}
 	c.stopRequests()

@@ -10,29 +10,38 @@ import (
 
 // deadline is the earliest time at which the connection wants attention.
 func (c *conn) deadline() clock.Time {
-	at := c.halfOpenDeadline()
-	earlier := func(t clock.Time) {
-		if t != 0 && t < at {
-			at = t
-		}
-	}
-	earlier(c.handshake.retryAt)
+	at := earlier(c.halfOpenDeadline(), c.handshake.retryAt)
 	if c.phase == phaseOpen {
-		earlier(c.recovery.timerAt)
-		earlier(c.recovery.reorderAt)
-		earlier(c.cc.wakeAt)
-		if c.ack.urgency == ackDelayed {
-			earlier(c.ack.at)
+		at = earlier(at, c.keepAliveAt())
+		if c.traffic != nil {
+			at = c.trafficDeadline(at)
 		}
-		if c.blockedAt != 0 {
-			earlier(c.blockedAt.Add(c.engine.cfg.NoReceive))
-			earlier(c.askAt)
-		}
-		earlier(c.keepAliveAt())
 	}
-	earlier(c.end.noticeAt)
-	earlier(c.end.giveUpAt)
-	earlier(c.end.freeAt)
+	at = earlier(at, c.end.noticeAt)
+	at = earlier(at, c.end.giveUpAt)
+	return earlier(at, c.end.freeAt)
+}
+
+// trafficDeadline is the part of deadline that a connection at rest does not have.
+func (c *conn) trafficDeadline(at clock.Time) clock.Time {
+	at = earlier(at, c.recovery.timerAt)
+	at = earlier(at, c.recovery.reorderAt)
+	at = earlier(at, c.cc.wakeAt)
+	if c.ack.urgency == ackDelayed {
+		at = earlier(at, c.ack.at)
+	}
+	if c.blockedAt != 0 {
+		at = earlier(at, c.blockedAt.Add(c.engine.cfg.NoReceive))
+		at = earlier(at, c.askAt)
+	}
+	return earlier(at, c.restAt)
+}
+
+// earlier is at, or t if that is set and comes before it.
+func earlier(at, t clock.Time) clock.Time {
+	if t != 0 && t < at {
+		return t
+	}
 	return at
 }
 
@@ -42,7 +51,7 @@ func (c *conn) keepAliveAt() clock.Time {
 	if c.pings > 0 {
 		return c.pingAt
 	}
-	if c.reads.count > 0 {
+	if c.traffic != nil && c.reads.count > 0 {
 		return max(c.lastHeard, c.recovery.progressAt).Add(min(pingInterval, c.engine.cfg.KeepAlive))
 	}
 	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
@@ -58,6 +67,7 @@ func (c *conn) onDeadline() {
 		c.free()
 		return
 	}
+	c.wake()
 	if due(c.end.noticeAt) {
 		c.repeatNotice()
 	}
@@ -104,6 +114,9 @@ func (c *conn) onDeadline() {
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
 		c.ping()
+	}
+	if c.phase == phaseOpen && c.restAt <= now {
+		c.restIfIdle()
 	}
 }
 

@@ -273,4 +273,7 @@ func (h *Host) Audit() {
 	if s := h.Engine.Stats(); s.IllegalTransitions != 0 || s.Connections != 0 {
 		h.net.Fail("%s: %d illegal transitions, %d connections left", h.name, s.IllegalTransitions, s.Connections)
 	}
+	if use := h.Engine.PoolUse(); use != (provider.PoolUse{}) {
+		h.net.Fail("%s: connections that are gone have %+v", h.name, use)
+	}
 }

@@ -87,6 +87,7 @@ func (w *world) build(o Options) {
 	hosts := 2 + w.rng.IntN(3)
 	for range hosts {
 		w.net.AddHost(HostConfig{
+			Engine:    provider.Config{Rest: []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)]},
 			MaxPacket: []int{1200, 1408, 1472, 4096, 8972, 16384, 65507}[w.rng.IntN(7)],
 			FragSize:  []int{3840, 2048, 333, 97, 61, 1}[w.rng.IntN(6)],
 			TxFrames:  []int{24, 40, 200, 1000}[w.rng.IntN(4)],

@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file keeps idle connections small. What a connection needs only while data moves is taken from pools when something
+// happens on it, and given back when nothing did for Config.Rest: never at each emptying, so that a ping-pong does not take and
+// return with every message. A connection at rest keeps who the two ends are, its numbers, and its timers.
+
+// traffic is the state of moving data, in both directions. It is there from the first packet to the first rest, and again
+// from whatever ends the rest (wake) to the next one.
+type traffic struct {
+	// Sending.
+	tx        [wire.NumSpaces]sendSpace
+	cc        congestion
+	recovery  recovery
+	reads     outstandingReads
+	blockedAt clock.Time // since when the head SEND waits for a receive; zero when it does not
+	askAt     clock.Time // when to ask for the receive limit, while blockedAt
+	term      wire.Op    // the TERM to send, when termQueued
+	termPSN   wire.PSN
+	deficit   int // bytes left of the connection's share of a round
+	lean      int // bytes that responses were sent more than requests, while both waited
+
+	termQueued, termSent bool
+
+	// Receiving.
+	rx     [wire.NumSpaces]recvSpace
+	served servedReads
+	ack    ackState
+}
+
+// parked is what remains of the traffic of a connection at rest: numbers with nothing between them.
+type parked struct {
+	tx, rx     [wire.NumSpaces]wire.PSN
+	served     uint32 // read id the peer uses next
+	duplicates uint32 // recovery's
+	deficit    int32
+}
+
+// shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
+// the initial window, and far more than small messages need. A record ring that small also stays in the cache.
+const shortFlight = initialWindow
+
+const _ = uint(Window - shortFlight)
+
+// pools hold what connections that are at rest gave back. All of it is memory of the Go heap: a connection may give to other
+// pools than it took from.
+type pools struct {
+	traffic pool[traffic]
+	short   pool[[shortFlight]txRecord]
+	whole   pool[[Window]txRecord]
+	gaps    pool[[Window]heldPacket]
+}
+
+// pool is a list of free objects.
+type pool[T any] struct {
+	free []*T
+	out  int // taken and not given back
+}
+
+// poolSpare is how many free objects a pool keeps beyond as many as are in use.
+const poolSpare = 64
+
+// take returns an object in the state in which it was given back; a new one is zero.
+func (p *pool[T]) take() *T {
+	p.out++
+	last := len(p.free) - 1
+	if last < 0 {
+		return new(T)
+	}
+	x := p.free[last]
+	p.free[last] = nil
+	p.free = p.free[:last]
+	return x
+}
+
+// give takes an object back. What is not likely to be needed is left to the garbage collector.
+func (p *pool[T]) give(x *T) {
+	p.out--
+	if keep := max(p.out, 0) + poolSpare; len(p.free) < keep {
+		p.free = append(p.free, x)
+	} else if len(p.free) > keep {
+		clear(p.free[keep:])
+		p.free = p.free[:keep]
+	}
+}
+
+// PoolUse is how many objects of the engine's pools connections have.
+type PoolUse struct{ Traffic, ShortFlights, WholeFlights, Gaps int }
+
+// PoolUse tells what connections have from the engine's pools. All is zero when no connection is left. The owner calls it.
+func (e *Engine) PoolUse() PoolUse {
+	p := &e.pools
+	return PoolUse{p.traffic.out, p.short.out, p.whole.out, p.gaps.out}
+}
+
+// wake makes the connection ready to move data. Whatever can happen to a connection at rest begins with it.
+func (c *conn) wake() {
+	if c.traffic == nil {
+		c.rise()
+	}
+}
+
+// rise ends the rest. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
+func (c *conn) rise() {
+	e, p := c.engine, &c.parked
+	t := e.pools.traffic.take()
+	*t = traffic{deficit: int(p.deficit)}
+	for sp := range t.tx {
+		t.tx[sp].next, t.tx[sp].una = p.tx[sp], p.tx[sp]
+		t.rx[sp].next = p.rx[sp]
+	}
+	t.reads.head = c.nextRead
+	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
+	t.recovery.duplicates = p.duplicates
+	t.cc.reset(e.controller)
+	c.traffic = t
+	c.restAt = e.now.Add(e.cfg.Rest)
+	c.touch()
+}
+
+// park gives back what only moving data needs. Nothing is under way, or the connection is over.
+func (c *conn) park() {
+	t := c.traffic
+	if t == nil {
+		return
+	}
+	c.parked = parked{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit)}
+	pools := &c.engine.pools
+	for sp := range t.tx {
+		c.parked.tx[sp], c.parked.rx[sp] = t.tx[sp].next, t.rx[sp].next
+		pools.giveFlight(t.tx[sp].records)
+		t.tx[sp].records = nil
+		if t.rx[sp].held != nil {
+			pools.gaps.give(t.rx[sp].held)
+			t.rx[sp].held = nil
+		}
+	}
+	pools.traffic.give(t)
+	c.traffic = nil
+	c.restAt = 0
+}
+
+// restIfIdle parks the connection when nothing came for Config.Rest and nothing is under way, and otherwise says when to look
+// again.
+func (c *conn) restIfIdle() {
+	e := c.engine
+	if at := c.lastHeard.Add(e.cfg.Rest); at > e.now {
+		c.restAt = at
+		return
+	}
+	if c.restless() {
+		c.restAt = e.now.Add(e.cfg.Rest)
+		return
+	}
+	c.park()
+}
+
+// restless says that something is under way which the parked numbers do not tell.
+func (c *conn) restless() bool {
+	for sp := range c.tx {
+		if c.tx[sp].outstanding() > 0 || c.rx[sp].holes {
+			return true
+		}
+	}
+	s := &c.served
+	return c.inActive || c.inAcks || c.cc.queued || c.cc.wakeAt != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
+		c.termQueued || c.reads.count > 0 || s.head != s.tail
+}
+
+// extendFlight makes room for the record of another packet.
+func (c *conn) extendFlight(sp *sendSpace) {
+	pools := &c.engine.pools
+	old := sp.records
+	if old == nil {
+		sp.records = pools.short.take()[:]
+		return
+	}
+	sp.records = pools.whole.take()[:]
+	for psn := sp.una; psn != sp.next; psn++ {
+		*sp.record(psn) = old[uint32(psn)%shortFlight]
+	}
+	pools.giveFlight(old)
+}
+
+// giveFlight gives the records of a space back.
+func (p *pools) giveFlight(records []txRecord) {
+	switch len(records) {
+	case shortFlight:
+		p.short.give((*[shortFlight]txRecord)(records))
+	case Window:
+		p.whole.give((*[Window]txRecord)(records))
+	}
+}

@@ -1,0 +1,206 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// resting lets the pair's connection come to rest, on both sides.
+func (p *pair) resting() {
+	p.tb.Helper()
+	p.pass(2*time.Second + p.eng[0].cfg.Rest)
+	for i := range 2 {
+		if use := p.eng[i].PoolUse(); use != (PoolUse{}) || p.conn(i) == nil || p.conn(i).traffic != nil {
+			p.tb.Fatalf("side %d is not at rest: %+v", i, use)
+		}
+	}
+}
+
+// TestTrafficAfterRests moves data in every way, rests, and goes on, while packets are lost.
+func TestTrafficAfterRests(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	for round := range byte(6) {
+		p.resting()
+		p.link[0].loseNth, p.link[1].loseNth = 5, 7
+		const n = 60000
+		p.fill(0, 0, n, 2*round+1)
+		p.fill(1, 1<<20, n, 2*round+2)
+		p.receive(1, 2<<20, n)
+		p.receive(0, 2<<20, n)
+		p.post(0, p.write(0, 0, n))
+		p.post(0, p.send(0, n))
+		p.post(1, p.send(1, 10))
+		r := p.read(1<<20, n)
+		p.post(0, r)
+		p.pass(time.Second)
+		p.link[0].loseNth, p.link[1].loseNth = 0, 0
+		for side, want := range []int{4, 2} {
+			rs := p.results(side)
+			if len(rs) != want || slices.ContainsFunc(rs, func(r Result) bool { return r.Outcome != OutcomeSuccess }) {
+				t.Fatalf("round %d, side %d: %+v", round, side, rs)
+			}
+		}
+		if !p.all(1, 0, n, 2*round+1) || !p.all(1, 2<<20, n, 2*round+1) || !p.all(0, 1<<20, n, 2*round+2) {
+			t.Fatalf("round %d: wrong bytes", round)
+		}
+	}
+	if p.eng[0].Stats().Retransmits == 0 {
+		t.Error("nothing was lost")
+	}
+	p.resting()
+}
+
+// TestRestIsLeftByWhateverHappens does to a connection at rest everything that can happen to one. The pools must balance when
+// it is gone.
+func TestRestIsLeftByWhateverHappens(t *testing.T) {
+	for name, do := range map[string]func(p *pair){
+		"post":            func(p *pair) { p.post(0, p.write(0, 0, 10)) },
+		"post a receive":  func(p *pair) { p.receive(0, 0, 10) },
+		"flush":           func(p *pair) { p.eng[0].Flush(p.qp[0]) },
+		"disconnect":      func(p *pair) { p.must(p.ctr[0].Disconnect(func(Outcome) {})) },
+		"cancel":          func(p *pair) { _ = p.ctr[0].Disconnect(func(Outcome) {}); p.ctr[0].Cancel() },
+		"close":           func(p *pair) { p.ctr[0].Close() },
+		"release":         func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) },
+		"shut down":       func(p *pair) { p.eng[0].Shutdown() },
+		"local fault":     func(p *pair) { r := p.write(0, 0, 10); r.SGL[0].Token++; p.post(0, r) },
+		"remote fault":    func(p *pair) { r := p.write(0, 0, 10); r.Token++; p.post(0, r) },
+		"no receive":      func(p *pair) { p.post(0, p.send(0, 10)) },
+		"overrun":         func(p *pair) { p.cq[0].setFault(OutcomeBufferOverflow); p.post(0, p.write(0, 0, 10)) },
+		"dead peer":       func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } },
+		"forget the peer": func(p *pair) { c := p.conn(1); p.ctr[1].conn = nil; c.connector = nil; c.detachClosed(); c.free() },
+		"late REQ":        func(p *pair) { p.conn(1).repeatAnswer() },
+		"reset": func(p *pair) {
+			m := wire.Reset{ConnID: p.conn(0).peerID, Token: p.conn(0).peerToken}
+			if d := p.eng[0].receiveReset(&RxPacket{From: p.conn(0).remote}, m.Append(nil)); d != wire.DropNone {
+				p.tb.Fatal(d)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408).connect()
+			p.resting()
+			do(p)
+			for i := range p.eng { // as every call does
+				p.eng[i].finishTurn()
+			}
+			p.pass(time.Minute)
+			for i := range 2 {
+				p.ctr[i].Close()
+				p.eng[i].ReleaseQP(p.qp[i])
+				p.eng[i].finishTurn()
+			}
+			p.pass(time.Minute)
+			for i := range 2 {
+				if use, s := p.eng[i].PoolUse(), p.eng[i].Stats(); use != (PoolUse{}) || s.Connections != 0 {
+					t.Errorf("side %d: %+v in use by %d connections", i, use, s.Connections)
+				}
+			}
+		})
+	}
+}
+
+// TestNoRestWhileSomethingIsUnderWay: a READ without an answer, a SEND without a receive, and a packet behind a gap outlast
+// the time after which an idle connection rests.
+func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
+	for name, post := range map[string]func(p *pair){
+		"read":         func(p *pair) { p.loseFirst(0, 1<<30, wire.OpReadResp); p.post(0, p.read(0, 64)) },
+		"blocked send": func(p *pair) { p.post(0, p.send(0, 64)) },
+		"unanswered":   func(p *pair) { p.link[0].mangle = func([]byte) bool { return false }; p.post(0, p.write(0, 0, 64)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408).connect()
+			for i := range p.eng {
+				p.eng[i].cfg.Rest = time.Millisecond
+			}
+			p.pass(2 * time.Second)
+			post(p)
+			for range 100 {
+				p.pass(10 * time.Millisecond)
+				if p.conn(0) == nil || p.conn(0).traffic == nil {
+					t.Fatal("at rest with something under way")
+				}
+			}
+		})
+	}
+}
+
+// TestSmallMessagesKeepTheirTraffic: messages that follow each other within the time of rest take and return nothing, and need
+// no records for a whole window.
+func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.resting()
+	var had *traffic
+	for i := range 50 {
+		p.post(0, p.write(0, 0, 64))
+		p.pass(900 * time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+		if i > 0 && p.conn(0).traffic != had {
+			t.Fatalf("message %d took it anew", i)
+		}
+		had = p.conn(0).traffic
+	}
+	if use := p.eng[0].PoolUse(); use != (PoolUse{Traffic: 1, ShortFlights: 1}) {
+		t.Errorf("in use: %+v", use)
+	}
+}
+
+// TestFlightsGrow fills the short record ring and takes the long one in the middle of a flight that begins at every place of
+// the ring, with packets lost before and after.
+func TestFlightsGrow(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	for start := range 2*shortFlight + 1 {
+		p.resting()
+		for range start {
+			p.post(0, p.write(0, 0, 64))
+			p.settle()
+		}
+		p.results(0)
+		if use := p.eng[0].PoolUse(); use.WholeFlights != 0 {
+			t.Fatalf("%+v for small messages", use)
+		}
+		p.link[1].loseNth = 3 + start
+		p.conn(0).wake()
+		p.conn(0).cc.fabric, p.conn(0).cc.window = maxFabric, 100
+		p.fill(0, 0, 80*1408, byte(start))
+		p.post(0, p.write(0, 0, 80*1408))
+		p.pass(500 * time.Millisecond)
+		p.link[1].loseNth = 0
+		p.outcomes(0, OutcomeSuccess)
+		if !p.all(1, 0, 80*1408, byte(start)) {
+			t.Fatal("wrong bytes")
+		}
+		if use := p.eng[0].PoolUse(); use.WholeFlights != 1 || use.ShortFlights != 0 {
+			t.Fatalf("in use: %+v", use)
+		}
+	}
+}
+
+// TestPoolsKeepWhatIsLikelyToBeNeeded: as many free as in use, and a few more.
+func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
+	var p pool[int]
+	var have []*int
+	for range 1000 {
+		have = append(have, p.take())
+	}
+	if testing.AllocsPerRun(100, func() { p.give(p.take()) }) != 0 {
+		t.Error("taking and giving allocates")
+	}
+	for i, x := range have {
+		p.give(x)
+		if p.out != 999-i || len(p.free) > max(p.out, 0)+poolSpare {
+			t.Fatalf("%d in use, %d free", p.out, len(p.free))
+		}
+	}
+	for i, x := range p.free {
+		if x == nil || slices.Contains(p.free[:i], x) {
+			t.Fatal("a free object is there twice")
+		}
+	}
+	p.give(new(int)) // from another engine
+	if p.out != -1 || len(p.free) != poolSpare {
+		t.Errorf("%d in use, %d free", p.out, len(p.free))
+	}
+}
