@@ -68,7 +68,8 @@ type Adapter struct {
 	addr   netip.Addr
 	dp     datapath.Device // nil over a link made by a test
 	memory *provider.Memory
-	shard  *provider.Shard
+	ports  []datapath.Port   // one for every receive queue
+	shards []*provider.Shard // one for every port; the first one leads
 	reach  func(context.Context, netip.Addr) error
 
 	objects objects
@@ -114,24 +115,35 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		}
 		return refuse(ErrDeviceNotReady, err)
 	}
-	a := newAdapter(cfg, dp, dp, dp.Resolve)
+	a := newAdapter(cfg, dp.Ports(), dp.Resolve)
 	a.dp = dp
-	dp.Watch(a.remove, func(f func()) { a.do(func(*provider.Engine) { f() }) })
+	dp.Watch(a.remove, func(port int, f func()) { a.shards[port].Do(func(*provider.Engine) { f() }) })
 	return a, nil
 }
 
-// newAdapter joins an engine to a link.
-func newAdapter(cfg AdapterConfig, link provider.Link, w provider.Waiter, reach func(context.Context, netip.Addr) error) *Adapter {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
-	rng := rand.New(rand.NewChaCha8(seed))
+// newAdapter joins an engine to every port.
+func newAdapter(cfg AdapterConfig, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
 	a := &Adapter{
-		addr: cfg.Address.Unmap(), memory: provider.NewMemory(rng), reach: reach, cqs: map[*CompletionQueue]struct{}{},
+		addr: cfg.Address.Unmap(), memory: provider.NewMemory(random()), reach: reach, cqs: map[*CompletionQueue]struct{}{},
+		ports: ports,
 	}
 	a.life, a.end = context.WithCancelCause(context.Background())
-	engine := provider.New(provider.Config{UDPPort: cfg.UDPPort}, link, a.memory, rng)
-	a.shard = provider.NewShard(engine, w, clock.Machine)
+	links := make([]provider.Link, len(ports))
+	for i, port := range ports {
+		links[i] = port
+	}
+	for i, engine := range provider.NewGroup(provider.Config{UDPPort: cfg.UDPPort}, links, a.memory, random()) {
+		a.shards = append(a.shards, provider.NewShard(engine, ports[i], clock.Machine))
+	}
 	return a
+}
+
+// random is a generator that nobody can predict: the memory table and the engines need one each, because they use it under
+// locks of their own.
+func random() *rand.Rand {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
+	return rand.New(rand.NewChaCha8(seed))
 }
 
 func (a *Adapter) closed() bool { return a.gone.Load() }
@@ -142,23 +154,9 @@ func (a *Adapter) remove() {
 	a.gone.Store(true)
 	a.end(ErrDeviceRemoved)
 	a.cancelNotifications()
-	a.do((*provider.Engine).Shutdown)
-}
-
-// do runs f as the engine's owner.
-func (a *Adapter) do(f func(*provider.Engine)) { a.shard.Do(f) }
-
-// call is do for what a closed adapter refuses. Closing marks the adapter before it shuts the engine down, which needs the
-// engine too: nothing can be started here that the closing would miss.
-func (a *Adapter) call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
-	a.do(func(e *provider.Engine) {
-		if a.closed() {
-			o = provider.OutcomeDeviceRemoved
-			return
-		}
-		o = f(e)
-	})
-	return o
+	for i := range a.shards {
+		a.shards[len(a.shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
+	}
 }
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
@@ -250,19 +248,23 @@ type Stats struct {
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
 	Acks, Retransmits, Timeouts, Spurious    uint64
 	Connections, Established, Refused, Lost  uint64
+	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
+	Relayed, Moved uint64
 
 	// Drops counts packets that were not used, by reason.
 	Drops map[string]uint64
 }
 
-// Stats reads the counters. It allocates, and takes the engine for a moment.
+// Stats reads the counters. It allocates, and takes each engine for a moment.
 func (a *Adapter) Stats() Stats {
 	var p provider.Stats
-	a.do(func(e *provider.Engine) { p = e.Stats() })
+	for _, shard := range a.shards {
+		shard.Do(func(e *provider.Engine) { p.Add(e.Stats()) })
+	}
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts,
-		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost,
+		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
 		Drops: p.DropsByName(),
 	}
 	if a.dp == nil {
@@ -288,7 +290,9 @@ func (a *Adapter) Stats() Stats {
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
 		a.remove()
-		a.shard.Close()
+		for _, shard := range a.shards {
+			shard.Close()
+		}
 		if a.dp != nil {
 			a.ended = errors.Join(a.dp.Close(), a.releaseKept())
 		}

@@ -47,7 +47,7 @@ func (q *CompletionQueue) GetResults(results []Result) int {
 	q.mu.Lock()
 	n := q.fetch(results)
 	if n < len(results) {
-		q.adapter.shard.Poll()
+		q.poll()
 		n += q.fetch(results[n:])
 	}
 	q.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	case q.closed.Load():
 		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
-		q.adapter.shard.Release()
+		q.release()
 		if q.moderated.Load() {
 			q.adapter.do(func(e *provider.Engine) { e.Moderate(q.cq) })
 		}

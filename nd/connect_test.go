@@ -222,7 +222,7 @@ func TestSecondConnectIsActiveWhileResolving(t *testing.T) {
 func waitResolving(t *testing.T, c *Connector) {
 	t.Helper()
 	eventually(t, "resolving", func() (on bool) {
-		c.adapter.do(func(*provider.Engine) { on = c.resolving != nil })
+		c.do(func(*provider.Engine) { on = c.resolving != nil })
 		return on
 	})
 }

@@ -67,7 +67,7 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+	o := c.call(func(*provider.Engine) provider.Outcome {
 		if c.resolving != nil {
 			return provider.OutcomeAddressAssociated
 		}
@@ -98,7 +98,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	ip := dest.Addr().Unmap()
 	unreachable := a.reach(search, ip)
 	done := make(chan provider.Outcome, 1)
-	o := a.call(func(*provider.Engine) provider.Outcome {
+	o := c.call(func(*provider.Engine) provider.Outcome {
 		c.resolving = nil
 		if unreachable != nil || search.Err() != nil {
 			return provider.OutcomeHostUnreachable
@@ -149,7 +149,7 @@ func notReached(dest netip.AddrPort, cause error) error {
 // private data, and whether the queue pair is free. When all is well Connect has begun, and stop will end it.
 func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop context.CancelCauseFunc) Status {
 	s := StatusSuccess
-	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+	o := c.call(func(*provider.Engine) provider.Outcome {
 		if s = c.connectable(qp, dest, params); s == StatusSuccess {
 			c.resolving = stop
 		}
@@ -198,7 +198,7 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	done := make(chan provider.Outcome, 1)
 	var o provider.Outcome
 	var local, peer provider.Endpoint
-	c.adapter.do(func(*provider.Engine) {
+	c.do(func(*provider.Engine) {
 		o = start(func(o provider.Outcome) { done <- o })
 		local, _ = c.k.Local()
 		peer, _ = c.k.Peer()
@@ -220,7 +220,7 @@ func addrPort(e provider.Endpoint) netip.AddrPort {
 }
 
 // cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection.
-func (c *Connector) cancelPending() { c.adapter.do(func(*provider.Engine) { c.k.CancelPending() }) }
+func (c *Connector) cancelPending() { c.do(func(*provider.Engine) { c.k.CancelPending() }) }
 
 // CompleteConnect establishes what the peer accepted.
 //
@@ -248,13 +248,13 @@ func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectPar
 //
 // Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize.
 func (c *Connector) Reject(private []byte) error {
-	o := c.adapter.call(func(*provider.Engine) provider.Outcome { return c.k.Reject(private) })
+	o := c.call(func(*provider.Engine) provider.Outcome { return c.k.Reject(private) })
 	return fail("reject", noAddr, noAddr, o)
 }
 
 // ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
 func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
-	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.call(func(*provider.Engine) (o provider.Outcome) {
 		inbound, outbound, o = c.k.ReadLimits()
 		return o
 	})
@@ -264,7 +264,7 @@ func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 // PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection.
 func (c *Connector) PrivateData() ([]byte, error) {
 	var data []byte
-	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.call(func(*provider.Engine) (o provider.Outcome) {
 		data, o = c.k.Private()
 		data = append([]byte{}, data...)
 		return o
@@ -277,7 +277,7 @@ func (c *Connector) PrivateData() ([]byte, error) {
 // Errors: ErrBufferOverflow when buf is too short: it has the first bytes then, and n is how long it must be;
 // ErrConnectionInvalid when the peer sent nothing yet, ErrDeviceRemoved.
 func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
-	o := c.adapter.call(func(*provider.Engine) provider.Outcome {
+	o := c.call(func(*provider.Engine) provider.Outcome {
 		data, o := c.k.Private()
 		n = len(data)
 		if copy(buf, data) < n {
@@ -300,7 +300,7 @@ func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 
 func (c *Connector) address(op string, get func() (provider.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
 	var at provider.Endpoint
-	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.call(func(*provider.Engine) (o provider.Outcome) {
 		at, o = get()
 		return o
 	})
@@ -313,7 +313,7 @@ func (c *Connector) address(op string, get func() (provider.Endpoint, provider.O
 func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	w := &notification{done: make(chan provider.Outcome, 1)}
 	var id uint64
-	o := c.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.call(func(*provider.Engine) (o provider.Outcome) {
 		id, o = c.k.NotifyDisconnect(func(o provider.Outcome) { w.done <- o })
 		return o
 	})
@@ -321,7 +321,7 @@ func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 		return fail("notify disconnect", noAddr, noAddr, o)
 	}
 	o, cause := wait(ctx, w.done, func() {
-		c.adapter.do(func(*provider.Engine) { c.k.CancelNotification(id) })
+		c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
 	})
 	return finished("notify disconnect", noAddr, noAddr, o, cause)
 }
@@ -337,7 +337,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 
 // CancelOverlappedRequests ends every call that is pending on the connector with ErrCanceled.
 func (c *Connector) CancelOverlappedRequests() {
-	c.adapter.do(func(*provider.Engine) {
+	c.do(func(*provider.Engine) {
 		c.stopResolving()
 		c.k.Cancel()
 	})
@@ -353,7 +353,7 @@ func (c *Connector) stopResolving() {
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
 	c.released.Do(func() { c.adapter.objects.give(objectConnector) })
-	c.adapter.do(func(*provider.Engine) {
+	c.do(func(*provider.Engine) {
 		c.stopResolving()
 		c.k.Close()
 	})

@@ -18,17 +18,18 @@ import (
 
 // tap is a link that remembers the packets it sent, without link, network and transport headers.
 type tap struct {
-	datapath.Device
-	mu   sync.Mutex
-	sent [][]byte
-	from uint16 // UDP source port of the last connection made
+	datapath.Port
+	device datapath.Device
+	mu     sync.Mutex
+	sent   [][]byte
+	from   uint16 // UDP source port of the last connection made
 }
 
 func (l *tap) Connect(local, remote provider.Endpoint) (provider.Path, bool) {
 	l.mu.Lock()
 	l.from = local.Port
 	l.mu.Unlock()
-	return l.Device.Connect(local, remote)
+	return l.Port.Connect(local, remote)
 }
 
 func (l *tap) Transmit(pkts []provider.TxPacket) {
@@ -41,7 +42,7 @@ func (l *tap) Transmit(pkts []provider.TxPacket) {
 		l.sent = append(l.sent, packet)
 	}
 	l.mu.Unlock()
-	l.Device.Transmit(pkts)
+	l.Port.Transmit(pkts)
 }
 
 // last returns the newest packet that carries operations.
@@ -71,11 +72,12 @@ func newAttack(t *testing.T) *attack {
 	a := &attack{tap: &tap{}}
 	a.r = &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 	must(t, pair.A.Do(func() (err error) {
-		a.tap.Device, err = datapath.Open(datapath.Config{Address: a.r.addr[0]})
+		a.tap.device, err = datapath.Open(datapath.Config{Address: a.r.addr[0]})
 		return err
 	}))
-	a.r.a = newAdapter(AdapterConfig{Address: a.r.addr[0], UDPPort: defaultUDPPort}, a.tap, a.tap, a.tap.Resolve)
-	a.r.a.dp = a.tap
+	a.tap.Port = a.tap.device.Ports()[0]
+	a.r.a = newAdapter(AdapterConfig{Address: a.r.addr[0], UDPPort: defaultUDPPort}, []datapath.Port{a.tap}, a.tap.device.Resolve)
+	a.r.a.dp = a.tap.device
 	t.Cleanup(func() { must(t, a.r.a.Close()) })
 	a.r.b = openIn(t, pair.B, AdapterConfig{Address: a.r.addr[1]})
 	a.client, a.server = a.r.connect(t, 4096)

@@ -149,7 +149,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 }
 
 func (c *Connector) state() (s provider.ConnectorState) {
-	c.adapter.do(func(*provider.Engine) { s = c.k.State() })
+	c.do(func(*provider.Engine) { s = c.k.State() })
 	return s
 }
 

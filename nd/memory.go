@@ -157,7 +157,7 @@ func (m *MemoryRegion) Deregister() error {
 // deregister takes back what is registered. The caller holds mu.
 func (m *MemoryRegion) deregister() (err error) {
 	m.registered = false
-	m.adapter.do(func(*provider.Engine) { m.adapter.memory.Deregister(m.region.Load()) })
+	m.adapter.doAll(func() { m.adapter.memory.Deregister(m.region.Load()) })
 	switch {
 	case m.release == nil:
 	case m.settle():
@@ -190,12 +190,14 @@ const settleTries = 100
 func (m *MemoryRegion) settle() bool {
 	for range settleTries {
 		settled := true
-		m.adapter.do(func(*provider.Engine) {
-			// A closed adapter sends nothing, and its device may be gone.
-			if !m.adapter.closed() {
-				settled = m.adapter.dp.Settled()
-			}
-		})
+		for i, shard := range m.adapter.shards {
+			shard.Do(func(*provider.Engine) {
+				// A closed adapter sends nothing, and its device may be gone.
+				if !m.adapter.closed() && !m.adapter.ports[i].Settled() {
+					settled = false
+				}
+			})
+		}
 		if settled {
 			return true
 		}

@@ -34,7 +34,7 @@ var pendings = []pending{
 				return client.ctr.Connect(ctx, client.qp, unreachable, ConnectParams{})
 			},
 			pends: func() (on bool) {
-				client.ctr.adapter.do(func(*provider.Engine) { on = client.ctr.resolving != nil })
+				client.ctr.do(func(*provider.Engine) { on = client.ctr.resolving != nil })
 				return on
 			},
 			adapter: r.a, cancel: client.ctr.CancelOverlappedRequests, closeIt: client.ctr.Close,
@@ -113,7 +113,7 @@ func beginCompleteConnect(t *testing.T, r *rig, client, server *end) waiting {
 }
 
 func (c *Connector) notifications() (n int) {
-	c.adapter.do(func(*provider.Engine) { n = c.k.Notifications() })
+	c.do(func(*provider.Engine) { n = c.k.Notifications() })
 	return n
 }
 

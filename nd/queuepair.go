@@ -166,7 +166,7 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 		if q.adapter.closed() { // nobody runs the engine any more
 			return &Error{Op: op, Status: ErrDeviceRemoved}
 		}
-		q.adapter.shard.Ring()
+		q.qp.Shard().Ring()
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
 // Flush ends every outstanding request with ErrCanceled; the results are in the completion queues when it returns. A
 // connected queue pair then accepts no work any more, and can still be disconnected gracefully.
 func (q *QueuePair) Flush() {
-	q.adapter.do(func(e *provider.Engine) { e.Flush(q.qp) })
+	q.qp.Own(func(e *provider.Engine) { e.Flush(q.qp) })
 }
 
 // Close ends every outstanding request with ErrCanceled, and the connection. Results stay in the completion queues.
@@ -220,7 +220,7 @@ func (q *QueuePair) Flush() {
 func (q *QueuePair) Close() error {
 	q.once.Do(func() {
 		q.adapter.objects.give(objectQP)
-		q.adapter.do(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
+		q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
 	})
 	return nil
 }

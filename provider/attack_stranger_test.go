@@ -341,7 +341,7 @@ func TestAttackTables(t *testing.T) {
 		w.now = w.now.Add(4 * time.Millisecond)
 	}
 	high := map[uint64]bool{}
-	for _, c := range e.conns {
+	for c := range e.group.conns.all {
 		high[c.id>>24] = true
 		if e.lookup(c.id) != c || e.lookup(c.id^1<<40) != nil || e.lookup(c.peerID) == c {
 			t.Fatal("an id leads astray")

@@ -53,10 +53,13 @@ type CQ struct {
 	pending uint32 // results written and not yet published
 	queued  bool   // in Engine.touchedCQs
 	failed  bool   // overran, and the connections of all users were ended
-	users   []*QP  // queue pairs that report here, in no order
-	_       [64]byte
-	head    atomic.Uint32 // written by the consumer
-	_       [64]byte
+	// With several engines all of that belongs to who holds producing.
+	several   bool // fixed with the first queue pair
+	producing sync.Mutex
+	homes     atomic.Uint64 // engines that report here, by index
+	_         [64]byte
+	head      atomic.Uint32 // written by the consumer
+	_         [64]byte
 
 	armed   atomic.Uint32 // a NotifyLevel; non-zero means waiters may not be empty
 	faulted atomic.Bool
@@ -67,6 +70,7 @@ type CQ struct {
 	nextID  uint64
 	fault   Outcome
 	mod     moderation
+	users   []*QP // queue pairs that report here, in no order
 }
 
 type cqWaiter struct {
@@ -80,17 +84,31 @@ func NewCQ(depth int) *CQ {
 	for size < depth {
 		size *= 2
 	}
-	return &CQ{ring: make([]Result, size), mask: uint32(size - 1)}
+	q := &CQ{ring: make([]Result, size), mask: uint32(size - 1)}
+	q.homes.Store(1)
+	return q
 }
 
-// join adds a queue pair that reports here, and returns its place for leave.
-func (q *CQ) join(qp *QP) (place int) {
+// join adds a queue pair that reports here, and returns its place for leave. several says that its adapter has more than one
+// engine.
+func (q *CQ) join(qp *QP, several bool) (place int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if several && !q.several {
+		q.several = true
+	}
 	q.users = append(q.users, qp)
 	return len(q.users) - 1
 }
 
-// leave takes the queue pair at a place out. The last one gets its place.
-func (q *CQ) leave(place int) {
+// leave takes a queue pair out. The last one gets its place.
+func (q *CQ) leave(qp *QP) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	place := qp.initPlace
+	if qp.recvCQ == q {
+		place = qp.recvPlace
+	}
 	last := len(q.users) - 1
 	moved := q.users[last]
 	q.users[place] = moved
@@ -103,6 +121,12 @@ func (q *CQ) leave(place int) {
 		moved.initPlace = place
 	}
 }
+
+// servedBy notes an engine that reports here from now on.
+func (q *CQ) servedBy(e *Engine) { q.homes.Or(1 << e.index) }
+
+// Homes says which engines report here, by index: those that a poller runs. The first one always counts as one of them.
+func (q *CQ) Homes() uint64 { return q.homes.Load() }
 
 // push writes a result. It is visible to the consumer after publish. The owner calls it.
 func (q *CQ) push(r *Result) {

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"sync/atomic"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -21,9 +23,12 @@ const (
 
 // conn is one connection. All of it belongs to the engine.
 type conn struct {
-	engine    *Engine
-	connector *Connector // nil once the application let go of it
-	qp        *QP        // nil before Accept or Connect and after the end
+	engine    *Engine                // the owner's view of home
+	home      atomic.Pointer[Engine] // whose it is; nil while it moves
+	target    *Engine                // where it goes at the end of the turn; nil to stay
+	strays    strays                 // packets that landed on another engine's queue
+	connector *Connector             // nil once the application let go of it
+	qp        *QP                    // nil before Accept or Connect and after the end
 
 	// Identity: fixed once both ids are known.
 	slot           uint32
@@ -182,24 +187,19 @@ type peerKey struct {
 
 // newConn takes a slot of the connection table. It returns nil when the table is full.
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
-	if len(e.freeSlots) == 0 && len(e.conns) >= e.cfg.MaxConns {
+	table, limit := &e.group.conns, uint32(e.cfg.MaxConns)
+	if table.full(limit) {
 		e.exhume()
 	}
-	var slot uint32
-	switch {
-	case len(e.freeSlots) > 0:
-		slot = e.freeSlots[len(e.freeSlots)-1]
-		e.freeSlots = e.freeSlots[:len(e.freeSlots)-1]
-	case len(e.conns) < e.cfg.MaxConns:
-		slot = uint32(len(e.conns))
-		e.conns = append(e.conns, nil)
-	default:
+	slot, ok := table.take(limit)
+	if !ok {
 		return nil
 	}
 	c := &conn{engine: e, slot: slot, local: local, remote: remote, lastHeard: e.now}
+	c.home.Store(e)
 	for c.id == 0 {
 		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
-		c.id = e.rng.Uint64()<<24 | uint64((slot^e.slotSecret)&(1<<24-1))
+		c.id = e.rng.Uint64()<<24 | uint64((slot^e.group.slotSecret)&(1<<24-1))
 	}
 	c.wake()
 	for sp := range c.tx {
@@ -207,7 +207,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		c.tx[sp].next, c.tx[sp].una = first, first
 	}
 	c.local.Port = wire.SourcePort(c.id)
-	e.conns[slot] = c
+	table.put(slot, c)
 	e.stats.Connections++
 	return c
 }
@@ -255,8 +255,7 @@ func (c *conn) free() {
 		c.path = 0
 	}
 	e.deadlines.Set(c.slot, clock.Never)
-	e.conns[c.slot] = nil
-	e.freeSlots = append(e.freeSlots, c.slot)
+	e.group.conns.give(c.slot)
 	e.stats.Connections--
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
 }

@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // ConnectorState is what a connector's application may do (ND specification, connector state table).
 type ConnectorState uint8
@@ -56,7 +60,9 @@ var ctrNext = [numCtrStates]uint16{
 
 // Connector makes or takes one connection for one queue pair.
 type Connector struct {
-	engine *Engine
+	engine *Engine                // the owner's view of home
+	lead   *Engine                // knows ports and listeners
+	home   atomic.Pointer[Engine] // whose it is; nil while it moves
 	state  ConnectorState
 	conn   *conn // nil before Connect or delivery, and once the connection is over
 	qp     *QP
@@ -82,7 +88,11 @@ type ConnectParams struct {
 }
 
 // NewConnector makes an idle connector.
-func (e *Engine) NewConnector() *Connector { return &Connector{engine: e} }
+func (e *Engine) NewConnector() *Connector {
+	k := &Connector{engine: e, lead: e}
+	k.home.Store(e)
+	return k
+}
 
 // State returns the state.
 func (k *Connector) State() ConnectorState { return k.state }
@@ -132,7 +142,11 @@ func (k *Connector) Bind(at addrPort) Outcome {
 func (k *Connector) dropBinding() {
 	if k.ownsPort {
 		k.ownsPort = false
-		k.engine.releasePort(k.local)
+		if at := k.local; k.engine == k.lead {
+			k.lead.releasePort(at)
+		} else {
+			k.lead.tell(func(lead *Engine) { lead.releasePort(at) })
+		}
 	}
 }
 

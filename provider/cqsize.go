@@ -1,7 +1,7 @@
 package provider
 
 // Resize gives the queue room for at least depth results, more or less than before; none is lost. It fails with
-// OutcomeBufferOverflow when more than depth results wait to be fetched. The caller owns the engine and is the consumer: nobody
+// OutcomeBufferOverflow when more than depth results wait to be fetched. The caller owns all engines and is the consumer: nobody
 // else writes or reads meanwhile.
 func (q *CQ) Resize(depth int) Outcome {
 	q.mu.Lock()

@@ -10,8 +10,10 @@ func (e *Engine) drop(d wire.DropReason) { e.stats.Drops[d]++ }
 // receive takes one packet from the link to the connection it belongs to, to connection management, or to a counter. It
 // gives the frames back unless the packet waits behind a gap.
 func (e *Engine) receive(p *RxPacket) {
-	e.stats.PacketsIn++
-	e.stats.BytesIn += uint64(p.Len)
+	if p.origin == nil {
+		e.stats.PacketsIn++
+		e.stats.BytesIn += uint64(p.Len)
+	}
 	d, held := e.dispatch(p)
 	if d != wire.DropNone {
 		e.drop(d)
@@ -30,12 +32,28 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
 	}
 	id := h.ConnID()
 	if id == 0 {
+		if e != e.lead {
+			e.relay(p, e.lead)
+			return wire.DropNone, true
+		}
 		return e.receiveStranger(p, h), false
 	}
 	c := e.lookup(id)
 	if c == nil {
+		if e != e.lead {
+			e.relay(p, e.lead)
+			return wire.DropNone, true
+		}
 		return e.receiveUnknown(p, h), false
 	}
+	if c.home.Load() != e {
+		return e.receiveForeign(c, p, h)
+	}
+	return e.deliver(c, p, h)
+}
+
+// deliver verifies a packet of one of our connections.
+func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
 	if c.peerID == 0 {
 		// Active, and the peer's id is not known before REP: it must come from the peer's address.
 		if p.From.IP != c.remote.IP || p.To.IP != c.local.IP {
@@ -49,16 +67,15 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
 	if !p.intact(c.rxSeed, h) {
 		return wire.DropCRC, false
 	}
+	if p.origin != nil || c.strays.from != nil {
+		c.follow(p.origin)
+	}
 	return c.receive(p, h)
 }
 
 // lookup finds a connection by its id (PROTOCOL §6): the slot, then all 64 bits.
 func (e *Engine) lookup(id uint64) *conn {
-	slot := uint32(id^uint64(e.slotSecret)) & (1<<24 - 1)
-	if slot >= uint32(len(e.conns)) {
-		return nil
-	}
-	c := e.conns[slot]
+	c := e.group.conns.at(uint32(id^uint64(e.group.slotSecret)) & (1<<24 - 1))
 	if c == nil || c.id != id {
 		return nil
 	}

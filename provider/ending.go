@@ -2,6 +2,8 @@ package provider
 
 import (
 	"crypto/subtle"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -44,17 +46,15 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.end.word, c.end.reason = word, reason
 	c.end.private = append([]byte(nil), private...)
 	c.phase = phaseLingering
-	c.take(shareNone)
-	e.bury(c)
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
 	c.end.giveUpAt = 0
 	c.end.freeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
-	c.forgetTuple()
-	if c.listener != nil { // its sender gave up before anybody took it
-		c.listener.forget(c)
-		c.listener = nil
+	if e == e.lead {
+		c.layToRest()
+	} else {
+		c.goTo(e.lead)
 	}
 	if c.connector != nil {
 		c.connector.conn = nil
@@ -68,6 +68,17 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	case endNone, endNotice, endAck:
 	}
 	c.touch()
+}
+
+// layToRest takes what is over out of what the leader keeps of living connections.
+func (c *conn) layToRest() {
+	c.take(shareNone)
+	c.engine.bury(c)
+	c.forgetTuple()
+	if c.listener != nil { // its sender gave up before anybody took it
+		c.listener.forget(c)
+		c.listener = nil
+	}
 }
 
 // lingerFor is how long a connection that is over answers. The REQ of an attempt that we ended may be repeated until its
@@ -336,7 +347,7 @@ func (k *Connector) Close() {
 	case CtrDisconnecting:
 		k.abort()
 	case CtrWaitReq:
-		for _, l := range k.engine.listeners {
+		for _, l := range k.lead.listeners {
 			l.CancelRequest(k, OutcomeCanceled)
 		}
 	case CtrIdle, CtrBound, CtrLost, CtrDone:
@@ -422,6 +433,11 @@ func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
 		return wire.DropRSTToken
 	}
+	return e.onHomeOf(c, (*conn).reset)
+}
+
+// reset ends a connection whose peer does not know it any more.
+func (c *conn) reset() wire.DropReason {
 	switch c.phase {
 	case phaseOpen:
 		c.lost(OutcomeCanceled)
@@ -453,15 +469,16 @@ func (c *conn) giveUp() {
 	c.linger(endAbort, 0, nil)
 }
 
-// Shutdown ends everything for good, as the adapter closes: listeners refuse, pending requests finish DEVICE_REMOVED, open
-// connections are cut off and their peers told.
+// Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
+// DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.
 func (e *Engine) Shutdown() {
+	e.takeCalls()
 	for _, l := range e.listeners {
 		l.CancelRequests(OutcomeDeviceRemoved)
 		l.Close()
 	}
-	for _, c := range e.conns {
-		if c == nil || c.connector == nil {
+	for c := range e.group.conns.all {
+		if c.home.Load() != e || c.connector == nil {
 			continue
 		}
 		k := c.connector
@@ -472,7 +489,12 @@ func (e *Engine) Shutdown() {
 		k.notifyAll(OutcomeDeviceRemoved)
 		k.Close()
 	}
-	for qp := range e.qps {
-		e.ReleaseQP(qp)
+	e.group.mu.Lock()
+	qps := slices.Collect(maps.Keys(e.group.qps))
+	e.group.mu.Unlock()
+	for _, qp := range qps {
+		if qp.home.Load() == e {
+			e.ReleaseQP(qp)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"hash"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,24 +28,30 @@ const starvedRetry = 20 * time.Microsecond
 // Everything in it belongs to its owner, whoever holds Shard's lock, except doorbells and the fields of work and
 // completion queues that say otherwise.
 type Engine struct {
-	cfg        Config
-	link       Link
-	mem        *Memory
-	rng        *rand.Rand
-	now        clock.Time
-	resetMAC   hash.Hash // PROTOCOL §7.4
-	resetSum   [sha256.Size]byte
-	slotSecret uint32
+	cfg      Config
+	link     Link
+	mem      *Memory
+	rng      *rand.Rand
+	now      clock.Time
+	resetMAC hash.Hash // PROTOCOL §7.4
+	resetSum [sha256.Size]byte
+
+	// The other engines of the adapter.
+	group    *group
+	lead     *Engine // does what only one engine may do: the first one, perhaps this one
+	index    int     // in group.engines, and so the NIC queue
+	shard    *Shard  // runs this engine; nil where a test does
+	inbox    inbox
+	relays   [][]RxPacket // packets of this turn for other engines
+	borrowed [][]uint64   // frames of this turn to give back to other engines
+	relayed  bool         // one of these has something
 
 	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
-	conns     []*conn // by slot
-	freeSlots []uint32
 	listeners map[addrPort]*Listener
 	ports     map[addrPort]int // endpoints in use, counted
 	tuples    map[tuple]*conn
 	peers     map[peerKey]*conn
-	qps       map[*QP]struct{}
 	deadlines clock.Deadlines
 	pools     pools
 
@@ -94,23 +101,21 @@ type Engine struct {
 	stats Stats
 }
 
-// New makes an engine. All randomness comes from rng, which must be unpredictable outside tests: connection ids, first
-// PSNs and the reset key are drawn from it.
-func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
-	cfg.setDefaults()
+// newEngine makes one engine of a group.
+func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
-		cfg: cfg, link: link, mem: mem, rng: rng, slotSecret: rng.Uint32(),
-		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{}, qps: map[*QP]struct{}{},
+		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
+		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{},
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
 	}
-	e.pressured, _ = link.(Pressured)
-	var key [sha256.Size]byte
-	for i := range key {
-		key[i] = byte(rng.Uint32())
+	e.lead = e
+	if index > 0 {
+		e.lead = g.engines[0]
 	}
-	e.resetMAC = hmac.New(sha256.New, key[:])
+	e.pressured, _ = link.(Pressured)
+	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
 	e.sourceResets.key = rng.Uint64()
 	for i := cfg.HeldPackets; i > 0; i-- {
 		e.freeHeld = append(e.freeHeld, heldPacket(i))
@@ -125,9 +130,15 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
+	if e.inbox.waiting.Load() {
+		e.openInbox()
+	}
 	n := e.link.Receive(e.rx[:])
 	for i := range n {
 		e.receive(&e.rx[i])
+	}
+	if e.relayed {
+		e.flushRelays()
 	}
 	if len(e.recycle) > 0 {
 		e.link.Recycle(e.recycle)
@@ -144,7 +155,7 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		if !due {
 			break
 		}
-		e.conns[slot].onDeadline()
+		e.group.conns.at(slot).onDeadline()
 	}
 	if len(e.moderated) > 0 {
 		e.tellModerated()
@@ -159,7 +170,8 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return n == rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked
+	return n == rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked ||
+		e.inbox.waiting.Load()
 }
 
 // awayGap is the time between two turns from which on the engine counts as having been off its core.
@@ -184,7 +196,7 @@ func (e *Engine) measureTurn(now clock.Time) {
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.worked && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready()
+	return !e.worked && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -201,19 +213,32 @@ func (e *Engine) finishTurn() {
 			c.shed()
 		}
 		e.deadlines.Set(c.slot, c.deadline())
+		if c.target != nil {
+			c.leave()
+		}
 	}
 	e.touchedConns = e.touchedConns[:0]
+	if e.relayed {
+		e.flushRelays()
+	}
 	for len(e.touchedCQs) > 0 {
 		last := len(e.touchedCQs) - 1
 		q := e.touchedCQs[last]
 		e.touchedCQs[last] = nil
 		e.touchedCQs = e.touchedCQs[:last]
+		if q.several {
+			q.producing.Lock()
+		}
 		q.queued = false
 		if q.publish() {
 			e.Moderate(q)
 		}
-		if !q.failed && q.faulted.Load() {
-			q.failed = true
+		overran := !q.failed && q.faulted.Load()
+		q.failed = q.failed || overran
+		if q.several {
+			q.producing.Unlock()
+		}
+		if overran {
 			e.failUsersOf(q)
 		}
 	}
@@ -222,9 +247,19 @@ func (e *Engine) finishTurn() {
 // failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is
 // done once; whoever connects later ends at once (conn.established).
 func (e *Engine) failUsersOf(q *CQ) {
-	for _, qp := range q.users {
-		if qp.conn != nil && qp.State() == QPReady {
-			qp.conn.terminate(wire.TermLocal, 0, 0, 0)
+	q.mu.Lock()
+	users := slices.Clone(q.users)
+	q.mu.Unlock()
+	for _, qp := range users {
+		fail := func(e *Engine) {
+			if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
+				qp.conn.terminate(wire.TermLocal, 0, 0, 0)
+			}
+		}
+		if home := qp.home.Load(); home == e || home == nil {
+			fail(e)
+		} else {
+			home.tell(fail)
 		}
 	}
 }
@@ -242,6 +277,15 @@ func (e *Engine) NextDeadline() clock.Time {
 
 // complete reports a result.
 func (e *Engine) complete(q *CQ, r *Result) {
+	if q.several {
+		q.producing.Lock()
+		q.push(r)
+		q.producing.Unlock()
+		if !slices.Contains(e.touchedCQs, q) {
+			e.touchedCQs = append(e.touchedCQs, q)
+		}
+		return
+	}
 	q.push(r)
 	if !q.queued {
 		q.queued = true
@@ -254,20 +298,34 @@ func (e *Engine) answerDoorbells() {
 	for qp := e.doorbells.Swap(nil); qp != nil; {
 		next := qp.nextRung
 		qp.nextRung = nil
-		qp.rung.Store(false)
-		switch qp.State() {
-		case QPReady:
-			if c := qp.conn; c != nil {
-				if qp.sq.next != qp.sq.posted.Load() {
-					c.activate()
-				}
-				c.checkReceiveLimit()
+		if home := qp.home.Load(); home != e && home != nil {
+			home.push(qp) // it moved
+			if home.shard != nil {
+				home.shard.wake()
 			}
-		case QPError, QPClosed:
-			e.cancelAll(qp, OutcomeCanceled)
-		case QPIdle, QPAttached:
+		} else {
+			qp.rung.Store(false)
+			if home == e { // else who takes it looks at it
+				e.answer(qp)
+			}
 		}
 		qp = next
+	}
+}
+
+// answer looks at a queue pair that was posted to.
+func (e *Engine) answer(qp *QP) {
+	switch qp.State() {
+	case QPReady:
+		if c := qp.conn; c != nil {
+			if qp.sq.next != qp.sq.posted.Load() {
+				c.activate()
+			}
+			c.checkReceiveLimit()
+		}
+	case QPError, QPClosed:
+		e.cancelAll(qp, OutcomeCanceled)
+	case QPIdle, QPAttached:
 	}
 }
 
@@ -292,6 +350,10 @@ func (e *Engine) release(p *RxPacket) {
 	if len(e.recycle)+p.N > cap(e.recycle) {
 		e.link.Recycle(e.recycle)
 		e.recycle = e.recycle[:0]
+	}
+	if p.origin != nil && p.origin != e {
+		e.sendBack(p)
+		return
 	}
 	for i := range p.N {
 		e.recycle = append(e.recycle, p.Frags[i].ID)

@@ -256,11 +256,7 @@ func (x *script) hash() uint64 {
 	for i := range 2 {
 		e := x.eng[i]
 		put(uint64(x.ctr[i].state), uint64(x.ctr[i].aborted), uint64(x.qp[i].State()), e.stats.Established, e.stats.IllegalTransitions)
-		for _, c := range e.conns {
-			if c == nil {
-				put(0)
-				continue
-			}
+		for c := range e.group.conns.all {
 			until := func(t int64) uint64 {
 				if t == 0 {
 					return 1 << 63

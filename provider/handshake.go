@@ -146,6 +146,7 @@ func (c *conn) established() {
 	if qp := c.qp; qp != nil && (qp.recvCQ.faulted.Load() || qp.initCQ.faulted.Load()) {
 		c.terminate(wire.TermLocal, 0, 0, 0)
 	}
+	c.settle()
 }
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.

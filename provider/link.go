@@ -32,6 +32,8 @@ type RxPacket struct {
 	N        int
 	Len      int // bytes over all pieces
 	Frags    [MaxFrags]Frag
+
+	origin *Engine // whose link it came from, when it was handed on; the engines'
 }
 
 // TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of
@@ -61,6 +63,9 @@ type Link interface {
 	Connect(local, remote wire.Endpoint) (Path, bool)
 	// Reply makes a path that answers p from our UDP port localPort.
 	Reply(p *RxPacket, localPort uint16) (Path, bool)
+	// Hop returns the link-layer address and VLAN that a path leads to. A Reply to them, of any link of the adapter, makes the
+	// same path and never fails.
+	Hop(p Path) (mac [6]byte, vlan uint16)
 	// Forget frees a path.
 	Forget(p Path)
 	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.

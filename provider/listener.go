@@ -74,6 +74,9 @@ func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
 	if !l.active || l.closed {
 		return OutcomeInvalidState
 	}
+	if ctr.home.Load() != l.engine {
+		return OutcomeConnectionInvalid // it has an open connection
+	}
 	switch ctr.state {
 	case CtrIdle, CtrBound:
 	default:
@@ -168,7 +171,7 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 		return wire.DropAddress
 	}
 	if c := e.peers[peerKey{p.From.IP, hello.ConnID}]; c != nil {
-		return c.repeatAnswer() // also when it is over: one REQ makes one connection
+		return e.onHomeOf(c, (*conn).repeatAnswer) // also when it is over: one REQ makes one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
 	if e.tuples[at] != nil {
@@ -225,6 +228,24 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, 
 		l.queue = append(l.queue, c)
 	}
 	c.sendPlain(wire.CtlPEND)
+	return wire.DropNone
+}
+
+// onHomeOf does what a stranger's packet asks of a connection, here or soon on the connection's engine.
+func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReason {
+	home := c.home.Load()
+	if home == e {
+		return do(c)
+	}
+	if home == nil || !home.askOwner(func(home *Engine) {
+		if c.home.Load() != home {
+			home.drop(wire.DropWrongQueue)
+		} else if d := do(c); d != wire.DropNone {
+			home.drop(d)
+		}
+	}) {
+		return wire.DropWrongQueue
+	}
 	return wire.DropNone
 }
 

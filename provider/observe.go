@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"reflect"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // Stats counts what an engine did. All counts are totals since the engine was made, except Connections.
 type Stats struct {
@@ -21,6 +25,10 @@ type Stats struct {
 	SourceLimited  uint64 // REQs refused because their source has its share
 	Forgotten      uint64 // connections that were over and whose record was needed for another
 
+	// Several engines (ARCHITECTURE §4).
+	Relayed uint64 // packets handed to another engine
+	Moved   uint64 // connections that left for another engine
+
 	Connections uint64 // now in the table
 	Established uint64
 	Refused     uint64
@@ -29,11 +37,24 @@ type Stats struct {
 	Drops [wire.NumDropReasons]uint64
 }
 
+// Add sums up the counters of several engines: every field is a count.
+func (s *Stats) Add(other Stats) {
+	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other)
+	for i := range to.NumField() {
+		if f := to.Field(i); f.CanUint() {
+			f.SetUint(f.Uint() + by.Field(i).Uint())
+		}
+	}
+	for i, n := range other.Drops {
+		s.Drops[i] += n
+	}
+}
+
 // FramesHeld is how many of the link's frames the engine holds between turns: transmit frames kept at hand, and receive
 // frames of packets that wait behind a gap. Everything else was given back. The owner calls it.
 func (e *Engine) FramesHeld() (transmit, receive int) {
-	for _, c := range e.conns {
-		if c == nil || c.traffic == nil {
+	for c := range e.group.conns.all {
+		if c.home.Load() != e || c.traffic == nil {
 			continue
 		}
 		for sp := range c.rx {

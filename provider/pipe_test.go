@@ -150,8 +150,9 @@ func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
 	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: localPort}, wire.Endpoint{IP: r.From.IP, Port: r.To.Port})
 }
 
-func (p *pipe) Forget(path Path) { p.free = append(p.free, path) }
-func (p *pipe) MaxPacket() int   { return p.maxPacket }
+func (p *pipe) Hop(Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+func (p *pipe) Forget(path Path)                    { p.free = append(p.free, path) }
+func (p *pipe) MaxPacket() int                      { return p.maxPacket }
 
 // pair is two engines on a pipe, on virtual time.
 type pair struct {

@@ -13,7 +13,8 @@ type QPConfig struct {
 
 // QP is a queue pair: the work queues that applications fill, and the connection that empties them.
 type QP struct {
-	engine    *Engine
+	lead      *Engine                // where it was made
+	home      atomic.Pointer[Engine] // whose it is; nil while it moves
 	context   uint64
 	recvCQ    *CQ
 	initCQ    *CQ
@@ -33,15 +34,20 @@ type QP struct {
 // NewQP makes a queue pair. The caller checked the limits.
 func (e *Engine) NewQP(cfg QPConfig) *QP {
 	qp := &QP{
-		engine: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
+		lead: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
 		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
 		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
 	}
-	e.qps[qp] = struct{}{}
-	qp.recvPlace = qp.recvCQ.join(qp)
+	qp.home.Store(e)
+	g := e.group
+	g.mu.Lock()
+	g.qps[qp] = struct{}{}
+	g.mu.Unlock()
+	several := len(g.engines) > 1
+	qp.recvPlace = qp.recvCQ.join(qp, several)
 	qp.initPlace = qp.recvPlace
 	if qp.initCQ != qp.recvCQ {
-		qp.initPlace = qp.initCQ.join(qp)
+		qp.initPlace = qp.initCQ.join(qp, several)
 	}
 	return qp
 }
@@ -109,11 +115,22 @@ func (qp *QP) ring() {
 	if qp.rung.Load() || !qp.rung.CompareAndSwap(false, true) {
 		return
 	}
-	list := &qp.engine.doorbells
+	e := qp.home.Load()
+	if e == nil {
+		e = qp.lead
+	}
+	e.push(qp)
+	if qp.home.Load() != e && e.shard != nil {
+		e.shard.wake() // it moves: the poster will ring somebody else
+	}
+}
+
+// push puts a queue pair that was rung for on the engine's doorbell list.
+func (e *Engine) push(qp *QP) {
 	for {
-		head := list.Load()
+		head := e.doorbells.Load()
 		qp.nextRung = head
-		if list.CompareAndSwap(head, qp) {
+		if e.doorbells.CompareAndSwap(head, qp) {
 			return
 		}
 	}
@@ -140,10 +157,13 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	}
 	qp.transition(qpRelease)
 	e.cancelAll(qp, OutcomeCanceled)
-	delete(e.qps, qp)
-	qp.recvCQ.leave(qp.recvPlace)
+	g := e.group
+	g.mu.Lock()
+	delete(g.qps, qp)
+	g.mu.Unlock()
+	qp.recvCQ.leave(qp)
 	if qp.initCQ != qp.recvCQ {
-		qp.initCQ.leave(qp.initPlace)
+		qp.initCQ.leave(qp)
 	}
 }
 

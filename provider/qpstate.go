@@ -59,7 +59,7 @@ func (qp *QP) State() QPState { return QPState(qp.state.Load()) }
 func (qp *QP) transition(ev qpEvent) {
 	next := qpTransitions[qp.State()][ev]
 	if next == qpIllegal {
-		qp.engine.stats.IllegalTransitions++
+		qp.home.Load().stats.IllegalTransitions++
 		next = QPError
 	}
 	qp.state.Store(uint32(next))

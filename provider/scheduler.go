@@ -49,6 +49,27 @@ func (l *line) push(c *conn) {
 	l.n++
 }
 
+// remove takes out a connection that may be in line: seldom, and by looking at all of them.
+func (l *line) remove(c *conn) {
+	var before *conn
+	for at := l.first; at != nil; before, at = at, at.behind {
+		if at != c {
+			continue
+		}
+		if before == nil {
+			l.first = c.behind
+		} else {
+			before.behind = c.behind
+		}
+		if l.last == c {
+			l.last = before
+		}
+		c.behind = nil
+		l.n--
+		return
+	}
+}
+
 func (l *line) pop() *conn {
 	c := l.first
 	l.first, c.behind = c.behind, nil

@@ -44,8 +44,16 @@ type Shard struct {
 // NewShard makes e run: it starts the progress goroutine. The caller gives up e.
 func NewShard(e *Engine, w Waiter, now clock.Source) *Shard {
 	s := &Shard{engine: e, waiter: w, now: now, done: make(chan struct{})}
+	e.shard = s
 	go s.progress()
 	return s
+}
+
+// wake ends the progress goroutine's sleep, if it sleeps: somebody stored work for it.
+func (s *Shard) wake() {
+	if s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
+		s.waiter.Wake()
+	}
 }
 
 // Poll runs one turn if nobody else does. It never blocks.
@@ -95,6 +103,7 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.mu.Lock()
 	s.callers.Add(-1)
 	s.engine.now = s.now()
+	s.engine.takeCalls()
 	f(s.engine)
 	s.turn()
 	s.unlock()
@@ -156,7 +165,7 @@ func (s *Shard) progress() {
 		if busy {
 			continue
 		}
-		if s.engine.doorbells.Load() == nil && !s.closing.Load() {
+		if s.engine.doorbells.Load() == nil && !s.engine.inbox.waiting.Load() && !s.closing.Load() {
 			wait := time.Duration(-1)
 			if next != clock.Never {
 				wait = max(next.Sub(s.now()), 0)

@@ -57,7 +57,8 @@ func TestIllegalTransitionsAreCountedAndHarmless(t *testing.T) {
 	for s := range QPState(numQPStates) {
 		for ev := range qpEvent(numQPEvents) {
 			e.stats = Stats{}
-			qp := &QP{engine: e}
+			qp := &QP{}
+			qp.home.Store(e)
 			qp.state.Store(uint32(s))
 			qp.transition(ev)
 			illegal := qpTransitions[s][ev] == qpIllegal

@@ -42,7 +42,7 @@ const (
 	DropRate                   // over a rate limit
 	DropRSTToken               // RST without the right token (PROTOCOL §7.1)
 	DropNoListener             // REQ for an ND port nobody listens at
-	DropWrongQueue             // arrived at a NIC queue that does not own the connection
+	DropWrongQueue             // its connection moves to another NIC queue, or the engine that has it is behind
 	NumDropReasons             // number of reasons, for arrays of counters
 )
 

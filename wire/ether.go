@@ -76,6 +76,15 @@ type FrameTemplate struct {
 // SetDestination changes the link-layer destination: the peer, or the router towards it, has another address now.
 func (t *FrameTemplate) SetDestination(mac [6]byte) { copy(t.header[:6], mac[:]) }
 
+// Hop returns the link-layer destination and the 802.1Q tag, zero for none.
+func (t *FrameTemplate) Hop() (mac [6]byte, vlan uint16) {
+	copy(mac[:], t.header[:6])
+	if binary.BigEndian.Uint16(t.header[12:]) == etherTypeVLAN {
+		vlan = binary.BigEndian.Uint16(t.header[14:])
+	}
+	return mac, vlan
+}
+
 const maxFrameHeader = etherLen + vlanLen + ipv6Len + udpLen
 
 // NewFrameTemplate builds the headers from src to dst, which are both IPv4 or both IPv6, with an 802.1Q tag unless vlan

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,14 @@ type Statistics struct {
 	TxLost              uint64 // packets that the device dropped (EBUSY)
 	TxInvalid           uint64 // packets that Transmit took but would not send
 	TxStalled           uint64 // times Kick gave up with descriptors left in the ring
+}
+
+// Add sums two sockets' statistics up in s: every field is a count.
+func (s *Statistics) Add(other *Statistics) {
+	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other).Elem()
+	for i := range to.NumField() {
+		to.Field(i).SetUint(to.Field(i).Uint() + by.Field(i).Uint())
+	}
 }
 
 // counters are written by the owner, once per batch, and read by anyone.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -18,11 +17,13 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Frame pools. A receiver may hold provider.Config.HeldPackets packets behind gaps while a full window of 64 KiB packets,
-// 17 frames each, is on its way; sending needs a window of its own.
+// Frame pools of a queue. A receiver may hold provider.Config.HeldPackets packets behind gaps while a full window of 64 KiB
+// packets, 17 frames each, is on its way; sending needs a window of its own. With more than two queues each gets less, because
+// all of it is pinned: 48 MiB a queue.
 const (
-	rxFrames = 12288
-	txFrames = 4096
+	rxFrames     = 12288
+	rxFramesMany = 8192
+	txFrames     = 4096
 	// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
 	txBudget = 256
 )
@@ -38,7 +39,6 @@ type Config struct {
 	Address netip.Addr // a local address; its interface is used
 	UDPPort uint16
 	Rung    Rung
-	Queue   uint32
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
 }
 
@@ -53,9 +53,8 @@ type Info struct {
 	Socket    xdp.Info
 }
 
-// Datapath moves packets between one NIC queue and one engine by AF_XDP: it is a Device.
+// Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
 type Datapath struct {
-	*sleeper // of the socket
 	watch    *watch
 	cfg      Config
 	info     Info
@@ -66,32 +65,14 @@ type Datapath struct {
 	steering *bpf.Steering
 	umem     *xdp.UMEM
 	arena    *arena
-	sock     *xdp.Socket
+	queues   []*queue // by number
 
 	maxPacket int
 	neighbors neighbours
 
-	// The owner's.
-	paths     []path
-	freePaths []provider.Path
-	rxDescs   [rxDescs]xdp.Desc
-	txDescs   []xdp.Desc
-	refill    bool
-
-	lost    atomic.Uint64 // packets the device or the ring refused
-	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
-
-	statsMu   sync.Mutex // guards sock and steering between Stats and Close
+	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
 	closeOnce sync.Once
 	closeErr  error
-}
-
-const rxDescs = 64
-
-type path struct {
-	header wire.FrameTemplate
-	peer   netip.Addr
-	used   bool
 }
 
 // openXDP attaches the steering program to the interface of cfg.Address and opens a socket on the queue.
@@ -127,11 +108,6 @@ func openXDP(cfg Config) (_ *Datapath, err error) {
 	if d.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if d.sleeper, err = newSleeper(d.sock.FD()); err != nil {
-		return nil, err
-	}
-	d.txDescs = make([]xdp.Desc, 0, 32*provider.MaxFrags)
-	d.paths = make([]path, 1) // path 0 is none
 	d.neighbors = neighbours{nl: d.nl, index: d.index, local: cfg.Address}
 	return d, nil
 }
@@ -245,22 +221,47 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 		return err
 	}
 	d.steering = steering
-	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: rxFrames, TxFrames: txFrames, ArenaBytes: d.cfg.Arena})
-	if err != nil {
-		return errors.Join(err, d.detach())
-	}
-	d.umem, d.arena = umem, newArena(umem)
-	d.sock, err = xdp.Open(umem, xdp.Config{
-		Ifindex: nic.Index, Queue: d.cfg.Queue, Mode: socketMode(c.rung), MultiBuffer: multi, NeedWakeup: true,
-		RxFrames: rxFrames, TxFrames: txFrames, TxBudget: txBudget,
-	})
-	if err != nil {
+	if err := d.openQueues(nic, socketMode(c.rung), multi); err != nil {
 		return errors.Join(err, d.detach())
 	}
 	if err := d.steer(); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung, d.info.Reason, d.info.Socket = c.rung, c.reason, d.sock.Info()
+	d.info.Rung, d.info.Reason, d.info.Socket = c.rung, c.reason, d.queues[0].sock.Info()
+	return nil
+}
+
+// openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
+// without a socket goes to the kernel and is lost to us. They share one UMEM, so that every queue can send from the arena.
+func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
+	n := uint32(max(nic.RxQueues, 1))
+	if n > provider.MaxEngines {
+		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
+			"(ethtool -L %s combined %d)", nic.Name, n, provider.MaxEngines, nic.Name, provider.MaxEngines)
+	}
+	rx := uint32(rxFrames)
+	if n > 2 {
+		rx = rxFramesMany
+	}
+	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena})
+	if err != nil {
+		return err
+	}
+	d.umem, d.arena = umem, newArena(umem)
+	for number := range n {
+		sock, err := xdp.Open(umem, xdp.Config{
+			Ifindex: nic.Index, Queue: number, Mode: mode, MultiBuffer: multi, NeedWakeup: true,
+			RxFrames: rx, TxFrames: txFrames, TxBudget: txBudget,
+		})
+		if err != nil {
+			return err
+		}
+		q := &queue{device: d, sock: sock, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+		d.queues = append(d.queues, q)
+		if q.sleeper, err = newSleeper(sock.FD()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -275,8 +276,10 @@ func socketMode(r Rung) xdp.Mode {
 
 // steer lets ND traffic in: last, when everything is ready for it.
 func (d *Datapath) steer() error {
-	if err := d.steering.SetSocket(d.cfg.Queue, d.sock.FD()); err != nil {
-		return err
+	for number, q := range d.queues {
+		if err := d.steering.SetSocket(uint32(number), q.sock.FD()); err != nil {
+			return err
+		}
 	}
 	return d.steering.AddAddress(d.cfg.Address)
 }
@@ -288,10 +291,13 @@ func (d *Datapath) detach() error {
 		errs = append(errs, d.steering.Close())
 		d.steering = nil
 	}
-	if d.sock != nil {
-		errs = append(errs, d.sock.Close())
-		d.sock = nil
+	for _, q := range d.queues {
+		if q.sleeper != nil {
+			errs = append(errs, q.closeSleeper())
+		}
+		errs = append(errs, q.sock.Close())
 	}
+	d.queues = nil
 	if d.umem != nil {
 		errs = append(errs, d.arena.close(d.umem.Close))
 		d.umem = nil
@@ -302,15 +308,21 @@ func (d *Datapath) detach() error {
 // Info says what was opened.
 func (d *Datapath) Info() Info { return d.info }
 
+// Ports implements Device: one for each receive queue, in order.
+func (d *Datapath) Ports() []Port {
+	ports := make([]Port, len(d.queues))
+	for i, q := range d.queues {
+		ports[i] = q
+	}
+	return ports
+}
+
 // Close detaches the program and closes everything. The engine must not run any more.
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		if d.watch != nil {
 			d.watch.close()
-		}
-		if d.sleeper != nil {
-			errs = append(errs, d.closeSleeper())
 		}
 		d.statsMu.Lock()
 		errs = append(errs, d.detach())
@@ -338,16 +350,22 @@ type Stats struct {
 
 // Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
 func (d *Datapath) Stats() (Stats, error) {
-	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load()}
+	var s Stats
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
-	if d.sock == nil {
+	if d.steering == nil {
 		return s, os.ErrClosed
 	}
-	var err1, err2 error
-	s.Socket, err1 = d.sock.Stats()
-	s.Steered, err2 = d.steering.Counters()
-	return s, errors.Join(err1, err2)
+	steered, err := d.steering.Counters()
+	s.Steered = steered
+	for _, q := range d.queues {
+		s.Lost += q.lost.Load()
+		s.Foreign += q.foreign.Load()
+		one, failed := q.sock.Stats()
+		s.Socket.Add(&one)
+		err = errors.Join(err, failed)
+	}
+	return s, err
 }
 
 // OffsetIn says where sub lies inside area; ok only if all of it does.

@@ -11,11 +11,21 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Device is a rung that was opened: the engine's link, its shard's waiter, and what people and the public API want from it.
-// The methods of Link belong to the engine's owner; Wait to the progress goroutine; all others may be called by anyone.
-type Device interface {
+// Port is where one engine meets the network: its link and its shard's waiter. The methods of Link and Settled belong to the
+// engine's owner, Wait to the progress goroutine; Wake may be called by anyone.
+type Port interface {
 	provider.Link
 	provider.Waiter
+	// Settled says whether everything that Transmit took was sent, so that no packet refers to memory from Device.Alloc any
+	// more.
+	Settled() bool
+}
+
+// Device is a rung that was opened: ports for engines, and what people and the public API want from it. Anyone may call its
+// methods.
+type Device interface {
+	// Ports returns one port for every receive queue. They end with Close.
+	Ports() []Port
 	// Resolve finds the way to a peer, which Connect needs. It blocks.
 	Resolve(ctx context.Context, dst netip.Addr) error
 	Info() Info
@@ -26,13 +36,10 @@ type Device interface {
 	Alloc(n int) (mem []byte, id uint64, ok bool)
 	// Release takes memory from Alloc back. It may be called after Close.
 	Release(id uint64) error
-	// Settled says whether everything that Transmit took was sent, so that no packet refers to memory from Alloc any more. It
-	// belongs to the engine's owner.
-	Settled() bool
 	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, when the
-	// interface is removed; own runs a function as the engine's owner.
-	Watch(gone func(), own func(func()))
-	// Close gives everything back. The engine must not run any more.
+	// interface is removed; own runs a function as the owner of the engine at a port.
+	Watch(gone func(), own func(port int, f func()))
+	// Close gives everything back. No engine may run any more.
 	Close() error
 }
 

@@ -1,47 +1,76 @@
 package datapath
 
 import (
+	"net/netip"
+	"sync/atomic"
+
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
+// queue is one receive queue of a NIC, and the transmit queue of the same number: the socket bound to it, and the paths of the
+// connections at home there. It is a Port.
+type queue struct {
+	*sleeper // of the socket
+	device   *Datapath
+	sock     *xdp.Socket
+
+	// The owner's.
+	paths     []path
+	freePaths []provider.Path
+	rxDescs   [rxDescs]xdp.Desc
+	txDescs   []xdp.Desc
+	refill    bool
+
+	lost    atomic.Uint64 // packets the device or the ring refused
+	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
+}
+
+const rxDescs = 64
+
+type path struct {
+	header wire.FrameTemplate
+	peer   netip.Addr
+	used   bool
+}
+
 // Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
-func (d *Datapath) Receive(pkts []provider.RxPacket) int {
+func (q *queue) Receive(pkts []provider.RxPacket) int {
 	n := 0
 	// A call may bring few packets of many frames: ask again while there is room.
 	for len(pkts)-n >= xdp.MaxFrags {
-		want := min(len(d.rxDescs), len(pkts)-n)
-		got := d.sock.Receive(d.rxDescs[:want])
-		for rest := d.rxDescs[:got]; len(rest) > 0; {
+		want := min(len(q.rxDescs), len(pkts)-n)
+		got := q.sock.Receive(q.rxDescs[:want])
+		for rest := q.rxDescs[:got]; len(rest) > 0; {
 			var packet []xdp.Desc
 			packet, rest = xdp.NextPacket(rest)
-			if d.parse(packet, &pkts[n]) {
+			if q.parse(packet, &pkts[n]) {
 				n++
 				continue
 			}
-			d.foreign.Add(1)
+			q.foreign.Add(1)
 			for i := range packet {
-				d.sock.Recycle(packet[i].Addr)
+				q.sock.Recycle(packet[i].Addr)
 			}
-			d.refill = true
+			q.refill = true
 		}
 		if got < want {
 			break
 		}
 	}
-	if d.refill {
-		d.refill = false
-		d.sock.Refill()
+	if q.refill {
+		q.refill = false
+		q.sock.Refill()
 	}
 	return n
 }
 
 // Ready implements provider.Link.
-func (d *Datapath) Ready() bool { return d.sock.RxReady() }
+func (q *queue) Ready() bool { return q.sock.RxReady() }
 
 // parse fills p from the frames of one packet. It reports false when that is no ND packet for us.
-func (d *Datapath) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
+func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	if len(packet) > provider.MaxFrags {
 		return false
 	}
@@ -49,9 +78,9 @@ func (d *Datapath) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	for i := range packet {
 		total += int(packet[i].Len)
 	}
-	first := d.umem.Frame(packet[0].Addr)[:packet[0].Len]
+	first := q.device.umem.Frame(packet[0].Addr)[:packet[0].Len]
 	var f wire.Frame
-	if wire.ParseFrame(first, total, &f) != wire.DropNone || f.Dst.Port != d.cfg.UDPPort || f.Length < wire.BaseHeaderLen ||
+	if wire.ParseFrame(first, total, &f) != wire.DropNone || f.Dst.Port != q.device.cfg.UDPPort || f.Length < wire.BaseHeaderLen ||
 		len(first) < f.Offset+wire.BaseHeaderLen {
 		return false
 	}
@@ -61,7 +90,7 @@ func (d *Datapath) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	left := f.Length
 	skip := f.Offset
 	for i := range packet {
-		b := d.umem.Frame(packet[i].Addr)[skip:packet[i].Len]
+		b := q.device.umem.Frame(packet[i].Addr)[skip:packet[i].Len]
 		skip = 0
 		b = b[:min(len(b), left)]
 		left -= len(b)
@@ -71,39 +100,39 @@ func (d *Datapath) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 }
 
 // Recycle implements provider.Link.
-func (d *Datapath) Recycle(ids []uint64) {
+func (q *queue) Recycle(ids []uint64) {
 	for _, id := range ids {
-		d.sock.Recycle(id)
+		q.sock.Recycle(id)
 	}
-	d.sock.Refill()
-	if d.sock.RxWakeupNeeded() {
-		d.sock.WakeRx()
+	q.sock.Refill()
+	if q.sock.RxWakeupNeeded() {
+		q.sock.WakeRx()
 	}
 }
 
 // Frames implements provider.Link.
-func (d *Datapath) Frames(dst []provider.Frag) int {
-	d.sock.Complete(nil)
+func (q *queue) Frames(dst []provider.Frag) int {
+	q.sock.Complete(nil)
 	for i := range dst {
-		addr, ok := d.sock.AllocTx()
+		addr, ok := q.sock.AllocTx()
 		if !ok {
-			d.kick() // the kernel may have frames in its hands that it would not take earlier
+			q.kick() // the kernel may have frames in its hands that it would not take earlier
 			return i
 		}
-		dst[i] = provider.Frag{Data: d.umem.Frame(addr), ID: addr}
+		dst[i] = provider.Frag{Data: q.device.umem.Frame(addr), ID: addr}
 	}
 	return len(dst)
 }
 
 // Transmit implements provider.Link: it writes the headers in front of every packet and sends the batch with one system
 // call.
-func (d *Datapath) Transmit(pkts []provider.TxPacket) {
-	descs := d.txDescs[:0]
+func (q *queue) Transmit(pkts []provider.TxPacket) {
+	descs := q.txDescs[:0]
 	for i := range pkts {
 		p := &pkts[i]
-		t := &d.paths[p.Path].header
+		t := &q.paths[p.Path].header
 		start := p.Frags[0].ID + provider.Headroom - uint64(t.Len())
-		header := d.umem.Frame(start)[:t.Len()]
+		header := q.device.umem.Frame(start)[:t.Len()]
 		t.Put(header, p.Len)
 		if t.Is6() {
 			sum := uint32(0)
@@ -119,74 +148,77 @@ func (d *Datapath) Transmit(pkts []provider.TxPacket) {
 		}
 		descs[len(descs)-1].Options = 0
 	}
-	taken := d.sock.Transmit(descs)
+	taken := q.sock.Transmit(descs)
 	for _, desc := range descs[taken:] {
-		if desc.Addr < d.arena.base {
-			d.sock.FreeTx(desc.Addr)
+		if desc.Addr < q.device.arena.base {
+			q.sock.FreeTx(desc.Addr)
 		}
 		if desc.Options == 0 {
-			d.lost.Add(1)
+			q.lost.Add(1)
 		}
 	}
-	d.kick()
+	q.kick()
 	// Behind the system call and not before it: what was sent is mostly done by now, and nobody waits for this.
-	d.sock.Complete(nil)
+	q.sock.Complete(nil)
 }
 
-// Settled implements Device. In copy mode the kernel copies what it takes from the ring; a driver in zero-copy mode reads
+// Settled implements Port. In copy mode the kernel copies what it takes from the ring; a driver in zero-copy mode reads
 // it until it completes.
-func (d *Datapath) Settled() bool {
-	d.kick()
-	d.sock.Complete(nil)
-	if d.info.Socket.ZeroCopy {
-		return d.sock.TxPending() == 0
+func (q *queue) Settled() bool {
+	q.kick()
+	q.sock.Complete(nil)
+	if q.device.info.Socket.ZeroCopy {
+		return q.sock.TxPending() == 0
 	}
-	return d.sock.TxUnsent() == 0
+	return q.sock.TxUnsent() == 0
 }
 
 // kick makes the kernel send. An interface that is gone or down loses packets like any other network; the transport's
 // liveness timers report it.
-func (d *Datapath) kick() {
-	if err := d.sock.Kick(); err != nil {
-		d.lost.Add(1)
+func (q *queue) kick() {
+	if err := q.sock.Kick(); err != nil {
+		q.lost.Add(1)
 	}
 }
 
 // Connect implements provider.Link. Resolve must have found the peer before.
-func (d *Datapath) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	mac, ok := d.neighbors.cached(remote.AddrPort().Addr())
+func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
+	mac, ok := q.device.neighbors.cached(remote.AddrPort().Addr())
 	if !ok {
 		return 0, false
 	}
-	return d.newPath(path{header: wire.NewFrameTemplate(d.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.device.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
-func (d *Datapath) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
+func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
 	local := wire.Endpoint{IP: p.To.IP, Port: localPort}
-	remote := wire.Endpoint{IP: p.From.IP, Port: d.cfg.UDPPort}
-	return d.newPath(path{header: wire.NewFrameTemplate(d.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
+	remote := wire.Endpoint{IP: p.From.IP, Port: q.device.cfg.UDPPort}
+	return q.newPath(path{header: wire.NewFrameTemplate(q.device.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
 }
 
-func (d *Datapath) newPath(added path) provider.Path {
+func (q *queue) newPath(added path) provider.Path {
 	added.used = true
-	if n := len(d.freePaths); n > 0 {
-		p := d.freePaths[n-1]
-		d.freePaths = d.freePaths[:n-1]
-		d.paths[p] = added
+	if n := len(q.freePaths); n > 0 {
+		p := q.freePaths[n-1]
+		q.freePaths = q.freePaths[:n-1]
+		q.paths[p] = added
 		return p
 	}
-	d.paths = append(d.paths, added)
-	return provider.Path(len(d.paths) - 1)
+	q.paths = append(q.paths, added)
+	return provider.Path(len(q.paths) - 1)
 }
 
+// Hop implements provider.Link.
+func (q *queue) Hop(p provider.Path) (mac [6]byte, vlan uint16) { return q.paths[p].header.Hop() }
+
 // Forget implements provider.Link.
-func (d *Datapath) Forget(p provider.Path) {
-	if d.paths[p].used {
-		d.paths[p].used = false
-		d.freePaths = append(d.freePaths, p)
+func (q *queue) Forget(p provider.Path) {
+	if q.paths[p].used {
+		q.paths[p].used = false
+		q.freePaths = append(q.freePaths, p)
 	}
 }
 
 // MaxPacket implements provider.Link.
-func (d *Datapath) MaxPacket() int { return d.maxPacket }
+func (q *queue) MaxPacket() int { return q.device.maxPacket }

@@ -2,7 +2,7 @@ package datapath
 
 import "github.com/ndxdp/ndxdp/provider"
 
-var _ provider.Pressured = (*Datapath)(nil)
+var _ provider.Pressured = (*queue)(nil)
 
 // Pressure implements provider.Pressured by the rx ring: what waits in it cannot be in the fill ring.
-func (d *Datapath) Pressure() uint8 { return uint8(min(d.sock.RxBacklog(), 255)) }
+func (q *queue) Pressure() uint8 { return uint8(min(q.sock.RxBacklog(), 255)) }

@@ -133,6 +133,9 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	return d, nil
 }
 
+// Ports implements Device: one, because a socket has no queues.
+func (d *plainUDP) Ports() []Port { return []Port{d} }
+
 // Info implements Device.
 func (d *plainUDP) Info() Info { return d.info }
 
@@ -189,9 +192,9 @@ func (d *plainUDP) Close() error {
 	return d.closeErr
 }
 
-// Settled implements Device: what a socket took it has copied.
+// Settled implements Port: what a socket took it has copied.
 func (d *plainUDP) Settled() bool { return true }
 
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves, and fail like any socket when their
 // address goes.
-func (d *plainUDP) Watch(func(), func(func())) {}
+func (d *plainUDP) Watch(func(), func(int, func())) {}

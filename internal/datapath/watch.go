@@ -40,8 +40,8 @@ func (w *watch) close() {
 }
 
 // Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed, and own runs
-// a function as the engine's owner.
-func (d *Datapath) Watch(gone func(), own func(func())) {
+// a function as the owner of the engine at a port.
+func (d *Datapath) Watch(gone func(), own func(port int, f func())) {
 	d.watch.ended.Go(func() {
 		for {
 			select {
@@ -62,7 +62,10 @@ func (d *Datapath) Watch(gone func(), own func(func())) {
 				}
 				if mac, moved := d.moved(&u); moved {
 					addr, _ := netip.AddrFromSlice(u.IP)
-					own(func() { d.repoint(addr.Unmap(), mac) })
+					hop := addr.Unmap()
+					for i, q := range d.queues {
+						own(i, func() { q.repoint(hop, mac) })
+					}
 				}
 			}
 		}
@@ -82,11 +85,11 @@ func (d *Datapath) moved(u *netlink.NeighUpdate) (mac [6]byte, ok bool) {
 }
 
 // repoint sends what goes by the neighbour hop to mac from now on. The owner calls it.
-func (d *Datapath) repoint(hop netip.Addr, mac [6]byte) {
-	d.neighbors.learn(hop, mac)
-	for i := range d.paths {
-		p := &d.paths[i]
-		if p.used && d.neighbors.hop(p.peer) == hop {
+func (q *queue) repoint(hop netip.Addr, mac [6]byte) {
+	q.device.neighbors.learn(hop, mac)
+	for i := range q.paths {
+		p := &q.paths[i]
+		if p.used && q.device.neighbors.hop(p.peer) == hop {
 			p.header.SetDestination(mac)
 		}
 	}

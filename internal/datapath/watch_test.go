@@ -25,7 +25,7 @@ func TestNeighbourMoves(t *testing.T) {
 	t.Cleanup(func() { must(t, d.Close()) })
 	moved := make(chan struct{}, 16)
 	var owner sync.Mutex // as the engine's
-	d.Watch(func() { t.Error("the interface was not removed") }, func(f func()) {
+	d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func()) {
 		owner.Lock()
 		f()
 		owner.Unlock()
@@ -33,7 +33,7 @@ func TestNeighbourMoves(t *testing.T) {
 	})
 	must(t, d.Resolve(t.Context(), peer))
 	owner.Lock()
-	path, ok := d.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)),
+	path, ok := d.queues[0].Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)),
 		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
 	owner.Unlock()
 	if !ok {
@@ -59,7 +59,7 @@ func TestNeighbourMoves(t *testing.T) {
 	frame := make([]byte, 64)
 	owner.Lock()
 	defer owner.Unlock()
-	d.paths[path].header.Put(frame, 22)
+	d.queues[0].paths[path].header.Put(frame, 22)
 	if got := [6]byte(frame[:6]); got != want {
 		t.Errorf("the path still goes to %x, want %x", got, want)
 	}
@@ -74,7 +74,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 		return err
 	}))
 	gone := make(chan struct{}, 2)
-	d.Watch(func() { gone <- struct{}{} }, func(f func()) { f() })
+	d.Watch(func() { gone <- struct{}{} }, func(_ int, f func()) { f() })
 	must(t, pair.A.Do(func() error {
 		link, err := netlink.LinkByIndex(d.index)
 		if err != nil {

@@ -245,6 +245,9 @@ func (h *Host) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, boo
 	return h.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
 }
 
+// Hop implements provider.Link: the simulated network has neither link-layer addresses nor VLANs.
+func (h *Host) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+
 // Forget implements provider.Link.
 func (h *Host) Forget(p provider.Path) {
 	h.open--

@@ -1,0 +1,155 @@
+package provider
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Bounds of what engines hand each other.
+const (
+	inboxPackets = 256  // packets that wait in an inbox; more are dropped and counted
+	inboxCalls   = 4096 // calls that strangers' packets can cause; more are dropped
+)
+
+// inbox is where the other engines of a group leave things for one: packets that landed on the wrong queue, receive frames
+// that came back, and calls to run as its owner. Packets and frames come in batches, one lock for each.
+type inbox struct {
+	waiting atomic.Bool // something is inside
+
+	mu      sync.Mutex // guards what follows
+	packets []RxPacket
+	frames  []uint64 // ours, that others are done with
+	calls   []func(*Engine)
+
+	// The owner's: emptied, and exchanged with those above.
+	oldPackets []RxPacket
+	oldFrames  []uint64
+}
+
+// tell runs f as the owner of e, soon: control work, which may allocate.
+func (e *Engine) tell(f func(*Engine)) {
+	b := &e.inbox
+	b.mu.Lock()
+	b.calls = append(b.calls, f)
+	b.mu.Unlock()
+	e.alert()
+}
+
+// askOwner is tell for what strangers' packets cause: bounded.
+func (e *Engine) askOwner(f func(*Engine)) bool {
+	b := &e.inbox
+	b.mu.Lock()
+	ok := len(b.calls) < inboxCalls
+	if ok {
+		b.calls = append(b.calls, f)
+	}
+	b.mu.Unlock()
+	e.alert()
+	return ok
+}
+
+// alert says that the inbox is not empty, and wakes who sleeps. The flag is stored before the shard's state is read.
+func (e *Engine) alert() {
+	e.inbox.waiting.Store(true)
+	if e.shard != nil {
+		e.shard.wake()
+	}
+}
+
+// relay keeps a packet of the receive batch for the engine that it is for, until the batch is done.
+func (e *Engine) relay(p *RxPacket, to *Engine) {
+	if e.relays == nil {
+		e.relays = make([][]RxPacket, len(e.group.engines))
+	}
+	if e.relays[to.index] == nil {
+		e.relays[to.index] = make([]RxPacket, 0, rxBatch)
+	}
+	batch := append(e.relays[to.index], *p)
+	if p.origin == nil {
+		batch[len(batch)-1].origin = e
+	}
+	e.relays[to.index] = batch
+	e.relayed = true
+	e.stats.Relayed++
+}
+
+// flushRelays puts relayed packets into the inboxes of their engines, and gives other engines' frames back to them.
+func (e *Engine) flushRelays() {
+	e.relayed = false
+	for i := range e.relays {
+		batch := e.relays[i]
+		if len(batch) == 0 {
+			continue
+		}
+		to := e.group.engines[i]
+		b := &to.inbox
+		b.mu.Lock()
+		n := min(len(batch), inboxPackets-len(b.packets))
+		b.packets = append(b.packets, batch[:n]...)
+		b.mu.Unlock()
+		for j := n; j < len(batch); j++ {
+			e.drop(wire.DropWrongQueue)
+			e.release(&batch[j])
+		}
+		e.relays[i] = batch[:0]
+		to.alert()
+	}
+	for i := range e.borrowed {
+		if len(e.borrowed[i]) == 0 {
+			continue
+		}
+		to := e.group.engines[i]
+		to.inbox.mu.Lock()
+		to.inbox.frames = append(to.inbox.frames, e.borrowed[i]...)
+		to.inbox.mu.Unlock()
+		e.borrowed[i] = e.borrowed[i][:0]
+		to.alert()
+	}
+}
+
+// sendBack keeps the frames of another engine's packet until they are given back with others.
+func (e *Engine) sendBack(p *RxPacket) {
+	if e.borrowed == nil {
+		e.borrowed = make([][]uint64, len(e.group.engines))
+	}
+	at := p.origin.index
+	for i := range p.N {
+		e.borrowed[at] = append(e.borrowed[at], p.Frags[i].ID)
+	}
+	e.relayed = true
+}
+
+// openInbox takes in what the other engines left.
+func (e *Engine) openInbox() {
+	b := &e.inbox
+	b.waiting.Store(false)
+	b.mu.Lock()
+	b.packets, b.oldPackets = b.oldPackets[:0], b.packets
+	b.frames, b.oldFrames = b.oldFrames[:0], b.frames
+	b.mu.Unlock()
+	if len(b.oldFrames) > 0 {
+		e.link.Recycle(b.oldFrames)
+	}
+	e.takeCalls()
+	for i := range b.oldPackets {
+		p := &b.oldPackets[i]
+		if p.origin == e {
+			p.origin = nil // it went round: the connection came here meanwhile
+		}
+		e.receive(p)
+	}
+}
+
+// takeCalls runs the calls alone: one of them may bring the connection that a packet at hand is for.
+func (e *Engine) takeCalls() {
+	b := &e.inbox
+	b.mu.Lock()
+	calls := b.calls
+	b.calls = nil
+	b.mu.Unlock()
+	for _, f := range calls {
+		f(e)
+	}
+}

@@ -1,0 +1,179 @@
+package provider
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file moves open connections between the engines of an adapter. A NIC queue delivers to the socket bound to it and to
+// no other, and which queue a peer's packets land on is the NIC's choice. A packet on the wrong queue is handed to the engine
+// whose connection it is for, and counted; a connection whose packets keep landing elsewhere follows them.
+
+// followAfter is how many packets in a row must land on another queue before a connection follows them there. It doubles
+// with every move, so that a path that scatters its packets does not keep a connection on the road.
+const followAfter = 32
+
+// strays are the newest packets of a connection that did not land on its engine's queue.
+type strays struct {
+	from  *Engine // where they landed; nil when the newest one landed right
+	count uint32  // how many in a row
+	moves uint8
+}
+
+// follow notes where a packet landed: on origin's queue, or on our own when it is nil.
+func (c *conn) follow(origin *Engine) {
+	s := &c.strays
+	if origin != s.from {
+		s.from, s.count = origin, 0
+	}
+	if origin == nil {
+		return
+	}
+	s.count++
+	if s.count >= followAfter<<min(s.moves, 20) && c.phase == phaseOpen {
+		c.goTo(origin)
+	}
+}
+
+// settle chooses the home of a connection that has just opened: the queue its peer's last packet landed on. That says nothing
+// when it was the leader's, because that is where every handshake is answered from; the active side then spreads.
+func (c *conn) settle() {
+	e := c.engine
+	switch engines := e.group.engines; {
+	case len(engines) == 1:
+	case c.strays.from != nil:
+		c.goTo(c.strays.from)
+	case c.active:
+		c.goTo(engines[int(wire.SourcePort(c.id))%len(engines)])
+	}
+}
+
+// goTo makes the connection leave for another engine at the end of the turn.
+func (c *conn) goTo(to *Engine) {
+	if to != c.engine {
+		c.target = to
+		c.touch()
+	}
+}
+
+// leave hands the connection over, with its queue pair and connector. One with packets that wait behind a gap stays until
+// its target is chosen again: their frames are the engine's.
+func (c *conn) leave() {
+	e, to := c.engine, c.target
+	c.target = nil
+	if c.phase == phaseFree || c.phase == phaseOpen && c.traffic != nil && (c.rx[0].holes || c.rx[1].holes) {
+		return
+	}
+	c.strays = strays{moves: c.strays.moves + 1}
+	mac, vlan := e.link.Hop(c.path)
+	e.link.Forget(c.path)
+	c.path = 0
+	c.unlist()
+	e.deadlines.Set(c.slot, clock.Never)
+	c.home.Store(nil)
+	if c.qp != nil {
+		c.qp.home.Store(nil)
+	}
+	if c.connector != nil {
+		c.connector.home.Store(nil)
+	}
+	e.stats.Moved++
+	to.tell(func(to *Engine) { to.adopt(c, mac, vlan) })
+}
+
+// unlist takes the connection out of the engine's lists.
+func (c *conn) unlist() {
+	e := c.engine
+	e.fresh.remove(c)
+	e.active.remove(c)
+	if i := slices.Index(e.acks, c); i >= 0 {
+		e.acks = slices.Delete(e.acks, i, i+1)
+	}
+	c.inActive, c.inAcks = false, false
+}
+
+// adopt takes a connection that left another engine.
+func (e *Engine) adopt(c *conn, mac [6]byte, vlan uint16) {
+	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: c.local, MAC: mac, VLAN: vlan}, c.local.Port)
+	if !ok {
+		panic("provider: a link of a group refused a path that another one had")
+	}
+	c.engine, c.path = e, path
+	k, qp := c.connector, c.qp
+	if k != nil {
+		k.engine = e
+		k.home.Store(e)
+	}
+	if qp != nil {
+		qp.recvCQ.servedBy(e)
+		qp.initCQ.servedBy(e)
+		qp.home.Store(e)
+	}
+	c.home.Store(e)
+	c.touch()
+	if c.phase == phaseLingering {
+		c.layToRest()
+		return
+	}
+	c.wake()
+	c.raise(c.ack.urgency)
+	c.activate()
+	if qp != nil {
+		e.answer(qp) // what was posted on the way
+	}
+}
+
+// receiveForeign takes a packet whose connection is another engine's, or was.
+func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
+	home := c.home.Load()
+	if home == nil {
+		e.takeCalls() // it may be on its way here
+		home = c.home.Load()
+	}
+	switch home {
+	case nil:
+		return wire.DropWrongQueue, false
+	case e:
+		return e.deliver(c, p, h)
+	}
+	e.relay(p, home)
+	return wire.DropNone, true
+}
+
+// own runs f as the owner of what is at home there, wherever that is.
+func own(lead *Engine, home *atomic.Pointer[Engine], f func(*Engine)) {
+	for done := false; !done; {
+		e := home.Load()
+		if e == nil {
+			// On its way. Whoever it goes to may be closed, and looks only when asked.
+			for _, e := range lead.group.engines {
+				e.shard.Do((*Engine).takeCalls)
+			}
+			runtime.Gosched()
+			continue
+		}
+		e.shard.Do(func(e *Engine) {
+			if done = home.Load() == e; done {
+				f(e)
+			}
+		})
+	}
+}
+
+// Own runs f as the owner of the connector. f must not block.
+func (k *Connector) Own(f func(*Engine)) { own(k.lead, &k.home, f) }
+
+// Own runs f as the owner of the queue pair. f must not block.
+func (qp *QP) Own(f func(*Engine)) { own(qp.lead, &qp.home, f) }
+
+// Shard returns who runs the queue pair's engine now.
+func (qp *QP) Shard() *Shard {
+	if e := qp.home.Load(); e != nil {
+		return e.shard
+	}
+	return qp.lead.shard
+}
