@@ -144,20 +144,23 @@ func (m *MemoryRegion) RemoteAccesses() (reads, writes uint64) { return m.curren
 // Deregister takes the registration back. When it returns nothing touches the memory any more; requests and peers that still
 // name it get ErrAccessViolation. The region may be registered again. It works on an adapter that is closed, too.
 //
-// Errors: ErrInvalidDeviceState when the region is not registered.
+// Errors: ErrInvalidDeviceState when the region is not registered, ErrDeviceBusy while a memory window is bound to it.
 func (m *MemoryRegion) Deregister() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.registered {
-		return &Error{Op: "deregister memory", Status: ErrInvalidDeviceState}
+	o := provider.OutcomeInvalidState
+	if m.registered {
+		m.adapter.doAll(func() { o = m.adapter.memory.Deregister(m.region.Load()) })
 	}
-	return m.deregister()
+	if o != provider.OutcomeSuccess {
+		return &Error{Op: "deregister memory", Status: statusTable[o]}
+	}
+	return m.deregistered()
 }
 
-// deregister takes back what is registered. The caller holds mu.
-func (m *MemoryRegion) deregister() (err error) {
+// deregistered gives the memory back, when it is the adapter's. The caller holds mu.
+func (m *MemoryRegion) deregistered() (err error) {
 	m.registered = false
-	m.adapter.doAll(func() { m.adapter.memory.Deregister(m.region.Load()) })
 	switch {
 	case m.release == nil:
 	case m.settle():
@@ -169,12 +172,13 @@ func (m *MemoryRegion) deregister() (err error) {
 	return err
 }
 
-// Close deregisters the region, for good. Closing twice is harmless.
+// Close deregisters the region for good. Memory windows that are bound to it are no more. Closing twice is harmless.
 func (m *MemoryRegion) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registered {
-		m.err = m.deregister()
+		m.adapter.doAll(func() { m.adapter.memory.Release(m.region.Load()) })
+		m.err = m.deregistered()
 	}
 	m.closed = true
 	return m.err

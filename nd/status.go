@@ -147,6 +147,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeInvalidBufferSize:     ErrInvalidBufferSize,
 	provider.OutcomeParameterMix:          ErrInvalidParameterMix,
 	provider.OutcomeInsufficientResources: ErrInsufficientResources,
+	provider.OutcomeDeviceBusy:            ErrDeviceBusy,
 	provider.OutcomeDeviceRemoved:         ErrDeviceRemoved,
 	provider.OutcomeInternal:              ErrInternal,
 }

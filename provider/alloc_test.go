@@ -85,6 +85,29 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
+func TestNoAllocationsPerWindow(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var rs [64]Result
+	p := newPair(t, 1408).connect()
+	w, other, r := p.window(1), p.window(1), p.write(0, 0, 64)
+	allocates(t, p, func() {
+		_ = p.bind(1, w, 0, 4096, readWrite)
+		_ = p.bind(1, other, 0, 4096, FlagAllowRead)
+		p.settle()
+		r.Token = w.Token()
+		p.post(0, r)
+		p.settle()
+		_, _ = p.qp[1].Invalidate(0, w, 0)
+		_, _ = p.qp[1].Invalidate(0, other, FlagReadFence)
+		p.settle()
+		if p.drain(rs[:]) != 5 {
+			t.Fatal("something failed")
+		}
+	})
+}
+
 // The drop path is what an attacker can make us do: it allocates nothing either.
 func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 	if raceEnabled {

@@ -23,7 +23,8 @@ type Result struct {
 	QPContext      uint64
 	RequestContext uint64
 	Bytes          uint32 // of a Receive; undefined otherwise
-	Immediate      uint32
+	Immediate      uint32 // of a Receive, with HasImmediate
+	Invalidated    Token  // of a Receive: the window that the message invalidated; zero for none
 	Outcome        Outcome
 	Kind           RequestKind
 	HasImmediate   bool

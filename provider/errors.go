@@ -13,7 +13,7 @@ const (
 	OutcomeRemoteError     // the peer could not take the message
 	OutcomeBufferOverflow  // message longer than the receive; completion queue overrun; request too long
 	OutcomeIOTimeout       // the peer's provider is silent, or never posted a receive
-	OutcomeInvalidRequest  // bind of a bound window, read with read limit zero
+	OutcomeInvalidRequest  // bind of a bound window, invalidation of another one, read with read limit zero
 
 	OutcomeDataOverrun       // more entries than the queue pair takes
 	OutcomeNoMoreEntries     // work queue full
@@ -35,6 +35,7 @@ const (
 	OutcomeInvalidBufferSize
 	OutcomeParameterMix // arguments that are right each for itself and make no sense together
 	OutcomeInsufficientResources
+	OutcomeDeviceBusy // a window is bound to the region
 	OutcomeDeviceRemoved
 	OutcomeInternal
 	numOutcomes
@@ -46,7 +47,7 @@ var outcomeNames = [numOutcomes]string{
 	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
 	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",
 	"too many addresses", "invalid address", "bad network name", "invalid buffer size", "invalid mix of parameters",
-	"insufficient resources", "device removed", "internal error",
+	"insufficient resources", "device busy", "device removed", "internal error",
 }
 
 // String names the outcome.

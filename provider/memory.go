@@ -6,72 +6,85 @@ import (
 	"sync/atomic"
 )
 
-// Token names a memory region to requests, here and at the peer: a table slot XOR a secret in the high half, random bits
-// in the low half. Each registration makes a new one. Zero is never a token.
+// Token names a memory region or a memory window to requests, here and at the peer: a table slot XOR a secret in the high
+// half, random bits in the low half. Each registration and each binding makes a new one. Zero is never a token.
 type Token uint32
 
-// Rights say what may be done with a region beyond reading it locally.
+// Rights say what may be done with a region or a window beyond reading it locally.
 type Rights uint8
 
-// The rights of a region.
+// The rights of a region. A window has only the remote ones.
 const (
 	RightLocalWrite Rights = 1 << iota
 	RightRemoteRead
 	RightRemoteWrite
 )
 
-// maxRegions bounds the table: a slot is 16 bits of a token.
+// maxRegions bounds the table of regions and windows: a slot is 16 bits of a token.
 const maxRegions = 1 << 16
 
 // regionAlign is the alignment of the addresses given to peers, so that an offset inside a region keeps the alignment it
 // has in memory up to a page.
 const regionAlign = 4096
 
-// Region is registered memory. Its address is an invention that peers can do arithmetic on, never an address of this
-// process.
-type Region struct {
-	token  Token
+// grant is what a token names: memory, and what may be done with it by whom. That of a region never changes. That of a window
+// is changed by the engine of the queue pair it is bound to, and other engines may look at it meanwhile: they read token and
+// owner, and more only when the owner is a queue pair of theirs.
+type grant struct {
+	token  atomic.Uint32
+	rights Rights
+	window *MemoryWindow // fixed: whose grant this is; nil for that of a region
 	base   uint64
 	buf    []byte
-	rights Rights
-	// Memory of the link, which packets can refer to: linkID names its first byte.
-	inLink bool
-	linkID uint64
+	owner  atomic.Pointer[QP] // of a bound window: the queue pair whose peer may use it
+	region *Region            // itself, or what a window is bound to
 
 	// Access by peers, counted by the engine that serves them.
 	remoteReads, remoteWrites atomic.Uint64
 }
 
-// Token returns the region's token; Base the address of its first byte as requests and peers name it.
-func (r *Region) Token() Token { return r.token }
+// Base returns the address that stands for the first byte.
+func (g *grant) Base() uint64 { return g.base }
 
-// Base returns the address that stands for the region's first byte.
-func (r *Region) Base() uint64 { return r.base }
+// RemoteAccesses returns how many READ packets were served from and WRITE packets placed into the memory for peers that
+// named it by this token: access through a window counts there and not at its region.
+func (g *grant) RemoteAccesses() (reads, writes uint64) {
+	return g.remoteReads.Load(), g.remoteWrites.Load()
+}
+
+// slice returns the n bytes at addr. No sum of addr and n is formed, so nothing can wrap.
+func (g *grant) slice(addr, n uint64) ([]byte, bool) {
+	if addr < g.base {
+		return nil, false
+	}
+	off := addr - g.base
+	size := uint64(len(g.buf))
+	if n > size || off > size-n {
+		return nil, false
+	}
+	return g.buf[off : off+n : off+n], true
+}
+
+// Region is registered memory. Its address is an invention that peers can do arithmetic on, never an address of this
+// process.
+type Region struct {
+	grant
+	// Memory of the link, which packets can refer to: linkID names its first byte.
+	inLink bool
+	linkID uint64
+
+	windows int // bound to it; guarded by Memory.mu
+}
+
+// Token returns the region's token, which is both the local and the remote one.
+func (r *Region) Token() Token { return Token(r.token.Load()) }
 
 // Bytes returns the registered memory.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// RemoteAccesses returns how many READ packets were served from and WRITE packets placed into the region for peers.
-func (r *Region) RemoteAccesses() (reads, writes uint64) {
-	return r.remoteReads.Load(), r.remoteWrites.Load()
-}
-
-// slice returns the n bytes at addr. No sum of addr and n is formed, so nothing can wrap.
-func (r *Region) slice(addr, n uint64) ([]byte, bool) {
-	if addr < r.base {
-		return nil, false
-	}
-	off := addr - r.base
-	size := uint64(len(r.buf))
-	if n > size || off > size-n {
-		return nil, false
-	}
-	return r.buf[off : off+n : off+n], true
-}
-
-// Memory is the table of an adapter's regions. Lookup is wait-free and may run anywhere; registering locks.
+// Memory is the table of an adapter's regions and windows. Lookup is wait-free and may run anywhere; changes lock.
 type Memory struct {
-	slots  []atomic.Pointer[Region]
+	slots  []atomic.Pointer[grant]
 	secret uint16
 
 	mu    sync.Mutex
@@ -81,19 +94,20 @@ type Memory struct {
 	count int
 }
 
-// NewMemory makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests.
+// NewMemory makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests; the table uses it from
+// any goroutine, under its lock.
 func NewMemory(rng *rand.Rand) *Memory {
-	return &Memory{slots: make([]atomic.Pointer[Region], maxRegions), secret: uint16(rng.Uint32()), rng: rng}
+	return &Memory{slots: make([]atomic.Pointer[grant], maxRegions), secret: uint16(rng.Uint32()), rng: rng}
 }
 
 // Register adds buf. It fails with OutcomeInsufficientResources when the table is full.
 func (m *Memory) Register(buf []byte, rights Rights) (*Region, error) {
-	return m.add(&Region{buf: buf, rights: rights})
+	return m.add(&Region{grant: grant{buf: buf, rights: rights}})
 }
 
 // RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.
 func (m *Memory) RegisterLink(buf []byte, id uint64, rights Rights) (*Region, error) {
-	return m.add(&Region{buf: buf, rights: rights, inLink: true, linkID: id})
+	return m.add(&Region{grant: grant{buf: buf, rights: rights}, inLink: true, linkID: id})
 }
 
 func (m *Memory) add(r *Region) (*Region, error) {
@@ -102,7 +116,21 @@ func (m *Memory) add(r *Region) (*Region, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var slot uint16
+	slot, ok := m.takeSlot()
+	if !ok {
+		return nil, OutcomeInsufficientResources
+	}
+	r.region = r
+	r.token.Store(uint32(m.drawToken(slot, 0)))
+	// Between 2^40 and 2^62: far from zero and from wrapping.
+	r.base = (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
+	m.slots[slot].Store(&r.grant)
+	m.count++
+	return r, nil
+}
+
+// takeSlot returns a free slot of the table. The caller holds mu.
+func (m *Memory) takeSlot() (slot uint16, ok bool) {
 	switch {
 	case m.next < maxRegions:
 		slot = uint16(m.next)
@@ -112,41 +140,69 @@ func (m *Memory) add(r *Region) (*Region, error) {
 		slot = m.free[0]
 		m.free = m.free[1:]
 	default:
-		return nil, OutcomeInsufficientResources
+		return 0, false
 	}
-	token := Token(0)
-	for token == 0 {
-		token = Token(uint32(slot^m.secret)<<16 | uint32(uint16(m.rng.Uint32())))
+	return slot, true
+}
+
+// drawToken makes a token for slot, other than old. The caller holds mu.
+func (m *Memory) drawToken(slot uint16, old Token) (t Token) {
+	for t == 0 || t == old {
+		t = Token(uint32(slot^m.secret)<<16 | uint32(uint16(m.rng.Uint32())))
 	}
-	// Between 2^40 and 2^62: far from zero and from wrapping.
-	base := (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
-	r.token, r.base = token, base
-	m.slots[slot].Store(r)
-	m.count++
-	return r, nil
+	return t
 }
 
 // Deregister removes r. The caller must own every engine that uses the table while it calls, so that no packet is being
-// placed into the region when this returns. It reports whether r was registered.
-func (m *Memory) Deregister(r *Region) bool {
+// placed into the region when this returns. Outcomes: OutcomeDeviceBusy while a window is bound to it, OutcomeInvalidState when
+// it is not registered.
+func (m *Memory) Deregister(r *Region) Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	slot := uint16(r.token>>16) ^ m.secret
-	if !m.slots[slot].CompareAndSwap(r, nil) {
-		return false
+	switch {
+	case r.windows > 0:
+		return OutcomeDeviceBusy
+	case !m.registered(r):
+		return OutcomeInvalidState
 	}
-	m.free = append(m.free, slot)
-	m.count--
-	return true
+	m.remove(r)
+	return OutcomeSuccess
 }
 
-// Lookup returns the region a token names, or nil.
-func (m *Memory) Lookup(t Token) *Region {
-	r := m.slots[uint16(t>>16)^m.secret].Load()
-	if r == nil || r.token != t {
+// remove takes r out of the table. The caller holds mu.
+func (m *Memory) remove(r *Region) {
+	m.giveSlot(m.slotOf(r.Token()))
+	m.count--
+}
+
+// slotOf is the slot that t names.
+func (m *Memory) slotOf(t Token) uint16 { return uint16(t>>16) ^ m.secret }
+
+// registered says whether r is in the table.
+func (m *Memory) registered(r *Region) bool { return m.slots[m.slotOf(r.Token())].Load() == &r.grant }
+
+// giveSlot empties a slot. The caller holds mu.
+func (m *Memory) giveSlot(slot uint16) {
+	m.slots[slot].Store(nil)
+	m.free = append(m.free, slot)
+}
+
+// find returns what a token names, or nil.
+func (m *Memory) find(t Token) *grant {
+	g := m.slots[m.slotOf(t)].Load()
+	if g == nil || g.token.Load() != uint32(t) {
 		return nil
 	}
-	return r
+	return g
+}
+
+// Lookup returns the region a token names, or nil. The token of a window is none here: windows are for peers.
+func (m *Memory) Lookup(t Token) *Region {
+	g := m.find(t)
+	if g == nil || g.window != nil {
+		return nil
+	}
+	return g.region
 }
 
 // Count is the number of registered regions.
@@ -156,8 +212,8 @@ func (m *Memory) Count() int {
 	return m.count
 }
 
-// access resolves the n bytes at addr of the region named by t, when the region grants all of need.
-func (m *Memory) access(t Token, addr, n uint64, need Rights) ([]byte, *Region) {
+// local resolves the n bytes at addr of the region named by t for a request of this side, when the region grants all of need.
+func (m *Memory) local(t Token, addr, n uint64, need Rights) ([]byte, *Region) {
 	r := m.Lookup(t)
 	if r == nil || r.rights&need != need {
 		return nil, nil
@@ -167,4 +223,35 @@ func (m *Memory) access(t Token, addr, n uint64, need Rights) ([]byte, *Region) 
 		return nil, nil
 	}
 	return b, r
+}
+
+// granted returns what t names, when the peer of qp may do all of need with it. A region is there for every peer, a window for
+// that of its queue pair. The caller owns qp's engine.
+func (m *Memory) granted(qp *QP, t Token, need Rights) *grant {
+	g := m.find(t)
+	if g == nil {
+		return nil
+	}
+	if g.window != nil {
+		if owner := g.owner.Load(); owner == nil || owner != qp {
+			return nil
+		}
+	}
+	if g.rights&need != need {
+		return nil
+	}
+	return g
+}
+
+// remote resolves the n bytes at addr for the peer of qp, when t grants it all of need.
+func (m *Memory) remote(qp *QP, t Token, addr, n uint64, need Rights) ([]byte, *grant) {
+	g := m.granted(qp, t, need)
+	if g == nil {
+		return nil, nil
+	}
+	b, ok := g.slice(addr, n)
+	if !ok {
+		return nil, nil
+	}
+	return b, g
 }

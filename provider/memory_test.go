@@ -8,7 +8,7 @@ import (
 )
 
 func TestRegionSliceNeverWraps(t *testing.T) {
-	r := &Region{base: 1 << 41, buf: make([]byte, 4096)}
+	r := &grant{base: 1 << 41, buf: make([]byte, 4096)}
 	for _, c := range []struct {
 		addr, n uint64
 		ok      bool
@@ -56,8 +56,11 @@ func TestTokensAreNotReused(t *testing.T) {
 		r := order[0]
 		order = order[1:]
 		delete(live, r.Token())
-		if !m.Deregister(r) || m.Deregister(r) {
-			t.Fatal("Deregister")
+		if o := m.Deregister(r); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		if o := m.Deregister(r); o != OutcomeInvalidState {
+			t.Fatal(o)
 		}
 		gone = append(gone, r)
 	}

@@ -24,7 +24,8 @@ type QP struct {
 	rung      atomic.Bool // in the engine's doorbell list
 	nextRung  *QP         // the doorbell list's link; written by whoever set rung
 	readLimit atomic.Uint32
-	released  bool // the application closed it; the engine's
+	released  bool          // the application closed it; the engine's
+	windows   *MemoryWindow // bound to it; the engine's
 
 	conn *conn // the engine's: the connection it is attached to
 	// Where the completion queues list it; the engine's. Both are the same when one queue serves both directions.
@@ -73,11 +74,16 @@ func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
 	if o := qp.sq.post(r); o != OutcomeSuccess {
 		return false, o
 	}
-	if r.Flags&FlagDefer != 0 {
-		return false, OutcomeSuccess
+	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
+}
+
+// ringUnlessDeferred ends every initiator post.
+func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
+	if f&FlagDefer != 0 {
+		return false
 	}
 	qp.ring()
-	return true, OutcomeSuccess
+	return true
 }
 
 // CheckPost says whether the state allows initiator requests.

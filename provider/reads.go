@@ -29,11 +29,11 @@ func (c *conn) checkRead(token uint32, addr uint64, n uint32) wire.TermReason {
 	if n == 0 {
 		return 0
 	}
-	r := c.engine.mem.Lookup(Token(token))
-	if r == nil || r.rights&RightRemoteRead == 0 {
+	g := c.engine.mem.granted(c.qp, Token(token), RightRemoteRead)
+	if g == nil {
 		return wire.TermAccess
 	}
-	if _, ok := r.slice(addr, uint64(n)); !ok {
+	if _, ok := g.slice(addr, uint64(n)); !ok {
 		return wire.TermReadBounds
 	}
 	return 0
@@ -96,15 +96,15 @@ func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
 		}
 		var src []byte
 		if n > 0 {
-			var r *Region
-			src, r = e.mem.access(slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
+			var g *grant
+			src, g = e.mem.remote(c.qp, slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
 			if src == nil {
-				// Deregistered while the answer was under way.
+				// Deregistered, or the window invalidated, while the answer was under way.
 				e.abandon()
 				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermAccess)
 				return at, false
 			}
-			r.remoteReads.Add(1)
+			g.remoteReads.Add(1)
 		}
 		op := &e.op1
 		*op = wire.Op{Opcode: wire.OpReadResp, Length: uint16(n), Number: at.seq, Offset: at.off, Total: slot.length}

@@ -16,13 +16,20 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 	sp := &c.tx[wire.RequestSpace]
 	qp := c.qp
 	for qp != nil && !c.noRequests && c.phase == phaseOpen && c.mayStart(qp.sq.next, qp.sq.off) {
-		if !c.windowOpen(sp) {
+		local := qp.sq.wr(qp.sq.next).kind.local()
+		if !local && !c.windowOpen(sp) {
 			return false
 		}
 		if budget <= 0 || *burst == 0 {
 			return true
 		}
 		*burst--
+		if local {
+			if !c.runLocal() {
+				return false
+			}
+			continue
+		}
 		if !e.begin(c.maxPacket) {
 			e.starved = true
 			return true
@@ -76,8 +83,8 @@ func (c *conn) start(seq uint32) bool {
 			need = RightLocalWrite
 		}
 		for _, s := range q.sgl(seq) {
-			if b, _ := c.engine.mem.access(s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
-				c.localFault(seq)
+			if b, _ := c.engine.mem.local(s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+				c.localFault(seq, OutcomeAccessViolation)
 				return false
 			}
 		}
@@ -110,6 +117,9 @@ func (c *conn) packRequests(at, stop cursor, fresh bool) (to cursor, ok bool) {
 	q := &c.qp.sq
 	for at != stop && (!fresh || c.mayStart(at.seq, at.off)) {
 		wr := q.wr(at.seq)
+		if wr.kind.local() {
+			break // the packet ends here: what it carries is before it, and what follows may only start after it
+		}
 		n, fits := b.piece(wr.length-at.off, wr.kind == KindRead)
 		if !fits {
 			break
@@ -122,7 +132,7 @@ func (c *conn) packRequests(at, stop cursor, fresh bool) (to cursor, ok bool) {
 		c.putRequest(wr, at.off, n, last)
 		if wr.kind != KindRead && !c.gather(at.seq, at.off, n) {
 			e.abandon()
-			c.localFault(at.seq)
+			c.localFault(at.seq, OutcomeAccessViolation)
 			return at, false
 		}
 		if !last {
@@ -168,6 +178,11 @@ func (c *conn) putRequest(wr *workRequest, off, n uint32, last bool) {
 		op.Opcode, op.Address, op.Token, op.Total, op.Length = wire.OpReadReq, wr.addr, uint32(wr.token), wr.length, 8
 	case KindSend:
 		op.Opcode, op.Offset, op.Total = wire.OpSend, off, wr.length
+		if wr.flags&FlagInvalidate != 0 {
+			op.Opcode, op.Imm = wire.OpSendInv, uint32(wr.token)
+		} else if wr.flags&FlagImmediate != 0 {
+			op.Opcode, op.Imm = wire.OpSendImm, uint32(wr.token)
+		}
 		if last && wr.flags&FlagSolicit != 0 {
 			op.Flags |= wire.OpSolicit
 		}
@@ -193,7 +208,7 @@ func (c *conn) gather(seq, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, r := e.mem.access(s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, r := e.mem.local(s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
@@ -250,12 +265,13 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	c.recovery.sent(c)
 }
 
-// moreToSend says whether another packet of the space follows at once.
+// moreToSend says whether another packet of the space follows at once. A Bind or Invalidate that is next is none, and its result
+// waits for the acknowledgement of what was sent before.
 func (c *conn) moreToSend(space wire.Space) bool {
 	if space == wire.ResponseSpace {
 		return c.served.next.seq != c.served.tail
 	}
-	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off)
+	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off) && !c.qp.sq.wr(c.qp.sq.next).kind.local()
 }
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ

@@ -123,7 +123,7 @@ func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		return c.onWrite(op, r)
-	case wire.OpSend:
+	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
 		return c.onSend(op, r)
 	case wire.OpReadReq:
 		return c.onReadRequest(op)
@@ -132,7 +132,7 @@ func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 	case wire.OpTerm:
 		c.onTerm(op)
 		return false
-	default: // SEND_INV and SEND_IMM are not sent by this version
+	default: // ParseOp lets nothing else through
 		return c.refuse(op, wire.TermProtocol)
 	}
 }
@@ -146,7 +146,7 @@ func (c *conn) malformed(h wire.BaseHeader, d wire.DropReason) bool {
 // refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false for the
 // convenience of its callers.
 func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
-	if reason == wire.TermAccess || reason == wire.TermReadBounds {
+	if reason == wire.TermAccess || reason == wire.TermReadBounds || reason == wire.TermInvalidate {
 		c.engine.drop(wire.DropToken)
 	}
 	c.terminate(reason, op.Opcode, op.FailedPSN, op.Number)
@@ -158,11 +158,11 @@ func (c *conn) onWrite(op *wire.Op, r *reader) bool {
 	if op.Length == 0 {
 		return true
 	}
-	dst, region := c.engine.mem.access(Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+	dst, grant := c.engine.mem.remote(c.qp, Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
 	if dst == nil {
 		return c.refuse(op, wire.TermAccess)
 	}
-	region.remoteWrites.Add(1)
+	grant.remoteWrites.Add(1)
 	if op.Flags&wire.OpLast != 0 {
 		r.placeLast(dst)
 	} else {
@@ -206,11 +206,15 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	if c.recvOff != op.Total {
 		return c.refuse(op, wire.TermProtocol)
 	}
-	c.recvSend, c.recvOff = c.recvSend+1, 0
-	c.engine.complete(qp.recvCQ, &Result{
+	res := Result{
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
 		solicited: op.Flags&wire.OpSolicit != 0,
-	})
+	}
+	if op.Opcode != wire.OpSend && !c.special(op, &res) {
+		return false
+	}
+	c.recvSend, c.recvOff = c.recvSend+1, 0
+	c.engine.complete(qp.recvCQ, &res)
 	qp.rq.head.Store(head + 1)
 	c.checkReceiveLimit()
 	return true
@@ -228,7 +232,7 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 		if take == 0 {
 			break
 		}
-		dst, _ := c.engine.mem.access(s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
+		dst, _ := c.engine.mem.local(s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
 		if dst == nil || s.Addr+uint64(off) < s.Addr {
 			return false
 		}
@@ -265,7 +269,7 @@ func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if !c.scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
-		c.localFault(seq)
+		c.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
 	o.off += uint32(op.Length)

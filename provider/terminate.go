@@ -31,10 +31,10 @@ func (c *conn) termAcknowledged() {
 	}
 }
 
-// localFault ends the connection because the request at seq names local memory that may not be used. Requests before it
-// that are not done end CANCELED.
-func (c *conn) localFault(seq uint32) {
-	c.failRequest(seq, OutcomeAccessViolation)
+// localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that may not be
+// used, or a window in the wrong state. Requests before it that are not done end CANCELED.
+func (c *conn) localFault(seq uint32, o Outcome) {
+	c.failRequest(seq, o)
 	c.terminate(wire.TermLocal, 0, 0, 0)
 }
 
@@ -79,7 +79,7 @@ func (c *conn) findRequest(op wire.Opcode, number uint32) (seq uint32, ok bool) 
 	switch op {
 	case wire.OpWrite:
 		kind = KindWrite
-	case wire.OpSend:
+	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
 		kind = KindSend
 	case wire.OpReadReq:
 		kind = KindRead

@@ -22,20 +22,25 @@ const (
 	FlagSilentSuccess PostFlags = 0x1
 	FlagReadFence     PostFlags = 0x2
 	FlagSolicit       PostFlags = 0x4
+	FlagAllowRead     PostFlags = 0x8  // Bind: the peer may read
+	FlagAllowWrite    PostFlags = 0x10 // Bind: the peer may write
 	FlagInline        PostFlags = 0x20
 	FlagDefer         PostFlags = 0x200
+	FlagInvalidate    PostFlags = 0x1000 // Send: the peer invalidates Request.Token before it reports the message; no number of ND's
+	FlagImmediate     PostFlags = 0x2000 // Send: the peer's result has Request.Immediate; not with FlagInvalidate; no number of ND's
 )
 
 // Request is an initiator request to post.
 type Request struct {
-	Kind    RequestKind
-	Flags   PostFlags
-	Context uint64
-	SGL     []SGE  // copied during the call; unused with FlagInline
-	Inline  []byte // with FlagInline: the bytes themselves, copied during the call
-	Length  uint32 // bytes over all entries
-	Addr    uint64 // remote address of a Read or Write
-	Token   Token  // remote token of a Read or Write
+	Kind      RequestKind // but Bind and Invalidate, which have calls of their own
+	Flags     PostFlags
+	Context   uint64
+	SGL       []SGE  // copied during the call; unused with FlagInline
+	Inline    []byte // with FlagInline: the bytes themselves, copied during the call
+	Length    uint32 // bytes over all entries
+	Addr      uint64 // remote address of a Read or Write
+	Token     Token  // remote token of a Read or Write, or of a Send with FlagInvalidate
+	Immediate uint32 // with FlagImmediate
 }
 
 // workRequest is a posted request. The poster fills it before it publishes the index; afterwards it is the engine's.
@@ -43,7 +48,7 @@ type workRequest struct {
 	context uint64
 	addr    uint64
 	length  uint32
-	token   Token
+	token   Token  // of a Send: what FlagInvalidate or FlagImmediate sends along
 	number  uint32 // message number, SEND number or read id, given when the request starts
 	lastPSN wire.PSN
 	flags   PostFlags
@@ -62,6 +67,7 @@ type initiatorQueue struct {
 	wrs        []workRequest
 	sges       []SGE
 	inline     []byte
+	locals     []localRequest // made for the first Bind or Invalidate
 
 	mu     sync.Mutex // held by a poster while it fills one slot
 	posted atomic.Uint32
@@ -118,6 +124,9 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 		copy(q.inline[i*q.inlineSize:], r.Inline)
 	} else {
 		copy(q.sges[i*q.maxSGE:], r.SGL)
+	}
+	if r.Flags&FlagImmediate != 0 {
+		q.wrs[i].token = Token(r.Immediate)
 	}
 	q.posted.Store(seq + 1)
 	q.mu.Unlock()

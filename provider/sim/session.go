@@ -206,7 +206,7 @@ func (s *session) tearDown() {
 				s.listener.Close()
 			}
 			for _, m := range []area{x.mem, x.in, x.book} {
-				if !x.host.Memory.Deregister(m.region) {
+				if x.host.Memory.Deregister(m.region) != provider.OutcomeSuccess {
 					s.net.Fail("%s: region was not registered", x.name)
 				}
 			}

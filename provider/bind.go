@@ -1,0 +1,127 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// This file is about Bind and Invalidate: initiator requests that need no packet. They are carried out when their turn comes in
+// the initiator queue, so that requests posted before them go out before and those after them after, and are reported in
+// posting order like all others (ND specification section 10).
+
+// BindRequest is a Bind to post.
+type BindRequest struct {
+	Window       *MemoryWindow
+	Region       *Region // of the same table
+	Addr, Length uint64  // the part of the region, as Region.Base names it; bytes
+	Context      uint64
+	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead, FlagAllowWrite for the peer's rights
+}
+
+// localRequest is what a Bind or Invalidate has beside its workRequest, whose addr and token are those of the Bind.
+type localRequest struct {
+	window *MemoryWindow
+	region *Region
+	length uint64
+}
+
+// local says that requests of this kind need no packet.
+func (k RequestKind) local() bool { return k == KindBind || k == KindInvalidate }
+
+// Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token may be given
+// away when it returns. The region's remote rights do not limit the window's, but writing needs its local write right.
+//
+// A range outside the region, a region that is gone and a missing right are refused here, with OutcomeAccessViolation; a window
+// that is bound already when its turn comes ends the connection, as every failed request does.
+func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) {
+	if o := qp.CheckPost(); o != OutcomeSuccess {
+		return false, o
+	}
+	_, inside := r.Region.slice(r.Addr, r.Length)
+	if !inside || !r.Window.memory.registered(r.Region) || r.Flags&FlagAllowWrite != 0 && r.Region.rights&RightLocalWrite == 0 {
+		return false, OutcomeAccessViolation
+	}
+	token := r.Window.prepare()
+	wr := workRequest{context: r.Context, addr: r.Addr, token: token, flags: r.Flags, kind: KindBind}
+	if o := qp.sq.postLocal(wr, localRequest{window: r.Window, region: r.Region, length: r.Length}); o != OutcomeSuccess {
+		return false, o
+	}
+	r.Window.posted.Store(uint32(token))
+	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
+}
+
+// Invalidate queues a request that ends the window's binding; any goroutine may call it. A window that is not bound to this
+// queue pair when its turn comes ends the connection.
+func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring bool, o Outcome) {
+	if o := qp.CheckPost(); o != OutcomeSuccess {
+		return false, o
+	}
+	wr := workRequest{context: context, flags: flags, kind: KindInvalidate}
+	if o := qp.sq.postLocal(wr, localRequest{window: w}); o != OutcomeSuccess {
+		return false, o
+	}
+	return qp.ringUnlessDeferred(flags), OutcomeSuccess
+}
+
+// postLocal copies a request that needs no packet into the next slot.
+func (q *initiatorQueue) postLocal(wr workRequest, l localRequest) Outcome {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	seq := q.posted.Load()
+	if seq-q.head.Load() >= q.depth {
+		return OutcomeNoMoreEntries
+	}
+	if q.locals == nil {
+		q.locals = make([]localRequest, len(q.wrs))
+	}
+	q.wrs[seq&q.mask], q.locals[seq&q.mask] = wr, l
+	q.posted.Store(seq + 1)
+	return OutcomeSuccess
+}
+
+// runLocal carries out the Bind or Invalidate that is next in the queue. False means that it failed, and the connection with it.
+func (c *conn) runLocal() bool {
+	qp, mem := c.qp, c.engine.mem
+	seq := qp.sq.next
+	wr, l := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
+	var o Outcome
+	if wr.kind == KindBind {
+		o = mem.bind(qp, l, wr.addr, wr.token, wr.flags.rights())
+	} else {
+		o = mem.unbind(qp, l.window)
+	}
+	*l = localRequest{}
+	if o != OutcomeSuccess {
+		c.localFault(seq, o)
+		return false
+	}
+	// It is done when all before it are, the last of which are in the newest packet.
+	wr.lastPSN = c.tx[wire.RequestSpace].next - 1
+	qp.sq.next++
+	c.completeRequests()
+	return true
+}
+
+// rights are what a Bind with these flags gives the peer.
+func (f PostFlags) rights() (r Rights) {
+	if f&FlagAllowRead != 0 {
+		r |= RightRemoteRead
+	}
+	if f&FlagAllowWrite != 0 {
+		r |= RightRemoteWrite
+	}
+	return r
+}
+
+// special carries out what the last piece of a SEND says besides its bytes, before the receive completes. False means that
+// the peer named a token that it may not invalidate, and the connection is over.
+func (c *conn) special(op *wire.Op, r *Result) bool {
+	switch op.Opcode {
+	case wire.OpSendInv:
+		if c.engine.mem.unbindToken(c.qp, Token(op.Imm)) != OutcomeSuccess {
+			return c.refuse(op, wire.TermInvalidate)
+		}
+		r.Invalidated = Token(op.Imm)
+	case wire.OpSendImm:
+		r.Immediate, r.HasImmediate = op.Imm, true
+	default: // a plain SEND
+	}
+	return true
+}

@@ -1,0 +1,440 @@
+package provider
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The state table of windows (ND specification 14.5), row by row, and what peers may try with their tokens.
+
+func (p *pair) window(side int) *MemoryWindow {
+	p.tb.Helper()
+	w, err := p.mem[side].NewWindow()
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return w
+}
+
+const readWrite = FlagAllowRead | FlagAllowWrite
+
+// bind posts the binding of n bytes at off of side's region.
+func (p *pair) bind(side int, w *MemoryWindow, off, n uint64, flags PostFlags) Outcome {
+	r := p.reg[side]
+	_, o := p.qp[side].Bind(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags})
+	return o
+}
+
+// grant binds a window of the first n bytes of side 1's region and waits for it.
+func (p *pair) grant(n uint64, flags PostFlags) *MemoryWindow {
+	p.tb.Helper()
+	w := p.window(1)
+	p.must(p.bind(1, w, 0, n, flags))
+	p.settle()
+	p.outcomes(1, OutcomeSuccess)
+	return w
+}
+
+// invalidate posts the invalidation of a window of side 1.
+func (p *pair) invalidate(w *MemoryWindow) {
+	p.tb.Helper()
+	_, o := p.qp[1].Invalidate(0, w, 0)
+	p.must(o)
+}
+
+// through is a Write of side 0 that names the window.
+func (p *pair) through(w *MemoryWindow, off, n uint32) *Request {
+	r := p.write(0, off, n)
+	r.Token = w.Token()
+	return r
+}
+
+func TestW01BindMakesTheWindowBound(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.window(1)
+	if w.Token() != 0 || w.Bound() {
+		t.Fatal("a new window is bound")
+	}
+	p.must(p.bind(1, w, 0, 4096, readWrite))
+	if w.Token() == 0 || w.Bound() {
+		t.Fatal("the token is readable when Bind returns, and the window bound when it is carried out")
+	}
+	p.settle()
+	if rs := p.outcomes(1, OutcomeSuccess); rs[0].Kind != KindBind || !w.Bound() {
+		t.Fatalf("%+v", rs)
+	}
+	p.fill(0, 0, 3000, 7)
+	p.post(0, p.through(w, 0, 3000))
+	rd := p.read(0, 10)
+	rd.Token = w.Token()
+	p.post(0, rd)
+	p.settle()
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	reads, writes := w.RemoteAccesses()
+	regionReads, regionWrites := p.reg[1].RemoteAccesses()
+	if !p.all(1, 0, 3000, 7) || reads != 1 || writes != 3 || regionReads+regionWrites != 0 {
+		t.Errorf("%d reads, %d writes; of the region %d, %d", reads, writes, regionReads, regionWrites)
+	}
+}
+
+func TestW02BindOfABoundWindowEndsTheConnection(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.grant(4096, readWrite)
+	p.receive(1, 0, 10)
+	p.must(p.bind(1, w, 0, 4096, readWrite))
+	p.post(1, p.write(1, 0, 10))
+	p.settle()
+	rs := p.outcomes(1, OutcomeInvalidRequest, OutcomeCanceled, OutcomeCanceled)
+	if rs[0].Kind != KindBind || w.Bound() || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
+		t.Errorf("%+v, %v, %v", rs, p.ctr[0].State(), p.ctr[1].State())
+	}
+}
+
+func TestW03InvalidateMakesTheWindowInvalid(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.grant(4096, readWrite)
+	p.invalidate(w)
+	p.settle()
+	if rs := p.outcomes(1, OutcomeSuccess); rs[0].Kind != KindInvalidate || w.Bound() {
+		t.Fatalf("%+v", rs)
+	}
+	first := w.Token()
+	p.must(p.bind(1, w, 0, 64, FlagAllowRead))
+	p.settle()
+	p.outcomes(1, OutcomeSuccess)
+	if w.Token() == first {
+		t.Error("a binding has the token of the one before")
+	}
+}
+
+func TestW04InvalidateOfAnUnboundWindowEndsTheConnection(t *testing.T) {
+	for _, before := range []string{"never bound", "invalidated"} {
+		p := newPair(t, 1408).connect()
+		w := p.window(1)
+		if before == "invalidated" {
+			w = p.grant(64, 0)
+			p.invalidate(w)
+			p.settle()
+			p.outcomes(1, OutcomeSuccess)
+		}
+		p.invalidate(w)
+		p.settle()
+		if rs := p.outcomes(1, OutcomeInvalidRequest); rs[0].Kind != KindInvalidate || p.ctr[0].State() != CtrLost {
+			t.Errorf("%s: %+v, %v", before, rs, p.ctr[0].State())
+		}
+	}
+}
+
+func TestW05DeregisterWithABoundWindowIsBusy(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.grant(4096, readWrite)
+	if o := p.mem[1].Deregister(p.reg[1]); o != OutcomeDeviceBusy {
+		t.Fatal(o)
+	}
+	p.post(0, p.through(w, 0, 10)) // nothing changed
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	p.invalidate(w)
+	p.settle()
+	p.outcomes(1, OutcomeSuccess)
+	p.must(p.mem[1].Deregister(p.reg[1]))
+	if o := p.mem[1].Deregister(p.reg[1]); o != OutcomeInvalidState { // M04
+		t.Error(o)
+	}
+}
+
+func TestW06WindowsEndWithTheirQueuePair(t *testing.T) {
+	for name, end := range map[string]func(p *pair){
+		"flushed":  func(p *pair) { p.eng[1].Flush(p.qp[1]) },
+		"released": func(p *pair) { p.eng[1].ReleaseQP(p.qp[1]) },
+		"lost": func(p *pair) {
+			bad := p.write(0, 0, 10)
+			bad.Token ^= 1
+			p.post(0, bad)
+			p.settle()
+		},
+		"disconnected": func(p *pair) { p.must(p.ctr[1].Disconnect(func(Outcome) {})) },
+		"cut off":      func(p *pair) { p.ctr[0].Close(); p.settle() },
+		"timed out": func(p *pair) {
+			p.link[0].mangle = func([]byte) bool { return false }
+			p.post(1, p.write(1, 0, 10))
+			p.pass(20 * time.Second)
+		},
+	} {
+		p := newPair(t, 1408).connect()
+		ws := []*MemoryWindow{p.grant(4096, readWrite), p.grant(64, 0), p.grant(1, FlagAllowRead)}
+		end(p)
+		for _, w := range ws {
+			if w.Bound() {
+				t.Errorf("%s: the window is bound", name)
+			}
+		}
+		if o := p.mem[1].Deregister(p.reg[1]); o != OutcomeSuccess {
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+}
+
+// ungranted are accesses that no window grants.
+func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
+	const top = math.MaxUint64
+	base := func(p *pair) uint64 { return p.reg[1].Base() }
+	revoked := func(p *pair, w *MemoryWindow) {
+		p.invalidate(w)
+		p.settle()
+		p.outcomes(1, OutcomeSuccess)
+	}
+	return map[string]func(p *pair, w *MemoryWindow, r *Request){
+		"never bound": func(p *pair, _ *MemoryWindow, r *Request) { r.Token = Token(p.mem[1].secret^p.window(1).slot) << 16 },
+		"invalidated": func(p *pair, w *MemoryWindow, _ *Request) { revoked(p, w) },
+		"old token": func(p *pair, w *MemoryWindow, _ *Request) {
+			revoked(p, w)
+			p.must(p.bind(1, w, 0, 4096, readWrite))
+			p.settle()
+			p.outcomes(1, OutcomeSuccess)
+		},
+		"closed":        func(p *pair, w *MemoryWindow, _ *Request) { p.mem[1].ReleaseWindow(w) },
+		"region closed": func(p *pair, _ *MemoryWindow, _ *Request) { p.mem[1].Release(p.reg[1]) },
+		"no rights":     func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.grant(4096, 0).Token() },
+		"other right": func(p *pair, _ *MemoryWindow, r *Request) {
+			flags := FlagAllowRead
+			if r.Kind == KindRead {
+				flags = FlagAllowWrite
+			}
+			r.Token = p.grant(4096, flags).Token()
+		},
+		"other queue pair": func(p *pair, _ *MemoryWindow, r *Request) {
+			w := p.window(1)
+			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
+			l := &localRequest{window: w, region: p.reg[1], length: 4096}
+			r.Token = w.prepare()
+			p.must(p.mem[1].bind(other, l, base(p), r.Token, RightRemoteRead|RightRemoteWrite))
+		},
+		"not carried out": func(p *pair, _ *MemoryWindow, r *Request) {
+			p.qp[1].rung.Store(true) // the doorbell is not heard
+			w := p.window(1)
+			p.must(p.bind(1, w, 0, 4096, readWrite))
+			r.Token = w.Token()
+		},
+		"before":        func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) - 1 },
+		"last byte out": func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) + 4096 - uint64(r.Length) + 1 },
+		"behind":        func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) + 4096 },
+		"wraps":         func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = top - uint64(r.Length) + 1 },
+		"end of space":  func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = top },
+	}
+}
+
+// W07, and what else peers may try: the request ends with an access violation, the connection is over, and nothing is touched.
+func TestW07AccessThatNoWindowGrants(t *testing.T) {
+	for name, change := range ungranted() {
+		for _, kind := range []RequestKind{KindWrite, KindRead} {
+			p := newPair(t, 1408).connect()
+			r := p.through(p.grant(4096, readWrite), 0, 100)
+			w := p.mem[1].find(r.Token).window
+			r.Kind = kind
+			p.receive(1, 8192, 10)
+			p.settle()
+			change(p, w, r)
+			p.fill(0, 0, 100, 1)
+			p.post(0, r)
+			p.settle()
+			rs := p.results(0)
+			if len(rs) != 1 || rs[0].Outcome != OutcomeAccessViolation && (kind != KindRead || rs[0].Outcome != OutcomeReadBounds) {
+				t.Errorf("%s, kind %d: %+v", name, kind, rs)
+			}
+			mine := p.results(1)
+			if len(mine) == 0 || p.ctr[1].State() != CtrLost || p.eng[1].Stats().Drops[wire.DropToken] != 1 {
+				t.Errorf("%s, kind %d: %+v, %v", name, kind, mine, p.ctr[1].State())
+			}
+			for _, m := range mine {
+				if m.Outcome != OutcomeCanceled {
+					t.Errorf("%s, kind %d: %+v", name, kind, m)
+				}
+			}
+			if !p.all(1, 0, 8192, 0) {
+				t.Errorf("%s, kind %d: memory was written", name, kind)
+			}
+		}
+	}
+}
+
+func TestBindIsRefusedAtOnce(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.window(1)
+	readOnly, _ := p.mem[1].Register(make([]byte, 64), 0)
+	gone, _ := p.mem[1].Register(make([]byte, 64), RightLocalWrite)
+	p.must(p.mem[1].Deregister(gone))
+	for name, c := range map[string]struct {
+		r       *Region
+		addr, n uint64
+		flags   PostFlags
+		want    Outcome
+	}{
+		"before":                 {p.reg[1], p.reg[1].Base() - 1, 1, 0, OutcomeAccessViolation},
+		"too long":               {p.reg[1], p.reg[1].Base(), 4<<20 + 1, 0, OutcomeAccessViolation},
+		"wraps":                  {p.reg[1], p.reg[1].Base() + 1, math.MaxUint64, 0, OutcomeAccessViolation},
+		"end of space":           {p.reg[1], math.MaxUint64, 1, 0, OutcomeAccessViolation},
+		"no local write":         {readOnly, readOnly.Base(), 64, FlagAllowWrite, OutcomeAccessViolation},
+		"region is gone":         {gone, gone.Base(), 64, 0, OutcomeAccessViolation},
+		"read needs no right":    {readOnly, readOnly.Base(), 64, FlagAllowRead, OutcomeSuccess},
+		"neither right":          {readOnly, readOnly.Base() + 64, 0, 0, OutcomeSuccess},
+		"rights of the window's": {readOnly, readOnly.Base(), 1, FlagAllowRead, OutcomeSuccess},
+	} {
+		token := w.Token()
+		if c.want == OutcomeSuccess {
+			w = p.window(1)
+		}
+		_, o := p.qp[1].Bind(&BindRequest{Window: w, Region: c.r, Addr: c.addr, Length: c.n, Flags: c.flags})
+		if o != c.want || o != OutcomeSuccess && w.Token() != token {
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+	p.settle()
+	p.outcomes(1, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
+	idle := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], InitiatorDepth: 4})
+	if _, o := idle.Bind(&BindRequest{Window: w, Region: p.reg[1], Addr: 1}); o != OutcomeConnectionInvalid {
+		t.Error(o)
+	}
+	if _, o := idle.Invalidate(0, w, 0); o != OutcomeConnectionInvalid {
+		t.Error(o)
+	}
+}
+
+func TestBindCountsTowardsTheDepth(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.window(1)
+	for range 256 {
+		p.post(1, p.send(1, 10)) // held up: nothing is posted at the peer
+	}
+	if o := p.bind(1, w, 0, 1, 0); o != OutcomeNoMoreEntries || w.Token() != 0 {
+		t.Errorf("%v, token %#x", o, w.Token())
+	}
+	if _, o := p.qp[1].Invalidate(0, w, 0); o != OutcomeNoMoreEntries {
+		t.Error(o)
+	}
+}
+
+// The region goes, or the window does, between Bind and its turn.
+func TestBindOfWhatIsGoneWhenItsTurnComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone func(p *pair, w *MemoryWindow)
+		want Outcome
+	}{
+		"region": {func(p *pair, _ *MemoryWindow) { p.must(p.mem[1].Deregister(p.reg[1])) }, OutcomeAccessViolation},
+		"window": {func(p *pair, w *MemoryWindow) { p.mem[1].ReleaseWindow(w) }, OutcomeInvalidRequest},
+	} {
+		p := newPair(t, 1408).connect()
+		w := p.window(1)
+		p.must(p.bind(1, w, 0, 64, readWrite))
+		c.gone(p, w)
+		p.settle()
+		p.outcomes(1, c.want)
+		if w.Bound() || p.ctr[0].State() != CtrLost {
+			t.Errorf("%s: %v", name, p.ctr[0].State())
+		}
+	}
+}
+
+// Requests posted to a queue pair in the error state end CANCELED, and bind nothing.
+func TestBindAfterTheEndIsCanceled(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.window(1)
+	p.eng[1].Flush(p.qp[1])
+	p.must(p.bind(1, w, 0, 64, readWrite))
+	p.invalidate(w)
+	p.settle()
+	if rs := p.outcomes(1, OutcomeCanceled, OutcomeCanceled); rs[0].Kind != KindBind || rs[1].Kind != KindInvalidate || w.Bound() {
+		t.Errorf("%+v", rs)
+	}
+}
+
+// An answer is checked piece by piece: a READ that is under way when its window is invalidated fails.
+func TestInvalidateStopsAReadUnderWay(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.grant(1<<20, FlagAllowRead)
+	r := p.read(0, 1<<20)
+	r.Token = w.Token()
+	p.post(0, r)
+	for range 5 {
+		p.turn()
+	}
+	p.invalidate(w)
+	p.pass(100 * time.Millisecond)
+	p.outcomes(0, OutcomeAccessViolation)
+	p.outcomes(1, OutcomeSuccess)
+	if reads, _ := w.RemoteAccesses(); reads == 0 || reads > 700 {
+		t.Errorf("%d packets of the answer were sent", reads)
+	}
+}
+
+// Many windows of one region, overlapping, with rights of their own; the table is full at some point and has room again.
+func TestManyWindows(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	var ws []*MemoryWindow
+	for i := range 200 {
+		w := p.window(1)
+		p.must(p.bind(1, w, uint64(i), 100, []PostFlags{FlagAllowWrite, FlagAllowRead}[i%2]))
+		ws = append(ws, w)
+	}
+	p.settle()
+	if n := len(p.results(1)); n != 200 || p.reg[1].windows != 200 {
+		t.Fatalf("%d results, %d windows", n, p.reg[1].windows)
+	}
+	for i := 0; i < 200; i += 2 {
+		r := p.through(ws[i], uint32(i), 100)
+		p.post(0, r)
+	}
+	p.settle()
+	if n := len(p.results(0)); n != 100 {
+		t.Fatalf("%d Writes are done", n)
+	}
+	for i := range ws { // from the middle, both ends, and by both ways
+		w := ws[(i*37+100)%200]
+		if i%3 == 0 {
+			p.mem[1].ReleaseWindow(w)
+			p.mem[1].ReleaseWindow(w)
+		} else {
+			p.invalidate(w)
+		}
+		p.settle()
+	}
+	if p.reg[1].windows != 0 || p.qp[1].windows != nil {
+		t.Error("windows are left")
+	}
+	var full []*MemoryWindow
+	for {
+		w, err := p.mem[1].NewWindow()
+		if err != nil {
+			break
+		}
+		full = append(full, w)
+	}
+	if len(full) < maxRegions-300 {
+		t.Errorf("only %d windows", len(full))
+	}
+	p.mem[1].ReleaseWindow(full[5])
+	if _, err := p.mem[1].NewWindow(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Windows are for peers: no request of this side may name one.
+func TestWindowTokenIsNoLocalToken(t *testing.T) {
+	for _, kind := range []RequestKind{KindWrite, KindRead} {
+		p := newPair(t, 1408).connect()
+		w := p.window(0)
+		p.must(p.bind(0, w, 0, 4096, readWrite))
+		r := p.write(0, 0, 10)
+		r.Kind, r.SGL[0].Token = kind, w.Token()
+		p.post(0, r)
+		p.settle()
+		p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation)
+		if p.mem[0].Lookup(w.Token()) != nil {
+			t.Error(fmt.Sprint("kind ", kind, ": the window is a region"))
+		}
+	}
+}
