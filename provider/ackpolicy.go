@@ -121,6 +121,10 @@ func (c *conn) sendAck() bool {
 	m := &e.ackMsg
 	m.ReceiveLimit = c.receiveLimit()
 	m.Load = e.load
+	m.Flags = 0
+	if c.wait.state == waitStarved {
+		m.Flags = wire.AckRNR
+	}
 	m.CECount, m.Accepted, m.Duplicates = c.ceCount, c.accepted, c.duplicates
 	for sp := range c.rx {
 		m.Words[sp] = 0
@@ -153,12 +157,30 @@ func (c *conn) echo() uint32 {
 // int32Duration reads a difference of 32-bit times, which may be slightly negative when clocks are read apart.
 func int32Duration(d uint32) time.Duration { return time.Duration(int32(d)) }
 
-// receiveLimit is the first SEND number the peer may not use yet: one for every receive posted.
+// receiveLimit is the first SEND number the peer may not use yet: one for every receive posted. What is in a shared queue
+// is told to everybody, and at least one, so that a peer may always try; RNR takes it back.
 func (c *conn) receiveLimit() uint32 {
-	if c.qp == nil {
+	qp := c.qp
+	switch {
+	case qp == nil:
+		return c.advertised
+	case qp.srq == nil:
+		return c.recvSend + qp.rq.waiting()
+	case c.wait.state == waitStarved:
+		return c.recvSend
+	}
+	limit := c.recvSend + max(qp.rq.waiting()+qp.srq.free.Load(), 1)
+	if int32(limit-c.advertised) < 0 {
 		return c.advertised
 	}
-	return c.qp.rq.posted.Load() - c.recvBase
+	return limit
+}
+
+// promise is the receive limit that the handshake tells. The application may flush the receives behind it.
+func (c *conn) promise() uint32 {
+	limit := c.receiveLimit()
+	c.promised = max(c.promised, limit)
+	return limit
 }
 
 // checkReceiveLimit tells the peer about new receives when it is running short: at once when it has none left, and when
@@ -180,9 +202,15 @@ func (c *conn) checkReceiveLimit() {
 
 // onAck takes in an ACK whose header was taken in before.
 func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
-	if int32(a.ReceiveLimit-c.sendLimit) > 0 {
+	switch {
+	case a.Flags&wire.AckRNR != 0:
+		c.pause(a.ReceiveLimit, h)
+	case int32(a.ReceiveLimit-c.sendLimit) > 0:
 		c.sendLimit = a.ReceiveLimit
 		c.activate()
+	}
+	if c.paused && a.Flags&wire.AckRNR == 0 && !c.overtaken(h) {
+		c.resume()
 	}
 	c.recovery.judge(c, a.Duplicates)
 	c.cc.endpoint.heard(c.engine.now, a.Load, c.rtt.smoothed)

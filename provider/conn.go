@@ -70,8 +70,9 @@ type conn struct {
 	peerTxLate bool       // it may have come long before: nobody looked
 	recvSend   uint32     // SEND number being received
 	recvOff    uint32     // bytes of it placed
-	recvBase   uint32     // receive queue index that belongs to SEND number 0
 	advertised uint32     // receive limit last told
+	promised   uint32     // highest receive limit that the handshake told
+	wait       receiveWait
 	accepted   uint32
 	duplicates uint32
 	ceCount    uint32 // packets that a router marked

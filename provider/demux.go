@@ -170,8 +170,8 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 
 // accept executes the packet that is next in its space.
 func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
-	c.accepted++
 	if c.execute(p, h) {
+		c.accepted++
 		rs.advance()
 	}
 }
@@ -183,6 +183,10 @@ func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) 
 		c.duplicates++
 		c.ackNow()
 		return wire.DropDuplicate, false
+	}
+	if c.wait.state == waitStarved && rs == &c.rx[wire.RequestSpace] {
+		c.ackNow()
+		return wire.DropNoReceive, false
 	}
 	if rs.held == nil {
 		rs.held = c.engine.pools.gaps.take()

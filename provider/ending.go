@@ -209,6 +209,7 @@ func (k *Connector) disconnected(o Outcome) {
 // detachClosed separates a connection from its queue pair, whose state stays what it is.
 func (c *conn) detachClosed() {
 	if c.qp != nil {
+		c.endWait()
 		c.qp.conn = nil
 		c.qp.readLimit.Store(0)
 		c.qp = nil
@@ -223,7 +224,11 @@ func (c *conn) stopRequests() {
 	sp := &c.tx[wire.RequestSpace]
 	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0
 	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
-	c.blockedAt = 0
+	c.blockedAt, c.paused = 0, false
+	if c.wait.state == waitStarved {
+		c.ackNow() // the peer's requests get their answers
+	}
+	c.endWait()
 	c.recovery.arm(c)
 }
 

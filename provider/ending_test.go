@@ -237,7 +237,7 @@ func TestFlush(t *testing.T) {
 	p.outcomes(1)
 	p.post(1, p.send(1, 10)) // needs the flushed queue pair
 	p.settle()
-	p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
+	p.outcomes(1, OutcomeRemoteError, OutcomeCanceled)
 	p.clean()
 }
 

@@ -322,6 +322,9 @@ func (e *Engine) answer(qp *QP) {
 				c.activate()
 			}
 			c.checkReceiveLimit()
+			if c.wait.state == waitStarved {
+				c.receivePosted()
+			}
 		}
 	case QPError, QPClosed:
 		e.cancelAll(qp, OutcomeCanceled)

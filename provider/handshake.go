@@ -69,7 +69,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		ResetToken: e.resetToken(c.id), Private: c.handshake.private,
 	}
 	if c.qp != nil {
-		h.ReceiveLimit = c.qp.rq.waiting()
+		h.ReceiveLimit = c.promise()
 	}
 	total := 0
 	if op == wire.CtlREQ {
@@ -98,7 +98,7 @@ func (c *conn) sendPlain(op wire.Opcode) {
 func (c *conn) sendRTU() {
 	m := wire.RTU{}
 	if c.qp != nil {
-		m.ReceiveLimit = c.qp.rq.waiting()
+		m.ReceiveLimit = c.promise()
 	}
 	if body, ok := c.engine.control(wire.CtlRTU, 0, 4); ok {
 		m.Append(body[:0])
@@ -133,7 +133,6 @@ func (c *conn) readyForData() bool {
 func (c *conn) established() {
 	c.open()
 	c.handshake.retryAt = 0
-	c.recvBase = c.qp.rq.head.Load()
 	// What the handshake's messages said is not counted: they are repeated, and the peer may know any of them.
 	c.advertised = 0
 	c.qp.readLimit.Store(c.ord)

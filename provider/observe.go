@@ -16,6 +16,7 @@ type Stats struct {
 	Probes                uint64 // tail-loss probes
 	Timeouts              uint64
 	SpuriousTimeouts      uint64
+	Pauses                uint64 // times a peer had no receive for what was sent to it
 	NoFrames              uint64 // times a packet waited for a transmit frame
 	IllegalTransitions    uint64
 

@@ -32,6 +32,7 @@ type pipe struct {
 	carried int
 	mangle  func(p []byte) bool // may change a packet; false loses it
 	wake    func()              // called when packets arrived
+	disturb func() (again bool) // called when a packet was delivered, to change the order; true delivers it once more
 }
 
 const pipeFrames = 4096
@@ -133,6 +134,9 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 		}
 	}
 	p.count++
+	if p.disturb != nil && p.disturb() {
+		p.deliver(t, from, to)
+	}
 }
 
 func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
@@ -166,6 +170,7 @@ type pair struct {
 	ctr  [2]*Connector
 	reg  [2]*Region
 
+	connected   uint16 // connections made, each to a port of its own
 	limits      [2]ConnectParams
 	afterAccept func()
 }
@@ -241,9 +246,10 @@ func (p *pair) pass(d time.Duration) {
 func (p *pair) connect() *pair {
 	p.tb.Helper()
 	l := p.eng[1].NewListener()
-	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort + p.connected})
 	p.must(o)
 	p.must(l.Listen(1))
+	p.connected++
 	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
 	var got, connected, accepted, completed promise
 	p.must(l.GetRequest(p.ctr[1], got.finish))

@@ -9,6 +9,8 @@ type QPConfig struct {
 	ReceiveDepth, InitiatorDepth   int
 	MaxReceiveSGE, MaxInitiatorSGE int
 	InlineSize                     int
+	// Shared gives the queue pair its receives; ReceiveDepth and MaxReceiveSGE are then not used. Nil for a queue of its own.
+	Shared *SharedReceiveQueue
 }
 
 // QP is a queue pair: the work queues that applications fill, and the connection that empties them.
@@ -19,7 +21,9 @@ type QP struct {
 	recvCQ    *CQ
 	initCQ    *CQ
 	sq        initiatorQueue
-	rq        receiveQueue
+	rq        receiveQueue // with srq: the one receive that the peer's SEND is filling
+	srq       *SharedReceiveQueue
+	pool      poolPlace // in srq
 	state     atomic.Uint32
 	rung      atomic.Bool // in the engine's doorbell list
 	nextRung  *QP         // the doorbell list's link; written by whoever set rung
@@ -38,6 +42,9 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 		lead: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
 		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
 		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
+	}
+	if qp.srq = cfg.Shared; qp.srq != nil {
+		qp.rq = newReceiveQueue(0, int(qp.srq.maxSGE))
 	}
 	qp.home.Store(e)
 	g := e.group
@@ -96,7 +103,8 @@ func (qp *QP) CheckPost() Outcome {
 	}
 }
 
-// PostReceive queues a receive; any goroutine may call it. ring is as for Post.
+// PostReceive queues a receive; any goroutine may call it. ring is as for Post. A queue pair with a shared receive queue
+// has no room for receives of its own.
 func (qp *QP) PostReceive(context uint64, sgl []SGE, capacity uint32) (ring bool, o Outcome) {
 	if len(sgl) > int(qp.rq.maxSGE) {
 		return false, OutcomeDataOverrun

@@ -50,7 +50,7 @@ func (r *recovery) arm(c *conn) {
 
 // unacknowledged says whether the peer owes an acknowledgement.
 func (c *conn) unacknowledged() bool {
-	return c.tx[0].outstanding() > 0 || c.tx[1].outstanding() > 0
+	return c.tx[0].outstanding() > 0 && !c.paused || c.tx[1].outstanding() > 0
 }
 
 // delivered notes that a packet arrived. echo is the time echo of the packet that says so.
@@ -158,7 +158,7 @@ func (r *recovery) expire(c *conn) {
 		c.rtt.backoff++
 	}
 	for space := range c.tx {
-		if sp := &c.tx[space]; sp.outstanding() > 0 {
+		if sp := &c.tx[space]; sp.outstanding() > 0 && !c.holds(wire.Space(space)) {
 			if c.resend(wire.Space(space), sp.una, true) {
 				r.repeats++
 			}
@@ -213,7 +213,7 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 		if sp.record(psn).state&recLost == 0 {
 			continue
 		}
-		if !c.room() {
+		if !c.room() || c.hasPaused && space == wire.RequestSpace && !c.allowed(sp.record(psn)) {
 			return false
 		}
 		if !c.resend(space, psn, sp.lost == 1) {

@@ -73,13 +73,18 @@ func (r *reader) placeLast(dst []byte) {
 	dst[len(dst)-1] = tail[0]
 }
 
-// execute carries out the operations of a packet that is next in its space. It reports false when the connection ended.
+// execute carries out the operations of a packet that is next in its space. It reports false when the connection ended, or
+// when a SEND found no receive.
 func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 	e := c.engine
 	r := &e.reader
 	r.reset(p)
 	op := &e.op2
 	var scratch [readRequestLen]byte
+	done := 0
+	if h.Space() == wire.RequestSpace {
+		done = int(c.wait.done)
+	}
 	for i := 0; i < h.OpCount(); i++ {
 		pad := -r.at & (wire.OpAlign - 1)
 		if i > 0 && pad > 0 {
@@ -109,12 +114,22 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 			return c.malformed(h, wire.DropLength)
 		}
 		op.FailedPSN = h.PSN()
+		if i < done { // before the packet was dropped for a SEND without a receive
+			if op.Opcode != wire.OpReadReq {
+				r.skip(int(op.Length))
+			}
+			continue
+		}
 		if !c.executeOp(op, r) {
+			c.wait.done = uint8(i)
 			return false
 		}
 	}
 	if r.left != 0 {
 		return c.malformed(h, wire.DropTrailing)
+	}
+	if h.Space() == wire.RequestSpace && (done > 0 || c.wait.state != waitNone) {
+		c.wait = receiveWait{}
 	}
 	return true
 }
@@ -177,11 +192,14 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	if op.Number != c.recvSend || op.Offset != c.recvOff {
 		return c.refuse(op, wire.TermProtocol)
 	}
-	if qp == nil || qp.State() != QPReady {
+	if qp == nil || qp.State() == QPClosed {
+		return c.refuse(op, wire.TermClosed)
+	}
+	if qp.State() != QPReady {
 		return c.refuse(op, wire.TermFlushed)
 	}
-	if qp.rq.waiting() == 0 {
-		return c.refuse(op, wire.TermProtocol) // beyond the limit that was advertised
+	if qp.rq.waiting() == 0 && !c.takeReceive(op) {
+		return false
 	}
 	head := qp.rq.head.Load()
 	wr := qp.rq.wr(head)

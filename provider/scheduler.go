@@ -128,7 +128,7 @@ func (c *conn) serve() (again bool) {
 func (c *conn) transmit(budget int) (again bool) {
 	e := c.engine
 	for space := range c.tx {
-		if c.tx[space].lost > 0 && c.resendLost(wire.Space(space)) {
+		if c.tx[space].lost > 0 && !c.holds(wire.Space(space)) && c.resendLost(wire.Space(space)) {
 			return true
 		}
 	}
@@ -172,5 +172,5 @@ func (c *conn) hasResponses() bool {
 }
 
 func (c *conn) hasRequests() bool {
-	return c.qp != nil && !c.noRequests && c.mayStart(c.qp.sq.next, c.qp.sq.off)
+	return c.qp != nil && !c.noRequests && !c.paused && c.mayStart(c.qp.sq.next, c.qp.sq.off)
 }

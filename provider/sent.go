@@ -46,6 +46,7 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 	sp.una = next
 	c.delivered(acked)
 	if space == wire.RequestSpace {
+		c.paused = false // the peer took what it had dropped
 		c.completeRequests()
 		return
 	}
@@ -60,6 +61,9 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 // older than ours when the ACK was overtaken.
 func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 	for space := range c.tx {
+		if c.hasPaused && space == int(wire.RequestSpace) && c.overtaken(h) {
+			continue // from before the peer dropped what it had
+		}
 		sp := &c.tx[space]
 		first := h.NextPSN(wire.Space(space)).Add(1)
 		for w := range a.Words[space] {

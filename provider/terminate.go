@@ -122,7 +122,9 @@ func termOutcome(r wire.TermReason) Outcome {
 		return OutcomeAccessViolation
 	case wire.TermReadBounds:
 		return OutcomeReadBounds
-	case wire.TermNoReceive, wire.TermFlushed:
+	case wire.TermNoReceive:
+		return OutcomeIOTimeout
+	case wire.TermClosed:
 		return OutcomeCanceled
 	default:
 		return OutcomeRemoteError

@@ -34,6 +34,7 @@ func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 		at = earlier(at, c.blockedAt.Add(c.engine.cfg.NoReceive))
 		at = earlier(at, c.askAt)
 	}
+	at = earlier(at, c.waitDeadline())
 	return earlier(at, c.restAt)
 }
 
@@ -51,7 +52,7 @@ func (c *conn) keepAliveAt() clock.Time {
 	if c.pings > 0 {
 		return c.pingAt
 	}
-	if c.traffic != nil && c.reads.count > 0 {
+	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.blockedAt != 0) {
 		return max(c.lastHeard, c.recovery.progressAt).Add(min(pingInterval, c.engine.cfg.KeepAlive))
 	}
 	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
@@ -95,16 +96,11 @@ func (c *conn) onDeadline() {
 	if due(c.recovery.reorderAt) {
 		c.detectLoss()
 	}
-	if c.blockedAt != 0 && c.blockedAt.Add(e.cfg.NoReceive) <= now {
-		c.blockedAt = 0
-		c.completeRequests()
-		c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
-		c.terminate(wire.TermNoReceive, 0, 0, 0)
-		return
+	if due(c.waitDeadline()) {
+		c.onWaitDeadline()
 	}
-	if c.blockedAt != 0 && due(c.askAt) {
-		c.askAt = now.Add(askInterval)
-		c.sendPing()
+	if c.blockedAt != 0 && c.onBlocked() {
+		return
 	}
 	if due(c.recovery.timerAt) {
 		c.recovery.expire(c)
@@ -127,6 +123,28 @@ func (c *conn) blockOnReceive() {
 		c.askAt = c.engine.now.Add(askInterval)
 		c.touch()
 	}
+}
+
+// onBlocked asks for the limit that holds a SEND up, and ends the connection when the wait took too long. That is known
+// only of a peer that answers: one that is silent has not said that it has no receive.
+func (c *conn) onBlocked() (ended bool) {
+	e := c.engine
+	now := e.now
+	if c.blockedAt.Add(e.cfg.NoReceive) <= now {
+		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.lastHeard) <= 4*askInterval {
+			c.blockedAt = 0
+			c.completeRequests()
+			c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
+			c.terminate(wire.TermNoReceive, 0, 0, 0)
+			return true
+		}
+		c.blockedAt = now.Add(askInterval - e.cfg.NoReceive)
+	}
+	if c.askAt <= now {
+		c.askAt = now.Add(askInterval)
+		c.sendPing()
+	}
+	return false
 }
 
 // ping asks an idle peer for a sign of life, and gives it up after maxPings.

@@ -19,6 +19,8 @@ type traffic struct {
 	reads     outstandingReads
 	blockedAt clock.Time // since when the head SEND waits for a receive; zero when it does not
 	askAt     clock.Time // when to ask for the receive limit, while blockedAt
+	paused    bool       // RNR: nothing of the request space goes out
+	hasPaused bool       // it was paused before
 	term      wire.Op    // the TERM to send, when termQueued
 	termPSN   wire.PSN
 	deficit   int // bytes left of the connection's share of a round
@@ -168,7 +170,7 @@ func (c *conn) restless() bool {
 	}
 	s := &c.served
 	return c.inActive || c.inAcks || c.cc.queued || c.cc.wakeAt != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
-		c.termQueued || c.reads.count > 0 || s.head != s.tail
+		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail
 }
 
 // extendFlight makes room for the record of another packet.

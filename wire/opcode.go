@@ -131,21 +131,22 @@ type TermReason uint16
 
 // Termination reasons (PROTOCOL §4).
 const (
-	TermAccess      TermReason = 1 // token, right or bounds of a WRITE
-	TermReadBounds  TermReason = 2 // token, right or bounds of a READ
-	TermSendTooLong TermReason = 3 // the SEND is longer than the receive
-	TermReadLimit   TermReason = 4 // more READs in flight than the inbound read limit
-	TermInvalidate  TermReason = 5 // SEND_INV named a token that cannot be invalidated
-	TermProtocol    TermReason = 6 // the peer broke a rule of the protocol
-	TermLocal       TermReason = 7 // a fault at the sender of the TERM
-	TermNoReceive   TermReason = 8 // a SEND beyond the receive limit
-	TermFlushed     TermReason = 9 // the sender of the TERM flushed its queue pair
+	TermAccess      TermReason = 1  // token, right or bounds of a WRITE
+	TermReadBounds  TermReason = 2  // token, right or bounds of a READ
+	TermSendTooLong TermReason = 3  // the SEND is longer than the receive
+	TermReadLimit   TermReason = 4  // more READs in flight than the inbound read limit
+	TermInvalidate  TermReason = 5  // SEND_INV named a token that cannot be invalidated
+	TermProtocol    TermReason = 6  // the peer broke a rule of the protocol
+	TermLocal       TermReason = 7  // a fault at the sender of the TERM
+	TermNoReceive   TermReason = 8  // no receive was posted in time for a SEND
+	TermFlushed     TermReason = 9  // the sender of the TERM flushed its queue pair
+	TermClosed      TermReason = 10 // the sender of the TERM had disconnected
 )
 
 var termNames = [...]string{
 	TermAccess: "access", TermReadBounds: "read_bounds", TermSendTooLong: "send_too_long", TermReadLimit: "read_limit",
 	TermInvalidate: "invalidate", TermProtocol: "protocol", TermLocal: "local", TermNoReceive: "no_receive",
-	TermFlushed: "flushed",
+	TermFlushed: "flushed", TermClosed: "closed",
 }
 
 // String returns the short name of the reason.

@@ -1,0 +1,202 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file is about a SEND that finds no receive although its number was allowed (PROTOCOL §9.4): the limit of a shared
+// receive queue is told to many peers, and that of an ordinary one may have been flushed meanwhile. The receiver drops the
+// packet and all behind it and says RNR; the sender pauses its request space until an ACK comes without RNR.
+
+// waitState is what the receiving side does about a SEND without a receive.
+type waitState uint8
+
+const (
+	waitNone     waitState = iota
+	waitStarved            // no receive; the peer is told RNR
+	waitPromised           // there is one; the peer is told until its packet comes
+)
+
+// receiveWait is the receiving side's state.
+type receiveWait struct {
+	state waitState
+	done  uint8      // operations of the packet that is next which were executed before it was dropped
+	tries uint8      // how often the peer was told that there is a receive
+	at    clock.Time // starved: since when; promised: when to tell again
+}
+
+// maxTold is how often a peer is told that there is a receive for it before that goes to somebody else. The peer asks for
+// itself after pingInterval.
+const maxTold = 6
+
+// takeReceive finds a receive for the SEND that begins with op, because the queue pair's own queue is empty. False means
+// that there is none, or that the peer had no reason to expect one.
+func (c *conn) takeReceive(op *wire.Op) bool {
+	srq := c.qp.srq
+	if srq == nil && op.Number >= c.promised {
+		return c.refuse(op, wire.TermProtocol)
+	}
+	if srq != nil && srq.take(c.qp) {
+		c.wait.state = waitNone
+		return true
+	}
+	c.starve()
+	return false
+}
+
+// starve drops the packet that is next in the request space, and all behind it: who waits long must not keep receive
+// frames from others.
+func (c *conn) starve() {
+	c.engine.drop(wire.DropNoReceive)
+	if c.wait.state != waitStarved {
+		c.wait.state, c.wait.at = waitStarved, c.engine.now
+		c.touch()
+	}
+	c.advertised = c.recvSend
+	c.forgetAhead()
+	c.ackNow()
+	if qp := c.qp; qp.srq == nil {
+		// As in checkReceiveLimit: here starved is stored and then posted is read, a poster does it the other way round.
+		qp.rq.starved.Store(true)
+		if qp.rq.waiting() > 0 {
+			qp.ring()
+		}
+	}
+}
+
+// forgetAhead gives back the packets that wait behind the gap in the request space. RNR tells the peer.
+func (c *conn) forgetAhead() {
+	rs := &c.rx[wire.RequestSpace]
+	if !rs.holes {
+		return
+	}
+	for i, h := range rs.held {
+		if h != 0 {
+			c.engine.drop(wire.DropNoReceive)
+			c.engine.releaseHeld(h)
+			rs.held[i] = 0
+		}
+	}
+	clear(rs.bits[:])
+	rs.holes = false
+}
+
+// receivePosted tells the peer of a starved connection when there is a receive for it now.
+func (c *conn) receivePosted() {
+	qp := c.qp
+	if qp.srq == nil && qp.rq.waiting() == 0 || qp.srq != nil && !qp.srq.hasPromised(qp) {
+		return
+	}
+	c.wait.state, c.wait.tries = waitPromised, 0
+	c.tellReceive()
+}
+
+// tellReceive sends an ACK without RNR, and plans to do so again: it may be lost.
+func (c *conn) tellReceive() {
+	gap := c.rtt.timeout(c.engine.cfg.MinRTO) << c.wait.tries
+	c.wait.tries++
+	c.wait.at = c.engine.now.Add(min(gap, maxRTO))
+	c.ackNow()
+	c.touch()
+}
+
+// waitDeadline is when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
+// 11.3): with a shared one the peer waits for as long as it lives.
+func (c *conn) waitDeadline() clock.Time {
+	switch {
+	case c.wait.state == waitPromised:
+		return c.wait.at
+	case c.wait.state == waitStarved && c.qp.srq == nil:
+		return c.wait.at.Add(c.engine.cfg.NoReceive)
+	}
+	return 0
+}
+
+// onWaitDeadline does what is due then.
+func (c *conn) onWaitDeadline() {
+	switch {
+	case c.wait.state == waitStarved:
+		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next, c.recvSend)
+	case c.wait.tries < maxTold:
+		c.tellReceive()
+	default:
+		c.endWait()
+	}
+}
+
+// endWait ends the waiting. The peer's packet is looked at anew if it comes.
+func (c *conn) endWait() {
+	if c.wait.state == waitNone {
+		return
+	}
+	c.wait.state = waitNone
+	if c.qp.srq != nil {
+		c.qp.srq.leave(c.qp)
+	}
+}
+
+// overtaken says that a packet of the peer was heard that it sent after this one.
+func (c *conn) overtaken(h wire.BaseHeader) bool { return int32(h.TxTime()-c.peerTx) < 0 }
+
+// pause takes in RNR: nothing of the request space beyond the acknowledgement in h is at the peer, nothing of it was lost,
+// and limit counts even if more was promised before. It goes out again when an ACK comes without RNR. No timer runs but the
+// one that asks whether the peer lives.
+func (c *conn) pause(limit uint32, h wire.BaseHeader) {
+	sp := &c.tx[wire.RequestSpace]
+	if c.overtaken(h) || h.NextPSN(wire.RequestSpace) != sp.una || sp.outstanding() == 0 {
+		return
+	}
+	if !c.paused {
+		c.engine.stats.Pauses++
+	}
+	c.paused, c.hasPaused = true, true
+	for psn := sp.una; psn != sp.next; psn++ {
+		rec := sp.record(psn)
+		rec.state = rec.state&^recSacked | recLost
+	}
+	sp.inFlight, sp.sacked, sp.lost = 0, 0, int(sp.outstanding())
+	if int32(limit-c.sendLimit) < 0 {
+		c.sendLimit = limit
+	}
+	c.blockedAt = 0
+	c.rtt.backoff = 0
+	r := &c.recovery
+	r.timedOutAt, r.progressAt = 0, c.engine.now
+	r.probed, r.expiries = false, 0
+	r.arm(c)
+	c.detectLoss()
+	c.touch()
+}
+
+// resume sends what RNR held back.
+func (c *conn) resume() {
+	c.paused = false
+	c.recovery.progressAt = c.engine.now
+	c.recovery.arm(c)
+	c.activate()
+}
+
+// holds says whether packets of the space have to wait although they have to be sent again.
+func (c *conn) holds(space wire.Space) bool { return c.paused && space == wire.RequestSpace }
+
+// allowed says whether no SEND that begins in the packet is beyond the limit, which RNR may have lowered since it was sent.
+func (c *conn) allowed(rec *txRecord) bool {
+	if c.qp == nil {
+		return true
+	}
+	q := &c.qp.sq
+	seq, end := rec.from.seq, rec.to.seq
+	if rec.from.off > 0 {
+		seq++
+	}
+	if rec.to.off > 0 {
+		end++
+	}
+	for ; int32(end-seq) > 0; seq++ {
+		if wr := q.wr(seq); wr.kind == KindSend && int32(c.sendLimit-wr.number) <= 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,462 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// commons is a pair whose side 1 has queue pairs on one shared receive queue.
+type commons struct {
+	*pair
+	srq   *SharedReceiveQueue
+	qps   [2][]*QP
+	ctrs  [2][]*Connector
+	posts uint64 // receives posted: each has its number as context and its own 8 KiB of memory
+}
+
+const commonBuf = 8192
+
+func newCommons(t testing.TB, packet, conns, depth int) *commons {
+	p := &commons{pair: newPair(t, packet), srq: NewSharedReceiveQueue(depth, 4, 0)}
+	for i := range conns {
+		p.qp[0] = p.eng[0].NewQP(QPConfig{
+			Context: uint64(i), ReceiveCQ: p.cq[0], InitiatorCQ: p.cq[0], ReceiveDepth: 16, InitiatorDepth: 128,
+			MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 64,
+		})
+		p.qp[1] = p.eng[1].NewQP(QPConfig{
+			Context: uint64(i), ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], Shared: p.srq, InitiatorDepth: 16,
+			MaxInitiatorSGE: 4, InlineSize: 64,
+		})
+		p.connect()
+		for side := range 2 {
+			p.qps[side] = append(p.qps[side], p.qp[side])
+			p.ctrs[side] = append(p.ctrs[side], p.ctr[side])
+		}
+	}
+	return p
+}
+
+// use makes the connection with this number the one that post and others mean.
+func (p *commons) use(i int) {
+	for side := range 2 {
+		p.qp[side], p.ctr[side] = p.qps[side][i], p.ctrs[side][i]
+	}
+}
+
+// offer posts n receives to the shared queue.
+func (p *commons) offer(n int) {
+	p.tb.Helper()
+	for range n {
+		off := uint32(p.posts % 256 * commonBuf)
+		_, o := p.srq.Post(p.posts, p.sge(1, off, commonBuf), commonBuf)
+		p.must(o)
+		p.posts++
+	}
+}
+
+// say sends n bytes of value v on the connection with this number.
+func (p *commons) say(i int, v byte, n uint32) {
+	p.tb.Helper()
+	p.use(i)
+	off := uint32(v) * commonBuf
+	p.fill(0, off, n, v)
+	p.post(0, &Request{Kind: KindSend, SGL: p.sge(0, off, n), Length: n})
+}
+
+// heard fetches the results of side 1 and wants these messages, whatever connection they came by.
+func (p *commons) heard(want ...byte) {
+	p.tb.Helper()
+	rs := p.results(1)
+	if len(rs) != len(want) {
+		p.tb.Fatalf("%d messages instead of %d: %+v", len(rs), len(want), rs)
+	}
+	for i, r := range rs {
+		off := uint32(r.RequestContext % 256 * commonBuf)
+		if r.Outcome != OutcomeSuccess || r.Kind != KindReceive || !p.all(1, off, r.Bytes, want[i]) {
+			p.tb.Fatalf("message %d of %d: %+v, first byte %d", i, len(want), r, p.reg[1].Bytes()[off])
+		}
+	}
+}
+
+// calm wants that no connection took starvation for loss.
+func (p *commons) calm() {
+	p.tb.Helper()
+	if s := p.eng[0].Stats(); s.Timeouts != 0 || s.PacketsLost != 0 || s.Probes != 0 {
+		p.tb.Errorf("%d time-outs, %d packets taken for lost, %d probes", s.Timeouts, s.PacketsLost, s.Probes)
+	}
+}
+
+func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
+	const conns, each = 8, 8
+	p := newCommons(t, 1408, conns, conns*each)
+	p.offer(conns * each)
+	for v := range each {
+		for i := range conns {
+			p.say(i, byte(v), 3000)
+		}
+	}
+	p.settle()
+	next := [conns]byte{}
+	for i, r := range p.results(1) {
+		v := &next[r.QPContext]
+		if r.Outcome != OutcomeSuccess || r.Bytes != 3000 || !p.all(1, uint32(r.RequestContext)*commonBuf, 3000, *v) {
+			t.Fatalf("result %d: %+v", i, r)
+		}
+		*v++
+	}
+	for i, n := range next {
+		if n != each {
+			t.Errorf("connection %d: %d messages", i, n)
+		}
+	}
+	if p.srq.Posted() != 0 {
+		t.Errorf("%d receives are left", p.srq.Posted())
+	}
+	p.calm()
+}
+
+// ND specification 11.3: an empty shared receive queue never ends a connection. The wait is not polled: what goes over the
+// wire is the question whether the peer lives.
+func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
+	p := newCommons(t, 1408, 1, 16)
+	window := p.conn(0).cc.window
+	for v := range 5 {
+		p.say(0, byte(v), 100)
+	}
+	p.settle()
+	before := p.eng[0].Stats()
+	p.pass(60 * time.Second)
+	after := p.eng[0].Stats()
+	if n := after.PacketsOut - before.PacketsOut; n > 70 {
+		t.Errorf("%d packets in a minute of waiting", n)
+	}
+	if after.Retransmits != before.Retransmits || after.Pauses == 0 {
+		t.Errorf("%d packets sent again in vain, %d pauses", after.Retransmits-before.Retransmits, after.Pauses)
+	}
+	p.outcomes(0)
+	at := p.now
+	p.offer(5)
+	p.settle()
+	if d := p.now.Sub(at); d > 50*time.Microsecond {
+		t.Errorf("going on took %v", d)
+	}
+	p.heard(0, 1, 2, 3, 4)
+	p.outcomes(0, 0, 0, 0, 0, 0)
+	p.calm()
+	if w := p.conn(0).cc.window; w < window {
+		t.Errorf("the window is %d instead of %d", w, window)
+	}
+}
+
+// One packet holds several operations: those before the SEND without a receive are executed, once.
+func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
+	p := newCommons(t, 1408, 1, 16)
+	p.offer(1)
+	p.settle()
+	p.pass(time.Millisecond)
+	p.fill(0, 0, 64, 7)
+	defer1 := func(r *Request) *Request { r.Flags |= FlagDefer; return r }
+	p.post(0, defer1(p.write(0, 0, 64)))
+	p.post(0, defer1(p.send(0, 64)))
+	p.post(0, defer1(p.send(0, 64)))
+	p.post(0, p.write(0, 1<<20, 64))
+	p.fill(0, 1<<20, 64, 8)
+	p.settle()
+	p.heard(7)
+	if !p.all(1, 1<<20, 64, 0) {
+		t.Fatal("the last Write overtook a Send that waits")
+	}
+	p.fill(1, 0, 64, 9) // the application uses what it was told of
+	p.offer(1)
+	p.settle()
+	p.heard(7)
+	if !p.all(1, 0, 64, 9) || !p.all(1, 1<<20, 64, 8) {
+		t.Fatal("the first Write was executed twice, or the last one not at all")
+	}
+	p.outcomes(0, 0, 0, 0, 0)
+}
+
+func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
+	p := newCommons(t, 1408, 1, 16)
+	p.say(0, 1, 100)
+	p.settle()
+	r := p.write(1, 0, 20000)
+	r.Kind = KindRead
+	p.post(1, r)
+	p.settle()
+	p.outcomes(1, OutcomeSuccess)
+	p.outcomes(0)
+	p.offer(1)
+	p.settle()
+	p.heard(1)
+}
+
+// A connection that waits keeps no receive frames: it may wait for ever, and others need them.
+func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
+	p := newCommons(t, 1408, 1, 64)
+	p.loseFirst(1, 1, wire.OpSend) // the others wait behind the gap
+	for v := range 20 {
+		p.say(0, byte(v), 1000)
+	}
+	p.pass(time.Second)
+	if _, held := p.eng[1].FramesHeld(); held != 0 || p.conn(1).wait.state != waitStarved {
+		t.Fatalf("%d frames held, state %d", held, p.conn(1).wait.state)
+	}
+	want := []byte{}
+	for v := range 20 {
+		p.offer(1)
+		p.settle()
+		p.pass(10 * time.Millisecond)
+		want = append(want, byte(v))
+	}
+	p.heard(want...)
+}
+
+// Every kind of fault of the network, while receives come late.
+func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
+	for seed := range uint64(20) {
+		const conns, each = 4, 20
+		p := newCommons(t, 1408, conns, 8)
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for _, l := range p.link {
+			l.mangle = func([]byte) bool { return rng.IntN(8) > 0 }
+			l.disturb = func() bool {
+				a, b := &l.inbox[(l.head+l.count-1)%len(l.inbox)], &l.inbox[(l.head+rng.IntN(l.count))%len(l.inbox)]
+				*a, *b = *b, *a
+				return rng.IntN(8) == 0
+			}
+		}
+		for v := range each {
+			for i := range conns {
+				p.say(i, byte(v), 1+uint32(rng.IntN(commonBuf)))
+			}
+		}
+		next := [conns]byte{}
+		for done := 0; done < conns*each; {
+			p.pass(time.Duration(rng.IntN(int(3 * time.Millisecond))))
+			for n := rng.IntN(4); n > 0 && p.srq.Posted() < 8 && p.posts < uint64(conns*each); n-- {
+				p.offer(1)
+			}
+			for _, r := range p.results(1) {
+				if r.Outcome != OutcomeSuccess || !p.all(1, uint32(r.RequestContext)*commonBuf, r.Bytes, next[r.QPContext]) {
+					t.Fatalf("seed %d: %+v, want message %d", seed, r, next[r.QPContext])
+				}
+				next[r.QPContext]++
+				done++
+			}
+			if p.now.Sub(0) > 10*time.Minute {
+				t.Fatalf("seed %d: stuck with %d messages", seed, done)
+			}
+		}
+		p.pass(5 * time.Second)
+		if n := len(p.results(0)); n != conns*each {
+			t.Errorf("seed %d: %d requests done", seed, n)
+		}
+	}
+}
+
+// The ACK that ends the wait is repeated, and so is the one that begins it.
+func TestLostAcknowledgementsOfAWait(t *testing.T) {
+	p := newCommons(t, 1408, 1, 8)
+	p.loseFirst(0, 1, wire.CtlAck)
+	p.say(0, 1, 10)
+	p.pass(20 * time.Millisecond)
+	if !p.conn(0).paused {
+		t.Fatal("the sender does not know")
+	}
+	p.loseFirst(0, 2, wire.CtlAck)
+	p.offer(1)
+	p.pass(100 * time.Millisecond)
+	p.heard(1)
+	p.outcomes(0, OutcomeSuccess)
+}
+
+func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
+	const conns = 6
+	p := newCommons(t, 1408, conns, 8)
+	for i := range conns {
+		p.say(i, byte(i), 10)
+		p.settle()
+	}
+	for i := range conns {
+		before := p.eng[0].Stats().Retransmits
+		p.offer(1)
+		p.settle()
+		p.heard(byte(i)) // first come, first served
+		if n := p.eng[0].Stats().Retransmits - before; n != 1 {
+			t.Errorf("%d packets were sent again for one receive", n)
+		}
+	}
+	p.calm()
+}
+
+// What was promised to a connection that ends, or whose peer is silent, goes to the next one.
+func TestPromisedReceiveIsHandedOn(t *testing.T) {
+	for name, end := range map[string]func(p *commons){
+		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qps[1][0]) },
+		"flushed":  func(p *commons) { p.eng[1].Flush(p.qps[1][0]) },
+		"disconnected": func(p *commons) {
+			p.must(p.ctrs[1][0].Disconnect(func(Outcome) {}))
+		},
+		"silent": func(p *commons) {
+			dead := p.qps[1][0].conn.id
+			p.link[1].mangle = func(b []byte) bool {
+				h, _ := wire.ParseBaseHeader(b)
+				return h.ConnID() != dead
+			}
+			p.pass(3 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newCommons(t, 1408, 2, 8)
+			p.say(0, 1, 10)
+			p.settle()
+			p.say(1, 2, 10)
+			p.settle()
+			p.offer(1)
+			if !p.srq.hasPromised(p.qps[1][0]) {
+				t.Fatal("not promised to the first in line")
+			}
+			end(p)
+			p.settle()
+			p.heard(2)
+			p.link[1].mangle = nil
+			p.offer(1)
+			p.pass(5 * time.Second)
+			if name == "silent" {
+				p.heard(1)
+			} else if p.srq.Posted() != 1 {
+				t.Errorf("%d receives are left", p.srq.Posted())
+			}
+		})
+	}
+}
+
+func TestPeerDiesWhileASendWaits(t *testing.T) {
+	p := newCommons(t, 1408, 2, 8)
+	p.say(0, 1, 10)
+	p.say(0, 2, 10)
+	p.pass(30 * time.Second)
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.link[1].mangle = p.link[0].mangle
+	p.pass(10 * time.Second)
+	p.outcomes(0, OutcomeIOTimeout, OutcomeCanceled)
+	p.pass(20 * time.Second)
+	if p.qps[1][0].State() != QPError {
+		t.Errorf("the receiver's queue pair is %v", p.qps[1][0].State())
+	}
+	p.offer(1)
+	if p.srq.first != nil || p.srq.promised != 0 {
+		t.Error("a dead connection is still in line")
+	}
+}
+
+// ND specification 11.4: receives of a shared queue are not flushed with a queue pair, but for one that a message fills.
+func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
+	for name, end := range map[string]func(p *commons){
+		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qp[1]) },
+		"flushed":  func(p *commons) { p.eng[1].Flush(p.qp[1]) },
+		"closed":   func(p *commons) { p.ctr[1].Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newCommons(t, 1408, 2, 8)
+			p.offer(3)
+			p.use(0)
+			p.link[1].mangle = func(b []byte) bool { // only the first packet arrives
+				return wire.Opcode(b[wire.BaseHeaderLen]) != wire.OpSend || b[wire.BaseHeaderLen+1]&byte(wire.OpFirst) != 0
+			}
+			p.say(0, 1, 5000)
+			p.settle()
+			end(p)
+			p.settle()
+			r := p.outcomes(1, OutcomeCanceled)[0]
+			if r.Kind != KindReceive || r.QPContext != 0 || r.RequestContext != 0 || p.srq.Posted() != 2 {
+				t.Errorf("%+v, %d left", r, p.srq.Posted())
+			}
+			p.link[1].mangle = nil
+			p.say(1, 2, 5000)
+			p.settle()
+			p.heard(2)
+		})
+	}
+}
+
+// A receive that is too small ends its connection; the others go on (ND specification 11.4).
+func TestSharedReceiveTooSmall(t *testing.T) {
+	p := newCommons(t, 1408, 2, 8)
+	_, o := p.srq.Post(9, p.sge(1, 0, 5), 5)
+	p.must(o)
+	p.offer(1)
+	p.settle()
+	p.say(0, 1, 6)
+	p.settle()
+	p.outcomes(1, OutcomeBufferOverflow)
+	p.outcomes(0, OutcomeRemoteError)
+	p.say(1, 2, 6)
+	p.settle()
+	p.heard(2)
+	p.outcomes(0, OutcomeSuccess)
+}
+
+func TestSharedReceiveDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p := newCommons(t, 1408, 2, 8)
+	s, into := p.send(0, 3000), p.sge(1, 0, 4000)
+	var rs [64]Result
+	for name, late := range map[string]bool{"receives first": false, "receives late": true} {
+		t.Run(name, func(t *testing.T) {
+			allocates(t, p.pair, func() {
+				for i := range 2 {
+					p.use(i)
+					p.post(0, s)
+				}
+				if late {
+					p.settle()
+				}
+				for range 2 {
+					_, _ = p.srq.Post(1, into, 4000)
+				}
+				p.settle()
+				p.drain(rs[:])
+			})
+		})
+	}
+}
+
+// The handshake tells of receives that the application flushes before it is over. What the peer sends on the strength of
+// it waits like any SEND without a receive (ND specification 8.5, 11.3).
+func TestFlushWhileAttachedAfterTheLimitWasTold(t *testing.T) {
+	for name, posted := range map[string]int{"nothing posted": 0, "posted in time": 2} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408)
+			p.receive(1, 0, 100)
+			p.receive(1, 0, 100)
+			p.afterAccept = func() {
+				p.eng[1].Flush(p.qp[1])
+				p.settle()
+				p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
+			}
+			p.connect()
+			p.post(0, p.send(0, 10))
+			p.post(0, p.send(0, 20))
+			p.pass(time.Second)
+			p.outcomes(0)
+			for i := range posted {
+				p.receive(1, uint32(i)*100, 100)
+			}
+			p.pass(1100 * time.Millisecond)
+			if posted == 0 {
+				p.outcomes(0, OutcomeIOTimeout, OutcomeCanceled)
+				p.outcomes(1)
+				return
+			}
+			p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+			p.outcomes(1, OutcomeSuccess, OutcomeSuccess)
+		})
+	}
+}
