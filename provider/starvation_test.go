@@ -19,8 +19,8 @@ type commons struct {
 
 const commonBuf = 8192
 
-func newCommons(t testing.TB, packet, conns, depth int) *commons {
-	p := &commons{pair: newPair(t, packet), srq: NewSharedReceiveQueue(depth, 4, 0)}
+func newCommons(t testing.TB, conns, depth int) *commons {
+	p := &commons{pair: newPair(t, 1408), srq: NewSharedReceiveQueue(depth, 4, 0)}
 	for i := range conns {
 		p.qp[0] = p.eng[0].NewQP(QPConfig{
 			Context: uint64(i), ReceiveCQ: p.cq[0], InitiatorCQ: p.cq[0], ReceiveDepth: 16, InitiatorDepth: 128,
@@ -91,7 +91,7 @@ func (p *commons) calm() {
 
 func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 	const conns, each = 8, 8
-	p := newCommons(t, 1408, conns, conns*each)
+	p := newCommons(t, conns, conns*each)
 	p.offer(conns * each)
 	for v := range each {
 		for i := range conns {
@@ -121,7 +121,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 // ND specification 11.3: an empty shared receive queue never ends a connection. The wait is not polled: what goes over the
 // wire is the question whether the peer lives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
-	p := newCommons(t, 1408, 1, 16)
+	p := newCommons(t, 1, 16)
 	window := p.conn(0).cc.window
 	for v := range 5 {
 		p.say(0, byte(v), 100)
@@ -153,7 +153,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 
 // One packet holds several operations: those before the SEND without a receive are executed, once.
 func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
-	p := newCommons(t, 1408, 1, 16)
+	p := newCommons(t, 1, 16)
 	p.offer(1)
 	p.settle()
 	p.pass(time.Millisecond)
@@ -180,7 +180,7 @@ func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 }
 
 func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
-	p := newCommons(t, 1408, 1, 16)
+	p := newCommons(t, 1, 16)
 	p.say(0, 1, 100)
 	p.settle()
 	r := p.write(1, 0, 20000)
@@ -196,7 +196,7 @@ func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
 
 // A connection that waits keeps no receive frames: it may wait for ever, and others need them.
 func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
-	p := newCommons(t, 1408, 1, 64)
+	p := newCommons(t, 1, 64)
 	p.loseFirst(1, 1, wire.OpSend) // the others wait behind the gap
 	for v := range 20 {
 		p.say(0, byte(v), 1000)
@@ -219,7 +219,7 @@ func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
 func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
 	for seed := range uint64(20) {
 		const conns, each = 4, 20
-		p := newCommons(t, 1408, conns, 8)
+		p := newCommons(t, conns, 8)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for _, l := range p.link {
 			l.mangle = func([]byte) bool { return rng.IntN(8) > 0 }
@@ -260,7 +260,7 @@ func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
 
 // The ACK that ends the wait is repeated, and so is the one that begins it.
 func TestLostAcknowledgementsOfAWait(t *testing.T) {
-	p := newCommons(t, 1408, 1, 8)
+	p := newCommons(t, 1, 8)
 	p.loseFirst(0, 1, wire.CtlAck)
 	p.say(0, 1, 10)
 	p.pass(20 * time.Millisecond)
@@ -276,7 +276,7 @@ func TestLostAcknowledgementsOfAWait(t *testing.T) {
 
 func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 	const conns = 6
-	p := newCommons(t, 1408, conns, 8)
+	p := newCommons(t, conns, 8)
 	for i := range conns {
 		p.say(i, byte(i), 10)
 		p.settle()
@@ -311,7 +311,7 @@ func TestPromisedReceiveIsHandedOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newCommons(t, 1408, 2, 8)
+			p := newCommons(t, 2, 8)
 			p.say(0, 1, 10)
 			p.settle()
 			p.say(1, 2, 10)
@@ -336,7 +336,7 @@ func TestPromisedReceiveIsHandedOn(t *testing.T) {
 }
 
 func TestPeerDiesWhileASendWaits(t *testing.T) {
-	p := newCommons(t, 1408, 2, 8)
+	p := newCommons(t, 2, 8)
 	p.say(0, 1, 10)
 	p.say(0, 2, 10)
 	p.pass(30 * time.Second)
@@ -362,7 +362,7 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 		"closed":   func(p *commons) { p.ctr[1].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newCommons(t, 1408, 2, 8)
+			p := newCommons(t, 2, 8)
 			p.offer(3)
 			p.use(0)
 			p.link[1].mangle = func(b []byte) bool { // only the first packet arrives
@@ -386,7 +386,7 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 
 // A receive that is too small ends its connection; the others go on (ND specification 11.4).
 func TestSharedReceiveTooSmall(t *testing.T) {
-	p := newCommons(t, 1408, 2, 8)
+	p := newCommons(t, 2, 8)
 	_, o := p.srq.Post(9, p.sge(1, 0, 5), 5)
 	p.must(o)
 	p.offer(1)
@@ -405,7 +405,7 @@ func TestSharedReceiveDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	p := newCommons(t, 1408, 2, 8)
+	p := newCommons(t, 2, 8)
 	s, into := p.send(0, 3000), p.sge(1, 0, 4000)
 	var rs [64]Result
 	for name, late := range map[string]bool{"receives first": false, "receives late": true} {
