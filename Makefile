@@ -10,7 +10,7 @@ BASELINE ?= bench/baseline.txt
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: check
 check: fmt-check vet lint tidy-check fix-check generate-check race fuzz sim ## everything a change must pass
@@ -30,6 +30,12 @@ root: ## the tests that need root, and fail if all of them were skipped
 	@grep -E '^(ok|FAIL|--- SKIP)' .root.log; \
 	passed=$$(grep -c '^ *--- PASS' .root.log); skipped=$$(grep -c '^ *--- SKIP' .root.log); rm -f .root.log; \
 	echo "$$passed passed, $$skipped skipped"; test "$$passed" -gt 0
+
+.PHONY: conformance
+conformance: ## the test of every status of every method, and the matrix of them (root)
+	$(GO) test -count=1 -run '^TestConformance' ./nd/...
+	$(GO) test -count=1 ./internal/conformance
+	@sed -n '/^| family/,/^$$/p' docs/CONFORMANCE.md
 
 .PHONY: perf
 perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)

@@ -49,11 +49,12 @@ var fences = map[string]fence{
 		},
 		usedBy: []string{"bench"},
 	},
-	"internal/udp": {theirs: []string{"golang.org/x/sys/unix"}},
-	"xdp":          {theirs: []string{"golang.org/x/sys/unix"}},
-	"xdp/xdptest":  {ours: []string{"xdp"}},
-	"bpf":          {theirs: []string{"github.com/cilium/ebpf/..."}},
-	"provider":     {ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	"internal/conformance": {usedBy: []string{}},
+	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
+	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},
+	"xdp/xdptest":          {ours: []string{"xdp"}},
+	"bpf":                  {theirs: []string{"github.com/cilium/ebpf/..."}},
+	"provider":             {ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},
 		noStd:   []string{"net", "os", "syscall"},
@@ -83,7 +84,7 @@ var fences = map[string]fence{
 
 // testExtras is what test files may import on top of their package's fence.
 var testExtras = fence{
-	ours: []string{"internal/netlab", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
+	ours: []string{"internal/netlab", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...",

@@ -212,9 +212,10 @@ func (a *Adapter) Query() (Info, error) {
 }
 
 // adapterID is the id of the adapter with an address: FNV-1a of it, the same as long as the address is.
-func adapterID(addr netip.Addr) (id uint64) {
+func adapterID(addr netip.Addr) uint64 {
+	id := uint64(14695981039346656037)
 	for _, b := range provider.EndpointFrom(netip.AddrPortFrom(addr.Unmap(), 0)).IP {
-		id = id*1099511628211 ^ uint64(b)
+		id = (id ^ uint64(b)) * 1099511628211
 	}
 	return id
 }

@@ -133,11 +133,11 @@ func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	wantStatus(t, "closed", free(), StatusSuccess)
 }
 
-// A host that comes back without having said goodbye asks for a connection that its peer still has.
-func TestFourTupleExists(t *testing.T) {
-	t.Parallel()
+// connectAgain is a host that comes back without having said goodbye, and asks for a connection that its peer still has.
+func connectAgain(t *testing.T) (e *end, at netip.AddrPort, err error) {
+	t.Helper()
 	r := newRig(t, 1500, DatapathAuto)
-	_, at := listen(t, r.b, 0)
+	_, at = listen(t, r.b, 0)
 	local := netip.AddrPortFrom(r.addr[0], 7200)
 	before := newEnd(t, r.a, 4096)
 	must(t, before.ctr.Bind(local))
@@ -148,10 +148,14 @@ func TestFourTupleExists(t *testing.T) {
 	wantStatus(t, "first", finish(t, "connect", connected), ErrDeviceRemoved)
 	r.setLink(t, r.pair.B, true)
 
-	a := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]})
-	e := newEnd(t, a, 4096)
+	e = newEnd(t, openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]}), 4096)
 	must(t, e.ctr.Bind(local))
-	err := e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{})
+	return e, at, e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{})
+}
+
+func TestFourTupleExists(t *testing.T) {
+	t.Parallel()
+	e, at, err := connectAgain(t)
 	wantStatus(t, "second", err, ErrAddressAlreadyExists)
 	wantOneLine(t, err, at.String())
 	wantStatus(t, "connector after it", e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{}), ErrConnectionInvalid) // C13

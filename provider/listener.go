@@ -74,13 +74,8 @@ func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
 	if !l.active || l.closed {
 		return OutcomeInvalidState
 	}
-	if ctr.home.Load() != l.engine {
-		return OutcomeConnectionInvalid // it has an open connection
-	}
-	switch ctr.state {
-	case CtrIdle, CtrBound:
-	default:
-		return OutcomeConnectionInvalid
+	if ctr.home.Load() != l.engine || ctr.state != CtrIdle && ctr.state != CtrBound {
+		return OutcomeConnectionActive // away, it has an open connection
 	}
 	ctr.dropBinding()
 	ctr.transition(CtrWaitReq)

@@ -101,3 +101,6 @@ func (q *CQ) Queued() int { return int(q.tail.Load() - q.head.Load()) }
 
 // Outstanding is how many initiator requests are not done.
 func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }
+
+// Aborted says that the peer gave up or withdrew, which the next call will tell. The owner calls it.
+func (k *Connector) Aborted() bool { return k.aborted != OutcomeSuccess }

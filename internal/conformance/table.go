@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// Row is a status that a method may have, from status-table.csv (docs/ND.md explains the columns).
+type Row struct{ Family, Object, Method, Status, When, Condition, Code, Basis string }
+
+// Key names the row within its family: it is the name of the test that provokes it, and what a map of tests is keyed by.
+func (r Row) Key() string { return r.Object + "/" + r.Method + "/" + r.Status }
+
+// Value is the number of the status; ok is false for rows that have none, like counts.
+func (r Row) Value() (code uint32, ok bool) {
+	n, err := strconv.ParseUint(r.Code, 0, 32)
+	return uint32(n), err == nil
+}
+
+// Mark says why a row has no test.
+type Mark string
+
+// The marks.
+const (
+	NoSuchThing Mark = "not in Go" // what the row is about does not exist in Go's form of the call
+	Never       Mark = "never"     // allowed by the table, and not produced by this provider
+	NotBuilt    Mark = "not built" // to come
+)
+
+// Exception marks rows that have no test, from conformance.csv. "*" stands for any object, method or status.
+type Exception struct {
+	Family, Object, Method, Status string
+	Mark                           Mark
+	Reason                         string
+}
+
+func (e Exception) covers(r Row) bool {
+	is := func(pattern, s string) bool { return pattern == "*" || pattern == s }
+	return e.Family == r.Family && is(e.Object, r.Object) && is(e.Method, r.Method) && is(e.Status, r.Status)
+}
+
+// Table is both files.
+type Table struct {
+	Rows       []Row
+	Exceptions []Exception
+}
+
+// Load reads status-table.csv and conformance.csv in a directory.
+func Load(dir string) (*Table, error) {
+	t := &Table{}
+	rows, err := read(filepath.Join(dir, "status-table.csv"), 8)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range rows {
+		t.Rows = append(t.Rows, Row{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]})
+	}
+	rows, err = read(filepath.Join(dir, "conformance.csv"), 6)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range rows {
+		t.Exceptions = append(t.Exceptions, Exception{f[0], f[1], f[2], f[3], Mark(f[4]), f[5]})
+	}
+	return t, nil
+}
+
+// read returns the lines of a file after the first, which names the columns.
+func read(name string, columns int) ([][]string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.FieldsPerRecord = columns
+	lines, err := r.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("%s: empty", name)
+	}
+	return lines[1:], nil
+}
+
+// Exception returns the first exception that covers a row.
+func (t *Table) Exception(r Row) (Exception, bool) {
+	i := slices.IndexFunc(t.Exceptions, func(e Exception) bool { return e.covers(r) })
+	if i < 0 {
+		return Exception{}, false
+	}
+	return t.Exceptions[i], true
+}
+
+// Proven returns the rows of a family that must have a test.
+func (t *Table) Proven(family string) (rows []Row) {
+	for _, r := range t.Rows {
+		if _, ok := t.Exception(r); r.Family == family && !ok {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// Check compares the tests of a family, by Key, with the table: each row that is not excepted has a test, each test such a row.
+func Check[T any](t *Table, family string, tests map[string]T) error {
+	left := maps.Clone(tests)
+	var errs []error
+	for _, r := range t.Proven(family) {
+		if _, ok := left[r.Key()]; !ok {
+			errs = append(errs, fmt.Errorf("no test for the row %s: %s", r.Key(), r.Condition))
+		}
+		delete(left, r.Key())
+	}
+	for _, key := range slices.Sorted(maps.Keys(left)) {
+		errs = append(errs, fmt.Errorf("no row, or an excepted one, for the test %s", key))
+	}
+	return errors.Join(errs...)
+}
+
+// Verify finds mistakes in the table itself: rows that occur twice, exceptions that cover nothing, have no reason or an
+// unknown mark.
+func (t *Table) Verify() error {
+	var errs []error
+	seen := map[string]bool{}
+	used := map[Exception]bool{}
+	for _, r := range t.Rows {
+		key := r.Family + "/" + r.Key()
+		if seen[key] {
+			errs = append(errs, fmt.Errorf("the row %s occurs twice", key))
+		}
+		seen[key] = true
+		if e, ok := t.Exception(r); ok {
+			used[e] = true
+		}
+	}
+	for _, e := range t.Exceptions {
+		switch {
+		case !used[e]:
+			errs = append(errs, fmt.Errorf("the exception %+v covers no row that another one does not", e))
+		case e.Reason == "" || e.Mark != NoSuchThing && e.Mark != Never && e.Mark != NotBuilt:
+			errs = append(errs, fmt.Errorf("the exception %+v has no reason or an unknown mark", e))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,145 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// provoke calls a method so that it returns the status of a row, and returns what it returned. For rows without a number, and
+// for success, it checks the rest itself.
+type provoke func(t *testing.T, r *rig) error
+
+// pending103 is what a call returns that was seen to wait: PENDING has no other form in Go.
+const pending103 = Status(0x103)
+
+// provokes has a test for each row of the table that is not excepted.
+var provokes = func() map[string]provoke {
+	all := map[string]provoke{}
+	for _, m := range []map[string]provoke{
+		adapterRows, createRows, queueRows, memoryRows, postRows, resultRows, connectRows, acceptRows, askRows, endRows, listenRows, helperRows,
+		removedRows,
+	} {
+		maps.Copy(all, m)
+	}
+	return all
+}()
+
+// operations is what errors call the methods.
+var operations = map[string]string{
+	"QueryAddressList": "query address list", "ResolveAddress": "resolve address", "OpenAdapter": "open adapter", "Query": "query",
+	"CreateCompletionQueue": "create completion queue", "CreateMemoryRegion": "create memory region",
+	"CreateQueuePair": "create queue pair", "CreateConnector": "create connector", "CreateListener": "create listener",
+	"GetNotifyAffinity": "notify affinity", "Resize": "resize", "Notify": "notify", "Register": "register memory",
+	"Deregister": "deregister memory", "Send": "send", "Receive": "receive", "Read": "read", "Write": "write", "Bind": "bind",
+	"Connect": "connect", "CompleteConnect": "complete connect", "Accept": "accept", "Reject": "reject",
+	"GetReadLimits": "read limits", "GetPrivateData": "private data", "GetLocalAddress": "local address",
+	"GetPeerAddress": "peer address", "NotifyDisconnect": "notify disconnect", "Disconnect": "disconnect", "Listen": "listen",
+	"GetConnectionRequest": "get connection request", "NdCleanup": "close provider", "NdQueryAddressList": "query address list",
+	"NdResolveAddress": "source address", "NdCheckAddress": "check address",
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	table, err := conformance.Load("testdata")
+	must(t, err)
+	must(t, conformance.Check(table, "ND2", provokes))
+	r := commonRig(t)
+	for _, row := range table.Proven("ND2") {
+		t.Run(row.Key(), func(t *testing.T) {
+			t.Parallel()
+			err := provokes[row.Key()](t, r)
+			code, numbered := row.Value()
+			if !numbered {
+				code = 0
+			}
+			wantStatus(t, row.Condition, err, Status(code))
+			var failed *Error
+			if op, known := operations[row.Method]; known && errors.As(err, &failed) && failed.Op != op {
+				t.Errorf("%q failed, not %q: %v", failed.Op, op, err)
+			}
+		})
+	}
+}
+
+// waits starts a call, sees it wait, and ends it.
+func waits(t *testing.T, call func() error, pends func() bool, end func()) error {
+	t.Helper()
+	done := start(call)
+	eventually(t, "the call waits", pends)
+	select {
+	case err := <-done:
+		t.Fatalf("it returned %v instead of waiting", err)
+	default:
+	}
+	end()
+	wantStatus(t, "ended", finish(t, "the call", done), ErrCanceled)
+	return pending103
+}
+
+// endings ends a call that waits, and returns what it returned.
+func endings(t *testing.T, call func() error, pends func() bool, end func()) error {
+	t.Helper()
+	done := start(call)
+	eventually(t, "the call waits", pends)
+	end()
+	return finish(t, "the call", done)
+}
+
+// in says that a connector is in a state.
+func in(c *Connector, s provider.ConnectorState) func() bool {
+	return func() bool { return c.state() == s }
+}
+
+// ends are an end on each side.
+func (r *rig) ends(t testing.TB) (client, server *end) {
+	t.Helper()
+	return newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
+}
+
+// accepted brings two ends to where the active side has an accept and may complete; done is the passive side's Accept.
+func (r *rig) accepted(t testing.TB) (client, server *end, done <-chan error) {
+	t.Helper()
+	client, server = r.ends(t)
+	connected := r.pendingConnect(t, client, server)
+	done = start(func() error { return server.ctr.Accept(t.Context(), server.qp, helloParams) })
+	must(t, finish(t, "connect", connected))
+	return client, server, done
+}
+
+// requested brings two ends to where the passive side has a request; connected is the active side's Connect.
+func (r *rig) requested(t testing.TB) (client, server *end, connected <-chan error) {
+	t.Helper()
+	client, server = r.ends(t)
+	return client, server, r.pendingConnect(t, client, server)
+}
+
+// removed is an adapter that is gone, and objects it had.
+var removed struct {
+	sync.Once
+	*end
+	idle *end
+	l    *Listener
+	err  error
+}
+
+// afterRemoval calls something on an adapter that is gone.
+func afterRemoval(call func(ctx context.Context, e, idle *end, l *Listener) error) provoke {
+	return func(t *testing.T, _ *rig) error {
+		removed.Do(func() {
+			r, _ := newLoopRig(t, DatapathUDP)
+			removed.end, _ = r.connect(t, 4096)
+			removed.idle = newEnd(t, r.a, 64)
+			if removed.l, removed.err = r.a.CreateListener(); removed.err == nil {
+				removed.err = r.a.Close()
+			}
+		})
+		must(t, removed.err)
+		return call(t.Context(), removed.end, removed.idle, removed.l)
+	}
+}
