@@ -9,12 +9,13 @@
 //	IND2Provider::OpenAdapter                OpenAdapter
 //	IND2Adapter::Query                       Adapter.Info
 //	IND2Adapter::Create…                     Adapter.Create…
-//	IND2MemoryRegion::Register               Adapter.RegisterMemory, Adapter.AllocateMemory
-//	IND2MemoryRegion::Deregister             MemoryRegion.Close
+//	IND2MemoryRegion::Register               MemoryRegion.Register, Adapter.RegisterMemory, Adapter.AllocateMemory
+//	IND2MemoryRegion::Deregister             MemoryRegion.Deregister
 //	IND2MemoryRegion::Get{Local,Remote}Token MemoryRegion.LocalToken, RemoteToken
+//	IND2MemoryWindow::GetRemoteToken         MemoryWindow.RemoteToken
 //	IND2CompletionQueue::GetResults          CompletionQueue.GetResults
 //	IND2CompletionQueue::Notify              CompletionQueue.Notify
-//	IND2QueuePair::Send, Receive, Read, …    QueuePair.Send, Receive, Read, Write, Flush
+//	IND2QueuePair::Send, Receive, Read, …    QueuePair.Send, Receive, Read, Write, Bind, Invalidate, Flush
 //	IND2Connector::…                         Connector, same names; GetReadLimits is ReadLimits and so on
 //	IND2Listener::…                          Listener, same names
 //	Release                                  Close

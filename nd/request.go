@@ -15,11 +15,13 @@ type SGE struct {
 // OpFlags change how a request is carried out (ND_OP_FLAG).
 type OpFlags uint32
 
-// The flags of Send, Read and Write.
+// The flags of Send, Read, Write, Bind and Invalidate.
 const (
 	OpSilentSuccess OpFlags = 0x1   // no result on success
 	OpReadFence     OpFlags = 0x2   // start only when all earlier Reads are done
 	OpSolicit       OpFlags = 0x4   // Send: the peer's result is a solicited one
+	OpAllowRead     OpFlags = 0x8   // Bind: the peer may read
+	OpAllowWrite    OpFlags = 0x10  // Bind: the peer may write
 	OpInline        OpFlags = 0x20  // Send, Write: copy the bytes now; tokens are ignored
 	OpDefer         OpFlags = 0x200 // more requests follow at once: do not start yet
 )

@@ -1,0 +1,98 @@
+package nd
+
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// MemoryWindow grants the peer of one queue pair access to a part of a memory region for as long as it is bound. QueuePair.Bind
+// binds it, QueuePair.Invalidate ends that, and so does the end of the queue pair's connection. Granting and revoking cost no
+// packet and no registration. It may be used from any goroutine.
+type MemoryWindow struct {
+	adapter *Adapter
+	window  *provider.MemoryWindow
+	closed  atomic.Bool
+}
+
+// CreateMemoryWindow makes a window that is bound to nothing.
+//
+// Errors: ErrInsufficientResources when the adapter has 65,536 regions and windows, ErrDeviceRemoved.
+func (a *Adapter) CreateMemoryWindow() (*MemoryWindow, error) {
+	if a.closed() {
+		return nil, &Error{Op: "create memory window", Status: ErrDeviceRemoved}
+	}
+	w, err := a.memory.NewWindow()
+	if err != nil {
+		return nil, &Error{Op: "create memory window", Status: ErrInsufficientResources}
+	}
+	return &MemoryWindow{adapter: a, window: w}, nil
+}
+
+// RemoteToken returns the token to give to the peer: that of the newest Bind, valid as soon as Bind has returned, before its
+// result. Each Bind makes a new one. It is zero before the first.
+func (w *MemoryWindow) RemoteToken() Token { return Token(w.window.Token()) }
+
+// RemoteAccesses counts the packets with which peers read and wrote through the window. They do not count at its region.
+func (w *MemoryWindow) RemoteAccesses() (reads, writes uint64) { return w.window.RemoteAccesses() }
+
+// Close ends the window, bound or not: when it returns no peer gets at memory through it. Requests that still name it fail,
+// and their connection with them. Closing twice is harmless.
+func (w *MemoryWindow) Close() error {
+	if !w.closed.Swap(true) {
+		w.adapter.doAll(func() { w.adapter.memory.ReleaseWindow(w.window) })
+	}
+	return nil
+}
+
+// Bind posts the binding of window to buf, a part of region, so that the peer of this queue pair may read it with OpAllowRead and
+// write it with OpAllowWrite; with neither it may do nothing. The region needs no remote right for that, but MRAllowLocalWrite for
+// OpAllowWrite. The peer names the bytes by their address in the region (MemoryRegion.Address) and window.RemoteToken(). A Send that is
+// posted after Bind may carry the token. A window that is bound already when the request's turn comes ends it with
+// ErrInvalidDeviceRequest, and the connection.
+//
+// Errors: ErrInvalidParameterN(2) for a region and (3) for a window that is nil, closed or another adapter's, (6) flags; ErrConnectionInvalid;
+// ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries. A call that
+// fails gives no result.
+func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
+	refuse := func(n int) error { return &Error{Op: "bind", Status: ErrInvalidParameterN(n)} }
+	switch {
+	case region == nil || region.adapter != q.adapter:
+		return refuse(2)
+	case !q.usable(window):
+		return refuse(3)
+	case flags&^(OpSilentSuccess|OpReadFence|OpAllowRead|OpAllowWrite) != 0:
+		return refuse(6)
+	}
+	r := region.current()
+	b := provider.BindRequest{Window: window.window, Region: r, Context: context, Flags: provider.PostFlags(flags)}
+	if off, ok := datapath.OffsetIn(r.Bytes(), buf); ok { // else no region has the address, which is zero
+		b.Addr, b.Length = r.Base()+uint64(off), uint64(len(buf))
+	}
+	ring, o := q.qp.Bind(&b)
+	return q.posted("bind", ring, o)
+}
+
+// Invalidate posts the end of a window's binding to this queue pair: when the result is there, the peer's access is over, and an
+// attempt ends its connection. Access that is under way fails. A window that is not bound when the request's turn comes ends it
+// with ErrInvalidDeviceRequest, and the connection.
+//
+// Errors: ErrInvalidParameterN(2) for a window that is nil, closed or another adapter's, (3) flags; ErrConnectionInvalid;
+// ErrNoMoreEntries. A call that fails gives no result.
+func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFlags) error {
+	refuse := func(n int) error { return &Error{Op: "invalidate", Status: ErrInvalidParameterN(n)} }
+	switch {
+	case !q.usable(window):
+		return refuse(2)
+	case flags&^(OpSilentSuccess|OpReadFence) != 0:
+		return refuse(3)
+	}
+	ring, o := q.qp.Invalidate(context, window.window, provider.PostFlags(flags))
+	return q.posted("invalidate", ring, o)
+}
+
+// usable says whether requests of this queue pair may name w.
+func (q *QueuePair) usable(w *MemoryWindow) bool {
+	return w != nil && w.adapter == q.adapter && !w.closed.Load()
+}
