@@ -130,8 +130,9 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
+	relayed := 0
 	if e.inbox.waiting.Load() {
-		e.openInbox()
+		relayed = e.openInbox()
 	}
 	n := e.link.Receive(e.rx[:])
 	for i := range n {
@@ -144,7 +145,7 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.link.Recycle(e.recycle)
 		e.recycle = e.recycle[:0]
 	}
-	if n > 0 {
+	if n+relayed > 0 {
 		if n >= rxBatch/4 || e.load > 0 || len(e.freeHeld) < len(e.held) {
 			e.measureLoad() // few packets in the ring are no load
 		}

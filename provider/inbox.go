@@ -121,8 +121,8 @@ func (e *Engine) sendBack(p *RxPacket) {
 	e.relayed = true
 }
 
-// openInbox takes in what the other engines left.
-func (e *Engine) openInbox() {
+// openInbox takes in what the other engines left, and returns how many packets that were.
+func (e *Engine) openInbox() (packets int) {
 	b := &e.inbox
 	b.waiting.Store(false)
 	b.mu.Lock()
@@ -140,6 +140,7 @@ func (e *Engine) openInbox() {
 		}
 		e.receive(p)
 	}
+	return len(b.oldPackets)
 }
 
 // takeCalls runs the calls alone: one of them may bring the connection that a packet at hand is for.

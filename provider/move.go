@@ -65,7 +65,7 @@ func (c *conn) goTo(to *Engine) {
 func (c *conn) leave() {
 	e, to := c.engine, c.target
 	c.target = nil
-	if c.phase == phaseFree || c.phase == phaseOpen && c.traffic != nil && (c.rx[0].holes || c.rx[1].holes) {
+	if c.phase == phaseFree || c.traffic != nil && (c.cc.queued || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
 	c.strays = strays{moves: c.strays.moves + 1}
@@ -98,7 +98,8 @@ func (c *conn) unlist() {
 
 // adopt takes a connection that left another engine.
 func (e *Engine) adopt(c *conn, mac [6]byte, vlan uint16) {
-	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: c.local, MAC: mac, VLAN: vlan}, c.local.Port)
+	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
+	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac, VLAN: vlan}, c.local.Port)
 	if !ok {
 		panic("provider: a link of a group refused a path that another one had")
 	}

@@ -33,6 +33,7 @@ type pipe struct {
 	mangle  func(p []byte) bool // may change a packet; false loses it
 	wake    func()              // called when packets arrived
 	disturb func() (again bool) // called when a packet was delivered, to change the order; true delivers it once more
+	land    func() *pipe        // chooses the peer's queue for a packet, when it has several
 }
 
 const pipeFrames = 4096
@@ -88,7 +89,11 @@ func (p *pipe) Frames(dst []Frag) int {
 func (p *pipe) Transmit(pkts []TxPacket) {
 	for i := range pkts {
 		t := &pkts[i]
-		p.peer.deliver(t, p.paths[t.Path].local, p.paths[t.Path].remote)
+		peer := p.peer
+		if p.land != nil {
+			peer = p.land()
+		}
+		peer.deliver(t, p.paths[t.Path].local, p.paths[t.Path].remote)
 		for j := range t.N {
 			p.txFree = append(p.txFree, t.Frags[j].ID)
 		}
@@ -165,6 +170,7 @@ type pair struct {
 	link [2]*pipe
 	mem  [2]*Memory
 	eng  [2]*Engine
+	more [2][]*Engine // of the same adapter, when it has several queues
 	qp   [2]*QP
 	cq   [2]*CQ
 	ctr  [2]*Connector
@@ -182,18 +188,27 @@ var pairIP = [2][16]byte{
 
 const pairPort = 9000
 
-func newPair(tb testing.TB, maxPacket int) *pair {
+func newPair(tb testing.TB, maxPacket int) *pair { return newQueuesPair(tb, maxPacket, 1) }
+
+// newQueuesPair is a pair whose ends have several queues. What queue i sends lands on queue i until a test says otherwise.
+func newQueuesPair(tb testing.TB, maxPacket, queues int) *pair {
 	p := &pair{tb: tb, now: clock.Time(time.Second), afterAccept: func() {}}
 	p.limits[0] = ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
 	p.limits[1] = p.limits[0]
-	p.link[0], p.link[1] = newPipes(maxPacket, 3840)
-	if _, bench := tb.(*testing.B); !bench {
-		p.link[0].poison, p.link[1].poison = 3840, 3840
+	var links [2][]Link
+	for range queues {
+		a, b := newPipes(maxPacket, 3840)
+		if _, bench := tb.(*testing.B); !bench {
+			a.poison, b.poison = 3840, 3840
+		}
+		links[0], links[1] = append(links[0], a), append(links[1], b)
 	}
+	p.link[0], p.link[1] = links[0][0].(*pipe), links[1][0].(*pipe)
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		p.mem[i] = NewMemory(rng)
-		p.eng[i] = New(Config{}, p.link[i], p.mem[i], rng)
+		group := NewGroup(Config{}, links[i], p.mem[i], rng)
+		p.eng[i], p.more[i] = group[0], group[1:]
 		p.cq[i] = NewCQ(1024)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{
 			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256,
@@ -212,9 +227,31 @@ func newPair(tb testing.TB, maxPacket int) *pair {
 // turn runs both engines once, a microsecond apart.
 func (p *pair) turn() (busy bool) {
 	p.now += 1000
-	a := p.eng[0].Run(p.now)
-	b := p.eng[1].Run(p.now)
-	return a || b || p.link[0].count > 0 || p.link[1].count > 0
+	for side, e := range p.eng {
+		busy = e.Run(p.now) || busy
+		for _, e := range p.more[side] {
+			busy = e.Run(p.now) || busy
+		}
+	}
+	for side, e := range p.eng {
+		busy = busy || e.link.Ready() || e.inbox.waiting.Load()
+		for _, e := range p.more[side] {
+			busy = busy || e.link.Ready() || e.inbox.waiting.Load()
+		}
+	}
+	return busy
+}
+
+// nextDeadline is when an engine wants to be run.
+func (p *pair) nextDeadline() clock.Time {
+	at := clock.Never
+	for side, e := range p.eng {
+		at = min(at, e.NextDeadline())
+		for _, e := range p.more[side] {
+			at = min(at, e.NextDeadline())
+		}
+	}
+	return at
 }
 
 // settle runs the engines until neither has work at hand.
@@ -232,7 +269,7 @@ func (p *pair) pass(d time.Duration) {
 	end := p.now.Add(d)
 	for {
 		p.settle()
-		next := min(p.eng[0].NextDeadline(), p.eng[1].NextDeadline())
+		next := p.nextDeadline()
 		if next > end {
 			break
 		}

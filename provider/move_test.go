@@ -1,0 +1,310 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// queue returns the link of one queue of a side.
+func (p *pair) queue(side, i int) *pipe {
+	if i == 0 {
+		return p.link[side]
+	}
+	return p.more[side][i-1].link.(*pipe)
+}
+
+// landOn makes everything that a side receives land where to says.
+func (p *pair) landOn(side int, to func() int) {
+	for i := range 1 + len(p.more[side]) {
+		p.queue(1-side, i).land = func() *pipe { return p.queue(side, to()) }
+	}
+}
+
+func always(i int) func() int { return func() int { return i } }
+
+// homeOf is the index of the engine that has a side's connection.
+func (p *pair) homeOf(side int) int {
+	p.tb.Helper()
+	e := p.qp[side].home.Load()
+	c := p.qp[side].conn
+	if e == nil || c.home.Load() != e || c.engine != e || p.ctr[side].home.Load() != e || p.ctr[side].engine != e {
+		p.tb.Fatalf("side %d: connection, connector and queue pair are not in one place", side)
+	}
+	return e.index
+}
+
+// stat sums a counter up over the engines of a side.
+func (p *pair) stats(side int) Stats {
+	s := p.eng[side].Stats()
+	for _, e := range p.more[side] {
+		s.Add(e.Stats())
+	}
+	return s
+}
+
+// balanced checks that every frame is back where it belongs: with the queue it came from.
+func (p *pair) balanced() {
+	p.tb.Helper()
+	for side := range 2 {
+		for i := range 1 + len(p.more[side]) {
+			l := p.queue(side, i)
+			seen := map[uint64]bool{}
+			for _, id := range l.rxFree {
+				seen[id] = true
+			}
+			if len(seen) != pipeFrames || len(l.rxFree) != pipeFrames {
+				p.tb.Errorf("side %d, queue %d: %d of %d receive frames are back, %d different ones", side, i, len(l.rxFree), pipeFrames, len(seen))
+			}
+		}
+	}
+}
+
+// move moves a Write, a Send and a Read and checks them.
+func (p *pair) move(round int) {
+	p.tb.Helper()
+	const n = 5000
+	p.fill(0, 0, n, byte(round))
+	p.receive(1, n, n)
+	p.post(0, p.write(0, 0, n))
+	p.post(0, p.send(0, n))
+	p.settle()
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	p.fill(0, 0, n, 0)
+	p.post(0, p.read(0, n))
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	if !p.all(1, 0, 2*n, byte(round)) || !p.all(0, 0, n, byte(round)) {
+		p.tb.Fatalf("round %d: the bytes are not those that were sent", round)
+	}
+}
+
+func TestConnectionFollowsItsPackets(t *testing.T) {
+	p := newQueuesPair(t, 1472, 4)
+	p.landOn(1, always(2))
+	p.connect()
+	for round := 1; round < 20; round++ {
+		p.move(round)
+	}
+	if home := p.homeOf(1); home != 2 {
+		t.Errorf("packets land on queue 2, and their connection lives on %d", home)
+	}
+	relayed := p.stats(1).Relayed
+	for round := range 20 {
+		p.move(round)
+	}
+	if s := p.stats(1); s.Relayed != relayed || s.Moved == 0 {
+		t.Errorf("%d packets went astray after the connection had followed them (%d moves)", s.Relayed-relayed, s.Moved)
+	}
+	p.landOn(1, always(3)) // somebody changes the NIC's hash
+	for round := range 40 {
+		p.move(round)
+	}
+	if home := p.homeOf(1); home != 3 {
+		t.Errorf("packets land on queue 3 now, and their connection lives on %d", home)
+	}
+	p.disconnect()
+}
+
+// disconnect ends the connection from both sides and checks that nothing is left of it.
+func (p *pair) disconnect() {
+	p.tb.Helper()
+	var first, second promise
+	p.must(p.ctr[0].Disconnect(first.finish))
+	p.settle()
+	p.must(p.ctr[1].Disconnect(second.finish))
+	p.settle()
+	first.must(p.tb, OutcomeSuccess)
+	second.must(p.tb, OutcomeSuccess)
+	p.gone()
+}
+
+// gone checks that no engine keeps anything of a connection once it has lingered.
+func (p *pair) gone() {
+	p.tb.Helper()
+	p.pass(20 * time.Second)
+	for side := range 2 {
+		s, use := p.stats(side), p.eng[side].PoolUse()
+		for _, e := range p.more[side] {
+			more := e.PoolUse()
+			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps}
+		}
+		lead := p.eng[side]
+		if s.Connections != 0 || use != (PoolUse{}) || len(lead.peers)+len(lead.tuples)+len(lead.sources) != 0 || s.IllegalTransitions != 0 {
+			p.tb.Errorf("side %d keeps %d connections, %+v, %d peers, %d tuples, %d sources; %d illegal transitions", side,
+				s.Connections, use, len(lead.peers), len(lead.tuples), len(lead.sources), s.IllegalTransitions)
+		}
+	}
+	p.balanced()
+}
+
+func TestActiveConnectionsSpread(t *testing.T) {
+	seen := map[int]bool{}
+	for range 12 {
+		p := newQueuesPair(t, 1472, 4)
+		p.eng[0].rng = rand.New(rand.NewPCG(rand.Uint64(), 0))
+		p.connect()
+		for round := range 12 {
+			p.move(round)
+		}
+		home := p.homeOf(0)
+		if other := p.homeOf(1); other != home {
+			t.Errorf("one end lives on queue %d, the other on %d", home, other)
+		}
+		seen[home] = true
+		p.disconnect()
+	}
+	if len(seen) < 2 {
+		t.Error("all of 12 connections live on one queue")
+	}
+}
+
+// TestScatteredPackets lets every packet land anywhere, so that packets and connections are on the road all the time.
+func TestScatteredPackets(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		p := newQueuesPair(t, 1472, 5)
+		for side := range 2 {
+			p.landOn(side, func() int { return rng.IntN(5) })
+			if seed%2 == 1 {
+				for i := range 5 {
+					p.queue(side, i).loseNth = 17
+				}
+			}
+		}
+		p.connect()
+		for round := range 30 {
+			const n = 5000
+			p.fill(0, 0, n, byte(round))
+			p.receive(1, n, n)
+			p.post(0, p.write(0, 0, n))
+			p.post(0, p.send(0, n))
+			if rng.IntN(3) == 0 {
+				p.conn(0).goTo(p.more[0][rng.IntN(4)])
+			}
+			for range 50 {
+				p.pass(10 * time.Millisecond)
+				if p.qp[0].Outstanding() == 0 {
+					break
+				}
+			}
+			p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+			p.outcomes(1, OutcomeSuccess)
+			if !p.all(1, 0, 2*n, byte(round)) {
+				t.Fatalf("seed %d, round %d: wrong bytes", seed, round)
+			}
+		}
+		if p.stats(0).Moved+p.stats(1).Moved == 0 || p.stats(1).Relayed == 0 {
+			t.Error("nothing moved")
+		}
+		p.disconnect()
+	}
+}
+
+// TestStrangersAskForConnectionsElsewhere: REQ and RST come to the leader, their connection lives on another engine.
+func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
+	p := newQueuesPair(t, 1472, 3)
+	var req []byte
+	p.queue(1, 0).mangle = func(b []byte) bool {
+		if b[1] == 0 && wire.Opcode(b[wire.ControlOffset]) == wire.CtlREQ {
+			req = append([]byte(nil), b...)
+		}
+		return true
+	}
+	p.landOn(1, always(1))
+	p.queue(1, 1).mangle = p.queue(1, 0).mangle
+	p.connect()
+	for round := range 20 {
+		p.move(round)
+	}
+	if p.homeOf(1) != 1 || req == nil {
+		t.Fatal("the connection is not where this test wants it")
+	}
+	established := p.stats(1).Established
+	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
+	p.queue(1, 0).deliver(&TxPacket{N: 1, Len: len(req), Frags: [MaxFrags]Frag{{Data: req}}}, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
+	p.settle()
+	if s := p.stats(1); s.Established != established || s.Connections != 1 {
+		t.Errorf("a REQ that came again made another connection: %+v", s)
+	}
+	p.move(21)
+	// The peer forgets everything and says so about the next packet it sees.
+	for c := range p.eng[0].group.conns.all {
+		c.unlist()
+		c.engine.deadlines.Set(c.slot, clock.Never)
+		p.eng[0].group.conns.put(c.slot, nil)
+	}
+	var ended promise
+	if _, o := p.ctr[1].NotifyDisconnect(ended.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	p.post(1, p.write(1, 0, 100))
+	p.pass(time.Second)
+	ended.must(t, OutcomeSuccess)
+	p.outcomes(1, OutcomeCanceled)
+	if p.ctr[1].State() != CtrLost {
+		t.Errorf("after the peer's RST the connector is %v", p.ctr[1].State())
+	}
+}
+
+func TestShutdownWithConnectionsElsewhere(t *testing.T) {
+	p := newQueuesPair(t, 1472, 3)
+	p.landOn(1, always(2))
+	p.connect()
+	for round := range 20 {
+		p.move(round)
+	}
+	var ended, lost promise
+	if _, o := p.ctr[1].NotifyDisconnect(ended.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	if _, o := p.ctr[0].NotifyDisconnect(lost.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	p.receive(1, 0, 100)
+	for i := range p.more[1] {
+		p.more[1][len(p.more[1])-1-i].Shutdown()
+	}
+	p.eng[1].Shutdown()
+	p.settle()
+	ended.must(t, OutcomeDeviceRemoved)
+	lost.must(t, OutcomeSuccess)
+	p.outcomes(1, OutcomeCanceled)
+	if n := len(p.eng[1].group.qps); n != 0 {
+		t.Errorf("%d queue pairs are left", n)
+	}
+	if len(p.eng[1].ports) != 0 {
+		t.Errorf("ports are left: %v", p.eng[1].ports)
+	}
+}
+
+func TestRelayIsBounded(t *testing.T) {
+	p := newQueuesPair(t, 1472, 2)
+	p.connect()
+	p.move(1)
+	home := p.homeOf(1)
+	p.landOn(1, always(1-home))
+	engines := append([]*Engine{p.eng[1]}, p.more[1]...)
+	var packet TxPacket
+	p.queue(1, 1-home).mangle = func(b []byte) bool {
+		packet = TxPacket{N: 1, Len: len(b), Frags: [MaxFrags]Frag{{Data: append([]byte(nil), b...)}}}
+		return true
+	}
+	p.post(0, p.write(0, 0, 100))
+	p.settle()
+	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
+	for range 2 * inboxPackets { // nobody runs the engine that has the connection
+		p.queue(1, 1-home).deliver(&packet, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
+		engines[1-home].Run(p.now)
+	}
+	if n := engines[1-home].stats.Drops[wire.DropWrongQueue]; n != inboxPackets {
+		t.Errorf("%d packets dropped, want %d", n, inboxPackets)
+	}
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	p.disconnect()
+}
