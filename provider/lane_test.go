@@ -241,26 +241,17 @@ func (w *world) pass(d time.Duration, act func()) {
 func (w *world) left() string {
 	for i := range 2 {
 		e := w.eng[i]
-		_, held := e.FramesHeld()
 		switch l := w.lane[i]; {
 		case l.finished != "":
 			return l.finished
-		case e.stats.Connections != 0:
-			return "a connection is left"
-		case len(e.peers) != 0 || len(e.tuples) != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
-			return "a peer, tuple, port or listener is left"
-		case len(e.sources) != 0 || e.halfOpen != 0:
-			return "a source has a share of nothing"
-		case len(l.out) != 0 || held != 0 || len(e.freeHeld) != len(e.held):
+		case e.Leftover() != "":
+			return e.Leftover()
+		case len(l.out) != 0:
 			return "a receive frame is missing"
 		case len(l.txFree)+len(e.frames) != len(l.tx):
 			return "a transmit frame is missing"
 		case l.open != 0:
 			return "a path is left"
-		case e.deadlines.Len() != 0:
-			return "a deadline is left"
-		case e.stats.IllegalTransitions != 0:
-			return "an illegal transition"
 		}
 	}
 	return ""

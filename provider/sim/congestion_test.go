@@ -237,9 +237,9 @@ func TestGoodputGrid(t *testing.T) {
 		fmt.Fprintf(&out, "%-10s", fmt.Sprintf("%d.%d %%", loss/100, loss/10%10))
 		conds := []Conditions{}
 		for _, j := range jitters {
-			conds = append(conds, Conditions{Delay: testDelay, Jitter: j, Loss: loss})
+			conds = append(conds, Conditions{Delay: testDelay, Jitter: j, Rates: Rates{Loss: loss}})
 		}
-		conds = append(conds, Conditions{Delay: testDelay, Late: 100, Loss: loss})
+		conds = append(conds, Conditions{Delay: testDelay, Rates: Rates{Late: 100, Loss: loss}})
 		for i, cond := range conds {
 			f := newFleet(t, cond, Bottleneck{Rate: testRate, Queue: 500e3}, writers(1)...)
 			f.flows[0].Start(0)

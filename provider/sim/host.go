@@ -11,24 +11,25 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// poison fills frames whose owner gave them back: whoever still reads them will notice.
-var poison = bytes.Repeat([]byte{0xdb}, wire.MaxPacket)
-
 // HostConfig describes a host.
 type HostConfig struct {
 	Engine    provider.Config
 	MaxPacket int
 	// FragSize is how many bytes of a packet go into one receive frame. Small odd sizes make every header straddle.
 	FragSize int
+	// RxRing is how many packets wait at most for the engine to look; zero for no limit.
+	RxRing int
 	// TxFrames bounds the transmit frames; the engine waits when they are used up.
 	TxFrames int
 	// TxHold is how long the device keeps a transmit frame at most.
 	TxHold time.Duration
 	// Turn and Wake are how long a turn takes, and a sleeping engine to notice a packet, at most.
 	Turn, Wake time.Duration
+	// Clock is what the host's clock shows more than the network's.
+	Clock time.Duration
 }
 
-// Host is one engine on the network, and its link.
+// Host is one engine on the network. Its link is in link.go.
 type Host struct {
 	Engine *provider.Engine
 	Memory *provider.Memory
@@ -38,228 +39,135 @@ type Host struct {
 	name        string
 	net         *Network
 	rng         *rand.Rand
-	runAt       clock.Time
+	runAt       clock.Time // when the engine wants to be run, by the network's clock
+	queuedAt    clock.Time // the earliest event for it
 	pausedUntil clock.Time
+	ahead       time.Duration // what the host's clock shows more than the network's
 	turns       uint64
+	life        int         // how often it started
 	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
 	app         func() bool // called after every turn; true when it posted; nil for none
+	forger      *forger     // spoils what the host sends; nil for an honest one
 
-	inbox  []provider.RxPacket
-	rx     map[uint64][]byte // receive frames that the engine owns
-	nextRx uint64
-	tx     [][]byte
-	txFree []uint64
-	txOut  map[uint64]bool // transmit frames that the engine owns
-	lent   uint64          // end of the memory that packets may refer to
-	paths  []pathEnds
-	free   []provider.Path
-	open   int
+	link
 }
-
-type pathEnds struct{ local, remote wire.Endpoint }
 
 // AddHost adds a host.
 func (n *Network) AddHost(cfg HostConfig) *Host {
 	i := len(n.hosts)
 	h := &Host{
-		cfg: cfg, net: n, IP: hostIP(i), name: "host" + strconv.Itoa(i), runAt: n.now,
+		cfg: cfg, net: n, IP: hostIP(i), name: "host" + strconv.Itoa(i), ahead: cfg.Clock, queuedAt: clock.Never,
 		rng: rand.New(rand.NewPCG(n.rng.Uint64(), uint64(i))),
-		rx:  map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1),
 	}
-	for id := range cfg.TxFrames {
-		h.tx = append(h.tx, make([]byte, provider.FrameSize))
-		h.txFree = append(h.txFree, uint64(id))
-	}
-	h.Memory = provider.NewMemory(h.rng)
-	h.Engine = provider.New(cfg.Engine, h, h.Memory, rand.New(rand.NewPCG(n.rng.Uint64(), uint64(i))))
 	n.hosts = append(n.hosts, h)
 	n.byIP[h.IP] = h
+	h.start()
 	return h
 }
 
+// start gives the host a new engine that knows nothing.
+func (h *Host) start() {
+	h.life++
+	h.link = newLink(h.cfg.TxFrames)
+	h.Memory = provider.NewMemory(rand.New(rand.NewPCG(h.rng.Uint64(), 1)))
+	h.Engine = provider.New(h.cfg.Engine, h, h.Memory, rand.New(rand.NewPCG(h.rng.Uint64(), 2)))
+	h.runAt = h.net.now
+	h.queue()
+}
+
+// clock is the host's time.
+func (h *Host) clock() clock.Time { return h.net.now.Add(h.ahead) }
+
 // Do runs f as the engine's owner, with the engine's time up to date.
 func (h *Host) Do(f func(*provider.Engine)) {
-	h.Engine.Run(h.net.now)
+	h.Engine.Run(h.clock())
 	f(h.Engine)
 	h.Poke()
 }
 
 // Poke says that a doorbell was rung.
-func (h *Host) Poke() { h.runAt = min(h.runAt, h.net.now) }
+func (h *Host) Poke() { h.wake(h.net.now) }
+
+// wake makes the engine run at a time at the latest.
+func (h *Host) wake(at clock.Time) {
+	h.runAt = min(h.runAt, at)
+	h.queue()
+}
+
+// queue makes sure that there is an event when the engine is to run.
+func (h *Host) queue() {
+	at := max(h.runAt, h.pausedUntil)
+	if h.runAt == clock.Never || at >= h.queuedAt {
+		return
+	}
+	h.queuedAt = at
+	h.net.seq++
+	h.net.events.push(event{at: at, seq: h.net.seq, host: h})
+}
+
+// turn is the event that queue made.
+func (h *Host) turn() {
+	if h.queuedAt > h.net.now {
+		return // a later one was put before it, or it was overtaken
+	}
+	h.queuedAt = clock.Never
+	if h.runAt <= h.net.now && h.pausedUntil <= h.net.now {
+		h.run()
+	}
+	h.queue()
+}
 
 // Pause takes the host's core away for d.
 func (h *Host) Pause(d time.Duration) {
 	h.pausedUntil = h.net.now.Add(d)
+	h.net.Happened[Pause]++
 	h.net.trace.note(h.net.now, "pause", h.name)
 }
+
+// Leap puts the host's clock forward by d, as when a virtual machine was stopped. Monotonic clocks never go back.
+func (h *Host) Leap(d time.Duration) {
+	h.ahead += d
+	h.net.Happened[ClockJump]++
+	h.net.trace.note(h.net.now, "leap", h.name)
+	h.Poke()
+}
+
+// violationEvery is how many turns pass between two looks at the engine's invariants.
+const violationEvery = 16
 
 func (h *Host) run() {
 	h.turns++
 	now := h.net.now
-	busy := h.Engine.Run(now)
+	busy := h.Engine.Run(h.clock())
 	if h.app != nil && h.app() {
 		busy = true
+	}
+	if h.turns%violationEvery == 0 {
+		h.check(h.Engine.Violation())
 	}
 	turn := between(h.rng, time.Microsecond, h.cfg.Turn)
 	if busy || len(h.inbox) > 0 {
 		h.runAt = now.Add(turn)
 		return
 	}
-	h.runAt = h.Engine.NextDeadline()
-	if h.runAt <= now {
-		h.runAt = now.Add(turn)
-	}
-}
-
-// arrive takes a packet from the network.
-func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
-	h.net.trace.packet(h.net.now, h, "arrive", packet)
-	if len(packet) == 0 {
-		return
-	}
-	if whole {
-		h.net.watchArrived(h, packet)
-	}
-	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
-	// The base header and control messages are never cut: real frames are much larger.
-	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
-	n := max(size, wire.BaseHeaderLen)
-	if len(packet) < wire.BaseHeaderLen || packet[1] == 0 {
-		n = len(packet)
-	}
-	for len(packet) > 0 {
-		n = min(n, len(packet))
-		h.nextRx++
-		frame := append([]byte(nil), packet[:n]...)
-		h.rx[h.nextRx] = frame
-		r.Frags[r.N] = provider.Frag{Data: frame, ID: h.nextRx}
-		r.N++
-		packet = packet[n:]
-		n = size
-	}
-	h.inbox = append(h.inbox, r)
-	h.runAt = min(h.runAt, h.net.now.Add(between(h.rng, 0, h.cfg.Wake)))
-}
-
-// Receive implements provider.Link.
-func (h *Host) Receive(pkts []provider.RxPacket) int {
-	n := copy(pkts, h.inbox)
-	h.inbox = append(h.inbox[:0], h.inbox[n:]...)
-	return n
-}
-
-// Ready implements provider.Link.
-func (h *Host) Ready() bool { return len(h.inbox) > 0 }
-
-// Recycle implements provider.Link.
-func (h *Host) Recycle(ids []uint64) {
-	for _, id := range ids {
-		frame, ok := h.rx[id]
-		if !ok {
-			h.net.Fail("%s recycles receive frame %d, which it does not own", h.name, id)
-			continue
+	h.runAt = clock.Never
+	if next := h.Engine.NextDeadline(); next != clock.Never {
+		h.runAt = next.Add(-h.ahead)
+		if h.runAt <= now {
+			h.runAt = now.Add(turn)
 		}
-		copy(frame, poison)
-		delete(h.rx, id)
 	}
 }
 
-// Frames implements provider.Link.
-func (h *Host) Frames(dst []provider.Frag) int {
-	n := min(len(dst), len(h.txFree))
-	for i := range n {
-		last := len(h.txFree) - 1
-		id := h.txFree[last]
-		h.txFree = h.txFree[:last]
-		h.txOut[id] = true
-		dst[i] = provider.Frag{Data: h.tx[id], ID: id}
-	}
-	return n
-}
-
-// Transmit implements provider.Link.
-func (h *Host) Transmit(pkts []provider.TxPacket) {
-	for i := range pkts {
-		p := &pkts[i]
-		var packet []byte
-		ids := make([]uint64, 0, p.N)
-		for j := range p.N {
-			f := &p.Frags[j]
-			packet = append(packet, f.Data...)
-			if f.ID >= lentBase { // referred to, not ours to take back
-				if f.ID%provider.FrameSize+uint64(len(f.Data)) > provider.FrameSize || j == 0 {
-					h.net.Fail("%s transmits a piece that crosses a frame", h.name)
-				}
-				continue
-			}
-			if !h.txOut[f.ID] {
-				h.net.Fail("%s transmits frame %d, which it does not own", h.name, f.ID)
-			}
-			delete(h.txOut, f.ID)
-			ids = append(ids, f.ID)
-		}
-		if len(packet) != p.Len {
-			h.net.Fail("%s transmits %d bytes and says %d", h.name, len(packet), p.Len)
-		}
-		if len(packet) > h.cfg.MaxPacket {
-			h.net.Fail("%s transmits %d bytes, the limit is %d", h.name, len(packet), h.cfg.MaxPacket)
-		}
-		h.net.carry(h, h.paths[p.Path], packet)
-		h.net.After(between(h.rng, 0, h.cfg.TxHold), func() { h.reap(ids) })
+func (h *Host) check(violation string) {
+	if violation != "" {
+		h.net.Fail("%s: %s", h.name, violation)
 	}
 }
 
-// lentBase is where the names of memory begin that packets refer to; below are transmit frames.
-const lentBase = 1 << 32
-
-// lend gives n bytes of memory a name, at any alignment.
-func (h *Host) lend(n int) uint64 {
-	h.lent = max(h.lent, lentBase) + uint64(h.rng.IntN(2*provider.FrameSize))
-	id := h.lent
-	h.lent += uint64(n)
-	return id
-}
-
-func (h *Host) reap(ids []uint64) {
-	for _, id := range ids {
-		copy(h.tx[id], poison)
-	}
-	h.txFree = append(h.txFree, ids...)
-}
-
-// Connect implements provider.Link.
-func (h *Host) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	h.open++
-	if n := len(h.free); n > 0 {
-		p := h.free[n-1]
-		h.free = h.free[:n-1]
-		h.paths[p] = pathEnds{local, remote}
-		return p, true
-	}
-	h.paths = append(h.paths, pathEnds{local, remote})
-	return provider.Path(len(h.paths) - 1), true
-}
-
-// Reply implements provider.Link.
-func (h *Host) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	return h.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
-}
-
-// Hop implements provider.Link: the simulated network has neither link-layer addresses nor VLANs.
-func (h *Host) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
-
-// Forget implements provider.Link.
-func (h *Host) Forget(p provider.Path) {
-	h.open--
-	h.paths[p] = pathEnds{}
-	h.free = append(h.free, p)
-}
-
-// MaxPacket implements provider.Link.
-func (h *Host) MaxPacket() int { return h.cfg.MaxPacket }
-
-// Audit checks that every frame and path came back, once nothing is connected and nothing is under way.
+// Audit checks that every frame, path, region and record came back, once nothing is connected and nothing is under way.
 func (h *Host) Audit() {
+	h.check(h.Engine.Leftover())
 	transmit, receive := h.Engine.FramesHeld()
 	if len(h.rx) != receive || receive != 0 {
 		h.net.Fail("%s: %d receive frames out, %d held", h.name, len(h.rx), receive)
@@ -273,10 +181,13 @@ func (h *Host) Audit() {
 	if h.open != 0 {
 		h.net.Fail("%s: %d paths left", h.name, h.open)
 	}
-	if s := h.Engine.Stats(); s.IllegalTransitions != 0 || s.Connections != 0 {
-		h.net.Fail("%s: %d illegal transitions, %d connections left", h.name, s.IllegalTransitions, s.Connections)
+	if n := h.Memory.Count(); n != 0 {
+		h.net.Fail("%s: %d regions left", h.name, n)
 	}
 	if use := h.Engine.PoolUse(); use != (provider.PoolUse{}) {
 		h.net.Fail("%s: connections that are gone have %+v", h.name, use)
 	}
 }
+
+// poison fills frames whose owner gave them back: whoever still reads them will notice.
+var poison = bytes.Repeat([]byte{0xdb}, wire.MaxPacket)

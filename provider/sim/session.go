@@ -16,55 +16,82 @@ type session struct {
 	a, b     *side // active and passive
 	listener *provider.Listener
 	at       wire.Endpoint
+	requests int
+	again    int // how many sessions follow this one
 	ending   ending
 	graceful bool // nothing was under way when it ended
+	crashed  bool // one of its hosts started anew
+	given    bool // ended early because a peer is hostile or its host started anew
+	waiting  bool // the next step of advance is planned
 	over     bool
-	finishes int // of the ending that have not come
+	next     *session
 }
 
-// ending is how a session comes to its close.
-type ending uint8
-
-const (
-	activeFirst ending = iota
-	passiveFirst
-	bothAtOnce
-	activeCloses
-	passiveReleases
-	numEndings
-)
-
-func (n *Network) newSession(i int, a, b *Host, requests int) *session {
-	rng := rand.New(rand.NewPCG(n.rng.Uint64(), uint64(i)))
-	s := &session{net: n, rng: rng, ending: ending(rng.IntN(int(numEndings)))}
+// newSession lets two hosts connect through a port of b. again says how often they do so once more afterwards.
+func (n *Network) newSession(name string, port uint16, a, b *Host, requests, again int) *session {
+	rng := rand.New(rand.NewPCG(n.rng.Uint64(), n.rng.Uint64()))
+	s := &session{net: n, rng: rng, ending: ending(rng.IntN(int(numEndings))), requests: requests, again: again}
+	s.at = wire.Endpoint{IP: b.IP, Port: port}
 	limits := func() [2]uint32 { return [2]uint32{uint32(rng.IntN(6)), uint32(rng.IntN(6))} }
-	s.a = &side{s: s, host: a, rng: rng, name: "s" + strconv.Itoa(i) + "a", want: limits(), late: rng.IntN(3) == 0}
-	s.b = &side{s: s, host: b, rng: rng, name: "s" + strconv.Itoa(i) + "b", want: limits(), late: rng.IntN(3) == 0}
+	s.a = &side{s: s, host: a, rng: rng, name: name + "a", want: limits(), late: rng.IntN(3) == 0}
+	s.b = &side{s: s, host: b, rng: rng, name: name + "b", want: limits(), late: rng.IntN(3) == 0}
 	s.a.peer, s.b.peer = s.b, s.a
 	for _, x := range []*side{s.a, s.b} {
 		x.todo = rng.IntN(requests + 1)
-		x.setUp()
+		x.setUp(requests < smallSession)
 	}
 	for _, x := range []*side{s.a, s.b} {
 		x.model = newInboxModel(x.peer.in.bytes())
-		n.After(between(rng, 0, time.Millisecond), x.act)
+		x.look(between(rng, 0, time.Millisecond))
+		x.watch()
 	}
-	s.at = wire.Endpoint{IP: b.IP, Port: uint16(1000 + i)}
-	b.Do(func(e *provider.Engine) {
-		s.listener = e.NewListener()
-		_, o := s.listener.Bind(s.at)
-		s.must("bind", o)
-		s.must("listen", s.listener.Listen(1))
-		s.must("get request", s.listener.GetRequest(s.b.ctr, s.then("get request", s.accept)))
-	})
-	n.After(between(rng, 0, 2*time.Millisecond), s.connect)
+	if a.cfg.MaxPacket != b.cfg.MaxPacket {
+		n.Happened[UnequalMTU]++
+	}
+	if !s.bothHonest() {
+		n.After(between(rng, 20*time.Millisecond, 5*time.Second), s.abandon)
+	}
+	if rng.IntN(3) == 0 {
+		n.newAttempt(s)
+		return s
+	}
+	n.After(between(rng, 0, 2*time.Millisecond), s.begin)
 	return s
 }
 
-func (s *session) must(what string, o provider.Outcome) {
-	if o != provider.OutcomeSuccess {
+// smallSession is the number of requests below which a session has little memory.
+const smallSession = 20
+
+func (s *session) bothHonest() bool { return s.a.host.forger == nil && s.b.host.forger == nil }
+
+// sound says that nothing but the network and the applications may have changed the session's course.
+func (s *session) sound() bool { return !s.crashed && s.bothHonest() }
+
+// begin offers the connection and asks for it.
+func (s *session) begin() {
+	if s.given || s.crashed {
+		return
+	}
+	s.b.host.Do(func(e *provider.Engine) {
+		s.listener = e.NewListener()
+		_, o := s.listener.Bind(s.at)
+		s.must("bind", o)
+		s.must("listen", s.listener.Listen(1+s.rng.IntN(3)))
+		s.must("get request", s.listener.GetRequest(s.b.ctr, s.then("get request", s.b, s.accept)))
+	})
+	s.net.After(between(s.rng, 0, time.Millisecond), s.connect)
+}
+
+// must takes everything but success for a failure, while nothing but the network can be the reason. It says whether it was one.
+func (s *session) must(what string, o provider.Outcome) bool {
+	if o == provider.OutcomeSuccess {
+		return true
+	}
+	if s.sound() {
 		s.net.Fail("%s: %s: %v", s.a.name, what, o)
 	}
+	s.abandon()
+	return false
 }
 
 // think is how long an application takes before it goes on: mostly not long.
@@ -77,14 +104,20 @@ func (s *session) think() time.Duration {
 
 // then makes a Finish that goes on with next after a while, and takes everything but success for a failure. It must be
 // called once.
-func (s *session) then(what string, next func()) provider.Finish {
+func (s *session) then(what string, x *side, next func()) provider.Finish {
 	times := 0
 	return func(o provider.Outcome) {
 		if times++; times > 1 {
-			s.net.Fail("%s: %s finished twice", s.a.name, what)
+			s.net.Fail("%s: %s finished twice", x.name, what)
 		}
-		s.must(what, o)
-		s.net.After(s.think(), next)
+		if s.given || !s.must(what, o) {
+			return
+		}
+		s.net.After(s.think(), func() {
+			if !s.given && !x.dead {
+				next()
+			}
+		})
 	}
 }
 
@@ -93,118 +126,100 @@ func (s *session) params(x *side) provider.ConnectParams {
 }
 
 func (s *session) connect() {
+	if s.given || s.crashed {
+		return
+	}
 	s.a.host.Do(func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
-		s.must("connect", s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.complete)))
+		s.must("connect", s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete)))
 	})
 }
 
 func (s *session) accept() {
 	s.checkPrivate(s.b)
 	s.b.host.Do(func(*provider.Engine) {
-		s.must("accept", s.b.ctr.Accept(s.b.qp, s.params(s.b), s.then("accept", func() { s.established(s.b) })))
+		s.must("accept", s.b.ctr.Accept(s.b.qp, s.params(s.b), s.then("accept", s.b, func() { s.established(s.b) })))
 	})
 }
 
 func (s *session) complete() {
 	s.checkPrivate(s.a)
 	s.a.host.Do(func(*provider.Engine) {
-		s.must("complete", s.a.ctr.CompleteConnect(s.then("complete", func() { s.established(s.a) })))
+		s.must("complete", s.a.ctr.CompleteConnect(s.then("complete", s.a, func() { s.established(s.a) })))
 	})
 }
 
 func (s *session) checkPrivate(x *side) {
 	private, o := x.ctr.Private()
-	s.must("private data", o)
-	if string(private) != x.peer.name {
+	if s.must("private data", o) && string(private) != x.peer.name && s.sound() {
 		s.net.Fail("%s: private data %q", x.name, private)
 	}
 }
 
 func (s *session) established(x *side) {
 	in, out, o := x.ctr.ReadLimits()
-	s.must("read limits", o)
-	if in != min(x.want[0], x.peer.want[1]) || out != min(x.want[1], x.peer.want[0]) {
+	if !s.must("read limits", o) {
+		return
+	}
+	if (in != min(x.want[0], x.peer.want[1]) || out != min(x.want[1], x.peer.want[0])) && s.sound() {
 		s.net.Fail("%s: read limits %d and %d of %v and %v", x.name, in, out, x.want, x.peer.want)
 	}
 	x.ready = true
+	x.look(0)
 	if x == s.a && s.rng.IntN(4) == 0 {
 		s.net.After(between(s.rng, 0, 20*time.Millisecond), s.end) // in the middle of things
 	}
 }
 
-// settled says that both sides have done all they wanted, or that it does not matter any more.
+// settled says that both sides have done all they wanted.
 func (s *session) settled() bool {
-	return s.a.ended || s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
-}
-
-// end ends the session in its way. From now on results may be CANCELED.
-func (s *session) end() {
-	if s.a.ended || !s.b.ready && !s.a.ready {
-		return
-	}
-	s.graceful = s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
-	s.a.ended, s.b.ended = true, true
-	s.net.trace.note(s.net.now, "end "+strconv.Itoa(int(s.ending)), s.a.name)
-	switch s.ending {
-	case activeFirst:
-		s.disconnectInTurn(s.a, s.b)
-	case passiveFirst:
-		s.disconnectInTurn(s.b, s.a)
-	case bothAtOnce:
-		s.disconnect(s.a)
-		s.disconnect(s.b)
-	case activeCloses:
-		s.a.host.Do(func(*provider.Engine) { s.a.ctr.Close() })
-	default:
-		s.b.host.Do(func(e *provider.Engine) { e.ReleaseQP(s.b.qp) })
-	}
-}
-
-// disconnectInTurn lets y disconnect when it hears that x did.
-func (s *session) disconnectInTurn(x, y *side) {
-	y.host.Do(func(*provider.Engine) {
-		heard := func(provider.Outcome) { s.net.After(min(s.think(), 5*time.Second), func() { s.disconnect(y) }) }
-		if _, o := y.ctr.NotifyDisconnect(heard); o != provider.OutcomeSuccess && s.graceful {
-			s.net.Fail("%s: notify: %v", y.name, o)
-		}
-	})
-	s.disconnect(x)
-}
-
-func (s *session) disconnect(x *side) {
-	x.host.Do(func(*provider.Engine) {
-		s.finishes++
-		o := x.ctr.Disconnect(func(o provider.Outcome) {
-			s.finishes--
-			if s.graceful {
-				s.must("disconnect", o)
-			}
-		})
-		if o != provider.OutcomeSuccess {
-			s.finishes--
-			if s.graceful {
-				s.net.Fail("%s: disconnect: %v", x.name, o)
-			}
-		}
-	})
+	return s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
 }
 
 // done says that the ending is through: every request has its result.
 func (s *session) done() bool {
-	s.over = s.a.ended && s.finishes == 0 && s.a.allEnded() && s.b.allEnded()
-	return s.over
+	for _, x := range []*side{s.a, s.b} {
+		if !x.ended || !x.allEnded() || x.finishes > 0 && !x.dead {
+			return false
+		}
+	}
+	return !s.given || (s.a.dead || s.a.closed) && (s.b.dead || s.b.closed)
+}
+
+// advance ends a session that has done what it wanted, and takes it down once it has ended.
+func (s *session) advance() {
+	if s.waiting || s.over {
+		return
+	}
+	var next func()
+	switch {
+	case s.done():
+		next = s.tearDown
+	case !s.a.ended && s.settled():
+		next = s.end
+	default:
+		return
+	}
+	s.waiting = true
+	s.net.After(between(s.rng, 0, time.Millisecond), func() {
+		s.waiting = false
+		next()
+		s.advance()
+	})
 }
 
 // tearDown releases everything and compares memory.
 func (s *session) tearDown() {
+	if s.over || !s.done() {
+		return
+	}
+	s.over = true
 	for _, x := range []*side{s.a, s.b} {
+		if x.dead {
+			continue
+		}
 		x.host.Do(func(e *provider.Engine) {
-			x.ctr.Close()
-			e.ReleaseQP(x.qp)
-			if x == s.b {
-				s.listener.Close()
-			}
+			s.release(x, e)
 			for _, m := range []area{x.mem, x.in, x.book} {
 				if x.host.Memory.Deregister(m.region) != provider.OutcomeSuccess {
 					s.net.Fail("%s: region was not registered", x.name)
@@ -212,5 +227,19 @@ func (s *session) tearDown() {
 			}
 		})
 		x.finalCheck(s.graceful)
+	}
+	if s.again > 0 {
+		name := s.a.name[:len(s.a.name)-1]
+		s.next = s.net.newSession(name+strconv.Itoa(s.again), s.at.Port, s.a.host, s.b.host, s.requests, s.again-1)
+	}
+}
+
+// release gives back what a side has in its engine.
+func (s *session) release(x *side, e *provider.Engine) {
+	x.closed = true
+	x.ctr.Close()
+	e.ReleaseQP(x.qp)
+	if x == s.b && s.listener != nil {
+		s.listener.Close()
 	}
 }

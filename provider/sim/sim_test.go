@@ -3,19 +3,33 @@ package sim_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/provider/sim"
 )
 
 var (
-	seeds = flag.Uint64("sim.seeds", envUint("NDXDP_SIM_SEEDS", defaultSeeds), "how many seeds TestSimulation runs")
-	seed  = flag.Uint64("sim.seed", envUint("NDXDP_SIM_SEED", 0), "the one seed to replay, with a trace; 0 for none")
-	first = flag.Uint64("sim.first", 1, "the first seed")
+	seeds    = flag.Uint64("sim.seeds", envUint("NDXDP_SIM_SEEDS", defaultSeeds), "how many seeds TestSimulation runs")
+	seed     = flag.Uint64("sim.seed", envUint("NDXDP_SIM_SEED", 0), "the one seed to replay, with a trace; 0 for none")
+	first    = flag.Uint64("sim.first", 1, "the first seed")
+	soak     = flag.Bool("sim.soak", false, "run seeds until stopped")
+	hosts    = flag.Int("sim.hosts", 0, "at most so many hosts; 0 for no limit")
+	sessions = flag.Int("sim.sessions", 0, "at most so many sessions; 0 for no limit")
+	requests = flag.Int("sim.requests", 0, "at most so many requests of each side of a session; 0 for no limit")
+	without  = flag.String("sim.without", "", "faults that do not happen, with commas between them")
 )
+
+// every fault must happen in a run of so many seeds.
+const everyFault = 2000
 
 func envUint(name string, def uint64) uint64 {
 	if v, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
@@ -24,34 +38,123 @@ func envUint(name string, def uint64) uint64 {
 	return def
 }
 
+func options(t *testing.T) sim.Options {
+	t.Helper()
+	faults, err := sim.ParseFaults(*without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sim.Options{Hosts: *hosts, Sessions: *sessions, Requests: *requests, Without: faults}
+}
+
+// fleet runs worlds on all cores, a world on one at a time.
+type fleet struct {
+	t     *testing.T
+	next  atomic.Uint64
+	last  uint64 // the first seed not to run
+	mu    sync.Mutex
+	done  uint64
+	total sim.Report
+	err   error
+	bad   uint64 // the seed err is of
+}
+
+func (f *fleet) run(o sim.Options) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are short
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for s := f.next.Add(1) - 1; s < f.last; s = f.next.Add(1) - 1 {
+				report, err := sim.Run(s, o)
+				f.mu.Lock()
+				f.done++
+				f.total.Add(&report)
+				if err != nil && (f.err == nil || s < f.bad) {
+					f.err, f.bad = err, s
+					f.next.Store(f.last)
+				}
+				f.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// summary is the table at the end of a run.
+func (f *fleet) summary() string {
+	r := &f.total
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+		"seeds", f.done, "hosts", r.Hosts, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits,
+		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
+}
+
+// report fails with the smallest world that still does, and the command that replays it.
+func (f *fleet) report(o sim.Options) {
+	f.t.Helper()
+	if f.err == nil {
+		return
+	}
+	small := sim.Shrink(f.bad, o, 60)
+	path := filepath.Join(f.t.ArtifactDir(), "trace-"+strconv.FormatUint(f.bad, 10))
+	out, err := os.Create(path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer out.Close()
+	small.Trace = out
+	_, smallErr := sim.Run(f.bad, small)
+	f.t.Fatalf("%v\n\nas small as it gets: %v\n\nreplay: make sim SEED=%d\nreplay the small one: go test ./provider/sim -run TestSimulation -sim.seed=%d %s",
+		f.err, smallErr, f.bad, f.bad, small.Flags())
+}
+
 // TestSimulation lets random applications work over a hostile network. A failure prints the command that replays it.
 func TestSimulation(t *testing.T) {
+	o := options(t)
+	if *soak {
+		runForever(t, o)
+		return
+	}
 	if *seed != 0 {
-		report, err := sim.Run(*seed, sim.Options{Trace: os.Stdout})
+		o.Trace = os.Stdout
+		report, err := sim.Run(*seed, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v", report)
+		t.Logf("%+v\n%v", report, &report.Happened)
 		return
 	}
-	var total sim.Report
-	for s := *first; s < *first+*seeds; s++ {
-		report, err := sim.Run(s, sim.Options{})
-		if err != nil {
-			path := filepath.Join(t.ArtifactDir(), "trace-"+strconv.FormatUint(s, 10))
-			if out, ferr := os.Create(path); ferr == nil {
-				_, _ = sim.Run(s, sim.Options{Trace: out})
-				out.Close()
-			}
-			t.Fatalf("%v\nreplay: go test ./provider/sim -run TestSimulation -sim.seed=%d", err, s)
-		}
-		total.Requests += report.Requests
-		total.Receives += report.Receives
-		total.Packets += report.Packets
-		total.Retransmits += report.Retransmits
+	f := &fleet{t: t, last: *first + *seeds}
+	f.next.Store(*first)
+	f.run(o)
+	f.report(o)
+	t.Logf("\n%s", f.summary())
+	if *seeds < everyFault || *without != "" {
+		return
 	}
-	t.Logf("%d seeds: %d requests, %d receives, %d packets, %d of them again",
-		*seeds, total.Requests, total.Receives, total.Packets, total.Retransmits)
+	for fault, times := range f.total.Happened {
+		if times == 0 {
+			t.Errorf("%v never happened", sim.Fault(fault))
+		}
+	}
+}
+
+// runForever runs seeds from the clock's value on until something fails.
+func runForever(t *testing.T, o sim.Options) {
+	start := uint64(time.Now().UnixNano())
+	fmt.Printf("seeds from %d on\n", start)
+	f := &fleet{t: t, last: ^uint64(0)}
+	f.next.Store(start)
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	go func() {
+		for range tick.C {
+			f.mu.Lock()
+			fmt.Printf("%d seeds, %d messages, %d packets, virtual time %v\n", f.done, f.total.Requests, f.total.Packets, f.total.Virtual.Round(time.Second))
+			f.mu.Unlock()
+		}
+	}()
+	f.run(o)
+	f.report(o)
 }
 
 // TestSameSeedSameWorld runs one seed twice and wants every event the same: otherwise no failure could be replayed.

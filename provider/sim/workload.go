@@ -1,143 +1,6 @@
 package sim
 
-import (
-	"encoding/binary"
-	"math/rand/v2"
-	"time"
-
-	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/provider"
-)
-
-// The memory of one side of a session. Every area lies between guards of bytes that must never change.
-const (
-	guard    = 64
-	inboxLen = 96 << 10 // the peer writes here, and reads it back
-	bookLen  = 64 << 10 // the peer reads here; it never changes
-	slotLen  = 40 << 10 // one request's local memory
-	maxSend  = 36 << 10
-	slots    = 24
-)
-
-// side is the application at one end of a session.
-type side struct {
-	s    *session
-	host *Host
-	peer *side
-	rng  *rand.Rand
-	name string
-
-	qp   *provider.QP
-	cq   *provider.CQ
-	ctr  *provider.Connector
-	mem  area // slots: sources and sinks
-	in   area // the peer's Writes land here
-	book area
-
-	model    inboxModel // of the peer's in: what our Writes make of it
-	free     []int      // slots for requests
-	rfree    []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
-	todo     int        // requests still to post
-	late     bool       // likes to post receives late
-	fenced   bool       // the next request must be fenced
-	deferred bool       // the last request promised that more follows
-	ready    bool       // connected
-	ended    bool       // results may be CANCELED from here on
-
-	posted   []request // initiator requests without a result yet, oldest first
-	receives []receive // posted receives without a result yet, oldest first
-	sent     []message // our Sends that the peer has not received yet, oldest first
-	context  uint64
-	depth    struct{ initiator, receive int }
-	done     struct{ requests, receives uint64 }
-	want     [2]uint32 // read limits to ask for
-}
-
-// area is registered memory with guards.
-type area struct {
-	region *provider.Region
-	buf    []byte
-}
-
-func (h *Host) newArea(n int, rights provider.Rights) area {
-	buf := make([]byte, n+2*guard)
-	scramble(buf, h.rng.Uint64())
-	for i := range guard {
-		buf[i], buf[len(buf)-1-i] = 0xa5, 0xa5
-	}
-	var r *provider.Region
-	var err error
-	if h.rng.IntN(2) == 0 {
-		r, err = h.Memory.RegisterLink(buf, h.lend(len(buf)), rights)
-	} else {
-		r, err = h.Memory.Register(buf, rights)
-	}
-	if err != nil {
-		h.net.Fail("register: %v", err)
-	}
-	return area{r, buf}
-}
-
-func (a area) bytes() []byte { return a.buf[guard : len(a.buf)-guard] }
-func (a area) addr(off int) uint64 {
-	return a.region.Base() + guard + uint64(off)
-}
-
-func (a area) guarded() bool {
-	for i := range guard {
-		if a.buf[i] != 0xa5 || a.buf[len(a.buf)-1-i] != 0xa5 {
-			return false
-		}
-	}
-	return true
-}
-
-// request is a posted initiator request, and what it must lead to.
-type request struct {
-	context uint64
-	kind    provider.RequestKind
-	silent  bool
-	slot    int
-	sges    []provider.SGE
-	expect  []byte // what a Read must bring
-	at      clock.Time
-}
-
-type receive struct {
-	context uint64
-	slot    int
-	sges    []provider.SGE
-	at      clock.Time
-}
-
-type message struct {
-	body    []byte
-	solicit bool
-	writes  int // Writes posted before it: they must be in place when it arrives
-}
-
-// setUp gives the side its memory and queues.
-func (a *side) setUp() {
-	a.mem = a.host.newArea(slots*slotLen, provider.RightLocalWrite)
-	a.in = a.host.newArea(inboxLen, provider.RightRemoteRead|provider.RightRemoteWrite)
-	a.book = a.host.newArea(bookLen, provider.RightRemoteRead)
-	for i, slot := range a.rng.Perm(slots) {
-		if i%2 == 0 {
-			a.free = append(a.free, slot)
-		} else {
-			a.rfree = append(a.rfree, slot)
-		}
-	}
-	a.depth.initiator, a.depth.receive = 1+a.rng.IntN(40), 1+a.rng.IntN(12)
-	a.cq = provider.NewCQ(a.depth.initiator + a.depth.receive)
-	a.host.Do(func(e *provider.Engine) {
-		a.qp = e.NewQP(provider.QPConfig{
-			Context: uint64(len(a.name)), ReceiveCQ: a.cq, InitiatorCQ: a.cq, ReceiveDepth: a.depth.receive,
-			InitiatorDepth: a.depth.initiator, MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300,
-		})
-		a.ctr = e.NewConnector()
-	})
-}
+import "github.com/ndxdp/ndxdp/provider"
 
 // size draws a length: mostly small, sometimes over several packets, and the corners more often than chance would.
 func (a *side) size(limit int) int {
@@ -159,7 +22,7 @@ func (a *side) size(limit int) int {
 
 // cut divides n bytes of a slot into one to four entries, with gaps between them. Empty entries are legal.
 func (a *side) cut(slot, n int) []provider.SGE {
-	base := slot*slotLen + a.rng.IntN(64)
+	base := slot*a.shape.slotLen + a.rng.IntN(64)
 	var sges []provider.SGE
 	parts := 1 + a.rng.IntN(4)
 	for i := range parts {
@@ -174,58 +37,18 @@ func (a *side) cut(slot, n int) []provider.SGE {
 	return sges
 }
 
-// gathered returns what entries name.
-func (a *side) gathered(sges []provider.SGE) []byte {
-	var out []byte
-	for _, s := range sges {
-		off := s.Addr - a.mem.region.Base()
-		out = append(out, a.mem.buf[off:off+uint64(s.Len)]...)
-	}
-	return out
-}
-
-func (a *side) fill(slot int) {
-	scramble(a.mem.bytes()[slot*slotLen:][:slotLen], a.rng.Uint64())
-}
-
-// scramble fills b, whose length is a multiple of 8, with bytes that follow from x.
-func scramble(b []byte, x uint64) {
-	for ; len(b) > 0; b = b[8:] {
-		x = x*6364136223846793005 + 1442695040888963407
-		binary.LittleEndian.PutUint64(b, x^x>>29)
-	}
-}
-
-// act is one look of the application at the world: results first, then new requests, then the next look is planned.
-func (a *side) act() {
-	if a.s.over {
-		return
-	}
-	a.poll()
-	if a.ready && !a.ended {
-		for n := a.rng.IntN(12); (n > 0 || a.deferred) && a.post(); n-- {
-		}
-	}
-	if !a.late || a.rng.IntN(4) == 0 || !a.ready {
-		for range 1 + a.rng.IntN(6) {
-			if !a.postReceive() {
-				break
-			}
-		}
-	}
-	pause := between(a.rng, 0, 100*time.Microsecond)
-	if a.rng.IntN(30) == 0 {
-		pause = between(a.rng, 0, 20*time.Millisecond)
-	}
-	a.s.net.After(pause, a.act)
+// mayPost says whether a request could be posted now.
+func (a *side) mayPost() bool {
+	return a.todo > 0 && !a.ended && len(a.free) > 0 && len(a.posted) < a.depth.initiator
 }
 
 // post posts one random request. It reports false when nothing can be posted now.
 func (a *side) post() bool {
-	if a.todo == 0 || len(a.free) == 0 || len(a.posted) >= a.depth.initiator {
+	if !a.mayPost() {
 		return false
 	}
 	slot := a.free[len(a.free)-1]
+	a.fill(slot)
 	r := provider.Request{Context: a.context}
 	if a.fenced || a.rng.IntN(10) == 0 {
 		r.Flags |= provider.FlagReadFence
@@ -242,19 +65,14 @@ func (a *side) post() bool {
 	default:
 		a.makeRead(&r, slot, &req)
 	}
-	req.kind, req.silent, req.sges = r.Kind, r.Flags&provider.FlagSilentSuccess != 0, r.SGL
+	req.kind, req.silent, req.sges, req.length = r.Kind, r.Flags&provider.FlagSilentSuccess != 0, r.SGL, int(r.Length)
 	a.deferred = a.rng.IntN(6) == 0 && a.todo > 1 && len(a.free) > 1 && len(a.posted)+1 < a.depth.initiator
 	if a.deferred {
 		r.Flags |= provider.FlagDefer
 	}
 	ring, o := a.qp.Post(&r)
-	switch o {
-	case provider.OutcomeSuccess:
-	case provider.OutcomeNoMoreEntries:
-		a.s.net.Fail("%s: queue full with %d of %d posted", a.name, len(a.posted), a.depth.initiator)
-		return false
-	default:
-		a.s.net.Fail("%s: post: %v", a.name, o)
+	if o != provider.OutcomeSuccess {
+		a.refused(o)
 		return false
 	}
 	a.fenced = req.expect != nil && r.Addr >= a.peer.in.region.Base() && r.Token == a.peer.in.region.Token()
@@ -267,6 +85,17 @@ func (a *side) post() bool {
 		a.host.Poke()
 	}
 	return true
+}
+
+// refused takes in that Post failed: only a connection that a hostile peer or a restart ended may do that.
+func (a *side) refused(o provider.Outcome) {
+	a.deferred = false
+	if a.s.sound() {
+		a.fail("post: %v, with %d of %d posted", o, len(a.posted), a.depth.initiator)
+		return
+	}
+	a.todo = 0
+	a.s.abandon()
 }
 
 // maySilence says whether a request may succeed silently: an application that hears nothing does not know when its
@@ -282,21 +111,19 @@ func (a *side) maySilence() bool {
 }
 
 func (a *side) makeWrite(r *provider.Request, slot int) {
-	a.fill(slot)
 	r.Kind = provider.KindWrite
-	n := a.size(slotLen - 256)
+	n := a.size(min(a.shape.most, a.peer.shape.inbox))
 	a.local(r, slot, n)
-	off := a.rng.IntN(inboxLen - n + 1)
+	off := a.rng.IntN(a.peer.shape.inbox - n + 1)
 	r.Addr, r.Token = a.peer.in.addr(off), a.peer.in.region.Token()
 }
 
 func (a *side) makeSend(r *provider.Request, slot int) {
-	a.fill(slot)
 	r.Kind = provider.KindSend
 	if a.rng.IntN(3) == 0 {
 		r.Flags |= provider.FlagSolicit
 	}
-	a.local(r, slot, a.size(maxSend))
+	a.local(r, slot, a.size(min(a.shape.most, a.peer.shape.most)))
 }
 
 // local sets the local memory of a request: entries, or inline bytes when they fit.
@@ -313,16 +140,16 @@ func (a *side) local(r *provider.Request, slot, n int) {
 
 func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 	r.Kind = provider.KindRead
-	n := a.size(slotLen - 256)
+	n := a.size(min(a.shape.most, a.peer.shape.book))
 	r.SGL, r.Length = a.cut(slot, n), uint32(n)
 	if a.rng.IntN(2) == 0 {
-		off := a.rng.IntN(bookLen - n + 1)
+		off := a.rng.IntN(a.peer.shape.book - n + 1)
 		r.Addr, r.Token = a.peer.book.addr(off), a.peer.book.region.Token()
 		req.expect = a.peer.book.bytes()[off : off+n]
 		return
 	}
 	// What we wrote there before; the next request is fenced, so nothing later can get in between.
-	off := a.rng.IntN(inboxLen - n + 1)
+	off := a.rng.IntN(a.peer.shape.inbox - n + 1)
 	r.Addr, r.Token = a.peer.in.addr(off), a.peer.in.region.Token()
 	req.expect = append([]byte{}, a.model.want[off:off+n]...)
 }
@@ -334,27 +161,32 @@ func (a *side) commit(r *provider.Request) {
 	}
 	body := append(a.gathered(r.SGL), r.Inline...)
 	if r.Kind == provider.KindWrite {
-		a.model.write(int(r.Addr-a.peer.in.addr(0)), body)
+		a.model.write(a.peer.in.offset(r.Addr), body)
 		return
 	}
-	a.sent = append(a.sent, message{body, r.Flags&provider.FlagSolicit != 0, len(a.model.writes)})
+	a.sent = append(a.sent, message{body, len(a.model.writes)})
+}
+
+// mayReceive says whether a receive could be posted now.
+func (a *side) mayReceive() bool {
+	return len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }
 
 // postReceive posts one receive that takes any message.
 func (a *side) postReceive() bool {
-	if len(a.rfree) == 0 || len(a.receives) >= a.depth.receive || a.ended {
+	if !a.mayReceive() {
 		return false
 	}
 	slot := a.rfree[len(a.rfree)-1]
 	a.fill(slot)
-	sges := a.cut(slot, maxSend)
-	ring, o := a.qp.PostReceive(a.context, sges, maxSend)
+	sges := a.cut(slot, a.shape.most)
+	ring, o := a.qp.PostReceive(a.context, sges, uint32(a.shape.most))
 	if o != provider.OutcomeSuccess {
-		a.s.net.Fail("%s: post receive: %v", a.name, o)
+		a.fail("post receive: %v", o)
 		return false
 	}
 	a.rfree = a.rfree[:len(a.rfree)-1]
-	a.receives = append(a.receives, receive{a.context, slot, sges, a.s.net.now})
+	a.receives = append(a.receives, receive{a.context, slot, sges})
 	a.context++
 	if ring {
 		a.host.Poke()

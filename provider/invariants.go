@@ -1,0 +1,103 @@
+package provider
+
+import (
+	"fmt"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Violation says which invariant of the engine does not hold; it is empty when all do. It looks at everything, so it is for
+// simulations and tests. The owner calls it between turns.
+func (e *Engine) Violation() string {
+	waiting := 0
+	for _, c := range e.conns {
+		if c == nil || c.traffic == nil {
+			continue // at rest, and so with nothing under way
+		}
+		for sp := range c.rx {
+			if held := c.rx[sp].held; held != nil {
+				for _, h := range held {
+					if h != 0 {
+						waiting++
+					}
+				}
+			}
+		}
+		if c.phase != phaseOpen {
+			continue
+		}
+		if what := c.violation(); what != "" {
+			return fmt.Sprintf("connection %016x: %s", c.id, what)
+		}
+	}
+	switch {
+	case waiting+len(e.freeHeld) != len(e.held):
+		return fmt.Sprintf("%d packets wait and %d places are free, of %d", waiting, len(e.freeHeld), len(e.held))
+	case e.halfOpen < 0:
+		return fmt.Sprintf("%d connections are half-open", e.halfOpen)
+	case e.stats.IllegalTransitions != 0:
+		return fmt.Sprintf("%d illegal transitions", e.stats.IllegalTransitions)
+	}
+	for qp := range e.qps {
+		if what := qp.violation(); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// violation checks the windows of an open connection: none is ever negative, or larger than was granted.
+func (c *conn) violation() string {
+	for i := range c.tx {
+		sp := &c.tx[i]
+		out := int(sp.outstanding())
+		if sp.inFlight < 0 || sp.lost < 0 || sp.sacked < 0 || sp.inFlight+sp.lost+sp.sacked != out || out > int(c.peerWindow) {
+			return fmt.Sprintf("%s space: %d in flight, %d lost, %d acknowledged beyond the oldest, %d outstanding of %d",
+				wire.Space(i), sp.inFlight, sp.lost, sp.sacked, out, c.peerWindow)
+		}
+	}
+	switch cc := &c.cc; {
+	case cc.window < 1 || cc.window > Window || cc.gap < 0 || cc.fabric < minFabric || cc.flight.packets < 0:
+		return fmt.Sprintf("congestion window %d, gap %v, fabric window %d, flight %d", cc.window, cc.gap, cc.fabric, cc.flight.packets)
+	case int32(c.sendLimit-c.nextSend) < 0:
+		return fmt.Sprintf("SEND %d went out, the limit is %d", c.nextSend-1, c.sendLimit)
+	case c.reads.count > c.ord:
+		return fmt.Sprintf("%d READs are out, the limit is %d", c.reads.count, c.ord)
+	case c.served.tail-c.served.head > c.ird:
+		return fmt.Sprintf("%d READs are served, the limit is %d", c.served.tail-c.served.head, c.ird)
+	}
+	return ""
+}
+
+// violation checks the order of a queue pair's indices.
+func (qp *QP) violation() string {
+	sq, rq := &qp.sq, &qp.rq
+	head, posted := sq.head.Load(), sq.posted.Load()
+	if sq.next-head > posted-head || posted-head > sq.depth {
+		return fmt.Sprintf("initiator queue: done up to %d, sent up to %d, posted up to %d, of %d", head, sq.next, posted, sq.depth)
+	}
+	if n := rq.posted.Load() - rq.head.Load(); n > rq.depth {
+		return fmt.Sprintf("receive queue: %d of %d", n, rq.depth)
+	}
+	return ""
+}
+
+// Leftover says what the engine still holds; it is empty when connections, listeners and connectors have all gone and
+// everything was given back, but for transmit frames kept at hand (FramesHeld). The owner calls it between turns.
+func (e *Engine) Leftover() string {
+	switch {
+	case e.stats.Connections != 0:
+		return "a connection is left"
+	case len(e.peers) != 0 || len(e.tuples) != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
+		return "a peer, tuple, port or listener is left"
+	case len(e.sources) != 0 || e.halfOpen != 0:
+		return "a source has a share of nothing"
+	case len(e.freeHeld) != len(e.held):
+		return "a receive frame is missing"
+	case e.PoolUse() != (PoolUse{}):
+		return fmt.Sprintf("of the pools is left %+v", e.PoolUse())
+	case e.deadlines.Len() != 0:
+		return "a deadline is left"
+	}
+	return e.Violation()
+}

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// attempt is a handshake that is not to succeed, with the active queue pair of a session, which has to be as good as new
+// afterwards.
+type attempt struct {
+	s        *session
+	kind     attemptKind
+	a, b     *provider.Connector
+	life     [2]int // of the hosts, when it began
+	spare    *provider.QP
+	listener *provider.Listener
+	at       wire.Endpoint
+	calls    []*call
+}
+
+// attemptKind says who spoils the handshake, and how.
+type attemptKind uint8
+
+const (
+	connectCanceled attemptKind = iota
+	connectClosed
+	passiveRejects
+	activeDeclines
+	acceptCanceled
+	noListener
+	numAttempts
+)
+
+// call is a request to a connector that was accepted: it finishes once.
+type call struct {
+	what    string
+	times   int
+	outcome provider.Outcome
+}
+
+// newAttempt begins an attempt. When it is over the session begins.
+func (n *Network) newAttempt(s *session) {
+	t := &attempt{s: s, kind: attemptKind(s.rng.IntN(int(numAttempts))), life: [2]int{s.a.host.life, s.b.host.life}}
+	t.at = wire.Endpoint{IP: s.b.host.IP, Port: s.at.Port + attemptPorts + 1000*uint16(s.again)}
+	t.a = s.a.host.Engine.NewConnector()
+	s.b.host.Do(func(e *provider.Engine) {
+		t.b = e.NewConnector()
+		t.spare = e.NewQP(provider.QPConfig{ReceiveCQ: s.b.cq, InitiatorCQ: s.b.cq, ReceiveDepth: 1, InitiatorDepth: 1})
+		if t.kind == noListener {
+			return
+		}
+		t.listener = e.NewListener()
+		_, o := t.listener.Bind(t.at)
+		s.must("bind", o)
+		s.must("listen", t.listener.Listen(1))
+		t.accepted("get request", func(f provider.Finish) provider.Outcome { return t.listener.GetRequest(t.b, f) }, t.onRequest)
+	})
+	s.a.host.Do(func(*provider.Engine) {
+		t.accepted("connect", func(f provider.Finish) provider.Outcome {
+			return t.a.Connect(s.a.qp, wire.Endpoint{IP: s.a.host.IP}, t.at, s.params(s.a), f)
+		}, t.onAnswer)
+	})
+	n.After(between(s.rng, 0, 2*time.Millisecond+3*n.Delay), t.spoil)
+	n.After(between(s.rng, 200*time.Millisecond, 8*time.Second), t.end)
+}
+
+// attemptPorts is how far the ports of attempts are from those of sessions.
+const attemptPorts = 20000
+
+// accepted makes a call, and goes on with next when it has finished well.
+func (t *attempt) accepted(what string, do func(provider.Finish) provider.Outcome, next func()) {
+	c := &call{what: what}
+	o := do(func(o provider.Outcome) {
+		c.times++
+		c.outcome = o
+		if o == provider.OutcomeSuccess {
+			t.s.net.After(between(t.s.rng, 0, time.Millisecond), func() {
+				if t.alive() {
+					next()
+				}
+			})
+		}
+	})
+	if o == provider.OutcomeSuccess {
+		t.calls = append(t.calls, c)
+	}
+}
+
+func (t *attempt) alive() bool {
+	return !t.s.given && t.life == [2]int{t.s.a.host.life, t.s.b.host.life}
+}
+
+// onRequest is the passive side's turn.
+func (t *attempt) onRequest() {
+	t.s.b.host.Do(func(*provider.Engine) {
+		if t.kind == passiveRejects {
+			t.b.Reject([]byte("no"))
+			return
+		}
+		t.accepted("accept", func(f provider.Finish) provider.Outcome {
+			return t.b.Accept(t.spare, provider.ConnectParams{}, f)
+		}, func() {})
+	})
+}
+
+// onAnswer is the active side's turn. It never completes.
+func (t *attempt) onAnswer() {
+	if t.kind == activeDeclines {
+		t.s.a.host.Do(func(*provider.Engine) { t.a.Reject(nil) })
+	}
+}
+
+// spoil does what the attempt is for.
+func (t *attempt) spoil() {
+	if !t.alive() {
+		return
+	}
+	switch t.kind {
+	case connectCanceled:
+		t.s.a.host.Do(func(*provider.Engine) { t.a.Cancel() })
+	case connectClosed:
+		t.s.a.host.Do(func(*provider.Engine) { t.a.Close() })
+	case acceptCanceled:
+		t.s.b.host.Do(func(*provider.Engine) { t.b.Cancel() })
+	default:
+	}
+}
+
+// end gives everything back, and lets the session begin.
+func (t *attempt) end() {
+	s := t.s
+	if s.a.host.life == t.life[0] {
+		s.a.host.Do(func(*provider.Engine) { t.a.Close() })
+	}
+	if s.b.host.life == t.life[1] {
+		s.b.host.Do(func(e *provider.Engine) {
+			t.b.Close()
+			e.ReleaseQP(t.spare)
+			if t.listener != nil {
+				t.listener.Close()
+			}
+		})
+	}
+	if !t.alive() {
+		return
+	}
+	if s.sound() {
+		t.check()
+	}
+	s.begin()
+}
+
+// check wants every call finished once, and the queue pair as it was.
+func (t *attempt) check() {
+	s := t.s
+	for _, c := range t.calls {
+		if c.times != 1 {
+			s.net.Fail("%s: attempt %d: %s finished %d times", s.a.name, t.kind, c.what, c.times)
+		}
+		if c.what == "connect" && c.outcome == provider.OutcomeSuccess && (t.kind == noListener || t.kind == passiveRejects) {
+			s.net.Fail("%s: attempt %d: connected", s.a.name, t.kind)
+		}
+	}
+	if st := s.a.qp.State(); st != provider.QPIdle {
+		s.net.Fail("%s: attempt %d leaves the queue pair %v", s.a.name, t.kind, st)
+	}
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// ending is how a session comes to its close.
+type ending uint8
+
+const (
+	activeFirst ending = iota
+	passiveFirst
+	bothAtOnce
+	activeCloses
+	passiveReleases
+	activeFlushes // and disconnects
+	passiveCancels
+	numEndings
+)
+
+// end ends the session in its way. From now on results may be CANCELED.
+func (s *session) end() {
+	if s.a.ended || !s.b.ready && !s.a.ready {
+		return
+	}
+	s.graceful = s.settled()
+	s.a.ended, s.b.ended = true, true
+	s.net.trace.note(s.net.now, "end "+strconv.Itoa(int(s.ending)), s.a.name)
+	switch s.ending {
+	case activeFirst:
+		s.disconnectInTurn(s.a, s.b)
+	case passiveFirst:
+		s.disconnectInTurn(s.b, s.a)
+	case bothAtOnce:
+		s.disconnect(s.a)
+		s.disconnect(s.b)
+	case activeCloses:
+		s.a.host.Do(func(*provider.Engine) { s.a.ctr.Close() })
+	case activeFlushes:
+		s.a.host.Do(func(e *provider.Engine) { e.Flush(s.a.qp) })
+		s.a.finishes++
+		s.net.After(between(s.rng, 0, time.Millisecond), func() {
+			s.a.finishes--
+			s.disconnectInTurn(s.a, s.b)
+			s.advance()
+		})
+	case passiveCancels:
+		s.disconnect(s.b)
+		s.net.After(between(s.rng, 0, 3*time.Second), func() { s.cancel(s.b) })
+	default:
+		s.b.host.Do(func(e *provider.Engine) { e.ReleaseQP(s.b.qp) })
+	}
+	s.a.look(0)
+	s.b.look(0)
+}
+
+// disconnectInTurn lets y disconnect when it hears that x did.
+func (s *session) disconnectInTurn(x, y *side) {
+	if x.dead || y.dead || s.given {
+		return
+	}
+	y.host.Do(func(*provider.Engine) {
+		heard := func(provider.Outcome) { s.net.After(min(s.think(), 5*time.Second), func() { s.disconnect(y) }) }
+		if _, o := y.ctr.NotifyDisconnect(heard); o != provider.OutcomeSuccess && s.graceful && s.sound() {
+			s.net.Fail("%s: notify: %v", y.name, o)
+		}
+	})
+	s.disconnect(x)
+}
+
+func (s *session) disconnect(x *side) {
+	if x.dead || x.closed {
+		return
+	}
+	strict := s.graceful && s.ending != passiveCancels
+	x.host.Do(func(*provider.Engine) {
+		x.finishes++
+		o := x.ctr.Disconnect(func(o provider.Outcome) {
+			x.finishes--
+			if strict && s.sound() && o != provider.OutcomeSuccess {
+				s.net.Fail("%s: disconnect finished with %v", x.name, o)
+			}
+			s.net.After(0, s.advance)
+		})
+		if o != provider.OutcomeSuccess {
+			x.finishes--
+			if strict && s.sound() {
+				s.net.Fail("%s: disconnect: %v", x.name, o)
+			}
+		}
+	})
+	s.advance()
+}
+
+// cancel ends a Disconnect that still waits for the peer's.
+func (s *session) cancel(x *side) {
+	if x.dead || x.closed {
+		return
+	}
+	x.host.Do(func(*provider.Engine) { x.ctr.Cancel() })
+	if x.finishes != 0 {
+		s.net.Fail("%s: Disconnect was canceled and did not finish", x.name)
+	}
+}
+
+// abandon ends a session whose peer is hostile or has forgotten it, from both sides and whatever is under way.
+func (s *session) abandon() {
+	if s.sound() || s.given || s.over {
+		return
+	}
+	s.given, s.graceful = true, false
+	s.a.ended, s.b.ended = true, true
+	for _, x := range []*side{s.a, s.b} {
+		s.net.After(between(s.rng, 0, time.Millisecond), func() { s.close(x) })
+	}
+}
+
+// close gives back what a side has, at once.
+func (s *session) close(x *side) {
+	if !x.dead && !x.closed && !s.over {
+		x.host.Do(func(e *provider.Engine) { s.release(x, e) })
+		x.look(0)
+	}
+	s.advance()
+}
+
+// bereave ends a session one of whose hosts starts anew. The other side either ends it as well, or waits until its provider
+// notices that nobody is there.
+func (s *session) bereave(x *side) {
+	if s.over {
+		x.dead = true
+		return
+	}
+	s.crashed, s.graceful, x.dead = true, false, true
+	s.a.ended, s.b.ended = true, true
+	if x == s.b {
+		s.listener = nil
+	}
+	y := x.peer
+	if y.dead {
+		s.net.After(0, s.abandon)
+		return
+	}
+	y.look(0)
+	if s.rng.IntN(2) == 0 {
+		s.net.After(between(s.rng, 0, 2*time.Second), s.abandon)
+		return
+	}
+	s.await(y, s.net.now.Add(mourning))
+}
+
+// mourning is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, five questions a
+// second apart (PROTOCOL §9.5), and 10 s of a Disconnect that waits for the peer's.
+const mourning = 30 * time.Second

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// event is something that happens at a time: a call, or a turn of a host. seq keeps the order of those at the same time.
+type event struct {
+	at   clock.Time
+	seq  uint64
+	do   func()
+	host *Host // when do is nil
+}
+
+func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
+
+// eventHeap is a binary heap of events, the earliest first.
+type eventHeap []event
+
+func (h *eventHeap) push(e event) {
+	*h = append(*h, e)
+	q := *h
+	i := len(q) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !q[i].before(&q[parent]) {
+			break
+		}
+		q[i], q[parent] = q[parent], q[i]
+		i = parent
+	}
+}
+
+func (h *eventHeap) pop() event {
+	q := *h
+	first, last := q[0], len(q)-1
+	q[0], q[last] = q[last], event{}
+	q = q[:last]
+	*h = q
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && q[child+1].before(&q[child]) {
+			child++
+		}
+		if !q[child].before(&q[i]) {
+			return first
+		}
+		q[i], q[child] = q[child], q[i]
+		i = child
+	}
+}
+
+// Now is the virtual time.
+func (n *Network) Now() clock.Time { return n.now }
+
+// After calls do when d has passed.
+func (n *Network) After(d time.Duration, do func()) {
+	n.seq++
+	n.events.push(event{at: n.now.Add(d), seq: n.seq, do: do})
+}
+
+// Step lets the next thing happen. It reports false when nothing ever will.
+func (n *Network) Step() bool {
+	if len(n.events) == 0 {
+		return false
+	}
+	e := n.events.pop()
+	n.now = max(n.now, e.at)
+	if e.do != nil {
+		e.do()
+	} else {
+		e.host.turn()
+	}
+	return true
+}
+
+// RunUntil steps until done says so; it reports false when the time limit passed before, or something broke.
+func (n *Network) RunUntil(limit time.Duration, done func() bool) bool {
+	end := n.now.Add(limit)
+	for !done() {
+		if len(n.broken) > 0 || n.now > end || !n.Step() {
+			return false
+		}
+	}
+	return true
+}

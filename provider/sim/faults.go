@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Fault is something that goes wrong in a simulated world. Each has its own rate in a world, and a count of how often it
+// really happened.
+type Fault uint8
+
+// The faults: of the network, of links and hosts, and of hostile peers. Rates are parts in 10,000 of packets, of batches for
+// RingFull, Again and Busy, and of what is said beside the others.
+const (
+	Loss Fault = iota
+	Burst
+	Duplicate
+	Reorder // held back for up to two delays and 20 µs
+	Late    // held back for 100 delays
+	Corrupt // one to three bits are turned over
+	Truncate
+	Mark         // a router marks the packet (CE)
+	UnequalMTU   // the ends of a session take packets of different lengths: per session
+	Partition    // two hosts do not reach each other for up to 400 ms: per mishap
+	Pause        // a host loses its core for up to 100 ms: per mishap
+	Restart      // a host starts anew and has forgotten everything: per mishap
+	ClockJump    // a host's clock leaps by up to 500 ms: per mishap
+	RingFull     // no transmit frame is free
+	Again        // EAGAIN: the device takes the batch up to 1 ms later
+	Busy         // EBUSY: the device does not take the batch at all
+	Overflow     // the receive ring is full: per host that has a small one
+	WrongToken   // from here on: by a hostile peer, whose packets are intact
+	Overrun      // of memory, of a receive, of a READ
+	Replay       // of a packet, or of its operations under a new number
+	BadLength    // lengths that do not fit the packet
+	ForgedAck    // of packets that were not sent, or have not come
+	ForgedFields // any other field
+	numFaults
+)
+
+const firstHostile = WrongToken
+
+var faultNames = [numFaults]string{
+	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "overflow", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"forged fields",
+}
+
+// worst are the highest rates that are drawn.
+var worst = Rates{
+	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
+	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300, Overflow: 5000,
+	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000,
+}
+
+// String names the fault.
+func (f Fault) String() string { return faultNames[f] }
+
+// Faults is a set of faults.
+type Faults uint32
+
+// Has says whether f is in the set.
+func (s Faults) Has(f Fault) bool { return s&(1<<f) != 0 }
+
+// With adds a fault.
+func (s Faults) With(f Fault) Faults { return s | 1<<f }
+
+// String lists the set as ParseFaults reads it.
+func (s Faults) String() string {
+	var names []string
+	for f := range numFaults {
+		if s.Has(f) {
+			names = append(names, f.String())
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// ParseFaults reads names with commas between them.
+func ParseFaults(text string) (Faults, error) {
+	var s Faults
+	for name := range strings.SplitSeq(text, ",") {
+		found := name == ""
+		for f := range numFaults {
+			if f.String() == name {
+				s, found = s.With(f), true
+			}
+		}
+		if !found {
+			return 0, fmt.Errorf("sim: no fault is called %q", name)
+		}
+	}
+	return s, nil
+}
+
+// Rates say how often each fault happens.
+type Rates [numFaults]int
+
+// Counts say how often each fault happened.
+type Counts [numFaults]uint64
+
+// String lists the faults and how often they happened, one a line.
+func (c *Counts) String() string {
+	var b strings.Builder
+	for f := range numFaults {
+		fmt.Fprintf(&b, "%-14s %12d\n", f, c[f])
+	}
+	return b.String()
+}
+
+// Conditions are what a network does to packets.
+type Conditions struct {
+	Delay    time.Duration // one way
+	Jitter   time.Duration // added at random, so it also reorders
+	BurstLen time.Duration // a burst takes all packets for this long at most
+	Rates    Rates
+}
+
+// drawConditions chooses a network: a quarter are clean, the others bad in several ways at once. A quarter have a hostile host.
+func drawConditions(rng *rand.Rand) Conditions {
+	c := Conditions{Delay: between(rng, time.Microsecond, 100*time.Microsecond), BurstLen: between(rng, 0, 10*time.Millisecond)}
+	if rng.IntN(8) == 0 {
+		c.Delay = between(rng, time.Millisecond, 50*time.Millisecond)
+	}
+	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
+	for f := range numFaults {
+		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
+		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {
+			continue
+		}
+		c.Rates[f] = rate
+	}
+	jitter := between(rng, 0, c.Delay*time.Duration(rng.IntN(4)))
+	if !clean {
+		c.Jitter = jitter
+	}
+	return c
+}
+
+// chance draws an event that happens in parts of 10,000 cases.
+func chance(rng *rand.Rand, parts int) bool { return parts > 0 && rng.IntN(10000) < parts }
+
+// between draws a duration from [lo, hi).
+func between(rng *rand.Rand, lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	return lo + time.Duration(rng.Int64N(int64(hi-lo)))
+}
+
+// strikes draws whether a fault happens now, and counts it.
+func (n *Network) strikes(rng *rand.Rand, f Fault) bool {
+	if !chance(rng, n.Rates[f]) {
+		return false
+	}
+	n.Happened[f]++
+	return true
+}

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// forger sits between a hostile host's engine and the network. It knows what a peer knows: connection ids, sequence numbers,
+// tokens, the checksum. What it sends is intact, and may be wrong in every other way.
+type forger struct {
+	host *Host
+	rng  *rand.Rand
+	past []forged // some of what was sent
+}
+
+type forged struct {
+	path   pathEnds
+	packet []byte
+}
+
+// remembered bounds forger.past.
+const remembered = 64
+
+// send takes a packet of the engine's. It may send others before it, or instead.
+func (f *forger) send(path pathEnds, packet []byte, wait time.Duration) {
+	n := f.host.net
+	for kind := firstHostile; kind < numFaults; kind++ {
+		if !chance(f.rng, n.Rates[kind]) {
+			continue
+		}
+		p := append([]byte(nil), packet...)
+		to, ok := f.spoil(kind, &p, path)
+		if !ok {
+			continue
+		}
+		n.Happened[kind]++
+		n.trace.note(n.now, kind.String(), f.host.name)
+		n.carry(f.host, to, p, wait)
+		if f.rng.IntN(2) == 0 {
+			return
+		}
+	}
+	if kept := (forged{path, append([]byte(nil), packet...)}); len(f.past) < remembered {
+		f.past = append(f.past, kept)
+	} else if f.rng.IntN(8) == 0 {
+		f.past[f.rng.IntN(remembered)] = kept
+	}
+	n.carry(f.host, path, packet, wait)
+}
+
+// Places in a packet (PROTOCOL §3, §4, §5.1).
+const (
+	atNext    = 16
+	atTxTime  = 24
+	atLength  = wire.BaseHeaderLen + 2
+	atFields  = wire.BaseHeaderLen + 4 // of an operation or a control message
+	atToken   = atFields + 8
+	atTotal   = atFields + 8  // of a SEND or a READ_RESP
+	atRead    = atFields + 12 // length of a READ
+	atBitmaps = atFields + 20
+	atOffset  = atFields + 4
+)
+
+// spoil changes a packet. It reports false when the packet does not offer itself for it.
+func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
+	p := *packet
+	ops := p[1]
+	op := wire.Opcode(p[wire.ControlOffset])
+	switch kind {
+	case WrongToken:
+		if ops == 0 || op != wire.OpWrite && op != wire.OpReadReq {
+			return path, false
+		}
+		f.change(p[atToken:][:4])
+	case Overrun:
+		if ops == 0 || !f.overrun(op, p) {
+			return path, false
+		}
+	case Replay:
+		return f.replay(packet, path)
+	case BadLength:
+		if f.rng.IntN(4) == 0 {
+			f.change(p[1:2])
+		} else {
+			f.change(p[atLength:][:2])
+		}
+	case ForgedAck:
+		if op == wire.CtlAck && ops == 0 && len(p) > atBitmaps && f.rng.IntN(2) == 0 {
+			f.change(p[atBitmaps:])
+			break
+		}
+		at := p[atNext+4*f.rng.IntN(2):][:4]
+		binary.BigEndian.PutUint32(at, binary.BigEndian.Uint32(at)+f.rng.Uint32N(300))
+	default:
+		f.change(p[1+f.rng.IntN(len(p)-1):][:1])
+	}
+	f.seal(p, path)
+	return path, true
+}
+
+// change turns over some bits of a field.
+func (f *forger) change(b []byte) {
+	for range 1 + f.rng.IntN(4) {
+		bit := f.rng.IntN(8 * len(b))
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// overrun aims an operation at what it may not reach.
+func (f *forger) overrun(op wire.Opcode, p []byte) bool {
+	beyond := uint64(1) << f.rng.IntN(64)
+	switch op {
+	case wire.OpWrite, wire.OpReadReq:
+		if op == wire.OpReadReq && f.rng.IntN(2) == 0 {
+			binary.BigEndian.PutUint32(p[atRead:], 1<<f.rng.IntN(31))
+			return true
+		}
+		at := binary.BigEndian.Uint64(p[atFields:])
+		if f.rng.IntN(2) == 0 {
+			beyond = -beyond
+		}
+		binary.BigEndian.PutUint64(p[atFields:], at+beyond)
+	case wire.OpSend, wire.OpReadResp:
+		at := atTotal
+		if f.rng.IntN(2) == 0 {
+			at = atOffset
+		}
+		binary.BigEndian.PutUint32(p[at:], binary.BigEndian.Uint32(p[at:])+uint32(beyond>>32|1))
+	default:
+		return false
+	}
+	return true
+}
+
+// replay sends something of the past once more: as it was, or its operations under the number of the present packet.
+func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
+	if len(f.past) == 0 {
+		return path, false
+	}
+	old := f.past[f.rng.IntN(len(f.past))]
+	p := append([]byte(nil), old.packet...)
+	if old.path == path && p[1] != 0 && (*packet)[1] != 0 && f.rng.IntN(2) == 0 {
+		ops := p[1]
+		copy(p[:wire.BaseHeaderLen], *packet)
+		p[1] = ops
+		f.seal(p, path)
+	}
+	*packet = p
+	return old.path, true
+}
+
+// seal makes the checksum right.
+func (f *forger) seal(p []byte, path pathEnds) {
+	wire.PutCRC(p, wire.SumFirst(wire.Seed(path.local, path.remote), p))
+}

@@ -1,0 +1,56 @@
+package sim
+
+import "fmt"
+
+// Shrink makes a world that fails smaller as long as it still fails, in whatever way: fewer faults, requests, sessions and
+// hosts. tries bounds how many worlds it looks at.
+func Shrink(seed uint64, o Options, tries int) Options {
+	o.Trace = nil
+	fails := func(with Options) (Report, bool) {
+		if tries--; tries < 0 {
+			return Report{}, false
+		}
+		r, err := Run(seed, with)
+		return r, err != nil
+	}
+	first, failed := fails(o)
+	if !failed {
+		return o
+	}
+	o.Hosts, o.Sessions = first.Hosts, first.Sessions
+	if o.Requests == 0 {
+		o.Requests = 300
+	}
+	for f := range numFaults {
+		with := o
+		if with.Without = o.Without.With(f); first.Happened[f] == 0 {
+			continue
+		}
+		if _, failed := fails(with); failed {
+			o = with
+		}
+	}
+	for smaller := true; smaller; {
+		smaller = false
+		for _, size := range []func(*Options) *int{
+			func(o *Options) *int { return &o.Sessions },
+			func(o *Options) *int { return &o.Requests },
+			func(o *Options) *int { return &o.Hosts },
+		} {
+			with := o
+			n := size(&with)
+			if *n /= 2; *n == 0 {
+				continue
+			}
+			if _, failed := fails(with); failed {
+				o, smaller = with, true
+			}
+		}
+	}
+	return o
+}
+
+// Flags are the bounds as the flags of this package's test, to replay a run.
+func (o *Options) Flags() string {
+	return fmt.Sprintf("-sim.hosts=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Sessions, o.Requests, o.Without)
+}

@@ -1,0 +1,202 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// side is the application at one end of a session.
+type side struct {
+	s    *session
+	host *Host
+	peer *side
+	rng  *rand.Rand
+	name string
+
+	qp    *provider.QP
+	cq    *provider.CQ
+	ctr   *provider.Connector
+	shape shape
+	mem   area // slots: sources and sinks
+	in    area // the peer's Writes land here
+	book  area
+	slots []slot
+
+	model    inboxModel // of the peer's in: what our Writes make of it
+	free     []int      // slots for requests
+	rfree    []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
+	todo     int        // requests still to post
+	late     bool       // likes to post receives late
+	fenced   bool       // the next request must be fenced
+	deferred bool       // the last request promised that more follows
+	ready    bool       // connected
+	ended    bool       // results may be CANCELED from here on
+	dead     bool       // its host has started anew
+	closed   bool       // connector and queue pair were given back
+	armed    bool       // a notification waits for results
+	lookAt   clock.Time // when the application looks next; zero when it waits for a notification
+
+	posted   []request // initiator requests without a result yet, oldest first
+	receives []receive // posted receives without a result yet, oldest first
+	sent     []message // our Sends that the peer has not received yet, oldest first
+	context  uint64
+	finishes int // Disconnect that has not finished
+	depth    struct{ initiator, receive int }
+	done     struct{ requests, receives uint64 }
+	want     [2]uint32 // read limits to ask for
+}
+
+// request is a posted initiator request, and what it must lead to.
+type request struct {
+	context uint64
+	kind    provider.RequestKind
+	silent  bool
+	slot    int
+	sges    []provider.SGE
+	length  int
+	expect  []byte // what a Read must bring
+	at      clock.Time
+}
+
+type receive struct {
+	context uint64
+	slot    int
+	sges    []provider.SGE
+}
+
+type message struct {
+	body   []byte
+	writes int // Writes posted before it: they must be in place when it arrives
+}
+
+// fail notes that something is wrong, unless the host is hostile: what happens to its own requests is its own doing.
+func (a *side) fail(format string, args ...any) {
+	if a.host.forger == nil {
+		a.s.net.Fail(a.name+": "+format, args...)
+	}
+}
+
+// trusts says that what comes from the peer is to be right, and not only harmless.
+func (a *side) trusts() bool { return a.peer.host.forger == nil }
+
+// setUp gives the side its memory and queues.
+func (a *side) setUp(small bool) {
+	a.shape = drawShape(a.rng, small)
+	a.slots = make([]slot, a.shape.slots)
+	a.mem = a.host.newArea(a.shape.slots*a.shape.slotLen, provider.RightLocalWrite)
+	a.in = a.host.newArea(a.shape.inbox, provider.RightRemoteRead|provider.RightRemoteWrite)
+	a.book = a.host.newArea(a.shape.book, provider.RightRemoteRead)
+	for i, slot := range a.rng.Perm(a.shape.slots) {
+		if i%2 == 0 {
+			a.free = append(a.free, slot)
+		} else {
+			a.rfree = append(a.rfree, slot)
+		}
+	}
+	a.depth.initiator, a.depth.receive = 1+a.rng.IntN(40), 1+a.rng.IntN(12)
+	a.cq = provider.NewCQ(a.depth.initiator + a.depth.receive)
+	a.host.Do(func(e *provider.Engine) {
+		a.qp = e.NewQP(provider.QPConfig{
+			Context: uint64(len(a.name)), ReceiveCQ: a.cq, InitiatorCQ: a.cq, ReceiveDepth: a.depth.receive,
+			InitiatorDepth: a.depth.initiator, MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300,
+		})
+		a.ctr = e.NewConnector()
+	})
+}
+
+// look makes the application look after d at the latest.
+func (a *side) look(d time.Duration) {
+	at := a.s.net.now.Add(d)
+	if a.lookAt != 0 && a.lookAt <= at {
+		return
+	}
+	a.lookAt = at
+	a.s.net.After(d, func() {
+		if a.lookAt == at {
+			a.lookAt = 0
+			a.act()
+		}
+	})
+}
+
+// act is one look of the application at the world: results first, then new requests, then the next look is planned.
+func (a *side) act() {
+	if a.s.over || a.dead {
+		return
+	}
+	a.poll()
+	if a.ready && !a.ended {
+		for n := a.rng.IntN(12); (n > 0 || a.deferred) && a.post(); n-- {
+		}
+	}
+	if !a.late || a.rng.IntN(4) == 0 || !a.ready {
+		for range 1 + a.rng.IntN(6) {
+			if !a.postReceive() {
+				break
+			}
+		}
+	}
+	if a.mayPost() && a.ready || a.mayReceive() {
+		pause := between(a.rng, 0, 100*time.Microsecond)
+		if a.rng.IntN(30) == 0 {
+			pause = between(a.rng, 0, 20*time.Millisecond)
+		}
+		a.look(pause)
+	}
+	a.wait()
+	a.s.advance()
+}
+
+// wait asks to be told of the next result.
+func (a *side) wait() {
+	if !a.armed {
+		a.armed = true
+		a.cq.Arm(provider.NotifyAny, func(provider.Outcome) {
+			a.armed = false
+			a.look(between(a.rng, 0, 20*time.Microsecond))
+		})
+	}
+}
+
+// patience is the virtual time in which every request must end, whatever the network does within its conditions.
+const patience = 30 * time.Second
+
+// watch looks now and then whether a request has waited for too long.
+func (a *side) watch() {
+	if a.s.over || a.dead {
+		return
+	}
+	if now := a.s.net.now; len(a.posted) > 0 && a.trusts() && now.Sub(a.posted[0].at) > patience {
+		a.fail("request %d of kind %d has waited for %v", a.posted[0].context, a.posted[0].kind, now.Sub(a.posted[0].at))
+	}
+	a.s.net.After(patience/4, a.watch)
+}
+
+// String tells where the side stands, for failures.
+func (a *side) String() string {
+	return fmt.Sprintf("%s on %s: connector %v, queue pair %v; to do %d, posted %d of %d, receives %d of %d, sent %d, slots %d and %d",
+		a.name, a.host.name, a.ctr.State(), a.qp.State(), a.todo, len(a.posted), a.depth.initiator, len(a.receives),
+		a.depth.receive, len(a.sent), len(a.free), len(a.rfree))
+}
+
+// quiet says that the side has done all it wanted.
+func (a *side) quiet() bool {
+	return a.todo == 0 && len(a.posted) == 0 && len(a.peer.sent) == 0
+}
+
+// allEnded says that nothing waits for a result. Silent requests at the end succeeded if they leave none.
+func (a *side) allEnded() bool {
+	if a.dead {
+		return true
+	}
+	for i := range a.posted {
+		if !a.posted[i].silent {
+			return false
+		}
+	}
+	return len(a.receives) == 0
+}

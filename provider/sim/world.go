@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// world is what follows from one seed: hosts, the network between them, and what their applications do.
+type world struct {
+	net      *Network
+	rng      *rand.Rand
+	sessions []*session
+	mishaps  int // how many are still to come
+}
+
+func newWorld(seed uint64, o Options) *world {
+	rng := rand.New(rand.NewPCG(seed, 0x776f726c64))
+	cond := drawConditions(rng)
+	for f := range numFaults {
+		if o.Without.Has(f) {
+			cond.Rates[f] = 0
+		}
+	}
+	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng}
+	hosts, sessions, requests := w.drawSizes()
+	atMost := func(n *int, bound int) {
+		if bound > 0 {
+			*n = min(*n, bound)
+		}
+	}
+	atMost(&hosts, max(o.Hosts, 2*min(o.Hosts, 1)))
+	atMost(&sessions, o.Sessions)
+	atMost(&requests, o.Requests)
+	w.build(hosts, sessions, requests)
+	return w
+}
+
+// drawSizes draws how large the world is: most are small, and those with many hosts have little to do on each.
+func (w *world) drawSizes() (hosts, sessions, requests int) {
+	switch k := w.rng.IntN(100); {
+	case k < 80:
+		hosts = 2 + w.rng.IntN(3)
+	case k < 94:
+		hosts = 5 + w.rng.IntN(4)
+	case k < 99:
+		hosts = 9 + w.rng.IntN(8)
+	default:
+		hosts = 17 + w.rng.IntN(48)
+	}
+	sessions = 1 + w.rng.IntN(hosts+hosts/2)
+	requests = []int{10, 20, 60, 150, 500}[w.rng.IntN(5)]
+	return hosts, sessions, min(requests, 10+1500/sessions)
+}
+
+// maxPackets are the longest packets of hosts: of small and large MTUs, and what none of them makes.
+var maxPackets = [...]int{1200, 1408, 1472, 4096, 8972, 16384, 65507}
+
+func (w *world) build(hosts, sessions, requests int) {
+	rates := &w.net.Rates
+	mtu := w.rng.IntN(len(maxPackets))
+	for range hosts {
+		if other := w.rng.IntN(len(maxPackets)); chance(w.rng, rates[UnequalMTU]) {
+			mtu = other
+		}
+		cfg := HostConfig{
+			Engine: provider.Config{
+				HeldPackets: []int{8, 40, 150, 1024}[w.rng.IntN(4)],
+				Rest:        []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)],
+			},
+			MaxPacket: maxPackets[mtu],
+			FragSize:  []int{3840, 2048, 333, 97, 61, 1}[w.rng.IntN(6)],
+			TxFrames:  []int{24, 40, 80, 200}[w.rng.IntN(4)],
+			TxHold:    between(w.rng, time.Microsecond, 50*time.Microsecond),
+			Turn:      between(w.rng, 2*time.Microsecond, 10*time.Microsecond),
+			Wake:      between(w.rng, time.Microsecond, 30*time.Microsecond),
+			Clock:     between(w.rng, 0, time.Hour),
+		}
+		if small := 4 + w.rng.IntN(60); chance(w.rng, rates[Overflow]) {
+			cfg.RxRing = small
+		}
+		w.net.AddHost(cfg)
+	}
+	if w.hostile() {
+		h := w.net.hosts[hosts-1]
+		h.forger = &forger{host: h, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+	}
+	a, b := w.pair()
+	samePair := w.rng.IntN(4) == 0
+	for i := range sessions {
+		again := max(w.rng.IntN(6)-3, 0)
+		w.sessions = append(w.sessions, w.net.newSession("s"+strconv.Itoa(i)+".", uint16(1000+i), a, b, requests, again))
+		if !samePair {
+			a, b = w.pair()
+		}
+	}
+	if w.rng.IntN(2) == 0 {
+		w.mishaps = 1 + w.rng.IntN(6)
+		w.net.After(between(w.rng, 0, 50*time.Millisecond), w.mishap)
+	}
+}
+
+// hostile says whether any rate of what hostile peers do is not zero.
+func (w *world) hostile() bool {
+	for f := firstHostile; f < numFaults; f++ {
+		if w.net.Rates[f] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// pair draws two hosts.
+func (w *world) pair() (a, b *Host) {
+	hosts := w.net.hosts
+	i := w.rng.IntN(len(hosts))
+	return hosts[i], hosts[(i+1+w.rng.IntN(len(hosts)-1))%len(hosts)]
+}
+
+// mishap is something rare. All but a restart are shorter than what makes a peer dead or a SEND wait in vain.
+func (w *world) mishap() {
+	a, b := w.pair()
+	rates := &w.net.Rates
+	if d := between(w.rng, 0, 400*time.Millisecond); chance(w.rng, rates[Partition]) {
+		w.net.Partition(a, b, d)
+	}
+	if d := between(w.rng, 0, 100*time.Millisecond); chance(w.rng, rates[Pause]) {
+		a.Pause(d)
+	}
+	if d := between(w.rng, 0, 300*time.Millisecond); chance(w.rng, rates[ClockJump]) && b.ahead < b.cfg.Clock+time.Second {
+		b.Leap(d)
+	}
+	if chance(w.rng, rates[Restart]) {
+		w.restart(b)
+	}
+	if w.mishaps--; w.mishaps > 0 {
+		w.net.After(between(w.rng, 0, 100*time.Millisecond), w.mishap)
+	}
+}
+
+// restart makes a host forget everything: no farewell, other connection ids, other tokens.
+func (w *world) restart(h *Host) {
+	w.net.Happened[Restart]++
+	w.net.trace.note(w.net.now, "restart", h.name)
+	h.start()
+	w.each(func(s *session) {
+		for _, x := range []*side{s.a, s.b} {
+			if x.host == h && !x.dead {
+				s.bereave(x)
+			}
+		}
+	})
+}
+
+// each calls f for every session so far, those that followed another included.
+func (w *world) each(f func(*session)) {
+	for _, s := range w.sessions {
+		for ; s != nil; s = s.next {
+			f(s)
+		}
+	}
+}
+
+// live runs the world: traffic, endings, and the silence in which everything must come back.
+func (w *world) live() {
+	const limit = 10 * time.Minute
+	pending := slices.Clone(w.sessions)
+	over := func() bool {
+		for len(pending) > 0 {
+			s := &pending[len(pending)-1]
+			for (*s).over && (*s).next != nil {
+				*s = (*s).next
+			}
+			if !(*s).over {
+				return false
+			}
+			pending = pending[:len(pending)-1]
+		}
+		return true
+	}
+	if !w.net.RunUntil(limit, over) {
+		w.net.Fail("the applications are not done")
+		return
+	}
+	silent := w.net.now.Add(30 * time.Second)
+	w.net.RunUntil(time.Minute, func() bool { return w.net.now >= silent })
+	if len(w.net.broken) == 0 {
+		for _, h := range w.net.hosts {
+			h.Audit()
+		}
+	}
+}
+
+// await closes a side once its provider has noticed that the peer is gone, which must be before a time.
+func (s *session) await(x *side, by clock.Time) {
+	if s.given || s.over {
+		return
+	}
+	switch x.ctr.State() {
+	case provider.CtrConnecting, provider.CtrCompleting, provider.CtrAccepting, provider.CtrEstablished, provider.CtrDisconnecting,
+		provider.CtrPeerGone:
+		if s.net.now > by {
+			s.net.Fail("%s: still %v with a peer that is gone", x.name, x.ctr.State())
+			return
+		}
+		s.net.After(time.Second, func() { s.await(x, by) })
+	default:
+		s.abandon()
+	}
+}
+
+func (w *world) count(r *Report) {
+	w.each(func(s *session) {
+		for _, x := range []*side{s.a, s.b} {
+			r.Requests += x.done.requests
+			r.Receives += x.done.receives
+		}
+	})
+	for _, h := range w.net.hosts {
+		s := h.Engine.Stats()
+		r.Packets += s.PacketsOut
+		r.Retransmits += s.Retransmits
+		r.Spurious += s.SpuriousTimeouts
+		for i, n := range s.Drops {
+			r.Drops[i] += n
+		}
+	}
+	r.Happened = w.net.Happened
+}
