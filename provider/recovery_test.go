@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -163,4 +164,51 @@ func TestEveryNthPacketLost(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A SEND waits for the peer's receives only from when what went before it has arrived: on a bad path that can take longer than
+// NoReceive.
+func TestLossIsNoMissingReceive(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 1<<20, 20000)
+	var let clock.Time
+	p.link[1].mangle = func(b []byte) bool { // a packet in 800 ms
+		if b[1] == 0 {
+			return true
+		}
+		if p.now.Sub(let) < 800*time.Millisecond {
+			return false
+		}
+		let = p.now
+		return true
+	}
+	p.post(0, p.send(0, 6*1300))
+	p.post(0, p.send(0, 100))
+	p.pass(4 * time.Second)
+	if c := p.conn(0); c == nil || c.tx[0].outstanding() == 0 {
+		t.Fatal("the first SEND is through, or the connection is over")
+	}
+	p.link[1].mangle = nil
+	p.pass(2 * time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	p.receive(1, 1<<20, 20000)
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+}
+
+// And no longer than NoReceive from then on.
+func TestMissingReceiveAfterLoss(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 1<<20, 20000)
+	p.loseFirst(1, 3, wire.OpSend)
+	p.post(0, p.send(0, 100))
+	p.post(0, p.send(0, 100))
+	p.pass(100 * time.Millisecond)
+	p.outcomes(0, OutcomeSuccess)
+	p.pass(1800 * time.Millisecond)
+	p.outcomes(0)
+	p.pass(300 * time.Millisecond)
+	p.outcomes(0, OutcomeIOTimeout)
 }

@@ -47,6 +47,9 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 	c.delivered(acked)
 	if space == wire.RequestSpace {
 		c.paused = false // the peer took what it had dropped
+		if c.blockedAt != 0 {
+			c.blockedAt = c.engine.now // what went before was still under way: no fault of the peer's
+		}
 		c.completeRequests()
 		return
 	}
