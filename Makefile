@@ -3,7 +3,7 @@ GO       ?= go
 TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 10s
 COUNT    ?= 6
-SEEDS    ?= 200
+SEEDS    ?= 10000
 BASELINE ?= bench/baseline.txt
 
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: check
-check: fmt-check vet lint tidy-check fix-check generate-check race fuzz sim ## everything a change must pass
+check: fmt-check vet lint tidy-check fix-check generate-check race fuzz sim-short ## everything a change must pass
 
 .PHONY: test
 test: ## unit tests, and the kernel tests when run as root
@@ -75,8 +75,16 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 	done
 
 .PHONY: sim
-sim: ## the seeded simulation: SEEDS=200 runs, or SEED=n replays one
-	NDXDP_SIM_SEED=$(SEED) NDXDP_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 ./provider/sim/...
+sim: ## the simulation: SEEDS=10000 worlds and a table of what happened, or the trace of SEED=n
+	NDXDP_SIM_SEED=$(SEED) NDXDP_SIM_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./provider/sim
+
+.PHONY: sim-short
+sim-short: ## what of it fits into a check, and the congestion scenarios
+	NDXDP_SIM_SEEDS=1000 $(GO) test -count=1 ./provider/sim
+
+.PHONY: sim-soak
+sim-soak: ## the simulation, other seeds every time, until stopped
+	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./provider/sim -sim.soak
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree

@@ -96,7 +96,7 @@ func (t *attempt) alive() bool {
 func (t *attempt) onRequest() {
 	t.s.b.host.Do(func(*provider.Engine) {
 		if t.kind == passiveRejects {
-			t.b.Reject([]byte("no"))
+			t.reject(t.b)
 			return
 		}
 		t.accepted("accept", func(f provider.Finish) provider.Outcome {
@@ -105,10 +105,17 @@ func (t *attempt) onRequest() {
 	})
 }
 
+// reject refuses to go on. The other side may have given up meanwhile.
+func (t *attempt) reject(k *provider.Connector) {
+	if o := k.Reject([]byte("no")); o != provider.OutcomeSuccess && o != provider.OutcomeAborted && t.s.sound() {
+		t.s.net.Fail("%s: attempt %d: reject: %v", t.s.a.name, t.kind, o)
+	}
+}
+
 // onAnswer is the active side's turn. It never completes.
 func (t *attempt) onAnswer() {
 	if t.kind == activeDeclines {
-		t.s.a.host.Do(func(*provider.Engine) { t.a.Reject(nil) })
+		t.s.a.host.Do(func(*provider.Engine) { t.reject(t.a) })
 	}
 }
 

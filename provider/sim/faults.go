@@ -18,7 +18,7 @@ const (
 	Burst
 	Duplicate
 	Reorder // held back for up to two delays and 20 µs
-	Late    // held back for 100 delays
+	Late    // held back for 100 delays, at most packetLife
 	Corrupt // one to three bits are turned over
 	Truncate
 	Mark         // a router marks the packet (CE)

@@ -50,6 +50,9 @@ func (n *Network) Partition(a, b *Host, d time.Duration) {
 	n.trace.note(n.now, "partition", a.name+"-"+b.name)
 }
 
+// packetLife is how long a packet is under way at most: less than a connection that is over is remembered (PROTOCOL §8).
+const packetLife = time.Second
+
 // carry takes one packet from a host, which gives it away, and does to it what networks do. It leaves after wait.
 func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Duration) {
 	to := n.byIP[path.remote.IP]
@@ -73,7 +76,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Dura
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)
 		}
 		if n.strikes(n.rng, Late) {
-			d += 100 * n.Delay
+			d += min(100*n.Delay, packetLife)
 		}
 		queued, marked, ok := to.inlet.pass(n.now, len(p))
 		if !ok {

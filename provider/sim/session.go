@@ -135,7 +135,17 @@ func (s *session) connect() {
 	})
 }
 
+// accept takes the peer's request. Where a host started anew, a request may be one that its sender gave up before: without a
+// connection nobody remembers that it was refused.
 func (s *session) accept() {
+	if private, o := s.b.ctr.Private(); o == provider.OutcomeSuccess && string(private) != s.a.name && s.b.host.life > 1 {
+		s.b.host.Do(func(e *provider.Engine) {
+			s.b.ctr.Close()
+			s.b.ctr = e.NewConnector()
+			s.must("get request", s.listener.GetRequest(s.b.ctr, s.then("get request", s.b, s.accept)))
+		})
+		return
+	}
 	s.checkPrivate(s.b)
 	s.b.host.Do(func(*provider.Engine) {
 		s.must("accept", s.b.ctr.Accept(s.b.qp, s.params(s.b), s.then("accept", s.b, func() { s.established(s.b) })))
