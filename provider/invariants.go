@@ -10,9 +10,9 @@ import (
 // simulations and tests. The owner calls it between turns.
 func (e *Engine) Violation() string {
 	waiting := 0
-	for _, c := range e.conns {
-		if c == nil || c.traffic == nil {
-			continue // at rest, and so with nothing under way
+	for c := range e.group.conns.all {
+		if c.home.Load() != e || c.traffic == nil {
+			continue // another engine's, or at rest and so with nothing under way
 		}
 		for sp := range c.rx {
 			if held := c.rx[sp].held; held != nil {
@@ -38,7 +38,12 @@ func (e *Engine) Violation() string {
 	case e.stats.IllegalTransitions != 0:
 		return fmt.Sprintf("%d illegal transitions", e.stats.IllegalTransitions)
 	}
-	for qp := range e.qps {
+	e.group.mu.Lock()
+	defer e.group.mu.Unlock()
+	for qp := range e.group.qps {
+		if qp.home.Load() != e {
+			continue
+		}
 		if what := qp.violation(); what != "" {
 			return what
 		}

@@ -46,12 +46,14 @@ func (a *side) onResult(r *provider.Result) {
 }
 
 // mayEndWith says whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
-// also wait in vain for a receive, until we disconnect too. A hostile peer may get what it asks for.
+// also wait in vain for a receive, until we disconnect too; after it flushed, the peer says so. A hostile peer may get what
+// it asks for.
 func (a *side) mayEndWith(o provider.Outcome) bool {
 	if !a.trusts() {
 		return true
 	}
-	return a.ended && (o == provider.OutcomeCanceled || o == provider.OutcomeIOTimeout && !a.s.graceful)
+	return a.ended && (o == provider.OutcomeCanceled || o == provider.OutcomeIOTimeout && !a.s.graceful ||
+		o == provider.OutcomeRemoteError && a.s.ending == activeFlushes && a == a.s.b)
 }
 
 // endRequest checks the oldest request and takes it off the list.
