@@ -12,7 +12,7 @@ import (
 // do runs f as the owner of the leading engine.
 func (a *Adapter) do(f func(*provider.Engine)) { a.shards[0].Do(f) }
 
-// doAll runs f as the owner of all engines at once. Nobody else waits for one while owning another.
+// doAll runs f as the owner of all engines at once. Nobody else waits for one while owning another (provider, I2).
 func (a *Adapter) doAll(f func()) {
 	for _, s := range a.shards {
 		inner := f

@@ -24,7 +24,7 @@ func (e *Engine) receive(p *RxPacket) {
 }
 
 // dispatch verifies the packet before anything in it is used: version and reserved bits, connection id, addresses,
-// checksum, in this order (PROTOCOL §3, §6).
+// checksum, in this order (I3; PROTOCOL §3, §6).
 func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
 	h, d := wire.ParseBaseHeader(p.Frags[0].Data)
 	if d != wire.DropNone {

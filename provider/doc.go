@@ -1,2 +1,30 @@
 // Package provider is the transport engine: packets, requests and time in; packets, completions and deadlines out.
+//
+// # A packet's life
+//
+// Engine.Run is one turn. It receives a batch from the Link (demux.go): each packet is verified and taken to its connection,
+// which executes it (responder.go), holds it until a gap before it closes, or drops it for a counted reason. Acknowledgements in
+// it complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go). Then come timers (timers.go),
+// queue pairs that were posted to, and transmission: connections in turn (scheduler.go) pack requests (requester.go) and READ
+// responses (reads.go) into frames (builder.go). Whoever is still owed an acknowledgement gets one (ackpolicy.go), and results
+// become visible (completion.go). Connections are made in handshake.go, connector.go and listener.go and end in ending.go.
+//
+// # Invariants
+//
+// The code refers to these by number where it relies on them.
+//
+//	I1  An engine and everything at home on it belongs to its owner: the holder of its Shard's lock. Others touch work queues,
+//	    completion rings, the doorbell list, the inbox and the memory table, each by its own rule.
+//	I2  Nobody waits for an engine's lock while owning another, except a caller that takes all of them in ascending order.
+//	I3  Nothing of a packet is used before version, reserved bits, connection id, addresses and CRC were found right (PROTOCOL §9.1).
+//	I4  Packets of a space are executed once, in the order of their PSNs.
+//	I5  Memory is touched only inside a turn in which its token was looked up: after Deregister returns nobody touches it.
+//	I6  Results of a queue pair come in the order of posting, initiator requests and receives each for themselves, one for each.
+//	I7  A packet sent again has the same PSN, operations and bytes, except what READ responses read anew.
+//	I8  Every frame that came from the link goes back to that link: at the end of the batch, or when the packet was executed,
+//	    dropped or sent.
+//	I9  Every state that waits for somebody has a deadline, and every table a named bound.
+//	I10 A turn allocates nothing and reads no clock once connections, queues and pools have their sizes.
+//	I11 A connection, its connector and its queue pair are at home on one engine, or all three on the way between two.
+//	I12 Only the leader of a group makes and frees connections, and only it touches ports, tuples, peers, sources and listeners.
 package provider

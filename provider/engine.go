@@ -25,7 +25,7 @@ const starvedRetry = 20 * time.Microsecond
 // Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work
 // queues, calls from its owner, and the time; it reads no clock, starts no goroutine and blocks on nothing.
 //
-// Everything in it belongs to its owner, whoever holds Shard's lock, except doorbells and the fields of work and
+// Everything in it belongs to its owner, whoever holds Shard's lock (I1), except doorbells and the fields of work and
 // completion queues that say otherwise.
 type Engine struct {
 	cfg      Config
@@ -349,7 +349,7 @@ func (e *Engine) releaseHeld(h heldPacket) {
 	e.freeHeld = append(e.freeHeld, h)
 }
 
-// release gives a packet's frames back to the link, at the end of the batch or when the list is full.
+// release gives a packet's frames back to the link they came from (I8), at the end of the batch or when the list is full.
 func (e *Engine) release(p *RxPacket) {
 	if len(e.recycle)+p.N > cap(e.recycle) {
 		e.link.Recycle(e.recycle)

@@ -11,7 +11,7 @@ import (
 const MaxEngines = 64
 
 // group is what the engines of one adapter share: one engine for each NIC queue. The first one leads. It alone makes and
-// buries connections and knows ports, listeners and strangers; an open connection is at home on the engine whose queue its
+// buries connections and knows ports, listeners and strangers (I12); an open connection is at home on the engine whose queue its
 // packets land on (move.go), and comes back to the leader when it is over.
 type group struct {
 	engines    []*Engine

@@ -154,7 +154,7 @@ func (m *Memory) drawToken(slot uint16, old Token) (t Token) {
 }
 
 // Deregister removes r. The caller must own every engine that uses the table while it calls, so that no packet is being
-// placed into the region when this returns. Outcomes: OutcomeDeviceBusy while a window is bound to it, OutcomeInvalidState when
+// placed into the region when this returns (I5). Outcomes: OutcomeDeviceBusy while a window is bound to it, OutcomeInvalidState when
 // it is not registered.
 func (m *Memory) Deregister(r *Region) Outcome {
 	m.mu.Lock()

@@ -60,7 +60,7 @@ func (c *conn) goTo(to *Engine) {
 	}
 }
 
-// leave hands the connection over, with its queue pair and connector. One with packets that wait behind a gap stays until
+// leave hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
 // its target is chosen again: their frames are the engine's.
 func (c *conn) leave() {
 	e, to := c.engine, c.target

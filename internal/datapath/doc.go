@@ -1,2 +1,2 @@
-// Package datapath joins one NIC queue (steering, socket, neighbour table) to one provider shard.
+// Package datapath joins each NIC queue (steering, socket, neighbour table) to one provider shard.
 package datapath
