@@ -52,7 +52,7 @@ type ackBatch struct {
 	packets  int           // newly acknowledged, or delivered to us as answers to READs
 	delay    time.Duration // the least round trip among the samples, without our own part; zero for none
 	base     time.Duration // the least round trip ever
-	own      time.Duration // how long one batch of our own work takes
+	own      time.Duration // the part of the round trip that is our own work
 	smoothed time.Duration // the round trip as recovery sees it, interruptions and all
 	round    time.Duration // the round trip without them
 	marks    int           // packets that arrived with a congestion mark
@@ -101,27 +101,20 @@ func (cc *congestion) settle(smoothed time.Duration) {
 }
 
 // grow adds what n acknowledged packets are worth: themselves in slow start, their part of one packet per round trip
-// afterwards.
+// afterwards. A window of less than a packet grows by a whole one with every acknowledgement, as Swift's does. A step in
+// proportion to the window is calmer, but makes no shares equal: 8 to 16 flows of less than a packet each had Jain indices
+// of 0.84 and 0.70 in simulation; now both 0.97.
 func (cc *congestion) grow(n int) {
 	if cc.fabric < cc.threshold {
 		cc.fabric = min(cc.fabric+n*windowUnit, cc.threshold)
 		return
 	}
-	if cc.fabric < windowUnit {
-		// An acknowledgement comes once in RTT/window, so the window is what a round trip's part of it is worth.
-		cc.fabric += n * cc.fabric / lowGain
-		return
-	}
-	cc.fabric = min(cc.fabric+n*windowUnit/(cc.fabric/windowUnit), maxFabric)
+	cc.fabric = min(cc.fabric+n*windowUnit*windowUnit/max(cc.fabric, windowUnit), maxFabric)
 }
-
-// lowGain: a window of less than one packet grows by a quarter with every acknowledgement. By a whole packet, 32 flows that
-// share a queue of 20 packets filled it with every step.
-const lowGain = 4
 
 // limited says whether the window held packets back in the last round trip. A window that did not may neither grow, because
 // nobody knows whether the path bears more, nor shrink below where it began, because it holds nothing back.
-func (cc *congestion) limited(b *ackBatch) bool { return b.now.Sub(cc.limitedAt) <= b.smoothed }
+func (cc *congestion) limited(b *ackBatch) bool { return b.now.Sub(cc.limitedAt) <= b.smoothed+cc.gap }
 
 // undo takes back a time-out that was not one (RFC 3522). It reports whether there was one to take back.
 func (cc *congestion) undo() bool {
@@ -181,7 +174,7 @@ func (e *Engine) conclude() {
 		cc.queued = false
 		if c.phase == phaseOpen {
 			b := &cc.batch
-			b.now, b.base, b.own, b.smoothed, b.round = e.now, c.rtt.min, 2*e.turnCost, c.rtt.smoothed, c.rtt.smoothed
+			b.now, b.base, b.own, b.smoothed, b.round = e.now, c.rtt.min, e.ownPart(), c.rtt.smoothed, c.rtt.smoothed
 			if d := cc.signal.delay; d > 0 {
 				b.round = min(d+b.own, b.smoothed)
 			}
@@ -192,6 +185,14 @@ func (e *Engine) conclude() {
 		cc.batch = ackBatch{}
 	}
 	e.heardConns = e.heardConns[:0]
+}
+
+// ownPart is how much longer than the path's own time a round trip may be because of our work: two turns, this engine's and
+// the like of it at the peer, if they are what limits us. An engine that mostly waits has no such excuse: allowing for
+// turns in full, the flow with the largest window had the longest turns, so the highest target, and kept the others out (a
+// Jain index of 0.45 to 0.99 for four hosts behind a router, 0.98 since).
+func (e *Engine) ownPart() time.Duration {
+	return 2 * e.turnCost * time.Duration(e.busyShare) / windowUnit
 }
 
 // onMarks takes in that n of our packets were marked by a router.

@@ -79,6 +79,49 @@ func TestOneLongRoundTripIsNoQueue(t *testing.T) {
 }
 
 // Small windows aim at longer queues.
+// Steps below a packet do not depend on the window, so that a decrease in proportion to it makes shares equal.
+func TestSmallWindowsGrowAlike(t *testing.T) {
+	for _, from := range []int{minFabric, windowUnit / 2, windowUnit - 1} {
+		cc := congestion{fabric: from}
+		cc.grow(1)
+		if cc.fabric != from+windowUnit {
+			t.Errorf("one acknowledgement makes %d of %d", cc.fabric, from)
+		}
+	}
+}
+
+// The time of turns is allowed for in so far as the engine was busy with them.
+func TestOwnPart(t *testing.T) {
+	p := newPair(t, 1408)
+	e := p.eng[0]
+	const turn, span = 100 * time.Microsecond, 2 * shareSpan
+	for _, test := range []struct {
+		name        string
+		turns, idle time.Duration
+		want        time.Duration
+	}{
+		{"busy", span, 0, 2 * turn},
+		{"half busy", span / 2, span / 2, turn},
+		{"waiting", 0, span, 0},
+		{"busy again", span, 0, 2 * turn},
+		{"idle for long", 0, 2 * maxShareSpan, 2 * turn}, // says nothing about now
+	} {
+		e.measureTurn(p.now)
+		e.turnCost, e.working, e.shareFrom = turn, 0, p.now
+		for range test.turns / turn {
+			e.now, e.worked = p.now, true
+			p.now = p.now.Add(turn)
+			e.measureTurn(p.now)
+		}
+		e.now = p.now
+		p.now = p.now.Add(test.idle)
+		e.measureTurn(p.now)
+		if got := e.ownPart(); got < test.want*9/10 || got > test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
 func TestFlowScaling(t *testing.T) {
 	last := time.Hour
 	for w := windowUnit / 16; w <= maxFabric; w *= 2 {
@@ -163,6 +206,14 @@ func TestLoadIsReported(t *testing.T) {
 	p.eng[1].freeHeld = p.eng[1].freeHeld[:len(p.eng[1].held)/5]
 }
 
+// pinned is a controller whose window never changes.
+type pinned struct{ fabric int }
+
+func (f pinned) start(cc *congestion)              { cc.fabric = f.fabric }
+func (f pinned) acked(cc *congestion, _ *ackBatch) { f.start(cc) }
+func (f pinned) lost(cc *congestion, _, _ int)     { f.start(cc) }
+func (f pinned) timedOut(cc *congestion)           { f.start(cc) }
+
 // A window below one packet is served by time.
 func TestPacing(t *testing.T) {
 	p := newPair(t, 1408).connect()
@@ -170,7 +221,8 @@ func TestPacing(t *testing.T) {
 	p.settle()
 	c := p.conn(0)
 	c.rtt.smoothed = 100 * time.Microsecond
-	c.cc.fabric, c.cc.threshold = windowUnit/4, 0
+	p.eng[0].controller = pinned{windowUnit / 4}
+	p.eng[0].controller.start(&c.cc)
 	c.cc.settle(c.rtt.smoothed)
 	if c.cc.window != 1 || c.cc.gap != 400*time.Microsecond {
 		t.Fatalf("window %d, gap %v", c.cc.window, c.cc.gap)
@@ -179,7 +231,6 @@ func TestPacing(t *testing.T) {
 	p.link[1].mangle = func(b []byte) bool {
 		if b[1] != 0 {
 			sent = append(sent, p.now)
-			c.cc.fabric = windowUnit / 4 // the answers would let it grow
 		}
 		return true
 	}

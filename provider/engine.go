@@ -50,8 +50,8 @@ type Engine struct {
 
 	listeners map[addrPort]*Listener
 	ports     map[addrPort]int // endpoints in use, counted
-	tuples    index[tuple]     // connections by ND endpoints
-	peers     index[peerKey]   // and by what their peers call them
+	tuples    map[tuple]*conn
+	peers     map[peerKey]*conn
 	deadlines clock.Deadlines
 	pools     pools
 
@@ -97,6 +97,9 @@ type Engine struct {
 	away       bool          // far longer than a turn takes
 	awayFrom   clock.Time    // when that was last the case, it began then
 	turnCost   time.Duration // filtered time of a turn that sends packets
+	working    time.Duration // spent in such turns since shareFrom
+	shareFrom  clock.Time
+	busyShare  int // share of the time that such turns took lately, in 1/windowUnit
 
 	stats Stats
 }
@@ -105,12 +108,10 @@ type Engine struct {
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
-		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{},
-		tuples:  newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
-		peers:   newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
+		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{},
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
-		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
+		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg), busyShare: windowUnit,
 	}
 	e.lead = e
 	if index > 0 {
@@ -193,9 +194,22 @@ func (e *Engine) measureTurn(now clock.Time) {
 		e.away, e.awayFrom = true, e.now
 	} else if e.worked {
 		e.turnCost += (gap - e.turnCost) / 8
+		e.working += gap
 	}
 	e.worked = false
+	if span := now.Sub(e.shareFrom); span > shareSpan {
+		if span < maxShareSpan { // else it was mostly idle, which says nothing about now
+			e.busyShare = int(e.working * windowUnit / span)
+		}
+		e.working, e.shareFrom = 0, now
+	}
 }
+
+// The share of time spent on sending is taken over shareSpan, several round trips.
+const (
+	shareSpan    = time.Millisecond
+	maxShareSpan = 10 * shareSpan
+)
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
@@ -213,7 +227,7 @@ func (e *Engine) finishTurn() {
 			c.park()
 			continue
 		case c.phase == phaseLingering && !c.inAcks:
-			c.park()
+			c.shed()
 		}
 		e.deadlines.Set(c.slot, c.deadline())
 		if c.target != nil {

@@ -118,6 +118,29 @@ func TestFlowsShareABottleneck(t *testing.T) {
 	}
 }
 
+// A path so short that a flow's share of it is less than a packet: 2.5 packets and as much again in the queue.
+func TestFlowsShareAShortPath(t *testing.T) {
+	const rate, delay = 500e6, 20 * time.Microsecond
+	for _, n := range []int{2, 4, 8, 16} {
+		f := newFleet(t, Conditions{Delay: delay, Jitter: 5 * time.Microsecond}, Bottleneck{Rate: rate, Queue: rate / 8 / 250}, writers(n)...)
+		for i, b := range f.flows {
+			b.Start(time.Duration(i) * time.Millisecond)
+		}
+		f.pass(t, 100*time.Millisecond)
+		f.narrow.Forget()
+		for _, b := range f.flows {
+			b.Forget()
+		}
+		f.pass(t, time.Second)
+		w := f.narrow.Waits(500, 990)
+		used := f.narrow.Passed * 8 * 100 / rate
+		t.Logf("%2d flows: Jain %d/1000, link used %d %%, queueing median %v p99 %v", n, jain(f.flows), used, w[0], w[1])
+		if jain(f.flows) < 950 || used < 90 || f.narrow.Dropped > 0 {
+			t.Errorf("%d flows: Jain index %d/1000, %d %% of the link, %d dropped", n, jain(f.flows), used, f.narrow.Dropped)
+		}
+	}
+}
+
 // 32 senders begin at once, on a switch port that holds 1 MB: nobody times out, the link is used, and nobody is left
 // behind. The same for 32 answers to READs.
 func TestIncast(t *testing.T) {
