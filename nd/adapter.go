@@ -79,9 +79,9 @@ type Adapter struct {
 	once    sync.Once
 	ended   error
 
-	mu   sync.Mutex
-	cqs  map[*CompletionQueue]struct{} // not closed; guarded by mu
-	kept []func() error                // give back memory that packets which were never sent refer to; guarded by mu
+	mu    sync.Mutex
+	armed map[notifier]struct{} // what may have waiting Notify calls and is not closed; guarded by mu
+	kept  []func() error        // give back memory that packets which were never sent refer to; guarded by mu
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -124,7 +124,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 // newAdapter joins an engine to every port.
 func newAdapter(cfg AdapterConfig, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
 	a := &Adapter{
-		addr: cfg.Address.Unmap(), memory: provider.NewMemory(random()), reach: reach, cqs: map[*CompletionQueue]struct{}{},
+		addr: cfg.Address.Unmap(), memory: provider.NewMemory(random()), reach: reach, armed: map[notifier]struct{}{},
 		ports: ports,
 	}
 	a.life, a.end = context.WithCancelCause(context.Background())
@@ -174,7 +174,7 @@ type Info struct {
 	MaxOutboundReadLimit       uint32
 	MaxReceiveQueueDepth       int
 	MaxInitiatorQueueDepth     int
-	MaxSharedReceiveQueueDepth int // 0: no shared receive queues
+	MaxSharedReceiveQueueDepth int
 	MaxCompletionQueueDepth    int
 	InlineRequestThreshold     int
 	LargeRequestThreshold      int
@@ -206,7 +206,8 @@ func (a *Adapter) Query() (Info, error) {
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
-		LargeRequestThreshold: 4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
+		MaxSharedReceiveQueueDepth: maxSharedDepth,
+		LargeRequestThreshold:      4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
 		Flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize,
 	}, nil
 }
@@ -248,6 +249,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 type Stats struct {
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
 	Acks, Retransmits, Timeouts, Spurious    uint64
+	Pauses                                   uint64 // times a peer's shared receive queue was empty
 	Connections, Established, Refused, Lost  uint64
 	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
 	Relayed, Moved uint64
@@ -264,7 +266,7 @@ func (a *Adapter) Stats() Stats {
 	}
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
-		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts,
+		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
 		Drops: p.DropsByName(),
 	}
@@ -324,7 +326,24 @@ func (a *Adapter) releaseKept() error {
 func (a *Adapter) cancelNotifications() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for q := range a.cqs {
-		q.cq.CancelWaiters(provider.OutcomeDeviceRemoved)
+	for q := range a.armed {
+		q.CancelWaiters(provider.OutcomeDeviceRemoved)
 	}
+}
+
+// notifier has waiting Notify calls.
+type notifier interface{ CancelWaiters(provider.Outcome) }
+
+// watch makes the adapter's end that of q's notifications, too.
+func (a *Adapter) watch(q notifier) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.armed[q] = struct{}{}
+}
+
+// unwatch undoes watch.
+func (a *Adapter) unwatch(q notifier) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.armed, q)
 }

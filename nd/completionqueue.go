@@ -34,9 +34,7 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 		return nil, err
 	}
 	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
-	a.mu.Lock()
-	a.cqs[q] = struct{}{}
-	a.mu.Unlock()
+	a.watch(q.cq)
 	return q, nil
 }
 
@@ -133,10 +131,8 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 func (q *CompletionQueue) Close() error {
 	if q.closed.CompareAndSwap(false, true) {
 		q.adapter.objects.give(objectCQ)
+		q.adapter.unwatch(q.cq)
 	}
-	q.adapter.mu.Lock()
-	delete(q.adapter.cqs, q)
-	q.adapter.mu.Unlock()
 	q.CancelOverlappedRequests()
 	return nil
 }

@@ -15,6 +15,7 @@
 //	IND2MemoryWindow::GetRemoteToken         MemoryWindow.RemoteToken
 //	IND2CompletionQueue::GetResults          CompletionQueue.GetResults
 //	IND2CompletionQueue::Notify              CompletionQueue.Notify
+//	IND2SharedReceiveQueue::…                SharedReceiveQueue, same names; GetNotifyAffinity is NotifyAffinity
 //	IND2QueuePair::Send, Receive, Read, …    QueuePair.Send, Receive, Read, Write, Bind, Invalidate, Flush
 //	IND2Connector::…                         Connector, same names; GetReadLimits is ReadLimits and so on
 //	IND2Listener::…                          Listener, same names

@@ -10,6 +10,7 @@ const (
 	objectQP
 	objectConnector
 	objectListener
+	objectSRQ
 	numObjectKinds
 )
 
@@ -20,6 +21,7 @@ var objectLimits = [numObjectKinds]int32{
 	objectQP:        1 << 17,
 	objectConnector: 1 << 17,
 	objectListener:  1 << 16,
+	objectSRQ:       1 << 16,
 }
 
 // objects counts the objects of an adapter that are not closed.

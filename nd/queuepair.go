@@ -57,15 +57,20 @@ func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 	if err := a.create("create queue pair", objectQP); err != nil {
 		return nil, err
 	}
+	return a.newQueuePair(cfg, nil), nil
+}
+
+// newQueuePair makes a queue pair whose arguments were checked, with a receive queue of its own or a shared one.
+func (a *Adapter) newQueuePair(cfg QueuePairConfig, shared *provider.SharedReceiveQueue) *QueuePair {
 	q := &QueuePair{adapter: a}
 	a.do(func(e *provider.Engine) {
 		q.qp = e.NewQP(provider.QPConfig{
-			Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq,
+			Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq, Shared: shared,
 			ReceiveDepth: cfg.ReceiveDepth, InitiatorDepth: cfg.InitiatorDepth,
 			MaxReceiveSGE: max(cfg.MaxReceiveSGE, sgeFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, sgeFloor), InlineSize: cfg.InlineSize,
 		})
 	})
-	return q, nil
+	return q
 }
 
 // Send posts a message to the peer's next Receive.
@@ -112,7 +117,7 @@ func (q *QueuePair) post(op string, r provider.Request, sgl []SGE) error {
 		return q.refusePost(op, s)
 	}
 	var list [provider.MaxSGE]provider.SGE
-	q.translate(list[:], sgl)
+	q.adapter.translate(list[:], sgl)
 	r.SGL = list[:len(sgl)]
 	ring, o := q.qp.Post(&r)
 	return q.posted(op, ring, o)
@@ -181,11 +186,11 @@ func (q *QueuePair) status(o provider.Outcome) Status {
 
 // translate turns slices into region addresses. A slice outside its region becomes an entry that no region grants: it
 // fails when the request is executed, as the specification wants, and not here.
-func (q *QueuePair) translate(dst []provider.SGE, sgl []SGE) {
+func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
 	for i := range sgl {
 		s := &sgl[i]
 		dst[i] = provider.SGE{Len: uint32(len(s.Buffer))}
-		r := q.adapter.memory.Lookup(provider.Token(s.Token))
+		r := a.memory.Lookup(provider.Token(s.Token))
 		if r == nil {
 			continue
 		}
@@ -204,7 +209,7 @@ func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
 		return &Error{Op: "receive", Status: s}
 	}
 	var list [provider.MaxSGE]provider.SGE
-	q.translate(list[:], sgl)
+	q.adapter.translate(list[:], sgl)
 	ring, o := q.qp.PostReceive(context, list[:len(sgl)], total)
 	return q.posted("receive", ring, o)
 }

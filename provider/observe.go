@@ -96,6 +96,13 @@ func (q *CQ) Waiting() int {
 	return len(q.waiters)
 }
 
+// Waiting is how many notifications wait.
+func (s *SharedReceiveQueue) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiters)
+}
+
 // Queued is how many results can be fetched.
 func (q *CQ) Queued() int { return int(q.tail.Load() - q.head.Load()) }
 

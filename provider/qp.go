@@ -38,13 +38,13 @@ type QP struct {
 
 // NewQP makes a queue pair. The caller checked the limits.
 func (e *Engine) NewQP(cfg QPConfig) *QP {
+	if cfg.Shared != nil {
+		cfg.ReceiveDepth, cfg.MaxReceiveSGE = 0, int(cfg.Shared.maxSGE)
+	}
 	qp := &QP{
 		lead: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
 		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
-		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE),
-	}
-	if qp.srq = cfg.Shared; qp.srq != nil {
-		qp.rq = newReceiveQueue(0, int(qp.srq.maxSGE))
+		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE), srq: cfg.Shared,
 	}
 	qp.home.Store(e)
 	g := e.group

@@ -293,6 +293,32 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 	p.calm()
 }
 
+// A pool that is always too small takes one packet in vain for each message at the most, and nothing of it looks like loss.
+func TestScarceReceives(t *testing.T) {
+	const conns, each, depth = 6, 50, 4
+	p := newCommons(t, conns, depth)
+	p.offer(depth)
+	for v := range each {
+		for i := range conns {
+			p.say(i, byte(v), 200)
+		}
+	}
+	for done := 0; done < conns*each; {
+		p.turn()
+		for range p.results(1) {
+			done++
+			p.offer(1)
+		}
+	}
+	p.settle()
+	p.calm()
+	s := p.eng[0].Stats()
+	if s.Retransmits > 2*conns*each {
+		t.Errorf("%d packets sent again for %d messages", s.Retransmits, conns*each)
+	}
+	t.Logf("%d packets, %d sent again, %d pauses", s.PacketsOut, s.Retransmits, s.Pauses)
+}
+
 // What was promised to a connection that ends, or whose peer is silent, goes to the next one.
 func TestPromisedReceiveIsHandedOn(t *testing.T) {
 	for name, end := range map[string]func(p *commons){

@@ -1,0 +1,317 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// sharedRig is queue pairs on one shared receive queue, each connected to a client's.
+type sharedRig struct {
+	*rig
+	srq     *SharedReceiveQueue
+	pool    *MemoryRegion
+	servers []*end
+	clients []*end
+}
+
+const sharedBuf = 4096
+
+func newSharedRig(t testing.TB, r *rig, conns, depth, threshold int) *sharedRig {
+	t.Helper()
+	s := &sharedRig{rig: r}
+	var err error
+	s.srq, err = r.b.CreateSharedReceiveQueue(depth, 1, threshold)
+	must(t, err)
+	s.pool, err = r.b.AllocateMemory(depth*sharedBuf, MRAllowLocalWrite)
+	must(t, err)
+	t.Cleanup(func() { must(t, errors.Join(s.srq.Close(), s.pool.Close())) })
+	for i := range conns {
+		client, server := newEnd(t, r.a, sharedBuf), newEnd(t, r.b, 64)
+		must(t, server.qp.Close())
+		server.qp, err = r.b.CreateQueuePairWithSRQ(s.srq, QueuePairConfig{
+			ReceiveCQ: server.cq, InitiatorCQ: server.cq, Context: uint64(i), InitiatorDepth: 16,
+		})
+		must(t, err)
+		r.join(t, client, server)
+		s.clients, s.servers = append(s.clients, client), append(s.servers, server)
+	}
+	return s
+}
+
+// offer posts the receive with this number.
+func (s *sharedRig) offer(t testing.TB, n uint64) {
+	t.Helper()
+	must(t, s.srq.Receive(n, []SGE{s.pool.SGE(int(n)*sharedBuf, sharedBuf)}))
+}
+
+// say sends one byte from a client.
+func (s *sharedRig) say(t testing.TB, conn int, v byte) {
+	t.Helper()
+	must(t, s.clients[conn].qp.Send(uint64(v), []SGE{{Buffer: []byte{v}}}, OpInline))
+}
+
+// heard wants a message at the server's end of a connection, in the receive with this number.
+func (s *sharedRig) heard(t testing.TB, conn int, n uint64, v byte) {
+	t.Helper()
+	res := s.servers[conn].wantResult(t, n, RequestReceive, StatusSuccess)
+	s.b.sync()
+	if got := s.pool.Bytes()[n*sharedBuf]; res.QueuePairContext != uint64(conn) || res.Bytes != 1 || got != v {
+		t.Fatalf("connection %d: %+v with %d, want %d", conn, res, got, v)
+	}
+}
+
+func TestCreateSharedReceiveQueueRefused(t *testing.T) {
+	r := commonRig(t)
+	for _, c := range []struct {
+		name                  string
+		depth, sge, threshold int
+		want                  Status
+	}{
+		{"no depth", 0, 1, 0, ErrInvalidParameterN(3)},
+		{"too deep", maxSharedDepth + 1, 1, 0, ErrInvalidParameterN(3)},
+		{"too many entries", 1, 17, 0, ErrInvalidParameterN(4)},
+		{"negative entries", 1, -1, 0, ErrInvalidParameterN(4)},
+		{"negative threshold", 1, 1, -1, ErrInvalidParameterN(5)},
+	} {
+		_, err := r.a.CreateSharedReceiveQueue(c.depth, c.sge, c.threshold)
+		wantStatus(t, c.name, err, c.want)
+	}
+	info, err := r.a.Query()
+	must(t, err)
+	s, err := r.a.CreateSharedReceiveQueue(info.MaxSharedReceiveQueueDepth, info.MaxReceiveSGE, 1)
+	must(t, err)
+	must(t, s.Close())
+}
+
+func TestCreateQueuePairWithSRQRefused(t *testing.T) {
+	r := commonRig(t)
+	cq, err1 := r.a.CreateCompletionQueue(1)
+	other, err2 := r.b.CreateCompletionQueue(1)
+	srq, err3 := r.a.CreateSharedReceiveQueue(1, 1, 0)
+	foreign, err4 := r.b.CreateSharedReceiveQueue(1, 1, 0)
+	closed, err5 := r.a.CreateSharedReceiveQueue(1, 1, 0)
+	must(t, errors.Join(err1, err2, err3, err4, err5, closed.Close()))
+	good := QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: -1} // which is not looked at
+	with := func(change func(*QueuePairConfig)) QueuePairConfig {
+		c := good
+		change(&c)
+		return c
+	}
+	for _, c := range []struct {
+		name string
+		srq  *SharedReceiveQueue
+		cfg  QueuePairConfig
+		want Status
+	}{
+		{"receive queue of another adapter", srq, with(func(c *QueuePairConfig) { c.ReceiveCQ = other }), ErrInvalidParameterN(2)},
+		{"no initiator queue", srq, with(func(c *QueuePairConfig) { c.InitiatorCQ = nil }), ErrInvalidParameterN(3)},
+		{"no shared queue", nil, good, ErrInvalidParameterN(4)},
+		{"shared queue of another adapter", foreign, good, ErrInvalidParameterN(4)},
+		{"closed shared queue", closed, good, ErrInvalidParameterN(4)},
+		{"depth", srq, with(func(c *QueuePairConfig) { c.InitiatorDepth = maxQueueDepth + 1 }), ErrInvalidParameterN(6)},
+		{"entries", srq, with(func(c *QueuePairConfig) { c.MaxInitiatorSGE = 17 }), ErrInvalidParameterN(7)},
+		{"inline", srq, with(func(c *QueuePairConfig) { c.InlineSize = 257 }), ErrInvalidParameterN(8)},
+	} {
+		_, err := r.a.CreateQueuePairWithSRQ(c.srq, c.cfg)
+		wantStatus(t, c.name, err, c.want)
+	}
+	qp, err := r.a.CreateQueuePairWithSRQ(srq, good)
+	must(t, err)
+	wantStatus(t, "a receive of its own", qp.Receive(1, nil), ErrNoMoreEntries)
+	must(t, errors.Join(srq.Close(), qp.Close(), foreign.Close(), cq.Close(), other.Close()))
+}
+
+func TestSharedReceiveRefused(t *testing.T) {
+	r := commonRig(t)
+	s, err := r.a.CreateSharedReceiveQueue(2, 1, 0)
+	must(t, err)
+	wantStatus(t, "entries", s.Receive(1, make([]SGE, 5)), ErrDataOverrun)
+	wantStatus(t, "more entries than any", s.Receive(1, make([]SGE, 100)), ErrDataOverrun)
+	for range 2 {
+		must(t, s.Receive(1, make([]SGE, 4)))
+	}
+	wantStatus(t, "full", s.Receive(1, nil), ErrNoMoreEntries)
+	wantStatus(t, "below what is posted", s.Modify(1, 0), ErrBufferOverflow)
+	wantStatus(t, "too deep", s.Modify(maxSharedDepth+1, 0), ErrInvalidParameter)
+	wantStatus(t, "negative threshold", s.Modify(0, -1), ErrInvalidParameter)
+	must(t, s.Modify(3, 0))
+	must(t, s.Receive(1, nil))
+	if cpus, err := s.NotifyAffinity(); err != nil || len(cpus) == 0 {
+		t.Error(cpus, err)
+	}
+	must(t, errors.Join(s.Close(), s.Close()))
+	wantStatus(t, "receive when closed", s.Receive(1, nil), ErrInvalidDeviceState)
+	wantStatus(t, "modify when closed", s.Modify(4, 0), ErrInvalidDeviceState)
+	wantStatus(t, "notify when closed", s.Notify(t.Context()), ErrCanceled)
+}
+
+func TestSharedReceiveQueueOfAClosedAdapter(t *testing.T) {
+	r, _ := newLoopRig(t, DatapathUDP)
+	s, err := r.a.CreateSharedReceiveQueue(2, 1, 1)
+	must(t, err)
+	must(t, s.Receive(1, nil))
+	waiting := start(func() error { return s.Notify(t.Context()) })
+	eventually(t, "notify", func() bool { return s.srq.Waiting() == 1 })
+	must(t, r.a.Close())
+	wantStatus(t, "notify", finish(t, "notify", waiting), ErrDeviceRemoved)
+	wantStatus(t, "notify", s.Notify(t.Context()), ErrDeviceRemoved)
+	wantStatus(t, "receive", s.Receive(1, nil), ErrDeviceRemoved)
+	wantStatus(t, "modify", s.Modify(1, 1), ErrDeviceRemoved)
+	_, err = s.NotifyAffinity()
+	wantStatus(t, "affinity", err, ErrDeviceRemoved)
+	_, err = r.a.CreateSharedReceiveQueue(0, 1, 1)
+	wantStatus(t, "create", err, ErrDeviceRemoved)
+	_, err = r.a.CreateQueuePairWithSRQ(s, QueuePairConfig{})
+	wantStatus(t, "create queue pair", err, ErrDeviceRemoved)
+	must(t, s.Close())
+}
+
+// The life of a pool: served in turn, waited for when it is empty, and told of when it runs low.
+func TestSharedReceiveQueue(t *testing.T) {
+	t.Parallel()
+	for _, dp := range []Datapath{DatapathUDP, DatapathGeneric, DatapathNative} {
+		t.Run(dp.String(), func(t *testing.T) {
+			r := newRig(t, 1500, dp)
+			s := newSharedRig(t, r, 3, 16, 2)
+			for n := range uint64(3) {
+				s.offer(t, n)
+			}
+			low := start(func() error { return s.srq.Notify(t.Context()) })
+			eventually(t, "notify", func() bool { return s.srq.srq.Waiting() == 1 })
+			for i, conn := range []int{2, 0} {
+				s.say(t, conn, byte(i))
+				s.heard(t, conn, uint64(i), byte(i))
+			}
+			wantStatus(t, "notify", finish(t, "notify", low), StatusSuccess)
+			s.say(t, 1, 7)
+			s.heard(t, 1, 2, 7)
+			for conn := range 3 { // nobody has a receive now
+				s.say(t, conn, byte(10+conn))
+				eventually(t, "pause", func() bool { return s.a.Stats().Pauses == uint64(conn+1) })
+			}
+			for conn := range 3 {
+				s.offer(t, uint64(3+conn))
+				s.heard(t, conn, uint64(3+conn), byte(10+conn))
+			}
+			if st := s.a.Stats(); st.Timeouts != 0 || s.b.Stats().Drops["no_receive"] < 3 {
+				t.Errorf("%+v, %+v", st, s.b.Stats().Drops)
+			}
+		})
+	}
+}
+
+// A queue pair that ends does not take the receives of others with it, and the queue may be closed before its queue pairs.
+func TestSharedReceiveQueueOutlivesAQueuePair(t *testing.T) {
+	t.Parallel()
+	s := newSharedRig(t, newRig(t, 1500, DatapathAuto), 2, 8, 0)
+	for n := range uint64(3) {
+		s.offer(t, n)
+	}
+	s.servers[0].qp.Flush()
+	s.servers[0].wantNoResult(t)
+	s.say(t, 0, 1)
+	s.clients[0].wantResult(t, 1, RequestSend, ErrRemoteError)
+	must(t, s.servers[0].qp.Close())
+	s.say(t, 1, 2)
+	s.heard(t, 1, 0, 2)
+	must(t, s.srq.Close())
+	s.say(t, 1, 3)
+	s.heard(t, 1, 1, 3)
+}
+
+func TestNotifyOfASharedReceiveQueueIsCanceled(t *testing.T) {
+	r := commonRig(t)
+	s, err := r.a.CreateSharedReceiveQueue(2, 1, 0) // without a threshold nothing else ends it
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := func(ctx context.Context, end func()) error {
+		waiting := start(func() error { return s.Notify(ctx) })
+		eventually(t, "notify", func() bool { return s.srq.Waiting() == 1 })
+		end()
+		return finish(t, "notify", waiting)
+	}
+	err = ended(ctx, cancel)
+	wantStatus(t, "context", err, ErrCanceled)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not tell of the context", err)
+	}
+	wantStatus(t, "canceled", ended(t.Context(), s.CancelOverlappedRequests), ErrCanceled)
+	wantStatus(t, "closed", ended(t.Context(), func() { must(t, s.Close()) }), ErrCanceled)
+}
+
+// Many clients and a pool that is always too small, filled again by goroutines that race with arrival.
+func TestSharedReceiveQueueUnderPressure(t *testing.T) {
+	t.Parallel()
+	const conns, each, depth = 6, 200, 4
+	r, _ := newLoopRig(t, DatapathUDP)
+	s := newSharedRig(t, r, conns, depth, 0)
+	for n := range uint64(depth) {
+		s.offer(t, n)
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 2*conns)
+	for i := range conns {
+		wg.Go(func() { errs <- s.talk(t.Context(), s.clients[i], each) })
+		wg.Go(func() { errs <- s.listen(t.Context(), s.servers[i], uint64(i), each) })
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		must(t, err)
+	}
+	if s.a.Stats().Pauses == 0 {
+		t.Error("the pool was never empty")
+	}
+}
+
+// talk sends numbered messages, up to eight at once.
+func (s *sharedRig) talk(ctx context.Context, e *end, each int) error {
+	var res [16]Result
+	for sent, done := 0, 0; done < each; {
+		for ; sent < each && sent < done+8; sent++ {
+			if err := e.qp.Send(uint64(sent), []SGE{{Buffer: []byte{byte(sent)}}}, OpInline); err != nil {
+				return err
+			}
+		}
+		n := e.cq.GetResults(res[:])
+		for _, r := range res[:n] {
+			if r.Status != StatusSuccess || r.RequestContext != uint64(done) {
+				return fmt.Errorf("%+v, want %d", r, done)
+			}
+			done++
+		}
+		if n == 0 {
+			if err := e.cq.Notify(ctx, NotifyAny); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listen takes numbered messages and posts each receive again.
+func (s *sharedRig) listen(ctx context.Context, e *end, qp uint64, each int) error {
+	var res [4]Result
+	for done := 0; done < each; {
+		n := e.cq.GetResults(res[:])
+		for _, r := range res[:n] {
+			s.b.sync()
+			if got := s.pool.Bytes()[r.RequestContext*sharedBuf]; r.Status != StatusSuccess || r.QueuePairContext != qp || got != byte(done) {
+				return fmt.Errorf("%+v with %d, want %d", r, got, byte(done))
+			}
+			done++
+			if err := s.srq.Receive(r.RequestContext, []SGE{s.pool.SGE(int(r.RequestContext)*sharedBuf, sharedBuf)}); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			if err := e.cq.Notify(ctx, NotifyAny); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
