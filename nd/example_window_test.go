@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -78,11 +77,7 @@ func ExampleMemoryWindow() {
 }
 
 func grantAndRevoke(ctx context.Context) error {
-	free, err := net.ListenUDP("udp4", nil) // a UDP port that no other adapter of this machine has
-	if err != nil {
-		return err
-	}
-	port, err0 := free.LocalAddr().(*net.UDPAddr).AddrPort().Port(), free.Close()
+	port, err0 := freePort()
 	server, err1 := newParty("127.0.0.2", port)
 	client, err2 := newParty("127.0.0.1", port)
 	if err := errors.Join(err0, err1, err2); err != nil {
