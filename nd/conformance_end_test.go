@@ -63,7 +63,9 @@ var endRows = map[string]provoke{
 		return client.ctr.Disconnect(t.Context()) // the peer's application never does
 	}),
 	"IND2Connector/Disconnect/ND_CONNECTION_ABORTED": connected(func(t *testing.T, client, server *end) error {
-		return endings(t, disconnect(t, client), in(client.ctr, provider.CtrDisconnecting), func() { must(t, server.ctr.Close()) })
+		return endings(t, disconnect(t, client), in(server.ctr, provider.CtrPeerGone), func() {
+			must(t, server.qp.Write(1, []SGE{{Buffer: server.mr.Bytes()[:8]}}, 0, 0, 0)) // breaks the connection
+		})
 	}),
 }
 

@@ -344,7 +344,9 @@ func (k *Connector) Close() {
 	switch k.state {
 	case CtrConnecting, CtrAccepted, CtrCompleting, CtrRequested, CtrAccepting:
 		k.refuse(nil)
-	case CtrEstablished, CtrPeerGone:
+	case CtrPeerGone:
+		_ = k.Disconnect(nil) // never refused here: the peer has disconnected too, it is a graceful end for both
+	case CtrEstablished:
 		k.spendQP()
 		k.abort()
 	case CtrDisconnecting:

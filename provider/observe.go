@@ -111,3 +111,6 @@ func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Lo
 
 // Aborted says that the peer gave up or withdrew, which the next call will tell. The owner calls it.
 func (k *Connector) Aborted() bool { return k.aborted != OutcomeSuccess }
+
+// Queued is how many requests arrived that nobody took. The owner calls it.
+func (l *Listener) Queued() int { return len(l.queue) }

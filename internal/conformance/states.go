@@ -1,0 +1,131 @@
+package conformance
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// World is where rows of the state tables are played: two adapters, "a" the active one and "b" the passive one. A participant is
+// a, b, or one of those that share something with them: "x" and "y" are further connectors at a, x with a's queue pair and y
+// with one of its own; "z" is one at b with b's queue pair; "l" is the listener at b.
+type World interface {
+	// Call makes a call that returns at once, and returns its status.
+	Call(who, call string) (status string)
+	// Start starts a call that waits, and sees that it has begun.
+	Start(who, call string)
+	// Finish waits until a call that was started returns.
+	Finish(who, call string) (status string)
+	// Pending says whether a call that was started has not returned.
+	Pending(who, call string) bool
+	// Await waits until a participant is in a state, of the connector's or, with "qp:" before it, of the queue pair's.
+	Await(who, state string)
+	// Do makes something happen that is no call: cut, heal, aborted and the like.
+	Do(who, event string)
+}
+
+// StateRow is one line of state-table.csv: a way to play a row of the specification's section 14.
+type StateRow struct {
+	ID    string // C01 to C72 and so on
+	Given string // the name of a prefix, from the rows whose ID is "given"
+	Steps []string
+}
+
+// Instead of a prefix, Given says of these rows that they are not played.
+const (
+	GivenTest     = "test"      // the steps are packages and names of tests
+	GivenNotBuilt = "not built" // the steps say what is missing
+)
+
+// Played says whether the row is a script.
+func (r StateRow) Played() bool { return r.Given != GivenTest && r.Given != GivenNotBuilt }
+
+// LoadStates reads the state tables, with the prefixes put before the steps. Steps are words:
+//
+//	who.call!STATUS   the call returns at once
+//	who.call          the call is started, and waits or will return
+//	who.call=STATUS   a call that was started returns
+//	who.call?         a call that was started still waits
+//	who@state         the connector is, or comes to be, in a state; who@qp:state the queue pair
+//	who*event, *event something else happens
+//
+// A step that begins with "WORLD:" is for the world of that name only.
+func LoadStates(dir string) (rows []StateRow, err error) {
+	lines, err := read(filepath.Join(dir, "state-table.csv"), 3)
+	if err != nil {
+		return nil, err
+	}
+	given := map[string][]string{}
+	for _, l := range lines {
+		steps := append(given[l[1]][:len(given[l[1]]):len(given[l[1]])], strings.Fields(l[2])...)
+		if l[0] == "given" {
+			name, rest, _ := strings.Cut(l[2], ":")
+			before := given[l[1]]
+			given[name] = append(before[:len(before):len(before)], strings.Fields(rest)...)
+			continue
+		}
+		rows = append(rows, StateRow{ID: l[0], Given: l[1], Steps: steps})
+	}
+	return rows, nil
+}
+
+// Uses says whether a step of the row has one of these events.
+func (r StateRow) Uses(events ...string) bool {
+	for _, s := range r.Steps {
+		for _, e := range events {
+			if strings.HasSuffix(s, "*"+e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Play plays a row in a world of a name.
+func (r StateRow) Play(t *testing.T, name string, w World) {
+	t.Helper()
+	for _, step := range r.Steps {
+		if world, rest, only := strings.Cut(step, ":"); only && !strings.ContainsAny(world, ".@*!=") {
+			if world != name {
+				continue
+			}
+			step = rest
+		}
+		play(t, w, step)
+		if t.Failed() {
+			t.Fatalf("at %s of %v", step, r.Steps)
+		}
+	}
+}
+
+func play(t *testing.T, w World, step string) {
+	t.Helper()
+	if who, event, ok := strings.Cut(step, "*"); ok {
+		w.Do(who, event)
+		return
+	}
+	if who, state, ok := strings.Cut(step, "@"); ok {
+		w.Await(who, state)
+		return
+	}
+	who, call, _ := strings.Cut(step, ".")
+	if call, want, ok := strings.Cut(call, "!"); ok {
+		if status := w.Call(who, call); status != want {
+			t.Errorf("%s.%s: %s, want %s at once", who, call, status, want)
+		}
+		return
+	}
+	if call, want, ok := strings.Cut(call, "="); ok {
+		if status := w.Finish(who, call); status != want {
+			t.Errorf("%s.%s ended with %s, want %s", who, call, status, want)
+		}
+		return
+	}
+	if call, ok := strings.CutSuffix(call, "?"); ok {
+		if !w.Pending(who, call) {
+			t.Errorf("%s.%s returned, want it waiting", who, call)
+		}
+		return
+	}
+	w.Start(who, call)
+}

@@ -1,0 +1,272 @@
+package nd
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// stage plays the connector's rows of the state tables between two adapters, on real time.
+type stage struct {
+	t       *testing.T
+	r       *rig
+	l       *Listener
+	at      netip.AddrPort
+	ends    map[string]*end
+	pending map[string]<-chan error
+}
+
+// newStage makes the participants. own says that the rig is the row's alone, because the row does something to the network.
+func newStage(t *testing.T, own bool) *stage {
+	s := &stage{t: t, ends: map[string]*end{}, pending: map[string]<-chan error{}}
+	if own {
+		s.r = newRig(t, 1500, DatapathAuto)
+	} else {
+		s.r = commonRig(t)
+	}
+	for who, a := range map[string]*Adapter{"a": s.r.a, "x": s.r.a, "y": s.r.a, "b": s.r.b, "z": s.r.b} {
+		s.ends[who] = newEnd(t, a, 4096)
+	}
+	s.ends["x"].qp, s.ends["z"].qp = s.ends["a"].qp, s.ends["b"].qp
+	var err error
+	s.l, err = s.r.b.CreateListener()
+	must(t, err)
+	t.Cleanup(func() { must(t, s.l.Close()) })
+	// A port of its own, of a connector that gives it up again: "no listener" means that nobody has it.
+	spare, err := s.r.b.CreateListener()
+	must(t, err)
+	must(t, spare.Bind(netip.AddrPortFrom(s.r.addr[1], 0)))
+	must(t, spare.Listen(0))
+	s.at, err = spare.LocalAddress()
+	must(t, err)
+	must(t, spare.Close())
+	return s
+}
+
+// code is the name of an error's status without its prefix.
+func code(err error) string {
+	if err == nil {
+		return "SUCCESS"
+	}
+	status := ErrInternal
+	errors.As(err, &status)
+	_, name, _ := strings.Cut(status.Name(), "_")
+	return name
+}
+
+// waits says whether a call is one that may wait.
+func waitsFor(call string) bool {
+	kind, _, _ := strings.Cut(call, "-")
+	return slices.Contains([]string{"connect", "accept", "complete", "disconnect", "notify", "notify2", "getreq"}, kind)
+}
+
+func (s *stage) Call(who, call string) string {
+	e := s.ends[who]
+	if !waitsFor(call) {
+		return s.ask(e, call)
+	}
+	return code(finish(s.t, who+"."+call, start(func() error { return s.start(e, call) })))
+}
+
+// Start returns when the call waits, or has returned already.
+func (s *stage) Start(who, call string) {
+	s.t.Helper()
+	e := s.ends[who]
+	before := e.ctr.notifications()
+	done := start(func() error { return s.start(e, call) })
+	s.pending[who+"."+call] = done
+	began := map[string]func() bool{
+		"connect": in(e.ctr, provider.CtrConnecting), "accept": in(e.ctr, provider.CtrAccepting),
+		"complete": in(e.ctr, provider.CtrCompleting), "disconnect": in(e.ctr, provider.CtrDisconnecting),
+		"getreq": in(e.ctr, provider.CtrWaitReq), "notify": func() bool { return e.ctr.notifications() > before },
+	}[strings.TrimSuffix(call, "2")]
+	eventually(s.t, who+"."+call+" begins", func() bool { return len(done) > 0 || began() })
+}
+
+// start makes a call that waits.
+func (s *stage) start(e *end, call string) error {
+	kind, how, _ := strings.Cut(call, "-")
+	ctx, params, dest := s.t.Context(), helloParams, s.at
+	switch how {
+	case "long":
+		params.PrivateData = make([]byte, provider.MaxPrivateData+1)
+	case "unspecified":
+		dest = netip.MustParseAddrPort("0.0.0.0:7000")
+	case "no-route":
+		dest = netip.MustParseAddrPort("192.0.2.1:7000")
+	case "no-neighbour":
+		dest = netip.MustParseAddrPort("10.99.0.79:7000")
+	}
+	switch kind {
+	case "connect":
+		return e.ctr.Connect(ctx, e.qp, dest, params)
+	case "accept":
+		return e.ctr.Accept(ctx, e.qp, params)
+	case "complete":
+		return e.ctr.CompleteConnect(ctx)
+	case "disconnect":
+		return e.ctr.Disconnect(ctx)
+	case "getreq":
+		return s.l.GetConnectionRequest(ctx, e.ctr)
+	default:
+		return e.ctr.NotifyDisconnect(ctx)
+	}
+}
+
+// ask makes a call that does not wait.
+func (s *stage) ask(e *end, call string) string {
+	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.addr, port) }
+	var err error
+	switch call {
+	case "bind":
+		err = e.ctr.Bind(at(0))
+	case "bind-fixed":
+		err = e.ctr.Bind(at(7200))
+	case "bind-taken":
+		err = e.ctr.Bind(s.at)
+	case "bind-foreign":
+		err = e.ctr.Bind(unreachable)
+	case "reject":
+		err = e.ctr.Reject([]byte("no"))
+	case "reject-long":
+		err = e.ctr.Reject(make([]byte, provider.MaxPrivateData+1))
+	case "cancel":
+		e.ctr.CancelOverlappedRequests()
+	case "close":
+		err = e.ctr.Close()
+	case "release":
+		err = e.qp.Close()
+	case "private":
+		_, err = e.ctr.PrivateData()
+	case "limits":
+		_, _, err = e.ctr.ReadLimits()
+	case "local":
+		_, err = e.ctr.LocalAddress()
+	case "peer":
+		_, err = e.ctr.PeerAddress()
+	case "receive":
+		err = e.qp.Receive(0, nil)
+	case "write":
+		err = e.qp.Write(0, nil, 0, 0, 0)
+	case "bad-write":
+		err = e.qp.Write(0, []SGE{{Buffer: e.mr.Bytes()[:8]}}, 0, 0, 0)
+	case "results":
+		return s.outcomes(e)
+	default:
+		s.t.Fatalf("unknown call %s", call)
+	}
+	return code(err)
+}
+
+// outcomes fetches the results that are outstanding, or finds that none is there.
+func (s *stage) outcomes(e *end) string {
+	var all []string
+	var res [8]Result
+	if e.qp.qp.State() == provider.QPError || e.qp.qp.State() == provider.QPClosed {
+		eventually(s.t, "a result", func() bool { return e.cq.cq.Queued() > 0 })
+	}
+	for _, r := range res[:e.cq.GetResults(res[:])] {
+		_, name, _ := strings.Cut(r.Status.Name(), "_")
+		all = append(all, name)
+	}
+	if all == nil {
+		return "NONE"
+	}
+	return strings.Join(all, "+")
+}
+
+func (s *stage) Finish(who, call string) string {
+	s.t.Helper()
+	return code(finish(s.t, who+"."+call, s.pending[who+"."+call]))
+}
+
+func (s *stage) Pending(who, call string) bool { return len(s.pending[who+"."+call]) == 0 }
+
+func (s *stage) Await(who, state string) {
+	s.t.Helper()
+	e := s.ends[who]
+	now := func() string { return strings.ReplaceAll(e.ctr.state().String(), " ", "-") }
+	if want, ok := strings.CutPrefix(state, "qp:"); ok {
+		state, now = want, func() string { return e.qp.qp.State().String() }
+	}
+	eventually(s.t, who+" is "+state+", and not "+now(), func() bool { return now() == state })
+}
+
+func (s *stage) Do(who, event string) {
+	s.t.Helper()
+	switch event {
+	case "cut":
+		// What the participant sends waits in its ring until the link is up again; what the others send is lost.
+		s.r.setLink(s.t, map[string]*netlab.Namespace{"": s.r.pair.B, "a": s.r.pair.A}[who], false)
+	case "heal":
+		s.r.setLink(s.t, s.r.pair.A, true)
+		s.r.setLink(s.t, s.r.pair.B, true)
+	case "silence":
+		must(s.t, s.r.b.Close())
+	case "remove":
+		s.remove(who)
+	case "aborted":
+		k := s.ends[who].ctr
+		eventually(s.t, who+" knows that the peer is gone", func() (known bool) {
+			k.do(func(*provider.Engine) { known = k.k.Aborted() })
+			return known
+		})
+	case "listen", "listen-one":
+		must(s.t, s.l.Bind(s.at))
+		backlog := 0
+		if event == "listen-one" {
+			backlog = 1
+		}
+		must(s.t, s.l.Listen(backlog))
+	case "queued":
+		eventually(s.t, "a request is queued", func() (queued bool) {
+			s.r.b.do(func(*provider.Engine) { queued = s.l.l.Queued() > 0 })
+			return queued
+		})
+	case "cancel":
+		s.l.CancelOverlappedRequests()
+	case "close":
+		must(s.t, s.l.Close())
+	default:
+		s.t.Fatalf("unknown event %s", event)
+	}
+}
+
+// remove takes the interface of a participant away.
+func (s *stage) remove(who string) {
+	ns, index := s.r.pair.A, s.r.pair.IfindexA
+	if who == "b" {
+		ns, index = s.r.pair.B, s.r.pair.IfindexB
+	}
+	must(s.t, ns.Do(func() error {
+		link, err := netlink.LinkByIndex(index)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	}))
+}
+
+// The connector's rows over a real network; provider.TestStateTable plays the others too, on virtual time.
+func TestStateTable(t *testing.T) {
+	t.Parallel()
+	rows, err := conformance.LoadStates("testdata")
+	must(t, err)
+	for _, row := range rows {
+		if row.ID[0] != 'C' {
+			continue
+		}
+		t.Run(row.ID+" "+row.Given, func(t *testing.T) {
+			t.Parallel()
+			row.Play(t, "nd", newStage(t, row.Uses("cut", "remove", "silence")))
+		})
+	}
+}
