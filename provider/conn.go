@@ -22,6 +22,8 @@ const (
 )
 
 // conn is one connection. All of it belongs to the engine.
+//
+// There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.
 type conn struct {
 	engine    *Engine                // the owner's view of home
 	home      atomic.Pointer[Engine] // whose it is; nil while it moves
@@ -29,64 +31,71 @@ type conn struct {
 	strays    strays                 // packets that landed on another engine's queue
 	connector *Connector             // nil once the application let go of it
 	qp        *QP                    // nil before Accept or Connect and after the end
+	listener  *Listener
+
+	*traffic // nil while at rest (wake, park)
 
 	// Identity: fixed once both ids are known.
-	slot           uint32
-	id, peerID     uint64
-	nonce          uint64
-	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
-	localND, peerN uint16        // ND ports
-	path           Path
-	txSeed, rxSeed uint32 // CRC of the pseudo headers
-	maxPacket      int
-	peerWindow     uint32 // packets per space the peer holds
-	peerToken      [wire.ResetTokenLen]byte
-	active         bool  // we sent the REQ
-	share          share // of its source's budget
-	phase          phase
-	listener       *Listener
+	id, peerID uint64
+	nonce      uint64
 
 	handshake handshake
 	end       ending
 
-	*traffic // nil while at rest (wake, park)
-	parked   parked
-	restAt   clock.Time // when to see whether it may rest; zero while it does
+	// Liveness.
+	lastHeard clock.Time
+	pingAt    clock.Time
+	restAt    clock.Time // when to see whether it may rest; zero while it does
+
+	rtt       rtt
+	peerTxAt  clock.Time // when peerTx came
+	wait      receiveWait
+	behind    *conn // next in line for transmission
+	nextTuple *conn // in Engine.tuples
+	nextPeer  *conn // in Engine.peers
+	maxPacket int
+
+	// Identity, again.
+	slot           uint32
+	path           Path
+	txSeed, rxSeed uint32        // CRC of the pseudo headers
+	peerWindow     uint32        // packets per space the peer holds
+	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
+	localND, peerN uint16        // ND ports
+	peerToken      [wire.ResetTokenLen]byte
+
+	parked parked
 
 	// Sending.
-	rtt         rtt
 	sendLimit   uint32 // first SEND number the peer does not allow yet
 	nextMessage uint32
 	nextSend    uint32
 	nextRead    uint32
 	ord, ird    uint32
-	noRequests  bool   // flushed: no new requests go out
 	peerCE      uint32 // marks that the peer reported last
 	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
 	// Receiving.
-	peerTx     uint32     // transmit time of the newest accepted packet
-	peerTxAt   clock.Time // when it came
-	peerTxLate bool       // it may have come long before: nobody looked
-	recvSend   uint32     // SEND number being received
-	recvOff    uint32     // bytes of it placed
-	advertised uint32     // receive limit last told
-	promised   uint32     // highest receive limit that the handshake told
-	wait       receiveWait
+	peerTx     uint32 // transmit time of the newest accepted packet
+	recvSend   uint32 // SEND number being received
+	recvOff    uint32 // bytes of it placed
+	advertised uint32 // receive limit last told
+	promised   uint32 // highest receive limit that the handshake told
 	accepted   uint32
 	duplicates uint32
 	ceCount    uint32 // packets that a router marked
-	ceLast     bool   // the newest packet was marked
-	ceEcho     bool   // the peer has to hear of a mark
 
-	// Liveness.
-	lastHeard clock.Time
-	pings     int
-	pingAt    clock.Time
+	phase      phase
+	share      share // of its source's budget
+	pings      uint8
+	active     bool // we sent the REQ
+	noRequests bool // flushed: no new requests go out
+	peerTxLate bool // the newest packet may have come long before: nobody looked
+	ceLast     bool // the newest packet was marked
+	ceEcho     bool // the peer has to hear of a mark
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool
-	behind                    *conn // next in line
 }
 
 // outstandingReads are our READs that the peer has not fully answered, oldest first, as indices of the initiator queue.
@@ -186,6 +195,13 @@ type peerKey struct {
 	id uint64
 }
 
+func (c *conn) peerKey() peerKey { return peerKey{c.remote.IP, c.peerID} }
+
+// tuple names the connection by its ND endpoints.
+func (c *conn) tuple() tuple {
+	return tuple{addrPort{IP: c.local.IP, Port: c.localND}, addrPort{IP: c.remote.IP, Port: c.peerN}}
+}
+
 // newConn takes a slot of the connection table. It returns nil when the table is full.
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	table, limit := &e.group.conns, uint32(e.cfg.MaxConns)
@@ -216,7 +232,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 // bind fixes the peer's id and what follows from it: its UDP source port and both CRC seeds (PROTOCOL §2, §3.4).
 func (c *conn) bind(peerID uint64) {
 	c.peerID = peerID
-	c.engine.peers[peerKey{c.remote.IP, peerID}] = c
+	c.engine.peers.add(c)
 	c.remote.Port = wire.SourcePort(peerID)
 	port := c.engine.cfg.UDPPort
 	c.rxSeed = wire.Seed(c.remote, wire.Endpoint{IP: c.local.IP, Port: port})
@@ -240,10 +256,8 @@ func (c *conn) free() {
 	c.phase = phaseFree
 	c.take(shareNone)
 	c.dropHeld()
-	c.forgetTuple()
-	if key := (peerKey{c.remote.IP, c.peerID}); e.peers[key] == c {
-		delete(e.peers, key)
-	}
+	e.tuples.remove(c)
+	e.peers.remove(c)
 	if c.listener != nil {
 		c.listener.forget(c)
 	}

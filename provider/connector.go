@@ -63,22 +63,22 @@ type Connector struct {
 	engine *Engine                // the owner's view of home
 	lead   *Engine                // knows ports and listeners
 	home   atomic.Pointer[Engine] // whose it is; nil while it moves
-	state  ConnectorState
-	conn   *conn // nil before Connect or delivery, and once the connection is over
+	conn   *conn                  // nil before Connect or delivery, and once the connection is over
 	qp     *QP
 
-	local, peer addrPort // ND endpoints
-	ownsPort    bool     // local is counted in Engine.ports for us
-	addressed   bool     // local and peer are those of a connection
+	pending    Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
+	notify     []notification
+	nextNotify uint64
+	private    []byte // the peer's most recent
 
-	pending     Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
-	notify      []notification
-	nextNotify  uint64
-	private     []byte // the peer's most recent
+	inbound, outbound uint32
+	local, peer       addrPort // ND endpoints
+
+	state       ConnectorState
+	ownsPort    bool // local is counted in Engine.ports for us
+	addressed   bool // local and peer are those of a connection
 	havePrivate bool
 	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
-	inbound     uint32
-	outbound    uint32
 }
 
 // ConnectParams are what Connect and Accept tell the peer. Limits are capped silently.
@@ -177,7 +177,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 		}
 	}
 	at := tuple{k.local, remote}
-	if e.tuples[at] != nil {
+	if e.tuples.find(at) != nil {
 		return OutcomeAddressExists
 	}
 	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort})
@@ -202,7 +202,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	k.private, k.havePrivate = nil, false
 	k.pending = fin
 	k.transition(CtrConnecting)
-	e.tuples[at] = c
+	e.tuples.add(c)
 	c.handshake.begin(e.now)
 	c.sendHello(wire.CtlREQ)
 	c.touch()
@@ -251,8 +251,8 @@ func (k *Connector) deliver(c *conn) {
 	k.engine.sharePort(k.local)
 	k.private, k.havePrivate = c.handshake.private, true
 	c.handshake.private = nil
-	k.inbound = min(uint32(c.handshake.offer.ORD), maxReadLimit)
-	k.outbound = min(uint32(c.handshake.offer.IRD), maxReadLimit)
+	k.inbound = uint32(c.handshake.offerORD)
+	k.outbound = uint32(c.handshake.offerIRD)
 	k.transition(CtrRequested)
 }
 
@@ -270,8 +270,8 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	}
 	c := k.conn
 	k.attach(c, qp)
-	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.offer.ORD))
-	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offer.IRD))
+	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.offerORD))
+	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offerIRD))
 	k.inbound, k.outbound = c.ird, c.ord
 	c.handshake.private = append([]byte(nil), params.Private...)
 	c.phase = phaseRepSent

@@ -24,15 +24,15 @@ const (
 
 // ending is the state of a connection's end.
 type ending struct {
-	word     lastWord
-	reason   wire.RejectReason
-	private  []byte
+	word   lastWord
+	reason wire.RejectReason
+
+	noticeSent, noticeAcked, noticeReceived bool
+
 	noticeAt clock.Time // next repetition of our notice; zero when none is due
 	gap      time.Duration
 	giveUpAt clock.Time // when Disconnect stops waiting
 	freeAt   clock.Time // when lingering ends
-
-	noticeSent, noticeAcked, noticeReceived bool
 
 	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
@@ -42,7 +42,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
 	c.wake()
 	c.end.word, c.end.reason = word, reason
-	c.end.private = append([]byte(nil), private...)
+	c.handshake.private = append([]byte(nil), private...)
 	c.phase = phaseLingering
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
@@ -72,7 +72,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 func (c *conn) layToRest() {
 	c.take(shareNone)
 	c.engine.bury(c)
-	c.forgetTuple()
+	c.engine.tuples.remove(c)
 	if c.listener != nil { // its sender gave up before anybody took it
 		c.listener.forget(c)
 		c.listener = nil
@@ -110,7 +110,7 @@ func (c *conn) repeatEnding() {
 // known, which is when Connect is canceled before the answer.
 func (c *conn) sayRejected() {
 	if c.peerID != 0 {
-		c.sendReject(c.end.reason, c.end.private)
+		c.sendReject(c.end.reason, c.handshake.private)
 		return
 	}
 	m := wire.Reset{ConnID: c.id, Token: c.engine.resetToken(c.id)}
@@ -135,13 +135,6 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 	default:
 	}
 	return wire.DropState
-}
-
-func (c *conn) forgetTuple() {
-	at := tuple{addrPort{IP: c.local.IP, Port: c.localND}, addrPort{IP: c.remote.IP, Port: c.peerN}}
-	if c.engine.tuples[at] == c {
-		delete(c.engine.tuples, at)
-	}
 }
 
 // sendNotice sends DREQ, with ABORT when the connection is being cut off.
@@ -431,7 +424,7 @@ func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	if d := wire.ParseReset(body, &m); d != wire.DropNone {
 		return d
 	}
-	c := e.peers[peerKey{p.From.IP, m.ConnID}]
+	c := e.peers.find(peerKey{p.From.IP, m.ConnID})
 	if c == nil {
 		return wire.DropUnknownConn
 	}

@@ -13,8 +13,8 @@ func (p *pair) clean() {
 	p.pass(20 * time.Second)
 	for i := range 2 {
 		s := p.eng[i].Stats()
-		if s.Connections != 0 || s.IllegalTransitions != 0 || len(p.eng[i].peers) != 0 || len(p.eng[i].tuples) != 0 {
-			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, len(p.eng[i].peers), len(p.eng[i].tuples))
+		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].peers.n != 0 || p.eng[i].tuples.n != 0 {
+			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].peers.n, p.eng[i].tuples.n)
 		}
 		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+len(p.eng[i].frames) != pipeFrames {
 			p.tb.Errorf("engine %d: frames are missing", i)

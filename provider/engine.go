@@ -50,8 +50,8 @@ type Engine struct {
 
 	listeners map[addrPort]*Listener
 	ports     map[addrPort]int // endpoints in use, counted
-	tuples    map[tuple]*conn
-	peers     map[peerKey]*conn
+	tuples    index[tuple]     // connections by ND endpoints
+	peers     index[peerKey]   // and by what their peers call them
 	deadlines clock.Deadlines
 	pools     pools
 
@@ -108,7 +108,9 @@ type Engine struct {
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
-		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{}, tuples: map[tuple]*conn{}, peers: map[peerKey]*conn{},
+		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{},
+		tuples:  newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
+		peers:   newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg), busyShare: windowUnit,
@@ -227,7 +229,7 @@ func (e *Engine) finishTurn() {
 			c.park()
 			continue
 		case c.phase == phaseLingering && !c.inAcks:
-			c.shed()
+			c.park()
 		}
 		e.deadlines.Set(c.slot, c.deadline())
 		if c.target != nil {

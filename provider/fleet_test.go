@@ -9,8 +9,10 @@ import (
 // fleet is many connections between the two engines of a pair, in the order in which they were made.
 type fleet struct {
 	*pair
-	qps  [2][]*QP
-	ctrs [2][]*Connector
+	listener *Listener
+	at       wire.Endpoint
+	qps      [2][]*QP
+	ctrs     [2][]*Connector
 }
 
 // newFleet connects n queue pairs of side 0 with as many of side 1, all through one listener. They report to two completion
@@ -18,20 +20,26 @@ type fleet struct {
 func newFleet(tb testing.TB, n int) *fleet {
 	tb.Helper()
 	f := &fleet{pair: newPair(tb, 1408)}
-	l := f.eng[1].NewListener()
-	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	f.listener = f.eng[1].NewListener()
+	var o Outcome
+	f.at, o = f.listener.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
 	f.must(o)
-	f.must(l.Listen(0))
+	f.must(f.listener.Listen(0))
 	for i := range f.cq {
 		f.cq[i] = NewCQ(1 << 14)
 	}
-	for range n {
-		f.connectOne(l, at)
-	}
+	f.more(n)
 	return f
 }
 
-func (f *fleet) connectOne(l *Listener, at wire.Endpoint) {
+// more makes n more connections.
+func (f *fleet) more(n int) {
+	for range n {
+		f.connectOne()
+	}
+}
+
+func (f *fleet) connectOne() {
 	f.tb.Helper()
 	for side := range 2 {
 		f.qps[side] = append(f.qps[side], f.eng[side].NewQP(QPConfig{
@@ -41,8 +49,8 @@ func (f *fleet) connectOne(l *Listener, at wire.Endpoint) {
 	}
 	i := len(f.qps[0]) - 1
 	var got, connected, accepted, completed promise
-	f.must(l.GetRequest(f.ctrs[1][i], got.finish))
-	f.must(f.ctrs[0][i].Connect(f.qps[0][i], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish))
+	f.must(f.listener.GetRequest(f.ctrs[1][i], got.finish))
+	f.must(f.ctrs[0][i].Connect(f.qps[0][i], wire.Endpoint{IP: pairIP[0]}, f.at, ConnectParams{}, connected.finish))
 	f.settle()
 	got.must(f.tb, OutcomeSuccess)
 	f.must(f.ctrs[1][i].Accept(f.qps[1][i], ConnectParams{}, accepted.finish))

@@ -16,13 +16,13 @@ type handshake struct {
 	retryAt clock.Time // next repetition or probe; zero when none is due
 	gap     time.Duration
 	heardAt clock.Time // when the peer last answered
-	private []byte     // ours: of the REQ or the REP, to repeat it
-	offer   wire.Hello // the peer's REQ or REP, without its private data and cookie
+	private []byte     // ours, to repeat it: of the REQ or the REP, or of the REJ that ended the attempt
 
-	cookie  [wire.CookieLen]byte // active: of the newest RETRY, when retries > 0
-	retries uint8
-	proven  bool // passive: the peer is where it says
-	sent    int  // passive: bytes of REP since the last REQ, while not proven
+	cookie             [wire.CookieLen]byte // active: of the newest RETRY, when retries > 0
+	sent               int32                // passive: bytes of REP since the last REQ, while not proven
+	offerIRD, offerORD uint8                // the peer's, of its REQ or REP; at most maxReadLimit
+	retries            uint8
+	proven             bool // passive: the peer is where it says
 }
 
 // begin starts repeating a message.
@@ -41,8 +41,7 @@ func (hs *handshake) settle(now clock.Time) {
 
 // takeOffer keeps what the peer said of itself in REQ or REP.
 func (c *conn) takeOffer(h *wire.Hello) {
-	c.handshake.offer = *h
-	c.handshake.offer.Cookie, c.handshake.offer.Private = nil, nil
+	c.handshake.offerIRD, c.handshake.offerORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
 	c.maxPacket = min(c.engine.link.MaxPacket(), int(h.MaxPacket))

@@ -93,7 +93,7 @@ func (e *Engine) Leftover() string {
 	switch {
 	case e.stats.Connections != 0:
 		return "a connection is left"
-	case len(e.peers) != 0 || len(e.tuples) != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
+	case e.peers.n != 0 || e.tuples.n != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
 		return "a peer, tuple, port or listener is left"
 	case len(e.sources) != 0 || e.halfOpen != 0:
 		return "a source has a share of nothing"

@@ -93,18 +93,11 @@ func (c *conn) mayRepeat(n int) bool {
 	if c.active || hs.proven {
 		return true
 	}
-	if hs.sent+n > 3*wire.MinPacket {
+	if int(hs.sent)+n > 3*wire.MinPacket {
 		return false
 	}
-	hs.sent += n
+	hs.sent += int32(n)
 	return true
-}
-
-// shed frees what a connection that is over does not need to answer for a while. It is done at the end of the turn, when
-// nobody is in the middle of it.
-func (c *conn) shed() {
-	c.park()
-	c.handshake.private = nil
 }
 
 // graves are the ids of lingering connections, by when they ended.

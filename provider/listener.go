@@ -165,11 +165,11 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if !usable(hello) || p.From.Port != wire.SourcePort(hello.ConnID) {
 		return wire.DropAddress
 	}
-	if c := e.peers[peerKey{p.From.IP, hello.ConnID}]; c != nil {
+	if c := e.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
 		return e.onHomeOf(c, (*conn).repeatAnswer) // also when it is over: one REQ makes one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if e.tuples[at] != nil {
+	if e.tuples.find(at) != nil {
 		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
 	}
 	l := e.listeners[at.local]
@@ -211,7 +211,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, 
 	c.handshake.proven = proven
 	c.handshake.heardAt = e.now
 	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
-	e.tuples[at] = c
+	e.tuples.add(c)
 	c.touch()
 	if len(l.waiting) > 0 {
 		w := l.waiting[0]

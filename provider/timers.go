@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"time"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -55,7 +57,13 @@ func (c *conn) keepAliveAt() clock.Time {
 	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.blockedAt != 0) {
 		return max(c.lastHeard, c.recovery.progressAt).Add(min(pingInterval, c.engine.cfg.KeepAlive))
 	}
-	return c.lastHeard.Add(c.engine.cfg.KeepAlive)
+	return c.lastHeard.Add(c.engine.keepAliveGap())
+}
+
+// keepAliveGap is how long an idle connection is left alone. With many connections it grows, so that asking all of them costs
+// no more than asking maxKeepAlives of them every second.
+func (e *Engine) keepAliveGap() time.Duration {
+	return max(e.cfg.KeepAlive, time.Duration(e.stats.Connections)*(time.Second/maxKeepAlives))
 }
 
 // onDeadline does what is due.

@@ -158,6 +158,7 @@ func (c *conn) restIfIdle() {
 		c.restAt = e.now.Add(e.cfg.Rest)
 		return
 	}
+	c.handshake.private = nil // no REQ will need an answer any more
 	c.park()
 }
 
