@@ -23,7 +23,7 @@ var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
 	for _, m := range []map[string]provoke{
 		adapterRows, createRows, queueRows, memoryRows, postRows, resultRows, connectRows, acceptRows, askRows, endRows, listenRows, helperRows,
-		removedRows,
+		removedRows, windowRows,
 	} {
 		maps.Copy(all, m)
 	}
@@ -36,7 +36,7 @@ var operations = map[string]string{
 	"CreateCompletionQueue": "create completion queue", "CreateMemoryRegion": "create memory region",
 	"CreateQueuePair": "create queue pair", "CreateConnector": "create connector", "CreateListener": "create listener",
 	"GetNotifyAffinity": "notify affinity", "Resize": "resize", "Notify": "notify", "Register": "register memory",
-	"Deregister": "deregister memory", "Send": "send", "Receive": "receive", "Read": "read", "Write": "write", "Bind": "bind",
+	"Deregister": "deregister memory", "CreateMemoryWindow": "create memory window", "Invalidate": "invalidate", "Send": "send", "Receive": "receive", "Read": "read", "Write": "write", "Bind": "bind",
 	"Connect": "connect", "CompleteConnect": "complete connect", "Accept": "accept", "Reject": "reject",
 	"GetReadLimits": "read limits", "GetPrivateData": "private data", "GetLocalAddress": "local address",
 	"GetPeerAddress": "peer address", "NotifyDisconnect": "notify disconnect", "Disconnect": "disconnect", "Listen": "listen",
