@@ -17,7 +17,10 @@ type builder struct {
 	ops   int
 	// referred: all pieces but the first are memory of the link and not frames.
 	referred bool
-	whole    [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+	// again: this is a packet that was sent before, and limit its size then. What was copied then is copied now, because
+	// referring ends the packet.
+	again bool
+	whole [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
 
 // begin starts a packet of at most limit bytes. It fails when the link has no frames left.
@@ -35,7 +38,7 @@ func (e *Engine) begin(limit int) bool {
 	b := &e.build
 	b.pkt = &e.tx[e.ntx]
 	b.pkt.N = 0
-	b.limit, b.ops, b.referred = limit, 0, false
+	b.limit, b.ops, b.referred, b.again = limit, 0, false, false
 	e.nextFrame(Headroom)
 	b.pos = Headroom + wire.BaseHeaderLen
 	b.used = wire.BaseHeaderLen
@@ -141,7 +144,7 @@ func (e *Engine) refer(src []byte, id uint64) {
 // referable says whether n bytes may be referred to: when they fill most of the packet, as its only payload, and the pieces
 // are few enough.
 func (b *builder) referable(n uint32, id uint64) bool {
-	if n < referMin || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
+	if n < referMin || b.again || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
 		return false
 	}
 	pieces := (id%FrameSize + uint64(n) + FrameSize - 1) / FrameSize
@@ -151,6 +154,10 @@ func (b *builder) referable(n uint32, id uint64) bool {
 // abandon gives the frames of an unfinished packet back to the cache.
 func (e *Engine) abandon() {
 	b := &e.build
+	if e.staging.kept != nil {
+		e.unstage()
+		return
+	}
 	n := b.pkt.N
 	if b.referred {
 		n = 1

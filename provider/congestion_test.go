@@ -295,7 +295,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	var bytes [wire.NumSpaces]int
 	p.link[1].mangle = func(b []byte) bool {
 		if h, _ := wire.ParseBaseHeader(b); h.OpCount() > 0 {
-			bytes[h.Space()] += p.conn(0).maxPacket
+			bytes[h.Space()] += int(p.conn(0).maxPacket)
 		}
 		return true
 	}

@@ -53,7 +53,12 @@ type conn struct {
 	behind    *conn // next in line for transmission
 	nextTuple *conn // in Engine.tuples
 	nextPeer  *conn // in Engine.peers
-	maxPacket int
+
+	// Packet sizes (pathmtu.go).
+	maxPacket   uint16 // known to reach the peer
+	peerPacket  uint16 // what the peer can receive
+	ceiling     uint16 // what both links carry
+	raiseMinute uint16 // when sizes that failed are tried again; zero while none did
 
 	// Identity, again.
 	slot           uint32
@@ -85,14 +90,17 @@ type conn struct {
 	duplicates uint32
 	ceCount    uint32 // packets that a router marked
 
-	phase      phase
-	share      share // of its source's budget
-	pings      uint8
-	active     bool // we sent the REQ
-	noRequests bool // flushed: no new requests go out
-	peerTxLate bool // the newest packet may have come long before: nobody looked
-	ceLast     bool // the newest packet was marked
-	ceEcho     bool // the peer has to hear of a mark
+	probeFailed uint16 // the smallest size that is known not to pass, or one more than ceiling
+	probeTries  uint8  // probes of the size under way
+	probeWhole  bool   // the size below probeFailed is tried before the likely ones
+	phase       phase
+	share       share // of its source's budget
+	pings       uint8
+	active      bool // we sent the REQ
+	noRequests  bool // flushed: no new requests go out
+	peerTxLate  bool // the newest packet may have come long before: nobody looked
+	ceLast      bool // the newest packet was marked
+	ceEcho      bool // the peer has to hear of a mark
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool
@@ -138,7 +146,11 @@ type sendSpace struct {
 type txRecord struct {
 	at       clock.Time
 	from, to cursor
+	size     uint16 // of the packet as it was first sent, and always is unless it goes in parts
 	state    recordState
+	losses   uint8 // times that it was taken for lost
+	part     uint8 // in parts: the next one to send,
+	left     uint8 // and how many are to be sent before this repetition is over; zero when none is under way
 }
 
 type recordState uint8
@@ -275,11 +287,12 @@ func (c *conn) free() {
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
 }
 
-// dropHeld gives back every packet that waited behind a gap.
+// dropHeld gives back every packet that waited behind a gap, and what arrived in parts.
 func (c *conn) dropHeld() {
 	if c.traffic == nil {
 		return
 	}
+	c.dropParts()
 	for sp := range c.rx {
 		rs := &c.rx[sp]
 		if rs.held == nil {

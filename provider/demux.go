@@ -116,6 +116,9 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 	if c.phase != phaseOpen || c.termQueued && h.Space() == wire.RequestSpace {
 		return wire.DropState, false
 	}
+	if h.Flags()&wire.FlagExt != 0 {
+		return c.receivePart(p, h), false
+	}
 	return c.receiveSequenced(p, h)
 }
 
@@ -149,23 +152,29 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 	c.noteMark(p.CE)
 	filled := rs.holes
 	c.accept(p, h, rs)
-	for c.phase == phaseOpen && rs.held != nil {
-		slot := &rs.held[rs.next&(Window-1)]
-		if *slot == 0 {
-			break
-		}
-		held := *slot
-		*slot = 0 // it is ours now: a TERM inside gives all others back
-		q := &c.engine.held[held-1]
-		next, _ := wire.ParseBaseHeader(q.Frags[0].Data)
-		c.accept(q, next, rs)
-		c.engine.releaseHeld(held)
+	for c.phase == phaseOpen && (rs.held != nil && c.acceptHeld(rs) || c.assembling > 0 && c.acceptAssembled(h.Space(), rs)) {
 	}
 	if c.phase != phaseOpen {
 		return wire.DropNone, false
 	}
 	c.owe(h.Flags()&wire.FlagAckReq != 0, filled)
 	return wire.DropNone, false
+}
+
+// acceptHeld executes the packet that is next in its space if it waits behind a gap that has closed. It reports whether there
+// was one.
+func (c *conn) acceptHeld(rs *recvSpace) bool {
+	slot := &rs.held[rs.next&(Window-1)]
+	if *slot == 0 {
+		return false
+	}
+	held := *slot
+	*slot = 0 // it is ours now: a TERM inside gives all others back
+	q := &c.engine.held[held-1]
+	next, _ := wire.ParseBaseHeader(q.Frags[0].Data)
+	c.accept(q, next, rs)
+	c.engine.releaseHeld(held)
+	return true
 }
 
 // accept executes the packet that is next in its space.

@@ -87,6 +87,10 @@ type Engine struct {
 	turnBytes int
 	frames    []Frag
 	build     builder
+	staging   staging
+	assembled RxPacket // from parts
+	// assemblies are packets of which parts have arrived; made for the first.
+	assemblies []assembly
 
 	controller controller
 	pressured  Pressured     // the link, if it knows; else nil

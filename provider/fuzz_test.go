@@ -40,6 +40,7 @@ var fuzzRegions = sync.OnceValue(func() (rs [2]*Region) {
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x03\x01\x40\x02\x01\x01\x02\x00\x20"))
+	f.Add([]byte("\x86\x21\x10\x01\x01\x02\x00\x00\x10\x00\x00abcdefgh\x86\x21\x10\x01\x00\x02\x00\x00\x10\x00\x00\x01\x03\x00\x00\x00\x00\x00\x00")) // two parts
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) > 1024 {
 			return
@@ -185,13 +186,14 @@ func (c *conversation) invent(side int) {
 	if victim == nil {
 		return
 	}
+	victim.wake() // its numbers are aimed at
 	sp := how >> 7
 	fields := wire.BaseFields{
 		OpCount: how & 7, ConnID: victim.id, Next: [2]wire.PSN{victim.tx[0].una, victim.tx[1].una}, TxTime: c.now.Low32(),
 	}
 	if fields.OpCount > 0 {
 		fields.PSN = victim.rx[sp].next + wire.PSN(how>>3&3)
-		fields.Flags = wire.Flags(sp) * wire.FlagSpace
+		fields.Flags = wire.Flags(sp)*wire.FlagSpace | wire.Flags(how>>5&1)*wire.FlagExt
 	}
 	data := make([]byte, wire.BaseHeaderLen)
 	wire.PutBaseHeader(data, &fields)

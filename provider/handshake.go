@@ -44,7 +44,7 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.offerIRD, c.handshake.offerORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
-	c.maxPacket = min(c.engine.link.MaxPacket(), int(h.MaxPacket))
+	c.beginSearch(h.MaxPacket)
 	c.peerWindow = min(Window, uint32(h.Window))
 	for sp := range c.rx {
 		c.rx[sp].next = h.FirstPSN[sp]
@@ -294,6 +294,10 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 			c.ackNow() // it may ask because it missed our receive limit
 		}
 	case wire.CtlPong:
+	case wire.CtlProbe:
+		return c.onProbe(msg.Body)
+	case wire.CtlProbeAck:
+		return c.onProbeAck(msg.Body)
 	default:
 		return wire.DropControl
 	}
@@ -339,12 +343,24 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// control parses the control message of a packet. Control messages lie in one piece.
+// control parses the control message of a packet. Control messages lie in one piece, but for the padding of a PROBE.
 func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
-	if h.OpCount() != 0 || p.N != 1 {
+	if h.OpCount() != 0 {
 		return wire.Control{}, wire.DropControl
 	}
-	return wire.ParseControl(p.Frags[0].Data)
+	msg, d := wire.ParseControlStart(p.Frags[0].Data, p.Len)
+	if d != wire.DropNone || p.N == 1 {
+		return msg, d
+	}
+	if msg.Opcode != wire.CtlProbe {
+		return wire.Control{}, wire.DropControl
+	}
+	for i := 1; i < p.N; i++ {
+		if !wire.AllZero(p.Frags[i].Data) {
+			return wire.Control{}, wire.DropTrailing
+		}
+	}
+	return msg, wire.DropNone
 }
 
 // retryHandshake repeats what the peer has not answered, or probes it, or gives up.

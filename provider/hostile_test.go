@@ -71,7 +71,7 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 		"truncated":       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:50] } }, wire.DropCRC},
 		"version":         {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 2 << 4; return b } }, wire.DropVersion},
 		"reserved nibble": {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 1; return b } }, wire.DropReserved},
-		"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagExt }, wire.DropReserved},
+		"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
 		"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
 		"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
 		"wrong port":      {func(_ *pair, f *forged) { f.from.Port ^= 1 }, wire.DropAddress},

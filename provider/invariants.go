@@ -62,6 +62,8 @@ func (c *conn) violation() string {
 		}
 	}
 	switch cc := &c.cc; {
+	case c.maxPacket < wire.MinPacket || c.maxPacket > c.ceiling || c.assembling > maxAssemblies:
+		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.maxPacket, c.ceiling, c.assembling)
 	case cc.window < 1 || cc.window > Window || cc.gap < 0 || cc.fabric < minFabric || cc.flight.packets < 0:
 		return fmt.Sprintf("congestion window %d, gap %v, fabric window %d, flight %d", cc.window, cc.gap, cc.fabric, cc.flight.packets)
 	case int32(c.sendLimit-c.nextSend) < 0 && !c.hasPaused: // RNR takes promises back

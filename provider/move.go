@@ -68,6 +68,7 @@ func (c *conn) leave() {
 	if c.phase == phaseFree || c.traffic != nil && (c.cc.queued || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
+	c.dropParts()
 	c.strays = strays{moves: c.strays.moves + 1}
 	mac, vlan := e.link.Hop(c.path)
 	e.link.Forget(c.path)
@@ -115,6 +116,7 @@ func (e *Engine) adopt(c *conn, mac [6]byte, vlan uint16) {
 		qp.home.Store(e)
 	}
 	c.home.Store(e)
+	c.fitLink()
 	c.touch()
 	if c.phase == phaseLingering {
 		c.layToRest()

@@ -30,6 +30,7 @@ type pipe struct {
 	lost    int
 	loseNth int // lose every n-th packet with operations; 0 for none
 	carried int
+	narrow  int                 // lose packets of more bytes; 0 for none
 	mangle  func(p []byte) bool // may change a packet; false loses it
 	wake    func()              // called when packets arrived
 	disturb func() (again bool) // called when a packet was delivered, to change the order; true delivers it once more
@@ -110,6 +111,10 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 			p.lost++
 			return
 		}
+	}
+	if p.narrow > 0 && t.Len > p.narrow {
+		p.lost++
+		return
 	}
 	if p.mangle != nil && !p.mangle(t.Frags[0].Data) {
 		p.lost++

@@ -52,7 +52,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !e.begin(c.maxPacket) {
+		if !e.begin(int(c.maxPacket)) {
 			e.starved = true
 			return true
 		}
@@ -66,7 +66,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 		c.launch(wire.ResponseSpace, from, to)
 	}
 	if c.termQueued && !c.termSent && sp.outstanding() < c.peerWindow {
-		if !e.begin(c.maxPacket) {
+		if !e.begin(int(c.maxPacket)) {
 			e.starved = true
 			return true
 		}

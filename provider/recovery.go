@@ -125,11 +125,17 @@ func (c *conn) detectLossIn(sp *sendSpace) {
 	}
 }
 
-func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
-	e := c.engine
+// setLost takes an outstanding packet for lost.
+func (sp *sendSpace) setLost(rec *txRecord) {
 	rec.state |= recLost
 	sp.inFlight--
 	sp.lost++
+}
+
+func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
+	e := c.engine
+	sp.setLost(rec)
+	c.blame(rec)
 	e.stats.PacketsLost++
 	c.noteLoss()
 	c.activate()
@@ -159,6 +165,7 @@ func (r *recovery) expire(c *conn) {
 	}
 	for space := range c.tx {
 		if sp := &c.tx[space]; sp.outstanding() > 0 && !c.holds(wire.Space(space)) {
+			c.blame(sp.record(sp.una))
 			if c.resend(wire.Space(space), sp.una, true) {
 				r.repeats++
 			}
@@ -223,32 +230,31 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 	return false
 }
 
-// resend builds the packet with this PSN again: same PSN, same operations, same bytes (PROTOCOL §3). It reports false
-// when there was no frame for it, or when the memory behind it is gone and the connection with it.
+// resend builds the packet with this PSN again: same PSN, same operations, same bytes (PROTOCOL §9.3); in parts when its path
+// has become too small for it. It reports false when there was no frame for it, or when the memory behind it is gone and the
+// connection with it.
 func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 	e := c.engine
 	sp := &c.tx[space]
-	if !e.begin(c.maxPacket) {
-		e.starved = true
-		return false
-	}
 	rec := sp.record(psn)
 	flags := wire.FlagRTX
-	ok := false
 	if space == wire.ResponseSpace {
 		flags |= wire.FlagSpace
-		_, ok = c.packResponses(rec.from, rec.to, false)
-	} else if c.qp != nil {
-		_, ok = c.packRequests(rec.from, rec.to, false)
-	}
-	if !ok || e.build.ops == 0 {
-		if ok {
-			e.abandon()
-		}
-		return false
 	}
 	if ackReq {
 		flags |= wire.FlagAckReq
+	}
+	parts := rec.size > c.maxPacket && (space == wire.RequestSpace || !c.termQueued)
+	switch {
+	case parts:
+		if !c.resendParts(space, psn, rec, flags) {
+			return false
+		}
+	case !e.begin(int(rec.size)):
+		e.starved = true
+		return false
+	case !c.pack(space, rec):
+		return false
 	}
 	if rec.state&recLost != 0 {
 		rec.state &^= recLost
@@ -260,6 +266,29 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 	e.stats.Retransmits++
 	c.left()
 	c.ackSent()
-	e.seal(c, e.build.ops, flags, psn)
+	if !parts {
+		e.seal(c, e.build.ops, flags, psn)
+	} else if e.now >= c.search.at {
+		c.searchPath()
+	}
 	return true
+}
+
+// pack fills the packet begun, of the size it had, with what the record says.
+func (c *conn) pack(space wire.Space, rec *txRecord) (ok bool) {
+	e := c.engine
+	e.build.again = true
+	switch {
+	case space == wire.ResponseSpace:
+		_, ok = c.packResponses(rec.from, rec.to, false)
+	case c.qp != nil:
+		_, ok = c.packRequests(rec.from, rec.to, false)
+	default:
+		ok = true // nobody waits for it any more: empty
+	}
+	if ok && e.build.ops == 0 {
+		e.abandon()
+		ok = false
+	}
+	return ok
 }

@@ -30,7 +30,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !e.begin(c.maxPacket) {
+		if !e.begin(int(c.maxPacket)) {
 			e.starved = true
 			return true
 		}
@@ -248,7 +248,7 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	}
 	psn := sp.next
 	rec := sp.record(psn)
-	rec.at, rec.from, rec.to, rec.state = e.now, from, to, 0
+	*rec = txRecord{at: e.now, from: from, to: to, size: uint16(e.build.used)}
 	sp.next++
 	sp.inFlight++
 	c.left()
@@ -263,6 +263,9 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	c.ackSent()
 	e.seal(c, e.build.ops, flags, psn)
 	c.recovery.sent(c)
+	if e.now >= c.search.at && int(rec.size)+minSplit > int(c.maxPacket) {
+		c.searchPath()
+	}
 }
 
 // moreToSend says whether another packet of the space follows at once. A Bind or Invalidate that is next is none, and its result

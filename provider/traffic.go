@@ -16,6 +16,7 @@ type traffic struct {
 	tx        [wire.NumSpaces]sendSpace
 	cc        congestion
 	recovery  recovery
+	search    pathSearch
 	reads     outstandingReads
 	blockedAt clock.Time // since when the head SEND waits for a receive; zero when it does not
 	askAt     clock.Time // when to ask for the receive limit, while blockedAt
@@ -32,6 +33,8 @@ type traffic struct {
 	rx     [wire.NumSpaces]recvSpace
 	served servedReads
 	ack    ackState
+
+	assembling uint8 // packets of which some parts have arrived
 }
 
 // parked is what remains of the traffic of a connection at rest: numbers with nothing between them.
@@ -119,6 +122,7 @@ func (c *conn) rise() {
 	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
 	t.recovery.duplicates = p.duplicates
 	t.cc.reset(e.controller)
+	t.search.at = c.searchAt()
 	c.traffic = t
 	c.restAt = e.now.Add(e.cfg.Rest)
 	c.touch()
@@ -131,6 +135,7 @@ func (c *conn) park() {
 		return
 	}
 	c.parked = parked{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit)}
+	c.dropParts()
 	pools := &c.engine.pools
 	for sp := range t.tx {
 		c.parked.tx[sp], c.parked.rx[sp] = t.tx[sp].next, t.rx[sp].next

@@ -12,15 +12,19 @@ type Control struct {
 // ParseControl decodes the control message of a complete, contiguous ND packet whose base header was accepted by
 // ParseBaseHeader and has no operations (PROTOCOL §5). It checks everything about the message but the contents of its
 // body; the body's own parser does that.
-func ParseControl(packet []byte) (Control, DropReason) {
+func ParseControl(packet []byte) (Control, DropReason) { return ParseControlStart(packet, len(packet)) }
+
+// ParseControlStart is ParseControl for a packet of total bytes of which only the first fragment is at hand. What lies in
+// the others is padding: the caller sees to it that it is zero. Only a PROBE is that long.
+func ParseControlStart(packet []byte, total int) (Control, DropReason) {
 	if len(packet) < ControlOffset+ControlHeaderLen {
 		return Control{}, DropShort
 	}
 	if packet[offOpCount] != 0 {
 		return Control{}, DropControl
 	}
-	// PROTOCOL §3.1: the PSN of an unsequenced packet is zero.
-	if binary.BigEndian.Uint32(packet[offPSN:]) != 0 {
+	// PROTOCOL §3.1: the PSN of an unsequenced packet is zero, and it has no parts (§4.1).
+	if binary.BigEndian.Uint32(packet[offPSN:]) != 0 || BaseHeader(packet[:BaseHeaderLen]).Flags()&FlagExt != 0 {
 		return Control{}, DropReserved
 	}
 	rest := packet[ControlOffset:]
@@ -40,7 +44,7 @@ func ParseControl(packet []byte) (Control, DropReason) {
 		return Control{}, DropLength
 	}
 	c.Body = rest[:n:n]
-	if r := checkPadding(&c, len(packet), rest[n:]); r != DropNone {
+	if r := checkPadding(&c, total, rest[n:]); r != DropNone {
 		return Control{}, r
 	}
 	return c, DropNone
@@ -86,18 +90,18 @@ func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
 		}
 	case CtlPing, CtlRTU, CtlDREQ:
 	default:
-		if len(padding) != 0 {
+		if packetLen != ControlOffset+ControlHeaderLen+len(c.Body) {
 			return DropTrailing
 		}
 	}
-	if !allZero(padding) {
+	if !AllZero(padding) {
 		return DropTrailing
 	}
 	return DropNone
 }
 
-// allZero reports whether b holds only zeros, eight bytes at a time: a PROBE can be 64 KiB long.
-func allZero(b []byte) bool {
+// AllZero reports whether b, padding of a control message, holds only zeros, eight bytes at a time: a PROBE can be 64 KiB long.
+func AllZero(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		if binary.LittleEndian.Uint64(b) != 0 {
 			return false

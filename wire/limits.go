@@ -28,6 +28,8 @@ const (
 	// RSTPacketLen is the length of an RST: what is shorter is not answered with one, so PING, RTU and DREQ are padded to it
 	// (PROTOCOL §7.4).
 	RSTPacketLen = ControlOffset + ControlHeaderLen + resetLen
+	// PartLen is the length of the PART extension (PROTOCOL §4.1).
+	PartLen = 8
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
 	ResetTokenLen = 16
 )
@@ -42,11 +44,16 @@ const (
 	MinPacket = 1200
 	// MaxPacket is the largest ND packet: 65535 less the IPv4 and UDP headers (PROTOCOL §2, RFC 791, RFC 768).
 	MaxPacket = 65507
+	// MaxParts is the most parts of a packet (PROTOCOL §4.1).
+	MaxParts = 64
 	// MaxSACKWords bounds the 64-bit bitmap words of one space in an ACK (PROTOCOL §5.1).
 	MaxSACKWords = 16
 	// DefaultPort is the UDP destination port unless configured otherwise (PROTOCOL §2).
 	DefaultPort = 14791
 )
+
+// extPart is the type of the PART extension (PROTOCOL §4.1).
+const extPart = 1
 
 // maxControlBody is the longest body of any control message: a REQ or REP with cookie and private data.
 const maxControlBody = HelloLen + CookieLen + MaxPrivateData
@@ -64,6 +71,8 @@ const (
 	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - AckBodyLen - NumSpaces*MaxSACKWords*8)
 	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.
 	_ = uint(65535 - ipv4Len - udpLen - MaxPacket)
+	// The largest packet can be cut for the smallest path.
+	_ = uint(MaxParts*((MinPacket-BaseHeaderLen-PartLen)&^(OpAlign-1)) - (MaxPacket - BaseHeaderLen))
 	// A full packet of operations without payload is within the packet limit.
 	_ = uint(MaxPacket - BaseHeaderLen - MaxOps*(OpHeaderLen+OpAlign))
 )

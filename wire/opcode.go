@@ -76,11 +76,11 @@ const (
 	FlagCE       Flags = 0x0004
 	FlagSpace    Flags = 0x0008
 	FlagKeyPhase Flags = 0x0010 // reserved in version 1
-	FlagExt      Flags = 0x0020 // reserved in version 1
+	FlagExt      Flags = 0x0020 // the PART extension stands between base header and operations
 	FlagAway     Flags = 0x0040 // nobody looked when the packet came whose time is echoed
 
 	// KnownFlags are the flags version 1 gives a meaning; every other bit must be zero (PROTOCOL §3.3).
-	KnownFlags = FlagAckReq | FlagRTX | FlagCE | FlagSpace | FlagAway
+	KnownFlags = FlagAckReq | FlagRTX | FlagCE | FlagSpace | FlagExt | FlagAway
 )
 
 // OpFlags are the flags of an operation header (PROTOCOL §4).

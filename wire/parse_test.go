@@ -34,14 +34,13 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 	}{
 		{"ok", ok, DropNone},
 		{"header only", ok[:BaseHeaderLen], DropNone},
-		{"every known flag", edited(ok, 2, 0x00, 0x0f), DropNone},
+		{"every known flag", edited(ok, 2, 0x00, 0x6f), DropNone},
 		{"empty", nil, DropShort},
 		{"cut", ok[:BaseHeaderLen-1], DropShort},
 		{"version 0", edited(ok, 0, 0x00), DropVersion},
 		{"version 2", edited(ok, 0, 0x20), DropVersion},
 		{"zero nibble", edited(ok, 0, 0x11), DropReserved},
 		{"keyphase", edited(ok, 3, 0x10), DropReserved},
-		{"ext", edited(ok, 3, 0x20), DropReserved},
 		{"highest flag", edited(ok, 2, 0x80), DropReserved},
 	} {
 		h, got := ParseBaseHeader(c.b)

@@ -30,6 +30,8 @@ const (
 	RingFull     // no transmit frame is free
 	Again        // EAGAIN: the device takes the batch up to 1 ms later
 	Busy         // EBUSY: the device does not take the batch at all
+	PathMTU      // a path carries other lengths than before, in one direction: per mishap; counted are the packets that are too long
+	LinkMTU      // a host's link does, and the host is told: per mishap
 	Overflow     // the receive ring is full: per host that has a small one
 	WrongToken   // from here on: by a hostile peer, whose packets are intact
 	Overrun      // of memory, of a receive, of a READ
@@ -44,14 +46,15 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "overflow", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields",
 }
 
 // worst are the highest rates that are drawn.
 var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
-	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300, Overflow: 5000,
+	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
+	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000,
 }
 

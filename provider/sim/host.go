@@ -43,6 +43,7 @@ type Host struct {
 	queuedAt    clock.Time // the earliest event for it
 	pausedUntil clock.Time
 	ahead       time.Duration // what the host's clock shows more than the network's
+	widest      int           // what the link carried at most before it was resized
 	turns       uint64
 	life        int         // how often it started
 	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
@@ -122,6 +123,17 @@ func (h *Host) Pause(d time.Duration) {
 	h.pausedUntil = h.net.now.Add(d)
 	h.net.Happened[Pause]++
 	h.net.trace.note(h.net.now, "pause", h.name)
+}
+
+// Resize makes the host's link carry packets of up to size bytes from now on.
+func (h *Host) Resize(size int) {
+	h.net.Happened[LinkMTU]++
+	h.net.trace.note(h.net.now, "link "+strconv.Itoa(size), h.name)
+	h.Do(func(e *provider.Engine) {
+		h.widest = max(h.widest, h.cfg.MaxPacket)
+		h.cfg.MaxPacket = size
+		e.Resized()
+	})
 }
 
 // Leap puts the host's clock forward by d, as when a virtual machine was stopped. Monotonic clocks never go back.

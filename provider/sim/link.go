@@ -41,6 +41,8 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 	switch {
 	case len(packet) == 0:
 		return
+	case len(packet) > h.cfg.MaxPacket && len(packet) <= h.widest:
+		return // its sender was told before
 	case len(packet) > h.cfg.MaxPacket:
 		h.net.Fail("%s gets %d bytes, it takes %d", h.name, len(packet), h.cfg.MaxPacket)
 		return
@@ -52,11 +54,11 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 		h.net.watchArrived(h, packet)
 	}
 	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
-	// The base header and control messages are never cut: real frames are much larger.
+	// The base header and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := max(size, wire.BaseHeaderLen)
 	if len(packet) < wire.BaseHeaderLen || packet[1] == 0 {
-		n = len(packet)
+		n = min(len(packet), wire.MinPacket)
 	}
 	for len(packet) > 0 {
 		n = min(n, len(packet))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -23,6 +24,7 @@ type Network struct {
 	byIP   map[[16]byte]*Host
 	burst  clock.Time // everything is lost until then
 	cut    map[[2]*Host]clock.Time
+	narrow map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
 	trace  tracer
 	broken []string // what was found to be wrong
 	flows  map[flowKey]*flow
@@ -32,7 +34,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -50,6 +52,13 @@ func (n *Network) Partition(a, b *Host, d time.Duration) {
 	n.trace.note(n.now, "partition", a.name+"-"+b.name)
 }
 
+// Narrow makes packets of more than size bytes disappear on the way from one host to another, without a word: the path's MTU
+// in this direction. Zero lets everything pass.
+func (n *Network) Narrow(from, to *Host, size int) {
+	n.narrow[[2]*Host{from, to}] = size
+	n.trace.note(n.now, "path "+strconv.Itoa(size), from.name+"-"+to.name)
+}
+
 // packetLife is how long a packet is under way at most: less than a connection that is over is remembered (PROTOCOL §8).
 const packetLife = time.Second
 
@@ -57,7 +66,7 @@ const packetLife = time.Second
 func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Duration) {
 	to := n.byIP[path.remote.IP]
 	n.trace.packet(n.now, from, "send", packet)
-	if to == nil || n.loses(from, to) {
+	if to == nil || n.tooLong(from, to, len(packet)) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
 		return
 	}
@@ -86,6 +95,16 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Dura
 		marked = n.strikes(n.rng, Mark) || marked
 		n.After(queued+d, func() { to.arrive(path, p, whole, marked) })
 	}
+}
+
+// tooLong says that the path does not carry so many bytes.
+func (n *Network) tooLong(from, to *Host, size int) bool {
+	limit := n.narrow[[2]*Host{from, to}]
+	if limit == 0 || size <= limit {
+		return false
+	}
+	n.Happened[PathMTU]++
+	return true
 }
 
 // loses decides whether a packet gets lost on the way.

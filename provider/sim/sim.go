@@ -27,6 +27,7 @@ type Report struct {
 	Packets         uint64
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
+	Reassembled     uint64 // packets that arrived in parts
 	Happened        Counts
 	Drops           [wire.NumDropReasons]uint64
 }
@@ -41,6 +42,7 @@ func (r *Report) Add(o *Report) {
 	r.Packets += o.Packets
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious
+	r.Reassembled += o.Reassembled
 	for i, n := range o.Happened {
 		r.Happened[i] += n
 	}

@@ -83,8 +83,8 @@ func (f *fleet) run(o sim.Options) {
 // summary is the table at the end of a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
-		"seeds", f.done, "hosts", r.Hosts, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits,
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+		"seeds", f.done, "hosts", r.Hosts, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "came in parts", r.Reassembled,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 

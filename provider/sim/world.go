@@ -134,6 +134,12 @@ func (w *world) mishap() {
 	if d := between(w.rng, 0, 300*time.Millisecond); chance(w.rng, rates[ClockJump]) && b.ahead < b.cfg.Clock+time.Second {
 		b.Leap(d)
 	}
+	if size := maxPackets[w.rng.IntN(len(maxPackets))]; chance(w.rng, rates[PathMTU]) {
+		w.net.Narrow(a, b, size)
+	}
+	if size := maxPackets[w.rng.IntN(len(maxPackets))]; chance(w.rng, rates[LinkMTU]) {
+		a.Resize(size)
+	}
 	if chance(w.rng, rates[Restart]) {
 		w.restart(b)
 	}
@@ -225,6 +231,7 @@ func (w *world) count(r *Report) {
 		r.Packets += s.PacketsOut
 		r.Retransmits += s.Retransmits
 		r.Spurious += s.SpuriousTimeouts
+		r.Reassembled += s.Reassembled
 		for i, n := range s.Drops {
 			r.Drops[i] += n
 		}

@@ -1,0 +1,284 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The search for the largest packet that a path carries (PROTOCOL §9.6).
+
+// pattern fills side 0's memory with bytes that tell where they belong.
+func (p *pair) pattern(n int) {
+	for i := range n {
+		p.reg[0].Bytes()[i] = byte(i * i >> 3)
+	}
+}
+
+// transfer writes n bytes to the peer and reads them back behind the original, and wants them unchanged.
+func (p *pair) transfer(n uint32) {
+	p.tb.Helper()
+	p.pattern(int(n))
+	clear(p.reg[0].Bytes()[1<<20:][:n])
+	p.post(0, p.write(0, 0, n))
+	r := p.read(0, n)
+	r.SGL = p.sge(0, 1<<20, n)
+	p.post(0, r)
+	p.pass(2 * time.Second)
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	if !slices.Equal(p.reg[0].Bytes()[1<<20:][:n], p.reg[0].Bytes()[:n]) {
+		p.tb.Fatal("the bytes that came back are not those that were sent")
+	}
+}
+
+// The first data that fill a packet make the search begin, with a probe of the largest size, and one round trip later that
+// size is in use. What is small, or idle, probes nothing and has no timer.
+func TestPathSearchTakesOneRoundTrip(t *testing.T) {
+	for _, size := range []int{1201, 1472, 8972, 65507} {
+		p := newPair(t, size).connect()
+		largest := 0
+		p.link[1].mangle = func(b []byte) bool {
+			largest = max(largest, len(b))
+			return true
+		}
+		for range 20 {
+			p.post(0, p.write(0, 0, 512))
+			p.settle()
+		}
+		if s := p.eng[0].Stats(); s.PathProbes != 0 || p.conn(0).maxPacket != wire.MinPacket {
+			t.Fatalf("%d: small messages sent %d probes", size, s.PathProbes)
+		}
+		p.post(0, p.write(0, 0, 200000))
+		p.turn() // the first packets and the probe
+		if p.conn(0).maxPacket != wire.MinPacket {
+			t.Fatalf("%d: packets of %d bytes before anything was known", size, p.conn(0).maxPacket)
+		}
+		p.turn() // the answer
+		if int(p.conn(0).maxPacket) != size {
+			t.Errorf("%d: packets of %d bytes after a round trip", size, p.conn(0).maxPacket)
+		}
+		p.settle()
+		if s := p.eng[0].Stats(); s.PathProbes != 1 || s.PathRaised != 1 || p.conn(0).search.at < p.now {
+			t.Errorf("%d: %d probes, %d answered, next at %v", size, s.PathProbes, s.PathRaised, p.conn(0).search.at)
+		}
+		if p.conn(1).maxPacket != wire.MinPacket || p.eng[1].Stats().PathProbes != 0 {
+			t.Errorf("%d: the side that sends nothing probed", size)
+		}
+	}
+}
+
+// Whatever the path carries, the search ends with the largest likely size that it does, after a bounded number of probes,
+// and no data wait for it (PROTOCOL §9.6).
+func TestPathSearchFindsEverySize(t *testing.T) {
+	for _, limit := range []int{1200, 1251, 1252, 1391, 1392, 1471, 1472, 1473, 2016, 4000, 4064, 8914, 8972, 9000, 16356, 32740, 60000, 65506, 65507} {
+		for _, size := range []int{1472, 8972, 65507} {
+			p := newPair(t, size).connect()
+			p.link[1].narrow = limit
+			want := wire.MinPacket
+			for _, mtu := range likelyMTUs {
+				if n := mtu - ip4Overhead; n <= limit && n <= size {
+					want = n
+				}
+			}
+			if size <= limit {
+				want = size
+			}
+			for range 20 {
+				p.transfer(100000)
+			}
+			if got := int(p.conn(0).maxPacket); got != want {
+				t.Errorf("a path of %d between links of %d: %d, want %d", limit, size, got, want)
+			}
+			if int(p.conn(1).maxPacket) != size {
+				t.Errorf("the way back carries %d, and %d are used", size, p.conn(1).maxPacket)
+			}
+			s := p.eng[0].Stats()
+			if s.PathProbes > maxProbes*(2+4) || s.Retransmits > 0 || s.PartsOut > 0 {
+				t.Errorf("a path of %d between links of %d: %+v", limit, size, s)
+			}
+		}
+	}
+}
+
+// Up to two probes, or their answers, may be lost without harm to the size found.
+func TestLostProbesAreRepeated(t *testing.T) {
+	for _, op := range []wire.Opcode{wire.CtlProbe, wire.CtlProbeAck} {
+		for lost := range 3 {
+			p := newPair(t, 8972).connect()
+			p.loseFirst(map[wire.Opcode]int{wire.CtlProbe: 1, wire.CtlProbeAck: 0}[op], lost, op)
+			for range 2 + lost {
+				p.transfer(10000)
+			}
+			if s := p.eng[0].Stats(); p.conn(0).maxPacket != 8972 || s.PathProbes != uint64(lost+1) {
+				t.Errorf("%d %v lost: packets of %d bytes after %d probes", lost, op, p.conn(0).maxPacket, s.PathProbes)
+			}
+		}
+	}
+}
+
+// When the path becomes smaller in one direction, that direction goes on with smaller packets, what was under way arrives,
+// and the other direction is left alone. When it becomes larger again, that is found out after the raise timer and not before.
+func TestBlackHoleInOneDirection(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	p.transfer(300000)
+	if p.conn(0).maxPacket != 8972 || p.conn(1).maxPacket != 8972 {
+		t.Fatal("not at the full size")
+	}
+	p.link[1].narrow = 1472
+	for range 20 {
+		p.transfer(300000)
+	}
+	s := p.eng[0].Stats()
+	if p.conn(0).maxPacket != 1472 || s.BlackHoles == 0 || s.PartsOut == 0 || p.eng[1].Stats().Reassembled == 0 {
+		t.Errorf("packets of %d bytes: %+v", p.conn(0).maxPacket, s)
+	}
+	if p.conn(1).maxPacket != 8972 || p.eng[1].Stats().BlackHoles != 0 {
+		t.Errorf("the other direction: packets of %d bytes: %+v", p.conn(1).maxPacket, p.eng[1].Stats())
+	}
+	p.link[1].narrow = 0
+	p.conn(0).wake()
+	p.pass(p.conn(0).search.at.Sub(p.now) - 10*time.Second)
+	probes := p.eng[0].Stats().PathProbes
+	p.transfer(300000)
+	if p.eng[0].Stats().PathProbes != probes {
+		t.Error("probed again before the raise timer")
+	}
+	p.pass(10 * time.Second)
+	p.transfer(300000)
+	if p.conn(0).maxPacket != 8972 || p.eng[0].Stats().PathProbes != probes+1 {
+		t.Errorf("packets of %d bytes after the raise timer and %d probes", p.conn(0).maxPacket, p.eng[0].Stats().PathProbes-probes)
+	}
+}
+
+// A path that only seemed to have become smaller, because the peer was away, is back at its size after one round trip.
+func TestBlackHoleThatWasNone(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	p.transfer(300000)
+	p.post(0, p.write(0, 0, 300000))
+	end := p.now.Add(60 * time.Millisecond)
+	for p.now < end { // the peer is off its core
+		p.eng[0].Run(p.now)
+		p.now = p.now.Add(100 * time.Microsecond)
+	}
+	if p.eng[0].Stats().BlackHoles != 1 || p.conn(0).maxPacket != wire.MinPacket {
+		t.Fatalf("packets of %d bytes: %+v", p.conn(0).maxPacket, p.eng[0].Stats())
+	}
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	p.transfer(300000)
+	if p.conn(0).maxPacket != 8972 {
+		t.Errorf("packets of %d bytes", p.conn(0).maxPacket)
+	}
+}
+
+// A link that becomes smaller makes connections use smaller packets at once; one that becomes larger makes them look.
+func TestLinkIsResized(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	p.transfer(300000)
+	resize := func(n int) {
+		p.link[0].maxPacket, p.link[1].narrow = n, n
+		p.eng[0].Resized()
+	}
+	p.post(0, p.write(0, 0, 300000))
+	p.link[1].narrow = 1472
+	p.eng[0].Run(p.now) // gone
+	resize(1472)
+	if p.conn(0).maxPacket != 1472 {
+		t.Errorf("packets of %d bytes over a link of 1472", p.conn(0).maxPacket)
+	}
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	p.transfer(300000)
+	if s := p.eng[0].Stats(); s.PartsOut == 0 || s.BlackHoles != 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, n := range []int{4000, 65507, 1200, 8972} {
+		resize(n)
+		p.transfer(300000)
+		if want := min(n, 8972); int(p.conn(0).maxPacket) != want { // the peer takes 8972
+			t.Errorf("packets of %d bytes over a link of %d", p.conn(0).maxPacket, n)
+		}
+	}
+}
+
+// A probe that finds no frames is sent later; data go first.
+func TestProbeWaitsForFrames(t *testing.T) {
+	p := newPair(t, 65507).connect()
+	kept := p.link[0].txFree
+	cache := p.eng[0].frames
+	p.link[0].txFree, p.eng[0].frames = kept[:0:0], p.eng[0].frames[:0]
+	for i := range uint64(4) {
+		p.link[0].txFree = append(p.link[0].txFree, kept[i])
+	}
+	p.post(0, p.write(0, 0, 20000))
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	if n := p.eng[0].Stats().PathProbes; n != 0 {
+		t.Fatalf("%d probes without frames", n)
+	}
+	p.link[0].txFree, p.eng[0].frames = kept[4:], cache
+	p.transfer(20000)
+	p.transfer(200000)
+	if p.conn(0).maxPacket != 65507 {
+		t.Errorf("packets of %d bytes", p.conn(0).maxPacket)
+	}
+}
+
+// Answers that are not to the probe under way change nothing.
+func TestForgedProbeAnswers(t *testing.T) {
+	for name, change := range map[string]func(m *wire.Probe){
+		"nonce":  func(m *wire.Probe) { m.Nonce++ },
+		"larger": func(m *wire.Probe) { m.Size++ },
+		"less":   func(m *wire.Probe) { m.Size-- },
+	} {
+		p := newPair(t, 1472).connect()
+		p.link[1].narrow = 1400
+		p.post(0, p.write(0, 0, 20000))
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+		s := &p.conn(0).search
+		if s.size != 1472 {
+			t.Fatalf("a probe of %d", s.size)
+		}
+		m := wire.Probe{Nonce: s.nonce, Size: s.size}
+		change(&m)
+		f := p.forge(0)
+		f.control(wire.CtlProbeAck, m.Append(nil))
+		p.inject(0, f)
+		p.settle()
+		if got := p.eng[0].Stats(); p.conn(0).maxPacket != wire.MinPacket || got.Drops[wire.DropState] != 1 {
+			t.Errorf("%s: packets of %d bytes, %v", name, p.conn(0).maxPacket, got.Drops)
+		}
+	}
+}
+
+// A larger packet does not make the window larger in bytes, beyond what a connection begins with.
+func TestWindowFollowsThePacketSize(t *testing.T) {
+	for _, c := range []struct{ packets, from, to, want int }{
+		{100, 1200, 1472, 81},
+		{100, 1200, 8972, 16},
+		{8, 1200, 8972, 8},
+		{256, 1200, 2400, 128},
+	} {
+		cc := congestion{fabric: c.packets * windowUnit}
+		cc.repack(c.from, c.to)
+		if got := cc.fabric / windowUnit; got != c.want {
+			t.Errorf("%d packets of %d bytes became %d of %d, want %d", c.packets, c.from, got, c.to, c.want)
+		}
+	}
+}
+
+// The table is in order, and every size in it can be sent over either address family.
+func TestLikelyMTUs(t *testing.T) {
+	if !slices.IsSorted(likelyMTUs[:]) {
+		t.Error("not in order")
+	}
+	for _, mtu := range likelyMTUs {
+		if mtu-ip6Overhead < wire.MinPacket || mtu-ip4Overhead > wire.MaxPacket {
+			t.Error(fmt.Sprint(mtu, " is no size for a packet"))
+		}
+	}
+}
