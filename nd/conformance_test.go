@@ -23,7 +23,7 @@ var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
 	for _, m := range []map[string]provoke{
 		adapterRows, createRows, queueRows, memoryRows, postRows, resultRows, connectRows, acceptRows, askRows, endRows, listenRows, helperRows,
-		removedRows, windowRows,
+		removedRows, windowRows, poolRows,
 	} {
 		maps.Copy(all, m)
 	}
@@ -34,7 +34,9 @@ var provokes = func() map[string]provoke {
 var operations = map[string]string{
 	"QueryAddressList": "query address list", "ResolveAddress": "resolve address", "OpenAdapter": "open adapter", "Query": "query",
 	"CreateCompletionQueue": "create completion queue", "CreateMemoryRegion": "create memory region",
-	"CreateQueuePair": "create queue pair", "CreateConnector": "create connector", "CreateListener": "create listener",
+	"CreateSharedReceiveQueue": "create shared receive queue", "Modify": "modify",
+	"CreateQueuePairWithSrq": "create queue pair with shared receive queue",
+	"CreateQueuePair":        "create queue pair", "CreateConnector": "create connector", "CreateListener": "create listener",
 	"GetNotifyAffinity": "notify affinity", "Resize": "resize", "Notify": "notify", "Register": "register memory",
 	"Deregister": "deregister memory", "CreateMemoryWindow": "create memory window", "Invalidate": "invalidate", "Send": "send", "Receive": "receive", "Read": "read", "Write": "write", "Bind": "bind",
 	"Connect": "connect", "CompleteConnect": "complete connect", "Accept": "accept", "Reject": "reject",

@@ -88,7 +88,7 @@ func (a *Adapter) CreateQueuePairWithSRQ(srq *SharedReceiveQueue, cfg QueuePairC
 // Errors: ErrBufferOverflow (longer than MaxTransferLength), ErrDataOverrun (too many entries), ErrNoMoreEntries (queue
 // full), ErrInvalidDeviceState (closed), ErrDeviceRemoved. A call that fails gives no result.
 func (s *SharedReceiveQueue) Receive(context uint64, sgl []SGE) error {
-	const op = "shared receive"
+	const op = "receive"
 	if err := s.check(op); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *SharedReceiveQueue) check(op string) error {
 // Errors: ErrInvalidParameter for values that CreateSharedReceiveQueue refuses, ErrBufferOverflow for a depth below the
 // receives that are posted, ErrInvalidDeviceState (closed), ErrDeviceRemoved. The queue is unchanged then.
 func (s *SharedReceiveQueue) Modify(depth, threshold int) error {
-	const op = "modify shared receive queue"
+	const op = "modify"
 	if err := s.check(op); err != nil {
 		return err
 	}
@@ -142,7 +142,13 @@ func (s *SharedReceiveQueue) Modify(depth, threshold int) error {
 //
 // Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrDeviceRemoved.
 func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
-	const op = "notify shared receive queue"
+	const op = "notify"
+	switch {
+	case s.adapter.closed():
+		return &Error{Op: op, Status: ErrDeviceRemoved}
+	case s.closed.Load():
+		return &Error{Op: op, Status: ErrCanceled}
+	}
 	w := notifications.Get().(*notification)
 	id := s.srq.Arm(w.fin)
 	// As in CompletionQueue.Notify: whoever closes marks first and cancels then.
