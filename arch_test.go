@@ -65,10 +65,11 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "xdp", "internal/udp", "bpf", "wire", "internal/clock"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
-	"nd":     {ours: []string{"provider", "internal/datapath", "internal/clock"}},
-	"nd/ndk": {ours: []string{"nd", "provider", "internal/datapath", "internal/clock"}},
+	"nd":       {ours: []string{"provider", "internal/datapath", "internal/clock"}},
+	"nd/ndk":   {ours: []string{"nd", "provider", "internal/datapath", "internal/clock"}},
+	"nd/ndnet": {ours: []string{"nd"}},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
-		ours: []string{"nd", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
+		ours: []string{"nd", "nd/ndnet", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},
@@ -87,7 +88,7 @@ var testExtras = fence{
 	ours: []string{"internal/netlab", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
-		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...",
+		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",
 	},
 }
 

@@ -1,0 +1,53 @@
+package ndnet_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndnet"
+)
+
+// A web server and its client over ND. Both ends are on one machine here, over plain UDP sockets, so that it runs without
+// privileges; between machines each opens its own adapter, and nothing else changes.
+func Example() {
+	var network [2]*ndnet.Network
+	for i, addr := range []string{"127.0.0.5", "127.0.0.6"} {
+		adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: 24791, Datapath: nd.DatapathUDP})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer adapter.Close()
+		if network[i], err = ndnet.New(adapter, ndnet.Config{}); err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer network[i].Wait()
+	}
+	listener, err := network[0].Listen("tcp", ":80")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello from %s", r.URL.Path)
+	})}
+	go server.Serve(listener)
+	defer server.Close()
+
+	transport := &http.Transport{DialContext: network[1].DialContext}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	answer, err := client.Get("http://127.0.0.5:80/rdma")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	fmt.Println(string(text), err)
+	// Output: hello from /rdma <nil>
+}

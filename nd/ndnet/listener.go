@@ -1,0 +1,155 @@
+package ndnet
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// acceptors is how many requests of a listener are answered at once: the handshake waits for the peer's application.
+const acceptors = 16
+
+// Listener is a net.Listener. Use Network.Listen.
+type Listener struct {
+	network  *Network
+	listener *nd.Listener
+	addr     Addr
+	ready    chan *Conn
+	life     context.Context
+	end      context.CancelFunc
+	once     sync.Once
+	failed   error // why nothing is accepted any more; set before life ends
+}
+
+// Listen accepts connections on an ND address of the adapter, such as "192.0.2.1:80". An empty host or an unspecified address
+// is the adapter's own, port 0 a free one.
+func (n *Network) Listen(_, address string) (net.Listener, error) {
+	l, err := n.listen(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "nd", Err: err}
+	}
+	return l, nil
+}
+
+func (n *Network) listen(address string) (*Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		host = n.local.String()
+	}
+	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, err
+	}
+	if at.Addr().IsUnspecified() {
+		at = netip.AddrPortFrom(n.local, at.Port())
+	}
+	under, err := n.adapter.CreateListener()
+	if err != nil {
+		return nil, err
+	}
+	if err = under.Bind(at); err == nil {
+		err = under.Listen(0)
+	}
+	if err == nil {
+		at, err = under.LocalAddress()
+	}
+	if err != nil {
+		_ = under.Close()
+		return nil, err
+	}
+	l := &Listener{network: n, listener: under, addr: Addr{at}, ready: make(chan *Conn)}
+	l.life, l.end = context.WithCancel(context.Background())
+	for range acceptors {
+		n.busy.Go(l.accept)
+	}
+	return l, nil
+}
+
+// accept answers requests, one at a time, until the listener is closed.
+func (l *Listener) accept() {
+	for l.life.Err() == nil {
+		c, err := l.next()
+		switch {
+		case err != nil:
+			l.fail(err)
+			return
+		case c == nil:
+			continue // that peer gave up or speaks something else: the next one
+		}
+		select {
+		case l.ready <- c:
+		case <-l.life.Done():
+			_ = c.Close()
+		}
+	}
+}
+
+// next takes one request to its end. It returns neither connection nor error when only that request failed.
+func (l *Listener) next() (*Conn, error) {
+	k, err := l.network.adapter.CreateConnector()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.listener.GetConnectionRequest(l.life, k); err != nil {
+		_ = k.Close()
+		return nil, err
+	}
+	c, err := l.network.newConn(k)
+	if err != nil {
+		return nil, nil // no resources for this one; its peer is refused as the connector closes
+	}
+	if c.greet() != nil {
+		_ = k.Reject(nil)
+		c.release()
+		return nil, nil
+	}
+	if err := k.Accept(l.life, c.qp, c.params()); err != nil {
+		c.release()
+		return nil, nil
+	}
+	c.begin()
+	return c, nil
+}
+
+// fail ends the listener.
+func (l *Listener) fail(err error) {
+	l.once.Do(func() {
+		l.failed = err
+		l.end()
+		_ = l.listener.Close()
+	})
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.ready:
+		return c, nil
+	case <-l.life.Done():
+		return nil, &net.OpError{Op: "accept", Net: "nd", Addr: l.addr, Err: l.failed}
+	}
+}
+
+// Close ends every Accept. Connections that were accepted live on; closing twice is an error, as for other listeners.
+func (l *Listener) Close() error {
+	first := false
+	l.once.Do(func() {
+		first = true
+		l.failed = net.ErrClosed
+		l.end()
+		_ = l.listener.Close() // never fails
+	})
+	if !first {
+		return &net.OpError{Op: "close", Net: "nd", Addr: l.addr, Err: net.ErrClosed}
+	}
+	return nil
+}
+
+// Addr returns the address that peers dial.
+func (l *Listener) Addr() net.Addr { return l.addr }

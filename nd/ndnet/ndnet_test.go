@@ -1,0 +1,311 @@
+package ndnet
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+const patience = 20 * time.Second
+
+// freePort is a UDP port that nobody has right now.
+func freePort(t testing.TB) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// networks are two adapters on loopback, which needs no privilege.
+func networks(t testing.TB, cfg Config) (n [2]*Network) {
+	t.Helper()
+	port := freePort(t)
+	for i, addr := range []string{"127.0.0.1", "127.0.0.2"} {
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: port, Datapath: nd.DatapathUDP})
+		must(t, err)
+		t.Cleanup(func() { must(t, a.Close()) })
+		n[i], err = New(a, cfg)
+		must(t, err)
+	}
+	return n
+}
+
+// pipe is a connection between two networks.
+func pipe(n [2]*Network) (client, server net.Conn, stop func(), err error) {
+	l, err := n[1].Listen("tcp", ":0")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		var err error
+		server, err = l.Accept()
+		accepted <- err
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err = n[0].DialContext(ctx, "tcp", l.Addr().String())
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, l.Close())
+	}
+	if err := <-accepted; err != nil {
+		return nil, nil, nil, errors.Join(err, l.Close())
+	}
+	return client, server, func() {
+		client.Close()
+		server.Close()
+		l.Close()
+		n[0].Wait()
+		n[1].Wait()
+	}, nil
+}
+
+// newPipe is pipe for a test.
+func newPipe(t *testing.T, cfg Config) (client, server *Conn) {
+	t.Helper()
+	a, b, stop, err := pipe(networks(t, cfg))
+	must(t, err)
+	t.Cleanup(stop)
+	return a.(*Conn), b.(*Conn)
+}
+
+func TestConn(t *testing.T) {
+	for _, cfg := range []Config{{}, {Buffers: minBuffers, BufferBytes: 512}} {
+		t.Run(fmt.Sprintf("%d", cfg.Buffers), func(t *testing.T) {
+			n := networks(t, cfg)
+			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) { return pipe(n) })
+		})
+	}
+}
+
+// TestStream moves more than all buffers hold, both ways at once, in writes of all sizes, to readers of all sizes.
+func TestStream(t *testing.T) {
+	client, server := newPipe(t, Config{Buffers: 8, BufferBytes: 1024})
+	const size = 2 << 20
+	var work sync.WaitGroup
+	for i, ends := range [][2]*Conn{{client, server}, {server, client}} {
+		data := make([]byte, size)
+		rng := rand.New(rand.NewPCG(uint64(i), 3))
+		for j := range data {
+			data[j] = byte(rng.Uint32())
+		}
+		work.Go(func() {
+			for rest := data; len(rest) > 0; {
+				n := min(1+int(rest[0])*20, len(rest))
+				if _, err := ends[0].Write(rest[:n]); err != nil {
+					t.Error(err)
+					return
+				}
+				rest = rest[n:]
+			}
+			if err := ends[0].CloseWrite(); err != nil {
+				t.Error(err)
+			}
+		})
+		work.Go(func() {
+			got, err := io.ReadAll(ends[1])
+			if err != nil || sha256.Sum256(got) != sha256.Sum256(data) {
+				t.Errorf("%d bytes arrived of %d, or others (%v)", len(got), size, err)
+			}
+		})
+	}
+	work.Wait()
+	if _, err := client.Write([]byte("more")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("write after CloseWrite: %v", err)
+	}
+}
+
+// TestSlowReader: a writer waits for a reader that takes longer than any Send may wait in the transport, and nothing is lost.
+func TestSlowReader(t *testing.T) {
+	client, server := newPipe(t, Config{Buffers: minBuffers, BufferBytes: 256})
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+	must(t, client.SetWriteDeadline(time.Now().Add(3*time.Second)))
+	n, err := client.Write(data)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n > 2*minBuffers*256 {
+		t.Fatalf("%d bytes taken, %v", n, err)
+	}
+	must(t, client.SetWriteDeadline(time.Time{}))
+	written := make(chan error, 1)
+	go func() {
+		_, err := client.Write(data[n:])
+		written <- errors.Join(err, client.CloseWrite())
+	}()
+	got, err := io.ReadAll(server)
+	must(t, err)
+	must(t, <-written)
+	if !bytes.Equal(got, data) {
+		t.Error("other bytes arrived than were written")
+	}
+}
+
+// TestCloseDelivers: what was written before Close arrives, and then the end; the peer's writes fail.
+func TestCloseDelivers(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	want := strings.Repeat("last words ", 5000)
+	_, err := client.Write([]byte(want))
+	must(t, err)
+	must(t, client.Close())
+	if err := client.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+	must(t, server.SetDeadline(time.Now().Add(patience)))
+	got, err := io.ReadAll(server)
+	must(t, err)
+	if string(got) != want {
+		t.Errorf("%d bytes arrived of %d", len(got), len(want))
+	}
+	for err == nil {
+		_, err = server.Write([]byte("nobody reads this"))
+	}
+	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("write to a peer that is gone: %v", err)
+	}
+}
+
+// TestAdapterGoes: whoever waits learns that the adapter was closed.
+func TestAdapterGoes(t *testing.T) {
+	n := networks(t, Config{})
+	client, server, stop, err := pipe(n)
+	must(t, err)
+	read := make(chan error, 1)
+	go func() {
+		_, err := client.Read(make([]byte, 1))
+		read <- err
+	}()
+	must(t, n[0].adapter.Close())
+	if err := <-read; !errors.Is(err, nd.ErrDeviceRemoved) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("read: %v", err)
+	}
+	must(t, server.SetDeadline(time.Now().Add(patience)))
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer's read: %v", err)
+	}
+	stop()
+}
+
+func TestListener(t *testing.T) {
+	n := networks(t, Config{})
+	l, err := n[1].Listen("tcp", "127.0.0.2:80")
+	must(t, err)
+	if _, err := n[1].Listen("tcp", ":80"); !errors.Is(err, nd.ErrSharingViolation) {
+		t.Errorf("the same port twice: %v", err)
+	}
+	for _, bad := range []string{"", "127.0.0.2", "127.0.0.2:http", "192.0.2.1:1"} {
+		if _, err := n[1].Listen("tcp", bad); err == nil {
+			t.Errorf("listen on %q succeeded", bad)
+		}
+	}
+	if _, err := n[0].Dial("tcp", "127.0.0.2:81"); !errors.Is(err, nd.ErrConnectionRefused) {
+		t.Errorf("nobody listens there: %v", err)
+	}
+	if _, err := n[0].Dial("tcp", "localhost:81"); err == nil {
+		t.Error("a name was resolved")
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := l.Accept()
+		waiting <- err
+	}()
+	must(t, l.Close())
+	if err := <-waiting; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accept: %v", err)
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+	n[1].Wait()
+}
+
+func TestConfig(t *testing.T) {
+	for _, bad := range []Config{{Buffers: 3}, {Buffers: 5000}, {BufferBytes: 63}, {BufferBytes: 2 << 20}} {
+		if _, err := New(nil, bad); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+	for _, bad := range []string{"", "ndnet\x02\x00\x10\x00\x00\x10\x00\x00\x00\x00\x00", "ndnet\x01\x00\x01\x00\x00\x10\x00\x00\x00\x00\x00"} {
+		if _, err := parseGreeting([]byte(bad)); err == nil {
+			t.Errorf("greeting %q was accepted", bad)
+		}
+	}
+	for _, bad := range []string{"", "1234567", "\x04\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x01\x00\x00\x00\x00\x00"} {
+		if _, _, err := parseHeader([]byte(bad)); err == nil {
+			t.Errorf("header %q was accepted", bad)
+		}
+	}
+}
+
+// TestHTTP runs net/http unchanged, HTTP/1 and HTTP/2 (which is what gRPC speaks), with many requests at once.
+func TestHTTP(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
+	n := networks(t, Config{})
+	l, err := n[1].Listen("tcp", ":0")
+	must(t, err)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // an error shows as a short answer
+		w.Header().Set("Proto", r.Proto)
+		_, _ = w.Write(body)
+	})}
+	go server.Serve(l)
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		var client http.Protocols
+		client.SetHTTP1(proto == "HTTP/1.1")
+		client.SetUnencryptedHTTP2(proto == "HTTP/2.0")
+		transport := &http.Transport{DialContext: n[0].DialContext, Protocols: &client, MaxConnsPerHost: 4}
+		var work sync.WaitGroup
+		for i := range 20 {
+			work.Go(func() {
+				body := bytes.Repeat([]byte{byte(i)}, 1000*i)
+				res, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String(), "text/plain", bytes.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer res.Body.Close()
+				got, err := io.ReadAll(res.Body)
+				if err != nil || !bytes.Equal(got, body) || res.Header.Get("Proto") != proto {
+					t.Errorf("%s: %d bytes of %d, %q: %v", proto, len(got), len(body), res.Header.Get("Proto"), err)
+				}
+			})
+		}
+		work.Wait()
+		transport.CloseIdleConnections()
+	}
+	must(t, server.Close())
+	n[0].Wait()
+	n[1].Wait()
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > goroutines+8; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+		}
+		runtime.Gosched()
+	}
+}

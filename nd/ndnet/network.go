@@ -1,0 +1,108 @@
+package ndnet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// The bounds of Config.
+const (
+	minBuffers     = 4
+	maxBuffers     = 4096
+	minBufferBytes = 64
+	maxBufferBytes = 1 << 20
+)
+
+// Config sizes connections. The zero value of a field takes its default.
+type Config struct {
+	// Buffers is how many messages a connection can hold in each direction, 4 to 4096; default 16.
+	Buffers int
+	// BufferBytes is the size of one of them with its 8 bytes of header, 64 to 1 MiB; default 16 KiB. A connection takes
+	// 2 * Buffers * BufferBytes of memory, from the adapter's arena while that lasts.
+	BufferBytes int
+}
+
+func (c *Config) check() error {
+	if c.Buffers == 0 {
+		c.Buffers = 16
+	}
+	if c.BufferBytes == 0 {
+		c.BufferBytes = 16 << 10
+	}
+	if c.Buffers < minBuffers || c.Buffers > maxBuffers {
+		return fmt.Errorf("ndnet: Config.Buffers is %d, want %d to %d", c.Buffers, minBuffers, maxBuffers)
+	}
+	if c.BufferBytes < minBufferBytes || c.BufferBytes > maxBufferBytes {
+		return fmt.Errorf("ndnet: Config.BufferBytes is %d, want %d to %d", c.BufferBytes, minBufferBytes, maxBufferBytes)
+	}
+	return nil
+}
+
+// Network makes connections and listeners on one adapter. It may be used from any goroutine.
+type Network struct {
+	adapter *nd.Adapter
+	local   netip.Addr
+	cfg     Config
+	busy    sync.WaitGroup // connections that are not released yet, and accepting
+}
+
+// New makes a network of an adapter, which stays the caller's to close: after Wait.
+func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg}, nil
+}
+
+// Wait returns when every listener and connection of the network has been closed and has said its last word to its peer.
+func (n *Network) Wait() { n.busy.Wait() }
+
+// Addr is an ND address: an IP address and an ND port, which has nothing to do with the ports of the host.
+type Addr struct{ netip.AddrPort }
+
+// Network returns "nd".
+func (Addr) Network() string { return "nd" }
+
+// Dial connects to an ND address such as "192.0.2.1:80". The network's name is not looked at: callers such as net/http say "tcp".
+func (n *Network) Dial(network, address string) (net.Conn, error) {
+	return n.DialContext(context.Background(), network, address)
+}
+
+// DialContext is Dial with a context, which has no effect on the connection once it is made. It is what http.Transport and gRPC
+// take as their dialer. Names are not resolved: address is an IP address and an ND port.
+func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "nd", Err: err}
+	}
+	c, err := n.dial(ctx, to)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: err}
+	}
+	return c, nil
+}
+
+func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
+	c, err := n.newConn(nil)
+	if err != nil {
+		return nil, err
+	}
+	err = c.connector.Connect(ctx, c.qp, to, c.params())
+	if err == nil {
+		err = c.greet()
+	}
+	if err == nil {
+		err = c.connector.CompleteConnect(ctx)
+	}
+	if err != nil {
+		c.release()
+		return nil, err
+	}
+	c.begin()
+	return c, nil
+}
