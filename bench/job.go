@@ -36,6 +36,8 @@ type Job struct {
 	Specs    []Spec `json:"specs"`
 	Datapath string `json:"datapath"` // auto, generic, native or udp
 	UDPPort  uint16 `json:"udp_port"` // zero means the default
+
+	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
 }
 
 // Coordinator lets the two processes of a job meet: Meet returns once both have called it with the same point.
@@ -48,6 +50,8 @@ type Sink interface {
 	Started(Spec)
 	Result(Result)
 	Baseline(Baseline)
+	Stage(string) // of a job that has no specs: what begins now
+	Connections(ConnSide)
 }
 
 // connectTimeout bounds every wait for the other side that is not the measurement itself. Opening an AF_XDP socket on a
@@ -61,6 +65,9 @@ func (s Spec) budget() time.Duration { return 2*s.Duration + 3*connectTimeout }
 // Budget bounds the whole job.
 func (j Job) Budget() time.Duration {
 	total := 2 * connectTimeout
+	if j.Conn != nil {
+		total += j.Conn.budget()
+	}
 	for _, s := range j.Specs {
 		total += s.budget()
 	}
@@ -81,6 +88,8 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 		return j.runTCP(ctx, c, sink)
 	case KindRaw:
 		return j.runRaw(ctx, c, sink)
+	case KindConn:
+		return j.runConn(ctx, c, sink)
 	case KindND:
 		return j.runND(ctx, c, sink)
 	}

@@ -14,6 +14,10 @@ const (
 	minOtherBWVsWrite = 0.9
 	minWriteRateMops  = 2.0
 	maxAllocsPerOp    = 0.001 // zero, as measured
+
+	minConnects  = 10000 // a second
+	maxIdleBytes = 1024  // of an idle connection, beside the application's queues
+	maxIdleCPU   = 2.0   // percent of a core, on either side
 	// runtimeAllocs is what the Go runtime may allocate for itself on either side while a test runs, however many
 	// operations that has: an idle process that sleeps half a second shows 0 to 2.
 	runtimeAllocs = 8
@@ -49,10 +53,37 @@ func (r *Report) SetRatios() {
 			// Their bound is the one of write_lat; the table shows them beside it.
 		}
 	}
+	r.boundConnections()
 	if worstAllocs != nil {
 		name := fmt.Sprintf("most allocations per operation (%s)", worstAllocs.Test)
 		r.addRatio(worstAllocs, name, worstAllocs.AllocsPerOp, "<=", allocsBound(worstAllocs.Ops))
 	}
+}
+
+// boundConnections holds what many connections cost against fixed bounds.
+func (r *Report) boundConnections() {
+	for i := range r.Connections {
+		x := &r.Connections[i]
+		bound := func(name string, value float64, want string, bound float64) {
+			ratio := Ratio{Name: name, Value: value, OK: true}
+			if x.Datapath != nd.DatapathUDP.String() { // as in addFigure
+				ratio.Bound, ratio.Want, ratio.OK = &bound, want, meets(value, want, bound)
+			}
+			r.Ratios = append(r.Ratios, ratio)
+		}
+		if x.Role == Requester {
+			bound("connections opened a second", x.PerSecond, ">=", minConnects)
+		}
+		bound(fmt.Sprintf("bytes per idle connection (%s)", x.Role), x.OtherBytes, "<=", maxIdleBytes)
+		bound(fmt.Sprintf("idle CPU, percent of a core (%s)", x.Role), x.IdleCPU, "<=", maxIdleCPU)
+	}
+}
+
+func meets(value float64, want string, bound float64) bool {
+	if want == "<=" {
+		return value <= bound
+	}
+	return value >= bound
 }
 
 // compareLatency holds half round trips against those of the rivals. In event mode write_lat is something else.
@@ -101,12 +132,8 @@ func (r *Report) addFigure(x *Result, name string, value float64, want string, b
 
 // addRatio adds a comparison with a bound.
 func (r *Report) addRatio(x *Result, name string, value float64, want string, bound float64) {
-	ok := value >= bound
-	if want == "<=" {
-		ok = value <= bound
-	}
 	r.Ratios = append(r.Ratios, Ratio{
-		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, Bound: &bound, Want: want, OK: ok,
+		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, Bound: &bound, Want: want, OK: meets(value, want, bound),
 	})
 }
 

@@ -106,6 +106,8 @@ type Report struct {
 	Results   []Result   `json:"results"`
 	Baselines []Baseline `json:"baselines"`
 	Ratios    []Ratio    `json:"ratios"`
+
+	Connections []ConnSide `json:"connections,omitempty"` // of ndperf conn: one side each
 }
 
 // NewReport returns an empty report about this machine.
@@ -152,8 +154,13 @@ func (r *Report) Validate() error {
 	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
 		fail("host is incomplete: %+v", h)
 	}
-	if len(r.Results) == 0 {
+	if len(r.Results)+len(r.Connections) == 0 {
 		fail("no results")
+	}
+	for _, x := range r.Connections {
+		if err := x.sane(); err != nil {
+			fail("connections of the %s: %w", x.Role, err)
+		}
 	}
 	for _, x := range r.Results {
 		name := Spec{Test: x.Test, Size: x.Size, MTU: x.MTU}.String()
@@ -193,7 +200,11 @@ func MissedBounds(runs []*Report) error {
 	var errs []error
 	for _, x := range runs[len(runs)-1].Ratios {
 		if !met[key{x.Name, x.Size, x.MTU}] {
-			errs = append(errs, fmt.Errorf("%s (%s, MTU %d) is %.3g, want %s %.3g", x.Name, FormatSize(x.Size), x.MTU, x.Value, x.Want, *x.Bound))
+			of := ""
+			if x.Size > 0 {
+				of = fmt.Sprintf(" (%s, MTU %d)", FormatSize(x.Size), x.MTU)
+			}
+			errs = append(errs, fmt.Errorf("%s%s is %.3g, want %s %.3g", x.Name, of, x.Value, x.Want, *x.Bound))
 		}
 	}
 	return errors.Join(errs...)

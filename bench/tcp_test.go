@@ -44,6 +44,7 @@ type collector struct {
 	started   int
 	results   []Result
 	baselines []Baseline
+	conns     []ConnSide
 }
 
 func (c *collector) Started(Spec) { c.mu.Lock(); c.started++; c.mu.Unlock() }
@@ -56,6 +57,13 @@ func (c *collector) Result(r Result) {
 func (c *collector) Baseline(b Baseline) {
 	c.mu.Lock()
 	c.baselines = append(c.baselines, b)
+	c.mu.Unlock()
+}
+
+func (*collector) Stage(string) {}
+func (c *collector) Connections(s ConnSide) {
+	c.mu.Lock()
+	c.conns = append(c.conns, s)
 	c.mu.Unlock()
 }
 

@@ -29,6 +29,8 @@ type message struct {
 	Started  *bench.Spec     `json:"started,omitempty"`
 	Result   *bench.Result   `json:"result,omitempty"`
 	Baseline *bench.Baseline `json:"baseline,omitempty"`
+	Stage    string          `json:"stage,omitempty"`
+	Conns    *bench.ConnSide `json:"conns,omitempty"`
 	Error    string          `json:"error,omitempty"`
 	Done     bool            `json:"done,omitempty"`
 }
@@ -146,3 +148,6 @@ func (a *agent) Meet(ctx context.Context, point string) error {
 func (a *agent) Started(s bench.Spec)      { a.report(message{Started: &s}) }
 func (a *agent) Result(r bench.Result)     { a.report(message{Result: &r}) }
 func (a *agent) Baseline(b bench.Baseline) { a.report(message{Baseline: &b}) }
+func (a *agent) Stage(what string)         { a.report(message{Stage: what}) }
+
+func (a *agent) Connections(s bench.ConnSide) { a.report(message{Conns: &s}) }

@@ -83,8 +83,8 @@ func newValidate() *cobra.Command {
 					return fmt.Errorf("validate %s: %w", name, err)
 				}
 				runs = append(runs, r)
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d baselines, %d ratios: whole and verified\n",
-					name, len(r.Results), len(r.Baselines), len(r.Ratios))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d baselines, %d sides of connections, %d ratios: whole and verified\n",
+					name, len(r.Results), len(r.Baselines), len(r.Connections), len(r.Ratios))
 			}
 			if !floors {
 				return nil

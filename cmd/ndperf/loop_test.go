@@ -17,8 +17,10 @@ import (
 // nobody is a user without rights.
 const nobody = 65534
 
-// TestLoopAsOrdinaryUser runs the whole test list of `ndperf loop`, as a user who may nothing.
-func TestLoopAsOrdinaryUser(t *testing.T) {
+// runAsNobody builds ndperf and runs it as a user who may nothing, with a UDP port that is free and the report on its standard
+// output.
+func runAsNobody(t *testing.T, args ...string) *bench.Report {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("measures for two seconds; left out with -short")
 	}
@@ -39,7 +41,7 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	if _, err := strconv.Atoi(free); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "loop", "--duration", "50ms", "--udp-port", free, "--json", "-")
+	cmd := exec.CommandContext(t.Context(), binary, append(args, "--udp-port", free, "--json", "-")...)
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
@@ -47,7 +49,7 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("ndperf loop: %v\n%s", err, &stderr)
+		t.Fatalf("ndperf %v: %v\n%s", args, err, &stderr)
 	}
 	r, err := bench.ReadReport(&stdout)
 	if err != nil {
@@ -56,6 +58,12 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}
+	return r
+}
+
+// TestLoopAsOrdinaryUser runs the whole test list of `ndperf loop`.
+func TestLoopAsOrdinaryUser(t *testing.T) {
+	r := runAsNobody(t, "loop", "--duration", "50ms")
 	if len(r.Results) != len(bench.Tests()) || len(r.Baselines) != 3 {
 		t.Errorf("%d results and %d baselines, want %d and 3", len(r.Results), len(r.Baselines), len(bench.Tests()))
 	}
@@ -66,6 +74,24 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	}
 	for _, x := range r.Ratios {
 		if x.Bound != nil && !strings.Contains(x.Name, "allocations") {
+			t.Errorf("%s is held to a bound of AF_XDP", x.Name)
+		}
+	}
+}
+
+// TestConnectionsAsOrdinaryUser opens connections over plain sockets. What they cost there is held to no bound.
+func TestConnectionsAsOrdinaryUser(t *testing.T) {
+	r := runAsNobody(t, "conn", "--loop", "-n", "300", "--idle", "100ms")
+	if len(r.Connections) != 2 || r.Connections[0].Role != bench.Requester || r.Connections[1].Role != bench.Responder {
+		t.Fatalf("not one part for each side: %+v", r.Connections)
+	}
+	for _, x := range r.Connections {
+		if x.Connections != 300 || x.Datapath != "udp" {
+			t.Errorf("%d connections over %q", x.Connections, x.Datapath)
+		}
+	}
+	for _, x := range r.Ratios {
+		if x.Bound != nil {
 			t.Errorf("%s is held to a bound of AF_XDP", x.Name)
 		}
 	}

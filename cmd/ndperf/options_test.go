@@ -39,6 +39,10 @@ func TestArgumentErrors(t *testing.T) {
 		{"validate", "requires at least 1 arg"},
 		{"validate /nonexistent/report.json", "/nonexistent/report.json: no such file"},
 		{"veth --json /nonexistent/report.json --mtu 1500", "/nonexistent"},
+		{"conn -n 0", "-n 0 is out of range: 1 to 16384"},
+		{"conn -n 16385", "-n 16385 is out of range"},
+		{"conn --loop --idle 0s", "--idle 0s is not a positive duration"},
+		{"conn --loop --datapath native", "[datapath loop]"},
 		{"fly", `unknown command "fly"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -38,6 +38,16 @@ func (p *progress) start(what string) {
 	}
 }
 
+// stage is for work that has no tests to count.
+func (p *progress) stage(what string) {
+	if p.bar == nil {
+		fmt.Fprintln(p.w, what)
+		return
+	}
+	p.start(what)
+	_ = p.bar.Add(1) // see done
+}
+
 func (p *progress) done(line string) {
 	if p.bar == nil {
 		fmt.Fprintln(p.w, line)

@@ -171,6 +171,10 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 			sink.Result(*m.Result)
 		case m.Baseline != nil:
 			sink.Baseline(*m.Baseline)
+		case m.Stage != "":
+			sink.Stage(m.Stage)
+		case m.Conns != nil:
+			sink.Connections(*m.Conns)
 		}
 	}
 	if first == nil && ctx.Err() != nil {

@@ -16,8 +16,13 @@ import (
 func renderReport(w io.Writer, r *bench.Report) {
 	fmt.Fprintf(w, "\nndperf %s · %s · %d cores · kernel %s · %s\n",
 		r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
-	renderLatency(w, r)
-	renderBandwidth(w, r)
+	if len(r.Results)+len(r.Baselines) > 0 {
+		renderLatency(w, r)
+		renderBandwidth(w, r)
+	}
+	if len(r.Connections) > 0 {
+		renderConnections(w, r)
+	}
 	renderRatios(w, r)
 	for _, p := range r.Pairs {
 		fmt.Fprintf(w, "veth pair for %s, MTU %d: %s\n", p.For, p.MTU, pairSettings(p))
@@ -118,10 +123,18 @@ func renderRatios(w io.Writer, r *bench.Report) {
 				verdict = "MISSED"
 			}
 		}
-		t.AppendRow(table.Row{x.Name, bench.FormatSize(x.Size), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
+		t.AppendRow(table.Row{x.Name, ratioSize(x), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
 	}
 	t.Render()
 	fmt.Fprintln(w)
+}
+
+// ratioSize leaves out the size of what has none.
+func ratioSize(x bench.Ratio) string {
+	if x.Size == 0 {
+		return ""
+	}
+	return bench.FormatSize(x.Size)
 }
 
 func datapath(x bench.Result) string {

@@ -215,3 +215,10 @@ func (s *reportSink) Baseline(b bench.Baseline) {
 	s.report.Baselines = append(s.report.Baselines, b)
 	s.progress.done(baselineLine(b))
 }
+
+func (s *reportSink) Stage(what string) { s.progress.stage(what) }
+
+func (s *reportSink) Connections(x bench.ConnSide) {
+	s.report.Connections = append(s.report.Connections, x)
+	s.progress.done(connectionsLine(x))
+}

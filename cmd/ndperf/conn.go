@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// connSteps is what the progress bar of a run counts: four stages and two results.
+const connSteps = 6
+
+// connFlags are the flags of the conn command.
+type connFlags struct {
+	n        int
+	idle     time.Duration
+	loop     bool
+	datapath string
+	udpPort  uint16
+	json     string
+}
+
+func newConn() *cobra.Command {
+	f := &connFlags{}
+	cmd := &cobra.Command{
+		Use:   "conn",
+		Short: "Open many connections, let them idle, and close them (root, or --loop)",
+		Long: `conn opens many connections from one process to a listener in another, in two network namespaces joined by a
+veth pair. It prints how many it opened a second and how long one took, the memory that an idle connection
+costs on either side, beside the queues that the application asked for, the CPU time that all of them cost
+while idle, and how long closing took. With --loop both processes use plain UDP sockets on the loopback interface, which needs
+no privilege; each connection then has a socket.`,
+		Example: `  ndperf conn                                          10,000 connections, about a quarter of a minute
+  ndperf conn -n 1000 --idle 1s                        a quick look
+  ndperf conn -n 1000 --loop                           without root
+  ndperf conn --json -                                 as JSON on standard output`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runConns(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("how many, at most %d", bench.MaxConns))
+	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long they idle while CPU time is counted")
+	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
+	fl.StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
+	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
+	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
+	return cmd
+}
+
+func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err error) {
+	switch {
+	case f.n < 1 || f.n > bench.MaxConns:
+		return fmt.Errorf("-n %d is out of range: 1 to %d, the ephemeral ports of an address", f.n, bench.MaxConns)
+	case f.idle <= 0:
+		return fmt.Errorf("--idle %v is not a positive duration", f.idle)
+	case !f.loop && os.Geteuid() != 0:
+		return errors.New("conn makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
+	}
+	if err := (&runFlags{datapath: f.datapath}).checkDatapath(); err != nil {
+		return err
+	}
+	out, err := openJSON(f.json, stdout)
+	if err != nil {
+		return err
+	}
+	defer out.abandon()
+	if out.toStdout() {
+		stdout = stderr // the table must not get into the JSON
+	}
+	report := bench.NewReport()
+	p := newProgress(stderr, connSteps)
+	job := bench.Job{
+		Kind: bench.KindConn, Datapath: f.datapath, UDPPort: f.udpPort, Conn: &bench.ConnSpec{N: f.n, Idle: f.idle},
+	}
+	sink := &reportSink{job.Kind, report, p}
+	if f.loop {
+		job.Datapath = "udp"
+		job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], ndPort), netip.AddrPortFrom(loopAddrs[1], ndPort)
+		err = runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, sink)
+	} else {
+		err = connsOverVeth(ctx, job, sink)
+	}
+	if err != nil {
+		p.abandon()
+		return err
+	}
+	p.finish()
+	slices.SortFunc(report.Connections, func(a, b bench.ConnSide) int { return strings.Compare(string(a.Role), string(b.Role)) })
+	report.SetRatios()
+	renderReport(stdout, report)
+	return out.write(report)
+}
+
+// connsMTU is an ordinary Ethernet's.
+const connsMTU = 1500
+
+func connsOverVeth(ctx context.Context, job bench.Job, sink bench.Sink) (err error) {
+	pair, err := netlab.NewPair(netlab.PairConfig{MTU: connsMTU, Queues: 1, StaticNeighbours: true})
+	if err != nil {
+		return fmt.Errorf("build a veth pair: %w", err)
+	}
+	defer func() { err = errors.Join(err, pair.Close()) }()
+	job.Local.Addr = netip.AddrPortFrom(pair.AddrA.Addr(), ndPort)
+	job.Peer.Addr = netip.AddrPortFrom(pair.AddrB.Addr(), ndPort)
+	return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
+}
+
+func renderConnections(w io.Writer, r *bench.Report) {
+	t := newTable(w, "Connections", 2, "side", "by", "connections", "a second", "p50 µs", "p99 µs", "queue B", "other B", "idle CPU %", "close s")
+	for _, x := range r.Connections {
+		p50, p99 := "", ""
+		if x.ConnectUS != nil {
+			p50, p99 = micros(x.ConnectUS.P50), micros(x.ConnectUS.P99)
+		}
+		t.AppendRow(table.Row{
+			x.Role, "nd " + x.Datapath, x.Connections, number(x.PerSecond), p50, p99, number(x.QueueBytes), number(x.OtherBytes),
+			micros(x.IdleCPU), number(x.CloseSeconds),
+		})
+	}
+	t.Render()
+	fmt.Fprintln(w, "queue B, other B: memory of an idle connection, for the application's queue pair and for all else")
+}
+
+// connectionsLine is the plain form of a finished run, for logs.
+func connectionsLine(x bench.ConnSide) string {
+	return fmt.Sprintf("%s: %d connections, %s a second, %s + %s bytes each, idle CPU %.2f %%, closed in %s s",
+		x.Role, x.Connections, number(x.PerSecond), number(x.QueueBytes), number(x.OtherBytes), x.IdleCPU, number(x.CloseSeconds))
+}
