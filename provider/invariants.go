@@ -83,8 +83,12 @@ func (qp *QP) violation() string {
 	if sq.next-head > posted-head || posted-head > sq.depth {
 		return fmt.Sprintf("initiator queue: done up to %d, sent up to %d, posted up to %d, of %d", head, sq.next, posted, sq.depth)
 	}
-	if n := rq.posted.Load() - rq.head.Load(); n > rq.depth {
-		return fmt.Sprintf("receive queue: %d of %d", n, rq.depth)
+	depth := rq.depth
+	if qp.srq != nil {
+		depth = 1 // the one that is taken from it
+	}
+	if n := rq.posted.Load() - rq.head.Load(); n > depth {
+		return fmt.Sprintf("receive queue: %d of %d", n, depth)
 	}
 	return ""
 }

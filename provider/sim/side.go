@@ -18,6 +18,7 @@ type side struct {
 	name string
 
 	qp    *provider.QP
+	pool  *provider.SharedReceiveQueue // nil for a receive queue of its own
 	cq    *provider.CQ
 	ctr   *provider.Connector
 	shape shape
@@ -99,10 +100,13 @@ func (a *side) setUp(small bool) {
 	}
 	a.depth.initiator, a.depth.receive = 1+a.rng.IntN(40), 1+a.rng.IntN(12)
 	a.cq = provider.NewCQ(a.depth.initiator + a.depth.receive)
+	if a.rng.IntN(3) == 0 {
+		a.pool = provider.NewSharedReceiveQueue(a.depth.receive, 4, 0)
+	}
 	a.host.Do(func(e *provider.Engine) {
 		a.qp = e.NewQP(provider.QPConfig{
 			Context: uint64(len(a.name)), ReceiveCQ: a.cq, InitiatorCQ: a.cq, ReceiveDepth: a.depth.receive,
-			InitiatorDepth: a.depth.initiator, MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300,
+			InitiatorDepth: a.depth.initiator, MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300, Shared: a.pool,
 		})
 		a.ctr = e.NewConnector()
 	})
@@ -188,7 +192,7 @@ func (a *side) quiet() bool {
 	return a.todo == 0 && len(a.posted) == 0 && len(a.peer.sent) == 0
 }
 
-// allEnded says that nothing waits for a result. Silent requests at the end succeeded if they leave none.
+// allEnded says that nothing waits for a result but receives that a shared queue keeps. Silent requests at the end succeeded if they leave none.
 func (a *side) allEnded() bool {
 	if a.dead {
 		return true
@@ -198,5 +202,5 @@ func (a *side) allEnded() bool {
 			return false
 		}
 	}
-	return len(a.receives) == 0
+	return len(a.receives) == 0 || a.pool != nil && len(a.receives) == a.pool.Posted() // those stay
 }

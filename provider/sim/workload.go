@@ -172,6 +172,15 @@ func (a *side) mayReceive() bool {
 	return len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }
 
+// offer posts a receive to the queue pair, or to the shared queue it takes from.
+func (a *side) offer(sges []provider.SGE) (ring bool, o provider.Outcome) {
+	if a.pool == nil {
+		return a.qp.PostReceive(a.context, sges, uint32(a.shape.most))
+	}
+	qp, o := a.pool.Post(a.context, sges, uint32(a.shape.most))
+	return qp != nil, o
+}
+
 // postReceive posts one receive that takes any message.
 func (a *side) postReceive() bool {
 	if !a.mayReceive() {
@@ -180,7 +189,7 @@ func (a *side) postReceive() bool {
 	slot := a.rfree[len(a.rfree)-1]
 	a.fill(slot)
 	sges := a.cut(slot, a.shape.most)
-	ring, o := a.qp.PostReceive(a.context, sges, uint32(a.shape.most))
+	ring, o := a.offer(sges)
 	if o != provider.OutcomeSuccess {
 		a.fail("post receive: %v", o)
 		return false
