@@ -6,28 +6,84 @@
 // context cancels that request, CancelOverlappedRequests on the object cancels all of its pending ones. PENDING therefore
 // does not exist here. Every status is a Go error (Status) that errors.Is finds.
 //
-//	IND2Provider::OpenAdapter                OpenAdapter
-//	IND2Adapter::Query                       Adapter.Info
-//	IND2Adapter::Create…                     Adapter.Create…
-//	IND2MemoryRegion::Register               MemoryRegion.Register, Adapter.RegisterMemory, Adapter.AllocateMemory
-//	IND2MemoryRegion::Deregister             MemoryRegion.Deregister
-//	IND2MemoryRegion::Get{Local,Remote}Token MemoryRegion.LocalToken, RemoteToken
-//	IND2MemoryWindow::GetRemoteToken         MemoryWindow.RemoteToken
-//	IND2CompletionQueue::GetResults          CompletionQueue.GetResults
-//	IND2CompletionQueue::Notify              CompletionQueue.Notify
-//	IND2SharedReceiveQueue::…                SharedReceiveQueue, same names; GetNotifyAffinity is NotifyAffinity
-//	IND2QueuePair::Send, Receive, Read, …    QueuePair.Send, Receive, Read, Write, Bind, Invalidate, Flush
-//	IND2Connector::…                         Connector, same names; GetReadLimits is ReadLimits and so on
-//	IND2Listener::…                          Listener, same names
-//	Release                                  Close
+//	NdStartup, NdCleanup                        OpenProvider, Provider.Close
+//	NdQueryAddressList                          Provider.QueryAddressList
+//	NdResolveAddress                            Provider.SourceAddress
+//	NdCheckAddress                              Provider.CheckAddress
+//	NdOpenAdapter                               OpenAdapter
+//	IND2Provider::QueryAddressList              Provider.QueryAddressList
+//	IND2Provider::ResolveAddress                Provider.ResolveAddress
+//	IND2Provider::OpenAdapter                   Provider.OpenAdapter, OpenAdapter
+//	IND2Adapter::CreateOverlappedFile           none: calls block
+//	IND2Adapter::Query                          Adapter.Query
+//	IND2Adapter::QueryAddressList               Adapter.QueryAddressList
+//	IND2Adapter::CreateCompletionQueue          Adapter.CreateCompletionQueue
+//	IND2Adapter::CreateMemoryRegion             Adapter.CreateMemoryRegion, RegisterMemory, AllocateMemory
+//	IND2Adapter::CreateMemoryWindow             Adapter.CreateMemoryWindow
+//	IND2Adapter::CreateSharedReceiveQueue       Adapter.CreateSharedReceiveQueue
+//	IND2Adapter::CreateQueuePair                Adapter.CreateQueuePair
+//	IND2Adapter::CreateQueuePairWithSrq         Adapter.CreateQueuePairWithSRQ
+//	IND2Adapter::CreateConnector                Adapter.CreateConnector
+//	IND2Adapter::CreateListener                 Adapter.CreateListener
+//	IND2CompletionQueue::GetNotifyAffinity      CompletionQueue.NotifyAffinity
+//	IND2CompletionQueue::Resize                 CompletionQueue.Resize
+//	IND2CompletionQueue::Notify                 CompletionQueue.Notify
+//	IND2CompletionQueue::GetResults             CompletionQueue.GetResults
+//	IND2MemoryRegion::Register                  MemoryRegion.Register
+//	IND2MemoryRegion::Deregister                MemoryRegion.Deregister
+//	IND2MemoryRegion::GetLocalToken             MemoryRegion.LocalToken
+//	IND2MemoryRegion::GetRemoteToken            MemoryRegion.RemoteToken
+//	IND2MemoryWindow::GetRemoteToken            MemoryWindow.RemoteToken
+//	IND2SharedReceiveQueue::GetNotifyAffinity   SharedReceiveQueue.NotifyAffinity
+//	IND2SharedReceiveQueue::Modify              SharedReceiveQueue.Modify
+//	IND2SharedReceiveQueue::Notify              SharedReceiveQueue.Notify
+//	IND2SharedReceiveQueue::Receive             SharedReceiveQueue.Receive
+//	IND2QueuePair::Flush                        QueuePair.Flush
+//	IND2QueuePair::Send                         QueuePair.Send
+//	IND2QueuePair::Receive                      QueuePair.Receive
+//	IND2QueuePair::Bind                         QueuePair.Bind
+//	IND2QueuePair::Invalidate                   QueuePair.Invalidate
+//	IND2QueuePair::Read                         QueuePair.Read
+//	IND2QueuePair::Write                        QueuePair.Write
+//	IND2Connector::Bind                         Connector.Bind
+//	IND2Connector::Connect                      Connector.Connect
+//	IND2Connector::CompleteConnect              Connector.CompleteConnect
+//	IND2Connector::Accept                       Connector.Accept
+//	IND2Connector::Reject                       Connector.Reject
+//	IND2Connector::GetReadLimits                Connector.ReadLimits
+//	IND2Connector::GetPrivateData               Connector.GetPrivateData, PrivateData
+//	IND2Connector::GetLocalAddress              Connector.LocalAddress
+//	IND2Connector::GetPeerAddress               Connector.PeerAddress
+//	IND2Connector::NotifyDisconnect             Connector.NotifyDisconnect
+//	IND2Connector::Disconnect                   Connector.Disconnect
+//	IND2Listener::Bind                          Listener.Bind
+//	IND2Listener::Listen                        Listener.Listen
+//	IND2Listener::GetLocalAddress               Listener.LocalAddress
+//	IND2Listener::GetConnectionRequest          Listener.GetConnectionRequest
+//	IND2Overlapped::CancelOverlappedRequests    CancelOverlappedRequests of the same objects
+//	IND2Overlapped::GetOverlappedResult         what the call returns
+//	IUnknown::QueryInterface, AddRef            none
+//	IUnknown::Release                           Close
+//	ND2_ADAPTER_INFO, ND2_RESULT, ND2_SGE       Info, Result, SGE
+//	ND_OP_FLAG_…, ND_MR_FLAG_…, ND_CQ_NOTIFY_…  OpFlags, MRFlags, NotifyType
+//	ND_…, STATUS_…                              Status: the Err values
+//
+// docs/ND.md is the specification that the methods keep to, docs/CONFORMANCE.md says which test proves each of their statuses.
 //
 // # Deliberate differences
 //
+//   - An overlapped request has no object of its own: there is nothing to reuse or to keep alive. Each pending call ends on its own
+//     when its context does.
 //   - Contexts of queue pairs and requests are numbers (uint64), not pointers, so that the queues hold nothing the garbage
 //     collector must look at.
 //   - Remote addresses are invented by the provider (MemoryRegion.Address). They allow the same arithmetic as a virtual
-//     address and tell a peer nothing about this process.
-//   - An empty, non-nil slice stands for "buffer, length 0".
+//     address and tell a peer nothing about this process. A slice in an SGE names local memory.
+//   - An empty, non-nil slice stands for "buffer, length 0". A slice cannot be shorter than it says: the statuses for that are gone.
+//   - Addresses, lists and structures are returned, not written into buffers; GetPrivateData copies, as in the SPI.
+//   - Objects are not counted: the first Close releases, later ones do nothing. Whatever still needs an object keeps it alive.
+//   - An adapter is one address. Register and Deregister are done when they return. CreateQueuePair takes a structure.
+//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, and Dial and Listen, which make connected
+//     endpoints in a few lines.
 //
 // # Concurrency
 //

@@ -1,0 +1,204 @@
+package nd
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+)
+
+// EndpointConfig describes the endpoints that Dial and Listen make. The zero value is useful.
+type EndpointConfig struct {
+	// Adapter is what to use; nil opens one, with Datapath and UDPPort as in AdapterConfig.
+	Adapter  *Adapter
+	Datapath Datapath
+	UDPPort  uint16
+	// MemoryBytes is how much memory an endpoint has; 0 is 1 MiB. Rights are what the peer may do with it; receiving into it is
+	// always allowed.
+	MemoryBytes int
+	Rights      MRFlags
+	// Depth is how many requests may be outstanding, in each direction; 0 is 64.
+	Depth int
+	// Greeting is said to the peer: at most MaxGreeting bytes.
+	Greeting []byte
+}
+
+// MaxGreeting is the longest EndpointConfig.Greeting: private data, less what endpoints tell each other of their memory.
+const MaxGreeting = 512 - introLen
+
+// introLen is address, token and length of an endpoint's memory, in front of its greeting.
+const introLen = 8 + 4 + 8
+
+const (
+	defaultDepth  = 64
+	defaultMemory = 1 << 20
+)
+
+// RemoteMemory is the peer's memory as Read and Write name it.
+type RemoteMemory struct {
+	Address uint64
+	Token   Token
+	Length  uint64 // bytes
+}
+
+// Endpoint is a connected queue pair and what belongs to it. Dial and EndpointListener.Accept make one. Its parts are there for
+// everything that has no short form here.
+type Endpoint struct {
+	Adapter   *Adapter
+	Queue     *CompletionQueue // results of both directions
+	QueuePair *QueuePair
+	Connector *Connector
+	Memory    *MemoryRegion
+
+	Peer     RemoteMemory // the peer's memory, with the rights it gave
+	Greeting []byte       // what the peer said
+
+	owned *Adapter // to close; nil when somebody else's
+}
+
+// newEndpoint makes the objects of an endpoint on an adapter.
+func newEndpoint(a *Adapter, cfg EndpointConfig) (_ *Endpoint, err error) {
+	e := &Endpoint{Adapter: a}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	depth, size := cfg.Depth, cfg.MemoryBytes
+	if depth == 0 {
+		depth = defaultDepth
+	}
+	if size == 0 {
+		size = defaultMemory
+	}
+	if e.Queue, err = a.CreateCompletionQueue(2 * max(depth, 1)); err != nil {
+		return nil, err
+	}
+	if e.QueuePair, err = a.CreateQueuePair(QueuePairConfig{
+		ReceiveCQ: e.Queue, InitiatorCQ: e.Queue, ReceiveDepth: depth, InitiatorDepth: depth, InlineSize: maxInline,
+	}); err != nil {
+		return nil, err
+	}
+	if e.Memory, err = a.AllocateMemory(size, cfg.Rights|MRAllowLocalWrite); err != nil {
+		return nil, err
+	}
+	if e.Connector, err = a.CreateConnector(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// params are what an endpoint tells its peer.
+func (e *Endpoint) params(greeting []byte) ConnectParams {
+	data := binary.BigEndian.AppendUint64(make([]byte, 0, introLen+len(greeting)), e.Memory.Address())
+	data = binary.BigEndian.AppendUint32(data, uint32(e.Memory.RemoteToken()))
+	data = binary.BigEndian.AppendUint64(data, uint64(len(e.Memory.Bytes())))
+	return ConnectParams{
+		InboundReadLimit: maxReadLimit, OutboundReadLimit: maxReadLimit, PrivateData: append(data, greeting...),
+	}
+}
+
+// learn takes in what the peer told. A peer that says less than an endpoint does is refused.
+func (e *Endpoint) learn() error {
+	data, err := e.Connector.PrivateData()
+	if err != nil {
+		return err
+	}
+	if len(data) < introLen {
+		return errors.Join(&Error{Op: "meet an endpoint", Status: ErrInvalidBufferSize}, e.Connector.Reject(nil))
+	}
+	e.Peer = RemoteMemory{
+		Address: binary.BigEndian.Uint64(data), Token: Token(binary.BigEndian.Uint32(data[8:])), Length: binary.BigEndian.Uint64(data[12:]),
+	}
+	e.Greeting = data[introLen:]
+	return nil
+}
+
+// Dial connects to a program that waits in EndpointListener.Accept at remote, an ND address. Without cfg.Adapter it opens one
+// on the local address from which the kernel would write to remote.
+//
+// Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.Connect and Connector.CompleteConnect;
+// ErrInvalidBufferSize when the peer is no endpoint.
+func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *Endpoint, err error) {
+	a, owned := cfg.Adapter, (*Adapter)(nil)
+	if a == nil {
+		if a, err = openTowards(remote.Addr(), cfg); err != nil {
+			return nil, err
+		}
+		owned = a
+	}
+	e, err := newEndpoint(a, cfg)
+	if err != nil {
+		return nil, errors.Join(err, closeAdapter(owned))
+	}
+	e.owned = owned
+	err = e.Connector.Connect(ctx, e.QueuePair, remote, e.params(cfg.Greeting))
+	if err == nil {
+		err = e.learn()
+	}
+	if err == nil {
+		err = e.Connector.CompleteConnect(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// openTowards opens the adapter from which remote is reached.
+func openTowards(remote netip.Addr, cfg EndpointConfig) (*Adapter, error) {
+	p, err := OpenProvider()
+	if err != nil {
+		return nil, err
+	}
+	src, err := p.SourceAddress(remote)
+	if err := errors.Join(err, p.Close()); err != nil {
+		return nil, err
+	}
+	return OpenAdapter(AdapterConfig{Address: src, Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
+}
+
+func closeAdapter(a *Adapter) error {
+	if a == nil {
+		return nil
+	}
+	return a.Close()
+}
+
+// Result waits for the next result of a request, and returns it. The error is that of CompletionQueue.Notify, or the result's
+// status when the request failed.
+func (e *Endpoint) Result(ctx context.Context) (Result, error) {
+	var res [1]Result
+	for e.Queue.GetResults(res[:]) == 0 {
+		if err := e.Queue.Notify(ctx, NotifyAny); err != nil {
+			return Result{}, err
+		}
+	}
+	if res[0].Status != StatusSuccess {
+		return res[0], &Error{Op: res[0].Type.String(), Status: res[0].Status}
+	}
+	return res[0], nil
+}
+
+// Disconnect ends the connection gracefully, when both sides have called it, and closes the endpoint.
+func (e *Endpoint) Disconnect(ctx context.Context) error {
+	return errors.Join(e.Connector.Disconnect(ctx), e.Close())
+}
+
+// Close ends the connection at once and releases everything, the adapter too if Dial opened it. Closing twice is harmless.
+func (e *Endpoint) Close() error {
+	var errs []error
+	if e.Connector != nil {
+		errs = append(errs, e.Connector.Close())
+	}
+	if e.QueuePair != nil {
+		errs = append(errs, e.QueuePair.Close())
+	}
+	if e.Queue != nil {
+		errs = append(errs, e.Queue.Close())
+	}
+	if e.Memory != nil {
+		errs = append(errs, e.Memory.Close())
+	}
+	return errors.Join(append(errs, closeAdapter(e.owned))...)
+}

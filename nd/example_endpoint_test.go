@@ -1,0 +1,157 @@
+package nd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// near is how the examples here run: over loopback, which takes no privilege, the server at its second address.
+func near() (nd.EndpointConfig, *nd.EndpointListener, error) {
+	port, err := freePort()
+	if err != nil {
+		return nd.EndpointConfig{}, nil, err
+	}
+	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: port}
+	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: cfg.Datapath, UDPPort: port})
+	if err != nil {
+		return cfg, nil, err
+	}
+	server := cfg
+	server.Rights = nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite
+	server.Greeting = []byte("welcome")
+	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), server)
+	cfg.Adapter = adapter // Dial would open one itself, on the address that the route gives
+	return cfg, l, err
+}
+
+// together runs a server and a client, and closes what they used.
+func together(server, client func(context.Context, *nd.Endpoint) error) error {
+	ctx := context.Background()
+	cfg, l, err := near()
+	if err != nil {
+		return err
+	}
+	defer cfg.Adapter.Close()
+	defer l.Close()
+	served := make(chan error, 1)
+	go func() {
+		e, err := l.Accept(ctx)
+		if err == nil {
+			err = errors.Join(server(ctx, e), e.Disconnect(ctx))
+		}
+		served <- err
+	}()
+	at, err := l.Address()
+	if err != nil {
+		return err
+	}
+	e, err := nd.Dial(ctx, at, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(client(ctx, e), e.Disconnect(ctx), <-served)
+}
+
+// A server that sends back what it receives.
+func ExampleDial() {
+	echo := func(ctx context.Context, e *nd.Endpoint) error {
+		if err := e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(0, 4096)}); err != nil {
+			return err
+		}
+		got, err := e.Result(ctx)
+		if err != nil {
+			return err
+		}
+		if err := e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, int(got.Bytes))}, 0); err != nil {
+			return err
+		}
+		_, err = e.Result(ctx)
+		return err
+	}
+	ask := func(ctx context.Context, e *nd.Endpoint) error {
+		fmt.Printf("the server says %q\n", e.Greeting)
+		n := copy(e.Memory.Bytes(), "hello")
+		err := errors.Join(
+			e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(4096, 4096)}), // before asking: the answer may come at once
+			e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, n)}, nd.OpSilentSuccess),
+		)
+		if err != nil {
+			return err
+		}
+		got, err := e.Result(ctx)
+		fmt.Printf("%s: %q\n", got.Type, e.Memory.Bytes()[4096:][:got.Bytes])
+		return err
+	}
+	if err := together(echo, ask); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// the server says "welcome"
+	// receive: "hello"
+}
+
+// A client that puts bytes into the server's memory and then tells it: what was written before a Send is in place when the
+// Send's message is received.
+func ExampleQueuePair_Write() {
+	await := func(ctx context.Context, e *nd.Endpoint) error {
+		if err := e.QueuePair.Receive(1, nil); err != nil {
+			return err
+		}
+		_, err := e.Result(ctx) // the notification
+		fmt.Printf("%s\n", e.Memory.Bytes()[100:112])
+		return err
+	}
+	write := func(ctx context.Context, e *nd.Endpoint) error {
+		n := copy(e.Memory.Bytes(), "remote write")
+		err := errors.Join(
+			e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, n)}, e.Peer.Address+100, e.Peer.Token, nd.OpSilentSuccess|nd.OpDefer),
+			e.QueuePair.Send(2, nil, nd.OpSolicit),
+		)
+		if err != nil {
+			return err
+		}
+		_, err = e.Result(ctx)
+		return err
+	}
+	if err := together(await, write); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// remote write
+}
+
+// A client that reads a table which the server has in its memory; the server's program does nothing for it.
+func ExampleQueuePair_Read() {
+	table := func(ctx context.Context, e *nd.Endpoint) error {
+		for i := range 8 {
+			e.Memory.Bytes()[i] = byte(i * i)
+		}
+		if err := e.QueuePair.Send(1, nil, nd.OpSilentSuccess); err != nil { // it is there
+			return err
+		}
+		return e.Connector.NotifyDisconnect(ctx)
+	}
+	read := func(ctx context.Context, e *nd.Endpoint) error {
+		if err := e.QueuePair.Receive(1, nil); err != nil {
+			return err
+		}
+		if _, err := e.Result(ctx); err != nil {
+			return err
+		}
+		if err := e.QueuePair.Read(2, []nd.SGE{e.Memory.SGE(0, 8)}, e.Peer.Address, e.Peer.Token, 0); err != nil {
+			return err
+		}
+		_, err := e.Result(ctx)
+		fmt.Println(e.Memory.Bytes()[:8])
+		return err
+	}
+	if err := together(table, read); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// [0 1 4 9 16 25 36 49]
+}
