@@ -2,6 +2,7 @@ package provider
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -32,6 +33,9 @@ func newFleet(tb testing.TB, n int) *fleet {
 	return f
 }
 
+// perAddress is how many connections of a fleet come from one address, which has 16384 ephemeral ports.
+const perAddress = 12500
+
 // more makes n more connections.
 func (f *fleet) more(n int) {
 	for range n {
@@ -47,10 +51,13 @@ func (f *fleet) connectOne() {
 		}))
 		f.ctrs[side] = append(f.ctrs[side], f.eng[side].NewConnector())
 	}
+	f.now = f.now.Add(time.Second / 20000) // below maxCookies
 	i := len(f.qps[0]) - 1
+	local := wire.Endpoint{IP: pairIP[0]}
+	local.IP[14] += byte(i / perAddress)
 	var got, connected, accepted, completed promise
 	f.must(f.listener.GetRequest(f.ctrs[1][i], got.finish))
-	f.must(f.ctrs[0][i].Connect(f.qps[0][i], wire.Endpoint{IP: pairIP[0]}, f.at, ConnectParams{}, connected.finish))
+	f.must(f.ctrs[0][i].Connect(f.qps[0][i], local, f.at, ConnectParams{}, connected.finish))
 	f.settle()
 	got.must(f.tb, OutcomeSuccess)
 	f.must(f.ctrs[1][i].Accept(f.qps[1][i], ConnectParams{}, accepted.finish))
@@ -75,5 +82,35 @@ func (f *fleet) writeAll(r *Request) {
 		}
 		f.turn()
 		done += f.drain(rs[:])
+	}
+}
+
+// close disconnects everything, from both sides, and wants nothing left.
+func (f *fleet) close() {
+	f.tb.Helper()
+	done := 0
+	for i := range f.ctrs[0] {
+		for side := range 2 {
+			f.must(f.ctrs[side][i].Disconnect(func(o Outcome) {
+				if o == OutcomeSuccess {
+					done++
+				}
+			}))
+		}
+		f.settle()
+		for side := range 2 {
+			f.ctrs[side][i].Close()
+			f.eng[side].ReleaseQP(f.qps[side][i])
+		}
+	}
+	f.listener.Close()
+	f.pass(time.Minute)
+	if done != 2*len(f.ctrs[0]) {
+		f.tb.Errorf("%d of %d sides disconnected", done, 2*len(f.ctrs[0]))
+	}
+	for side, e := range f.eng {
+		if left := e.Leftover(); left != "" {
+			f.tb.Errorf("side %d: %s", side, left)
+		}
 	}
 }

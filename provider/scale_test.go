@@ -32,13 +32,53 @@ func TestMemoryOfIdleConnections(t *testing.T) {
 		}
 	}
 	perEnd := (heap() - before) / n / 2
-	qp := f.qps[0][0]
-	queues := size[QP](1) + size[workRequest](len(qp.sq.wrs)) + size[receiveRequest](len(qp.rq.wrs)) + size[SGE](len(qp.sq.sges)+len(qp.rq.sges))
+	queues := queueBytes(f.qps[0][0])
 	t.Logf("%d bytes for each end of an idle connection, and %d for its queue pair", perEnd-queues, queues)
 	if perEnd-queues > maxIdleBytes {
 		t.Errorf("%d bytes for each end, beside the queue pair's %d", perEnd-queues, queues)
 	}
 	runtime.KeepAlive(f)
+}
+
+// TestHundredThousandConnections makes as many connections as a large server has, by the real handshake, lets them idle through a
+// round of keep-alives, writes on each of them, and closes them.
+func TestHundredThousandConnections(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("takes five seconds of a core, and far more under the race detector")
+	}
+	const n = 100000
+	f := newFleet(t, 0)
+	began, before := time.Now(), heap()
+	f.more(n)
+	f.pass(3 * f.eng[0].cfg.Rest)
+	connected, queues := time.Since(began), n*queueBytes(f.qps[0][0])
+	perEnd := (heap()-before)/2 - queues
+	if perEnd > 100<<20 {
+		t.Errorf("%d idle connections cost %d MiB beside their queues", n, perEnd>>20)
+	}
+	const idle = 100 * time.Second // asks each connection once: n / maxKeepAlives
+	began = time.Now()
+	f.pass(idle)
+	rested := time.Since(began)
+	r := f.write(0, 0, 64)
+	began = time.Now()
+	f.writeAll(r)
+	wrote := time.Since(began)
+	for side := range 2 {
+		if s := f.eng[side].Stats(); s.Connections != n || s.Established != n || s.Lost != 0 {
+			t.Fatalf("side %d: %+v", side, s)
+		}
+	}
+	began = time.Now()
+	f.close()
+	t.Logf("%d connections: opened in %v, %d MiB for each end and %d MiB of queues; %v for %v of idling; %v to write on each; closed in %v",
+		n, connected, perEnd>>20, queues>>20, rested, idle, wrote, time.Since(began))
+}
+
+// queueBytes is how much memory a queue pair has.
+func queueBytes(qp *QP) uint64 {
+	return size[QP](1) + size[workRequest](len(qp.sq.wrs)) + size[receiveRequest](len(qp.rq.wrs)) +
+		size[SGE](len(qp.sq.sges)+len(qp.rq.sges))
 }
 
 // size is how many bytes n values have.
