@@ -56,8 +56,15 @@ func (c *Connector) call(f func(*provider.Engine) provider.Outcome) (o provider.
 	return o
 }
 
-// poll runs a turn of every engine that reports to the completion queue.
+// poll runs a turn of every engine that reports to the completion queue. While somebody waits in Notify the background keeps
+// going: a program that looks once and then relies on Notify would else wait until it is noticed that nobody polls.
 func (q *CompletionQueue) poll() {
+	if q.cq.Armed() {
+		for homes := q.cq.Homes(); homes != 0; homes &= homes - 1 {
+			q.adapter.shards[bits.TrailingZeros64(homes)].Look()
+		}
+		return
+	}
 	for homes := q.cq.Homes(); homes != 0; homes &= homes - 1 {
 		q.adapter.shards[bits.TrailingZeros64(homes)].Poll()
 	}

@@ -129,6 +129,9 @@ func (q *CQ) servedBy(e *Engine) { q.homes.Or(1 << e.index) }
 // Homes says which engines report here, by index: those that a poller runs. The first one always counts as one of them.
 func (q *CQ) Homes() uint64 { return q.homes.Load() }
 
+// Armed says whether somebody sleeps until a result comes.
+func (q *CQ) Armed() bool { return q.armed.Load() != uint32(notifyNone) }
+
 // push writes a result. It is visible to the consumer after publish. The owner calls it.
 func (q *CQ) push(r *Result) {
 	if q.faulted.Load() {

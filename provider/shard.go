@@ -56,8 +56,13 @@ func (s *Shard) wake() {
 	}
 }
 
-// Poll runs one turn if nobody else does. It never blocks.
-func (s *Shard) Poll() {
+// Poll runs one turn if nobody else does. It never blocks. The progress goroutine then leaves the engine to pollers for a while.
+func (s *Shard) Poll() { s.poll(true) }
+
+// Look is Poll for one who only looks in passing, while others sleep until something comes: the progress goroutine goes on.
+func (s *Shard) Look() { s.poll(false) }
+
+func (s *Shard) poll(claim bool) {
 	if s.callers.Load() > 0 || !s.mu.TryLock() {
 		return
 	}
@@ -69,7 +74,9 @@ func (s *Shard) Poll() {
 	}
 	if s.idlePolls++; s.idlePolls >= timerPolls || !s.engine.idle() {
 		s.idlePolls = 0
-		s.polls.Store(s.polls.Load() + 1)
+		if claim {
+			s.polls.Store(s.polls.Load() + 1)
+		}
 		s.turn() // the poller may never come back: timers that this turn set must not depend on it
 	}
 	s.unlock()

@@ -47,6 +47,7 @@ type readSide struct {
 	told     uint32    // of those, how many the peer knows of
 	ended    bool      // the peer shut down writing
 	gone     bool      // the peer does not read any more
+	spins    int       // how often a reader looks before it sleeps
 }
 
 // arrived is a message that is not read whole.
@@ -90,6 +91,7 @@ func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	if c.memory, err = n.adapter.AllocateMemory(2*buffers*c.size, nd.MRAllowLocalWrite); err != nil {
 		return nil, err
 	}
+	c.read.spins = spinMax
 	c.read.waiting = make([]arrived, 0, buffers)
 	for i := range buffers {
 		if err = c.post(i); err != nil {

@@ -309,3 +309,20 @@ func TestHTTP(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// BenchmarkPingPong is a round trip of 64 bytes between two goroutines over plain sockets.
+func BenchmarkPingPong(b *testing.B) {
+	client, server, stop, err := pipe(networks(b, Config{}))
+	must(b, err)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(server, server) // ends with the connection
+	}()
+	p := make([]byte, 64)
+	for b.Loop() {
+		_, err := client.Write(p)
+		must(b, err)
+		_, err = io.ReadFull(client, p)
+		must(b, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -29,11 +30,34 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case c.failed != nil:
 			return 0, c.opError("read", c.failed)
 		}
-		if c.take(); len(r.waiting) > 0 || r.ended || c.failed != nil {
+		if c.take(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.spin() {
 			continue
 		}
 		c.changed.Wait()
 	}
+}
+
+// A reader that finds nothing looks again for a while before it sleeps, because waking takes several goroutines: the one
+// that waits for packets, the connection's, and the reader's own. It looks for as long as that paid off of late.
+const (
+	spinMin = 1
+	spinMax = 32 // looks, about a microsecond each, between which others may run
+)
+
+// spin looks for something to read without sleeping, and reports whether the reader has to look at its state again. The caller holds mu.
+func (c *Conn) spin() bool {
+	r := &c.read
+	for range r.spins {
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+		if c.take(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.closed || r.deadline.past {
+			r.spins = min(2*r.spins, spinMax)
+			return true
+		}
+	}
+	r.spins = max(r.spins/2, spinMin)
+	return false
 }
 
 // copyOut moves bytes of as many messages as fit into p.
