@@ -179,6 +179,29 @@ func TestW06WindowsEndWithTheirQueuePair(t *testing.T) {
 	}
 }
 
+// An access that was under way when the owner of the window disconnected or flushed is no violation: its sender could not know.
+func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
+	for _, kind := range []RequestKind{KindWrite, KindRead} {
+		for end, want := range map[string]Outcome{"disconnect": OutcomeCanceled, "flush": OutcomeRemoteError} {
+			p := newPair(t, 1408).connect()
+			w := p.grant(4096, readWrite)
+			r := p.through(w, 0, 100)
+			r.Kind = kind
+			p.post(0, r)
+			p.eng[0].Run(p.now)
+			if end == "flush" {
+				p.eng[1].Flush(p.qp[1])
+			} else {
+				p.must(p.ctr[1].Disconnect(func(Outcome) {}))
+			}
+			p.settle()
+			if rs := p.outcomes(0, want); rs[0].Kind != kind {
+				t.Errorf("%s: %+v", end, rs)
+			}
+		}
+	}
+}
+
 // ungranted are accesses that no window grants.
 func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 	const top = math.MaxUint64

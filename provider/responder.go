@@ -163,9 +163,22 @@ func (c *conn) malformed(h wire.BaseHeader, d wire.DropReason) bool {
 func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
 	if reason == wire.TermAccess || reason == wire.TermReadBounds || reason == wire.TermInvalidate {
 		c.engine.drop(wire.DropToken)
+		reason = c.whyGone(reason)
 	}
 	c.terminate(reason, op.Opcode, op.FailedPSN, op.Number)
 	return false
+}
+
+// whyGone is the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
+// know yet, did nothing wrong.
+func (c *conn) whyGone(reason wire.TermReason) wire.TermReason {
+	switch {
+	case c.qp == nil || c.qp.State() == QPClosed:
+		return wire.TermClosed
+	case c.qp.State() == QPError:
+		return wire.TermFlushed
+	}
+	return reason
 }
 
 // onWrite places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked.
