@@ -32,9 +32,10 @@ func (hs *handshake) begin(now clock.Time) {
 	hs.heardAt = now
 }
 
-// settle slows repetition down to probing: the peer is alive, its application thinks.
+// settle slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
+// like any message: with 10 % of loss each way one attempt in 800 died of four lost ones.
 func (hs *handshake) settle(now clock.Time) {
-	hs.gap = maxRetry
+	hs.gap = firstRetry / 2 // doubled by the next probe
 	hs.retryAt = now.Add(maxRetry)
 	hs.heardAt = now
 }

@@ -378,3 +378,34 @@ func TestReadLimits(t *testing.T) {
 		}
 	}
 }
+
+// An attempt whose application thinks survives the loss of five messages of six: probes are repeated before the next is due.
+func TestLostProbesOfAHandshake(t *testing.T) {
+	p := newPair(t, 1408)
+	l := p.eng[1].NewListener()
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	p.must(o)
+	p.must(l.Listen(1))
+	var got, connected, accepted, completed promise
+	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
+	p.must(l.GetRequest(p.ctr[1], got.finish))
+	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
+	n := 0
+	lose := func([]byte) bool {
+		n++
+		return n%6 == 0
+	}
+	p.settle()
+	p.link[1].mangle = lose // REQ, as a probe
+	p.pass(60 * time.Second)
+	p.link[1].mangle = nil
+	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))
+	p.settle()
+	connected.must(t, OutcomeSuccess)
+	p.link[0].mangle = lose // REP, as a probe
+	p.pass(60 * time.Second)
+	p.must(p.ctr[0].CompleteConnect(completed.finish))
+	p.pass(2 * time.Second)
+	completed.must(t, OutcomeSuccess)
+	accepted.must(t, OutcomeSuccess)
+}
