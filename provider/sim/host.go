@@ -49,6 +49,7 @@ type Host struct {
 	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
 	app         func() bool // called after every turn; true when it posted; nil for none
 	forger      *forger     // spoils what the host sends; nil for an honest one
+	pool        *pool       // its shared receives; nil for none
 
 	link
 }
@@ -69,6 +70,7 @@ func (n *Network) AddHost(cfg HostConfig) *Host {
 // start gives the host a new engine that knows nothing.
 func (h *Host) start() {
 	h.life++
+	h.pool = nil
 	h.link = newLink(h.cfg.TxFrames)
 	h.Memory = provider.NewMemory(rand.New(rand.NewPCG(h.rng.Uint64(), 1)))
 	h.Engine = provider.New(h.cfg.Engine, h, h.Memory, rand.New(rand.NewPCG(h.rng.Uint64(), 2)))

@@ -73,30 +73,59 @@ func (a area) guarded() bool {
 // untouched says that nothing in it was written.
 func (a area) untouched() bool { return bytes.Equal(a.buf, noise[a.from:][:len(a.buf)]) }
 
+// store is local memory for requests, in slots of equal size.
+type store struct {
+	rng     *rand.Rand
+	mem     area
+	slotLen int
+	slots   []slot
+}
+
 // slot is a piece of local memory for one request.
 type slot struct {
 	off, from int // the first byte, and the place in noise it was filled from
 }
 
+func (h *Host) newStore(rng *rand.Rand, slots, slotLen int) store {
+	return store{rng: rng, mem: h.newArea(slots*slotLen, provider.RightLocalWrite), slotLen: slotLen, slots: make([]slot, slots)}
+}
+
 // fill gives slot number i new contents.
-func (a *side) fill(i int) {
-	s := &a.slots[i]
-	s.off, s.from = i*a.shape.slotLen, a.rng.IntN(len(noise)-a.shape.slotLen)
-	copy(a.mem.bytes()[s.off:][:a.shape.slotLen], noise[s.from:])
+func (m *store) fill(i int) {
+	s := &m.slots[i]
+	s.off, s.from = i*m.slotLen, m.rng.IntN(len(noise)-m.slotLen)
+	copy(m.mem.bytes()[s.off:][:m.slotLen], noise[s.from:])
+}
+
+// cut divides n bytes of a slot into one to four entries, with gaps between them. Empty entries are legal.
+func (m *store) cut(slot, n int) []provider.SGE {
+	base := slot*m.slotLen + m.rng.IntN(64)
+	var sges []provider.SGE
+	parts := 1 + m.rng.IntN(4)
+	for i := range parts {
+		take := n
+		if i < parts-1 {
+			take = m.rng.IntN(n + 1)
+		}
+		sges = append(sges, provider.SGE{Addr: m.mem.addr(base), Len: uint32(take), Token: m.mem.region.Token()})
+		base += take + m.rng.IntN(16)
+		n -= take
+	}
+	return sges
 }
 
 // intact says that nothing was written into a slot but the first n bytes that entries name; with n of none, nothing at all.
 // Entries lie in order.
-func (a *side) intact(i int, sges []provider.SGE, n int) bool {
-	s := a.slots[i]
-	memory, want := a.mem.bytes()[s.off:][:a.shape.slotLen], noise[s.from:][:a.shape.slotLen]
+func (m *store) intact(i int, sges []provider.SGE, n int) bool {
+	s := m.slots[i]
+	memory, want := m.mem.bytes()[s.off:][:m.slotLen], noise[s.from:][:m.slotLen]
 	at := 0
 	for _, e := range sges {
 		take := min(n, int(e.Len))
 		if take == 0 {
 			continue
 		}
-		off := a.mem.offset(e.Addr) - s.off
+		off := m.mem.offset(e.Addr) - s.off
 		if !bytes.Equal(memory[at:off], want[at:off]) {
 			return false
 		}
@@ -107,23 +136,23 @@ func (a *side) intact(i int, sges []provider.SGE, n int) bool {
 }
 
 // gathered returns what entries name.
-func (a *side) gathered(sges []provider.SGE) []byte {
+func (m *store) gathered(sges []provider.SGE) []byte {
 	total := 0
 	for _, e := range sges {
 		total += int(e.Len)
 	}
 	out := make([]byte, 0, total)
 	for _, e := range sges {
-		out = append(out, a.mem.bytes()[a.mem.offset(e.Addr):][:e.Len]...)
+		out = append(out, m.mem.bytes()[m.mem.offset(e.Addr):][:e.Len]...)
 	}
 	return out
 }
 
 // holds says whether the bytes that entries name begin with body.
-func (a *side) holds(sges []provider.SGE, body []byte) bool {
+func (m *store) holds(sges []provider.SGE, body []byte) bool {
 	for _, e := range sges {
 		take := min(len(body), int(e.Len))
-		if !bytes.Equal(a.mem.bytes()[a.mem.offset(e.Addr):][:take], body[:take]) {
+		if !bytes.Equal(m.mem.bytes()[m.mem.offset(e.Addr):][:take], body[:take]) {
 			return false
 		}
 		body = body[take:]

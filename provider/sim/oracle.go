@@ -63,33 +63,58 @@ func (a *side) endRequest(success bool) {
 	if q.kind == provider.KindRead {
 		written = q.length
 	}
-	if !a.intact(q.slot, q.sges, written) {
+	if q.slot != noSlot && !a.intact(q.slot, q.sges, written) {
 		a.fail("request %d of kind %d: local memory was written to", q.context, q.kind)
 	}
 	if success && q.expect != nil && a.trusts() && !a.holds(q.sges, q.expect) {
 		a.fail("Read %d brought the wrong bytes", q.context)
 	}
-	a.free = append(a.free, q.slot)
+	if q.slot != noSlot {
+		a.free = append(a.free, q.slot)
+	}
+	if q.lent {
+		a.peer.lease.uses--
+	}
+	if success {
+		a.lease.advance(q.kind)
+	}
 	a.posted = a.posted[1:]
 	if success {
 		a.done.requests++
 	}
 }
 
+// taken finds the receive that a result is of, and takes it off its list. Those of a pool end in any order.
+func (a *side) taken(context uint64) (q receive, m *store, ok bool) {
+	if a.pool != nil {
+		q, ok = a.pool.posted[context]
+		delete(a.pool.posted, context)
+		return q, &a.pool.store, ok
+	}
+	if len(a.receives) == 0 || a.receives[0].context != context {
+		return receive{}, nil, false
+	}
+	q = a.receives[0]
+	a.receives = a.receives[1:]
+	a.rfree = append(a.rfree, q.slot)
+	return q, &a.store, true
+}
+
 func (a *side) onReceive(r *provider.Result) {
-	if len(a.receives) == 0 || a.receives[0].context != r.RequestContext {
+	q, memory, ok := a.taken(r.RequestContext)
+	if !ok {
 		a.fail("receive %d ended out of order", r.RequestContext)
 		return
 	}
-	q := a.receives[0]
-	a.receives = a.receives[1:]
-	a.rfree = append(a.rfree, q.slot)
+	if a.pool != nil {
+		defer a.pool.giveBack(q.slot)
+	}
 	success := r.Outcome == provider.OutcomeSuccess
 	written := int(r.Bytes)
 	if !success {
-		written = a.shape.most
+		written = memory.slotLen
 	}
-	if !a.intact(q.slot, q.sges, written) {
+	if !memory.intact(q.slot, q.sges, written) {
 		a.fail("receive %d: memory beside its bytes was written to", r.RequestContext)
 	}
 	switch {
@@ -98,10 +123,13 @@ func (a *side) onReceive(r *provider.Result) {
 			a.fail("receive %d ended with %v", r.RequestContext, r.Outcome)
 		}
 		a.s.abandon()
-		return
-	case !a.trusts():
-		return
+	case a.trusts():
+		a.onMessage(r, &q, memory)
 	}
+}
+
+// onMessage compares what came with the oldest Send of the peer that has not come.
+func (a *side) onMessage(r *provider.Result, q *receive, memory *store) {
 	a.done.receives++
 	if len(a.peer.sent) == 0 {
 		a.fail("received a message that was never sent")
@@ -109,8 +137,17 @@ func (a *side) onReceive(r *provider.Result) {
 	}
 	m := a.peer.sent[0]
 	a.peer.sent = a.peer.sent[1:]
-	if int(r.Bytes) != len(m.body) || !a.holds(q.sges, m.body) {
+	if int(r.Bytes) != len(m.body) || !memory.holds(q.sges, m.body) {
 		a.fail("receive %d took %d bytes, wrong or not %d", r.RequestContext, r.Bytes, len(m.body))
+	}
+	if r.HasImmediate != (m.flags&provider.FlagImmediate != 0) || r.Immediate != m.immediate || r.Invalidated != m.token {
+		a.fail("receive %d: immediate %v %#x, invalidated %#x, of %+v", r.RequestContext, r.HasImmediate, r.Immediate, r.Invalidated, m)
+	}
+	if m.token != 0 {
+		if a.lease.window.Bound() {
+			a.fail("receive %d: the window is still bound", r.RequestContext)
+		}
+		a.lease.advance(provider.KindInvalidate)
 	}
 	if !a.peer.model.inPlace(a.in.bytes(), m.writes) {
 		a.fail("receive %d came before the Writes in front of it", r.RequestContext)
@@ -125,7 +162,13 @@ func (a *side) finalCheck(graceful bool) {
 	if a.trusts() && !a.peer.model.confined(a.in.bytes()) {
 		a.fail("something was written where no Write went")
 	}
-	if !a.mem.guarded() || !a.in.guarded() {
+	if graceful && a.trusts() && !bytes.Equal(a.lease.area.bytes(), a.peer.lent.want) {
+		a.fail("memory behind a window is not what the peer's Writes make of it")
+	}
+	if !a.lease.confined() {
+		a.fail("something was written that no window granted")
+	}
+	if !a.mem.guarded() || !a.in.guarded() || !a.lease.area.guarded() {
 		a.fail("something was written in front of or behind memory")
 	}
 	if !a.book.untouched() {

@@ -33,15 +33,15 @@ func (n *Network) newSession(name string, port uint16, a, b *Host, requests, aga
 	s := &session{net: n, rng: rng, ending: ending(rng.IntN(int(numEndings))), requests: requests, again: again}
 	s.at = wire.Endpoint{IP: b.IP, Port: port}
 	limits := func() [2]uint32 { return [2]uint32{uint32(rng.IntN(6)), uint32(rng.IntN(6))} }
-	s.a = &side{s: s, host: a, rng: rng, name: name + "a", want: limits(), late: rng.IntN(3) == 0}
-	s.b = &side{s: s, host: b, rng: rng, name: name + "b", want: limits(), late: rng.IntN(3) == 0}
+	s.a = &side{s: s, host: a, name: name + "a", want: limits(), late: rng.IntN(3) == 0}
+	s.b = &side{s: s, host: b, name: name + "b", want: limits(), late: rng.IntN(3) == 0}
 	s.a.peer, s.b.peer = s.b, s.a
 	for _, x := range []*side{s.a, s.b} {
 		x.todo = rng.IntN(requests + 1)
 		x.setUp(requests < smallSession)
 	}
 	for _, x := range []*side{s.a, s.b} {
-		x.model = newInboxModel(x.peer.in.bytes())
+		x.model, x.lent = newInboxModel(x.peer.in.bytes()), newInboxModel(x.peer.lease.area.bytes())
 		x.look(between(rng, 0, time.Millisecond))
 		x.watch()
 	}
@@ -230,12 +230,15 @@ func (s *session) tearDown() {
 		}
 		x.host.Do(func(e *provider.Engine) {
 			s.release(x, e)
-			for _, m := range []area{x.mem, x.in, x.book} {
-				if x.host.Memory.Deregister(m.region) != provider.OutcomeSuccess {
-					s.net.Fail("%s: region was not registered", x.name)
+			for _, m := range []area{x.mem, x.in, x.book, x.lease.area} {
+				if o := x.host.Memory.Deregister(m.region); o != provider.OutcomeSuccess {
+					s.net.Fail("%s: deregistering: %v", x.name, o)
 				}
 			}
+			x.host.Memory.ReleaseWindow(x.lease.window)
 		})
+		x.host.Do(func(*provider.Engine) {}) // what was released is reported
+		x.poll()
 		x.finalCheck(s.graceful)
 	}
 	if s.again > 0 {

@@ -19,7 +19,7 @@ func Shrink(seed uint64, o Options, tries int) Options {
 	}
 	o.Hosts, o.Sessions = first.Hosts, first.Sessions
 	if o.Requests == 0 {
-		o.Requests = 300
+		o.Requests = mostRequests
 	}
 	for f := range numFaults {
 		with := o

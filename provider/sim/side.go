@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -14,20 +13,20 @@ type side struct {
 	s    *session
 	host *Host
 	peer *side
-	rng  *rand.Rand
 	name string
 
 	qp    *provider.QP
-	pool  *provider.SharedReceiveQueue // nil for a receive queue of its own
 	cq    *provider.CQ
 	ctr   *provider.Connector
+	pool  *pool // where its receives come from; nil when it posts them itself
 	shape shape
-	mem   area // slots: sources and sinks
-	in    area // the peer's Writes land here
-	book  area
-	slots []slot
+	store       // sources and sinks
+	in    area  // the peer's Writes land here
+	book  area  // the peer reads here; it never changes
+	lease lease // memory that the peer may use through a window
 
 	model    inboxModel // of the peer's in: what our Writes make of it
+	lent     inboxModel // of the peer's lease
 	free     []int      // slots for requests
 	rfree    []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
 	todo     int        // requests still to post
@@ -56,10 +55,13 @@ type request struct {
 	context uint64
 	kind    provider.RequestKind
 	silent  bool
-	slot    int
+	slot    int // none for Bind and Invalidate
 	sges    []provider.SGE
 	length  int
-	expect  []byte // what a Read must bring
+	expect  []byte      // what a Read must bring
+	lent    bool        // it uses the peer's lease
+	off     int         // of a Write: where
+	model   *inboxModel // and in what
 	at      clock.Time
 }
 
@@ -70,8 +72,11 @@ type receive struct {
 }
 
 type message struct {
-	body   []byte
-	writes int // Writes posted before it: they must be in place when it arrives
+	body      []byte
+	writes    int // Writes posted before it: they must be in place when it arrives
+	flags     provider.PostFlags
+	immediate uint32
+	token     provider.Token // that it invalidates
 }
 
 // fail notes that something is wrong, unless the host is hostile: what happens to its own requests is its own doing.
@@ -86,11 +91,24 @@ func (a *side) trusts() bool { return a.peer.host.forger == nil }
 
 // setUp gives the side its memory and queues.
 func (a *side) setUp(small bool) {
+	a.rng = a.s.rng
 	a.shape = drawShape(a.rng, small)
-	a.slots = make([]slot, a.shape.slots)
-	a.mem = a.host.newArea(a.shape.slots*a.shape.slotLen, provider.RightLocalWrite)
+	a.depth.initiator, a.depth.receive = 1+a.rng.IntN(40), 1+a.rng.IntN(12)
+	results := a.depth.initiator + a.depth.receive
+	cfg := provider.QPConfig{
+		Context: uint64(len(a.name)), ReceiveDepth: a.depth.receive, InitiatorDepth: a.depth.initiator,
+		MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300,
+	}
+	if a.rng.IntN(4) == 0 {
+		a.pool = a.host.sharedPool()
+		a.shape.most = min(a.shape.most, poolMost)
+		results += poolDepth
+		cfg.Shared, cfg.ReceiveDepth = a.pool.queue, 0
+	}
+	a.store = a.host.newStore(a.rng, a.shape.slots, a.shape.slotLen)
 	a.in = a.host.newArea(a.shape.inbox, provider.RightRemoteRead|provider.RightRemoteWrite)
 	a.book = a.host.newArea(a.shape.book, provider.RightRemoteRead)
+	a.lease = a.newLease()
 	for i, slot := range a.rng.Perm(a.shape.slots) {
 		if i%2 == 0 {
 			a.free = append(a.free, slot)
@@ -98,16 +116,10 @@ func (a *side) setUp(small bool) {
 			a.rfree = append(a.rfree, slot)
 		}
 	}
-	a.depth.initiator, a.depth.receive = 1+a.rng.IntN(40), 1+a.rng.IntN(12)
-	a.cq = provider.NewCQ(a.depth.initiator + a.depth.receive)
-	if a.rng.IntN(3) == 0 {
-		a.pool = provider.NewSharedReceiveQueue(a.depth.receive, 4, 0)
-	}
+	a.cq = provider.NewCQ(results)
+	cfg.ReceiveCQ, cfg.InitiatorCQ = a.cq, a.cq
 	a.host.Do(func(e *provider.Engine) {
-		a.qp = e.NewQP(provider.QPConfig{
-			Context: uint64(len(a.name)), ReceiveCQ: a.cq, InitiatorCQ: a.cq, ReceiveDepth: a.depth.receive,
-			InitiatorDepth: a.depth.initiator, MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 300, Shared: a.pool,
-		})
+		a.qp = e.NewQP(cfg)
 		a.ctr = e.NewConnector()
 	})
 }
@@ -192,7 +204,7 @@ func (a *side) quiet() bool {
 	return a.todo == 0 && len(a.posted) == 0 && len(a.peer.sent) == 0
 }
 
-// allEnded says that nothing waits for a result but receives that a shared queue keeps. Silent requests at the end succeeded if they leave none.
+// allEnded says that nothing waits for a result. Silent requests at the end succeeded if they leave none.
 func (a *side) allEnded() bool {
 	if a.dead {
 		return true
@@ -202,5 +214,5 @@ func (a *side) allEnded() bool {
 			return false
 		}
 	}
-	return len(a.receives) == 0 || a.pool != nil && len(a.receives) == a.pool.Posted() // those stay
+	return len(a.receives) == 0
 }

@@ -20,23 +20,6 @@ func (a *side) size(limit int) int {
 	}
 }
 
-// cut divides n bytes of a slot into one to four entries, with gaps between them. Empty entries are legal.
-func (a *side) cut(slot, n int) []provider.SGE {
-	base := slot*a.shape.slotLen + a.rng.IntN(64)
-	var sges []provider.SGE
-	parts := 1 + a.rng.IntN(4)
-	for i := range parts {
-		take := n
-		if i < parts-1 {
-			take = a.rng.IntN(n + 1)
-		}
-		sges = append(sges, provider.SGE{Addr: a.mem.addr(base), Len: uint32(take), Token: a.mem.region.Token()})
-		base += take + a.rng.IntN(16)
-		n -= take
-	}
-	return sges
-}
-
 // mayPost says whether a request could be posted now.
 func (a *side) mayPost() bool {
 	return a.todo > 0 && !a.ended && len(a.free) > 0 && len(a.posted) < a.depth.initiator
@@ -47,19 +30,16 @@ func (a *side) post() bool {
 	if !a.mayPost() {
 		return false
 	}
+	if a.rng.IntN(12) == 0 && !a.fenced && a.postLocal() {
+		return true
+	}
 	slot := a.free[len(a.free)-1]
 	a.fill(slot)
-	r := provider.Request{Context: a.context}
-	if a.fenced || a.rng.IntN(10) == 0 {
-		r.Flags |= provider.FlagReadFence
-	}
-	if a.rng.IntN(4) == 0 && a.maySilence() {
-		r.Flags |= provider.FlagSilentSuccess
-	}
+	r := provider.Request{Context: a.context, Flags: a.drawFlags()}
 	req := request{context: a.context, slot: slot, at: a.s.net.now}
 	switch k := a.rng.IntN(10); {
 	case k < 4:
-		a.makeWrite(&r, slot)
+		a.makeWrite(&r, slot, &req)
 	case k < 7 || a.want[1] == 0 || a.peer.want[0] == 0:
 		a.makeSend(&r, slot)
 	default:
@@ -75,16 +55,32 @@ func (a *side) post() bool {
 		a.refused(o)
 		return false
 	}
-	a.fenced = req.expect != nil && r.Addr >= a.peer.in.region.Base() && r.Token == a.peer.in.region.Token()
-	a.commit(&r)
+	a.fenced = req.expect != nil && r.Token != a.peer.book.region.Token()
+	a.commit(&r, &req)
 	a.free = a.free[:len(a.free)-1]
+	a.enter(req, ring)
+	return true
+}
+
+// drawFlags draws what a request has beside its kind.
+func (a *side) drawFlags() (f provider.PostFlags) {
+	if a.fenced || a.rng.IntN(10) == 0 {
+		f |= provider.FlagReadFence
+	}
+	if a.rng.IntN(4) == 0 && a.maySilence() {
+		f |= provider.FlagSilentSuccess
+	}
+	return f
+}
+
+// enter notes a request that was posted.
+func (a *side) enter(req request, ring bool) {
 	a.posted = append(a.posted, req)
 	a.context++
 	a.todo--
 	if ring {
 		a.host.Poke()
 	}
-	return true
 }
 
 // refused takes in that Post failed: only a connection that a hostile peer or a restart ended may do that.
@@ -110,12 +106,29 @@ func (a *side) maySilence() bool {
 	return a.todo > 1 && silent+1 < a.depth.initiator && len(a.free) > 4
 }
 
-func (a *side) makeWrite(r *provider.Request, slot int) {
-	r.Kind = provider.KindWrite
-	n := a.size(min(a.shape.most, a.peer.shape.inbox))
-	a.local(r, slot, n)
-	off := a.rng.IntN(a.peer.shape.inbox - n + 1)
+// target draws n bytes, or fewer, of the peer's memory for a Write or a Read of what Writes made: of its inbox, or of what it
+// lends us through a memory window.
+func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int, m *inboxModel) {
+	l := &a.peer.lease
+	if l.state == leaseBound && a.rng.IntN(2) == 0 {
+		n = min(n, l.n)
+		off = l.off + a.rng.IntN(l.n-n+1)
+		r.Addr, r.Token = l.area.addr(off), l.window.Token()
+		l.uses++
+		req.lent = true
+		return n, off, &a.lent
+	}
+	n = min(n, a.peer.shape.inbox)
+	off = a.rng.IntN(a.peer.shape.inbox - n + 1)
 	r.Addr, r.Token = a.peer.in.addr(off), a.peer.in.region.Token()
+	return n, off, &a.model
+}
+
+func (a *side) makeWrite(r *provider.Request, slot int, req *request) {
+	r.Kind = provider.KindWrite
+	n, off, m := a.target(r, req, a.size(a.shape.most))
+	a.local(r, slot, n)
+	req.off, req.model = off, m
 }
 
 func (a *side) makeSend(r *provider.Request, slot int) {
@@ -124,6 +137,17 @@ func (a *side) makeSend(r *provider.Request, slot int) {
 		r.Flags |= provider.FlagSolicit
 	}
 	a.local(r, slot, a.size(min(a.shape.most, a.peer.shape.most)))
+	l := &a.peer.lease
+	switch k := a.rng.IntN(4); {
+	case k == 0:
+		r.Flags |= provider.FlagImmediate
+		r.Immediate = a.rng.Uint32()
+	case k == 1 && l.state == leaseBound:
+		// A READ that still brings bytes through the window would fail: the fence lets it end before.
+		r.Flags |= provider.FlagInvalidate | provider.FlagReadFence
+		r.Token = l.window.Token()
+		l.state = leaseEnding
+	}
 }
 
 // local sets the local memory of a request: entries, or inline bytes when they fit.
@@ -149,36 +173,29 @@ func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 		return
 	}
 	// What we wrote there before; the next request is fenced, so nothing later can get in between.
-	off := a.rng.IntN(a.peer.shape.inbox - n + 1)
-	r.Addr, r.Token = a.peer.in.addr(off), a.peer.in.region.Token()
-	req.expect = append([]byte{}, a.model.want[off:off+n]...)
+	n, off, m := a.target(r, req, n)
+	r.SGL, r.Length = a.cut(slot, n), uint32(n)
+	req.expect = append([]byte{}, m.want[off:off+n]...)
 }
 
 // commit enters a posted request into the models.
-func (a *side) commit(r *provider.Request) {
+func (a *side) commit(r *provider.Request, req *request) {
 	if r.Kind == provider.KindRead {
 		return
 	}
 	body := append(a.gathered(r.SGL), r.Inline...)
 	if r.Kind == provider.KindWrite {
-		a.model.write(a.peer.in.offset(r.Addr), body)
+		req.model.write(req.off, body)
 		return
 	}
-	a.sent = append(a.sent, message{body, len(a.model.writes)})
+	a.sent = append(a.sent, message{
+		body: body, writes: len(a.model.writes), immediate: r.Immediate, flags: r.Flags, token: r.Token,
+	})
 }
 
 // mayReceive says whether a receive could be posted now.
 func (a *side) mayReceive() bool {
-	return len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
-}
-
-// offer posts a receive to the queue pair, or to the shared queue it takes from.
-func (a *side) offer(sges []provider.SGE) (ring bool, o provider.Outcome) {
-	if a.pool == nil {
-		return a.qp.PostReceive(a.context, sges, uint32(a.shape.most))
-	}
-	qp, o := a.pool.Post(a.context, sges, uint32(a.shape.most))
-	return qp != nil, o
+	return a.pool == nil && len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }
 
 // postReceive posts one receive that takes any message.
@@ -189,7 +206,7 @@ func (a *side) postReceive() bool {
 	slot := a.rfree[len(a.rfree)-1]
 	a.fill(slot)
 	sges := a.cut(slot, a.shape.most)
-	ring, o := a.offer(sges)
+	ring, o := a.qp.PostReceive(a.context, sges, uint32(a.shape.most))
 	if o != provider.OutcomeSuccess {
 		a.fail("post receive: %v", o)
 		return false

@@ -40,6 +40,9 @@ func newWorld(seed uint64, o Options) *world {
 	return w
 }
 
+// mostRequests is how many requests each side of a session posts at most.
+const mostRequests = 500
+
 // drawSizes draws how large the world is: most are small, and those with many hosts have little to do on each.
 func (w *world) drawSizes() (hosts, sessions, requests int) {
 	switch k := w.rng.IntN(100); {
@@ -53,7 +56,7 @@ func (w *world) drawSizes() (hosts, sessions, requests int) {
 		hosts = 17 + w.rng.IntN(48)
 	}
 	sessions = 1 + w.rng.IntN(hosts+hosts/2)
-	requests = []int{10, 20, 60, 150, 500}[w.rng.IntN(5)]
+	requests = []int{10, 20, 60, 150, mostRequests}[w.rng.IntN(5)]
 	return hosts, sessions, min(requests, 10+1500/sessions)
 }
 
@@ -196,6 +199,9 @@ func (w *world) live() {
 	w.net.RunUntil(time.Minute, func() bool { return w.net.now >= silent })
 	if len(w.net.broken) == 0 {
 		for _, h := range w.net.hosts {
+			if h.pool != nil {
+				h.pool.close()
+			}
 			h.Audit()
 		}
 	}
