@@ -66,7 +66,7 @@ func (c *conn) violation() string {
 		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.maxPacket, c.ceiling, c.assembling)
 	case cc.window < 1 || cc.window > Window || cc.gap < 0 || cc.fabric < minFabric || cc.flight.packets < 0:
 		return fmt.Sprintf("congestion window %d, gap %v, fabric window %d, flight %d", cc.window, cc.gap, cc.fabric, cc.flight.packets)
-	case int32(c.sendLimit-c.nextSend) < 0 && !c.hasPaused: // RNR takes promises back
+	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.stats.Pauses == 0: // RNR takes promises back
 		return fmt.Sprintf("SEND %d went out, the limit is %d", c.nextSend-1, c.sendLimit)
 	case c.reads.count > c.ord:
 		return fmt.Sprintf("%d READs are out, the limit is %d", c.reads.count, c.ord)
