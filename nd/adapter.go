@@ -57,6 +57,10 @@ type AdapterConfig struct {
 	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
 	// is open. 0 is 16 MiB, negative none.
 	ArenaBytes int
+	// ImmediatePlacement writes bytes to where they belong as soon as they arrive, also when others that were sent before them
+	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
+	// of a message then, but has to wait for results, which come in order as always.
+	ImmediatePlacement bool
 }
 
 const defaultUDPPort = 14791
@@ -66,6 +70,7 @@ const defaultArena = 16 << 20
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
 	addr   netip.Addr
+	flags  AdapterFlags
 	dp     datapath.Device // nil over a link made by a test
 	memory *provider.Memory
 	ports  []datapath.Port   // one for every receive queue
@@ -125,14 +130,18 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 func newAdapter(cfg AdapterConfig, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
 	a := &Adapter{
 		addr: cfg.Address.Unmap(), memory: provider.NewMemory(random()), reach: reach, armed: map[notifier]struct{}{},
-		ports: ports,
+		ports: ports, flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize,
+	}
+	if cfg.ImmediatePlacement {
+		a.flags &^= AdapterInOrderDMA
 	}
 	a.life, a.end = context.WithCancelCause(context.Background())
 	links := make([]provider.Link, len(ports))
 	for i, port := range ports {
 		links[i] = port
 	}
-	for i, engine := range provider.NewGroup(provider.Config{UDPPort: cfg.UDPPort}, links, a.memory, random()) {
+	config := provider.Config{UDPPort: cfg.UDPPort, ImmediatePlacement: cfg.ImmediatePlacement}
+	for i, engine := range provider.NewGroup(config, links, a.memory, random()) {
 		a.shards = append(a.shards, provider.NewShard(engine, ports[i], clock.Machine))
 	}
 	return a
@@ -208,7 +217,7 @@ func (a *Adapter) Query() (Info, error) {
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
 		MaxSharedReceiveQueueDepth: maxSharedDepth,
 		LargeRequestThreshold:      4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
-		Flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize,
+		Flags: a.flags,
 	}, nil
 }
 

@@ -34,6 +34,9 @@ type Config struct {
 	MaxConns int
 	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default 1024.
 	HeldPackets int
+	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
+	// keeping them in receive frames. Completions stay in order, but memory is no longer written in order.
+	ImmediatePlacement bool
 	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
 	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
 	AckEvery int
@@ -111,6 +114,7 @@ func (c *Config) setDefaults() {
 	if c.HeldPackets <= 0 {
 		c.HeldPackets = 1024
 	}
+	c.HeldPackets = min(c.HeldPackets, int(heldNothing)-1)
 	if c.AckEvery <= 0 {
 		c.AckEvery = 8
 	}

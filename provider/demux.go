@@ -147,7 +147,7 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 	case ahead >= Window:
 		return wire.DropWindow, false
 	case ahead > 0:
-		return c.receiveAhead(p, h.PSN(), rs, uint32(ahead-1))
+		return c.receiveAhead(p, h, rs, uint32(ahead-1))
 	}
 	c.noteMark(p.CE)
 	filled := rs.holes
@@ -170,9 +170,18 @@ func (c *conn) acceptHeld(rs *recvSpace) bool {
 	}
 	held := *slot
 	*slot = 0 // it is ours now: a TERM inside gives all others back
-	q := &c.engine.held[held-1]
-	next, _ := wire.ParseBaseHeader(q.Frags[0].Data)
-	c.accept(q, next, rs)
+	if held == heldNothing {
+		c.accepted++
+		rs.advance()
+		return true
+	}
+	if q := &c.engine.held[held-1]; q.N > 0 {
+		h, _ := wire.ParseBaseHeader(q.Frags[0].Data)
+		c.accept(q, h, rs)
+	} else if c.acceptPlaced(&c.engine.placed[held-1]) {
+		c.accepted++
+		rs.advance()
+	}
 	c.engine.releaseHeld(held)
 	return true
 }
@@ -186,8 +195,8 @@ func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
 }
 
 // receiveAhead keeps a packet that arrived before one sent earlier, in its frames: memory is written in order, so that a
-// program that polls the last byte of a message finds the others in place.
-func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) (d wire.DropReason, held bool) {
+// program that polls the last byte of a message finds the others in place. With Config.ImmediatePlacement it places what it can.
+func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, rs *recvSpace, i uint32) (d wire.DropReason, held bool) {
 	if rs.has(i) {
 		c.duplicates++
 		c.ackNow()
@@ -200,13 +209,19 @@ func (c *conn) receiveAhead(p *RxPacket, psn wire.PSN, rs *recvSpace, i uint32) 
 	if rs.held == nil {
 		rs.held = c.engine.pools.gaps.take()
 	}
-	h, ok := c.engine.holdPacket(p)
-	if !ok {
-		return wire.DropHoldFull, false
+	mark, placed := heldPacket(0), false
+	if c.engine.cfg.ImmediatePlacement {
+		mark, placed = c.placeAhead(p, h)
+	}
+	if !placed {
+		ok := false
+		if mark, ok = c.engine.holdPacket(p); !ok {
+			return wire.DropHoldFull, false
+		}
 	}
 	c.noteMark(p.CE)
-	rs.held[psn&(Window-1)] = h
+	rs.held[h.PSN()&(Window-1)] = mark
 	rs.set(i)
 	c.ackNow()
-	return wire.DropNone, true
+	return wire.DropNone, !placed
 }

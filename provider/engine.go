@@ -77,6 +77,8 @@ type Engine struct {
 	rx        [rxBatch]RxPacket
 	recycle   []uint64
 	held      []RxPacket
+	placed    []placedPacket // beside held; with Config.ImmediatePlacement
+	plan      placedPacket   // of the packet being placed
 	freeHeld  []heldPacket
 	reader    reader
 	op1, op2  wire.Op
@@ -122,6 +124,9 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	e.lead = e
 	if index > 0 {
 		e.lead = g.engines[0]
+	}
+	if cfg.ImmediatePlacement {
+		e.placed = make([]placedPacket, cfg.HeldPackets)
 	}
 	e.pressured, _ = link.(Pressured)
 	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
@@ -367,6 +372,9 @@ func (e *Engine) holdPacket(p *RxPacket) (heldPacket, bool) {
 }
 
 func (e *Engine) releaseHeld(h heldPacket) {
+	if h == heldNothing {
+		return
+	}
 	e.release(&e.held[h-1])
 	e.freeHeld = append(e.freeHeld, h)
 }

@@ -45,7 +45,7 @@ func FuzzConversation(f *testing.F) {
 		if len(in) > 1024 {
 			return
 		}
-		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldPackets: 64}), t: t, in: in}
+		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldPackets: 64, ImmediatePlacement: len(in)%2 == 1}), t: t, in: in}
 		c.sent = func(f flight) bool {
 			if c.record && len(c.log) < 64 {
 				c.log = append(c.log, f)

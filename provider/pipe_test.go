@@ -197,6 +197,10 @@ func newPair(tb testing.TB, maxPacket int) *pair { return newQueuesPair(tb, maxP
 
 // newQueuesPair is a pair whose ends have several queues. What queue i sends lands on queue i until a test says otherwise.
 func newQueuesPair(tb testing.TB, maxPacket, queues int) *pair {
+	return newTunedPair(tb, maxPacket, queues, Config{})
+}
+
+func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
 	p := &pair{tb: tb, now: clock.Time(time.Second), afterAccept: func() {}}
 	p.limits[0] = ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
 	p.limits[1] = p.limits[0]
@@ -212,7 +216,7 @@ func newQueuesPair(tb testing.TB, maxPacket, queues int) *pair {
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		p.mem[i] = NewMemory(rng)
-		group := NewGroup(Config{}, links[i], p.mem[i], rng)
+		group := NewGroup(cfg, links[i], p.mem[i], rng)
 		p.eng[i], p.more[i] = group[0], group[1:]
 		p.cq[i] = NewCQ(1024)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{

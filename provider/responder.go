@@ -61,6 +61,39 @@ func (r *reader) skip(n int) {
 	}
 }
 
+// operation reads the header of operation i of a packet, and of READ_REQ all of it. The payload behind it is there.
+func (r *reader) operation(i int, space wire.Space, op *wire.Op) wire.DropReason {
+	var scratch [readRequestLen]byte
+	pad := -r.at & (wire.OpAlign - 1)
+	if i > 0 && pad > 0 {
+		if r.left < pad {
+			return wire.DropLength
+		}
+		r.skip(pad)
+	}
+	if r.left < wire.OpHeaderLen {
+		return wire.DropLength
+	}
+	head := r.header(wire.OpHeaderLen, &scratch)
+	if wire.Opcode(head[0]) == wire.OpReadReq {
+		if r.left < readRequestLen-wire.OpHeaderLen {
+			return wire.DropLength
+		}
+		copy(scratch[:], head)
+		for got := wire.OpHeaderLen; got < readRequestLen; {
+			got += copy(scratch[got:], r.next(readRequestLen-got))
+		}
+		head = scratch[:]
+	}
+	if d := wire.ParseOp(head, space, op); d != wire.DropNone {
+		return d
+	}
+	if op.Opcode != wire.OpReadReq && int(op.Length) > r.left {
+		return wire.DropLength
+	}
+	return wire.DropNone
+}
+
 // publishOrder separates the bytes of a message from its last one: a full barrier on every architecture Go supports, so
 // that whoever polls the last byte sees the others (PROTOCOL §9.1).
 var publishOrder atomic.Uint32
@@ -80,38 +113,13 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 	r := &e.reader
 	r.reset(p)
 	op := &e.op2
-	var scratch [readRequestLen]byte
 	done := 0
 	if h.Space() == wire.RequestSpace {
 		done = int(c.wait.done)
 	}
 	for i := 0; i < h.OpCount(); i++ {
-		pad := -r.at & (wire.OpAlign - 1)
-		if i > 0 && pad > 0 {
-			if r.left < pad {
-				return c.malformed(h, wire.DropLength)
-			}
-			r.skip(pad)
-		}
-		if r.left < wire.OpHeaderLen {
-			return c.malformed(h, wire.DropLength)
-		}
-		head := r.header(wire.OpHeaderLen, &scratch)
-		if wire.Opcode(head[0]) == wire.OpReadReq {
-			if r.left < readRequestLen-wire.OpHeaderLen {
-				return c.malformed(h, wire.DropLength)
-			}
-			copy(scratch[:], head)
-			for got := wire.OpHeaderLen; got < readRequestLen; {
-				got += copy(scratch[got:], r.next(readRequestLen-got))
-			}
-			head = scratch[:]
-		}
-		if d := wire.ParseOp(head, h.Space(), op); d != wire.DropNone {
+		if d := r.operation(i, h.Space(), op); d != wire.DropNone {
 			return c.malformed(h, d)
-		}
-		if op.Opcode != wire.OpReadReq && int(op.Length) > r.left {
-			return c.malformed(h, wire.DropLength)
 		}
 		op.FailedPSN = h.PSN()
 		if i < done { // before the packet was dropped for a SEND without a receive
@@ -134,6 +142,7 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 	return true
 }
 
+// executeOp carries out one operation. r is at its payload; without r that is in place already.
 func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
@@ -251,7 +260,8 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	return true
 }
 
-// scatter places n bytes at byte off of a list of local entries. False means that the memory may not be written.
+// scatter places n bytes at byte off of a list of local entries; without a reader it only checks. False means that the memory may
+// not be written.
 func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 	for i := range sgl {
 		s := &sgl[i]
@@ -269,9 +279,11 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 		}
 		n -= take
 		off = 0
-		if n == 0 && last {
+		switch {
+		case r == nil:
+		case n == 0 && last:
 			r.placeLast(dst)
-		} else {
+		default:
 			r.place(dst)
 		}
 	}
@@ -284,7 +296,9 @@ func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
 	o := &c.reads
 	qp := c.qp
 	if c.noRequests { // we gave the READ up
-		r.skip(int(op.Length))
+		if r != nil {
+			r.skip(int(op.Length))
+		}
 		return true
 	}
 	if qp == nil || o.count == 0 {

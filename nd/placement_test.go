@@ -1,0 +1,25 @@
+package nd
+
+import "testing"
+
+// Everything moves with immediate placement too, and the adapter says that it does not write memory in order.
+func TestImmediatePlacement(t *testing.T) {
+	t.Parallel()
+	r := &rig{addr: loopback}
+	cfg := AdapterConfig{UDPPort: freeUDPPort(t), Datapath: DatapathUDP, ImmediatePlacement: true}
+	for i, a := range []**Adapter{&r.a, &r.b} {
+		cfg.Address, cfg.ImmediatePlacement = loopback[i], i == 0
+		opened, err := OpenAdapter(cfg)
+		must(t, err)
+		t.Cleanup(func() { must(t, opened.Close()) })
+		*a = opened
+	}
+	first, err := r.a.Query()
+	must(t, err)
+	second, err := r.b.Query()
+	must(t, err)
+	if first.Flags&AdapterInOrderDMA != 0 || second.Flags&AdapterInOrderDMA == 0 {
+		t.Error("the flags do not tell how memory is written")
+	}
+	moveEverything(t, r)
+}
