@@ -122,7 +122,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	a := newAdapter(cfg, dp.Ports(), dp.Resolve)
 	a.dp = dp
-	dp.Watch(a.remove, func(port int, f func()) { a.shards[port].Do(func(*provider.Engine) { f() }) })
+	dp.Watch(a.remove, func(port int, f func(*provider.Engine)) { a.shards[port].Do(f) })
 	return a, nil
 }
 
@@ -262,6 +262,9 @@ type Stats struct {
 	Connections, Established, Refused, Lost  uint64
 	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
 	Relayed, Moved uint64
+	// PathProbes looked for a larger packet size and PathRaised found one; BlackHoles are paths that became smaller. PartsOut are
+	// pieces of packets that did not fit their path any more, Reassembled packets that came in pieces.
+	PathProbes, PathRaised, BlackHoles, PartsOut, Reassembled uint64
 
 	// Drops counts packets that were not used, by reason.
 	Drops map[string]uint64
@@ -277,6 +280,7 @@ func (a *Adapter) Stats() Stats {
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
+		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
 		Drops: p.DropsByName(),
 	}
 	if a.dp == nil {
@@ -287,7 +291,7 @@ func (a *Adapter) Stats() Stats {
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
-			"port_taken": d.PortTaken,
+			"port_taken": d.PortTaken, "too_long": d.TooLong,
 		} {
 			if n > 0 {
 				s.Drops[name] = n

@@ -46,7 +46,7 @@ type Config struct {
 type Info struct {
 	Interface string
 	Driver    string
-	MTU       int
+	MTU       int // when it was opened
 	Queues    int
 	Rung      Rung
 	Reason    string // why this rung
@@ -67,7 +67,8 @@ type Datapath struct {
 	arena    *arena
 	queues   []*queue // by number
 
-	maxPacket int
+	maxPacket int // when it was opened
+	single    bool
 	neighbors neighbours
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
@@ -165,16 +166,22 @@ func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
 
 // maxPacket is the largest ND packet that an interface takes without fragments.
 func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
+	n := packetOf(nic.MTU, addr)
+	if n < wire.MinPacket {
+		least := nic.MTU - n + wire.MinPacket
+		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
+			addr, nic.Name, nic.MTU, least, nic.Name, least)
+	}
+	return n, nil
+}
+
+// packetOf is the largest ND packet of an MTU: without the IP and UDP headers.
+func packetOf(mtu int, addr netip.Addr) int {
 	overhead := 20 + 8
 	if addr.Unmap().Is6() {
 		overhead = 40 + 8
 	}
-	n := min(nic.MTU-overhead, wire.MaxPacket)
-	if n < wire.MinPacket {
-		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
-			addr, nic.Name, nic.MTU, wire.MinPacket+overhead, nic.Name, wire.MinPacket+overhead)
-	}
-	return n, nil
+	return min(mtu-overhead, wire.MaxPacket)
 }
 
 // AddressError says that no interface has the address.
@@ -209,13 +216,14 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
 			"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-frameOverhead, nic.Name, maxFrame-frameOverhead)
 	}
+	d.single = nic.MTU+frameOverhead <= maxFrame
 	mode := bpf.ModeGeneric
 	if c.rung == RungNative {
 		mode = bpf.ModeNative
 	}
 	steering, err := bpf.Attach(bpf.Config{
 		Ifindex: nic.Index, Interface: nic.Name, Port: d.cfg.UDPPort, Queues: nic.RxQueues, Mode: mode,
-		SingleBuffer: nic.MTU+frameOverhead <= maxFrame,
+		SingleBuffer: d.single,
 	})
 	if err != nil {
 		return err
@@ -256,7 +264,7 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
 		if err != nil {
 			return err
 		}
-		q := &queue{device: d, sock: sock, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+		q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 		d.queues = append(d.queues, q)
 		if q.sleeper, err = newSleeper(sock.FD()); err != nil {
 			return err
@@ -344,6 +352,8 @@ type Stats struct {
 	Steered bpf.Counters
 	Lost    uint64 // packets that did not leave: ring full or device busy
 	Foreign uint64 // packets that arrived here and were no ND packet
+	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of the UDP rung only.
+	TooLong uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
 	PortTaken uint64
 }

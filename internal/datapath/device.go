@@ -38,7 +38,7 @@ type Device interface {
 	Release(id uint64) error
 	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, when the
 	// interface is removed; own runs a function as the owner of the engine at a port.
-	Watch(gone func(), own func(port int, f func()))
+	Watch(gone func(), own func(port int, f func(*provider.Engine)))
 	// Close gives everything back. No engine may run any more.
 	Close() error
 }

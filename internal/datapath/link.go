@@ -17,6 +17,7 @@ type queue struct {
 	sock     *xdp.Socket
 
 	// The owner's.
+	maxPacket int
 	paths     []path
 	freePaths []provider.Path
 	rxDescs   [rxDescs]xdp.Desc
@@ -221,4 +222,4 @@ func (q *queue) Forget(p provider.Path) {
 }
 
 // MaxPacket implements provider.Link.
-func (q *queue) MaxPacket() int { return q.device.maxPacket }
+func (q *queue) MaxPacket() int { return q.maxPacket }

@@ -43,6 +43,7 @@ const (
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
 type plainUDP struct {
 	*sleeper  // of the receive socket
+	watch     *watch
 	cfg       Config
 	info      Info
 	nl        *netlink.Handle
@@ -64,6 +65,7 @@ type plainUDP struct {
 
 	lost      atomic.Uint64
 	foreign   atomic.Uint64
+	tooLong   atomic.Uint64
 	portTaken atomic.Uint64
 
 	statsMu   sync.Mutex // guards in, for those who are not the owner, against Close
@@ -119,6 +121,9 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.sleeper, err = newSleeper(d.in.FD()); err != nil {
 		return nil, err
 	}
+	if d.watch, err = newWatch(); err != nil {
+		return nil, err
+	}
 	batch := min(max(udpBatchBytes/d.maxPacket, 1), udpBatch)
 	per := (d.maxPacket + udp.FrameSize - 1) / udp.FrameSize
 	// Packets that wait behind gaps, those of a batch that the engine works on, and those that are posted.
@@ -147,7 +152,7 @@ func (d *plainUDP) Release(uint64) error { return nil }
 
 // Stats implements Device.
 func (d *plainUDP) Stats() (Stats, error) {
-	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load()}
+	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load(), TooLong: d.tooLong.Load()}
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if d.closed {
@@ -162,6 +167,9 @@ func (d *plainUDP) Stats() (Stats, error) {
 func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.watch != nil {
+			d.watch.close()
+		}
 		if d.sleeper != nil {
 			errs = append(errs, d.closeSleeper())
 		}
@@ -196,5 +204,37 @@ func (d *plainUDP) Close() error {
 func (d *plainUDP) Settled() bool { return true }
 
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves, and fail like any socket when their
-// address goes.
-func (d *plainUDP) Watch(func(), func(int, func())) {}
+// address goes. Only the MTU has to be told to the engine; it may not become larger than what the receive buffers were made for.
+func (d *plainUDP) Watch(_ func(), own func(int, func(*provider.Engine))) {
+	opened := d.maxPacket
+	resize := func(mtu int) {
+		size := min(max(packetOf(mtu, d.cfg.Address), wire.MinPacket), opened)
+		own(0, func(e *provider.Engine) {
+			if d.maxPacket != size {
+				d.maxPacket = size
+				e.Resized()
+			}
+		})
+	}
+	d.watch.ended.Go(func() {
+		resize(mtuNow(d.nl, d.neighbors.index, d.info.MTU))
+		for {
+			select {
+			case <-d.watch.done:
+				return
+			case u, ok := <-d.watch.links:
+				if !ok {
+					return
+				}
+				if int(u.Index) != d.neighbors.index || u.Header.Type != unix.RTM_NEWLINK {
+					continue
+				}
+				resize(u.Attrs().MTU)
+			case _, ok := <-d.watch.neighs:
+				if !ok {
+					return
+				}
+			}
+		}
+	})
+}

@@ -77,13 +77,13 @@ func (d *plainUDP) Frames(dst []provider.Frag) int {
 // Transmit implements provider.Link: one system call for each run of packets from the same source port.
 func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 	var from *source
-	lost, gathered := 0, 0
+	gathered := 0
 	for i := range pkts {
 		p := &pkts[i]
 		path := &d.paths[p.Path]
 		if path.from != from || gathered == udpBatch {
 			if gathered > 0 {
-				lost += d.sender.Send(from.socket)
+				d.send(from)
 			}
 			from, gathered = path.from, 0
 		}
@@ -94,16 +94,21 @@ func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 		gathered++
 	}
 	if gathered > 0 {
-		lost += d.sender.Send(from.socket)
-	}
-	if lost > 0 {
-		d.lost.Add(uint64(lost))
+		d.send(from)
 	}
 	// The kernel has copied everything.
 	for i := range pkts {
 		for j := range pkts[i].N {
 			d.txPool.Put(uint32(pkts[i].Frags[j].ID))
 		}
+	}
+}
+
+// send sends what was gathered, and counts what the kernel refused.
+func (d *plainUDP) send(from *source) {
+	if lost, tooLong := d.sender.Send(from.socket); lost > 0 {
+		d.lost.Add(uint64(lost))
+		d.tooLong.Add(uint64(tooLong))
 	}
 }
 

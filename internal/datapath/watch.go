@@ -7,10 +7,13 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
-// watch follows what happens to the interface, by netlink subscription: peers whose link-layer address changes, and the
-// removal of the interface itself.
+// watch follows what happens to the interface, by netlink subscription: peers whose link-layer address changes, another MTU,
+// and the removal of the interface itself. An interface that goes down and comes up again only loses what is sent meanwhile.
 type watch struct {
 	links  chan netlink.LinkUpdate
 	neighs chan netlink.NeighUpdate
@@ -18,7 +21,7 @@ type watch struct {
 	ended  sync.WaitGroup
 }
 
-// newWatch subscribes in the calling thread's network namespace. Updates queue up until follow takes them.
+// newWatch subscribes in the calling thread's network namespace. Updates queue up until somebody takes them.
 func newWatch() (*watch, error) {
 	w := &watch{
 		links: make(chan netlink.LinkUpdate, 64), neighs: make(chan netlink.NeighUpdate, 64), done: make(chan struct{}),
@@ -33,6 +36,14 @@ func newWatch() (*watch, error) {
 	return w, nil
 }
 
+// mtuNow is the interface's MTU, which may have changed between opening and subscribing; fallback when it cannot be read.
+func mtuNow(nl *netlink.Handle, index, fallback int) int {
+	if link, err := nl.LinkByIndex(index); err == nil {
+		return link.Attrs().MTU
+	}
+	return fallback
+}
+
 // close ends the subscriptions and waits until nobody is called any more.
 func (w *watch) close() {
 	close(w.done)
@@ -41,19 +52,30 @@ func (w *watch) close() {
 
 // Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed, and own runs
 // a function as the owner of the engine at a port.
-func (d *Datapath) Watch(gone func(), own func(port int, f func())) {
+func (d *Datapath) Watch(gone func(), own func(port int, f func(*provider.Engine))) {
+	resize := func(mtu int) {
+		size := d.resized(mtu)
+		for i, q := range d.queues {
+			own(i, func(e *provider.Engine) { q.resize(e, size) })
+		}
+	}
 	d.watch.ended.Go(func() {
+		resize(mtuNow(d.nl, d.index, d.info.MTU))
 		for {
 			select {
 			case <-d.watch.done:
 				return
 			case u, ok := <-d.watch.links:
-				if !ok || u.Header.Type == unix.RTM_DELLINK && int(u.Index) == d.index {
-					d.watch.links = nil // one removal is enough; a subscription that ended says nothing more
-					if ok {
-						// Not from here: gone may close the adapter, which waits for this goroutine.
-						go gone()
-					}
+				switch {
+				case !ok:
+					d.watch.links = nil // a subscription that ended says nothing more
+				case int(u.Index) != d.index:
+				case u.Header.Type == unix.RTM_DELLINK:
+					d.watch.links = nil // one removal is enough
+					// Not from here: gone may close the adapter, which waits for this goroutine.
+					go gone()
+				default:
+					resize(u.Attrs().MTU)
 				}
 			case u, ok := <-d.watch.neighs:
 				if !ok {
@@ -64,12 +86,30 @@ func (d *Datapath) Watch(gone func(), own func(port int, f func())) {
 					addr, _ := netip.AddrFromSlice(u.IP)
 					hop := addr.Unmap()
 					for i, q := range d.queues {
-						own(i, func() { q.repoint(hop, mac) })
+						own(i, func(*provider.Engine) { q.repoint(hop, mac) })
 					}
 				}
 			}
 		}
 	})
+}
+
+// resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was
+// loaded for when the datapath was opened, nor shrink below what every path must carry (PROTOCOL §7.1): on an interface that
+// does not, packets are lost until it does again, or the peers give up.
+func (d *Datapath) resized(mtu int) int {
+	if d.single {
+		mtu = min(mtu, maxFrame-frameOverhead)
+	}
+	return max(packetOf(mtu, d.cfg.Address), wire.MinPacket)
+}
+
+// resize makes the engine use packets of up to size bytes. The owner calls it.
+func (q *queue) resize(e *provider.Engine, size int) {
+	if q.maxPacket != size {
+		q.maxPacket = size
+		e.Resized()
+	}
 }
 
 // moved says whether a neighbour update gives an address that we may send to another link-layer address.

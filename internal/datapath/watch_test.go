@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -25,9 +27,9 @@ func TestNeighbourMoves(t *testing.T) {
 	t.Cleanup(func() { must(t, d.Close()) })
 	moved := make(chan struct{}, 16)
 	var owner sync.Mutex // as the engine's
-	d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func()) {
+	d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func(*provider.Engine)) {
 		owner.Lock()
-		f()
+		f(nil)
 		owner.Unlock()
 		moved <- struct{}{}
 	})
@@ -65,6 +67,49 @@ func TestNeighbourMoves(t *testing.T) {
 	}
 }
 
+// TestMTUChanges: the link's packet size follows the interface's MTU, between what every path carries and what the steering
+// program and the buffers were made for.
+func TestMTUChanges(t *testing.T) {
+	pair := newPair(t)
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		var d Device
+		must(t, pair.A.Do(func() (err error) {
+			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: rung})
+			return err
+		}))
+		link := d.Ports()[0]
+		engine := provider.New(provider.Config{}, link, provider.NewMemory(rand.New(rand.NewPCG(1, 1))), rand.New(rand.NewPCG(1, 1)))
+		var owner sync.Mutex
+		told := make(chan struct{}, 64)
+		d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func(*provider.Engine)) {
+			owner.Lock()
+			f(engine)
+			owner.Unlock()
+			told <- struct{}{}
+		})
+		largest := maxFrame - frameOverhead - 28 // a single-buffer program's
+		if rung == RungUDP {
+			largest = 1472 // the receive buffers'
+		}
+		for _, c := range []struct{ mtu, want int }{{1400, 1372}, {9000, largest}, {1000, wire.MinPacket}, {1500, 1472}} {
+			must(t, pair.SetMTU(c.mtu))
+			size := func() int {
+				owner.Lock()
+				defer owner.Unlock()
+				return link.MaxPacket()
+			}
+			for deadline := time.After(5 * time.Second); size() != c.want; {
+				select {
+				case <-told:
+				case <-deadline:
+					t.Fatalf("%s: packets of %d bytes at MTU %d, want %d", rung, size(), c.mtu, c.want)
+				}
+			}
+		}
+		must(t, d.Close())
+	}
+}
+
 // TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
 	pair := newPair(t)
@@ -74,7 +119,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 		return err
 	}))
 	gone := make(chan struct{}, 2)
-	d.Watch(func() { gone <- struct{}{} }, func(_ int, f func()) { f() })
+	d.Watch(func() { gone <- struct{}{} }, func(_ int, f func(*provider.Engine)) { f(nil) })
 	must(t, pair.A.Do(func() error {
 		link, err := netlink.LinkByIndex(d.index)
 		if err != nil {

@@ -33,9 +33,10 @@ func (s *Sender) Add(b []byte) {
 	h.SetIovlen(int(h.Iovlen) + 1)
 }
 
-// Send sends what was gathered, in order, and returns how many datagrams the kernel refused: they are lost. One that it
-// refuses for a reason of its own, too long or without a route, does not stop those behind it; a full send buffer does.
-func (s *Sender) Send(on *Socket) (refused int) {
+// Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
+// they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
+// not stop those behind it; a full send buffer does.
+func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	left := s.msgs[:s.nm]
 	s.nm, s.np = 0, 0
 	for len(left) > 0 {
@@ -44,11 +45,14 @@ func (s *Sender) Send(on *Socket) (refused int) {
 		switch errno {
 		case 0, unix.EINTR:
 		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-			return refused + len(left)
+			return refused + len(left), tooLong
 		default:
+			if errno == unix.EMSGSIZE {
+				tooLong++
+			}
 			refused++
 			left = left[1:]
 		}
 	}
-	return refused
+	return refused, tooLong
 }

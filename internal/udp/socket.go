@@ -116,11 +116,11 @@ type Socket struct{ fd int }
 const hops = 64
 
 // setOptions makes packets look as they do on every other path (PROTOCOL §2): never fragmented, 64 hops, no UDP checksum
-// over IPv4. The type of service of what arrives is asked for because of congestion marks.
+// over IPv4. What the kernel learned of a path's MTU from ICMP is left out, because anyone can send that (PROTOCOL §9.6). The type of service of what arrives is asked for because of congestion marks.
 func (s *Socket) setOptions(family int, cfg Config) error {
 	type option struct{ level, name, value int }
 	options := []option{
-		{unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
+		{unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE},
 		{unix.SOL_IP, unix.IP_TTL, hops},
 		{unix.SOL_IP, unix.IP_RECVTOS, 1},
 		{unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
@@ -128,7 +128,7 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	if family == unix.AF_INET6 {
 		options = []option{
 			{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1},
-			{unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+			{unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
 			{unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, hops},
 			{unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1},
 		}

@@ -73,7 +73,8 @@ func send(s *Sender, on *Socket, to netip.AddrPort, data []byte, cut int) int {
 		s.Add(data[:n])
 		data = data[n:]
 	}
-	return s.Send(on)
+	refused, _ := s.Send(on)
+	return refused
 }
 
 // take copies datagram i together and gives its frames back.
@@ -229,7 +230,7 @@ func TestRefused(t *testing.T) {
 		s.Begin(&a)
 		s.Add(make([]byte, size))
 	}
-	if lost := s.Send(out); lost != 1 {
+	if lost, tooLong := s.Send(out); lost != 1 || tooLong != 1 {
 		t.Errorf("%d datagrams were refused, want 1", lost)
 	}
 	r := NewReceiver(newPool(t, 8), 4, 100)
@@ -289,7 +290,7 @@ func TestAllocations(t *testing.T) {
 			s.Add(data[:4096])
 			s.Add(data[4096:])
 		}
-		if s.Send(out) != 0 {
+		if lost, _ := s.Send(out); lost != 0 {
 			t.Fatal("refused")
 		}
 		for i := range r.Receive(in) {
