@@ -2,6 +2,7 @@ package provider
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
@@ -22,6 +23,9 @@ type recovery struct {
 	duplicates uint32 // that the peer reported last
 	before     uint32 // of those, when the probe of this flight was sent
 	repeats    uint32 // packets sent again since then by probe and time-out; zero once it was judged
+
+	slack     int        // what the reordering window is larger, in quarters of the smallest round trip
+	slackenAt clock.Time // when duplicates last made it larger
 }
 
 // sent starts the timer when the first packet goes into an idle connection.
@@ -94,12 +98,21 @@ func (c *conn) detectLoss() {
 	}
 }
 
+// window is the reordering window. It grows with every round trip in which the peer reports duplicates, because what was taken for
+// lost had only been overtaken, up to a round trip, and falls back after 16 round trips without (RFC 8985 §6.2 step 4).
+func (r *recovery) window(t *rtt, now clock.Time) time.Duration {
+	if r.slack > 0 && now.Sub(r.slackenAt) > 16*t.smoothed {
+		r.slack = 0
+	}
+	return max(t.reorder(), min(t.reorder()+time.Duration(r.slack)*t.min/4, t.smoothed))
+}
+
 func (c *conn) detectLossIn(sp *sendSpace) {
 	if sp.inFlight == 0 || sp.outstanding() == 0 {
 		return
 	}
 	r := &c.recovery
-	window := c.rtt.reorder()
+	window := r.window(&c.rtt, c.engine.now)
 	if oldest := sp.record(sp.una); oldest.at >= r.newest && oldest.state&recResent == 0 {
 		return // nothing was lost: all were sent after what arrived last
 	}
@@ -182,6 +195,9 @@ func (r *recovery) judge(c *conn, duplicates uint32) {
 		return // no more than before, or an overtaken ACK
 	}
 	r.duplicates = duplicates
+	if now := c.engine.now; now.Sub(r.slackenAt) > c.rtt.smoothed {
+		r.slack, r.slackenAt = min(r.slack+1, maxSlack), now
+	}
 	if r.repeats > 0 && !r.probed && duplicates-r.before >= r.repeats {
 		r.repeats = 0
 		if c.cc.undo() {
@@ -193,6 +209,7 @@ func (r *recovery) judge(c *conn, duplicates uint32) {
 const (
 	minExpiries = 6  // a peer is not dead before this many time-outs
 	maxBackoff  = 12 // doublings of the time-out
+	maxSlack    = 16 // beyond that a round trip bounds the reordering window
 )
 
 // resendNewest sends the newest unacknowledged packet of each space again, asking for an acknowledgement, and returns how

@@ -212,3 +212,25 @@ func TestMissingReceiveAfterLoss(t *testing.T) {
 	p.pass(300 * time.Millisecond)
 	p.outcomes(0, OutcomeIOTimeout)
 }
+
+// The reordering window grows while the peer reports duplicates, up to a round trip, and falls back 16 round trips after the last.
+func TestReorderingWindowFollowsDuplicates(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	c := p.conn(0)
+	c.rtt = rtt{smoothed: 300 * time.Microsecond, min: 200 * time.Microsecond}
+	r := &c.recovery
+	var got []time.Duration
+	for i := range uint32(6) {
+		p.eng[0].now = p.eng[0].now.Add(400 * time.Microsecond)
+		r.judge(c, r.duplicates+1+i)
+		r.judge(c, r.duplicates+1) // in the same round trip: counts once
+		got = append(got, r.window(&c.rtt, p.eng[0].now))
+	}
+	us := time.Microsecond
+	if want := []time.Duration{100 * us, 150 * us, 200 * us, 250 * us, 300 * us, 300 * us}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if w := r.window(&c.rtt, p.eng[0].now.Add(17*300*time.Microsecond)); w != 50*us {
+		t.Errorf("%v after a while without duplicates", w)
+	}
+}
