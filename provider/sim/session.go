@@ -135,10 +135,10 @@ func (s *session) connect() {
 	})
 }
 
-// accept takes the peer's request. Where a host started anew, a request may be one that its sender gave up before: without a
-// connection nobody remembers that it was refused.
+// accept takes the peer's request. Where a host started anew, a request may be one from before: nobody remembers that it was refused,
+// or its sender is no more.
 func (s *session) accept() {
-	if private, o := s.b.ctr.Private(); o == provider.OutcomeSuccess && string(private) != s.a.name && s.b.host.life > 1 {
+	if private, o := s.b.ctr.Private(); o == provider.OutcomeSuccess && string(private) != s.a.name && max(s.a.host.life, s.b.host.life) > 1 {
 		s.b.host.Do(func(e *provider.Engine) {
 			s.b.ctr.Close()
 			s.b.ctr = e.NewConnector()
