@@ -186,11 +186,11 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if !admitted {
 		return d
 	}
-	return e.request(l, p, h, at, hello, proven)
+	return e.request(l, p, h, hello, proven)
 }
 
 // request makes a half-open connection and hands it to the listener.
-func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, at tuple, hello *wire.Hello, proven bool) wire.DropReason {
+func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
 		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
