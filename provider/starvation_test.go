@@ -20,7 +20,12 @@ type commons struct {
 const commonBuf = 8192
 
 func newCommons(t testing.TB, conns, depth int) *commons {
-	p := &commons{pair: newPair(t, 1408), srq: NewSharedReceiveQueue(depth, 4, 0)}
+	return newCommonsOn(newPair(t, 1408), conns, depth, func(int) {})
+}
+
+// newCommonsOn makes the connections over a pair; before is called before each of them.
+func newCommonsOn(over *pair, conns, depth int, before func(i int)) *commons {
+	p := &commons{pair: over, srq: NewSharedReceiveQueue(depth, 4, 0)}
 	for i := range conns {
 		p.qp[0] = p.eng[0].NewQP(QPConfig{
 			Context: uint64(i), ReceiveCQ: p.cq[0], InitiatorCQ: p.cq[0], ReceiveDepth: 16, InitiatorDepth: 128,
@@ -30,6 +35,7 @@ func newCommons(t testing.TB, conns, depth int) *commons {
 			Context: uint64(i), ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], Shared: p.srq, InitiatorDepth: 16,
 			MaxInitiatorSGE: 4, InlineSize: 64,
 		})
+		before(i)
 		p.connect()
 		for side := range 2 {
 			p.qps[side] = append(p.qps[side], p.qp[side])
@@ -291,6 +297,42 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 		}
 	}
 	p.calm()
+}
+
+// The queue pairs of one queue live on several engines: a receive reaches the first in line wherever that is.
+func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
+	const conns = 4
+	over := newQueuesPair(t, 1408, conns)
+	p := newCommonsOn(over, conns, 8, func(i int) { over.landOn(1, always(i)) })
+	for i := range conns {
+		p.use(i)
+		if home := p.homeOf(1); home != i {
+			t.Fatalf("connection %d lives on engine %d", i, home)
+		}
+		p.say(i, byte(i), 3000)
+		p.settle()
+	}
+	p.offer(1)
+	p.settle()
+	p.heard(0)
+	p.offer(1) // promised to connection 1, whose queue pair goes before its engine looks
+	p.qps[1][1].home.Load().ReleaseQP(p.qps[1][1])
+	p.settle()
+	p.heard(2)
+	for i := range 40 { // more than it takes to follow packets to another queue
+		p.landOn(1, always(i/10))
+		p.offer(1)
+		p.say(0, byte(10+i), 3000)
+		p.settle()
+		if rs := p.results(1); len(rs) != 1 || rs[0].Outcome != OutcomeSuccess {
+			t.Fatalf("round %d: %+v", i, rs)
+		}
+	}
+	p.offer(1)
+	p.settle()
+	if p.srq.first != nil || p.srq.promised != 0 {
+		t.Errorf("somebody waits although %d receives are there", p.srq.Posted())
+	}
 }
 
 // A pool that is always too small takes one packet in vain for each message at the most, and nothing of it looks like loss.
