@@ -37,7 +37,7 @@ func drawShape(rng *rand.Rand, small bool) shape {
 	return shape{slots: 8 + 2*rng.IntN(9), slotLen: slotLen, inbox: 2 * slotLen, book: slotLen, most: slotLen - 256}
 }
 
-// area is registered memory with guards.
+// area is registered memory between guards, which are not registered.
 type area struct {
 	region *provider.Region
 	buf    []byte
@@ -50,9 +50,9 @@ func (h *Host) newArea(n int, rights provider.Rights) area {
 	copy(buf, noise[a.from:])
 	var err error
 	if h.rng.IntN(2) == 0 {
-		a.region, err = h.Memory.RegisterLink(buf, h.lend(len(buf)), rights)
+		a.region, err = h.Memory.RegisterLink(a.bytes(), h.lend(n), rights)
 	} else {
-		a.region, err = h.Memory.Register(buf, rights)
+		a.region, err = h.Memory.Register(a.bytes(), rights)
 	}
 	if err != nil {
 		h.net.Fail("register: %v", err)
@@ -61,8 +61,8 @@ func (h *Host) newArea(n int, rights provider.Rights) area {
 }
 
 func (a area) bytes() []byte        { return a.buf[guard : len(a.buf)-guard] }
-func (a area) addr(off int) uint64  { return a.region.Base() + guard + uint64(off) }
-func (a area) offset(at uint64) int { return int(at-a.region.Base()) - guard }
+func (a area) addr(off int) uint64  { return a.region.Base() + uint64(off) }
+func (a area) offset(at uint64) int { return int(at - a.region.Base()) }
 
 // guarded says that nothing was written in front of the area or behind it.
 func (a area) guarded() bool {
