@@ -81,7 +81,7 @@ func (r *recovery) progress(c *conn, echo uint32) {
 	}
 	r.progressAt = c.engine.now
 	r.probed, r.expiries = false, 0
-	c.rtt.backoff = 0
+	c.rtt.backoff, c.rtt.loaded = 0, true
 	r.arm(c)
 	c.detectLoss()
 }
