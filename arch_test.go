@@ -74,6 +74,7 @@ var fences = map[string]fence{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},
 	},
+	"bench/lab": {ours: []string{"nd"}}, // tests only
 	"cmd/": {
 		ours: []string{"nd", "bench", "internal/netlab", "provider/sim"},
 		theirs: []string{

@@ -1,0 +1,113 @@
+package lab
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/impair"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+type impairments = impair.Config
+
+// fill writes noise.
+func fill(b []byte, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, rng.Uint64())
+	}
+}
+
+// firstDifference is where two slices of one length differ first, -1 if they do not.
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// await takes n results.
+func (e *end) await(t *testing.T, n int) {
+	t.Helper()
+	var res [16]nd.Result
+	for n > 0 {
+		got, err := e.results(res[:min(n, len(res))])
+		must(t, err)
+		n -= got
+	}
+}
+
+// verify moves noise and compares every byte, pass after pass: Writes that fill the peer's memory, and a Send that says that
+// they have.
+func (r *rig) verify(t *testing.T, passes int) (took time.Duration) {
+	t.Helper()
+	const size, chunk = 1 << 20, 32 << 10
+	from, to := r.connect(t, 1, size, size/chunk+1)
+	began := time.Now()
+	for pass := range passes {
+		fill(from.mr.Bytes(), uint64(pass))
+		must(t, to.qp.Receive(0, nil))
+		for at := 0; at < size; at += chunk {
+			must(t, from.qp.Write(1, []nd.SGE{from.mr.SGE(at, chunk)}, to.mr.Address()+uint64(at), to.mr.RemoteToken(), 0))
+		}
+		must(t, from.qp.Send(2, nil, 0))
+		from.await(t, size/chunk+1)
+		to.await(t, 1)
+		if at := firstDifference(from.mr.Bytes(), to.mr.Bytes()); at >= 0 {
+			t.Fatalf("pass %d: byte %d is wrong", pass, at)
+		}
+	}
+	return time.Since(began)
+}
+
+// everything is all that can happen to data.
+var everything = impairments{Loss: 0.01, Duplication: 0.01, Corruption: 0.01}
+
+// Every byte arrives whatever the network does to packets, on every datapath and over IPv6, and all of what was done to
+// them was noticed. What is doubled never meets a generic XDP program: the kernel keeps packets that tc redirected, as it
+// calls the copies, away from it. So hosts have native ones there.
+func TestEveryByteArrives(t *testing.T) {
+	for name, test := range map[string]struct {
+		setup setup
+		do    impairments
+	}{
+		"loss":          {setup{}, impairments{Loss: 0.01}},
+		"corruption":    {setup{}, impairments{Corruption: 0.01}},
+		"duplication":   {setup{datapath: nd.DatapathNative}, impairments{Duplication: 0.01}},
+		"all, narrow":   {setup{datapath: nd.DatapathNative, bottleneck: megabits(rate)}, everything},
+		"all, IPv6":     {setup{datapath: nd.DatapathNative, ipv6: true}, everything},
+		"plain sockets": {setup{datapath: nd.DatapathUDP}, impairments{Loss: 0.01, Duplication: 0.01}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, test.setup)
+			spoiler := r.impair(t, 0)
+			test.do.Seed = 1
+			must(t, spoiler.Set(test.do))
+			const passes = 8
+			took := r.verify(t, passes)
+			// Nothing is under way any more that would be counted here and not there, but for answers to what was doubled.
+			counts, err := spoiler.Counts()
+			must(t, err)
+			stats := r.stats()
+			t.Logf("%d MB in %v: %+v, %d resent, %d time-outs, drops %v",
+				passes, took.Round(time.Millisecond), counts, stats.Retransmits, stats.Timeouts, stats.Drops)
+			if test.do.Loss > 0 && (counts.Dropped == 0 || stats.Retransmits == 0) {
+				t.Error("nothing was lost, or nothing sent again")
+			}
+			// One of the two may be corrupted, or be of the handshake.
+			if noticed := int(stats.Drops["duplicate"]); test.do.Duplication > 0 && (counts.Duplicated == 0 || noticed < counts.Duplicated*9/10) {
+				t.Errorf("%d packets were doubled, %d noticed", counts.Duplicated, noticed)
+			}
+			if test.do.Corruption > 0 && counts.Corrupted == 0 {
+				t.Error("nothing was corrupted")
+			}
+			if caught := int(stats.Drops["crc"]); caught != counts.Corrupted {
+				t.Errorf("%d packets were corrupted, %d caught", counts.Corrupted, caught)
+			}
+		})
+	}
+}
