@@ -402,6 +402,3 @@ func TestSharedReceiveDoesNotAllocate(t *testing.T) {
 		})
 	}
 }
-
-// The handshake tells of receives that the application flushes before it is over. What the peer sends on the strength of
-// it waits like any SEND without a receive (ND specification 8.5, 11.3).

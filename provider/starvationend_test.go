@@ -114,6 +114,8 @@ func TestSharedReceiveTooSmall(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
+// The handshake tells of receives that the application flushes before it is over. What the peer sends on the strength of
+// it waits like any SEND without a receive (ND specification 8.5, 11.3).
 func TestFlushWhileAttachedAfterTheLimitWasTold(t *testing.T) {
 	for name, posted := range map[string]int{"nothing posted": 0, "posted in time": 2} {
 		t.Run(name, func(t *testing.T) {
