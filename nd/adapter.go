@@ -1,28 +1,23 @@
 package nd
 
 import (
-	"context"
-	crand "crypto/rand"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// The limits of every adapter (ND specification section 4). Queue depths are equal for both directions because ND programs
-// use one number for both.
+// The limits of every adapter (ND specification section 4).
 const (
-	maxRegistration = 1 << 40
-	maxQueueDepth   = 16384
-	maxCQDepth      = 1 << 18
-	maxInline       = 256
-	maxReadLimit    = 32
-	sgeFloor        = 4 // every queue pair takes at least so many entries, whatever was asked (R-SGE)
+	maxRegistration = host.MaxRegistration
+	maxQueueDepth   = host.MaxQueueDepth
+	maxSharedDepth  = host.MaxSharedDepth
+	maxCQDepth      = host.MaxCQDepth
+	maxInline       = host.MaxInline
+	maxReadLimit    = host.MaxReadLimit
+	sgeFloor        = host.SGEFloor
 )
 
 // Datapath chooses how packets move.
@@ -63,30 +58,10 @@ type AdapterConfig struct {
 	ImmediatePlacement bool
 }
 
-const defaultUDPPort = 14791
-
-const defaultArena = 16 << 20
-
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
-	addr   netip.Addr
-	flags  AdapterFlags
-	dp     datapath.Device // nil over a link made by a test
-	memory *provider.Memory
-	ports  []datapath.Port   // one for every receive queue
-	shards []*provider.Shard // one for every port; the first one leads
-	reach  func(context.Context, netip.Addr) error
-
-	objects objects
-	gone    atomic.Bool
-	life    context.Context // ends with the adapter, for what waits outside the engine
-	end     context.CancelCauseFunc
-	once    sync.Once
-	ended   error
-
-	mu    sync.Mutex
-	armed map[notifier]struct{} // what may have waiting Notify calls and is not closed; guarded by mu
-	kept  []func() error        // give back memory that packets which were never sent refer to; guarded by mu
+	host  *host.Adapter
+	flags AdapterFlags
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -95,7 +70,7 @@ type Adapter struct {
 // kernel.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
-		cfg.UDPPort = defaultUDPPort
+		cfg.UDPPort = host.DefaultUDPPort
 	}
 	refuse := func(s Status, err error) (*Adapter, error) {
 		return nil, &Error{Op: "open adapter", Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Status: s, Err: err}
@@ -106,13 +81,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(ErrInvalidAddress, nil)
 	}
-	arena := cfg.ArenaBytes
-	if arena == 0 {
-		arena = defaultArena
-	}
-	dp, err := datapath.Open(datapath.Config{
-		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: max(arena, 0),
-	})
+	h, err := host.Open(datapath.Config{
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
+	}, provider.Config{ImmediatePlacement: cfg.ImmediatePlacement})
 	if err != nil {
 		var unknown *datapath.AddressError
 		if errors.As(err, &unknown) {
@@ -120,53 +91,14 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		}
 		return refuse(ErrDeviceNotReady, err)
 	}
-	a := newAdapter(cfg, dp.Ports(), dp.Resolve)
-	a.dp = dp
-	dp.Watch(a.remove, func(port int, f func(*provider.Engine)) { a.shards[port].Do(f) })
-	return a, nil
-}
-
-// newAdapter joins an engine to every port.
-func newAdapter(cfg AdapterConfig, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
-	a := &Adapter{
-		addr: cfg.Address.Unmap(), memory: provider.NewMemory(random()), reach: reach, armed: map[notifier]struct{}{},
-		ports: ports, flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize,
-	}
+	a := &Adapter{host: h, flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize}
 	if cfg.ImmediatePlacement {
 		a.flags &^= AdapterInOrderDMA
 	}
-	a.life, a.end = context.WithCancelCause(context.Background())
-	links := make([]provider.Link, len(ports))
-	for i, port := range ports {
-		links[i] = port
-	}
-	config := provider.Config{UDPPort: cfg.UDPPort, ImmediatePlacement: cfg.ImmediatePlacement}
-	for i, engine := range provider.NewGroup(config, links, a.memory, random()) {
-		a.shards = append(a.shards, provider.NewShard(engine, ports[i], clock.Machine))
-	}
-	return a
+	return a, nil
 }
 
-// random is a generator that nobody can predict: the memory table and the engines need one each, because they use it under
-// locks of their own.
-func random() *rand.Rand {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
-	return rand.New(rand.NewChaCha8(seed))
-}
-
-func (a *Adapter) closed() bool { return a.gone.Load() }
-
-// remove ends everything because the interface is gone. What is pending finishes with ErrDeviceRemoved, and Close is still
-// the application's to call.
-func (a *Adapter) remove() {
-	a.gone.Store(true)
-	a.end(ErrDeviceRemoved)
-	a.cancelNotifications()
-	for i := range a.shards {
-		a.shards[len(a.shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
-	}
-}
+func (a *Adapter) closed() bool { return a.host.Closed() }
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
 type Info struct {
@@ -210,13 +142,13 @@ func (a *Adapter) Query() (Info, error) {
 		return Info{}, &Error{Op: "query", Status: ErrDeviceRemoved}
 	}
 	return Info{
-		AdapterID: adapterID(a.addr), MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
+		AdapterID: adapterID(a.host.Addr), MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
 		MaxInitiatorSGE: provider.MaxSGE, MaxReceiveSGE: provider.MaxSGE, MaxReadSGE: provider.MaxSGE,
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
 		MaxSharedReceiveQueueDepth: maxSharedDepth,
-		LargeRequestThreshold:      4096, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
+		LargeRequestThreshold:      host.LargeRequest, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
 		Flags: a.flags,
 	}, nil
 }
@@ -231,7 +163,7 @@ func adapterID(addr netip.Addr) uint64 {
 }
 
 // QueryAddressList returns the addresses of this adapter, which is the one it was opened with.
-func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.addr} }
+func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.host.Addr} }
 
 // DatapathInfo says how an adapter's packets move, and why.
 type DatapathInfo struct {
@@ -244,10 +176,10 @@ type DatapathInfo struct {
 
 // Datapath tells how packets move.
 func (a *Adapter) Datapath() DatapathInfo {
-	if a.dp == nil {
+	if a.host.Device == nil {
 		return DatapathInfo{Reason: "no device"}
 	}
-	i := a.dp.Info()
+	i := a.host.Device.Info()
 	return DatapathInfo{
 		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
 		ZeroCopy: i.Socket.ZeroCopy,
@@ -272,10 +204,7 @@ type Stats struct {
 
 // Stats reads the counters. It allocates, and takes each engine for a moment.
 func (a *Adapter) Stats() Stats {
-	var p provider.Stats
-	for _, shard := range a.shards {
-		shard.Do(func(e *provider.Engine) { p.Add(e.Stats()) })
-	}
+	p := a.host.Stats()
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Pauses: p.Pauses,
@@ -283,11 +212,11 @@ func (a *Adapter) Stats() Stats {
 		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
 		Drops: p.DropsByName(),
 	}
-	if a.dp == nil {
+	if a.host.Device == nil {
 		return s
 	}
 	// The socket's counters are for people; a socket that cannot be read reports none.
-	if d, err := a.dp.Stats(); err == nil {
+	if d, err := a.host.Device.Stats(); err == nil {
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
@@ -303,60 +232,4 @@ func (a *Adapter) Stats() Stats {
 
 // Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the
 // adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
-func (a *Adapter) Close() error {
-	a.once.Do(func() {
-		a.remove()
-		for _, shard := range a.shards {
-			shard.Close()
-		}
-		if a.dp != nil {
-			a.ended = errors.Join(a.dp.Close(), a.releaseKept())
-		}
-	})
-	return a.ended
-}
-
-// keep leaves it to Close to give memory back.
-func (a *Adapter) keep(release func() error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.kept = append(a.kept, release)
-}
-
-// releaseKept gives back what keep was told of: nothing is sent any more.
-func (a *Adapter) releaseKept() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var errs []error
-	for _, release := range a.kept {
-		errs = append(errs, release())
-	}
-	a.kept = nil
-	return errors.Join(errs...)
-}
-
-// cancelNotifications ends every waiting Notify, before the requests that are canceled next could satisfy it.
-func (a *Adapter) cancelNotifications() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for q := range a.armed {
-		q.CancelWaiters(provider.OutcomeDeviceRemoved)
-	}
-}
-
-// notifier has waiting Notify calls.
-type notifier interface{ CancelWaiters(provider.Outcome) }
-
-// watch makes the adapter's end that of q's notifications, too.
-func (a *Adapter) watch(q notifier) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.armed[q] = struct{}{}
-}
-
-// unwatch undoes watch.
-func (a *Adapter) unwatch(q notifier) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.armed, q)
-}
+func (a *Adapter) Close() error { return a.host.Close() }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -30,11 +31,11 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 	if depth < 1 || depth > maxCQDepth {
 		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
 	}
-	if err := a.create("create completion queue", objectCQ); err != nil {
+	if err := a.create("create completion queue", host.ObjectCQ); err != nil {
 		return nil, err
 	}
 	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
-	a.watch(q.cq)
+	a.host.Watch(q.cq)
 	return q, nil
 }
 
@@ -45,7 +46,7 @@ func (q *CompletionQueue) GetResults(results []Result) int {
 	q.mu.Lock()
 	n := q.fetch(results)
 	if n < len(results) {
-		q.poll()
+		q.adapter.host.Poll(q.cq)
 		n += q.fetch(results[n:])
 	}
 	q.mu.Unlock()
@@ -113,7 +114,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	case q.closed.Load():
 		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
-		q.release()
+		q.adapter.host.Release(q.cq)
 		if q.moderated.Load() {
 			q.adapter.do(func(e *provider.Engine) { e.Moderate(q.cq) })
 		}
@@ -130,8 +131,8 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 // still be fetched. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
 	if q.closed.CompareAndSwap(false, true) {
-		q.adapter.objects.give(objectCQ)
-		q.adapter.unwatch(q.cq)
+		q.adapter.host.Objects.Give(host.ObjectCQ)
+		q.adapter.host.Unwatch(q.cq)
 	}
 	q.CancelOverlappedRequests()
 	return nil

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // openNear opens the provider and an adapter on a loopback address.
@@ -83,11 +85,11 @@ var adapterRows = map[string]provoke{
 }
 
 // exhausted makes an adapter whose objects of a kind are used up, and asks for one more.
-func exhausted(k objectKind, one func(t *testing.T, a *Adapter) error) provoke {
+func exhausted(k host.ObjectKind, one func(t *testing.T, a *Adapter) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r, _ := newLoopRig(t, DatapathUDP)
 		must(t, one(t, r.a))
-		r.a.objects.used[k].Store(objectLimits[k])
+		r.a.host.Objects.Exhaust(k)
 		return one(t, r.a)
 	}
 }
@@ -131,7 +133,7 @@ func onFirst(one func(t *testing.T, a *Adapter) error) provoke {
 
 var createRows = map[string]provoke{
 	"IND2Adapter/CreateCompletionQueue/ND_SUCCESS":                onFirst(oneCQ),
-	"IND2Adapter/CreateCompletionQueue/ND_INSUFFICIENT_RESOURCES": exhausted(objectCQ, oneCQ),
+	"IND2Adapter/CreateCompletionQueue/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectCQ, oneCQ),
 	"IND2Adapter/CreateCompletionQueue/ND_INVALID_PARAMETER_3": func(t *testing.T, r *rig) error {
 		info, err := r.a.Query()
 		must(t, err)
@@ -161,11 +163,11 @@ var createRows = map[string]provoke{
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_7":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.MaxReceiveSGE++ }),
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_8":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.MaxInitiatorSGE++ }),
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_9":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.InlineSize++ }),
-	"IND2Adapter/CreateQueuePair/ND_INSUFFICIENT_RESOURCES": exhausted(objectQP, oneQP),
+	"IND2Adapter/CreateQueuePair/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectQP, oneQP),
 	"IND2Adapter/CreateConnector/ND_SUCCESS":                onFirst(oneConnector),
-	"IND2Adapter/CreateConnector/ND_INSUFFICIENT_RESOURCES": exhausted(objectConnector, oneConnector),
+	"IND2Adapter/CreateConnector/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectConnector, oneConnector),
 	"IND2Adapter/CreateListener/ND_SUCCESS":                 onFirst(oneListener),
-	"IND2Adapter/CreateListener/ND_INSUFFICIENT_RESOURCES":  exhausted(objectListener, oneListener),
+	"IND2Adapter/CreateListener/ND_INSUFFICIENT_RESOURCES":  exhausted(host.ObjectListener, oneListener),
 }
 
 var helperRows = map[string]provoke{

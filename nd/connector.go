@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -42,7 +43,7 @@ func (p ConnectParams) provider() provider.ConnectParams {
 //
 // Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateConnector() (*Connector, error) {
-	if err := a.create("create connector", objectConnector); err != nil {
+	if err := a.create("create connector", host.ObjectConnector); err != nil {
 		return nil, err
 	}
 	c := &Connector{adapter: a}
@@ -50,20 +51,11 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 	return c, nil
 }
 
-// local checks an address to bind to: one of the adapter's, or unspecified for it.
-func (a *Adapter) local(addr netip.AddrPort) (provider.Endpoint, bool) {
-	ip := addr.Addr().Unmap()
-	if ip != a.addr {
-		return provider.Endpoint{}, false
-	}
-	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
-}
-
 // Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (c *Connector) Bind(addr netip.AddrPort) error {
-	at, ok := c.adapter.local(addr)
+	at, ok := c.adapter.host.Local(addr)
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
@@ -75,9 +67,6 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	})
 	return fail("bind", addr, noAddr, o)
 }
-
-// sourcePorts is how many source ports a Connect tries. They are random ones of 16384.
-const sourcePorts = 4
 
 // Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
 // attempt failed. A failed attempt leaves qp as it was.
@@ -91,23 +80,23 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	a := c.adapter
 	search, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(a.life, func() { cancel(ErrDeviceRemoved) })()
+	defer context.AfterFunc(a.host.Life, func() { cancel(ErrDeviceRemoved) })()
 	if s := c.checkConnect(qp, dest, params, cancel); s != StatusSuccess {
 		return &Error{Op: "connect", Remote: dest, Status: s}
 	}
 	ip := dest.Addr().Unmap()
-	unreachable := a.reach(search, ip)
+	unreachable := a.host.Reach(search, ip)
 	done := make(chan provider.Outcome, 1)
 	o := c.call(func(*provider.Engine) provider.Outcome {
 		c.resolving = nil
 		if unreachable != nil || search.Err() != nil {
 			return provider.OutcomeHostUnreachable
 		}
-		local := provider.EndpointFrom(netip.AddrPortFrom(a.addr, 0))
+		local := provider.EndpointFrom(netip.AddrPortFrom(a.host.Addr, 0))
 		remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
 		o := provider.OutcomeHostUnreachable
 		// Over plain sockets another program may have the source port: the next attempt draws another one.
-		for try := 0; try < sourcePorts && o == provider.OutcomeHostUnreachable; try++ {
+		for try := 0; try < host.SourcePorts && o == provider.OutcomeHostUnreachable; try++ {
 			o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
 		}
 		return o
@@ -164,7 +153,6 @@ func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params Conn
 // connectable is checkConnect for the engine's owner.
 func (c *Connector) connectable(qp *QueuePair, dest netip.AddrPort, params ConnectParams) Status {
 	ip := dest.Addr().Unmap()
-	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	if c.resolving != nil {
 		return ErrConnectionActive
 	}
@@ -174,9 +162,9 @@ func (c *Connector) connectable(qp *QueuePair, dest netip.AddrPort, params Conne
 	switch {
 	case qp == nil || qp.adapter != c.adapter:
 		return ErrInvalidParameterN(1)
-	case !ip.IsValid() || ip.IsUnspecified() || ip.IsMulticast() || ip == limited || dest.Port() == 0:
+	case !host.Destination(dest):
 		return ErrBadNetworkName
-	case ip.Is4() != c.adapter.addr.Is4():
+	case ip.Is4() != c.adapter.host.Addr.Is4():
 		return ErrInvalidAddress
 	}
 	return statusTable[provider.CheckParams(qp.qp, params.provider())]
@@ -203,20 +191,12 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 		local, _ = c.k.Local()
 		peer, _ = c.k.Peer()
 	})
-	from, to := addrPort(local), addrPort(peer)
+	from, to := host.AddrPort(local), host.AddrPort(peer)
 	if o != provider.OutcomeSuccess {
 		return fail(op, from, to, o)
 	}
 	o, cause := wait(ctx, done, c.cancelPending)
 	return finished(op, from, to, o, cause)
-}
-
-// addrPort is the inverse of provider.EndpointFrom; the zero endpoint is no address.
-func addrPort(e provider.Endpoint) netip.AddrPort {
-	if e == (provider.Endpoint{}) {
-		return netip.AddrPort{}
-	}
-	return e.AddrPort()
 }
 
 // cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection.
@@ -304,7 +284,7 @@ func (c *Connector) address(op string, get func() (provider.Endpoint, provider.O
 		at, o = get()
 		return o
 	})
-	return addrPort(at), fail(op, noAddr, noAddr, o)
+	return host.AddrPort(at), fail(op, noAddr, noAddr, o)
 }
 
 // NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
@@ -352,7 +332,7 @@ func (c *Connector) stopResolving() {
 // Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
-	c.released.Do(func() { c.adapter.objects.give(objectConnector) })
+	c.released.Do(func() { c.adapter.host.Objects.Give(host.ObjectConnector) })
 	c.do(func(*provider.Engine) {
 		c.stopResolving()
 		c.k.Close()

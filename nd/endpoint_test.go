@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // Both sides open their own adapter; the client's address follows from the route.
@@ -59,11 +61,11 @@ func TestDialFails(t *testing.T) {
 	deep := cfg
 	deep.Depth = maxQueueDepth + 1
 	wantStatus(t, "depth", dial(deep, nowhere), ErrInvalidParameterN(5))
-	before := r.a.objects.used[objectQP].Load()
+	before := r.a.host.Objects.Used(host.ObjectQP)
 	huge := cfg
 	huge.MemoryBytes = -1
 	wantStatus(t, "memory", dial(huge, nowhere), ErrInvalidParameter)
-	if now := r.a.objects.used[objectQP].Load(); now > before+2 { // other tests share the adapter
+	if now := r.a.host.Objects.Used(host.ObjectQP); now > before+2 { // other tests share the adapter
 		t.Errorf("%d queue pairs before, %d after a Dial that failed", before, now)
 	}
 }

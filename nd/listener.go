@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -19,7 +20,7 @@ type Listener struct {
 //
 // Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateListener() (*Listener, error) {
-	if err := a.create("create listener", objectListener); err != nil {
+	if err := a.create("create listener", host.ObjectListener); err != nil {
 		return nil, err
 	}
 	l := &Listener{adapter: a}
@@ -32,7 +33,7 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (l *Listener) Bind(addr netip.AddrPort) error {
-	at, ok := l.adapter.local(addr)
+	at, ok := l.adapter.host.Local(addr)
 	if addr.Addr().IsUnspecified() {
 		at, ok = provider.Endpoint{Port: addr.Port()}, true
 	}
@@ -66,7 +67,7 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 	}
 	if at.IP == (provider.Endpoint{}).IP {
 		unspecified := netip.IPv6Unspecified()
-		if l.adapter.addr.Is4() {
+		if l.adapter.host.Addr.Is4() {
 			unspecified = netip.IPv4Unspecified()
 		}
 		return netip.AddrPortFrom(unspecified, at.Port), nil
@@ -109,7 +110,7 @@ func (l *Listener) CancelOverlappedRequests() {
 // Close refuses the requests nobody took, and all later ones. Connections that were handed out live on. Closing twice is
 // harmless.
 func (l *Listener) Close() error {
-	l.released.Do(func() { l.adapter.objects.give(objectListener) })
+	l.released.Do(func() { l.adapter.host.Objects.Give(host.ObjectListener) })
 	l.adapter.do(func(*provider.Engine) { l.l.Close() })
 	return nil
 }

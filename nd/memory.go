@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
@@ -71,7 +70,7 @@ func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {
 	if m.registered || m.closed {
 		return &Error{Op: "register memory", Status: ErrInvalidDeviceState}
 	}
-	r, err := m.adapter.memory.Register(buf, flags.rights())
+	r, err := m.adapter.host.Memory.Register(buf, flags.rights())
 	if err != nil {
 		return &Error{Op: "register memory", Status: ErrInsufficientResources}
 	}
@@ -150,7 +149,7 @@ func (m *MemoryRegion) Deregister() error {
 	defer m.mu.Unlock()
 	o := provider.OutcomeInvalidState
 	if m.registered {
-		m.adapter.doAll(func() { o = m.adapter.memory.Deregister(m.region.Load()) })
+		m.adapter.host.DoAll(func() { o = m.adapter.host.Memory.Deregister(m.region.Load()) })
 	}
 	if o != provider.OutcomeSuccess {
 		return &Error{Op: "deregister memory", Status: statusTable[o]}
@@ -161,12 +160,8 @@ func (m *MemoryRegion) Deregister() error {
 // deregistered gives the memory back, when it is the adapter's. The caller holds mu.
 func (m *MemoryRegion) deregistered() (err error) {
 	m.registered = false
-	switch {
-	case m.release == nil:
-	case m.settle():
-		err = m.release()
-	default:
-		m.adapter.keep(m.release)
+	if m.release != nil {
+		err = m.adapter.host.GiveBack(m.release)
 	}
 	m.release = nil
 	return err
@@ -177,37 +172,11 @@ func (m *MemoryRegion) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registered {
-		m.adapter.doAll(func() { m.adapter.memory.Release(m.region.Load()) })
+		m.adapter.host.DoAll(func() { m.adapter.host.Memory.Release(m.region.Load()) })
 		m.err = m.deregistered()
 	}
 	m.closed = true
 	return m.err
-}
-
-// settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. What the kernel has
-// not taken by then is on a device that does not send, because it is down; such memory is not used again before the adapter
-// closes.
-const settleTries = 100
-
-// settle waits until no packet that waits to be sent refers to the region. Its owner has ended the requests that use it, but
-// a copy that was sent again may still wait.
-func (m *MemoryRegion) settle() bool {
-	for range settleTries {
-		settled := true
-		for i, shard := range m.adapter.shards {
-			shard.Do(func(*provider.Engine) {
-				// A closed adapter sends nothing, and its device may be gone.
-				if !m.adapter.closed() && !m.adapter.ports[i].Settled() {
-					settled = false
-				}
-			})
-		}
-		if settled {
-			return true
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return false
 }
 
 // AllocateMemory returns a region over n new zeroed bytes, page-aligned. As long as AdapterConfig.ArenaBytes lasts it is memory
@@ -220,21 +189,21 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	if s := a.registrable(false, n, flags); s != StatusSuccess {
 		return refuse(s)
 	}
-	if a.dp == nil {
+	if a.host.Device == nil {
 		return a.RegisterMemory(pages(n), flags)
 	}
-	buf, id, ok := a.dp.Alloc(n)
+	buf, id, ok := a.host.Device.Alloc(n)
 	if !ok {
 		if !datapath.FitsMemory(n) {
 			return refuse(ErrNoMemory)
 		}
 		return a.RegisterMemory(pages(n), flags)
 	}
-	r, err := a.memory.RegisterLink(buf, id, flags.rights())
+	r, err := a.host.Memory.RegisterLink(buf, id, flags.rights())
 	if err != nil {
-		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.dp.Release(id))
+		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.host.Device.Release(id))
 	}
-	m := &MemoryRegion{adapter: a, registered: true, release: func() error { return a.dp.Release(id) }}
+	m := &MemoryRegion{adapter: a, registered: true, release: func() error { return a.host.Device.Release(id) }}
 	m.region.Store(r)
 	return m, nil
 }

@@ -23,7 +23,7 @@ func (a *Adapter) CreateMemoryWindow() (*MemoryWindow, error) {
 	if a.closed() {
 		return nil, &Error{Op: "create memory window", Status: ErrDeviceRemoved}
 	}
-	w, err := a.memory.NewWindow()
+	w, err := a.host.Memory.NewWindow()
 	if err != nil {
 		return nil, &Error{Op: "create memory window", Status: ErrInsufficientResources}
 	}
@@ -41,7 +41,7 @@ func (w *MemoryWindow) RemoteAccesses() (reads, writes uint64) { return w.window
 // and their connection with them. Closing twice is harmless.
 func (w *MemoryWindow) Close() error {
 	if !w.closed.Swap(true) {
-		w.adapter.doAll(func() { w.adapter.memory.ReleaseWindow(w.window) })
+		w.adapter.host.DoAll(func() { w.adapter.host.Memory.ReleaseWindow(w.window) })
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -54,7 +54,7 @@ func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 	case outside(cfg.InlineSize, maxInline):
 		return refuse(ErrInvalidParameterN(9))
 	}
-	if err := a.create("create queue pair", objectQP); err != nil {
+	if err := a.create("create queue pair", host.ObjectQP); err != nil {
 		return nil, err
 	}
 	return a.newQueuePair(cfg, nil), nil
@@ -184,19 +184,10 @@ func (q *QueuePair) status(o provider.Outcome) Status {
 	return statusTable[o]
 }
 
-// translate turns slices into region addresses. A slice outside its region becomes an entry that no region grants: it
-// fails when the request is executed, as the specification wants, and not here.
+// translate turns slices into region addresses.
 func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
 	for i := range sgl {
-		s := &sgl[i]
-		dst[i] = provider.SGE{Len: uint32(len(s.Buffer))}
-		r := a.memory.Lookup(provider.Token(s.Token))
-		if r == nil {
-			continue
-		}
-		if off, ok := datapath.OffsetIn(r.Bytes(), s.Buffer); ok {
-			dst[i].Addr, dst[i].Token = r.Base()+uint64(off), r.Token()
-		}
+		dst[i] = a.host.Entry(sgl[i].Buffer, provider.Token(sgl[i].Token))
 	}
 }
 
@@ -224,7 +215,7 @@ func (q *QueuePair) Flush() {
 // Closing twice is harmless.
 func (q *QueuePair) Close() error {
 	q.once.Do(func() {
-		q.adapter.objects.give(objectQP)
+		q.adapter.host.Objects.Give(host.ObjectQP)
 		q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
 	})
 	return nil

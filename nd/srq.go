@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -18,9 +19,6 @@ type SharedReceiveQueue struct {
 	srq     *provider.SharedReceiveQueue
 	closed  atomic.Bool
 }
-
-// maxSharedDepth is how many receives a shared receive queue may have: enough for a few of each of thousands of queue pairs.
-const maxSharedDepth = 1 << 16
 
 // CreateSharedReceiveQueue makes a pool of depth receives with up to maxSGE entries each, and in any case four. Notify
 // returns when fewer than threshold receives are posted; never when that is 0.
@@ -43,11 +41,11 @@ func (a *Adapter) CreateSharedReceiveQueue(depth, maxSGE, threshold int) (*Share
 	case threshold < 0:
 		return refuse(ErrInvalidParameterN(5))
 	}
-	if err := a.create(op, objectSRQ); err != nil {
+	if err := a.create(op, host.ObjectSRQ); err != nil {
 		return nil, err
 	}
 	s := &SharedReceiveQueue{adapter: a, srq: provider.NewSharedReceiveQueue(depth, max(maxSGE, sgeFloor), threshold)}
-	a.watch(s.srq)
+	a.host.Watch(s.srq)
 	return s, nil
 }
 
@@ -77,7 +75,7 @@ func (a *Adapter) CreateQueuePairWithSRQ(srq *SharedReceiveQueue, cfg QueuePairC
 	if argument != 0 && !a.closed() {
 		return nil, &Error{Op: op, Status: ErrInvalidParameterN(argument)}
 	}
-	if err := a.create(op, objectQP); err != nil {
+	if err := a.create(op, host.ObjectQP); err != nil {
 		return nil, err
 	}
 	return a.newQueuePair(cfg, srq.srq), nil
@@ -158,9 +156,7 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	case s.closed.Load():
 		s.srq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
-		for _, shard := range s.adapter.shards {
-			shard.Release() // messages are to arrive while the poller sleeps
-		}
+		s.adapter.host.ReleaseAll() // messages are to arrive while the poller sleeps
 	}
 	o, cause := wait(ctx, w.done, func() { s.srq.CancelWaiter(id, provider.OutcomeCanceled) })
 	notifications.Put(w)
@@ -186,8 +182,8 @@ func (s *SharedReceiveQueue) CancelOverlappedRequests() {
 // more can be posted. Receives that nobody takes leave no result. Closing twice is harmless.
 func (s *SharedReceiveQueue) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
-		s.adapter.objects.give(objectSRQ)
-		s.adapter.unwatch(s.srq)
+		s.adapter.host.Objects.Give(host.ObjectSRQ)
+		s.adapter.host.Unwatch(s.srq)
 	}
 	s.CancelOverlappedRequests()
 	return nil

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Adapter is a network interface opened for ND. It has one engine for every receive queue of the interface, each with a shard
+// that runs it. The first one leads: it knows ports and listeners, and everything is made on it. Connectors and queue pairs
+// move with their connection. All methods may be called from any goroutine.
+type Adapter struct {
+	Addr    netip.Addr      // what connections come from and go to
+	Device  datapath.Device // nil over links made by a test
+	Memory  *provider.Memory
+	Objects Objects
+	Shards  []*provider.Shard // one for every port; the first one leads
+	Life    context.Context   // ends with the adapter, for what waits outside the engines
+
+	ports []datapath.Port // one for every receive queue
+	reach func(context.Context, netip.Addr) error
+
+	gone  atomic.Bool
+	end   context.CancelFunc
+	once  sync.Once
+	ended error
+
+	mu    sync.Mutex
+	armed map[Notifier]struct{} // what may have waiting notifications and is not closed; guarded by mu
+	kept  []func() error        // give back memory that packets which were never sent refer to; guarded by mu
+}
+
+// DefaultUDPPort carries ND traffic unless another one is asked for.
+const DefaultUDPPort = 14791
+
+// DefaultArena is how many bytes of memory that is sent without a copy an adapter has unless it is asked for others.
+const DefaultArena = 16 << 20
+
+// Open opens the interface that has cfg.Address, a unicast address. A UDPPort of 0 is DefaultUDPPort; an Arena of 0 is
+// DefaultArena, a negative one none. The engines have the port of cfg. A datapath.AddressError says that no interface has the address.
+func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = DefaultUDPPort
+	}
+	if cfg.Arena == 0 {
+		cfg.Arena = DefaultArena
+	}
+	cfg.Arena = max(cfg.Arena, 0)
+	dp, err := datapath.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	engine.UDPPort = cfg.UDPPort
+	a := New(cfg.Address, engine, dp.Ports(), dp.Resolve)
+	a.Device = dp
+	dp.Watch(a.remove, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
+	return a, nil
+}
+
+// New joins an engine to every port. reach finds the way to an address, and fails without one.
+func New(addr netip.Addr, engine provider.Config, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
+	a := &Adapter{
+		Addr: addr.Unmap(), Memory: provider.NewMemory(random()), reach: reach, armed: map[Notifier]struct{}{}, ports: ports,
+	}
+	a.Life, a.end = context.WithCancel(context.Background())
+	links := make([]provider.Link, len(ports))
+	for i, port := range ports {
+		links[i] = port
+	}
+	for i, e := range provider.NewGroup(engine, links, a.Memory, random()) {
+		a.Shards = append(a.Shards, provider.NewShard(e, ports[i], clock.Machine))
+	}
+	return a
+}
+
+// random is a generator that nobody can predict: the memory table and the engines need one each, because they use it under
+// locks of their own.
+func random() *rand.Rand {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
+	return rand.New(rand.NewChaCha8(seed))
+}
+
+// Closed says that the adapter was closed or its interface is gone.
+func (a *Adapter) Closed() bool { return a.gone.Load() }
+
+// Reach finds the way to an address, however long that takes, unless ctx ends.
+func (a *Adapter) Reach(ctx context.Context, addr netip.Addr) error { return a.reach(ctx, addr) }
+
+// remove ends everything because the interface is gone. What is pending finishes with OutcomeDeviceRemoved, and Close is still
+// the application's to call.
+func (a *Adapter) remove() {
+	a.gone.Store(true)
+	a.end()
+	a.cancelNotifications()
+	for i := range a.Shards {
+		a.Shards[len(a.Shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
+	}
+}
+
+// Close ends every connection, finishes every pending request with OutcomeDeviceRemoved, stops the shards and closes the device.
+// Closing twice is harmless.
+func (a *Adapter) Close() error {
+	a.once.Do(func() {
+		a.remove()
+		for _, shard := range a.Shards {
+			shard.Close()
+		}
+		if a.Device != nil {
+			a.ended = errors.Join(a.Device.Close(), a.releaseKept())
+		}
+	})
+	return a.ended
+}
+
+// Stats adds up what the engines counted. It takes each engine for a moment.
+func (a *Adapter) Stats() (s provider.Stats) {
+	for _, shard := range a.Shards {
+		shard.Do(func(e *provider.Engine) { s.Add(e.Stats()) })
+	}
+	return s
+}
+
+// cancelNotifications ends every waiting notification, before the requests that are canceled next could satisfy it.
+func (a *Adapter) cancelNotifications() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for q := range a.armed {
+		q.CancelWaiters(provider.OutcomeDeviceRemoved)
+	}
+}
+
+// Notifier has waiting notifications.
+type Notifier interface{ CancelWaiters(provider.Outcome) }
+
+// Watch makes the adapter's end that of q's notifications, too.
+func (a *Adapter) Watch(q Notifier) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.armed[q] = struct{}{}
+}
+
+// Unwatch undoes Watch.
+func (a *Adapter) Unwatch(q Notifier) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.armed, q)
+}

@@ -1,0 +1,47 @@
+package host
+
+import "sync/atomic"
+
+// ObjectKind is a kind of object of which an adapter has a limited number.
+type ObjectKind uint8
+
+// The kinds.
+const (
+	ObjectCQ ObjectKind = iota
+	ObjectQP
+	ObjectSRQ
+	ObjectConnector
+	ObjectListener
+	numObjectKinds
+)
+
+// limits is how many objects of a kind an adapter has at once. A queue pair is worth having only with a connection, and a token
+// names one of 2^16 regions (the table of regions keeps its own count).
+var limits = [numObjectKinds]int32{
+	ObjectCQ:        1 << 16,
+	ObjectQP:        1 << 17,
+	ObjectSRQ:       1 << 16,
+	ObjectConnector: 1 << 17,
+	ObjectListener:  1 << 16,
+}
+
+// Objects counts the objects of an adapter that are not closed.
+type Objects struct{ used [numObjectKinds]atomic.Int32 }
+
+// Take counts one more, unless there are as many as may be.
+func (o *Objects) Take(k ObjectKind) bool {
+	if o.used[k].Add(1) > limits[k] {
+		o.used[k].Add(-1)
+		return false
+	}
+	return true
+}
+
+// Give counts one less. Each object gives once, when it is closed first.
+func (o *Objects) Give(k ObjectKind) { o.used[k].Add(-1) }
+
+// Used is how many are not closed.
+func (o *Objects) Used(k ObjectKind) int { return int(o.used[k].Load()) }
+
+// Exhaust makes Take fail, for tests.
+func (o *Objects) Exhaust(k ObjectKind) { o.used[k].Store(limits[k]) }

@@ -1,0 +1,26 @@
+package host
+
+import "testing"
+
+func TestObjectsHaveALimit(t *testing.T) {
+	var o Objects
+	if !o.Take(ObjectCQ) {
+		t.Fatal("the first one was refused")
+	}
+	o.Exhaust(ObjectCQ)
+	for range 2 { // a refusal leaves no trace
+		if o.Take(ObjectCQ) {
+			t.Error("one too many")
+		}
+	}
+	if !o.Take(ObjectQP) {
+		t.Error("one kind took from another")
+	}
+	o.Give(ObjectCQ)
+	if !o.Take(ObjectCQ) {
+		t.Error("what was given back is not there")
+	}
+	if o.Take(ObjectCQ) {
+		t.Error("it is there twice")
+	}
+}

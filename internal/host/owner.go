@@ -1,0 +1,73 @@
+package host
+
+import (
+	"math/bits"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Do runs f as the owner of the leading engine. f must not block, here and below.
+func (a *Adapter) Do(f func(*provider.Engine)) { a.Shards[0].Do(f) }
+
+// DoAll runs f as the owner of all engines at once. Nobody else waits for one while owning another (provider, I2).
+func (a *Adapter) DoAll(f func()) {
+	for _, s := range a.Shards {
+		inner := f
+		f = func() { s.Do(func(*provider.Engine) { inner() }) }
+	}
+	f()
+}
+
+// UnlessClosed makes f refuse when the adapter is closed. Closing marks the adapter before it shuts the engines down, which
+// needs them too: nothing can be started here that the closing would miss.
+func (a *Adapter) UnlessClosed(o *provider.Outcome, f func(*provider.Engine) provider.Outcome) func(*provider.Engine) {
+	return func(e *provider.Engine) {
+		if *o = provider.OutcomeDeviceRemoved; !a.Closed() {
+			*o = f(e)
+		}
+	}
+}
+
+// Call is Do for what a closed adapter refuses.
+func (a *Adapter) Call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
+	a.Do(a.UnlessClosed(&o, f))
+	return o
+}
+
+// CallAll is DoAll for what a closed adapter refuses.
+func (a *Adapter) CallAll(f func() provider.Outcome) (o provider.Outcome) {
+	a.DoAll(func() {
+		if o = provider.OutcomeDeviceRemoved; !a.Closed() {
+			o = f()
+		}
+	})
+	return o
+}
+
+// Poll runs a turn of every engine that reports to the completion queue. While somebody waits for a notification the background
+// keeps going: a program that looks once and then relies on it would else wait until it is noticed that nobody polls.
+func (a *Adapter) Poll(q *provider.CQ) {
+	if q.Armed() {
+		for homes := q.Homes(); homes != 0; homes &= homes - 1 {
+			a.Shards[bits.TrailingZeros64(homes)].Look()
+		}
+		return
+	}
+	for homes := q.Homes(); homes != 0; homes &= homes - 1 {
+		a.Shards[bits.TrailingZeros64(homes)].Poll()
+	}
+}
+
+// Release tells the engines that report to the completion queue that its poller is about to sleep.
+func (a *Adapter) Release(q *provider.CQ) {
+	for homes := q.Homes(); homes != 0; homes &= homes - 1 {
+		a.Shards[bits.TrailingZeros64(homes)].Release()
+	}
+}
+
+// ReleaseAll is Release for all engines.
+func (a *Adapter) ReleaseAll() {
+	for _, s := range a.Shards {
+		s.Release()
+	}
+}
