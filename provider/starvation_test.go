@@ -373,9 +373,6 @@ func TestScarceReceives(t *testing.T) {
 	t.Logf("%d packets, %d sent again, %d pauses", s.PacketsOut, s.Retransmits, s.Pauses)
 }
 
-// What was promised to a connection that ends, or whose peer is silent, goes to the next one.
-// ND specification 11.4: receives of a shared queue are not flushed with a queue pair, but for one that a message fills.
-// A receive that is too small ends its connection; the others go on (ND specification 11.4).
 func TestSharedReceiveDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

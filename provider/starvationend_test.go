@@ -9,6 +9,7 @@ import (
 
 // Connections that end, or lose receives, while a SEND waits for one or fills one.
 
+// What was promised to a connection that ends, or whose peer is silent, goes to the next one.
 func TestPromisedReceiveIsHandedOn(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
 		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qps[1][0]) },
@@ -69,6 +70,7 @@ func TestPeerDiesWhileASendWaits(t *testing.T) {
 	}
 }
 
+// ND specification 11.4: receives of a shared queue are not flushed with a queue pair, but for one that a message fills.
 func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
 		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qp[1]) },
@@ -98,6 +100,7 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 	}
 }
 
+// A receive that is too small ends its connection; the others go on (ND specification 11.4).
 func TestSharedReceiveTooSmall(t *testing.T) {
 	p := newCommons(t, 2, 8)
 	_, o := p.srq.Post(9, p.sge(1, 0, 5), 5)
