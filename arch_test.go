@@ -98,6 +98,7 @@ var testExtras = fence{
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",
+		"go.uber.org/goleak",
 	},
 }
 

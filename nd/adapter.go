@@ -56,6 +56,8 @@ type AdapterConfig struct {
 	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
 	// of a message then, but has to wait for results, which come in order as always.
 	ImmediatePlacement bool
+
+	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
 }
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
@@ -81,9 +83,10 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(ErrInvalidAddress, nil)
 	}
+	cfg.engine.ImmediatePlacement = cfg.ImmediatePlacement
 	h, err := host.Open(datapath.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
-	}, provider.Config{ImmediatePlacement: cfg.ImmediatePlacement})
+	}, cfg.engine)
 	if err != nil {
 		var unknown *datapath.AddressError
 		if errors.As(err, &unknown) {

@@ -41,7 +41,7 @@ func abandoned(call func(t *testing.T, server *end) error) provoke {
 // cut is a call of the handshake that waits while the peer's link is down, until the call ends.
 func cut(call func(t *testing.T, r *rig, client, server *end) error) provoke {
 	return func(t *testing.T, _ *rig) error {
-		r := newRig(t, 1500, DatapathAuto)
+		r := newImpatientRig(t)
 		client, server, _ := r.accepted(t)
 		r.setLink(t, r.pair.B, false)
 		return call(t, r, client, server)
@@ -96,7 +96,7 @@ var acceptRows = map[string]provoke{
 		return server.ctr.Accept(t.Context(), server.qp, ConnectParams{PrivateData: make([]byte, provider.MaxPrivateData+1)})
 	}),
 	"IND2Connector/Accept/ND_IO_TIMEOUT": func(t *testing.T, _ *rig) error {
-		r := newRig(t, 1500, DatapathAuto)
+		r := newImpatientRig(t)
 		_, _, done := r.accepted(t)
 		r.setLink(t, r.pair.A, false)
 		return finish(t, "accept", done)

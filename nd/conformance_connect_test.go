@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -97,9 +96,10 @@ var connectRows = map[string]provoke{
 		return e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7998), ConnectParams{})
 	}),
 	"IND2Connector/Connect/ND_IO_TIMEOUT": func(t *testing.T, _ *rig) error {
-		pair := newPair(t, netlab.PairConfig{}) // nobody speaks ND at the other end
-		e := newEnd(t, openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()}), 64)
-		return e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(pair.AddrB.Addr(), 7000), ConnectParams{})
+		r := newImpatientRig(t)
+		must(t, r.b.Close()) // nobody speaks ND at the other end
+		e := newEnd(t, r.a, 64)
+		return e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
 	},
 	"IND2Connector/Connect/ND_ADDRESS_ALREADY_EXISTS": func(t *testing.T, _ *rig) error {
 		_, _, err := connectAgain(t)

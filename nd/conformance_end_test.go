@@ -59,9 +59,10 @@ var endRows = map[string]provoke{
 	"IND2Connector/Disconnect/ND_CONNECTION_INVALID": completes(func(t *testing.T, client, _ *end) error {
 		return client.ctr.Disconnect(t.Context())
 	}),
-	"IND2Connector/Disconnect/ND_IO_TIMEOUT": connected(func(t *testing.T, client, _ *end) error {
+	"IND2Connector/Disconnect/ND_IO_TIMEOUT": func(t *testing.T, _ *rig) error {
+		client, _ := newImpatientRig(t).connect(t, 4096)
 		return client.ctr.Disconnect(t.Context()) // the peer's application never does
-	}),
+	},
 	"IND2Connector/Disconnect/ND_CONNECTION_ABORTED": connected(func(t *testing.T, client, server *end) error {
 		return endings(t, disconnect(t, client), in(server.ctr, provider.CtrPeerGone), func() {
 			must(t, server.qp.Write(1, []SGE{{Buffer: server.mr.Bytes()[:8]}}, 0, 0, 0)) // breaks the connection

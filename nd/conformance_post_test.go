@@ -153,7 +153,7 @@ func statusOfResult(t *testing.T, e *end, kind RequestType) error {
 // silent is a connection whose peer falls silent before something is posted.
 func silent(kind RequestType, post func(t *testing.T, client, server *end)) provoke {
 	return func(t *testing.T, _ *rig) error {
-		r := newRig(t, 1500, DatapathAuto)
+		r := newImpatientRig(t)
 		return result(kind, func(t *testing.T, client, server *end) {
 			r.setLink(t, r.pair.B, false)
 			post(t, client, server)

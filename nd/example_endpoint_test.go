@@ -146,7 +146,7 @@ func ExampleQueuePair_Read() {
 			return err
 		}
 		_, err := e.Result(ctx)
-		fmt.Println(e.Memory.Bytes()[:8])
+		fmt.Printf("%d\n", e.Memory.Bytes()[:8])
 		return err
 	}
 	if err := together(table, read); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -35,6 +36,11 @@ func TestMain(m *testing.M) {
 		if err := closeCommonRig(); err != nil {
 			fmt.Println(err)
 			code = max(code, 1)
+		}
+		// Everything is closed: no goroutine of an adapter, a call or a subscription may be left.
+		if err := goleak.Find(); code == 0 && err != nil {
+			fmt.Println(err)
+			code = 1
 		}
 		os.Exit(code)
 	case "drop":

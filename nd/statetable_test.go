@@ -24,12 +24,15 @@ type stage struct {
 	pending map[string]<-chan error
 }
 
-// newStage makes the participants. own says that the rig is the row's alone, because the row does something to the network.
-func newStage(t *testing.T, own bool) *stage {
+// newStage makes the participants. A row that does something to the network, or waits for silence, has a rig of its own.
+func newStage(t *testing.T, row conformance.StateRow) *stage {
 	s := &stage{t: t, ends: map[string]*end{}, pending: map[string]<-chan error{}}
-	if own {
+	switch {
+	case strings.Contains(strings.Join(row.Steps, " "), "IO_TIMEOUT"):
+		s.r = newImpatientRig(t)
+	case row.Uses("cut", "remove"):
 		s.r = newRig(t, 1500, DatapathAuto)
-	} else {
+	default:
 		s.r = commonRig(t)
 	}
 	for who, a := range map[string]*Adapter{"a": s.r.a, "x": s.r.a, "y": s.r.a, "b": s.r.b, "z": s.r.b} {
@@ -266,7 +269,7 @@ func TestStateTable(t *testing.T) {
 		}
 		t.Run(row.ID+" "+row.Given, func(t *testing.T) {
 			t.Parallel()
-			row.Play(t, "nd", newStage(t, row.Uses("cut", "remove", "silence")))
+			row.Play(t, "nd", newStage(t, row))
 		})
 	}
 }

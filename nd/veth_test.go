@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/provider"
 )
 
 // rig is two adapters on the ends of a veth pair.
@@ -19,11 +20,25 @@ type rig struct {
 
 func newRig(t testing.TB, mtu int, dp Datapath) *rig {
 	t.Helper()
+	return newRigOf(t, mtu, AdapterConfig{Datapath: dp})
+}
+
+// newRigOf is newRig with more to say about the adapters.
+func newRigOf(t testing.TB, mtu int, cfg AdapterConfig) *rig {
+	t.Helper()
 	pair := newPair(t, netlab.PairConfig{MTU: mtu})
 	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
-	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp})
-	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: dp})
+	for i, a := range []**Adapter{&r.a, &r.b} {
+		cfg.Address = r.addr[i]
+		*a = openIn(t, []*netlab.Namespace{pair.A, pair.B}[i], cfg)
+	}
 	return r
+}
+
+// newImpatientRig is a rig on which silence ends a wait after a second or two; other tests measure how long it really takes.
+func newImpatientRig(t testing.TB) *rig {
+	t.Helper()
+	return newRigOf(t, 1500, AdapterConfig{engine: provider.Config{DeadPeer: 1500 * time.Millisecond, Disconnect: time.Second}})
 }
 
 // end is one connected side.
