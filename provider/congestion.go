@@ -56,6 +56,7 @@ type ackBatch struct {
 	smoothed time.Duration // the round trip as recovery sees it, interruptions and all
 	round    time.Duration // the round trip without them
 	marks    int           // packets that arrived with a congestion mark
+	longer   time.Duration // the controller's answer: the least round trip of a path that became longer; zero for none
 }
 
 // congestion is the sending side's state: how many packets may be in flight, and from when on.
@@ -112,9 +113,12 @@ func (cc *congestion) grow(n int) {
 	cc.fabric = min(cc.fabric+n*windowUnit*windowUnit/max(cc.fabric, windowUnit), maxFabric)
 }
 
-// limited says whether the window held packets back in the last round trip. A window that did not may neither grow, because
+// limited says whether the window held packets back in the last round trip, or half a one before: with one packet in flight the
+// last time is exactly one ago. A window that did not may neither grow, because
 // nobody knows whether the path bears more, nor shrink below where it began, because it holds nothing back.
-func (cc *congestion) limited(b *ackBatch) bool { return b.now.Sub(cc.limitedAt) <= b.smoothed+cc.gap }
+func (cc *congestion) limited(b *ackBatch) bool {
+	return b.now.Sub(cc.limitedAt) <= b.smoothed*3/2+cc.gap
+}
 
 // undo takes back a time-out that was not one (RFC 3522). It reports whether there was one to take back.
 func (cc *congestion) undo() bool {
@@ -180,6 +184,9 @@ func (e *Engine) conclude() {
 			}
 			cc.flight.acked(b)
 			e.controller.acked(cc, b)
+			if b.longer > 0 {
+				c.rtt.min = b.longer
+			}
 			cc.settle(c.rtt.smoothed)
 		}
 		cc.batch = ackBatch{}

@@ -294,3 +294,18 @@ func TestGoodputGrid(t *testing.T) {
 		t.Errorf("goodput changed; -update writes the golden anew.\n%s\nwas\n%s", &out, want)
 	}
 }
+
+// TestPathGetsLonger: a route that changes makes the least round trip ever seen a thing of the past. The controller finds out
+// when even the smallest window stays above the target, and uses the longer path.
+func TestPathGetsLonger(t *testing.T) {
+	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 512 << 10}, writers(1)...)
+	f.flows[0].Start(0)
+	f.pass(t, 200*time.Millisecond)
+	f.Delay = 10 * testDelay
+	f.pass(t, time.Second)
+	f.narrow.Forget()
+	f.pass(t, time.Second)
+	if got := float64(f.narrow.Passed) * 8 / testRate; got < 0.8 {
+		t.Errorf("%.2f of the link is used a second after its delay went from %v to %v", got, testDelay, f.Delay)
+	}
+}
