@@ -113,11 +113,11 @@ func (cc *congestion) grow(n int) {
 	cc.fabric = min(cc.fabric+n*windowUnit*windowUnit/max(cc.fabric, windowUnit), maxFabric)
 }
 
-// limited says whether the window held packets back in the last round trip, or half a one before: with one packet in flight the
-// last time is exactly one ago. A window that did not may neither grow, because
-// nobody knows whether the path bears more, nor shrink below where it began, because it holds nothing back.
+// limited says whether the window held packets back in the last round trip, or an eighth of one before: with one packet in flight
+// the last time is exactly one ago. A window that did not may neither grow, because nobody knows whether the path bears more,
+// nor shrink below where it began, because it holds nothing back.
 func (cc *congestion) limited(b *ackBatch) bool {
-	return b.now.Sub(cc.limitedAt) <= b.smoothed*3/2+cc.gap
+	return b.now.Sub(cc.limitedAt) <= b.smoothed+b.smoothed/8+cc.gap
 }
 
 // undo takes back a time-out that was not one (RFC 3522). It reports whether there was one to take back.
