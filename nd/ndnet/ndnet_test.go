@@ -24,7 +24,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-const patience = 20 * time.Second
+const patience = 10 * time.Second
 
 // freePort is a UDP port that nobody has right now.
 func freePort(t testing.TB) uint16 {
@@ -262,8 +262,8 @@ func TestConfig(t *testing.T) {
 
 // TestHTTP runs net/http unchanged, HTTP/1 and HTTP/2 (which is what gRPC speaks), with many requests at once.
 func TestHTTP(t *testing.T) {
-	goroutines := runtime.NumGoroutine()
 	n := networks(t, Config{})
+	goroutines := runtime.NumGoroutine()
 	l, err := n[1].Listen("tcp", ":0")
 	must(t, err)
 	var protocols http.Protocols
@@ -302,11 +302,13 @@ func TestHTTP(t *testing.T) {
 	must(t, server.Close())
 	n[0].Wait()
 	n[1].Wait()
-	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > goroutines+8; {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > goroutines; <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
+			stacks := make([]byte, 64<<10)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), goroutines, stacks[:runtime.Stack(stacks, true)])
 		}
-		runtime.Gosched()
 	}
 }
 
