@@ -242,6 +242,29 @@ func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 		q.armed.Store(uint32(level))
 	}
 	q.waiters = append(q.waiters, cqWaiter{id, fin})
+	q.look()
+	return id
+}
+
+// ArmOnce is Arm for who wants one notification whatever is asked for before it comes: when one waits, only its level is raised.
+func (q *CQ) ArmOnce(level NotifyLevel, fin Finish) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.faulted.Load() {
+		fin(q.fault)
+		return
+	}
+	if uint32(level) > q.armed.Load() {
+		q.armed.Store(uint32(level))
+	}
+	if len(q.waiters) == 0 {
+		q.waiters = append(q.waiters, cqWaiter{fin: fin})
+	}
+	q.look()
+}
+
+// look tells the waiters when an unfetched result that came after the last notification satisfies them. The caller holds mu.
+func (q *CQ) look() {
 	from, to := q.head.Load(), q.tail.Load()
 	if int32(q.seen-from) > 0 {
 		from = q.seen
@@ -249,7 +272,6 @@ func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 	if int32(to-from) > 0 && q.satisfied(from, to) && !q.hold() {
 		q.notify(OutcomeSuccess)
 	}
-	return id
 }
 
 // CancelWaiter finishes one waiting notification with o, if it still waits.

@@ -44,7 +44,7 @@ func (s ConnectorState) String() string {
 // ctrNext lists the states each state may be followed by; transition counts and refuses everything else.
 var ctrNext = [numCtrStates]uint16{
 	CtrIdle:          1<<CtrBound | 1<<CtrWaitReq,
-	CtrBound:         1<<CtrConnecting | 1<<CtrWaitReq | 1<<CtrBound,
+	CtrBound:         1<<CtrConnecting | 1<<CtrWaitReq | 1<<CtrBound | 1<<CtrIdle,
 	CtrWaitReq:       1<<CtrRequested | 1<<CtrIdle,
 	CtrConnecting:    1<<CtrAccepted | 1<<CtrBound | 1<<CtrDone,
 	CtrAccepted:      1<<CtrCompleting | 1<<CtrDone,
@@ -137,6 +137,25 @@ func (k *Connector) Bind(at addrPort) Outcome {
 	k.local, k.ownsPort = at, true
 	k.transition(CtrBound)
 	return OutcomeSuccess
+}
+
+// BindShared takes the endpoint of s, which other connectors have as well.
+func (k *Connector) BindShared(s *SharedEndpoint) Outcome {
+	if k.state != CtrIdle {
+		return OutcomeAddressAssociated
+	}
+	k.engine.sharePort(s.at)
+	k.local, k.ownsPort = s.at, true
+	k.transition(CtrBound)
+	return OutcomeSuccess
+}
+
+// Unbind undoes Bind and BindShared while no connection was made.
+func (k *Connector) Unbind() {
+	if k.state == CtrBound {
+		k.dropBinding()
+		k.transition(CtrIdle)
+	}
 }
 
 func (k *Connector) dropBinding() {

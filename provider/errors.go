@@ -62,5 +62,5 @@ func (o Outcome) String() string {
 func (o Outcome) Error() string { return o.String() }
 
 // Finish receives the outcome of a pending request, exactly once, with the engine's owner lock held: it must not block
-// and must not call back into the engine.
+// and must not call back into the engine. That of Accept and CompleteConnect may call NotifyDisconnect of its connector.
 type Finish func(Outcome)

@@ -22,6 +22,8 @@ type Listener struct {
 	queue   []*conn  // arrived and not handed out, oldest first
 	waiting []waiter // GetConnectionRequest calls, oldest first
 	closed  bool
+	paused  bool
+	event   func(*Connector) // takes requests, when it is set, instead of queue and waiting
 }
 
 type waiter struct {
@@ -60,6 +62,13 @@ func (l *Listener) Listen(backlog int) Outcome {
 	l.engine.listeners[l.at] = l
 	return OutcomeSuccess
 }
+
+// OnRequest makes the listener announce each request at once, with a connector of its own that is to be accepted, rejected or
+// closed. event must not block and must not call back into the engine, but it may close the connector.
+func (l *Listener) OnRequest(event func(*Connector)) { l.event = event }
+
+// Pause makes a listener refuse every request, as if there were none, until it is told otherwise.
+func (l *Listener) Pause(paused bool) { l.paused = paused }
 
 // Local returns the endpoint while listening.
 func (l *Listener) Local() (addrPort, Outcome) {
@@ -177,7 +186,7 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 		l = e.listeners[addrPort{Port: at.local.Port}]
 	}
 	switch {
-	case l == nil:
+	case l == nil || l.paused:
 		return e.rejectStranger(p, hello.ConnID, wire.RejectNoListener)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
 		return e.rejectStranger(p, hello.ConnID, wire.RejectVersion)
@@ -213,16 +222,22 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
 	e.tuples.add(c)
 	c.touch()
-	if len(l.waiting) > 0 {
+	c.sendPlain(wire.CtlPEND)
+	switch {
+	case l.event != nil:
+		k := e.NewConnector()
+		k.transition(CtrWaitReq)
+		k.deliver(c)
+		l.event(k)
+	case len(l.waiting) > 0:
 		w := l.waiting[0]
 		l.waiting = l.waiting[1:]
 		w.connector.deliver(c)
 		w.finish(OutcomeSuccess)
-	} else {
+	default:
 		c.listener = l
 		l.queue = append(l.queue, c)
 	}
-	c.sendPlain(wire.CtlPEND)
 	return wire.DropNone
 }
 

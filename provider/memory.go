@@ -73,7 +73,8 @@ type Region struct {
 	inLink bool
 	linkID uint64
 
-	windows int // bound to it; guarded by Memory.mu
+	windows int    // bound to it; guarded by Memory.mu
+	unbound Finish // waits for there to be none; guarded by Memory.mu
 }
 
 // Token returns the region's token, which is both the local and the remote one.
@@ -203,6 +204,13 @@ func (m *Memory) Lookup(t Token) *Region {
 		return nil
 	}
 	return g.region
+}
+
+// Windows is how many windows are bound to r.
+func (m *Memory) Windows(r *Region) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.windows
 }
 
 // Count is the number of registered regions.

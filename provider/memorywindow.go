@@ -91,7 +91,15 @@ func (m *Memory) unbindToken(qp *QP, t Token) Outcome {
 // revoke ends a binding. The caller holds mu, and owns the engine of the window's queue pair.
 func (m *Memory) revoke(w *MemoryWindow) {
 	qp := w.owner.Swap(nil)
-	w.region.windows--
+	if r := w.region; r.windows > 1 {
+		r.windows--
+	} else {
+		r.windows = 0
+		if fin := r.unbound; fin != nil {
+			r.unbound = nil
+			fin(OutcomeSuccess)
+		}
+	}
 	w.region, w.buf = nil, nil
 	if w.next != nil {
 		w.next.prev = w.prev
@@ -126,6 +134,18 @@ func (m *Memory) ReleaseWindow(w *MemoryWindow) {
 		m.revoke(w)
 	}
 	m.giveSlot(w.slot)
+}
+
+// WhenUnbound calls fin as soon as no window is bound to r, and says whether it has to wait for that.
+func (m *Memory) WhenUnbound(r *Region, fin Finish) (waits bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.windows == 0 {
+		fin(OutcomeSuccess)
+		return false
+	}
+	r.unbound = fin
+	return true
 }
 
 // Release is Deregister for a region whose owner is gone: windows that are bound to it are no more. Releasing twice is harmless.

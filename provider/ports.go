@@ -55,7 +55,35 @@ func (e *Engine) portTaken(at addrPort) bool {
 	return false
 }
 
-// sharePort counts a connection that uses its listener's endpoint.
+// SharedEndpoint is a local endpoint from which many connections are made, to different remote ones (ND specification 6.4). The
+// leading engine's owner uses it.
+type SharedEndpoint struct {
+	engine *Engine
+	at     addrPort
+	closed bool
+}
+
+// NewSharedEndpoint takes a local endpoint, port 0 for a free ephemeral one.
+func (e *Engine) NewSharedEndpoint(at addrPort) (*SharedEndpoint, Outcome) {
+	at, o := e.takePort(at)
+	if o != OutcomeSuccess {
+		return nil, o
+	}
+	return &SharedEndpoint{engine: e, at: at}, OutcomeSuccess
+}
+
+// Local returns the endpoint.
+func (s *SharedEndpoint) Local() Endpoint { return s.at }
+
+// Close frees the endpoint once no connector has it.
+func (s *SharedEndpoint) Close() {
+	if !s.closed {
+		s.closed = true
+		s.engine.releasePort(s.at)
+	}
+}
+
+// sharePort counts a connector that uses the endpoint of a listener, or a shared one.
 func (e *Engine) sharePort(at addrPort) { e.ports[at]++ }
 
 // releasePort takes back one use of an endpoint.

@@ -139,6 +139,9 @@ func (qp *QP) ring() {
 	}
 }
 
+// Push makes deferred requests move, after a post that failed; the caller makes the engine run.
+func (qp *QP) Push() { qp.ring() }
+
 // push puts a queue pair that was rung for on the engine's doorbell list.
 func (e *Engine) push(qp *QP) {
 	for {

@@ -12,17 +12,25 @@ const (
 	ObjectSRQ
 	ObjectConnector
 	ObjectListener
+	ObjectSharedEndpoint
+	ObjectPD
+	ObjectMR
+	ObjectMW
 	numObjectKinds
 )
 
 // limits is how many objects of a kind an adapter has at once. A queue pair is worth having only with a connection, and a token
 // names one of 2^16 regions (the table of regions keeps its own count).
 var limits = [numObjectKinds]int32{
-	ObjectCQ:        1 << 16,
-	ObjectQP:        1 << 17,
-	ObjectSRQ:       1 << 16,
-	ObjectConnector: 1 << 17,
-	ObjectListener:  1 << 16,
+	ObjectCQ:             1 << 16,
+	ObjectQP:             1 << 17,
+	ObjectSRQ:            1 << 16,
+	ObjectConnector:      1 << 17,
+	ObjectListener:       1 << 16,
+	ObjectSharedEndpoint: 1 << 16,
+	ObjectPD:             1 << 16,
+	ObjectMR:             1 << 16,
+	ObjectMW:             1 << 16,
 }
 
 // Objects counts the objects of an adapter that are not closed.

@@ -1,0 +1,166 @@
+package ndk
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Version is a version of NDKPI.
+type Version struct{ Major, Minor uint16 }
+
+// Offered is the version that every adapter has and reports.
+var Offered = Version{Major: 2, Minor: 0}
+
+// AdapterConfig says which adapter to open, and how its packets move.
+type AdapterConfig struct {
+	// Address is a local address; the adapter is the interface that has it.
+	Address netip.Addr
+	// UDPPort carries all ND traffic of the adapter; 0 is 14791. Peers must use the same one.
+	UDPPort uint16
+	// Datapath is auto, generic, native or udp; empty is auto (package nd explains them). Peers need not match.
+	Datapath string
+	// Version is what the consumer was written for; zero is Offered.
+	Version Version
+}
+
+// Adapter is a network interface opened for ND, with one goroutine for all callbacks of its objects. It belongs to the network
+// namespace of the thread that opened it. Its methods may be called from any goroutine.
+type Adapter struct {
+	host  *host.Adapter
+	calls *calls
+	root  object // all other objects are its successors, directly or not
+
+	once  sync.Once
+	ended error
+}
+
+// OpenAdapter opens the interface that has cfg.Address. It needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; the datapath udp
+// needs none of them, and auto makes do without.
+//
+// Errors: StatusBadVersion for another major version than Offered, or a later minor one; StatusInvalidParameter for an unknown
+// datapath; StatusInvalidAddress for an address that no interface has; StatusAdapterNotReady, with the cause behind it.
+func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
+	refuse := func(s Status, cause error) (*Adapter, error) {
+		if cause != nil {
+			return nil, fmt.Errorf("ndk: open adapter %s: %w: %w", cfg.Address, s, cause)
+		}
+		return nil, fmt.Errorf("ndk: open adapter %s: %w", cfg.Address, s)
+	}
+	if v := cfg.Version; v != (Version{}) && (v.Major != Offered.Major || v.Minor > Offered.Minor) {
+		return refuse(StatusBadVersion, nil)
+	}
+	rung := datapath.RungAuto
+	if cfg.Datapath != "" {
+		var err error
+		if rung, err = datapath.ParseRung(cfg.Datapath); err != nil {
+			return refuse(StatusInvalidParameter, err)
+		}
+	}
+	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
+		return refuse(StatusInvalidAddress, nil)
+	}
+	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1}, provider.Config{})
+	if err != nil {
+		if unknown := (*datapath.AddressError)(nil); errors.As(err, &unknown) {
+			return refuse(StatusInvalidAddress, err)
+		}
+		return refuse(StatusAdapterNotReady, err)
+	}
+	a := &Adapter{host: h, calls: newCalls()}
+	a.root.adapter, a.root.refs = a, 1
+	return a, nil
+}
+
+// unless is s, or the reason that is more to the point.
+func (a *Adapter) unless(s Status) Status {
+	if a.host.Closed() {
+		return StatusDeviceRemoved
+	}
+	return s
+}
+
+// Close ends every connection and cancels all that is pending with StatusDeviceRemoved, and then waits until every object of
+// the adapter is closed and every callback has returned. The application closes the objects, before or meanwhile. It must
+// not be called from a callback. A second call waits like the first one.
+func (a *Adapter) Close() error {
+	a.once.Do(func() {
+		a.ended = a.host.Close()
+		over := make(chan struct{})
+		if a.root.closeRoot(func(any) { close(over) }) {
+			<-over
+		}
+		a.calls.stop()
+	})
+	return a.ended
+}
+
+// closeRoot ends the object that stands for the adapter, and says whether it waits for others.
+func (o *object) closeRoot(done CloseCompletion) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closing, o.done = true, done
+	o.refs--
+	return o.refs > 0
+}
+
+// AdapterFlags say what an adapter can do (NDK_ADAPTER_FLAG).
+type AdapterFlags uint32
+
+// The flags.
+const (
+	AdapterInOrderDMA              AdapterFlags = 0x1
+	AdapterReadSinkNotRequired     AdapterFlags = 0x2
+	AdapterCQInterruptModeration   AdapterFlags = 0x4
+	AdapterMultiEngine             AdapterFlags = 0x8
+	AdapterRDMAReadLocalInvalidate AdapterFlags = 0x10
+	AdapterCQResize                AdapterFlags = 0x100
+	AdapterLoopbackConnections     AdapterFlags = 0x10000
+)
+
+// Info describes an adapter (NDK_ADAPTER_INFO). Sizes are bytes, depths requests.
+type Info struct {
+	Version                Version
+	VendorID, DeviceID     uint32
+	MaxRegistrationSize    uint64
+	MaxWindowSize          uint64
+	FRMRPageCount          uint32
+	MaxInitiatorRequestSGE int
+	MaxReceiveRequestSGE   int
+	MaxReadRequestSGE      int
+	MaxTransferLength      uint32
+	MaxInlineDataSize      int
+	MaxInboundReadLimit    uint32
+	MaxOutboundReadLimit   uint32
+	MaxReceiveQueueDepth   int
+	MaxInitiatorQueueDepth int
+	MaxSRQDepth            int
+	MaxCQDepth             int
+	LargeRequestThreshold  int
+	MaxCallerData          int
+	MaxCalleeData          int
+	Flags                  AdapterFlags
+	RDMATechnology         uint32 // 0: undefined
+}
+
+// QueryInfo returns the adapter's limits. Statuses: StatusSuccess, StatusDeviceRemoved.
+func (a *Adapter) QueryInfo() (Info, Status) {
+	if a.host.Closed() {
+		return Info{}, StatusDeviceRemoved
+	}
+	return Info{
+		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration, FRMRPageCount: MaxFastRegisterPages,
+		MaxInitiatorRequestSGE: provider.MaxSGE, MaxReceiveRequestSGE: provider.MaxSGE, MaxReadRequestSGE: provider.MaxSGE,
+		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: host.MaxInline,
+		MaxInboundReadLimit: host.MaxReadLimit, MaxOutboundReadLimit: host.MaxReadLimit,
+		MaxReceiveQueueDepth: host.MaxQueueDepth, MaxInitiatorQueueDepth: host.MaxQueueDepth,
+		MaxSRQDepth: host.MaxSharedDepth, MaxCQDepth: host.MaxCQDepth, LargeRequestThreshold: host.LargeRequest,
+		MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
+		Flags: AdapterInOrderDMA | AdapterReadSinkNotRequired | AdapterCQInterruptModeration | AdapterCQResize,
+	}, StatusSuccess
+}

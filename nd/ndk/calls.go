@@ -1,0 +1,66 @@
+package ndk
+
+import "sync"
+
+// calls runs the callbacks of an adapter, one after the other, in the order in which they became due, on a goroutine of its
+// own. Engines add to it with their locks held; callbacks run with none. What waits is bounded by the requests that are pending:
+// each object adds what it has been asked for, and one notification.
+type calls struct {
+	mu    sync.Mutex
+	queue []func()      // guarded by mu
+	ended bool          // guarded by mu
+	wake  chan struct{} // holds one token while something may be queued
+	done  chan struct{}
+}
+
+func newCalls() *calls {
+	c := &calls{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// push makes f run soon. It never blocks.
+func (c *calls) push(f func()) {
+	c.mu.Lock()
+	c.queue = append(c.queue, f)
+	c.mu.Unlock()
+	c.poke()
+}
+
+func (c *calls) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *calls) run() {
+	defer close(c.done)
+	var batch []func()
+	for {
+		c.mu.Lock()
+		batch, c.queue = c.queue, batch[:0]
+		ended := c.ended
+		c.mu.Unlock()
+		for i, f := range batch {
+			f()
+			batch[i] = nil
+		}
+		switch {
+		case len(batch) > 0:
+		case ended:
+			return
+		default:
+			<-c.wake
+		}
+	}
+}
+
+// stop ends the goroutine when all that was pushed has run, and waits for that.
+func (c *calls) stop() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.poke()
+	<-c.done
+}
