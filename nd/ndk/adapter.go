@@ -154,7 +154,7 @@ func (a *Adapter) QueryInfo() (Info, Status) {
 		return Info{}, StatusDeviceRemoved
 	}
 	return Info{
-		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration, FRMRPageCount: MaxFastRegisterPages,
+		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration,
 		MaxInitiatorRequestSGE: provider.MaxSGE, MaxReceiveRequestSGE: provider.MaxSGE, MaxReadRequestSGE: provider.MaxSGE,
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: host.MaxInline,
 		MaxInboundReadLimit: host.MaxReadLimit, MaxOutboundReadLimit: host.MaxReadLimit,

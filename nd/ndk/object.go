@@ -77,6 +77,9 @@ func (o *object) follow(p *object) {
 
 // end lets the antecedents go.
 func (o *object) end() {
+	if o == &o.adapter.root {
+		return
+	}
 	o.adapter.host.Objects.Give(o.kind)
 	for _, p := range append(o.parents, o.others...) {
 		p.drop()

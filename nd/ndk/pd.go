@@ -22,7 +22,9 @@ func (a *Adapter) CreatePD(done CreateCompletion[*PD], context any) (*PD, Status
 
 // Close ends the domain when everything made in it is closed. It never fails; done, which may be nil, is called iff it
 // returns StatusPending.
-func (p *PD) Close(done CloseCompletion, context any) Status { return p.close(func() {}, done, context) }
+func (p *PD) Close(done CloseCompletion, context any) Status {
+	return p.close(func() {}, done, context)
+}
 
 // QPConfig describes a queue pair. Depths are outstanding requests, SGE counts entries per request, InlineSize is bytes. The
 // same completion queue may serve both directions.
@@ -76,7 +78,7 @@ func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
 		parents = append(parents, &srq.object)
 	}
 	q.init(p.adapter, host.ObjectQP, parents...)
-	q.life, q.end = newLife()
+	q.life, q.stop = newLife()
 	p.adapter.host.Do(func(e *provider.Engine) { q.qp = e.NewQP(engine) })
 	return q
 }

@@ -1,0 +1,193 @@
+package ndk
+
+import (
+	"testing"
+	"time"
+)
+
+// K01: nothing is pending and nothing depends on it.
+func TestCloseOfAnIdleObjectIsImmediate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	pd, s := r.a.CreatePD(nil, nil)
+	created(t, pd, s)
+	never := func(any) { t.Error("a callback after an immediate close") }
+	want(t, "close", pd.Close(never, nil), StatusSuccess)
+	want(t, "second close", pd.Close(never, nil), StatusSuccess)
+}
+
+// K02: what is pending is cancelled, and its callback has returned before the close callback comes.
+func TestCloseCancelsWhatIsPending(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, server, _ := r.requested(t)
+	returned := false // touched by callbacks only, which are one after the other
+	over := make(chan bool, 1)
+	accept := ask(t, func(done Completion, context any) Status {
+		return server.ctr.Accept(server.qp, hello, nil, nil, func(_ any, s Status) {
+			done(context, s)
+			time.Sleep(10 * time.Millisecond)
+			returned = true
+		}, nil)
+	})
+	want(t, "accept", accept.inline, StatusPending)
+	want(t, "close", server.ctr.Close(func(any) { over <- returned }, nil), StatusPending)
+	server.ctr = nil
+	want(t, "accept", accept.finish(t), StatusCancelled)
+	if !receive(t, "close callback", over) {
+		t.Error("the close callback came before the other had returned")
+	}
+}
+
+// K03: an antecedent waits for its successors, all the way up, whatever the order.
+func TestCloseWaitsForSuccessors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cq, s := r.a.CreateCQ(16, nil, nil, nil, nil)
+	created(t, cq, s)
+	pd, s := r.a.CreatePD(nil, nil)
+	created(t, pd, s)
+	srq, s := pd.CreateSRQ(16, 1, 0, nil, nil, nil, nil)
+	created(t, srq, s)
+	qp, s := pd.CreateQPWithSRQ(srq, QPConfig{ReceiveCQ: cq, InitiatorCQ: cq}, nil, nil)
+	created(t, qp, s)
+	order := make(chan string, 8)
+	for name, c := range map[string]func(CloseCompletion, any) Status{"cq": cq.Close, "srq": srq.Close, "pd": pd.Close} {
+		want(t, "close "+name, c(func(context any) { order <- context.(string) }, name), StatusPending)
+	}
+	select {
+	case name := <-order:
+		t.Fatalf("%s closed although a queue pair needs it", name)
+	default:
+	}
+	want(t, "close qp", qp.Close(nil, nil), StatusSuccess)
+	got := map[string]int{}
+	for i := range 3 {
+		got[receive(t, "close", order)] = i
+	}
+	if len(got) != 3 || got["pd"] < got["srq"] {
+		t.Errorf("closed in the order %v", got)
+	}
+}
+
+// A region waits for the windows that are bound to it, not for those that were.
+func TestCloseOfARegionWaitsForItsWindows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, server := r.connected(t)
+	w, s := server.pd.CreateMW(nil, nil)
+	created(t, w, s)
+	defer closed(t, w.Close)
+	mr, s := server.pd.CreateMR(nil, nil)
+	created(t, mr, s)
+	want(t, "register", mr.Register(make([]byte, 64), MRAllowLocalWrite, nil, nil), StatusSuccess)
+	want(t, "bind", server.qp.Bind(1, mr, w, mr.Bytes(), OpAllowRemoteRead), StatusSuccess)
+	server.wantResult(t, 1, OperationBind, StatusSuccess)
+	over := make(chan struct{})
+	want(t, "close", mr.Close(func(any) { close(over) }, nil), StatusPending)
+	want(t, "invalidate", server.qp.Invalidate(2, w, 0), StatusSuccess)
+	server.wantResult(t, 2, OperationInvalidate, StatusSuccess)
+	receive(t, "close", over)
+}
+
+// K04: a listener refuses at once, and its port stays taken until the last connector over it is closed.
+func TestCloseOfAListenerWithConnectors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	requests := make(chan *Connector, 4)
+	l, s := r.b.CreateListener(func(_ any, c *Connector) { requests <- c }, nil, nil, nil)
+	created(t, l, s)
+	want(t, "listen", l.Listen(netipPort(r.b, 0), nil, nil), StatusSuccess)
+	at, _ := l.LocalAddress()
+	one, two := newEnd(t, r.a, 64), newEnd(t, r.a, 64)
+	first := one.dial(t, at)
+	c := receive(t, "connect event", requests)
+	over := make(chan struct{})
+	want(t, "close", l.Close(func(any) { close(over) }, nil), StatusPending)
+	want(t, "later request", two.dial(t, at).finish(t), StatusConnectionRefused)
+	other, s := r.b.CreateListener(func(any, *Connector) {}, nil, nil, nil)
+	created(t, other, s)
+	defer closed(t, other.Close)
+	want(t, "port", other.Listen(at, nil, nil), StatusSharingViolation)
+	want(t, "reject", c.Reject([]byte("no")), StatusSuccess)
+	want(t, "first", first.finish(t), StatusConnectionRefused)
+	closed(t, c.Close)
+	receive(t, "close", over)
+	want(t, "port", other.Listen(at, nil, nil), StatusSuccess)
+}
+
+// K06: closing an object in its own completion callback, and using the API there.
+func TestCloseInsideTheCallback(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	e := newEnd(t, r.a, 64)
+	c := e.connector(t)
+	e.ctr = nil
+	over := make(chan Status, 1)
+	var inside Status
+	s := c.Connect(e.qp, netipPort(r.a, 0), netipPort(r.b, 9), hello, func(_ any, s Status) {
+		if _, q := r.a.QueryInfo(); q != StatusSuccess {
+			t.Errorf("query: %s", q.Name())
+		}
+		inside = c.Close(func(any) { over <- s }, nil)
+	}, nil)
+	want(t, "connect", s, StatusPending)
+	want(t, "connect", receive(t, "close", over), StatusConnectionRefused)
+	want(t, "close inside", inside, StatusPending)
+}
+
+// K07: a close waits for the notification that runs, and none begins later.
+func TestCloseWaitsForTheNotification(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	count := 0
+	cq, s := r.a.CreateCQ(16, func(any, Status) {
+		count++
+		close(began)
+		<-goOn
+	}, nil, nil, nil)
+	created(t, cq, s)
+	pd, s := r.a.CreatePD(nil, nil)
+	created(t, pd, s)
+	qp, s := pd.CreateQP(QPConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 4}, nil, nil)
+	created(t, qp, s)
+	cq.Arm(NotifyAny)
+	want(t, "receive", qp.Receive(1, nil), StatusSuccess)
+	qp.Flush()
+	receive(t, "notification", began)
+	cq.Arm(NotifyAny)
+	want(t, "receive", qp.Receive(2, nil), StatusSuccess)
+	qp.Flush() // the second notification waits for the first
+	want(t, "close", qp.Close(nil, nil), StatusSuccess)
+	over := make(chan int)
+	want(t, "close", cq.Close(func(any) { over <- count }, nil), StatusPending)
+	select {
+	case <-over:
+		t.Fatal("closed while the notification runs")
+	default:
+	}
+	close(goOn)
+	if n := receive(t, "close", over); n != 1 {
+		t.Errorf("%d notifications, the second after Close", n)
+	}
+	closed(t, pd.Close)
+}
+
+// K08: the adapter's close ends what is pending, and waits for the application to close its objects.
+func TestCloseOfTheAdapterWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, _, connect := r.requested(t) // closed after the test, and then the adapter is
+	over := make(chan error, 1)
+	go func() { over <- r.b.Close() }()
+	eventually(t, "the adapter goes", func() bool { return r.b.host.Closed() })
+	want(t, "connect", connect.finish(t), StatusConnectionRefused)
+	_, s := r.b.CreatePD(nil, nil)
+	want(t, "create", s, StatusDeviceRemoved)
+	select {
+	case <-over:
+		t.Error("it did not wait for its objects")
+	case <-time.After(20 * time.Millisecond):
+	}
+}

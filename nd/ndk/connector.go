@@ -1,0 +1,345 @@
+package ndk
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Connector makes a connection, or takes one that arrived at a Listener, for a queue pair.
+//
+// The active side calls Connect, looks at ConnectionData, and then calls CompleteConnect or Reject. The passive side gets the
+// connector from the listener's connect event, looks at the same, and then calls Accept or Reject. Neither side times out
+// because the other application is slow.
+type Connector struct {
+	object
+	k *provider.Connector
+	// resolving ends the search for the way to the peer, which Connect begins with; nil when none is on. It belongs to the
+	// engine's owner, like k and event.
+	resolving context.CancelCauseFunc
+	event     uint64 // id of the notification that leads to the disconnect event
+}
+
+// DisconnectEvent is called at most once per connection, when the peer disconnects or the connection is lost, unless this side
+// disconnects or closes first. It never comes before the completion callback of CompleteConnect or Accept has returned.
+type DisconnectEvent func(context any)
+
+// DisconnectEventEx is DisconnectEvent with the provider's reason; 0 is none given.
+type DisconnectEventEx func(context any, reason uint32)
+
+// ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
+// the peer can do; PrivateData is at most MaxCallerData or MaxCalleeData bytes.
+type ConnectParams struct {
+	InboundReadLimit  uint32 // Reads of the peer that this side will serve at once
+	OutboundReadLimit uint32 // Reads that this side wants to have outstanding
+	PrivateData       []byte
+}
+
+func (p ConnectParams) engine() provider.ConnectParams {
+	return provider.ConnectParams{Inbound: p.InboundReadLimit, Outbound: p.OutboundReadLimit, Private: p.PrivateData}
+}
+
+// CreateConnector makes an idle connector.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
+func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any) (*Connector, Status) {
+	return create(&a.root, host.ObjectConnector, done, context, func() (*Connector, Status) {
+		c := &Connector{}
+		c.init(a, host.ObjectConnector, &a.root)
+		a.host.Do(func(e *provider.Engine) { c.k = e.NewConnector() })
+		return c, StatusSuccess
+	})
+}
+
+// call runs f as the owner of the connector, unless the adapter is closed.
+func (c *Connector) call(f func() provider.Outcome) (o provider.Outcome) {
+	c.k.Own(c.adapter.host.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
+	return o
+}
+
+// attempt is one Connect.
+type attempt struct {
+	qp       *QP
+	endpoint *SharedEndpoint // nil with an address of its own
+	from, to netip.AddrPort
+	params   provider.ConnectParams
+	done     Completion
+	context  any
+}
+
+// Connect takes the local address src, whose port may be 0, and asks the listener at dest for a connection. It finishes when the
+// peer's application accepted or rejected, or the attempt failed. A failed attempt leaves qp as it was; after
+// StatusConnectionRefused, StatusIOTimeout, StatusHostUnreachable and StatusNetworkUnreachable the connector may try again.
+//
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, or rejected: ConnectionData has the peer's
+// reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable, StatusAddressAlreadyExists, StatusCancelled,
+// StatusInsufficientResources, StatusDeviceRemoved. At once: StatusInvalidAddress (src), StatusSharingViolation,
+// StatusTooManyAddresses, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
+// StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,
+// StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family).
+func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
+	return c.connect(&attempt{qp: qp, from: src, to: dest, params: params.engine(), done: done, context: context})
+}
+
+// ConnectWithSharedEndpoint is Connect from the address of an endpoint that other connectors use as well, to other destinations.
+// Statuses are those of Connect but for src.
+func (c *Connector) ConnectWithSharedEndpoint(
+	qp *QP, endpoint *SharedEndpoint, dest netip.AddrPort, params ConnectParams, done Completion, context any,
+) Status {
+	if endpoint == nil || endpoint.adapter != c.adapter {
+		return c.adapter.unless(StatusInvalidParameter)
+	}
+	at, _ := endpoint.LocalAddress()
+	return c.connect(&attempt{qp: qp, endpoint: endpoint, from: at, to: dest, params: params.engine(), done: done, context: context})
+}
+
+func (c *Connector) connect(t *attempt) Status {
+	if c.adapter.host.Closed() {
+		return StatusDeviceRemoved
+	}
+	search, stop := context.WithCancelCause(context.Background())
+	s := StatusSuccess
+	if o := c.call(func() provider.Outcome {
+		if s = c.begin(t); s == StatusSuccess {
+			c.resolving = stop
+		}
+		return provider.OutcomeSuccess
+	}); o != provider.OutcomeSuccess {
+		s = statusTable[o]
+	}
+	if s != StatusSuccess {
+		stop(nil)
+		return s
+	}
+	c.follow(&t.qp.object)
+	if t.endpoint != nil {
+		c.follow(&t.endpoint.object)
+	}
+	c.hold()
+	go c.search(search, stop, t)
+	return StatusPending
+}
+
+// begin finds what is wrong before anything is resolved, in the specification's order, and binds. The caller is the owner.
+func (c *Connector) begin(t *attempt) Status {
+	if c.resolving != nil {
+		return StatusConnectionActive
+	}
+	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	local, mine := c.adapter.host.Local(t.from)
+	switch to := t.to.Addr().Unmap(); {
+	case t.done == nil || t.qp == nil || t.qp.adapter != c.adapter || !t.from.IsValid() || !t.to.IsValid() || to.Is4() != c.adapter.host.Addr.Is4():
+		return StatusInvalidParameter
+	case !mine:
+		return StatusInvalidAddress
+	case !host.Destination(t.to):
+		return StatusNetworkUnreachable
+	}
+	if o := provider.CheckParams(t.qp.qp, t.params); o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	t.params.Private = append([]byte(nil), t.params.Private...)
+	c.k.Unbind()
+	if t.endpoint != nil {
+		return statusTable[c.k.BindShared(t.endpoint.shared)]
+	}
+	return statusTable[c.k.Bind(local)]
+}
+
+// search finds the way to the peer, which takes as long as it takes, and then asks it.
+func (c *Connector) search(ctx context.Context, stop context.CancelCauseFunc, t *attempt) {
+	h := c.adapter.host
+	unwatch := context.AfterFunc(h.Life, func() { stop(StatusDeviceRemoved) })
+	unwatchQP := context.AfterFunc(t.qp.life, func() { stop(StatusCancelled) })
+	unreachable := h.Reach(ctx, t.to.Addr().Unmap())
+	unwatch()
+	unwatchQP()
+	finish := func(s Status) {
+		c.adapter.calls.push(func() {
+			t.done(t.context, s)
+			c.drop()
+		})
+	}
+	o := c.call(func() provider.Outcome {
+		c.resolving = nil
+		if unreachable != nil || ctx.Err() != nil {
+			return provider.OutcomeHostUnreachable
+		}
+		remote := provider.EndpointFrom(netip.AddrPortFrom(t.to.Addr().Unmap(), t.to.Port()))
+		o := provider.OutcomeHostUnreachable
+		for try := 0; try < host.SourcePorts && o == provider.OutcomeHostUnreachable; try++ {
+			o = c.k.Connect(t.qp.qp, provider.Endpoint{}, remote, t.params, func(o provider.Outcome) { finish(statusTable[o]) })
+		}
+		return o
+	})
+	if o == provider.OutcomeSuccess {
+		stop(nil)
+		return
+	}
+	s := statusTable[o]
+	if cause, ended := context.Cause(ctx).(Status); ended {
+		s = cause
+	} else if errors.Is(unreachable, datapath.ErrNoRoute) || errors.Is(unreachable, datapath.ErrNotOneHost) {
+		s = StatusNetworkUnreachable
+	}
+	stop(nil)
+	finish(s)
+}
+
+// CompleteConnect establishes what the peer accepted. event, which may be nil, is called when the peer ends the connection.
+//
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer withdrew), StatusIOTimeout, StatusCancelled,
+// StatusDeviceRemoved. At once: StatusConnectionInvalid (not accepted), StatusConnectionAborted, StatusInvalidParameter (done is nil),
+// StatusDeviceRemoved.
+func (c *Connector) CompleteConnect(event DisconnectEvent, eventContext any, done Completion, context any) Status {
+	return c.CompleteConnectEx(plain(event), eventContext, done, context)
+}
+
+// CompleteConnectEx is CompleteConnect with an event that has a reason.
+func (c *Connector) CompleteConnectEx(event DisconnectEventEx, eventContext any, done Completion, context any) Status {
+	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
+		return c.call(func() provider.Outcome { return c.k.CompleteConnect(c.established(fin, event, eventContext)) })
+	})
+}
+
+// Accept answers a connection request. It finishes when the peer completed or declined. event, which may be nil, is called when the
+// peer ends the connection.
+//
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer gave up or declined), StatusIOTimeout,
+// StatusCancelled, StatusDeviceRemoved. At once: StatusConnectionInvalid (no request), StatusConnectionAborted, StatusConnectionActive,
+// StatusInvalidBufferSize, StatusInvalidDeviceState (qp is used up), StatusInvalidParameter (done or qp is nil, or qp another
+// adapter's), StatusDeviceRemoved.
+func (c *Connector) Accept(qp *QP, params ConnectParams, event DisconnectEvent, eventContext any, done Completion, context any) Status {
+	return c.AcceptEx(qp, params, plain(event), eventContext, done, context)
+}
+
+// AcceptEx is Accept with an event that has a reason.
+func (c *Connector) AcceptEx(
+	qp *QP, params ConnectParams, event DisconnectEventEx, eventContext any, done Completion, context any,
+) Status {
+	if qp == nil || qp.adapter != c.adapter {
+		return c.adapter.unless(StatusInvalidParameter)
+	}
+	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
+		return c.call(func() provider.Outcome {
+			o := c.k.Accept(qp.qp, params.engine(), c.established(fin, event, eventContext))
+			if o == provider.OutcomeSuccess {
+				c.follow(&qp.object)
+			}
+			return o
+		})
+	})
+}
+
+func plain(event DisconnectEvent) DisconnectEventEx {
+	if event == nil {
+		return nil
+	}
+	return func(context any, _ uint32) { event(context) }
+}
+
+// established makes fin also begin to wait for the end of the connection. The completion callback is queued before the event can
+// be.
+func (c *Connector) established(fin provider.Finish, event DisconnectEventEx, context any) provider.Finish {
+	return func(o provider.Outcome) {
+		fin(o)
+		if o != provider.OutcomeSuccess || event == nil {
+			return
+		}
+		c.event, _ = c.k.NotifyDisconnect(func(o provider.Outcome) {
+			if o == provider.OutcomeCanceled { // this side ended it
+				return
+			}
+			c.later(func() {
+				if !c.ending() {
+					event(context, 0)
+				}
+			})
+		})
+	}
+}
+
+// Reject refuses a request, or declines after the peer accepted. The peer gets the private data.
+//
+// Statuses: StatusSuccess, StatusConnectionInvalid, StatusConnectionAborted (the peer is gone already), StatusInvalidBufferSize,
+// StatusDeviceRemoved.
+func (c *Connector) Reject(private []byte) Status {
+	return statusTable[c.call(func() provider.Outcome { return c.k.Reject(private) })]
+}
+
+// ConnectionData returns the read limits, what the peer offers before Accept and what is in force afterwards, and copies what the
+// peer sent most recently: with its request, its accept, or its rejection. n is its length. A nil buf asks for that only.
+//
+// Statuses: StatusSuccess, StatusBufferTooSmall (buf has the first bytes), StatusConnectionInvalid (the peer sent nothing yet),
+// StatusDeviceRemoved.
+func (c *Connector) ConnectionData(buf []byte) (inbound, outbound uint32, n int, s Status) {
+	short := false
+	o := c.call(func() provider.Outcome {
+		data, o := c.k.Private()
+		if o != provider.OutcomeSuccess {
+			return o
+		}
+		inbound, outbound, _ = c.k.ReadLimits() // after a rejection there are none
+		n = len(data)
+		short = buf != nil && copy(buf, data) < n
+		return o
+	})
+	if s = statusTable[o]; short {
+		s = StatusBufferTooSmall
+	}
+	return inbound, outbound, n, s
+}
+
+// LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
+//
+// Statuses: StatusSuccess, StatusConnectionInvalid, StatusDeviceRemoved.
+func (c *Connector) LocalAddress() (netip.AddrPort, Status) { return c.address(c.k.Local) }
+
+// PeerAddress returns the peer's ND address, from its accept or request on until the connection is over. Statuses are those of
+// LocalAddress.
+func (c *Connector) PeerAddress() (netip.AddrPort, Status) { return c.address(c.k.Peer) }
+
+func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (at netip.AddrPort, s Status) {
+	o := c.call(func() provider.Outcome {
+		e, o := get()
+		at = host.AddrPort(e)
+		return o
+	})
+	return at, statusTable[o]
+}
+
+// Disconnect ends the connection gracefully: outstanding requests of this side end with StatusCancelled, the peer's disconnect
+// event is called, and Disconnect finishes when the peer disconnects too. This side's event is not called any more.
+//
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer cut it off), StatusIOTimeout (the peer did not
+// disconnect within 10 s; the connection is over all the same), StatusCancelled, StatusDeviceRemoved. At once: StatusConnectionInvalid
+// (not connected, or lost), StatusInvalidParameter (done is nil), StatusDeviceRemoved.
+func (c *Connector) Disconnect(done Completion, context any) Status {
+	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
+		return c.call(func() provider.Outcome {
+			if c.k.State() == provider.CtrEstablished {
+				c.k.CancelNotification(c.event)
+			}
+			return c.k.Disconnect(fin)
+		})
+	})
+}
+
+// Close ends the connector: what is pending ends with StatusCancelled, an attempt is abandoned or refused, a connection is ended for
+// both sides. It never fails; done, which may be nil, is called iff it returns StatusPending.
+func (c *Connector) Close(done CloseCompletion, context any) Status {
+	return c.close(func() {
+		c.k.Own(func(*provider.Engine) {
+			if c.resolving != nil {
+				c.resolving(StatusCancelled)
+			}
+			c.k.Close()
+		})
+	}, done, context)
+}

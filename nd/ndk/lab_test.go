@@ -1,0 +1,294 @@
+package ndk
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait of a test for something that should happen soon.
+const patience = 15 * time.Second
+
+// loopback is two addresses of every Linux machine, without configuration.
+var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+
+var hello = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
+
+// freePort is a UDP port that nobody uses.
+func freePort(t testing.TB) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want fails the test unless a status is the right one.
+func want(t testing.TB, what string, got, want Status) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: %s, want %s", what, got.Name(), want.Name())
+	}
+}
+
+// receive waits for something a callback sends.
+func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatalf("%s: nothing after %v", what, patience)
+	}
+	return v
+}
+
+// eventually waits until something is so.
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not after %v", what, patience)
+		}
+	}
+}
+
+// pending is a request that was made: its callback's status comes from done, once.
+type pending struct {
+	inline Status
+	done   chan Status
+	calls  *int
+}
+
+// ask makes a request, and sees to it that its callback comes once when it returned StatusPending, and never otherwise.
+func ask(t testing.TB, request func(done Completion, context any) Status) *pending {
+	t.Helper()
+	p := &pending{done: make(chan Status, 8), calls: new(int)}
+	var mu sync.Mutex
+	p.inline = request(func(context any, s Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		*context.(*int)++
+		p.done <- s
+	}, p.calls)
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls := *p.calls; calls != 1 && p.inline == StatusPending || calls != 0 && p.inline != StatusPending {
+			t.Errorf("%d callbacks of a request that returned %s", calls, p.inline.Name())
+		}
+	})
+	return p
+}
+
+// finish is the status with which the request ends.
+func (p *pending) finish(t testing.TB) Status {
+	t.Helper()
+	if p.inline != StatusPending {
+		return p.inline
+	}
+	return receive(t, "callback", p.done)
+}
+
+// closed closes an object and waits until it is.
+func closed(t testing.TB, closeObject func(CloseCompletion, any) Status) {
+	t.Helper()
+	over := make(chan struct{})
+	if s := closeObject(func(any) { close(over) }, nil); s == StatusPending {
+		receive(t, "close", over)
+	} else if s != StatusSuccess {
+		t.Errorf("close: %s", s.Name())
+	}
+}
+
+// rig is two adapters, by default on loopback addresses over plain sockets, which takes no privilege.
+type rig struct {
+	a, b *Adapter
+	addr [2]netip.Addr
+}
+
+func openAdapter(t testing.TB, cfg AdapterConfig) *Adapter {
+	t.Helper()
+	a, err := OpenAdapter(cfg)
+	must(t, err)
+	closesInTime(t, a)
+	return a
+}
+
+// closesInTime closes the adapter after the test, whose objects are to be closed by then.
+func closesInTime(t testing.TB, a *Adapter) {
+	t.Cleanup(func() {
+		over := make(chan error, 1)
+		go func() { over <- a.Close() }()
+		if err := receive(t, "close the adapter", over); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	port := freePort(t)
+	r := &rig{addr: loopback}
+	r.a = openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: port, Datapath: "udp"})
+	r.b = openAdapter(t, AdapterConfig{Address: loopback[1], UDPPort: port, Datapath: "udp"})
+	return r
+}
+
+// end is what one side of a connection needs.
+type end struct {
+	a    *Adapter
+	cq   *CQ
+	told chan Status // notifications of cq
+	pd   *PD
+	qp   *QP
+	mr   *MR
+	ctr  *Connector // nil on the passive side until a request came
+	gone chan struct{}
+}
+
+func created[T any](t testing.TB, object T, s Status) T {
+	t.Helper()
+	want(t, "create", s, StatusSuccess)
+	return object
+}
+
+func newEnd(t testing.TB, a *Adapter, size int) *end {
+	t.Helper()
+	e := &end{a: a, told: make(chan Status, 64), gone: make(chan struct{}, 8)}
+	cq, s := a.CreateCQ(256, func(_ any, s Status) { e.told <- s }, nil, nil, nil)
+	e.cq = created(t, cq, s)
+	pd, s := a.CreatePD(nil, nil)
+	e.pd = created(t, pd, s)
+	qp, s := e.pd.CreateQP(QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, Context: 77, ReceiveDepth: 16, InitiatorDepth: 16, InlineSize: 64}, nil, nil)
+	e.qp = created(t, qp, s)
+	mr, s := e.pd.CreateMR(nil, nil)
+	e.mr = created(t, mr, s)
+	want(t, "register", e.mr.Register(make([]byte, size), MRAllowRemoteRead|MRAllowRemoteWrite, nil, nil), StatusSuccess)
+	t.Cleanup(func() {
+		if e.ctr != nil {
+			closed(t, e.ctr.Close)
+		}
+		for _, c := range []func(CloseCompletion, any) Status{e.qp.Close, e.mr.Close, e.cq.Close, e.pd.Close} {
+			closed(t, c)
+		}
+	})
+	return e
+}
+
+func (e *end) connector(t testing.TB) *Connector {
+	t.Helper()
+	if e.ctr == nil {
+		c, s := e.a.CreateConnector(nil, nil)
+		e.ctr = created(t, c, s)
+	}
+	return e.ctr
+}
+
+// result waits for one result.
+func (e *end) result(t testing.TB) ResultEx {
+	t.Helper()
+	var res [1]ResultEx
+	for e.cq.GetResultsEx(res[:]) == 0 {
+		e.cq.Arm(NotifyAny)
+		if s := receive(t, "notification", e.told); s != StatusSuccess {
+			t.Fatalf("notification: %s", s.Name())
+		}
+	}
+	return res[0]
+}
+
+func (e *end) wantResult(t testing.TB, context uint64, kind OperationType, status Status) ResultEx {
+	t.Helper()
+	r := e.result(t)
+	if r.RequestContext != context || r.Type != kind || r.Status != status || r.QPContext != 77 {
+		t.Fatalf("result %+v (%s), want request %d of type %d with %s", r, r.Status.Name(), context, kind, status.Name())
+	}
+	return r
+}
+
+// listens is a listener on any port of the adapter, and the connectors of its requests.
+func listens(t testing.TB, a *Adapter) (*Listener, netip.AddrPort, <-chan *Connector) {
+	t.Helper()
+	requests := make(chan *Connector, 16)
+	l, s := a.CreateListener(func(_ any, c *Connector) { requests <- c }, nil, nil, nil)
+	created(t, l, s)
+	t.Cleanup(func() { closed(t, l.Close) })
+	want(t, "listen", l.Listen(netip.AddrPortFrom(a.host.Addr, 0), nil, nil), StatusSuccess)
+	at, s := l.LocalAddress()
+	want(t, "local address", s, StatusSuccess)
+	return l, at, requests
+}
+
+// dial makes e connect.
+func (e *end) dial(t testing.TB, to netip.AddrPort) *pending {
+	t.Helper()
+	c := e.connector(t)
+	return ask(t, func(done Completion, context any) Status {
+		return c.Connect(e.qp, netip.AddrPortFrom(e.a.host.Addr, 0), to, hello, done, context)
+	})
+}
+
+func (e *end) accept(t testing.TB) *pending {
+	t.Helper()
+	return ask(t, func(done Completion, context any) Status {
+		return e.ctr.Accept(e.qp, hello, func(any) { e.gone <- struct{}{} }, nil, done, context)
+	})
+}
+
+func (e *end) complete(t testing.TB) *pending {
+	t.Helper()
+	return ask(t, func(done Completion, context any) Status {
+		return e.ctr.CompleteConnect(func(any) { e.gone <- struct{}{} }, nil, done, context)
+	})
+}
+
+func (e *end) disconnect(t testing.TB) *pending {
+	t.Helper()
+	return ask(t, func(done Completion, context any) Status { return e.ctr.Disconnect(done, context) })
+}
+
+// requested brings two ends to where the passive one has a request.
+func (r *rig) requested(t testing.TB) (client, server *end, connect *pending) {
+	t.Helper()
+	client, server = newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
+	_, at, requests := listens(t, r.b)
+	t.Cleanup(func() { // before the listener closes, which waits for it
+		if server.ctr != nil {
+			closed(t, server.ctr.Close)
+		}
+	})
+	connect = client.dial(t, at)
+	want(t, "connect", connect.inline, StatusPending)
+	server.ctr = receive(t, "connect event", requests)
+	return client, server, connect
+}
+
+// accepted brings two ends to where the active one may complete.
+func (r *rig) accepted(t testing.TB) (client, server *end, accept *pending) {
+	t.Helper()
+	client, server, connect := r.requested(t)
+	accept = server.accept(t)
+	want(t, "accept", accept.inline, StatusPending)
+	want(t, "connect", connect.finish(t), StatusSuccess)
+	return client, server, accept
+}
+
+// connected makes a connection.
+func (r *rig) connected(t testing.TB) (client, server *end) {
+	t.Helper()
+	client, server, accept := r.accepted(t)
+	want(t, "complete connect", client.complete(t).finish(t), StatusSuccess)
+	want(t, "accept", accept.finish(t), StatusSuccess)
+	return client, server
+}
+
+func netipPort(a *Adapter, port uint16) netip.AddrPort { return netip.AddrPortFrom(a.host.Addr, port) }

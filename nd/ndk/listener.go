@@ -1,0 +1,117 @@
+package ndk
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// ConnectEvent is called once for each connection request, with a connector of its own, which the application accepts or rejects
+// and closes.
+type ConnectEvent func(context any, connector *Connector)
+
+// Listener receives connection requests.
+type Listener struct {
+	object
+	l         *provider.Listener
+	listening atomic.Bool
+}
+
+// CreateListener makes a listener that calls event with eventContext for each request.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter without an event, StatusInsufficientResources,
+// StatusDeviceRemoved.
+func (a *Adapter) CreateListener(event ConnectEvent, eventContext any, done CreateCompletion[*Listener], context any) (*Listener, Status) {
+	if event == nil {
+		return nil, a.unless(StatusInvalidParameter)
+	}
+	return create(&a.root, host.ObjectListener, done, context, func() (*Listener, Status) {
+		l := &Listener{}
+		l.init(a, host.ObjectListener, &a.root)
+		a.host.Do(func(e *provider.Engine) {
+			l.l = e.NewListener()
+			l.l.OnRequest(func(k *provider.Connector) { l.requested(k, event, eventContext) })
+		})
+		return l, StatusSuccess
+	})
+}
+
+// requested announces a request. An engine calls it.
+func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context any) {
+	if !l.adapter.host.Objects.Take(host.ObjectConnector) {
+		k.Close()
+		return
+	}
+	c := &Connector{k: k}
+	c.init(l.adapter, host.ObjectConnector, &l.adapter.root, &l.object)
+	l.later(func() {
+		if l.ending() { // nobody was told of it
+			_ = c.Close(nil, nil) // never fails
+			return
+		}
+		event(context, c)
+	})
+}
+
+// Listen takes a local ND address, one of the adapter's or the unspecified one for all of them, whose port may be 0, and starts to take
+// requests.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusTooManyAddresses,
+// StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
+func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Status {
+	at, mine := l.adapter.host.Local(addr)
+	if addr.Addr().IsUnspecified() {
+		at, mine = provider.Endpoint{Port: addr.Port()}, true
+	}
+	switch {
+	case l.listening.Load():
+		return l.adapter.unless(StatusInvalidDeviceState)
+	case !mine:
+		return l.adapter.unless(StatusInvalidAddress)
+	}
+	return l.perform(done, context, func() Status {
+		return statusTable[l.adapter.host.Call(func(*provider.Engine) provider.Outcome {
+			if _, o := l.l.Bind(at); o != provider.OutcomeSuccess {
+				return o
+			}
+			l.listening.Store(true)
+			return l.l.Listen(0)
+		})]
+	})
+}
+
+// LocalAddress returns the address, with the port that was chosen, while listening.
+//
+// Statuses: StatusSuccess, StatusInvalidDeviceState (not listening), StatusDeviceRemoved.
+func (l *Listener) LocalAddress() (netip.AddrPort, Status) {
+	var at provider.Endpoint
+	o := l.adapter.host.Call(func(*provider.Engine) (o provider.Outcome) {
+		at, o = l.l.Local()
+		return o
+	})
+	if o != provider.OutcomeSuccess {
+		return netip.AddrPort{}, statusTable[o]
+	}
+	if at.IP == (provider.Endpoint{}).IP {
+		unspecified := netip.IPv6Unspecified()
+		if l.adapter.host.Addr.Is4() {
+			unspecified = netip.IPv4Unspecified()
+		}
+		return netip.AddrPortFrom(unspecified, at.Port), StatusSuccess
+	}
+	return host.AddrPort(at), StatusSuccess
+}
+
+// ControlConnectEvents pauses the listener, which makes it look absent to peers, or resumes it. Requests that were announced are
+// not affected.
+func (l *Listener) ControlConnectEvents(pause bool) {
+	l.adapter.host.Do(func(*provider.Engine) { l.l.Pause(pause) })
+}
+
+// Close refuses new requests at once, and ends the listener when the connectors that arrived over it are closed; until then its port
+// stays taken. It never fails; done, which may be nil, is called iff it returns StatusPending.
+func (l *Listener) Close(done CloseCompletion, context any) Status {
+	return l.close(func() { l.adapter.host.Do(func(*provider.Engine) { l.l.Close() }) }, done, context)
+}

@@ -1,0 +1,206 @@
+package ndk
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// MRFlags are the rights of a memory region (NDK_MR_FLAG). Reading it locally is always allowed.
+type MRFlags uint32
+
+// The rights.
+const (
+	MRAllowLocalRead   MRFlags = 0
+	MRAllowLocalWrite  MRFlags = 1 // target of Receive and Read
+	MRAllowRemoteRead  MRFlags = 2
+	MRAllowRemoteWrite MRFlags = 5 // includes local write
+	MRRDMAReadSink     MRFlags = 8 // accepted, and not needed
+)
+
+func (f MRFlags) rights() (r provider.Rights) {
+	if f&MRAllowLocalWrite != 0 {
+		r |= provider.RightLocalWrite
+	}
+	if f&MRAllowRemoteRead != 0 {
+		r |= provider.RightRemoteRead
+	}
+	if f&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
+		r |= provider.RightRemoteWrite
+	}
+	return r
+}
+
+// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time.
+type MR struct {
+	object
+	pd     *PD
+	region atomic.Pointer[provider.Region] // the registration; nil without one
+
+	busy sync.Mutex // one change at a time
+}
+
+// none is what a region without a registration shows.
+var none provider.Region
+
+func (m *MR) current() *provider.Region {
+	if r := m.region.Load(); r != nil {
+		return r
+	}
+	return &none
+}
+
+// CreateMR makes a region without memory, for Register.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
+func (p *PD) CreateMR(done CreateCompletion[*MR], context any) (*MR, Status) {
+	return create(&p.object, host.ObjectMR, done, context, func() (*MR, Status) {
+		m := &MR{pd: p}
+		m.init(p.adapter, host.ObjectMR, &p.object)
+		return m, StatusSuccess
+	})
+}
+
+// Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the region
+// refers to it until Deregister or Close. Tokens and address are new ones every time.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for an empty slice, one longer than
+// MaxRegistrationSize and unknown flags; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
+// adapter has no region left, StatusDeviceRemoved.
+func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
+	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink
+	switch {
+	case len(buf) == 0 || len(buf) > host.MaxRegistration || flags&^known != 0:
+		return m.adapter.unless(StatusInvalidParameter)
+	case m.region.Load() != nil:
+		return m.adapter.unless(StatusInvalidDeviceState)
+	}
+	return m.perform(done, context, func() Status {
+		m.busy.Lock()
+		defer m.busy.Unlock()
+		switch {
+		case m.adapter.host.Closed():
+			return StatusDeviceRemoved
+		case m.region.Load() != nil || m.ending():
+			return StatusInvalidDeviceState
+		}
+		r, err := m.adapter.host.Memory.Register(buf, flags.rights())
+		if err != nil {
+			return StatusInsufficientResources
+		}
+		m.region.Store(r)
+		return StatusSuccess
+	})
+}
+
+// Deregister takes the registration back. When it has finished nothing touches the memory any more; requests and peers that still
+// name it get StatusAccessViolation. The region may be registered again.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidDeviceState for a region that is not registered,
+// StatusDeviceBusy while a memory window is bound to it, StatusDeviceRemoved.
+func (m *MR) Deregister(done Completion, context any) Status {
+	r := m.region.Load()
+	switch {
+	case m.adapter.host.Closed():
+		return StatusDeviceRemoved
+	case r == nil:
+		return StatusInvalidDeviceState
+	case m.adapter.host.Memory.Windows(r) > 0:
+		return StatusDeviceBusy
+	}
+	return m.perform(done, context, func() Status {
+		m.busy.Lock()
+		defer m.busy.Unlock()
+		o := provider.OutcomeInvalidState
+		if r := m.region.Load(); r != nil {
+			m.adapter.host.DoAll(func() { o = m.adapter.host.Memory.Deregister(r) })
+		}
+		if o == provider.OutcomeSuccess {
+			m.region.Store(nil)
+		}
+		return statusTable[o]
+	})
+}
+
+// Bytes returns the registered memory.
+func (m *MR) Bytes() []byte { return m.current().Bytes() }
+
+// Address returns the address of the first byte as peers name it in Read and Write. It is not an address of this process; adding
+// an offset gives the address of another byte.
+func (m *MR) Address() uint64 { return m.current().Base() }
+
+// LocalToken returns the token for SGE, zero without a registration.
+func (m *MR) LocalToken() Token { return Token(m.current().Token()) }
+
+// RemoteToken returns the token to give to a peer, zero without a registration.
+func (m *MR) RemoteToken() Token { return Token(m.current().Token()) }
+
+// SGE returns an entry for n bytes from off.
+func (m *MR) SGE(off, n int) SGE {
+	r := m.current()
+	return SGE{Buffer: r.Bytes()[off : off+n : off+n], Token: Token(r.Token())}
+}
+
+// Close deregisters the region as soon as no memory window is bound to it. It never fails; done, which may be nil, is called
+// iff it returns StatusPending.
+func (m *MR) Close(done CloseCompletion, context any) Status {
+	return m.close(func() {
+		m.busy.Lock()
+		defer m.busy.Unlock()
+		r := m.region.Load()
+		if r == nil {
+			return
+		}
+		memory := m.adapter.host.Memory
+		release := func() {
+			m.adapter.host.DoAll(func() { memory.Release(r) })
+			m.region.Store(nil)
+		}
+		m.hold()
+		if memory.WhenUnbound(r, func(provider.Outcome) {
+			m.adapter.calls.push(func() {
+				release()
+				m.drop()
+			})
+		}) {
+			return
+		}
+		release()
+		m.drop()
+	}, done, context)
+}
+
+// MW is a memory window: it grants the peer of one queue pair access to a part of a region for as long as it is bound.
+type MW struct {
+	object
+	pd     *PD
+	window *provider.MemoryWindow
+}
+
+// CreateMW makes a window that is bound to nothing.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
+func (p *PD) CreateMW(done CreateCompletion[*MW], context any) (*MW, Status) {
+	return create(&p.object, host.ObjectMW, done, context, func() (*MW, Status) {
+		window, err := p.adapter.host.Memory.NewWindow()
+		if err != nil {
+			return nil, StatusInsufficientResources
+		}
+		w := &MW{pd: p, window: window}
+		w.init(p.adapter, host.ObjectMW, &p.object)
+		return w, StatusSuccess
+	})
+}
+
+// RemoteToken returns the token to give to the peer: that of the newest Bind, zero before the first.
+func (w *MW) RemoteToken() Token { return Token(w.window.Token()) }
+
+// Close ends the window, bound or not: when it returns no peer gets at memory through it. It never fails; done, which may be
+// nil, is called iff it returns StatusPending.
+func (w *MW) Close(done CloseCompletion, context any) Status {
+	return w.close(func() {
+		w.adapter.host.DoAll(func() { w.adapter.host.Memory.ReleaseWindow(w.window) })
+	}, done, context)
+}

@@ -1,0 +1,185 @@
+package ndk
+
+import (
+	"context"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// QP is a queue pair: one end of a connection. Applications post requests, results come from its completion queues. A call that
+// fails gives no result, one that succeeds gives one, unless that is silent.
+type QP struct {
+	object
+	pd   *PD
+	qp   *provider.QP
+	life context.Context // ends with Close, for a Connect that looks for the way
+	stop context.CancelFunc
+}
+
+func newLife() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) }
+
+// Send posts a message to the peer's next Receive. Flags: silent success, read fence, solicit, inline, defer.
+//
+// Statuses: StatusSuccess; StatusConnectionInvalid, StatusBufferOverflow (longer than MaxTransferLength or the inline size),
+// StatusDataOverrun (too many entries), StatusNoMoreEntries (queue full), StatusInvalidParameter (flags), StatusDeviceRemoved.
+func (q *QP) Send(context uint64, sgl []SGE, flags OpFlags) Status {
+	return q.send(provider.Request{Kind: provider.KindSend, Context: context, Flags: flags.engine()}, sgl, flags)
+}
+
+// SendAndInvalidate is Send, and the peer invalidates the window or fast-registered region that token names, before it reports
+// the message. A token that is not valid there makes the peer abort the connection.
+func (q *QP) SendAndInvalidate(context uint64, sgl []SGE, flags OpFlags, token Token) Status {
+	return q.send(provider.Request{
+		Kind: provider.KindSend, Context: context, Flags: flags.engine() | provider.FlagInvalidate, Token: provider.Token(token),
+	}, sgl, flags)
+}
+
+func (q *QP) send(r provider.Request, sgl []SGE, flags OpFlags) Status {
+	if flags&^(OpSilentSuccess|OpReadFence|OpSendAndSolicitEvent|OpInline|OpDefer) != 0 {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.post(r, sgl)
+}
+
+// Write posts an RDMA Write of the entries to the peer's memory at addr, which token grants. Flags: silent success, read
+// fence, inline, defer. Statuses are those of Send.
+func (q *QP) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) Status {
+	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.post(provider.Request{
+		Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
+	}, sgl)
+}
+
+// Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
+// wait. Flags: silent success, read fence, defer, and local invalidation, which is ignored. Statuses are those of Send, and
+// StatusInvalidDeviceRequest when the outbound read limit is 0.
+func (q *QP) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) Status {
+	if flags&^(OpSilentSuccess|OpReadFence|OpRDMAReadLocalInvalidate|OpDefer) != 0 {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.post(provider.Request{
+		Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
+	}, sgl)
+}
+
+// Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
+//
+// Statuses: StatusSuccess; StatusBufferOverflow, StatusDataOverrun, StatusNoMoreEntries, StatusDeviceRemoved.
+func (q *QP) Receive(context uint64, sgl []SGE) Status {
+	total, s := lengthOf(sgl)
+	if s != StatusSuccess {
+		return s
+	}
+	var list [provider.MaxSGE]provider.SGE
+	translate(q.adapter.host, list[:], sgl)
+	return q.posted(q.qp.PostReceive(context, list[:len(sgl)], total))
+}
+
+// Bind posts the binding of window to buf, a part of region, so that the peer of this queue pair may read it with
+// OpAllowRemoteRead and write it with OpAllowRemoteWrite; with neither it may do nothing. The peer names the bytes by their
+// address in the region (MR.Address) and window.RemoteToken(), which is there when Bind returns. Further flags: silent
+// success, read fence, defer.
+//
+// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusAccessViolation (remote write to a region without
+// local write), StatusInvalidParameter (flags, an object of another domain or closed, a range outside the region),
+// StatusDeviceRemoved.
+func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFlags) Status {
+	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpDefer
+	if flags&^known != 0 || region == nil || region.pd != q.pd || window == nil || window.pd != q.pd {
+		return q.refuse(StatusInvalidParameter)
+	}
+	r := region.current()
+	off, ok := datapath.OffsetIn(r.Bytes(), buf)
+	if !ok {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.posted(q.qp.Bind(&provider.BindRequest{
+		Window: window.window, Region: r, Addr: r.Base() + uint64(off), Length: uint64(len(buf)), Context: context, Flags: flags.engine(),
+	}))
+}
+
+// Invalidate posts the end of a window's binding to this queue pair. A window that is not bound when the request's turn comes
+// ends it with StatusInvalidDeviceRequest, and the connection. Flags: silent success, read fence, defer.
+//
+// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusInvalidParameter (flags, a window of another
+// domain), StatusDeviceRemoved.
+func (q *QP) Invalidate(context uint64, window *MW, flags OpFlags) Status {
+	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 || window == nil || window.pd != q.pd {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.posted(q.qp.Invalidate(context, window.window, flags.engine()))
+}
+
+// refuse refuses a request for its arguments, and still makes those move that were deferred before it.
+func (q *QP) refuse(s Status) Status {
+	if o := q.qp.CheckPost(); o != provider.OutcomeSuccess {
+		s = statusTable[o]
+	}
+	q.qp.Push()
+	q.qp.Shard().Ring()
+	return q.adapter.unless(s)
+}
+
+// post translates the entries and queues the request.
+func (q *QP) post(r provider.Request, sgl []SGE) Status {
+	total, s := lengthOf(sgl)
+	r.Length = total
+	switch {
+	case r.Flags&provider.FlagInline != 0:
+		return q.postInline(r, sgl)
+	case s != StatusSuccess:
+		return q.refuse(s)
+	}
+	var list [provider.MaxSGE]provider.SGE
+	translate(q.adapter.host, list[:], sgl)
+	r.SGL = list[:len(sgl)]
+	return q.posted(q.qp.Post(&r))
+}
+
+// postInline queues a request whose bytes are copied now.
+func (q *QP) postInline(r provider.Request, sgl []SGE) Status {
+	var data [host.MaxInline]byte
+	if r.Length > host.MaxInline {
+		return q.refuse(StatusBufferOverflow)
+	}
+	at := data[:]
+	for i := range sgl {
+		at = at[copy(at, sgl[i].Buffer):]
+	}
+	r.Inline = data[:r.Length]
+	return q.posted(q.qp.Post(&r))
+}
+
+// posted ends every posting call.
+func (q *QP) posted(ring bool, o provider.Outcome) Status {
+	switch {
+	case o != provider.OutcomeSuccess:
+		q.qp.Push()
+		ring = true
+	case ring && q.adapter.host.Closed(): // nobody runs the engine any more
+		return StatusDeviceRemoved
+	}
+	if ring {
+		q.qp.Shard().Ring()
+	}
+	if o != provider.OutcomeSuccess {
+		return q.adapter.unless(statusTable[o])
+	}
+	return StatusSuccess
+}
+
+// Flush ends every outstanding request with StatusCancelled; the results are in the completion queues when it returns.
+func (q *QP) Flush() { q.qp.Own(func(e *provider.Engine) { e.Flush(q.qp) }) }
+
+// Close ends every outstanding request with StatusCancelled, and the connection; the connectors that had the queue pair must be
+// closed before it is. It never fails; done, which may be nil, is called iff it returns StatusPending.
+func (q *QP) Close(done CloseCompletion, context any) Status {
+	return q.close(func() {
+		q.stop()
+		q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
+	}, done, context)
+}

@@ -1,0 +1,117 @@
+package ndk
+
+import (
+	"math"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Token names registered memory: in SGE to this adapter, and carried to a peer to grant it access. It is opaque.
+type Token uint32
+
+// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region. A slice that does not
+// lie inside that region ends the request with StatusAccessViolation, as a wrong token does.
+type SGE struct {
+	Buffer []byte
+	Token  Token
+}
+
+// OpFlags change how a request is carried out (NDK_OP_FLAG).
+type OpFlags uint32
+
+// The flags. They are not those of package nd: two bits mean something else.
+const (
+	OpSilentSuccess           OpFlags = 0x1   // no result on success
+	OpReadFence               OpFlags = 0x2   // start only when all earlier Reads are done
+	OpSendAndSolicitEvent     OpFlags = 0x4   // the peer's result is a solicited one
+	OpAllowRemoteRead         OpFlags = 0x8   // Bind: the peer may read
+	OpAllowLocalWrite         OpFlags = 0x10  // FastRegister
+	OpAllowRemoteWrite        OpFlags = 0x30  // Bind: the peer may write
+	OpInline                  OpFlags = 0x40  // Send, Write: copy the bytes now; tokens are ignored
+	OpRDMAReadSink            OpFlags = 0x80  // FastRegister: accepted, and not needed
+	OpRDMAReadLocalInvalidate OpFlags = 0x100 // Read: ignored, as the adapter's flags say
+	OpDefer                   OpFlags = 0x200 // more requests follow at once: do not start yet
+)
+
+// engine translates the flags that change how a request is carried out.
+func (f OpFlags) engine() provider.PostFlags {
+	e := provider.PostFlags(f & (OpSilentSuccess | OpReadFence | OpSendAndSolicitEvent | OpAllowRemoteRead | OpDefer))
+	if f&(OpAllowRemoteWrite&^OpAllowLocalWrite) != 0 {
+		e |= provider.FlagAllowWrite
+	}
+	if f&OpInline != 0 {
+		e |= provider.FlagInline
+	}
+	return e
+}
+
+// OperationType says what a result is the result of (NDK_OPERATION_TYPE).
+type OperationType uint16
+
+// The operation types.
+const (
+	OperationReceive              OperationType = 1
+	OperationSend                 OperationType = 2
+	OperationFastRegister         OperationType = 4
+	OperationBind                 OperationType = 8
+	OperationInvalidate           OperationType = 16
+	OperationRead                 OperationType = 32
+	OperationWrite                OperationType = 64
+	OperationReceiveAndInvalidate OperationType = 32769
+)
+
+var operations = [...]OperationType{
+	provider.KindReceive: OperationReceive, provider.KindSend: OperationSend, provider.KindBind: OperationBind,
+	provider.KindInvalidate: OperationInvalidate, provider.KindRead: OperationRead, provider.KindWrite: OperationWrite,
+}
+
+// Result is the completion of one request (NDK_RESULT).
+type Result struct {
+	Status         Status
+	Bytes          uint32 // of a Receive; otherwise undefined
+	QPContext      uint64
+	RequestContext uint64
+}
+
+// ResultEx is a Result and what else is known (NDK_RESULT_EX). The provider's own error code is always 0.
+type ResultEx struct {
+	Result
+	Type        OperationType
+	Invalidated Token // of OperationReceiveAndInvalidate: what the message invalidated
+}
+
+func resultOf(r *provider.Result) Result {
+	return Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
+}
+
+func resultExOf(r *provider.Result) ResultEx {
+	x := ResultEx{Result: resultOf(r), Type: operations[r.Kind]}
+	if r.Invalidated != 0 {
+		x.Type, x.Invalidated = OperationReceiveAndInvalidate, Token(r.Invalidated)
+	}
+	return x
+}
+
+// lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
+func lengthOf(sgl []SGE) (uint32, Status) {
+	total := uint64(0)
+	for i := range sgl {
+		total += uint64(len(sgl[i].Buffer))
+	}
+	total = min(total, math.MaxUint32)
+	switch {
+	case len(sgl) > provider.MaxSGE:
+		return uint32(total), StatusDataOverrun
+	case total > provider.MaxTransfer:
+		return uint32(total), StatusBufferOverflow
+	}
+	return uint32(total), StatusSuccess
+}
+
+// translate turns slices into addresses of regions.
+func translate(h *host.Adapter, dst []provider.SGE, sgl []SGE) {
+	for i := range sgl {
+		dst[i] = h.Entry(sgl[i].Buffer, provider.Token(sgl[i].Token))
+	}
+}

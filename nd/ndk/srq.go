@@ -1,0 +1,139 @@
+package ndk
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// SRQ is a pool of receives for any number of queue pairs of its domain: each message takes the oldest one when it arrives. A
+// message that finds the pool empty waits at its sender, for as long as that lives.
+type SRQ struct {
+	object
+	pd     *PD
+	srq    *provider.SharedReceiveQueue
+	notify Notification
+	about  any         // the notification's context
+	first  atomic.Bool // the threshold of the creation waits for the pool to have been filled
+
+	arming    sync.Mutex
+	threshold int    // guarded by arming
+	armed     uint64 // the notification that waits, 0 before the first; guarded by arming
+}
+
+// CreateSRQ makes a pool of depth receives with up to maxSGE entries each, and in any case four. notify, which may be nil, is called
+// with notifyContext once when fewer than threshold receives are left of at least as many, and then once for each Modify with a
+// threshold.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxSRQDepth, more entries than
+// MaxReceiveRequestSGE and a negative threshold; StatusInsufficientResources, StatusDeviceRemoved.
+func (p *PD) CreateSRQ(
+	depth, maxSGE, threshold int, notify Notification, notifyContext any, done CreateCompletion[*SRQ], context any,
+) (*SRQ, Status) {
+	if depth < 1 || depth > host.MaxSharedDepth || maxSGE < 0 || maxSGE > provider.MaxSGE || threshold < 0 {
+		return nil, p.adapter.unless(StatusInvalidParameter)
+	}
+	return create(&p.object, host.ObjectSRQ, done, context, func() (*SRQ, Status) {
+		s := &SRQ{pd: p, notify: notify, about: notifyContext, threshold: threshold}
+		s.srq = provider.NewSharedReceiveQueue(depth, max(maxSGE, host.SGEFloor), threshold)
+		s.first.Store(threshold > 0)
+		s.init(p.adapter, host.ObjectSRQ, &p.object)
+		p.adapter.host.Watch(s.srq)
+		return s, StatusSuccess
+	})
+}
+
+// Receive posts the entries for one message of any peer.
+//
+// Statuses: StatusSuccess; StatusBufferOverflow (longer than MaxTransferLength), StatusDataOverrun (too many entries),
+// StatusNoMoreEntries (queue full), StatusDeviceRemoved. A call that fails gives no result.
+func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
+	if s.adapter.host.Closed() {
+		return StatusDeviceRemoved
+	}
+	total, st := lengthOf(sgl)
+	if st != StatusSuccess {
+		return st
+	}
+	var list [provider.MaxSGE]provider.SGE
+	translate(s.adapter.host, list[:], sgl)
+	waiting, o := s.srq.Post(context, list[:len(sgl)], total)
+	if o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	if waiting != nil {
+		if shard := waiting.Shard(); shard != nil {
+			shard.Ring()
+		}
+	}
+	if s.first.Load() {
+		s.armFirst()
+	}
+	return StatusSuccess
+}
+
+// armFirst arms for the threshold of the creation once as many receives are posted.
+func (s *SRQ) armFirst() {
+	s.arming.Lock()
+	defer s.arming.Unlock()
+	if s.first.Load() && s.srq.Posted() >= s.threshold {
+		s.first.Store(false)
+		s.arm()
+	}
+}
+
+// arm makes one notification wait. The caller holds arming.
+func (s *SRQ) arm() {
+	s.armed = s.srq.Arm(func(o provider.Outcome) {
+		if o == provider.OutcomeCanceled || o == provider.OutcomeDeviceRemoved {
+			return
+		}
+		s.later(func() {
+			if s.notify != nil && !s.ending() {
+				s.notify(s.about, statusTable[o])
+			}
+		})
+	})
+	if s.adapter.host.Closed() || s.ending() {
+		s.srq.CancelWaiters(provider.OutcomeCanceled)
+	}
+}
+
+// Modify changes depth and threshold while traffic runs; 0 leaves that value as it is. A threshold also arms one notification, which
+// comes at once when fewer receives are posted already.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for values that CreateSRQ refuses, StatusBufferOverflow for
+// a depth below the receives that are posted, StatusDeviceRemoved. The queue is unchanged then.
+func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status {
+	if depth < 0 || depth > host.MaxSharedDepth || threshold < 0 {
+		return s.adapter.unless(StatusInvalidParameter)
+	}
+	return s.perform(done, context, func() Status {
+		s.arming.Lock()
+		defer s.arming.Unlock()
+		if s.adapter.host.Closed() {
+			return StatusDeviceRemoved
+		}
+		if o := s.srq.Modify(depth, 0); o != provider.OutcomeSuccess || threshold == 0 {
+			return statusTable[o]
+		}
+		s.first.Store(false)
+		s.srq.CancelWaiter(s.armed, provider.OutcomeCanceled) // the new one takes its place
+		s.threshold = threshold
+		_ = s.srq.Modify(0, threshold) // the depth alone can fail
+		s.arm()
+		s.adapter.host.ReleaseAll()
+		return StatusSuccess
+	})
+}
+
+// Close ends the pool when its queue pairs are closed. It never fails; done, which may be nil, is called iff it returns
+// StatusPending.
+func (s *SRQ) Close(done CloseCompletion, context any) Status {
+	return s.close(func() {
+		s.adapter.host.Unwatch(s.srq)
+		s.srq.CancelWaiters(provider.OutcomeCanceled)
+	}, done, context)
+}
