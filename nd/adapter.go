@@ -2,6 +2,7 @@ package nd
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -56,6 +57,9 @@ type AdapterConfig struct {
 	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
 	// of a message then, but has to wait for results, which come in order as always.
 	ImmediatePlacement bool
+	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 256, whatever happens to
+	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
+	FixedWindow int
 
 	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
 }
@@ -82,6 +86,12 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(ErrInvalidAddress, nil)
+	}
+	if cfg.FixedWindow < 0 || cfg.FixedWindow > provider.Window {
+		return refuse(ErrInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, provider.Window))
+	}
+	if cfg.FixedWindow > 0 {
+		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
 	cfg.engine.ImmediatePlacement = cfg.ImmediatePlacement
 	h, err := host.Open(datapath.Config{

@@ -23,3 +23,23 @@ func TestImmediatePlacement(t *testing.T) {
 	}
 	moveEverything(t, r)
 }
+
+// With a fixed window everything moves as well; windows that no connection can have are refused.
+func TestFixedWindow(t *testing.T) {
+	t.Parallel()
+	cfg := AdapterConfig{Address: loopback[0], UDPPort: freeUDPPort(t), Datapath: DatapathUDP}
+	for _, cfg.FixedWindow = range []int{-1, 257} {
+		_, err := OpenAdapter(cfg)
+		wantStatus(t, "open", err, ErrInvalidParameter)
+	}
+	r := &rig{addr: loopback}
+	cfg.FixedWindow = 2
+	for i, a := range []**Adapter{&r.a, &r.b} {
+		cfg.Address = loopback[i]
+		opened, err := OpenAdapter(cfg)
+		must(t, err)
+		t.Cleanup(func() { must(t, opened.Close()) })
+		*a = opened
+	}
+	moveEverything(t, r)
+}
