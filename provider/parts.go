@@ -11,6 +11,10 @@ import (
 // maxAssemblies bounds the packets that an engine puts together from parts at a time, over all connections: 4 MiB.
 const maxAssemblies = 64
 
+// partsLife is how long the newest part of a packet keeps the connection from its rest, which forgets all parts. The peer
+// repeats what it has no acknowledgement for at least every maxRTO; two repetitions in a row may get lost.
+const partsLife = 3 * maxRTO
+
 // staging is where a packet is built that is too large for its path, before it is cut into parts. Its frames are ordinary
 // memory, made the first time.
 type staging struct {
@@ -253,6 +257,20 @@ func (c *conn) acceptAssembled(space wire.Space, rs *recvSpace) bool {
 			p := e.take(a)
 			c.noteMark(p.CE)
 			c.accept(p, p.Frags[0].Data[:wire.BaseHeaderLen], rs)
+			return true
+		}
+	}
+	return false
+}
+
+// awaitsParts says that the peer is likely to send the parts that are missing.
+func (c *conn) awaitsParts() bool {
+	if c.assembling == 0 {
+		return false
+	}
+	e := c.engine
+	for i := range e.assemblies {
+		if a := &e.assemblies[i]; a.conn == c && e.now.Sub(a.at) < partsLife {
 			return true
 		}
 	}

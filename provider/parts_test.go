@@ -294,6 +294,25 @@ func TestAttackPartFlood(t *testing.T) {
 	}
 }
 
+// Parts that arrive further apart than the time of rest still become the packet. Simulation, seed 59217: a connection that
+// came to rest between any two parts took none of its peer's repetitions, until the peer gave the request up.
+func TestPartsOutlastRest(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	p.eng[1].cfg.Rest = 50 * time.Microsecond
+	whole, want := p.bigWrite(8000)
+	for _, part := range whole.cut(1392) {
+		p.inject(1, part)
+		p.pass(maxRTO)
+	}
+	if s := p.eng[1].Stats(); s.Reassembled != 1 || s.PartsForgotten != 0 || !bytes.Equal(p.reg[1].Bytes()[:len(want)], want) {
+		t.Errorf("not put together: %+v", s)
+	}
+	p.pass(time.Second)
+	if p.conn(1).traffic != nil {
+		t.Error("no rest after the packet")
+	}
+}
+
 // A connection at rest forgets parts, and takes the packet when it comes again.
 func TestPartsAndRest(t *testing.T) {
 	p := newPair(t, 8972).connect()

@@ -176,7 +176,7 @@ func (c *conn) restless() bool {
 	}
 	s := &c.served
 	return c.inActive || c.inAcks || c.cc.queued || c.cc.wakeAt != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
-		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail
+		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.awaitsParts()
 }
 
 // extendFlight makes room for the record of another packet.
