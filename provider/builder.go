@@ -177,6 +177,7 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 	if c.peerTxLate {
 		flags |= wire.FlagAway
 	}
+	c.bytesOut += uint64(e.build.used)
 	e.sealTo(c.txSeed, c.path, &wire.BaseFields{
 		OpCount: uint8(ops), Flags: flags, PSN: psn, ConnID: c.peerID,
 		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},

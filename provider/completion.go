@@ -72,6 +72,8 @@ type CQ struct {
 	fault   Outcome
 	mod     moderation
 	users   []*QP // queue pairs that report here, in no order
+
+	resultSample
 }
 
 type cqWaiter struct {
@@ -214,6 +216,9 @@ func (q *CQ) Fetch(dst []Result) int {
 		dst[i] = q.ring[(head+uint32(i))&q.mask]
 	}
 	q.head.Store(head + uint32(n))
+	if w := q.watched.Load(); w != 0 && int32(head+uint32(n)-w) >= 0 {
+		q.fetchedWatched()
+	}
 	return n
 }
 

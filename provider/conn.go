@@ -71,6 +71,11 @@ type conn struct {
 
 	parked parked
 
+	// What snapshots tell.
+	openedAt          clock.Time // zero before
+	bytesIn, bytesOut uint64     // of ND packets
+	retransmits       uint32
+
 	// Sending.
 	sendLimit   uint32 // first SEND number the peer does not allow yet
 	nextMessage uint32
@@ -258,6 +263,8 @@ func (c *conn) bind(peerID uint64) {
 // open lets data flow.
 func (c *conn) open() {
 	c.phase = phaseOpen
+	c.openedAt = c.engine.now
+	c.engine.census.enter(c.engine.now, c.limit())
 	c.take(shareEstablished)
 	c.recovery.progressAt = c.engine.now
 	c.engine.stats.Established++
@@ -269,6 +276,7 @@ func (c *conn) free() {
 	if c.phase == phaseFree {
 		return
 	}
+	c.closeAccount()
 	c.phase = phaseFree
 	c.take(shareNone)
 	c.dropHeld()

@@ -94,6 +94,7 @@ func (p *RxPacket) intact(seed uint32, h wire.BaseHeader) bool {
 // receive takes an authentic, intact packet of a known connection.
 func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
 	c.wake()
+	c.bytesIn += uint64(p.Len)
 	c.heard(h)
 	if h.OpCount() == 0 {
 		return c.receiveControl(p, h), false
@@ -130,6 +131,9 @@ func (c *conn) heard(h wire.BaseHeader) {
 		d := int32Duration(e.now.Low32() - echo)
 		c.rtt.sample(d)
 		c.noteDelay(d, h.Flags()&wire.FlagAway != 0)
+		if c.sample.state == sampleSent {
+			c.sample.trip = d
+		}
 	}
 	if t := h.TxTime(); c.peerTxAt == 0 || int32(t-c.peerTx) >= 0 {
 		c.peerTx, c.peerTxAt, c.peerTxLate = t, e.now, e.away

@@ -43,6 +43,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.wake()
 	c.end.word, c.end.reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
+	c.closeAccount()
 	c.phase = phaseLingering
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
@@ -218,6 +219,7 @@ func (c *conn) stopRequests() {
 	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0
 	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
 	c.blockedAt, c.paused = 0, false
+	c.limitedBy(LimitApplication)
 	if c.wait.state == waitStarved {
 		c.ackNow() // the peer's requests get their answers
 	}

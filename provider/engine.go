@@ -107,6 +107,9 @@ type Engine struct {
 	shareFrom  clock.Time
 	busyShare  int // share of the time that such turns took lately, in 1/windowUnit
 
+	census census
+	clock  clock.Source // the owner's, for samples of latency; nil without any
+
 	stats Stats
 }
 

@@ -82,6 +82,9 @@ func (c *conn) leave() {
 	if c.connector != nil {
 		c.connector.home.Store(nil)
 	}
+	if c.phase == phaseOpen {
+		e.census.exit(e.now, c.limit())
+	}
 	e.stats.Moved++
 	to.tell(func(to *Engine) { to.adopt(c, mac, vlan) })
 }
@@ -116,6 +119,9 @@ func (e *Engine) adopt(c *conn, mac [6]byte, vlan uint16) {
 		qp.home.Store(e)
 	}
 	c.home.Store(e)
+	if c.phase == phaseOpen {
+		e.census.enter(e.now, c.limit())
+	}
 	c.fitLink()
 	c.touch()
 	if c.phase == phaseLingering {

@@ -41,6 +41,9 @@ type Stats struct {
 	Refused     uint64
 	Lost        uint64
 
+	// Limited is how long connections were limited by what, in microseconds summed over connections; it never falls.
+	Limited [NumLimits]uint64
+
 	Drops [wire.NumDropReasons]uint64
 }
 
@@ -51,6 +54,9 @@ func (s *Stats) Add(other Stats) {
 		if f := to.Field(i); f.CanUint() {
 			f.SetUint(f.Uint() + by.Field(i).Uint())
 		}
+	}
+	for i, n := range other.Limited {
+		s.Limited[i] += n
 	}
 	for i, n := range other.Drops {
 		s.Drops[i] += n
@@ -90,7 +96,12 @@ func (s *Stats) DropsByName() map[string]uint64 {
 }
 
 // Stats returns the counters. The owner calls it.
-func (e *Engine) Stats() Stats { return e.stats }
+func (e *Engine) Stats() Stats {
+	e.census.fold(e.now)
+	s := e.stats
+	s.Limited = e.census.micros
+	return s
+}
 
 // Notifications is how many NotifyDisconnect calls wait. The owner calls it.
 func (k *Connector) Notifications() int { return len(k.notify) }

@@ -281,6 +281,7 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 	rec.state |= recResent
 	rec.at = e.now
 	e.stats.Retransmits++
+	c.retransmits++
 	c.left()
 	c.ackSent()
 	if !parts {

@@ -299,5 +299,8 @@ func (c *conn) completeRequests() {
 	}
 	if head != from {
 		qp.sq.head.Store(head)
+		if s := &c.sample; s.state == sampleSent && int32(head-s.seq) > 0 {
+			c.endSample()
+		}
 	}
 }

@@ -99,8 +99,13 @@ func (e *Engine) transmit() {
 	limit := min(turnLimit, connTurn*e.waiting())
 	for e.waiting() > 0 && e.turnBytes < limit && !e.starved {
 		c := e.pop()
-		if c.phase == phaseOpen && c.serve() {
-			c.activate()
+		if c.phase == phaseOpen {
+			again := c.serve()
+			if again {
+				c.activate()
+			}
+			c.noteLimit(again)
+			c.watchSample()
 		}
 		c.touch()
 	}

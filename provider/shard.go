@@ -44,7 +44,7 @@ type Shard struct {
 // NewShard makes e run: it starts the progress goroutine. The caller gives up e.
 func NewShard(e *Engine, w Waiter, now clock.Source) *Shard {
 	s := &Shard{engine: e, waiter: w, now: now, done: make(chan struct{})}
-	e.shard = s
+	e.shard, e.clock = s, now
 	go s.progress()
 	return s
 }

@@ -151,6 +151,7 @@ func (c *conn) pause(limit uint32, h wire.BaseHeader) {
 		c.engine.stats.Pauses++
 	}
 	c.paused, c.hasPaused = true, true
+	c.limitedBy(LimitReceive)
 	for psn := sp.una; psn != sp.next; psn++ {
 		rec := sp.record(psn)
 		rec.state = rec.state&^recSacked | recLost

@@ -25,6 +25,8 @@ type traffic struct {
 	term      wire.Op    // the TERM to send, when termQueued
 	termPSN   wire.PSN
 	deficit   int // bytes left of the connection's share of a round
+	ledger    ledger
+	sample    latencySample
 	lean      int // bytes that responses were sent more than requests, while both waited
 
 	termQueued, termSent bool
@@ -43,6 +45,7 @@ type parked struct {
 	served     uint32 // read id the peer uses next
 	duplicates uint32 // recovery's
 	deficit    int32
+	limited    history
 }
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
@@ -123,6 +126,7 @@ func (c *conn) rise() {
 	t.recovery.duplicates = p.duplicates
 	t.cc.reset(e.controller)
 	t.search.at = c.searchAt()
+	t.ledger.since = e.now
 	c.traffic = t
 	c.restAt = e.now.Add(e.cfg.Rest)
 	c.touch()
@@ -134,7 +138,10 @@ func (c *conn) park() {
 	if t == nil {
 		return
 	}
-	c.parked = parked{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit)}
+	c.limitedBy(LimitApplication)
+	limited := c.parked.limited
+	limited.add(&t.ledger)
+	c.parked = parked{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit), limited: limited}
 	c.dropParts()
 	pools := &c.engine.pools
 	for sp := range t.tx {

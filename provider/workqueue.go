@@ -71,7 +71,8 @@ type initiatorQueue struct {
 
 	mu     sync.Mutex // held by a poster while it fills one slot
 	posted atomic.Uint32
-	_      [64]byte
+	sample postSample
+	_      [24]byte      // with sample a cache line
 	head   atomic.Uint32 // oldest request not completed; written by the engine
 
 	// The engine's. next/off is the next byte to transmit; requests in [head, next) are sent and unacknowledged.
@@ -127,6 +128,9 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 	}
 	if r.Flags&FlagImmediate != 0 {
 		q.wrs[i].token = Token(r.Immediate)
+	}
+	if q.sample.state.Load() == postWanted {
+		q.sample.take(seq)
 	}
 	q.posted.Store(seq + 1)
 	q.mu.Unlock()

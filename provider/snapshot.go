@@ -1,0 +1,113 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// ConnInfo is what one connection does, as its owner saw it at one moment.
+type ConnInfo struct {
+	ID, PeerID              uint64
+	Local, Remote           Endpoint // addresses and ND ports
+	Engine                  int      // index of the home engine, and so the NIC queue
+	State                   string   // connecting, open or closing
+	Active                  bool     // this end asked for the connection
+	Age                     time.Duration
+	SmoothedRTT, MinRTT     time.Duration // zero before the first sample
+	PathMTU                 int           // largest ND packet known to reach the peer, in bytes
+	Window                  int           // packets that may be in flight: the least of the windows
+	FabricWindow            int           // packets that the path is taken to bear
+	EndpointWindow          int           // packets that the peer is taken to bear
+	InFlight                int           // packets
+	BytesIn, BytesOut       uint64        // of ND packets
+	Retransmits             uint64
+	InitiatorDepth          int // requests posted and not completed
+	ReceiveDepth            int // receives posted and not completed; of the shared queue if there is one
+	OutstandingReads        int
+	LimitedBy               Limit                    // now
+	Limited                 [NumLimits]time.Duration // sums up to Age while open
+	Latency                 Latency
+	Resting, ReceivesShared bool
+}
+
+// Connections copies connections that are at home on the engine into dst, from slot first on, and returns how many and the slot
+// to go on with; done says that there are no more. Whoever has many takes several calls, and gives the engine up in
+// between. The owner calls it.
+func (e *Engine) Connections(dst []ConnInfo, first int) (n, next int, done bool) {
+	slots := *e.group.conns.slots.Load()
+	for next = first; next < len(slots) && n < len(dst); next++ {
+		if next-first == maxSlotsLooked {
+			return n, next, false
+		}
+		if c := slots[next].Load(); c != nil && c.home.Load() == e {
+			c.describe(&dst[n])
+			n++
+		}
+	}
+	return n, next, next >= len(slots)
+}
+
+// maxSlotsLooked bounds one call of Connections in time: most slots may be empty, or at home elsewhere.
+const maxSlotsLooked = 4096
+
+// describe fills in everything.
+func (c *conn) describe(info *ConnInfo) {
+	e := c.engine
+	local, remote := c.local, c.remote
+	local.Port, remote.Port = c.localND, c.peerN
+	*info = ConnInfo{
+		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.stage(),
+		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.maxPacket), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
+		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
+	}
+	if c.phase == phaseOpen {
+		info.Age = e.now.Sub(c.openedAt)
+		c.describeLimits(info)
+	}
+	if t := c.traffic; t != nil {
+		cc := &t.cc
+		info.Window, info.FabricWindow, info.EndpointWindow = cc.window, cc.fabric/windowUnit, cc.endpoint.window/windowUnit
+		info.InFlight = t.tx[wire.RequestSpace].inFlight + t.tx[wire.ResponseSpace].inFlight
+		info.OutstandingReads = int(t.reads.count)
+		info.Latency = t.sample.latency
+	}
+	if qp := c.qp; qp != nil {
+		info.InitiatorDepth, info.ReceiveDepth = qp.Outstanding(), int(qp.rq.waiting())
+		if qp.srq != nil {
+			info.ReceivesShared = true
+			info.ReceiveDepth += int(qp.srq.free.Load())
+		}
+		info.Latency.Completion = time.Duration(qp.initCQ.shown.Load())
+	}
+}
+
+// describeLimits adds up the time that each limit took, until now. What the others did not take is the application's.
+func (c *conn) describeLimits(info *ConnInfo) {
+	info.Limited[LimitApplication] = info.Age
+	for i := range c.parked.limited {
+		l := Limit(i + 1)
+		d := time.Duration(float64(c.parked.limited[i]) * float64(time.Second))
+		if t := c.traffic; t != nil {
+			d += t.ledger.spent[l]
+			if t.ledger.by == l {
+				d += c.engine.now.Sub(t.ledger.since)
+			}
+		}
+		info.Limited[l] = d
+		info.Limited[LimitApplication] -= d
+	}
+	info.Limited[LimitApplication] = max(info.Limited[LimitApplication], 0)
+}
+
+// stage is where the connection stands, for people.
+func (p phase) stage() string {
+	switch p {
+	case phaseOpen:
+		return "open"
+	case phaseLingering, phaseFree:
+		return "closing"
+	case phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent:
+	}
+	return "connecting"
+}
