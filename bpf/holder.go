@@ -58,6 +58,11 @@ func Programs() ([]ProgramInfo, error) {
 	}
 }
 
+// Holder describes the XDP program that an interface has, or returns nil when there is none. The Mode of the answer means nothing.
+func Holder(ifindex int, name string) (*HeldError, error) {
+	return holderOf(Config{Ifindex: ifindex, Interface: name})
+}
+
 // holderOf describes the program attached to the interface of cfg, or returns nil when there is none.
 func holderOf(cfg Config) (*HeldError, error) {
 	id, mode, err := attachedProgram(cfg.Ifindex)

@@ -166,8 +166,8 @@ func attachRemedy(cfg Config, err error) string {
 		return fmt.Sprintf("the driver has no native mode, or none with its present settings (MTU %d, LRO, queues): "+
 			"use generic mode", mtu)
 	case native && errors.Is(err, syscall.ENOSPC):
-		return "the driver has too few transmit queues for native mode: lower the number of queues (ethtool -L) or " +
-			"use generic mode"
+		return "the queues do not match for native mode: too few transmit queues, or, on veth, fewer receive queues than " +
+			"the other end has transmit queues: change their number (ethtool -L) or use generic mode"
 	case errors.Is(err, ebpf.ErrNotSupported):
 		return "needs Linux 5.9 for XDP links"
 	}

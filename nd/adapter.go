@@ -36,17 +36,29 @@ const (
 // String names the datapath as flags do: auto, generic, native, udp.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
+// MarshalText is String, for JSON and flags.
+func (d Datapath) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText is ParseDatapath.
+func (d *Datapath) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDatapath(string(text))
+	return err
+}
+
 // ParseDatapath is the inverse of String.
 func ParseDatapath(s string) (Datapath, error) {
 	r, err := datapath.ParseRung(s)
 	return Datapath(r), err
 }
 
+// DefaultUDPPort carries ND traffic unless AdapterConfig asks for another port.
+const DefaultUDPPort = host.DefaultUDPPort
+
 // AdapterConfig says which adapter to open.
 type AdapterConfig struct {
 	// Address is a local address; the adapter is the interface that has it.
 	Address netip.Addr
-	// UDPPort carries all ND traffic of the adapter, in both directions; 0 is 14791. Peers must use the same one. ND port
+	// UDPPort carries all ND traffic of the adapter, in both directions; 0 is DefaultUDPPort, 14791. Peers must use the same one. ND port
 	// numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
@@ -66,8 +78,9 @@ type AdapterConfig struct {
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
-	host  *host.Adapter
-	flags AdapterFlags
+	host    *host.Adapter
+	udpPort uint16 // 0 over links made by a test
+	flags   AdapterFlags
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -76,7 +89,7 @@ type Adapter struct {
 // kernel.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
-		cfg.UDPPort = host.DefaultUDPPort
+		cfg.UDPPort = DefaultUDPPort
 	}
 	refuse := func(s Status, err error) (*Adapter, error) {
 		return nil, &Error{Op: "open adapter", Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Status: s, Err: err}
@@ -104,7 +117,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		}
 		return refuse(ErrDeviceNotReady, err)
 	}
-	a := &Adapter{host: h, flags: AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize}
+	a := &Adapter{host: h, udpPort: cfg.UDPPort, flags: defaultFlags}
 	if cfg.ImmediatePlacement {
 		a.flags &^= AdapterInOrderDMA
 	}
@@ -147,6 +160,8 @@ const (
 	AdapterCQResize     AdapterFlags = 0x100 // CompletionQueue.Resize works
 )
 
+const defaultFlags = AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize
+
 // Query returns the adapter's limits.
 //
 // Errors: ErrDeviceRemoved.
@@ -154,16 +169,20 @@ func (a *Adapter) Query() (Info, error) {
 	if a.closed() {
 		return Info{}, &Error{Op: "query", Status: ErrDeviceRemoved}
 	}
+	return infoOf(a.host.Addr, a.flags), nil
+}
+
+func infoOf(addr netip.Addr, flags AdapterFlags) Info {
 	return Info{
-		AdapterID: adapterID(a.host.Addr), MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
+		AdapterID: adapterID(addr), MaxRegistrationSize: maxRegistration, MaxWindowSize: maxRegistration,
 		MaxInitiatorSGE: provider.MaxSGE, MaxReceiveSGE: provider.MaxSGE, MaxReadSGE: provider.MaxSGE,
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: maxInline, InlineRequestThreshold: maxInline,
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
 		MaxSharedReceiveQueueDepth: maxSharedDepth,
 		LargeRequestThreshold:      host.LargeRequest, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
-		Flags: a.flags,
-	}, nil
+		Flags: flags,
+	}
 }
 
 // adapterID is the id of the adapter with an address: FNV-1a of it, the same as long as the address is.

@@ -3,6 +3,7 @@ package nd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 
@@ -110,6 +111,10 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		return fail("connect", noAddr, dest, o)
 	}
 	o, cause := wait(ctx, done, c.cancelPending)
+	if o == provider.OutcomeIOTimeout {
+		cause = fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall is in the way",
+			a.udpPort, ip)
+	}
 	return finished("connect", noAddr, dest, o, cause)
 }
 

@@ -174,11 +174,18 @@ func (e *Endpoint) Result(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if res[0].Status != StatusSuccess {
-		return res[0], &Error{Op: res[0].Type.String(), Status: res[0].Status}
+	if s := res[0].Status; s != StatusSuccess {
+		err := &Error{Op: res[0].Type.String(), Status: s}
+		if s == ErrIOTimeout && res[0].Type == RequestSend {
+			err.Err = errNoReceive
+		}
+		return res[0], err
 	}
 	return res[0], nil
 }
+
+// errNoReceive is behind a Send that timed out. The status does not tell the two cases apart.
+var errNoReceive = errors.New("the peer posted no receive for it in time, or fell silent")
 
 // Disconnect ends the connection gracefully, when both sides have called it, and closes the endpoint.
 func (e *Endpoint) Disconnect(ctx context.Context) error {

@@ -91,6 +91,16 @@ func (p *Provider) ResolveAddress(addr netip.Addr) (id uint64, err error) {
 	return adapterID(addr), nil
 }
 
+// QueryAdapter returns what Adapter.Query tells of the adapter with a local address when it is opened, without opening it.
+//
+// Errors: ErrInvalidAddress when it is not one of QueryAddressList, ErrDeviceNotReady after Close.
+func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
+	if err := p.check("query adapter", addr); err != nil {
+		return Info{}, err
+	}
+	return infoOf(addr.Unmap(), defaultFlags), nil
+}
+
 // SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress).
 //
 // Errors: ErrInvalidAddress when remote is no address to connect to or the route leads to no adapter, ErrNetworkUnreachable

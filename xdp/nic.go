@@ -95,6 +95,17 @@ type NAPISettings struct {
 // SuggestedNAPI is the pair that gave preferred busy polling 30 % more packets at MTU 1500 in native mode.
 var SuggestedNAPI = NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond}
 
+// ReadNAPI reads the settings of an interface. It fails where sysfs shows another network namespace.
+func ReadNAPI(nic NIC) (NAPISettings, error) {
+	dir, err := sysfsDir(nic)
+	if err != nil {
+		return NAPISettings{}, err
+	}
+	rounds, err := readNumber(filepath.Join(dir, "napi_defer_hard_irqs"))
+	timeout, failed := readNumber(filepath.Join(dir, "gro_flush_timeout"))
+	return NAPISettings{DeferHardIRQs: uint32(rounds), FlushTimeout: time.Duration(timeout)}, errors.Join(err, failed)
+}
+
 // NAPITuning remembers what TuneNAPI changed.
 type NAPITuning struct {
 	knobs []knob

@@ -242,7 +242,7 @@ func explain(err error) (hint string, cause error) {
 	case errors.Is(err, unix.EINVAL):
 		return "the queue may not exist (see Inspect), or the kernel lacks an option (multi-buffer needs Linux 6.6)", err
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
-		return "use fewer frames, or raise RLIMIT_MEMLOCK on kernels before 5.11", err
+		return "pinned memory is limited: grant CAP_IPC_LOCK, raise the limit (ulimit -l), or use fewer frames", err
 	}
 	return "", err
 }

@@ -26,7 +26,7 @@ func Supported() error {
 	default:
 		return &Error{Op: "create an AF_XDP socket", Err: err}
 	}
-	if len(missingCapabilities()) != 0 {
+	if len(MissingCapabilities()) != 0 {
 		return permissionError(unix.EPERM)
 	}
 	return nil
@@ -45,7 +45,7 @@ func MultiBufferSupported() bool {
 }
 
 func permissionError(errno error) error {
-	missing := missingCapabilities()
+	missing := MissingCapabilities()
 	if len(missing) == 0 {
 		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace"}
 	}
@@ -55,9 +55,9 @@ func permissionError(errno error) error {
 	}
 }
 
-// missingCapabilities names what the calling thread lacks: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the
+// MissingCapabilities names what the calling thread lacks for AF_XDP, with what each is for: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the
 // XDP program and raises the send buffer, CAP_BPF loads the program. CAP_SYS_ADMIN stands in for CAP_BPF.
-func missingCapabilities() []string {
+func MissingCapabilities() []string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
 	if err := unix.Capget(&header, &data[0]); err != nil {

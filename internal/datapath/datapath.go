@@ -168,7 +168,7 @@ func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
 func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
 	n := packetOf(nic.MTU, addr)
 	if n < wire.MinPacket {
-		least := nic.MTU - n + wire.MinPacket
+		least := LeastMTU(addr)
 		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
 			addr, nic.Name, nic.MTU, least, nic.Name, least)
 	}
@@ -176,12 +176,14 @@ func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
 }
 
 // packetOf is the largest ND packet of an MTU: without the IP and UDP headers.
-func packetOf(mtu int, addr netip.Addr) int {
-	overhead := 20 + 8
+func packetOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
+
+// headersOf is the length of the IP and UDP headers.
+func headersOf(addr netip.Addr) int {
 	if addr.Unmap().Is6() {
-		overhead = 40 + 8
+		return 40 + 8
 	}
-	return min(mtu-overhead, wire.MaxPacket)
+	return 20 + 8
 }
 
 // AddressError says that no interface has the address.
@@ -247,10 +249,7 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
 		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
 			"(ethtool -L %s combined %d)", nic.Name, n, provider.MaxEngines, nic.Name, provider.MaxEngines)
 	}
-	rx := uint32(rxFrames)
-	if n > 2 {
-		rx = rxFramesMany
-	}
+	rx := uint32(rxFramesOf(int(n)))
 	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena})
 	if err != nil {
 		return err

@@ -1,0 +1,54 @@
+package datapath
+
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// What the rungs need of an interface, for whoever examines one without opening it.
+const (
+	// MaxQueues is the most receive queues that an adapter takes over AF_XDP.
+	MaxQueues = provider.MaxEngines
+	// SingleBufferMTU is the largest MTU for which no packet needs AF_XDP's multi-buffer.
+	SingleBufferMTU = maxFrame - frameOverhead
+	// SocketBuffer is how many bytes the UDP rung asks for in each direction.
+	SocketBuffer = socketBuffer
+	// SendBuffer is how many bytes the socket of an AF_XDP queue asks for.
+	SendBuffer = xdp.DefaultSendBuffer
+)
+
+// Prospect says which rung Open takes for RungAuto on an interface, and why, without opening anything. A driver that refuses
+// native mode shows only when it is opened. The error is what keeps Open from opening at all.
+func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
+	err := supported()
+	if err == nil && len(nic.MAC) != 6 {
+		err = &notEthernetError{nic.Name, addr}
+	}
+	if err != nil {
+		if reason := withoutXDP(err); reason != "" {
+			return RungUDP, reason, nil
+		}
+		return RungAuto, "", err
+	}
+	c, _ := choose(RungAuto, nic.Driver)
+	return c.rung, c.reason, nil
+}
+
+// LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).
+func LeastMTU(addr netip.Addr) int { return wire.MinPacket + headersOf(addr) }
+
+// Pinned is how many bytes of memory an adapter with so many receive queues pins over AF_XDP, besides its arena.
+func Pinned(queues int) int {
+	return max(queues, 1) * (rxFramesOf(queues) + txFrames) * xdp.FrameSize
+}
+
+// rxFramesOf is the receive frames of each of so many queues.
+func rxFramesOf(queues int) int {
+	if queues > 2 {
+		return rxFramesMany
+	}
+	return rxFrames
+}
