@@ -76,6 +76,10 @@ var fences = map[string]fence{
 		tests: []string{"nd"},
 	},
 	"nd/ndnet": {ours: []string{"nd"}},
+	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
+		ours:   []string{"nd", "internal/datapath", "xdp", "bpf"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
 		ours: []string{"nd", "nd/ndnet", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
 		theirs: []string{
@@ -84,7 +88,7 @@ var fences = map[string]fence{
 	},
 	"bench/lab": {ours: []string{"nd"}}, // tests only
 	"cmd/": {
-		ours: []string{"nd", "bench", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "bench", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndhealth"
+)
+
+// Each test here is a set-up that is broken in one way, as docs/TROUBLESHOOTING.md lists them: doctor, or the error of
+// whoever runs into it, names the cause.
+
+func TestBrokenMTU(t *testing.T) {
+	t.Parallel()
+	d := doctor(t, newPair(t, netlab.PairConfig{MTU: 1000}).A, "nd0")
+	wantFinding(t, &d, "mtu", ndhealth.Problem, "MTU 1000", "ip link set nd0 mtu 1500")
+}
+
+func TestBrokenForeignXDPProgram(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	foreign, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "foreign", Type: ebpf.XDP, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
+	})
+	must(t, err)
+	defer foreign.Close()
+	must(t, pair.A.Do(func() error {
+		l, err := link.AttachXDP(link.XDPOptions{Program: foreign, Interface: pair.IfindexA, Flags: link.XDPGenericMode})
+		if err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+		return err
+	}))
+	d := doctor(t, pair.A, "nd0")
+	wantFinding(t, &d, "xdp program", ndhealth.Problem, `"foreign" is attached in generic mode`, "process "+strconv.Itoa(os.Getpid()))
+	// Plain sockets are not disturbed by it.
+	if d := doctor(t, pair.A, "nd0", "--datapath", "udp"); !d.Works {
+		t.Errorf("%+v", d)
+	}
+	_, err = openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	if err == nil || !strings.Contains(err.Error(), "another XDP program is attached") {
+		t.Errorf("opening it: %v", err)
+	}
+}
+
+func TestBrokenMissingCapability(t *testing.T) {
+	t.Parallel()
+	d := doctorAsNobody(t, newPair(t, netlab.PairConfig{}).A, "nd0", "--datapath", "generic")
+	wantFinding(t, &d, "capabilities", ndhealth.Problem, "CAP_NET_ADMIN", "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep")
+}
+
+func TestBrokenInterfaceDown(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	down := func(ns *netlab.Namespace) {
+		must(t, ns.Do(func() error {
+			return netlink.LinkSetDown(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}})
+		}))
+	}
+	down(pair.A)
+	d := doctor(t, pair.A, "nd0")
+	wantFinding(t, &d, "interface", ndhealth.Problem, "nd0 is down", "ip link set nd0 up")
+	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	if err == nil || !strings.Contains(err.Error(), "ip link set nd0 up") {
+		t.Errorf("opening it: %v", err)
+	}
+	d = doctor(t, pair.B, "nd0") // the other end is up, and hears nobody
+	wantFinding(t, &d, "interface", ndhealth.Problem, "no carrier", "ip link set PEER up")
+}
+
+// queued makes a veth pair in one namespace, whose ends have different numbers of queues.
+func queued(t *testing.T, rx, tx int) *netlab.Namespace {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN to make namespaces")
+	}
+	ns, err := netlab.New()
+	must(t, err)
+	t.Cleanup(func() { must(t, ns.Close()) })
+	must(t, ns.Do(func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = "q0", rx, tx
+		veth := netlink.NewVeth(attrs)
+		veth.PeerName, veth.PeerNumRxQueues, veth.PeerNumTxQueues = "q1", uint32(rx), uint32(tx)
+		addr, err := netlink.ParseAddr("10.98.0.1/24")
+		return errors.Join(err, netlink.LinkAdd(veth), netlink.AddrAdd(veth, addr), netlink.LinkSetUp(veth),
+			netlink.LinkSetUp(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: "q1"}}))
+	}))
+	return ns
+}
+
+func TestBrokenQueueMismatch(t *testing.T) {
+	t.Parallel()
+	ns := queued(t, 4, 1)
+	d := doctor(t, ns, "q0", "--datapath", "native")
+	wantFinding(t, &d, "queues", ndhealth.Problem, "4 receive and 1 transmit queues", "ethtool -L q0 rx 1 tx 1")
+	// The other way round the kernel refuses native mode, because of the other end.
+	_, err := openIn(t, queued(t, 1, 4), nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathNative})
+	if err == nil || !strings.Contains(err.Error(), "the queues do not match") || !strings.Contains(err.Error(), "ethtool -L") {
+		t.Errorf("opening it: %v", err)
+	}
+}
+
+func TestBrokenBlockedPort(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	must(t, pair.A.Do(func() error {
+		s, err := net.ListenUDP("udp", &net.UDPAddr{Port: nd.DefaultUDPPort})
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+		}
+		return err
+	}))
+	d := doctor(t, pair.A, "nd0")
+	wantFinding(t, &d, "udp port", ndhealth.Problem, "UDP port 14791 of 10.99.0.1 is taken by process "+strconv.Itoa(os.Getpid()), "ss -ulpn")
+	if d := doctor(t, pair.A, "nd0", "--udp-port", "14792"); !d.Works {
+		t.Errorf("another port: %+v", d)
+	}
+	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	if err == nil || !strings.Contains(err.Error(), "reserve UDP port 14791") {
+		t.Errorf("opening it: %v", err)
+	}
+}
+
+// An ordinary user gets what net.core.wmem_max and rmem_max allow.
+func TestBrokenTinySendBuffer(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	want := ndhealth.OK
+	for _, limit := range []string{"wmem_max", "rmem_max"} {
+		text, err := os.ReadFile("/proc/sys/net/core/" + limit)
+		must(t, err)
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || n < 32<<20 {
+			want = ndhealth.Hint
+		}
+	}
+	d := doctorAsNobody(t, pair.A, "nd0")
+	remedy := ""
+	if want != ndhealth.OK {
+		remedy = "sysctl -w net.core.wmem_max="
+	}
+	wantFinding(t, &d, "socket buffers", want, "to send", remedy)
+}
+
+func openIn(t *testing.T, ns *netlab.Namespace, cfg nd.AdapterConfig) (a *nd.Adapter, err error) {
+	t.Helper()
+	err = ns.Do(func() error {
+		a, err = nd.OpenAdapter(cfg)
+		return err
+	})
+	if err == nil {
+		t.Cleanup(func() { must(t, a.Close()) })
+	}
+	return a, err
+}
+
+func TestBrokenPeerOnAnotherUDPPort(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	b, err := openIn(t, pair.B, nd.AdapterConfig{Address: pair.AddrB.Addr(), UDPPort: 14792})
+	must(t, err)
+	peer := b.QueryAddressList()[0].String()
+	d := doctor(t, pair.A, "nd0", "--peer", peer)
+	wantFinding(t, &d, "peer", ndhealth.Problem, "nobody has UDP port 14791", "--udp-port")
+	d = doctor(t, pair.A, "nd0", "--peer", peer, "--udp-port", "14792")
+	wantFinding(t, &d, "peer", ndhealth.OK, "an adapter answers", "")
+
+	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	must(t, err)
+	_, err = nd.Dial(t.Context(), netip.AddrPortFrom(pair.AddrB.Addr(), 7000), nd.EndpointConfig{Adapter: a})
+	if !errors.Is(err, nd.ErrIOTimeout) || !strings.Contains(err.Error(), "no answer from UDP port 14791 of 10.99.0.2") {
+		t.Errorf("connecting: %v", err)
+	}
+}
+
+func TestBrokenNoNeighbour(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	d := doctor(t, pair.A, "nd0", "--peer", "10.99.0.77")
+	wantFinding(t, &d, "peer", ndhealth.Problem, "no answer to neighbour resolution", "ip neigh show 10.99.0.77 dev nd0")
+	d = doctor(t, pair.A, "nd0", "--peer", "203.0.113.1")
+	wantFinding(t, &d, "peer", ndhealth.Problem, "no way to the peer", "ip route get 203.0.113.1")
+}
+
+func TestBrokenReceiverStarved(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t, netlab.PairConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	must(t, err)
+	b, err := openIn(t, pair.B, nd.AdapterConfig{Address: pair.AddrB.Addr()})
+	must(t, err)
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	l, err := nd.Listen(at, nd.EndpointConfig{Adapter: b})
+	must(t, err)
+	defer l.Close()
+	accepted := make(chan *nd.Endpoint, 1)
+	go func() {
+		e, err := l.Accept(ctx) // and never posts a receive
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- e
+	}()
+	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a})
+	must(t, err)
+	defer e.Close()
+	if server := <-accepted; server != nil {
+		defer server.Close()
+	}
+	must(t, e.QueuePair.Send(1, []nd.SGE{e.Memory.SGE(0, 8)}, 0))
+	_, err = e.Result(ctx)
+	if !errors.Is(err, nd.ErrIOTimeout) || !strings.Contains(err.Error(), "posted no receive") {
+		t.Errorf("sending: %v", err)
+	}
+}

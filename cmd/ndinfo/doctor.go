@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndhealth"
+)
+
+// doctorFlags are the flags of doctor.
+type doctorFlags struct {
+	datapath nd.Datapath
+	udpPort  uint16
+	peer     string
+	selfTest bool
+	duration time.Duration
+}
+
+// diagnosis is what doctor prints.
+type diagnosis struct {
+	Works    bool              `json:"works"` // on at least one of the interfaces
+	Reports  []ndhealth.Report `json:"reports"`
+	SelfTest *trial            `json:"selftest,omitempty"`
+}
+
+func newDoctor(asJSON *bool) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor [IFACE]",
+		Short: "Say what keeps ND from running, and how to help it",
+		Long: `doctor examines one interface, or all that have an address: kernel, capabilities, driver, queues, MTU,
+rings and buffers, qdisc, other XDP programs, the UDP port, NAPI knobs, IOMMU and memory. For each finding
+it says what it saw, why that matters, and the command that helps.
+
+With --peer it also asks whether an adapter answers at an address. With --selftest it opens the adapter on
+the interface, and moves and verifies bytes for some seconds: over AF_XDP on a veth pair of its own when it
+is root, else over plain UDP sockets on the loopback interface.
+
+Exit status: 0 when ND can run on an interface, 1 when it cannot, 2 when doctor itself failed.`,
+		Example: `  sudo ndinfo doctor                            every interface
+  sudo ndinfo doctor eth0 --selftest            one, and five seconds of bytes
+  sudo ndinfo doctor eth0 --peer 192.0.2.7      ask whether an adapter answers there
+  ndinfo doctor eth0 --datapath udp             what an ordinary user can have
+  sudo ndinfo doctor --json | jq '.reports[].findings[] | select(.severity != "ok")'`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			names, err := interfaces()
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := diagnose(cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				err = writeJSON(cmd.OutOrStdout(), d)
+			} else {
+				renderDiagnosis(cmd.OutOrStdout(), d)
+			}
+			if err == nil && !d.Works {
+				err = errUnfit
+			}
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.TextVar(&f.datapath, "datapath", nd.DatapathAuto, "how packets are meant to move: auto, generic, native or udp")
+	fl.Uint16Var(&f.udpPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic")
+	fl.StringVar(&f.peer, "peer", "", "address of a machine whose adapter is asked for an answer; needs IFACE")
+	fl.BoolVar(&f.selfTest, "selftest", false, "open the adapter, and move and verify bytes")
+	fl.DurationVar(&f.duration, "duration", 5*time.Second, "how long the self test moves bytes")
+	return cmd
+}
+
+func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, error) {
+	cfg := ndhealth.Config{Datapath: f.datapath, UDPPort: f.udpPort}
+	if f.peer != "" {
+		var err error
+		if cfg.Peer, err = netip.ParseAddr(f.peer); err != nil {
+			return nil, fmt.Errorf("--peer: %w", err)
+		}
+		if len(args) == 0 {
+			return nil, fmt.Errorf("--peer needs the interface that leads there: see ip route get %s", f.peer)
+		}
+	}
+	names, err := interfaces()
+	if len(args) > 0 {
+		names, err = args, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no interface has an address: see ip address")
+	}
+	d := &diagnosis{}
+	for _, name := range names {
+		cfg.Interface = name
+		report, err := ndhealth.Examine(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		d.Reports = append(d.Reports, report)
+	}
+	fit := slices.IndexFunc(d.Reports, func(r ndhealth.Report) bool { return r.Works() })
+	d.Works = fit >= 0
+	if d.Works && f.selfTest {
+		d.SelfTest = selfTest(ctx, &d.Reports[fit], f)
+		d.Works = d.SelfTest.Works
+	}
+	return d, nil
+}
+
+// interfaces names those that have an address and are no loopback; those alone when there is nothing else.
+func interfaces() ([]string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var far, near []string
+	for i := range all {
+		addrs, err := all[i].Addrs()
+		switch {
+		case err != nil:
+			return nil, err
+		case len(addrs) == 0:
+		case all[i].Flags&net.FlagLoopback != 0:
+			near = append(near, all[i].Name)
+		default:
+			far = append(far, all[i].Name)
+		}
+	}
+	if len(far) == 0 {
+		return near, nil
+	}
+	return far, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd/ndhealth"
+)
+
+// runAgain says in the environment that the test binary is to be ndinfo.
+const runAgain = "NDINFO_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAgain) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, pair.Close()) })
+	return pair
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doctor runs the command inside a namespace, and checks that its exit status agrees with its report.
+func doctor(t *testing.T, ns *netlab.Namespace, args ...string) diagnosis {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs(append([]string{"doctor", "--json"}, args...))
+	root.SetOut(&out)
+	err := ns.Do(func() error { return root.ExecuteContext(t.Context()) })
+	return diagnosed(t, out.Bytes(), err, errors.Is(err, errUnfit))
+}
+
+func diagnosed(t *testing.T, out []byte, err error, unfit bool) (d diagnosis) {
+	t.Helper()
+	if failed := json.Unmarshal(out, &d); failed != nil {
+		t.Fatalf("%v; %v\n%s", err, failed, out)
+	}
+	if unfit == d.Works || err != nil && !unfit {
+		t.Errorf("it works: %v, and the command ended with %v", d.Works, err)
+	}
+	return d
+}
+
+// doctorAsNobody runs the command in a process of its own, as a user without rights.
+func doctorAsNobody(t *testing.T, ns *netlab.Namespace, args ...string) diagnosis {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", append([]string{"doctor", "--json"}, args...)...)
+	cmd.Env, cmd.Dir = append(os.Environ(), runAgain+"=1"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	must(t, ns.StartProcess(cmd))
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	unfit := errors.As(err, &exit) && exit.ExitCode() == 1
+	if said.Len() > 0 {
+		t.Errorf("on standard error: %s", &said)
+	}
+	return diagnosed(t, out.Bytes(), err, unfit)
+}
+
+// wantFinding checks a finding of the only report, and that text and remedy say these.
+func wantFinding(t *testing.T, d *diagnosis, check string, severity ndhealth.Severity, found, remedy string) {
+	t.Helper()
+	for _, f := range d.Reports[0].Findings {
+		if f.Check != check {
+			continue
+		}
+		if f.Severity != severity || !strings.Contains(f.Found+" "+f.Why, found) || !strings.Contains(f.Remedy, remedy) {
+			t.Errorf("%s: %+v\nwant %s that says %q and %q", check, f, severity, found, remedy)
+		}
+		if f.Severity != ndhealth.OK && (f.Why == "" || f.Remedy == "") {
+			t.Errorf("%s says neither why nor what to do: %+v", check, f)
+		}
+		return
+	}
+	t.Errorf("no finding about %s in %+v", check, d.Reports[0])
+}
+
+func TestDoctorFindsNothing(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	d := doctor(t, pair.A, "--selftest", "--duration", "50ms")
+	for _, f := range d.Reports[0].Findings {
+		if f.Severity != ndhealth.OK {
+			t.Errorf("%+v", f)
+		}
+	}
+	if r := d.Reports[0]; len(d.Reports) != 1 || r.Interface != "nd0" || r.Address != "10.99.0.1" || r.Datapath != "generic" {
+		t.Errorf("%+v", r)
+	}
+	if s := d.SelfTest; s == nil || !s.Works || s.Bytes < chunk || s.Datapath != "generic" || !strings.Contains(s.Said, "veth pair") {
+		t.Errorf("self test: %+v", d.SelfTest)
+	}
+}
+
+// Without rights plain sockets serve: it works, and the self test says where it ran.
+func TestDoctorAsOrdinaryUser(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	d := doctorAsNobody(t, pair.A, "--selftest", "--duration", "50ms")
+	wantFinding(t, &d, "capabilities", ndhealth.Hint, "CAP_NET_RAW", "setcap")
+	if r := d.Reports[0]; r.Datapath != "udp" || !strings.Contains(r.Reason, "privileges") {
+		t.Errorf("%+v", r)
+	}
+	if s := d.SelfTest; s == nil || !s.Works || s.Datapath != "udp" || !strings.Contains(s.Said, "loopback") {
+		t.Errorf("self test: %+v", d.SelfTest)
+	}
+}
+
+func TestDoctorTable(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{MTU: 1000})
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs([]string{"doctor", "nd0"})
+	root.SetOut(&out)
+	if err := pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }); !errors.Is(err, errUnfit) {
+		t.Errorf("ended with %v", err)
+	}
+	for _, want := range []string{"nd0 10.99.0.1, datapath generic", "problem", "why: ", "do:  ip link set nd0 mtu 1500", "ND cannot run here"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("colours where there is no terminal")
+	}
+}
+
+func TestListAdapters(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{MTU: 9000, Queues: 2})
+	var out, table bytes.Buffer
+	for _, c := range []struct {
+		out  *bytes.Buffer
+		args []string
+	}{{&out, []string{"--json"}}, {&table, []string{}}} {
+		root := newRoot()
+		root.SetArgs(c.args)
+		root.SetOut(c.out)
+		must(t, pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }))
+	}
+	var list []ndhealth.Adapter
+	must(t, json.Unmarshal(out.Bytes(), &list))
+	a := list[0]
+	if a.Address != pair.AddrA.Addr() || a.Interface != "nd0" || a.Driver != "veth" || a.RxQueues != 2 || a.TxQueues != 2 || a.MTU != 9000 ||
+		a.Datapath.String() != "generic" || !strings.Contains(a.Reason, "veth") || a.Limits.MaxReceiveQueueDepth == 0 || a.Limits.AdapterID == 0 {
+		t.Errorf("%+v", a)
+	}
+	if last := list[len(list)-1]; last.Datapath.String() != "udp" || last.Interface != "lo" {
+		t.Errorf("loopback: %+v", last)
+	}
+	for _, want := range []string{"10.99.0.1", "veth", "2/2", "9000", "generic", "16384"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &table)
+		}
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for _, args := range [][]string{
+		{"doctor", "nosuchinterface"},
+		{"doctor", "lo", "--datapath", "carrier-pigeon"},
+		{"doctor", "lo", "--peer", "there"},
+		{"doctor", "--peer", "192.0.2.7"},
+		{"eth0"},
+	} {
+		root := newRoot()
+		root.SetArgs(args)
+		root.SetOut(&bytes.Buffer{})
+		if err := root.ExecuteContext(t.Context()); err == nil || errors.Is(err, errUnfit) {
+			t.Errorf("%q ended with %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package ndhealth
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Adapter is one that nd.OpenAdapter can open.
+type Adapter struct {
+	Address   netip.Addr  `json:"address"`
+	Interface string      `json:"interface"`
+	Driver    string      `json:"driver,omitempty"` // empty when the driver does not tell
+	RxQueues  int         `json:"rx_queues"`
+	TxQueues  int         `json:"tx_queues"`
+	MTU       int         `json:"mtu"` // bytes
+	Datapath  nd.Datapath `json:"datapath"`
+	Reason    string      `json:"reason"` // why nd.DatapathAuto takes this datapath, or why it takes none
+	Limits    nd.Info     `json:"limits"`
+}
+
+// Adapters lists the adapters of the calling thread's network namespace, in the order of nd.Provider.QueryAddressList.
+// The error says that the kernel does not tell.
+func Adapters() (list []Adapter, err error) {
+	p, err := nd.OpenProvider()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	addrs, err := p.QueryAddressList()
+	if err != nil {
+		return nil, err
+	}
+	for _, addr := range addrs {
+		name, err := interfaceWith(addr)
+		if err != nil {
+			return nil, err
+		}
+		nic, err := xdp.Inspect(name)
+		if err != nil {
+			return nil, err
+		}
+		limits, err := p.QueryAdapter(addr)
+		if err != nil {
+			return nil, err
+		}
+		a := Adapter{
+			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
+			Limits: limits,
+		}
+		rung, reason, err := datapath.Prospect(&nic, addr)
+		if err != nil {
+			reason = err.Error()
+		}
+		a.Datapath, a.Reason = nd.Datapath(rung), reason
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// interfaceWith names the interface that has an address.
+func interfaceWith(addr netip.Addr) (string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", err
+	}
+	for i := range all {
+		addrs, err := addressesOf(&all[i])
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(addrs, addr) {
+			return all[i].Name, nil
+		}
+	}
+	return "", &net.AddrError{Err: "no interface has the address", Addr: addr.String()}
+}
+
+// addressesOf lists the addresses of an interface that an adapter can have.
+func addressesOf(i *net.Interface) ([]netip.Addr, error) {
+	all, err := i.Addrs()
+	if err != nil {
+		return nil, err
+	}
+	var list []netip.Addr
+	for _, a := range all {
+		n, isNet := a.(*net.IPNet)
+		if !isNet {
+			continue
+		}
+		ip, _ := netip.AddrFromSlice(n.IP)
+		if ip = ip.Unmap(); ip.IsValid() && (ip.Is4() || !ip.IsLinkLocalUnicast()) {
+			list = append(list, ip)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,8 @@
+// Package ndhealth tells whether, and how well, the interfaces of this machine can carry ND traffic, and what to do about what is in the
+// way. It looks only: nothing is attached, changed or loaded, but for the port that is bound for a moment and the peer that
+// is asked when Config names one.
+//
+// Facts are gathered first (facts.go and the files it calls) and judged then (judge*.go), by functions of the facts alone.
+//
+// Everything concerns the network namespace of the calling thread. Calls may be made from any goroutine.
+package ndhealth

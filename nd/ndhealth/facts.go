@@ -1,0 +1,171 @@
+package ndhealth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Config says what to examine.
+type Config struct {
+	Interface string
+	Address   netip.Addr  // one of the interface's; its first one when not valid
+	Datapath  nd.Datapath // that programs will ask for
+	UDPPort   uint16      // as in nd.AdapterConfig
+	// Peer is asked for a sign of an adapter when it is valid. That takes up to askPatience, and needs UDPPort to be free.
+	Peer netip.Addr
+}
+
+// facts is what was looked at.
+type facts struct {
+	cfg     Config
+	nic     xdp.NIC
+	running bool // the interface has a carrier
+	addr    netip.Addr
+
+	auto      nd.Datapath // what nd.DatapathAuto takes
+	reason    string
+	refused   error // what keeps it from taking anything
+	kernel    string
+	missing   []string // capabilities
+	xdpError  error    // of the kernel; nil when rights are missing
+	bpfError  error
+	multi     bool // the kernel has AF_XDP multi-buffer
+	memlock   uint64
+	lockFree  bool   // CAP_IPC_LOCK: the limit does not hold
+	available uint64 // bytes of memory
+	cores     int
+
+	features      features
+	featuresKnown bool
+	rings         rings
+	spread        map[int]bool
+	qdisc         string
+	holder        *bpf.HeldError
+	holderError   error
+	buffers       buffers
+	port          portUse
+	napi          *xdp.NAPISettings // nil when it cannot be seen
+	iommu         string            // type of the device's IOMMU group, "" without one
+	peer          *peerAnswer       // nil when nobody was asked
+}
+
+// Examine examines an interface. The error says that there is none of that name or address; everything else is a finding.
+func Examine(ctx context.Context, cfg Config) (Report, error) {
+	runtime.LockOSThread() // facts of one network namespace
+	defer runtime.UnlockOSThread()
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = nd.DefaultUDPPort
+	}
+	f := &facts{cfg: cfg}
+	if err := f.find(); err != nil {
+		return Report{}, err
+	}
+	f.gather(ctx)
+	return f.report(), nil
+}
+
+// find finds interface and address.
+func (f *facts) find() (err error) {
+	if f.nic, err = xdp.Inspect(f.cfg.Interface); err != nil {
+		return err
+	}
+	i, err := net.InterfaceByIndex(f.nic.Index)
+	if err != nil {
+		return fmt.Errorf("look up interface %s: %w", f.nic.Name, err)
+	}
+	f.running = carrierOf(f.nic.Index)
+	addrs, err := addressesOf(i)
+	if err != nil {
+		return fmt.Errorf("list the addresses of %s: %w", f.nic.Name, err)
+	}
+	switch {
+	case f.cfg.Address.IsValid() && !slices.Contains(addrs, f.cfg.Address.Unmap()):
+		return fmt.Errorf("interface %s has no address %s: see ip address show dev %s", f.nic.Name, f.cfg.Address, f.nic.Name)
+	case f.cfg.Address.IsValid():
+		f.addr = f.cfg.Address.Unmap()
+	case len(addrs) > 0:
+		f.addr = addrs[0]
+	}
+	return nil
+}
+
+// gather looks at everything. What cannot be looked at keeps a zero value, which judges take for unknown.
+func (f *facts) gather(ctx context.Context) {
+	rung, reason, err := datapath.Prospect(&f.nic, f.addr)
+	f.auto, f.reason, f.refused = nd.Datapath(rung), reason, err
+	f.kernel = release()
+	f.missing = xdp.MissingCapabilities()
+	if err := xdp.Supported(); !errors.Is(err, xdp.ErrPermission) {
+		f.xdpError = err
+	}
+	if len(f.missing) == 0 {
+		f.bpfError = bpf.Supported()
+	}
+	f.multi = xdp.MultiBufferSupported()
+	f.lockFree, f.memlock = mayLock()
+	f.available = memoryAvailable()
+	f.cores = len(datapath.Processors())
+
+	f.features, f.featuresKnown = featuresOf(f.nic.Index)
+	f.rings, f.spread, f.qdisc = ringsOf(f.nic.Index), spreadOf(f.nic.Index), qdiscOf(f.nic.Index)
+	f.holder, f.holderError = bpf.Holder(f.nic.Index, f.nic.Name)
+	f.buffers = grantedBuffers()
+	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
+		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
+	}
+	if f.addr.IsValid() {
+		f.port = useOf(netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
+	}
+	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
+		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, f.port.err == nil)
+	}
+}
+
+// overXDP says that packets are meant to move by AF_XDP.
+func (f *facts) overXDP() bool {
+	if f.cfg.Datapath == nd.DatapathAuto {
+		return f.refused != nil || f.auto != nd.DatapathUDP
+	}
+	return f.cfg.Datapath != nd.DatapathUDP
+}
+
+func (f *facts) report() Report {
+	r := Report{Interface: f.nic.Name, Datapath: f.cfg.Datapath.String(), Reason: "asked for"}
+	if f.cfg.Datapath == nd.DatapathAuto {
+		r.Datapath, r.Reason = f.auto.String(), f.reason
+		if f.refused != nil {
+			r.Datapath, r.Reason = "none", f.refused.Error()
+		}
+	}
+	if f.addr.IsValid() {
+		r.Address = f.addr.String()
+	}
+	for _, check := range checks {
+		finding, looked := check.judge(f)
+		if looked {
+			finding.Check = check.name
+			r.Findings = append(r.Findings, finding)
+		}
+	}
+	return r
+}
+
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

@@ -1,0 +1,129 @@
+package ndhealth
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// check is a name and a judge. A judge looks at facts alone; looked is false when there was nothing to look at.
+type check struct {
+	name  string
+	judge func(*facts) (f Finding, looked bool)
+}
+
+// checks in the order of reports: the machine, the interface, what others do to it, the peer.
+var checks = []check{
+	{"kernel", judgeKernel},
+	{"capabilities", judgeCapabilities},
+	{"locked memory", judgeMemlock},
+	{"interface", judgeInterface},
+	{"driver", judgeDriver},
+	{"mtu", judgeMTU},
+	{"queues", judgeQueues},
+	{"rss", judgeSpread},
+	{"nic rings", judgeRings},
+	{"socket buffers", judgeBuffers},
+	{"qdisc", judgeQdisc},
+	{"xdp program", judgeHolder},
+	{"udp port", judgePort},
+	{"napi", judgeNAPI},
+	{"iommu", judgeIOMMU},
+	{"memory", judgeMemory},
+	{"peer", judgePeer},
+}
+
+// serious is a problem when packets are meant to move by AF_XDP and that was asked for, and a hint when nd.DatapathAuto makes
+// do without.
+func (f *facts) serious(found, why, remedy string) Finding {
+	switch {
+	case f.cfg.Datapath == nd.DatapathUDP:
+		return ok("%s; the udp datapath needs none of it", found)
+	case f.cfg.Datapath == nd.DatapathAuto && f.refused == nil:
+		return hint(found, why+"; plain UDP sockets serve meanwhile, slower", remedy)
+	}
+	return problem(found, why, remedy)
+}
+
+func judgeKernel(f *facts) (Finding, bool) {
+	found := "Linux " + f.kernel
+	switch {
+	case f.xdpError != nil:
+		return f.serious(fmt.Sprintf("%s: %v", found, f.xdpError), "there is no AF_XDP",
+			"boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"), true
+	case f.bpfError != nil:
+		return f.serious(fmt.Sprintf("%s: %v", found, f.bpfError), "the steering program cannot be loaded",
+			"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
+	case !f.multi && f.overXDP():
+		return hint(found+", without AF_XDP multi-buffer", fmt.Sprintf("the MTU can be %d at most", datapath.SingleBufferMTU),
+			"boot Linux 6.6 or later for a larger one"), true
+	}
+	return ok("%s has what AF_XDP needs", found), true
+}
+
+func judgeCapabilities(f *facts) (Finding, bool) {
+	if len(f.missing) == 0 {
+		return ok("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are there"), true
+	}
+	return f.serious("missing "+strings.Join(f.missing, ", "), "AF_XDP and XDP programs need them",
+		"run as root, or: sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep "+program()), true
+}
+
+// program is the path of what runs, which is what a remedy can name best.
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "PROGRAM"
+	}
+	return path
+}
+
+func judgeMemlock(f *facts) (Finding, bool) {
+	need := uint64(datapath.Pinned(f.nic.RxQueues)) + defaultArena
+	switch {
+	case !f.overXDP():
+		return Finding{}, false
+	case f.lockFree:
+		return ok("CAP_IPC_LOCK is there: memory may be pinned without limit"), true
+	case f.memlock >= need:
+		return ok("%s may be pinned, %s are needed", size(f.memlock), size(need)), true
+	}
+	return problem(fmt.Sprintf("%s may be pinned, %s are needed", size(f.memlock), size(need)),
+		"the kernel pins the memory of AF_XDP sockets and counts it against the limit of locked memory",
+		"ulimit -l unlimited, or: sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep "+program()), true
+}
+
+func judgeMemory(f *facts) (Finding, bool) {
+	need := uint64(datapath.Pinned(f.nic.RxQueues)) + defaultArena
+	found := fmt.Sprintf("%d receive queues pin %s, %s are available; pages of 4 KiB, no huge pages needed",
+		f.nic.RxQueues, size(need), size(f.available))
+	switch {
+	case !f.overXDP() || f.available == 0:
+		return Finding{}, false
+	case need > f.available:
+		return problem(found, "opening will fail for want of memory, or something else be killed for it", fewerQueues(f, max(f.cores, 1))), true
+	case need > f.available/2:
+		return hint(found, "pinned memory is never swapped out", fewerQueues(f, max(f.cores, 1))), true
+	}
+	return ok("%s", found), true
+}
+
+func fewerQueues(f *facts, n int) string {
+	return fmt.Sprintf("ethtool -L %s combined %d", f.nic.Name, min(n, datapath.MaxQueues))
+}
+
+// size prints bytes as people say them.
+func size(n uint64) string {
+	if n >= 1<<40 {
+		return "any amount"
+	}
+	units := []string{"bytes", "KiB", "MiB", "GiB"}
+	i := 0
+	for ; n >= 10<<10 && i < len(units)-1; i++ {
+		n >>= 10
+	}
+	return fmt.Sprintf("%d %s", n, units[i])
+}

@@ -1,0 +1,137 @@
+package ndhealth
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// healthy is an interface about which there is nothing to say.
+func healthy() *facts {
+	return &facts{
+		nic: xdp.NIC{
+			Name: "eth0", Index: 2, Driver: "ice", RxQueues: 4, TxQueues: 4, MTU: 9000, Up: true, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+		},
+		cfg: Config{Interface: "eth0", UDPPort: 14791, Peer: netip.MustParseAddr("192.0.2.7")}, running: true, addr: netip.MustParseAddr("192.0.2.1"),
+		auto: nd.DatapathNative, reason: "measured", kernel: "6.18", multi: true, lockFree: true, available: 64 << 30, cores: 8,
+		features: featureBasic | featureRedirect | featureZeroCopy | featureFrags, featuresKnown: true,
+		rings: rings{2048, 4096, 2048, 4096}, spread: map[int]bool{0: true, 1: true, 2: true, 3: true}, qdisc: "mq",
+		buffers: buffers{32 << 20, 32 << 20}, napi: &xdp.NAPISettings{}, iommu: "identity", peer: &peerAnswer{err: nd.ErrConnectionRefused, asked: true},
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	for _, dp := range []nd.Datapath{nd.DatapathAuto, nd.DatapathGeneric, nd.DatapathNative, nd.DatapathUDP} {
+		f := healthy()
+		f.cfg.Datapath = dp
+		r := f.report()
+		if !r.Works() || dp != nd.DatapathUDP && len(r.Findings) != len(checks) {
+			t.Errorf("%s: works %v, %d findings of %d", dp, r.Works(), len(r.Findings), len(checks))
+		}
+		for _, finding := range r.Findings {
+			if finding.Severity != OK || finding.Check == "" || finding.Found == "" {
+				t.Errorf("%s: %+v", dp, finding)
+			}
+		}
+	}
+}
+
+// Each case breaks one fact of a healthy interface, and exactly one finding says so.
+func TestJudges(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		spoil   func(*facts)
+		check   string
+		want    Severity
+		say, do string
+	}{
+		{"no AF_XDP", func(f *facts) { f.xdpError = xdp.ErrNotSupported; f.refused = xdp.ErrNotSupported }, "kernel", Problem, "no AF_XDP", "CONFIG_XDP_SOCKETS"},
+		{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
+		{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
+		{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
+		{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
+		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
+		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
+		{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
+		{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
+		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
+		{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
+		{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
+		{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Hint, "1 transmit", "rx 1 tx 1"},
+		{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
+		{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},
+		{"small send buffer", func(f *facts) { f.buffers.send = 208 << 10 }, "socket buffers", Hint, "208 KiB to send", "net.core.wmem_max=33554432"},
+		{"small receive buffer", func(f *facts) { f.buffers.receive = 208 << 10; f.cfg.Datapath = nd.DatapathUDP }, "socket buffers", Hint, "208 KiB to receive", "rmem_max"},
+		{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
+		{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
+		{"our program", func(f *facts) { f.holder = &bpf.HeldError{Ours: true, PID: 7, Comm: "app"} }, "xdp program", Problem, "process 7 (app)", "kill 7"},
+		{"pinned link", func(f *facts) { f.holder = &bpf.HeldError{LinkID: 9, HolderMode: "native"} }, "xdp program", Problem, "native mode", "bpftool link detach id 9"},
+		{"program without an owner", func(f *facts) { f.holder = &bpf.HeldError{HolderMode: "generic"} }, "xdp program", Problem, "generic mode", "xdpgeneric off"},
+		{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
+		{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
+		{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},
+		{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},
+		{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
+		{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
+		{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
+		{"silent peer", func(f *facts) { f.peer.err = nd.ErrCanceled }, "peer", Problem, "firewall", "nft list ruleset"},
+		{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
+	} {
+		f := healthy()
+		c.spoil(f)
+		r := f.report()
+		said := 0
+		for _, finding := range r.Findings {
+			if finding.Severity == OK {
+				continue
+			}
+			said++
+			if finding.Check != c.check || finding.Severity != c.want || !strings.Contains(finding.Found+" "+finding.Why, c.say) || !strings.Contains(finding.Remedy, c.do) {
+				t.Errorf("%s: %+v\nwant %s, %s, that says %q and %q", c.name, finding, c.check, c.want, c.say, c.do)
+			}
+		}
+		if said != 1 || r.Works() != (c.want != Problem) {
+			t.Errorf("%s: %d findings that are not ok; it works: %v", c.name, said, r.Works())
+		}
+	}
+}
+
+func TestSeverityText(t *testing.T) {
+	for _, s := range []Severity{OK, Hint, Problem} {
+		text, err := json.Marshal(s)
+		var back Severity
+		if err != nil || json.Unmarshal(text, &back) != nil || back != s {
+			t.Errorf("%s became %s, %v", s, text, err)
+		}
+	}
+	var s Severity
+	if s.UnmarshalText([]byte("dire")) == nil {
+		t.Error("an unknown severity was taken")
+	}
+}
+
+func TestSocketsOnPort(t *testing.T) {
+	const table = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  123: 00000000:39C7 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 0
+  124: 0100007F:39C8 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0000000000000000 0
+`
+	if got := socketsOn(table, 14791); len(got) != 1 || got[0] != "4711" {
+		t.Errorf("inodes %q", got)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for n, want := range map[uint64]string{100: "100 bytes", 208 << 10: "208 KiB", 80 << 20: "80 MiB", 64 << 30: "64 GiB", 1<<64 - 1: "any amount"} {
+		if got := size(n); got != want {
+			t.Errorf("%d bytes are %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package ndhealth
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+func judgeHolder(f *facts) (Finding, bool) {
+	const why = "an interface has one XDP program, and somebody else's is never replaced"
+	h := f.holder
+	switch {
+	case !f.overXDP():
+		return Finding{}, false
+	case f.holderError != nil:
+		return hint(fmt.Sprintf("the kernel does not tell: %v", f.holderError), "another XDP program would be in the way",
+			"ip link show "+f.nic.Name), true
+	case h == nil:
+		return ok("no XDP program is attached to %s", f.nic.Name), true
+	}
+	found := fmt.Sprintf("XDP program %d %q is attached in %s mode", h.ProgramID, h.ProgramName, h.HolderMode)
+	if h.PID != 0 {
+		found += fmt.Sprintf(" by process %d (%s)", h.PID, h.Comm)
+	}
+	switch {
+	case h.Ours && h.PID != 0:
+		return problem(found, "it is an ND adapter: one process has an interface at a time", fmt.Sprintf("kill %d, when it is not needed", h.PID)), true
+	case h.PID != 0:
+		return problem(found, why,
+			fmt.Sprintf("stop process %d, or use --datapath udp or another interface", h.PID)), true
+	}
+	if h.LinkID != 0 {
+		return problem(found, why, fmt.Sprintf("bpftool link detach id %d, when nobody needs it; else use --datapath udp", h.LinkID)), true
+	}
+	return problem(found, why,
+		"ip link set dev "+f.nic.Name+" "+offWord(h.HolderMode)+" off, when nobody needs it; else use --datapath udp"), true
+}
+
+// offWord is how ip link names a mode to turn off: plain xdp is the native one only.
+func offWord(mode string) string {
+	switch mode {
+	case "generic":
+		return "xdpgeneric"
+	case "offload":
+		return "xdpoffload"
+	}
+	return "xdpdrv"
+}
+
+func judgePort(f *facts) (Finding, bool) {
+	if !f.addr.IsValid() {
+		return Finding{}, false
+	}
+	at := fmt.Sprintf("UDP port %d of %s", f.cfg.UDPPort, f.addr)
+	if f.port.err == nil {
+		return ok("%s is free", at), true
+	}
+	found := fmt.Sprintf("%s cannot be taken: %v", at, f.port.err)
+	if f.port.used != "" {
+		found = fmt.Sprintf("%s is taken by %s", at, f.port.used)
+	}
+	return problem(found, "all ND traffic of an adapter goes to this port",
+		fmt.Sprintf("stop that program (ss -ulpn sport = :%d), or give all peers another port (--udp-port)", f.cfg.UDPPort)), true
+}
+
+func judgePeer(f *facts) (Finding, bool) {
+	p := f.peer
+	if p == nil {
+		return Finding{}, false
+	}
+	peer := f.cfg.Peer
+	switch err := p.err; {
+	case !p.asked:
+		return hint(fmt.Sprintf("%s was not asked", peer), "our UDP port is taken", "free it first: see udp port"), true
+	case err == nil, errors.Is(err, nd.ErrConnectionRefused):
+		return ok("an adapter answers at %s", peer), true
+	case errors.Is(err, nd.ErrNetworkUnreachable):
+		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get %s from %s", peer, f.addr)), true
+	case errors.Is(err, nd.ErrHostUnreachable):
+		return problem(err.Error(), "nobody on this network has the peer's address",
+			fmt.Sprintf("check that the peer is up and on the same network: ip neigh show %s dev %s", peer, f.nic.Name)), true
+	case p.closed:
+		return problem(fmt.Sprintf("%s is there, and nobody has UDP port %d on it", peer, f.cfg.UDPPort),
+			"no adapter is open there, or it has another UDP port", "open one with the same UDP port on both sides (--udp-port)"), true
+	case errors.Is(err, nd.ErrCanceled), errors.Is(err, nd.ErrIOTimeout):
+		return problem(fmt.Sprintf("%s does not answer on UDP port %d", peer, f.cfg.UDPPort),
+			"a firewall drops the port, or what has it there is no ND adapter",
+			fmt.Sprintf("on the peer: ss -ulpn sport = :%d, and nft list ruleset", f.cfg.UDPPort)), true
+	default:
+		return problem(err.Error(), "the peer could not be asked", "see the other findings"), true
+	}
+}

@@ -1,0 +1,77 @@
+package ndhealth
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+)
+
+// mayLock says how many bytes this process may pin, and whether that limit does not hold for it: the kernel counts the memory
+// of AF_XDP sockets against it (xdp_umem_account_pages).
+func mayLock() (free bool, limit uint64) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
+	if unix.Capget(&header, &data[0]) == nil {
+		free = data[unix.CAP_IPC_LOCK/32].Effective&(1<<(unix.CAP_IPC_LOCK%32)) != 0
+	}
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) != nil {
+		return true, 0 // unknown: the kernel will say
+	}
+	return free, r.Cur
+}
+
+// memoryAvailable is MemAvailable of /proc/meminfo in bytes, 0 when it is not told.
+func memoryAvailable() uint64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kib, _ := strconv.ParseUint(fields[1], 10, 64) // 0 is unknown
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// buffers is what the kernel grants of the socket buffers that the datapaths ask for, in bytes of payload.
+type buffers struct{ send, receive int }
+
+// grantedBuffers asks for them with a socket of its own. AF_XDP and UDP sockets have the same limits.
+func grantedBuffers() (b buffers) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return b
+	}
+	defer unix.Close(fd)
+	grant := func(force, plain, size int) int {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, size) // what was granted is read next
+		}
+		n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, plain)
+		if err != nil {
+			return 0
+		}
+		return n / 2 // the kernel doubles it for its bookkeeping
+	}
+	return buffers{
+		send:    grant(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, datapath.SocketBuffer),
+		receive: grant(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, datapath.SocketBuffer),
+	}
+}
+
+// iommuOf is the type of the IOMMU group of the device behind an interface: DMA, DMA-FQ, identity, or "" without one.
+func iommuOf(name string) string {
+	text, err := os.ReadFile(filepath.Join("/sys/class/net", name, "device/iommu_group/type"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,134 @@
+package ndhealth
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Numbers of linux/ethtool_netlink.h and linux/netdev.h.
+const (
+	ethtoolRingsGet  = 15 // ETHTOOL_MSG_RINGS_GET; every header is attribute 1
+	ethtoolRSSGet    = 38 // ETHTOOL_MSG_RSS_GET, Linux 6.2
+	ethtoolHeader    = 1
+	ethtoolHeaderDev = 1 // ETHTOOL_A_HEADER_DEV_INDEX
+	ringsRxMax       = 2
+	ringsTxMax       = 5
+	ringsRx          = 6
+	ringsTx          = 9
+	rssIndirection   = 4
+
+	netdevDevGet      = 1 // NETDEV_CMD_DEV_GET, Linux 6.3
+	netdevIfindex     = 1
+	netdevXDPFeatures = 3
+
+	genlHeaderLen = 4
+	typeMask      = 0x3fff // NLA_TYPE_MASK
+)
+
+// ask sends a generic netlink request and returns the attributes of its first answer.
+func ask(family string, command uint8, attribute *nl.RtAttr) (map[uint16][]byte, error) {
+	f, err := netlink.GenlFamilyGet(family)
+	if err != nil {
+		return nil, err
+	}
+	request := nl.NewNetlinkRequest(int(f.ID), 0)
+	request.AddData(&nl.Genlmsg{Command: command, Version: 1})
+	request.AddData(attribute)
+	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) == 0 || len(answers[0]) < genlHeaderLen {
+		return nil, errors.New("no answer")
+	}
+	attributes, err := nl.ParseRouteAttr(answers[0][genlHeaderLen:])
+	found := map[uint16][]byte{}
+	for _, a := range attributes {
+		found[a.Attr.Type&typeMask] = a.Value
+	}
+	return found, err
+}
+
+func askEthtool(command uint8, index int) (map[uint16][]byte, error) {
+	header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
+	header.AddRtAttr(ethtoolHeaderDev, nl.Uint32Attr(uint32(index)))
+	return ask("ethtool", command, header)
+}
+
+func number(b []byte) int {
+	if len(b) < 4 {
+		return 0
+	}
+	return int(binary.NativeEndian.Uint32(b))
+}
+
+// rings is the descriptor rings of a NIC, 0 where the driver does not tell.
+type rings struct{ rx, rxMax, tx, txMax int }
+
+func ringsOf(index int) rings {
+	a, err := askEthtool(ethtoolRingsGet, index)
+	if err != nil {
+		return rings{} // virtual interfaces have none
+	}
+	return rings{number(a[ringsRx]), number(a[ringsRxMax]), number(a[ringsTx]), number(a[ringsTxMax])}
+}
+
+// spreadOf returns to which receive queues the NIC's indirection table points, nil when the driver does not tell.
+func spreadOf(index int) map[int]bool {
+	a, err := askEthtool(ethtoolRSSGet, index)
+	if err != nil {
+		return nil
+	}
+	table := a[rssIndirection]
+	if len(table) == 0 {
+		return nil
+	}
+	queues := map[int]bool{}
+	for ; len(table) >= 4; table = table[4:] {
+		queues[number(table)] = true
+	}
+	return queues
+}
+
+// features are what a driver says of its native XDP (linux/netdev.h, enum netdev_xdp_act).
+type features uint64
+
+const (
+	featureBasic    features = 1 << 0
+	featureRedirect features = 1 << 1
+	featureZeroCopy features = 1 << 3
+	featureFrags    features = 1 << 5 // packets of several buffers
+)
+
+// featuresOf returns them; known is false before Linux 6.3.
+func featuresOf(index int) (f features, known bool) {
+	a, err := ask("netdev", netdevDevGet, nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(uint32(index))))
+	if b := a[netdevXDPFeatures]; err == nil && len(b) >= 8 {
+		return features(binary.NativeEndian.Uint64(b)), true
+	}
+	return 0, false
+}
+
+// carrierOf says whether something is at the other end; the interface's operational state says so a moment later.
+func carrierOf(index int) bool {
+	l, err := netlink.LinkByIndex(index)
+	return err == nil && l.Attrs().RawFlags&unix.IFF_LOWER_UP != 0
+}
+
+// qdiscOf names the root queueing discipline of an interface, "" when the kernel does not tell.
+func qdiscOf(index int) string {
+	list, err := netlink.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}})
+	if err != nil {
+		return ""
+	}
+	for _, q := range list {
+		if q.Attrs().Parent == netlink.HANDLE_ROOT {
+			return q.Type()
+		}
+	}
+	return ""
+}
