@@ -59,6 +59,7 @@ type plainUDP struct {
 	receiver       *udp.Receiver
 	sender         *udp.Sender
 	arrived, taken int // packets of the receiver's batch, and how many of them the engine has
+	batch          int // the most a batch has
 	sources        map[uint16]*source
 	paths          []udpPath
 	freePaths      []provider.Path
@@ -133,6 +134,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.txPool, err = udp.NewPool(sendFrames); err != nil {
 		return nil, err
 	}
+	d.batch = batch
 	d.receiver = udp.NewReceiver(d.rxPool, batch, d.maxPacket)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
 	return d, nil

@@ -250,3 +250,39 @@ func TestUDPAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestUDPPressure: a receive buffer that fills is felt, and one that was emptied is not.
+func TestUDPPressure(t *testing.T) {
+	a, b := newUDPPair(t)
+	path, _ := a.Connect(a.endpoint(portA), b.local)
+	var rx [64]provider.RxPacket
+	drain := func(packets int) (got int) {
+		for got < packets {
+			n := b.Receive(rx[:min(len(rx), packets-got)])
+			if n == 0 {
+				break
+			}
+			for i := range n {
+				b.recycle(&rx[i])
+			}
+			got += n
+		}
+		return got
+	}
+	if p := b.Pressure(); p != 0 {
+		t.Errorf("pressure %d before anything came", p)
+	}
+	var tx [1]provider.TxPacket
+	for range 4096 { // until the buffer is full and beyond
+		a.packet(t, &tx[0], path, 5000)
+		a.Transmit(tx[:])
+	}
+	drain(b.batch)
+	if p := b.Pressure(); p < 128 {
+		t.Errorf("pressure %d of 255 while the buffer is nearly full", p)
+	}
+	drain(4096)
+	if p := b.Pressure(); p != 0 {
+		t.Errorf("pressure %d after everything was taken", p)
+	}
+}

@@ -166,5 +166,14 @@ func (s *Socket) Drops() (uint64, error) {
 	return uint64(m[memInfoDrops]), err
 }
 
+// Fill is how full the receive buffer is, in 1/256. A socket that cannot be asked is empty.
+func (s *Socket) Fill() int {
+	m, err := readMemInfo(s.fd)
+	if err != nil || m[memInfoLimit] == 0 {
+		return 0
+	}
+	return int(uint64(m[memInfoUsed]) * 256 / uint64(m[memInfoLimit]))
+}
+
 // Close closes the socket. It must not be used afterwards.
 func (s *Socket) Close() error { return unix.Close(s.fd) }

@@ -48,7 +48,11 @@ func nameOf(raw *unix.RawSockaddrInet6) *byte {
 // memInfo is what SO_MEMINFO gives, a word for each: SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS, the last.
 type memInfo [9]uint32
 
-const memInfoDrops = 8
+const (
+	memInfoUsed  = 0 // of the receive buffer, as the kernel accounts it
+	memInfoLimit = 1
+	memInfoDrops = 8
+)
 
 // readMemInfo asks for the socket's accounting.
 func readMemInfo(fd int) (memInfo, error) {
