@@ -46,3 +46,33 @@ func TestHistogramRecordDoesNotAllocate(t *testing.T) {
 		t.Errorf("Record allocates %g times", n)
 	}
 }
+
+// TestHistogramDistribution: few points, ascending to all of it, and near the true quantiles.
+func TestHistogramDistribution(t *testing.T) {
+	h := NewHistogram()
+	for i := 1; i <= 1_000_000; i++ {
+		h.Record(time.Duration(i) * time.Nanosecond)
+	}
+	got := h.Summary(2).Dist
+	if err := saneDist(got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) < 40 || len(got) > 100 {
+		t.Errorf("a million values come down to %d points, want 40 to 100", len(got))
+	}
+	last := got[len(got)-1]
+	if last.Percent != 100 || math.Abs(last.US-500) > 0.5 {
+		t.Errorf("the last point is %+v, want 100 %% at 500 µs", last)
+	}
+	for _, q := range got {
+		if want := max(q.Percent/100*500, 0.0005); math.Abs(q.US-want) > want*0.01+0.001 {
+			t.Errorf("%.4f %% is %.4f µs, want %.4f", q.Percent, q.US, want)
+		}
+	}
+	h.Reset()
+	h.Record(time.Hour)
+	one := h.Summary(1)
+	if n := len(one.Dist); n == 0 || one.Dist[n-1].US > one.Max {
+		t.Errorf("one value: %+v ends above its greatest", one)
+	}
+}

@@ -46,8 +46,8 @@ func (r *Report) SetRatios() {
 				r.addFigure(x, "write_rate, million a second", x.Mops, ">=", minWriteRateMops)
 			}
 		case ReadBW, SendBW:
-			if w := r.result(WriteBW, x.Size, x.MTU); w != nil && w.Gbps > 0 {
-				r.addFigure(x, string(x.Test)+" / write_bw", x.Gbps/w.Gbps, ">=", minOtherBWVsWrite)
+			if w := r.result(WriteBW, x); w != nil && w.Gbps > 0 {
+				r.addStream(x, string(x.Test)+" / write_bw", x.Gbps/w.Gbps, minOtherBWVsWrite)
 			}
 		case ReadLat, SendLat:
 			// Their bound is the one of write_lat; the table shows them beside it.
@@ -93,12 +93,12 @@ func (r *Report) compareLatency(x *Result) {
 	}
 	bounds := map[string]float64{KindRaw: maxWriteLatVsRaw, KindTCP: maxWriteLatVsTCP}
 	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin} {
-		b := r.baseline(kind, WriteLat, x.Size, x.MTU)
+		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
 			continue
 		}
 		name, value := "write_lat p50 / "+kind, x.LatUS.P50/b.LatUS.P50
-		if bound, ok := bounds[kind]; ok {
+		if bound, ok := bounds[kind]; ok && x.Size <= DefaultLatSize {
 			r.addFigure(x, name, value, "<=", bound)
 		} else {
 			r.addNote(x, name, value)
@@ -107,8 +107,8 @@ func (r *Report) compareLatency(x *Result) {
 }
 
 func (r *Report) compareBandwidth(x *Result) {
-	if b := r.baseline(KindRaw, WriteBW, x.Size, x.MTU); b != nil && b.Gbps > 0 {
-		r.addFigure(x, "write_bw / raw", x.Gbps/b.Gbps, ">=", minWriteBWVsRaw)
+	if b := r.baseline(KindRaw, x); b != nil && b.Gbps > 0 {
+		r.addStream(x, "write_bw / raw", x.Gbps/b.Gbps, minWriteBWVsRaw)
 	}
 	best := 0.0
 	for _, b := range r.Baselines {
@@ -119,6 +119,15 @@ func (r *Report) compareBandwidth(x *Result) {
 	if best > 0 {
 		r.addNote(x, "write_bw / best kernel TCP at any MTU", x.Gbps/best)
 	}
+}
+
+// addStream adds a comparison of streams. Their bounds are about moving bytes: a stream of small messages is a rate.
+func (r *Report) addStream(x *Result, name string, value, bound float64) {
+	if x.Size < DefaultBWSize {
+		r.addNote(x, name, value)
+		return
+	}
+	r.addFigure(x, name, value, ">=", bound)
 }
 
 // addFigure adds a comparison with a bound that holds for AF_XDP: over plain sockets it is for information.
@@ -133,29 +142,43 @@ func (r *Report) addFigure(x *Result, name string, value float64, want string, b
 // addRatio adds a comparison with a bound.
 func (r *Report) addRatio(x *Result, name string, value float64, want string, bound float64) {
 	r.Ratios = append(r.Ratios, Ratio{
-		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, Bound: &bound, Want: want, OK: meets(value, want, bound),
+		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath,
+		Value: value, Bound: &bound, Want: want, OK: meets(value, want, bound),
 	})
 }
 
 // addNote adds a comparison without a bound.
 func (r *Report) addNote(x *Result, name string, value float64) {
-	r.Ratios = append(r.Ratios, Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Value: value, OK: true})
+	r.Ratios = append(r.Ratios, Ratio{
+		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true,
+	})
 }
 
-func (r *Report) result(t Test, size, mtu int) *Result {
+// result finds what another test measured under the conditions of x.
+func (r *Report) result(t Test, x *Result) *Result {
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Test == t && x.Size == size && x.MTU == mtu {
-			return x
+		if y := &r.Results[i]; y.Test == t && y.Size == x.Size && y.MTU == x.MTU && y.Datapath == x.Datapath {
+			return y
 		}
 	}
 	return nil
 }
 
-func (r *Report) baseline(kind string, t Test, size, mtu int) *Baseline {
+// baseline finds the rival of x: the one on the same datapath if there is one, else any. Kernel TCP has no datapath, and raw
+// has none of its own that is like plain sockets.
+func (r *Report) baseline(kind string, x *Result) *Baseline {
+	var found *Baseline
 	for i := range r.Baselines {
-		if b := &r.Baselines[i]; b.Kind == kind && b.Test == t && b.Size == size && b.MTU == mtu {
+		b := &r.Baselines[i]
+		if b.Kind != kind || b.Test != x.Test || b.Size != x.Size || b.MTU != x.MTU {
+			continue
+		}
+		if b.Datapath == x.Datapath {
 			return b
 		}
+		if found == nil {
+			found = b
+		}
 	}
-	return nil
+	return found
 }

@@ -59,7 +59,7 @@ type rawRun struct {
 
 func (r *rawRun) run(role Role) (*Baseline, error) {
 	s := r.spec
-	b := &Baseline{Kind: KindRaw, Test: s.Test, Size: s.Size, MTU: s.MTU}
+	b := &Baseline{Kind: KindRaw, Test: s.Test, Size: s.Size, MTU: s.MTU, Datapath: r.link.datapath}
 	if s.Test.IsLatency() && s.Size > r.link.payloadRoom() {
 		return nil, fmt.Errorf("a packet at MTU %d takes %d bytes: choose a smaller size or leave raw out (--baseline tcp)",
 			s.MTU, r.link.payloadRoom())

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -36,6 +37,7 @@ type rawLink struct {
 	sock     *xdp.Socket
 	header   [rawHeader]byte
 	mtu      int
+	datapath string // generic or native, as a Result says it
 
 	descs []xdp.Desc // received and not yet recycled
 	tx    []xdp.Desc // built and not yet handed to the kernel
@@ -43,15 +45,15 @@ type rawLink struct {
 
 // openRaw attaches the program and opens the socket of queue 0.
 func openRaw(j Job, mtu int) (*rawLink, error) {
-	mode := bpf.ModeGeneric // what auto means on veth: measured faster than native there
-	if j.Datapath == "native" {
-		mode = bpf.ModeNative
+	mode, datapath := bpf.ModeGeneric, nd.DatapathGeneric // what auto means on veth: measured faster than native there
+	if j.Datapath == nd.DatapathNative.String() {
+		mode, datapath = bpf.ModeNative, nd.DatapathNative
 	}
 	port := j.UDPPort
 	if port == 0 {
 		port = bpf.DefaultPort
 	}
-	l := &rawLink{mtu: mtu, descs: make([]xdp.Desc, 512), tx: make([]xdp.Desc, 0, 2048)}
+	l := &rawLink{mtu: mtu, datapath: datapath.String(), descs: make([]xdp.Desc, 512), tx: make([]xdp.Desc, 0, 2048)}
 	if err := l.setHeader(j, port); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 )
 
 // Schema names the JSON form of a Report. It changes when a field changes its meaning or goes away.
@@ -58,18 +59,19 @@ const (
 
 // Baseline is the same movement of data by other means. Test names the nd test it stands beside.
 type Baseline struct {
-	Kind    string   `json:"kind"`
-	Test    Test     `json:"test"`
-	Size    int      `json:"size"`
-	MTU     int      `json:"mtu"`
-	Ops     uint64   `json:"ops"`
-	Bytes   uint64   `json:"bytes"`
-	Seconds float64  `json:"seconds"`
-	Gbps    float64  `json:"gbps"`
-	Mops    float64  `json:"mops"`
-	LatIs   string   `json:"lat_is,omitempty"`
-	LatUS   *Latency `json:"lat_us,omitempty"`
-	Note    string   `json:"note,omitempty"`
+	Kind     string   `json:"kind"`
+	Test     Test     `json:"test"`
+	Size     int      `json:"size"`
+	MTU      int      `json:"mtu"`
+	Datapath string   `json:"datapath,omitempty"` // of raw; older reports do not say it
+	Ops      uint64   `json:"ops"`
+	Bytes    uint64   `json:"bytes"`
+	Seconds  float64  `json:"seconds"`
+	Gbps     float64  `json:"gbps"`
+	Mops     float64  `json:"mops"`
+	LatIs    string   `json:"lat_is,omitempty"`
+	LatUS    *Latency `json:"lat_us,omitempty"`
+	Note     string   `json:"note,omitempty"`
 }
 
 func (b *Baseline) setRate() {
@@ -78,14 +80,15 @@ func (b *Baseline) setRate() {
 
 // Ratio compares two figures of this run, or one figure with a fixed floor.
 type Ratio struct {
-	Name  string   `json:"name"`
-	Test  Test     `json:"test"`
-	Size  int      `json:"size"`
-	MTU   int      `json:"mtu"`
-	Value float64  `json:"value"`
-	Bound *float64 `json:"bound,omitempty"` // absent: for information
-	Want  string   `json:"want,omitempty"`  // "<=" or ">="
-	OK    bool     `json:"ok"`
+	Name     string   `json:"name"`
+	Test     Test     `json:"test"`
+	Size     int      `json:"size"`
+	MTU      int      `json:"mtu"`
+	Datapath string   `json:"datapath,omitempty"` // of the result; older reports do not say it
+	Value    float64  `json:"value"`
+	Bound    *float64 `json:"bound,omitempty"` // absent: for information
+	Want     string   `json:"want,omitempty"`  // "<=" or ">="
+	OK       bool     `json:"ok"`
 }
 
 // Pair states how one veth pair was set up, because offloads decide what its figures mean.
@@ -100,6 +103,8 @@ type Pair struct {
 // Report is everything one run of ndperf found out.
 type Report struct {
 	Schema    string     `json:"schema"`
+	Time      time.Time  `json:"time,omitzero"`     // when the run began; older reports do not say it
+	Command   string     `json:"command,omitempty"` // that was run; older reports do not say it
 	Host      Host       `json:"host"`
 	Latency   string     `json:"latency"` // how to read lat_us, in words
 	Pairs     []Pair     `json:"pairs"`
@@ -167,6 +172,9 @@ func (r *Report) Validate() error {
 		if err := sane(x.Ops, x.Bytes, x.Seconds, x.Gbps, x.Mops, x.Test, x.LatUS); err != nil {
 			fail("%s: %w", name, err)
 		}
+		if err := saneSize(x.Size, x.MTU); err != nil {
+			fail("%s: %w", name, err)
+		}
 		if x.Datapath == "" {
 			fail("%s: datapath is empty", name)
 		}
@@ -179,6 +187,9 @@ func (r *Report) Validate() error {
 		if err := sane(b.Ops, b.Bytes, b.Seconds, b.Gbps, b.Mops, b.Test, b.LatUS); err != nil {
 			fail("%s: %w", name, err)
 		}
+		if err := saneSize(b.Size, b.MTU); err != nil {
+			fail("%s: %w", name, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -189,26 +200,42 @@ func MissedBounds(runs []*Report) error {
 	type key struct {
 		name      string
 		size, mtu int
+		datapath  string
 	}
+	keyOf := func(x Ratio) key { return key{x.Name, x.Size, x.MTU, x.Datapath} }
 	met := map[key]bool{}
 	for _, r := range runs {
 		for _, x := range r.Ratios {
-			k := key{x.Name, x.Size, x.MTU}
+			k := keyOf(x)
 			met[k] = met[k] || x.Bound == nil || x.OK
 		}
 	}
 	var errs []error
 	for _, x := range runs[len(runs)-1].Ratios {
-		if !met[key{x.Name, x.Size, x.MTU}] {
+		if !met[keyOf(x)] {
 			of := ""
 			if x.Size > 0 {
 				of = fmt.Sprintf(" (%s, MTU %d)", FormatSize(x.Size), x.MTU)
+			}
+			if x.Datapath != "" {
+				of += " over " + x.Datapath
 			}
 			errs = append(errs, fmt.Errorf("%s%s is %.3g, want %s %.3g", x.Name, of, x.Value, x.Want, *x.Bound))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// saneSize checks what a measurement was made with. The MTU of a link whose interface has none is zero.
+func saneSize(size, mtu int) error {
+	if size < 1 || size > MaxSize || mtu < 0 || mtu > maxMTU {
+		return fmt.Errorf("size %d or MTU %d is out of range: 1 to %d bytes, 0 to %d", size, mtu, MaxSize, maxMTU)
+	}
+	return nil
+}
+
+// maxMTU is the loopback interface's.
+const maxMTU = 1 << 16
 
 // sane checks one measurement's figures against each other.
 func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) error {
@@ -228,6 +255,7 @@ func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) 
 			lat.Max < lat.P999 {
 			return fmt.Errorf("lat_us is not in order: %+v", *lat)
 		}
+		return saneDist(lat.Dist)
 	}
 	return nil
 }

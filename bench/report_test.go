@@ -124,6 +124,11 @@ func TestValidateReport(t *testing.T) {
 		{"datapath", func(r *Report) { r.Results[0].Datapath = "" }},
 		{"lat_us is missing", func(r *Report) { r.Results[0].LatUS = nil }},
 		{"not in order", func(r *Report) { r.Results[0].LatUS.P50 = 0.1 }},
+		{"dist is not in order", func(r *Report) { r.Results[0].LatUS.Dist = []Quantile{{50, 2}, {75, 1}} }},
+		{"dist is not in order", func(r *Report) { r.Results[0].LatUS.Dist = []Quantile{{50, 2}, {101, 3}} }},
+		{"dist has 257 points", func(r *Report) { r.Results[0].LatUS.Dist = make([]Quantile, 257) }},
+		{"out of range", func(r *Report) { r.Results[0].Size = -1 }},
+		{"out of range", func(r *Report) { r.Baselines[0].MTU = 1 << 20 }},
 		{"nothing was moved", func(r *Report) { r.Results[1].Bytes = 0 }},
 		{"must be positive", func(r *Report) { r.Baselines[3].Gbps = 0 }},
 	} {
@@ -161,5 +166,60 @@ func TestMissedBoundsTakesTheBestOfRepeatedRuns(t *testing.T) {
 	err := MissedBounds([]*Report{run(true, false), run(true, false)})
 	if err == nil || !strings.HasPrefix(err.Error(), "b ") {
 		t.Errorf("b was never met: %v", err)
+	}
+}
+
+// TestRatiosStayOnTheirDatapath: a sweep has several datapaths in one report, and raw for those that have their own.
+func TestRatiosStayOnTheirDatapath(t *testing.T) {
+	r := NewReport()
+	for datapath, gbps := range map[string]float64{"generic": 8, "native": 6, "udp": 3} {
+		r.Results = append(r.Results,
+			Result{Test: WriteBW, Size: 1 << 20, MTU: 1500, Datapath: datapath, Gbps: gbps},
+			Result{Test: ReadBW, Size: 1 << 20, MTU: 1500, Datapath: datapath, Gbps: gbps / 2})
+	}
+	r.Baselines = []Baseline{
+		{Kind: KindRaw, Test: WriteBW, Size: 1 << 20, MTU: 1500, Datapath: "native", Gbps: 12},
+		{Kind: KindRaw, Test: WriteBW, Size: 1 << 20, MTU: 1500, Datapath: "generic", Gbps: 10},
+	}
+	r.SetRatios()
+	want := map[string]float64{
+		"generic write_bw / raw": 0.8, "native write_bw / raw": 0.5, "udp write_bw / raw": 0.25,
+		"generic read_bw / write_bw": 0.5, "native read_bw / write_bw": 0.5, "udp read_bw / write_bw": 0.5,
+	}
+	for _, x := range r.Ratios {
+		if v, ok := want[x.Datapath+" "+x.Name]; ok && v == x.Value {
+			delete(want, x.Datapath+" "+x.Name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing or different: %v in %+v", want, r.Ratios)
+	}
+	if err := MissedBounds([]*Report{r}); err == nil || !strings.Contains(err.Error(), "over native") ||
+		strings.Contains(err.Error(), "over udp") {
+		t.Errorf("the error names another datapath than the one that missed: %v", err)
+	}
+}
+
+// TestBoundsBelongToTheirSizes: a stream of small messages is a rate, and a large ping-pong is bandwidth.
+func TestBoundsBelongToTheirSizes(t *testing.T) {
+	r := sample()
+	for i := range r.Results {
+		r.Results[i].Size = 4096
+	}
+	for i := range r.Baselines {
+		r.Baselines[i].Size = 4096
+	}
+	r.SetRatios()
+	found := 0
+	for _, x := range r.Ratios {
+		if x.Size == 4096 && (strings.Contains(x.Name, "raw") || strings.Contains(x.Name, "/ write_bw")) {
+			found++
+			if x.Bound != nil {
+				t.Errorf("%s at 4 KiB has a bound", x.Name)
+			}
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d comparisons at 4 KiB, want 3: %+v", found, r.Ratios)
 	}
 }

@@ -82,7 +82,7 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	if out.toStdout() {
 		stdout = stderr // the table must not get into the JSON
 	}
-	report := bench.NewReport()
+	report := newReport()
 	p := newProgress(stderr, connSteps)
 	job := bench.Job{
 		Kind: bench.KindConn, Datapath: f.datapath, UDPPort: f.udpPort, Conn: &bench.ConnSpec{N: f.n, Idle: f.idle},

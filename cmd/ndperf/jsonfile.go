@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +100,14 @@ func newValidate() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&floors, "floors", true, "also check that every bound is met")
 	return cmd
+}
+
+// newReport returns an empty report of the command that runs now.
+func newReport() *bench.Report {
+	r := bench.NewReport()
+	r.Time = time.Now().UTC().Truncate(time.Second)
+	r.Command = strings.Join(append([]string{"ndperf"}, os.Args[1:]...), " ")
+	return r
 }
 
 // readReport reads a report and checks what every run must hold.

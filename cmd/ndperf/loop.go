@@ -63,9 +63,10 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	report := bench.NewReport()
-	steps := planSteps(specs, f.datapath, []int{mtu}, false, tcp)
-	return runSteps(ctx, f.json, report, steps, stdout, stderr, func(s step, p *progress) error {
+	report := newReport()
+	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, false, tcp)
+	out := output{f.json, stdout, stderr, renderReport}
+	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		job := s.job
 		job.UDPPort = f.udpPort
 		port := uint16(ndPort)

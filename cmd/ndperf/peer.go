@@ -111,7 +111,7 @@ func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, json
 	if out.toStdout() {
 		stdout = stderr
 	}
-	report := bench.NewReport()
+	report := newReport()
 	p := newProgress(stderr, len(specs))
 	sink := &reportSink{kind: bench.KindND, report: report, progress: p}
 	if err := bench.Run(ctx, cfg, specs, sink); err != nil {

@@ -80,30 +80,35 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
-	r := &vethRun{rps: f.rps, report: bench.NewReport()}
-	steps := planSteps(specs, f.datapath, f.mtus, raw, tcp)
-	return runSteps(ctx, f.json, r.report, steps, stdout, stderr, func(s step, p *progress) error {
-		return r.do(ctx, s, p)
-	})
+	r := &vethRun{rps: f.rps, report: newReport()}
+	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
+	out := output{f.json, stdout, stderr, renderReport}
+	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
+}
+
+// output is where a run says what it found out.
+type output struct {
+	json           string // path, "-", or nothing
+	stdout, stderr io.Writer
+	render         func(io.Writer, *bench.Report) // for people
 }
 
 // runSteps does every step and reports, also as JSON if there is a path for it.
-func runSteps(ctx context.Context, json string, report *bench.Report, steps []step, stdout, stderr io.Writer,
-	do func(step, *progress) error,
-) error {
-	out, err := openJSON(json, stdout)
+func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) error {
+	out, err := openJSON(to.json, to.stdout)
 	if err != nil {
 		return err
 	}
 	defer out.abandon()
+	stdout := to.stdout
 	if out.toStdout() {
-		stdout = stderr // the table must not get into the JSON
+		stdout = to.stderr // what is for people must not get into the JSON
 	}
 	total := 0
 	for _, s := range steps {
 		total += len(s.job.Specs)
 	}
-	p := newProgress(stderr, total)
+	p := newProgress(to.stderr, total)
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -117,7 +122,7 @@ func runSteps(ctx context.Context, json string, report *bench.Report, steps []st
 	}
 	p.finish()
 	report.SetRatios()
-	renderReport(stdout, report)
+	to.render(stdout, report)
 	return out.write(report)
 }
 
@@ -128,11 +133,12 @@ type step struct {
 	offloads bool // of the pair: only kernel TCP can use them
 }
 
-// planSteps lists what to run. Every baseline comes right before what it is compared with, so that a machine that changes
+// planSteps lists what to run. Latency is measured at the first MTU, everything else at all of them, and all of it on every
+// datapath; kernel TCP has none, and raw has no form of its own like plain sockets. Every baseline comes right before what it is compared with, so that a machine that changes
 // its mind about clock rates does so for both.
-func planSteps(specs []bench.Spec, datapath string, mtus []int, raw, tcp bool) []step {
+func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp bool) []step {
 	var steps []step
-	add := func(kind string, mtu int, keep func(bench.Spec) bool) {
+	add := func(kind, datapath string, mtu int, keep func(bench.Spec) bool) {
 		job := bench.Job{Kind: kind, Datapath: datapath}
 		for _, s := range specs {
 			s.MTU = mtu
@@ -148,13 +154,15 @@ func planSteps(specs []bench.Spec, datapath string, mtus []int, raw, tcp bool) [
 		first := i == 0
 		rival := func(s bench.Spec) bool { return s.Test == bench.WriteBW || first && s.Test == bench.WriteLat }
 		if tcp {
-			add(bench.KindTCP, mtu, rival)
-			add(bench.KindTCPSpin, mtu, func(s bench.Spec) bool { return first && s.Test == bench.WriteLat })
+			add(bench.KindTCP, "", mtu, rival)
+			add(bench.KindTCPSpin, "", mtu, func(s bench.Spec) bool { return first && s.Test == bench.WriteLat })
 		}
-		if raw {
-			add(bench.KindRaw, mtu, rival)
+		for _, datapath := range datapaths {
+			if raw && (datapath != "udp" || len(datapaths) == 1) {
+				add(bench.KindRaw, datapath, mtu, rival)
+			}
+			add(bench.KindND, datapath, mtu, func(s bench.Spec) bool { return first || !s.Test.IsLatency() })
 		}
-		add(bench.KindND, mtu, func(s bench.Spec) bool { return first || !s.Test.IsLatency() })
 	}
 	return steps
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
+// megabytes; all of it takes about two minutes.
+const (
+	sweepDuration = 200 * time.Millisecond
+	sweepFile     = "ndperf-sweep.json"
+	// sweepRateSize is the largest message whose rate is measured: beyond it the rate is the bandwidth over the size.
+	sweepRateSize = 64
+	// rawHeaders is what raw packets carry beside their payload, rounded up: a ping-pong of raw takes one packet.
+	rawHeaders = 128
+)
+
+var (
+	sweepSizes     = []string{"64", "1K", "4K", "16K", "64K", "1M"}
+	sweepDatapaths = []string{"generic", "native", "udp"}
+)
+
+// sweepFlags are the flags of the sweep command.
+type sweepFlags struct {
+	runFlags
+	datapaths []string
+	mtus      []int
+	baselines []string
+}
+
+func newSweep() *cobra.Command {
+	f := &sweepFlags{}
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Measure over message sizes, MTUs and datapaths, for a report (root)",
+		Long: `sweep does what "ndperf veth" does for every message size, MTU and datapath, and writes one JSON file from
+which "ndperf report" makes a page with tables and plots.
+
+Latency is measured at the first MTU, for messages that fit into one packet there; the rate for messages of 64 bytes.`,
+		Example: `  ndperf sweep                                         about two minutes, to ndperf-sweep.json
+  ndperf sweep --mtu 1500 --datapath generic           the short form
+  ndperf sweep --tests write_bw --sizes 4K,64K,1M      bandwidth of Writes only
+  ndperf report ndperf-sweep.json                      the page`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSweep(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.registerTests(cmd)
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.datapaths, "datapath", sweepDatapaths, "datapaths to measure: "+oneOfDatapaths)
+	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
+	fl.StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
+	f.duration, fl.Lookup("duration").DefValue = sweepDuration, sweepDuration.String()
+	f.json, fl.Lookup("json").DefValue = sweepFile, sweepFile
+	fl.Lookup("sizes").Usage = "message sizes such as 64,4K,1M (default " + strings.Join(sweepSizes, ",") + ")"
+	return cmd
+}
+
+func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) error {
+	steps, err := f.steps()
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("sweep makes network namespaces and loads an XDP program, which needs root: run it with sudo")
+	}
+	r := &vethRun{report: newReport()}
+	out := output{f.json, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }}
+	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
+}
+
+// steps lists what to run.
+func (f *sweepFlags) steps() ([]step, error) {
+	if len(f.datapaths) == 0 {
+		return nil, errors.New("--datapath: name at least one of " + oneOfDatapaths)
+	}
+	for _, d := range f.datapaths {
+		f.datapath = d
+		if err := f.checkDatapath(); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkMTUs(f.mtus); err != nil {
+		return nil, err
+	}
+	raw, tcp, err := parseBaselines(f.baselines)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.sizes) == 0 {
+		f.sizes = sweepSizes
+	}
+	specs, err := f.plan()
+	if err != nil {
+		return nil, err
+	}
+	room := f.mtus[0] - rawHeaders
+	specs = slices.DeleteFunc(specs, func(s bench.Spec) bool {
+		return s.Test.IsLatency() && s.Size > room || s.Test.IsRate() && s.Size > sweepRateSize
+	})
+	if len(specs) == 0 {
+		return nil, fmt.Errorf("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
+			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
+	}
+	return planSteps(specs, f.datapaths, f.mtus, raw, tcp), nil
+}
+
+// renderSweep says what came of it: the figures are too many for a terminal.
+func renderSweep(w io.Writer, r *bench.Report, path string) {
+	fmt.Fprintf(w, "%d results beside %d of baselines, every byte verified\n", len(r.Results), len(r.Baselines))
+	if err := bench.MissedBounds([]*bench.Report{r}); err != nil {
+		fmt.Fprintf(w, "missed: %s\n", oneLine(err))
+	}
+	if path != "" && path != "-" {
+		fmt.Fprintf(w, "next: ndperf report %s\n", path)
+	}
+}

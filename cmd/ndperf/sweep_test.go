@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// TestSweepSteps: every combination once, baselines before what they are compared with, and nothing twice.
+func TestSweepSteps(t *testing.T) {
+	f := &sweepFlags{
+		runFlags:  runFlags{tests: []string{"write_lat", "write_bw", "write_rate"}, sizes: []string{"64", "2K"}, duration: time.Second},
+		datapaths: []string{"generic", "udp"}, mtus: []int{1500, 9000}, baselines: []string{"raw", "tcp"},
+	}
+	steps, err := f.steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range steps {
+		var specs []string
+		for _, x := range s.job.Specs {
+			specs = append(specs, fmt.Sprintf("%s/%d", x.Test, x.Size))
+		}
+		got = append(got, fmt.Sprintf("%d %s %s: %s", s.mtu, s.job.Kind, s.job.Datapath, strings.Join(specs, " ")))
+	}
+	want := []string{
+		"1500 tcp : write_lat/64 write_bw/64 write_bw/2048",
+		"1500 tcp_spin : write_lat/64",
+		"1500 raw generic: write_lat/64 write_bw/64 write_bw/2048",
+		"1500 nd generic: write_lat/64 write_bw/64 write_bw/2048 write_rate/64",
+		"1500 nd udp: write_lat/64 write_bw/64 write_bw/2048 write_rate/64",
+		"9000 tcp : write_bw/64 write_bw/2048",
+		"9000 raw generic: write_bw/64 write_bw/2048",
+		"9000 nd generic: write_bw/64 write_bw/2048 write_rate/64",
+		"9000 nd udp: write_bw/64 write_bw/2048 write_rate/64",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("steps are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestSweepRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--datapath \"dpdk\"":        {"--datapath", "dpdk"},
+		"--mtu 99 is out of range":   {"--mtu", "99"},
+		"--baseline: \"rdma\"":       {"--baseline", "rdma"},
+		"--sizes: \"many\"":          {"--sizes", "many"},
+		"nothing to measure":         {"--tests", "write_lat", "--sizes", "1M"},
+		"--duration -1s is not":      {"--duration", "-1s"},
+		"name at least one of auto,": {"--datapath", ""},
+	} {
+		cmd := newSweep()
+		cmd.SetArgs(args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("sweep %q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestSweep runs the real thing, short, and holds its file against what validate asks of every report.
+func TestSweep(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and an XDP program")
+	}
+	file := filepath.Join(t.TempDir(), "sweep.json")
+	out := runNdperf(t, "sweep", "--duration", "20ms", "--mtu", "1500", "--datapath", "generic,udp", "--sizes", "64,64K",
+		"--tests", "write_lat,write_bw", "--json", file)
+	if !strings.Contains(out, "6 results beside 7 of baselines") || !strings.Contains(out, "ndperf report "+file) {
+		t.Errorf("the output is %q", out)
+	}
+	r, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Time.IsZero() || !strings.Contains(r.Command, "ndperf sweep --duration 20ms") {
+		t.Errorf("time %v or command %q is missing", r.Time, r.Command)
+	}
+	for _, x := range r.Results {
+		if x.LatUS != nil && len(x.LatUS.Dist) < 5 {
+			t.Errorf("%s over %s has a distribution of %d points", x.Test, x.Datapath, len(x.LatUS.Dist))
+		}
+	}
+	if !slices.ContainsFunc(r.Baselines, func(b bench.Baseline) bool { return b.Kind == bench.KindRaw && b.Datapath == "generic" }) {
+		t.Errorf("raw does not say its datapath: %+v", r.Baselines)
+	}
+}
+
+// runNdperf builds ndperf, runs it, and returns its standard output.
+func runNdperf(t *testing.T, args ...string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "ndperf")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("ndperf %v: %v\n%s", args, err, &stderr)
+	}
+	return string(out)
+}
