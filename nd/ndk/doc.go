@@ -51,8 +51,8 @@
 //
 //   - Memory is a slice, not a memory descriptor list. The address that peers use is MR.Address plus an offset; it is no address
 //     of this process.
-//   - Fast registration, logical address mapping and the privileged token are not there: they name physical pages, which a
-//     process has none of. Info.FRMRPageCount is 0. Register costs no system call here.
+//   - Fast registration, logical address mapping and the privileged token, which name physical pages, are not built.
+//     Info.FRMRPageCount is 0. Register costs no system call.
 //   - There is no extension interface and no dispatch table to replace.
 //   - Addresses and infos are values: nothing can be too small for them.
 //   - A notification, a connect event and a disconnect event that are due when their object is closed are not delivered.

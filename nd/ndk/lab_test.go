@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
 )
 
 // patience bounds every wait of a test for something that should happen soon.
@@ -61,6 +63,23 @@ func eventually(t testing.TB, what string, done func() bool) {
 	}
 }
 
+// checks are what is to be so after a test has closed its objects, by test.
+var checks sync.Map // of testing.TB to *[]func()
+
+// atTheEnd runs f after all that was made in the test from its first call on is closed.
+func atTheEnd(t testing.TB, f func()) {
+	list, known := checks.LoadOrStore(t, new([]func()))
+	if !known {
+		t.Cleanup(func() {
+			checks.Delete(t)
+			for _, f := range *list.(*[]func()) {
+				f()
+			}
+		})
+	}
+	*list.(*[]func()) = append(*list.(*[]func()), f)
+}
+
 // pending is a request that was made: its callback's status comes from done, once.
 type pending struct {
 	inline Status
@@ -79,7 +98,7 @@ func ask(t testing.TB, request func(done Completion, context any) Status) *pendi
 		*context.(*int)++
 		p.done <- s
 	}, p.calls)
-	t.Cleanup(func() {
+	atTheEnd(t, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if calls := *p.calls; calls != 1 && p.inline == StatusPending || calls != 0 && p.inline != StatusPending {
@@ -113,6 +132,7 @@ func closed(t testing.TB, closeObject func(CloseCompletion, any) Status) {
 type rig struct {
 	a, b *Adapter
 	addr [2]netip.Addr
+	port uint16
 }
 
 func openAdapter(t testing.TB, cfg AdapterConfig) *Adapter {
@@ -125,6 +145,7 @@ func openAdapter(t testing.TB, cfg AdapterConfig) *Adapter {
 
 // closesInTime closes the adapter after the test, whose objects are to be closed by then.
 func closesInTime(t testing.TB, a *Adapter) {
+	atTheEnd(t, func() {})
 	t.Cleanup(func() {
 		over := make(chan error, 1)
 		go func() { over <- a.Close() }()
@@ -137,7 +158,7 @@ func closesInTime(t testing.TB, a *Adapter) {
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	port := freePort(t)
-	r := &rig{addr: loopback}
+	r := &rig{addr: loopback, port: port}
 	r.a = openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: port, Datapath: "udp"})
 	r.b = openAdapter(t, AdapterConfig{Address: loopback[1], UDPPort: port, Datapath: "udp"})
 	return r
@@ -151,6 +172,7 @@ type end struct {
 	pd   *PD
 	qp   *QP
 	mr   *MR
+	srq  *SRQ       // of 4 receives
 	ctr  *Connector // nil on the passive side until a request came
 	gone chan struct{}
 }
@@ -163,6 +185,7 @@ func created[T any](t testing.TB, object T, s Status) T {
 
 func newEnd(t testing.TB, a *Adapter, size int) *end {
 	t.Helper()
+	atTheEnd(t, func() {})
 	e := &end{a: a, told: make(chan Status, 64), gone: make(chan struct{}, 8)}
 	cq, s := a.CreateCQ(256, func(_ any, s Status) { e.told <- s }, nil, nil, nil)
 	e.cq = created(t, cq, s)
@@ -170,6 +193,8 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 	e.pd = created(t, pd, s)
 	qp, s := e.pd.CreateQP(QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, Context: 77, ReceiveDepth: 16, InitiatorDepth: 16, InlineSize: 64}, nil, nil)
 	e.qp = created(t, qp, s)
+	srq, s := e.pd.CreateSRQ(4, 1, 0, nil, nil, nil, nil)
+	e.srq = created(t, srq, s)
 	mr, s := e.pd.CreateMR(nil, nil)
 	e.mr = created(t, mr, s)
 	want(t, "register", e.mr.Register(make([]byte, size), MRAllowRemoteRead|MRAllowRemoteWrite, nil, nil), StatusSuccess)
@@ -177,7 +202,7 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 		if e.ctr != nil {
 			closed(t, e.ctr.Close)
 		}
-		for _, c := range []func(CloseCompletion, any) Status{e.qp.Close, e.mr.Close, e.cq.Close, e.pd.Close} {
+		for _, c := range []func(CloseCompletion, any) Status{e.qp.Close, e.srq.Close, e.mr.Close, e.cq.Close, e.pd.Close} {
 			closed(t, c)
 		}
 	})
@@ -292,3 +317,38 @@ func (r *rig) connected(t testing.TB) (client, server *end) {
 }
 
 func netipPort(a *Adapter, port uint16) netip.AddrPort { return netip.AddrPortFrom(a.host.Addr, port) }
+
+// useUpPorts takes every ephemeral port of a.
+func (r *rig) useUpPorts(t testing.TB) {
+	t.Helper()
+	var taken []*provider.SharedEndpoint
+	r.a.host.Do(func(e *provider.Engine) {
+		for o := provider.OutcomeSuccess; o == provider.OutcomeSuccess; {
+			var s *provider.SharedEndpoint
+			if s, o = e.NewSharedEndpoint(provider.EndpointFrom(netipPort(r.a, 0))); o == provider.OutcomeSuccess {
+				taken = append(taken, s)
+			}
+		}
+	})
+	if len(taken) < 16000 {
+		t.Fatalf("only %d ports", len(taken))
+	}
+}
+
+// silence stops an adapter until the test ends: its peers hear nothing.
+func silence(t testing.TB, a *Adapter) {
+	t.Helper()
+	silent, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		a.host.DoAll(func() {
+			close(silent)
+			<-release
+		})
+	}()
+	receive(t, "silence", silent)
+	t.Cleanup(func() {
+		close(release)
+		<-over
+	})
+}

@@ -1,0 +1,249 @@
+package ndk
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/internal/host"
+)
+
+// provoke makes a function return the status of a row, at once or through its callback, and returns it. For rows without a number
+// it checks the rest itself.
+type provoke func(t *testing.T, r *rig) Status
+
+// noStatus is what rows without a number return.
+const noStatus = StatusSuccess
+
+// provokes has a test for each row of the table that is not excepted.
+var provokes = func() map[string]provoke {
+	all := map[string]provoke{}
+	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows} {
+		maps.Copy(all, m)
+	}
+	return all
+}()
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	table, err := conformance.Load("../testdata")
+	must(t, err)
+	must(t, conformance.Check(table, "NDK", provokes))
+	for _, row := range table.Proven("NDK") {
+		t.Run(row.Key(), func(t *testing.T) {
+			t.Parallel()
+			code, _ := row.Value()
+			want(t, row.Condition, provokes[row.Key()](t, newRig(t)), Status(code))
+		})
+	}
+}
+
+// closer is any object.
+type closer interface {
+	Close(done CloseCompletion, context any) Status
+}
+
+var adapterRows = map[string]provoke{
+	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_SUCCESS": func(t *testing.T, r *rig) Status {
+		if i, s := r.a.QueryInfo(); s != StatusSuccess || i.Version != Offered {
+			t.Errorf("%+v %s", i, s.Name())
+		}
+		return noStatus
+	},
+	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_BAD_VERSION": func(t *testing.T, _ *rig) Status {
+		for _, v := range []Version{{1, 0}, {3, 0}, {Offered.Major, Offered.Minor + 1}} {
+			if s := openStatus(t, AdapterConfig{Address: loopback[0], Version: v, Datapath: "udp"}); s != StatusBadVersion {
+				t.Errorf("%v: %s", v, s.Name())
+			}
+		}
+		return StatusBadVersion
+	},
+	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_ADAPTER_NOT_READY": func(t *testing.T, r *rig) Status {
+		// Another adapter has the address and port.
+		return openStatus(t, AdapterConfig{Address: loopback[0], UDPPort: r.port, Datapath: "udp"})
+	},
+	"Adapter/CLOSE_NDK_ADAPTER_HANDLER/(none)": func(t *testing.T, r *rig) Status {
+		must(t, r.a.Close())
+		must(t, r.a.Close())
+		return noStatus
+	},
+	"Adapter/NDK_FN_QUERY_ADAPTER_INFO/STATUS_SUCCESS": func(_ *testing.T, r *rig) Status {
+		_, s := r.a.QueryInfo()
+		return s
+	},
+	"(every NDK object)/NDK_FN_CLOSE_OBJECT/STATUS_SUCCESS": func(t *testing.T, r *rig) Status {
+		pd, s := r.a.CreatePD(nil, nil)
+		return created(t, pd, s).Close(func(any) { t.Error("called back") }, nil)
+	},
+	"(every NDK object)/NDK_FN_CLOSE_OBJECT/STATUS_PENDING": func(t *testing.T, r *rig) Status {
+		pd, s := r.a.CreatePD(nil, nil)
+		mr, s2 := created(t, pd, s).CreateMR(nil, nil)
+		over := make(chan struct{})
+		s = pd.Close(func(any) { close(over) }, nil)
+		want(t, "close", created(t, mr, s2).Close(nil, nil), StatusSuccess)
+		receive(t, "close", over)
+		return s
+	},
+	"Callback/NDK_FN_CLOSE_COMPLETION/(none)": func(t *testing.T, r *rig) Status {
+		cq, s := r.a.CreateCQ(1, nil, nil, nil, nil)
+		e := newEnd(t, r.a, 64)
+		qp, s2 := e.pd.CreateQP(QPConfig{ReceiveCQ: created(t, cq, s), InitiatorCQ: cq}, nil, nil)
+		over := make(chan any, 2)
+		want(t, "close", cq.Close(func(context any) { over <- context }, 5), StatusPending)
+		closed(t, created(t, qp, s2).Close)
+		if context := receive(t, "close", over); context != 5 || len(over) != 0 {
+			t.Errorf("context %v, and %d more", context, len(over))
+		}
+		return noStatus
+	},
+}
+
+// openStatus is OpenAdapter for what must fail.
+func openStatus(t *testing.T, cfg AdapterConfig) (s Status) {
+	t.Helper()
+	a, err := OpenAdapter(cfg)
+	if err == nil {
+		must(t, a.Close())
+	}
+	errors.As(err, &s)
+	return s
+}
+
+// createTest is the test of a create function: how to call it, and what it counts.
+type createTest[T any] struct {
+	key  string
+	kind host.ObjectKind
+	call func(e *end, done CreateCompletion[*T], context any) (*T, Status)
+}
+
+// add makes the rows that all create functions have.
+func (c createTest[T]) add(rows map[string]provoke) {
+	one := func(t *testing.T, e *end) Status {
+		made, s := c.call(e, nil, nil)
+		if s == StatusSuccess {
+			closed(t, any(made).(closer).Close)
+		}
+		return s
+	}
+	rows[c.key+"/STATUS_SUCCESS"] = func(t *testing.T, r *rig) Status { return one(t, newEnd(t, r.a, 64)) }
+	rows[c.key+"/STATUS_PENDING"] = func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		got := make(chan *T, 2)
+		now, s := c.call(e, func(context any, s Status, made *T) {
+			if context != 9 || s != StatusSuccess || made == nil {
+				t.Errorf("callback: %v %s", context, s.Name())
+			}
+			got <- made
+		}, 9)
+		if now != nil {
+			t.Error("an object before the callback")
+		}
+		closed(t, any(receive(t, "callback", got)).(closer).Close)
+		return s
+	}
+	rows[c.key+"/STATUS_INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		used := r.a.host.Objects.Used(c.kind)
+		r.a.host.Objects.Exhaust(c.kind)
+		s := one(t, e)
+		for r.a.host.Objects.Used(c.kind) > used {
+			r.a.host.Objects.Give(c.kind)
+		}
+		return s
+	}
+	rows[c.key+"/STATUS_DEVICE_REMOVED"] = func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		must(t, r.a.host.Close())
+		return one(t, e)
+	}
+}
+
+func createRows() map[string]provoke {
+	rows := map[string]provoke{}
+	srqConfig := func(e *end) QPConfig { return QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq} }
+	createTest[CQ]{"Adapter/NDK_FN_CREATE_CQ", host.ObjectCQ, func(e *end, done CreateCompletion[*CQ], context any) (*CQ, Status) {
+		return e.a.CreateCQ(16, nil, nil, done, context)
+	}}.add(rows)
+	createTest[PD]{"Adapter/NDK_FN_CREATE_PD", host.ObjectPD, func(e *end, done CreateCompletion[*PD], context any) (*PD, Status) {
+		return e.a.CreatePD(done, context)
+	}}.add(rows)
+	createTest[Connector]{"Adapter/NDK_FN_CREATE_CONNECTOR", host.ObjectConnector, func(e *end, done CreateCompletion[*Connector], context any) (*Connector, Status) {
+		return e.a.CreateConnector(done, context)
+	}}.add(rows)
+	createTest[Listener]{"Adapter/NDK_FN_CREATE_LISTENER", host.ObjectListener, func(e *end, done CreateCompletion[*Listener], context any) (*Listener, Status) {
+		return e.a.CreateListener(func(any, *Connector) {}, nil, done, context)
+	}}.add(rows)
+	createTest[SharedEndpoint]{"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT", host.ObjectSharedEndpoint, func(e *end, done CreateCompletion[*SharedEndpoint], context any) (*SharedEndpoint, Status) {
+		return e.a.CreateSharedEndpoint(netipPort(e.a, 0), done, context)
+	}}.add(rows)
+	createTest[MR]{"PD/NDK_FN_CREATE_MR", host.ObjectMR, func(e *end, done CreateCompletion[*MR], context any) (*MR, Status) {
+		return e.pd.CreateMR(done, context)
+	}}.add(rows)
+	createTest[MW]{"PD/NDK_FN_CREATE_MW", host.ObjectMW, func(e *end, done CreateCompletion[*MW], context any) (*MW, Status) {
+		return e.pd.CreateMW(done, context)
+	}}.add(rows)
+	createTest[SRQ]{"PD/NDK_FN_CREATE_SRQ", host.ObjectSRQ, func(e *end, done CreateCompletion[*SRQ], context any) (*SRQ, Status) {
+		return e.pd.CreateSRQ(4, 1, 0, nil, nil, done, context)
+	}}.add(rows)
+	createTest[QP]{"PD/NDK_FN_CREATE_QP", host.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
+		return e.pd.CreateQP(srqConfig(e), done, context)
+	}}.add(rows)
+	withSRQ := createTest[QP]{"PD/NDK_FN_CREATE_QP_WITH_SRQ", host.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
+		return e.pd.CreateQPWithSRQ(e.srq, srqConfig(e), done, context)
+	}}
+	withSRQ.add(rows)
+	maps.Copy(rows, createRefusals)
+	return rows
+}
+
+var createRefusals = map[string]provoke{
+	"Adapter/NDK_FN_CREATE_CQ/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
+		_, s := r.a.CreateCQ(0, nil, nil, nil, nil)
+		want(t, "depth 0", s, StatusInvalidParameter)
+		_, s = r.a.CreateCQ(host.MaxCQDepth+1, nil, nil, nil, nil)
+		return s
+	},
+	"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT/STATUS_SHARING_VIOLATION": func(t *testing.T, r *rig) Status {
+		one, s := r.a.CreateSharedEndpoint(netipPort(r.a, 700), nil, nil)
+		defer closed(t, created(t, one, s).Close)
+		_, s = r.a.CreateSharedEndpoint(netipPort(r.a, 700), nil, nil)
+		return s
+	},
+	"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT/STATUS_TOO_MANY_ADDRESSES": func(t *testing.T, r *rig) Status {
+		r.useUpPorts(t)
+		_, s := r.a.CreateSharedEndpoint(netipPort(r.a, 0), nil, nil)
+		return s
+	},
+	"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT/STATUS_INVALID_ADDRESS": func(_ *testing.T, r *rig) Status {
+		_, s := r.a.CreateSharedEndpoint(netipPort(r.b, 0), nil, nil)
+		return s
+	},
+	"PD/NDK_FN_CREATE_SRQ/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		_, s := e.pd.CreateSRQ(host.MaxSharedDepth+1, 1, 0, nil, nil, nil, nil)
+		return s
+	},
+	"PD/NDK_FN_CREATE_QP/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		for _, cfg := range []QPConfig{
+			{},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: -1},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InitiatorDepth: host.MaxQueueDepth + 1},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, MaxReceiveSGE: 1000},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InlineSize: host.MaxInline + 1},
+		} {
+			if _, s := e.pd.CreateQP(cfg, nil, nil); s != StatusInvalidParameter {
+				t.Errorf("%+v: %s", cfg, s.Name())
+			}
+		}
+		return StatusInvalidParameter
+	},
+	"PD/NDK_FN_CREATE_QP_WITH_SRQ/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
+		e, other := newEnd(t, r.a, 64), newEnd(t, r.a, 64)
+		_, s := e.pd.CreateQPWithSRQ(other.srq, QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}, nil, nil)
+		want(t, "another domain's", s, StatusInvalidParameter)
+		_, s = e.pd.CreateQPWithSRQ(e.srq, QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InlineSize: 1 << 20}, nil, nil)
+		return s
+	},
+}
