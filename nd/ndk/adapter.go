@@ -105,8 +105,7 @@ func (o *object) closeRoot(done CloseCompletion) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closing, o.done = true, done
-	o.refs--
-	return o.refs > 0
+	return !o.release()
 }
 
 // AdapterFlags say what an adapter can do (NDK_ADAPTER_FLAG).

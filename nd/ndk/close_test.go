@@ -191,3 +191,26 @@ func TestCloseOfTheAdapterWaits(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 }
+
+// An object that is used after its close harms no other: the adapter still waits for those that are open.
+func TestUseAfterCloseHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	e := newEnd(t, r.a, 64)
+	s, st := r.a.CreateSharedEndpoint(netipPort(r.a, 0), nil, nil)
+	want(t, "close", created(t, s, st).Close(nil, nil), StatusSuccess)
+	p := ask(t, func(done Completion, context any) Status {
+		return e.connector(t).ConnectWithSharedEndpoint(e.qp, s, netipPort(r.b, 9), hello, done, context)
+	})
+	want(t, "connect", p.finish(t), StatusConnectionRefused)
+	closed(t, e.ctr.Close)
+	e.ctr = nil
+	over := make(chan error, 1)
+	go func() { over <- r.a.Close() }()
+	eventually(t, "the adapter goes", func() bool { return r.a.host.Closed() })
+	select {
+	case <-over:
+		t.Error("the adapter closed although objects are open")
+	case <-time.After(20 * time.Millisecond):
+	}
+}

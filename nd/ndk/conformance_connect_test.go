@@ -23,7 +23,7 @@ var ways = []way{
 		if status != StatusSuccess {
 			return status
 		}
-		_ = s.Close(nil, nil) // over when the connector is
+		defer s.Close(nil, nil) // over when the connector is
 		return c.ConnectWithSharedEndpoint(e.qp, s, to, p, done, context)
 	}},
 }

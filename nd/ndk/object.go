@@ -26,6 +26,7 @@ type object struct {
 	mu      sync.Mutex
 	refs    int             // guarded by mu
 	closing bool            // guarded by mu
+	over    bool            // refs were 0 once, and are of no meaning since; guarded by mu
 	others  []*object       // antecedents that came later; guarded by mu
 	done    CloseCompletion // guarded by mu
 	context any             // guarded by mu
@@ -48,8 +49,7 @@ func (o *object) hold() {
 // drop undoes hold. The last one ends a Close that waits: soon, on the callback goroutine.
 func (o *object) drop() {
 	o.mu.Lock()
-	o.refs--
-	last := o.refs == 0
+	last := o.release()
 	o.mu.Unlock()
 	if !last {
 		return
@@ -60,6 +60,15 @@ func (o *object) drop() {
 		}
 		o.end()
 	})
+}
+
+// release counts one less, and says whether the object is over by that. Who uses one that is over harms nobody else. The caller
+// holds mu.
+func (o *object) release() bool {
+	o.refs--
+	last := o.refs == 0 && !o.over
+	o.over = o.over || last
+	return last
 }
 
 // follow makes p an antecedent, too, until the object is closed.
@@ -105,8 +114,7 @@ func (o *object) close(cancel func(), done CloseCompletion, context any) Status 
 	o.mu.Unlock()
 	cancel()
 	o.mu.Lock()
-	o.refs--
-	last := o.refs == 0
+	last := o.release()
 	o.mu.Unlock()
 	if !last {
 		return StatusPending
