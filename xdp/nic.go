@@ -53,17 +53,19 @@ func Inspect(name string) (NIC, error) {
 	return nic, nil
 }
 
-// queueCounts asks the driver, then sysfs; an interface has at least one queue of each kind. Loopback, dummies and many
-// virtual drivers do not answer the first.
+// queueCounts asks sysfs, which shows the queues in use, then the driver: virtio-net counts as combined what it only receives
+// on while a program is attached. An interface has at least one queue of each kind.
 func queueCounts(fd int, nic NIC) (rx, tx int) {
-	if c, err := channels(fd, nic.Name); err == nil {
-		rx, tx = int(c.rxCount+c.combinedCount), int(c.txCount+c.combinedCount)
-	}
-	if dir, err := sysfsDir(nic); err == nil && (rx == 0 || tx == 0) {
+	if dir, err := sysfsDir(nic); err == nil {
 		// The only error of Glob is a bad pattern.
 		rxDirs, _ := filepath.Glob(filepath.Join(dir, "queues", "rx-*"))
 		txDirs, _ := filepath.Glob(filepath.Join(dir, "queues", "tx-*"))
-		rx, tx = max(rx, len(rxDirs)), max(tx, len(txDirs))
+		rx, tx = len(rxDirs), len(txDirs)
+	}
+	if rx == 0 || tx == 0 {
+		if c, err := channels(fd, nic.Name); err == nil {
+			rx, tx = max(rx, int(c.rxCount+c.combinedCount)), max(tx, int(c.txCount+c.combinedCount))
+		}
 	}
 	return max(rx, 1), max(tx, 1)
 }

@@ -224,13 +224,18 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 		mode = bpf.ModeNative
 	}
 	steering, err := bpf.Attach(bpf.Config{
-		Ifindex: nic.Index, Interface: nic.Name, Port: d.cfg.UDPPort, Queues: nic.RxQueues, Mode: mode,
+		Ifindex: nic.Index, Interface: nic.Name, Port: d.cfg.UDPPort, Queues: provider.MaxEngines, Mode: mode,
 		SingleBuffer: d.single,
 	})
 	if err != nil {
 		return err
 	}
 	d.steering = steering
+	// Counted again with the program in place: virtio-net may take queues for it, and receives on those too.
+	if nic, err = xdp.Inspect(nic.Name); err != nil {
+		return errors.Join(err, d.detach())
+	}
+	d.info.Queues = nic.RxQueues
 	if err := d.openQueues(nic, socketMode(c.rung), multi); err != nil {
 		return errors.Join(err, d.detach())
 	}
@@ -248,6 +253,11 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
 	if n > provider.MaxEngines {
 		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
 			"(ethtool -L %s combined %d)", nic.Name, n, provider.MaxEngines, nic.Name, provider.MaxEngines)
+	}
+	// The kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever.
+	if n > uint32(nic.TxQueues) {
+		return fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
+			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, n, nic.TxQueues, nic.Name)
 	}
 	rx := uint32(rxFramesOf(int(n)))
 	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena})

@@ -1,0 +1,43 @@
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel leaves in its ring what the socket of a queue sends that only receives, without a word: virtio-net has such
+// queues while a program is attached, when it has more of them than CPUs.
+func TestMoreQueuesToReceiveThanToSend(t *testing.T) {
+	t.Parallel()
+	pair := newPair(t)
+	addr, err := netlink.ParseAddr("10.98.0.1/24")
+	must(t, err)
+	must(t, pair.A.Do(func() (err error) {
+		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		must(t, err)
+		defer nl.Close()
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = "uneven", 2, 1
+		veth := netlink.NewVeth(attrs)
+		veth.PeerName = "peer"
+		must(t, errors.Join(nl.LinkAdd(veth), nl.AddrAdd(veth, addr), nl.LinkSetUp(veth)))
+
+		d, err := Open(Config{Address: pair.AddrA.Addr()})
+		must(t, err)
+		must(t, d.Close())
+		_, err = Open(Config{Address: netip.MustParseAddr("10.98.0.1")})
+		if err == nil || !strings.Contains(err.Error(), "receives on 2 queues and can send on 1 only") {
+			t.Errorf("opened on queues that cannot send: %v", err)
+		}
+		_, err = Open(Config{Address: netip.MustParseAddr("10.98.0.1")}) // nothing of it is left
+		if err == nil || !strings.Contains(err.Error(), "can send on 1 only") {
+			t.Errorf("opened again: %v", err)
+		}
+		return nil
+	}))
+}
