@@ -66,11 +66,12 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "xdp", "internal/udp", "bpf", "wire", "internal/clock"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/host": {
-		ours:   []string{"provider", "internal/datapath", "internal/clock"},
+		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
-	"nd": {ours: []string{"provider", "internal/datapath", "internal/host"}},
+	"nd": {ours: []string{"provider", "internal/datapath", "internal/host", "internal/capture"}},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
 		ours:  []string{"provider", "internal/datapath", "internal/host"},
 		tests: []string{"nd"},
@@ -80,8 +81,11 @@ var fences = map[string]fence{
 		ours:   []string{"nd", "internal/datapath", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
+		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire"},
+	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
-		ours: []string{"nd", "nd/ndnet", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
+		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},

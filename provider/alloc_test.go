@@ -23,6 +23,11 @@ func allocates(t *testing.T, p *pair, f func()) {
 	}
 }
 
+// counting is a tap that counts.
+type counting struct{ packets int }
+
+func (c *counting) Packet(*TapPacket) { c.packets++ }
+
 // drain takes all results without keeping them.
 func (p *pair) drain(rs []Result) (n int) {
 	for i := range 2 {
@@ -45,6 +50,21 @@ func TestNoAllocations(t *testing.T) {
 			p.settle()
 			p.drain(rs[:])
 		})
+	})
+	t.Run("write, tapped", func(t *testing.T) {
+		p := newPair(t, 1408).connect()
+		seen := counting{}
+		p.eng[0].SetTap(&seen)
+		p.eng[1].SetTap(&seen)
+		big := p.write(0, 0, 20000)
+		allocates(t, p, func() {
+			p.post(0, big)
+			p.settle()
+			p.drain(rs[:])
+		})
+		if seen.packets == 0 {
+			t.Error("the tap saw nothing")
+		}
 	})
 	t.Run("send and receive", func(t *testing.T) {
 		p := newPair(t, 1408).connect()

@@ -183,8 +183,13 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},
 		TxTime: e.now.Low32(), Echo: c.echo(),
 	})
+	if e.tap != nil {
+		e.tapSent(c, c.local, c.remote)
+	}
+	e.enqueue()
 }
 
+// sealTo completes the packet that was built; enqueue puts it into the batch.
 func (e *Engine) sealTo(seed uint32, path Path, fields *wire.BaseFields) {
 	b := &e.build
 	if !b.referred {
@@ -201,8 +206,11 @@ func (e *Engine) sealTo(seed uint32, path Path, fields *wire.BaseFields) {
 	wire.PutCRC(first, crc)
 	e.stats.PacketsOut++
 	e.stats.BytesOut += uint64(b.used)
-	e.ntx++
 	e.turnBytes += b.used
+}
+
+func (e *Engine) enqueue() {
+	e.ntx++
 	if e.ntx == len(e.tx) {
 		e.flush()
 	}

@@ -21,6 +21,11 @@ const (
 	phaseLingering       // over; repeats its last word for a while
 )
 
+var phaseNames = [...]string{"free", "req_sent", "accepted", "rtu_sent", "half_open", "rep_sent", "open", "lingering"}
+
+// String returns the short name of the phase, as captures and flight records print it.
+func (p phase) String() string { return phaseNames[p] }
+
 // conn is one connection. All of it belongs to the engine.
 //
 // There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.

@@ -18,6 +18,9 @@ func (e *Engine) receive(p *RxPacket) {
 	if d != wire.DropNone {
 		e.drop(d)
 	}
+	if e.tap != nil {
+		e.tapReceived(p, d, held)
+	}
 	if !held {
 		e.release(p)
 	}

@@ -110,6 +110,9 @@ type Engine struct {
 	census census
 	clock  clock.Source // the owner's, for samples of latency; nil without any
 
+	tap    Tap // nil: off
+	tapped TapPacket
+
 	stats Stats
 }
 

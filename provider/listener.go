@@ -306,6 +306,10 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 		fill(body)
 		seed := wire.Seed(from, wire.Endpoint{IP: p.From.IP, Port: e.cfg.UDPPort})
 		e.sealTo(seed, path, &wire.BaseFields{ConnID: id, TxTime: e.now.Low32()})
+		if e.tap != nil {
+			e.tapSent(nil, from, p.From)
+		}
+		e.enqueue()
 		e.flush()
 	}
 	e.link.Forget(path)

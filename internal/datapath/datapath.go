@@ -46,7 +46,8 @@ type Config struct {
 type Info struct {
 	Interface string
 	Driver    string
-	MTU       int // when it was opened
+	MAC       [6]byte // zero where the interface has none of six bytes
+	MTU       int     // when it was opened
 	Queues    int
 	Rung      Rung
 	Reason    string // why this rung
@@ -130,7 +131,7 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	}
 	d.index = nic.Index
 	copy(d.mac[:], nic.MAC)
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues}
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
 	d.maxPacket, err = maxPacket(nic, d.cfg.Address)
 	return nic, err
 }

@@ -110,6 +110,9 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address}
 	d.ethernet = len(nic.MAC) == 6
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
+	if d.ethernet {
+		d.info.MAC = [6]byte(nic.MAC)
+	}
 	if d.network, err = udp.NewNetwork(); err != nil {
 		return nil, err
 	}

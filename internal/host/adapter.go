@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/capture"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
@@ -35,7 +36,9 @@ type Adapter struct {
 
 	mu    sync.Mutex
 	armed map[Notifier]struct{} // what may have waiting notifications and is not closed; guarded by mu
-	kept  []func() error        // give back memory that packets which were never sent refer to; guarded by mu
+	// capturing is what the engines' taps feed; nil when they have none. Guarded by mu.
+	capturing *capture.Feed
+	kept      []func() error // give back memory that packets which were never sent refer to; guarded by mu
 }
 
 // DefaultUDPPort carries ND traffic unless another one is asked for.

@@ -1,0 +1,703 @@
+-- Wireshark dissector of the ndxdp protocol, version 1 (docs/PROTOCOL.md). It is written from that page and not from the
+-- Go code, so that the two check each other. How to load it: docs/CAPTURE.md.
+--
+-- A packet that a receiver would drop for its form carries the expert info ndxdp.malformed, or ndxdp.unknown when it has an
+-- opcode or a version that the page does not define. What only a connection can judge (windows, tokens) is not judged here.
+
+local ndxdp = Proto("ndxdp", "NetworkDirect over XDP")
+
+ndxdp.prefs.port = Pref.uint("UDP port", 14791, "Destination port of all packets (PROTOCOL 2)")
+ndxdp.prefs.crc = Pref.bool("Verify the CRC32C", false,
+	"Compute the checksum of every packet that was captured whole (PROTOCOL 3.4); slow for large packets")
+
+local BASE, OP_HEADER, CONTROL_HEADER, PART = 36, 20, 4, 8
+local MIN_REQ, MAX_PACKET, MAX_PARTS, MAX_PRIVATE, MAX_WORDS = 1200, 65507, 64, 512, 16
+
+-- Bits, without operators: Lua 5.2 has none for integers, and Lua 5.4 no bit32.
+
+local function has(value, mask) return value % (2 * mask) >= mask end
+
+local function round8(n) return math.ceil(n / 8) * 8 end
+
+-- Names.
+
+local OPS = {
+	[0x01] = "WRITE", [0x02] = "SEND", [0x03] = "SEND_INV", [0x04] = "SEND_IMM", [0x05] = "READ_REQ",
+	[0x06] = "READ_RESP", [0x07] = "TERM",
+}
+local CONTROLS = {
+	[0x10] = "ACK", [0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x20] = "REQ",
+	[0x21] = "RETRY", [0x22] = "PEND", [0x23] = "REP", [0x24] = "REPACK", [0x25] = "RTU", [0x26] = "REJ",
+	[0x27] = "DREQ", [0x28] = "DREP", [0x29] = "RST",
+}
+local REJECTS = {
+	[1] = "consumer", [2] = "no listener", [3] = "backlog", [4] = "version", [5] = "policy", [6] = "declined",
+	[7] = "abandoned", [8] = "withdrawn", [9] = "exists",
+}
+local TERMS = {
+	[1] = "access", [2] = "bounds of a READ", [3] = "SEND longer than the receive", [4] = "inbound read limit",
+	[5] = "invalidation", [6] = "protocol error", [7] = "fault of the sender", [8] = "no receive in time",
+	[9] = "flushed", [10] = "disconnected",
+}
+
+-- Fields.
+
+local f = {}
+local function field(name, make, ...) f[name] = make("ndxdp." .. name, ...) end
+local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32, ProtoField.uint64
+local bytes, flag, none = ProtoField.bytes, ProtoField.bool, ProtoField.none
+
+field("version", u8, "Version", base.DEC, nil, 0xf0)
+field("zero", u8, "Zero", base.HEX, nil, 0x0f)
+field("op_count", u8, "Operations")
+field("flags", u16, "Flags", base.HEX)
+field("flags.ackreq", flag, "ACKREQ", 16, nil, 0x0001, "The sender asks for an acknowledgement now")
+field("flags.rtx", flag, "RTX", 16, nil, 0x0002, "Sent before with the same PSN")
+field("flags.ce", flag, "CE", 16, nil, 0x0004, "A congestion mark arrived since the last packet")
+field("flags.space", flag, "SPACE", 16, { "response", "request" }, 0x0008)
+field("flags.keyphase", flag, "KEYPHASE", 16, nil, 0x0010)
+field("flags.ext", flag, "EXT", 16, nil, 0x0020, "An extension stands in front of the operations")
+field("flags.away", flag, "AWAY", 16, nil, 0x0040, "The receiver was off its core")
+field("psn", u32, "PSN")
+field("conn_id", u64, "Connection id of the receiver", base.HEX)
+field("next.request", u32, "Next PSN expected, request space")
+field("next.response", u32, "Next PSN expected, response space")
+field("tx_time", u32, "Transmit time (ns)")
+field("echo", u32, "Time echo (ns)")
+field("crc", u32, "CRC32C", base.HEX)
+field("crc.good", flag, "CRC32C is right")
+
+field("op", none, "Operation")
+field("op.code", u8, "Opcode", base.HEX, OPS)
+field("op.flags", u8, "Flags", base.HEX)
+field("op.flags.first", flag, "FIRST", 8, nil, 0x01)
+field("op.flags.last", flag, "LAST", 8, nil, 0x02)
+field("op.flags.solicit", flag, "SOLICIT", 8, nil, 0x04)
+field("op.length", u16, "Payload length")
+field("op.address", u64, "Address", base.HEX)
+field("op.token", u32, "Token", base.HEX)
+field("op.number", u32, "Number", base.DEC, nil, nil, "Message number, SEND number, read id, or failing number")
+field("op.offset", u32, "Offset")
+field("op.total", u32, "Total length")
+field("op.zero", u32, "Zero", base.HEX)
+field("op.invalidate", u32, "Token to invalidate", base.HEX)
+field("op.immediate", u32, "Immediate", base.HEX)
+field("op.read_length", u32, "Length of the READ")
+field("op.reason", u16, "Reason", base.DEC, TERMS)
+field("op.failed_code", u8, "Failing opcode", base.HEX, OPS)
+field("op.failed_psn", u32, "Failing PSN")
+field("op.detail", u32, "Detail", base.HEX)
+field("op.payload", bytes, "Payload")
+field("op.padding", bytes, "Padding")
+
+field("part.type", u8, "Extension type")
+field("part.index", u8, "Part index")
+field("part.count", u8, "Parts")
+field("part.total", u16, "Bytes of operations in the whole")
+field("part.zero", u16, "Zero", base.HEX)
+field("part.offset", u32, "First byte of the part in the operations")
+field("part.data", bytes, "Operations, in part")
+
+field("ctl", none, "Control message")
+field("ctl.code", u8, "Opcode", base.HEX, CONTROLS)
+field("ctl.flags", u8, "Flags", base.HEX)
+field("ctl.flags.abort", flag, "ABORT", 8, nil, 0x01)
+field("ctl.length", u16, "Body length")
+field("ctl.padding", bytes, "Padding")
+field("nonce", u32, "Nonce", base.HEX)
+field("probe.size", u16, "Size of the ND packet")
+field("probe.zero", u16, "Zero", base.HEX)
+field("limit", u32, "Receive limit")
+
+field("ack.load", u8, "Load")
+field("ack.request_words", u8, "Words of the request bitmap")
+field("ack.response_words", u8, "Words of the response bitmap")
+field("ack.flags", u8, "Flags", base.HEX)
+field("ack.flags.rnr", flag, "RNR", 8, nil, 0x01, "A SEND was dropped because there was no receive for it")
+field("ack.ce_count", u32, "CE count")
+field("ack.accepted", u32, "Accepted packets")
+field("ack.duplicates", u32, "Duplicates")
+field("ack.request_bitmap", u64, "Request bitmap", base.HEX)
+field("ack.response_bitmap", u64, "Response bitmap", base.HEX)
+field("ack.request_psn", u32, "Received beyond the gap, request space")
+field("ack.response_psn", u32, "Received beyond the gap, response space")
+
+field("hello.conn_id", u64, "Connection id of the sender", base.HEX)
+field("hello.nonce", u64, "Nonce", base.HEX)
+field("hello.src_port", u16, "ND port of the sender")
+field("hello.dst_port", u16, "ND port of the receiver")
+field("hello.features", u32, "Features", base.HEX)
+field("hello.min_version", u8, "Lowest version")
+field("hello.max_version", u8, "Highest version")
+field("hello.cookie_length", u8, "Cookie length")
+field("hello.zero", u8, "Reserved", base.HEX)
+field("hello.ird", u16, "Inbound read limit")
+field("hello.ord", u16, "Outbound read limit")
+field("hello.window", u16, "Window (packets per space)")
+field("hello.private_length", u16, "Private data length")
+field("hello.max_packet", u32, "Largest ND packet")
+field("hello.first_request", u32, "First PSN, request space")
+field("hello.first_response", u32, "First PSN, response space")
+field("reset_token", bytes, "Reset token")
+field("cookie", bytes, "Cookie")
+field("private", bytes, "Private data")
+
+field("rej.reason", u16, "Reason", base.DEC, REJECTS)
+field("rej.private_length", u16, "Private data length")
+field("dreq.end_request", u32, "End of the request space")
+field("dreq.end_response", u32, "End of the response space")
+field("rst.conn_id", u64, "Offending connection id", base.HEX)
+field("rst.psn", u32, "Offending PSN")
+field("rst.zero", u32, "Zero", base.HEX)
+for _, one in pairs(f) do table.insert(ndxdp.fields, one) end
+
+local e = {
+	malformed = ProtoExpert.new("ndxdp.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR),
+	unknown = ProtoExpert.new("ndxdp.unknown", "Unknown", expert.group.UNDECODED, expert.severity.ERROR),
+	crc = ProtoExpert.new("ndxdp.crc.bad", "The CRC32C is wrong", expert.group.CHECKSUM, expert.severity.ERROR),
+	padding = ProtoExpert.new("ndxdp.padding", "Padding is not zero", expert.group.PROTOCOL, expert.severity.WARN),
+	cut = ProtoExpert.new("ndxdp.cut", "The capture has not the whole packet", expert.group.UNDECODED, expert.severity.NOTE),
+	rtx = ProtoExpert.new("ndxdp.rtx", "Sent before with the same PSN", expert.group.SEQUENCE, expert.severity.NOTE),
+	term = ProtoExpert.new("ndxdp.term", "The connection ends for an error", expert.group.RESPONSE_CODE, expert.severity.WARN),
+	rnr = ProtoExpert.new("ndxdp.rnr", "No receive for a SEND", expert.group.SEQUENCE, expert.severity.NOTE),
+}
+ndxdp.experts = { e.malformed, e.unknown, e.crc, e.padding, e.cut, e.rtx, e.term, e.rnr }
+
+-- CRC32C (PROTOCOL 3.4): Castagnoli, reflected, by a table of bytes. Libraries for bits differ between versions of Lua, and one of
+-- them gives negative numbers: the result is brought into range at the end.
+
+local band, bxor, rshift
+do
+	local lib = bit32 or bit
+	band, bxor, rshift = lib.band, lib.bxor, lib.rshift
+end
+
+local crc_table = {}
+for i = 0, 255 do
+	local c = i
+	for _ = 1, 8 do
+		if c % 2 == 1 then c = bxor(rshift(c, 1), 0x82f63b78) else c = rshift(c, 1) end
+	end
+	crc_table[i] = c
+end
+
+local function crc_add(crc, s)
+	for at = 1, #s, 64 do
+		for _, b in ipairs({ s:byte(at, at + 63) }) do
+			crc = bxor(crc_table[band(bxor(crc, b), 0xff)], rshift(crc, 8))
+		end
+	end
+	return crc
+end
+
+local ip4_src, ip4_dst, ip6_src, ip6_dst = Field.new("ip.src"), Field.new("ip.dst"), Field.new("ipv6.src"), Field.new("ipv6.dst")
+local udp_src, udp_dst = Field.new("udp.srcport"), Field.new("udp.dstport")
+
+-- innermost returns the bytes of the last of a field's values: those of the header right in front of this packet.
+local function innermost(extract)
+	local all = { extract() }
+	local last = all[#all]
+	return last and last.range:bytes():raw()
+end
+
+-- computed_crc returns the checksum that the packet should have, or nil when that cannot be known.
+local function computed_crc(tvb)
+	if tvb:len() < tvb:reported_len() or tvb:len() < BASE then return nil end
+	local mapped = string.rep("\0", 10) .. "\255\255"
+	local src, dst = innermost(ip4_src), innermost(ip4_dst)
+	if src then
+		src, dst = mapped .. src, mapped .. dst
+	else
+		src, dst = innermost(ip6_src), innermost(ip6_dst)
+	end
+	local from, to = innermost(udp_src), innermost(udp_dst)
+	if not (src and dst and from and to) then return nil end
+	local crc = crc_add(0xffffffff, src .. dst .. from .. to)
+	crc = crc_add(crc, tvb:raw(0, 32))
+	if tvb:len() > BASE then crc = crc_add(crc, tvb:raw(BASE)) end
+	return bxor(crc, 0xffffffff) % 0x100000000
+end
+
+-- A walk over the packet that is being dissected: it takes bytes from the front, and remembers what is wrong.
+
+local walk = {}
+walk.__index = walk
+
+local function walk_over(tvb, tree)
+	return setmetatable({ tvb = tvb, tree = tree, at = 0, size = tvb:reported_len(), info = {} }, walk)
+end
+
+function walk:left() return self.size - self.at end
+
+-- bad says that the packet has a form that a receiver drops.
+function walk:bad(tree, text) tree:add_proto_expert_info(e.malformed, text) end
+
+-- seen says that the capture holds the next n bytes; they are in the packet.
+function walk:seen(n)
+	if self.at + n <= self.tvb:len() then return true end
+	if not self.cut then
+		self.cut = true
+		self.tree:add_proto_expert_info(e.cut)
+	end
+	return false
+end
+
+-- take adds a number of n bytes and returns it and its tree item.
+function walk:take(tree, name, n)
+	local range = self.tvb(self.at, n)
+	self.at = self.at + n
+	local item = tree:add(f[name], range)
+	if n == 8 then return range:uint64(), item end
+	return range:uint(), item
+end
+
+-- zero takes a number that has to be zero.
+function walk:zero(tree, name, n)
+	local value, item = self:take(tree, name, n)
+	if value ~= 0 then self:bad(item, "A reserved field is not zero") end
+end
+
+-- data adds n bytes as far as they were captured.
+function walk:data(tree, name, n)
+	local there = math.min(n, self.tvb:len() - self.at)
+	local item
+	if there > 0 then item = tree:add(f[name], self.tvb(self.at, there)) end
+	if there < n then self:seen(n) end
+	self.at = self.at + n
+	return item
+end
+
+-- all_zero says that the next n bytes are zero, as far as they were captured.
+function walk:all_zero(n)
+	local there = math.min(n, self.tvb:len() - self.at)
+	return there <= 0 or not self.tvb:raw(self.at, there):find("[^\0]")
+end
+
+function walk:say(text) table.insert(self.info, text) end
+
+-- Operations (PROTOCOL 4).
+
+local function op_flags(w, tree, range, allowed)
+	local value = range:uint()
+	local sub, bad = tree:add(f["op.flags"], range), value >= 8
+	sub:add(f["op.flags.first"], range)
+	sub:add(f["op.flags.last"], range)
+	sub:add(f["op.flags.solicit"], range)
+	if allowed == "send" then
+		bad = bad or has(value, 4) and not has(value, 2)
+	elseif allowed == "piece" then
+		bad = bad or has(value, 4)
+	elseif allowed == "both" then
+		bad = bad or value ~= 3
+	end
+	if bad then w:bad(sub, "Operation flags that this operation may not have") end
+	return value
+end
+
+local function op_write(w, tree)
+	w:take(tree, "op.address", 8)
+	w:take(tree, "op.token", 4)
+	w:take(tree, "op.number", 4)
+end
+
+local function op_piece(last)
+	return function(w, tree, length, flags)
+		w:take(tree, "op.number", 4)
+		local offset = w:take(tree, "op.offset", 4)
+		local total, item = w:take(tree, "op.total", 4)
+		if offset + length > total then w:bad(item, "The piece ends behind its message") end
+		if last then w:take(tree, last, 4) else w:zero(tree, "op.zero", 4) end
+		return offset + length == total, flags
+	end
+end
+
+local function op_read_resp(w, tree, length, flags)
+	local ends = op_piece(nil)(w, tree, length)
+	if ends ~= has(flags, 2) then w:bad(tree, "LAST disagrees with offset and total length") end
+end
+
+local function op_read_req(w, tree, length)
+	w:take(tree, "op.address", 8)
+	w:take(tree, "op.token", 4)
+	w:take(tree, "op.read_length", 4)
+	if length ~= 8 then return w:bad(tree, "The payload of READ_REQ has not 8 bytes") end
+	if w:left() < 8 then return w:bad(tree, "READ_REQ without its read id") end
+	if not w:seen(8) then return end
+	w:take(tree, "op.number", 4)
+	w:zero(tree, "op.zero", 4)
+end
+
+local function op_term(w, tree, length)
+	local reason, item = w:take(tree, "op.reason", 2)
+	item:add_proto_expert_info(e.term, "The connection ends: " .. (TERMS[reason] or reason))
+	w:take(tree, "op.failed_code", 1)
+	w:zero(tree, "op.zero", 1)
+	w:take(tree, "op.failed_psn", 4)
+	w:take(tree, "op.number", 4)
+	w:take(tree, "op.detail", 4)
+	if length ~= 0 then w:bad(tree, "TERM with a payload") end
+end
+
+-- What each operation is: its sequence space, which flags it may have, and the reader of its 16 bytes.
+local OPERATION = {
+	[0x01] = { response = false, flags = "piece", read = op_write },
+	[0x02] = { response = false, flags = "send", read = op_piece(nil) },
+	[0x03] = { response = false, flags = "send", read = op_piece("op.invalidate") },
+	[0x04] = { response = false, flags = "send", read = op_piece("op.immediate") },
+	[0x05] = { response = false, flags = "both", read = op_read_req },
+	[0x06] = { response = true, flags = "piece", read = op_read_resp },
+	[0x07] = { response = true, flags = "both", read = op_term },
+}
+
+-- operation reads one operation. It returns false when the next one cannot be found.
+local function operation(w, response)
+	if w:left() < OP_HEADER then
+		w:bad(w.tree, "No room for an operation header")
+		return false
+	end
+	if not w:seen(OP_HEADER) then return false end
+	local start = w.at
+	local head = w.tvb(start, OP_HEADER)
+	local code, length = head(0, 1):uint(), head(2, 2):uint()
+	local name = OPS[code] or string.format("opcode 0x%02x", code)
+	local tree = w.tree:add(f.op, head)
+	tree:set_text(string.format("Operation: %s, %d bytes", name, length))
+	w:say(name)
+	local item = tree:add(f["op.code"], head(0, 1))
+	local kind = OPERATION[code]
+	if not kind then
+		item:add_proto_expert_info(e.unknown, "Unknown operation")
+		return false
+	end
+	if kind.response ~= response then w:bad(item, name .. " does not travel in this space") end
+	local flags = op_flags(w, tree, head(1, 1), kind.flags)
+	tree:add(f["op.length"], head(2, 2))
+	w.at = start + 4
+	kind.read(w, tree, length, flags)
+	local behind = start + OP_HEADER + length - w.at
+	if behind > w:left() then
+		w:bad(tree, "The payload ends behind the packet")
+		return false
+	end
+	if behind > 0 then w:data(tree, "op.payload", behind) end
+	w.at = start + OP_HEADER + length
+	return true
+end
+
+local function operations(w, count, response)
+	for i = 1, count do
+		local pad = round8(w.at - BASE) - (w.at - BASE)
+		if i > 1 and pad > 0 then
+			if w:left() < pad then return w:bad(w.tree, "The padding ends behind the packet") end
+			local clean = w:all_zero(pad)
+			local item = w:data(w.tree, "op.padding", pad)
+			if not clean then item:add_proto_expert_info(e.padding) end
+		end
+		if not operation(w, response) then return end
+	end
+	if w:left() > 0 then w:bad(w.tree, "Bytes behind the last operation") end
+end
+
+-- Parts (PROTOCOL 4.1).
+
+local function part(w)
+	if w:left() < PART then return w:bad(w.tree, "No room for the extension") end
+	if not w:seen(PART) then return end
+	local tree = w.tree
+	local kind, item = w:take(tree, "part.type", 1)
+	if kind ~= 1 then w:bad(item, "An extension that is none of version 1") end
+	local index = w:take(tree, "part.index", 1)
+	local count = w:take(tree, "part.count", 1)
+	w:zero(tree, "part.zero", 1)
+	local total, whole = w:take(tree, "part.total", 2)
+	w:zero(tree, "part.zero", 2)
+	w:say(string.format("part %d of %d", index + 1, count))
+	if count < 2 or count > MAX_PARTS or index >= count or total > MAX_PACKET - BASE then
+		return w:bad(whole, "Parts that contradict themselves")
+	end
+	local each = round8(math.ceil(total / count))
+	local from = index * each
+	local to = math.min(from + each, total)
+	tree:add(f["part.offset"], from):set_generated()
+	if from >= to or to - from ~= w:left() then w:bad(whole, "The part has not the length of its place") end
+	w:data(tree, "part.data", w:left())
+end
+
+-- Control messages (PROTOCOL 5, 7.1). Each reader takes a body of a length that was checked.
+
+local function body_nonce(w, tree) w:take(tree, "nonce", 4) end
+
+local function body_probe(w, tree)
+	w:take(tree, "nonce", 4)
+	local size = w:take(tree, "probe.size", 2)
+	w:zero(tree, "probe.zero", 2)
+	w:say("size " .. size)
+	return size
+end
+
+-- bitmap takes the words of one space, and lists the PSNs that they name.
+local function bitmap(w, tree, words, space)
+	local first = w.next[space] + 1
+	for i = 0, words - 1 do
+		local range = w.tvb(w.at, 8)
+		local _, item = w:take(tree, "ack." .. space .. "_bitmap", 8)
+		for byte = 0, 7 do -- least significant bit first, and the least significant byte is the last one
+			local value = range(7 - byte, 1):uint()
+			for b = 0, 7 do
+				if has(value, 2 ^ b) then
+					local psn = (first + 64 * i + 8 * byte + b) % 0x100000000
+					item:add(f["ack." .. space .. "_psn"], range, psn):set_generated()
+				end
+			end
+		end
+	end
+end
+
+local function body_ack(w, tree, length)
+	w:take(tree, "limit", 4)
+	w:take(tree, "ack.load", 1)
+	local request, item = w:take(tree, "ack.request_words", 1)
+	local response = w:take(tree, "ack.response_words", 1)
+	local flags, sub = w:take(tree, "ack.flags", 1)
+	sub:add(f["ack.flags.rnr"], w.tvb(w.at - 1, 1))
+	if flags > 1 then w:bad(sub, "Flags that ACK has not") end
+	if has(flags, 1) then sub:add_proto_expert_info(e.rnr) end
+	w:take(tree, "ack.ce_count", 4)
+	w:take(tree, "ack.accepted", 4)
+	w:take(tree, "ack.duplicates", 4)
+	if request > MAX_WORDS or response > MAX_WORDS or length ~= 20 + 8 * (request + response) then
+		return w:bad(item, "Bitmaps of another length than the body")
+	end
+	if not w:seen(length - 20) then return end
+	bitmap(w, tree, request, "request")
+	bitmap(w, tree, response, "response")
+	if has(flags, 1) then w:say("RNR") end
+	if request + response > 0 then w:say("gap") end
+end
+
+local function body_hello(w, tree, length)
+	local id, item = w:take(tree, "hello.conn_id", 8)
+	if id == UInt64(0) then w:bad(item, "A connection id of zero") end
+	w:take(tree, "hello.nonce", 8)
+	local from = w:take(tree, "hello.src_port", 2)
+	local to = w:take(tree, "hello.dst_port", 2)
+	w:say(string.format("port %d to %d", from, to))
+	w:take(tree, "hello.features", 4)
+	w:take(tree, "hello.min_version", 1)
+	w:take(tree, "hello.max_version", 1)
+	local cookie, cookie_item = w:take(tree, "hello.cookie_length", 1)
+	w:take(tree, "hello.zero", 1) -- ignored: it travels before anything is agreed (PROTOCOL 3.3)
+	w:take(tree, "hello.ird", 2)
+	w:take(tree, "hello.ord", 2)
+	w:take(tree, "hello.window", 2)
+	local private, private_item = w:take(tree, "hello.private_length", 2)
+	w:take(tree, "hello.max_packet", 4)
+	w:take(tree, "limit", 4)
+	w:take(tree, "hello.first_request", 4)
+	w:take(tree, "hello.first_response", 4)
+	w:data(tree, "reset_token", 16)
+	if cookie ~= 0 and cookie ~= 16 then return w:bad(cookie_item, "A cookie has 16 bytes, or none") end
+	if private > MAX_PRIVATE or length ~= 68 + cookie + private then
+		return w:bad(private_item, "Private data of another length than the body")
+	end
+	if cookie > 0 then
+		w:data(tree, "cookie", cookie)
+		w:say("with cookie")
+	end
+	if private > 0 then w:data(tree, "private", private) end
+end
+
+local function body_retry(w, tree) w:data(tree, "cookie", 16) end
+
+local function body_rtu(w, tree) w:take(tree, "limit", 4) end
+
+local function body_rej(w, tree, length)
+	local reason = w:take(tree, "rej.reason", 2)
+	w:say("(" .. (REJECTS[reason] or reason) .. ")")
+	local private, item = w:take(tree, "rej.private_length", 2)
+	if private > MAX_PRIVATE or length ~= 4 + private then
+		return w:bad(item, "Private data of another length than the body")
+	end
+	if private > 0 then w:data(tree, "private", private) end
+end
+
+local function body_dreq(w, tree)
+	w:take(tree, "dreq.end_request", 4)
+	w:take(tree, "dreq.end_response", 4)
+end
+
+local function body_rst(w, tree)
+	w:take(tree, "rst.conn_id", 8)
+	w:take(tree, "rst.psn", 4)
+	w:zero(tree, "rst.zero", 4)
+	w:data(tree, "reset_token", 16)
+end
+
+local HELLO_MAX = 68 + 16 + MAX_PRIVATE
+
+-- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
+local CONTROL = {
+	[0x10] = { 20, 20 + 16 * MAX_WORDS, body_ack },
+	[0x11] = { 4, 4, body_nonce, padded = true },
+	[0x12] = { 4, 4, body_nonce },
+	[0x13] = { 8, 8, body_probe, padded = true },
+	[0x14] = { 8, 8, body_probe },
+	[0x20] = { 68, HELLO_MAX, body_hello, padded = true },
+	[0x21] = { 16, 16, body_retry },
+	[0x22] = { 0, 0 },
+	[0x23] = { 68, HELLO_MAX, body_hello },
+	[0x24] = { 0, 0 },
+	[0x25] = { 4, 4, body_rtu, padded = true },
+	[0x26] = { 4, 4 + MAX_PRIVATE, body_rej },
+	[0x27] = { 8, 8, body_dreq, padded = true },
+	[0x28] = { 0, 0 },
+	[0x29] = { 32, 32, body_rst },
+}
+
+-- behind_body judges what follows the body of a control message.
+local function behind_body(w, tree, code, size)
+	if code == 0x20 and w.size < MIN_REQ then w:bad(tree, "REQ is not padded to 1200 bytes") end
+	if code == 0x13 and size ~= w.size then w:bad(tree, "PROBE has another size than it says") end
+	if w:left() == 0 then return end
+	if not CONTROL[code].padded then w:bad(tree, "Bytes behind the body") end
+	if not w:all_zero(w:left()) then w:bad(tree, "Padding that is not zero") end
+	w:data(tree, "ctl.padding", w:left())
+end
+
+local function control(w)
+	if w:left() < CONTROL_HEADER then return w:bad(w.tree, "No room for a control header") end
+	if not w:seen(CONTROL_HEADER) then return end
+	local tree = w.tree:add(f.ctl, w.tvb(w.at))
+	local code, item = w:take(tree, "ctl.code", 1)
+	local name = CONTROLS[code] or string.format("opcode 0x%02x", code)
+	tree:set_text("Control message: " .. name)
+	w:say(name)
+	local flags, sub = w:take(tree, "ctl.flags", 1)
+	sub:add(f["ctl.flags.abort"], w.tvb(w.at - 1, 1))
+	local length, length_item = w:take(tree, "ctl.length", 2)
+	local kind = CONTROL[code]
+	if not kind then return item:add_proto_expert_info(e.unknown, "Unknown control message") end
+	if flags ~= 0 and not (code == 0x27 and flags == 1) then w:bad(sub, "Flags that this message has not") end
+	if code == 0x27 and flags == 1 then w:say("(abort)") end
+	if length > w:left() then return w:bad(length_item, "The body ends behind the packet") end
+	if length < kind[1] or length > kind[2] then return w:bad(length_item, "A length that this body has not") end
+	local start, size = w.at, nil
+	if kind[3] then
+		if not w:seen(math.min(length, kind[1])) then return end
+		size = kind[3](w, tree, length)
+	end
+	w.at = start + length
+	behind_body(w, tree, code, size)
+end
+
+-- The base header (PROTOCOL 3).
+
+local FLAGS = { "ackreq", "rtx", "ce", "space", "keyphase", "ext", "away" }
+
+local function base_flags(w, tree)
+	local range = w.tvb(w.at, 2)
+	local value, item = w:take(tree, "flags", 2)
+	for i, name in ipairs(FLAGS) do
+		item:add(f["flags." .. name], range)
+		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
+	end
+	if value >= 0x80 or has(value, 0x10) then w:bad(item, "Flags that version 1 has not") end
+	if has(value, 0x02) then item:add_proto_expert_info(e.rtx) end
+	return value
+end
+
+local function base_header(w, tree)
+	local version, item = w:take(tree, "version", 1)
+	tree:add(f.zero, w.tvb(0, 1))
+	if math.floor(version / 16) ~= 1 then item:add_proto_expert_info(e.unknown, "Another version than 1") end
+	if version % 16 ~= 0 then w:bad(item, "A reserved field is not zero") end
+	local count = w:take(tree, "op_count", 1)
+	local flags = base_flags(w, tree)
+	local psn, psn_item = w:take(tree, "psn", 4)
+	w:take(tree, "conn_id", 8)
+	local request = w:take(tree, "next.request", 4)
+	local response = w:take(tree, "next.response", 4)
+	w.next = { request = request, response = response }
+	w:take(tree, "tx_time", 4)
+	w:take(tree, "echo", 4)
+	local crc, crc_item = w:take(tree, "crc", 4)
+	if ndxdp.prefs.crc then
+		local want = computed_crc(w.tvb)
+		if want then
+			tree:add(f["crc.good"], w.tvb(32, 4), want == crc):set_generated()
+			if want ~= crc then crc_item:add_proto_expert_info(e.crc, string.format("The CRC32C should be 0x%08x", want)) end
+		end
+	end
+	if count == 0 and psn ~= 0 then w:bad(psn_item, "An unsequenced packet with a PSN") end
+	if count == 0 and has(flags, 0x20) then w:bad(psn_item, "An unsequenced packet with an extension") end
+	return count, flags, psn
+end
+
+-- summary puts operations of the same name together.
+local function summary(names)
+	local out, i = {}, 1
+	while i <= #names do
+		local n = 1
+		while names[i + n] == names[i] do n = n + 1 end
+		table.insert(out, n > 1 and string.format("%s x%d", names[i], n) or names[i])
+		i = i + n
+	end
+	return table.concat(out, " ")
+end
+
+function ndxdp.dissector(tvb, pinfo, root)
+	if tvb:reported_len() == 0 then return 0 end
+	pinfo.cols.protocol = "NDXDP"
+	local tree = root:add(ndxdp, tvb())
+	local w = walk_over(tvb, tree)
+	if w.size < BASE then
+		w:bad(tree, "Shorter than a base header")
+		pinfo.cols.info = "short"
+		return tvb:len()
+	end
+	if not w:seen(BASE) then return tvb:len() end
+	local count, flags, psn = base_header(w, tree)
+	local response, where = has(flags, 0x08), ""
+	if count > 0 then
+		where = string.format("%s PSN %d%s: ", response and "response" or "request", psn, has(flags, 0x02) and " again" or "")
+	end
+	if tvb(0, 1):bitfield(0, 4) == 1 then -- nothing is known of another version
+		if count == 0 then
+			control(w)
+		elseif has(flags, 0x20) then
+			part(w)
+		else
+			operations(w, count, response)
+		end
+	end
+	local text = where .. summary(w.info)
+	tree:append_text(", " .. text)
+	pinfo.cols.info = text
+	return tvb:len()
+end
+
+-- likely says that a datagram on any port is an ND packet: by its first bytes, and by a checksum that covers its addresses.
+local function likely(tvb, pinfo, root)
+	if tvb:len() < BASE + CONTROL_HEADER or tvb(0, 1):uint() ~= 0x10 then return false end
+	local flags = tvb(2, 2):uint()
+	if flags >= 0x80 or has(flags, 0x10) then return false end
+	if computed_crc(tvb) ~= tvb(32, 4):uint() then return false end
+	ndxdp.dissector(tvb, pinfo, root)
+	pinfo.conversation = ndxdp
+	return true
+end
+
+ndxdp:register_heuristic("udp", likely)
+
+local ports, registered = DissectorTable.get("udp.port"), nil
+
+local function register()
+	if registered == ndxdp.prefs.port then return end
+	if registered then ports:remove(registered, ndxdp) end
+	registered = ndxdp.prefs.port
+	ports:add(registered, ndxdp) -- which also offers Decode As
+end
+
+function ndxdp.prefs_changed() register() end
+
+register()

@@ -1,0 +1,86 @@
+package capture
+
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// ring is one engine's tap: the engine's owner writes, the reader of the Feed reads. Nothing is allocated and nobody waits.
+type ring struct {
+	feed  *Feed
+	queue int
+	slots []slot // a power of two
+	bytes []byte // a power of two; the packets' bytes, one behind the other, around the end
+
+	// The engine's owner writes.
+	tail   atomic.Uint64 // slots ever filled
+	end    uint64        // bytes ever filled
+	missed atomic.Uint64 // packets that did not fit
+
+	_ [64]byte // the two sides live on different cores
+
+	// The reader writes.
+	head  atomic.Uint64 // slots ever emptied
+	begin atomic.Uint64 // bytes ever emptied
+}
+
+// slot is a packet but for its bytes: kept of them are in the ring, from at on.
+type slot struct {
+	packet provider.TapPacket // without Pieces
+	at     uint64
+	kept   int
+}
+
+// Packet implements provider.Tap.
+func (r *ring) Packet(p *provider.TapPacket) {
+	tail, kept := r.tail.Load(), min(p.Len, r.feed.snap)
+	if tail-r.head.Load() == uint64(len(r.slots)) || r.end-r.begin.Load()+uint64(kept) > uint64(len(r.bytes)) {
+		r.missed.Add(1)
+		return
+	}
+	s := &r.slots[tail&uint64(len(r.slots)-1)]
+	s.packet, s.at, s.kept = *p, r.end, kept
+	s.packet.Pieces = nil
+	left := kept
+	for i := range p.Pieces {
+		b := p.Pieces[i].Data
+		b = b[:min(len(b), left)]
+		left -= len(b)
+		r.put(b)
+	}
+	s.kept -= left // never, unless the pieces are fewer bytes than the packet says
+	r.tail.Store(tail + 1)
+	r.feed.alert()
+}
+
+// put copies b behind what is in the ring. There is room.
+func (r *ring) put(b []byte) {
+	at := int(r.end & uint64(len(r.bytes)-1))
+	n := copy(r.bytes[at:], b)
+	copy(r.bytes, b[n:])
+	r.end += uint64(len(b))
+}
+
+// peek returns the oldest packet, or nil.
+func (r *ring) peek() *slot {
+	head := r.head.Load()
+	if head == r.tail.Load() {
+		return nil
+	}
+	return &r.slots[head&uint64(len(r.slots)-1)]
+}
+
+// appendBytes appends what was kept of the packet s to dst.
+func (r *ring) appendBytes(dst []byte, s *slot) []byte {
+	at := int(s.at & uint64(len(r.bytes)-1))
+	n := min(s.kept, len(r.bytes)-at)
+	dst = append(dst, r.bytes[at:at+n]...)
+	return append(dst, r.bytes[:s.kept-n]...)
+}
+
+// pop gives up the packet that peek returned.
+func (r *ring) pop(s *slot) {
+	r.begin.Store(s.at + uint64(s.kept))
+	r.head.Store(r.head.Load() + 1)
+}

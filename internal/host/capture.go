@@ -1,0 +1,44 @@
+package host
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/capture"
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// ErrCapturing says that the adapter's packets are captured already: an engine has one tap.
+var ErrCapturing = errors.New("a capture is running")
+
+// StartCapture taps all engines, from now on until stop is called, which may be called again. Of cfg it needs Snap and Bytes.
+func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.capturing != nil {
+		return nil, nil, ErrCapturing
+	}
+	if a.Device != nil {
+		cfg.MAC = a.Device.Info().MAC
+	}
+	cfg.Origin, cfg.Epoch = clock.Machine(), time.Now()
+	feed = capture.NewFeed(cfg, len(a.Shards))
+	a.capturing = feed
+	for i, s := range a.Shards {
+		s.Do(func(e *provider.Engine) { e.SetTap(feed.Tap(i)) })
+	}
+	return feed, func() { a.stopCapture(feed) }, nil
+}
+
+func (a *Adapter) stopCapture(feed *capture.Feed) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.capturing != feed {
+		return
+	}
+	a.capturing = nil
+	for _, s := range a.Shards {
+		s.Do(func(e *provider.Engine) { e.SetTap(nil) })
+	}
+}

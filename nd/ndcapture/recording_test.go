@@ -1,0 +1,214 @@
+package ndcapture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// loopback opens an adapter on plain sockets.
+func loopback(t *testing.T, addr string, udpPort uint16) *nd.Adapter {
+	t.Helper()
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), Datapath: nd.DatapathUDP, UDPPort: udpPort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// freePort is a UDP port that nobody has on loopback now.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4zero})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return netip.MustParseAddrPort(c.LocalAddr().String()).Port()
+}
+
+// converse connects two adapters, has one write and send to the other and read from it, and disconnects.
+func converse(t *testing.T, a, b *nd.Adapter) {
+	t.Helper()
+	ctx := t.Context()
+	const rights = nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite
+	l, err := nd.Listen(netip.AddrPortFrom(b.QueryAddressList()[0], 7000), nd.EndpointConfig{Adapter: b, Rights: rights})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, l) }()
+	at, err := l.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(
+		e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, 300_000)}, e.Peer.Address, e.Peer.Token, 0),
+		e.QueuePair.Read(2, []nd.SGE{e.Memory.SGE(0, 100_000)}, e.Peer.Address, e.Peer.Token, 0),
+		e.QueuePair.Send(3, []nd.SGE{e.Memory.SGE(0, 100)}, nd.OpReadFence),
+	)
+	for range 3 {
+		r, failed := e.Result(ctx)
+		err = errors.Join(err, failed)
+		if r.Status != nd.StatusSuccess {
+			err = errors.Join(err, r.Status)
+		}
+	}
+	if err = errors.Join(err, e.Disconnect(ctx), <-served); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serve(ctx context.Context, l *nd.EndpointListener) error {
+	e, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	err = e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(0, 4096)})
+	_, failed := e.Result(ctx)
+	return errors.Join(err, failed, e.Disconnect(ctx))
+}
+
+// TestRecordingOfAConversation writes both sides of a connection, one section behind the other, and reads the file with tshark:
+// every packet is there, none is malformed, and the comments say what the transport knew.
+func TestRecordingOfAConversation(t *testing.T) {
+	port := freePort(t)
+	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
+	var files [2]bytes.Buffer
+	var recs [2]*Recording
+	for i, adapter := range []*nd.Adapter{a, b} {
+		var err error
+		if recs[i], err = Start(adapter, &files[i], Config{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	converse(t, a, b)
+	total := uint64(0)
+	for i, adapter := range []*nd.Adapter{a, b} {
+		before := adapter.Stats()
+		s, err := recs[i].Stop()
+		if err != nil || s.Lost+s.Skipped > 0 || s.Bytes != int64(files[i].Len()) {
+			t.Errorf("side %d: %+v, %v, %d bytes", i, s, err, files[i].Len())
+		}
+		after := adapter.Stats() // a last acknowledgement may come at any time
+		if least, most := before.PacketsIn+before.PacketsOut, after.PacketsIn+after.PacketsOut; s.Written < least || s.Written > most {
+			t.Errorf("side %d wrote %d packets of %d to %d", i, s.Written, least, most)
+		}
+		total += s.Written
+	}
+	path := filepath.Join(t.TempDir(), "both.pcapng")
+	if err := os.WriteFile(path, append(files[0].Bytes(), files[1].Bytes()...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"frame.comment", "_ws.malformed", "_ws.lua.error", "ndxdp.unknown", "ndxdp.crc.good", "ndxdp.op.code", "ndxdp.ctl.code"}
+	packets := dissect(t, path, names, "-o", "ndxdp.crc:TRUE", "-o", "ndxdp.port:"+netip.AddrPortFrom(netip.IPv4Unspecified(), port).String()[8:])
+	if uint64(len(packets)) != total {
+		t.Fatalf("tshark saw %d packets of %d", len(packets), total)
+	}
+	seen := map[string]bool{}
+	for i, p := range packets {
+		if p["_ws.malformed"] != nil || p["_ws.lua.error"] != nil || p["ndxdp.unknown"] != nil || !slices.Equal(p["ndxdp.crc.good"], []string{"1"}) {
+			t.Errorf("packet %d: %v", i, p)
+		}
+		for _, code := range append(p["ndxdp.op.code"], p["ndxdp.ctl.code"]...) {
+			seen[code] = true
+		}
+		comment := strings.Join(p["frame.comment"], "")
+		if direction, _, ok := strings.Cut(comment, ","); !ok || direction != "sent" && direction != "received" {
+			t.Errorf("packet %d has the comment %q", i, comment)
+		}
+		seen[comment[strings.LastIndex(comment, " ")+1:]] = true
+	}
+	for _, want := range []string{"1", "2", "5", "6", "32", "35", "37", "39", "open", "req_sent", "half_open"} {
+		if !seen[want] {
+			t.Errorf("no packet with the opcode or state %s: %v", want, seen)
+		}
+	}
+}
+
+// TestStartCaptureTwice and what else StartCapture and Start refuse.
+func TestStartCaptureTwice(t *testing.T) {
+	a := loopback(t, "127.0.0.1", freePort(t))
+	r, err := Start(a, io.Discard, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(a, io.Discard, Config{}); !errors.Is(err, nd.ErrDeviceBusy) {
+		t.Errorf("a second recording: %v", err)
+	}
+	for range 2 {
+		if _, err := r.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
+	if _, err := a.StartCapture(nd.CaptureConfig{SnapLength: -1}); !errors.Is(err, nd.ErrInvalidParameter) {
+		t.Errorf("a negative snap length: %v", err)
+	}
+	r, err = Start(a, io.Discard, Config{})
+	if err != nil {
+		t.Fatalf("after the first one ended: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-r.done // the adapter's end is the recording's
+	if _, err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Start(a, io.Discard, Config{}); !errors.Is(err, nd.ErrDeviceRemoved) {
+		t.Errorf("on a closed adapter: %v", err)
+	}
+}
+
+// brokenDisk fails after some bytes.
+type brokenDisk struct{ left int }
+
+var errFull = errors.New("no space left")
+
+func (d *brokenDisk) Write(p []byte) (int, error) {
+	if d.left -= len(p); d.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// TestRecordingBounds: a bound on the file holds, and a writer that fails is told, in both cases without harm to the connection.
+func TestRecordingBounds(t *testing.T) {
+	port := freePort(t)
+	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
+	var file bytes.Buffer
+	bounded, err := Start(a, &file, Config{MaxBytes: 50_000, CaptureConfig: nd.CaptureConfig{SnapLength: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, err := Start(b, &brokenDisk{}, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		converse(t, a, b)
+	}
+	s, err := bounded.Stop()
+	if err != nil || s.Skipped == 0 || s.Written == 0 || file.Len() > 50_000+1000 || file.Len() < 40_000 {
+		t.Errorf("%+v, %v, %d bytes", s, err, file.Len())
+	}
+	if s, err = broken.Stop(); !errors.Is(err, errFull) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

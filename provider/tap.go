@@ -1,0 +1,66 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Tap is told of every packet of an engine: received ones when it is known what became of them, sent ones when they are
+// complete. What was sent while a packet was handled is told before that packet, at the same time. An engine without one pays a comparison with nil for each packet.
+type Tap interface {
+	// Packet is called by the engine's owner, inside a turn. It must neither block nor keep p or anything that p refers to: the
+	// frames are used again.
+	Packet(p *TapPacket)
+}
+
+// TapPacket is a packet and what the engine knows about it.
+type TapPacket struct {
+	At       clock.Time
+	Sent     bool            // by this engine; else received
+	Src, Dst wire.Endpoint   // as in the packet's headers
+	MAC      [6]byte         // link-layer address of the other side; zero where the kernel finds the way
+	VLAN     uint16          // zero for none
+	CE       bool            // a router marked it
+	Drop     wire.DropReason // why a received packet was not used; DropNone for all others
+	Held     bool            // received, and waits behind a gap
+	ConnID   uint64          // ours of the connection that it belongs to; zero outside any
+	State    string          // of that connection, after a received packet was handled; empty outside any
+	Len      int             // bytes of ND packet
+	Pieces   []Frag          // the ND packet
+}
+
+// SetTap makes t the engine's tap; nil ends that. The owner calls it.
+func (e *Engine) SetTap(t Tap) { e.tap = t }
+
+// tapReceived tells the tap of a packet that was handled. What went on to another engine is that one's to tell.
+func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, held bool) {
+	t := &e.tapped
+	*t = TapPacket{
+		At: e.now, Src: p.From, Dst: p.To, MAC: p.MAC, VLAN: p.VLAN, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N],
+	}
+	var c *conn
+	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone && h.ConnID() != 0 {
+		c = e.lookup(h.ConnID())
+	}
+	if held && (c == nil || c.home.Load() != e) {
+		return
+	}
+	if c != nil && c.home.Load() == e {
+		t.ConnID, t.State = c.id, c.phase.String()
+	}
+	e.tap.Packet(t)
+}
+
+// tapSent tells the tap of the packet that was sealed last. c is nil outside connections.
+func (e *Engine) tapSent(c *conn, local, remote wire.Endpoint) {
+	p := &e.tx[e.ntx]
+	t := &e.tapped
+	*t = TapPacket{
+		At: e.now, Sent: true, Src: local, Dst: wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, Len: p.Len, Pieces: p.Frags[:p.N],
+	}
+	t.MAC, t.VLAN = e.link.Hop(p.Path)
+	if c != nil {
+		t.ConnID, t.State = c.id, c.phase.String()
+	}
+	e.tap.Packet(t)
+}
