@@ -32,7 +32,6 @@ func (p phase) String() string { return phaseNames[p] }
 type conn struct {
 	engine    *Engine                // the owner's view of home
 	home      atomic.Pointer[Engine] // whose it is; nil while it moves
-	target    *Engine                // where it goes at the end of the turn; nil to stay
 	strays    strays                 // packets that landed on another engine's queue
 	connector *Connector             // nil once the application let go of it
 	qp        *QP                    // nil before Accept or Connect and after the end
@@ -45,7 +44,7 @@ type conn struct {
 	nonce      uint64
 
 	handshake handshake
-	end       ending
+	end       *ending // notEnding until it ends
 
 	// Liveness.
 	lastHeard clock.Time
@@ -238,7 +237,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if !ok {
 		return nil
 	}
-	c := &conn{engine: e, slot: slot, local: local, remote: remote, lastHeard: e.now}
+	c := &conn{engine: e, end: &notEnding, slot: slot, local: local, remote: remote, lastHeard: e.now}
 	c.home.Store(e)
 	for c.id == 0 {
 		// PROTOCOL §6: slot XOR secret below, 40 random bits above.

@@ -70,7 +70,7 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if !p.intact(c.rxSeed, h) {
 		return wire.DropCRC, false
 	}
-	if p.origin != nil || c.strays.from != nil {
+	if p.origin != nil || c.strays.from != 0 {
 		c.follow(p.origin)
 	}
 	return c.receive(p, h)

@@ -37,18 +37,29 @@ type ending struct {
 	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
 
+// notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.
+var notEnding ending
+
+// ending is the state of the connection's end, to change it.
+func (c *conn) ending() *ending {
+	if c.end == &notEnding {
+		c.end = new(ending)
+	}
+	return c.end
+}
+
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
 func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
 	c.wake()
-	c.end.word, c.end.reason = word, reason
+	c.ending().word, c.ending().reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
 	c.closeAccount()
 	c.phase = phaseLingering
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
-	c.end.giveUpAt = 0
-	c.end.freeAt = e.now.Add(c.lingerFor())
+	c.ending().giveUpAt = 0
+	c.ending().freeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	if e == e.lead {
 		c.layToRest()
@@ -95,7 +106,7 @@ func (c *conn) repeatEnding() {
 	if c.end.repeatedAt == c.engine.now {
 		return
 	}
-	c.end.repeatedAt = c.engine.now
+	c.ending().repeatedAt = c.engine.now
 	switch c.end.word {
 	case endReject:
 		c.sayRejected()
@@ -163,10 +174,10 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	k.pending = fin
 	k.spendQP()
 	c.stopRequests()
-	c.end.noticeSent = true
-	c.end.giveUpAt = e.now.Add(e.cfg.Disconnect)
-	c.end.gap = firstRetry
-	c.end.noticeAt = e.now.Add(firstRetry)
+	c.ending().noticeSent = true
+	c.ending().giveUpAt = e.now.Add(e.cfg.Disconnect)
+	c.ending().gap = firstRetry
+	c.ending().noticeAt = e.now.Add(firstRetry)
 	c.sendNotice()
 	c.touch()
 	if c.end.noticeReceived {
@@ -193,7 +204,7 @@ func (k *Connector) disconnected(o Outcome) {
 		c.detachClosed()
 		c.linger(endNotice, 0, nil)
 		if c.end.noticeAcked {
-			c.end.noticeAt = 0
+			c.ending().noticeAt = 0
 		}
 	}
 	k.notifyAll(OutcomeSuccess)
@@ -242,7 +253,7 @@ func (c *conn) onNotice(abort bool) {
 		return
 	}
 	first := !c.end.noticeReceived
-	c.end.noticeReceived = true
+	c.ending().noticeReceived = true
 	k := c.connector
 	if abort {
 		if k != nil && k.state == CtrDisconnecting {
@@ -268,8 +279,8 @@ func (c *conn) onNotice(abort bool) {
 
 // onNoticeAcknowledged takes DREP.
 func (c *conn) onNoticeAcknowledged() {
-	c.end.noticeAcked = true
-	c.end.noticeAt = 0
+	c.ending().noticeAcked = true
+	c.ending().noticeAt = 0
 	c.touch()
 }
 
@@ -330,8 +341,8 @@ func (k *Connector) abort() {
 	}
 	c.detachClosed()
 	c.linger(endAbort, 0, nil)
-	c.end.gap = firstRetry
-	c.end.noticeAt = c.engine.now.Add(firstRetry)
+	c.ending().gap = firstRetry
+	c.ending().noticeAt = c.engine.now.Add(firstRetry)
 }
 
 // Close releases a connector in any state (spec 3.1).
@@ -451,14 +462,14 @@ func (c *conn) reset() wire.DropReason {
 
 // repeatNotice sends our notice again until it is acknowledged, Disconnect gives up or the connection is forgotten.
 func (c *conn) repeatNotice() {
-	c.end.gap = min(2*c.end.gap, maxRetry)
-	c.end.noticeAt = c.engine.now.Add(c.end.gap)
+	c.ending().gap = min(2*c.end.gap, maxRetry)
+	c.ending().noticeAt = c.engine.now.Add(c.end.gap)
 	c.sendNotice()
 }
 
 // giveUp ends the wait of Disconnect, or for the acknowledgement of a TERM.
 func (c *conn) giveUp() {
-	c.end.giveUpAt = 0
+	c.ending().giveUpAt = 0
 	if k := c.connector; k != nil && k.state == CtrDisconnecting {
 		k.abort()
 		k.transition(CtrDone)

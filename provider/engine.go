@@ -247,7 +247,7 @@ func (e *Engine) finishTurn() {
 			c.park()
 		}
 		e.deadlines.Set(c.slot, c.deadline())
-		if c.target != nil {
+		if c.strays.target != 0 {
 			c.leave()
 		}
 	}

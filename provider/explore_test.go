@@ -263,7 +263,7 @@ func (x *script) hash() uint64 {
 				}
 				return uint64((t - int64(x.now)) >> 20)
 			}
-			hs, end := &c.handshake, &c.end
+			hs, end := &c.handshake, c.end
 			put(uint64(c.phase), c.id, c.peerID, flag(c.connector != nil), flag(c.qp != nil), uint64(c.ird), uint64(c.ord),
 				until(int64(hs.retryAt)), uint64(hs.gap), until(int64(hs.heardAt)), uint64(hs.retries), flag(hs.proven), uint64(hs.sent),
 				uint64(end.word), uint64(end.reason), until(int64(end.noticeAt)), uint64(end.gap), until(int64(end.giveUpAt)),

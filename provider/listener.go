@@ -271,7 +271,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	case phaseRepSent, phaseOpen:
 		c.sendHello(wire.CtlREP)
 	case phaseLingering:
-		c.end.freeAt = c.engine.now.Add(c.lingerFor())
+		c.ending().freeAt = c.engine.now.Add(c.lingerFor())
 		c.touch()
 		c.repeatEnding()
 	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent:

@@ -17,24 +17,40 @@ import (
 // with every move, so that a path that scatters its packets does not keep a connection on the road.
 const followAfter = 32
 
+// place is an engine of the group by its index, plus one; zero is none.
+type place uint8
+
+const _ = uint(255 - MaxEngines)
+
+func placeOf(e *Engine) place {
+	if e == nil {
+		return 0
+	}
+	return place(e.index + 1)
+}
+
+// at returns the engine at a place that is not none.
+func (c *conn) at(p place) *Engine { return c.engine.group.engines[p-1] }
+
 // strays are the newest packets of a connection that did not land on its engine's queue.
 type strays struct {
-	from  *Engine // where they landed; nil when the newest one landed right
-	count uint32  // how many in a row
-	moves uint8
+	count  uint32 // how many in a row
+	from   place  // where they landed; none when the newest one landed right
+	target place  // where the connection goes at the end of the turn; none to stay
+	moves  uint8
 }
 
 // follow notes where a packet landed: on origin's queue, or on our own when it is nil.
 func (c *conn) follow(origin *Engine) {
 	s := &c.strays
-	if origin != s.from {
-		s.from, s.count = origin, 0
+	if from := placeOf(origin); from != s.from {
+		s.from, s.count = from, 0
 	}
 	if origin == nil {
 		return
 	}
 	s.count++
-	if s.count >= followAfter<<min(s.moves, 20) && c.phase == phaseOpen {
+	if s.count >= followAfter<<s.moves && c.phase == phaseOpen {
 		c.goTo(origin)
 	}
 }
@@ -45,8 +61,8 @@ func (c *conn) settle() {
 	e := c.engine
 	switch engines := e.group.engines; {
 	case len(engines) == 1:
-	case c.strays.from != nil:
-		c.goTo(c.strays.from)
+	case c.strays.from != 0:
+		c.goTo(c.at(c.strays.from))
 	case c.active:
 		c.goTo(engines[int(wire.SourcePort(c.id))%len(engines)])
 	}
@@ -55,7 +71,7 @@ func (c *conn) settle() {
 // goTo makes the connection leave for another engine at the end of the turn.
 func (c *conn) goTo(to *Engine) {
 	if to != c.engine {
-		c.target = to
+		c.strays.target = placeOf(to)
 		c.touch()
 	}
 }
@@ -63,13 +79,13 @@ func (c *conn) goTo(to *Engine) {
 // leave hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
 // its target is chosen again: their frames are the engine's.
 func (c *conn) leave() {
-	e, to := c.engine, c.target
-	c.target = nil
+	e, to := c.engine, c.at(c.strays.target)
+	c.strays.target = 0
 	if c.phase == phaseFree || c.traffic != nil && (c.cc.queued || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
 	c.dropParts()
-	c.strays = strays{moves: c.strays.moves + 1}
+	c.strays = strays{moves: min(c.strays.moves+1, 20)}
 	mac, vlan := e.link.Hop(c.path)
 	e.link.Forget(c.path)
 	c.path = 0

@@ -20,7 +20,7 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, n
 		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
 	}
 	c.termQueued = true
-	c.end.giveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
+	c.ending().giveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
 	c.activate()
 }
 
