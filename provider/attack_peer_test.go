@@ -262,6 +262,8 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 	p.eng[1].Run(p.now)
 	reads, _ := old.RemoteAccesses()
 	p.mem[1].Deregister(old)
+	p.pass(time.Millisecond)
+	p.inject(1, f)      // it lives, and says that it has got nothing
 	p.pass(time.Second) // repetitions and the rest of the answer
 	if again, _ := old.RemoteAccesses(); again != reads || reads == 0 || p.eng[1].Stats().Drops[wire.DropToken] == 0 {
 		t.Errorf("%d reads before, %d after", reads, again)

@@ -256,6 +256,13 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	}
 	e := c.engine
 	switch msg.Opcode {
+	case wire.CtlPing, wire.CtlPong, wire.CtlProbe, wire.CtlProbeAck: // acknowledge too: a sign of life without is taken for a loss (outlived)
+		if c.phase == phaseOpen && !c.onNext(h) {
+			return wire.DropAckRange
+		}
+	default:
+	}
+	switch msg.Opcode {
 	case wire.CtlAck:
 		return c.receiveAck(h, msg.Body)
 	case wire.CtlREP:

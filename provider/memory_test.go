@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 func TestRegionSliceNeverWraps(t *testing.T) {
@@ -171,5 +173,40 @@ func TestReadOfMemoryThatGoesAway(t *testing.T) {
 				t.Errorf("lose %d, engine %d: %+v", lose, i, s)
 			}
 		}
+	}
+}
+
+// TestMemoryGoneBeforeTheAcknowledgement ends the access to memory once its READ has been answered, and before the responder
+// has heard that: when the requester has the answer nothing is wrong, and when the answer was lost the READ fails (PROTOCOL §7.6).
+// Simulation, seed 28288: the probe for the acknowledgement found the memory gone and ended the connection.
+func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		p := newPair(t, 1408).connect()
+		p.transfer(5000)
+		r, _ := p.mem[1].Register(make([]byte, 2000), RightRemoteRead)
+		req := p.read(0, 2000)
+		req.Addr, req.Token = r.Base(), r.Token()
+		p.post(0, req)
+		p.link[1].mangle = func(b []byte) bool { // on its way to the responder: acknowledgements
+			return b[1] != 0 || b[wire.ControlOffset] == byte(wire.CtlPing) || b[wire.ControlOffset] == byte(wire.CtlPong)
+		}
+		if lost {
+			p.loseFirst(0, 1<<30, wire.OpReadResp)
+		}
+		p.conn(1).wake()
+		for p.conn(1).tx[wire.ResponseSpace].outstanding() < 2 {
+			p.turn()
+		}
+		p.settle()
+		p.must(p.mem[1].Deregister(r))
+		p.pass(p.conn(1).rtt.probe() * 2)
+		p.link[1].mangle = nil
+		p.pass(time.Second)
+		if lost {
+			p.outcomes(0, OutcomeAccessViolation)
+			continue
+		}
+		p.outcomes(0, OutcomeSuccess)
+		p.move(1)
 	}
 }

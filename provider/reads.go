@@ -78,6 +78,31 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 	return false
 }
 
+// outlived says that a packet of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
+// we know: no sign of life tells that it was lost. Its requester may have ended the access itself, once it had the answer, by a word to
+// our application that was faster than the acknowledgement (PROTOCOL §7.6).
+func (c *conn) outlived(rec *txRecord) bool {
+	if c.termQueued || rec.state&recLost != 0 || c.lastHeard.Sub(rec.at) > c.rtt.smoothed+4*c.rtt.variance {
+		return false
+	}
+	at := rec.from
+	for at != rec.to {
+		slot := &c.served.slots[at.seq%maxReadLimit]
+		end := cursor{at.seq + 1, 0}
+		n := slot.length - at.off
+		if at.seq == rec.to.seq {
+			end, n = rec.to, rec.to.off-at.off
+		}
+		if n > 0 {
+			if src, _ := c.engine.mem.remote(c.qp, slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead); src == nil {
+				return true
+			}
+		}
+		at = end
+	}
+	return false
+}
+
 // packResponses fills the packet begun with READ responses from at up to stop. Like packRequests it gives the same packet
 // for the same range, until the connection is terminated: then the memory of a lost response may be gone, so whatever is
 // sent again is the TERM, and the first gap the peer has gets it.

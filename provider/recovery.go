@@ -256,6 +256,10 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 	rec := sp.record(psn)
 	flags := wire.FlagRTX
 	if space == wire.ResponseSpace {
+		if c.outlived(rec) {
+			c.sendPing() // its answer tells
+			return false
+		}
 		flags |= wire.FlagSpace
 	}
 	if ackReq {
