@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place is where a transfer happens.
+type place struct {
+	at            string
+	near, far     func(func() error) error // run the sender and the listener there
+	nearOn, farOn []string                 // their flags
+}
+
+func onLoopback(t *testing.T) place {
+	s, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	port := strconv.Itoa(s.LocalAddr().(*net.UDPAddr).Port)
+	s.Close()
+	here := func(f func() error) error { return f() }
+	on := []string{"--udp-port", port, "--datapath", "udp"}
+	return place{at: "127.0.0.2:7000", near: here, far: here, nearOn: append([]string{"--from", "127.0.0.1"}, on...), farOn: on}
+}
+
+func onVeth(t *testing.T) place {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(netlab.PairConfig{MTU: 9000})
+	must(t, err)
+	t.Cleanup(func() { must(t, pair.Close()) })
+	return place{at: netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String(), near: pair.A.Do, far: pair.B.Do}
+}
+
+// announcement is closed when something was written.
+type announcement struct{ made chan struct{} }
+
+func (a announcement) Write(b []byte) (int, error) {
+	if bytes.HasPrefix(b, []byte("waiting at")) {
+		close(a.made)
+	}
+	return len(b), nil
+}
+
+// listen starts a listener that writes to out, and returns when it waits.
+func (p *place) listen(t *testing.T, ctx context.Context, out io.Writer) <-chan error {
+	t.Helper()
+	ended, said := make(chan error, 1), announcement{make(chan struct{})}
+	root := newRoot()
+	root.SetArgs(append([]string{"-l", p.at}, p.farOn...))
+	root.SetOut(out)
+	root.SetErr(said)
+	go func() { ended <- p.far(func() error { return root.ExecuteContext(ctx) }) }()
+	select {
+	case <-said.made:
+	case err := <-ended:
+		t.Fatal("the listener ended: ", err)
+	}
+	return ended
+}
+
+func (p *place) send(ctx context.Context, in io.Reader, args ...string) error {
+	root := newRoot()
+	root.SetArgs(append(append([]string{p.at}, p.nearOn...), args...))
+	root.SetIn(in)
+	root.SetErr(io.Discard)
+	return p.near(func() error { return root.ExecuteContext(ctx) })
+}
+
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func content(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(b) // never fails
+	return b
+}
+
+func TestTransfers(t *testing.T) {
+	for where, place := range map[string]func(*testing.T) place{"loopback": onLoopback, "veth": onVeth} {
+		for how, flags := range map[string][]string{"write": nil, "send": {"--send"}} {
+			for _, n := range []int{0, 1, chunk, 3*slots*chunk + 17} { // the last one goes round three times
+				t.Run(where+" "+how+" "+strconv.Itoa(n), func(t *testing.T) {
+					p, ctx := place(t), patient(t)
+					var got bytes.Buffer
+					ended := p.listen(t, ctx, &got)
+					want := content(n)
+					must(t, p.send(ctx, bytes.NewReader(want), flags...))
+					must(t, <-ended)
+					if !bytes.Equal(got.Bytes(), want) {
+						t.Errorf("%d bytes arrived, not the %d that were sent", got.Len(), n)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTransferOfAFile(t *testing.T) {
+	p, ctx := onLoopback(t), patient(t)
+	path := filepath.Join(t.TempDir(), "file")
+	want := content(2*chunk + 5)
+	must(t, os.WriteFile(path, want, 0o600))
+	var got bytes.Buffer
+	ended := p.listen(t, ctx, &got)
+	must(t, p.send(ctx, nil, path))
+	must(t, <-ended)
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%d bytes arrived", got.Len())
+	}
+}
+
+// full is standard output on a full disk.
+type full struct{}
+
+var errFull = errors.New("no space left")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestBothFailWhenOutputDoes(t *testing.T) {
+	p, ctx := onLoopback(t), patient(t)
+	ended := p.listen(t, ctx, full{})
+	if err := p.send(ctx, bytes.NewReader(content(4*slots*chunk))); err == nil {
+		t.Error("the sender believes that everything arrived")
+	}
+	if err := <-ended; !errors.Is(err, errFull) {
+		t.Errorf("the listener ended with %v", err)
+	}
+}
+
+// A sender whose hash is of other bytes: both sides must say so.
+func TestWrongHashIsFound(t *testing.T) {
+	p, ctx := onLoopback(t), patient(t)
+	ended := p.listen(t, ctx, io.Discard)
+	port, err := strconv.ParseUint(p.farOn[1], 10, 16)
+	must(t, err)
+	a, err := open(&options{from: "127.0.0.1", udpPort: uint16(port), datapath: nd.DatapathUDP})
+	must(t, err)
+	defer a.Close()
+	e, err := nd.Dial(ctx, netip.MustParseAddrPort(p.at), nd.EndpointConfig{Adapter: a, MemoryBytes: acks + slots})
+	must(t, err)
+	defer e.Close()
+	s := &sender{e: e, sum: sha256.New()}
+	for slot := range slots {
+		must(t, s.awaitAck(slot))
+	}
+	buf, err := s.slot(ctx)
+	must(t, err)
+	copy(buf, "these bytes")
+	must(t, s.post(kindData, 11))
+	s.total = 11
+	s.sum.Write([]byte("other bytes"))
+	if err := s.end(ctx); err == nil || !strings.Contains(err.Error(), "not what was sent") {
+		t.Errorf("the sender ended with %v", err)
+	}
+	must(t, e.Close())
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "not what was sent") {
+		t.Errorf("the listener ended with %v", err)
+	}
+}
+
+func TestSenderVanishes(t *testing.T) {
+	p, ctx := onLoopback(t), patient(t)
+	ended := p.listen(t, ctx, io.Discard)
+	read, write := io.Pipe()
+	sending, vanish := context.WithCancel(ctx)
+	sent := make(chan error, 1)
+	go func() { sent <- p.send(sending, read) }()
+	_, err := write.Write(content(2 * chunk))
+	must(t, err)
+	vanish()
+	must(t, write.CloseWithError(context.Canceled))
+	if err := <-sent; err == nil {
+		t.Error("the sender succeeded")
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "bytes:") {
+		t.Errorf("the listener ended with %v", err)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	for _, args := range [][]string{{}, {"there"}, {"-l", "127.0.0.2:7000", "file"}, {"127.0.0.2:7000", "/no/such/file"}, {"--from", "x", "127.0.0.2:7000"}} {
+		root := newRoot()
+		root.SetArgs(args)
+		root.SetErr(io.Discard)
+		if err := root.ExecuteContext(t.Context()); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+}

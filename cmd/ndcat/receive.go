@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// receive takes what one sender sends.
+func receive(ctx context.Context, at netip.AddrPort, o *options, stdout, stderr io.Writer) (err error) {
+	l, err := nd.Listen(at, nd.EndpointConfig{
+		Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: slots * slotLen, Rights: nd.MRAllowRemoteWrite,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	fmt.Fprintf(stderr, "waiting at %s, datapath %s\n", at, l.Adapter.Datapath().Datapath)
+	e, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	bar := newProgress(stderr, -1)
+	defer bar.finish()
+	for slot := range slots {
+		if err := e.QueuePair.Receive(0, []nd.SGE{e.Memory.SGE(slot*slotLen, slotLen)}); err != nil {
+			return err
+		}
+	}
+	sum, total := sha256.New(), uint64(0)
+	for n := 0; ; n++ {
+		kind, data, err := next(ctx, e, n%slots)
+		if err != nil {
+			return fmt.Errorf("after %d bytes: %w", total, err)
+		}
+		if kind == kindEnd {
+			want := sum.Sum(binary.BigEndian.AppendUint64(nil, total))
+			return conclude(ctx, e, bytes.Equal(data, want), total)
+		}
+		if _, err := stdout.Write(data); err != nil {
+			return err
+		}
+		sum.Write(data)
+		total += uint64(len(data))
+		bar.add(len(data))
+		err = e.QueuePair.Receive(0, []nd.SGE{e.Memory.SGE(n%slots*slotLen, slotLen)})
+		if err == nil {
+			err = e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{ackTaken}}}, nd.OpInline|nd.OpSilentSuccess)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for the next message, which is in a slot.
+func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte, err error) {
+	if _, err := e.Result(ctx); err != nil {
+		return 0, nil, err
+	}
+	mem := e.Memory.Bytes()[slot*slotLen:][:slotLen]
+	n := binary.BigEndian.Uint32(mem[4:])
+	if n > chunk || mem[0] != kindData && mem[0] != kindEnd {
+		return 0, nil, fmt.Errorf("a message of kind %d with %d bytes: the peer is no ndcat", mem[0], n)
+	}
+	return mem[0], mem[headerLen:][:n], nil
+}
+
+// conclude tells the sender whether its bytes are here, and ends the connection when it knows.
+func conclude(ctx context.Context, e *nd.Endpoint, same bool, total uint64) error {
+	verdict := byte(ackOther)
+	if same {
+		verdict = ackSame
+	}
+	err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{verdict}}}, nd.OpInline)
+	if err == nil {
+		_, err = e.Result(ctx)
+	}
+	if !same {
+		return errors.Join(fmt.Errorf("what arrived is not what was sent: %d bytes", total), err)
+	}
+	if err == nil {
+		err = e.Connector.Disconnect(ctx)
+	}
+	return err
+}

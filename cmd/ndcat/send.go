@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// sender is the sending side.
+type sender struct {
+	e           *nd.Endpoint
+	byMessage   bool
+	sum         hash.Hash
+	total       uint64
+	chunks      int // posted
+	sent, taken int // of those, completed and acknowledged
+	verdict     byte
+}
+
+// send moves everything from in, and waits for the receiver's verdict.
+func send(ctx context.Context, at netip.AddrPort, o *options, in io.Reader, size int64, stderr io.Writer) (err error) {
+	a, err := open(o)
+	if err != nil {
+		return err
+	}
+	if a != nil {
+		defer func() { err = errors.Join(err, a.Close()) }()
+	}
+	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a, Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: acks + slots})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if !o.send && e.Peer.Length < slots*slotLen {
+		return fmt.Errorf("%s gives %d bytes of memory, not an ndcat's", at, e.Peer.Length)
+	}
+	s := &sender{e: e, byMessage: o.send, sum: sha256.New()}
+	for slot := range slots {
+		if err := s.awaitAck(slot); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(stderr, size)
+	defer bar.finish()
+	for {
+		buf, err := s.slot(ctx)
+		if err != nil {
+			return err
+		}
+		n, failed := io.ReadFull(in, buf)
+		if n > 0 {
+			s.sum.Write(buf[:n])
+			s.total += uint64(n)
+			if err := s.post(kindData, n); err != nil {
+				return err
+			}
+			bar.add(n)
+		}
+		switch {
+		case failed == nil:
+		case errors.Is(failed, io.EOF), errors.Is(failed, io.ErrUnexpectedEOF):
+			return s.end(ctx)
+		default:
+			return failed
+		}
+	}
+}
+
+// slot waits until the next slot is free, here and at the receiver, and returns its room for a chunk.
+func (s *sender) slot(ctx context.Context) ([]byte, error) {
+	for s.chunks-min(s.sent, s.taken) >= slots {
+		if err := s.result(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.e.Memory.Bytes()[s.chunks%slots*slotLen+headerLen:][:chunk], nil
+}
+
+// post sends the slot of which n bytes are filled.
+func (s *sender) post(kind byte, n int) error {
+	at := s.chunks % slots * slotLen
+	header := s.e.Memory.Bytes()[at:][:headerLen]
+	clear(header)
+	header[0] = kind
+	binary.BigEndian.PutUint32(header[4:], uint32(n))
+	s.chunks++
+	if s.byMessage || kind == kindEnd {
+		return s.e.QueuePair.Send(0, []nd.SGE{s.e.Memory.SGE(at, headerLen+n)}, 0)
+	}
+	// The Write is placed before the receiver's receive completes.
+	err := s.e.QueuePair.Write(0, []nd.SGE{s.e.Memory.SGE(at+headerLen, n)}, s.e.Peer.Address+uint64(at+headerLen), s.e.Peer.Token,
+		nd.OpSilentSuccess|nd.OpDefer)
+	if err != nil {
+		return err
+	}
+	return s.e.QueuePair.Send(0, []nd.SGE{s.e.Memory.SGE(at, headerLen)}, 0)
+}
+
+func (s *sender) awaitAck(slot int) error {
+	return s.e.QueuePair.Receive(uint64(slot), []nd.SGE{s.e.Memory.SGE(acks+slot, 1)})
+}
+
+// result takes in one completion.
+func (s *sender) result(ctx context.Context) error {
+	res, err := s.e.Result(ctx)
+	switch {
+	case err != nil:
+		return err
+	case res.Type == nd.RequestSend:
+		s.sent++
+		return nil
+	}
+	s.taken++
+	s.verdict = s.e.Memory.Bytes()[acks+int(res.RequestContext)]
+	return s.awaitAck(int(res.RequestContext))
+}
+
+// end tells the receiver what it should have, and waits for its answer.
+func (s *sender) end(ctx context.Context) error {
+	buf, err := s.slot(ctx)
+	if err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(buf, s.total)
+	s.sum.Sum(buf[8:8])
+	if err := s.post(kindEnd, 8+sha256.Size); err != nil {
+		return err
+	}
+	for s.taken < s.chunks {
+		if err := s.result(ctx); err != nil {
+			return err
+		}
+	}
+	if s.verdict != ackSame {
+		return fmt.Errorf("what arrived is not what was sent: %d bytes", s.total)
+	}
+	return s.e.Connector.Disconnect(ctx)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// slots is how many messages of one peer are received or sent back at once: one that was given up for lost may be on its way still.
+const slots = 4
+
+// answer sends back what arrives, for every peer that connects, until ctx ends.
+func answer(ctx context.Context, at netip.AddrPort, o *options, stdout io.Writer) error {
+	l, err := nd.Listen(at, nd.EndpointConfig{Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: slots * maxSize})
+	if err != nil {
+		return err
+	}
+	var peers sync.WaitGroup
+	fmt.Fprintf(stdout, "answering at %s, datapath %s\n", at, l.Adapter.Datapath().Datapath)
+	for {
+		e, err := l.Accept(ctx)
+		switch {
+		case ctx.Err() != nil:
+			peers.Wait()
+			return l.Close()
+		case errors.Is(err, nd.ErrDeviceRemoved):
+			return errors.Join(err, l.Close())
+		case err != nil: // about one peer
+			fmt.Fprintln(stdout, err)
+			continue
+		}
+		peers.Go(func() {
+			peer, _ := e.Connector.PeerAddress() // unknown when it is gone already
+			fmt.Fprintf(stdout, "%s connected\n", peer)
+			n, err := echo(ctx, e, o.poll)
+			fmt.Fprintf(stdout, "%s left after %d messages (%v)\n", peer, n, errors.Join(err, e.Close()))
+		})
+	}
+}
+
+// echo sends back every message, until the peer leaves: each slot is either receiving or being sent.
+func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // a receive does not end when the peer leaves gracefully
+		_ = e.Connector.NotifyDisconnect(ctx) // however it ended
+		cancel()
+	}()
+	for slot := range slots {
+		if err := e.QueuePair.Receive(uint64(slot), []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)}); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		res, err := next(ctx, e, poll)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, nd.ErrCanceled) {
+				err = nil // it left
+			}
+			return messages, err
+		}
+		slot := int(res.RequestContext)
+		if res.Type == nd.RequestReceive {
+			messages++
+			err = e.QueuePair.Send(res.RequestContext, []nd.SGE{e.Memory.SGE(slot*maxSize, int(res.Bytes))}, 0)
+		} else {
+			err = e.QueuePair.Receive(res.RequestContext, []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)})
+		}
+		if err != nil {
+			return messages, err
+		}
+	}
+}
+
+// next waits for the next result of an endpoint, asleep or not.
+func next(ctx context.Context, e *nd.Endpoint, poll bool) (nd.Result, error) {
+	var res [1]nd.Result
+	for poll {
+		if e.Queue.GetResults(res[:]) == 1 {
+			if s := res[0].Status; s != nd.StatusSuccess {
+				return res[0], &nd.Error{Op: res[0].Type.String(), Status: s}
+			}
+			return res[0], nil
+		}
+		if ctx.Err() != nil {
+			return res[0], context.Cause(ctx)
+		}
+	}
+	return e.Result(ctx)
+}

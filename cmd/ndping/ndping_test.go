@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// log is output that can be waited for.
+type log struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	waiting chan struct{} // closed at the first line
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text.Len() == 0 {
+		close(l.waiting)
+	}
+	return l.text.Write(b)
+}
+
+// run runs the command somewhere, with its output going to out.
+func run(ctx context.Context, where func(func() error) error, out io.Writer, args ...string) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	return where(func() error { return root.ExecuteContext(ctx) })
+}
+
+func here(f func() error) error { return f() }
+
+func freePort(t *testing.T) string {
+	s, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	defer s.Close()
+	return strconv.Itoa(s.LocalAddr().(*net.UDPAddr).Port)
+}
+
+// pingBetween runs a listener and a client, and returns what the two said.
+func pingBetween(t *testing.T, near, far func(func() error) error, at string, both []string, args ...string) (client, server string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	said, ended := &log{waiting: make(chan struct{})}, make(chan error, 1)
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { ended <- run(serving, far, said, append([]string{"-l", at}, both...)...) }()
+	select {
+	case <-said.waiting:
+	case err := <-ended:
+		t.Fatal("the listener ended: ", err)
+	}
+	var out bytes.Buffer
+	must(t, run(ctx, near, &out, append(append([]string{at}, both...), args...)...))
+	stop()
+	must(t, <-ended)
+	return out.String(), said.text.String()
+}
+
+func wantSaid(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("it does not say %q:\n%s", w, text)
+		}
+	}
+}
+
+func TestPingOverLoopback(t *testing.T) {
+	client, server := pingBetween(t, here, here, "127.0.0.2:7000", []string{"--udp-port", freePort(t), "--datapath", "udp"},
+		"--from", "127.0.0.1", "-c", "3", "-i", "1ms", "-s", "64-256")
+	wantSaid(t, client, "datapath udp", "64 bytes, message 1: ", "256 bytes, message 9: ", "128 bytes: 3 sent, 3 answered, 0 % unanswered; round trip min",
+		"p99", "packets out")
+	wantSaid(t, server, "answering at 127.0.0.2:7000", "connected", "after 9 messages")
+}
+
+func TestPingOverVeth(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(netlab.PairConfig{})
+	must(t, err)
+	t.Cleanup(func() { must(t, pair.Close()) })
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String()
+	client, _ := pingBetween(t, pair.A.Do, pair.B.Do, at, []string{"--poll"}, "-c", "20", "-i", "0", "-q", "-s", "8,1M")
+	wantSaid(t, client, "datapath generic", "8 bytes: 20 sent, 20 answered", "1048576 bytes: 20 sent, 20 answered")
+	if strings.Contains(client, "message 1") {
+		t.Errorf("quiet says too much:\n%s", client)
+	}
+}
+
+// A peer that connects and never answers: every message is given up in time, and the exit status says so.
+func TestPingUnanswered(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	port := freePort(t)
+	n, err := strconv.ParseUint(port, 10, 16)
+	must(t, err)
+	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: uint16(n)})
+	must(t, err)
+	defer l.Close()
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := l.Accept(ctx)
+		accepted <- err
+	}()
+	var out bytes.Buffer
+	err = run(ctx, here, &out, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", port, "--datapath", "udp", "-c", "2", "-i", "1ms", "-W", "50ms")
+	if !errors.Is(err, errSilent) {
+		t.Errorf("it ended with %v", err)
+	}
+	must(t, <-accepted)
+	wantSaid(t, out.String(), "message 1: no answer in 50ms", "64 bytes: 2 sent, 0 answered, 100 % unanswered\n")
+}
+
+func TestPingIsRefused(t *testing.T) {
+	port := freePort(t)
+	n, err := strconv.ParseUint(port, 10, 16)
+	must(t, err)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: uint16(n), Datapath: nd.DatapathUDP})
+	must(t, err)
+	defer a.Close()
+	err = run(t.Context(), here, io.Discard, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", port, "--datapath", "udp", "-c", "1")
+	if !errors.Is(err, nd.ErrConnectionRefused) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestParseSizes(t *testing.T) {
+	for text, want := range map[string][]int{
+		"64": {64}, "8,4K,1m": {8, 4096, 1 << 20}, "64-300": {64, 128, 256}, "1K-4K": {1024, 2048, 4096},
+		"7": nil, "2M": nil, "x": nil, "": nil, "4K-64": nil, "64-": nil,
+	} {
+		got, err := parseSizes(text)
+		if (err == nil) != (want != nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
