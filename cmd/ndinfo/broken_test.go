@@ -107,10 +107,14 @@ func queued(t *testing.T, rx, tx int) *netlab.Namespace {
 func TestBrokenQueueMismatch(t *testing.T) {
 	t.Parallel()
 	ns := queued(t, 4, 1)
-	d := doctor(t, ns, "q0", "--datapath", "native")
+	d := doctor(t, ns, "q0")
 	wantFinding(t, &d, "queues", ndhealth.Problem, "4 receive and 1 transmit queues", "ethtool -L q0 rx 1 tx 1")
+	_, err := openIn(t, ns, nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1")})
+	if err == nil || !strings.Contains(err.Error(), "it receives on 4 queues and can send on 1 only") {
+		t.Errorf("opening it: %v", err)
+	}
 	// The other way round the kernel refuses native mode, because of the other end.
-	_, err := openIn(t, queued(t, 1, 4), nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathNative})
+	_, err = openIn(t, queued(t, 1, 4), nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathNative})
 	if err == nil || !strings.Contains(err.Error(), "the queues do not match") || !strings.Contains(err.Error(), "ethtool -L") {
 		t.Errorf("opening it: %v", err)
 	}

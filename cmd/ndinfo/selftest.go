@@ -151,8 +151,7 @@ func between(ctx context.Context, near, far *nd.Adapter, until time.Time, moved 
 	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: near, MemoryBytes: 2 * chunk})
 	if err != nil {
 		cancel()
-		_ = <-served // it was canceled; the failure to connect is the one to tell
-		return err
+		return errors.Join(err, <-served)
 	}
 	err = move(ctx, e, until, moved)
 	err = errors.Join(err, e.Close())

@@ -40,11 +40,11 @@ func ping(ctx context.Context, at netip.AddrPort, o *options, sizes []int, stdou
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, UDPPort: o.udpPort, Datapath: o.datapath})
-		if err != nil {
-			return err
+		a, failed := nd.OpenAdapter(nd.AdapterConfig{Address: local, UDPPort: o.udpPort, Datapath: o.datapath})
+		if failed != nil {
+			return failed
 		}
-		defer a.Close()
+		defer func() { err = errors.Join(err, a.Close()) }()
 		cfg.Adapter = a
 	}
 	e, err := nd.Dial(ctx, at, cfg)

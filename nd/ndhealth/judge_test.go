@@ -65,7 +65,7 @@ func TestJudges(t *testing.T) {
 		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
 		{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
 		{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
-		{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Hint, "1 transmit", "rx 1 tx 1"},
+		{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Problem, "1 transmit", "rx 1 tx 1"},
 		{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
 		{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},
 		{"small send buffer", func(f *facts) { f.buffers.send = 208 << 10 }, "socket buffers", Hint, "208 KiB to send", "net.core.wmem_max=33554432"},

@@ -82,22 +82,12 @@ func judgeQueues(f *facts) (Finding, bool) {
 	case rx > datapath.MaxQueues:
 		return problem(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), fewerQueues(f, f.cores)), true
 	case tx < rx:
-		return f.mismatch(found), true
+		return problem(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
+			fmt.Sprintf("ethtool -L %s rx %d tx %d; a virtual machine: no more queues than CPUs", f.nic.Name, tx, tx)), true
 	case rx > f.cores && rx > 1:
 		return hint(found, "an engine for every queue wants a processor, and pins 48 MiB or more", fewerQueues(f, f.cores)), true
 	}
 	return ok("%s: one engine for each receive queue", found), true
-}
-
-// mismatch is about fewer transmit than receive queues: an engine sends on the queue it receives from, and drivers give XDP
-// a transmit queue for each receive queue.
-func (f *facts) mismatch(found string) Finding {
-	why := "each engine sends on the queue that it receives from, and the last ones have none"
-	remedy := fmt.Sprintf("ethtool -L %s rx %d tx %d", f.nic.Name, f.nic.TxQueues, f.nic.TxQueues)
-	if f.cfg.Datapath == nd.DatapathNative {
-		return problem(found, why, remedy)
-	}
-	return hint(found, why, remedy)
 }
 
 func judgeSpread(f *facts) (Finding, bool) {
