@@ -46,6 +46,10 @@ lab-test: ## figures on a real kernel: hosts around a router with a bottleneck (
 perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) run ./cmd/ndperf veth
 
+.PHONY: lab-vm
+lab-vm: ## the same between two virtual machines, beside TCP and SoftRoCE, impaired too (root; docs/LAB.md)
+	vagrant/vm.sh
+
 .PHONY: bench
 bench: ## benchmarks, compared with $(BASELINE) through benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench/latest.out
@@ -57,9 +61,11 @@ generate: ## compile the XDP program and every other generated file
 	$(GO) generate ./...
 
 .PHONY: lint
-lint: ## golangci-lint, and shellcheck for the scripts
+lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
 	$(TOOL) golangci-lint run ./...
-	shellcheck .ci/run
+	shellcheck .ci/run vagrant/*.sh
+	@command -v vagrant >/dev/null || { echo "make lint: vagrant is missing: apt-get install vagrant vagrant-libvirt" >&2; exit 1; }
+	cd vagrant && vagrant validate --ignore-provider
 
 .PHONY: fmt
 fmt: ## format with gofumpt
