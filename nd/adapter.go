@@ -222,6 +222,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 type Stats struct {
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
 	Acks, Retransmits, Timeouts, Spurious    uint64
+	Marked                                   uint64 // packets that routers marked, as peers reported
 	Pauses                                   uint64 // times a peer's shared receive queue was empty
 	Connections, Established, Refused, Lost  uint64
 	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
@@ -239,7 +240,7 @@ func (a *Adapter) Stats() Stats {
 	p := a.host.Stats()
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
-		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Pauses: p.Pauses,
+		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Marked: p.Marked, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
 		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
 		Drops: p.DropsByName(),

@@ -53,6 +53,7 @@ func (c *conn) owe(asked, gap bool) {
 // right (RFC 8257 §3.2).
 func (c *conn) noteMark(marked bool) {
 	if marked {
+		c.ack.explain = c.ack.explain || c.ceEcho // data can tell of one
 		c.ceCount++
 		c.ceEcho = true
 	}

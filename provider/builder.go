@@ -178,7 +178,11 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 		flags |= wire.FlagAway
 	}
 	c.bytesOut += uint64(e.build.used)
-	e.sealTo(c.txSeed, c.path, &wire.BaseFields{
+	ecn := wire.NotECT
+	if ops > 0 {
+		ecn = c.ecn
+	}
+	e.sealTo(c.txSeed, c.path, ecn, &wire.BaseFields{
 		OpCount: uint8(ops), Flags: flags, PSN: psn, ConnID: c.peerID,
 		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},
 		TxTime: e.now.Low32(), Echo: c.echo(),
@@ -190,13 +194,13 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 }
 
 // sealTo completes the packet that was built; enqueue puts it into the batch.
-func (e *Engine) sealTo(seed uint32, path Path, fields *wire.BaseFields) {
+func (e *Engine) sealTo(seed uint32, path Path, ecn wire.ECN, fields *wire.BaseFields) {
 	b := &e.build
 	if !b.referred {
 		b.closeFrame()
 	}
 	p := b.pkt
-	p.Path, p.Len = path, b.used
+	p.Path, p.ECN, p.Len = path, ecn, b.used
 	first := p.Frags[0].Data
 	wire.PutBaseHeader(first, fields)
 	crc := wire.SumFirst(seed, first)

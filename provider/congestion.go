@@ -205,6 +205,7 @@ func (e *Engine) ownPart() time.Duration {
 // onMarks takes in that n of our packets were marked by a router.
 func (c *conn) onMarks(n int) {
 	c.cc.batch.marks += n
+	c.engine.stats.Marked += uint64(n)
 	c.heardBatch()
 }
 

@@ -103,7 +103,8 @@ type conn struct {
 	probeTries  uint8  // probes of the size under way
 	probeWhole  bool   // the size below probeFailed is tried before the likely ones
 	phase       phase
-	share       share // of its source's budget
+	ecn         wire.ECN // of sequenced packets: ECT0 when both agreed to it
+	share       share    // of its source's budget
 	pings       uint8
 	active      bool // we sent the REQ
 	noRequests  bool // flushed: no new requests go out

@@ -112,7 +112,7 @@ func (*delayControl) acked(cc *congestion, b *ackBatch) {
 			cc.fabric = max(cc.fabric-int(over)*cc.fabric/windowUnit, minFabric)
 			cc.before = 0
 		}
-	case b.packets > 0 && cc.limited(b):
+	case b.packets > 0 && b.marks == 0 && cc.limited(b):
 		cc.grow(b.packets)
 	}
 }
@@ -153,8 +153,8 @@ func (*delayControl) timedOut(cc *congestion) {
 	cc.fabric = windowUnit
 }
 
-// markSignal is DCTCP's (RFC 8257): the window shrinks by half of the share of packets that were marked. Nothing is sent
-// as able to be marked before both peers negotiated it, so that no mark arrives until then.
+// markSignal is DCTCP's (RFC 8257): the window shrinks by half of the share of packets that were marked. Only connections
+// whose ends agreed to it (PROTOCOL §7.1) send packets that can be marked.
 type markSignal struct {
 	alpha     int // share of marked packets, in 1/windowUnit
 	marked    int // in this round trip
@@ -180,7 +180,7 @@ func (m *markSignal) acked(cc *congestion, b *ackBatch) {
 	share := min(m.marked*windowUnit/m.delivered, windowUnit)
 	m.alpha += share/markGain - m.alpha/markGain
 	if m.marked > 0 {
-		cc.fabric = max(cc.fabric-cc.fabric/windowUnit*m.alpha/2, windowUnit)
+		cc.fabric = max(cc.fabric-cc.fabric*m.alpha/(2*windowUnit), minFabric)
 	}
 	m.marked, m.delivered, m.from = 0, 0, b.now
 }

@@ -46,6 +46,9 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
 	c.beginSearch(h.MaxPacket)
+	if h.Features&wire.FeatureECT != 0 {
+		c.ecn = wire.ECT0
+	}
 	c.peerWindow = min(Window, uint32(h.Window))
 	for sp := range c.rx {
 		c.rx[sp].next = h.FirstPSN[sp]
@@ -70,6 +73,9 @@ func (c *conn) sendHello(op wire.Opcode) {
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.promise()
+	}
+	if op == wire.CtlREQ || c.ecn != wire.NotECT {
+		h.Features = wire.FeatureECT
 	}
 	total := 0
 	if op == wire.CtlREQ {

@@ -40,6 +40,7 @@ type RxPacket struct {
 // it; the others are sent as they are.
 type TxPacket struct {
 	Path  Path
+	ECN   wire.ECN // whether routers may mark it
 	N     int
 	Len   int // bytes of ND packet over all pieces
 	Frags [MaxFrags]Frag

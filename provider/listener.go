@@ -305,7 +305,7 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 	if body, ok := e.control(op, 0, n); ok {
 		fill(body)
 		seed := wire.Seed(from, wire.Endpoint{IP: p.From.IP, Port: e.cfg.UDPPort})
-		e.sealTo(seed, path, &wire.BaseFields{ConnID: id, TxTime: e.now.Low32()})
+		e.sealTo(seed, path, wire.NotECT, &wire.BaseFields{ConnID: id, TxTime: e.now.Low32()})
 		if e.tap != nil {
 			e.tapSent(nil, from, p.From)
 		}

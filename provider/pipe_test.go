@@ -30,11 +30,12 @@ type pipe struct {
 	lost    int
 	loseNth int // lose every n-th packet with operations; 0 for none
 	carried int
-	narrow  int                 // lose packets of more bytes; 0 for none
-	mangle  func(p []byte) bool // may change a packet; false loses it
-	wake    func()              // called when packets arrived
-	disturb func() (again bool) // called when a packet was delivered, to change the order; true delivers it once more
-	land    func() *pipe        // chooses the peer's queue for a packet, when it has several
+	narrow  int                             // lose packets of more bytes; 0 for none
+	mangle  func(p []byte) bool             // may change a packet; false loses it
+	router  func(t *TxPacket) (ce, ok bool) // may mark a packet; false loses it
+	wake    func()                          // called when packets arrived
+	disturb func() (again bool)             // called when a packet was delivered, to change the order; true delivers it once more
+	land    func() *pipe                    // chooses the peer's queue for a packet, when it has several
 }
 
 const pipeFrames = 4096
@@ -120,12 +121,20 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 		p.lost++
 		return
 	}
+	ce, ok := false, true
+	if p.router != nil {
+		ce, ok = p.router(t)
+	}
+	if !ok {
+		p.lost++
+		return
+	}
 	if p.count == len(p.inbox) || len(p.rxFree) < t.Len/p.rxSize+1 {
 		p.lost++
 		return
 	}
 	r := &p.inbox[(p.head+p.count)%len(p.inbox)]
-	r.From, r.To, r.N, r.Len = from, to, 0, t.Len
+	r.From, r.To, r.CE, r.N, r.Len = from, to, ce, 0, t.Len
 	used := p.rxSize
 	for i := range t.N {
 		for src := t.Frags[i].Data; len(src) > 0; {

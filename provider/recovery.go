@@ -171,6 +171,9 @@ func (r *recovery) expire(c *conn) {
 		c.lose(OutcomeIOTimeout)
 		return
 	}
+	if r.expiries == maxMarkable && !c.rtt.loaded {
+		c.ecn = wire.NotECT
+	}
 	c.timeOut()
 	r.timedOutAt = e.now
 	if c.rtt.backoff < maxBackoff {
@@ -210,6 +213,9 @@ const (
 	minExpiries = 6  // a peer is not dead before this many time-outs
 	maxBackoff  = 12 // doublings of the time-out
 	maxSlack    = 16 // beyond that a round trip bounds the reordering window
+	// maxMarkable time-outs in a row, before any data arrived, mean that the path may lose packets that can be marked
+	// (RFC 9000 §13.4.2.1): they go on as others.
+	maxMarkable = 3
 )
 
 // resendNewest sends the newest unacknowledged packet of each space again, asking for an acknowledgement, and returns how

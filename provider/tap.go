@@ -21,6 +21,7 @@ type TapPacket struct {
 	MAC      [6]byte         // link-layer address of the other side; zero where the kernel finds the way
 	VLAN     uint16          // zero for none
 	CE       bool            // a router marked it
+	ECN      wire.ECN        // of a sent packet: whether routers may mark it
 	Drop     wire.DropReason // why a received packet was not used; DropNone for all others
 	Held     bool            // received, and waits behind a gap
 	ConnID   uint64          // ours of the connection that it belongs to; zero outside any
@@ -56,7 +57,7 @@ func (e *Engine) tapSent(c *conn, local, remote wire.Endpoint) {
 	p := &e.tx[e.ntx]
 	t := &e.tapped
 	*t = TapPacket{
-		At: e.now, Sent: true, Src: local, Dst: wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, Len: p.Len, Pieces: p.Frags[:p.N],
+		At: e.now, Sent: true, Src: local, Dst: wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, ECN: p.ECN, Len: p.Len, Pieces: p.Frags[:p.N],
 	}
 	t.MAC, t.VLAN = e.link.Hop(p.Path)
 	if c != nil {

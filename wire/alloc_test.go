@@ -25,8 +25,8 @@ func TestNoAllocations(t *testing.T) {
 		"ParseFrame":      func() { ParseFrame(frame, len(frame), &f); ParseFrame(frame6, len(frame6), &f) },
 		"ParseFrame drop": func() { sink += uint32(len(ParseFrame(frame[:20], 20, &f).String())) },
 		"template": func() {
-			template4.Put(out, 100)
-			template.Put(out, 100)
+			template4.Put(out, 100, ECT0)
+			template.Put(out, 100, ECT0)
 			template.SetUDPChecksum(out, PartialSum(0, out[66:166]), 100)
 		},
 		"PutBaseHeader": func() { PutBaseHeader(out, &fields); SetOpCount(out, 2); PutCRC(out, 1) },

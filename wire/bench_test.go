@@ -62,7 +62,7 @@ func BenchmarkTemplatePut(b *testing.B) {
 	t := NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst, 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		t.Put(out, 1408)
+		t.Put(out, 1408, ECT0)
 	}
 }
 

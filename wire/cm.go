@@ -32,11 +32,14 @@ const (
 	helloOffToken      = 52
 )
 
+// FeatureECT is the feature that sequenced packets may be marked (PROTOCOL §7.1).
+const FeatureECT uint32 = 1 << 0
+
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
 type Hello struct {
 	ConnID, Nonce          uint64
 	SrcPort, DstPort       uint16 // ND ports, sender's and receiver's
-	Features               uint32
+	Features               uint32 // offered or agreed
 	MinVersion, MaxVersion uint8
 	IRD, ORD               uint16 // inbound and outbound read limit
 	Window                 uint16 // packets per space that the sender of this message will hold

@@ -129,7 +129,7 @@ func (t *FrameTemplate) Is6() bool { return t.is6 }
 
 // Put writes the headers for an ND packet of udpPayload bytes, at most MaxPacket, to b[:Len()] (PROTOCOL §2). Over IPv4
 // they are complete, over IPv6 the UDP checksum is left zero for SetUDPChecksum.
-func (t *FrameTemplate) Put(b []byte, udpPayload int) {
+func (t *FrameTemplate) Put(b []byte, udpPayload int, ecn ECN) {
 	n := int(t.headerLen)
 	b = b[:n]
 	copy(b, t.header[:n])
@@ -137,13 +137,15 @@ func (t *FrameTemplate) Put(b []byte, udpPayload int) {
 	binary.BigEndian.PutUint16(udp[4:], uint16(udpLen+udpPayload))
 	if t.is6 {
 		ip := (*[ipv6Len]byte)(b[t.ipOffset:])
+		ip[1] |= byte(ecn) << 4
 		binary.BigEndian.PutUint16(ip[4:], uint16(udpLen+udpPayload))
 		return
 	}
 	ip := (*[ipv4Len]byte)(b[t.ipOffset:])
 	length := uint32(ipv4Len + udpLen + udpPayload)
+	ip[1] = byte(ecn)
 	binary.BigEndian.PutUint16(ip[2:], uint16(length))
-	binary.BigEndian.PutUint16(ip[10:], ^fold(uint64(t.sum)+uint64(length)))
+	binary.BigEndian.PutUint16(ip[10:], ^fold(uint64(t.sum)+uint64(length)+uint64(ecn)))
 }
 
 // SetUDPChecksum completes IPv6 headers that Put wrote to hdr[:Len()] (PROTOCOL §2, RFC 8200 §8.1). payloadPartial is

@@ -8,10 +8,10 @@ import (
 )
 
 // testFrame builds a whole frame around an ND payload with the template.
-func testFrame(src, dst Endpoint, vlan uint16, payload []byte) []byte {
+func testFrame(src, dst Endpoint, vlan uint16, ecn ECN, payload []byte) []byte {
 	t := NewFrameTemplate(testMACs[0], testMACs[1], src, dst, vlan)
 	b := make([]byte, t.Len(), t.Len()+len(payload))
-	t.Put(b, len(payload))
+	t.Put(b, len(payload), ecn)
 	if t.Is6() {
 		t.SetUDPChecksum(b, PartialSum(0, payload), len(payload))
 	}
@@ -19,12 +19,14 @@ func testFrame(src, dst Endpoint, vlan uint16, payload []byte) []byte {
 }
 
 func frameCases() map[string][]byte {
-	ping := testPackets()[6].encode()
+	ping, write := testPackets()[6].encode(), testPackets()[0].encode()
 	return map[string][]byte{
-		"frame_ipv4":      testFrame(testSrc, testDst, 0, ping),
-		"frame_ipv4_vlan": testFrame(testSrc, testDst, 5, ping),
-		"frame_ipv6":      testFrame(testSrc6, testDst6, 0, ping),
-		"frame_ipv6_vlan": testFrame(testSrc6, testDst6, 4095, ping),
+		"frame_ipv4":          testFrame(testSrc, testDst, 0, NotECT, ping),
+		"frame_ipv4_vlan":     testFrame(testSrc, testDst, 5, NotECT, ping),
+		"frame_ipv6":          testFrame(testSrc6, testDst6, 0, NotECT, ping),
+		"frame_ipv6_vlan":     testFrame(testSrc6, testDst6, 4095, NotECT, ping),
+		"frame_ipv4_markable": testFrame(testSrc, testDst, 0, ECT0, write),
+		"frame_ipv6_markable": testFrame(testSrc6, testDst6, 0, ECT0, write),
 	}
 }
 
@@ -79,7 +81,7 @@ func TestFrameTemplateLengths(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 2, 35, 36, 37, 255, 256, 1199, 1200, 1408, 8192, 65000, MaxPacket - 1, MaxPacket} {
 		for _, pair := range [][2]Endpoint{{testSrc, testDst}, {testSrc6, testDst6}} {
-			frame := testFrame(pair[0], pair[1], 7, payload[:n])
+			frame := testFrame(pair[0], pair[1], 7, ECT0, payload[:n])
 			var f Frame
 			if r := ParseFrame(frame, len(frame), &f); r != DropNone || f.Length != n || f.VLAN != 7 {
 				t.Fatalf("%d bytes: %v, %+v", n, r, f)
@@ -91,9 +93,9 @@ func TestFrameTemplateLengths(t *testing.T) {
 
 // TestUDPChecksumNeverZero finds the payload word that makes the sum zero and expects 0xffff (PROTOCOL §2, RFC 768).
 func TestUDPChecksumNeverZero(t *testing.T) {
-	frame := testFrame(testSrc6, testDst6, 0, []byte{0, 0})
+	frame := testFrame(testSrc6, testDst6, 0, NotECT, []byte{0, 0})
 	word := binary.BigEndian.Uint16(frame[60:])
-	frame = testFrame(testSrc6, testDst6, 0, []byte{byte(word >> 8), byte(word)})
+	frame = testFrame(testSrc6, testDst6, 0, NotECT, []byte{byte(word >> 8), byte(word)})
 	if got := binary.BigEndian.Uint16(frame[60:]); got != 0xffff {
 		t.Errorf("checksum %#x", got)
 	}

@@ -168,7 +168,7 @@ func FuzzParseFrame(f *testing.F) {
 		}
 		payload := make([]byte, got.Length)
 		copy(payload, first[got.Offset:])
-		frame := testFrame(got.Src, got.Dst, got.VLAN, payload)
+		frame := testFrame(got.Src, got.Dst, got.VLAN, ECT0, payload)
 		var again Frame
 		if r := ParseFrame(frame, len(frame), &again); r != DropNone {
 			t.Fatalf("%+v rebuilt: %v", got, r)

@@ -39,7 +39,7 @@ type testPacket struct {
 
 func testHello() Hello {
 	h := Hello{
-		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: 0,
+		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: FeatureECT,
 		MinVersion: 1, MaxVersion: 1, IRD: 16, ORD: 8, Window: 1024, MaxPacket: 65507, ReceiveLimit: 64,
 		FirstPSN: [2]PSN{0xfffffff0, 0x80000000}, Private: []byte("private data"),
 	}

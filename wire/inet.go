@@ -22,6 +22,15 @@ const (
 	ecnCE   = 0x3 // RFC 3168 §5
 )
 
+// ECN says whether routers may mark a packet instead of dropping it (PROTOCOL §2, RFC 3168 §5).
+type ECN uint8
+
+// The codepoints that are sent. Routers make CE of ECT0, which ParseFrame reports.
+const (
+	NotECT ECN = 0
+	ECT0   ECN = 2
+)
+
 func parseIPv4(first []byte, offset, total int, f *Frame) DropReason {
 	if len(first) < offset+ipv4Len+udpLen {
 		return DropShort

@@ -23,8 +23,8 @@ type Packet struct {
 }
 
 // frame puts the headers in front of what was kept of a packet. They are made anew, because sockets see none and AF_XDP's are
-// behind the engine by then: addresses, ports and tag are the packet's, all else is as PROTOCOL §2 has it, also where a router
-// marked the packet (CE). The UDP checksum over IPv6 is right for a packet that was kept whole, else zero.
+// behind the engine by then: addresses, ports and tag are the packet's, and of sent ones whether they may be marked;
+// all else is as PROTOCOL §2 has it, also where a router marked the packet (CE). The UDP checksum over IPv6 is right for a packet that was kept whole, else zero.
 func (f *Feed) frame(p *Packet, r *ring, s *slot) {
 	t := &s.packet
 	src, dst := t.MAC, f.mac
@@ -34,7 +34,7 @@ func (f *Feed) frame(p *Packet, r *ring, s *slot) {
 	header := wire.NewFrameTemplate(src, dst, t.Src, t.Dst, t.VLAN)
 	n := header.Len()
 	p.Frame = slices.Grow(p.Frame[:0], n+s.kept)[:n]
-	header.Put(p.Frame, t.Len)
+	header.Put(p.Frame, t.Len, t.ECN)
 	p.Frame = r.appendBytes(p.Frame, s)
 	if header.Is6() && s.kept == t.Len {
 		header.SetUDPChecksum(p.Frame[:n], wire.PartialSum(0, p.Frame[n:]), t.Len)

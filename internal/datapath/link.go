@@ -134,7 +134,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		t := &q.paths[p.Path].header
 		start := p.Frags[0].ID + provider.Headroom - uint64(t.Len())
 		header := q.device.umem.Frame(start)[:t.Len()]
-		t.Put(header, p.Len)
+		t.Put(header, p.Len, p.ECN)
 		if t.Is6() {
 			sum := uint32(0)
 			for j := range p.N {

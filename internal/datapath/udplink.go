@@ -87,7 +87,7 @@ func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 			}
 			from, gathered = path.from, 0
 		}
-		d.sender.Begin(&path.to)
+		d.sender.Begin(&path.to, p.ECN == wire.ECT0)
 		for j := range p.N {
 			d.sender.Add(p.Frags[j].Data)
 		}
@@ -137,7 +137,7 @@ func (d *plainUDP) knock(dst netip.Addr) {
 	if !d.closed {
 		to := udp.AddrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort), d.neighbors.index)
 		s := udp.NewSender(1, 1)
-		s.Begin(&to)
+		s.Begin(&to, false)
 		s.Send(d.in)
 	}
 }

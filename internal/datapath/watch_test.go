@@ -61,7 +61,7 @@ func TestNeighbourMoves(t *testing.T) {
 	frame := make([]byte, 64)
 	owner.Lock()
 	defer owner.Unlock()
-	d.queues[0].paths[path].header.Put(frame, 22)
+	d.queues[0].paths[path].header.Put(frame, 22, wire.NotECT)
 	if got := [6]byte(frame[:6]); got != want {
 		t.Errorf("the path still goes to %x, want %x", got, want)
 	}

@@ -4,20 +4,37 @@ import "golang.org/x/sys/unix"
 
 // Sender gathers datagrams and sends them with one system call.
 type Sender struct {
-	msgs   []mmsghdr
-	pieces []unix.Iovec
-	nm, np int
+	msgs       []mmsghdr
+	pieces     []unix.Iovec
+	nm, np     int
+	ect4, ect6 []byte // control messages that set ect0
 }
+
+// ect0 is the codepoint that says that routers may mark the datagram (RFC 3168 §5).
+const ect0 = 2
 
 // NewSender makes a sender for so many datagrams of so many pieces each.
 func NewSender(datagrams, pieces int) *Sender {
-	return &Sender{msgs: make([]mmsghdr, datagrams), pieces: make([]unix.Iovec, datagrams*pieces)}
+	return &Sender{
+		msgs: make([]mmsghdr, datagrams), pieces: make([]unix.Iovec, datagrams*pieces),
+		ect4: controlOf(unix.SOL_IP, unix.IP_TOS, ect0), ect6: controlOf(unix.SOL_IPV6, unix.IPV6_TCLASS, ect0),
+	}
 }
 
-// Begin starts a datagram. to must not change before Send.
-func (s *Sender) Begin(to *Addr) {
+// Begin starts a datagram, which routers may mark or not. to must not change before Send.
+func (s *Sender) Begin(to *Addr, markable bool) {
 	h := &s.msgs[s.nm].hdr
 	h.Name, h.Namelen = nameOf(&to.raw), to.n
+	h.Control = nil
+	h.SetControllen(0)
+	if markable {
+		control := s.ect4
+		if to.raw.Family == unix.AF_INET6 {
+			control = s.ect6
+		}
+		h.Control = &control[0]
+		h.SetControllen(len(control))
+	}
 	h.Iov = &s.pieces[s.np]
 	h.SetIovlen(0)
 	s.nm++

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"encoding/binary"
 	"structs"
 	"unsafe"
 
@@ -43,6 +44,17 @@ func recvmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 func nameOf(raw *unix.RawSockaddrInet6) *byte {
 	// unsafe: a pointer to the start of *raw, of the same lifetime; the kernel is told raw's length, or less.
 	return (*byte)(unsafe.Pointer(raw))
+}
+
+// controlOf is a control message that sets an option for one datagram.
+func controlOf(level, kind int32, value uint32) []byte {
+	b := make([]byte, unix.CmsgSpace(4))
+	// unsafe: in bounds because CmsgSpace has room for the header in front of the value; b is ours until this returns.
+	h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+	h.Level, h.Type = level, kind
+	h.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(b[unix.CmsgLen(0):], value)
+	return b
 }
 
 // memInfo is what SO_MEMINFO gives, a word for each: SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS, the last.

@@ -110,7 +110,7 @@ func writePackets(t *testing.T, ends [2]wire.Endpoint, snap int, packets ...[]by
 	header := wire.NewFrameTemplate([6]byte{2, 1}, [6]byte{2, 2}, ends[0], ends[1], 0)
 	for i, b := range packets {
 		frame := make([]byte, header.Len(), header.Len()+len(b))
-		header.Put(frame, len(b))
+		header.Put(frame, len(b), wire.NotECT)
 		if header.Is6() {
 			header.SetUDPChecksum(frame, wire.PartialSum(0, b), len(b))
 		}

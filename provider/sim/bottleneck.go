@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Bottleneck is the last link of a path: packets leave it one after another, wait in a queue before, and are lost when that
@@ -12,7 +13,7 @@ import (
 type Bottleneck struct {
 	Rate  int // bits per second
 	Queue int // bytes, with the packet that is leaving
-	Mark  int // bytes from which on arriving packets are marked; zero for never
+	Mark  int // bytes from which on arriving packets that allow it are marked; zero for never
 
 	free    clock.Time // when the last packet in the queue has left
 	waits   []time.Duration
@@ -28,7 +29,7 @@ const wireOverhead = 38 + 28
 func (h *Host) Narrow(b *Bottleneck) { h.inlet = b }
 
 // pass lets a packet through, after wait. A nil bottleneck is none.
-func (b *Bottleneck) pass(now clock.Time, size int) (wait time.Duration, marked, ok bool) {
+func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Duration, marked, ok bool) {
 	if b == nil {
 		return 0, false, true
 	}
@@ -40,7 +41,7 @@ func (b *Bottleneck) pass(now clock.Time, size int) (wait time.Duration, marked,
 		b.Dropped++
 		return 0, false, false
 	}
-	if marked = b.Mark > 0 && backlog >= b.Mark; marked {
+	if marked = b.Mark > 0 && backlog >= b.Mark && ecn == wire.ECT0; marked {
 		b.Marked++
 	}
 	b.waits = append(b.waits, queueing)

@@ -23,7 +23,10 @@ type link struct {
 	stall  clock.Time // the device takes nothing before
 }
 
-type pathEnds struct{ local, remote wire.Endpoint }
+type pathEnds struct {
+	local, remote wire.Endpoint
+	ecn           wire.ECN // of a packet on its way; a path has none
+}
 
 func newLink(frames int) link {
 	l := link{rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1)}
@@ -127,6 +130,7 @@ func (h *Host) Transmit(pkts []provider.TxPacket) {
 		p := &pkts[i]
 		packet, ids := h.collect(p)
 		path := h.paths[p.Path]
+		path.ecn = p.ECN
 		if h.forger == nil {
 			h.net.watchSent(h, path, packet)
 		}
@@ -199,10 +203,10 @@ func (h *Host) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 	if n := len(h.free); n > 0 {
 		p := h.free[n-1]
 		h.free = h.free[:n-1]
-		h.paths[p] = pathEnds{local, remote}
+		h.paths[p] = pathEnds{local: local, remote: remote}
 		return p, true
 	}
-	h.paths = append(h.paths, pathEnds{local, remote})
+	h.paths = append(h.paths, pathEnds{local: local, remote: remote})
 	return provider.Path(len(h.paths) - 1), true
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Network joins hosts, and is the only source of time and order in a simulation.
@@ -87,12 +88,15 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Dura
 		if n.strikes(n.rng, Late) {
 			d += min(100*n.Delay, packetLife)
 		}
-		queued, marked, ok := to.inlet.pass(n.now, len(p))
+		queued, marked, ok := to.inlet.pass(n.now, len(p), path.ecn)
 		if !ok {
 			n.trace.packet(n.now, from, "overflow", p)
 			continue
 		}
-		marked = n.strikes(n.rng, Mark) || marked
+		if chance(n.rng, n.Rates[Mark]) && path.ecn == wire.ECT0 {
+			n.Happened[Mark]++
+			marked = true
+		}
 		n.After(queued+d, func() { to.arrive(path, p, whole, marked) })
 	}
 }

@@ -1,0 +1,164 @@
+package provider
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Congestion marks (PROTOCOL §2, §7.1, §9.4).
+
+// ecnSeen counts the packets that arrived at a side.
+type ecnSeen struct{ markable, plain, control, markableControl int }
+
+// watchECN counts what arrives at both sides.
+func (p *pair) watchECN() *[2]ecnSeen {
+	var seen [2]ecnSeen
+	for side := range p.link {
+		for i := range 1 + len(p.more[side]) {
+			p.queue(side, i).router = func(t *TxPacket) (ce, ok bool) {
+				seen[side].count(t)
+				return false, true
+			}
+		}
+	}
+	return &seen
+}
+
+func (s *ecnSeen) count(t *TxPacket) {
+	sequenced := t.Frags[0].Data[1] != 0
+	switch markable := t.ECN == wire.ECT0; {
+	case sequenced && markable:
+		s.markable++
+	case sequenced:
+		s.plain++
+	case markable:
+		s.markableControl++
+	default:
+		s.control++
+	}
+}
+
+// stripFeatures is a peer of a time before features: those of its REQ or REP are zero.
+func stripFeatures(from, to wire.Endpoint, op wire.Opcode) func(b []byte) bool {
+	return func(b []byte) bool {
+		if b[1] == 0 && wire.Opcode(b[wire.ControlOffset]) == op {
+			hello := b[wire.ControlOffset+wire.ControlHeaderLen:]
+			binary.BigEndian.PutUint32(hello[20:], 0)
+			from.Port = wire.SourcePort(binary.BigEndian.Uint64(hello))
+			wire.PutCRC(b, wire.SumFirst(wire.Seed(from, to), b))
+		}
+		return true
+	}
+}
+
+// Sequenced packets can be marked when both ends said so in the handshake, and never else; control packets never.
+func TestMarkingIsAgreed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		old   int // the side that knows no features; -1 for none
+		op    wire.Opcode
+		wants bool
+	}{
+		{"both", -1, 0, true},
+		{"the caller does not", 0, wire.CtlREQ, false},
+		{"the called does not", 1, wire.CtlREP, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPair(t, 1408)
+			if c.old >= 0 {
+				from, to := wire.Endpoint{IP: pairIP[c.old]}, wire.Endpoint{IP: pairIP[1-c.old], Port: wire.DefaultPort}
+				p.link[1-c.old].mangle = stripFeatures(from, to, c.op)
+			}
+			seen := p.watchECN()
+			p.connect()
+			p.move(0)
+			for side, s := range seen {
+				if s.markableControl > 0 || s.control == 0 {
+					t.Errorf("side %d got %+v: control packets can be marked", side, s)
+				}
+			}
+			// The called decides by the REQ, the caller by the REP.
+			sender := 0
+			if c.old == 0 {
+				sender = 1
+			}
+			if got := p.conn(sender).ecn == wire.ECT0; got != c.wants {
+				t.Errorf("side %d sends packets that can be marked: %v, want %v", sender, got, c.wants)
+			}
+			if s := seen[1-sender]; c.wants != (s.markable > 0) || c.wants != (s.plain == 0) {
+				t.Errorf("side %d got %+v", 1-sender, s)
+			}
+		})
+	}
+}
+
+// A connection that moves to another engine, and so to another path, goes on being marked.
+func TestMarkingSurvivesMoves(t *testing.T) {
+	p := newQueuesPair(t, 1408, 2)
+	seen := p.watchECN()
+	p.connect()
+	was := p.homeOf(1)
+	p.landOn(1, always(1-was))
+	for round := range 40 {
+		p.move(round)
+	}
+	if p.homeOf(1) == was {
+		t.Fatal("the connection did not move")
+	}
+	before := seen[0]
+	p.move(40)
+	if got := seen[0]; got.markable == before.markable || got.plain > 0 || got.markableControl > 0 {
+		t.Errorf("side 0 got %+v, before the move %+v", got, before)
+	}
+}
+
+// The sender hears of every mark once, by flags beside data and by the count in ACKs, and sends less.
+func TestMarksReachTheSender(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	marked := uint64(0)
+	p.link[1].router = func(t *TxPacket) (ce, ok bool) {
+		if t.ECN == wire.ECT0 {
+			marked++
+		}
+		return t.ECN == wire.ECT0, true
+	}
+	before := p.conn(0).cc.fabric
+	for range 8 {
+		p.post(0, p.write(0, 0, 5000))
+		p.post(0, p.read(0, 5000))
+		p.pass(10 * time.Millisecond) // the window falls below a packet, which waits then
+		p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	}
+	if got := p.stats(0).Marked; got != marked || marked == 0 {
+		t.Errorf("%d marks reported, %d packets marked", got, marked)
+	}
+	if now := p.conn(0).cc.fabric; now >= before {
+		t.Errorf("a window of %d became %d", before, now)
+	}
+	if s := p.stats(0); s.Retransmits > 0 {
+		t.Errorf("%d packets sent again", s.Retransmits)
+	}
+}
+
+// A path that loses whatever can be marked carries the connection after three time-outs.
+func TestPathWithoutMarkable(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	lost := 0
+	for _, l := range p.link {
+		l.router = func(t *TxPacket) (ce, ok bool) {
+			if t.ECN == wire.ECT0 {
+				lost++
+			}
+			return false, t.ECN != wire.ECT0
+		}
+	}
+	p.post(0, p.write(0, 0, 64))
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	if s := p.stats(0); lost == 0 || s.Timeouts != maxMarkable {
+		t.Errorf("%d packets lost, %d time-outs", lost, s.Timeouts)
+	}
+}
