@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -110,7 +111,7 @@ func openXDP(cfg Config) (_ *Datapath, err error) {
 	if d.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	d.neighbors = neighbours{nl: d.nl, index: d.index, local: cfg.Address}
+	d.neighbors = neighbours{nl: d.nl, index: d.index, local: cfg.Address, now: clock.Machine}
 	return d, nil
 }
 

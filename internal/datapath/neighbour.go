@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
 // The bounds of neighbour resolution (ND specification 7.4: an unresolved neighbour is unreachable after 3 s).
@@ -18,6 +20,9 @@ const (
 	resolveTimeout = 3 * time.Second
 	resolveFirst   = time.Millisecond
 	resolveMax     = 50 * time.Millisecond
+	// resolvedFor is how long an answer stands. The kernel takes 50 to 100 µs for it, which limited a host that opens many
+	// connections to one peer; within a second it would mostly say the same, and if not, the handshake gets no answer.
+	resolvedFor = time.Second
 )
 
 // ErrNoRoute and ErrNoNeighbour are the two ways in which a peer cannot be reached; ErrNotOneHost says that the address
@@ -34,6 +39,7 @@ type neighbours struct {
 	index int
 	local netip.Addr
 
+	now   clock.Source
 	mu    sync.Mutex
 	known map[netip.Addr]neighbour // by destination
 }
@@ -42,6 +48,7 @@ type neighbours struct {
 type neighbour struct {
 	hop netip.Addr
 	mac [6]byte
+	at  clock.Time // when it was resolved
 }
 
 func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
@@ -51,11 +58,33 @@ func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
 	return n.mac, ok
 }
 
+// fresh says whether dst was resolved a moment ago.
+func (t *neighbours) fresh(dst netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.known[dst]
+	return ok && t.now().Sub(n.at) < resolvedFor
+}
+
+// keep notes the way to dst.
+func (t *neighbours) keep(dst, hop netip.Addr, mac [6]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[netip.Addr]neighbour{}
+	}
+	t.known[dst] = neighbour{hop, mac, t.now()}
+}
+
 // Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
-// asked to find out when it does not know. It blocks until that is done, ctx ends, or resolveTimeout has passed.
+// asked to find out when it does not know. It blocks until that is done, ctx ends, or resolveTimeout has passed. What was
+// resolved within resolvedFor is not asked for again.
 func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
+	if t.fresh(dst) {
+		return nil
+	}
 	r, err := t.route(dst)
 	if err != nil {
 		return err
@@ -69,12 +98,7 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil {
-		t.known = map[netip.Addr]neighbour{}
-	}
-	t.known[dst] = neighbour{hop, mac}
+	t.keep(dst, hop, mac)
 	return nil
 }
 

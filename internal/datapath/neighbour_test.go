@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -38,7 +39,7 @@ func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 	}))
 	t.Cleanup(d.nl.Close)
 	d.info.Interface = pair.NameA
-	d.neighbors = neighbours{nl: d.nl, index: pair.IfindexA, local: pair.AddrA.Addr()}
+	d.neighbors = neighbours{nl: d.nl, index: pair.IfindexA, local: pair.AddrA.Addr(), now: clock.Machine}
 	return d
 }
 
@@ -49,11 +50,9 @@ func TestResolve(t *testing.T) {
 	if _, ok := d.neighbors.cached(peer); ok {
 		t.Error("known before it was resolved")
 	}
-	for range 2 {
-		must(t, d.Resolve(t.Context(), peer))
-		if mac, ok := d.neighbors.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
-			t.Errorf("resolved to %x, want %x", mac, pair.MACB)
-		}
+	must(t, d.Resolve(t.Context(), peer))
+	if mac, ok := d.neighbors.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
+		t.Errorf("resolved to %x, want %x", mac, pair.MACB)
 	}
 	// Behind a gateway it is the gateway's address that counts.
 	far := netip.MustParseAddr("198.51.100.7")
@@ -67,6 +66,29 @@ func TestResolve(t *testing.T) {
 	must(t, d.Resolve(t.Context(), far))
 	if mac, _ := d.neighbors.cached(far); string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want the gateway %x", mac, pair.MACB)
+	}
+}
+
+// TestResolvedStands: the kernel is asked once a second for one peer, and then it may say something else.
+func TestResolvedStands(t *testing.T) {
+	pair := newPair(t)
+	d := newResolver(t, pair)
+	now := clock.Machine()
+	d.neighbors.now = func() clock.Time { return now }
+	peer := pair.AddrB.Addr()
+	must(t, d.Resolve(t.Context(), peer))
+	must(t, pair.A.Do(func() error {
+		routes, err := d.nl.RouteList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, netlink.FAMILY_V4)
+		for i := range routes {
+			err = errors.Join(err, d.nl.RouteDel(&routes[i]))
+		}
+		return err
+	}))
+	now = now.Add(resolvedFor - 1)
+	must(t, d.Resolve(t.Context(), peer))
+	now = now.Add(1)
+	if err := d.Resolve(t.Context(), peer); !errors.Is(err, ErrNoRoute) {
+		t.Errorf("%v, want %v", err, ErrNoRoute)
 	}
 }
 

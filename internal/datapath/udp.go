@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -107,7 +108,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.maxPacket, err = maxPacket(nic, cfg.Address); err != nil {
 		return nil, err
 	}
-	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address}
+	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address, now: clock.Machine}
 	d.ethernet = len(nic.MAC) == 6
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
 	if d.ethernet {

@@ -117,15 +117,26 @@ func (d *plainUDP) send(from *source) {
 func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
+	if t.fresh(dst) {
+		return nil
+	}
 	r, err := t.route(dst)
-	if err != nil || !d.ethernet || r.Type == unix.RTN_LOCAL {
+	if err != nil {
 		return err
+	}
+	if !d.ethernet || r.Type == unix.RTN_LOCAL {
+		t.keep(dst, dst, [6]byte{})
+		return nil
 	}
 	if r.LinkIndex != t.index {
 		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
 			ErrNoRoute, dst, t.local, r.LinkIndex)
 	}
-	_, err = t.resolve(ctx, hopOf(r, dst), d.info.Interface, func(netip.Addr) { d.knock(dst) })
+	hop := hopOf(r, dst)
+	mac, err := t.resolve(ctx, hop, d.info.Interface, func(netip.Addr) { d.knock(dst) })
+	if err == nil {
+		t.keep(dst, hop, mac)
+	}
 	return err
 }
 

@@ -141,7 +141,8 @@ func (t *neighbours) learn(hop netip.Addr, mac [6]byte) {
 	defer t.mu.Unlock()
 	for dst, n := range t.known {
 		if n.hop == hop {
-			t.known[dst] = neighbour{hop: hop, mac: mac}
+			n.mac = mac
+			t.known[dst] = n
 		}
 	}
 }
