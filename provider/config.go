@@ -94,7 +94,7 @@ const (
 	maxSourceConns    = 32768            // established connections of any source: twice the ephemeral ports of an address
 	maxLingering      = 16384            // connections that are over and still answer
 
-	initialRTO = 20 * time.Millisecond
+	initialRTO = 50 * time.Millisecond
 	maxRTO     = time.Second
 )
 

@@ -336,3 +336,22 @@ func TestReadsAreBoundedByTheWindow(t *testing.T) {
 		t.Errorf("%d bytes still counted", r.bytes)
 	}
 }
+
+// A path that became longer shows the same round trip again and again; a queue of many others, as long, does not.
+func TestQueueOfOthersIsNoLongerPath(t *testing.T) {
+	const long = 2 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		spread time.Duration // of the round trips
+		want   bool
+	}{{"path", minQueueing, true}, {"queue", 8 * minQueueing, false}} {
+		var s delaySignal
+		found := time.Duration(0)
+		for i := range 4 * stuckRounds {
+			found = max(found, s.floored(long+time.Duration(i*7%16)*c.spread/15))
+		}
+		if (found > 0) != c.want || found > long {
+			t.Errorf("%s: a least round trip of %v", c.name, found)
+		}
+	}
+}

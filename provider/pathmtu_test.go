@@ -155,7 +155,7 @@ func TestBlackHoleInOneDirection(t *testing.T) {
 
 // A path that only seemed to have become smaller, because the peer was away, is back at its size after one round trip.
 func TestBlackHoleThatWasNone(t *testing.T) {
-	p := newPair(t, 8972).connect()
+	p := newPair(t, 8972).connect().seasoned()
 	p.transfer(300000)
 	p.post(0, p.write(0, 0, 300000))
 	end := p.now.Add(60 * time.Millisecond)

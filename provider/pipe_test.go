@@ -322,6 +322,14 @@ func (p *pair) connect() *pair {
 	return p
 }
 
+// seasoned makes the connection one whose time-outs follow from its round trips.
+func (p *pair) seasoned() *pair {
+	for side := range p.eng {
+		p.conn(side).rtt.moves = settledMoves
+	}
+	return p
+}
+
 func (p *pair) must(o Outcome) {
 	p.tb.Helper()
 	if o != OutcomeSuccess {

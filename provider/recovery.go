@@ -81,7 +81,7 @@ func (r *recovery) progress(c *conn, echo uint32) {
 	}
 	r.progressAt = c.engine.now
 	r.probed, r.expiries = false, 0
-	c.rtt.backoff, c.rtt.loaded = 0, true
+	c.rtt.backoff, c.rtt.moves = 0, min(c.rtt.moves+1, settledMoves)
 	r.arm(c)
 	c.detectLoss()
 }
@@ -171,7 +171,7 @@ func (r *recovery) expire(c *conn) {
 		c.lose(OutcomeIOTimeout)
 		return
 	}
-	if r.expiries == maxMarkable && !c.rtt.loaded {
+	if r.expiries == maxMarkable && c.rtt.moves == 0 {
 		c.ecn = wire.NotECT
 	}
 	c.timeOut()

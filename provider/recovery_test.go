@@ -103,7 +103,7 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 }
 
 func TestTimeoutThatWasNone(t *testing.T) {
-	p := newPair(t, 1408).connect()
+	p := newPair(t, 1408).connect().seasoned()
 	for range 20 {
 		p.post(0, p.write(0, 0, 1000))
 		p.settle()
@@ -200,7 +200,7 @@ func TestLossIsNoMissingReceive(t *testing.T) {
 
 // And no longer than NoReceive from then on.
 func TestMissingReceiveAfterLoss(t *testing.T) {
-	p := newPair(t, 1408).connect()
+	p := newPair(t, 1408).connect().seasoned()
 	p.receive(1, 1<<20, 20000)
 	p.loseFirst(1, 3, wire.OpSend)
 	p.post(0, p.send(0, 100))
@@ -232,5 +232,22 @@ func TestReorderingWindowFollowsDuplicates(t *testing.T) {
 	}
 	if w := r.window(&c.rtt, p.eng[0].now.Add(17*300*time.Microsecond)); w != 50*us {
 		t.Errorf("%v after a while without duplicates", w)
+	}
+}
+
+// What the first packets measured says nothing of a queue that many connections are about to fill: as long as few were
+// acknowledged the time-out is as long as it is before the first.
+func TestFirstTimeoutsAreLong(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	for done := range settledMoves {
+		if got := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO); got != initialRTO {
+			t.Fatalf("after %d acknowledgements: %v, want %v", done, got, initialRTO)
+		}
+		p.post(0, p.write(0, 0, 64))
+		p.pass(time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+	}
+	if got, want := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO), p.eng[0].cfg.MinRTO; got != want {
+		t.Errorf("after %d acknowledgements: %v, want %v", settledMoves, got, want)
 	}
 }

@@ -287,7 +287,7 @@ func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	}
 	p.loseFirst(0, 2, wire.CtlAck)
 	p.offer(1)
-	p.pass(100 * time.Millisecond)
+	p.pass(200 * time.Millisecond) // two time-outs of a young connection
 	p.heard(1)
 	p.outcomes(0, OutcomeSuccess)
 }

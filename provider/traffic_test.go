@@ -150,7 +150,7 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 // TestFlightsGrow fills the short record ring and takes the long one in the middle of a flight that begins at every place of
 // the ring, with packets lost before and after.
 func TestFlightsGrow(t *testing.T) {
-	p := newPair(t, 1408).connect()
+	p := newPair(t, 1408).connect().seasoned()
 	for start := range 2*shortFlight + 1 {
 		p.resting()
 		for range start {
