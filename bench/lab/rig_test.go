@@ -97,6 +97,7 @@ func (r *rig) stats() (sum nd.Stats) {
 		sum.Retransmits += s.Retransmits
 		sum.Timeouts += s.Timeouts
 		sum.Spurious += s.Spurious
+		sum.Marked += s.Marked
 		for name, n := range s.Drops {
 			sum.Drops[name] += n
 		}
