@@ -76,7 +76,9 @@ var fences = map[string]fence{
 		ours:  []string{"provider", "internal/datapath", "internal/host"},
 		tests: []string{"nd"},
 	},
-	"nd/ndnet": {ours: []string{"nd"}},
+	"nd/ndnet":     {ours: []string{"nd"}},
+	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
+	"nd/ndinspect": {ours: []string{"nd"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
 		ours:   []string{"nd", "internal/datapath", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
@@ -85,14 +87,14 @@ var fences = map[string]fence{
 		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
-		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
+		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},
 	},
 	"bench/lab": {ours: []string{"nd"}}, // tests only
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "bench", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",
@@ -106,7 +108,7 @@ var testExtras = fence{
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",
-		"go.uber.org/goleak",
+		"go.uber.org/goleak", "github.com/prometheus/client_golang/...",
 	},
 }
 

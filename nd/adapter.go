@@ -231,7 +231,15 @@ type Stats struct {
 	// pieces of packets that did not fit their path any more, Reassembled packets that came in pieces.
 	PathProbes, PathRaised, BlackHoles, PartsOut, Reassembled uint64
 
-	// Drops counts packets that were not used, by reason.
+	PacketsLost, TailProbes uint64 // taken for lost, and sent to find out
+	NoFrames                uint64 // times a packet waited for a transmit frame
+	Strangers               uint64 // connection requests that were asked to prove their address first
+
+	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
+	// keys are LimitNames.
+	LimitedSeconds map[string]float64
+
+	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64
 }
 
@@ -243,7 +251,11 @@ func (a *Adapter) Stats() Stats {
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Marked: p.Marked, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
 		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
-		Drops: p.DropsByName(),
+		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,
+		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
+	}
+	for l, us := range p.Limited {
+		s.LimitedSeconds[provider.Limit(l).String()] = float64(us) / 1e6
 	}
 	if a.host.Device == nil {
 		return s

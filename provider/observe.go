@@ -85,6 +85,14 @@ func (e *Engine) FramesHeld() (transmit, receive int) {
 	return len(e.frames), receive
 }
 
+// DropNames are the names of all reasons for which a packet is dropped.
+func DropNames() (names []string) {
+	for r := wire.DropNone + 1; r < wire.NumDropReasons; r++ {
+		names = append(names, r.String())
+	}
+	return names
+}
+
 // DropsByName returns the drop counters that are not zero. It allocates.
 func (s *Stats) DropsByName() map[string]uint64 {
 	m := map[string]uint64{}

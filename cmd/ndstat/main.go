@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := newRoot().ExecuteContext(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "ndstat:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are those of ndstat.
+type flags struct {
+	once, json bool
+	interval   time.Duration
+	pid        int
+	peer       string
+	sockets    []string
+}
+
+const minInterval = 100 * time.Millisecond
+
+func newRoot() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "ndstat",
+		Short: "Show the ND connections of running processes, and what limits each",
+		Long: `ndstat shows a live table of the ND connections of all processes that opened themselves to it: programs that call
+ndinspect.Serve, and ndperf with --inspect. It sees those of its own user; root sees those of all users.
+
+LIMITED BY is what kept a connection from sending more for the largest share of the last interval: application
+(nothing was posted), receive (the peer has no receive posted), read (outbound read limit), fabric (the window for
+the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).`,
+		Example: `  ndperf loop --inspect                in one terminal, and in another:
+  ndstat                               a table that is renewed every second
+  ndstat --once                        one table, over one interval
+  ndstat --once --json | jq .          everything that there is to know, one reply a line
+  ndstat --peer 192.0.2.7 --pid 4711   only some of them`,
+		Args:              cobra.NoArgs,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.once, "once", false, "print one table, or one round of replies with --json, and end")
+	fl.BoolVar(&f.json, "json", false, "print what the processes answer as JSON, one reply a line")
+	fl.DurationVar(&f.interval, "interval", time.Second, fmt.Sprintf("time from one table to the next, at least %v", minInterval))
+	fl.IntVar(&f.pid, "pid", 0, "only this process")
+	fl.StringVar(&f.peer, "peer", "", "only connections with this address")
+	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+")")
+	return cmd
+}
+
+func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
+	q := ndinspect.Request{}
+	if f.interval < minInterval {
+		return fmt.Errorf("--interval %v is too short: choose at least %v", f.interval, minInterval)
+	}
+	if f.peer != "" {
+		var err error
+		if q.Peer, err = netip.ParseAddr(f.peer); err != nil {
+			return fmt.Errorf("--peer %q is not an IP address (example: 192.0.2.7)", f.peer)
+		}
+	}
+	w := newWatch(f, q)
+	defer w.close()
+	if err := w.look(); err != nil {
+		return err
+	}
+	if f.json && f.once {
+		return w.writeJSON(stdout)
+	}
+	tick := time.NewTicker(f.interval)
+	defer tick.Stop()
+	for {
+		if f.json {
+			if err := w.writeJSON(stdout); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := w.look(); err != nil {
+			return err
+		}
+		if !f.json {
+			if !f.once && isTerminal(stdout) {
+				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
+			}
+			w.render(stdout)
+		}
+		w.tellProblems(stderr)
+		if f.once {
+			return nil
+		}
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// writeJSON prints every reply on a line.
+func (w *watch) writeJSON(out io.Writer) error {
+	enc := json.NewEncoder(out)
+	for _, r := range w.now {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNobody is the answer when there is nothing to look at.
+var errNobody = errors.New("no process is open to ndstat: a program opens itself with ndinspect.Serve, and ndperf with --inspect; " +
+	"processes of other users only root can see")

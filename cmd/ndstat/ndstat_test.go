@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newConnection connects two endpoints over loopback and opens the first one's adapter to ndstat.
+func newConnection(t *testing.T) *nd.Endpoint {
+	t.Helper()
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	free, err := net.ListenUDP("udp4", nil)
+	must(t, err)
+	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+	must(t, free.Close())
+	at := netip.MustParseAddrPort("127.0.0.2:7200")
+	l, err := nd.Listen(at, cfg)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	cfg.Adapter, err = nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
+	must(t, err)
+	t.Cleanup(func() { must(t, cfg.Adapter.Close()) })
+	go func() { _, _ = l.Accept(t.Context()) }() // Dial tells whether it was accepted
+	e, err := nd.Dial(t.Context(), at, cfg)
+	must(t, err)
+	s, err := ndinspect.Serve(cfg.Adapter, "")
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return e
+}
+
+func ndstat(args ...string) (stdout, stderr string, err error) {
+	var out, problems bytes.Buffer
+	cmd := newRoot()
+	cmd.SetOut(&out)
+	cmd.SetErr(&problems)
+	cmd.SetArgs(args)
+	err = cmd.Execute()
+	return out.String(), problems.String(), err
+}
+
+// TestOnceShowsWhatLimitsAConnection looks at a connection of a running adapter, as a table and as JSON.
+func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
+	newConnection(t)
+	self := strconv.Itoa(os.Getpid())
+	out, problems, err := ndstat("--once", "--interval", "100ms", "--pid", self)
+	must(t, err)
+	for _, want := range []string{"LIMITED BY", self, "127.0.0.2:7200", "open", "application", "100 %"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	if problems != "" {
+		t.Errorf("problems: %s", problems)
+	}
+	out, _, err = ndstat("--once", "--json", "--pid", self, "--peer", "127.0.0.2")
+	must(t, err)
+	var r ndinspect.Reply
+	must(t, json.Unmarshal([]byte(out), &r))
+	if r.PID != os.Getpid() || len(r.Connections) != 1 || strings.Count(out, "\n") != 1 {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestErrorsSayWhatToDo: no answer is without advice.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	newConnection(t)
+	missing := t.TempDir() + "/x.sock"
+	for _, x := range []struct{ args, want string }{
+		{"--interval 1ms", "choose at least 100ms"},
+		{"--peer nobody", "example: 192.0.2.7"},
+		{"--pid 1 --once", "ndstat without --pid shows who is"},
+		{"--socket " + missing, "the process that made it is gone"},
+		{"more", "unknown command"},
+	} {
+		if _, _, err := ndstat(strings.Fields(x.args)...); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("ndstat %s: %v", x.args, err)
+		}
+	}
+	if out, _, err := ndstat("--help"); err != nil || !strings.Contains(out, "ndperf loop --inspect") {
+		t.Errorf("help: %v\n%s", err, out)
+	}
+	if out, _, err := ndstat("completion", "bash"); err != nil || !strings.Contains(out, "ndstat") {
+		t.Errorf("completion: %v", err)
+	}
+}
+
+// TestRowsAreOfTheInterval: what was before the last interval counts for nothing.
+func TestRowsAreOfTheInterval(t *testing.T) {
+	old := nd.ConnectionInfo{ID: 1, BytesIn: 100, BytesOut: 1000, Retransmits: 5, LimitedBy: "application"}
+	old.Limited.Application = time.Hour
+	c := old
+	c.BytesIn, c.BytesOut, c.Retransmits = 300, 5000, 7
+	c.Limited.Application += time.Second / 4
+	c.Limited.Fabric = 3 * time.Second / 4
+	began := time.Now()
+	reply := func(at time.Duration, c nd.ConnectionInfo) map[string]*ndinspect.Reply {
+		return map[string]*ndinspect.Reply{"x": {PID: 1, At: began.Add(at), Connections: []nd.ConnectionInfo{c}}}
+	}
+	w := &watch{before: reply(0, old), now: reply(2*time.Second, c)}
+	rows := w.rows()
+	if len(rows) != 1 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	if x := rows[0]; x.in != 100 || x.out != 2000 || x.resent != 2 || x.limitedBy != "fabric" || x.share != 0.75 {
+		t.Errorf("%+v", x)
+	}
+	w.before["x"].PID = 2 // another process took the name
+	if x := w.rows()[0]; x.in != 0 || x.out != 0 || x.limitedBy != "application" {
+		t.Errorf("a new process: %+v", x)
+	}
+}

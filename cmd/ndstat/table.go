@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// maxRows is how many connections a table shows.
+const maxRows = 40
+
+// render prints the table, and what was dropped.
+func (w *watch) render(out io.Writer) {
+	t := table.NewWriter()
+	t.SetOutputMirror(out)
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	header := table.Row{
+		"PID", "COMMAND", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
+		"QUEUEING", "WIRE", "HOLD", "FETCH",
+	}
+	t.AppendHeader(header)
+	columns := make([]table.ColumnConfig, 0, len(header))
+	for i := 6; i < len(header); i++ {
+		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	all := w.rows()
+	for _, x := range all[:min(len(all), maxRows)] {
+		c := &x.conn
+		t.AppendRow(table.Row{
+			x.process.PID, x.process.Command, c.Local, c.Remote, c.State, x.limitedBy, fmt.Sprintf("%.0f %%", 100*x.share),
+			megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
+			short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
+		})
+	}
+	t.Render()
+	if more := len(all) - maxRows; more > 0 {
+		fmt.Fprintf(out, "and %d more, which move less\n", more)
+	}
+	for _, path := range slices.Sorted(maps.Keys(w.now)) {
+		if r := w.now[path]; len(r.Stats.Drops) > 0 {
+			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, r.Command, counts(r.Stats.Drops))
+		}
+	}
+}
+
+func counts(m map[string]uint64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func megabits(bytesPerSecond float64) string {
+	return strconv.FormatFloat(bytesPerSecond*8/1e6, 'f', 1, 64)
+}
+
+// short is a duration with two or three digits, and nothing for none.
+func short(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d < time.Microsecond:
+		return d.String()
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond / 10).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond / 10).String()
+	}
+	return d.Round(time.Second / 10).String()
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+// watch asks all processes again and again, and keeps the last two rounds.
+type watch struct {
+	flags    *flags
+	request  ndinspect.Request
+	clients  map[string]*ndinspect.Client // by socket
+	problems map[string]error             // of this round, by socket
+	told     map[string]string
+	before   map[string]*ndinspect.Reply
+	now      map[string]*ndinspect.Reply
+}
+
+func newWatch(f *flags, q ndinspect.Request) *watch {
+	return &watch{flags: f, request: q, clients: map[string]*ndinspect.Client{}, told: map[string]string{}}
+}
+
+func (w *watch) close() {
+	for _, c := range w.clients {
+		_ = c.Close() // nothing more is asked
+	}
+}
+
+// look asks every process once. It fails when nobody answers.
+func (w *watch) look() error {
+	w.before, w.now, w.problems = w.now, map[string]*ndinspect.Reply{}, map[string]error{}
+	sockets := w.flags.sockets
+	if sockets == nil {
+		sockets = ndinspect.Sockets()
+	}
+	for _, path := range sockets {
+		r, err := w.ask(path)
+		switch {
+		case errors.Is(err, ndinspect.ErrGone) && w.flags.sockets == nil:
+		case err != nil:
+			w.problems[path] = err
+		case w.flags.pid == 0 || w.flags.pid == r.PID:
+			w.now[path] = r
+		}
+	}
+	if len(w.now) > 0 {
+		return nil
+	}
+	if len(w.problems) > 0 {
+		return errors.Join(slices.Collect(maps.Values(w.problems))...)
+	}
+	if w.flags.pid != 0 {
+		return fmt.Errorf("process %d is not open to ndstat: ndstat without --pid shows who is", w.flags.pid)
+	}
+	return errNobody
+}
+
+func (w *watch) ask(path string) (*ndinspect.Reply, error) {
+	c := w.clients[path]
+	if c == nil {
+		var err error
+		if c, err = ndinspect.Dial(path); err != nil {
+			return nil, err
+		}
+		w.clients[path] = c
+	}
+	r, err := c.Ask(w.request)
+	if err != nil {
+		_ = c.Close() // nothing more is asked
+		delete(w.clients, path)
+	}
+	return r, err
+}
+
+// tellProblems says once what is wrong with a socket.
+func (w *watch) tellProblems(out io.Writer) {
+	for path, err := range w.problems {
+		if w.told[path] != err.Error() {
+			w.told[path] = err.Error()
+			fmt.Fprintln(out, "ndstat:", err)
+		}
+	}
+}
+
+// row is a connection over an interval.
+type row struct {
+	process   *ndinspect.Reply
+	conn      nd.ConnectionInfo
+	in, out   float64 // bytes a second
+	resent    uint64  // in the interval
+	limitedBy string
+	share     float64 // of the interval
+}
+
+// rows compares this round with the one before. The busiest connections come first.
+func (w *watch) rows() (all []row) {
+	for path, r := range w.now {
+		old := map[uint64]nd.ConnectionInfo{}
+		seconds := 0.0
+		if b := w.before[path]; b != nil && b.PID == r.PID {
+			seconds = r.At.Sub(b.At).Seconds()
+			for _, c := range b.Connections {
+				old[c.ID] = c
+			}
+		}
+		for _, c := range r.Connections {
+			all = append(all, compare(r, old[c.ID], c, seconds))
+		}
+	}
+	slices.SortFunc(all, func(a, b row) int {
+		switch {
+		case a.in+a.out != b.in+b.out:
+			return int(b.in+b.out) - int(a.in+a.out)
+		case a.process.PID != b.process.PID:
+			return a.process.PID - b.process.PID
+		}
+		return a.conn.Remote.Compare(b.conn.Remote)
+	})
+	return all
+}
+
+// compare makes the row of a connection; the zero ConnectionInfo stands for one that was not there before.
+func compare(r *ndinspect.Reply, old, c nd.ConnectionInfo, seconds float64) row {
+	x := row{process: r, conn: c, resent: c.Retransmits - old.Retransmits, limitedBy: c.LimitedBy}
+	if seconds > 0 {
+		x.in, x.out = float64(c.BytesIn-old.BytesIn)/seconds, float64(c.BytesOut-old.BytesOut)/seconds
+	}
+	before, sum := old.Limited.By(), 0.0
+	most := 0.0
+	for i, d := range c.Limited.By() {
+		spent := (d - before[i]).Seconds()
+		sum += spent
+		if spent > most {
+			most, x.limitedBy = spent, nd.LimitNames()[i]
+		}
+	}
+	if sum > 0 {
+		x.share = most / sum
+	}
+	return x
+}

@@ -1,0 +1,65 @@
+package ndinspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ErrGone says that the process of a socket does not run any more. The socket is left over.
+var ErrGone = errors.New("the process that made it is gone")
+
+// Client asks one process. It is for one goroutine.
+type Client struct {
+	path  string
+	conn  net.Conn
+	bytes *io.LimitedReader // of one reply
+	in    *json.Decoder
+}
+
+// Dial connects to a socket. The error wraps ErrGone when nobody listens there.
+func Dial(path string) (*Client, error) {
+	c, err := net.DialTimeout("unix", path, dialLimit)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("ndinspect: %s: %w", path, ErrGone)
+	case errors.Is(err, os.ErrPermission):
+		return nil, fmt.Errorf("ndinspect: %s belongs to another user: run as that user or as root: %w", path, err)
+	case err != nil:
+		return nil, fmt.Errorf("ndinspect: %w", err)
+	}
+	r := &io.LimitedReader{R: c}
+	return &Client{path, c, r, json.NewDecoder(r)}, nil
+}
+
+// Ask sends a request; its Version is filled in. After an error the client is of no use any more.
+func (c *Client) Ask(q Request) (*Reply, error) {
+	fail := func(err error) (*Reply, error) { return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err) }
+	q.Version = Version
+	if err := c.conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+		return fail(err)
+	}
+	if err := json.NewEncoder(c.conn).Encode(q); err != nil {
+		return fail(err)
+	}
+	c.bytes.N = maxReplyBytes
+	var r Reply
+	if err := c.in.Decode(&r); err != nil {
+		return fail(err)
+	}
+	switch {
+	case r.Error != "":
+		return fail(errors.New(r.Error))
+	case r.Version != Version:
+		return fail(fmt.Errorf("it answers in version %d of the protocol, not %d", r.Version, Version))
+	}
+	return &r, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }

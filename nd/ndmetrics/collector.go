@@ -1,0 +1,112 @@
+package ndmetrics
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// Handler serves the metrics of an adapter, and nothing else. A program that has a registry registers a Collector there instead.
+func Handler(a *nd.Adapter) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(NewCollector(a)) // a new registry refuses no collector
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+// Collector reads an adapter's counters at every scrape. Every metric has the adapter's address as label adapter, so that
+// several adapters fit into one registry. There are no metrics of single connections, which would be too many series: see package
+// ndinspect.
+type Collector struct {
+	adapter *nd.Adapter
+	drops   *prometheus.Desc
+	limited *prometheus.Desc
+	packets *prometheus.Desc
+	bytes   *prometheus.Desc
+	open    *prometheus.Desc
+	counts  []count
+}
+
+// count is a counter without labels of its own.
+type count struct {
+	desc *prometheus.Desc
+	of   func(*nd.Stats) uint64
+}
+
+// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still.
+func NewCollector(a *nd.Adapter) *Collector {
+	labels := prometheus.Labels{"adapter": a.QueryAddressList()[0].String()}
+	desc := func(name, help string, variable ...string) *prometheus.Desc {
+		return prometheus.NewDesc("ndxdp_"+name, help, variable, labels)
+	}
+	c := &Collector{
+		adapter: a,
+		drops:   desc("drops_total", "Packets that were not used, by reason.", "reason"),
+		limited: desc("connection_limited_seconds_total", "Time that connections could not send more, by what kept them; summed over connections.", "by"),
+		packets: desc("packets_total", "ND packets.", "direction"),
+		bytes:   desc("packet_bytes_total", "Bytes of ND packets with their headers, without UDP's and below.", "direction"),
+		open:    desc("connections", "Connections in the table, also those that are being made or closed."),
+	}
+	for _, x := range []struct {
+		name, help string
+		of         func(*nd.Stats) uint64
+	}{
+		{"connections_established_total", "Connections that were opened.", func(s *nd.Stats) uint64 { return s.Established }},
+		{"connections_refused_total", "Connection requests that were refused.", func(s *nd.Stats) uint64 { return s.Refused }},
+		{"connections_lost_total", "Connections whose peer did not answer any more.", func(s *nd.Stats) uint64 { return s.Lost }},
+		{"connections_moved_total", "Connections that followed their packets to another NIC queue.", func(s *nd.Stats) uint64 { return s.Moved }},
+		{"connections_challenged_total", "Connection requests that had to prove their address.", func(s *nd.Stats) uint64 { return s.Strangers }},
+		{"acks_sent_total", "Packets sent only to acknowledge.", func(s *nd.Stats) uint64 { return s.Acks }},
+		{"packets_lost_total", "Packets taken for lost because later ones arrived.", func(s *nd.Stats) uint64 { return s.PacketsLost }},
+		{"packets_resent_total", "Packets sent again.", func(s *nd.Stats) uint64 { return s.Retransmits }},
+		{"packets_relayed_total", "Packets that landed on another NIC queue than their connection's.", func(s *nd.Stats) uint64 { return s.Relayed }},
+		{"packet_parts_sent_total", "Parts of packets that their path did not carry any more.", func(s *nd.Stats) uint64 { return s.PartsOut }},
+		{"packets_reassembled_total", "Packets that came in parts.", func(s *nd.Stats) uint64 { return s.Reassembled }},
+		{"tail_probes_total", "Packets sent again to find out whether the last ones were lost.", func(s *nd.Stats) uint64 { return s.TailProbes }},
+		{"timeouts_total", "Retransmission time-outs.", func(s *nd.Stats) uint64 { return s.Timeouts }},
+		{"timeouts_spurious_total", "Time-outs before which nothing had been lost.", func(s *nd.Stats) uint64 { return s.Spurious }},
+		{"receive_pauses_total", "Times that a peer had no receive for a message.", func(s *nd.Stats) uint64 { return s.Pauses }},
+		{"transmit_frame_waits_total", "Times that a packet waited for a transmit frame.", func(s *nd.Stats) uint64 { return s.NoFrames }},
+		{"path_probes_total", "Packets sent to find a larger packet size.", func(s *nd.Stats) uint64 { return s.PathProbes }},
+		{"path_raises_total", "Larger packet sizes found.", func(s *nd.Stats) uint64 { return s.PathRaised }},
+		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.BlackHoles }},
+	} {
+		c.counts = append(c.counts, count{desc(x.name, x.help), x.of})
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.drops, c.limited, c.packets, c.bytes, c.open} {
+		ch <- d
+	}
+	for _, x := range c.counts {
+		ch <- x.desc
+	}
+}
+
+// Collect implements prometheus.Collector. Every reason and limit has a series from the first scrape on, so that rates begin at
+// zero.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.adapter.Stats()
+	counter := func(d *prometheus.Desc, v float64, label ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, label...)
+	}
+	for _, reason := range nd.DropReasons() {
+		counter(c.drops, float64(s.Drops[reason]), reason)
+	}
+	for _, by := range nd.LimitNames() {
+		counter(c.limited, s.LimitedSeconds[by], by)
+	}
+	counter(c.packets, float64(s.PacketsIn), "in")
+	counter(c.packets, float64(s.PacketsOut), "out")
+	counter(c.bytes, float64(s.BytesIn), "in")
+	counter(c.bytes, float64(s.BytesOut), "out")
+	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(s.Connections))
+	for _, x := range c.counts {
+		counter(x.desc, float64(x.of(&s)))
+	}
+}

@@ -1,0 +1,114 @@
+package nd
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Limits is how long each cause kept a connection from sending more than it did. A connection has exactly one at any time, so
+// they sum up to its age. In JSON all durations are nanoseconds.
+type Limits struct {
+	Application time.Duration `json:"application_ns"` // nothing was posted that was not sent
+	Receive     time.Duration `json:"receive_ns"`     // the peer had no receive for the next Send
+	Read        time.Duration `json:"read_ns"`        // the outbound read limit was used up, or a read fence waited
+	Fabric      time.Duration `json:"fabric_ns"`      // the window for the path was full: delay, loss, congestion marks
+	Endpoint    time.Duration `json:"endpoint_ns"`    // the window for the peer was full: its receive memory
+	Ring        time.Duration `json:"ring_ns"`        // there was no transmit frame: the interface does not send fast enough
+	CPU         time.Duration `json:"cpu_ns"`         // it was another one's turn, or the next turn had to come
+}
+
+// LimitNames are the names of the limits in metrics and reports, in the order of the fields of Limits.
+func LimitNames() []string {
+	names := make([]string, provider.NumLimits)
+	for i := range names {
+		names[i] = provider.Limit(i).String()
+	}
+	return names
+}
+
+// By returns the limits in the order of LimitNames.
+func (l Limits) By() []time.Duration {
+	return []time.Duration{l.Application, l.Receive, l.Read, l.Fabric, l.Endpoint, l.Ring, l.CPU}
+}
+
+// Latency is where the time of initiator requests goes: weighted means of samples, about one request in a millisecond. Zero
+// means that there was no sample since the connection last was idle for a second.
+type Latency struct {
+	Queueing   time.Duration `json:"queueing_ns"`    // from the post until the engine transmits the first packet
+	Wire       time.Duration `json:"wire_ns"`        // from then until the last acknowledgement, without RemoteHold
+	RemoteHold time.Duration `json:"remote_hold_ns"` // how long the peer held that back; for a Read, until its answer was sent
+	Completion time.Duration `json:"completion_ns"`  // from the result until GetResults returned it; of the completion queue
+}
+
+// ConnectionInfo is what one connection of an adapter does at a moment.
+type ConnectionInfo struct {
+	ID     uint64         `json:"id,string"`      // ours, and
+	PeerID uint64         `json:"peer_id,string"` // the peer's: the two ends show the same pair
+	Local  netip.AddrPort `json:"local"`          // with ND ports
+	Remote netip.AddrPort `json:"remote"`
+	Queue  int            `json:"queue"`  // NIC queue that it is at home on
+	State  string         `json:"state"`  // connecting, open or closing
+	Active bool           `json:"active"` // this end connected to the other
+	Age    time.Duration  `json:"age_ns"` // since it is open
+
+	SmoothedRTT    time.Duration `json:"smoothed_rtt_ns"` // zero before the first sample
+	MinRTT         time.Duration `json:"min_rtt_ns"`
+	PathMTU        int           `json:"path_mtu_bytes"`          // largest ND packet known to arrive, without IP and UDP headers
+	Window         int           `json:"window_packets"`          // packets that may be in flight now; zero while idle
+	FabricWindow   int           `json:"fabric_window_packets"`   // what the path bears
+	EndpointWindow int           `json:"endpoint_window_packets"` // what the peer bears
+	InFlight       int           `json:"in_flight_packets"`
+	BytesIn        uint64        `json:"bytes_in"` // of ND packets, with their headers and repetitions
+	BytesOut       uint64        `json:"bytes_out"`
+	Retransmits    uint64        `json:"retransmits"` // packets
+
+	InitiatorDepth   int  `json:"initiator_depth"` // requests posted and not completed
+	ReceiveDepth     int  `json:"receive_depth"`   // receives posted and not used
+	ReceivesShared   bool `json:"receives_shared"` // ReceiveDepth contains all of a shared receive queue
+	OutstandingReads int  `json:"outstanding_reads"`
+	Resting          bool `json:"resting"` // idle for a second or more
+
+	LimitedBy string  `json:"limited_by"` // now
+	Limited   Limits  `json:"limited"`
+	Latency   Latency `json:"latency"`
+}
+
+// Connections tells what every connection of the adapter does, in no order. It allocates, and takes each engine for some
+// microseconds at a time.
+func (a *Adapter) Connections() []ConnectionInfo {
+	raw := a.host.Connections()
+	all := make([]ConnectionInfo, len(raw))
+	for i := range raw {
+		all[i] = connectionInfo(&raw[i])
+	}
+	return all
+}
+
+func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
+	d := &c.Limited
+	return ConnectionInfo{
+		ID: c.ID, PeerID: c.PeerID, Local: host.AddrPort(c.Local), Remote: host.AddrPort(c.Remote), Queue: c.Engine, State: c.State,
+		Active: c.Active, Age: c.Age, SmoothedRTT: c.SmoothedRTT, MinRTT: c.MinRTT, PathMTU: c.PathMTU, Window: c.Window,
+		FabricWindow: c.FabricWindow, EndpointWindow: c.EndpointWindow, InFlight: c.InFlight, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
+		Retransmits: c.Retransmits, InitiatorDepth: c.InitiatorDepth, ReceiveDepth: c.ReceiveDepth, ReceivesShared: c.ReceivesShared,
+		OutstandingReads: c.OutstandingReads, Resting: c.Resting, LimitedBy: c.LimitedBy.String(),
+		Limited: Limits{
+			Application: d[provider.LimitApplication], Receive: d[provider.LimitReceive], Read: d[provider.LimitRead],
+			Fabric: d[provider.LimitFabric], Endpoint: d[provider.LimitEndpoint], Ring: d[provider.LimitRing], CPU: d[provider.LimitCPU],
+		},
+		Latency: Latency{
+			Queueing: c.Latency.Queueing, Wire: c.Latency.Wire, RemoteHold: c.Latency.Hold, Completion: c.Latency.Completion,
+		},
+	}
+}
+
+// deviceDrops are the reasons of packets that the device or the kernel dropped, beside those of the transport.
+var deviceDrops = []string{
+	"rx_dropped", "rx_ring_full", "fill_ring_empty", "tx_lost", "tx_invalid", "not_nd", "port_taken", "too_long",
+}
+
+// DropReasons are all names that Stats.Drops may have.
+func DropReasons() []string { return append(provider.DropNames(), deviceDrops...) }
