@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // NDConfig says between which addresses the tests over package nd run.
@@ -16,11 +17,12 @@ type NDConfig struct {
 	Peer     netip.AddrPort // the requester's destination
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native or udp
+	Inspect  bool           // open the adapter to ndstat
 }
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Inspect: j.Inspect}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -54,6 +56,11 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	stop, err := inspect(cfg, a)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	q, err := dialSession(ctx, a, cfg)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w%s", cfg.Peer, err, connectRemedy(err))
@@ -114,6 +121,18 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	return nd.OpenAdapter(nd.AdapterConfig{
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes,
 	})
+}
+
+// inspect opens the adapter to ndstat if that is wanted, until stop is called.
+func inspect(cfg NDConfig, a *nd.Adapter) (stop func(), err error) {
+	if !cfg.Inspect {
+		return func() {}, nil
+	}
+	s, err := ndinspect.Serve(a, "")
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = s.Close() }, nil // what is left over is found to be by the next one
 }
 
 // routeTo asks the kernel which local address leads to the peer. No packet is sent.

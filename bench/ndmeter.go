@@ -12,12 +12,13 @@ type meter struct {
 	adapter     *nd.Adapter
 	mallocs     uint64
 	retransmits uint64
+	limited     limits
 	began       time.Time
 }
 
 // startMeter reads the counters. It stops the world, so it stays out of what is timed.
 func startMeter(a *nd.Adapter) meter {
-	m := meter{adapter: a, retransmits: a.Stats().Retransmits}
+	m := meter{adapter: a, retransmits: a.Stats().Retransmits, limited: takeLimits(a)}
 	m.mallocs = mallocs() // last: reading the other counters allocates
 	m.began = time.Now()
 	return m

@@ -14,6 +14,7 @@ type server struct {
 	cfg      NDConfig
 	adapter  *nd.Adapter
 	listener *nd.Listener
+	stop     func() // ends what inspect began
 }
 
 // backlog is how many connection requests may wait: those of a session's own queue pairs, and a few strangers.
@@ -33,10 +34,15 @@ func listen(cfg NDConfig) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Local, err), a.Close())
 	}
-	return &server{cfg, a, l}, nil
+	stop, err := inspect(cfg, a)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return &server{cfg, a, l, stop}, nil
 }
 
 func (v *server) close() {
+	v.stop()
 	_ = v.listener.Close() // the adapter goes with it
 	_ = v.adapter.Close()
 }

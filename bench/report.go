@@ -36,6 +36,11 @@ type Result struct {
 	AllocsPerOp float64  `json:"allocs_per_op"` // heap allocations of both sides
 	Retransmits uint64   `json:"retransmits"`   // of both sides
 	Verified    bool     `json:"verified"`
+
+	// Why the requester's connection did not send more while it was measured: the share of that time by nd.LimitNames. Drops counts
+	// packets that the requester's adapter did not use, by reason.
+	Limited map[string]float64 `json:"limited,omitempty"`
+	Drops   map[string]uint64  `json:"drops,omitempty"`
 }
 
 // setRate derives the rates from what was counted.
@@ -173,6 +178,9 @@ func (r *Report) Validate() error {
 			fail("%s: %w", name, err)
 		}
 		if err := saneSize(x.Size, x.MTU); err != nil {
+			fail("%s: %w", name, err)
+		}
+		if err := saneLimits(x.Limited, x.Drops); err != nil {
 			fail("%s: %w", name, err)
 		}
 		if x.Datapath == "" {

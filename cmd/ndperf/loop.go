@@ -34,6 +34,7 @@ and verifies real bytes, and prints the figures beside kernel TCP between the sa
 privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 		Example: `  ndperf loop                                          everything, about half a minute
   ndperf loop --duration 300ms                         a quick look
+  ndperf loop --inspect                                and "ndstat" in another terminal
   ndperf loop --tests write_bw --sizes 4K,64K,1M       bandwidth over message size`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,6 +42,7 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 		},
 	}
 	f.registerTests(cmd)
+	f.registerInspect(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, none")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 	return cmd
@@ -68,7 +70,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		job := s.job
-		job.UDPPort = f.udpPort
+		job.UDPPort, job.Inspect = f.udpPort, f.inspect
 		port := uint16(ndPort)
 		if job.Kind != bench.KindND {
 			if port, err = freeTCPPort(loopAddrs[1]); err != nil {

@@ -22,6 +22,7 @@ type runFlags struct {
 	poll, event  bool
 	verify       bool
 	json         string
+	inspect      bool
 }
 
 // Largest and smallest link MTU that ndperf takes: 1280 is what a handshake needs (PROTOCOL §7), 65535 the largest that
@@ -34,6 +35,12 @@ const (
 func (f *runFlags) register(cmd *cobra.Command) {
 	f.registerTests(cmd)
 	f.registerDatapath(cmd)
+	f.registerInspect(cmd)
+}
+
+// registerInspect is the flag that lets others watch.
+func (f *runFlags) registerInspect(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.inspect, "inspect", false, "open the adapters to ndstat while they are measured")
 }
 
 // registerTests is all but the datapath.

@@ -42,12 +42,13 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.checkDatapath(); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	p.register(cmd, "local address and ND port to listen on")
 	f.registerDatapath(cmd)
+	f.registerInspect(cmd)
 	return cmd
 }
 
@@ -85,7 +86,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect}
 			if local != "" {
 				a, err := netip.ParseAddr(local)
 				if err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,6 +109,29 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 	if t.Length() > 0 {
 		t.Render()
 	}
+	for _, x := range r.Results {
+		if line := limitsLine(x); line != "" {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// unusualShare is the share of the time from which on a limit is worth a line.
+const unusualShare = 0.1
+
+// limitsLine names what held a test back besides its application and the windows, which always do.
+func limitsLine(x bench.Result) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(x.Limited)) {
+		usual := name == "application" || name == "fabric" || name == "endpoint"
+		if share := x.Limited[name]; !usual && share >= unusualShare {
+			parts = append(parts, fmt.Sprintf("%s %.0f %%", name, 100*share))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s was limited by %s of the time", x.Test, bench.FormatSize(x.Size), strings.Join(parts, ", "))
 }
 
 func renderRatios(w io.Writer, r *bench.Report) {

@@ -83,7 +83,10 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	r := &vethRun{rps: f.rps, report: newReport()}
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
 	out := output{f.json, stdout, stderr, renderReport}
-	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
+	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error {
+		s.job.Inspect = f.inspect
+		return r.do(ctx, s, p)
+	})
 }
 
 // output is where a run says what it found out.

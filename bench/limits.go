@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// limits is what kept every connection of an adapter from sending more until a moment, and what the adapter dropped.
+type limits struct {
+	conns map[uint64]nd.ConnectionInfo // by id
+	drops map[string]uint64
+}
+
+func takeLimits(a *nd.Adapter) limits {
+	l := limits{map[uint64]nd.ConnectionInfo{}, a.Stats().Drops}
+	for _, c := range a.Connections() {
+		l.conns[c.ID] = c
+	}
+	return l
+}
+
+// until compares with a later moment. The shares are those of the connection that moved the most bytes in between: the data's,
+// and not that of the control channel.
+func (l limits) until(now limits) (shares map[string]float64, drops map[string]uint64) {
+	var old, busy nd.ConnectionInfo
+	most := uint64(0)
+	for id, c := range now.conns {
+		b := l.conns[id]
+		if moved := c.BytesIn + c.BytesOut - b.BytesIn - b.BytesOut; moved > most {
+			most, old, busy = moved, b, c
+		}
+	}
+	before, sum := old.Limited.By(), time.Duration(0)
+	spent := busy.Limited.By()
+	for i := range spent {
+		spent[i] -= before[i]
+		sum += spent[i]
+	}
+	shares = map[string]float64{}
+	for i, name := range nd.LimitNames() {
+		if sum > 0 && spent[i] > 0 {
+			shares[name] = float64(spent[i]) / float64(sum)
+		}
+	}
+	drops = map[string]uint64{}
+	for reason, n := range now.drops {
+		if n -= l.drops[reason]; n > 0 {
+			drops[reason] = n
+		}
+	}
+	return shares, drops
+}
+
+// saneLimits checks the limits and drops of a result; one of an older ndperf has none.
+func saneLimits(shares map[string]float64, drops map[string]uint64) error {
+	sum := 0.0
+	for name, share := range shares {
+		if !slices.Contains(nd.LimitNames(), name) || !(share >= 0 && share <= 1) {
+			return fmt.Errorf("limited: %q has the share %g", name, share)
+		}
+		sum += share
+	}
+	if len(shares) > 0 && math.Abs(sum-1) > 0.01 {
+		return fmt.Errorf("limited: the shares sum up to %g", sum)
+	}
+	for reason := range drops {
+		if !slices.Contains(nd.DropReasons(), reason) {
+			return fmt.Errorf("drops: %q is no reason", reason)
+		}
+	}
+	return nil
+}

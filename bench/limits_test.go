@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// TestLimitsAreThoseOfTheData: shares are of the interval and of the busiest connection, and drops of the interval.
+func TestLimitsAreThoseOfTheData(t *testing.T) {
+	data := nd.ConnectionInfo{ID: 1, BytesOut: 1000, Limited: nd.Limits{Application: time.Hour}}
+	control := nd.ConnectionInfo{ID: 2, BytesOut: 5000, Limited: nd.Limits{Application: time.Hour}}
+	before := limits{map[uint64]nd.ConnectionInfo{1: data, 2: control}, map[string]uint64{"crc": 5, "duplicate": 1}}
+	data.BytesIn, data.Limited.Fabric, data.Limited.CPU = 9000, 3*time.Second, time.Second
+	control.BytesOut, control.Limited.Application = 5100, 2*time.Hour
+	after := limits{map[uint64]nd.ConnectionInfo{1: data, 2: control}, map[string]uint64{"crc": 5, "duplicate": 4}}
+	shares, drops := before.until(after)
+	if !maps.Equal(shares, map[string]float64{"fabric": 0.75, "cpu": 0.25}) || !maps.Equal(drops, map[string]uint64{"duplicate": 3}) {
+		t.Errorf("%v, %v", shares, drops)
+	}
+	if err := saneLimits(shares, drops); err != nil {
+		t.Error(err)
+	}
+	if shares, drops = before.until(before); len(shares)+len(drops) > 0 || saneLimits(shares, drops) != nil {
+		t.Errorf("nothing happened: %v, %v", shares, drops)
+	}
+}
+
+func TestBadLimitsAreFound(t *testing.T) {
+	for _, bad := range []struct {
+		shares map[string]float64
+		drops  map[string]uint64
+	}{
+		{shares: map[string]float64{"weather": 1}},
+		{shares: map[string]float64{"cpu": 2}},
+		{shares: map[string]float64{"cpu": 0.5}},
+		{drops: map[string]uint64{"weather": 1}},
+	} {
+		if saneLimits(bad.shares, bad.drops) == nil {
+			t.Errorf("%+v", bad)
+		}
+	}
+}
