@@ -50,6 +50,11 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 lab-vm: ## the same between two virtual machines, beside TCP and SoftRoCE, impaired too (root; docs/LAB.md)
 	vagrant/vm.sh
 
+.PHONY: figures
+figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about two minutes on a quiet machine (root)
+	$(GO) run ./cmd/ndperf sweep
+	$(GO) run ./cmd/ndperf report --svg docs/img ndperf-sweep.json
+
 .PHONY: bench
 bench: ## benchmarks, compared with $(BASELINE) through benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench/latest.out
@@ -99,7 +104,7 @@ sim-soak: ## the simulation, other seeds every time, until stopped
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree
-	rm -rf bin ndperf bench/latest.out .root.log
+	rm -rf bin ndperf bench/latest.out .root.log ndperf-sweep.json ndperf-report.html
 	$(GO) clean -testcache
 
 .PHONY: fmt-check

@@ -92,9 +92,10 @@ var fences = map[string]fence{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},
 	},
-	"bench/lab": {ours: []string{"nd"}}, // tests only
+	"bench/page": {ours: []string{"bench"}, theirs: []string{"gonum.org/v1/plot/...", "gonum.org/v1/plot"}, usedBy: []string{"cmd/"}},
+	"bench/lab":  {ours: []string{"nd"}}, // tests only
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/page", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

@@ -47,6 +47,6 @@ does the same over plain UDP sockets on the loopback interface.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newVeth(), newSweep(), newLoop(), newConn(), newServer(), newClient(), newAgent(), newValidate())
+	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newServer(), newClient(), newAgent(), newValidate())
 	return root
 }

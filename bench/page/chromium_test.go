@@ -1,0 +1,70 @@
+package page
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// browse loads html in a browser without a network, and returns the document as it stands then and what the console said.
+func browse(t *testing.T, html string) (dom, console string) {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed (apt-get install chromium)")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the browser gets a network namespace without a link")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(file, []byte(html), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--timeout=20000", "--dump-dom", "file://"+file)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("chromium: %v\n%s", err, &stderr)
+	}
+	for line := range strings.Lines(stderr.String()) {
+		if strings.Contains(line, "CONSOLE") {
+			console += line
+		}
+	}
+	return stdout.String(), console
+}
+
+func TestPageInChromium(t *testing.T) {
+	dom, console := browse(t, render(t, Source{"a.json", golden(t)}, Source{"b.json", golden(t)}))
+	if console != "" {
+		t.Errorf("the console says:\n%s", console)
+	}
+	for _, id := range []string{"environment", "comparison", "bounds", "plots", "figures"} {
+		if !strings.Contains(dom, `<section id="`+id+`">`) {
+			t.Errorf("section %s is missing", id)
+		}
+	}
+}
+
+func TestHostilePageInChromium(t *testing.T) {
+	dom, console := browse(t, render(t, hostile(t)))
+	if console != "" || !strings.Contains(dom, "<title>ndperf report</title>") {
+		t.Errorf("something ran or was refused; the console says:\n%s", console)
+	}
+}
+
+// TestChromiumSeesScripts proves that the tests above would notice: the page's own policy refuses a script and says so.
+func TestChromiumSeesScripts(t *testing.T) {
+	html := strings.Replace(render(t, Source{"a.json", golden(t)}), "</body>", "<script>document.title='owned'</script></body>", 1)
+	dom, console := browse(t, html)
+	if !strings.Contains(console, "Content Security Policy") || !strings.Contains(dom, "<title>ndperf report</title>") {
+		t.Errorf("a script was not refused; the console says:\n%s", console)
+	}
+}

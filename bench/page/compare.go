@@ -1,0 +1,110 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// sameWithin is how far two figures may be apart and still count as equal: runs on a shared machine differ by as much.
+const sameWithin = 0.05
+
+// comparison is one measurement that at least two reports have.
+type comparison struct {
+	What    string
+	Unit    string
+	Values  []string // one for each report; empty where it was not measured
+	Ratio   string   // last over first
+	Verdict string   // better, worse, same
+}
+
+// compare lists what the reports have in common. Rivals are listed too: if they changed, the machine did.
+func compare(sources []Source) []comparison {
+	if len(sources) < 2 {
+		return nil
+	}
+	type key struct {
+		by        string
+		test      bench.Test
+		size, mtu int
+	}
+	values := map[key][]float64{}
+	var order []key
+	for _, m := range measuredIn(sources) {
+		k := key{m.by, m.test, m.size, m.mtu}
+		if values[k] == nil {
+			values[k] = make([]float64, len(sources))
+			order = append(order, k)
+		}
+		values[k][m.file] = m.figure()
+	}
+	var out []comparison
+	for _, k := range order {
+		if c, ok := compareValues(k.test, values[k]); ok {
+			c.What = fmt.Sprintf("%s, %s, %s, MTU %d", k.by, k.test, bench.FormatSize(k.size), k.mtu)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// compareValues sets the last value against the first; ok is false if there is only one.
+func compareValues(t bench.Test, values []float64) (c comparison, ok bool) {
+	first, last, n := 0.0, 0.0, 0
+	for _, v := range values {
+		text := ""
+		if v > 0 {
+			if n++; n == 1 {
+				first = v
+			}
+			last, text = v, number(v)
+		}
+		c.Values = append(c.Values, text)
+	}
+	if n < 2 {
+		return c, false
+	}
+	ratio := last / first
+	c.Ratio, c.Unit, c.Verdict = strconv.FormatFloat(ratio, 'f', 3, 64), unit(t), "same"
+	gain := ratio
+	if t.IsLatency() {
+		gain = 1 / ratio
+	}
+	switch {
+	case gain > 1+sameWithin:
+		c.Verdict = "better"
+	case gain < 1/(1+sameWithin):
+		c.Verdict = "worse"
+	}
+	return c, true
+}
+
+// figure is the number by which a measurement is compared.
+func (m measured) figure() float64 {
+	switch {
+	case m.lat != nil:
+		return m.lat.P50
+	case m.test.IsRate():
+		return m.mops
+	default:
+		return m.gbps
+	}
+}
+
+func unit(t bench.Test) string {
+	switch {
+	case t.IsLatency():
+		return "µs, median"
+	case t.IsRate():
+		return "million a second"
+	default:
+		return "Gb/s"
+	}
+}
+
+// number prints three significant digits.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// letter names a report in plots and tables.
+func letter(i int) string { return string(rune('A' + i)) }

@@ -1,0 +1,80 @@
+package page
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// MaxSources bounds the reports of one page: lines of more could not be told apart.
+const MaxSources = 4
+
+// Source is one report and where it came from.
+type Source struct {
+	Name   string
+	Report *bench.Report
+}
+
+//go:embed page.html
+var pageHTML string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"letter": letter,
+	"size":   bench.FormatSize,
+	"num":    number,
+	"bound":  func(v *float64) string { return number(*v) },
+	"us":     func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) },
+	"ratio":  func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) },
+	"image": func(svg []byte) template.URL {
+		// The plots are made here, and an image runs no scripts whatever its text says.
+		return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
+	},
+	"latIs": func(is string) string {
+		if is == bench.HalfRoundTrip {
+			return "½ round trip"
+		}
+		return is
+	},
+}).Parse(pageHTML))
+
+// view is what the template sees.
+type view struct {
+	Sources     []Source
+	Figures     []Figure
+	Comparisons []comparison
+	Met, Missed int
+}
+
+// Render writes the page about one report, or about several side by side. The reports must be valid; the error says what to do.
+func Render(w io.Writer, sources []Source) error {
+	if len(sources) == 0 || len(sources) > MaxSources {
+		return fmt.Errorf("a page takes 1 to %d reports, not %d", MaxSources, len(sources))
+	}
+	v := view{Sources: sources, Comparisons: compare(sources)}
+	if len(sources) > 1 && len(v.Comparisons) == 0 {
+		return errors.New("the reports have no measurement in common (test, size, MTU and datapath): " +
+			"measure with the same flags, or make a page of each")
+	}
+	for _, s := range sources {
+		for _, x := range s.Report.Ratios {
+			switch {
+			case x.Bound == nil:
+			case x.OK:
+				v.Met++
+			default:
+				v.Missed++
+			}
+		}
+	}
+	var err error
+	if v.Figures, err = Figures(sources); err != nil {
+		return err
+	}
+	return pageTemplate.Execute(w, v)
+}

@@ -1,0 +1,158 @@
+package page
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// golden reads the sample report of package bench and gives it what older files lack.
+func golden(t *testing.T) *bench.Report {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "testdata", "report.golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := bench.ReadReport(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Results {
+		if l := r.Results[i].LatUS; l != nil {
+			l.Dist = []bench.Quantile{{Percent: 0, US: l.Min}, {Percent: 50, US: l.P50}, {Percent: 99, US: l.P99}, {Percent: 100, US: l.Max}}
+		}
+	}
+	return r
+}
+
+func render(t *testing.T, sources ...Source) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Render(&out, sources); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestPageStructure: sections, tables with captions, and a text for every plot.
+func TestPageStructure(t *testing.T) {
+	html := render(t, Source{"one.json", golden(t)})
+	for _, want := range []string{
+		`<html lang="en">`, `<title>ndperf report</title>`, `id="environment"`, `id="bounds"`, `id="plots"`, `id="figures"`,
+		`id="plot-write_lat-distribution"`, `id="plot-bandwidth-generic-1500"`, "Example CPU, 2 cores", "6.18.0", "0123456789ab",
+		`<span class="missed">MISSED</span>`, `<span class="met">met</span>`, "prefers-color-scheme: dark", "@media print", "&lt;= 1.6",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(html, "<img "); n < 2 || n != strings.Count(html, ` alt="`) {
+		t.Errorf("%d plots, %d descriptions", n, strings.Count(html, ` alt="`))
+	}
+	if strings.Count(html, "<table>") != strings.Count(html, "<caption>") {
+		t.Error("a table has no caption")
+	}
+	for _, bad := range []string{"http://", "https://", "<script", "ZgotmplZ", `id="comparison"`} {
+		if strings.Contains(html, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+}
+
+// TestComparison: latency is better when it falls, bandwidth when it rises, and 5 % are nothing.
+func TestComparison(t *testing.T) {
+	before, after := golden(t), golden(t)
+	after.Results[0].LatUS.P50 /= 2
+	after.Results[1].Gbps /= 2
+	after.Results[2].Gbps *= 1.04
+	html := render(t, Source{"before.json", before}, Source{"after.json", after})
+	if !strings.Contains(html, `id="comparison"`) || !strings.Contains(html, "B: after.json") {
+		t.Error("the page has no comparison")
+	}
+	verdicts := map[string]string{}
+	for _, c := range compare([]Source{{"a", before}, {"b", after}}) {
+		verdicts[c.What] = c.Verdict + " " + c.Ratio
+	}
+	for what, want := range map[string]string{
+		"nd generic, write_lat, 64 B, MTU 1500": "better 0.500", "nd generic, write_bw, 1 MiB, MTU 1500": "worse 0.500",
+		"nd generic, read_bw, 1 MiB, MTU 1500": "same 1.040", "raw, write_bw, 1 MiB, MTU 1500": "same 1.000",
+	} {
+		if verdicts[what] != want {
+			t.Errorf("%s: %q, want %q (all: %v)", what, verdicts[what], want, verdicts)
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	other := golden(t)
+	for i := range other.Results {
+		other.Results[i].MTU = 9000
+	}
+	for i := range other.Baselines {
+		other.Baselines[i].MTU = 9000
+	}
+	one := Source{"one.json", golden(t)}
+	for want, sources := range map[string][]Source{
+		"1 to 4 reports":           nil,
+		"not 5":                    slices.Repeat([]Source{one}, 5),
+		"no measurement in common": {one, {"other.json", other}},
+	} {
+		if err := Render(io.Discard, sources); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// hostile is a report whose every text tries to get out of its place.
+func hostile(t *testing.T) Source {
+	t.Helper()
+	const evil = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">]]></text>../../x`
+	r := golden(t)
+	r.Host.CPU, r.Host.Kernel, r.Host.Commit, r.Command = evil, evil, evil, evil
+	r.Ratios[0].Name, r.Ratios[0].Want, r.Pairs[0].RPSMask = evil, evil, evil
+	for i := range r.Results {
+		r.Results[i].Datapath, r.Results[i].Mode = evil, evil
+	}
+	r.Baselines[0].Kind, r.Baselines[0].LatIs = evil, evil
+	return Source{evil, r}
+}
+
+// TestHostileReport: text from a report is text, in the page, in the plots and in the names of files.
+func TestHostileReport(t *testing.T) {
+	s := hostile(t)
+	html := render(t, s)
+	if strings.Contains(html, "<script") || strings.Contains(html, "<img src=x") {
+		t.Error("text from the report became markup")
+	}
+	figures, err := Figures([]Source{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range figures {
+		if strings.ContainsAny(f.Name, "./<>\"' ") {
+			t.Errorf("a file would be called %q", f.Name)
+		}
+		dec := xml.NewDecoder(bytes.NewReader(f.SVG))
+		for {
+			tok, err := dec.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s is no XML: %v", f.Name, err)
+			}
+			if e, ok := tok.(xml.StartElement); ok && !slices.Contains([]string{"svg", "g", "path", "text"}, e.Name.Local) {
+				t.Errorf("%s has an element %s", f.Name, e.Name.Local)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench/page"
+)
+
+// reportFile is where the page goes unless told otherwise.
+const reportFile = "ndperf-report.html"
+
+func newReportCommand() *cobra.Command {
+	output, svg := reportFile, ""
+	cmd := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Make one HTML page with tables and plots from JSON reports",
+		Long: `report reads JSON files that ndperf wrote and makes one HTML page: where they were measured, ratios and bounds,
+latency distributions, bandwidth against size, all figures. Several files are set side by side, with the ratio of the last to the
+first. The page needs neither a network nor scripts.`,
+		Example: `  ndperf sweep && ndperf report ndperf-sweep.json
+  ndperf report --output change.html before.json after.json
+  ndperf report --svg docs/img ndperf-sweep.json       the plots as files, too`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return writePage(args, output, svg, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&output, "output", reportFile, "the page")
+	cmd.Flags().StringVar(&svg, "svg", "", "write each plot to this directory as well")
+	return cmd
+}
+
+func writePage(files []string, output, svg string, stdout io.Writer) error {
+	var sources []page.Source
+	for _, name := range files {
+		if info, err := os.Stat(name); err == nil && info.Size() == 0 {
+			return fmt.Errorf("report: %s is empty: measure again (ndperf sweep --json %s)", name, name)
+		}
+		r, err := readReport(name)
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("report: %s does not exist: make it with ndperf sweep --json %s", name, name)
+		}
+		if err != nil {
+			return fmt.Errorf("report: %s cannot be used: measure again (ndperf sweep --json %s): %w", name, name, err)
+		}
+		sources = append(sources, page.Source{Name: filepath.Base(name), Report: r})
+	}
+	var html bytes.Buffer
+	if err := page.Render(&html, sources); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := os.WriteFile(output, html.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("report: --output: %w", err)
+	}
+	fmt.Fprintln(stdout, output)
+	if svg == "" {
+		return nil
+	}
+	return writeSVGs(sources, svg, stdout)
+}
+
+func writeSVGs(sources []page.Source, dir string, stdout io.Writer) error {
+	figures, err := page.Figures(sources)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("report: --svg: %w", err)
+	}
+	for _, f := range figures {
+		name := filepath.Join(dir, f.Name+".svg")
+		if err := os.WriteFile(name, f.SVG, 0o644); err != nil {
+			return fmt.Errorf("report: --svg: %w", err)
+		}
+		fmt.Fprintln(stdout, name)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReportWritesPageAndPlots(t *testing.T) {
+	dir := t.TempDir()
+	page, svg := filepath.Join(dir, "page.html"), filepath.Join(dir, "img")
+	old := filepath.Join("..", "..", "bench", "testdata", "report.golden.json") // of a version without distributions
+	if err := writePage([]string{old}, page, svg, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "report.golden.json") {
+		t.Errorf("the page does not name its source: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(svg, "bandwidth-generic-1500.svg")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReportSaysWhatToDo: each error names the file and the command that makes a better one.
+func TestReportSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	for content, want := range map[string]string{"": "is empty", "{": "cannot be used", `{"schema":"ndperf/1"}`: "no results"} {
+		name := filepath.Join(dir, "x.json")
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := writePage([]string{name}, filepath.Join(dir, "page.html"), "", io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ndperf sweep --json "+name) {
+			t.Errorf("%q: %v, want %q and what to do", content, err, want)
+		}
+	}
+	if err := writePage([]string{filepath.Join(dir, "none.json")}, "", "", io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "does not exist: make it with") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
