@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"bufio"
 	"fmt"
 	"math/rand/v2"
@@ -46,6 +47,8 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 
 func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 	cmd := exec.Command(binary, "veth", "--mtu", "1500", "--duration", "200ms")
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 	select {
 	case <-time.After(moment): // the moment is the random input of this test, nothing waits for it
 	case err := <-ended:
-		t.Fatalf("it ended by itself: %v", err)
+		t.Fatalf("it ended by itself: %v\n%s", err, &said)
 	}
 	children := childrenOf(cmd.Process.Pid)
 	programs := programsOf(children)
