@@ -1,8 +1,10 @@
 package nd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -73,6 +75,10 @@ type AdapterConfig struct {
 	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
 	FixedWindow int
 
+	// FlightLog gets the last events of the transport, for people, when a connection is lost: at most four times a second for each receive
+	// queue, from a goroutine of its own, one Write each. docs/CAPTURE.md explains them.
+	FlightLog io.Writer
+
 	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
 }
 
@@ -107,6 +113,10 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
 	cfg.engine.ImmediatePlacement = cfg.ImmediatePlacement
+	write := func(context.Context) {}
+	if cfg.FlightLog != nil {
+		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
+	}
 	h, err := host.Open(datapath.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
 	}, cfg.engine)
@@ -116,6 +126,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 			return refuse(ErrInvalidAddress, err)
 		}
 		return refuse(ErrDeviceNotReady, err)
+	}
+	if cfg.FlightLog != nil {
+		go write(h.Life)
 	}
 	a := &Adapter{host: h, udpPort: cfg.UDPPort, flags: defaultFlags}
 	if cfg.ImmediatePlacement {

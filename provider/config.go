@@ -62,6 +62,9 @@ type Config struct {
 	Disconnect time.Duration
 	// Linger is how long a closed connection still answers repeated messages; default 2 s.
 	Linger time.Duration
+	// OnLost is told of connections that were lost, maxFlightRecords a second at most, with the engine's last events. The owner calls it
+	// inside a turn: it must not block. Nil for nobody.
+	OnLost func(FlightRecord)
 }
 
 // The limits of the handshake's timers and caps.

@@ -267,7 +267,7 @@ func (c *conn) bind(peerID uint64) {
 
 // open lets data flow.
 func (c *conn) open() {
-	c.phase = phaseOpen
+	c.enter(phaseOpen)
 	c.openedAt = c.engine.now
 	c.engine.census.enter(c.engine.now, c.limit())
 	c.take(shareEstablished)
@@ -282,7 +282,7 @@ func (c *conn) free() {
 		return
 	}
 	c.closeAccount()
-	c.phase = phaseFree
+	c.enter(phaseFree)
 	c.take(shareNone)
 	c.dropHeld()
 	e.tuples.remove(c)

@@ -215,7 +215,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	c.localND, c.peerN = k.local.Port, remote.Port
 	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
 	c.handshake.private = append([]byte(nil), params.Private...)
-	c.phase = phaseReqSent
+	c.enter(phaseReqSent)
 	k.attach(c, qp)
 	k.peer, k.addressed = remote, true
 	k.private, k.havePrivate = nil, false
@@ -293,7 +293,7 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offerIRD))
 	k.inbound, k.outbound = c.ird, c.ord
 	c.handshake.private = append([]byte(nil), params.Private...)
-	c.phase = phaseRepSent
+	c.enter(phaseRepSent)
 	k.pending = fin
 	k.transition(CtrAccepting)
 	c.handshake.begin(k.engine.now)
@@ -351,7 +351,7 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	k.pending = fin
 	k.transition(CtrCompleting)
 	c := k.conn
-	c.phase = phaseRtuSent
+	c.enter(phaseRtuSent)
 	c.handshake.begin(k.engine.now)
 	c.sendRTU()
 	c.touch()

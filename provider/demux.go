@@ -17,6 +17,7 @@ func (e *Engine) receive(p *RxPacket) {
 	d, held := e.dispatch(p)
 	if d != wire.DropNone {
 		e.drop(d)
+		e.noteDrop(p, d)
 	}
 	if e.tap != nil {
 		e.tapReceived(p, d, held)

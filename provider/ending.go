@@ -55,7 +55,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.ending().word, c.ending().reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
 	c.closeAccount()
-	c.phase = phaseLingering
+	c.enter(phaseLingering)
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
 	c.ending().giveUpAt = 0
@@ -406,6 +406,7 @@ func (c *conn) lost(first Outcome) {
 	}
 	c.connector, k.conn = nil, nil
 	e.stats.Lost++
+	e.recordLoss(c, first)
 	if qp := c.qp; qp != nil {
 		qp.transition(qpFail)
 		e.cancelAll(qp, first)

@@ -112,6 +112,7 @@ type Engine struct {
 
 	tap    Tap // nil: off
 	tapped TapPacket
+	flight flightRecorder
 
 	stats Stats
 }

@@ -214,7 +214,7 @@ func (c *conn) onREP(h *wire.Hello) {
 	c.takeOffer(h)
 	c.ord = min(c.ord, uint32(h.IRD))
 	c.ird = min(c.ird, uint32(h.ORD))
-	c.phase = phaseAccepted
+	c.enter(phaseAccepted)
 	c.handshake.retryAt = 0
 	c.handshake.heardAt = c.engine.now
 	c.sendPlain(wire.CtlREPACK)

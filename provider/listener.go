@@ -215,7 +215,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.nonce = hello.Nonce
 	c.localND, c.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)
-	c.phase = phaseHalfOpen
+	c.enter(phaseHalfOpen)
 	c.take(shareHalfOpen)
 	c.handshake.proven = proven
 	c.handshake.heardAt = e.now

@@ -102,6 +102,7 @@ func (c *conn) leave() {
 		e.census.exit(e.now, c.limit())
 	}
 	e.stats.Moved++
+	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
 	to.tell(func(to *Engine) { to.adopt(c, mac, vlan) })
 }
 

@@ -168,6 +168,7 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 	}
 	c.cc.repack(int(c.maxPacket), int(s.size))
 	c.cc.settle(c.rtt.smoothed)
+	c.engine.note(FlightPath, c.id, uint32(c.maxPacket), uint32(s.size))
 	c.maxPacket = s.size
 	c.engine.stats.PathRaised++
 	s.size, s.at = 0, 0
@@ -202,6 +203,7 @@ func (c *conn) pathShrank() {
 	if c.maxPacket <= wire.MinPacket {
 		return
 	}
+	c.engine.note(FlightPath, c.id, uint32(c.maxPacket), wire.MinPacket)
 	failed := c.maxPacket + 1
 	c.maxPacket = wire.MinPacket
 	c.setSearch(failed, 0)

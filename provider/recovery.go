@@ -76,6 +76,7 @@ func (r *recovery) progress(c *conn, echo uint32) {
 		// Eifel (RFC 3522): what the peer echoes was sent before the time-out resent anything, so nothing had been lost.
 		if echo != 0 && int32(echo-r.timedOutAt.Low32()) < 0 && c.cc.undo() {
 			c.engine.stats.SpuriousTimeouts++
+			c.engine.note(FlightSpurious, c.id, 0, 0)
 		}
 		r.timedOutAt = 0
 	}
@@ -150,6 +151,11 @@ func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
 	sp.setLost(rec)
 	c.blame(rec)
 	e.stats.PacketsLost++
+	space := wire.RequestSpace
+	if sp == &c.tx[wire.ResponseSpace] {
+		space = wire.ResponseSpace
+	}
+	e.note(FlightLoss, c.id, 0, uint32(space))
 	c.noteLoss()
 	c.activate()
 }
@@ -161,12 +167,14 @@ func (r *recovery) expire(c *conn) {
 		r.probed = true
 		r.before, r.repeats = r.duplicates, 0
 		e.stats.Probes++
+		e.note(FlightProbe, c.id, 0, 0)
 		r.repeats += c.resendNewest()
 		r.arm(c)
 		return
 	}
 	r.expiries++
 	e.stats.Timeouts++
+	e.note(FlightTimeout, c.id, uint32(r.expiries), 0)
 	if e.now.Sub(r.progressAt) >= e.cfg.DeadPeer && r.expiries >= minExpiries {
 		c.lose(OutcomeIOTimeout)
 		return
@@ -205,6 +213,7 @@ func (r *recovery) judge(c *conn, duplicates uint32) {
 		r.repeats = 0
 		if c.cc.undo() {
 			c.engine.stats.SpuriousTimeouts++
+			c.engine.note(FlightSpurious, c.id, 0, 0)
 		}
 	}
 }

@@ -149,6 +149,7 @@ func (c *conn) pause(limit uint32, h wire.BaseHeader) {
 	}
 	if !c.paused {
 		c.engine.stats.Pauses++
+		c.engine.note(FlightPause, c.id, 0, 0)
 	}
 	c.paused, c.hasPaused = true, true
 	c.limitedBy(LimitReceive)

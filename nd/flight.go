@@ -1,0 +1,34 @@
+package nd
+
+import (
+	"context"
+	"io"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// flightBacklog is how many records wait for a slow writer; those that find no room are missing.
+const flightBacklog = 8
+
+// logFlights returns what takes records from the engines, and what writes them to w until the adapter's life ends. The engines never
+// wait for the writer.
+func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context)) {
+	records := make(chan provider.FlightRecord, flightBacklog)
+	onLost = func(r provider.FlightRecord) {
+		select {
+		case records <- r:
+		default:
+		}
+	}
+	write = func(life context.Context) {
+		for {
+			select {
+			case r := <-records:
+				_, _ = r.WriteTo(w) // there is nobody to tell
+			case <-life.Done():
+				return
+			}
+		}
+	}
+	return onLost, write
+}

@@ -1,0 +1,37 @@
+package nd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// lines sends what is written to it.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// TestFlightLogOfALostConnection: a peer whose link goes down is lost, and the log tells.
+func TestFlightLogOfALostConnection(t *testing.T) {
+	log := make(lines, 16)
+	r := newRigOf(t, 1500, AdapterConfig{FlightLog: log, engine: provider.Config{DeadPeer: 1500 * time.Millisecond}})
+	client, server := newEnd(t, r.a, 1<<16), newEnd(t, r.b, 1<<16)
+	r.join(t, client, server)
+	r.setLink(t, r.pair.B, false)
+	must(t, client.qp.Send(1, []SGE{client.mr.SGE(0, 100)}, 0))
+	select {
+	case text := <-log:
+		for _, want := range []string{"lost (I/O timeout)", "-> open", "lost: I/O timeout"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was written")
+	}
+}

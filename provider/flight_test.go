@@ -1,0 +1,73 @@
+package provider
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFlightRecordOfALostConnection: when a peer falls silent, the record tells how it came to that, newest last.
+func TestFlightRecordOfALostConnection(t *testing.T) {
+	var records []FlightRecord
+	p := newTunedPair(t, 1408, 1, Config{OnLost: func(r FlightRecord) { records = append(records, r) }}).connect()
+	id := p.conn(0).id
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.link[1].mangle = p.link[0].mangle
+	p.post(0, p.write(0, 0, 100))
+	p.pass(20 * time.Second)
+	var mine *FlightRecord
+	for i := range records {
+		if records[i].ConnID == id {
+			mine = &records[i]
+		}
+	}
+	if mine == nil || mine.Outcome != OutcomeIOTimeout {
+		t.Fatalf("records %+v", records)
+	}
+	last := len(mine.Events) - 1
+	if v := mine.Events[last]; v.Kind != FlightLost || v.ConnID != id || v.At != mine.At {
+		t.Errorf("the newest event is %+v", v)
+	}
+	var text strings.Builder
+	if _, err := mine.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for _, want := range []string{"(I/O timeout)", "state req_sent -> accepted", "-> open", "tail probe", "time-out 1", "time-out 6", "lost: I/O timeout"} {
+		n := strings.Index(text.String()[at:], want)
+		if n < 0 {
+			t.Fatalf("no %q, or not in its place, in\n%s", want, text.String())
+		}
+		at += n
+	}
+}
+
+// TestFlightRecorderIsBounded: a flood of the same drop is one event, other events push out the oldest, and records are limited.
+func TestFlightRecorderIsBounded(t *testing.T) {
+	records := 0
+	p := newTunedPair(t, 1408, 1, Config{OnLost: func(FlightRecord) { records++ }}).connect()
+	e := p.eng[0]
+	if size := reflect.TypeFor[FlightEvent]().Size(); size > 40 {
+		t.Errorf("an event has %d bytes", size)
+	}
+	if n := testing.AllocsPerRun(1000, func() { e.note(FlightDrop, 7, 1, 0) }); n != 0 {
+		t.Errorf("%v allocations for an event", n)
+	}
+	r := e.FlightRecord()
+	if v := r.Events[len(r.Events)-1]; v.Count != 1001 || v.Kind != FlightDrop {
+		t.Errorf("a flood became %+v", v)
+	}
+	for i := range uint32(2000) {
+		e.note(FlightTimeout, 7, i, 0)
+	}
+	if r = e.FlightRecord(); len(r.Events) != flightEvents || r.Events[0].From != 2000-flightEvents || r.Events[flightEvents-1].From != 1999 {
+		t.Errorf("%d events from %+v", len(r.Events), r.Events[0])
+	}
+	for range 100 {
+		e.recordLoss(p.conn(0), OutcomeIOTimeout)
+	}
+	if r = e.FlightRecord(); records != maxFlightRecords || r.Suppressed != 100-maxFlightRecords {
+		t.Errorf("%d records, %d suppressed", records, r.Suppressed)
+	}
+}
