@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"bytes"
 	"bufio"
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"

@@ -1,6 +1,7 @@
 package ndk
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/host"
@@ -75,10 +76,8 @@ func (o *object) release() bool {
 func (o *object) follow(p *object) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, q := range o.others {
-		if p == q {
-			return
-		}
+	if slices.Contains(o.others, p) {
+		return
 	}
 	p.hold()
 	o.others = append(o.others, p)
