@@ -37,6 +37,8 @@ type Job struct {
 	Datapath string `json:"datapath"`          // auto, generic, native or udp
 	UDPPort  uint16 `json:"udp_port"`          // zero means the default
 	Inspect  bool   `json:"inspect,omitempty"` // open the adapter of KindND to ndstat
+	PCAP     string `json:"pcap,omitempty"`
+	Snap     int    `json:"snap,omitempty"`
 
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
 }
@@ -53,6 +55,7 @@ type Sink interface {
 	Baseline(Baseline)
 	Stage(string) // of a job that has no specs: what begins now
 	Connections(ConnSide)
+	Captured(Captured) // at the end of a side whose packets are captured
 }
 
 // connectTimeout bounds every wait for the other side that is not the measurement itself. Opening an AF_XDP socket on a

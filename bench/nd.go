@@ -18,11 +18,13 @@ type NDConfig struct {
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native or udp
 	Inspect  bool           // open the adapter to ndstat
+	PCAP     string         // file for the packets of this side; empty for none
+	Snap     int            // bytes kept of each of them; 0 for all
 }
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Inspect: j.Inspect}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -34,7 +36,7 @@ func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.close(sink.Captured)
 	if err := c.Meet(ctx, "nd listening"); err != nil {
 		return err
 	}
@@ -55,7 +57,11 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+	rec, err := record(a, cfg.PCAP, cfg.Snap)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	defer func() { err = errors.Join(err, a.Close(), rec.stop(sink.Captured)) }()
 	stop, err := inspect(cfg, a)
 	if err != nil {
 		return err
@@ -96,7 +102,7 @@ func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), lo
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.close(func(c Captured) { log(c.String()) })
 	listening(cfg.Local)
 	for ctx.Err() == nil {
 		// A requester that fails, or goes away in the middle, is no reason to stop serving others.

@@ -15,6 +15,7 @@ type server struct {
 	adapter  *nd.Adapter
 	listener *nd.Listener
 	stop     func() // ends what inspect began
+	rec      *recording
 }
 
 // backlog is how many connection requests may wait: those of a session's own queue pairs, and a few strangers.
@@ -25,6 +26,10 @@ func listen(cfg NDConfig) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	rec, err := record(a, cfg.PCAP, cfg.Snap)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	l, err := a.CreateListener()
 	if err == nil {
 		if err = l.Bind(cfg.Local); err == nil {
@@ -32,19 +37,21 @@ func listen(cfg NDConfig) (*server, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Local, err), a.Close())
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Local, err), a.Close(), rec.stop(func(Captured) {}))
 	}
 	stop, err := inspect(cfg, a)
 	if err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(err, a.Close(), rec.stop(func(Captured) {}))
 	}
-	return &server{cfg, a, l, stop}, nil
+	return &server{cfg, a, l, stop, rec}, nil
 }
 
-func (v *server) close() {
+// close ends the server. What became of its capture goes to tell.
+func (v *server) close(tell func(Captured)) {
 	v.stop()
 	_ = v.listener.Close() // the adapter goes with it
 	_ = v.adapter.Close()
+	_ = v.rec.stop(tell) // a file that could not be written shows in what it tells
 }
 
 // serveOne waits for a session and serves it to its end.

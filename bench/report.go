@@ -118,6 +118,7 @@ type Report struct {
 	Ratios    []Ratio    `json:"ratios"`
 
 	Connections []ConnSide `json:"connections,omitempty"` // of ndperf conn: one side each
+	Captures    []Captured `json:"captures,omitempty"`    // present: figures are those of a run whose packets were copied
 }
 
 // NewReport returns an empty report about this machine.

@@ -45,6 +45,7 @@ type collector struct {
 	results   []Result
 	baselines []Baseline
 	conns     []ConnSide
+	captures  []Captured
 }
 
 func (c *collector) Started(Spec) { c.mu.Lock(); c.started++; c.mu.Unlock() }
@@ -61,6 +62,12 @@ func (c *collector) Baseline(b Baseline) {
 }
 
 func (*collector) Stage(string) {}
+func (c *collector) Captured(s Captured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.captures = append(c.captures, s)
+}
+
 func (c *collector) Connections(s ConnSide) {
 	c.mu.Lock()
 	c.conns = append(c.conns, s)

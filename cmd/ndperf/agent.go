@@ -31,6 +31,7 @@ type message struct {
 	Baseline *bench.Baseline `json:"baseline,omitempty"`
 	Stage    string          `json:"stage,omitempty"`
 	Conns    *bench.ConnSide `json:"conns,omitempty"`
+	Captured *bench.Captured `json:"captured,omitempty"`
 	Error    string          `json:"error,omitempty"`
 	Done     bool            `json:"done,omitempty"`
 }
@@ -149,5 +150,7 @@ func (a *agent) Started(s bench.Spec)      { a.report(message{Started: &s}) }
 func (a *agent) Result(r bench.Result)     { a.report(message{Result: &r}) }
 func (a *agent) Baseline(b bench.Baseline) { a.report(message{Baseline: &b}) }
 func (a *agent) Stage(what string)         { a.report(message{Stage: what}) }
+
+func (a *agent) Captured(c bench.Captured) { a.report(message{Captured: &c}) }
 
 func (a *agent) Connections(s bench.ConnSide) { a.report(message{Conns: &s}) }

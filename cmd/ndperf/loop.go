@@ -43,6 +43,7 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 	}
 	f.registerTests(cmd)
 	f.registerInspect(cmd)
+	f.capture.register(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, none")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 	return cmd
@@ -52,6 +53,9 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	f.datapath = "udp"
 	specs, err := f.plan()
 	if err != nil {
+		return err
+	}
+	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
 	raw, tcp, err := parseBaselines(f.baselines)
@@ -70,6 +74,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		job := s.job
+		f.capture.apply(&job)
 		job.UDPPort, job.Inspect = f.udpPort, f.inspect
 		port := uint16(ndPort)
 		if job.Kind != bench.KindND {

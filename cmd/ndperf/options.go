@@ -23,6 +23,7 @@ type runFlags struct {
 	verify       bool
 	json         string
 	inspect      bool
+	capture      captureFlags // of the commands that have them
 }
 
 // Largest and smallest link MTU that ndperf takes: 1280 is what a handshake needs (PROTOCOL §7), 65535 the largest that

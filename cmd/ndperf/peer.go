@@ -42,13 +42,17 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.checkDatapath(); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect}
+			if err := f.capture.prepare(false); err != nil {
+				return err
+			}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	p.register(cmd, "local address and ND port to listen on")
 	f.registerDatapath(cmd)
 	f.registerInspect(cmd)
+	f.capture.register(cmd)
 	return cmd
 }
 
@@ -86,7 +90,10 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect}
+			if err := f.capture.prepare(false); err != nil {
+				return err
+			}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			if local != "" {
 				a, err := netip.ParseAddr(local)
 				if err != nil {
@@ -100,6 +107,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 	p.register(cmd, "address and ND port of the server")
 	cmd.Flags().StringVar(&local, "local", "", "local address to use (default: the one that leads to the server)")
 	f.register(cmd)
+	f.capture.register(cmd)
 	return cmd
 }
 

@@ -121,6 +121,7 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	requester.Role, responder.Role = bench.Requester, bench.Responder
 	requester.Local, requester.Peer = job.Local, job.Peer
 	responder.Local, responder.Peer = job.Peer, job.Local
+	responder.PCAP = serverFile(job.PCAP)
 
 	events := make(chan event)
 	b, err := startSide(ctx, peer, responder, 1)
@@ -175,6 +176,8 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 			sink.Stage(m.Stage)
 		case m.Conns != nil:
 			sink.Connections(*m.Conns)
+		case m.Captured != nil:
+			sink.Captured(*m.Captured)
 		}
 	}
 	if first == nil && ctx.Err() != nil {

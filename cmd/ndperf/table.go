@@ -26,6 +26,9 @@ func renderReport(w io.Writer, r *bench.Report) {
 		renderConnections(w, r)
 	}
 	renderRatios(w, r)
+	for _, c := range r.Captures {
+		fmt.Fprintf(w, "%s; every packet was copied, which the figures show\n", c)
+	}
 	for _, p := range r.Pairs {
 		fmt.Fprintf(w, "veth pair for %s, MTU %d: %s\n", p.For, p.MTU, pairSettings(p))
 	}

@@ -53,6 +53,7 @@ Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
 		},
 	}
 	f.register(cmd)
+	f.capture.register(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
 	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
@@ -61,8 +62,9 @@ Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
 
 // vethRun is one run of the veth command.
 type vethRun struct {
-	rps    string
-	report *bench.Report
+	rps     string
+	report  *bench.Report
+	capture captureFlags
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
@@ -80,7 +82,10 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
-	r := &vethRun{rps: f.rps, report: newReport()}
+	if err := f.capture.prepare(true); err != nil {
+		return err
+	}
+	r := &vethRun{rps: f.rps, report: newReport(), capture: f.capture}
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error {
@@ -187,6 +192,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port = ndPort
 	}
 	job := s.job
+	r.capture.apply(&job)
 	job.Local = bench.End{
 		Addr: netip.AddrPortFrom(pair.AddrA.Addr(), port), Interface: pair.NameA, Ifindex: pair.IfindexA,
 		MAC: pair.MACA.String(),
@@ -228,6 +234,8 @@ func (s *reportSink) Baseline(b bench.Baseline) {
 }
 
 func (s *reportSink) Stage(what string) { s.progress.stage(what) }
+
+func (s *reportSink) Captured(c bench.Captured) { s.report.Captures = append(s.report.Captures, c) }
 
 func (s *reportSink) Connections(x bench.ConnSide) {
 	s.report.Connections = append(s.report.Connections, x)

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// captureFlags say whether the packets of nd are captured. Each job adds a section to the file.
+type captureFlags struct {
+	file string
+	snap int
+}
+
+func (f *captureFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.file, "pcap", "", "capture the packets of nd to this pcapng file; those of the other side, if it is started here, to FILE-server (docs/CAPTURE.md)")
+	cmd.Flags().IntVar(&f.snap, "pcap-snap", 0, "bytes of each packet to capture (default all)")
+}
+
+// prepare empties the files, so that jobs can append to them.
+func (f *captureFlags) prepare(both bool) error {
+	if f.snap < 0 {
+		return fmt.Errorf("--pcap-snap %d is negative", f.snap)
+	}
+	if f.file == "" {
+		return nil
+	}
+	err := os.WriteFile(f.file, nil, 0o644)
+	if both {
+		err = errors.Join(err, os.WriteFile(serverFile(f.file), nil, 0o644))
+	}
+	return err
+}
+
+// apply makes a job over nd capture.
+func (f *captureFlags) apply(job *bench.Job) {
+	if job.Kind == bench.KindND {
+		job.PCAP, job.Snap = f.file, f.snap
+	}
+}
+
+// serverFile is where the responder's packets go: a.pcapng becomes a-server.pcapng.
+func serverFile(file string) string {
+	if file == "" {
+		return ""
+	}
+	ext := filepath.Ext(file)
+	return strings.TrimSuffix(file, ext) + "-server" + ext
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServerFile names the file of the other side.
+func TestServerFile(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a": "a-server", "/x/a.pcapng": "/x/a-server.pcapng"} {
+		if got := serverFile(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestVethCaptureIsDecodedWhole runs every test of ndperf over two MTUs, captures both sides, and has the dissector read all of it: no
+// packet is malformed, and none has an opcode that it does not know.
+func TestVethCaptureIsDecodedWhole(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	if _, err := exec.LookPath("tshark"); err != nil {
+		t.Skip("tshark is not installed: apt-get install tshark")
+	}
+	bin := filepath.Join(t.TempDir(), "ndperf")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(t.TempDir(), "run.pcapng")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, bin, "veth", "--duration", "10ms", "--mtu", "1500,9000", "--baseline", "none", "--pcap", file, "--pcap-snap", "200")
+	run.Stderr = io.Discard
+	out, err := run.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "every packet was copied"); n != 4 {
+		t.Errorf("%d of 4 captures are in the report:\n%s", n, out)
+	}
+	for _, file := range []string{file, serverFile(file)} {
+		fields := exec.CommandContext(ctx, "tshark", "-X", "lua_script:../../docs/wireshark/ndxdp.lua", "-r", file, "-T", "fields",
+			"-e", "ndxdp.psn", "-e", "_ws.malformed", "-e", "_ws.lua.error", "-e", "ndxdp.unknown")
+		out, err := fields.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets := 0
+		for line := range strings.Lines(string(out)) {
+			packets++
+			if psn, bad, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); psn == "" || strings.Trim(bad, "\t") != "" {
+				t.Fatalf("%s, packet %d: %q", file, packets, line)
+			}
+		}
+		if packets < 1000 {
+			t.Errorf("%s has %d packets", file, packets)
+		}
+	}
+}
