@@ -2,7 +2,7 @@ package provider
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// This file is about Bind and Invalidate: initiator requests that need no packet. They are carried out when their turn comes in
+// This file is about Bind, Invalidate and, as far as it is a Bind, FastRegister: initiator requests that need no packet. They are carried out when their turn comes in
 // the initiator queue, so that requests posted before them go out before and those after them after, and are reported in
 // posting order like all others (ND specification section 10).
 
@@ -20,27 +20,33 @@ type localRequest struct {
 	window *MemoryWindow
 	region *Region
 	length uint64
+	base   uint64 // what the peer calls the first byte
 }
 
 // local says that requests of this kind need no packet.
-func (k RequestKind) local() bool { return k == KindBind || k == KindInvalidate }
+func (k RequestKind) local() bool {
+	return k == KindBind || k == KindInvalidate || k == KindFastRegister
+}
 
 // Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token may be given
 // away when it returns. The region's remote rights do not limit the window's, but writing needs its local write right.
 //
 // A range outside the region, a region that is gone and a missing right are refused here, with OutcomeAccessViolation; a window
 // that is bound already when its turn comes ends the connection, as every failed request does.
-func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) {
+func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) { return qp.bind(r, r.Addr, KindBind) }
+
+func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
 	}
 	_, inside := r.Region.slice(r.Addr, r.Length)
+	inside = inside && base+r.Length >= base
 	if !inside || !r.Window.memory.registered(r.Region) || r.Flags&FlagAllowWrite != 0 && r.Region.rights&RightLocalWrite == 0 {
 		return false, OutcomeAccessViolation
 	}
 	token := r.Window.prepare()
-	wr := workRequest{context: r.Context, addr: r.Addr, token: token, flags: r.Flags, kind: KindBind}
-	if o := qp.sq.postLocal(wr, localRequest{window: r.Window, region: r.Region, length: r.Length}); o != OutcomeSuccess {
+	wr := workRequest{context: r.Context, addr: r.Addr, token: token, flags: r.Flags, kind: kind}
+	if o := qp.sq.postLocal(wr, localRequest{window: r.Window, region: r.Region, length: r.Length, base: base}); o != OutcomeSuccess {
 		return false, o
 	}
 	r.Window.posted.Store(uint32(token))
@@ -48,7 +54,8 @@ func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) {
 }
 
 // Invalidate queues a request that ends the window's binding; any goroutine may call it. A window that is not bound to this
-// queue pair when its turn comes ends the connection.
+// queue pair when its turn comes ends the connection. That of a region for fast registration waits until all requests before it
+// are done, because those may use the region.
 func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
@@ -76,16 +83,16 @@ func (q *initiatorQueue) postLocal(wr workRequest, l localRequest) Outcome {
 	return OutcomeSuccess
 }
 
-// runLocal carries out the Bind or Invalidate that is next in the queue. False means that it failed, and the connection with it.
+// runLocal carries out the request without packets that is next in the queue. False means that it failed, and the connection with it.
 func (c *conn) runLocal() bool {
 	qp, mem := c.qp, c.engine.mem
 	seq := qp.sq.next
 	wr, l := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
 	var o Outcome
-	if wr.kind == KindBind {
-		o = mem.bind(qp, l, wr.addr, wr.token, wr.flags.rights())
-	} else {
+	if wr.kind == KindInvalidate {
 		o = mem.unbind(qp, l.window)
+	} else {
+		o = mem.bind(qp, l, wr.addr, wr.token, wr.flags.rights())
 	}
 	*l = localRequest{}
 	if o != OutcomeSuccess {
@@ -99,13 +106,16 @@ func (c *conn) runLocal() bool {
 	return true
 }
 
-// rights are what a Bind with these flags gives the peer.
+// rights are what a Bind with these flags gives the peer, or a FastRegister both sides.
 func (f PostFlags) rights() (r Rights) {
 	if f&FlagAllowRead != 0 {
 		r |= RightRemoteRead
 	}
 	if f&FlagAllowWrite != 0 {
 		r |= RightRemoteWrite
+	}
+	if f&FlagLocalWrite != 0 {
+		r |= RightLocalWrite
 	}
 	return r
 }

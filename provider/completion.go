@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE.
+// RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE, which has no FastRegister.
 type RequestKind uint8
 
 // The kinds of requests.
@@ -16,6 +16,7 @@ const (
 	KindInvalidate
 	KindRead
 	KindWrite
+	KindFastRegister
 )
 
 // Result is one completion.
@@ -24,7 +25,7 @@ type Result struct {
 	RequestContext uint64
 	Bytes          uint32 // of a Receive; undefined otherwise
 	Immediate      uint32 // of a Receive, with HasImmediate
-	Invalidated    Token  // of a Receive: the window that the message invalidated; zero for none
+	Invalidated    Token  // of a Receive: the window or fast-registered region that the message invalidated; zero for none
 	Outcome        Outcome
 	Kind           RequestKind
 	HasImmediate   bool

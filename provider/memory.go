@@ -220,10 +220,14 @@ func (m *Memory) Count() int {
 	return m.count
 }
 
-// local resolves the n bytes at addr of the region named by t for a request of this side, when the region grants all of need.
-func (m *Memory) local(t Token, addr, n uint64, need Rights) ([]byte, *Region) {
+// local resolves the n bytes at addr of the region named by t for a request to qp, when the region grants all of need. The caller
+// owns qp's engine.
+func (m *Memory) local(qp *QP, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
 	r := m.Lookup(t)
-	if r == nil || r.rights&need != need {
+	if r == nil {
+		return m.fastLocal(qp, t, addr, n, need)
+	}
+	if r.rights&need != need {
 		return nil, nil
 	}
 	b, ok := r.slice(addr, n)

@@ -8,23 +8,30 @@ type MemoryWindow struct {
 	grant
 	memory *Memory
 	slot   uint16
+	fast   bool // fixed: a region for fast registration
 
 	posted   atomic.Uint32 // the token of the newest Bind
 	released bool          // guarded by Memory.mu
+	aim      aim
 
 	// The other windows bound to the same queue pair; its engine's.
 	next, prev *MemoryWindow
 }
 
 // NewWindow makes a window that is bound to nothing. It fails with OutcomeInsufficientResources when the table is full.
-func (m *Memory) NewWindow() (*MemoryWindow, error) {
+func (m *Memory) NewWindow() (*MemoryWindow, error) { return m.newWindow(false) }
+
+func (m *Memory) newWindow(fast bool) (*MemoryWindow, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	slot, ok := m.takeSlot()
 	if !ok {
 		return nil, OutcomeInsufficientResources
 	}
-	w := &MemoryWindow{memory: m, slot: slot}
+	w := &MemoryWindow{memory: m, slot: slot, fast: fast}
+	if fast {
+		w.posted.Store(uint32(m.drawToken(slot, 0)))
+	}
 	w.window = w
 	m.slots[slot].Store(&w.grant)
 	return w, nil
@@ -57,7 +64,7 @@ func (m *Memory) bind(qp *QP, l *localRequest, addr uint64, t Token, rights Righ
 		return OutcomeAccessViolation
 	}
 	r.windows++
-	w.region, w.base, w.buf, w.rights = r, addr, buf, rights
+	w.region, w.base, w.buf, w.rights = r, l.base, buf, rights
 	w.token.Store(uint32(t))
 	w.owner.Store(qp)
 	w.next = qp.windows

@@ -233,7 +233,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 		"other queue pair": func(p *pair, _ *MemoryWindow, r *Request) {
 			w := p.window(1)
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
-			l := &localRequest{window: w, region: p.reg[1], length: 4096}
+			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: base(p)}
 			r.Token = w.prepare()
 			p.must(p.mem[1].bind(other, l, base(p), r.Token, RightRemoteRead|RightRemoteWrite))
 		},

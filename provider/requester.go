@@ -67,7 +67,9 @@ func (c *conn) mayStart(seq, off uint32) bool {
 			c.blockOnReceive()
 			return false
 		}
-	case KindReceive, KindWrite, KindBind, KindInvalidate:
+	case KindInvalidate:
+		return q.settled(seq)
+	case KindReceive, KindWrite, KindBind, KindFastRegister:
 	}
 	return true
 }
@@ -83,7 +85,7 @@ func (c *conn) start(seq uint32) bool {
 			need = RightLocalWrite
 		}
 		for _, s := range q.sgl(seq) {
-			if b, _ := c.engine.mem.local(s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+			if b, _ := c.engine.mem.local(c.qp, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
 				c.localFault(seq, OutcomeAccessViolation)
 				return false
 			}
@@ -104,7 +106,7 @@ func (c *conn) start(seq uint32) bool {
 		r.seqs[(r.head+r.count)%maxReadLimit] = seq
 		r.count++
 		r.bytes += uint64(wr.length)
-	case KindReceive, KindBind, KindInvalidate:
+	case KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
 	return true
 }
@@ -186,7 +188,7 @@ func (c *conn) putRequest(wr *workRequest, off, n uint32, last bool) {
 		if last && wr.flags&FlagSolicit != 0 {
 			op.Flags |= wire.OpSolicit
 		}
-	case KindReceive, KindBind, KindInvalidate:
+	case KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
 	c.engine.op(op)
 }
@@ -208,7 +210,7 @@ func (c *conn) gather(seq, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, r := e.mem.local(s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, r := e.mem.local(c.qp, s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
@@ -268,7 +270,7 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	}
 }
 
-// moreToSend says whether another packet of the space follows at once. A Bind or Invalidate that is next is none, and its result
+// moreToSend says whether another packet of the space follows at once. A request without packets that is next is none, and its result
 // waits for the acknowledgement of what was sent before.
 func (c *conn) moreToSend(space wire.Space) bool {
 	if space == wire.ResponseSpace {

@@ -273,7 +273,7 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 		if take == 0 {
 			break
 		}
-		dst, _ := c.engine.mem.local(s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
+		dst, _ := c.engine.mem.local(c.qp, s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
 		if dst == nil || s.Addr+uint64(off) < s.Addr {
 			return false
 		}

@@ -83,7 +83,7 @@ func TestAttackInvalidation(t *testing.T) {
 		"other queue pair": func(p *pair) Token {
 			w := p.window(1)
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
-			l := &localRequest{window: w, region: p.reg[1], length: 4096}
+			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: p.reg[1].Base()}
 			t := w.prepare()
 			p.must(p.mem[1].bind(other, l, p.reg[1].Base(), t, RightRemoteRead))
 			return t

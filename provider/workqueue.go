@@ -22,17 +22,18 @@ const (
 	FlagSilentSuccess PostFlags = 0x1
 	FlagReadFence     PostFlags = 0x2
 	FlagSolicit       PostFlags = 0x4
-	FlagAllowRead     PostFlags = 0x8  // Bind: the peer may read
-	FlagAllowWrite    PostFlags = 0x10 // Bind: the peer may write
+	FlagAllowRead     PostFlags = 0x8  // Bind, FastRegister: the peer may read
+	FlagAllowWrite    PostFlags = 0x10 // Bind, FastRegister: the peer may write
 	FlagInline        PostFlags = 0x20
 	FlagDefer         PostFlags = 0x200
 	FlagInvalidate    PostFlags = 0x1000 // Send: the peer invalidates Request.Token before it reports the message; no number of ND's
+	FlagLocalWrite    PostFlags = 0x4000 // FastRegister: requests of this side may write; no number of ND's
 	FlagImmediate     PostFlags = 0x2000 // Send: the peer's result has Request.Immediate; not with FlagInvalidate; no number of ND's
 )
 
 // Request is an initiator request to post.
 type Request struct {
-	Kind      RequestKind // but Bind and Invalidate, which have calls of their own
+	Kind      RequestKind // but Bind, Invalidate and FastRegister, which have calls of their own
 	Flags     PostFlags
 	Context   uint64
 	SGL       []SGE  // copied during the call; unused with FlagInline
@@ -67,7 +68,7 @@ type initiatorQueue struct {
 	wrs        []workRequest
 	sges       []SGE
 	inline     []byte
-	locals     []localRequest // made for the first Bind or Invalidate
+	locals     []localRequest // made for the first request without packets
 
 	mu     sync.Mutex // held by a poster while it fills one slot
 	posted atomic.Uint32
