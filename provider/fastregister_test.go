@@ -11,27 +11,27 @@ const fastBase = 0x7000
 
 const allFast = FlagAllowRead | FlagAllowWrite
 
-func (p *pair) fastRegion(side int) *MemoryWindow {
+func (p *pair) fastRegion() *MemoryWindow {
 	p.tb.Helper()
-	w, err := p.mem[side].NewFastRegion()
+	w, err := p.mem[1].NewFastRegion()
 	if err != nil {
 		p.tb.Fatal(err)
 	}
 	return w
 }
 
-// fast posts the fast registration of n bytes at off of side's region.
-func (p *pair) fast(side int, w *MemoryWindow, off, n uint64, flags PostFlags) Outcome {
-	r := p.reg[side]
-	_, o := p.qp[side].FastRegister(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags}, fastBase)
+// fast posts the fast registration of n bytes at off of side 1's region.
+func (p *pair) fast(w *MemoryWindow, off, n uint64, flags PostFlags) Outcome {
+	r := p.reg[1]
+	_, o := p.qp[1].FastRegister(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags}, fastBase)
 	return o
 }
 
-// fastGrant registers the first n bytes of side 1's region and waits for it.
-func (p *pair) fastGrant(n uint64, flags PostFlags) *MemoryWindow {
+// fastGrant registers the first 4096 bytes of side 1's region and waits for it.
+func (p *pair) fastGrant(flags PostFlags) *MemoryWindow {
 	p.tb.Helper()
-	w := p.fastRegion(1)
-	p.must(p.fast(1, w, 0, n, flags))
+	w := p.fastRegion()
+	p.must(p.fast(w, 0, 4096, flags))
 	p.settle()
 	if r := p.outcomes(1, OutcomeSuccess)[0]; r.Kind != KindFastRegister {
 		p.tb.Fatalf("%+v", r)
@@ -48,9 +48,9 @@ func (p *pair) at(w *MemoryWindow, kind RequestKind, n uint32) *Request {
 
 func TestFastRegisterGivesPeersTheMemory(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	w := p.fastRegion(1)
+	w := p.fastRegion()
 	first := w.Token()
-	p.must(p.fast(1, w, 8192, 4096, allFast))
+	p.must(p.fast(w, 8192, 4096, allFast))
 	if first == 0 || w.Token() == first || w.Bound() {
 		t.Fatal("the new token is there when the call returns, and the registration when its turn came")
 	}
@@ -82,14 +82,14 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 		"wraps":       {allFast, func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = math.MaxUint64 - 50 }},
 		"by region":   {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = p.reg[1].Base() }},
 		"old token":   {allFast, func(p *pair, w *MemoryWindow, _ *Request) { p.refast(w) }},
-		"never given": {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.fastRegion(1).Token() }},
+		"never given": {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.fastRegion().Token() }},
 		"invalidated": {allFast, func(p *pair, w *MemoryWindow, _ *Request) {
 			p.invalidate(w)
 			p.settle()
 			p.outcomes(1, OutcomeSuccess)
 		}},
 		"other queue pair": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
-			w := p.fastRegion(1)
+			w := p.fastRegion()
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
 			r.Token = w.prepare()
 			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: fastBase}
@@ -97,13 +97,13 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 		}},
 		"not carried out": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
 			p.qp[1].rung.Store(true) // the doorbell is not heard
-			w := p.fastRegion(1)
-			p.must(p.fast(1, w, 0, 4096, allFast|FlagSilentSuccess))
+			w := p.fastRegion()
+			p.must(p.fast(w, 0, 4096, allFast|FlagSilentSuccess))
 			r.Token = w.Token()
 		}},
 	} {
 		p := newPair(t, 1408).connect()
-		w := p.fastGrant(4096, c.flags)
+		w := p.fastGrant(c.flags)
 		r := p.at(w, KindWrite, 100)
 		c.change(p, w, r)
 		p.fill(0, 0, 100, 1)
@@ -120,7 +120,7 @@ func (p *pair) refast(w *MemoryWindow) {
 	p.tb.Helper()
 	old := w.Token()
 	p.invalidate(w)
-	p.must(p.fast(1, w, 0, 4096, allFast))
+	p.must(p.fast(w, 0, 4096, allFast))
 	p.settle()
 	p.outcomes(1, OutcomeSuccess, OutcomeSuccess)
 	if w.Token() == old {
@@ -130,8 +130,8 @@ func (p *pair) refast(w *MemoryWindow) {
 
 func TestFastRegisterOfARegisteredRegionEndsTheConnection(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	w := p.fastGrant(4096, allFast)
-	p.must(p.fast(1, w, 0, 64, allFast))
+	w := p.fastGrant(allFast)
+	p.must(p.fast(w, 0, 64, allFast))
 	p.post(1, p.write(1, 0, 10))
 	p.settle()
 	if rs := p.outcomes(1, OutcomeInvalidRequest, OutcomeCanceled); rs[0].Kind != KindFastRegister || w.Bound() || p.ctr[0].State() != CtrLost {
@@ -142,7 +142,7 @@ func TestFastRegisterOfARegisteredRegionEndsTheConnection(t *testing.T) {
 
 func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	w, r := p.fastRegion(1), p.reg[1]
+	w, r := p.fastRegion(), p.reg[1]
 	token := w.Token()
 	for name, c := range map[string]struct{ addr, n, base uint64 }{
 		"behind the region": {r.Base(), 4<<20 + 1, 0},
@@ -161,7 +161,7 @@ func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
 	for range 256 {
 		p.post(1, p.send(1, 10)) // held up: nothing is posted at the peer
 	}
-	if o := p.fast(1, w, 0, 1, 0); o != OutcomeNoMoreEntries || w.Token() != token {
+	if o := p.fast(w, 0, 1, 0); o != OutcomeNoMoreEntries || w.Token() != token {
 		t.Error(o)
 	}
 }
@@ -177,19 +177,19 @@ func mine(r *Request, w *MemoryWindow, n uint32) *Request {
 // what is lost is built again from the region.
 func TestFastRegisterServesRequestsBehindIt(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	w := p.fastRegion(1)
+	w := p.fastRegion()
 	lost := 0
 	p.link[1].mangle = func([]byte) bool { lost++; return lost != 2 }
-	p.fill(1, 0, 20000, 9)
-	p.must(p.fast(1, w, 0, 20000, FlagLocalWrite))
-	if buf, base := p.mem[1].Posted(w.Token()); len(buf) != 20000 || base != fastBase {
+	p.fill(1, 0, 5000, 9)
+	p.must(p.fast(w, 0, 5000, FlagLocalWrite))
+	if buf, base := p.mem[1].Posted(w.Token()); len(buf) != 5000 || base != fastBase {
 		t.Fatalf("%d bytes at %#x", len(buf), base)
 	}
-	p.post(1, mine(p.write(1, 0, 20000), w, 20000))
+	p.post(1, mine(p.write(1, 0, 5000), w, 5000))
 	p.invalidate(w)
 	p.pass(100 * time.Millisecond)
 	rs := p.outcomes(1, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
-	if rs[2].Kind != KindInvalidate || w.Bound() || lost < 2 || !p.all(0, 0, 20000, 9) {
+	if rs[2].Kind != KindInvalidate || w.Bound() || lost < 2 || !p.all(0, 0, 5000, 9) {
 		t.Errorf("%+v, %d packets", rs, lost)
 	}
 	p.post(1, mine(p.write(1, 0, 100), w, 100))
@@ -201,9 +201,9 @@ func TestFastRegisterServesRequestsBehindIt(t *testing.T) {
 func TestFastRegisterForReads(t *testing.T) {
 	for _, fence := range []PostFlags{0, FlagReadFence} {
 		p := newPair(t, 1408).connect()
-		w := p.fastRegion(1)
+		w := p.fastRegion()
 		p.fill(0, 0, 50000, 3)
-		p.must(p.fast(1, w, 0, 50000, FlagLocalWrite))
+		p.must(p.fast(w, 0, 50000, FlagLocalWrite))
 		r := mine(p.write(1, 0, 50000), w, 50000)
 		r.Kind = KindRead
 		p.post(1, r)
@@ -214,7 +214,7 @@ func TestFastRegisterForReads(t *testing.T) {
 		if !p.all(1, 0, 50000, 3) {
 			t.Error("the Read brought other bytes")
 		}
-		p.must(p.fast(1, w, 0, 50000, FlagAllowRead))
+		p.must(p.fast(w, 0, 50000, FlagAllowRead))
 		r.SGL[0].Token = w.Token()
 		p.post(1, r)
 		p.settle()
@@ -224,7 +224,7 @@ func TestFastRegisterForReads(t *testing.T) {
 
 func TestSendInvalidatesAFastRegion(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	w := p.fastGrant(4096, allFast)
+	w := p.fastGrant(allFast)
 	p.receive(1, 8192, 10)
 	p.settle()
 	s := p.send(0, 10)
@@ -247,7 +247,7 @@ func TestFastRegistrationEnds(t *testing.T) {
 		"memory": func(p *pair, _ *MemoryWindow) { p.mem[1].Release(p.reg[1]) },
 	} {
 		p := newPair(t, 1408).connect()
-		w := p.fastGrant(4096, allFast)
+		w := p.fastGrant(allFast)
 		if o := p.mem[1].Deregister(p.reg[1]); o != OutcomeDeviceBusy {
 			t.Errorf("%s: %v", name, o)
 		}
@@ -264,10 +264,10 @@ func TestAllocFastRegister(t *testing.T) {
 	}
 	var rs [64]Result
 	p := newPair(t, 1408).connect()
-	w, r := p.fastRegion(1), p.write(0, 0, 64)
+	w, r := p.fastRegion(), p.write(0, 0, 64)
 	r.Addr = fastBase
 	allocates(t, p, func() {
-		_ = p.fast(1, w, 0, 4096, allFast)
+		_ = p.fast(w, 0, 4096, allFast)
 		p.settle()
 		r.Token = w.Token()
 		p.post(0, r)

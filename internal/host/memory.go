@@ -10,12 +10,17 @@ import (
 )
 
 // Entry names the bytes of buf in the region that t names. A slice outside its region becomes an entry that no region grants:
-// it fails when the request is executed, as the specification wants, and not before.
+// it fails when the request is executed, as the specification wants, and not before. A fast-registered region is what it will be
+// when the request's turn comes.
 func (a *Adapter) Entry(buf []byte, t provider.Token) provider.SGE {
 	s := provider.SGE{Len: uint32(len(buf))}
 	if r := a.Memory.Lookup(t); r != nil {
 		if off, ok := datapath.OffsetIn(r.Bytes(), buf); ok {
 			s.Addr, s.Token = r.Base()+uint64(off), r.Token()
+		}
+	} else if area, base := a.Memory.Posted(t); area != nil {
+		if off, ok := datapath.OffsetIn(area, buf); ok {
+			s.Addr, s.Token = base+uint64(off), t
 		}
 	}
 	return s

@@ -35,6 +35,9 @@ type Adapter struct {
 	host  *host.Adapter
 	calls *calls
 	root  object // all other objects are its successors, directly or not
+	lams  lams
+
+	privileged provider.Token // names nothing in the table of regions, and nothing else has it
 
 	once  sync.Once
 	ended error
@@ -72,7 +75,11 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		}
 		return refuse(StatusAdapterNotReady, err)
 	}
-	a := &Adapter{host: h, calls: newCalls()}
+	reserved, err := h.Memory.NewFastRegion()
+	if err != nil {
+		return refuse(StatusAdapterNotReady, errors.Join(err, h.Close()))
+	}
+	a := &Adapter{host: h, calls: newCalls(), privileged: reserved.Token()}
 	a.root.adapter, a.root.refs = a, 1
 	return a, nil
 }
@@ -154,6 +161,7 @@ func (a *Adapter) QueryInfo() (Info, Status) {
 	}
 	return Info{
 		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration,
+		FRMRPageCount:          maxFastPages,
 		MaxInitiatorRequestSGE: provider.MaxSGE, MaxReceiveRequestSGE: provider.MaxSGE, MaxReadRequestSGE: provider.MaxSGE,
 		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: host.MaxInline,
 		MaxInboundReadLimit: host.MaxReadLimit, MaxOutboundReadLimit: host.MaxReadLimit,

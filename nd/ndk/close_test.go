@@ -78,7 +78,7 @@ func TestCloseOfARegionWaitsForItsWindows(t *testing.T) {
 	w, s := server.pd.CreateMW(nil, nil)
 	created(t, w, s)
 	defer closed(t, w.Close)
-	mr, s := server.pd.CreateMR(nil, nil)
+	mr, s := server.pd.CreateMR(false, nil, nil)
 	created(t, mr, s)
 	want(t, "register", mr.Register(make([]byte, 64), MRAllowLocalWrite, nil, nil), StatusSuccess)
 	want(t, "bind", server.qp.Bind(1, mr, w, mr.Bytes(), OpAllowRemoteRead), StatusSuccess)

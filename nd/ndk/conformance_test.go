@@ -19,7 +19,7 @@ const noStatus = StatusSuccess
 // provokes has a test for each row of the table that is not excepted.
 var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
-	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows} {
+	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows()} {
 		maps.Copy(all, m)
 	}
 	return all
@@ -78,7 +78,7 @@ var adapterRows = map[string]provoke{
 	},
 	"(every NDK object)/NDK_FN_CLOSE_OBJECT/STATUS_PENDING": func(t *testing.T, r *rig) Status {
 		pd, s := r.a.CreatePD(nil, nil)
-		mr, s2 := created(t, pd, s).CreateMR(nil, nil)
+		mr, s2 := created(t, pd, s).CreateMR(false, nil, nil)
 		over := make(chan struct{})
 		s = pd.Close(func(any) { close(over) }, nil)
 		want(t, "close", created(t, mr, s2).Close(nil, nil), StatusSuccess)
@@ -178,7 +178,7 @@ func createRows() map[string]provoke {
 		return e.a.CreateSharedEndpoint(netipPort(e.a, 0), done, context)
 	}}.add(rows)
 	createTest[MR]{"PD/NDK_FN_CREATE_MR", host.ObjectMR, func(e *end, done CreateCompletion[*MR], context any) (*MR, Status) {
-		return e.pd.CreateMR(done, context)
+		return e.pd.CreateMR(false, done, context)
 	}}.add(rows)
 	createTest[MW]{"PD/NDK_FN_CREATE_MW", host.ObjectMW, func(e *end, done CreateCompletion[*MW], context any) (*MW, Status) {
 		return e.pd.CreateMW(done, context)

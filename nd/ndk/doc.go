@@ -35,6 +35,10 @@
 //	NdkGetCqResults, NdkGetCqResultsEx        CQ.GetResults, CQ.GetResultsEx
 //	NdkControlCqInterruptModeration           CQ.ControlInterruptModeration
 //	NdkRegisterMr, NdkDeregisterMr            MR.Register, MR.Deregister
+//	NdkInitializeFastRegisterMr               MR.InitializeFastRegister
+//	NdkFastRegister                           QP.FastRegister
+//	NdkBuildLam, NdkReleaseLam                Adapter.BuildLAM, Adapter.ReleaseLAM
+//	NdkGetPrivilegedMemoryRegionToken         PD.PrivilegedToken
 //	NdkGetLocalTokenFromMr, …Remote…          MR.LocalToken, MR.RemoteToken, MW.RemoteToken
 //	NdkModifySrq, NdkSrqReceive               SRQ.Modify, SRQ.Receive
 //	NdkSend, Receive, Read, Write, Bind,      QP.Send, Receive, Read, Write, Bind,
@@ -51,8 +55,11 @@
 //
 //   - Memory is a slice, not a memory descriptor list. The address that peers use is MR.Address plus an offset; it is no address
 //     of this process.
-//   - Fast registration, logical address mapping and the privileged token, which name physical pages, are not built.
-//     Info.FRMRPageCount is 0. Register costs no system call.
+//   - A logical address mapping is over one slice, whose pages count from its first byte, so that the first byte offset is 0; a fast
+//     registration takes pages of one mapping in its order. The privileged token is for slices of mappings. Nothing names
+//     physical pages, and Register costs no system call either.
+//   - A fast registration serves the queue pair on which it was posted and its peer, and ends with that queue pair or the mapping. The
+//     local token is a new one each time, too.
 //   - There is no extension interface and no dispatch table to replace.
 //   - Addresses and infos are values: nothing can be too small for them.
 //   - A notification, a connect event and a disconnect event that are due when their object is closed are not delivered.

@@ -27,7 +27,7 @@ func open(addr string) (*side, error) {
 	s.pd, st[0] = s.adapter.CreatePD(nil, nil)
 	s.cq, st[1] = s.adapter.CreateCQ(64, func(_ any, st ndk.Status) { s.arrived <- st }, nil, nil, nil)
 	s.qp, st[2] = s.pd.CreateQP(ndk.QPConfig{ReceiveCQ: s.cq, InitiatorCQ: s.cq, ReceiveDepth: 8, InitiatorDepth: 8}, nil, nil)
-	s.mr, st[3] = s.pd.CreateMR(nil, nil)
+	s.mr, st[3] = s.pd.CreateMR(false, nil, nil)
 	for _, st := range append(st[:], s.mr.Register(make([]byte, 4096), ndk.MRAllowLocalWrite, nil, nil)) {
 		if st.Failed() {
 			return nil, st

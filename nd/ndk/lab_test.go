@@ -195,7 +195,7 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 	e.qp = created(t, qp, s)
 	srq, s := e.pd.CreateSRQ(4, 1, 0, nil, nil, nil, nil)
 	e.srq = created(t, srq, s)
-	mr, s := e.pd.CreateMR(nil, nil)
+	mr, s := e.pd.CreateMR(false, nil, nil)
 	e.mr = created(t, mr, s)
 	want(t, "register", e.mr.Register(make([]byte, size), MRAllowRemoteRead|MRAllowRemoteWrite, nil, nil), StatusSuccess)
 	t.Cleanup(func() {

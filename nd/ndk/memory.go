@@ -33,11 +33,15 @@ func (f MRFlags) rights() (r provider.Rights) {
 	return r
 }
 
-// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time.
+// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. What is said of
+// a registration is meant of the newest FastRegister that was posted, if the region is for that.
 type MR struct {
 	object
 	pd     *PD
 	region atomic.Pointer[provider.Region] // the registration; nil without one
+
+	fastRegion *provider.MemoryWindow // fixed; nil unless it is for fast registration
+	fast       atomic.Pointer[fastMR] // nil until InitializeFastRegister
 
 	busy sync.Mutex // one change at a time
 }
@@ -52,12 +56,18 @@ func (m *MR) current() *provider.Region {
 	return &none
 }
 
-// CreateMR makes a region without memory, for Register.
+// CreateMR makes a region without memory: for Register or, if fast says so, for QP.FastRegister; never for both.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
-func (p *PD) CreateMR(done CreateCompletion[*MR], context any) (*MR, Status) {
+func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, Status) {
 	return create(&p.object, host.ObjectMR, done, context, func() (*MR, Status) {
 		m := &MR{pd: p}
+		if fast {
+			var err error
+			if m.fastRegion, err = p.adapter.host.Memory.NewFastRegion(); err != nil {
+				return nil, StatusInsufficientResources
+			}
+		}
 		m.init(p.adapter, host.ObjectMR, &p.object)
 		return m, StatusSuccess
 	})
@@ -67,12 +77,12 @@ func (p *PD) CreateMR(done CreateCompletion[*MR], context any) (*MR, Status) {
 // refers to it until Deregister or Close. Tokens and address are new ones every time.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for an empty slice, one longer than
-// MaxRegistrationSize and unknown flags; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
+// MaxRegistrationSize, unknown flags and a region for fast registration; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
 // adapter has no region left, StatusDeviceRemoved.
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
 	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink
 	switch {
-	case len(buf) == 0 || len(buf) > host.MaxRegistration || flags&^known != 0:
+	case m.fastRegion != nil || len(buf) == 0 || len(buf) > host.MaxRegistration || flags&^known != 0:
 		return m.adapter.unless(StatusInvalidParameter)
 	case m.region.Load() != nil:
 		return m.adapter.unless(StatusInvalidDeviceState)
@@ -125,27 +135,57 @@ func (m *MR) Deregister(done Completion, context any) Status {
 }
 
 // Bytes returns the registered memory.
-func (m *MR) Bytes() []byte { return m.current().Bytes() }
+func (m *MR) Bytes() []byte {
+	b, _ := m.memory()
+	return b
+}
+
+// memory is the registered memory, and the address of its first byte.
+func (m *MR) memory() ([]byte, uint64) {
+	if m.fastRegion != nil {
+		return m.fastRegion.Aim()
+	}
+	r := m.current()
+	return r.Bytes(), r.Base()
+}
 
 // Address returns the address of the first byte as peers name it in Read and Write. It is not an address of this process; adding
 // an offset gives the address of another byte.
-func (m *MR) Address() uint64 { return m.current().Base() }
+func (m *MR) Address() uint64 {
+	_, base := m.memory()
+	return base
+}
 
-// LocalToken returns the token for SGE, zero without a registration.
-func (m *MR) LocalToken() Token { return Token(m.current().Token()) }
+// LocalToken returns the token for SGE, zero without a registration. A region for fast registration has one once it is
+// initialised, and a new one with each FastRegister.
+func (m *MR) LocalToken() Token {
+	if m.fast.Load() != nil {
+		return Token(m.fastRegion.Token())
+	}
+	return Token(m.current().Token())
+}
 
 // RemoteToken returns the token to give to a peer, zero without a registration.
-func (m *MR) RemoteToken() Token { return Token(m.current().Token()) }
+func (m *MR) RemoteToken() Token {
+	if m.Bytes() == nil {
+		return 0
+	}
+	return m.LocalToken()
+}
 
 // SGE returns an entry for n bytes from off.
 func (m *MR) SGE(off, n int) SGE {
-	r := m.current()
-	return SGE{Buffer: r.Bytes()[off : off+n : off+n], Token: Token(r.Token())}
+	return SGE{Buffer: m.Bytes()[off : off+n : off+n], Token: m.LocalToken()}
 }
 
-// Close deregisters the region as soon as no memory window is bound to it. It never fails; done, which may be nil, is called
+// Close deregisters the region as soon as no memory window is bound to it; a fast registration ends at once. It never fails; done, which may be nil, is called
 // iff it returns StatusPending.
 func (m *MR) Close(done CloseCompletion, context any) Status {
+	if m.fastRegion != nil {
+		return m.close(func() {
+			m.adapter.host.DoAll(func() { m.adapter.host.Memory.ReleaseWindow(m.fastRegion) })
+		}, done, context)
+	}
 	return m.close(func() {
 		m.busy.Lock()
 		defer m.busy.Unlock()

@@ -75,7 +75,7 @@ func (q *QP) Receive(context uint64, sgl []SGE) Status {
 		return s
 	}
 	var list [provider.MaxSGE]provider.SGE
-	translate(q.adapter.host, list[:], sgl)
+	q.adapter.translate(list[:], sgl)
 	return q.posted(q.qp.PostReceive(context, list[:len(sgl)], total))
 }
 
@@ -102,16 +102,21 @@ func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFl
 	}))
 }
 
-// Invalidate posts the end of a window's binding to this queue pair. A window that is not bound when the request's turn comes
-// ends it with StatusInvalidDeviceRequest, and the connection. Flags: silent success, read fence, defer.
+// Invalidate posts the end of a window's binding to this queue pair, or of a region's fast registration by it; the latter waits
+// until all requests before it are done. One that is not there when the request's turn comes ends it with
+// StatusInvalidDeviceRequest, and the connection. Flags: silent success, read fence, defer.
 //
-// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusInvalidParameter (flags, a window of another
-// domain), StatusDeviceRemoved.
-func (q *QP) Invalidate(context uint64, window *MW, flags OpFlags) Status {
-	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 || window == nil || window.pd != q.pd {
+// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusInvalidParameter (flags, an object of another
+// domain, a region that is for Register), StatusDeviceRemoved.
+func (q *QP) Invalidate(context uint64, what Invalidatable, flags OpFlags) Status {
+	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 || what == nil {
 		return q.refuse(StatusInvalidParameter)
 	}
-	return q.posted(q.qp.Invalidate(context, window.window, flags.engine()))
+	window := what.invalidates(q.pd)
+	if window == nil {
+		return q.refuse(StatusInvalidParameter)
+	}
+	return q.posted(q.qp.Invalidate(context, window, flags.engine()))
 }
 
 // refuse refuses a request for its arguments, and still makes those move that were deferred before it.
@@ -135,7 +140,7 @@ func (q *QP) post(r provider.Request, sgl []SGE) Status {
 		return q.refuse(s)
 	}
 	var list [provider.MaxSGE]provider.SGE
-	translate(q.adapter.host, list[:], sgl)
+	q.adapter.translate(list[:], sgl)
 	r.SGL = list[:len(sgl)]
 	return q.posted(q.qp.Post(&r))
 }

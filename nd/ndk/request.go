@@ -3,14 +3,14 @@ package ndk
 import (
 	"math"
 
-	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // Token names registered memory: in SGE to this adapter, and carried to a peer to grant it access. It is opaque.
 type Token uint32
 
-// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region. A slice that does not
+// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region or, for memory of a LAM, the privileged
+// token. A slice that does not
 // lie inside that region ends the request with StatusAccessViolation, as a wrong token does.
 type SGE struct {
 	Buffer []byte
@@ -25,9 +25,9 @@ const (
 	OpSilentSuccess           OpFlags = 0x1   // no result on success
 	OpReadFence               OpFlags = 0x2   // start only when all earlier Reads are done
 	OpSendAndSolicitEvent     OpFlags = 0x4   // the peer's result is a solicited one
-	OpAllowRemoteRead         OpFlags = 0x8   // Bind: the peer may read
-	OpAllowLocalWrite         OpFlags = 0x10  // FastRegister
-	OpAllowRemoteWrite        OpFlags = 0x30  // Bind: the peer may write
+	OpAllowRemoteRead         OpFlags = 0x8   // Bind, FastRegister: the peer may read
+	OpAllowLocalWrite         OpFlags = 0x10  // FastRegister: requests may write
+	OpAllowRemoteWrite        OpFlags = 0x30  // Bind, FastRegister: the peer may write
 	OpInline                  OpFlags = 0x40  // Send, Write: copy the bytes now; tokens are ignored
 	OpRDMAReadSink            OpFlags = 0x80  // FastRegister: accepted, and not needed
 	OpRDMAReadLocalInvalidate OpFlags = 0x100 // Read: ignored, as the adapter's flags say
@@ -64,6 +64,7 @@ const (
 var operations = [...]OperationType{
 	provider.KindReceive: OperationReceive, provider.KindSend: OperationSend, provider.KindBind: OperationBind,
 	provider.KindInvalidate: OperationInvalidate, provider.KindRead: OperationRead, provider.KindWrite: OperationWrite,
+	provider.KindFastRegister: OperationFastRegister,
 }
 
 // Result is the completion of one request (NDK_RESULT).
@@ -110,8 +111,12 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 }
 
 // translate turns slices into addresses of regions.
-func translate(h *host.Adapter, dst []provider.SGE, sgl []SGE) {
+func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
 	for i := range sgl {
-		dst[i] = h.Entry(sgl[i].Buffer, provider.Token(sgl[i].Token))
+		t := provider.Token(sgl[i].Token)
+		if t == a.privileged {
+			t = a.lams.tokenOf(sgl[i].Buffer)
+		}
+		dst[i] = a.host.Entry(sgl[i].Buffer, t)
 	}
 }

@@ -58,7 +58,7 @@ func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
 		return st
 	}
 	var list [provider.MaxSGE]provider.SGE
-	translate(s.adapter.host, list[:], sgl)
+	s.adapter.translate(list[:], sgl)
 	waiting, o := s.srq.Post(context, list[:len(sgl)], total)
 	if o != provider.OutcomeSuccess {
 		return statusTable[o]

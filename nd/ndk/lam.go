@@ -1,0 +1,122 @@
+package ndk
+
+import (
+	"sync"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// PageSize is the size in bytes of a page of a logical address mapping.
+const PageSize = 4096
+
+// LogicalAddress names a page of memory that is mapped for an adapter. It is a multiple of PageSize, and no address of this
+// process.
+type LogicalAddress uint64
+
+// LAM is a logical address mapping (NDK_LOGICAL_ADDRESS_MAPPING): the pages of one slice, in order. Requests name its memory by
+// pages in QP.FastRegister, and by slices of it with the privileged token.
+type LAM struct {
+	Pages           []LogicalAddress // BuildLAM uses its capacity
+	FirstByteOffset uint32           // of the memory in the first page; always 0 here, because pages are counted from its first byte
+
+	region *provider.Region
+}
+
+// PagesOf is how many pages n bytes take.
+func PagesOf(n int) int { return (n + PageSize - 1) / PageSize }
+
+// lams are the mappings of an adapter. They are few: whoever looks for one walks over all.
+type lams struct {
+	mu   sync.RWMutex
+	list []*provider.Region // guarded by mu
+}
+
+// BuildLAM maps buf, which may not move, for requests of this adapter's queue pairs; peers get no access by that. lam.Pages must
+// have room for PagesOf(len(buf)) pages, which is what needed tells, also on failure. lam may not be used while this is
+// pending, and is good until ReleaseLAM. The adapter does not close before.
+//
+// Statuses: StatusSuccess; StatusPending with a done; StatusBufferTooSmall; StatusInvalidParameter for an empty slice, one longer than
+// MaxRegistrationSize and a lam that is in use; StatusInsufficientResources when the adapter has no region left,
+// StatusDeviceRemoved.
+func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (needed int, s Status) {
+	needed = PagesOf(len(buf))
+	switch {
+	case len(buf) == 0 || len(buf) > host.MaxRegistration || lam == nil || lam.region != nil:
+		return needed, a.unless(StatusInvalidParameter)
+	case cap(lam.Pages) < needed:
+		return needed, a.unless(StatusBufferTooSmall)
+	}
+	return needed, a.root.perform(done, context, func() Status {
+		if a.host.Closed() {
+			return StatusDeviceRemoved
+		}
+		r, err := a.host.Memory.Register(buf, provider.RightLocalWrite)
+		if err != nil {
+			return StatusInsufficientResources
+		}
+		lam.region, lam.FirstByteOffset, lam.Pages = r, 0, lam.Pages[:needed]
+		for i := range lam.Pages {
+			lam.Pages[i] = LogicalAddress(r.Base() + uint64(i)*PageSize)
+		}
+		a.root.hold()
+		a.lams.mu.Lock()
+		a.lams.list = append(a.lams.list, r)
+		a.lams.mu.Unlock()
+		return StatusSuccess
+	})
+}
+
+// ReleaseLAM ends a mapping that BuildLAM made. When it returns nothing touches the memory any more: fast registrations of it have
+// ended, and requests that still name it fail. Releasing what is not mapped does nothing.
+func (a *Adapter) ReleaseLAM(lam *LAM) {
+	r := lam.region
+	if r == nil {
+		return
+	}
+	a.lams.mu.Lock()
+	for i, other := range a.lams.list {
+		if other == r {
+			a.lams.list = append(a.lams.list[:i], a.lams.list[i+1:]...)
+			break
+		}
+	}
+	a.lams.mu.Unlock()
+	a.host.DoAll(func() { a.host.Memory.Release(r) })
+	lam.region, lam.Pages = nil, lam.Pages[:0]
+	a.root.drop()
+}
+
+// tokenOf is the token of a mapping that has buf, zero without one.
+func (l *lams) tokenOf(buf []byte) provider.Token {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, r := range l.list {
+		if _, ok := datapath.OffsetIn(r.Bytes(), buf); ok {
+			return r.Token()
+		}
+	}
+	return 0
+}
+
+// find returns the mapping that has the pages, which must follow each other there as they do here, nil without one.
+func (l *lams) find(pages []LogicalAddress) *provider.Region {
+	for i, p := range pages {
+		if p%PageSize != 0 || p != pages[0]+LogicalAddress(i)*PageSize {
+			return nil
+		}
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, r := range l.list {
+		if first := uint64(pages[0]) - r.Base(); first < uint64(len(r.Bytes())) {
+			return r
+		}
+	}
+	return nil
+}
+
+// PrivilegedToken returns the token for entries that name memory of mappings without a registration: it lets requests read and
+// write the slices of every LAM of the adapter, and gives peers nothing. It is the same in all domains.
+func (p *PD) PrivilegedToken() Token { return Token(p.adapter.privileged) }
