@@ -99,6 +99,7 @@ func privileged(t *testing.T, r *rig) Status {
 	entry := []SGE{{Buffer: buf, Token: token}}
 	client.qp.Write(1, entry, server.mr.Address(), server.mr.RemoteToken(), 0)
 	client.wantResult(t, 1, OperationWrite, StatusSuccess)
+	r.b.sync()
 	if !bytes.Equal(server.mr.Bytes()[:len(buf)], buf) {
 		t.Error("the peer has other bytes")
 	}
@@ -248,6 +249,7 @@ func TestFastRegisterInTraffic(t *testing.T) {
 		want(t, "fast register", s, StatusSuccess)
 		client.qp.Write(2, []SGE{m.SGE(0, n)}, server.mr.Address(), server.mr.RemoteToken(), 0)
 		client.wantResult(t, 2, OperationWrite, StatusSuccess)
+		r.b.sync()
 		server.mr.Bytes()[5] = byte(i + 1)
 		client.qp.Receive(3, nil)
 		server.qp.Write(4, []SGE{server.mr.SGE(0, n)}, m.Address(), m.RemoteToken(), OpSilentSuccess)

@@ -155,8 +155,15 @@ func resultRows() map[string]provoke {
 	rows := map[string]provoke{}
 	cancelled := func(name string, kind OperationType, post func(t *testing.T, client, server *end)) {
 		rows["CQ/Result:"+name+"/STATUS_CANCELLED"] = results(kind, func(t *testing.T, client, server *end) {
+			if kind == OperationReceive {
+				post(t, client, server)
+				client.qp.Flush()
+				return
+			}
+			client.qp.Send(0, nil, 0) // waits for a receive, and all others behind it
 			post(t, client, server)
 			client.qp.Flush()
+			client.wantResult(t, 0, OperationSend, StatusCancelled)
 		})
 	}
 	cancelled("Send", OperationSend, func(_ *testing.T, c, _ *end) { c.qp.Send(1, nil, OpDefer) })

@@ -135,6 +135,14 @@ type rig struct {
 	port uint16
 }
 
+// sync waits for the engines to finish their turns. One-sided accesses of peers tell nobody here: whoever looks at their memory next
+// has to know that no engine is at it.
+func (a *Adapter) sync() {
+	for _, shard := range a.host.Shards {
+		shard.Do(func(*provider.Engine) {})
+	}
+}
+
 func openAdapter(t testing.TB, cfg AdapterConfig) *Adapter {
 	t.Helper()
 	a, err := OpenAdapter(cfg)
