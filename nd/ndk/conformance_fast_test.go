@@ -104,6 +104,7 @@ func privileged(t *testing.T, r *rig) Status {
 		t.Error("the peer has other bytes")
 	}
 	copy(server.mr.Bytes(), "read back")
+	r.b.sync() // before an engine reads it for the peer
 	client.qp.Read(2, entry, server.mr.Address(), server.mr.RemoteToken(), 0)
 	client.wantResult(t, 2, OperationRead, StatusSuccess)
 	if string(buf[:9]) != "read back" {
