@@ -153,6 +153,18 @@ func stray() []SGE { return []SGE{{Buffer: make([]byte, 64), Token: 1}} }
 
 func resultRows() map[string]provoke {
 	rows := map[string]provoke{}
+	cancelledRows(rows)
+	add := func(name, status string, kind OperationType, post func(t *testing.T, client, server *end)) {
+		rows["CQ/Result:"+name+"/STATUS_"+status] = results(kind, post)
+	}
+	messageRows(add)
+	transferRows(add)
+	windowResultRows(add)
+	return rows
+}
+
+// cancelledRows are the results of what a flush ends.
+func cancelledRows(rows map[string]provoke) {
 	cancelled := func(name string, kind OperationType, post func(t *testing.T, client, server *end)) {
 		rows["CQ/Result:"+name+"/STATUS_CANCELLED"] = results(kind, func(t *testing.T, client, server *end) {
 			if kind == OperationReceive {
@@ -172,9 +184,13 @@ func resultRows() map[string]provoke {
 	cancelled("Write", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, nil, 0, 0, OpDefer) })
 	cancelled("Bind", OperationBind, func(t *testing.T, c, _ *end) { c.qp.Bind(1, c.mr, c.window(t), c.mr.Bytes()[:8], OpDefer) })
 	cancelled("Invalidate", OperationInvalidate, func(t *testing.T, c, _ *end) { c.qp.Invalidate(1, c.window(t), OpDefer) })
-	add := func(name, status string, kind OperationType, post func(t *testing.T, client, server *end)) {
-		rows["CQ/Result:"+name+"/STATUS_"+status] = results(kind, post)
-	}
+}
+
+// addRow adds the row of a result: post does what ends in it.
+type addRow func(name, status string, kind OperationType, post func(t *testing.T, client, server *end))
+
+// messageRows are the results of sends and receives.
+func messageRows(add addRow) {
 	add("Send", "SUCCESS", OperationSend, func(_ *testing.T, c, s *end) { s.qp.Receive(1, nil); c.qp.Send(1, nil, 0) })
 	add("Send", "ACCESS_VIOLATION", OperationSend, func(_ *testing.T, c, s *end) { s.qp.Receive(1, nil); c.qp.Send(1, stray(), 0) })
 	add("Send", "REMOTE_RESOURCES", OperationSend, func(_ *testing.T, c, s *end) {
@@ -199,6 +215,10 @@ func resultRows() map[string]provoke {
 		c.wantResult(t, 3, OperationWrite, StatusSuccess)
 		s.qp.SendAndInvalidate(1, nil, 0, w.RemoteToken())
 	})
+}
+
+// transferRows are the results of reads and writes.
+func transferRows(add addRow) {
 	add("Read", "SUCCESS", OperationRead, func(_ *testing.T, c, _ *end) { c.qp.Read(1, nil, 0, 0, 0) })
 	add("Read", "ACCESS_VIOLATION", OperationRead, func(_ *testing.T, c, _ *end) { c.qp.Read(1, []SGE{c.mr.SGE(0, 8)}, 1, 1, 0) })
 	add("Read", "REMOTE_RESOURCES", OperationRead, func(_ *testing.T, c, s *end) {
@@ -208,6 +228,10 @@ func resultRows() map[string]provoke {
 	add("Write", "IO_TIMEOUT", OperationWrite, func(t *testing.T, c, s *end) { silence(t, s.a); c.qp.Write(1, nil, 0, 0, 0) })
 	add("Write", "SUCCESS", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, nil, 0, 0, 0) })
 	add("Write", "ACCESS_VIOLATION", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, []SGE{c.mr.SGE(0, 8)}, 1, 1, 0) })
+}
+
+// windowResultRows are the results of binds and invalidates.
+func windowResultRows(add addRow) {
 	add("Bind", "SUCCESS", OperationBind, func(t *testing.T, c, _ *end) { c.qp.Bind(1, c.mr, c.window(t), c.mr.Bytes()[:8], 0) })
 	add("Bind", "INVALID_DEVICE_REQUEST", OperationBind, func(t *testing.T, c, _ *end) {
 		w := c.window(t)
@@ -220,7 +244,6 @@ func resultRows() map[string]provoke {
 		c.qp.Invalidate(2, w, 0)
 	})
 	add("Invalidate", "INVALID_DEVICE_REQUEST", OperationInvalidate, func(t *testing.T, c, _ *end) { c.qp.Invalidate(2, c.window(t), 0) })
-	return rows
 }
 
 // window is a window of the end's domain.
