@@ -20,7 +20,7 @@ func TestServerFile(t *testing.T) {
 	}
 }
 
-// TestVethCaptureIsDecodedWhole runs every test of ndperf over two MTUs, captures both sides, and has the dissector read all of it: no
+// TestVethCaptureIsDecodedWhole runs every test of ndperf over its three MTUs, captures both sides, and has the dissector read all of it: no
 // packet is malformed, and none has an opcode that it does not know.
 func TestVethCaptureIsDecodedWhole(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -36,14 +36,14 @@ func TestVethCaptureIsDecodedWhole(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.pcapng")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, bin, "veth", "--duration", "10ms", "--mtu", "1500,9000", "--baseline", "none", "--pcap", file, "--pcap-snap", "200")
+	run := exec.CommandContext(ctx, bin, "veth", "--duration", "10ms", "--mtu", "1500,9000,65000", "--baseline", "none", "--pcap", file, "--pcap-snap", "200")
 	run.Stderr = io.Discard
 	out, err := run.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := strings.Count(string(out), "every packet was copied"); n != 4 {
-		t.Errorf("%d of 4 captures are in the report:\n%s", n, out)
+	if n := strings.Count(string(out), "every packet was copied"); n != 6 {
+		t.Errorf("%d of 6 captures are in the report:\n%s", n, out)
 	}
 	for _, file := range []string{file, serverFile(file)} {
 		fields := exec.CommandContext(ctx, "tshark", "-X", "lua_script:../../docs/wireshark/ndxdp.lua", "-r", file, "-T", "fields",
