@@ -42,13 +42,21 @@ func browse(t *testing.T, html string) (dom, console string) {
 }
 
 func TestPageInChromium(t *testing.T) {
-	dom, console := browse(t, render(t, Source{"a.json", golden(t)}, Source{"b.json", golden(t)}))
+	told, older := golden(t), golden(t)
+	told.Results[0].Limited = map[string]float64{"application": 0.125, "fabric": 0.875}
+	told.Results[0].Drops = map[string]uint64{"duplicate": 4711}
+	dom, console := browse(t, render(t, Source{"a.json", told}, Source{"b.json", older}))
 	if console != "" {
 		t.Errorf("the console says:\n%s", console)
 	}
-	for _, id := range []string{"environment", "comparison", "bounds", "plots", "figures"} {
+	for _, id := range []string{"environment", "comparison", "bounds", "plots", "limits", "figures"} {
 		if !strings.Contains(dom, `<section id="`+id+`">`) {
 			t.Errorf("section %s is missing", id)
+		}
+	}
+	for _, text := range []string{"application&nbsp;12.5&nbsp;%", "fabric&nbsp;87.5&nbsp;%", "duplicate&nbsp;4711", "not recorded</td><td></td>"} {
+		if !strings.Contains(dom, text) {
+			t.Errorf("the page does not say %q", text)
 		}
 	}
 }
