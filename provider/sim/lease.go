@@ -6,10 +6,12 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// lease is memory that grants the peer nothing by itself: only through a memory window, while that is bound. The owner binds
-// it; the peer writes and reads through it, and ends it with a Send that invalidates, or the owner ends it.
+// lease is memory that grants the peer nothing by itself: only through a memory window, while that is bound, or a fast
+// registration, while that lasts. The owner posts it; when it has succeeded the peer knows the token: the peer writes and reads through it, and ends it with a Send that invalidates, or the owner ends it.
 type lease struct {
 	window *provider.MemoryWindow
+	fast   bool   // the window is a region for fast registration
+	base   uint64 // what the peer calls the area's first byte
 	area   area
 	state  leaseState
 	off, n int // what is granted
@@ -30,11 +32,33 @@ const (
 const noSlot = -1
 
 func (a *side) newLease() lease {
-	w, err := a.host.Memory.NewWindow()
+	l := lease{area: a.host.newArea(a.shape.book, provider.RightLocalWrite), fast: a.rng.IntN(2) == 0}
+	l.base = l.area.addr(0)
+	var err error
+	if l.fast {
+		l.window, err = a.host.Memory.NewFastRegion()
+	} else {
+		l.window, err = a.host.Memory.NewWindow()
+	}
 	if err != nil {
 		a.fail("window: %v", err)
 	}
-	return lease{window: w, area: a.host.newArea(a.shape.book, provider.RightLocalWrite)}
+	return l
+}
+
+// grant posts what makes the lease the peer's: a Bind, or a fast registration under a base of its own.
+func (a *side) grant(flags provider.PostFlags) (ring bool, o provider.Outcome) {
+	l := &a.lease
+	r := provider.BindRequest{
+		Window: l.window, Region: l.area.region, Addr: l.area.addr(l.off), Length: uint64(l.n), Context: a.context,
+		Flags: flags | provider.FlagAllowRead | provider.FlagAllowWrite,
+	}
+	if !l.fast {
+		return a.qp.Bind(&r)
+	}
+	first := uint64(a.shape.book) + a.rng.Uint64()>>2 // any address; the peer names the granted bytes from here
+	l.base = first - uint64(l.off)
+	return a.qp.FastRegister(&r, first)
 }
 
 // postLocal posts a Bind or an Invalidate, when one is possible now.
@@ -50,10 +74,10 @@ func (a *side) postLocal() bool {
 		l.off = a.rng.IntN(a.shape.book - l.n + 1)
 		l.ever = append(l.ever, span{l.off, l.n})
 		req.kind, l.state = provider.KindBind, leaseBinding
-		ring, o = a.qp.Bind(&provider.BindRequest{
-			Window: l.window, Region: l.area.region, Addr: l.area.addr(l.off), Length: uint64(l.n), Context: a.context,
-			Flags: flags | provider.FlagAllowRead | provider.FlagAllowWrite,
-		})
+		if l.fast {
+			req.kind = provider.KindFastRegister
+		}
+		ring, o = a.grant(flags)
 	case l.state == leaseBound && l.uses == 0:
 		req.kind, l.state = provider.KindInvalidate, leaseEnding
 		ring, o = a.qp.Invalidate(a.context, l.window, flags)
@@ -72,7 +96,7 @@ func (a *side) postLocal() bool {
 // advance takes in that a Bind or an invalidation succeeded.
 func (l *lease) advance(kind provider.RequestKind) {
 	switch kind {
-	case provider.KindBind:
+	case provider.KindBind, provider.KindFastRegister:
 		l.state = leaseBound
 	case provider.KindInvalidate:
 		l.state = leaseFree

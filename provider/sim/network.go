@@ -17,6 +17,8 @@ type Network struct {
 	Conditions
 	Happened Counts
 
+	fastRegistered uint64 // fast registrations that succeeded
+
 	rng    *rand.Rand
 	now    clock.Time
 	events eventHeap

@@ -76,6 +76,9 @@ func (a *side) endRequest(success bool) {
 		a.peer.lease.uses--
 	}
 	if success {
+		if q.kind == provider.KindFastRegister {
+			a.s.net.fastRegistered++
+		}
 		a.lease.advance(q.kind)
 	}
 	a.posted = a.posted[1:]

@@ -24,6 +24,7 @@ type Report struct {
 	Virtual         time.Duration
 	Requests        uint64
 	Receives        uint64
+	FastRegistered  uint64 // fast registrations that succeeded
 	Packets         uint64
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
@@ -39,6 +40,7 @@ func (r *Report) Add(o *Report) {
 	r.Virtual += o.Virtual
 	r.Requests += o.Requests
 	r.Receives += o.Receives
+	r.FastRegistered += o.FastRegistered
 	r.Packets += o.Packets
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious

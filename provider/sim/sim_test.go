@@ -131,6 +131,9 @@ func TestSimulation(t *testing.T) {
 	if *seeds < everyFault || *without != "" {
 		return
 	}
+	if f.total.FastRegistered == 0 {
+		t.Error("no fast registration succeeded")
+	}
 	for fault, times := range f.total.Happened {
 		if times == 0 {
 			t.Errorf("%v never happened", sim.Fault(fault))

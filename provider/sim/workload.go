@@ -113,7 +113,7 @@ func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int,
 	if l.state == leaseBound && a.rng.IntN(2) == 0 {
 		n = min(n, l.n)
 		off = l.off + a.rng.IntN(l.n-n+1)
-		r.Addr, r.Token = l.area.addr(off), l.window.Token()
+		r.Addr, r.Token = l.base+uint64(off), l.window.Token()
 		l.uses++
 		req.lent = true
 		return n, off, &a.lent

@@ -243,4 +243,5 @@ func (w *world) count(r *Report) {
 		}
 	}
 	r.Happened = w.net.Happened
+	r.FastRegistered = w.net.fastRegistered
 }
