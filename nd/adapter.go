@@ -134,6 +134,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.ImmediatePlacement {
 		a.flags &^= AdapterInOrderDMA
 	}
+	if h.ReachesItself() {
+		a.flags |= AdapterLoopbackConnections
+	}
 	return a, nil
 }
 
@@ -168,9 +171,10 @@ type AdapterFlags uint32
 
 // The flags.
 const (
-	AdapterInOrderDMA   AdapterFlags = 0x1   // the last byte of a message becomes visible last
-	AdapterCQModeration AdapterFlags = 0x4   // CompletionQueue.Moderate works
-	AdapterCQResize     AdapterFlags = 0x100 // CompletionQueue.Resize works
+	AdapterInOrderDMA          AdapterFlags = 0x1     // the last byte of a message becomes visible last
+	AdapterCQModeration        AdapterFlags = 0x4     // CompletionQueue.Moderate works
+	AdapterCQResize            AdapterFlags = 0x100   // CompletionQueue.Resize works
+	AdapterLoopbackConnections AdapterFlags = 0x10000 // the adapter reaches its own address
 )
 
 const defaultFlags = AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize

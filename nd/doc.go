@@ -82,6 +82,8 @@
 //   - Addresses, lists and structures are returned, not written into buffers; GetPrivateData copies, as in the SPI.
 //   - Objects are not counted: the first Close releases, later ones do nothing. Whatever still needs an object keeps it alive.
 //   - An adapter is one address. Register and Deregister are done when they return. CreateQueuePair takes a structure.
+//   - AdapterLoopbackConnections is set with DatapathUDP only: packets to an own address never come to the interface, which is all that
+//     the other datapaths see. They refuse such a Connect with ErrNetworkUnreachable.
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, and Dial and Listen, which make connected
 //     endpoints in a few lines.
 //

@@ -89,6 +89,10 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	if err != nil {
 		return err
 	}
+	if r.Type == unix.RTN_LOCAL {
+		return fmt.Errorf("%w to %s for AF_XDP: packets to an own address never come to the interface %s; the datapath udp reaches it",
+			ErrNoRoute, dst, d.info.Interface)
+	}
 	if r.LinkIndex != t.index {
 		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
 			ErrNoRoute, dst, t.local, r.LinkIndex)

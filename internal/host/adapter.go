@@ -95,6 +95,12 @@ func random() *rand.Rand {
 // Closed says that the adapter was closed or its interface is gone.
 func (a *Adapter) Closed() bool { return a.gone.Load() }
 
+// ReachesItself says whether a connection to the adapter's own address works. Its packets never come to an interface, which is all
+// that an AF_XDP socket sees.
+func (a *Adapter) ReachesItself() bool {
+	return a.Device != nil && a.Device.Info().Rung == datapath.RungUDP
+}
+
 // Reach finds the way to an address, however long that takes, unless ctx ends.
 func (a *Adapter) Reach(ctx context.Context, addr netip.Addr) error { return a.reach(ctx, addr) }
 

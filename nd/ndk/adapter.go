@@ -126,7 +126,7 @@ const (
 	AdapterMultiEngine             AdapterFlags = 0x8
 	AdapterRDMAReadLocalInvalidate AdapterFlags = 0x10
 	AdapterCQResize                AdapterFlags = 0x100
-	AdapterLoopbackConnections     AdapterFlags = 0x10000
+	AdapterLoopbackConnections     AdapterFlags = 0x10000 // the adapter reaches its own address: with the datapath udp
 )
 
 // Info describes an adapter (NDK_ADAPTER_INFO). Sizes are bytes, depths requests.
@@ -159,6 +159,10 @@ func (a *Adapter) QueryInfo() (Info, Status) {
 	if a.host.Closed() {
 		return Info{}, StatusDeviceRemoved
 	}
+	flags := AdapterInOrderDMA | AdapterReadSinkNotRequired | AdapterCQInterruptModeration | AdapterCQResize
+	if a.host.ReachesItself() {
+		flags |= AdapterLoopbackConnections
+	}
 	return Info{
 		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration,
 		FRMRPageCount:          maxFastPages,
@@ -168,6 +172,6 @@ func (a *Adapter) QueryInfo() (Info, Status) {
 		MaxReceiveQueueDepth: host.MaxQueueDepth, MaxInitiatorQueueDepth: host.MaxQueueDepth,
 		MaxSRQDepth: host.MaxSharedDepth, MaxCQDepth: host.MaxCQDepth, LargeRequestThreshold: host.LargeRequest,
 		MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
-		Flags: AdapterInOrderDMA | AdapterReadSinkNotRequired | AdapterCQInterruptModeration | AdapterCQResize,
+		Flags: flags,
 	}, StatusSuccess
 }
