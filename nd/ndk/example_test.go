@@ -2,46 +2,58 @@ package ndk_test
 
 import (
 	"fmt"
+	"log"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
-// side is what one end of a connection needs.
+// side is what one end of a connection needs. It runs over loopback, which takes no privilege.
 type side struct {
+	addr    netip.Addr
 	adapter *ndk.Adapter
 	pd      *ndk.PD
 	cq      *ndk.CQ
 	qp      *ndk.QP
 	mr      *ndk.MR
 	arrived chan ndk.Status // notifications of cq
+	closers []closer
 }
 
-func open(addr string) (*side, error) {
-	s := &side{arrived: make(chan ndk.Status, 1)}
+// closer is the Close of any object.
+type closer = func(ndk.CloseCompletion, any) ndk.Status
+
+// open makes a side on a loopback address, with a region of memory that has the rights.
+func open(addr string, memory []byte, rights ndk.MRFlags) *side {
+	s := &side{addr: netip.MustParseAddr(addr), arrived: make(chan ndk.Status, 1)}
 	var err error
-	if s.adapter, err = ndk.OpenAdapter(ndk.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: 14797, Datapath: "udp"}); err != nil {
-		return nil, err
+	if s.adapter, err = ndk.OpenAdapter(ndk.AdapterConfig{Address: s.addr, UDPPort: 14797, Datapath: "udp"}); err != nil {
+		log.Fatal(err)
 	}
 	var st [4]ndk.Status
 	s.pd, st[0] = s.adapter.CreatePD(nil, nil)
 	s.cq, st[1] = s.adapter.CreateCQ(64, func(_ any, st ndk.Status) { s.arrived <- st }, nil, nil, nil)
 	s.qp, st[2] = s.pd.CreateQP(ndk.QPConfig{ReceiveCQ: s.cq, InitiatorCQ: s.cq, ReceiveDepth: 8, InitiatorDepth: 8}, nil, nil)
 	s.mr, st[3] = s.pd.CreateMR(false, nil, nil)
-	for _, st := range append(st[:], s.mr.Register(make([]byte, 4096), ndk.MRAllowLocalWrite, nil, nil)) {
-		if st.Failed() {
-			return nil, st
+	must(st[:]...)
+	must(s.mr.Register(memory, rights, nil, nil))
+	s.closers = []closer{s.mr.Close, s.qp.Close, s.cq.Close, s.pd.Close}
+	return s
+}
+
+func must(statuses ...ndk.Status) {
+	for _, s := range statuses {
+		if s.Failed() {
+			log.Fatal(s)
 		}
 	}
-	return s, nil
 }
 
 // close ends everything; the order does not matter, and neither do callbacks: Adapter.Close waits for all.
 func (s *side) close() {
-	s.mr.Close(nil, nil)
-	s.qp.Close(nil, nil)
-	s.cq.Close(nil, nil)
-	s.pd.Close(nil, nil)
+	for _, c := range s.closers {
+		c(nil, nil)
+	}
 	s.adapter.Close()
 }
 
@@ -55,18 +67,50 @@ func (s *side) result() ndk.Result {
 	return r[0]
 }
 
+// wait makes a call and waits until it has finished.
+func wait(call func(done ndk.Completion, context any) ndk.Status) ndk.Status {
+	finished := make(chan ndk.Status, 1)
+	if s := call(func(_ any, s ndk.Status) { finished <- s }, nil); s != ndk.StatusPending {
+		return s
+	}
+	return <-finished
+}
+
+// limits lets each side have four Reads outstanding.
+var limits = ndk.ConnectParams{InboundReadLimit: 4, OutboundReadLimit: 4}
+
+// accept makes a listener that accepts for qp, and tells when it has.
+func (s *side) accept(qp *ndk.QP) (at netip.AddrPort, accepted <-chan ndk.Status) {
+	done := make(chan ndk.Status, 1)
+	listener, st := s.adapter.CreateListener(func(_ any, c *ndk.Connector) {
+		s.closers = append(s.closers, c.Close)
+		c.Accept(qp, limits, nil, nil, func(_ any, st ndk.Status) { done <- st }, nil)
+	}, nil, nil, nil)
+	must(st, listener.Listen(netip.AddrPortFrom(s.addr, 0), nil, nil))
+	s.closers = append(s.closers, listener.Close)
+	at, st = listener.LocalAddress()
+	must(st)
+	return at, done
+}
+
+// connect connects the queue pair of a client with one of a server.
+func connect(client, server *side, qp *ndk.QP) {
+	at, accepted := server.accept(qp)
+	c, st := client.adapter.CreateConnector(nil, nil)
+	must(st, wait(func(done ndk.Completion, context any) ndk.Status {
+		return c.Connect(client.qp, netip.AddrPortFrom(client.addr, 0), at, limits, done, context)
+	}), wait(func(done ndk.Completion, context any) ndk.Status {
+		return c.CompleteConnect(nil, nil, done, context)
+	}), <-accepted)
+	client.closers = append(client.closers, c.Close)
+}
+
 // A listener's callback accepts, and a message arrives.
 func Example() {
-	server, err := open("127.0.0.1")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	client, err := open("127.0.0.2")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	server := open("127.0.0.1", make([]byte, 4096), ndk.MRAllowLocalWrite)
+	defer server.close()
+	client := open("127.0.0.2", []byte("a message"), 0)
+	defer client.close()
 	server.qp.Receive(1, []ndk.SGE{server.mr.SGE(0, 64)})
 	var incoming *ndk.Connector
 	listener, _ := server.adapter.CreateListener(func(_ any, c *ndk.Connector) {
@@ -88,8 +132,7 @@ func Example() {
 	}, nil)
 	fmt.Println("connect:", (<-connected).Name())
 
-	n := copy(client.mr.Bytes(), "a message")
-	client.qp.Send(2, []ndk.SGE{client.mr.SGE(0, n)}, 0)
+	client.qp.Send(2, []ndk.SGE{client.mr.SGE(0, len("a message"))}, 0)
 	fmt.Println("send:", client.result().Status.Name())
 	r := server.result()
 	fmt.Printf("receive: %s %q\n", r.Status.Name(), server.mr.Bytes()[:r.Bytes])
@@ -97,8 +140,6 @@ func Example() {
 	connector.Close(nil, nil)
 	listener.Close(nil, nil) // waits for the connector that arrived over it
 	incoming.Close(nil, nil)
-	client.close()
-	server.close()
 	// Output:
 	// connect: STATUS_SUCCESS
 	// send: STATUS_SUCCESS
