@@ -43,11 +43,16 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 // count below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests
 // were posted, initiator requests and receives each for themselves.
 func (q *CompletionQueue) GetResults(results []Result) int {
+	n := 0
 	q.mu.Lock()
-	n := q.fetch(results)
+	if !q.cq.Empty() {
+		n = q.fetch(results)
+	}
 	if n < len(results) {
 		q.adapter.host.Poll(q.cq)
-		n += q.fetch(results[n:])
+		if !q.cq.Empty() {
+			n += q.fetch(results[n:])
+		}
 	}
 	q.mu.Unlock()
 	return n
