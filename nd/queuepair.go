@@ -171,7 +171,7 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 		if q.adapter.closed() { // nobody runs the engine any more
 			return &Error{Op: op, Status: ErrDeviceRemoved}
 		}
-		q.qp.Shard().Ring()
+		q.qp.Ring()
 	}
 	return nil
 }

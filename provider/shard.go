@@ -87,8 +87,11 @@ const timerPolls = 16
 
 // Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
 // otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
-func (s *Shard) Ring() {
-	if !s.asleep.Load() || !s.mu.TryLock() {
+func (s *Shard) Ring() { s.ring(false) }
+
+// ring is Ring, also while an application polls if hurry is set.
+func (s *Shard) ring(hurry bool) {
+	if !hurry && !s.asleep.Load() || !s.mu.TryLock() {
 		return
 	}
 	s.turn()

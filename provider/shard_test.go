@@ -137,6 +137,43 @@ func TestPostedWorkMovesWithoutAPoller(t *testing.T) {
 	})
 }
 
+// packetsOut is how many packets the shard's engine has sent.
+func (s *Shard) packetsOut() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.stats.PacketsOut
+}
+
+func TestALoneRequestIsSentWithoutAPollWhileAnApplicationPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		for s[0].polls.Load() == 0 {
+			s[0].Poll()
+		}
+		s[0].wake() // the progress goroutine sees that somebody polls, and leaves the engine alone for a while
+		synctest.Wait()
+		if s[0].asleep.Load() {
+			t.Fatal("the progress goroutine waits for packets, beside a poller")
+		}
+		post := func() (sent uint64) {
+			before := s[0].packetsOut()
+			if _, o := p.qp[0].Post(p.write(0, 0, 64)); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			p.qp[0].Ring()
+			return s[0].packetsOut() - before
+		}
+		if n := post(); n != 1 {
+			t.Errorf("a lone request sent %d packets, want 1", n)
+		}
+		if n := post(); n != 0 {
+			t.Errorf("a request behind another sent %d packets before the next turn, want 0", n)
+		}
+		p.await(2)
+	})
+}
+
 func TestTimersRunWithoutAPoller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)

@@ -125,7 +125,7 @@ func (q *QP) refuse(s Status) Status {
 		s = statusTable[o]
 	}
 	q.qp.Push()
-	q.qp.Shard().Ring()
+	q.qp.Ring()
 	return q.adapter.unless(s)
 }
 
@@ -169,7 +169,7 @@ func (q *QP) posted(ring bool, o provider.Outcome) Status {
 		return StatusDeviceRemoved
 	}
 	if ring {
-		q.qp.Shard().Ring()
+		q.qp.Ring()
 	}
 	if o != provider.OutcomeSuccess {
 		return q.adapter.unless(statusTable[o])
