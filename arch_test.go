@@ -50,6 +50,11 @@ var fences = map[string]fence{
 		},
 		usedBy: []string{"bench"},
 	},
+	"internal/cli": {
+		ours:   []string{"nd"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		usedBy: []string{"cmd/"},
+	},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},
@@ -95,7 +100,7 @@ var fences = map[string]fence{
 	"bench/page": {ours: []string{"bench"}, theirs: []string{"gonum.org/v1/plot/...", "gonum.org/v1/plot"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}}, // tests only
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/page", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/page", "internal/cli", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

@@ -159,7 +159,7 @@ func TestWrongHashIsFound(t *testing.T) {
 	ended := p.listen(t, ctx, io.Discard)
 	port, err := strconv.ParseUint(p.farOn[1], 10, 16)
 	must(t, err)
-	a, err := open(&options{from: "127.0.0.1", udpPort: uint16(port), datapath: nd.DatapathUDP})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: uint16(port), Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
 	e, err := nd.Dial(ctx, netip.MustParseAddrPort(p.at), nd.EndpointConfig{Adapter: a, MemoryBytes: acks + slots})

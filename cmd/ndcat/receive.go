@@ -8,28 +8,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // receive takes what one sender sends.
-func receive(ctx context.Context, at netip.AddrPort, o *options, stdout, stderr io.Writer) (err error) {
-	l, err := nd.Listen(at, nd.EndpointConfig{
-		Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: slots * slotLen, Rights: nd.MRAllowRemoteWrite,
-	})
+func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	l, err := o.net.Listen(nd.EndpointConfig{MemoryBytes: slots * slotLen, Rights: nd.MRAllowRemoteWrite})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	fmt.Fprintf(stderr, "waiting at %s, datapath %s\n", at, l.Adapter.Datapath().Datapath)
+	fmt.Fprintf(stderr, "waiting at %s, datapath %s\n", o.net.At, l.Adapter.Datapath().Datapath)
 	e, err := l.Accept(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	bar := newProgress(stderr, -1)
-	defer bar.finish()
+	bar := cli.NewTransfer(stderr, -1)
+	defer bar.Finish()
 	for slot := range slots {
 		if err := e.QueuePair.Receive(0, []nd.SGE{e.Memory.SGE(slot*slotLen, slotLen)}); err != nil {
 			return err
@@ -50,12 +48,11 @@ func receive(ctx context.Context, at netip.AddrPort, o *options, stdout, stderr 
 		}
 		sum.Write(data)
 		total += uint64(len(data))
-		bar.add(len(data))
-		err = e.QueuePair.Receive(0, []nd.SGE{e.Memory.SGE(n%slots*slotLen, slotLen)})
-		if err == nil {
-			err = e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{ackTaken}}}, nd.OpInline|nd.OpSilentSuccess)
+		bar.Add(len(data))
+		if err := e.QueuePair.Receive(0, []nd.SGE{e.Memory.SGE(n%slots*slotLen, slotLen)}); err != nil {
+			return err
 		}
-		if err != nil {
+		if err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{ackTaken}}}, nd.OpInline|nd.OpSilentSuccess); err != nil {
 			return err
 		}
 	}
@@ -76,10 +73,7 @@ func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte
 
 // conclude tells the sender whether its bytes are here, and ends the connection when it knows.
 func conclude(ctx context.Context, e *nd.Endpoint, same bool, total uint64) error {
-	verdict := byte(ackOther)
-	if same {
-		verdict = ackSame
-	}
+	verdict := map[bool]byte{false: ackOther, true: ackSame}[same]
 	err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{verdict}}}, nd.OpInline)
 	if err == nil {
 		_, err = e.Result(ctx)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -25,21 +25,14 @@ type sender struct {
 }
 
 // send moves everything from in, and waits for the receiver's verdict.
-func send(ctx context.Context, at netip.AddrPort, o *options, in io.Reader, size int64, stderr io.Writer) (err error) {
-	a, err := open(o)
+func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.Writer) (err error) {
+	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: acks + slots})
 	if err != nil {
 		return err
 	}
-	if a != nil {
-		defer func() { err = errors.Join(err, a.Close()) }()
-	}
-	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a, Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: acks + slots})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
+	defer func() { err = errors.Join(err, hangUp()) }()
 	if !o.send && e.Peer.Length < slots*slotLen {
-		return fmt.Errorf("%s gives %d bytes of memory, not an ndcat's", at, e.Peer.Length)
+		return fmt.Errorf("%s gives %d bytes of memory, not an ndcat's", o.net.At, e.Peer.Length)
 	}
 	s := &sender{e: e, byMessage: o.send, sum: sha256.New()}
 	for slot := range slots {
@@ -47,8 +40,8 @@ func send(ctx context.Context, at netip.AddrPort, o *options, in io.Reader, size
 			return err
 		}
 	}
-	bar := newProgress(stderr, size)
-	defer bar.finish()
+	bar := cli.NewTransfer(stderr, size)
+	defer bar.Finish()
 	for {
 		buf, err := s.slot(ctx)
 		if err != nil {
@@ -61,7 +54,7 @@ func send(ctx context.Context, at netip.AddrPort, o *options, in io.Reader, size
 			if err := s.post(kindData, n); err != nil {
 				return err
 			}
-			bar.add(n)
+			bar.Add(n)
 		}
 		switch {
 		case failed == nil:
@@ -87,8 +80,7 @@ func (s *sender) slot(ctx context.Context) ([]byte, error) {
 func (s *sender) post(kind byte, n int) error {
 	at := s.chunks % slots * slotLen
 	header := s.e.Memory.Bytes()[at:][:headerLen]
-	clear(header)
-	header[0] = kind
+	binary.BigEndian.PutUint32(header, uint32(kind)<<24) // and three zeros
 	binary.BigEndian.PutUint32(header[4:], uint32(n))
 	s.chunks++
 	if s.byMessage || kind == kindEnd {

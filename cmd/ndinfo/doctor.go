@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
@@ -18,7 +18,7 @@ import (
 type doctorFlags struct {
 	datapath nd.Datapath
 	udpPort  uint16
-	peer     string
+	peer     netip.Addr
 	selfTest bool
 	duration time.Duration
 }
@@ -43,20 +43,14 @@ With --peer it also asks whether an adapter answers at an address. With --selfte
 the interface, and moves and verifies bytes for some seconds: over AF_XDP on a veth pair of its own when it
 is root, else over plain UDP sockets on the loopback interface.
 
-Exit status: 0 when ND can run on an interface, 1 when it cannot, 2 when doctor itself failed.`,
+Exit status: 0 when ND can run on an interface, 1 when it cannot or something failed, 2 for a wrong command line.`,
 		Example: `  sudo ndinfo doctor                            every interface
   sudo ndinfo doctor eth0 --selftest            one, and five seconds of bytes
   sudo ndinfo doctor eth0 --peer 192.0.2.7      ask whether an adapter answers there
   ndinfo doctor eth0 --datapath udp             what an ordinary user can have
   sudo ndinfo doctor --json | jq '.reports[].findings[] | select(.severity != "ok")'`,
-		Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			names, err := interfaces()
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cli.InterfaceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := diagnose(cmd.Context(), f, args)
 			if err != nil {
@@ -76,24 +70,19 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot, 2 when doctor 
 	fl := cmd.Flags()
 	fl.TextVar(&f.datapath, "datapath", nd.DatapathAuto, "how packets are meant to move: auto, generic, native or udp")
 	fl.Uint16Var(&f.udpPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic")
-	fl.StringVar(&f.peer, "peer", "", "address of a machine whose adapter is asked for an answer; needs IFACE")
+	fl.Var(cli.Addr(&f.peer), "peer", "address of a machine whose adapter is asked for an answer; needs IFACE")
 	fl.BoolVar(&f.selfTest, "selftest", false, "open the adapter, and move and verify bytes")
 	fl.DurationVar(&f.duration, "duration", 5*time.Second, "how long the self test moves bytes")
+	cli.Complete(cmd, "datapath", cli.Datapaths)
 	return cmd
 }
 
 func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, error) {
-	cfg := ndhealth.Config{Datapath: f.datapath, UDPPort: f.udpPort}
-	if f.peer != "" {
-		var err error
-		if cfg.Peer, err = netip.ParseAddr(f.peer); err != nil {
-			return nil, fmt.Errorf("--peer: %w", err)
-		}
-		if len(args) == 0 {
-			return nil, fmt.Errorf("--peer needs the interface that leads there: see ip route get %s", f.peer)
-		}
+	cfg := ndhealth.Config{Datapath: f.datapath, UDPPort: f.udpPort, Peer: f.peer}
+	if f.peer.IsValid() && len(args) == 0 {
+		return nil, cli.Usagef("--peer needs the interface that leads there: see ip route get %s", f.peer)
 	}
-	names, err := interfaces()
+	names, err := cli.Interfaces()
 	if len(args) > 0 {
 		names, err = args, nil
 	}
@@ -119,29 +108,4 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 		d.Works = d.SelfTest.Works
 	}
 	return d, nil
-}
-
-// interfaces names those that have an address and are no loopback; those alone when there is nothing else.
-func interfaces() ([]string, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, err
-	}
-	var far, near []string
-	for i := range all {
-		addrs, err := all[i].Addrs()
-		switch {
-		case err != nil:
-			return nil, err
-		case len(addrs) == 0:
-		case all[i].Flags&net.FlagLoopback != 0:
-			near = append(near, all[i].Name)
-		default:
-			far = append(far, all[i].Name)
-		}
-	}
-	if len(far) == 0 {
-		return near, nil
-	}
-	return far, nil
 }

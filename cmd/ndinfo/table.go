@@ -3,12 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/term"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
@@ -93,8 +92,7 @@ func renderDiagnosis(w io.Writer, d *diagnosis) {
 
 // painter colours severities on terminals.
 func painter(w io.Writer) func(ndhealth.Severity) string {
-	f, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) || os.Getenv("NO_COLOR") != "" {
+	if !cli.Colours(w) {
 		return ndhealth.Severity.String
 	}
 	return func(s ndhealth.Severity) string {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // An agent is one side of a run: the parent starts it inside a namespace, writes one Job to its standard input, and
@@ -113,7 +114,7 @@ func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}()
 	if err := job.Run(ctx, a, a); err != nil {
-		return errors.Join(a.send(message{Error: oneLine(err)}), err)
+		return errors.Join(a.send(message{Error: cli.OneLine(err)}), err)
 	}
 	return a.send(message{Done: true})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // captureFlags say whether the packets of nd are captured. Each job adds a section to the file.
@@ -26,7 +26,7 @@ func (f *captureFlags) register(cmd *cobra.Command) {
 // prepare empties the files, so that jobs can append to them.
 func (f *captureFlags) prepare(both bool) error {
 	if f.snap < 0 {
-		return fmt.Errorf("--pcap-snap %d is negative", f.snap)
+		return cli.Usagef("--pcap-snap %d is negative", f.snap)
 	}
 	if f.file == "" {
 		return nil

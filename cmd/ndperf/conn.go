@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
@@ -56,6 +57,7 @@ no privilege; each connection then has a socket.`,
 	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long they idle while CPU time is counted")
 	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
 	fl.StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
+	cli.Complete(cmd, "datapath", cli.Datapaths)
 	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
 	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
@@ -65,9 +67,9 @@ no privilege; each connection then has a socket.`,
 func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err error) {
 	switch {
 	case f.n < 1 || f.n > bench.MaxConns:
-		return fmt.Errorf("-n %d is out of range: 1 to %d, the ephemeral ports of an address", f.n, bench.MaxConns)
+		return cli.Usagef("-n %d is out of range: 1 to %d, the ephemeral ports of an address", f.n, bench.MaxConns)
 	case f.idle <= 0:
-		return fmt.Errorf("--idle %v is not a positive duration", f.idle)
+		return cli.Usagef("--idle %v is not a positive duration", f.idle)
 	case !f.loop && os.Geteuid() != 0:
 		return errors.New("conn makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
 	}

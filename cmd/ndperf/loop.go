@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // The two peers of loop: every Linux machine has both addresses, without configuration.
@@ -63,7 +64,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	if raw {
-		return errors.New("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
+		return cli.Usagef("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
 	}
 	mtu, err := loopbackMTU()
 	if err != nil {

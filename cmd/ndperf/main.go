@@ -1,37 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
-
 	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-func main() {
-	// The first signal cancels the run, which then cleans up; a second one finds the default handler and ends at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	err := newRoot().ExecuteContext(ctx)
-	if err == nil {
-		return
-	}
-	if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
-		err = fmt.Errorf("interrupted: %w", err)
-	}
-	fmt.Fprintln(os.Stderr, "ndperf:", oneLine(err))
-	os.Exit(1)
-}
-
-// oneLine joins the parts of a joined error, so that whoever reads a log sees all of it.
-func oneLine(err error) string {
-	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
-	return strings.Join(lines, "; ")
-}
+func main() { cli.Main(newRoot()) }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -42,11 +17,16 @@ and prints latency and bandwidth.
 
 Start with "ndperf veth": it needs nothing but root, builds two network namespaces and a veth pair,
 measures, compares with raw AF_XDP and kernel TCP, and leaves nothing behind. Without root, "ndperf loop"
-does the same over plain UDP sockets on the loopback interface.`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+does the same over plain UDP sockets on the loopback interface.
+
+Exit status: 0, 1 when something failed or missed its bounds, 2 for a wrong command line.`,
+		Example: `  sudo ndperf veth                                     everything, about two minutes
+  ndperf loop --duration 300ms                         a quick look without root
+  sudo ndperf server --addr 192.0.2.7:9000             on one machine
+  sudo ndperf client --addr 192.0.2.7:9000             on the other
+  sudo ndperf sweep && ndperf report ndperf-sweep.json tables and plots as one page
+  source <(ndperf completion bash)`,
 	}
 	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newServer(), newClient(), newAgent(), newValidate())
-	return root
+	return cli.Root(root)
 }

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // runFlags are the flags that say what to measure and where to report it, the same for veth, loop and client.
@@ -48,7 +46,7 @@ func (f *runFlags) registerInspect(cmd *cobra.Command) {
 func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.tests, "tests", nil, "tests to run (default all): "+testNames())
-	fl.StringSliceVar(&f.sizes, "sizes", nil, "message sizes such as 64,4K,1M (default 64 for latency and rate, 1M for bandwidth)")
+	fl.StringSliceVar(&f.sizes, "sizes", nil, "message sizes such as 64,4K or 64-64K, which doubles (default 64 for latency and rate, 1M for bandwidth)")
 	fl.DurationVar(&f.duration, "duration", bench.DefaultDuration, "measured time of each test")
 	fl.BoolVar(&f.poll, "poll", false, "poll the completion queues (the default)")
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
@@ -61,11 +59,12 @@ const oneOfDatapaths = "auto, generic, native or udp"
 
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
+	cli.Complete(cmd, "datapath", cli.Datapaths)
 }
 
 func (f *runFlags) checkDatapath() error {
 	if !slices.Contains([]string{"auto", "generic", "native", "udp"}, f.datapath) {
-		return fmt.Errorf("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
+		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
 	}
 	return nil
 }
@@ -79,12 +78,12 @@ func (f *runFlags) plan() ([]bench.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := parseSizes(f.sizes)
+	sizes, err := cli.Sizes("sizes", f.sizes, 1, bench.MaxSize, "1 to "+bench.FormatSize(bench.MaxSize))
 	if err != nil {
 		return nil, err
 	}
 	if f.duration <= 0 {
-		return nil, fmt.Errorf("--duration %v is not a positive duration", f.duration)
+		return nil, cli.Usagef("--duration %v is not a positive duration", f.duration)
 	}
 	return bench.Plan(tests, sizes, bench.Spec{Duration: f.duration, Event: f.event, Verify: f.verify})
 }
@@ -104,7 +103,7 @@ func parseTests(names []string) ([]bench.Test, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(bench.Tests(), bench.Test(n)) {
-			return nil, fmt.Errorf("--tests: %q is unknown: choose from %s", n, testNames())
+			return nil, cli.Usagef("--tests: %q is unknown: choose from %s", n, testNames())
 		}
 	}
 	var tests []bench.Test
@@ -114,24 +113,6 @@ func parseTests(names []string) ([]bench.Test, error) {
 		}
 	}
 	return tests, nil
-}
-
-// parseSizes understands plain bytes and the binary suffixes K, M and G, with or without iB.
-func parseSizes(texts []string) ([]int, error) {
-	var sizes []int
-	for _, text := range texts {
-		upper := strings.ToUpper(strings.TrimSpace(text))
-		digits := strings.TrimRight(upper, "KMGIB")
-		shift := map[string]uint{"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20, "G": 30, "GB": 30, "GIB": 30}
-		bits, ok := shift[upper[len(digits):]]
-		n, err := strconv.Atoi(digits)
-		if !ok || err != nil || n < 1 || n > bench.MaxSize>>bits {
-			return nil, fmt.Errorf("--sizes: %q is not a size from 1 to %s (examples: 64, 4K, 1M)",
-				text, bench.FormatSize(bench.MaxSize))
-		}
-		sizes = append(sizes, n<<bits)
-	}
-	return sizes, nil
 }
 
 // parseBaselines understands raw, tcp, both, and an empty list or "none" for neither.
@@ -144,7 +125,7 @@ func parseBaselines(names []string) (raw, tcp bool, err error) {
 			tcp = true
 		case "", "none":
 		default:
-			return false, false, fmt.Errorf("--baseline: %q is unknown: choose raw, tcp, both (raw,tcp) or none", n)
+			return false, false, cli.Usagef("--baseline: %q is unknown: choose raw, tcp, both (raw,tcp) or none", n)
 		}
 	}
 	return raw, tcp, nil
@@ -152,11 +133,11 @@ func parseBaselines(names []string) (raw, tcp bool, err error) {
 
 func checkMTUs(mtus []int) error {
 	if len(mtus) == 0 {
-		return errors.New("--mtu: name at least one MTU")
+		return cli.Usagef("--mtu: name at least one MTU")
 	}
 	for _, m := range mtus {
 		if m < minMTU || m > maxMTU {
-			return fmt.Errorf("--mtu %d is out of range: %d to %d", m, minMTU, maxMTU)
+			return cli.Usagef("--mtu %d is out of range: %d to %d", m, minMTU, maxMTU)
 		}
 	}
 	return nil
@@ -166,7 +147,7 @@ func checkMTUs(mtus []int) error {
 func parseAddr(text string) (netip.AddrPort, error) {
 	a, err := netip.ParseAddrPort(text)
 	if err != nil || a.Port() == 0 || a.Addr().IsUnspecified() || a.Addr().IsMulticast() {
-		return netip.AddrPort{}, fmt.Errorf("--addr %q is not a unicast IP:PORT (examples: 192.0.2.7:9000, [2001:db8::7]:9000)", text)
+		return netip.AddrPort{}, cli.Usagef("--addr %q is not a unicast IP:PORT (examples: 192.0.2.7:9000, [2001:db8::7]:9000)", text)
 	}
 	return a, nil
 }

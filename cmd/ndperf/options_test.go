@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // TestArgumentErrors runs whole command lines: each is refused before anything starts, in one line that names the flag
@@ -57,18 +58,10 @@ func TestArgumentErrors(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			if got := oneLine(err); !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
+			if got := cli.OneLine(err); !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
 				t.Errorf("error is %q, want one line with %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestParseSizes(t *testing.T) {
-	got, err := parseSizes([]string{"1", "64B", "4K", "4KiB", " 1M", "1mib", "1G"})
-	want := []int{1, 64, 4096, 4096, 1 << 20, 1 << 20, 1 << 30}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("sizes are %v (%v), want %v", got, err, want)
 	}
 }
 
@@ -97,13 +90,3 @@ func TestParseBaselines(t *testing.T) {
 		}
 	}
 }
-
-func TestOneLine(t *testing.T) {
-	if got := oneLine(contextualError{}); got != "first; second" {
-		t.Errorf("oneLine gives %q", got)
-	}
-}
-
-type contextualError struct{}
-
-func (contextualError) Error() string { return "first\nsecond\n" }

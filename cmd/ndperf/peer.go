@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // peerFlags say where the other machine is.
@@ -72,7 +73,7 @@ func serve(ctx context.Context, cfg bench.NDConfig, stdout io.Writer) error {
 func newClient() *cobra.Command {
 	p := &peerFlags{}
 	f := &runFlags{}
-	local := ""
+	local := netip.Addr{}
 	cmd := &cobra.Command{
 		Use:   "client --addr IP:PORT",
 		Short: "Measure against an ndperf server on another machine",
@@ -94,18 +95,14 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 				return err
 			}
 			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
-			if local != "" {
-				a, err := netip.ParseAddr(local)
-				if err != nil {
-					return fmt.Errorf("--local %q is not an IP address", local)
-				}
-				cfg.Local = netip.AddrPortFrom(a, 0)
+			if local.IsValid() {
+				cfg.Local = netip.AddrPortFrom(local, 0)
 			}
 			return runClient(cmd.Context(), cfg, specs, f.json, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	p.register(cmd, "address and ND port of the server")
-	cmd.Flags().StringVar(&local, "local", "", "local address to use (default: the one that leads to the server)")
+	cmd.Flags().Var(cli.Addr(&local), "local", "local address to use (default: the one that leads to the server)")
 	f.register(cmd)
 	f.capture.register(cmd)
 	return cmd

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
@@ -121,7 +122,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 func renderSweep(w io.Writer, r *bench.Report, path string) {
 	fmt.Fprintf(w, "%d results beside %d of baselines, every byte verified\n", len(r.Results), len(r.Baselines))
 	if err := bench.MissedBounds([]*bench.Report{r}); err != nil {
-		fmt.Fprintf(w, "missed: %s\n", oneLine(err))
+		fmt.Fprintf(w, "missed: %s\n", cli.OneLine(err))
 	}
 	if path != "" && path != "-" {
 		fmt.Fprintf(w, "next: ndperf report %s\n", path)

@@ -5,23 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// slots is how many messages of one peer are received or sent back at once: one that was given up for lost may be on its way still.
+// slots is how many messages of one peer are received or sent back at once: one that was given up may still be on its way.
 const slots = 4
 
 // answer sends back what arrives, for every peer that connects, until ctx ends.
-func answer(ctx context.Context, at netip.AddrPort, o *options, stdout io.Writer) error {
-	l, err := nd.Listen(at, nd.EndpointConfig{Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: slots * maxSize})
+func answer(ctx context.Context, o *options, stdout io.Writer) error {
+	l, err := o.net.Listen(nd.EndpointConfig{MemoryBytes: slots * maxSize})
 	if err != nil {
 		return err
 	}
 	var peers sync.WaitGroup
-	fmt.Fprintf(stdout, "answering at %s, datapath %s\n", at, l.Adapter.Datapath().Datapath)
+	fmt.Fprintf(stdout, "answering at %s, datapath %s\n", o.net.At, l.Adapter.Datapath().Datapath)
 	for {
 		e, err := l.Accept(ctx)
 		switch {
@@ -51,44 +50,37 @@ func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err err
 		_ = e.Connector.NotifyDisconnect(ctx) // however it ended
 		cancel()
 	}()
-	for slot := range slots {
-		if err := e.QueuePair.Receive(uint64(slot), []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)}); err != nil {
-			return 0, err
-		}
+	for slot := 0; slot < slots && err == nil; slot++ {
+		err = e.QueuePair.Receive(uint64(slot), []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)})
 	}
-	for {
-		res, err := next(ctx, e, poll)
-		if err != nil {
+	for err == nil {
+		var res nd.Result
+		if res, err = next(ctx, e, poll); err != nil {
 			if ctx.Err() != nil || errors.Is(err, nd.ErrCanceled) {
 				err = nil // it left
 			}
 			return messages, err
 		}
-		slot := int(res.RequestContext)
+		at := int(res.RequestContext) * maxSize
 		if res.Type == nd.RequestReceive {
 			messages++
-			err = e.QueuePair.Send(res.RequestContext, []nd.SGE{e.Memory.SGE(slot*maxSize, int(res.Bytes))}, 0)
+			err = e.QueuePair.Send(res.RequestContext, []nd.SGE{e.Memory.SGE(at, int(res.Bytes))}, 0)
 		} else {
-			err = e.QueuePair.Receive(res.RequestContext, []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)})
-		}
-		if err != nil {
-			return messages, err
+			err = e.QueuePair.Receive(res.RequestContext, []nd.SGE{e.Memory.SGE(at, maxSize)})
 		}
 	}
+	return messages, err
 }
 
 // next waits for the next result of an endpoint, asleep or not.
 func next(ctx context.Context, e *nd.Endpoint, poll bool) (nd.Result, error) {
-	var res [1]nd.Result
-	for poll {
+	for poll && ctx.Err() == nil {
+		var res [1]nd.Result
 		if e.Queue.GetResults(res[:]) == 1 {
 			if s := res[0].Status; s != nd.StatusSuccess {
 				return res[0], &nd.Error{Op: res[0].Type.String(), Status: s}
 			}
 			return res[0], nil
-		}
-		if ctx.Err() != nil {
-			return res[0], context.Cause(ctx)
 		}
 	}
 	return e.Result(ctx)

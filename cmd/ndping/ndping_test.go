@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,17 +145,5 @@ func TestPingIsRefused(t *testing.T) {
 	err = run(t.Context(), here, io.Discard, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", port, "--datapath", "udp", "-c", "1")
 	if !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("it ended with %v", err)
-	}
-}
-
-func TestParseSizes(t *testing.T) {
-	for text, want := range map[string][]int{
-		"64": {64}, "8,4K,1m": {8, 4096, 1 << 20}, "64-300": {64, 128, 256}, "1K-4K": {1024, 2048, 4096},
-		"7": nil, "2M": nil, "x": nil, "": nil, "4K-64": nil, "64-": nil,
-	} {
-		got, err := parseSizes(text)
-		if (err == nil) != (want != nil) || err == nil && !slices.Equal(got, want) {
-			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
-		}
 	}
 }

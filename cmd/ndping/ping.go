@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -24,44 +23,37 @@ const maxSamples = 1 << 20
 type pinger struct {
 	e       *nd.Endpoint
 	o       *options
-	number  uint64 // of the last message
-	posted  bool   // a receive waits
+	back    []nd.SGE // where answers come; one receive waits for them
+	number  uint64   // of the last message
 	asked   int
-	took    []time.Duration // of what was answered
 	answers int
+	took    []time.Duration // of what was answered
 	out     io.Writer
+	each    io.Writer // for lines about single messages
 }
 
 // ping connects, asks and prints.
-func ping(ctx context.Context, at netip.AddrPort, o *options, sizes []int, stdout io.Writer) (err error) {
-	cfg := nd.EndpointConfig{Datapath: o.datapath, UDPPort: o.udpPort, MemoryBytes: 2 * maxSize}
-	if o.from != "" {
-		local, err := netip.ParseAddr(o.from)
-		if err != nil {
-			return fmt.Errorf("--from: %w", err)
-		}
-		a, failed := nd.OpenAdapter(nd.AdapterConfig{Address: local, UDPPort: o.udpPort, Datapath: o.datapath})
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, a.Close()) }()
-		cfg.Adapter = a
-	}
-	e, err := nd.Dial(ctx, at, cfg)
+func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) (err error) {
+	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: 2 * maxSize})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	fmt.Fprintf(stdout, "connected to %s, datapath %s\n", at, e.Adapter.Datapath().Datapath)
+	defer func() { err = errors.Join(err, hangUp()) }()
+	fmt.Fprintf(stdout, "connected to %s, datapath %s\n", o.net.At, e.Adapter.Datapath().Datapath)
+	p := &pinger{e: e, o: o, back: []nd.SGE{e.Memory.SGE(maxSize, maxSize)}, out: stdout, each: stdout}
+	if o.quiet {
+		p.each = io.Discard
+	}
+	if err := e.QueuePair.Receive(0, p.back); err != nil {
+		return err
+	}
 	answers := 0
-	p := &pinger{e: e, o: o, out: stdout}
 	for _, size := range sizes {
 		p.asked, p.answers, p.took = 0, 0, p.took[:0]
-		failed := p.run(ctx, size)
+		err = p.run(ctx, size)
 		p.summary(size)
-		answers += p.answers
-		if failed != nil {
-			return failed
+		if answers += p.answers; err != nil {
+			return err
 		}
 	}
 	stats := e.Adapter.Stats()
@@ -74,109 +66,71 @@ func ping(ctx context.Context, at netip.AddrPort, o *options, sizes []int, stdou
 
 // run asks with messages of one size.
 func (p *pinger) run(ctx context.Context, size int) error {
-	due := time.Now()
-	for p.o.count == 0 || p.asked < p.o.count {
+	for due := time.Now(); ; {
 		took, err := p.once(ctx, size)
 		switch {
 		case ctx.Err() != nil: // interrupted
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
-			p.say("%d bytes, message %d: no answer in %v\n", size, p.number, p.o.patience)
+			fmt.Fprintf(p.each, "%d bytes, message %d: no answer in %v\n", size, p.number, p.o.patience)
 		case err != nil:
 			return err
 		default:
-			p.say("%d bytes, message %d: %v\n", size, p.number, took)
+			fmt.Fprintf(p.each, "%d bytes, message %d: %v\n", size, p.number, took)
+		}
+		if p.asked == p.o.count {
+			return nil
 		}
 		due = due.Add(p.o.interval)
-		if p.o.count != 0 && p.asked >= p.o.count {
-			break
-		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-time.After(time.Until(due)):
 		}
-	}
-	return nil
-}
-
-func (p *pinger) say(format string, args ...any) {
-	if !p.o.quiet {
-		fmt.Fprintf(p.out, format, args...)
 	}
 }
 
 // once sends a message and waits for it to come back. Answers to earlier ones, which were given up, are passed over.
-func (p *pinger) once(ctx context.Context, size int) (time.Duration, error) {
+func (p *pinger) once(ctx context.Context, size int) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.patience)
 	defer cancel()
 	p.number++
 	p.asked++
-	sent, back := p.e.Memory.Bytes()[:size], p.e.Memory.Bytes()[maxSize:]
+	sent := p.e.Memory.Bytes()[:size]
 	for i := range sent {
 		sent[i] = byte(p.number) + byte(i)
 	}
 	binary.BigEndian.PutUint64(sent, p.number)
-	if err := p.receive(); err != nil {
-		return 0, err
-	}
 	start := time.Now()
-	if err := p.e.QueuePair.Send(p.number, []nd.SGE{p.e.Memory.SGE(0, size)}, nd.OpSilentSuccess); err != nil {
-		return 0, err
-	}
-	for {
-		res, err := next(ctx, p.e, p.o.poll)
-		took := time.Since(start)
-		if err != nil {
-			return took, err
+	err = p.e.QueuePair.Send(p.number, []nd.SGE{p.e.Memory.SGE(0, size)}, nd.OpSilentSuccess)
+	for err == nil {
+		var res nd.Result
+		if res, err = next(ctx, p.e, p.o.poll); err != nil {
+			break
 		}
-		p.posted = false
-		got := back[:res.Bytes]
-		if bytes.Equal(got, sent) {
-			p.record(took)
-			return took, nil
+		took = time.Since(start)
+		got := p.e.Memory.Bytes()[maxSize:][:res.Bytes]
+		same := bytes.Equal(got, sent)
+		if !same && (len(got) < minSize || binary.BigEndian.Uint64(got) >= p.number) {
+			return 0, fmt.Errorf("message %d came back with %d other bytes", p.number, len(got))
 		}
-		if len(got) < minSize || binary.BigEndian.Uint64(got) >= p.number {
-			return took, fmt.Errorf("message %d came back with %d other bytes", p.number, len(got))
-		}
-		if err := p.receive(); err != nil {
-			return took, err
+		if err = p.e.QueuePair.Receive(0, p.back); same {
+			p.took = append(p.took[max(0, len(p.took)-maxSamples+1):], took)
+			p.answers++
+			break
 		}
 	}
-}
-
-func (p *pinger) receive() error {
-	if p.posted {
-		return nil
-	}
-	p.posted = true
-	return p.e.QueuePair.Receive(0, []nd.SGE{p.e.Memory.SGE(maxSize, maxSize)})
-}
-
-func (p *pinger) record(took time.Duration) {
-	if len(p.took) < maxSamples {
-		p.took = append(p.took, took)
-	} else {
-		p.took[p.answers%maxSamples] = took
-	}
-	p.answers++
+	return took, err
 }
 
 // summary prints what ping does, and percentiles.
 func (p *pinger) summary(size int) {
-	if p.asked == 0 {
-		return
-	}
 	fmt.Fprintf(p.out, "%d bytes: %d sent, %d answered, %.3g %% unanswered", size, p.asked, p.answers,
 		100*float64(p.asked-p.answers)/float64(p.asked))
 	if len(p.took) > 0 {
 		slices.Sort(p.took)
-		fmt.Fprint(p.out, "; round trip")
-		for _, q := range []struct {
-			name string
-			at   float64
-		}{{"min", 0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}} {
-			fmt.Fprintf(p.out, " %s %v", q.name, p.took[int(q.at*float64(len(p.took)-1))])
-		}
+		at := func(percent int) time.Duration { return p.took[percent*(len(p.took)-1)/100] }
+		fmt.Fprintf(p.out, "; round trip min %v p50 %v p90 %v p99 %v max %v", at(0), at(50), at(90), at(99), at(100))
 	}
 	fmt.Fprintln(p.out)
 }

@@ -7,32 +7,22 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := newRoot().ExecuteContext(ctx); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, "ndstat:", err)
-		os.Exit(1)
-	}
-}
+func main() { cli.Main(newRoot()) }
 
 // flags are those of ndstat.
 type flags struct {
 	once, json bool
 	interval   time.Duration
 	pid        int
-	peer       string
+	peer       netip.Addr
 	sockets    []string
 }
 
@@ -54,10 +44,7 @@ the path), endpoint (the window for the peer), ring (no transmit frames), cpu (t
   ndstat --once                        one table, over one interval
   ndstat --once --json | jq .          everything that there is to know, one reply a line
   ndstat --peer 192.0.2.7 --pid 4711   only some of them`,
-		Args:              cobra.NoArgs,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -67,23 +54,16 @@ the path), endpoint (the window for the peer), ring (no transmit frames), cpu (t
 	fl.BoolVar(&f.json, "json", false, "print what the processes answer as JSON, one reply a line")
 	fl.DurationVar(&f.interval, "interval", time.Second, fmt.Sprintf("time from one table to the next, at least %v", minInterval))
 	fl.IntVar(&f.pid, "pid", 0, "only this process")
-	fl.StringVar(&f.peer, "peer", "", "only connections with this address")
+	fl.Var(cli.Addr(&f.peer), "peer", "only connections with this address")
 	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+")")
-	return cmd
+	return cli.Root(cmd)
 }
 
 func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
-	q := ndinspect.Request{}
 	if f.interval < minInterval {
-		return fmt.Errorf("--interval %v is too short: choose at least %v", f.interval, minInterval)
+		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, minInterval)
 	}
-	if f.peer != "" {
-		var err error
-		if q.Peer, err = netip.ParseAddr(f.peer); err != nil {
-			return fmt.Errorf("--peer %q is not an IP address (example: 192.0.2.7)", f.peer)
-		}
-	}
-	w := newWatch(f, q)
+	w := newWatch(f, ndinspect.Request{Peer: f.peer})
 	defer w.close()
 	if err := w.look(); err != nil {
 		return err
@@ -108,7 +88,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 			return err
 		}
 		if !f.json {
-			if !f.once && isTerminal(stdout) {
+			if !f.once && cli.IsTerminal(stdout) {
 				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
 			}
 			w.render(stdout)
@@ -118,11 +98,6 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 			return nil
 		}
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // writeJSON prints every reply on a line.

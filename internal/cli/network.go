@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// Network is where the ND traffic of a command goes that either listens at an address or connects to it: the argument
+// IP:PORT, and --listen, --from, --datapath and --udp-port.
+type Network struct {
+	At       netip.AddrPort
+	Listens  bool
+	From     netip.Addr // the zero Addr is the one that the route gives
+	Datapath nd.Datapath
+	UDPPort  uint16
+}
+
+// Register adds the flags to a command, and takes IP:PORT as its first argument of at most so many.
+func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
+	cmd.Args = func(cmd *cobra.Command, args []string) (err error) {
+		if err := cobra.RangeArgs(1, most)(cmd, args); err != nil {
+			return err
+		}
+		if n.At, err = netip.ParseAddrPort(args[0]); err != nil {
+			err = Usagef("%q is not IP:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000)", args[0])
+		}
+		return err
+	}
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 || len(args) == most || n.Listens {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault // a file
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&n.Listens, "listen", "l", false, listen)
+	f.Var(Addr(&n.From), "from", "local address (default: the one that the route gives)")
+	f.TextVar(&n.Datapath, "datapath", nd.DatapathAuto, "how packets move: auto, generic, native or udp")
+	f.Uint16Var(&n.UDPPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic, the same on both sides")
+	Complete(cmd, "from", LocalAddrs)
+	Complete(cmd, "datapath", Datapaths)
+}
+
+// Listen is nd.Listen with the flags' values.
+func (n *Network) Listen(cfg nd.EndpointConfig) (*nd.EndpointListener, error) {
+	cfg.Datapath, cfg.UDPPort = n.Datapath, n.UDPPort
+	return nd.Listen(n.At, cfg)
+}
+
+// Dial is nd.Dial with the flags' values. Instead of the endpoint the caller closes what comes second.
+func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint, func() error, error) {
+	cfg.Datapath, cfg.UDPPort = n.Datapath, n.UDPPort
+	closeAdapter := func() error { return nil }
+	if n.From.IsValid() {
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: n.From, UDPPort: n.UDPPort, Datapath: n.Datapath})
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Adapter, closeAdapter = a, a.Close
+	}
+	e, err := nd.Dial(ctx, n.At, cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAdapter())
+	}
+	return e, func() error { return errors.Join(e.Close(), closeAdapter()) }, nil
+}
+
+// addrFlag is a flag that takes an IP address, or nothing for none.
+type addrFlag struct{ to *netip.Addr }
+
+// Addr makes the value of a flag that is an IP address; empty text is the zero Addr.
+func Addr(to *netip.Addr) interface {
+	Set(string) error
+	String() string
+	Type() string
+} {
+	return addrFlag{to}
+}
+
+func (f addrFlag) Set(text string) error {
+	if text == "" {
+		*f.to = netip.Addr{}
+		return nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return errors.New("it is not an IP address (examples: 192.0.2.7, 2001:db8::7)")
+	}
+	*f.to = a
+	return nil
+}
+
+func (f addrFlag) String() string {
+	if f.to == nil || !f.to.IsValid() {
+		return ""
+	}
+	return f.to.String()
+}
+
+func (f addrFlag) Type() string { return "IP" }

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses of every command.
+const (
+	OK     = 0
+	Failed = 1 // the error says why, or the output when that wraps ErrTold
+	Misuse = 2 // the command line is wrong, and nothing was done
+)
+
+// Main runs a command with the arguments of the process, and ends the process. The first SIGINT or SIGTERM ends the context
+// of the command, which then cleans up; a second one ends the process at once.
+func Main(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	status := Run(ctx, root, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// Root has a command leave it to Run to say what went wrong, and returns it.
+func Root(root *cobra.Command) *cobra.Command {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+// Run runs a command that went through Root and returns its exit status. What went wrong is one line on stderr. An error from before the
+// command itself ran is a misuse, and so is one that Usagef made.
+func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
+	began := false
+	mark(root, &began)
+	at, err := root.ExecuteContextC(ctx)
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &wrong) || !began:
+		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), OneLine(err), at.CommandPath())
+		return Misuse
+	case errors.Is(err, ErrTold):
+	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)):
+		fmt.Fprintf(stderr, "%s: interrupted\n", root.Name())
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "%s: interrupted: %s\n", root.Name(), OneLine(err))
+	default:
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), OneLine(err))
+	}
+	return Failed
+}
+
+// mark has every command of the tree say that it runs: arguments, flags and groups of flags were accepted by then.
+func mark(cmd *cobra.Command, began *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		mark(sub, began)
+	}
+}

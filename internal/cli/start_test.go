@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+type contextualError struct{}
+
+func (contextualError) Error() string { return "first\nsecond\n" }
+
+func TestOneLine(t *testing.T) {
+	if got := OneLine(contextualError{}); got != "first; second" {
+		t.Errorf("OneLine gives %q", got)
+	}
+}
+
+// TestRunTellsMisuseFromFailure: what is wrong before the command runs is a misuse, and what Usagef made; all else failed.
+func TestRunTellsMisuseFromFailure(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		fails  error
+		end    bool // as by a signal
+		status int
+		said   string
+	}{
+		{"do", nil, false, OK, ""},
+		{"do", contextualError{}, false, Failed, "tool: first; second\n"},
+		{"do", fmt.Errorf("unfit: %w", ErrTold), false, Failed, ""},
+		{"do", context.Canceled, true, Failed, "tool: interrupted\n"},
+		{"do", errors.New("it broke"), true, Failed, "tool: interrupted: it broke\n"},
+		{"do", Usagef("--n: %d is too many", 3), false, Misuse, "tool: --n: 3 is too many (tool do --help shows how)\n"},
+		{"do --at x", nil, false, Misuse, `tool: invalid argument "x" for "--at" flag: it is not an IP address (examples: 192.0.2.7, 2001:db8::7) (tool do --help shows how)` + "\n"},
+		{"do --wrong", nil, false, Misuse, "tool: unknown flag: --wrong (tool do --help shows how)\n"},
+		{"do more", nil, false, Misuse, `tool: unknown command "more" for "tool do" (tool do --help shows how)` + "\n"},
+		{"fly", nil, false, Misuse, `tool: unknown command "fly" for "tool" (tool --help shows how)` + "\n"},
+	} {
+		var at netip.Addr
+		do := &cobra.Command{Use: "do", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return c.fails }}
+		do.Flags().Var(Addr(&at), "at", "where")
+		root := Root(&cobra.Command{Use: "tool"})
+		root.AddCommand(do)
+		root.SetArgs(strings.Fields(c.args))
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		if c.end {
+			end()
+		}
+		var said strings.Builder
+		if status := Run(ctx, root, &said); status != c.status || said.String() != c.said {
+			t.Errorf("%s, %v: status %d, %q; want %d, %q", c.args, c.fails, status, said.String(), c.status, c.said)
+		}
+	}
+}
+
+func TestOpenSaysWhatToDo(t *testing.T) {
+	_, _, err := Open("/no/such/file", "name another")
+	if !errors.Is(err, os.ErrNotExist) || !strings.HasSuffix(err.Error(), "no such file or directory: name another") {
+		t.Errorf("%v", err)
+	}
+}
