@@ -58,6 +58,10 @@ func (e *Engine) alert() {
 	}
 }
 
+// Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
+// may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
+func (e *Engine) Called() bool { return e.doorbells.Load() != nil || e.inbox.waiting.Load() }
+
 // relay keeps a packet of the receive batch for the engine that it is for, until the batch is done.
 func (e *Engine) relay(p *RxPacket, to *Engine) {
 	if e.relays == nil {

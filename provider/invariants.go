@@ -7,7 +7,7 @@ import (
 )
 
 // Violation says which invariant of the engine does not hold; it is empty when all do. It looks at everything, so it is for
-// simulations and tests. The owner calls it between turns.
+// simulations and tests. The owner of all engines of the adapter calls it between turns.
 func (e *Engine) Violation() string {
 	waiting := 0
 	for c := range e.group.conns.all {
@@ -66,7 +66,7 @@ func (c *conn) violation() string {
 		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.maxPacket, c.ceiling, c.assembling)
 	case cc.window < 1 || cc.window > Window || cc.gap < 0 || cc.fabric < minFabric || cc.flight.packets < 0:
 		return fmt.Sprintf("congestion window %d, gap %v, fabric window %d, flight %d", cc.window, cc.gap, cc.fabric, cc.flight.packets)
-	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.stats.Pauses == 0: // RNR takes promises back
+	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.group.pauses() == 0: // RNR takes promises back
 		return fmt.Sprintf("SEND %d went out, the limit is %d", c.nextSend-1, c.sendLimit)
 	case c.reads.count > c.ord:
 		return fmt.Sprintf("%d READs are out, the limit is %d", c.reads.count, c.ord)
@@ -94,7 +94,8 @@ func (qp *QP) violation() string {
 }
 
 // Leftover says what the engine still holds; it is empty when connections, listeners and connectors have all gone and
-// everything was given back, but for transmit frames kept at hand (FramesHeld). The owner calls it between turns.
+// everything was given back, but for transmit frames kept at hand (FramesHeld). What is made on one engine may be given back on
+// another: the pools of all must balance together. The owner of all engines of the adapter calls it between turns.
 func (e *Engine) Leftover() string {
 	switch {
 	case e.stats.Connections != 0:
@@ -105,10 +106,30 @@ func (e *Engine) Leftover() string {
 		return "a source has a share of nothing"
 	case len(e.freeHeld) != len(e.held):
 		return "a receive frame is missing"
-	case e.PoolUse() != (PoolUse{}):
-		return fmt.Sprintf("of the pools is left %+v", e.PoolUse())
+	case e.group.poolUse() != (PoolUse{}):
+		return fmt.Sprintf("of the pools is left %+v", e.group.poolUse())
 	case e.deadlines.Len() != 0:
 		return "a deadline is left"
 	}
 	return e.Violation()
+}
+
+// poolUse sums up what connections have from the pools of all engines: a connection takes it along when it moves.
+func (g *group) poolUse() (sum PoolUse) {
+	for _, e := range g.engines {
+		use := e.PoolUse()
+		sum.Traffic += use.Traffic
+		sum.ShortFlights += use.ShortFlights
+		sum.WholeFlights += use.WholeFlights
+		sum.Gaps += use.Gaps
+	}
+	return sum
+}
+
+// pauses sums up the pauses that all engines counted.
+func (g *group) pauses() (sum uint64) {
+	for _, e := range g.engines {
+		sum += e.stats.Pauses
+	}
+	return sum
 }

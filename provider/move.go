@@ -177,17 +177,27 @@ func own(lead *Engine, home *atomic.Pointer[Engine], f func(*Engine)) {
 		if e == nil {
 			// On its way. Whoever it goes to may be closed, and looks only when asked.
 			for _, e := range lead.group.engines {
-				e.shard.Do((*Engine).takeCalls)
+				e.do((*Engine).takeCalls)
 			}
 			runtime.Gosched()
 			continue
 		}
-		e.shard.Do(func(e *Engine) {
+		e.do(func(e *Engine) {
 			if done = home.Load() == e; done {
 				f(e)
 			}
 		})
 	}
+}
+
+// do runs f as the owner of the engine: through its shard, or here and now when nothing runs it but the caller.
+func (e *Engine) do(f func(*Engine)) {
+	if e.shard != nil {
+		e.shard.Do(f)
+		return
+	}
+	e.takeCalls()
+	f(e)
 }
 
 // Own runs f as the owner of the connector. f must not block.
@@ -196,7 +206,7 @@ func (k *Connector) Own(f func(*Engine)) { own(k.lead, &k.home, f) }
 // Own runs f as the owner of the queue pair. f must not block.
 func (qp *QP) Own(f func(*Engine)) { own(qp.lead, &qp.home, f) }
 
-// Shard returns who runs the queue pair's engine now.
+// Shard returns who runs the queue pair's engine now; nil when its caller does.
 func (qp *QP) Shard() *Shard {
 	if e := qp.home.Load(); e != nil {
 		return e.shard

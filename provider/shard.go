@@ -175,7 +175,7 @@ func (s *Shard) progress() {
 		if busy {
 			continue
 		}
-		if s.engine.doorbells.Load() == nil && !s.engine.inbox.waiting.Load() && !s.closing.Load() {
+		if !s.engine.Called() && !s.closing.Load() {
 			wait := time.Duration(-1)
 			if next != clock.Never {
 				wait = max(next.Sub(s.now()), 0)

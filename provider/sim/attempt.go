@@ -57,7 +57,7 @@ func (n *Network) newAttempt(s *session) {
 		s.must("listen", t.listener.Listen(1))
 		t.accepted("get request", func(f provider.Finish) provider.Outcome { return t.listener.GetRequest(t.b, f) }, t.onRequest)
 	})
-	s.a.host.Do(func(*provider.Engine) {
+	s.a.host.Own(t.a, func(*provider.Engine) {
 		t.accepted("connect", func(f provider.Finish) provider.Outcome {
 			return t.a.Connect(s.a.qp, wire.Endpoint{IP: s.a.host.IP}, t.at, s.params(s.a), f)
 		}, t.onAnswer)
@@ -94,7 +94,7 @@ func (t *attempt) alive() bool {
 
 // onRequest is the passive side's turn.
 func (t *attempt) onRequest() {
-	t.s.b.host.Do(func(*provider.Engine) {
+	t.s.b.host.Own(t.b, func(*provider.Engine) {
 		if t.kind == passiveRejects {
 			t.reject(t.b)
 			return
@@ -115,7 +115,7 @@ func (t *attempt) reject(k *provider.Connector) {
 // onAnswer is the active side's turn. It never completes.
 func (t *attempt) onAnswer() {
 	if t.kind == activeDeclines {
-		t.s.a.host.Do(func(*provider.Engine) { t.reject(t.a) })
+		t.s.a.host.Own(t.a, func(*provider.Engine) { t.reject(t.a) })
 	}
 }
 
@@ -126,11 +126,11 @@ func (t *attempt) spoil() {
 	}
 	switch t.kind {
 	case connectCanceled:
-		t.s.a.host.Do(func(*provider.Engine) { t.a.Cancel() })
+		t.s.a.host.Own(t.a, func(*provider.Engine) { t.a.Cancel() })
 	case connectClosed:
-		t.s.a.host.Do(func(*provider.Engine) { t.a.Close() })
+		t.s.a.host.Own(t.a, func(*provider.Engine) { t.a.Close() })
 	case acceptCanceled:
-		t.s.b.host.Do(func(*provider.Engine) { t.b.Cancel() })
+		t.s.b.host.Own(t.b, func(*provider.Engine) { t.b.Cancel() })
 	default:
 	}
 }
@@ -139,16 +139,14 @@ func (t *attempt) spoil() {
 func (t *attempt) end() {
 	s := t.s
 	if s.a.host.life == t.life[0] {
-		s.a.host.Do(func(*provider.Engine) { t.a.Close() })
+		s.a.host.Own(t.a, func(*provider.Engine) { t.a.Close() })
 	}
 	if s.b.host.life == t.life[1] {
-		s.b.host.Do(func(e *provider.Engine) {
-			t.b.Close()
-			e.ReleaseQP(t.spare)
-			if t.listener != nil {
-				t.listener.Close()
-			}
-		})
+		s.b.host.Own(t.b, func(*provider.Engine) { t.b.Close() })
+		s.b.host.Own(t.spare, func(e *provider.Engine) { e.ReleaseQP(t.spare) })
+		if t.listener != nil {
+			s.b.host.Do(func(*provider.Engine) { t.listener.Close() })
+		}
 	}
 	if !t.alive() {
 		return

@@ -38,9 +38,9 @@ func (s *session) end() {
 		s.disconnect(s.a)
 		s.disconnect(s.b)
 	case activeCloses:
-		s.a.host.Do(func(*provider.Engine) { s.a.ctr.Close() })
+		s.a.host.Own(s.a.ctr, func(*provider.Engine) { s.a.ctr.Close() })
 	case activeFlushes:
-		s.a.host.Do(func(e *provider.Engine) { e.Flush(s.a.qp) })
+		s.a.host.Own(s.a.qp, func(e *provider.Engine) { e.Flush(s.a.qp) })
 		s.a.finishes++
 		s.net.After(between(s.rng, 0, time.Millisecond), func() {
 			s.a.finishes--
@@ -51,7 +51,7 @@ func (s *session) end() {
 		s.disconnect(s.b)
 		s.net.After(between(s.rng, 0, 3*time.Second), func() { s.cancel(s.b) })
 	default:
-		s.b.host.Do(func(e *provider.Engine) { e.ReleaseQP(s.b.qp) })
+		s.b.host.Own(s.b.qp, func(e *provider.Engine) { e.ReleaseQP(s.b.qp) })
 	}
 	s.a.look(0)
 	s.b.look(0)
@@ -62,7 +62,7 @@ func (s *session) disconnectInTurn(x, y *side) {
 	if x.dead || y.dead || s.given {
 		return
 	}
-	y.host.Do(func(*provider.Engine) {
+	y.host.Own(y.ctr, func(*provider.Engine) {
 		heard := func(provider.Outcome) { s.net.After(min(s.think(), 5*time.Second), func() { s.disconnect(y) }) }
 		if _, o := y.ctr.NotifyDisconnect(heard); o != provider.OutcomeSuccess && s.graceful && s.sound() {
 			s.net.Fail("%s: notify: %v", y.name, o)
@@ -76,7 +76,7 @@ func (s *session) disconnect(x *side) {
 		return
 	}
 	strict := s.graceful && s.ending != passiveCancels
-	x.host.Do(func(*provider.Engine) {
+	x.host.Own(x.ctr, func(*provider.Engine) {
 		x.finishes++
 		o := x.ctr.Disconnect(func(o provider.Outcome) {
 			x.finishes--
@@ -100,7 +100,7 @@ func (s *session) cancel(x *side) {
 	if x.dead || x.closed {
 		return
 	}
-	x.host.Do(func(*provider.Engine) { x.ctr.Cancel() })
+	x.host.Own(x.ctr, func(*provider.Engine) { x.ctr.Cancel() })
 	if x.finishes != 0 {
 		s.net.Fail("%s: Disconnect was canceled and did not finish", x.name)
 	}
@@ -121,7 +121,7 @@ func (s *session) abandon() {
 // close gives back what a side has, at once.
 func (s *session) close(x *side) {
 	if !x.dead && !x.closed && !s.over {
-		x.host.Do(func(e *provider.Engine) { s.release(x, e) })
+		s.release(x)
 		x.look(0)
 	}
 	s.advance()

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,11 +28,15 @@ type HostConfig struct {
 	Turn, Wake time.Duration
 	// Clock is what the host's clock shows more than the network's.
 	Clock time.Duration
+	// Engines is how many queues the NIC has, and so how many engines the host; zero for one. Landing is how the NIC spreads
+	// packets over them.
+	Engines int
+	Landing Landing
 }
 
-// Host is one engine on the network. Its link is in link.go.
+// Host is one adapter on the network: an engine for each queue of its NIC (link.go), that share memory and connections.
 type Host struct {
-	Engine *provider.Engine
+	Engine *provider.Engine // the one that leads
 	Memory *provider.Memory
 	IP     [16]byte
 
@@ -39,6 +44,10 @@ type Host struct {
 	name        string
 	net         *Network
 	rng         *rand.Rand
+	queues      []*queue
+	order       []*queue   // the same, as the last turn ran them
+	hashKey     uint64     // what the NIC's hash of a flow depends on
+	lent        uint64     // end of the memory that packets may refer to
 	runAt       clock.Time // when the engine wants to be run, by the network's clock
 	queuedAt    clock.Time // the earliest event for it
 	pausedUntil clock.Time
@@ -50,8 +59,6 @@ type Host struct {
 	app         func() bool // called after every turn; true when it posted; nil for none
 	forger      *forger     // spoils what the host sends; nil for an honest one
 	pool        *pool       // its shared receives; nil for none
-
-	link
 }
 
 // AddHost adds a host.
@@ -64,16 +71,27 @@ func (n *Network) AddHost(cfg HostConfig) *Host {
 	n.hosts = append(n.hosts, h)
 	n.byIP[h.IP] = h
 	h.start()
+	h.planLanding()
 	return h
 }
 
-// start gives the host a new engine that knows nothing.
+// start gives the host new engines that know nothing.
 func (h *Host) start() {
 	h.life++
 	h.pool = nil
-	h.link = newLink(h.cfg.TxFrames)
+	h.queues = nil
+	var links []provider.Link
+	for i := range max(h.cfg.Engines, 1) {
+		q := h.newQueue(i, h.cfg.TxFrames)
+		h.queues, links = append(h.queues, q), append(links, q)
+	}
+	h.order = slices.Clone(h.queues)
 	h.Memory = provider.NewMemory(rand.New(rand.NewPCG(h.rng.Uint64(), 1)))
-	h.Engine = provider.New(h.cfg.Engine, h, h.Memory, rand.New(rand.NewPCG(h.rng.Uint64(), 2)))
+	engines := provider.NewGroup(h.cfg.Engine, links, h.Memory, rand.New(rand.NewPCG(h.rng.Uint64(), 2)))
+	h.Engine = engines[0]
+	for i, q := range h.queues {
+		q.engine = engines[i]
+	}
 	h.runAt = h.net.now
 	h.queue()
 }
@@ -81,10 +99,30 @@ func (h *Host) start() {
 // clock is the host's time.
 func (h *Host) clock() clock.Time { return h.net.now.Add(h.ahead) }
 
-// Do runs f as the engine's owner, with the engine's time up to date.
+// Do runs f as the owner of the engine that leads, with its time up to date.
 func (h *Host) Do(f func(*provider.Engine)) {
-	h.Engine.Run(h.clock())
+	h.queues[0].catchUp()
 	f(h.Engine)
+	h.Poke()
+}
+
+// catchUp runs the engine, so that its time is up to date for a call, and sees to it that it runs once more afterwards.
+func (q *queue) catchUp() {
+	q.engine.Run(q.host.clock())
+	q.busy = true
+}
+
+// owned is a connector or a queue pair: at home on any engine of its host.
+type owned interface {
+	Own(f func(*provider.Engine))
+}
+
+// Own runs f as the owner of x, with the time of all engines up to date.
+func (h *Host) Own(x owned, f func(*provider.Engine)) {
+	for _, q := range h.queues {
+		q.catchUp()
+	}
+	x.Own(f)
 	h.Poke()
 }
 
@@ -131,11 +169,15 @@ func (h *Host) Pause(d time.Duration) {
 func (h *Host) Resize(size int) {
 	h.net.Happened[LinkMTU]++
 	h.net.trace.note(h.net.now, "link "+strconv.Itoa(size), h.name)
-	h.Do(func(e *provider.Engine) {
-		h.widest = max(h.widest, h.cfg.MaxPacket)
-		h.cfg.MaxPacket = size
-		e.Resized()
-	})
+	h.widest = max(h.widest, h.cfg.MaxPacket)
+	for _, q := range h.queues {
+		q.catchUp()
+	}
+	h.cfg.MaxPacket = size
+	for _, q := range h.queues {
+		q.engine.Resized()
+	}
+	h.Poke()
 }
 
 // Leap puts the host's clock forward by d, as when a virtual machine was stopped. Monotonic clocks never go back.
@@ -146,29 +188,53 @@ func (h *Host) Leap(d time.Duration) {
 	h.Poke()
 }
 
-// violationEvery is how many turns pass between two looks at the engine's invariants.
+// violationEvery is how many turns pass between two looks at the engines' invariants.
 const violationEvery = 16
 
 func (h *Host) run() {
 	h.turns++
 	now := h.net.now
-	busy := h.Engine.Run(h.clock())
+	h.runEngines()
+	busy := false
 	if h.app != nil && h.app() {
 		busy = true
 	}
 	if h.turns%violationEvery == 0 {
-		h.check(h.Engine.Violation())
+		for _, q := range h.queues {
+			h.check(q.engine.Violation())
+		}
+	}
+	for _, q := range h.queues {
+		busy = busy || q.busy || len(q.inbox) > 0 || q.engine.Called()
 	}
 	turn := between(h.rng, time.Microsecond, h.cfg.Turn)
-	if busy || len(h.inbox) > 0 {
+	if busy {
 		h.runAt = now.Add(turn)
 		return
 	}
 	h.runAt = clock.Never
-	if next := h.Engine.NextDeadline(); next != clock.Never {
+	next := clock.Never
+	for _, q := range h.queues {
+		next = min(next, q.engine.NextDeadline())
+	}
+	if next != clock.Never {
 		h.runAt = next.Add(-h.ahead)
 		if h.runAt <= now {
 			h.runAt = now.Add(turn)
+		}
+	}
+}
+
+// runEngines lets the engines take a turn, in any order. One of several may be late: what the others leave for it waits until the
+// next turn.
+func (h *Host) runEngines() {
+	several := len(h.order) > 1
+	if several {
+		h.rng.Shuffle(len(h.order), func(i, j int) { h.order[i], h.order[j] = h.order[j], h.order[i] })
+	}
+	for _, q := range h.order {
+		if !several || h.rng.IntN(4) > 0 {
+			q.busy = q.engine.Run(h.clock())
 		}
 	}
 }
@@ -181,25 +247,30 @@ func (h *Host) check(violation string) {
 
 // Audit checks that every frame, path, region and record came back, once nothing is connected and nothing is under way.
 func (h *Host) Audit() {
-	h.check(h.Engine.Leftover())
-	transmit, receive := h.Engine.FramesHeld()
-	if len(h.rx) != receive || receive != 0 {
-		h.net.Fail("%s: %d receive frames out, %d held", h.name, len(h.rx), receive)
-	}
-	if len(h.txOut) != transmit {
-		h.net.Fail("%s: %d transmit frames out, the engine has %d", h.name, len(h.txOut), transmit)
-	}
-	if len(h.txFree)+len(h.txOut) != len(h.tx) {
-		h.net.Fail("%s: %d of %d transmit frames are lost", h.name, len(h.tx)-len(h.txFree)-len(h.txOut), len(h.tx))
-	}
-	if h.open != 0 {
-		h.net.Fail("%s: %d paths left", h.name, h.open)
+	for _, q := range h.queues {
+		q.audit()
 	}
 	if n := h.Memory.Count(); n != 0 {
 		h.net.Fail("%s: %d regions left", h.name, n)
 	}
-	if use := h.Engine.PoolUse(); use != (provider.PoolUse{}) {
-		h.net.Fail("%s: connections that are gone have %+v", h.name, use)
+}
+
+// audit checks what the engine of a queue has left: every frame is back with the queue it came from.
+func (q *queue) audit() {
+	h := q.host
+	h.check(q.engine.Leftover())
+	transmit, receive := q.engine.FramesHeld()
+	if len(q.rx) != receive || receive != 0 {
+		h.net.Fail("%s: %d receive frames out, %d held", q.name, len(q.rx), receive)
+	}
+	if len(q.txOut) != transmit {
+		h.net.Fail("%s: %d transmit frames out, the engine has %d", q.name, len(q.txOut), transmit)
+	}
+	if len(q.txFree)+len(q.txOut) != len(q.tx) {
+		h.net.Fail("%s: %d of %d transmit frames are lost", q.name, len(q.tx)-len(q.txFree)-len(q.txOut), len(q.tx))
+	}
+	if q.open != 0 {
+		h.net.Fail("%s: %d paths left", q.name, q.open)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -8,15 +9,20 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// link is a host's NIC queue: rings, frames and paths. A host that starts anew gets a new one.
-type link struct {
+// queue is one queue of a host's NIC: rings, frames and paths, and the engine they belong to. A host that starts anew gets new
+// ones.
+type queue struct {
+	host   *Host
+	name   string
+	engine *provider.Engine
+	busy   bool   // the engine wants to go on at once
+	base   uint64 // added to the names of frames: no other queue of the host has them
 	inbox  []provider.RxPacket
 	rx     map[uint64][]byte // receive frames that the engine owns
 	nextRx uint64
 	tx     [][]byte
 	txFree []uint64
 	txOut  map[uint64]bool // transmit frames that the engine owns
-	lent   uint64          // end of the memory that packets may refer to
 	paths  []pathEnds
 	free   []provider.Path
 	open   int
@@ -28,14 +34,21 @@ type pathEnds struct {
 	ecn           wire.ECN // of a packet on its way; a path has none
 }
 
-func newLink(frames int) link {
-	l := link{rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1)}
+// newQueue makes queue number i.
+func (h *Host) newQueue(i, frames int) *queue {
+	q := &queue{
+		host: h, name: h.name, base: uint64(i) * lentBase / provider.MaxEngines,
+		rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1),
+	}
+	if i > 0 {
+		q.name += "." + strconv.Itoa(i)
+	}
 	memory := make([]byte, frames*provider.FrameSize)
 	for id := range frames {
-		l.tx = append(l.tx, memory[id*provider.FrameSize:][:provider.FrameSize:provider.FrameSize])
-		l.txFree = append(l.txFree, uint64(id))
+		q.tx = append(q.tx, memory[id*provider.FrameSize:][:provider.FrameSize:provider.FrameSize])
+		q.txFree = append(q.txFree, q.base+uint64(id))
 	}
-	return l
+	return q
 }
 
 // arrive takes a packet from the network, which gives it away.
@@ -49,12 +62,22 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 	case len(packet) > h.cfg.MaxPacket:
 		h.net.Fail("%s gets %d bytes, it takes %d", h.name, len(packet), h.cfg.MaxPacket)
 		return
-	case h.cfg.RxRing > 0 && len(h.inbox) >= h.cfg.RxRing:
+	}
+	if !h.landOn(path).put(path, packet, marked) {
 		h.net.Happened[Overflow]++
 		return
 	}
 	if whole {
 		h.net.watchArrived(h, packet)
+	}
+	h.wake(h.net.now.Add(between(h.rng, 0, h.cfg.Wake)))
+}
+
+// put cuts a packet into receive frames of the queue. It reports false when the ring is full.
+func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
+	h := q.host
+	if h.cfg.RxRing > 0 && len(q.inbox) >= h.cfg.RxRing {
+		return false
 	}
 	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
 	// The base header and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
@@ -65,71 +88,74 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 	}
 	for len(packet) > 0 {
 		n = min(n, len(packet))
-		h.nextRx++
-		frame := packet[:n:n]
-		h.rx[h.nextRx] = frame
-		r.Frags[r.N] = provider.Frag{Data: frame, ID: h.nextRx}
+		q.nextRx++
+		frame, id := packet[:n:n], q.base+q.nextRx
+		q.rx[id] = frame
+		r.Frags[r.N] = provider.Frag{Data: frame, ID: id}
 		r.N++
 		packet = packet[n:]
 		n = size
 	}
-	h.inbox = append(h.inbox, r)
-	h.wake(h.net.now.Add(between(h.rng, 0, h.cfg.Wake)))
+	q.inbox = append(q.inbox, r)
+	return true
 }
 
 // Receive implements provider.Link.
-func (h *Host) Receive(pkts []provider.RxPacket) int {
-	n := copy(pkts, h.inbox)
-	h.inbox = append(h.inbox[:0], h.inbox[n:]...)
+func (q *queue) Receive(pkts []provider.RxPacket) int {
+	n := copy(pkts, q.inbox)
+	q.inbox = append(q.inbox[:0], q.inbox[n:]...)
 	return n
 }
 
 // Ready implements provider.Link.
-func (h *Host) Ready() bool { return len(h.inbox) > 0 }
+func (q *queue) Ready() bool { return len(q.inbox) > 0 }
 
 // Recycle implements provider.Link.
-func (h *Host) Recycle(ids []uint64) {
+func (q *queue) Recycle(ids []uint64) {
+	h := q.host
 	for _, id := range ids {
-		frame, ok := h.rx[id]
+		frame, ok := q.rx[id]
 		if !ok {
-			h.net.Fail("%s recycles receive frame %d, which it does not own", h.name, id)
+			h.net.Fail("%s recycles receive frame %d, which it does not own", q.name, id)
 			continue
 		}
 		copy(frame, poison)
-		delete(h.rx, id)
+		delete(q.rx, id)
 	}
 }
 
 // Frames implements provider.Link.
-func (h *Host) Frames(dst []provider.Frag) int {
+func (q *queue) Frames(dst []provider.Frag) int {
+	h := q.host
 	if h.net.strikes(h.rng, RingFull) {
 		return 0
 	}
-	n := min(len(dst), len(h.txFree))
+	n := min(len(dst), len(q.txFree))
 	if n == 0 {
 		h.net.Happened[RingFull]++
 	}
 	for i := range n {
-		last := len(h.txFree) - 1
-		id := h.txFree[last]
-		h.txFree = h.txFree[:last]
-		h.txOut[id] = true
-		dst[i] = provider.Frag{Data: h.tx[id], ID: id}
+		last := len(q.txFree) - 1
+		id := q.txFree[last]
+		q.txFree = q.txFree[:last]
+		q.txOut[id] = true
+		dst[i] = provider.Frag{Data: q.tx[id-q.base], ID: id}
 	}
 	return n
 }
 
 // Transmit implements provider.Link.
-func (h *Host) Transmit(pkts []provider.TxPacket) {
+func (q *queue) Transmit(pkts []provider.TxPacket) {
+	h := q.host
 	if h.net.strikes(h.rng, Again) {
-		h.stall = h.net.now.Add(between(h.rng, 0, time.Millisecond))
+		q.stall = h.net.now.Add(between(h.rng, 0, time.Millisecond))
 	}
 	refused := h.net.strikes(h.rng, Busy)
-	wait := max(h.stall.Sub(h.net.now), 0)
+	wait := max(q.stall.Sub(h.net.now), 0)
 	for i := range pkts {
 		p := &pkts[i]
-		packet, ids := h.collect(p)
-		path := h.paths[p.Path]
+		packet, ids := q.collect(p)
+		path := q.paths[p.Path]
 		path.ecn = p.ECN
 		if h.forger == nil {
 			h.net.watchSent(h, path, packet)
@@ -142,17 +168,13 @@ func (h *Host) Transmit(pkts []provider.TxPacket) {
 		default:
 			h.net.carry(h, path, packet, wait)
 		}
-		life := h.life
-		h.net.After(wait+between(h.rng, 0, h.cfg.TxHold), func() {
-			if h.life == life {
-				h.reap(ids)
-			}
-		})
+		h.net.After(wait+between(h.rng, 0, h.cfg.TxHold), func() { q.reap(ids) })
 	}
 }
 
 // collect puts the pieces of a packet together and takes back its frames.
-func (h *Host) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
+func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
+	h := q.host
 	packet = make([]byte, 0, p.Len)
 	ids = make([]uint64, 0, p.N)
 	for j := range p.N {
@@ -164,17 +186,17 @@ func (h *Host) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 			}
 			continue
 		}
-		if !h.txOut[f.ID] {
-			h.net.Fail("%s transmits frame %d, which it does not own", h.name, f.ID)
+		if !q.txOut[f.ID] {
+			h.net.Fail("%s transmits frame %d, which it does not own", q.name, f.ID)
 		}
-		delete(h.txOut, f.ID)
+		delete(q.txOut, f.ID)
 		ids = append(ids, f.ID)
 	}
 	if len(packet) != p.Len {
-		h.net.Fail("%s transmits %d bytes and says %d", h.name, len(packet), p.Len)
+		h.net.Fail("%s transmits %d bytes and says %d", q.name, len(packet), p.Len)
 	}
 	if len(packet) > h.cfg.MaxPacket {
-		h.net.Fail("%s transmits %d bytes, the limit is %d", h.name, len(packet), h.cfg.MaxPacket)
+		h.net.Fail("%s transmits %d bytes, the limit is %d", q.name, len(packet), h.cfg.MaxPacket)
 	}
 	return packet, ids
 }
@@ -190,42 +212,42 @@ func (h *Host) lend(n int) uint64 {
 	return id
 }
 
-func (h *Host) reap(ids []uint64) {
+func (q *queue) reap(ids []uint64) {
 	for _, id := range ids {
-		copy(h.tx[id], poison)
+		copy(q.tx[id-q.base], poison)
 	}
-	h.txFree = append(h.txFree, ids...)
+	q.txFree = append(q.txFree, ids...)
 }
 
 // Connect implements provider.Link.
-func (h *Host) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	h.open++
-	if n := len(h.free); n > 0 {
-		p := h.free[n-1]
-		h.free = h.free[:n-1]
-		h.paths[p] = pathEnds{local: local, remote: remote}
+func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
+	q.open++
+	if n := len(q.free); n > 0 {
+		p := q.free[n-1]
+		q.free = q.free[:n-1]
+		q.paths[p] = pathEnds{local: local, remote: remote}
 		return p, true
 	}
-	h.paths = append(h.paths, pathEnds{local: local, remote: remote})
-	return provider.Path(len(h.paths) - 1), true
+	q.paths = append(q.paths, pathEnds{local: local, remote: remote})
+	return provider.Path(len(q.paths) - 1), true
 }
 
 // Reply implements provider.Link.
-func (h *Host) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	return h.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
+func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
+	return q.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
 }
 
 // Hop implements provider.Link: the simulated network has neither link-layer addresses nor VLANs.
-func (h *Host) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+func (*queue) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
 
 // Forget implements provider.Link.
-func (h *Host) Forget(p provider.Path) {
-	h.open--
-	h.paths[p] = pathEnds{}
-	h.free = append(h.free, p)
+func (q *queue) Forget(p provider.Path) {
+	q.open--
+	q.paths[p] = pathEnds{}
+	q.free = append(q.free, p)
 }
 
 // MaxPacket implements provider.Link.
-func (h *Host) MaxPacket() int { return h.cfg.MaxPacket }
+func (q *queue) MaxPacket() int { return q.host.cfg.MaxPacket }
 
-var _ provider.Link = (*Host)(nil)
+var _ provider.Link = (*queue)(nil)

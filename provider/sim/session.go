@@ -129,7 +129,7 @@ func (s *session) connect() {
 	if s.given || s.crashed {
 		return
 	}
-	s.a.host.Do(func(*provider.Engine) {
+	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
 		s.must("connect", s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete)))
 	})
@@ -139,22 +139,22 @@ func (s *session) connect() {
 // or its sender is no more.
 func (s *session) accept() {
 	if private, o := s.b.ctr.Private(); o == provider.OutcomeSuccess && string(private) != s.a.name && max(s.a.host.life, s.b.host.life) > 1 {
+		s.b.host.Own(s.b.ctr, func(*provider.Engine) { s.b.ctr.Close() })
 		s.b.host.Do(func(e *provider.Engine) {
-			s.b.ctr.Close()
 			s.b.ctr = e.NewConnector()
 			s.must("get request", s.listener.GetRequest(s.b.ctr, s.then("get request", s.b, s.accept)))
 		})
 		return
 	}
 	s.checkPrivate(s.b)
-	s.b.host.Do(func(*provider.Engine) {
+	s.b.host.Own(s.b.ctr, func(*provider.Engine) {
 		s.must("accept", s.b.ctr.Accept(s.b.qp, s.params(s.b), s.then("accept", s.b, func() { s.established(s.b) })))
 	})
 }
 
 func (s *session) complete() {
 	s.checkPrivate(s.a)
-	s.a.host.Do(func(*provider.Engine) {
+	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		s.must("complete", s.a.ctr.CompleteConnect(s.then("complete", s.a, func() { s.established(s.a) })))
 	})
 }
@@ -228,8 +228,8 @@ func (s *session) tearDown() {
 		if x.dead {
 			continue
 		}
-		x.host.Do(func(e *provider.Engine) {
-			s.release(x, e)
+		s.release(x)
+		x.host.Do(func(*provider.Engine) {
 			for _, m := range []area{x.mem, x.in, x.book, x.lease.area} {
 				if o := x.host.Memory.Deregister(m.region); o != provider.OutcomeSuccess {
 					s.net.Fail("%s: deregistering: %v", x.name, o)
@@ -237,7 +237,7 @@ func (s *session) tearDown() {
 			}
 			x.host.Memory.ReleaseWindow(x.lease.window)
 		})
-		x.host.Do(func(*provider.Engine) {}) // what was released is reported
+		x.host.Own(x.qp, func(*provider.Engine) {}) // what was released is reported
 		x.poll()
 		x.finalCheck(s.graceful)
 	}
@@ -247,12 +247,12 @@ func (s *session) tearDown() {
 	}
 }
 
-// release gives back what a side has in its engine.
-func (s *session) release(x *side, e *provider.Engine) {
+// release gives back what a side has in its engines.
+func (s *session) release(x *side) {
 	x.closed = true
-	x.ctr.Close()
-	e.ReleaseQP(x.qp)
+	x.host.Own(x.ctr, func(*provider.Engine) { x.ctr.Close() })
+	x.host.Own(x.qp, func(e *provider.Engine) { e.ReleaseQP(x.qp) })
 	if x == s.b && s.listener != nil {
-		s.listener.Close()
+		x.host.Do(func(*provider.Engine) { s.listener.Close() })
 	}
 }

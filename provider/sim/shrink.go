@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// Shrink makes a world that fails smaller as long as it still fails, in whatever way: fewer faults, requests, sessions and
-// hosts. tries bounds how many worlds it looks at.
+// Shrink makes a world that fails smaller as long as it still fails, in whatever way: fewer faults, requests, sessions,
+// hosts and engines. tries bounds how many worlds it looks at.
 func Shrink(seed uint64, o Options, tries int) Options {
 	o.Trace = nil
 	fails := func(with Options) (Report, bool) {
@@ -21,6 +21,9 @@ func Shrink(seed uint64, o Options, tries int) Options {
 	if o.Requests == 0 {
 		o.Requests = mostRequests
 	}
+	if o.Engines == 0 {
+		o.Engines = mostEngines
+	}
 	for f := range numFaults {
 		with := o
 		if with.Without = o.Without.With(f); first.Happened[f] == 0 {
@@ -36,6 +39,7 @@ func Shrink(seed uint64, o Options, tries int) Options {
 			func(o *Options) *int { return &o.Sessions },
 			func(o *Options) *int { return &o.Requests },
 			func(o *Options) *int { return &o.Hosts },
+			func(o *Options) *int { return &o.Engines },
 		} {
 			with := o
 			n := size(&with)
@@ -52,5 +56,5 @@ func Shrink(seed uint64, o Options, tries int) Options {
 
 // Flags are the bounds as the flags of this package's test, to replay a run.
 func (o *Options) Flags() string {
-	return fmt.Sprintf("-sim.hosts=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Sessions, o.Requests, o.Without)
+	return fmt.Sprintf("-sim.hosts=%d -sim.engines=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Engines, o.Sessions, o.Requests, o.Without)
 }

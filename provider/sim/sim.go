@@ -12,6 +12,7 @@ import (
 // Options bound a run: a seed that fails is made smaller with them until it is easy to read. Zero bounds nothing.
 type Options struct {
 	Hosts, Sessions, Requests int       // at most; requests of each side of a session
+	Engines                   int       // of a host, at most
 	Without                   Faults    // these do not happen
 	Trace                     io.Writer // every event goes there; nil for none
 }
@@ -29,6 +30,9 @@ type Report struct {
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
 	Reassembled     uint64 // packets that arrived in parts
+	Engines         int
+	Relayed         uint64 // packets that an engine handed to another of its host
+	Moved           uint64 // connections that left for another engine
 	Happened        Counts
 	Drops           [wire.NumDropReasons]uint64
 }
@@ -45,6 +49,9 @@ func (r *Report) Add(o *Report) {
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious
 	r.Reassembled += o.Reassembled
+	r.Engines += o.Engines
+	r.Relayed += o.Relayed
+	r.Moved += o.Moved
 	for i, n := range o.Happened {
 		r.Happened[i] += n
 	}

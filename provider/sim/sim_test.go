@@ -23,6 +23,7 @@ var (
 	first    = flag.Uint64("sim.first", 1, "the first seed")
 	soak     = flag.Bool("sim.soak", false, "run seeds until stopped")
 	hosts    = flag.Int("sim.hosts", 0, "at most so many hosts; 0 for no limit")
+	engines  = flag.Int("sim.engines", 0, "at most so many engines of a host; 0 for no limit")
 	sessions = flag.Int("sim.sessions", 0, "at most so many sessions; 0 for no limit")
 	requests = flag.Int("sim.requests", 0, "at most so many requests of each side of a session; 0 for no limit")
 	without  = flag.String("sim.without", "", "faults that do not happen, with commas between them")
@@ -44,7 +45,7 @@ func options(t *testing.T) sim.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sim.Options{Hosts: *hosts, Sessions: *sessions, Requests: *requests, Without: faults}
+	return sim.Options{Hosts: *hosts, Engines: *engines, Sessions: *sessions, Requests: *requests, Without: faults}
 }
 
 // fleet runs worlds on all cores, a world on one at a time.
@@ -83,8 +84,8 @@ func (f *fleet) run(o sim.Options) {
 // summary is the table at the end of a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
-		"seeds", f.done, "hosts", r.Hosts, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "came in parts", r.Reassembled,
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "came in parts", r.Reassembled, "relayed", r.Relayed, "moved", r.Moved,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 
@@ -133,6 +134,9 @@ func TestSimulation(t *testing.T) {
 	}
 	if f.total.FastRegistered == 0 {
 		t.Error("no fast registration succeeded")
+	}
+	if f.total.Relayed == 0 || f.total.Moved == 0 {
+		t.Errorf("%d packets went from one engine to another, and %d connections", f.total.Relayed, f.total.Moved)
 	}
 	for fault, times := range f.total.Happened {
 		if times == 0 {

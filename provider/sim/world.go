@@ -36,7 +36,7 @@ func newWorld(seed uint64, o Options) *world {
 	atMost(&hosts, max(o.Hosts, 2*min(o.Hosts, 1)))
 	atMost(&sessions, o.Sessions)
 	atMost(&requests, o.Requests)
-	w.build(hosts, sessions, requests)
+	w.build(hosts, sessions, requests, o.Engines)
 	return w
 }
 
@@ -60,10 +60,13 @@ func (w *world) drawSizes() (hosts, sessions, requests int) {
 	return hosts, sessions, min(requests, 10+1500/sessions)
 }
 
+// mostEngines is how many engines a host has at most.
+const mostEngines = 4
+
 // maxPackets are the longest packets of hosts: of small and large MTUs, and what none of them makes.
 var maxPackets = [...]int{1200, 1408, 1472, 4096, 8972, 16384, 65507}
 
-func (w *world) build(hosts, sessions, requests int) {
+func (w *world) build(hosts, sessions, requests, engines int) {
 	rates := &w.net.Rates
 	mtu := w.rng.IntN(len(maxPackets))
 	for range hosts {
@@ -83,6 +86,7 @@ func (w *world) build(hosts, sessions, requests int) {
 			Wake:      between(w.rng, time.Microsecond, 30*time.Microsecond),
 			Clock:     between(w.rng, 0, time.Hour),
 		}
+		cfg.Engines, cfg.Landing = w.drawEngines(engines)
 		if small := 4 + w.rng.IntN(60); chance(w.rng, rates[Overflow]) {
 			cfg.RxRing = small
 		}
@@ -105,6 +109,18 @@ func (w *world) build(hosts, sessions, requests int) {
 		w.mishaps = 1 + w.rng.IntN(6)
 		w.net.After(between(w.rng, 0, 50*time.Millisecond), w.mishap)
 	}
+}
+
+// drawEngines draws how many engines a host has, one for most and mostEngines at most, and how packets find them.
+func (w *world) drawEngines(atMost int) (n int, l Landing) {
+	n, l = 2+w.rng.IntN(mostEngines-1), Landing(w.rng.IntN(int(numLandings)))
+	if w.rng.IntN(4) > 0 {
+		n = 1
+	}
+	if atMost > 0 {
+		n = min(n, atMost)
+	}
+	return n, l
 }
 
 // hostile says whether any rate of what hostile peers do is not zero.
@@ -233,11 +249,17 @@ func (w *world) count(r *Report) {
 		}
 	})
 	for _, h := range w.net.hosts {
-		s := h.Engine.Stats()
+		var s provider.Stats
+		for _, q := range h.queues {
+			s.Add(q.engine.Stats())
+		}
+		r.Engines += len(h.queues)
 		r.Packets += s.PacketsOut
 		r.Retransmits += s.Retransmits
 		r.Spurious += s.SpuriousTimeouts
 		r.Reassembled += s.Reassembled
+		r.Relayed += s.Relayed
+		r.Moved += s.Moved
 		for i, n := range s.Drops {
 			r.Drops[i] += n
 		}
