@@ -62,6 +62,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.ending().freeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	if e == e.lead {
+		c.strays.target = 0 // it was about to follow its packets
 		c.layToRest()
 	} else {
 		c.goTo(e.lead)

@@ -251,6 +251,31 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	}
 }
 
+// TestEndInTheTurnOfAMove: the packet that makes a connection of the leader follow comes in one turn with its end. It stays: only
+// the leader buries connections.
+func TestEndInTheTurnOfAMove(t *testing.T) {
+	p := newQueuesPair(t, 1472, 2)
+	p.landOn(1, always(0))
+	p.connect()
+	p.move(1)
+	if p.homeOf(1) != 0 {
+		t.Fatal("the connection is not where this test wants it")
+	}
+	c := p.conn(1)
+	c.goTo(p.more[1][0])
+	p.ctr[1].Close()
+	p.settle()
+	if c.phase != phaseLingering || c.home.Load() != p.eng[1] {
+		t.Errorf("the connection is %v, and at home on engine %d", c.phase, c.engine.index)
+	}
+	p.gone()
+	for side := range 2 {
+		if n := p.eng[side].Stats().Connections; n != 0 {
+			t.Errorf("side %d: the leader has %d connections", side, int64(n))
+		}
+	}
+}
+
 func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 	p := newQueuesPair(t, 1472, 3)
 	p.landOn(1, always(2))
