@@ -141,7 +141,10 @@ func (s *session) bereave(x *side) {
 	}
 	y := x.peer
 	if y.dead {
-		s.net.After(0, s.abandon)
+		s.net.After(0, func() {
+			s.abandon()
+			s.advance() // it may have been given up before, and nobody else looks any more
+		})
 		return
 	}
 	y.look(0)
