@@ -251,6 +251,29 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	}
 }
 
+// TestOwnWithoutShards calls for a connection on its way between engines that nothing but the caller runs.
+func TestOwnWithoutShards(t *testing.T) {
+	p := newQueuesPair(t, 1472, 2)
+	p.landOn(1, always(0))
+	p.connect()
+	p.move(1)
+	to := p.more[1][0]
+	p.conn(1).goTo(to)
+	p.eng[1].Run(p.now)
+	if p.qp[1].home.Load() != nil || !to.Called() || p.eng[1].Called() {
+		t.Fatal("the connection is not on its way")
+	}
+	var owners []*Engine
+	p.ctr[1].Own(func(e *Engine) { owners = append(owners, e) })
+	p.qp[1].Own(func(e *Engine) { owners = append(owners, e) })
+	if len(owners) != 2 || owners[0] != to || owners[1] != to {
+		t.Errorf("owned by %v", owners)
+	}
+	p.landOn(1, always(1))
+	p.move(2)
+	p.disconnect()
+}
+
 // TestEndInTheTurnOfAMove: the packet that makes a connection of the leader follow comes in one turn with its end. It stays: only
 // the leader buries connections.
 func TestEndInTheTurnOfAMove(t *testing.T) {

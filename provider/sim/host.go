@@ -195,10 +195,7 @@ func (h *Host) run() {
 	h.turns++
 	now := h.net.now
 	h.runEngines()
-	busy := false
-	if h.app != nil && h.app() {
-		busy = true
-	}
+	busy := h.app != nil && h.app()
 	if h.turns%violationEvery == 0 {
 		for _, q := range h.queues {
 			h.check(q.engine.Violation())
