@@ -54,6 +54,7 @@ var fences = map[string]fence{
 		ours:   []string{"nd"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		usedBy: []string{"cmd/"},
+		tests:  []string{"nd/ndinspect"},
 	},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},

@@ -38,7 +38,9 @@ ndinspect.Serve, and ndperf with --inspect. It sees those of its own user; root 
 
 LIMITED BY is what kept a connection from sending more for the largest share of the last interval: application
 (nothing was posted), receive (the peer has no receive posted), read (outbound read limit), fabric (the window for
-the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).`,
+the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).
+
+Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong command line.`,
 		Example: `  ndperf loop --inspect                in one terminal, and in another:
   ndstat                               a table that is renewed every second
   ndstat --once                        one table, over one interval

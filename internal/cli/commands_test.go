@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+// commandNames are all that are built.
+var commandNames = []string{"ndcat", "ndinfo", "ndperf", "ndping", "ndstat"}
+
+// build makes the commands once, and returns where they are.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ndxdp-commands")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", dir}
+	for _, name := range commandNames {
+		args = append(args, "../../cmd/"+name)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if dir, _ := build(); dir != "" { // a test has reported the error
+		os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+// outcome is what a finished command left.
+type outcome struct {
+	stdout, stderr string
+	status         int // -1 when a signal ended it
+	signal         syscall.Signal
+}
+
+// command makes a command that no test waits for longer than a minute, and that sees no other processes' sockets.
+func command(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	dir, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...)
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	return cmd
+}
+
+// ended waits for a command that was started.
+func ended(t *testing.T, cmd *exec.Cmd) (o outcome) {
+	t.Helper()
+	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended
+	defer watchdog.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	o.status = cmd.ProcessState.ExitCode()
+	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
+		o.signal = ws.Signal()
+	}
+	return o
+}
+
+func run(t *testing.T, name string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := command(t, name, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := ended(t, cmd)
+	o.stdout, o.stderr = stdout.String(), stderr.String()
+	return o
+}
+
+// TestHelpAndCompletion: every command explains itself with examples, and gives bash a script that it takes.
+func TestHelpAndCompletion(t *testing.T) {
+	for _, name := range commandNames {
+		o := run(t, name, "--help")
+		if o.status != OK || o.stderr != "" || !strings.Contains(o.stdout, "\nExamples:\n") || !strings.Contains(o.stdout, "status") {
+			t.Errorf("%s --help: %+v", name, o)
+		}
+		script := filepath.Join(t.TempDir(), "script")
+		o = run(t, name, "completion", "bash")
+		if err := os.WriteFile(script, []byte(o.stdout), 0o600); o.status != OK || err != nil {
+			t.Fatalf("%s completion: %+v, %v", name, o, err)
+		}
+		check := exec.Command("bash", "--norc", "-ec", "source "+script+"; complete -p "+name)
+		if out, err := check.CombinedOutput(); err != nil || !strings.Contains(string(out), "__start_"+name) {
+			t.Errorf("%s completion in bash: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// TestCompletionOffersWhatThereIs asks as the shell does.
+func TestCompletionOffersWhatThereIs(t *testing.T) {
+	names, err := Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"ndping --datapath|", "generic"},
+		{"ndcat --from|", "127.0.0.1"},
+		{"ndperf veth --datapath|", "udp"},
+		{"ndinfo doctor|", names[0]},
+	} {
+		args := append(strings.Fields(strings.TrimSuffix(c.args, "|")), "")
+		o := run(t, args[0], append([]string{"__complete"}, args[1:]...)...)
+		if o.status != OK || !strings.Contains(o.stdout, c.want) {
+			t.Errorf("%s: %+v", c.args, o)
+		}
+	}
+}
+
+// TestMistakes: each gives one line that says what to do, and the status that is documented.
+func TestMistakes(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "nosuch")
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"ndcat --wrong", Misuse, "ndcat: unknown flag: --wrong (ndcat --help shows how)"},
+		{"ndinfo --wrong", Misuse, "ndinfo: unknown flag: --wrong"},
+		{"ndperf --wrong", Misuse, "ndperf: unknown flag: --wrong"},
+		{"ndperf loop --wrong", Misuse, "(ndperf loop --help shows how)"},
+		{"ndping --wrong", Misuse, "ndping: unknown flag: --wrong"},
+		{"ndstat --wrong", Misuse, "ndstat: unknown flag: --wrong"},
+		{"ndcat nowhere", Misuse, `ndcat: "nowhere" is not IP:PORT (examples: 192.0.2.7:7000,`},
+		{"ndping 127.0.0.1", Misuse, `ndping: "127.0.0.1" is not IP:PORT (examples: 192.0.2.7:7000,`},
+		{"ndcat --from bad 127.0.0.2:7000", Misuse, "it is not an IP address (examples: 192.0.2.7,"},
+		{"ndping --datapath teleport 127.0.0.2:7000", Misuse, `invalid argument "teleport" for "--datapath" flag`},
+		{"ndping -s 4 127.0.0.2:7000", Misuse, `--size: "4" is not a size from 8 to 1M`},
+		{"ndinfo doctor --peer bad", Misuse, "it is not an IP address"},
+		{"ndinfo doctor --peer 192.0.2.7", Misuse, "ip route get 192.0.2.7"},
+		{"ndinfo doctor nosuch0", Failed, "nosuch0"},
+		{"ndstat --peer bad", Misuse, "it is not an IP address"},
+		{"ndstat --interval 1ms", Misuse, "choose at least 100ms"},
+		{"ndstat --socket " + missing, Failed, "the process that made it is gone"},
+		{"ndperf client --addr bad", Misuse, "is not a unicast IP:PORT"},
+		{"ndperf client", Misuse, `required flag(s) "addr" not set`},
+		{"ndperf loop --tests teleport", Misuse, "choose from write_lat"},
+		{"ndperf report " + missing, Failed, "does not exist: make it with ndperf sweep"},
+		{"ndperf fly", Misuse, `unknown command "fly"`},
+		{"ndcat 127.0.0.2:7000 " + missing, Failed, "no such file or directory: name a file that can be read, or none for standard input"},
+	} {
+		args := strings.Fields(c.args)
+		o := run(t, args[0], args[1:]...)
+		one := strings.Count(o.stderr, "\n") == 1 && strings.HasPrefix(o.stderr, args[0]+": ")
+		if o.status != c.status || !one || o.stdout != "" || !strings.Contains(o.stderr, c.want) || strings.Contains(o.stderr, "goroutine") {
+			t.Errorf("%s: %+v; want status %d and one line with %q", c.args, o, c.status, c.want)
+		}
+	}
+}
+
+// TestClosedPipe: a reader that goes away ends a command without noise, as it ends any other program.
+func TestClosedPipe(t *testing.T) {
+	for _, name := range commandNames {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		var stderr bytes.Buffer
+		cmd := command(t, name, "--help")
+		cmd.Stdout, cmd.Stderr = w, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if o := ended(t, cmd); o.signal != syscall.SIGPIPE || stderr.Len() > 0 {
+			t.Errorf("%s: %+v, %s", name, o, stderr.String())
+		}
+	}
+}
+
+// freePort is a UDP port that nobody has on loopback now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, port, err := net.SplitHostPort(c.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestInterrupt: SIGINT ends what runs until then, with the status that is documented and without a stack.
+func TestInterrupt(t *testing.T) {
+	port := freePort(t)
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: uint16(number)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Close()
+	open, err := ndinspect.Serve(watched, filepath.Join(t.TempDir(), "x.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", port}
+	for _, c := range []struct {
+		name   string
+		args   []string
+		first  string // what it says when it runs
+		status int
+		said   string // at the end
+	}{
+		{"ndping", listen, "answering at", OK, ""},
+		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
+		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open.Path()}, "{", OK, ""},
+	} {
+		if o, rest := interrupt(t, command(t, c.name, c.args...), c.first); o.status != c.status || rest != c.said {
+			t.Errorf("%s: %+v, %q", c.name, o, rest)
+		}
+	}
+}
+
+// interrupt starts a command, interrupts it after its first line, and returns what it says then.
+func interrupt(t *testing.T, cmd *exec.Cmd, first string) (o outcome, rest string) {
+	t.Helper()
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	text := bufio.NewReader(out)
+	if line, err := text.ReadString('\n'); err != nil || !strings.HasPrefix(line, first) {
+		t.Errorf("%v, %q; want %q", err, line, first)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	end, err := io.ReadAll(text)
+	if err != nil {
+		t.Error(err)
+	}
+	return ended(t, cmd), string(end)
+}
