@@ -17,6 +17,7 @@ type NDConfig struct {
 	Peer     netip.AddrPort // the requester's destination
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native or udp
+	Broker   string         // socket of a broker that opens AF_XDP; empty for none
 	Inspect  bool           // open the adapter to ndstat
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes kept of each of them; 0 for all
@@ -125,7 +126,7 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 		}
 	}
 	return nd.OpenAdapter(nd.AdapterConfig{
-		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes,
+		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes, Broker: cfg.Broker,
 	})
 }
 

@@ -64,6 +64,10 @@ type AdapterConfig struct {
 	// numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
+	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
+	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
+	// it here. docs/CONTAINERS.md explains it.
+	Broker string
 	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
 	// is open. 0 is 16 MiB, negative none.
 	ArenaBytes int
@@ -91,7 +95,7 @@ type Adapter struct {
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
 // AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
-// CAP_BPF; DatapathUDP needs none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
+// CAP_BPF; DatapathUDP and AdapterConfig.Broker need none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
 // kernel.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
@@ -119,6 +123,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	h, err := host.Open(datapath.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
+		Broker: cfg.Broker,
 	}, cfg.engine)
 	if err != nil {
 		var unknown *datapath.AddressError

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,12 +27,15 @@ type UMEMConfig struct {
 	RxFrames   uint32 // default 2 x DefaultRxRing when TxFrames is zero as well
 	TxFrames   uint32 // default DefaultTxRing when RxFrames is zero as well
 	ArenaBytes int    // memory that can be sent from but is no frame; rounded up to whole frames
+	// Shared puts the memory into a file without a name (memfd_create), which AdoptUMEM maps in another process. UMEM.FD is its descriptor.
+	Shared bool
 }
 
 // UMEM is memory shared with the kernel: rx frames, tx frames, arena. It cannot grow and all of it is pinned once a
 // socket uses it. Methods that only read addresses may be called by anyone until Close.
 type UMEM struct {
 	mem       []byte // from mmap; every slice handed out aliases it and dies with Close
+	file      int    // the memory file of a shared UMEM, else -1
 	txBase    uint64
 	arenaBase uint64
 
@@ -43,36 +47,65 @@ type UMEM struct {
 	closed  bool
 }
 
+// layout is where the parts of a UMEM begin, in bytes.
+type layout struct{ txBase, arenaBase, size uint64 }
+
+// layout checks the sizes and puts the parts one after the other. cfg has no defaults left.
+func (cfg *UMEMConfig) layout() (layout, error) {
+	if cfg.ArenaBytes < 0 {
+		return layout{}, fieldError("ArenaBytes", "is %d, want zero or more", cfg.ArenaBytes)
+	}
+	if cfg.ArenaBytes > math.MaxInt-FrameSize {
+		return layout{}, fieldError("ArenaBytes", "is %d, more than can be mapped", cfg.ArenaBytes)
+	}
+	arena := (uint64(cfg.ArenaBytes) + frameMask) &^ uint64(frameMask)
+	l := layout{txBase: uint64(cfg.RxFrames) * FrameSize}
+	l.arenaBase = l.txBase + uint64(cfg.TxFrames)*FrameSize
+	l.size = l.arenaBase + arena
+	if uint64(cfg.RxFrames)+uint64(cfg.TxFrames) > math.MaxUint32 || l.size > math.MaxInt {
+		return layout{}, fieldError("RxFrames, TxFrames, ArenaBytes", "add up to %d bytes, more than can be mapped", l.size)
+	}
+	return l, nil
+}
+
 // NewUMEM maps memory for frames and arena. The first socket opened on it registers it with the kernel.
 func NewUMEM(cfg UMEMConfig) (*UMEM, error) {
 	if cfg.RxFrames == 0 && cfg.TxFrames == 0 {
 		cfg.RxFrames, cfg.TxFrames = 2*DefaultRxRing, DefaultTxRing
 	}
-	if cfg.ArenaBytes < 0 {
-		return nil, fieldError("ArenaBytes", "is %d, want zero or more", cfg.ArenaBytes)
-	}
-	if cfg.ArenaBytes > math.MaxInt-FrameSize {
-		return nil, fieldError("ArenaBytes", "is %d, more than can be mapped", cfg.ArenaBytes)
-	}
-	arena := (uint64(cfg.ArenaBytes) + frameMask) &^ uint64(frameMask)
-	txBase := uint64(cfg.RxFrames) * FrameSize
-	arenaBase := txBase + uint64(cfg.TxFrames)*FrameSize
-	size := arenaBase + arena
-	if uint64(cfg.RxFrames)+uint64(cfg.TxFrames) > math.MaxUint32 || size > math.MaxInt {
-		return nil, fieldError("RxFrames, TxFrames, ArenaBytes", "add up to %d bytes, more than can be mapped", size)
-	}
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	l, err := cfg.layout()
 	if err != nil {
-		return nil, &Error{Op: fmt.Sprintf("map %d bytes of UMEM", size), Err: err, Hint: "use fewer frames or a smaller arena"}
+		return nil, err
+	}
+	if cfg.Shared {
+		file, err := newMemoryFile(l.size)
+		if err != nil {
+			return nil, err
+		}
+		u, err := mapUMEM(&cfg, l, file, unix.MAP_SHARED)
+		if err != nil {
+			return nil, errors.Join(err, unix.Close(file))
+		}
+		u.file = file
+		return u, nil
+	}
+	return mapUMEM(&cfg, l, -1, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+}
+
+// mapUMEM maps the memory, of a file unless that is -1. It does not keep the file.
+func mapUMEM(cfg *UMEMConfig, l layout, file, flags int) (*UMEM, error) {
+	mem, err := unix.Mmap(file, 0, int(l.size), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		return nil, &Error{Op: fmt.Sprintf("map %d bytes of UMEM", l.size), Err: err, Hint: "use fewer frames or a smaller arena"}
 	}
 	// The kernel pins these pages: a child made by fork must not turn them copy-on-write under it. Only old kernels
 	// lack the advice, and Go itself never forks without exec, so a refusal is harmless.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	return &UMEM{
 		mem:       mem,
-		txBase:    txBase,
-		arenaBase: arenaBase,
+		file:      -1,
+		txBase:    l.txBase,
+		arenaBase: l.arenaBase,
 		rx:        newSpans(0, cfg.RxFrames),
 		tx:        newSpans(cfg.RxFrames, cfg.TxFrames),
 	}, nil
@@ -122,10 +155,15 @@ func (u *UMEM) Close() error {
 	mem := u.mem
 	u.mem = nil
 	u.arenaBase = 0
-	if err := unix.Munmap(mem); err != nil {
-		return &Error{Op: "unmap UMEM", Err: err}
+	var errs []error
+	if u.file >= 0 {
+		errs = append(errs, unix.Close(u.file))
+		u.file = -1
 	}
-	return nil
+	if err := unix.Munmap(mem); err != nil {
+		errs = append(errs, &Error{Op: "unmap UMEM", Err: err})
+	}
+	return errors.Join(errs...)
 }
 
 // reserve takes disjoint ranges of rx and tx frames for one socket.

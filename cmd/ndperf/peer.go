@@ -16,10 +16,12 @@ import (
 type peerFlags struct {
 	addr    string
 	udpPort uint16
+	broker  string
 }
 
 func (f *peerFlags) register(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.addr, "addr", "", what)
+	cmd.Flags().StringVar(&f.broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic, the same on both sides (default 14791)")
 	// The flag was registered above, and that is the only error there is.
 	_ = cmd.MarkFlagRequired("addr")
@@ -33,8 +35,9 @@ func newServer() *cobra.Command {
 		Short: "Serve measurements that clients ask for, until interrupted",
 		Long: `server opens an adapter on the interface that has the address IP and serves one client after the other
 until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UDP ports.`,
-		Example: `  ndperf server --addr 192.0.2.7:9000`,
-		Args:    cobra.NoArgs,
+		Example: `  ndperf server --addr 192.0.2.7:9000
+  ndperf server --addr 192.0.2.7:9000 --broker /run/ndxdp/broker`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			addr, err := parseAddr(p.addr)
 			if err != nil {
@@ -46,7 +49,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
@@ -94,7 +97,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}

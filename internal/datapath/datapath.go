@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -41,6 +42,8 @@ type Config struct {
 	UDPPort uint16
 	Rung    Rung
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
+	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
+	Broker string
 }
 
 // Info says what was opened, for people.
@@ -62,9 +65,10 @@ type Datapath struct {
 	info     Info
 	index    int
 	mac      [6]byte
-	udp      *net.UDPConn // holds the UDP port against others; nobody reads it
+	udp      *net.UDPConn // holds the UDP port against others, or looks for neighbours when a broker holds it; nobody reads it
 	nl       *netlink.Handle
-	steering *bpf.Steering
+	steering *bpf.Steering // nil when a broker has it
+	lease    *broker.Lease // nil without a broker
 	umem     *xdp.UMEM
 	arena    *arena
 	queues   []*queue // by number
@@ -86,33 +90,41 @@ func openXDP(cfg Config) (_ *Datapath, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if err := supported(); err != nil {
+	if err := d.openSockets(nil); err != nil {
 		return nil, err
 	}
-	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	return d, d.follow()
+}
+
+// openSockets does what needs privileges. terms is nil unless it is done for somebody else.
+func (d *Datapath) openSockets(terms *Terms) (err error) {
+	if err := supported(); err != nil {
+		return err
 	}
 	nic, err := d.findInterface()
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if terms != nil && nic.Name != terms.Interface {
+		return fmt.Errorf("%s is an address of interface %s: this broker lends %s only", d.cfg.Address, nic.Name, terms.Interface)
 	}
 	if err := d.reservePort(); err != nil {
-		return nil, err
+		return err
 	}
-	c, fallback := choose(cfg.Rung, nic.Driver)
-	err = d.attach(nic, c)
+	c, fallback := choose(d.cfg.Rung, nic.Driver)
+	err = d.attach(nic, c, terms != nil)
 	if err != nil && fallback && c.rung == RungNative && !errors.Is(err, bpf.ErrHeld) {
 		c = choice{RungGeneric, fmt.Sprintf("native mode was refused: %v", err)}
-		err = d.attach(nic, c)
+		err = d.attach(nic, c, terms != nil)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if d.watch, err = newWatch(); err != nil {
-		return nil, err
-	}
-	d.neighbors = neighbours{nl: d.nl, index: d.index, local: cfg.Address, now: clock.Machine}
-	return d, nil
+	return err
+}
+
+// follow prepares what everybody may do: to find neighbours, and to notice changes.
+func (d *Datapath) follow() (err error) {
+	d.neighbors = neighbours{nl: d.nl, index: d.index, local: d.cfg.Address, now: clock.Machine}
+	d.watch, err = newWatch()
+	return err
 }
 
 func supported() error {
@@ -124,6 +136,9 @@ func supported() error {
 
 // findInterface looks up the interface that has the address, and checks that AF_XDP can use it.
 func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
+	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nic, fmt.Errorf("open a route netlink socket: %w", err)
+	}
 	if nic, err = interfaceOf(d.nl, d.cfg.Address); err != nil {
 		return nic, err
 	}
@@ -213,8 +228,8 @@ func portError(err error, cfg Config) error {
 		"both peers another UDP port", cfg.UDPPort, cfg.Address, err)
 }
 
-// attach loads the steering and opens the socket.
-func (d *Datapath) attach(nic xdp.NIC, c choice) error {
+// attach loads the steering and opens the sockets, on memory that another process can map when that is shared.
+func (d *Datapath) attach(nic xdp.NIC, c choice, shared bool) error {
 	multi := xdp.MultiBufferSupported()
 	if need := nic.MTU + frameOverhead; !multi && need > maxFrame {
 		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
@@ -238,7 +253,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Queues = nic.RxQueues
-	if err := d.openQueues(nic, socketMode(c.rung), multi); err != nil {
+	if err := d.openQueues(nic, socketMode(c.rung), multi, shared); err != nil {
 		return errors.Join(err, d.detach())
 	}
 	if err := d.steer(); err != nil {
@@ -250,7 +265,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice) error {
 
 // openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
 // without a socket goes to the kernel and is lost to us. They share one UMEM, so that every queue can send from the arena.
-func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
+func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi, shared bool) error {
 	n := uint32(max(nic.RxQueues, 1))
 	if n > provider.MaxEngines {
 		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
@@ -262,7 +277,7 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
 			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, n, nic.TxQueues, nic.Name)
 	}
 	rx := uint32(rxFramesOf(int(n)))
-	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena})
+	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena, Shared: shared})
 	if err != nil {
 		return err
 	}
@@ -275,13 +290,18 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi bool) error {
 		if err != nil {
 			return err
 		}
-		q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
-		d.queues = append(d.queues, q)
-		if q.sleeper, err = newSleeper(sock.FD()); err != nil {
+		if err := d.addQueue(sock); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
+	q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	d.queues = append(d.queues, q)
+	q.sleeper, err = newSleeper(sock.FD())
+	return err
 }
 
 // socketMode binds in copy mode under a generic program, which cannot do anything else; under a native one the kernel
@@ -310,6 +330,11 @@ func (d *Datapath) detach() error {
 		errs = append(errs, d.steering.Close())
 		d.steering = nil
 	}
+	return errors.Join(append(errs, d.closeSockets())...)
+}
+
+func (d *Datapath) closeSockets() error {
+	var errs []error
 	for _, q := range d.queues {
 		if q.sleeper != nil {
 			errs = append(errs, q.closeSleeper())
@@ -340,6 +365,9 @@ func (d *Datapath) Ports() []Port {
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.lease != nil {
+			errs = append(errs, d.lease.Close())
+		}
 		if d.watch != nil {
 			d.watch.close()
 		}
@@ -360,9 +388,9 @@ func (d *Datapath) Close() error {
 // Stats counts what the datapath did beside the engine.
 type Stats struct {
 	Socket  xdp.Statistics
-	Steered bpf.Counters
-	Lost    uint64 // packets that did not leave: ring full or device busy
-	Foreign uint64 // packets that arrived here and were no ND packet
+	Steered bpf.Counters // zeros when a broker has the program
+	Lost    uint64       // packets that did not leave: ring full or device busy
+	Foreign uint64       // packets that arrived here and were no ND packet
 	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of the UDP rung only.
 	TooLong uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
@@ -374,11 +402,13 @@ func (d *Datapath) Stats() (Stats, error) {
 	var s Stats
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
-	if d.steering == nil {
+	if len(d.queues) == 0 {
 		return s, os.ErrClosed
 	}
-	steered, err := d.steering.Counters()
-	s.Steered = steered
+	var err error
+	if d.steering != nil {
+		s.Steered, err = d.steering.Counters()
+	}
 	for _, q := range d.queues {
 		s.Lost += q.lost.Load()
 		s.Foreign += q.foreign.Load()

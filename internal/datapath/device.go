@@ -49,6 +49,9 @@ func Open(cfg Config) (Device, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
+	if cfg.Broker != "" {
+		return openLent(cfg) // or not at all: who names a broker does not want plain sockets
+	}
 	if cfg.Rung == RungUDP {
 		return openUDP(cfg, "asked for")
 	}

@@ -98,7 +98,11 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 			ErrNoRoute, dst, t.local, r.LinkIndex)
 	}
 	hop := hopOf(r, dst)
-	mac, err := t.resolve(ctx, hop, d.info.Interface, t.ask)
+	ask := t.ask
+	if d.lease != nil {
+		ask = func(netip.Addr) { d.knock(dst) }
+	}
+	mac, err := t.resolve(ctx, hop, d.info.Interface, ask)
 	if err != nil {
 		return err
 	}

@@ -50,9 +50,17 @@ func (w *watch) close() {
 	w.ended.Wait()
 }
 
-// Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed, and own runs
+// Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed or the broker ends, and own runs
 // a function as the owner of the engine at a port.
 func (d *Datapath) Watch(gone func(), own func(port int, f func(*provider.Engine))) {
+	gone = sync.OnceFunc(gone)
+	if d.lease != nil {
+		d.watch.ended.Go(func() {
+			if d.lease.Gone() {
+				go gone() // as below
+			}
+		})
+	}
 	resize := func(mtu int) {
 		size := d.resized(mtu)
 		for i, q := range d.queues {

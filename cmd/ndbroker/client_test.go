@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// The test binary runs again as a client without rights when this is in its environment: role, socket of the broker, local and
+// remote address.
+const clientEnv = "NDBROKER_TEST_CLIENT"
+
+// patience bounds every wait of a test for something that should happen soon.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(clientEnv); spec != "" {
+		if err := client(strings.Fields(spec)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const payload = 3 << 20 // many packets, and not all of them fit a ring
+
+// pattern is what is written; no two places nearby look alike.
+func pattern(b []byte) {
+	x := uint32(1)
+	for i := range b {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x >> 24)
+	}
+}
+
+func client(spec []string) error {
+	role, socket := spec[0], spec[1]
+	local, remote := netip.MustParseAddr(spec[2]), netip.MustParseAddr(spec[3])
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := powerless(); err != nil {
+		return err
+	}
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto})
+	if err != nil {
+		return err
+	}
+	if i := a.Datapath(); i.Datapath != nd.DatapathGeneric || !strings.Contains(i.Reason, "broker") {
+		return fmt.Errorf("datapath: %+v", i)
+	}
+	cfg := nd.EndpointConfig{Adapter: a, MemoryBytes: payload, Rights: nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite}
+	switch role {
+	case "serve":
+		err = serve(ctx, netip.AddrPortFrom(local, 7000), cfg)
+	case "write":
+		err = write(ctx, netip.AddrPortFrom(remote, 7000), cfg)
+	case "hold":
+		fmt.Println("ready")
+		<-ctx.Done() // killed long before
+		err = ctx.Err()
+	case "outlive":
+		fmt.Println("ready")
+		err = outlive(ctx, a, socket)
+	}
+	return errors.Join(err, a.Close())
+}
+
+// powerless fails when this process has any capability, or is root.
+func powerless() error {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(status), "CapEff:\t0000000000000000\n") || os.Geteuid() != nobody {
+		return fmt.Errorf("this process may too much:\n%s", status)
+	}
+	return nil
+}
+
+func serve(ctx context.Context, at netip.AddrPort, cfg nd.EndpointConfig) error {
+	l, err := nd.Listen(at, cfg)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	fmt.Println("ready")
+	e, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.QueuePair.Receive(1, nil); err != nil {
+		return err
+	}
+	if _, err := e.Result(ctx); err != nil { // all was written
+		return err
+	}
+	want := make([]byte, payload)
+	pattern(want)
+	if !bytes.Equal(e.Memory.Bytes(), want) {
+		return errors.New("other bytes arrived than were written")
+	}
+	if err := e.QueuePair.Send(2, nil, 0); err != nil {
+		return err
+	}
+	if _, err := e.Result(ctx); err != nil {
+		return err
+	}
+	return e.Connector.NotifyDisconnect(ctx)
+}
+
+func write(ctx context.Context, to netip.AddrPort, cfg nd.EndpointConfig) error {
+	e, err := nd.Dial(ctx, to, cfg)
+	if err != nil {
+		return err
+	}
+	pattern(e.Memory.Bytes())
+	err = errors.Join(
+		e.QueuePair.Receive(1, nil),
+		e.QueuePair.Write(2, []nd.SGE{e.Memory.SGE(0, payload)}, e.Peer.Address, e.Peer.Token, nd.OpSilentSuccess|nd.OpDefer),
+		e.QueuePair.Send(3, nil, nd.OpSilentSuccess),
+	)
+	if err != nil {
+		return err
+	}
+	if _, err := e.Result(ctx); err != nil { // the server found what it wanted
+		return err
+	}
+	clear(e.Memory.Bytes())
+	if err := e.QueuePair.Read(4, []nd.SGE{e.Memory.SGE(0, payload)}, e.Peer.Address, e.Peer.Token, 0); err != nil {
+		return err
+	}
+	if _, err := e.Result(ctx); err != nil {
+		return err
+	}
+	want := make([]byte, payload)
+	pattern(want)
+	if !bytes.Equal(e.Memory.Bytes(), want) {
+		return errors.New("other bytes came back than were written")
+	}
+	return e.Disconnect(ctx)
+}
+
+// outlive waits until the broker is gone, which removes the adapter, and asks for another one.
+func outlive(ctx context.Context, a *nd.Adapter, socket string) error {
+	for {
+		_, err := a.Query()
+		if errors.Is(err, nd.ErrDeviceRemoved) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the adapter outlived its broker (%v)", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	_, err := nd.OpenAdapter(nd.AdapterConfig{Address: a.QueryAddressList()[0], Broker: socket})
+	if !errors.Is(err, nd.ErrDeviceNotReady) || !strings.Contains(err.Error(), "is ndbroker running") {
+		return fmt.Errorf("opened without a broker: %v", err)
+	}
+	return nil
+}

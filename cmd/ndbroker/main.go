@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/internal/datapath"
+)
+
+func main() { cli.Main(newRoot()) }
+
+// flags are those of ndbroker.
+type flags struct {
+	terms         datapath.Terms
+	netns, socket string
+	mode          string
+	allow         []uint
+}
+
+// defaultUDPPort is that of ND traffic (PROTOCOL §2).
+const defaultUDPPort = 14791
+
+func newRoot() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "ndbroker --interface NAME --socket PATH --allow-uid UID",
+		Short: "Open AF_XDP for processes without privileges",
+		Long: `ndbroker attaches the XDP program to an interface, opens and binds one AF_XDP socket for each receive queue, and
+passes the sockets and their memory to a process that asks at its Unix socket. That process needs no privileges:
+AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client".
+
+One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
+process's adapter is removed, and all traffic goes to the kernel again.
+
+It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns. Whoever gets the
+sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.`,
+		Example: `  ndbroker --interface eth0 --socket /run/ndxdp/broker --allow-uid 1000
+  ndbroker --interface eth0 --netns 4711 --socket /run/ndxdp/pod --allow-uid 65534   the namespace of process 4711
+  ndbroker --interface net1 --netns /run/netns/blue --socket /run/ndxdp/blue --allow-uid 0 --mode generic`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), f, cmd.OutOrStdout())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lend")
+	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
+	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end")
+	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
+	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
+	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that is lent")
+	for _, name := range []string{"interface", "socket", "allow-uid"} {
+		_ = cmd.MarkFlagRequired(name) // registered above, and that is the only error there is
+	}
+	return cli.Root(cmd)
+}
+
+func run(ctx context.Context, f *flags, out io.Writer) (err error) {
+	if f.terms.Rung, err = datapath.ParseRung(f.mode); err != nil || f.terms.Rung == datapath.RungUDP {
+		return cli.Usagef("--mode %q is unknown: choose auto, generic or native", f.mode)
+	}
+	if f.terms.UDPPort == 0 {
+		return cli.Usagef("--udp-port 0 is no port")
+	}
+	allow := make([]uint32, len(f.allow))
+	for i, uid := range f.allow {
+		if allow[i] = uint32(uid); uint(allow[i]) != uid {
+			return cli.Usagef("--allow-uid %d is no user", uid)
+		}
+	}
+	place, err := openNamespace(f.netns)
+	if err != nil {
+		return fmt.Errorf("--netns %s: %w", f.netns, err)
+	}
+	defer place.close()
+	l, err := broker.Listen(f.socket)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "ndbroker: %s for users %v at %s; stop with Ctrl-C\n", f.terms.Interface, f.allow, f.socket)
+	s := &broker.Server{
+		Allow: allow,
+		Lend: func(r broker.Request) (loan broker.Loan, err error) {
+			err = place.do(func() error {
+				loan, err = datapath.Lend(&r, f.terms)
+				return err
+			})
+			return loan, err
+		},
+		Log: func(line string) { fmt.Fprintln(out, "ndbroker:", line) },
+	}
+	return s.Serve(ctx, l)
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// nobody is a user without rights.
+const nobody = 65534
+
+func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	pair, err := netlab.NewPair(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pair.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pair
+}
+
+// startBroker runs ndbroker for a namespace until stop is called, or the test ends.
+func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int) (socket string, stop func()) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
+		t.Fatal(err)
+	}
+	socket = filepath.Join(dir, "broker")
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	cmd := newRoot()
+	cmd.SetArgs([]string{
+		"--interface", name, "--netns", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.FD()), "--socket", socket,
+		"--allow-uid", fmt.Sprint(allow),
+	})
+	cmd.SetOut(in)
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		in.CloseWithError(err)
+		ended <- err
+	}()
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, socket) {
+		t.Fatalf("ndbroker said %q: %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ndbroker: %v", err)
+		}
+		if _, err := os.Stat(socket); !os.IsNotExist(err) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return socket, stop
+}
+
+// process is a client in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	ready  *bufio.Reader
+	stderr bytes.Buffer
+}
+
+func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string) *process {
+	t.Helper()
+	p := &process{cmd: exec.CommandContext(t.Context(), "/proc/self/exe")}
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s", clientEnv, role, socket, local, remote))
+	p.cmd.Dir = "/"
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ready = bufio.NewReader(out)
+	if err := ns.StartProcess(p.cmd); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// awaitReady waits until the client says so.
+func (p *process) awaitReady(t *testing.T) {
+	t.Helper()
+	if line, err := p.ready.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the client ended early: %v, %v\n%s", err, p.cmd.Wait(), &p.stderr)
+	}
+}
+
+func (p *process) wantSuccess(t *testing.T, who string) {
+	t.Helper()
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%s: %v\n%s", who, err, &p.stderr)
+	}
+}
+
+// attached says whether an XDP program is on the pair's end in ns.
+func attached(t *testing.T, ns *netlab.Namespace) (yes bool) {
+	t.Helper()
+	err := ns.Do(func() error {
+		link, err := netlink.LinkByName(netlab.DefaultName)
+		if err == nil {
+			yes = link.Attrs().Xdp != nil && link.Attrs().Xdp.Attached
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return yes
+}
+
+// wantClean waits until the interface has no program and its queue no socket.
+func wantClean(t *testing.T, pair *netlab.Pair) {
+	t.Helper()
+	for end := time.Now().Add(patience); attached(t, pair.A); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the program is still attached")
+		}
+	}
+	err := pair.A.Do(func() error {
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
+		if err == nil {
+			err = a.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("open the interface without a broker: %v", err)
+	}
+}
+
+// TestUnprivilegedNamespaces lets two processes that may nothing move bytes over AF_XDP, each in a namespace of its own, with what
+// a broker passed to each.
+func TestUnprivilegedNamespaces(t *testing.T) {
+	t.Run("one queue", func(t *testing.T) { moveBetween(t, netlab.PairConfig{}) })
+	t.Run("many frames", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Queues: 2, MTU: 9000}) })
+}
+
+func moveBetween(t *testing.T, cfg netlab.PairConfig) {
+	pair := newPair(t, cfg)
+	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
+	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
+	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)
+	for range 2 { // what was given back can be had again at once
+		server := startClient(t, pair.A, "serve", socketA, a, b)
+		server.awaitReady(t)
+		if !attached(t, pair.A) {
+			t.Error("the server runs without an XDP program")
+		}
+		startClient(t, pair.B, "write", socketB, b, a).wantSuccess(t, "writer")
+		server.wantSuccess(t, "server")
+	}
+	wantClean(t, pair)
+}
+
+// TestClientKilled kills a client while another one waits for the interface, which then gets it.
+func TestClientKilled(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	a := pair.AddrA.Addr().String()
+	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)
+	for range 2 {
+		p := startClient(t, pair.A, "hold", socket, a, a)
+		p.awaitReady(t)
+		second := startClient(t, pair.A, "hold", socket, a, a)
+		if err := second.cmd.Wait(); err == nil || !strings.Contains(second.stderr.String(), "another process has the adapter") {
+			t.Errorf("a second client: %v\n%s", err, &second.stderr)
+		}
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.cmd.Wait() // killed
+	}
+	wantClean(t, pair)
+}
+
+// TestBrokerEnds stops the broker under a client.
+func TestBrokerEnds(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	a := pair.AddrA.Addr().String()
+	socket, stop := startBroker(t, pair.A, pair.NameA, nobody)
+	p := startClient(t, pair.A, "outlive", socket, a, a)
+	p.awaitReady(t)
+	stop()
+	p.wantSuccess(t, "client")
+	wantClean(t, pair)
+}
+
+// TestRefused is everything that a broker does not lend.
+func TestRefused(t *testing.T) {
+	pair := newPair(t, netlab.PairConfig{})
+	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
+	strangers, _ := startBroker(t, pair.A, pair.NameA, nobody-1)
+	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)
+	other, _ := startBroker(t, pair.A, "eth7", nobody)
+	for _, c := range []struct {
+		name, socket, local, want string
+		ns                        *netlab.Namespace
+	}{
+		{"user", strangers, a, "user 65534 may not use this broker", pair.A},
+		{"interface", other, a, "this broker lends eth7 only", pair.A},
+		{"namespace", socket, b, "no interface of this machine", pair.B},
+	} {
+		p := startClient(t, c.ns, "hold", c.socket, c.local, b)
+		if err := p.cmd.Wait(); err == nil || !strings.Contains(p.stderr.String(), c.want) {
+			t.Errorf("%s: %v, %q, want %q", c.name, err, &p.stderr, c.want)
+		}
+	}
+	if attached(t, pair.A) {
+		t.Error("a refusal left a program behind")
+	}
+}
+
+// TestWrongCommandLine exits with the status of a misuse, having made nothing.
+func TestWrongCommandLine(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "broker")
+	for _, args := range [][]string{
+		{"--socket", socket, "--allow-uid", "1"},
+		{"--interface", "eth7", "--socket", socket},
+		{"--interface", "eth7", "--socket", socket, "--allow-uid", "4294967296"},
+		{"--interface", "eth7", "--socket", socket, "--allow-uid", "1", "--mode", "udp"},
+		{"--interface", "eth7", "--socket", socket, "--allow-uid", "1", "--udp-port", "0"},
+	} {
+		cmd := newRoot()
+		cmd.SetArgs(args)
+		if status := cli.Run(t.Context(), cmd, io.Discard); status != cli.Misuse {
+			t.Errorf("%v: status %d, want %d", args, status, cli.Misuse)
+		}
+		if _, err := os.Stat(socket); !os.IsNotExist(err) {
+			t.Errorf("%v: made a socket (%v)", args, err)
+		}
+	}
+}

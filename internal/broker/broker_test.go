@@ -1,0 +1,326 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var good = Request{Version: version, Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: "auto", Arena: 1 << 20}
+
+// fakeLoan lends pipes in place of sockets.
+type fakeLoan struct {
+	files             []*os.File
+	queues            int
+	delivered, closed atomic.Bool
+}
+
+func newLoan(t *testing.T) *fakeLoan {
+	l := &fakeLoan{queues: 1}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.files = []*os.File{r, w}
+	return l
+}
+
+func (l *fakeLoan) Grant() (Grant, []int) {
+	g, fds := Grant{Queues: l.queues, Reason: "a test"}, []int(nil)
+	for _, f := range l.files {
+		fds = append(fds, int(f.Fd()))
+	}
+	return g, fds
+}
+
+func (l *fakeLoan) Delivered() error {
+	l.delivered.Store(true)
+	return errors.Join(l.files[0].Close(), l.files[1].Close())
+}
+
+func (l *fakeLoan) Close() error {
+	l.closed.Store(true)
+	return nil
+}
+
+// socketPath is where a broker can listen.
+func socketPath(t *testing.T) string {
+	return filepath.Join(t.TempDir(), "s")
+}
+
+// serveLoans runs s until the test ends, and returns the path of its socket.
+func serveLoans(t *testing.T, s *Server) string {
+	t.Helper()
+	path := socketPath(t)
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Log == nil {
+		s.Log = func(string) {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+func me() []uint32 { return []uint32{uint32(os.Getuid())} }
+
+// wantUnheld fails when somebody else still has the other end of the pipe that r reads.
+func wantUnheld(t *testing.T, what string, r *os.File) {
+	t.Helper()
+	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%s: a descriptor was left open (%v)", what, err)
+	}
+}
+
+func wantText(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v, want %q", what, err, text)
+	}
+}
+
+func TestLend(t *testing.T) {
+	loan := newLoan(t)
+	given := make(chan Request, 1)
+	lines := make(chan string, 10)
+	path := serveLoans(t, &Server{Allow: me(), Log: func(l string) { lines <- l }, Lend: func(r Request) (Loan, error) {
+		given <- r
+		return loan, nil
+	}})
+	l, err := Dial(path, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-given; r != good {
+		t.Errorf("asked for %+v, want %+v", r, good)
+	}
+	<-lines
+	if !loan.delivered.Load() || loan.closed.Load() {
+		t.Error("not delivered, or taken back at once")
+	}
+	// The descriptors are the two ends of the pipe, and ours alone are left.
+	if _, err := unix.Write(l.Sockets[0], []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if n, err := unix.Read(l.Memory, make([]byte, 2)); n != 1 || err != nil {
+		t.Errorf("read %d bytes: %v", n, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if l.Gone() {
+		t.Error("the broker is said to be gone, but we closed")
+	}
+	if line := <-lines; !strings.HasSuffix(line, "given back") || !loan.delivered.Load() {
+		t.Errorf("at the end: %q", line)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("close again: %v", err)
+	}
+}
+
+// TestHostileClients says everything wrong that a client can say, and then asks properly.
+func TestHostileClients(t *testing.T) {
+	path := serveLoans(t, &Server{
+		Allow: me(), request: 100 * time.Millisecond,
+		Lend: func(Request) (Loan, error) { return nil, errors.New("reached the end") },
+	})
+	for _, c := range []struct{ name, say, want string }{
+		{"garbage", "\x00\xff{", "understand the request"},
+		{"another shape", `{"version":1,"address":[1,2]}`, "understand the request"},
+		{"huge", strings.Repeat(" ", maxMessage+1), "longer than"},
+		{"silence", "", "wait for a request"},
+		{"version", `{"version":2}`, "version 2"},
+		{"no address", `{"version":1}`, "not an address"},
+		{"everybody", `{"version":1,"address":"255.255.255.255","udp_port":1,"arena":-1}`, "-1 bytes of memory"},
+		{"multicast", `{"version":1,"address":"224.0.0.1","udp_port":1}`, "not an address"},
+		{"port", `{"version":1,"address":"192.0.2.1"}`, "no UDP port"},
+		{"memory", `{"version":1,"address":"192.0.2.1","udp_port":1,"arena":268435457}`, "268435457 bytes"},
+		{"nothing wrong", `{"version":1,"address":"192.0.2.1","udp_port":1}`, "reached the end"},
+	} {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.say != "" {
+			if _, err := conn.Write([]byte(c.say)); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		answer := make([]byte, maxMessage)
+		n, err := conn.Read(answer)
+		if err != nil || !strings.Contains(string(answer[:n]), c.want) || strings.Contains(string(answer[:n]), "grant\"") {
+			t.Errorf("%s: %q, %v, want %q", c.name, answer[:n], err, c.want)
+		}
+		conn.Close()
+	}
+}
+
+func TestUserRefused(t *testing.T) {
+	path := serveLoans(t, &Server{Allow: []uint32{uint32(os.Getuid()) + 1}, Lend: func(Request) (Loan, error) {
+		t.Error("opened for a stranger")
+		return nil, errors.New("no")
+	}})
+	_, err := Dial(path, good)
+	wantText(t, "a stranger", err, "may not use this broker")
+}
+
+// TestOneAtATime has a second client wait, and give up; and a client that talks lose what it has.
+func TestOneAtATime(t *testing.T) {
+	loans := make(chan *fakeLoan, 2)
+	path := serveLoans(t, &Server{Allow: me(), handover: time.Millisecond, Lend: func(Request) (Loan, error) {
+		l := newLoan(t)
+		loans <- l
+		return l, nil
+	}})
+	first, err := Dial(path, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	_, err = Dial(path, good)
+	wantText(t, "a second client", err, "another process has the adapter")
+	if _, err := first.conn.Write([]byte("more")); err != nil {
+		t.Fatal(err)
+	}
+	if !first.Gone() {
+		t.Error("the broker went on after a second message")
+	}
+	if !(<-loans).closed.Load() {
+		t.Error("the connection ended before what was lent was taken back")
+	}
+}
+
+func TestTooManyClients(t *testing.T) {
+	path := serveLoans(t, &Server{Allow: me(), Lend: func(Request) (Loan, error) { return nil, errors.New("free again") }})
+	var idle []net.Conn
+	for range maxClients {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		idle = append(idle, conn)
+	}
+	_, err := Dial(path, good)
+	wantText(t, "one more", err, "too many clients")
+	for _, conn := range idle {
+		conn.Close()
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err = Dial(path, good)
+		if strings.Contains(err.Error(), "free again") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not free again: %v", err)
+		}
+	}
+}
+
+// TestHostileBroker answers a client with everything wrong, which leaves no descriptor behind.
+func TestHostileBroker(t *testing.T) {
+	for _, c := range []struct {
+		name, say string
+		fds       int
+		want      string
+	}{
+		{"nothing", "", 0, "no answer"},
+		{"garbage", "\xff", 2, "understand the answer"},
+		{"huge", strings.Repeat("[", maxMessage+1), 2, "too long"},
+		{"no grant", `{"version":1}`, 0, "grants nothing"},
+		{"version", `{"version":7,"grant":{"queues":1}}`, 2, "version 7"},
+		{"too few", `{"version":1,"grant":{"queues":2}}`, 2, "2 queues with 2 descriptors"},
+		{"too many", `{"version":1,"grant":{"queues":99}}`, 100, "too long, or its descriptors"},
+		{"no queue", `{"version":1,"grant":{"queues":0}}`, 1, "0 queues"},
+		{"refusal", `{"version":1,"error":"not today"}`, 0, "not today"},
+	} {
+		path := socketPath(t)
+		l, err := Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds := slices.Repeat([]int{int(w.Fd())}, c.fds)
+		answered := make(chan error, 1)
+		go func() {
+			conn, err := l.AcceptUnix()
+			if err == nil {
+				_, err = conn.Read(make([]byte, maxMessage))
+			}
+			if err == nil && c.say != "" {
+				_, _, err = conn.WriteMsgUnix([]byte(c.say), unix.UnixRights(fds...), nil)
+			}
+			conn.Close()
+			answered <- err
+		}()
+		_, err = Dial(path, good)
+		wantText(t, c.name, err, c.want)
+		if err := <-answered; err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		w.Close()
+		wantUnheld(t, c.name, r)
+		r.Close()
+		l.Close()
+	}
+}
+
+// TestListenReplaces replaces the socket of a broker that died, and neither a living one's nor another file.
+func TestListenReplaces(t *testing.T) {
+	path := socketPath(t)
+	dead, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	alive, err := Listen(path)
+	if err != nil {
+		t.Fatalf("at a dead socket: %v", err)
+	}
+	if _, err := Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("at a living socket: %v", err)
+	}
+	alive.Close()
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path); err == nil {
+		t.Error("listens in place of a file")
+	}
+	if text, err := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("the file: %q, %v", text, err)
+	}
+	_, err = Dial(path, good)
+	if err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("asked a file: %v", err)
+	}
+}

@@ -1,0 +1,120 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// version is that of the messages. Both ends must have the same one.
+const version = 1
+
+// The bounds of what is said.
+const (
+	// maxMessage is the longest message in bytes: a request has about 150, a reply about 400 and an error's text.
+	maxMessage = 8 << 10
+	// maxReason is how much of an error's text is told, in bytes; in JSON each can become six.
+	maxReason = 1 << 10
+	// MaxQueues is the most sockets of a grant. The kernel passes 253 descriptors at once (SCM_MAX_FD).
+	MaxQueues = 64
+	// MaxArena is how many bytes of memory for applications a client may have pinned, beside the frames.
+	MaxArena = 256 << 20
+	// maxClients is how many clients may be connected: one is served, the others are told that they have to wait.
+	maxClients = 8
+)
+
+const _ = uint(252 - MaxQueues)
+
+// How long one waits for the other.
+const (
+	requestTimeout = 5 * time.Second // for a client's request, and for it to take the reply
+	// handover is how long the next client waits for the last one, whose end the broker may not have noticed yet.
+	handover = 2 * time.Second
+	// replyTimeout is longer than all that a broker does: handover, binding busy queues, loading a program.
+	replyTimeout = 20 * time.Second
+)
+
+// Request says what a client wants to have opened.
+type Request struct {
+	Version  int        `json:"version"`
+	Address  netip.Addr `json:"address"` // a local address of the interface
+	UDPPort  uint16     `json:"udp_port"`
+	Datapath string     `json:"datapath"` // auto, generic or native
+	Arena    int        `json:"arena"`    // bytes, 0 to MaxArena
+}
+
+// check says what is wrong with a request, whoever made it.
+func (r *Request) check() error {
+	switch {
+	case r.Version != version:
+		return fmt.Errorf("the client speaks version %d of the broker's messages, this broker version %d: use one release for both",
+			r.Version, version)
+	case !r.Address.IsValid() || r.Address.IsUnspecified() || r.Address.IsMulticast():
+		return fmt.Errorf("%v is not an address of one host", r.Address)
+	case r.UDPPort == 0:
+		return errors.New("no UDP port was named")
+	case r.Arena < 0 || r.Arena > MaxArena:
+		return fmt.Errorf("%d bytes of memory were asked for: a broker gives %d at most", r.Arena, MaxArena)
+	}
+	return nil
+}
+
+// Grant says what the descriptors are that come with it.
+type Grant struct {
+	Ifindex  int     `json:"ifindex"`
+	MAC      [6]byte `json:"mac"`
+	Datapath string  `json:"datapath"` // generic or native
+	Reason   string  `json:"reason"`   // why this datapath
+	Queues   int     `json:"queues"`   // and sockets
+	// Frames of each socket, and slots of its rings.
+	RxFrames       uint32 `json:"rx_frames"`
+	TxFrames       uint32 `json:"tx_frames"`
+	RxRing         uint32 `json:"rx_ring"`
+	FillRing       uint32 `json:"fill_ring"`
+	TxRing         uint32 `json:"tx_ring"`
+	CompletionRing uint32 `json:"completion_ring"`
+
+	Arena        int    `json:"arena"`         // bytes of memory behind all frames
+	MultiBuffer  bool   `json:"multi_buffer"`  // packets may have several frames
+	SingleBuffer bool   `json:"single_buffer"` // the program takes packets of one frame only
+	ZeroCopy     bool   `json:"zero_copy"`
+	SendBuffer   int    `json:"send_buffer"` // bytes
+	TxBudget     uint32 `json:"tx_budget"`   // descriptors for each sendto
+}
+
+// reply is a grant, or the reason why there is none.
+type reply struct {
+	Version int    `json:"version"`
+	Error   string `json:"error,omitempty"`
+	Grant   *Grant `json:"grant,omitempty"`
+}
+
+// check says what is wrong with a reply that came with so many descriptors.
+func (r *reply) check(descriptors int) error {
+	switch {
+	case r.Error != "":
+		return errors.New(r.Error)
+	case r.Version != version:
+		return fmt.Errorf("the broker speaks version %d of its messages, this program version %d: use one release for both", r.Version, version)
+	case r.Grant == nil:
+		return errors.New("the broker's answer grants nothing")
+	case r.Grant.Queues < 1 || r.Grant.Queues > MaxQueues || descriptors != 1+r.Grant.Queues:
+		return fmt.Errorf("the broker grants %d queues with %d descriptors", r.Grant.Queues, descriptors)
+	}
+	return nil
+}
+
+func refusal(err error) reply {
+	text := err.Error()
+	return reply{Version: version, Error: text[:min(len(text), maxReason)]}
+}
+
+func encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err == nil && len(b) > maxMessage {
+		err = fmt.Errorf("a message of %d bytes, more than %d", len(b), maxMessage)
+	}
+	return b, err
+}

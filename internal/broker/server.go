@@ -1,0 +1,214 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Loan is what was opened for a client.
+type Loan interface {
+	// Grant describes it, and returns the descriptors to pass: of the memory, and of each socket.
+	Grant() (Grant, []int)
+	// Delivered closes our copies of the descriptors: from then on the client alone keeps the sockets alive.
+	Delivered() error
+	// Close takes the steering away, and closes what was not delivered.
+	Close() error
+}
+
+// Server lends one adapter at a time.
+type Server struct {
+	Allow []uint32                    // users that may ask
+	Lend  func(Request) (Loan, error) // opens what was asked for
+	Log   func(string)                // gets a line for everything that happens, one after the other
+	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
+	request, handover time.Duration
+
+	lent  chan struct{} // holds one token while the adapter is lent
+	logMu sync.Mutex
+}
+
+// Listen makes the socket at path, which everybody may connect to: the server decides by user. A socket that nobody listens on
+// any more is replaced, and nothing else is.
+func Listen(path string) (*net.UnixListener, error) {
+	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
+	l, err := net.ListenUnix("unixpacket", at)
+	if errors.Is(err, syscall.EADDRINUSE) && abandoned(at) {
+		if err = os.Remove(path); err == nil {
+			l, err = net.ListenUnix("unixpacket", at)
+		}
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o666)
+	}
+	if err != nil {
+		if l != nil {
+			_ = l.Close() // the first failure is the one to tell
+		}
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	return l, nil
+}
+
+// abandoned says whether there is a socket that nobody listens on. The kernel refuses to connect to other files in the same way.
+func abandoned(at *net.UnixAddr) bool {
+	info, err := os.Lstat(at.Name)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return false
+	}
+	conn, err := net.DialUnix("unixpacket", nil, at)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// Serve answers clients until ctx ends, and returns when all that was lent is back. It closes l.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	s.request, s.handover = cmp.Or(s.request, requestTimeout), cmp.Or(s.handover, handover)
+	s.lent = make(chan struct{}, 1)
+	slots := make(chan struct{}, maxClients)
+	ctx, end := context.WithCancel(ctx)
+	context.AfterFunc(ctx, func() { _ = l.Close() }) // the socket's file goes with it, and there is nobody to tell of a failure
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer end()
+	for {
+		conn, err := l.AcceptUnix()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a client: %w", err)
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			s.say(fmt.Sprintf("refused a client: there are %d already", maxClients))
+			conn.Close()
+			continue
+		}
+		clients.Go(func() {
+			defer func() { <-slots }()
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			who, err := s.serve(ctx, conn)
+			if err != nil && ctx.Err() == nil {
+				s.say(who + ": " + err.Error())
+			}
+		})
+	}
+}
+
+func (s *Server) say(line string) {
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	s.Log(line)
+}
+
+// serve serves one client to its end.
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn) (who string, err error) {
+	peer, err := credentials(conn)
+	if err != nil {
+		return "a client", err
+	}
+	who = fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
+	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
+		return who, err
+	}
+	// Read in any case: a connection that closes with something unread takes the answer with it.
+	r, err := receive(conn)
+	if !slices.Contains(s.Allow, peer.Uid) {
+		return who, s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid))
+	}
+	if err != nil {
+		return who, s.refuse(conn, err)
+	}
+	select {
+	case s.lent <- struct{}{}:
+		defer func() { <-s.lent }()
+	case <-time.After(s.handover):
+		return who, s.refuse(conn, errors.New("another process has the adapter: a broker lends it to one at a time"))
+	case <-ctx.Done():
+		return who, ctx.Err()
+	}
+	loan, err := s.Lend(r)
+	if err != nil {
+		return who, s.refuse(conn, err)
+	}
+	err = s.lend(conn, loan, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
+	return who, errors.Join(err, loan.Close())
+}
+
+// lend hands the loan over and waits for the client's end.
+func (s *Server) lend(conn *net.UnixConn, loan Loan, line string) error {
+	grant, fds := loan.Grant()
+	message, err := encode(reply{Version: version, Grant: &grant})
+	if err != nil {
+		return err
+	}
+	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
+		return err
+	}
+	if _, _, err := conn.WriteMsgUnix(message, unix.UnixRights(fds...), nil); err != nil {
+		return err
+	}
+	if err := errors.Join(loan.Delivered(), conn.SetDeadline(time.Time{})); err != nil {
+		return err
+	}
+	s.say(line)
+	if n, _ := conn.Read(make([]byte, 1)); n > 0 {
+		return errors.New("said something after it got its grant: taken back")
+	}
+	s.say(line + ": given back")
+	return nil
+}
+
+func receive(conn *net.UnixConn) (r Request, err error) {
+	buf := make([]byte, maxMessage+1)
+	n, err := conn.Read(buf) // descriptors that come along are dropped by the kernel
+	if err != nil {
+		return r, fmt.Errorf("wait for a request: %w", err)
+	}
+	if n > maxMessage {
+		return r, fmt.Errorf("the request is longer than %d bytes", maxMessage)
+	}
+	if err := json.Unmarshal(buf[:n], &r); err != nil {
+		return r, fmt.Errorf("understand the request: %w", err)
+	}
+	return r, r.check()
+}
+
+// refuse tells the client why, as far as it still listens, and returns the reason.
+func (s *Server) refuse(conn *net.UnixConn, reason error) error {
+	message, err := encode(refusal(reason))
+	if err == nil {
+		err = conn.SetDeadline(time.Now().Add(s.request))
+	}
+	if err == nil {
+		_, _ = conn.Write(message) // who does not wait for the answer does not need it
+	}
+	return errors.Join(reason, err)
+}
+
+// credentials asks the kernel who connected.
+func credentials(conn *net.UnixConn) (peer *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return peer, errors.Join(failed, err)
+}

@@ -1,0 +1,68 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Terms are what a broker lends.
+type Terms struct {
+	Interface string
+	UDPPort   uint16
+	Rung      Rung // RungAuto leaves the choice between generic and native to the client
+}
+
+// Loan is an interface opened for another process. It is a broker.Loan.
+type Loan struct {
+	d     *Datapath
+	grant broker.Grant
+	fds   []int
+}
+
+// Lend opens what a client of a broker asks for, if the terms allow it. It takes the privileges of AF_XDP, and works in the calling
+// thread's network namespace.
+func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
+	rung, err := ParseRung(r.Datapath)
+	switch {
+	case err != nil:
+		return nil, err
+	case rung == RungUDP:
+		return nil, errors.New("plain UDP sockets need no broker")
+	case r.UDPPort != terms.UDPPort:
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker lends %d only", r.UDPPort, terms.UDPPort)
+	case rung == RungAuto:
+		rung = terms.Rung
+	case terms.Rung != RungAuto && rung != terms.Rung:
+		return nil, fmt.Errorf("the %s datapath was asked for: this broker lends %s only", rung, terms.Rung)
+	}
+	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena}}
+	if err := d.openSockets(&terms); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	l := &Loan{d: d, fds: []int{d.umem.FD()}}
+	for _, q := range d.queues {
+		l.fds = append(l.fds, q.sock.FD())
+	}
+	i := &d.info
+	l.grant = broker.Grant{
+		Ifindex: d.index, MAC: d.mac, Datapath: i.Rung.String(), Reason: i.Reason, Queues: len(d.queues),
+		RxFrames: uint32(rxFramesOf(len(d.queues))), TxFrames: txFrames, Arena: r.Arena,
+		RxRing: xdp.DefaultRxRing, FillRing: xdp.DefaultFillRing, TxRing: xdp.DefaultTxRing, CompletionRing: xdp.DefaultCompletionRing,
+		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
+		ZeroCopy: i.Socket.ZeroCopy, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
+	}
+	return l, nil
+}
+
+// Grant implements broker.Loan.
+func (l *Loan) Grant() (broker.Grant, []int) { return l.grant, l.fds }
+
+// Delivered implements broker.Loan. The steering leads to a socket until the last descriptor of it is closed.
+func (l *Loan) Delivered() error { return l.d.closeSockets() }
+
+// Close implements broker.Loan.
+func (l *Loan) Close() error { return l.d.Close() }

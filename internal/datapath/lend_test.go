@@ -1,0 +1,40 @@
+package datapath
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+)
+
+// TestLendTerms asks for what the terms do not allow, which is refused before anything is opened.
+func TestLendTerms(t *testing.T) {
+	terms := Terms{Interface: "eth0", UDPPort: 14791, Rung: RungGeneric}
+	for _, c := range []struct{ datapath, want string }{
+		{"fast", "unknown datapath"},
+		{"udp", "need no broker"},
+		{"native", "lends generic only"},
+	} {
+		r := broker.Request{Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: c.datapath}
+		if _, err := Lend(&r, terms); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.datapath, err, c.want)
+		}
+	}
+	r := broker.Request{Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 443, Datapath: "auto"}
+	if _, err := Lend(&r, terms); err == nil || !strings.Contains(err.Error(), "UDP port 443 was asked for") {
+		t.Errorf("another port: %v", err)
+	}
+}
+
+// TestBrokerNeverUDP holds that whoever names a broker gets no plain sockets instead, also where there is none.
+func TestBrokerNeverUDP(t *testing.T) {
+	cfg := Config{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: 14791, Broker: "/nonexistent"}
+	for _, rung := range []Rung{RungAuto, RungUDP} {
+		cfg.Rung = rung
+		if d, err := Open(cfg); err == nil {
+			t.Errorf("%s: opened %+v", rung, d.Info())
+			d.Close()
+		}
+	}
+}

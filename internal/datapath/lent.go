@@ -1,0 +1,96 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+const _ = uint(broker.MaxQueues - provider.MaxEngines)
+
+// openLent makes a datapath of what a broker opened. It takes no privileges: rings and frames are mapped, everything else is done.
+func openLent(cfg Config) (_ Device, err error) {
+	if cfg.Rung == RungUDP {
+		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
+	}
+	d := &Datapath{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if _, err := d.findInterface(); err != nil {
+		return nil, err
+	}
+	if d.lease, err = broker.Dial(cfg.Broker, broker.Request{
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: cfg.Rung.String(), Arena: cfg.Arena,
+	}); err != nil {
+		return nil, err
+	}
+	if err := d.adopt(); err != nil {
+		return nil, err
+	}
+	if d.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, 0))); err != nil {
+		return nil, fmt.Errorf("open a socket to look for neighbours: %w", err)
+	}
+	if err := d.follow(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// knock sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
+// CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
+func (d *Datapath) knock(dst netip.Addr) {
+	_, _ = d.udp.WriteToUDPAddrPort(nil, netip.AddrPortFrom(dst, d.cfg.UDPPort))
+}
+
+// adopt maps what the lease brought.
+func (d *Datapath) adopt() error {
+	g := &d.lease.Grant
+	if g.Ifindex != d.index || g.MAC != d.mac {
+		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
+			d.cfg.Broker, d.cfg.Address)
+	}
+	rung, err := ParseRung(g.Datapath)
+	if err != nil {
+		return err
+	}
+	queues := uint32(g.Queues)
+	if g.RxFrames > rxFrames || g.TxFrames > txFrames || g.Arena > broker.MaxArena {
+		return fmt.Errorf("the broker grants more memory than was asked for: %+v", *g)
+	}
+	memory := d.lease.Memory
+	d.lease.Memory = -1
+	if d.umem, err = xdp.AdoptUMEM(memory, xdp.UMEMConfig{
+		RxFrames: queues * g.RxFrames, TxFrames: queues * g.TxFrames, ArenaBytes: g.Arena,
+	}); err != nil {
+		d.umem = nil
+		return err
+	}
+	d.arena, d.single = newArena(d.umem), g.SingleBuffer
+	for number := range queues {
+		fd := d.lease.Sockets[number]
+		d.lease.Sockets[number] = -1
+		sock, err := xdp.Adopt(d.umem, xdp.Config{
+			Ifindex: g.Ifindex, Queue: number, Mode: socketMode(rung), MultiBuffer: g.MultiBuffer, NeedWakeup: true,
+			RxFrames: g.RxFrames, TxFrames: g.TxFrames, TxBudget: g.TxBudget,
+			RxRing: g.RxRing, FillRing: g.FillRing, TxRing: g.TxRing, CompletionRing: g.CompletionRing,
+		}, fd, xdp.Info{
+			ZeroCopy: g.ZeroCopy, MultiBuffer: g.MultiBuffer, NeedWakeup: true, SendBuffer: g.SendBuffer, TxBudget: g.TxBudget,
+		})
+		if err != nil {
+			return err
+		}
+		if err := d.addQueue(sock); err != nil {
+			return err
+		}
+	}
+	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "lent by a broker: "+g.Reason, d.queues[0].sock.Info()
+	return nil
+}

@@ -1,0 +1,88 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// sealed is what a memory file may not do any more: its length is fixed, so that no process that maps it can be killed by
+// another one that cuts it off.
+const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// newMemoryFile makes a file of size bytes that exists only by its descriptor.
+func newMemoryFile(size uint64) (int, error) {
+	op := fmt.Sprintf("make a memory file of %d bytes", size)
+	file, err := unix.MemfdCreate("ndxdp UMEM", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, &Error{Op: op, Err: err}
+	}
+	if err := unix.Ftruncate(file, int64(size)); err != nil {
+		return -1, errors.Join(&Error{Op: op, Err: err}, unix.Close(file))
+	}
+	if _, err := unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, sealed); err != nil {
+		return -1, errors.Join(&Error{Op: op, Err: err}, unix.Close(file))
+	}
+	return file, nil
+}
+
+// FD is the descriptor of the memory of a UMEM that was made with UMEMConfig.Shared, else -1. It ends with Close.
+func (u *UMEM) FD() int { return u.file }
+
+// AdoptUMEM maps the memory of a UMEM that another process made with the same configuration. It takes the descriptor over, and
+// closes it on failure as well. The memory must have its length for good: ErrInvalidConfig if not.
+func AdoptUMEM(file int, cfg UMEMConfig) (*UMEM, error) {
+	u, err := adoptUMEM(file, cfg)
+	return u, errors.Join(err, unix.Close(file))
+}
+
+func adoptUMEM(file int, cfg UMEMConfig) (*UMEM, error) {
+	l, err := cfg.layout()
+	if err != nil {
+		return nil, err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(file, &stat); err != nil {
+		return nil, &Error{Op: "adopt a UMEM", Err: err}
+	}
+	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || uint64(stat.Size) != l.size {
+		return nil, fieldError("file", "has %d bytes and seals %#x (%v), want %d bytes that cannot shrink", stat.Size, seals, err, l.size)
+	}
+	return mapUMEM(&cfg, l, file, unix.MAP_SHARED)
+}
+
+// Adopt makes a Socket of one that another process opened with the same configuration on shared memory, and has not used
+// since: what is in the fill ring are the first frames. info is what that process was told. It takes the descriptor over, and
+// closes it on failure as well. It needs no privileges; opening further sockets on u is not possible.
+func Adopt(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
+	cfg.setDefaults()
+	s := &Socket{umem: u, cfg: cfg, fd: fd, info: info}
+	if err := s.adopt(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Socket) adopt() error {
+	if err := s.cfg.Validate(); err != nil {
+		return err
+	}
+	if err := s.reserve(); err != nil {
+		return err
+	}
+	if err := s.mapRings(); err != nil {
+		return err
+	}
+	filled := s.fill.next
+	if filled > s.cfg.FillRing || filled > s.cfg.RxFrames {
+		return s.fail("adopt a socket", fmt.Errorf("%w: its fill ring got %d frames", ErrInUse, filled))
+	}
+	for range filled {
+		s.audit.move(s.rxFree.pop(), freeRx, inFill)
+	}
+	s.level.primed = true
+	s.level.looked(filled)
+	return nil
+}
