@@ -85,12 +85,12 @@ var fences = map[string]fence{
 	},
 	"nd/ndnet":     {ours: []string{"nd"}},
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
-	"nd/ndinspect": {ours: []string{"nd"}},
+	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
 		ours:   []string{"nd", "internal/datapath", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
-	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
+	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer
 		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.

@@ -68,6 +68,9 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
+// Capturing says that a capture runs, which takes time for every packet. Any goroutine may ask.
+func (a *Adapter) Capturing() bool { return a.host.Capturing() }
+
 // Next waits for a packet and describes it in p. After Stop, or the adapter's Close, it returns what is left and then io.EOF. One
 // goroutine at a time may call it.
 func (c *Capture) Next(p *CapturedPacket) error {

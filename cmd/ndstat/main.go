@@ -45,7 +45,8 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
   ndstat                               a table that is renewed every second
   ndstat --once                        one table, over one interval
   ndstat --once --json | jq .          everything that there is to know, one reply a line
-  ndstat --peer 192.0.2.7 --pid 4711   only some of them`,
+  ndstat --peer 192.0.2.7 --pid 4711   only some of them
+  ndstat capture -w FILE 4711          its packets, for Wireshark`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -58,6 +59,7 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
 	fl.IntVar(&f.pid, "pid", 0, "only this process")
 	fl.Var(cli.Addr(&f.peer), "peer", "only connections with this address")
 	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+")")
+	cmd.AddCommand(newCapture())
 	return cli.Root(cmd)
 }
 

@@ -48,7 +48,11 @@ func (w *watch) render(out io.Writer) {
 		fmt.Fprintf(out, "and %d more, which move less\n", more)
 	}
 	for _, path := range slices.Sorted(maps.Keys(w.now)) {
-		if r := w.now[path]; len(r.Stats.Drops) > 0 {
+		r := w.now[path]
+		if r.Capturing {
+			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, r.Command)
+		}
+		if len(r.Stats.Drops) > 0 {
 			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, r.Command, counts(r.Stats.Drops))
 		}
 	}

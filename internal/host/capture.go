@@ -31,6 +31,13 @@ func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop fun
 	return feed, func() { a.stopCapture(feed) }, nil
 }
 
+// Capturing says that the engines are tapped. Any goroutine may ask.
+func (a *Adapter) Capturing() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.capturing != nil
+}
+
 func (a *Adapter) stopCapture(feed *capture.Feed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

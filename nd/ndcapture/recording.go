@@ -13,6 +13,8 @@ type Config struct {
 	nd.CaptureConfig
 	// MaxBytes ends the writing before it exceeds so many bytes; 0 is no bound. Packets after that are counted as Skipped.
 	MaxBytes int64
+	// MaxPackets ends the recording, and with it the capture, when so many packets are written; 0 is no bound.
+	MaxPackets uint64
 }
 
 // Summary says what became of the packets of a recording.
@@ -28,6 +30,7 @@ type Recording struct {
 	capture *nd.Capture
 	out     *counter
 	limit   int64
+	packets uint64 // bound of, 0 for none
 	done    chan struct{}
 
 	// The goroutine's until done is closed.
@@ -57,7 +60,7 @@ func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{capture: c, out: out, limit: cfg.MaxBytes, done: make(chan struct{})}
+	r := &Recording{capture: c, out: out, limit: cfg.MaxBytes, packets: cfg.MaxPackets, done: make(chan struct{})}
 	go r.run(section, file)
 	return r, nil
 }
@@ -76,10 +79,16 @@ func (r *Recording) run(section *writer, file *bufio.Writer) {
 			r.sum.Skipped++
 			continue
 		}
-		r.sum.Written++
+		if r.sum.Written++; r.sum.Written == r.packets {
+			r.capture.Stop()
+			break
+		}
 	}
 	r.err = errors.Join(r.err, section.finish(r.sum.Written, r.capture.Lost()), file.Flush())
 }
+
+// Done is closed when the recording ended: by Stop, the adapter's Close, or Config.MaxPackets. Stop then tells what became of it.
+func (r *Recording) Done() <-chan struct{} { return r.done }
 
 // Stop ends the recording, writes what was captured until then, and says what became of it. It may be called again, and after the
 // adapter was closed. The error is that of the writer.

@@ -17,7 +17,7 @@ var ErrGone = errors.New("the process that made it is gone")
 // Client asks one process. It is for one goroutine.
 type Client struct {
 	path  string
-	conn  net.Conn
+	conn  *net.UnixConn
 	bytes *io.LimitedReader // of one reply
 	in    *json.Decoder
 }
@@ -34,29 +34,37 @@ func Dial(path string) (*Client, error) {
 		return nil, fmt.Errorf("ndinspect: %w", err)
 	}
 	r := &io.LimitedReader{R: c}
-	return &Client{path, c, r, json.NewDecoder(r)}, nil
+	return &Client{path, c.(*net.UnixConn), r, json.NewDecoder(r)}, nil
 }
 
 // Ask sends a request; its Version is filled in. After an error the client is of no use any more.
 func (c *Client) Ask(q Request) (*Reply, error) {
-	fail := func(err error) (*Reply, error) { return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err) }
+	r, err := c.exchange(q)
+	if err != nil {
+		return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err)
+	}
+	return r, nil
+}
+
+// exchange sends a request and reads the Reply.
+func (c *Client) exchange(q Request) (*Reply, error) {
 	q.Version = Version
 	if err := c.conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if err := json.NewEncoder(c.conn).Encode(q); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	c.bytes.N = maxReplyBytes
 	var r Reply
 	if err := c.in.Decode(&r); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	switch {
 	case r.Error != "":
-		return fail(errors.New(r.Error))
+		return nil, errors.New(r.Error)
 	case r.Version != Version:
-		return fail(fmt.Errorf("it answers in version %d of the protocol, not %d", r.Version, Version))
+		return nil, fmt.Errorf("it answers in version %d of the protocol, not %d", r.Version, Version)
 	}
 	return &r, nil
 }

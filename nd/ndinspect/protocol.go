@@ -20,6 +20,9 @@ const (
 	// replyTimeout bounds the writing and reading of one Reply. A client may think between requests for idleTimeout.
 	replyTimeout = 5 * time.Second
 	idleTimeout  = time.Minute
+	// stallTimeout bounds how long a client of a capture may take nothing. Until then packets wait in the capture's buffer, and are
+	// lost and counted when that is full.
+	stallTimeout = 10 * time.Second
 )
 
 // Request asks for one Reply.
@@ -27,6 +30,14 @@ type Request struct {
 	Version int `json:"version"`
 	// Peer leaves out the connections with other hosts, unless it is the zero Addr.
 	Peer netip.Addr `json:"peer,omitzero"`
+	// Capture asks for packets behind the Reply, which then says Streams. It is the last request of a client.
+	Capture *CaptureRequest `json:"capture,omitempty"`
+}
+
+// CaptureRequest says what to capture.
+type CaptureRequest struct {
+	SnapLength int    `json:"snap_length,omitempty"` // bytes of each packet; 0 is all
+	MaxPackets uint64 `json:"max_packets,omitempty"` // ends the capture; 0 is no bound
 }
 
 // Reply is what an adapter does at a moment.
@@ -38,6 +49,8 @@ type Reply struct {
 	At          time.Time           `json:"at"` // by the wall clock
 	Adapter     netip.Addr          `json:"adapter"`
 	Datapath    string              `json:"datapath"`
+	Capturing   bool                `json:"capturing,omitempty"` // packets are copied, for whomever
+	Streams     bool                `json:"streams,omitempty"`   // a capture follows
 	Stats       nd.Stats            `json:"stats"`
 	Connections []nd.ConnectionInfo `json:"connections"`
 	Truncated   bool                `json:"truncated,omitempty"`

@@ -117,6 +117,10 @@ func (s *Server) serve(c net.Conn) {
 			return
 		}
 		_ = c.SetDeadline(time.Now().Add(replyTimeout))
+		if q.Capture != nil && q.Version == Version {
+			s.stream(c, *q.Capture)
+			return
+		}
 		if out.Encode(s.answer(q)) != nil {
 			return
 		}
@@ -131,6 +135,7 @@ func (s *Server) answer(q Request) Reply {
 	}
 	r.Adapter = s.adapter.QueryAddressList()[0]
 	r.Datapath = s.adapter.Datapath().Datapath.String()
+	r.Capturing = s.adapter.Capturing()
 	r.Stats = s.adapter.Stats()
 	for _, c := range s.adapter.Connections() {
 		if q.Peer.IsValid() && c.Remote.Addr() != q.Peer.Unmap() {

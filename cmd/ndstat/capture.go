@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+// captureFlags are those of capture.
+type captureFlags struct {
+	file     string
+	duration time.Duration
+	request  ndinspect.CaptureRequest
+}
+
+func newCapture() *cobra.Command {
+	f := &captureFlags{}
+	cmd := &cobra.Command{
+		Use:   "capture -w FILE [SOCKET|PID]",
+		Short: "Capture the packets of a running process for Wireshark",
+		Long: `capture writes the packets of a process that opened itself to ndstat as pcapng, with what the transport knew about
+each (docs/CAPTURE.md), until it is interrupted. The process never waits: packets for which there is no room are lost,
+and counted. Its other figures are not those of a run without, and ndstat says so meanwhile.
+
+Exit status: 0, also after an interruption, 1 when something failed, 2 for a wrong command line.`,
+		Example: `  ndstat capture -w x.pcapng                   the only process there is, until Ctrl-C
+  ndstat capture -w x.pcapng --duration 5s 4711
+  ndstat capture -w x.pcapng --count 1000 --snap 128 /run/ndxdp/4711.sock
+  ndstat capture -w - | wireshark -k -i -`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return ndinspect.Sockets(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.duration < 0 || f.request.SnapLength < 0 {
+				return cli.Usagef("--duration %v and --snap %d must not be negative", f.duration, f.request.SnapLength)
+			}
+			path, err := findSocket(args, live())
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if f.duration > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, f.duration)
+				defer cancel()
+			}
+			return f.run(ctx, path, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.file, "write", "w", "", "where the packets go, - for standard output")
+	fl.DurationVar(&f.duration, "duration", 0, "how long to capture (default: until interrupted)")
+	fl.Uint64Var(&f.request.MaxPackets, "count", 0, "how many packets to capture (default: all)")
+	fl.IntVar(&f.request.SnapLength, "snap", 0, "bytes of each packet (default: all)")
+	_ = cmd.MarkFlagRequired("write") // it is registered above, and that is the only error there is
+	return cmd
+}
+
+// run captures and says what became of the packets.
+func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io.Writer) (err error) {
+	out := stdout
+	switch {
+	case f.file == "-" && cli.IsTerminal(stdout):
+		return cli.Usagef("-w - writes binary data to the terminal: redirect it, or name a file")
+	case f.file != "-":
+		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // packets are nobody else's business
+		if err != nil {
+			return fmt.Errorf("-w: %w: name a file that can be written", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		out = file
+	}
+	c, err := ndinspect.Dial(socket)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	sum, err := c.Capture(ctx, f.request, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%d packets captured, %d lost, %d bytes\n", sum.Written, sum.Lost, sum.Bytes)
+	return nil
+}
+
+// live are the sockets whose process runs, or of which only another user knows.
+func live() []string {
+	return slices.DeleteFunc(ndinspect.Sockets(), func(path string) bool {
+		c, err := ndinspect.Dial(path)
+		if err == nil {
+			_ = c.Close() // nothing was asked
+		}
+		return errors.Is(err, ndinspect.ErrGone)
+	})
+}
+
+// findSocket is the socket of the process that args name, or the only one there is.
+func findSocket(args, sockets []string) (string, error) {
+	found := sockets
+	if len(args) > 0 {
+		if _, err := strconv.Atoi(args[0]); err != nil {
+			return args[0], nil
+		}
+		found = nil
+		for _, path := range sockets {
+			if pid, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".sock"), "-"); pid == args[0] {
+				found = append(found, path)
+			}
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return "", cli.Usagef("there are several: name one of %s", strings.Join(found, ", "))
+	case len(args) > 0:
+		return "", fmt.Errorf("process %s is not open to ndstat: ndstat shows who is", args[0])
+	}
+	return "", errNobody
+}

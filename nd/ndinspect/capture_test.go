@@ -1,0 +1,124 @@
+package ndinspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// talk makes packets until ctx ends: nobody listens where it connects to.
+func talk(ctx context.Context, a *nd.Adapter) error {
+	for ctx.Err() == nil {
+		_, err := nd.Dial(ctx, netip.MustParseAddrPort("127.0.0.2:7101"), nd.EndpointConfig{Adapter: a})
+		if !errors.Is(err, nd.ErrConnectionRefused) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func dial(t *testing.T, s *Server) *Client {
+	t.Helper()
+	c, err := Dial(s.Path())
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// awaitTap asks until the adapter has a tap, or has none any more.
+func awaitTap(t *testing.T, c *Client, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		r, err := c.Ask(Request{})
+		must(t, err)
+		if r.Capturing == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("capturing is %v", r.Capturing)
+		}
+	}
+}
+
+// TestCapture ends captures by their count and by the client, and has the tap off after each.
+func TestCapture(t *testing.T) {
+	a := newPair(t)
+	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	talking, hush := context.WithCancel(t.Context())
+	talked := make(chan error, 1)
+	go func() { talked <- talk(talking, a) }()
+	defer func() {
+		hush()
+		must(t, <-talked)
+	}()
+	var file bytes.Buffer
+	sum, err := dial(t, s).Capture(t.Context(), CaptureRequest{MaxPackets: 5, SnapLength: 40}, &file)
+	must(t, err)
+	if sum.Written != 5 || sum.Bytes != int64(file.Len()) || !bytes.HasPrefix(file.Bytes(), []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
+		t.Errorf("%+v, %d bytes: %x", sum, file.Len(), file.Bytes()[:4])
+	}
+	if a.Capturing() {
+		t.Error("the tap is on after the end")
+	}
+	asking := dial(t, s)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	type result struct {
+		sum Summary
+		err error
+	}
+	done := make(chan result, 1)
+	file.Reset()
+	go func(c *Client) {
+		sum, err := c.Capture(ctx, CaptureRequest{}, &file)
+		done <- result{sum, err}
+	}(dial(t, s))
+	awaitTap(t, asking, true)
+	if _, err := dial(t, s).Capture(t.Context(), CaptureRequest{}, io.Discard); err == nil || !strings.Contains(err.Error(), "a capture is running") {
+		t.Errorf("a second capture: %v", err)
+	}
+	end()
+	if r := <-done; r.err != nil || r.sum.Bytes != int64(file.Len()) {
+		t.Errorf("%+v, %d bytes", r, file.Len())
+	}
+	awaitTap(t, asking, false)
+}
+
+// TestCaptureEndsWithEitherSide: a client that goes away takes the tap with it, and a server that closes is told.
+func TestCaptureEndsWithEitherSide(t *testing.T) {
+	a := newPair(t)
+	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	c := dial(t, s)
+	r, err := c.exchange(Request{Capture: &CaptureRequest{}})
+	must(t, err)
+	if !r.Streams || !a.Capturing() {
+		t.Errorf("%+v, tap %v", r, a.Capturing())
+	}
+	must(t, c.Close())
+	awaitTap(t, dial(t, s), false)
+	done := make(chan error, 1)
+	go func(c *Client) {
+		_, err := c.Capture(context.Background(), CaptureRequest{}, io.Discard)
+		done <- err
+	}(dial(t, s))
+	awaitTap(t, dial(t, s), true)
+	must(t, s.Close())
+	if a.Capturing() {
+		t.Error("the tap outlives the server")
+	}
+	if err := <-done; err == nil {
+		t.Error("a capture that was cut off succeeded")
+	}
+}
