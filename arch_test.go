@@ -78,7 +78,10 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
-	"nd": {ours: []string{"provider", "internal/datapath", "internal/host", "internal/capture"}},
+	"nd": {
+		ours:  []string{"provider", "internal/datapath", "internal/host", "internal/capture"},
+		tests: []string{"wire", "nd/ndmetrics"},
+	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
 		ours:  []string{"provider", "internal/datapath", "internal/host"},
 		tests: []string{"nd"},

@@ -1,0 +1,269 @@
+package nd_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndmetrics"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// dropPatience bounds every wait for a packet or a counter.
+const dropPatience = 15 * time.Second
+
+// dropRig is an adapter, and a peer that sends whatever a test wants: plain sockets in another namespace.
+type dropRig struct {
+	*testing.T
+	pair    *netlab.Pair
+	adapter *nd.Adapter
+	metrics http.Handler
+	here    netip.AddrPort // the adapter's UDP endpoint
+	peer    netip.Addr
+	inbox   *net.UDPConn // where the adapter answers to
+	out     map[uint16]*net.UDPConn
+	cq      *nd.CompletionQueue
+	srq     *nd.SharedReceiveQueue // empty
+	made    uint64                 // connections asked for
+}
+
+func newDropRig(t *testing.T, datapath nd.Datapath, mtu, queues int) *dropRig {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
+	}
+	r := &dropRig{T: t, out: map[uint16]*net.UDPConn{}}
+	var err error
+	r.pair, err = netlab.NewPair(netlab.PairConfig{MTU: mtu, Queues: queues, StaticNeighbours: true})
+	r.must(err)
+	t.Cleanup(func() { r.must(r.pair.Close()) })
+	r.here = netip.AddrPortFrom(r.pair.AddrA.Addr(), nd.DefaultUDPPort)
+	r.peer = r.pair.AddrB.Addr()
+	r.must(r.pair.A.Do(func() (err error) {
+		r.adapter, err = nd.OpenAdapter(nd.AdapterConfig{Address: r.here.Addr(), Datapath: datapath})
+		return err
+	}))
+	t.Cleanup(func() { r.must(r.adapter.Close()) })
+	r.metrics = ndmetrics.Handler(r.adapter)
+	r.inbox = r.socket(nd.DefaultUDPPort)
+	r.cq, err = r.adapter.CreateCompletionQueue(64)
+	r.must(err)
+	r.srq, err = r.adapter.CreateSharedReceiveQueue(4, 1, 0)
+	r.must(err)
+	return r
+}
+
+func (r *dropRig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// eventually waits for what the adapter or the kernel bring about.
+func (r *dropRig) eventually(what string, done func() bool) {
+	r.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(dropPatience); !done(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			r.Fatalf("%s: not within %v: %v", what, dropPatience, r.adapter.Stats().Drops)
+		}
+	}
+}
+
+// occupy takes a UDP port of the adapter's address away.
+func (r *dropRig) occupy(port uint16) {
+	r.Helper()
+	r.must(r.pair.A.Do(func() error {
+		s, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.here.Addr(), port)))
+		if err == nil {
+			r.Cleanup(func() { s.Close() })
+		}
+		return err
+	}))
+}
+
+// count scrapes the counter of a reason.
+func (r *dropRig) count(reason string) float64 {
+	r.Helper()
+	w := httptest.NewRecorder()
+	r.metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	_, rest, ok := strings.Cut(w.Body.String(), `ndxdp_drops_total{adapter="`+r.here.Addr().String()+`",reason="`+reason+`"} `)
+	if !ok {
+		r.Fatalf("no series for %s in\n%s", reason, w.Body)
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseFloat(value, 64)
+	r.must(err)
+	return n
+}
+
+// socket returns the peer's socket on a port; 0 is a new one on any.
+func (r *dropRig) socket(port uint16) *net.UDPConn {
+	r.Helper()
+	if s := r.out[port]; s != nil && port != 0 {
+		return s
+	}
+	var s *net.UDPConn
+	r.must(r.pair.B.Do(func() (err error) {
+		s, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.peer, port)))
+		return err
+	}))
+	r.Cleanup(func() { s.Close() })
+	r.out[port] = s
+	return s
+}
+
+// raw sends bytes as they are.
+func (r *dropRig) raw(from uint16, b []byte) {
+	r.Helper()
+	_, err := r.socket(from).WriteToUDPAddrPort(b, r.here)
+	r.must(err)
+}
+
+// send sends a packet with the right checksum.
+func (r *dropRig) send(from uint16, f wire.BaseFields, body []byte) {
+	r.Helper()
+	b := make([]byte, wire.BaseHeaderLen, wire.BaseHeaderLen+len(body))
+	wire.PutBaseHeader(b, &f)
+	b = append(b, body...)
+	seed := wire.Seed(wire.EndpointFrom(netip.AddrPortFrom(r.peer, from)), wire.EndpointFrom(r.here))
+	wire.PutCRC(b, wire.SumFirst(seed, b))
+	r.raw(from, b)
+}
+
+// stranger is the source port of packets outside connections.
+var stranger = wire.SourcePort(0)
+
+// control sends a control message outside connections.
+func (r *dropRig) control(op wire.Opcode, body ...byte) {
+	r.Helper()
+	r.send(stranger, wire.BaseFields{}, controlOf(op, body...))
+}
+
+func controlOf(op wire.Opcode, body ...byte) []byte {
+	b := make([]byte, wire.ControlHeaderLen)
+	wire.PutControl(b, op, 0, len(body))
+	return append(b, body...)
+}
+
+// ask sends a REQ for a new connection from the given source port, or the right one for 0, and returns its id.
+func (r *dropRig) ask(port, from uint16) uint64 {
+	r.Helper()
+	r.made++
+	id := r.made
+	r.askAs(id, port, from, nil)
+	return id
+}
+
+func (r *dropRig) askAs(id uint64, port, from uint16, cookie []byte) {
+	r.Helper()
+	h := wire.Hello{
+		ConnID: id, Nonce: id, SrcPort: uint16(20000 + id), DstPort: port, MinVersion: wire.Version, MaxVersion: wire.Version,
+		IRD: 1, ORD: 1, Window: 256, MaxPacket: wire.MinPacket, ReceiveLimit: 100, Cookie: cookie,
+	}
+	if from == 0 {
+		from = wire.SourcePort(id)
+	}
+	body := controlOf(wire.CtlREQ, h.Append(nil)...)
+	r.send(from, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
+}
+
+// answer waits for a control message that the adapter sends to a connection of the peer.
+func (r *dropRig) answer(id uint64, op wire.Opcode) []byte {
+	r.Helper()
+	r.must(r.inbox.SetReadDeadline(time.Now().Add(dropPatience)))
+	b := make([]byte, 1<<16)
+	for {
+		n, err := r.inbox.Read(b)
+		if err != nil {
+			r.Fatalf("no %s: %v", op, err)
+		}
+		h, d := wire.ParseBaseHeader(b[:n])
+		if d != wire.DropNone || h.ConnID() != id || h.OpCount() != 0 {
+			continue
+		}
+		if msg, d := wire.ParseControl(b[:n]); d == wire.DropNone && msg.Opcode == op {
+			return msg.Body
+		}
+	}
+}
+
+// listen makes the adapter listen at a port.
+func (r *dropRig) listen(port uint16, backlog int) *nd.Listener {
+	r.Helper()
+	l, err := r.adapter.CreateListener()
+	r.must(err)
+	r.must(l.Bind(netip.AddrPortFrom(r.here.Addr(), port)))
+	r.must(l.Listen(backlog))
+	return l
+}
+
+// dropConn is the peer's end of an open connection.
+type dropConn struct {
+	r    *dropRig
+	from uint16
+	mine uint64
+	next wire.BaseFields // the packet that the adapter expects
+}
+
+// connect opens a connection to the adapter.
+func (r *dropRig) connect(port uint16) *dropConn {
+	r.Helper()
+	l := r.listen(port, 0)
+	ctr, err := r.adapter.CreateConnector()
+	r.must(err)
+	qp, err := r.adapter.CreateQueuePairWithSRQ(r.srq, nd.QueuePairConfig{
+		ReceiveCQ: r.cq, InitiatorCQ: r.cq, InitiatorDepth: 4, MaxInitiatorSGE: 1,
+	})
+	r.must(err)
+	id := r.ask(port, 0)
+	r.must(l.GetConnectionRequest(r.Context(), ctr))
+	accepted := make(chan error, 1)
+	go func() {
+		accepted <- ctr.Accept(r.Context(), qp, nd.ConnectParams{InboundReadLimit: 1, OutboundReadLimit: 1})
+	}()
+	var h wire.Hello
+	if d := wire.ParseHello(r.answer(id, wire.CtlREP), &h); d != wire.DropNone {
+		r.Fatal(d)
+	}
+	c := &dropConn{r: r, from: wire.SourcePort(id), mine: id, next: wire.BaseFields{ConnID: h.ConnID, Next: h.FirstPSN}}
+	r.send(c.from, c.next, controlOf(wire.CtlRTU, 0, 0, 0, 0))
+	r.must(<-accepted)
+	c.next.OpCount = 1
+	return c
+}
+
+// send sends an operation without payload: the next packet, or what change makes of it.
+func (c *dropConn) send(op wire.Op, change func(*wire.BaseFields)) {
+	c.r.Helper()
+	b := make([]byte, wire.OpHeaderLen)
+	op.Flags = wire.OpFirst | wire.OpLast
+	wire.PutOp(b, &op)
+	f := c.next
+	change(&f)
+	c.r.send(c.from, f, b)
+}
+
+// ahead leaves a gap, and sends so many packets of so many bytes behind it.
+func (c *dropConn) ahead(packets, payload int) {
+	c.r.Helper()
+	b := make([]byte, wire.OpHeaderLen+payload)
+	wire.PutOp(b, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast, Length: uint16(payload)})
+	for i := range packets {
+		f := c.next
+		f.PSN += wire.PSN(1 + i)
+		c.r.send(c.from, f, b)
+	}
+}

@@ -1,0 +1,177 @@
+package nd_test
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// provocation makes an adapter drop packets for one reason.
+type provocation struct {
+	datapath nd.Datapath // auto is AF_XDP
+	mtu      int         // 0 is 1500
+	queues   int         // 0 is 1
+	do       func(r *dropRig)
+}
+
+// aWrite touches nothing, and may come at any time.
+var aWrite = wire.Op{Opcode: wire.OpWrite}
+
+func same(*wire.BaseFields) {}
+
+// dropProvocations are what strangers and broken peers do.
+var dropProvocations = map[string]provocation{
+	"not_nd":   {do: func(r *dropRig) { r.raw(stranger, make([]byte, 8)) }},
+	"version":  {do: func(r *dropRig) { r.raw(stranger, append([]byte{0xf0}, make([]byte, 99)...)) }},
+	"reserved": {do: func(r *dropRig) { r.raw(stranger, append([]byte{wire.Version<<4 | 1}, make([]byte, 99)...)) }},
+	"crc":      {do: func(r *dropRig) { r.raw(stranger, append([]byte{wire.Version << 4}, make([]byte, 99)...)) }},
+	"short":    {do: func(r *dropRig) { r.send(stranger, wire.BaseFields{}, []byte{byte(wire.CtlPing), 0, 0, 200}) }},
+	"opcode":   {do: func(r *dropRig) { r.control(0x1f) }},
+	"length":   {do: func(r *dropRig) { r.control(wire.CtlRTU, 0, 0, 0, 0, 0) }},
+	"trailing": {do: func(r *dropRig) { r.send(stranger, wire.BaseFields{}, append(controlOf(wire.CtlPEND), 0)) }},
+	"control":  {do: func(r *dropRig) { r.control(wire.CtlPEND) }},
+	"unknown_conn": {do: func(r *dropRig) {
+		r.send(stranger, wire.BaseFields{OpCount: 1, ConnID: 1}, make([]byte, wire.OpHeaderLen))
+	}},
+	"rate": {do: func(r *dropRig) {
+		for range 1000 { // as many RSTs go to no source
+			r.send(stranger, wire.BaseFields{OpCount: 1, ConnID: 1}, make([]byte, 100))
+		}
+	}},
+	"no_listener": {do: func(r *dropRig) { r.ask(7, 0) }},
+	"address":     {do: func(r *dropRig) { r.ask(7, stranger) }},
+	"backlog": {do: func(r *dropRig) {
+		r.listen(8, 1)
+		r.answer(r.ask(8, 0), wire.CtlPEND)
+		id := r.ask(8, 0)
+		r.askAs(id, 8, 0, slices.Clone(r.answer(id, wire.CtlRETRY)))
+	}},
+	"rst_token": {do: func(r *dropRig) {
+		m := wire.Reset{ConnID: r.connect(9).mine, Token: [wire.ResetTokenLen]byte{1}}
+		r.control(wire.CtlRST, m.Append(nil)...)
+	}},
+	"state": {do: func(r *dropRig) {
+		c := r.connect(9)
+		f := c.next
+		f.OpCount = 0
+		r.send(c.from, f, controlOf(wire.CtlREPACK))
+	}},
+	"duplicate":  {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN-- }) }},
+	"window":     {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN += 256 }) }},
+	"ack_range":  {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.Next[0]++ }) }},
+	"op_space":   {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpTerm}, same) }},
+	"no_receive": {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpSend}, same) }},
+	"token": {do: func(r *dropRig) {
+		c := r.connect(9)
+		body := make([]byte, wire.OpHeaderLen+8)
+		wire.PutOp(body, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast, Length: 8, Token: 77})
+		r.send(c.from, c.next, body)
+	}},
+	"part": {do: func(r *dropRig) {
+		c := r.connect(9)
+		part := wire.Part{Count: 1, Total: wire.OpHeaderLen}
+		f := c.next
+		f.Flags |= wire.FlagExt
+		r.send(c.from, f, append(part.Append(nil), make([]byte, wire.OpHeaderLen)...))
+	}},
+	"hold_full": {do: func(r *dropRig) {
+		for i := range uint16(5) { // 1024 packets may wait
+			r.connect(100+i).ahead(255, 0)
+		}
+	}},
+	"wrong_queue": {datapath: nd.DatapathNative, queues: 2, do: func(r *dropRig) {
+		r.adapter.Stall(func() { // the other engine cannot hand over what is for the first one
+			for range 64 {
+				s := r.socket(0) // each port lands on a queue of its own
+				for range 32 {
+					_, err := s.WriteToUDPAddrPort(append([]byte{wire.Version << 4}, make([]byte, 99)...), r.here)
+					r.must(err)
+				}
+			}
+			for limit := time.Now().Add(dropPatience); r.adapter.Relayed() <= 256 && time.Now().Before(limit); { // so many may wait
+				runtime.Gosched()
+			}
+		})
+	}},
+	"rx_ring_full": {do: func(r *dropRig) {
+		// The fill ring gets more frames each time, until it has more than the receive ring has places.
+		for seen, i := 0.0, 0; i < 6 && r.count("rx_ring_full") == 0; i++ {
+			r.adapter.Stall(func() {
+				for range 9000 {
+					r.raw(stranger, make([]byte, 8))
+				}
+			})
+			r.eventually("the engine runs again", func() bool { return r.count("not_nd") > seen })
+			seen = r.count("not_nd")
+		}
+	}},
+	"fill_ring_empty": {mtu: 65535, do: func(r *dropRig) {
+		for i := range uint16(4) { // of 17 frames each, and there are 12288
+			r.connect(100+i).ahead(255, 60000)
+		}
+	}},
+	"rx_dropped": {datapath: nd.DatapathUDP, mtu: 65535, do: func(r *dropRig) {
+		r.adapter.Stall(func() {
+			for range 2500 { // the buffer has 64 MiB
+				r.raw(stranger, make([]byte, 60000))
+			}
+		})
+	}},
+	"port_taken": {datapath: nd.DatapathUDP, do: func(r *dropRig) {
+		r.occupy(stranger) // which answers to strangers come from
+		r.ask(7, 0)
+	}},
+	"too_long": {datapath: nd.DatapathUDP, do: answerTooLong},
+	"tx_lost":  {datapath: nd.DatapathUDP, do: answerTooLong},
+}
+
+// answerTooLong gets an acknowledgement of 88 bytes, with IP and UDP headers, out of an interface that sends 86.
+func answerTooLong(r *dropRig) {
+	c := r.connect(9)
+	r.must(r.pair.A.Do(func() error {
+		link, err := netlink.LinkByName(r.pair.NameA)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(link, 86)
+	}))
+	c.send(aWrite, func(f *wire.BaseFields) { f.Flags |= wire.FlagAckReq })
+}
+
+// neverDropped are the reasons that nothing outside the adapter can bring about.
+var neverDropped = map[string]string{
+	"tx_invalid": "packets of more frames than a socket takes, which the engine never makes: a fault of ours",
+}
+
+// TestDropsShowInMetrics provokes every reason, and looks for it where a scraper does.
+func TestDropsShowInMetrics(t *testing.T) {
+	reasons := nd.DropReasons()
+	for reason := range dropProvocations {
+		if !slices.Contains(reasons, reason) {
+			t.Errorf("%s is provoked and is no reason", reason)
+		}
+	}
+	for _, reason := range reasons {
+		p, ok := dropProvocations[reason]
+		if _, never := neverDropped[reason]; never == ok {
+			t.Errorf("%s: provoked %t, cannot happen %t", reason, ok, never)
+		}
+		if !ok {
+			continue
+		}
+		t.Run(reason, func(t *testing.T) {
+			r := newDropRig(t, p.datapath, p.mtu, p.queues)
+			if n := r.count(reason); n != 0 {
+				t.Fatalf("%v at first", n)
+			}
+			p.do(r)
+			r.eventually(reason, func() bool { return r.count(reason) > 0 })
+		})
+	}
+}
