@@ -143,12 +143,12 @@ func (m *Memory) ReleaseWindow(w *MemoryWindow) {
 	m.giveSlot(w.slot)
 }
 
-// WhenUnbound calls fin as soon as no window is bound to r, and says whether it has to wait for that.
+// WhenUnbound calls fin when the last window that is bound to r is so no more, and says whether one is: otherwise fin is never
+// called.
 func (m *Memory) WhenUnbound(r *Region, fin Finish) (waits bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.windows == 0 {
-		fin(OutcomeSuccess)
 		return false
 	}
 	r.unbound = fin

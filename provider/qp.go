@@ -75,7 +75,7 @@ func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
 	if r.Length > MaxTransfer || inline && r.Length > qp.sq.inlineSize {
 		return false, OutcomeBufferOverflow
 	}
-	if r.Kind == KindRead && qp.readLimit.Load() == 0 {
+	if r.Kind == KindRead && qp.readLimit.Load() == 0 && qp.State() == QPReady { // the limit goes with the connection
 		return false, OutcomeInvalidRequest
 	}
 	if o := qp.sq.post(r); o != OutcomeSuccess {

@@ -111,7 +111,8 @@ func (a *Adapter) Close() error {
 func (o *object) closeRoot(done CloseCompletion) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closing, o.done = true, done
+	o.closing.Store(true)
+	o.done = done
 	return !o.release()
 }
 

@@ -48,12 +48,12 @@ func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, 
 // OpAllowRemoteRead, OpAllowRemoteWrite, silent success, read fence, defer, and the read sink, which is not needed.
 //
 // Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusAccessViolation (remote access that was not initialised
-// for), StatusInvalidParameter (flags, a region of another domain or not initialised, pages that are not mapped or more than it was
+// for), StatusInvalidParameter (flags, a region of another domain, closed or not initialised, pages that are not mapped or more than it was
 // initialised for, an empty range or one outside of them, a base that is not firstByteOffset into a page), StatusDeviceRemoved.
 func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, firstByteOffset uint32, length, base uint64, flags OpFlags) Status {
 	const remote = OpAllowRemoteRead | OpAllowRemoteWrite&^OpAllowLocalWrite
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpRDMAReadSink | OpDefer
-	if flags&^known != 0 || region == nil || region.pd != q.pd {
+	if flags&^known != 0 || region == nil || region.pd != q.pd || region.ending() {
 		return q.refuse(StatusInvalidParameter)
 	}
 	f := region.fast.Load()
@@ -81,19 +81,19 @@ func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, fi
 
 // Invalidatable is what Invalidate ends the use of: a memory window, or a region for fast registration.
 type Invalidatable interface {
-	// invalidates returns nil unless it is of the domain and may be invalidated.
+	// invalidates returns nil unless it is of the domain, open, and may be invalidated.
 	invalidates(pd *PD) *provider.MemoryWindow
 }
 
 func (w *MW) invalidates(pd *PD) *provider.MemoryWindow {
-	if w == nil || w.pd != pd {
+	if w == nil || w.pd != pd || w.ending() {
 		return nil
 	}
 	return w.window
 }
 
 func (m *MR) invalidates(pd *PD) *provider.MemoryWindow {
-	if m == nil || m.pd != pd {
+	if m == nil || m.pd != pd || m.ending() {
 		return nil
 	}
 	return m.fastRegion

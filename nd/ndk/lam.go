@@ -1,6 +1,7 @@
 package ndk
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -49,8 +50,11 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 		return needed, a.unless(StatusBufferTooSmall)
 	}
 	return needed, a.root.perform(done, context, func() Status {
-		if a.host.Closed() {
+		switch {
+		case a.host.Closed():
 			return StatusDeviceRemoved
+		case lam.region != nil: // another BuildLAM was pending
+			return StatusInvalidParameter
 		}
 		r, err := a.host.Memory.Register(buf, provider.RightLocalWrite)
 		if err != nil {
@@ -69,23 +73,31 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 }
 
 // ReleaseLAM ends a mapping that BuildLAM made. When it returns nothing touches the memory any more: fast registrations of it have
-// ended, and requests that still name it fail. Releasing what is not mapped does nothing.
+// ended, and requests that still name it fail. Releasing what is not mapped, or by another
+// adapter, does nothing.
 func (a *Adapter) ReleaseLAM(lam *LAM) {
 	r := lam.region
 	if r == nil {
 		return
 	}
-	a.lams.mu.Lock()
-	for i, other := range a.lams.list {
-		if other == r {
-			a.lams.list = append(a.lams.list[:i], a.lams.list[i+1:]...)
-			break
-		}
+	if !a.lams.remove(r) {
+		return
 	}
-	a.lams.mu.Unlock()
 	a.host.DoAll(func() { a.host.Memory.Release(r) })
 	lam.region, lam.Pages = nil, lam.Pages[:0]
 	a.root.drop()
+}
+
+// remove takes a mapping off the list, and says whether it was there.
+func (l *lams) remove(r *provider.Region) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.list, r)
+	if i < 0 {
+		return false
+	}
+	l.list = slices.Delete(l.list, i, i+1)
+	return true
 }
 
 // tokenOf is the token of a mapping that has buf, zero without one.

@@ -3,6 +3,7 @@ package ndk
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
@@ -26,7 +27,7 @@ type object struct {
 
 	mu      sync.Mutex
 	refs    int             // guarded by mu
-	closing bool            // guarded by mu
+	closing atomic.Bool     // set with mu held
 	over    bool            // refs were 0 once, and are of no meaning since; guarded by mu
 	others  []*object       // antecedents that came later; guarded by mu
 	done    CloseCompletion // guarded by mu
@@ -94,22 +95,19 @@ func (o *object) end() {
 	}
 }
 
-// ending says that Close was called: events are not told any more.
-func (o *object) ending() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.closing
-}
+// ending says that Close was called: events are not told any more, and new requests may not name the object.
+func (o *object) ending() bool { return o.closing.Load() }
 
 // close ends an object: cancel ends what it does, and the rest follows when nothing is pending any more. A second call does
 // nothing.
 func (o *object) close(cancel func(), done CloseCompletion, context any) Status {
 	o.mu.Lock()
-	if o.closing {
+	if o.closing.Load() {
 		o.mu.Unlock()
 		return StatusSuccess
 	}
-	o.closing, o.done, o.context = true, done, context
+	o.closing.Store(true)
+	o.done, o.context = done, context
 	o.mu.Unlock()
 	cancel()
 	o.mu.Lock()

@@ -89,7 +89,7 @@ func (q *QP) Receive(context uint64, sgl []SGE) Status {
 // StatusDeviceRemoved.
 func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFlags) Status {
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpDefer
-	if flags&^known != 0 || region == nil || region.pd != q.pd || window == nil || window.pd != q.pd {
+	if flags&^known != 0 || region == nil || region.pd != q.pd || region.ending() || window == nil || window.pd != q.pd || window.ending() {
 		return q.refuse(StatusInvalidParameter)
 	}
 	r := region.current()
@@ -107,7 +107,7 @@ func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFl
 // StatusInvalidDeviceRequest, and the connection. Flags: silent success, read fence, defer.
 //
 // Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusInvalidParameter (flags, an object of another
-// domain, a region that is for Register), StatusDeviceRemoved.
+// domain or closed, a region that is for Register), StatusDeviceRemoved.
 func (q *QP) Invalidate(context uint64, what Invalidatable, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 || what == nil {
 		return q.refuse(StatusInvalidParameter)
