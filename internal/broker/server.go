@@ -86,6 +86,9 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	for {
 		conn, err := l.AcceptUnix()
 		if ctx.Err() != nil {
+			if err == nil {
+				conn.Close() // it came at the last moment, and must not wait for an answer
+			}
 			return nil
 		}
 		if err != nil {
