@@ -17,6 +17,9 @@ import (
 // with every move, so that a path that scatters its packets does not keep a connection on the road.
 const followAfter = 32
 
+// maxMoves is how many moves still double that: it fits strays.count.
+const maxMoves = 20
+
 // place is an engine of the group by its index, plus one; zero is none.
 type place uint8
 
@@ -85,7 +88,7 @@ func (c *conn) leave() {
 		return
 	}
 	c.dropParts()
-	c.strays = strays{moves: min(c.strays.moves+1, 20)}
+	c.strays = strays{moves: min(c.strays.moves+1, maxMoves)}
 	mac, vlan := e.link.Hop(c.path)
 	e.link.Forget(c.path)
 	c.path = 0
