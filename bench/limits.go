@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// limits is what kept every connection of an adapter from sending more until a moment, and what the adapter dropped.
+// limits is what kept every connection of an adapter from sending more until a moment, where the time of its requests went, and
+// what the adapter dropped.
 type limits struct {
 	conns map[uint64]nd.ConnectionInfo // by id
 	drops map[string]uint64
@@ -23,10 +24,20 @@ func takeLimits(a *nd.Adapter) limits {
 	return l
 }
 
-// until compares with a later moment. The shares are those of the connection that moved the most bytes in between: the data's,
-// and not that of the control channel.
-func (l limits) until(now limits) (shares map[string]float64, drops map[string]uint64) {
-	var old, busy nd.ConnectionInfo
+// explain says in r what was between then and now. Shares and parts are those of the connection that moved the most bytes in
+// between: the data's, and not that of the control channel.
+func (l limits) explain(now limits, r *Result) {
+	old, busy := l.busiest(now)
+	r.Limited, r.PartsUS, r.Drops = shares(old, busy), partsOf(old.Latency, busy.Latency, r.LatIs), map[string]uint64{}
+	for reason, n := range now.drops {
+		if n -= l.drops[reason]; n > 0 {
+			r.Drops[reason] = n
+		}
+	}
+}
+
+// busiest is the connection that moved the most bytes, as it was then and is now.
+func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	most := uint64(0)
 	for id, c := range now.conns {
 		b := l.conns[id]
@@ -34,25 +45,24 @@ func (l limits) until(now limits) (shares map[string]float64, drops map[string]u
 			most, old, busy = moved, b, c
 		}
 	}
+	return old, busy
+}
+
+// shares are those of each limit in the time between two moments of a connection.
+func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	before, sum := old.Limited.By(), time.Duration(0)
-	spent := busy.Limited.By()
+	spent := now.Limited.By()
 	for i := range spent {
 		spent[i] -= before[i]
 		sum += spent[i]
 	}
-	shares = map[string]float64{}
+	by := map[string]float64{}
 	for i, name := range nd.LimitNames() {
 		if sum > 0 && spent[i] > 0 {
-			shares[name] = float64(spent[i]) / float64(sum)
+			by[name] = float64(spent[i]) / float64(sum)
 		}
 	}
-	drops = map[string]uint64{}
-	for reason, n := range now.drops {
-		if n -= l.drops[reason]; n > 0 {
-			drops[reason] = n
-		}
-	}
-	return shares, drops
+	return by
 }
 
 // saneLimits checks the limits and drops of a result; one of an older ndperf has none.

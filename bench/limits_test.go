@@ -16,15 +16,16 @@ func TestLimitsAreThoseOfTheData(t *testing.T) {
 	data.BytesIn, data.Limited.Fabric, data.Limited.CPU = 9000, 3*time.Second, time.Second
 	control.BytesOut, control.Limited.Application = 5100, 2*time.Hour
 	after := limits{map[uint64]nd.ConnectionInfo{1: data, 2: control}, map[string]uint64{"crc": 5, "duplicate": 4}}
-	shares, drops := before.until(after)
-	if !maps.Equal(shares, map[string]float64{"fabric": 0.75, "cpu": 0.25}) || !maps.Equal(drops, map[string]uint64{"duplicate": 3}) {
-		t.Errorf("%v, %v", shares, drops)
+	var r Result
+	before.explain(after, &r)
+	if !maps.Equal(r.Limited, map[string]float64{"fabric": 0.75, "cpu": 0.25}) || !maps.Equal(r.Drops, map[string]uint64{"duplicate": 3}) {
+		t.Errorf("%v, %v", r.Limited, r.Drops)
 	}
-	if err := saneLimits(shares, drops); err != nil {
+	if err := saneLimits(r.Limited, r.Drops); err != nil {
 		t.Error(err)
 	}
-	if shares, drops = before.until(before); len(shares)+len(drops) > 0 || saneLimits(shares, drops) != nil {
-		t.Errorf("nothing happened: %v, %v", shares, drops)
+	if before.explain(before, &r); len(r.Limited)+len(r.Drops) > 0 || r.PartsUS != nil || saneLimits(r.Limited, r.Drops) != nil {
+		t.Errorf("nothing happened: %+v", r)
 	}
 }
 

@@ -238,5 +238,5 @@ func (d *data) endMeasuring(now time.Time, ops uint64) {
 	d.measured = ops
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
 	d.mallocs, _ = d.meter.stop()
-	d.result.Limited, d.result.Drops = d.meter.limited.until(takeLimits(d.adapter))
+	d.meter.limited.explain(takeLimits(d.adapter), &d.result)
 }

@@ -41,6 +41,7 @@ type Result struct {
 	// packets that the requester's adapter did not use, by reason.
 	Limited map[string]float64 `json:"limited,omitempty"`
 	Drops   map[string]uint64  `json:"drops,omitempty"`
+	PartsUS *Parts             `json:"parts_us,omitempty"` // absent without a sample, and in older reports
 }
 
 // setRate derives the rates from what was counted.
@@ -182,6 +183,9 @@ func (r *Report) Validate() error {
 			fail("%s: %w", name, err)
 		}
 		if err := saneLimits(x.Limited, x.Drops); err != nil {
+			fail("%s: %w", name, err)
+		}
+		if err := x.PartsUS.sane(); err != nil {
 			fail("%s: %w", name, err)
 		}
 		if x.Datapath == "" {

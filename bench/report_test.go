@@ -23,6 +23,7 @@ func sample() *Report {
 		{
 			Test: WriteLat, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 100000, Bytes: 6400000, Seconds: 0.5,
 			LatIs: HalfRoundTrip, LatUS: lat(2.5), Verified: true,
+			PartsUS: &Parts{Queueing: 0.5, Wire: 3.5, RemoteHold: 1},
 		},
 		{
 			Test: WriteBW, Size: 1 << 20, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 1000, Bytes: 1000 << 20, Seconds: 1,
@@ -30,7 +31,7 @@ func sample() *Report {
 		},
 		{
 			Test: ReadBW, Size: 1 << 20, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 800, Bytes: 800 << 20, Seconds: 1,
-			Verified: true,
+			PartsUS: &Parts{Queueing: 1000, Wire: 50, RemoteHold: 300, Completion: 25}, Verified: true,
 		},
 		{
 			Test: WriteRate, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 3000000, Bytes: 192000000, Seconds: 1,
@@ -127,6 +128,8 @@ func TestValidateReport(t *testing.T) {
 		{"dist is not in order", func(r *Report) { r.Results[0].LatUS.Dist = []Quantile{{50, 2}, {75, 1}} }},
 		{"dist is not in order", func(r *Report) { r.Results[0].LatUS.Dist = []Quantile{{50, 2}, {101, 3}} }},
 		{"dist has 257 points", func(r *Report) { r.Results[0].LatUS.Dist = make([]Quantile, 257) }},
+		{"parts_us: wire took -1", func(r *Report) { r.Results[0].PartsUS.Wire = -1 }},
+		{"parts_us: they sum up to nothing", func(r *Report) { r.Results[0].PartsUS = &Parts{} }},
 		{"out of range", func(r *Report) { r.Results[0].Size = -1 }},
 		{"out of range", func(r *Report) { r.Baselines[0].MTU = 1 << 20 }},
 		{"nothing was moved", func(r *Report) { r.Results[1].Bytes = 0 }},

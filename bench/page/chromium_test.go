@@ -49,12 +49,12 @@ func TestPageInChromium(t *testing.T) {
 	if console != "" {
 		t.Errorf("the console says:\n%s", console)
 	}
-	for _, id := range []string{"environment", "comparison", "bounds", "plots", "limits", "figures"} {
+	for _, id := range []string{"environment", "comparison", "bounds", "plots", "limits", "parts", "figures"} {
 		if !strings.Contains(dom, `<section id="`+id+`">`) {
 			t.Errorf("section %s is missing", id)
 		}
 	}
-	for _, text := range []string{"application&nbsp;12.5&nbsp;%", "fabric&nbsp;87.5&nbsp;%", "duplicate&nbsp;4711", "not recorded</td><td></td>"} {
+	for _, text := range []string{"application&nbsp;12.5&nbsp;%", "fabric&nbsp;87.5&nbsp;%", "duplicate&nbsp;4711", "not recorded</td><td></td>", `role="img" aria-label="queueing 73 %, wire 4 %, remote hold 22 %, completion 2 %"><rect`} {
 		if !strings.Contains(dom, text) {
 			t.Errorf("the page does not say %q", text)
 		}

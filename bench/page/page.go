@@ -25,13 +25,15 @@ type Source struct {
 var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"letter":  letter,
-	"size":    bench.FormatSize,
-	"num":     number,
-	"bound":   func(v *float64) string { return number(*v) },
-	"us":      func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) },
-	"ratio":   func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) },
-	"percent": func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + "\u00a0%" },
+	"letter":    letter,
+	"size":      bench.FormatSize,
+	"num":       number,
+	"bound":     func(v *float64) string { return number(*v) },
+	"us":        func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) },
+	"ratio":     func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) },
+	"percent":   func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + "\u00a0%" },
+	"bar":       barOf,
+	"partNames": bench.PartNames,
 	"image": func(svg []byte) template.URL {
 		// The plots are made here, and an image runs no scripts whatever its text says.
 		return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))

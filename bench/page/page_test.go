@@ -68,6 +68,24 @@ func TestPageStructure(t *testing.T) {
 	}
 }
 
+// TestBars: each bar is whole, in the order of the columns, and says in words what it shows.
+func TestBars(t *testing.T) {
+	html := render(t, Source{"one.json", golden(t)})
+	for _, want := range []string{
+		`aria-label="queueing 10 %, wire 70 %, remote hold 20 %"><rect x="0.00" width="10.00" height="1" class="p0"/>` +
+			`<rect x="10.00" width="70.00" height="1" class="p1"/><rect x="80.00" width="20.00" height="1" class="p2"/></svg>`,
+		`<td class="n">1000.00</td><td class="n">50.00</td><td class="n">300.00</td><td class="n">25.00</td><td class="n">1375.00</td>`,
+		`<td colspan="6">not recorded</td>`,
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if n := strings.Count(html, `<svg class="bar"`); n != 2 {
+		t.Errorf("%d bars, want one for each of the two results that have parts", n)
+	}
+}
+
 // TestComparison: latency is better when it falls, bandwidth when it rises, and 5 % are nothing.
 func TestComparison(t *testing.T) {
 	before, after := golden(t), golden(t)

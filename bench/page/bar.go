@@ -1,0 +1,39 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// bar is the time of a request, drawn as its parts one behind the other.
+type bar struct {
+	Text     string // for those who cannot see it
+	Segments []segment
+}
+
+// segment is one part, in percent of the bar.
+type segment struct {
+	Part        int // index into bench.PartNames
+	From, Width string
+}
+
+// barOf leaves out parts that took no time. The parts must be valid.
+func barOf(p *bench.Parts) bar {
+	var b bar
+	var text []string
+	from := 0.0
+	for i, us := range p.By() {
+		width := 100 * us / p.Sum()
+		if us > 0 {
+			b.Segments = append(b.Segments, segment{i, hundredths(from), hundredths(width)})
+			text = append(text, fmt.Sprintf("%s %.0f %%", bench.PartNames()[i], width))
+		}
+		from += width
+	}
+	b.Text = strings.Join(text, ", ")
+	return b
+}
+
+func hundredths(v float64) string { return fmt.Sprintf("%.2f", v) }
