@@ -140,6 +140,45 @@ func TestLocalMemoryViolations(t *testing.T) {
 	}
 }
 
+// ND specification 11.1: what is wrong with a request's own memory does not wait for a receive of the peer, which has posted none.
+func TestLocalMemoryViolationsWithoutAReceive(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	foreign, err := r.b.RegisterMemory(make([]byte, 64), MRAllowLocalWrite)
+	must(t, err)
+	for name, token := range map[string]Token{"foreign": foreign.LocalToken(), "zero": 0} {
+		for _, kind := range []RequestType{RequestSend, RequestWrite} {
+			t.Run(name+" "+kind.String(), func(t *testing.T) {
+				client, server := r.connect(t, 64)
+				list := []SGE{{Buffer: client.mr.Bytes(), Token: token}}
+				if kind == RequestSend {
+					must(t, client.qp.Send(1, list, 0))
+				} else {
+					must(t, client.qp.Write(1, list, server.mr.Address(), server.mr.RemoteToken(), 0))
+				}
+				must(t, client.qp.Write(2, nil, 0, 0, 0)) // behind it
+				client.wantResult(t, 1, kind, ErrAccessViolation)
+				client.wantResult(t, 2, RequestWrite, ErrCanceled)
+				must(t, server.ctr.NotifyDisconnect(t.Context()))
+			})
+		}
+	}
+}
+
+// A region that is closed while a Send waits for a receive ends the Send: it is not executed from memory that is the program's again.
+func TestRegionClosedWhileASendWaits(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	client, server := r.connect(t, 64)
+	m, err := r.a.RegisterMemory(make([]byte, 64), 0)
+	must(t, err)
+	must(t, client.qp.Send(1, []SGE{m.SGE(0, 64)}, 0))
+	client.wantNoResult(t)
+	must(t, m.Close())
+	client.wantResult(t, 1, RequestSend, ErrAccessViolation)
+	must(t, server.ctr.NotifyDisconnect(t.Context()))
+}
+
 func TestReceiveMemoryViolations(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

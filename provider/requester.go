@@ -64,7 +64,7 @@ func (c *conn) mayStart(seq, off uint32) bool {
 		return c.reads.count < c.ord && c.mayRead()
 	case KindSend:
 		if int32(c.sendLimit-c.nextSend) <= 0 {
-			c.blockOnReceive()
+			c.blockOnReceive(seq)
 			return false
 		}
 	case KindInvalidate:
@@ -79,17 +79,9 @@ func (c *conn) mayStart(seq, off uint32) bool {
 func (c *conn) start(seq uint32) bool {
 	q := &c.qp.sq
 	wr := q.wr(seq)
-	if wr.flags&FlagInline == 0 {
-		need := Rights(0)
-		if wr.kind == KindRead {
-			need = RightLocalWrite
-		}
-		for _, s := range q.sgl(seq) {
-			if b, _ := c.engine.mem.local(c.qp, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
-				c.localFault(seq, OutcomeAccessViolation)
-				return false
-			}
-		}
+	if !c.mayUse(seq) {
+		c.localFault(seq, OutcomeAccessViolation)
+		return false
 	}
 	switch wr.kind {
 	case KindWrite:
@@ -107,6 +99,21 @@ func (c *conn) start(seq uint32) bool {
 		r.count++
 		r.bytes += uint64(wr.length)
 	case KindReceive, KindBind, KindInvalidate, KindFastRegister:
+	}
+	return true
+}
+
+// mayUse says whether the entries of the request at seq name memory of this side that it may use. An inline request has none.
+func (c *conn) mayUse(seq uint32) bool {
+	q := &c.qp.sq
+	need := Rights(0)
+	if q.wr(seq).kind == KindRead {
+		need = RightLocalWrite
+	}
+	for _, s := range q.sgl(seq) {
+		if b, _ := c.engine.mem.local(c.qp, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+			return false
+		}
 	}
 	return true
 }

@@ -150,6 +150,66 @@ func TestNoReceiveTimesOut(t *testing.T) {
 	}
 }
 
+// ND specification 11.1: the memory of a SEND is looked at when its turn comes, whether or not the peer has a receive for it, and
+// again while it waits for one.
+func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
+	for name, change := range map[string]func(*pair, *Request){
+		"token":      func(_ *pair, r *Request) { r.SGL[0].Token ^= 1 },
+		"zero":       func(_ *pair, r *Request) { r.SGL[0].Token = 0 },
+		"the peer's": func(p *pair, r *Request) { r.SGL[0].Token = p.reg[1].Token() },
+		"bounds":     func(_ *pair, r *Request) { r.SGL[0].Addr-- },
+		"invalidate": func(_ *pair, r *Request) { r.SGL[0].Token ^= 1; r.Flags |= FlagInvalidate },
+		"gone while waiting": func(p *pair, _ *Request) {
+			p.pass(100 * time.Millisecond)
+			p.outcomes(0)
+			p.must(p.mem[0].Deregister(p.reg[0]))
+			p.pass(askInterval)
+		},
+	} {
+		p := newPair(t, 1408).connect()
+		p.receive(0, 0, 10)
+		p.receive(1, 0, 10)
+		p.post(0, p.read(0, 5000))
+		p.post(0, p.send(0, 10))
+		p.post(0, p.write(0, 4096, 10))
+		p.settle()
+		p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
+		p.outcomes(1, OutcomeSuccess)
+		wrong := p.send(0, 10)
+		if name == "gone while waiting" {
+			p.post(0, wrong)
+			change(p, wrong)
+		} else {
+			change(p, wrong)
+			p.post(0, wrong)
+		}
+		p.post(0, p.write(0, 0, 10))
+		p.pass(time.Millisecond)
+		rs := p.results(0)
+		if len(rs) != 3 || rs[0].Outcome != OutcomeAccessViolation || rs[1].Outcome != OutcomeCanceled || rs[2].Outcome != OutcomeCanceled {
+			t.Errorf("%s: %+v", name, rs)
+		}
+		if p.ctr[1].State() != CtrLost {
+			t.Errorf("%s: the peer's connector is %v", name, p.ctr[1].State())
+		}
+	}
+}
+
+// What is ahead of a SEND that names wrong memory ends as it would without it.
+func TestRequestsAheadOfASendThatWaitsInVainAreDone(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.receive(1, 0, 10)
+	wrong := p.send(0, 10)
+	wrong.SGL[0].Token ^= 1
+	p.post(0, p.send(0, 10))
+	p.post(0, p.read(0, 100000))
+	p.post(0, wrong)
+	p.settle()
+	p.pass(askInterval)
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeAccessViolation)
+	p.outcomes(1, OutcomeSuccess)
+}
+
 func TestReadsBeyondTheOutboundLimitWait(t *testing.T) {
 	p := newPair(t, 1408)
 	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 3}, {Inbound: 16, Outbound: 16}}

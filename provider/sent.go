@@ -49,6 +49,7 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
 		c.paused = false // the peer took what it had dropped
 		if c.blockedAt != 0 {
 			c.blockedAt = c.engine.now // what went before was still under way: no fault of the peer's
+			c.faultAhead(c.qp.sq.next)
 		}
 		c.completeRequests()
 		return

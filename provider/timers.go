@@ -124,20 +124,34 @@ func (c *conn) onDeadline() {
 	}
 }
 
-// blockOnReceive starts the clock of a SEND that waits for the peer to post a receive.
-func (c *conn) blockOnReceive() {
+// blockOnReceive starts the clock of the SEND at seq that waits for the peer to post a receive.
+func (c *conn) blockOnReceive(seq uint32) {
 	if c.blockedAt == 0 {
 		c.blockedAt = c.engine.now
 		c.askAt = c.engine.now.Add(askInterval)
+		c.faultAhead(seq)
 		c.touch()
 	}
 }
 
+// faultAhead lets onBlocked look at once at a SEND that waits in vain, because it names memory that it may not use.
+func (c *conn) faultAhead(seq uint32) {
+	if !c.mayUse(seq) {
+		c.askAt = c.engine.now
+	}
+}
+
 // onBlocked asks for the limit that holds a SEND up, and ends the connection when the wait took too long. That is known
-// only of a peer that answers: one that is silent has not said that it has no receive.
+// only of a peer that answers: one that is silent has not said that it has no receive. Memory that the SEND may not use, or no
+// longer, ends it without waiting for a receive (ND specification 11.1), but not before those ahead of it are done.
 func (c *conn) onBlocked() (ended bool) {
 	e := c.engine
 	now := e.now
+	if q := &c.qp.sq; c.askAt <= now && q.head.Load() == q.next && !c.mayUse(q.next) {
+		c.blockedAt = 0
+		c.localFault(q.next, OutcomeAccessViolation)
+		return true
+	}
 	if c.blockedAt.Add(e.cfg.NoReceive) <= now {
 		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.lastHeard) <= 4*askInterval {
 			c.blockedAt = 0

@@ -129,6 +129,35 @@ func TestObjectsOfAnotherAdapter(t *testing.T) {
 	e.wantResult(t, 1, OperationWrite, StatusAccessViolation)
 }
 
+// ND specification 11.1: what is wrong with a request's own memory does not wait for a receive of the peer, which has posted none.
+func TestLocalTokenWithoutAReceive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other := newEnd(t, r.b, 64)
+	for name, token := range map[string]Token{"foreign": other.mr.LocalToken(), "zero": 0} {
+		for _, p := range []struct {
+			name string
+			post func(e, peer *end, sgl []SGE) Status
+			kind OperationType
+		}{
+			{"send", func(e, _ *end, sgl []SGE) Status { return e.qp.Send(1, sgl, 0) }, OperationSend},
+			{"send and invalidate", func(e, peer *end, sgl []SGE) Status {
+				return e.qp.SendAndInvalidate(1, sgl, 0, peer.mr.RemoteToken())
+			}, OperationSend},
+			{"write", func(e, peer *end, sgl []SGE) Status {
+				return e.qp.Write(1, sgl, peer.mr.Address(), peer.mr.RemoteToken(), 0)
+			}, OperationWrite},
+		} {
+			t.Run(name+" "+p.name, func(t *testing.T) {
+				e, peer := r.connected(t)
+				want(t, "post", p.post(e, peer, []SGE{{Buffer: e.mr.Bytes()[:8], Token: token}}), StatusSuccess)
+				e.wantResult(t, 1, p.kind, StatusAccessViolation)
+				receive(t, "disconnect event", peer.gone)
+			})
+		}
+	}
+}
+
 // A mapping ends once, however often it is released, and is made once.
 func TestMappingTwice(t *testing.T) {
 	t.Parallel()
