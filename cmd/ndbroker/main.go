@@ -38,7 +38,9 @@ One process at a time has the interface. What was opened is taken back when it e
 process's adapter is removed, and all traffic goes to the kernel again.
 
 It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns. Whoever gets the
-sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.`,
+sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
+
+Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --socket /run/ndxdp/broker --allow-uid 1000
   ndbroker --interface eth0 --netns 4711 --socket /run/ndxdp/pod --allow-uid 65534   the namespace of process 4711
   ndbroker --interface net1 --netns /run/netns/blue --socket /run/ndxdp/blue --allow-uid 0 --mode generic`,
@@ -57,7 +59,14 @@ sockets can send any frame from that interface. docs/CONTAINERS.md says what tha
 	for _, name := range []string{"interface", "socket", "allow-uid"} {
 		_ = cmd.MarkFlagRequired(name) // registered above, and that is the only error there is
 	}
+	cli.Complete(cmd, "interface", cli.InterfaceNames)
+	cli.Complete(cmd, "mode", modes)
 	return cli.Root(cmd)
+}
+
+// modes completes --mode.
+func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return []cobra.Completion{"auto", "generic", "native"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 func run(ctx context.Context, f *flags, out io.Writer) (err error) {

@@ -55,9 +55,20 @@ func Listen(path string) (*net.UnixListener, error) {
 		if l != nil {
 			_ = l.Close() // the first failure is the one to tell
 		}
-		return nil, fmt.Errorf("listen at %s: %w", path, err)
+		return nil, fmt.Errorf("listen at %s: %w%s", path, err, listenRemedy(err))
 	}
 	return l, nil
+}
+
+// listenRemedy says what to do about a path that cannot be had, as the tail of a sentence.
+func listenRemedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return ": make its directory first"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return ": another process listens there, or a file that is no socket is in the way"
+	}
+	return ""
 }
 
 // abandoned says whether there is a socket that nobody listens on. The kernel refuses to connect to other files in the same way.

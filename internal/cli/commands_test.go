@@ -23,7 +23,7 @@ import (
 )
 
 // commandNames are all that are built.
-var commandNames = []string{"ndcat", "ndinfo", "ndperf", "ndping", "ndstat"}
+var commandNames = []string{"ndbroker", "ndcat", "ndinfo", "ndperf", "ndping", "ndstat"}
 
 // build makes the commands once, and returns where they are.
 var build = sync.OnceValues(func() (string, error) {
@@ -123,6 +123,8 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
+		{"ndbroker --interface|", names[0]},
+		{"ndbroker --mode|", "native"},
 		{"ndping --datapath|", "generic"},
 		{"ndcat --from|", "127.0.0.1"},
 		{"ndperf veth --datapath|", "udp"},
@@ -139,17 +141,24 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 // TestMistakes: each gives one line that says what to do, and the status that is documented.
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nosuch")
+	const lend = "ndbroker --interface nosuch0 --allow-uid 1 "
 	for _, c := range []struct {
 		args   string
 		status int
 		want   string
 	}{
+		{"ndbroker --wrong", Misuse, "ndbroker: unknown flag: --wrong (ndbroker --help shows how)"},
 		{"ndcat --wrong", Misuse, "ndcat: unknown flag: --wrong (ndcat --help shows how)"},
 		{"ndinfo --wrong", Misuse, "ndinfo: unknown flag: --wrong"},
 		{"ndperf --wrong", Misuse, "ndperf: unknown flag: --wrong"},
 		{"ndperf loop --wrong", Misuse, "(ndperf loop --help shows how)"},
 		{"ndping --wrong", Misuse, "ndping: unknown flag: --wrong"},
 		{"ndstat --wrong", Misuse, "ndstat: unknown flag: --wrong"},
+		{"ndbroker", Misuse, `required flag(s) "allow-uid", "interface", "socket" not set`},
+		{lend + "--socket x --mode udp", Misuse, "choose auto, generic or native"},
+		{lend + "--socket " + missing + "/x", Failed, "no such file or directory: make its directory first"},
+		{lend + "--socket " + os.DevNull, Failed, "another process listens there, or a file that is no socket is in the way"},
+		{lend + "--netns " + missing + " --socket x", Failed, "ndbroker: --netns " + missing},
 		{"ndcat nowhere", Misuse, `ndcat: "nowhere" is not IP:PORT (examples: 192.0.2.7:7000,`},
 		{"ndping 127.0.0.1", Misuse, `ndping: "127.0.0.1" is not IP:PORT (examples: 192.0.2.7:7000,`},
 		{"ndcat --from bad 127.0.0.2:7000", Misuse, "it is not an IP address (examples: 192.0.2.7,"},
@@ -230,6 +239,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
+	broker := filepath.Join(t.TempDir(), "broker")
 	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", port}
 	for _, c := range []struct {
 		name   string
@@ -238,6 +248,7 @@ func TestInterrupt(t *testing.T) {
 		status int
 		said   string // at the end
 	}{
+		{"ndbroker", []string{"--interface", "nosuch0", "--allow-uid", "1", "--socket", broker}, "ndbroker: nosuch0 for users [1] at", OK, ""},
 		{"ndping", listen, "answering at", OK, ""},
 		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
 		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open.Path()}, "{", OK, ""},
@@ -245,6 +256,9 @@ func TestInterrupt(t *testing.T) {
 		if o, rest := interrupt(t, command(t, c.name, c.args...), c.first); o.status != c.status || rest != c.said {
 			t.Errorf("%s: %+v, %q", c.name, o, rest)
 		}
+	}
+	if _, err := os.Lstat(broker); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("ndbroker left its socket behind: %v", err)
 	}
 }
 
