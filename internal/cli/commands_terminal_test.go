@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 )
 
 // onTerminal runs a command with a terminal as output and error output, and returns what is on the screen at its end.
@@ -65,5 +67,39 @@ func TestNoEscapesElsewhere(t *testing.T) {
 		if _, shown := onTerminal(t, cmd); colour.MatchString(shown) != (name == "ndinfo") {
 			t.Errorf("%s on a terminal: %q", name, shown)
 		}
+	}
+}
+
+// TestProgressIsDrawnOnTerminalsOnly measures with ndperf: a bar that is removed at the end, and a line for every test in a log.
+func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
+	const args = "loop --duration 5ms --tests write_lat,read_lat --baseline none --udp-port "
+	const drawn, test = "50% |", "write_lat 64 B"
+	var stderr bytes.Buffer
+	piped := command(t, "ndperf", strings.Fields(args+freePort(t))...)
+	piped.Stderr = &stderr
+	if err := piped.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := ended(t, piped)
+	lines := strings.Split(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+	if o.status != OK || len(lines) != 2 || !strings.HasPrefix(lines[0], "nd "+test) || !strings.HasPrefix(lines[1], "nd read_lat 64 B") {
+		t.Errorf("%+v; in a pipe: %q", o, stderr.String())
+	}
+	if strings.ContainsAny(stderr.String(), "\r\x1b%") {
+		t.Errorf("a bar in a pipe: %q", stderr.String())
+	}
+	o, shown := onTerminal(t, command(t, "ndperf", strings.Fields(args+freePort(t))...))
+	bar, report, found := strings.Cut(shown, "ndperf ") // the report begins with the name of the command
+	if o.status != OK || !strings.Contains(bar, drawn) || !strings.Contains(bar, test) || !found {
+		t.Errorf("%+v; on a terminal: %q", o, shown)
+	}
+	width, last := 0, ""
+	for over := range strings.SplitSeq(strings.TrimSuffix(bar, "\r\n"), "\r") { // each is drawn over the one before
+		if over != "" {
+			width, last = max(width, utf8.RuneCountInString(over)), over
+		}
+	}
+	if strings.Contains(report, "|") || strings.Trim(last, " ") != "" || len(last) < width {
+		t.Errorf("the bar is still there: %q", shown)
 	}
 }
