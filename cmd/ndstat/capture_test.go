@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -41,6 +44,79 @@ func TestCaptureOfAProcess(t *testing.T) {
 	out, said, err := ndstat("capture", "-w", "-", "--duration", "50ms", "--snap", "60")
 	if err != nil || !strings.Contains(said, "packets captured") || !strings.HasPrefix(out, "\x0a\x0d\x0d\x0a") {
 		t.Errorf("%v, %q, %d bytes", err, said, len(out))
+	}
+}
+
+// stuck is an output that takes nothing until it is let go, like a pipe to a program that stopped.
+type stuck struct {
+	first   sync.Once
+	reached chan struct{} // closed when something is written
+	goOn    chan struct{}
+	size    int
+}
+
+func (w *stuck) Write(p []byte) (int, error) {
+	w.first.Do(func() { close(w.reached) })
+	<-w.goOn
+	w.size += len(p)
+	return len(p), nil
+}
+
+// TestCaptureThatStopsReading moves more than a capture's buffer holds while its output is stuck: the connection does not wait, and
+// ndstat says how many packets are missing.
+func TestCaptureThatStopsReading(t *testing.T) {
+	e := newConnection(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	capturing, end := context.WithCancel(ctx)
+	defer end()
+	out := &stuck{reached: make(chan struct{}), goOn: make(chan struct{})}
+	var said bytes.Buffer
+	done := make(chan error, 1)
+	go func() {
+		cmd := newRoot()
+		cmd.SetOut(out)
+		cmd.SetErr(&said)
+		cmd.SetArgs([]string{"capture", "-w", "-"})
+		done <- cmd.ExecuteContext(capturing)
+	}()
+	move := func(times int) {
+		for range times {
+			must(t, e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, len(e.Memory.Bytes()))}, e.Peer.Address, e.Peer.Token, 0))
+			if r, err := e.Result(ctx); err != nil || r.Status != nd.StatusSuccess {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+	}
+	for waiting := true; waiting; {
+		select {
+		case <-out.reached:
+			waiting = false
+		case err := <-done:
+			t.Fatalf("ended early: %v, %s", err, &said)
+		default:
+			move(1)
+		}
+	}
+	const buffer, others = 16 << 20, 4 << 20 // of the capture (nd.CaptureConfig), and all on the way to the output
+	move((buffer + others) / len(e.Memory.Bytes()))
+	select {
+	case err := <-done:
+		t.Fatalf("ended early: %v, %s", err, &said)
+	default:
+	}
+	close(out.goOn)
+	end()
+	must(t, <-done)
+	var written, lost, size int
+	if _, err := fmt.Sscanf(said.String(), "%d packets captured, %d lost, %d bytes\n", &written, &lost, &size); err != nil {
+		t.Fatalf("%v: %q", err, said.String())
+	}
+	if written == 0 || lost == 0 || size != out.size {
+		t.Errorf("%q, and %d bytes were written", said.String(), out.size)
+	}
+	if e.Adapter.Capturing() {
+		t.Error("the tap is on after the end")
 	}
 }
 

@@ -28,7 +28,7 @@ func newConnection(t *testing.T) *nd.Endpoint {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	free, err := net.ListenUDP("udp4", nil)
 	must(t, err)
-	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
 	must(t, free.Close())
 	at := netip.MustParseAddrPort("127.0.0.2:7200")
 	l, err := nd.Listen(at, cfg)
@@ -76,6 +76,22 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	must(t, json.Unmarshal([]byte(out), &r))
 	if r.PID != os.Getpid() || len(r.Connections) != 1 || strings.Count(out, "\n") != 1 {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestTapIsSeen: a table says that a process is captured, as long as it is.
+func TestTapIsSeen(t *testing.T) {
+	e := newConnection(t)
+	const mark = "is captured: its figures are not those of a run without"
+	tap, err := e.Adapter.StartCapture(nd.CaptureConfig{})
+	must(t, err)
+	out, _, err := ndstat("--once", "--interval", "100ms")
+	if want := strconv.Itoa(os.Getpid()) + " "; err != nil || !strings.Contains(out, mark) || !strings.Contains(out, "\n"+want) {
+		t.Errorf("with a tap: %v\n%s", err, out)
+	}
+	tap.Stop()
+	if out, _, err = ndstat("--once", "--interval", "100ms"); err != nil || strings.Contains(out, mark) {
+		t.Errorf("without a tap: %v\n%s", err, out)
 	}
 }
 

@@ -29,6 +29,7 @@ type Summary = ndcapture.Summary
 // blocks is the serving side of a capture: each Write is a block, or several.
 type blocks struct {
 	to     net.Conn
+	stall  time.Duration
 	ready  chan struct{} // closed when the Reply is out
 	failed context.CancelFunc
 }
@@ -37,7 +38,7 @@ func (b *blocks) Write(p []byte) (n int, err error) {
 	<-b.ready
 	for err == nil && n < len(p) {
 		part := p[n:min(len(p), n+maxBlock)]
-		_ = b.to.SetWriteDeadline(time.Now().Add(stallTimeout)) // a closed connection shows below
+		_ = b.to.SetWriteDeadline(time.Now().Add(b.stall)) // a closed connection shows below
 		if _, err = b.to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part)))); err == nil {
 			_, err = b.to.Write(part)
 		}
@@ -55,7 +56,7 @@ func (s *Server) stream(c net.Conn, q CaptureRequest) {
 	r := Reply{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now(), Capturing: true, Streams: true}
 	over, end := context.WithCancel(context.Background())
 	defer end()
-	out := &blocks{to: c, ready: make(chan struct{}), failed: end}
+	out := &blocks{to: c, stall: s.stall, ready: make(chan struct{}), failed: end}
 	rec, err := ndcapture.Start(s.adapter, out, ndcapture.Config{
 		CaptureConfig: nd.CaptureConfig{SnapLength: q.SnapLength}, MaxPackets: q.MaxPackets,
 	})

@@ -94,6 +94,31 @@ func TestCapture(t *testing.T) {
 	awaitTap(t, asking, false)
 }
 
+// TestCaptureOfAClientThatStalls: whoever takes nothing for too long loses the capture, and the adapter its tap, while the adapter works.
+func TestCaptureOfAClientThatStalls(t *testing.T) {
+	a := newPair(t)
+	s, err := serve(a, filepath.Join(t.TempDir(), "x.sock"), time.Millisecond)
+	must(t, err)
+	defer s.Close()
+	talking, hush := context.WithCancel(t.Context())
+	talked := make(chan error, 1)
+	go func() { talked <- talk(talking, a) }()
+	defer func() {
+		hush()
+		must(t, <-talked)
+	}()
+	stalled := dial(t, s)
+	r, err := stalled.exchange(Request{Capture: &CaptureRequest{}})
+	must(t, err)
+	if !r.Streams || !a.Capturing() {
+		t.Errorf("%+v, tap %v", r, a.Capturing())
+	}
+	awaitTap(t, dial(t, s), false)
+	if _, err := io.Copy(io.Discard, stalled.conn); err != nil {
+		t.Errorf("the stalled client's connection was not closed: %v", err)
+	}
+}
+
 // TestCaptureEndsWithEitherSide: a client that goes away takes the tap with it, and a server that closes is told.
 func TestCaptureEndsWithEitherSide(t *testing.T) {
 	a := newPair(t)

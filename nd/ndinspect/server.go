@@ -22,6 +22,7 @@ type Server struct {
 	inode    os.FileInfo
 	listener *net.UnixListener
 	slots    chan struct{} // one for every client
+	stall    time.Duration // stallTimeout; less in tests
 	done     sync.WaitGroup
 	closing  sync.Once
 	closed   error
@@ -35,7 +36,9 @@ var opened atomic.Int32
 
 // Serve opens the adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the
 // process in Directory. Close it before the adapter.
-func Serve(a *nd.Adapter, path string) (*Server, error) {
+func Serve(a *nd.Adapter, path string) (*Server, error) { return serve(a, path, stallTimeout) }
+
+func serve(a *nd.Adapter, path string, stall time.Duration) (*Server, error) {
 	if path == "" {
 		path = defaultPath(int(opened.Add(1) - 1))
 	}
@@ -47,7 +50,7 @@ func Serve(a *nd.Adapter, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{adapter: a, path: path, listener: l, slots: make(chan struct{}, maxClients), clients: map[net.Conn]struct{}{}}
+	s := &Server{adapter: a, path: path, listener: l, slots: make(chan struct{}, maxClients), stall: stall, clients: map[net.Conn]struct{}{}}
 	if s.inode, err = os.Lstat(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("ndinspect: %w", err), l.Close())
 	}
