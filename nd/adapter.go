@@ -97,6 +97,10 @@ type Adapter struct {
 // AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
 // CAP_BPF; DatapathUDP and AdapterConfig.Broker need none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
 // kernel.
+//
+// Errors: ErrInvalidParameter for an unknown datapath or a wrong FixedWindow, ErrInvalidAddress for an address that no interface has,
+// ErrNoMemory when the machine has none left that may be pinned, ErrInsufficientResources without file descriptors,
+// ErrDeviceNotReady for all else, with the cause.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = DefaultUDPPort
@@ -127,8 +131,13 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}, cfg.engine)
 	if err != nil {
 		var unknown *datapath.AddressError
-		if errors.As(err, &unknown) {
+		switch {
+		case errors.As(err, &unknown):
 			return refuse(ErrInvalidAddress, err)
+		case host.NoMemory(err):
+			return refuse(ErrNoMemory, err)
+		case host.NoDescriptors(err):
+			return refuse(ErrInsufficientResources, err)
 		}
 		return refuse(ErrDeviceNotReady, err)
 	}

@@ -1,11 +1,16 @@
 package nd
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
 // openNear opens the provider and an adapter on a loopback address.
@@ -62,6 +67,19 @@ var adapterRows = map[string]provoke{
 	},
 	"IND2Provider/OpenAdapter/ND_INVALID_PARAMETER": func(t *testing.T, _ *rig) error {
 		return openNear(t, func(*Provider) uint64 { return 0 }, AdapterConfig{})
+	},
+	"IND2Provider/OpenAdapter/ND_NO_MEMORY": func(t *testing.T, _ *rig) error {
+		pair := newPair(t, netlab.PairConfig{})
+		p := openProvider(t, pair.A)
+		id, err := p.ResolveAddress(pair.AddrA.Addr())
+		must(t, err)
+		return pair.A.Do(func() error { // more memory to send from than there are addresses
+			a, err := p.OpenAdapter(id, AdapterConfig{Datapath: DatapathGeneric, ArenaBytes: 1 << 47})
+			if err == nil {
+				must(t, a.Close())
+			}
+			return err
+		})
 	},
 	"IND2Adapter/Query/ND_SUCCESS": func(t *testing.T, r *rig) error {
 		i, err := r.a.Query()
@@ -123,6 +141,8 @@ func oneQP(t *testing.T, a *Adapter) error {
 	_, err = a.CreateQueuePair(QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq})
 	return err
 }
+func oneRegion(_ *testing.T, a *Adapter) error { _, err := a.CreateMemoryRegion(); return err }
+
 func oneConnector(_ *testing.T, a *Adapter) error { _, err := a.CreateConnector(); return err }
 func oneListener(_ *testing.T, a *Adapter) error  { _, err := a.CreateListener(); return err }
 
@@ -142,6 +162,7 @@ var createRows = map[string]provoke{
 		_, err = r.a.CreateCompletionQueue(0)
 		return err
 	},
+	"IND2Adapter/CreateMemoryRegion/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectMR, oneRegion),
 	"IND2Adapter/CreateMemoryRegion/ND_SUCCESS": func(t *testing.T, r *rig) error {
 		m, err := r.a.CreateMemoryRegion()
 		if err == nil && (m.Bytes() != nil || m.Address() != 0 || m.LocalToken() != 0) {
@@ -202,6 +223,15 @@ var helperRows = map[string]provoke{
 	}),
 	"NdHelper/NdResolveAddress/ND_NETWORK_UNREACHABLE": provided(func(_ *testing.T, p *Provider, _ *rig) error {
 		_, err := p.SourceAddress(netip.MustParseAddr("192.0.2.1"))
+		return err
+	}),
+	"NdHelper/NdResolveAddress/ND_UNSUCCESSFUL": provided(func(t *testing.T, p *Provider, r *rig) error {
+		must(t, r.pair.A.Do(func() error { // a route that says no: EACCES
+			_, forbidden, err := net.ParseCIDR("203.0.113.0/24")
+			must(t, err)
+			return netlink.RouteReplace(&netlink.Route{Dst: forbidden, Type: unix.RTN_PROHIBIT})
+		}))
+		_, err := p.SourceAddress(netip.MustParseAddr("203.0.113.1"))
 		return err
 	}),
 	"NdHelper/NdResolveAddress/ND_DEVICE_NOT_READY": provided(func(t *testing.T, p *Provider, r *rig) error {

@@ -172,6 +172,21 @@ func flushed(post func(t *testing.T, client, server *end)) func(t *testing.T, cl
 	}
 }
 
+// throughFlushedWindow uses a window that the peer's flush has ended: the initiator broke no protection, the queue pair is not there.
+func throughFlushedWindow(kind RequestType) provoke {
+	return windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error {
+		must(t, bindAll(q, w, e))
+		e.wantResult(t, 1, RequestBind, StatusSuccess)
+		q.Flush()
+		post := peer.qp.Read
+		if kind == RequestWrite {
+			post = peer.qp.Write
+		}
+		must(t, post(1, []SGE{peer.mr.SGE(0, 8)}, e.mr.Address(), w.RemoteToken(), 0))
+		return statusOfResult(t, peer, kind)
+	})
+}
+
 var resultRows = map[string]provoke{
 	"IND2CompletionQueue/Result:Send/ND_SUCCESS": result(RequestSend, func(t *testing.T, client, server *end) {
 		must(t, server.qp.Receive(1, nil))
@@ -221,6 +236,8 @@ var resultRows = map[string]provoke{
 			must(t, client.qp.Read(1, []SGE{client.mr.SGE(0, 8)}, server.mr.Address(), server.mr.RemoteToken()+1, 0))
 		})(t, r)
 	},
+	"IND2CompletionQueue/Result:Read/ND_REMOTE_ERROR":  throughFlushedWindow(RequestRead),
+	"IND2CompletionQueue/Result:Write/ND_REMOTE_ERROR": throughFlushedWindow(RequestWrite),
 	"IND2CompletionQueue/Result:Read/ND_CANCELED": result(RequestRead, flushed(func(t *testing.T, client, _ *end) {
 		must(t, client.qp.Read(2, nil, 0, 0, 0))
 	})),

@@ -95,6 +95,13 @@ var windowRows = map[string]provoke{
 		wantStatus(t, "after Invalidate", e.mr.Deregister(), StatusSuccess)
 		return err
 	}),
+	"IND2CompletionQueue/Result:Bind/ND_ACCESS_VIOLATION": windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error {
+		must(t, q.Send(1, nil, 0)) // holds the Bind up
+		must(t, bindAll(q, w, e))
+		must(t, e.mr.Deregister())
+		must(t, peer.qp.Receive(1, nil))
+		return statusOfResult(t, e, RequestBind)
+	}),
 	"IND2MemoryWindow/GetRemoteToken/(value)": windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error {
 		if w.RemoteToken() != 0 {
 			t.Error("a window that was never bound has a token")

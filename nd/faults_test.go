@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 		dropCapabilities()
 	case "open":
 		openOnce()
+	case "starve":
+		starve()
 	case "serve":
 		serveUntilKilled()
 	}
@@ -79,6 +81,28 @@ func openOnce() {
 	}
 	fmt.Print("opened ", a.Close())
 	os.Exit(0)
+}
+
+// starve opens an adapter when no file descriptor is left, and prints how that ended.
+func starve() {
+	c, err := net.ListenUDP("udp4", nil) // the runtime's own descriptors are there now
+	if err == nil {
+		defer c.Close()
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3})
+	}
+	if err == nil {
+		_, err = OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathUDP})
+	}
+	fmt.Printf("%t %v", errors.Is(err, ErrInsufficientResources), err)
+	os.Exit(0)
+}
+
+func TestOpenAdapterWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	out, err := child("starve").Output()
+	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), "too many open files") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 func child(role string, env ...string) *exec.Cmd {

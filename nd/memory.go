@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -37,19 +38,26 @@ type MemoryRegion struct {
 
 // CreateMemoryRegion makes a region without memory, for Register. RegisterMemory does both.
 //
-// Errors: ErrDeviceRemoved.
+// Errors: ErrInsufficientResources when the adapter has 65,536 regions that are not closed, ErrDeviceRemoved.
 func (a *Adapter) CreateMemoryRegion() (*MemoryRegion, error) {
-	if a.closed() {
-		return nil, &Error{Op: "create memory region", Status: ErrDeviceRemoved}
+	return a.newRegion("create memory region")
+}
+
+func (a *Adapter) newRegion(op string) (*MemoryRegion, error) {
+	if err := a.create(op, host.ObjectMR); err != nil {
+		return nil, err
 	}
 	return &MemoryRegion{adapter: a}, nil
 }
 
 // RegisterMemory makes a region and registers buf in it. Errors are those of Register.
 func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, error) {
-	m := &MemoryRegion{adapter: a}
-	if err := m.Register(buf, flags); err != nil {
+	m, err := a.newRegion("register memory")
+	if err != nil {
 		return nil, err
+	}
+	if err := m.Register(buf, flags); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -175,7 +183,10 @@ func (m *MemoryRegion) Close() error {
 		m.adapter.host.DoAll(func() { m.adapter.host.Memory.Release(m.region.Load()) })
 		m.err = m.deregistered()
 	}
-	m.closed = true
+	if !m.closed {
+		m.closed = true
+		m.adapter.host.Objects.Give(host.ObjectMR)
+	}
 	return m.err
 }
 
@@ -185,7 +196,8 @@ func (m *MemoryRegion) Close() error {
 //
 // Errors: as RegisterMemory, and ErrNoMemory for more than the machine has.
 func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
-	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: "allocate memory", Status: s} }
+	const op = "allocate memory"
+	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: op, Status: s} }
 	if s := a.registrable(false, n, flags); s != StatusSuccess {
 		return refuse(s)
 	}
@@ -199,11 +211,16 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 		}
 		return a.RegisterMemory(pages(n), flags)
 	}
+	free := func() error { return a.host.Device.Release(id) }
+	m, err := a.newRegion(op)
+	if err != nil {
+		return nil, errors.Join(err, free())
+	}
 	r, err := a.host.Memory.RegisterLink(buf, id, flags.rights())
 	if err != nil {
-		return nil, errors.Join(&Error{Op: "allocate memory", Status: ErrInsufficientResources}, a.host.Device.Release(id))
+		return nil, errors.Join(&Error{Op: op, Status: ErrInsufficientResources}, m.Close(), free())
 	}
-	m := &MemoryRegion{adapter: a, registered: true, release: func() error { return a.host.Device.Release(id) }}
+	m.registered, m.release = true, free
 	m.region.Store(r)
 	return m, nil
 }

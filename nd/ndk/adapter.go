@@ -27,6 +27,8 @@ type AdapterConfig struct {
 	Datapath string
 	// Version is what the consumer was written for; zero is Offered.
 	Version Version
+
+	engine provider.Config // changed by tests only
 }
 
 // Adapter is a network interface opened for ND, with one goroutine for all callbacks of its objects. It belongs to the network
@@ -47,7 +49,8 @@ type Adapter struct {
 // needs none of them, and auto makes do without.
 //
 // Errors: StatusBadVersion for another major version than Offered, or a later minor one; StatusInvalidParameter for an unknown
-// datapath; StatusInvalidAddress for an address that no interface has; StatusAdapterNotReady, with the cause behind it.
+// datapath; StatusInvalidAddress for an address that no interface has; StatusInsufficientResources when memory or file descriptors
+// ran out; StatusAdapterNotReady for all else, with the cause behind it.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	refuse := func(s Status, cause error) (*Adapter, error) {
 		if cause != nil {
@@ -68,10 +71,14 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(StatusInvalidAddress, nil)
 	}
-	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1}, provider.Config{})
+	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1}, cfg.engine)
 	if err != nil {
-		if unknown := (*datapath.AddressError)(nil); errors.As(err, &unknown) {
+		unknown := (*datapath.AddressError)(nil)
+		switch {
+		case errors.As(err, &unknown):
 			return refuse(StatusInvalidAddress, err)
+		case host.NoMemory(err) || host.NoDescriptors(err):
+			return refuse(StatusInsufficientResources, err)
 		}
 		return refuse(StatusAdapterNotReady, err)
 	}

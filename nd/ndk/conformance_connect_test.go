@@ -83,6 +83,14 @@ func connectRows() map[string]provoke {
 			closed(t, c.Close)
 			return p.finish(t)
 		}
+		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
+			// Whoever it connects to says nothing, and its table has room for one connection.
+			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: freePort(t), Datapath: "udp", engine: provider.Config{MaxConns: 1}})
+			first := w.dials(t, newEnd(t, small, 64), netipPort(r.b, 9), hello)
+			want(t, "first", first.inline, StatusPending)
+			eventually(t, "the first has its connection", func() bool { return small.host.Stats().Connections == 1 })
+			return w.dials(t, newEnd(t, small, 64), netipPort(r.b, 9), hello).finish(t)
+		}
 		rows[key+"ADDRESS_ALREADY_EXISTS"] = func(t *testing.T, r *rig) Status { return w.twice(t, r) }
 	}
 	addressRows(rows)

@@ -226,6 +226,13 @@ func transferRows(add addRow) {
 	})
 	add("Read", "IO_TIMEOUT", OperationRead, func(t *testing.T, c, s *end) { silence(t, s.a); c.qp.Read(1, nil, 0, 0, 0) })
 	add("Write", "IO_TIMEOUT", OperationWrite, func(t *testing.T, c, s *end) { silence(t, s.a); c.qp.Write(1, nil, 0, 0, 0) })
+	add("Write", "REMOTE_RESOURCES", OperationWrite, func(t *testing.T, c, s *end) { // the window ended with a flush
+		w := s.window(t)
+		want(t, "bind", s.qp.Bind(1, s.mr, w, s.mr.Bytes(), OpAllowRemoteWrite), StatusSuccess)
+		s.wantResult(t, 1, OperationBind, StatusSuccess)
+		s.qp.Flush()
+		c.qp.Write(1, []SGE{c.mr.SGE(0, 8)}, s.mr.Address(), w.RemoteToken(), 0)
+	})
 	add("Write", "SUCCESS", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, nil, 0, 0, 0) })
 	add("Write", "ACCESS_VIOLATION", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, []SGE{c.mr.SGE(0, 8)}, 1, 1, 0) })
 }

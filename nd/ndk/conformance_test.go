@@ -19,7 +19,7 @@ const noStatus = StatusSuccess
 // provokes has a test for each row of the table that is not excepted.
 var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
-	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows()} {
+	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows(), openRows} {
 		maps.Copy(all, m)
 	}
 	return all
@@ -29,12 +29,14 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	table, err := conformance.Load("../testdata")
 	must(t, err)
-	must(t, conformance.Check(table, "NDK", provokes))
+	tests := maps.Clone(provokes)
+	opened(table, tests)
+	must(t, conformance.Check(table, "NDK", tests))
 	for _, row := range table.Proven("NDK") {
 		t.Run(row.Key(), func(t *testing.T) {
 			t.Parallel()
 			code, _ := row.Value()
-			want(t, row.Condition, provokes[row.Key()](t, newRig(t)), Status(code))
+			want(t, row.Condition, tests[row.Key()](t, newRig(t)), Status(code))
 		})
 	}
 }
@@ -63,6 +65,7 @@ var adapterRows = map[string]provoke{
 		// Another adapter has the address and port.
 		return openStatus(t, AdapterConfig{Address: loopback[0], UDPPort: r.port, Datapath: "udp"})
 	},
+	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_RESOURCES": func(t *testing.T, _ *rig) Status { return starvedStatus(t) },
 	"Adapter/CLOSE_NDK_ADAPTER_HANDLER/(none)": func(t *testing.T, r *rig) Status {
 		must(t, r.a.Close())
 		must(t, r.a.Close())

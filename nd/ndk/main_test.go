@@ -1,10 +1,59 @@
 package ndk
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
 	"testing"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
+// childRole says what this test binary does when it starts itself.
+const childRole = "NDXDP_TEST_CHILD"
+
 // When every test has closed what it opened, no goroutine of an adapter or of a callback may be left.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childRole) == "starve" {
+		starve()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// starve opens an adapter when no file descriptor is left, and prints the number of the status.
+func starve() {
+	c, err := net.ListenUDP("udp4", nil) // the runtime's own descriptors are there now
+	if err == nil {
+		defer c.Close()
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3})
+	}
+	var s Status
+	if err == nil {
+		_, err = OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: "udp"})
+	}
+	if !errors.As(err, &s) {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Print(uint32(s))
+	os.Exit(0)
+}
+
+// starvedStatus is what opening an adapter says in a process without file descriptors.
+func starvedStatus(t *testing.T) (s Status) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.WaitDelay = patience
+	cmd.Env = append(os.Environ(), childRole+"=starve")
+	out, err := cmd.Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(out), (*uint32)(&s))
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return s
+}

@@ -37,8 +37,11 @@ func (a *Adapter) CreateSharedEndpoint(
 	})
 }
 
-// LocalAddress returns the address, with the port that was chosen. The status is StatusSuccess.
+// LocalAddress returns the address, with the port that was chosen. Statuses: StatusSuccess, StatusDeviceRemoved.
 func (s *SharedEndpoint) LocalAddress() (netip.AddrPort, Status) {
+	if s.adapter.host.Closed() {
+		return netip.AddrPort{}, StatusDeviceRemoved
+	}
 	return host.AddrPort(s.shared.Local()), StatusSuccess
 }
 

@@ -1,0 +1,87 @@
+package ndk
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/internal/host"
+)
+
+// openRows are what functions return beside the statuses of their public pages, which leave the lists open, for functions that
+// have no row of the project for it.
+var openRows = map[string]provoke{
+	"Adapter/NDK_FN_QUERY_ADAPTER_INFO/OTHER": func(t *testing.T, r *rig) Status {
+		must(t, r.a.host.Close())
+		_, s := r.a.QueryInfo()
+		want(t, "query of an adapter that is gone", s, StatusDeviceRemoved)
+		return noStatus
+	},
+	"CQ/NDK_FN_CONTROL_CQ_INTERRUPT_MODERATION/OTHER": func(t *testing.T, r *rig) Status {
+		e := newEnd(t, r.a, 64)
+		must(t, r.a.host.Close())
+		want(t, "moderation on an adapter that is gone", e.cq.ControlInterruptModeration(1, 2), StatusDeviceRemoved)
+		return noStatus
+	},
+	"SharedEndpoint/NDK_FN_GET_SHARED_ENDPOINT_LOCAL_ADDRESS/OTHER": func(t *testing.T, r *rig) Status {
+		e, s := r.a.CreateSharedEndpoint(netipPort(r.a, 0), nil, nil)
+		defer closed(t, created(t, e, s).Close)
+		must(t, r.a.host.Close())
+		_, s = e.LocalAddress()
+		want(t, "the address on an adapter that is gone", s, StatusDeviceRemoved)
+		return noStatus
+	},
+	"Callback/NDK_FN_CREATE_COMPLETION/OTHER": func(t *testing.T, r *rig) Status {
+		r.a.host.Objects.Exhaust(host.ObjectPD)
+		said := make(chan Status, 2)
+		pd, s := r.a.CreatePD(func(_ any, s Status, pd *PD) {
+			if pd != nil {
+				t.Error("an object although it failed")
+			}
+			said <- s
+		}, nil)
+		want(t, "create", s, StatusPending)
+		want(t, "callback", receive(t, "callback", said), StatusInsufficientResources)
+		r.a.sync()
+		if pd != nil || len(said) != 0 {
+			t.Errorf("object %v, and %d more callbacks", pd, len(said))
+		}
+		return noStatus
+	},
+	"Callback/NDK_FN_REQUEST_COMPLETION/OTHER": func(t *testing.T, r *rig) Status {
+		p := newEnd(t, r.a, 64).dial(t, netipPort(r.b, 9)) // nobody listens
+		want(t, "connect", p.inline, StatusPending)
+		want(t, "callback", p.finish(t), StatusConnectionRefused)
+		return noStatus
+	},
+}
+
+// opened gives each row OTHER that has no test of its own one: what the project's first row of the same function that fails
+// returns is a status that the public page does not list.
+func opened(table *conformance.Table, tests map[string]provoke) {
+	rows := table.Proven("NDK")
+	for _, row := range rows {
+		if _, has := tests[row.Key()]; has || row.Status != "OTHER" {
+			continue
+		}
+		at := slices.IndexFunc(rows, func(r conformance.Row) bool {
+			code, ok := r.Value()
+			return r.Object == row.Object && r.Method == row.Method && r.Basis == "project" && ok && Status(code).Failed()
+		})
+		if at < 0 {
+			continue
+		}
+		code, _ := rows[at].Value()
+		listed := slices.ContainsFunc(table.Rows, func(r conformance.Row) bool {
+			return r.Object == row.Object && r.Method == row.Method && r.Basis == "doc" && r.Code == rows[at].Code
+		})
+		provoke := tests[rows[at].Key()]
+		tests[row.Key()] = func(t *testing.T, r *rig) Status {
+			if listed {
+				t.Errorf("the public page lists %s", Status(code).Name())
+			}
+			want(t, rows[at].Condition, provoke(t, r), Status(code))
+			return noStatus
+		}
+	}
+}
