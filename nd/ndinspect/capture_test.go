@@ -113,6 +113,7 @@ func TestCaptureOfAClientThatStalls(t *testing.T) {
 	if !r.Streams || !a.Capturing() {
 		t.Errorf("%+v, tap %v", r, a.Capturing())
 	}
+	must(t, stalled.conn.SetDeadline(time.Time{})) // that of the exchange
 	awaitTap(t, dial(t, s), false)
 	if _, err := io.Copy(io.Discard, stalled.conn); err != nil {
 		t.Errorf("the stalled client's connection was not closed: %v", err)
