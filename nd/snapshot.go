@@ -79,10 +79,9 @@ type ConnectionInfo struct {
 // Connections tells what every connection of the adapter does, in no order. It allocates, and takes each engine for some
 // microseconds at a time.
 func (a *Adapter) Connections() []ConnectionInfo {
-	raw := a.host.Connections()
-	all := make([]ConnectionInfo, len(raw))
-	for i := range raw {
-		all[i] = connectionInfo(&raw[i])
+	all := []ConnectionInfo{}
+	for c := range a.host.Connections() {
+		all = append(all, connectionInfo(c))
 	}
 	return all
 }

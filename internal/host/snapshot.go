@@ -1,25 +1,37 @@
 package host
 
-import "github.com/ndxdp/ndxdp/provider"
+import (
+	"iter"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
 
 // connectionChunk is how many connections are copied while an engine is kept from its work: some microseconds.
 const connectionChunk = 64
 
-// Connections copies what all connections do. One that moves from engine to engine meanwhile may be missing.
-func (a *Adapter) Connections() (all []provider.ConnInfo) {
-	chunk := make([]provider.ConnInfo, connectionChunk)
-	seen := map[uint64]struct{}{}
-	for _, shard := range a.Shards {
-		for first, done := 0, false; !done; {
-			n := 0
-			shard.Do(func(e *provider.Engine) { n, first, done = e.Connections(chunk, first) })
-			for _, c := range chunk[:n] {
-				if _, twice := seen[c.ID]; !twice {
-					seen[c.ID] = struct{}{}
-					all = append(all, c)
+// Connections tells what every connection does, each good until the next one. One that moves from engine to engine meanwhile may be
+// missing.
+func (a *Adapter) Connections() iter.Seq[*provider.ConnInfo] {
+	return func(yield func(*provider.ConnInfo) bool) {
+		chunk := make([]provider.ConnInfo, connectionChunk)
+		seen := map[uint64]struct{}{} // with several engines: one that moved is met again
+		for _, shard := range a.Shards {
+			for first, done := 0, false; !done; {
+				n := 0
+				shard.Do(func(e *provider.Engine) { n, first, done = e.Connections(chunk, first) })
+				for i := range chunk[:n] {
+					c := &chunk[i]
+					if _, twice := seen[c.ID]; twice {
+						continue
+					}
+					if len(a.Shards) > 1 {
+						seen[c.ID] = struct{}{}
+					}
+					if !yield(c) {
+						return
+					}
 				}
 			}
 		}
 	}
-	return all
 }
