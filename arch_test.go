@@ -101,6 +101,7 @@ var fences = map[string]fence{
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},
+		tests: []string{"nd/ndmetrics"},
 	},
 	"bench/page": {ours: []string{"bench"}, theirs: []string{"gonum.org/v1/plot/...", "gonum.org/v1/plot"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}}, // tests only
