@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
-# Builds the guests' disk image and boot files from Debian's packages: guest.sh DIRECTORY. Needs root, mmdebstrap and
-# mke2fs. What it makes is kept: a second run with unchanged scripts does nothing.
+# Builds the guests' disk image and boot files from Debian's packages: image.sh DIRECTORY. Needs root, mmdebstrap and
+# mke2fs. What it makes is kept: a second run with unchanged scripts does nothing. TMPDIR is on the same file system.
 set -euo pipefail
-out=${1:?usage: guest.sh DIRECTORY}
+out=${1:?usage: image.sh DIRECTORY}
 here=$(cd "$(dirname "$0")" && pwd)
 mirror=${NDXDP_LAB_MIRROR:-http://deb.debian.org/debian}
 build_limit=${NDXDP_LAB_BUILD_LIMIT:-1200} # seconds
 image_size=3G                              # sparse; the packages need about 1.3 GB
 
-stamp=$(cat "$here/guest.sh" "$here/provision.sh" | sha256sum | cut -d' ' -f1)
+stamp=$(cat "$here/image.sh" "$here/provision.sh" | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$out/stamp" 2>/dev/null || true)" = "$stamp" ]; then
 	exit 0
 fi
 for tool in mmdebstrap mke2fs ssh-keygen; do
 	command -v "$tool" >/dev/null || {
-		echo "guest.sh: $tool is missing: apt-get install mmdebstrap e2fsprogs openssh-client" >&2
+		echo "image.sh: $tool is missing: apt-get install mmdebstrap e2fsprogs openssh-client" >&2
 		exit 1
 	}
 done
 mkdir -p "$out"
-work=$(mktemp -d "$out/build.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d -p "${TMPDIR:-$out}")
+trap 'rm -rf --one-file-system "$work"' EXIT
 
 ssh-keygen -q -t ed25519 -N '' -C ndxdp-lab -f "$work/key"
 mkdir "$work/files"
-# Two network cards: the first is for ssh, over QEMU's user networking; the measured one gets its address from vm.sh.
+# Two network cards: the first is for ssh, over QEMU's user networking; the measured one gets its address from guests.sh.
 cat >"$work/files/ssh.network" <<'END'
 [Match]
 Name=eth0
