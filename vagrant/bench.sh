@@ -14,13 +14,19 @@ json=${LAB_JSON:-lab.json}
 figures=${json%.json}.jsonl
 duration=${LAB_DURATION:-1}
 limit=$((25 + 3 * duration)) # seconds for one command in a guest
+copy_limit=180               # seconds for copying ndperf to a guest
 repeats=${LAB_REPEATS:-1}    # figures for each median
 spare=1                      # so many runs that give no figure are repeated
 work=$(mktemp -d)
 
+die() {
+	printf 'bench.sh: %s\n' "$*" >&2
+	exit 1
+}
+
 # on GUEST COMMAND [FILE]: as root, with FILE as its input. The shell waits in wait, where a signal reaches it.
 on() {
-	timeout "$limit" ssh -F "$LAB_SSH_CONFIG" -o ControlMaster=auto -o "ControlPath=$work/%n" -o ControlPersist=60 "$1" \
+	timeout "${on_limit:-$limit}" ssh -F "$LAB_SSH_CONFIG" -o ControlMaster=auto -o "ControlPath=$work/%n" -o ControlPersist=60 "$1" \
 		sudo=\$\(command -v sudo \|\| true\)\; "\$sudo bash -c $(printf %q "$2")" <"${3:-/dev/null}" &
 	job=$!
 	wait "$job"
@@ -56,15 +62,17 @@ measure() {
 		[ -z "$value" ] || values+=("$value")
 		stop_server
 	done
+	[ "$by" != nd ] || datapath=$(jq -r '.results[0].datapath' "$work/out" 2>/dev/null || true)
 	note "$1" "$attempt" "$4" "${values[*]}" "$why"
+	datapath=''
 }
 
 # note UNIT TRIES COMMAND VALUES WHY appends a figure, or why there is none.
 note() {
 	local cell
 	cell=$(jq -cn --arg profile "$profile" --argjson mtu "$mtu" --arg netem "$netem" --arg by "$by" --arg test "$test" --arg unit "$1" \
-		--argjson tries "$2" --arg command "$3" --arg values "$4" --arg why "$5" '$ARGS.named
-		| .values = ($values | split(" ") | map(tonumber) | sort) | .value = (.values | .[length / 2 | floor])
+		--argjson tries "$2" --arg command "$3" --arg values "$4" --arg why "$5" --arg datapath "$datapath" '$ARGS.named
+		| if $datapath == "" then del(.datapath) else . end | .values = ($values | split(" ") | map(tonumber) | sort) | .value = (.values | .[length / 2 | floor])
 		| if $why == "" then del(.why) else . end')
 	echo "$cell" >>"$figures"
 	noted=$((noted + 1))
@@ -158,14 +166,11 @@ finish() {
 	rm -rf "$work"
 }
 
-noted=0 job='' profile=''
+noted=0 job='' profile='' datapath=''
 planned=$("$here/plan.sh" "$@")
 mapfile -t plan <<<"$planned"
 for tool in jq column; do
-	command -v "$tool" >/dev/null || {
-		echo "bench.sh: $tool is missing: apt-get install jq bsdextrautils" >&2
-		exit 1
-	}
+	command -v "$tool" >/dev/null || die "$tool is missing: apt-get install jq bsdextrautils"
 done
 if [ -z "${LAB_SSH_CONFIG:-}" ]; then
 	(cd "$here" && vagrant ssh-config) >"$work/ssh_config"
@@ -177,13 +182,15 @@ trap 'exit 143' TERM HUP
 # Built here and copied: the guests may be slow, and Debian 12 has no Go that is new enough.
 if [ -z "${LAB_NDPERF:-}" ]; then
 	LAB_NDPERF=$work/ndperf
-	(cd "$here/.." && CGO_ENABLED=0 go build -o "$LAB_NDPERF" ./cmd/ndperf)
+	(cd "$here/.." && CGO_ENABLED=0 go build -ldflags='-s -w' -o "$LAB_NDPERF" ./cmd/ndperf)
 fi
 for g in "$a" "$b"; do
-	on "$g" 'cat >/usr/local/bin/ndperf && chmod 755 /usr/local/bin/ndperf' "$LAB_NDPERF"
-	on "$g" 'cat >/usr/local/bin/ndxdp-link.sh' "$here/link.sh"
+	if ! on_limit=$copy_limit on "$g" 'cat >/usr/local/bin/ndperf && chmod 755 /usr/local/bin/ndperf' "$LAB_NDPERF" ||
+		! on "$g" 'cat >/usr/local/bin/ndxdp-link.sh' "$here/link.sh"; then
+		die "ndperf cannot be copied to $g"
+	fi
 done
-setting
+setting || die "$a does not tell what it is"
 for line in "${plan[@]}"; do
 	was=$profile
 	IFS='|' read -r profile kind mtu netem by test <<<"$line"

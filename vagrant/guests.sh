@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${1:?} run=${2:?}
 shift 2
-boot_limit=180   # seconds until a guest answers; 15 are usual without KVM
+boot_limit=300   # seconds until a guest answers; 15 are usual without KVM, 130 were seen on a busy host
 probe_limit=15   # seconds in which KVM must get through a kernel's start; a second is usual where it works
 figure_limit=30  # seconds for each run of bench.sh's list
 other_limit=3600 # seconds for other commands

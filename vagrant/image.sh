@@ -39,6 +39,7 @@ virtio_blk
 ext4
 END
 
+echo "image.sh: building the guests' image in $out, about two minutes" >&2
 # Expanded by mmdebstrap's shell, where $1 is the new system.
 # shellcheck disable=SC2016
 timeout "$build_limit" mmdebstrap --mode=root --variant=minbase --format=directory \
@@ -52,7 +53,10 @@ timeout "$build_limit" mmdebstrap --mode=root --variant=minbase --format=directo
 	--customize-hook='chroot "$1" systemctl enable systemd-networkd ssh' \
 	--customize-hook='chroot "$1" systemctl mask systemd-networkd-wait-online apt-daily.timer apt-daily-upgrade.timer' \
 	--customize-hook='echo ndlab >"$1/etc/hostname"; rm -f "$1/etc/machine-id"; touch "$1/etc/machine-id"' \
-	bookworm "$work/root" "deb $mirror bookworm main"
+	bookworm "$work/root" "deb $mirror bookworm main" >"$work/log" 2>&1 || {
+	tail -n 30 "$work/log" >&2
+	exit 1
+}
 
 cp "$(readlink -f "$work"/root/boot/vmlinuz-*)" "$work/vmlinuz"
 cp "$(readlink -f "$work"/root/boot/initrd.img-*)" "$work/initrd"

@@ -26,7 +26,7 @@ die() {
 inside() {
 	export TMPDIR=$run
 	"$here/image.sh" "$cache"
-	(cd "$here/.." && CGO_ENABLED=0 timeout "$go_limit" go build -o "$run/ndperf" ./cmd/ndperf)
+	(cd "$here/.." && CGO_ENABLED=0 timeout "$go_limit" go build -ldflags='-s -w' -o "$run/ndperf" ./cmd/ndperf)
 	exec unshare --net "$here/guests.sh" "$cache" "$run" "$@"
 }
 
