@@ -159,6 +159,7 @@ setting() {
 
 finish() {
 	trap '' INT TERM HUP
+	exec >&3 2>&4 # a signal may come where they are redirected
 	kill "$job" 2>/dev/null || true
 	stop_server
 	for g in "$a" "$b"; do ssh -F "$LAB_SSH_CONFIG" -o "ControlPath=$work/%n" -O exit "$g" 2>/dev/null || true; done
@@ -176,6 +177,7 @@ if [ -z "${LAB_SSH_CONFIG:-}" ]; then
 	(cd "$here" && vagrant ssh-config) >"$work/ssh_config"
 	LAB_SSH_CONFIG=$work/ssh_config
 fi
+exec 3>&1 4>&2
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
