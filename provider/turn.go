@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// This file is the order in which an engine does its work: a turn.
+
+// starvedRetry is when to look again for transmit frames: the link has no way to tell when they come back.
+const starvedRetry = 20 * time.Microsecond
+
+// Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It returns true when more work is ready
+// at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
+func (e *Engine) Run(now clock.Time) (busy bool) {
+	e.measureTurn(now)
+	e.now = now
+	e.turnBytes = 0
+	e.starved = false
+	relayed := 0
+	if e.inbox.waiting.Load() {
+		relayed = e.openInbox()
+	}
+	n := e.link.Receive(e.rx[:])
+	for i := range n {
+		e.receive(&e.rx[i])
+	}
+	if e.relayed {
+		e.flushRelays()
+	}
+	if len(e.recycle) > 0 {
+		e.link.Recycle(e.recycle)
+		e.recycle = e.recycle[:0]
+	}
+	if n+relayed > 0 {
+		if n >= rxBatch/4 || e.load > 0 || len(e.freeHeld) < len(e.held) {
+			e.measureLoad() // few packets in the ring are no load
+		}
+		e.conclude()
+	}
+	for {
+		slot, due := e.deadlines.PopDue(now)
+		if !due {
+			break
+		}
+		e.group.conns.at(slot).onDeadline()
+	}
+	if len(e.moderated) > 0 {
+		e.tellModerated()
+	}
+	if e.doorbells.Load() != nil {
+		e.answerDoorbells()
+	}
+	if e.waiting() > 0 {
+		e.transmit()
+	}
+	if len(e.acks) > 0 {
+		e.acknowledge()
+	}
+	e.finishTurn()
+	return n == rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked ||
+		e.inbox.waiting.Load()
+}
+
+// awayGap is the time between two turns from which on the engine counts as having been off its core.
+const awayGap = 200 * time.Microsecond
+
+// measureTurn learns how long the turn before took, if it sent packets: Run reports such a turn as busy, so that the next
+// one follows at once and the time between is its time. Where nobody waits for packets between turns, they may have lain in
+// the ring since the turn before; far longer than a turn takes means that the engine's owner was interrupted.
+func (e *Engine) measureTurn(now clock.Time) {
+	gap := now.Sub(e.now)
+	e.lookGap, e.away = 0, false
+	if e.worked || e.blind {
+		e.lookGap = gap
+	}
+	if e.lookGap > awayGap+2*e.turnCost {
+		e.away, e.awayFrom = true, e.now
+	} else if e.worked {
+		e.turnCost += (gap - e.turnCost) / 8
+		e.working += gap
+	}
+	e.worked = false
+	if span := now.Sub(e.shareFrom); span > shareSpan {
+		if span < maxShareSpan { // else it was mostly idle, which says nothing about now
+			e.busyShare = int(e.working * windowUnit / span)
+		}
+		e.working, e.shareFrom = 0, now
+	}
+}
+
+// The share of time spent on sending is taken over shareSpan, several round trips.
+const (
+	shareSpan    = time.Millisecond
+	maxShareSpan = 10 * shareSpan
+)
+
+// idle says that a turn would find nothing to do but timers.
+func (e *Engine) idle() bool {
+	return !e.worked && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
+}
+
+// finishTurn makes visible what the turn, or a call from the owner, did.
+func (e *Engine) finishTurn() {
+	e.flush()
+	for i, c := range e.touchedConns {
+		c.touched = false
+		e.touchedConns[i] = nil
+		switch {
+		case c.phase == phaseFree:
+			c.park()
+			continue
+		case c.phase == phaseLingering && !c.inAcks:
+			c.park()
+		}
+		e.deadlines.Set(c.slot, c.deadline())
+		if c.strays.target != 0 {
+			c.leave()
+		}
+	}
+	e.touchedConns = e.touchedConns[:0]
+	if e.relayed {
+		e.flushRelays()
+	}
+	for len(e.touchedCQs) > 0 {
+		last := len(e.touchedCQs) - 1
+		q := e.touchedCQs[last]
+		e.touchedCQs[last] = nil
+		e.touchedCQs = e.touchedCQs[:last]
+		if q.several {
+			q.producing.Lock()
+		}
+		q.queued = false
+		if q.publish() {
+			e.Moderate(q)
+		}
+		overran := !q.failed && q.faulted.Load()
+		q.failed = q.failed || overran
+		if q.several {
+			q.producing.Unlock()
+		}
+		if overran {
+			e.failUsersOf(q)
+		}
+	}
+}
+
+// NextDeadline is when the engine wants to be run even if nothing happens.
+func (e *Engine) NextDeadline() clock.Time {
+	if e.starved {
+		return e.now.Add(starvedRetry)
+	}
+	if len(e.moderated) > 0 {
+		return min(e.deadlines.Next(), e.moderationDue())
+	}
+	return e.deadlines.Next()
+}
+
+// answerDoorbells looks at every queue pair that was posted to.
+func (e *Engine) answerDoorbells() {
+	for qp := e.doorbells.Swap(nil); qp != nil; {
+		next := qp.nextRung
+		qp.nextRung = nil
+		if home := qp.home.Load(); home != e && home != nil {
+			home.push(qp) // it moved
+			if home.shard != nil {
+				home.shard.wake()
+			}
+		} else {
+			qp.rung.Store(false)
+			if home == e { // else who takes it looks at it
+				e.answer(qp)
+			}
+		}
+		qp = next
+	}
+}
+
+// answer looks at a queue pair that was posted to.
+func (e *Engine) answer(qp *QP) {
+	switch qp.State() {
+	case QPReady:
+		if c := qp.conn; c != nil {
+			if qp.sq.next != qp.sq.posted.Load() {
+				c.activate()
+			}
+			c.checkReceiveLimit()
+			if c.wait.state == waitStarved {
+				c.receivePosted()
+			}
+		}
+	case QPError, QPClosed:
+		e.cancelAll(qp, OutcomeCanceled)
+	case QPIdle, QPAttached:
+	}
+}
