@@ -23,12 +23,16 @@ type queue struct {
 	rxDescs   [rxDescs]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
+	touched   byte // so that touch loads
 
 	lost    atomic.Uint64 // packets the device or the ring refused
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
 }
 
-const rxDescs = 64
+const (
+	rxDescs   = 64
+	cacheLine = 64
+)
 
 type path struct {
 	header wire.FrameTemplate
@@ -43,6 +47,7 @@ func (q *queue) Receive(pkts []provider.RxPacket) int {
 	for len(pkts)-n >= xdp.MaxFrags {
 		want := min(len(q.rxDescs), len(pkts)-n)
 		got := q.sock.Receive(q.rxDescs[:want])
+		q.touch(q.rxDescs[:got])
 		for rest := q.rxDescs[:got]; len(rest) > 0; {
 			var packet []xdp.Desc
 			packet, rest = xdp.NextPacket(rest)
@@ -65,6 +70,18 @@ func (q *queue) Receive(pkts []provider.RxPacket) int {
 		q.sock.Refill()
 	}
 	return n
+}
+
+// touch loads the lines with the headers of every packet, so that their way from the core that wrote them is waited for once
+// and not line by line as the headers are read.
+func (q *queue) touch(descs []xdp.Desc) {
+	for i := range descs {
+		b := q.device.umem.Frame(descs[i].Addr)
+		q.touched += b[0]
+		if len(b) > 2*cacheLine {
+			q.touched += b[cacheLine] + b[2*cacheLine]
+		}
+	}
 }
 
 // Ready implements provider.Link.
