@@ -217,7 +217,5 @@ func (qp *QP) Shard() *Shard {
 	return qp.lead.shard
 }
 
-// Ring makes posted work move, after a post that asks for it. A request that has none before it is sent here and now: who
-// posts one at a time waits for the answer, and should not have to come back to poll before the packet leaves. Requests
-// behind others wait for the next turn, which sends many with one system call.
-func (qp *QP) Ring() { qp.Shard().ring(qp.sq.posted.Load()-qp.sq.head.Load() == 1) }
+// Ring makes posted work move, after a post that asks for it.
+func (qp *QP) Ring() { qp.Shard().Ring() }

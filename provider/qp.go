@@ -86,11 +86,22 @@ func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
 
 // ringUnlessDeferred ends every initiator post.
 func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
-	if f&FlagDefer != 0 {
+	if f&FlagDefer != 0 || qp.sendAlone() {
 		return false
 	}
 	qp.ring()
 	return true
+}
+
+// sendAlone sends a request that has none before it here and now, if nobody runs the engine: who posts one at a time waits for
+// the answer, and should not have to come back to poll before the packet leaves. Requests behind others wait for the next turn,
+// which sends many with one system call.
+func (qp *QP) sendAlone() bool {
+	if qp.sq.posted.Load()-qp.sq.head.Load() != 1 {
+		return false
+	}
+	e := qp.home.Load()
+	return e != nil && e.shard != nil && e.shard.serve(qp)
 }
 
 // CheckPost says whether the state allows initiator requests.

@@ -172,6 +172,11 @@ func (c *conn) sendSpace(space wire.Space, budget int, burst *int) (again bool) 
 	return c.sendResponses(budget, burst)
 }
 
+// hasWork says whether there is anything to transmit, now or when something allows it.
+func (c *conn) hasWork() bool {
+	return c.tx[0].lost+c.tx[1].lost > 0 || c.hasResponses() || c.qp != nil && c.qp.sq.next != c.qp.sq.posted.Load()
+}
+
 func (c *conn) hasResponses() bool {
 	return c.served.next.seq != c.served.tail || c.termQueued && !c.termSent
 }

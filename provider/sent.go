@@ -20,7 +20,9 @@ func (c *conn) onNext(h wire.BaseHeader) bool {
 	}
 	if progress {
 		c.recovery.progress(c, h.Echo())
-		c.activate()
+		if c.hasWork() {
+			c.activate()
+		}
 	}
 	return true
 }

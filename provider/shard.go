@@ -74,12 +74,23 @@ func (s *Shard) poll(claim bool) {
 	}
 	if s.idlePolls++; s.idlePolls >= timerPolls || !s.engine.idle() {
 		s.idlePolls = 0
-		if claim {
-			s.polls.Store(s.polls.Load() + 1)
-		}
-		s.turn() // the poller may never come back: timers that this turn set must not depend on it
+		s.look(claim)
 	}
 	s.unlock()
+}
+
+// look runs a turn for a poller. It may never come back: what a turn leaves to the next one, and timers that it set, must not
+// depend on it.
+func (s *Shard) look(claim bool) {
+	if claim {
+		s.polls.Store(s.polls.Load() + 1) // the progress goroutine looks when this stands still
+	}
+	if !claim || s.asleep.Load() {
+		s.turn()
+		return
+	}
+	s.engine.blind = true
+	s.engine.Glance(s.now())
 }
 
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.
@@ -87,15 +98,26 @@ const timerPolls = 16
 
 // Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
 // otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
-func (s *Shard) Ring() { s.ring(false) }
-
-// ring is Ring, also while an application polls if hurry is set.
-func (s *Shard) ring(hurry bool) {
-	if !hurry && !s.asleep.Load() || !s.mu.TryLock() {
+func (s *Shard) Ring() {
+	if !s.asleep.Load() || !s.mu.TryLock() {
 		return
 	}
 	s.turn()
 	s.unlock()
+}
+
+// serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
+func (s *Shard) serve(qp *QP) bool {
+	if !s.mu.TryLock() {
+		return false
+	}
+	ours := qp.home.Load() == s.engine && !s.closed
+	if ours {
+		s.engine.poster = qp
+		s.turn()
+	}
+	s.unlock()
+	return ours
 }
 
 // unlock gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
@@ -113,6 +135,7 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.mu.Lock()
 	s.callers.Add(-1)
 	s.engine.now = s.now()
+	s.engine.catchUp()
 	s.engine.takeCalls()
 	f(s.engine)
 	s.turn()

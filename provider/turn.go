@@ -13,14 +13,40 @@ const starvedRetry = 20 * time.Microsecond
 
 // Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It returns true when more work is ready
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
-func (e *Engine) Run(now clock.Time) (busy bool) {
+func (e *Engine) Run(now clock.Time) (busy bool) { return e.settle(e.listen(now)) }
+
+// Glance is Run for a poller. When few packets came and nothing has to be sent for them, it shows the poller what they brought
+// and puts the rest of the turn off to the next one. That comes when the poller looks again, or with its answer, which leaves
+// before the rest is done.
+func (e *Engine) Glance(now clock.Time) (busy bool) {
+	again := e.putOff
+	heard := e.listen(now)
+	if again || heard == 0 || heard >= manyPackets || e.waiting() > 0 || e.doorbells.Load() != nil {
+		return e.settle(heard)
+	}
+	e.putOff = true
+	e.report()
+	return true
+}
+
+// catchUp does what Glance put off.
+func (e *Engine) catchUp() {
+	if e.putOff {
+		e.settle(0)
+	}
+}
+
+// manyPackets in one batch mean that the peers send faster than the engine looks.
+const manyPackets = rxBatch / 4
+
+// listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
+func (e *Engine) listen(now clock.Time) (heard int) {
 	e.measureTurn(now)
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
-	relayed := 0
 	if e.inbox.waiting.Load() {
-		relayed = e.openInbox()
+		heard = e.openInbox()
 	}
 	n := e.link.Receive(e.rx[:])
 	for i := range n {
@@ -33,22 +59,25 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.link.Recycle(e.recycle)
 		e.recycle = e.recycle[:0]
 	}
-	if n+relayed > 0 {
-		if n >= rxBatch/4 || e.load > 0 || len(e.freeHeld) < len(e.held) {
+	return heard + n
+}
+
+// settle is the second half of a turn.
+func (e *Engine) settle(heard int) (busy bool) {
+	if e.poster != nil {
+		e.answer(e.poster)
+		e.poster = nil
+		e.transmit()
+		e.flush()
+	}
+	if heard > 0 || e.putOff {
+		if heard >= manyPackets || e.load > 0 || len(e.freeHeld) < len(e.held) {
 			e.measureLoad() // few packets in the ring are no load
 		}
 		e.conclude()
+		e.putOff = false
 	}
-	for {
-		slot, due := e.deadlines.PopDue(now)
-		if !due {
-			break
-		}
-		e.group.conns.at(slot).onDeadline()
-	}
-	if len(e.moderated) > 0 {
-		e.tellModerated()
-	}
+	e.expire()
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
 	}
@@ -59,8 +88,22 @@ func (e *Engine) Run(now clock.Time) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return n == rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked ||
+	return heard >= rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked ||
 		e.inbox.waiting.Load()
+}
+
+// expire does what has come due.
+func (e *Engine) expire() {
+	for {
+		slot, due := e.deadlines.PopDue(e.now)
+		if !due {
+			break
+		}
+		e.group.conns.at(slot).onDeadline()
+	}
+	if len(e.moderated) > 0 {
+		e.tellModerated()
+	}
 }
 
 // awayGap is the time between two turns from which on the engine counts as having been off its core.
@@ -98,7 +141,7 @@ const (
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.worked && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.worked && !e.putOff && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -123,6 +166,11 @@ func (e *Engine) finishTurn() {
 	if e.relayed {
 		e.flushRelays()
 	}
+	e.report()
+}
+
+// report shows applications what completed.
+func (e *Engine) report() {
 	for len(e.touchedCQs) > 0 {
 		last := len(e.touchedCQs) - 1
 		q := e.touchedCQs[last]

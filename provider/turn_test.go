@@ -1,0 +1,154 @@
+package provider
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// glance lets side 1 take, in a glance, what side 0 posted.
+func (p *pair) glance(r *Request) (busy bool) {
+	p.tb.Helper()
+	p.post(0, r)
+	p.now += 1000
+	p.eng[0].Run(p.now)
+	return p.eng[1].Glance(p.now)
+}
+
+func TestGlanceShowsBeforeItSettles(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.fill(0, 0, 64, 7)
+	p.receive(1, 100, 64)
+	p.settle()
+	if !p.glance(p.send(0, 64)) {
+		t.Error("a glance that puts something off must be followed by a turn")
+	}
+	p.outcomes(1, OutcomeSuccess)
+	if !p.all(1, 100, 64, 7) {
+		t.Error("the message is not there after a glance")
+	}
+	e := p.eng[1]
+	if !e.putOff || e.idle() || p.link[0].Ready() {
+		t.Errorf("put off %v, idle %v, answered %v: want the rest of the turn to come", e.putOff, e.idle(), p.link[0].Ready())
+	}
+	p.settle()
+	if e.putOff || !e.idle() || len(e.heardConns)+len(e.touchedConns)+len(e.acks) > 0 {
+		t.Error("the next turn left something of the glance undone")
+	}
+	p.outcomes(0, OutcomeSuccess)
+}
+
+func TestGlanceThatSeesNothingIsATurn(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.write(0, 0, 64))
+	p.now += 1000
+	p.eng[0].Glance(p.now) // a doorbell was rung
+	if !p.link[1].Ready() || p.eng[0].putOff {
+		t.Fatal("a glance with work at hand did not do it")
+	}
+	p.settle()
+	p.outcomes(0, OutcomeSuccess)
+	at := p.eng[0].NextDeadline()
+	p.now = at
+	before := p.eng[0].stats.PacketsOut
+	p.eng[0].Glance(p.now)
+	if p.eng[0].deadlines.Next() == at && p.eng[0].stats.PacketsOut == before {
+		t.Error("a glance ran no timer that was due")
+	}
+}
+
+// TestGlanceAnswersReads: what the engine can answer itself does not wait for the poller to come back.
+func TestGlanceAnswersReads(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.fill(1, 0, 64, 9)
+	p.glance(p.read(0, 64))
+	if p.eng[1].putOff || !p.link[0].Ready() {
+		t.Error("the answer to a READ was put off")
+	}
+	p.settle()
+	if !p.all(0, 0, 64, 9) {
+		t.Error("the READ brought something else")
+	}
+}
+
+// TestPutOffOnce: a poller that only looks must not put off for ever what it leaves.
+func TestPutOffOnce(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.glance(p.write(0, 0, 64))
+	p.glance(p.write(0, 64, 64))
+	if p.eng[1].putOff {
+		t.Error("two glances in a row put the rest off")
+	}
+	p.settle()
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+}
+
+// TestCallsComeAfterWhatWasPutOff: whoever calls into the engine finds it as after a turn.
+func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		s[1].Poll() // until now the progress goroutine sleeps; from now on somebody polls
+		synctest.Wait()
+		for range 100 {
+			p.postAndRing(s[0], p.write(0, 0, 64))
+			s[1].Poll()
+			s[1].Do(func(e *Engine) {
+				if e.putOff || len(e.heardConns) > 0 {
+					t.Error("a call found what a glance had put off")
+				}
+			})
+			p.await(1)
+		}
+	})
+}
+
+// TestPollerThatLeavesAfterAGlance: the progress goroutine does what a glance put off when the poller does not come back.
+func TestPollerThatLeavesAfterAGlance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		for range 50 {
+			for range 4 * timerPolls { // claims the engine
+				s[1].Poll()
+			}
+			time.Sleep(takeOver / 10) // the progress goroutine has noticed
+			p.postAndRing(s[0], p.write(0, 0, 64))
+			s[1].Poll()
+			if d := p.await(1); d > 4*takeOver {
+				t.Fatalf("the acknowledgement took %v after the poller had left", d)
+			}
+		}
+	})
+}
+
+// TestAloneLeavesAtOnce: a request that has none before it is on the wire when Post returns, also while an application polls; one
+// behind others waits for the next turn.
+func TestAloneLeavesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		for range 4 * timerPolls {
+			s[0].Poll()
+		}
+		synctest.Wait()
+		sent := func() (n uint64) {
+			s[0].mu.Lock() // not Do, which is a turn
+			defer s[0].mu.Unlock()
+			return p.eng[0].stats.PacketsOut
+		}
+		before := sent()
+		ring, o := p.qp[0].Post(p.write(0, 0, 64))
+		p.must(o)
+		if ring || sent() != before+1 {
+			t.Errorf("ring %v, %d packets after the post of one request, want false and 1", ring, sent()-before)
+		}
+		ring, o = p.qp[0].Post(p.write(0, 64, 64))
+		p.must(o)
+		if !ring || sent() != before+1 {
+			t.Errorf("ring %v, %d packets after the post of one behind it, want true and 1", ring, sent()-before)
+		}
+		s[0].Poll()
+		p.await(2)
+	})
+}
