@@ -95,7 +95,6 @@ type Engine struct {
 	pressured  Pressured     // the link, if it knows; else nil
 	load       uint8         // how close the receiving side is to dropping packets
 	worked     bool          // this turn sent packets
-	poster     *QP           // of who runs this turn, and has posted
 	putOff     bool          // Glance left the second half of a turn to the next one
 	blind      bool          // nobody waits for packets between turns: they lie in the ring until the next one
 	lookGap    time.Duration // how long nobody looked for packets before this turn

@@ -113,8 +113,8 @@ func (s *Shard) serve(qp *QP) bool {
 	}
 	ours := qp.home.Load() == s.engine && !s.closed
 	if ours {
-		s.engine.poster = qp
-		s.turn()
+		s.engine.blind = !s.asleep.Load()
+		s.leave(s.engine.Serve(s.now(), qp))
 	}
 	s.unlock()
 	return ours
@@ -148,7 +148,11 @@ func (s *Shard) turn() {
 		return
 	}
 	s.engine.blind = !s.asleep.Load()
-	busy := s.engine.Run(s.now())
+	s.leave(s.engine.Run(s.now()))
+}
+
+// leave ends a turn that may have set deadlines or left work: the progress goroutine, if it sleeps, must know.
+func (s *Shard) leave(busy bool) {
 	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
 		s.waiter.Wake()
 	}

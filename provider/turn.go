@@ -29,6 +29,15 @@ func (e *Engine) Glance(now clock.Time) (busy bool) {
 	return true
 }
 
+// Serve is Run for a poster: what it posted leaves first, and what came meanwhile is left to the next turn.
+func (e *Engine) Serve(now clock.Time, qp *QP) (busy bool) {
+	e.awake(now)
+	e.answer(qp)
+	e.transmit()
+	e.flush()
+	return e.settle(0)
+}
+
 // catchUp does what Glance put off.
 func (e *Engine) catchUp() {
 	if e.putOff {
@@ -39,12 +48,17 @@ func (e *Engine) catchUp() {
 // manyPackets in one batch mean that the peers send faster than the engine looks.
 const manyPackets = rxBatch / 4
 
-// listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
-func (e *Engine) listen(now clock.Time) (heard int) {
+// awake begins a turn.
+func (e *Engine) awake(now clock.Time) {
 	e.measureTurn(now)
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
+}
+
+// listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
+func (e *Engine) listen(now clock.Time) (heard int) {
+	e.awake(now)
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
 	}
@@ -64,12 +78,6 @@ func (e *Engine) listen(now clock.Time) (heard int) {
 
 // settle is the second half of a turn.
 func (e *Engine) settle(heard int) (busy bool) {
-	if e.poster != nil {
-		e.answer(e.poster)
-		e.poster = nil
-		e.transmit()
-		e.flush()
-	}
 	if heard > 0 || e.putOff {
 		if heard >= manyPackets || e.load > 0 || len(e.freeHeld) < len(e.held) {
 			e.measureLoad() // few packets in the ring are no load
