@@ -42,7 +42,7 @@ var fences = map[string]fence{
 	"internal/clock": {},
 	"internal/netlab": {
 		theirs: []string{"github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "golang.org/x/sys/unix"},
-		usedBy: []string{"bench", "cmd/"},
+		usedBy: []string{"bench", "cmd/", "internal/netlab/netlabtest"},
 	},
 	"internal/netlab/impair": {
 		theirs: []string{
@@ -50,6 +50,7 @@ var fences = map[string]fence{
 		},
 		usedBy: []string{"bench"},
 	},
+	"internal/netlab/netlabtest": {ours: []string{"internal/netlab"}, usedBy: []string{}},
 	"internal/cli": {
 		ours:   []string{"nd"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
@@ -121,7 +122,7 @@ var fences = map[string]fence{
 
 // testExtras is what test files may import on top of their package's fence.
 var testExtras = fence{
-	ours: []string{"internal/netlab", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
+	ours: []string{"internal/netlab", "internal/netlab/netlabtest", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",

@@ -7,29 +7,18 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
 
 // BenchmarkHTTP answers net/http requests over package ndnet and over kernel TCP, on the same veth pair.
 func BenchmarkHTTP(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("needs root: network namespaces and XDP programs")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{MTU: 9000})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		if err := pair.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
+	pair := netlabtest.Pair(b, netlab.PairConfig{MTU: 9000})
 	for _, size := range []int{64, 64 << 10} {
 		name := map[int]string{64: "64B", 64 << 10: "64KiB"}[size]
 		b.Run("nd/"+name, func(b *testing.B) {

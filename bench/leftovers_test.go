@@ -16,15 +16,14 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestInterruptedRunsLeaveNothing ends `ndperf veth` at random moments: by Ctrl-C, by kill -9 of the parent, and by
 // kill -9 of either side. Whatever its processes had then must be gone soon after: the processes themselves, and with
 // them their namespaces and links, which nothing else holds, and their XDP programs.
 func TestInterruptedRunsLeaveNothing(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: network namespaces and XDP programs")
-	}
+	netlabtest.NeedRoot(t)
 	if testing.Short() {
 		t.Skip("starts ndperf ten times; left out with -short")
 	}

@@ -2,28 +2,17 @@ package bench
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // newPair builds a veth pair and the job that runs over it, or skips without root.
 func newPair(t testing.TB, cfg netlab.PairConfig) (*netlab.Pair, Job) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces, XDP programs and AF_XDP sockets")
-	}
-	pair, err := netlab.NewPair(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pair.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	pair := netlabtest.Pair(t, cfg)
 	return pair, Job{
 		Local: End{
 			Addr: netip.AddrPortFrom(pair.AddrA.Addr(), 9000), Interface: pair.NameA, Ifindex: pair.IfindexA,

@@ -1,0 +1,74 @@
+package netlabtest
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// NeedRoot skips a test without the privileges that networks and AF_XDP take, and says which these are.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: CAP_SYS_ADMIN and CAP_NET_ADMIN to make namespaces, CAP_NET_RAW and CAP_BPF for AF_XDP and XDP")
+	}
+}
+
+// closer is a network that was made, or that could not be made.
+type closer interface{ Close() error }
+
+// lasting keeps a network until the test ends.
+func lasting[T closer](t testing.TB, network T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := network.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return network
+}
+
+// Namespace makes an empty network namespace.
+func Namespace(t testing.TB) *netlab.Namespace {
+	t.Helper()
+	NeedRoot(t)
+	n, err := netlab.New()
+	return lasting(t, n, err)
+}
+
+// Pair makes two hosts on one link.
+func Pair(t testing.TB, cfg netlab.PairConfig) *netlab.Pair {
+	t.Helper()
+	NeedRoot(t)
+	p, err := netlab.NewPair(cfg)
+	return lasting(t, p, err)
+}
+
+// Star makes a router between hosts.
+func Star(t testing.TB, cfg netlab.StarConfig) *netlab.Star {
+	t.Helper()
+	NeedRoot(t)
+	s, err := netlab.NewStar(cfg)
+	return lasting(t, s, err)
+}
+
+// FreePort is a UDP port that nobody has at any IPv4 address of this machine now. It needs no privileges.
+func FreePort(t testing.TB) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err = errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return at.Port()
+}

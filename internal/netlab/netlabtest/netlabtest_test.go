@@ -1,0 +1,35 @@
+package netlabtest
+
+import (
+	"net"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// TestNetworksEndWithTheirTest makes one of each in a test of its own.
+func TestNetworksEndWithTheirTest(t *testing.T) {
+	var made []*netlab.Namespace
+	t.Run("networks", func(t *testing.T) {
+		p, s := Pair(t, netlab.PairConfig{}), Star(t, netlab.StarConfig{})
+		made = []*netlab.Namespace{Namespace(t), p.A, p.B, s.Hosts[0].NS, s.Hosts[1].NS}
+		for i, n := range made {
+			if err := n.Do(func() error { return nil }); err != nil {
+				t.Errorf("namespace %d: %v", i, err)
+			}
+		}
+	})
+	for i, n := range made {
+		if n.FD() != -1 {
+			t.Errorf("namespace %d is still held", i)
+		}
+	}
+}
+
+func TestFreePortIsFree(t *testing.T) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(FreePort(t))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
