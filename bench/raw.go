@@ -54,6 +54,7 @@ type rawRun struct {
 	id       uint64 // tells this run's end packets from those of the run before
 	deadline time.Time
 	spins    int
+	trip     uint64 // number of a ping-pong's message
 	lost     uint64
 }
 
@@ -70,14 +71,14 @@ func (r *rawRun) run(role Role) (*Baseline, error) {
 		err = ping(s, b, r.roundTrip)
 		err = errors.Join(err, r.end())
 	case s.Test.IsLatency():
-		return nil, r.echo()
+		return nil, errors.Join(r.echo(), r.answerEnd())
 	case role == Requester:
 		return nil, r.source()
 	default:
-		err = r.sink(b)
-		if r.lost > 0 {
-			b.Note = fmt.Sprintf("%d packets were lost", r.lost)
-		}
+		err = errors.Join(r.sink(b), r.answerEnd())
+	}
+	if r.lost > 0 {
+		b.Note = fmt.Sprintf("%d packets were lost", r.lost)
 	}
 	b.setRate()
 	return b, err
@@ -98,25 +99,26 @@ func (r *rawRun) spin() error {
 	return nil
 }
 
-// end tells the other side to stop, more than once because nobody resends.
-func (r *rawRun) end() error {
-	for range 3 {
-		r.link.push(rawEnd, r.id, nil)
-	}
-	return r.link.flush()
-}
+// lostAfter is how many fruitless turns make a message lost: tens of milliseconds, and no look at the clock.
+const lostAfter = 1 << 20
 
 // roundTrip sends msg and waits for its echo.
 func (r *rawRun) roundTrip(msg []byte) error {
-	r.link.push(rawData, 0, msg)
-	if err := r.link.flush(); err != nil {
+	r.trip++
+	if err := r.say(msg); err != nil {
 		return err
 	}
-	for {
+	for turn := 1; ; turn++ {
 		descs := r.link.receive()
 		if len(descs) == 0 {
 			if err := r.spin(); err != nil {
 				return err
+			}
+			if turn%lostAfter == 0 {
+				r.lost++
+				if err := r.say(msg); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -124,7 +126,7 @@ func (r *rawRun) roundTrip(msg []byte) error {
 		for rest := descs; len(rest) > 0; {
 			var packet []xdp.Desc
 			packet, rest = xdp.NextPacket(rest)
-			if kind, _ := r.link.parse(packet); kind == rawData {
+			if kind, seq := r.link.parse(packet); kind == rawData && seq == r.trip {
 				r.link.copyOut(msg, packet)
 				got = true
 			}
@@ -134,6 +136,11 @@ func (r *rawRun) roundTrip(msg []byte) error {
 			return nil
 		}
 	}
+}
+
+func (r *rawRun) say(msg []byte) error {
+	r.link.push(rawData, r.trip, msg)
+	return r.link.flush()
 }
 
 // echo answers until the requester ends the run.
@@ -200,7 +207,7 @@ func (r *rawRun) source() error {
 		if turn%clockEvery == 0 && time.Now().After(end) {
 			return r.end()
 		}
-		acked = max(acked, r.credit())
+		acked = max(acked, min(r.credit(), next)) // one of the run before may be larger
 		built := 0
 		for built < batch && next-acked < window && l.push(rawData, next, buf[off:off+n]) {
 			next++

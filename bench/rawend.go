@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// endPatience bounds how long the end of a run is repeated: a receiver that heard it, and whose answers were lost, does not answer again.
+const endPatience = time.Second
+
+// end tells the other side to stop, again and again until it says that it did: there is no reliability here, and after a stream both
+// the own transmit ring and the receiver's ring may be full.
+func (r *rawRun) end() error {
+	l := r.link
+	began := time.Now()
+	again := began
+	for now := began; now.Sub(began) < endPatience && r.ctx.Err() == nil; now = time.Now() {
+		if now.After(again) {
+			again = now.Add(resyncAfter)
+			l.push(rawEnd, r.id, nil)
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+		l.sock.Complete(nil)
+		descs := l.receive()
+		heard := r.endIn(descs)
+		l.recycle(descs)
+		if heard {
+			return nil
+		}
+	}
+	return r.ctx.Err()
+}
+
+// endIn tells whether the end of this run is among packets. Those of the run before are not meant.
+func (r *rawRun) endIn(descs []xdp.Desc) (found bool) {
+	for rest := descs; len(rest) > 0; {
+		var packet []xdp.Desc
+		packet, rest = xdp.NextPacket(rest)
+		kind, seq := r.link.parse(packet)
+		found = found || kind == rawEnd && seq == r.id
+	}
+	return found
+}
+
+// answerEnd tells the sender that its end was heard.
+func (r *rawRun) answerEnd() error {
+	r.link.sock.Complete(nil)
+	for range 3 {
+		r.link.push(rawEnd, r.id, nil)
+	}
+	return r.link.flush()
+}

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/impair"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// TestRawSurvivesLosses: raw packets are not reliable, but a ping-pong goes on when one is lost, the end of a stream arrives, and the
+// figures say how much was lost. Packets are lost on busy machines without anyone's help.
+func TestRawSurvivesLosses(t *testing.T) {
+	star := netlabtest.Star(t, netlab.StarConfig{})
+	job := Job{Kind: KindRaw, UDPPort: nd.DefaultUDPPort}
+	for i, e := range []*End{&job.Local, &job.Peer} {
+		h := &star.Hosts[i]
+		*e = End{Addr: netip.AddrPortFrom(h.Addr.Addr(), 9000), Interface: h.Name, Ifindex: h.Ifindex}
+		var p *impair.Impairment
+		err := star.Router.Do(func() error {
+			// What comes from the other end goes to the router first: to the port of that end.
+			port, err := netlink.LinkByName(star.Hosts[1-i].Port)
+			if err != nil {
+				return err
+			}
+			e.MAC = port.Attrs().HardwareAddr.String()
+			p, err = impair.Attach(h.PortIfindex, job.UDPPort)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := star.Router.Do(p.Close); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := p.Set(impair.Config{Seed: uint64(i), Loss: 0.3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		job.Specs = append(job.Specs, Spec{Test: WriteLat, MTU: 1500, Duration: 50 * time.Millisecond},
+			Spec{Test: WriteBW, Size: 4096, MTU: 1500, Duration: 50 * time.Millisecond})
+	}
+	got := runBoth(t, job, star.Hosts[0].NS.Do, star.Hosts[1].NS.Do)
+	if len(got.baselines) != len(job.Specs) {
+		t.Fatalf("%d baselines of %d", len(got.baselines), len(job.Specs))
+	}
+	for _, b := range got.baselines {
+		if b.Ops == 0 || b.Test == WriteBW && !strings.Contains(b.Note, "packets were lost") {
+			t.Errorf("%+v", b)
+		}
+		t.Logf("%s: %d in %.2f s, %s", b.Test, b.Ops, b.Seconds, b.Note)
+	}
+}
