@@ -44,7 +44,8 @@ func TestNDOverVeth(t *testing.T) {
 				if s.Test.IsLatency() != (r.LatUS != nil) {
 					t.Errorf("%s: latency is %+v", s, r.LatUS)
 				}
-				if r.PartsUS == nil || r.PartsUS.sane() != nil || s.Test == ReadLat && r.PartsUS.Completion == 0 {
+				enough := r.Ops > 100 // that some were sampled
+				if r.PartsUS.sane() != nil || enough && (r.PartsUS == nil || s.Test == ReadLat && r.PartsUS.Completion == 0) {
 					t.Errorf("%s: parts are %+v", s, r.PartsUS)
 				}
 				t.Logf("%s: %.2f Gb/s %.3f Mop/s %+v, %.3f allocations, %d resent, %+v", s, r.Gbps, r.Mops, r.LatUS, r.AllocsPerOp, r.Retransmits, r.PartsUS)
