@@ -48,12 +48,13 @@ func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	return old, busy
 }
 
-// shares are those of each limit in the time between two moments of a connection.
+// shares are those of each limit in the time between two moments of a connection. A moment counts what passes to the limit of then,
+// and a later one may know better: what a limit lost that way counts for nothing.
 func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	before, sum := old.Limited.By(), time.Duration(0)
 	spent := now.Limited.By()
 	for i := range spent {
-		spent[i] -= before[i]
+		spent[i] = max(spent[i]-before[i], 0)
 		sum += spent[i]
 	}
 	by := map[string]float64{}

@@ -29,6 +29,15 @@ func TestLimitsAreThoseOfTheData(t *testing.T) {
 	}
 }
 
+// TestSharesOfALimitThatShrank: a later look may give some time of an earlier one to another limit.
+func TestSharesOfALimitThatShrank(t *testing.T) {
+	old := nd.ConnectionInfo{Limited: nd.Limits{Application: time.Second, CPU: time.Second}}
+	now := nd.ConnectionInfo{Limited: nd.Limits{Application: 3 * time.Second, CPU: time.Second - 1}}
+	if got := shares(old, now); !maps.Equal(got, map[string]float64{"application": 1}) || saneLimits(got, nil) != nil {
+		t.Errorf("%v, %v", got, saneLimits(got, nil))
+	}
+}
+
 func TestBadLimitsAreFound(t *testing.T) {
 	for _, bad := range []struct {
 		shares map[string]float64
