@@ -19,7 +19,12 @@ func stranger(from [16]byte, id uint64, nd uint16, cookie, private []byte) *forg
 		ConnID: id, Nonce: id, SrcPort: nd, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version,
 		MaxPacket: 1408, Window: 16, Cookie: cookie, Private: private,
 	}
-	f := &forged{from: wire.Endpoint{IP: from, Port: wire.SourcePort(id)}}
+	return asking(from, &h)
+}
+
+// asking makes the REQ that says h.
+func asking(from [16]byte, h *wire.Hello) *forged {
+	f := &forged{from: wire.Endpoint{IP: from, Port: wire.SourcePort(h.ConnID)}}
 	f.control(wire.CtlREQ, h.Append(nil))
 	f.body = append(f.body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(f.body))...)
 	return f
@@ -384,6 +389,40 @@ func TestAttackGarbage(t *testing.T) {
 		}
 		if sent := p.eng[1].Stats().PacketsOut - out; sent != 201 {
 			t.Errorf("%s: %d answers", name, sent)
+		}
+	}
+}
+
+// A REQ that is refused counts once, under the reason for which it is.
+func TestRefusedRequestsCountByReason(t *testing.T) {
+	honest := wire.Hello{
+		ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+	}
+	for want, change := range map[wire.DropReason]func(*wire.Hello){
+		wire.DropVersion:    func(h *wire.Hello) { h.SrcPort, h.MinVersion, h.MaxVersion = 6, wire.Version+1, wire.Version+1 },
+		wire.DropNoListener: func(h *wire.Hello) { h.DstPort++ },
+		wire.DropState:      func(*wire.Hello) {}, // the addresses of one that is there
+	} {
+		w := newWorld(newLanes(), 0, Config{})
+		w.listen()
+		if answers := w.inject(asking(address(1), &honest)); len(answers) != 1 || opcode(answers[0]) != wire.CtlPEND {
+			t.Fatalf("%v: the first request was answered by %x", want, answers)
+		}
+		refused := honest
+		refused.ConnID, refused.Nonce = 9, 9
+		change(&refused)
+		before := w.eng[1].Stats()
+		if answers := w.inject(asking(address(1), &refused)); len(answers) != 1 || opcode(answers[0]) != wire.CtlREJ {
+			t.Errorf("%v: answered by %x", want, answers)
+		}
+		after := w.eng[1].Stats()
+		for d := range wire.NumDropReasons {
+			if n := after.Drops[d] - before.Drops[d]; (n == 1) != (d == want) || n > 1 {
+				t.Errorf("%v: %d counted as %v", want, n, d)
+			}
+		}
+		if after.Refused != before.Refused+1 {
+			t.Errorf("%v: %d refused", want, after.Refused-before.Refused)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package provider
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// This file is about Bind, Invalidate and, as far as it is a Bind, FastRegister: initiator requests that need no packet. They are carried out when their turn comes in
-// the initiator queue, so that requests posted before them go out before and those after them after, and are reported in
-// posting order like all others (ND specification section 10).
+// This file is about Bind, Invalidate and, as far as it is a Bind, FastRegister: initiator requests that need no packet. They are
+// carried out when their turn comes in the initiator queue, so that requests posted before them go out before and those after
+// them after, and are reported in posting order like all others (ND specification section 10).
 
 // BindRequest is a Bind to post.
 type BindRequest struct {

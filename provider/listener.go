@@ -283,8 +283,15 @@ func (c *conn) repeatAnswer() wire.DropReason {
 // rejectStranger answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
 func (e *Engine) rejectStranger(p *RxPacket, id uint64, reason wire.RejectReason) wire.DropReason {
 	e.stats.Refused++
-	d := wire.DropNoListener
-	if reason != wire.RejectNoListener {
+	var d wire.DropReason
+	switch reason {
+	case wire.RejectNoListener:
+		d = wire.DropNoListener
+	case wire.RejectVersion:
+		d = wire.DropVersion
+	case wire.RejectExists:
+		d = wire.DropState // that of the connection which has these addresses
+	default:
 		d = wire.DropBacklog
 	}
 	if !e.rejects.allow(e.now, maxRejects) {

@@ -217,5 +217,6 @@ func (qp *QP) Shard() *Shard {
 	return qp.lead.shard
 }
 
-// Ring makes posted work move, after a post that asks for it.
+// Ring makes posted work move, after a post that asks for it. The engine must have a shard: one that a test runs itself has none, so
+// Ring panics there, and the test's next Run takes the work.
 func (qp *QP) Ring() { qp.Shard().Ring() }

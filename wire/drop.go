@@ -10,7 +10,7 @@ type DropReason uint8
 const (
 	DropNone        DropReason = iota
 	DropShort                  // ends before a header does
-	DropVersion                // another protocol version (PROTOCOL §3.3)
+	DropVersion                // another protocol version, or a REQ without a common one (PROTOCOL §3.3)
 	DropReserved               // a bit that must have one value has the other (PROTOCOL §3.3)
 	DropCRC                    // CRC32C mismatch (PROTOCOL §3.4)
 	DropOpcode                 // undefined opcode, or one that does not belong in this kind of packet (PROTOCOL §4, §5)
