@@ -109,7 +109,7 @@ var fences = map[string]fence{
 	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
 		ours:   []string{"internal/broker", "internal/datapath", "internal/cli"},
 		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
-		tests:  []string{"nd"},
+		tests:  []string{"nd", "nd/ndk"},
 	},
 	"cmd/": {
 		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/page", "internal/cli", "internal/netlab", "provider/sim"},

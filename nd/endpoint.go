@@ -9,10 +9,11 @@ import (
 
 // EndpointConfig describes the endpoints that Dial and Listen make. The zero value is useful.
 type EndpointConfig struct {
-	// Adapter is what to use; nil opens one, with Datapath and UDPPort as in AdapterConfig.
+	// Adapter is what to use; nil opens one, with Datapath, UDPPort and Broker as in AdapterConfig.
 	Adapter  *Adapter
 	Datapath Datapath
 	UDPPort  uint16
+	Broker   string
 	// MemoryBytes is how much memory an endpoint has; 0 is 1 MiB. Rights are what the peer may do with it; receiving into it is
 	// always allowed.
 	MemoryBytes int
@@ -145,6 +146,11 @@ func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *En
 	return e, nil
 }
 
+// adapter is what to open on an address.
+func (c *EndpointConfig) adapter(local netip.Addr) AdapterConfig {
+	return AdapterConfig{Address: local, Datapath: c.Datapath, UDPPort: c.UDPPort, Broker: c.Broker}
+}
+
 // openTowards opens the adapter from which remote is reached.
 func openTowards(remote netip.Addr, cfg EndpointConfig) (*Adapter, error) {
 	p, err := OpenProvider()
@@ -155,7 +161,7 @@ func openTowards(remote netip.Addr, cfg EndpointConfig) (*Adapter, error) {
 	if err := errors.Join(err, p.Close()); err != nil {
 		return nil, err
 	}
-	return OpenAdapter(AdapterConfig{Address: src, Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
+	return OpenAdapter(cfg.adapter(src))
 }
 
 func closeAdapter(a *Adapter) error {

@@ -26,7 +26,7 @@ func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err err
 		}
 	}()
 	if l.Adapter == nil {
-		if l.Adapter, err = OpenAdapter(AdapterConfig{Address: at.Addr(), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort}); err != nil {
+		if l.Adapter, err = OpenAdapter(cfg.adapter(at.Addr())); err != nil {
 			return nil, err
 		}
 		l.owned = l.Adapter

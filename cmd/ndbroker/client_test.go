@@ -51,6 +51,9 @@ func client(spec []string) error {
 	if err := powerless(); err != nil {
 		return err
 	}
+	if role == "ndk" {
+		return throughNDK(ctx, socket, local, remote)
+	}
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto})
 	if err != nil {
 		return err

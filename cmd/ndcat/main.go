@@ -25,7 +25,8 @@ status 0 only if the hashes agree and everything was written; the sender waits f
 that failed, and 2 for a wrong command line.`,
 		Example: `  sudo ndcat -l 192.0.2.7:7000 > copy               on one machine
   sudo ndcat 192.0.2.7:7000 disk.img                on the other
-  tar c . | sudo ndcat 192.0.2.7:7000 --send`,
+  tar c . | sudo ndcat 192.0.2.7:7000 --send
+  ndcat -l 192.0.2.7:7000 --broker /run/ndxdp/broker > copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.net.Listens && len(args) > 1 {
 				return cli.Usagef("a listener writes to standard output: redirect it to a file")

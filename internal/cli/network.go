@@ -11,13 +11,14 @@ import (
 )
 
 // Network is where the ND traffic of a command goes that either listens at an address or connects to it: the argument
-// IP:PORT, and --listen, --from, --datapath and --udp-port.
+// IP:PORT, and --listen, --from, --datapath, --udp-port and --broker.
 type Network struct {
 	At       netip.AddrPort
 	Listens  bool
 	From     netip.Addr // the zero Addr is the one that the route gives
 	Datapath nd.Datapath
 	UDPPort  uint16
+	Broker   string // socket of an ndbroker; empty for none
 }
 
 // Register adds the flags to a command, and takes IP:PORT as its first argument of at most so many.
@@ -42,22 +43,28 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	f.Var(Addr(&n.From), "from", "local address (default: the one that the route gives)")
 	f.TextVar(&n.Datapath, "datapath", nd.DatapathAuto, "how packets move: auto, generic, native or udp")
 	f.Uint16Var(&n.UDPPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic, the same on both sides")
+	Broker(cmd, &n.Broker)
 	Complete(cmd, "from", LocalAddrs)
 	Complete(cmd, "datapath", Datapaths)
 }
 
+// Broker adds --broker, the socket of an ndbroker.
+func Broker(cmd *cobra.Command, socket *string) {
+	cmd.Flags().StringVar(socket, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
+}
+
 // Listen is nd.Listen with the flags' values.
 func (n *Network) Listen(cfg nd.EndpointConfig) (*nd.EndpointListener, error) {
-	cfg.Datapath, cfg.UDPPort = n.Datapath, n.UDPPort
+	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
 	return nd.Listen(n.At, cfg)
 }
 
 // Dial is nd.Dial with the flags' values. Instead of the endpoint the caller closes what comes second.
 func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint, func() error, error) {
-	cfg.Datapath, cfg.UDPPort = n.Datapath, n.UDPPort
+	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
 	closeAdapter := func() error { return nil }
 	if n.From.IsValid() {
-		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: n.From, UDPPort: n.UDPPort, Datapath: n.Datapath})
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: n.From, UDPPort: n.UDPPort, Datapath: n.Datapath, Broker: n.Broker})
 		if err != nil {
 			return nil, nil, err
 		}

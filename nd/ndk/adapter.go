@@ -25,6 +25,10 @@ type AdapterConfig struct {
 	UDPPort uint16
 	// Datapath is auto, generic, native or udp; empty is auto (package nd explains them). Peers need not match.
 	Datapath string
+	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
+	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
+	// it here.
+	Broker string
 	// Version is what the consumer was written for; zero is Offered.
 	Version Version
 
@@ -46,7 +50,7 @@ type Adapter struct {
 }
 
 // OpenAdapter opens the interface that has cfg.Address. It needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; the datapath udp
-// needs none of them, and auto makes do without.
+// and a broker need none of them, and auto makes do without.
 //
 // Errors: StatusBadVersion for another major version than Offered, or a later minor one; StatusInvalidParameter for an unknown
 // datapath; StatusInvalidAddress for an address that no interface has; StatusInsufficientResources when memory or file descriptors
@@ -71,7 +75,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(StatusInvalidAddress, nil)
 	}
-	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1}, cfg.engine)
+	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker}, cfg.engine)
 	if err != nil {
 		unknown := (*datapath.AddressError)(nil)
 		switch {
