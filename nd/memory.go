@@ -78,7 +78,7 @@ func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {
 	if m.registered || m.closed {
 		return &Error{Op: "register memory", Status: ErrInvalidDeviceState}
 	}
-	r, err := m.adapter.host.Memory.Register(buf, flags.rights())
+	r, err := m.adapter.host.Memory.Register(buf, host.Rights(uint32(flags)))
 	if err != nil {
 		return &Error{Op: "register memory", Status: ErrInsufficientResources}
 	}
@@ -100,19 +100,6 @@ func (a *Adapter) registrable(missing bool, n int, flags MRFlags) Status {
 		return ErrInvalidBufferSize
 	}
 	return StatusSuccess
-}
-
-func (f MRFlags) rights() (r provider.Rights) {
-	if f&MRAllowLocalWrite != 0 {
-		r |= provider.RightLocalWrite
-	}
-	if f&MRAllowRemoteRead != 0 {
-		r |= provider.RightRemoteRead
-	}
-	if f&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
-		r |= provider.RightRemoteWrite
-	}
-	return r
 }
 
 // none is what a region without a registration shows.
@@ -216,7 +203,7 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	if err != nil {
 		return nil, errors.Join(err, free())
 	}
-	r, err := a.host.Memory.RegisterLink(buf, id, flags.rights())
+	r, err := a.host.Memory.RegisterLink(buf, id, host.Rights(uint32(flags)))
 	if err != nil {
 		return nil, errors.Join(&Error{Op: op, Status: ErrInsufficientResources}, m.Close(), free())
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
 // Remote addresses whose sum with a length leaves 32 or 64 bits, or the region by one byte. Nothing is written, read or counted
@@ -18,25 +19,8 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
 	const size, n = 4096, 16
-	for _, c := range []struct {
-		name string
-		addr func(base uint64) uint64
-		n    int
-		want Status
-	}{
-		{"first byte", func(b uint64) uint64 { return b }, n, StatusSuccess},
-		{"last bytes", func(b uint64) uint64 { return b + size - n }, n, StatusSuccess},
-		{"one beyond", func(b uint64) uint64 { return b + size - n + 1 }, n, ErrAccessViolation},
-		{"one before", func(b uint64) uint64 { return b - 1 }, n, ErrAccessViolation},
-		{"behind the end", func(b uint64) uint64 { return b + size }, n, ErrAccessViolation},
-		{"2^32 further", func(b uint64) uint64 { return b + 1<<32 }, n, ErrAccessViolation},
-		{"2^32 less a byte further", func(b uint64) uint64 { return b + 1<<32 - 1 }, n, ErrAccessViolation},
-		{"zero", func(uint64) uint64 { return 0 }, n, ErrAccessViolation},
-		{"the last address", func(uint64) uint64 { return math.MaxUint64 }, n, ErrAccessViolation},
-		{"wraps to zero", func(uint64) uint64 { return math.MaxUint64 - n + 1 }, n, ErrAccessViolation},
-		{"wraps into the region", func(b uint64) uint64 { return b - 1<<63 }, n, ErrAccessViolation},
-		{"nothing, at the end of all addresses", func(uint64) uint64 { return math.MaxUint64 }, 0, StatusSuccess},
-	} {
+	for _, c := range conformance.RemoteAddresses(size, n) {
+		want := granted(c.Granted)
 		for _, kind := range []RequestType{RequestWrite, RequestRead} {
 			client, server := r.connect(t, size)
 			post := client.qp.Write
@@ -46,15 +30,23 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 			for i := range client.mr.Bytes() {
 				client.mr.Bytes()[i] = 0xaa
 			}
-			must(t, post(1, []SGE{client.mr.SGE(0, c.n)}, c.addr(server.mr.Address()), server.mr.RemoteToken(), 0))
-			if res := client.result(t); res.Status != c.want {
-				t.Errorf("%s, %s: %s, want %s", kind, c.name, res.Status.Name(), c.want.Name())
+			must(t, post(1, []SGE{client.mr.SGE(0, c.Length)}, c.At(server.mr.Address()), server.mr.RemoteToken(), 0))
+			if res := client.result(t); res.Status != want {
+				t.Errorf("%s, %s: %s, want %s", kind, c.Name, res.Status.Name(), want.Name())
 			}
-			if reads, writes := server.mr.RemoteAccesses(); c.want != StatusSuccess && reads+writes != 0 {
-				t.Errorf("%s, %s: %d reads and %d writes were granted", kind, c.name, reads, writes)
+			if reads, writes := server.mr.RemoteAccesses(); want != StatusSuccess && reads+writes != 0 {
+				t.Errorf("%s, %s: %d reads and %d writes were granted", kind, c.Name, reads, writes)
 			}
 		}
 	}
+}
+
+// granted is the status of a request by whether its memory is granted.
+func granted(yes bool) Status {
+	if yes {
+		return StatusSuccess
+	}
+	return ErrAccessViolation
 }
 
 // Requests whose entries are nil, empty, or lie next to their region.
@@ -62,26 +54,14 @@ func TestEntriesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
 	memory := make([]byte, 8192)
-	for _, c := range []struct {
-		name string
-		buf  []byte
-		want Status
-	}{
-		{"nil", nil, StatusSuccess},
-		{"empty, inside", memory[4096:4096], StatusSuccess},
-		{"last byte", memory[8191:], StatusSuccess},
-		{"one byte before", memory[4095:4097], ErrAccessViolation},
-		{"all before", memory[:4096], ErrAccessViolation},
-		{"more than the region", memory, ErrAccessViolation},
-		{"other memory", make([]byte, 8), ErrAccessViolation},
-	} {
+	for _, c := range conformance.Entries(memory) {
 		client, server := r.connect(t, 8192)
 		m, err := r.a.RegisterMemory(memory[4096:], 0)
 		must(t, err)
-		entry := []SGE{{Buffer: c.buf, Token: m.LocalToken()}}
+		entry := []SGE{{Buffer: c.Bytes, Token: m.LocalToken()}}
 		must(t, client.qp.Write(1, entry, server.mr.Address(), server.mr.RemoteToken(), 0))
-		if res := client.result(t); res.Status != c.want {
-			t.Errorf("%s: %s, want %s", c.name, res.Status.Name(), c.want.Name())
+		if res := client.result(t); res.Status != granted(c.Granted) {
+			t.Errorf("%s: %s", c.Name, res.Status.Name())
 		}
 		must(t, m.Close())
 	}

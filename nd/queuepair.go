@@ -1,7 +1,6 @@
 package nd
 
 import (
-	"math"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/host"
@@ -137,14 +136,8 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
-	total = min(total, math.MaxUint32)
-	switch {
-	case len(sgl) > provider.MaxSGE:
-		return uint32(total), ErrDataOverrun
-	case total > provider.MaxTransfer:
-		return uint32(total), ErrBufferOverflow
-	}
-	return uint32(total), StatusSuccess
+	n, o := host.TransferLength(total, len(sgl))
+	return n, statusTable[o]
 }
 
 // postInline queues a request whose bytes are copied now.

@@ -3,6 +3,7 @@ package nd
 import (
 	"fmt"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -153,12 +154,4 @@ var statusOf = map[provider.Outcome]Status{
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.
-var statusTable = func() (t [256]Status) {
-	for i := range t {
-		t[i] = ErrInternal
-	}
-	for o, s := range statusOf {
-		t[o] = s
-	}
-	return t
-}()
+var statusTable = host.Statuses(statusOf, ErrInternal)

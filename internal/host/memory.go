@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"time"
 
@@ -24,6 +25,35 @@ func (a *Adapter) Entry(buf []byte, t provider.Token) provider.SGE {
 		}
 	}
 	return s
+}
+
+// TransferLength checks the length of a request that has a list of so many entries with total bytes. The length it returns is that of
+// a list of inline bytes, too, which may have any number of entries. Outcomes: OutcomeSuccess, OutcomeDataOverrun (entries),
+// OutcomeBufferOverflow (bytes).
+func TransferLength(total uint64, entries int) (uint32, provider.Outcome) {
+	o := provider.OutcomeSuccess
+	switch {
+	case entries > provider.MaxSGE:
+		o = provider.OutcomeDataOverrun
+	case total > provider.MaxTransfer:
+		o = provider.OutcomeBufferOverflow
+	}
+	return uint32(min(total, math.MaxUint32)), o
+}
+
+// Rights are what the flags of a registration grant: ND_MR_FLAG and NDK_MR_FLAG share their numbers.
+func Rights(flags uint32) (r provider.Rights) {
+	const localWrite, remoteRead, remoteWrite = 1, 2, 4 // the flag for remote write has the bit of local write, too
+	if flags&localWrite != 0 {
+		r |= provider.RightLocalWrite
+	}
+	if flags&remoteRead != 0 {
+		r |= provider.RightRemoteRead
+	}
+	if flags&remoteWrite != 0 {
+		r |= provider.RightRemoteWrite
+	}
+	return r
 }
 
 // Local checks an address to bind to, and says which endpoint it is: only the adapter's own will do.

@@ -20,19 +20,6 @@ const (
 	MRRDMAReadSink     MRFlags = 8 // accepted, and not needed
 )
 
-func (f MRFlags) rights() (r provider.Rights) {
-	if f&MRAllowLocalWrite != 0 {
-		r |= provider.RightLocalWrite
-	}
-	if f&MRAllowRemoteRead != 0 {
-		r |= provider.RightRemoteRead
-	}
-	if f&(MRAllowRemoteWrite&^MRAllowLocalWrite) != 0 {
-		r |= provider.RightRemoteWrite
-	}
-	return r
-}
-
 // MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. What is said of
 // a registration is meant of the newest FastRegister that was posted, if the region is for that.
 type MR struct {
@@ -96,7 +83,7 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 		case m.region.Load() != nil || m.ending():
 			return StatusInvalidDeviceState
 		}
-		r, err := m.adapter.host.Memory.Register(buf, flags.rights())
+		r, err := m.adapter.host.Memory.Register(buf, host.Rights(uint32(flags)))
 		if err != nil {
 			return StatusInsufficientResources
 		}

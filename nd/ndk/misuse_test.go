@@ -2,11 +2,12 @@ package ndk
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
 // Remote addresses whose sum with a length leaves 32 or 64 bits, or the region by one byte. Nothing is written or read then.
@@ -14,23 +15,7 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const size, n = 4096, 16
-	for _, c := range []struct {
-		name string
-		addr func(base uint64) uint64
-		n    int
-		want Status
-	}{
-		{"first byte", func(b uint64) uint64 { return b }, n, StatusSuccess},
-		{"last bytes", func(b uint64) uint64 { return b + size - n }, n, StatusSuccess},
-		{"one beyond", func(b uint64) uint64 { return b + size - n + 1 }, n, StatusAccessViolation},
-		{"one before", func(b uint64) uint64 { return b - 1 }, n, StatusAccessViolation},
-		{"2^32 further", func(b uint64) uint64 { return b + 1<<32 }, n, StatusAccessViolation},
-		{"2^32 less a byte further", func(b uint64) uint64 { return b + 1<<32 - 1 }, n, StatusAccessViolation},
-		{"zero", func(uint64) uint64 { return 0 }, n, StatusAccessViolation},
-		{"the last address", func(uint64) uint64 { return math.MaxUint64 }, n, StatusAccessViolation},
-		{"wraps to zero", func(uint64) uint64 { return math.MaxUint64 - n + 1 }, n, StatusAccessViolation},
-		{"nothing, at the end of all addresses", func(uint64) uint64 { return math.MaxUint64 }, 0, StatusSuccess},
-	} {
+	for _, c := range conformance.RemoteAddresses(size, n) {
 		for kind, post := range map[OperationType]func(*QP, uint64, []SGE, uint64, Token, OpFlags) Status{
 			OperationWrite: (*QP).Write, OperationRead: (*QP).Read,
 		} {
@@ -39,23 +24,31 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 			for i := range near {
 				near[i] = 0xaa
 			}
-			want(t, c.name, post(client.qp, 1, []SGE{client.mr.SGE(0, c.n)}, c.addr(server.mr.Address()), server.mr.RemoteToken(), 0), StatusSuccess)
-			status := c.want
-			if status.Failed() && kind == OperationRead {
-				status = StatusRemoteResources
+			want(t, c.Name, post(client.qp, 1, []SGE{client.mr.SGE(0, c.Length)}, c.At(server.mr.Address()), server.mr.RemoteToken(), 0), StatusSuccess)
+			status := granted(c.Granted)
+			if !c.Granted && kind == OperationRead {
+				status = StatusRemoteResources // its bounds (ND specification 2.4)
 			}
 			if res := client.result(t); res.Status != status || res.Type != kind {
-				t.Errorf("%d, %s: %s, want %s", kind, c.name, res.Status.Name(), status.Name())
+				t.Errorf("%d, %s: %s, want %s", kind, c.Name, res.Status.Name(), status.Name())
 			}
 			r.a.sync()
 			r.b.sync()
 			for i := range far {
-				if c.want != StatusSuccess && (far[i] != 0 || near[i] != 0xaa) {
-					t.Fatalf("%d, %s: byte %d moved", kind, c.name, i)
+				if !c.Granted && (far[i] != 0 || near[i] != 0xaa) {
+					t.Fatalf("%d, %s: byte %d moved", kind, c.Name, i)
 				}
 			}
 		}
 	}
+}
+
+// granted is the status of a request by whether its memory is granted.
+func granted(yes bool) Status {
+	if yes {
+		return StatusSuccess
+	}
+	return StatusAccessViolation
 }
 
 // Requests whose entries are nil, empty, or lie next to their region.
@@ -63,27 +56,15 @@ func TestEntriesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	memory := make([]byte, 8192)
-	for _, c := range []struct {
-		name string
-		buf  []byte
-		want Status
-	}{
-		{"nil", nil, StatusSuccess},
-		{"empty, inside", memory[4096:4096], StatusSuccess},
-		{"last byte", memory[8191:], StatusSuccess},
-		{"one byte before", memory[4095:4097], StatusAccessViolation},
-		{"all before", memory[:4096], StatusAccessViolation},
-		{"more than the region", memory, StatusAccessViolation},
-		{"other memory", make([]byte, 8), StatusAccessViolation},
-	} {
+	for _, c := range conformance.Entries(memory) {
 		client, server := r.connected(t)
 		m, s := client.pd.CreateMR(false, nil, nil)
 		created(t, m, s)
 		want(t, "register", m.Register(memory[4096:], 0, nil, nil), StatusSuccess)
-		entry := []SGE{{Buffer: c.buf, Token: m.LocalToken()}}
-		want(t, c.name, client.qp.Write(1, entry, server.mr.Address(), server.mr.RemoteToken(), 0), StatusSuccess)
-		if res := client.result(t); res.Status != c.want {
-			t.Errorf("%s: %s, want %s", c.name, res.Status.Name(), c.want.Name())
+		entry := []SGE{{Buffer: c.Bytes, Token: m.LocalToken()}}
+		want(t, c.Name, client.qp.Write(1, entry, server.mr.Address(), server.mr.RemoteToken(), 0), StatusSuccess)
+		if res := client.result(t); res.Status != granted(c.Granted) {
+			t.Errorf("%s: %s", c.Name, res.Status.Name())
 		}
 		closed(t, m.Close)
 	}

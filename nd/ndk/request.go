@@ -1,8 +1,7 @@
 package ndk
 
 import (
-	"math"
-
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -100,14 +99,8 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
-	total = min(total, math.MaxUint32)
-	switch {
-	case len(sgl) > provider.MaxSGE:
-		return uint32(total), StatusDataOverrun
-	case total > provider.MaxTransfer:
-		return uint32(total), StatusBufferOverflow
-	}
-	return uint32(total), StatusSuccess
+	n, o := host.TransferLength(total, len(sgl))
+	return n, statusTable[o]
 }
 
 // translate turns slices into addresses of regions.
