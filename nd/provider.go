@@ -104,7 +104,7 @@ func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 // SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress).
 //
 // Errors: ErrInvalidAddress when remote is no address to connect to or the route leads to no adapter, ErrNetworkUnreachable
-// without a route, ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel does not answer.
+// without a route, ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel says something else, like that it is prohibited.
 func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	const op = "source address"
 	refuse := func(s Status, err error) (netip.Addr, error) {
@@ -153,6 +153,9 @@ func (p *Provider) OpenAdapter(id uint64, cfg AdapterConfig) (*Adapter, error) {
 // ErrDeviceNotReady after Close.
 func (p *Provider) NotifyAddressChange(ctx context.Context) error {
 	const op = "notify address change"
+	if p.life.Err() != nil {
+		return &Error{Op: op, Status: ErrDeviceNotReady}
+	}
 	canceled := make(chan struct{})
 	p.mu.Lock()
 	p.waiting[canceled] = true
@@ -165,7 +168,10 @@ func (p *Provider) NotifyAddressChange(ctx context.Context) error {
 	for {
 		changed := p.net.Changed() // before looking: no change falls between
 		list, err := p.list(op)
-		if err != nil {
+		switch {
+		case p.life.Err() != nil: // Close has taken the socket away under the list, whatever that says
+			return &Error{Op: op, Status: ErrCanceled}
+		case err != nil:
 			return err
 		}
 		p.mu.Lock()

@@ -108,6 +108,19 @@ func TestProviderWaitsEnd(t *testing.T) {
 	}
 }
 
+// Close may come while a call looks at the addresses: what it sees then is worth nothing.
+func TestProviderClosesUnderALook(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		p, err := OpenProvider()
+		must(t, err)
+		done := start(func() error { return p.NotifyAddressChange(t.Context()) })
+		eventually(t, "waiting", p.waits)
+		must(t, p.Close())
+		wantStatus(t, "close", finish(t, "close", done), ErrCanceled)
+	}
+}
+
 func TestModerate(t *testing.T) {
 	t.Parallel()
 	n := newNotifyRig(t, commonRig(t))
