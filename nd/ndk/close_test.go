@@ -205,12 +205,5 @@ func TestUseAfterCloseHarmsNobodyElse(t *testing.T) {
 	want(t, "connect", p.finish(t), StatusConnectionRefused)
 	closed(t, e.ctr.Close)
 	e.ctr = nil
-	over := make(chan error, 1)
-	go func() { over <- r.a.Close() }()
-	eventually(t, "the adapter goes", func() bool { return r.a.host.Closed() })
-	select {
-	case <-over:
-		t.Error("the adapter closed although objects are open")
-	case <-time.After(20 * time.Millisecond):
-	}
+	closesLater(t, r.a)
 }

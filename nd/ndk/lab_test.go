@@ -163,6 +163,19 @@ func closesInTime(t testing.TB, a *Adapter) {
 	})
 }
 
+// closesLater begins to close an adapter, which waits because objects are open.
+func closesLater(t testing.TB, a *Adapter) {
+	t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- a.Close() }()
+	eventually(t, "the adapter goes", a.host.Closed)
+	select {
+	case <-over:
+		t.Error("the adapter closed although objects are open")
+	case <-time.After(20 * time.Millisecond):
+	}
+}
+
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	port := freePort(t)

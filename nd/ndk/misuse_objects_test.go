@@ -176,14 +176,7 @@ func TestMappingTwice(t *testing.T) {
 	r.a.ReleaseLAM(&lam)
 	r.a.ReleaseLAM(&copied)
 	e := newEnd(t, r.a, 64)
-	over := make(chan error, 1)
-	go func() { over <- r.a.Close() }()
-	eventually(t, "the adapter goes", func() bool { return r.a.host.Closed() })
-	select {
-	case <-over:
-		t.Error("the adapter closed although objects are open")
-	default:
-	}
+	closesLater(t, r.a)
 	closed(t, e.qp.Close)
 }
 
