@@ -21,7 +21,7 @@ type peerFlags struct {
 
 func (f *peerFlags) register(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.addr, "addr", "", what)
-	cli.Broker(cmd, &f.broker)
+	cmd.Flags().StringVar(&f.broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic, the same on both sides (default 14791)")
 	// The flag was registered above, and that is the only error there is.
 	_ = cmd.MarkFlagRequired("addr")

@@ -43,14 +43,9 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	f.Var(Addr(&n.From), "from", "local address (default: the one that the route gives)")
 	f.TextVar(&n.Datapath, "datapath", nd.DatapathAuto, "how packets move: auto, generic, native or udp")
 	f.Uint16Var(&n.UDPPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic, the same on both sides")
-	Broker(cmd, &n.Broker)
+	f.StringVar(&n.Broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	Complete(cmd, "from", LocalAddrs)
 	Complete(cmd, "datapath", Datapaths)
-}
-
-// Broker adds --broker, the socket of an ndbroker.
-func Broker(cmd *cobra.Command, socket *string) {
-	cmd.Flags().StringVar(socket, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 }
 
 // Listen is nd.Listen with the flags' values.
