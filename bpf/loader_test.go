@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // childEnv makes this test binary attach to nd0 and wait to be killed.
@@ -39,19 +40,7 @@ func TestMain(m *testing.M) {
 func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
 	t.Helper()
 	requireSupport(t)
-	p, err := netlab.NewPair(cfg)
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("needs CAP_SYS_ADMIN to make network namespaces")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	return netlabtest.Pair(t, cfg)
 }
 
 func attachIn(n *netlab.Namespace, cfg Config) (s *Steering, err error) {

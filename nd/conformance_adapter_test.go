@@ -11,6 +11,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // openNear opens the provider and an adapter on a loopback address.
@@ -18,7 +19,7 @@ func openNear(t *testing.T, id func(p *Provider) uint64, cfg AdapterConfig) erro
 	p, err := OpenProvider()
 	must(t, err)
 	defer p.Close()
-	cfg.Datapath, cfg.UDPPort = DatapathUDP, freeUDPPort(t)
+	cfg.Datapath, cfg.UDPPort = DatapathUDP, netlabtest.FreePort(t)
 	a, err := p.OpenAdapter(id(p), cfg)
 	if err == nil {
 		err = a.Close()
@@ -69,7 +70,7 @@ var adapterRows = map[string]provoke{
 		return openNear(t, func(*Provider) uint64 { return 0 }, AdapterConfig{})
 	},
 	"IND2Provider/OpenAdapter/ND_NO_MEMORY": func(t *testing.T, _ *rig) error {
-		pair := newPair(t, netlab.PairConfig{})
+		pair := netlabtest.Pair(t, netlab.PairConfig{})
 		p := openProvider(t, pair.A)
 		id, err := p.ResolveAddress(pair.AddrA.Addr())
 		must(t, err)
@@ -248,7 +249,7 @@ var helperRows = map[string]provoke{
 		return p.CheckAddress(r.addr[0])
 	}),
 	"NdHelper/NdOpenAdapter/ND_SUCCESS": func(t *testing.T, _ *rig) error {
-		a, err := OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathUDP, UDPPort: freeUDPPort(t)})
+		a, err := OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathUDP, UDPPort: netlabtest.FreePort(t)})
 		must(t, err)
 		return a.Close()
 	},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -168,7 +169,7 @@ func TestConnectNeverLeavesForBadDestinations(t *testing.T) {
 
 func TestConnectTimesOutWithoutProvider(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()})
 	e := newEnd(t, a, 4096)
 	began := time.Now()

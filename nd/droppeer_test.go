@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndmetrics"
 	"github.com/ndxdp/ndxdp/wire"
@@ -37,14 +37,8 @@ type dropRig struct {
 
 func newDropRig(t *testing.T, datapath nd.Datapath, mtu, queues int) *dropRig {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
 	r := &dropRig{T: t, out: map[uint16]*net.UDPConn{}}
-	var err error
-	r.pair, err = netlab.NewPair(netlab.PairConfig{MTU: mtu, Queues: queues, StaticNeighbours: true})
-	r.must(err)
-	t.Cleanup(func() { r.must(r.pair.Close()) })
+	r.pair = netlabtest.Pair(t, netlab.PairConfig{MTU: mtu, Queues: queues, StaticNeighbours: true})
 	r.here = netip.AddrPortFrom(r.pair.AddrA.Addr(), nd.DefaultUDPPort)
 	r.peer = r.pair.AddrB.Addr()
 	r.must(r.pair.A.Do(func() (err error) {
@@ -54,6 +48,7 @@ func newDropRig(t *testing.T, datapath nd.Datapath, mtu, queues int) *dropRig {
 	t.Cleanup(func() { r.must(r.adapter.Close()) })
 	r.metrics = ndmetrics.Handler(r.adapter)
 	r.inbox = r.socket(nd.DefaultUDPPort)
+	var err error
 	r.cq, err = r.adapter.CreateCompletionQueue(64)
 	r.must(err)
 	r.srq, err = r.adapter.CreateSharedReceiveQueue(4, 1, 0)

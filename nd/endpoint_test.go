@@ -8,12 +8,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 
 	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // Both sides open their own adapter; the client's address follows from the route.
 func TestDialOpensAnAdapter(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var l *EndpointListener

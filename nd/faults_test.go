@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // Roles of this test binary when it starts itself, and what else they need.
@@ -120,7 +121,7 @@ func (r reported) Error() string { return string(r) }
 
 func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	var all strings.Builder
 	for c := range unix.CAP_LAST_CAP + 1 {
 		fmt.Fprint(&all, c, " ")
@@ -204,7 +205,7 @@ func TestOpenAdapterFaults(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pair := newPair(t, netlab.PairConfig{MTU: c.mtu})
+			pair := netlabtest.Pair(t, netlab.PairConfig{MTU: c.mtu})
 			if c.spoil != nil {
 				c.spoil(t, pair)
 			}
@@ -253,7 +254,7 @@ func TestOpenAdapterTwice(t *testing.T) {
 
 func TestFailedOpenLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for range 3 {
 		_, err := tryOpen(pair.A, AdapterConfig{Address: netlab.DefaultAddrB.Addr()})
 		wantStatus(t, "open", err, ErrInvalidAddress)

@@ -14,6 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -69,7 +70,7 @@ type attack struct {
 }
 
 func newAttack(t *testing.T) *attack {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := &attack{tap: &tap{}}
 	a.r = &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 	must(t, pair.A.Do(func() (err error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -12,28 +11,12 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // patience bounds every wait of a test for something that should happen soon.
 const patience = 15 * time.Second
-
-func newPair(t testing.TB, cfg netlab.PairConfig) *netlab.Pair {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pair.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return pair
-}
 
 // tryOpen opens an adapter in a namespace.
 func tryOpen(ns *netlab.Namespace, cfg AdapterConfig) (a *Adapter, err error) {
@@ -73,9 +56,7 @@ func commonRig(t *testing.T) *rig {
 	if common.rig != nil {
 		return common.rig
 	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
+	netlabtest.NeedRoot(t)
 	pair, err := netlab.NewPair(netlab.PairConfig{})
 	must(t, err)
 	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}

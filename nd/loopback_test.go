@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // An adapter on plain sockets reaches itself, on a loopback address and on one of an Ethernet, and says so.
 func TestUDPConnectsToItself(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{MTU: 1500})
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	for _, addr := range []netip.Addr{loopback[0], pair.AddrA.Addr()} {
 		t.Run(addr.String(), func(t *testing.T) {
 			a := openIn(t, pair.A, AdapterConfig{Address: addr, Datapath: DatapathUDP})
@@ -27,7 +28,7 @@ func TestUDPConnectsToItself(t *testing.T) {
 // An AF_XDP socket sees what the interface carries, and packets to the own address are not among that: the adapter says so
 // beforehand, and a Connect says why it cannot be and what reaches the address.
 func TestAFXDPRefusesItself(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{MTU: 1500})
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
 		t.Run(dp.String(), func(t *testing.T) {
 			a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: dp})

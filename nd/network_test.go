@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // exchange writes, reads and sends a megabyte of noise and compares every byte, and what lies around them.
@@ -53,7 +54,7 @@ func TestIPv6(t *testing.T) {
 	t.Parallel()
 	for _, mtu := range []int{1500, 9000} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
-			pair := newPair(t, netlab.PairConfig{MTU: mtu, IPv6: true})
+			pair := netlabtest.Pair(t, netlab.PairConfig{MTU: mtu, IPv6: true})
 			r := &rig{addr: [2]netip.Addr{pair.Addr6A.Addr(), pair.Addr6B.Addr()}, pair: pair}
 			r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0]})
 			r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1]})
@@ -68,7 +69,7 @@ func TestIPv6(t *testing.T) {
 // A VLAN device: its driver has no native mode, which auto finds out.
 func TestVLANDevice(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	r := &rig{pair: pair}
 	for i, ns := range []*netlab.Namespace{pair.A, pair.B} {
 		prefix := netip.MustParsePrefix(fmt.Sprintf("10.98.0.%d/24", i+1))

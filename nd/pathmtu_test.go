@@ -3,12 +3,12 @@ package nd
 import (
 	"bytes"
 	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // Paths on a real kernel that carry less than their ends, and links whose MTU changes under traffic (PROTOCOL §9.6).
@@ -74,15 +74,10 @@ func TestLiveMTU(t *testing.T) {
 // A router between the two carries less than both of their links, from the beginning or all of a sudden, and in one direction
 // only, and says nothing about it that anyone looks at.
 func TestRouterWithSmallerMTU(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
 	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
-			star, err := netlab.NewStar(netlab.StarConfig{MTU: 9000})
-			must(t, err)
-			t.Cleanup(func() { must(t, star.Close()) })
+			star := netlabtest.Star(t, netlab.StarConfig{MTU: 9000})
 			must(t, star.SetMTU(1, 9000, 1500)) // the port towards the second host: what comes from the first is too long
 			r := &rig{addr: [2]netip.Addr{star.Hosts[0].Addr.Addr(), star.Hosts[1].Addr.Addr()}}
 			r.a = openIn(t, star.Hosts[0].NS, AdapterConfig{Address: r.addr[0], Datapath: dp})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -107,7 +108,7 @@ func wantDeath(t *testing.T, client *end, notified <-chan error, waiting int) {
 
 func TestPeerProcessKilled(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()})
 	cmd := child("serve", childAddr+"="+pair.AddrB.Addr().String())
 	out, err := cmd.StdoutPipe()

@@ -1,12 +1,16 @@
 package nd
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
 
 // Everything moves with immediate placement too, and the adapter says that it does not write memory in order.
 func TestImmediatePlacement(t *testing.T) {
 	t.Parallel()
 	r := &rig{addr: loopback}
-	cfg := AdapterConfig{UDPPort: freeUDPPort(t), Datapath: DatapathUDP, ImmediatePlacement: true}
+	cfg := AdapterConfig{UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP, ImmediatePlacement: true}
 	for i, a := range []**Adapter{&r.a, &r.b} {
 		cfg.Address, cfg.ImmediatePlacement = loopback[i], i == 0
 		opened, err := OpenAdapter(cfg)
@@ -27,7 +31,7 @@ func TestImmediatePlacement(t *testing.T) {
 // With a fixed window everything moves as well; windows that no connection can have are refused.
 func TestFixedWindow(t *testing.T) {
 	t.Parallel()
-	cfg := AdapterConfig{Address: loopback[0], UDPPort: freeUDPPort(t), Datapath: DatapathUDP}
+	cfg := AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP}
 	for _, cfg.FixedWindow = range []int{-1, 257} {
 		_, err := OpenAdapter(cfg)
 		wantStatus(t, "open", err, ErrInvalidParameter)

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 func openProvider(t *testing.T, ns *netlab.Namespace) (p *Provider) {
@@ -53,7 +54,7 @@ func TestProviderFindsAdapters(t *testing.T) {
 
 func TestProviderNoticesAddresses(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	p := openProvider(t, pair.A)
 	waitOne := func(what string, change func(netlink.Link, *netlink.Addr) error) {
 		t.Helper()
@@ -89,7 +90,7 @@ func (p *Provider) waits() bool {
 
 func TestProviderWaitsEnd(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	p := openProvider(t, pair.A)
 	for _, end := range []struct {
 		name string

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 const testQueues = 4
 
 func newQueuesRig(t *testing.T, dp Datapath) *rig {
-	pair := newPair(t, netlab.PairConfig{Queues: testQueues})
+	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: testQueues})
 	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp})
 	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: dp})

@@ -10,19 +10,13 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // The program of the README, in two namespaces: the server prints what the client wrote into its memory.
 func TestReadmeExample(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pair.Close()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package nd
 import (
 	"bytes"
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -14,25 +13,17 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // Two addresses of every Linux machine, without configuration.
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
-// freeUDPPort is a port for ND traffic that nobody uses on either loopback address.
-func freeUDPPort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
-
 // newLoopRig is two adapters on loopback addresses, which takes no privilege.
 func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {
 	t.Helper()
 	r := &rig{addr: loopback}
-	cfg := AdapterConfig{UDPPort: freeUDPPort(t), Datapath: dp}
+	cfg := AdapterConfig{UDPPort: netlabtest.FreePort(t), Datapath: dp}
 	for i, a := range []**Adapter{&r.a, &r.b} {
 		cfg.Address = loopback[i]
 		opened, err := OpenAdapter(cfg)
@@ -98,12 +89,7 @@ func TestUDPMovesBytesOverLoopback(t *testing.T) {
 
 // TestUDPSmallLoopbackMTU lowers the MTU of a loopback interface of its own.
 func TestUDPSmallLoopbackMTU(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN to set an MTU in a network namespace")
-	}
-	ns, err := netlab.New()
-	must(t, err)
-	t.Cleanup(func() { must(t, ns.Close()) })
+	ns := netlabtest.Namespace(t)
 	must(t, ns.Do(func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
@@ -138,7 +124,7 @@ func TestRungsInteroperate(t *testing.T) {
 		{9000, DatapathNative, DatapathUDP},
 	} {
 		t.Run(c.a.String()+" to "+c.b.String(), func(t *testing.T) {
-			pair := newPair(t, netlab.PairConfig{MTU: c.mtu})
+			pair := netlabtest.Pair(t, netlab.PairConfig{MTU: c.mtu})
 			r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 			r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: c.a})
 			r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: c.b})

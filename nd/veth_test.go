@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -26,7 +27,7 @@ func newRig(t testing.TB, mtu int, dp Datapath) *rig {
 // newRigOf is newRig with more to say about the adapters.
 func newRigOf(t testing.TB, mtu int, cfg AdapterConfig) *rig {
 	t.Helper()
-	pair := newPair(t, netlab.PairConfig{MTU: mtu})
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: mtu})
 	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 	for i, a := range []**Adapter{&r.a, &r.b} {
 		cfg.Address = r.addr[i]

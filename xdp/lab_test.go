@@ -3,7 +3,6 @@ package xdp_test
 import (
 	"encoding/binary"
 	"errors"
-	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -44,9 +44,7 @@ type lab struct {
 
 func requireRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: CAP_SYS_ADMIN for network namespaces")
-	}
+	netlabtest.NeedRoot(t)
 	if err := xdp.Supported(); err != nil {
 		t.Skip(err)
 	}

@@ -18,28 +18,12 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // nobody is a user without rights.
 const nobody = 65534
-
-func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pair.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return pair
-}
 
 // startBroker runs ndbroker for a namespace until stop is called, or the test ends.
 func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int) (socket string, stop func()) {
@@ -175,7 +159,7 @@ func TestUnprivilegedNamespaces(t *testing.T) {
 }
 
 func moveBetween(t *testing.T, cfg netlab.PairConfig) {
-	pair := newPair(t, cfg)
+	pair := netlabtest.Pair(t, cfg)
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
 	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)
@@ -193,7 +177,7 @@ func moveBetween(t *testing.T, cfg netlab.PairConfig) {
 
 // TestClientKilled kills a client while another one waits for the interface, which then gets it.
 func TestClientKilled(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
 	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)
 	for range 2 {
@@ -213,7 +197,7 @@ func TestClientKilled(t *testing.T) {
 
 // TestBrokerEnds stops the broker under a client.
 func TestBrokerEnds(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
 	socket, stop := startBroker(t, pair.A, pair.NameA, nobody)
 	p := startClient(t, pair.A, "outlive", socket, a, a)
@@ -225,7 +209,7 @@ func TestBrokerEnds(t *testing.T) {
 
 // TestRefused is everything that a broker does not lend.
 func TestRefused(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	strangers, _ := startBroker(t, pair.A, pair.NameA, nobody-1)
 	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
 // TestNDKThroughABroker: an adapter of nd/ndk that a broker opened for a process without rights reaches its peer, who says no.
 func TestNDKThroughABroker(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
 	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)

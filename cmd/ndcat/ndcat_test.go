@@ -5,9 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -35,22 +36,13 @@ type place struct {
 }
 
 func onLoopback(t *testing.T) place {
-	s, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	port := strconv.Itoa(s.LocalAddr().(*net.UDPAddr).Port)
-	s.Close()
 	here := func(f func() error) error { return f() }
-	on := []string{"--udp-port", port, "--datapath", "udp"}
+	on := []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"}
 	return place{at: "127.0.0.2:7000", near: here, far: here, nearOn: append([]string{"--from", "127.0.0.1"}, on...), farOn: on}
 }
 
 func onVeth(t *testing.T) place {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{MTU: 9000})
-	must(t, err)
-	t.Cleanup(func() { must(t, pair.Close()) })
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
 	return place{at: netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String(), near: pair.A.Do, far: pair.B.Do}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
@@ -26,13 +27,13 @@ import (
 
 func TestBrokenMTU(t *testing.T) {
 	t.Parallel()
-	d := doctor(t, newPair(t, netlab.PairConfig{MTU: 1000}).A, "nd0")
+	d := doctor(t, netlabtest.Pair(t, netlab.PairConfig{MTU: 1000}).A, "nd0")
 	wantFinding(t, &d, "mtu", ndhealth.Problem, "MTU 1000", "ip link set nd0 mtu 1500")
 }
 
 func TestBrokenForeignXDPProgram(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	foreign, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "foreign", Type: ebpf.XDP, License: "Apache-2.0",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
@@ -60,13 +61,13 @@ func TestBrokenForeignXDPProgram(t *testing.T) {
 
 func TestBrokenMissingCapability(t *testing.T) {
 	t.Parallel()
-	d := doctorAsNobody(t, newPair(t, netlab.PairConfig{}).A, "nd0", "--datapath", "generic")
+	d := doctorAsNobody(t, netlabtest.Pair(t, netlab.PairConfig{}).A, "nd0", "--datapath", "generic")
 	wantFinding(t, &d, "capabilities", ndhealth.Problem, "CAP_NET_ADMIN", "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep")
 }
 
 func TestBrokenInterfaceDown(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	down := func(ns *netlab.Namespace) {
 		must(t, ns.Do(func() error {
 			return netlink.LinkSetDown(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}})
@@ -86,12 +87,7 @@ func TestBrokenInterfaceDown(t *testing.T) {
 // queued makes a veth pair in one namespace, whose ends have different numbers of queues.
 func queued(t *testing.T, rx, tx int) *netlab.Namespace {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN to make namespaces")
-	}
-	ns, err := netlab.New()
-	must(t, err)
-	t.Cleanup(func() { must(t, ns.Close()) })
+	ns := netlabtest.Namespace(t)
 	must(t, ns.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = "q0", rx, tx
@@ -122,7 +118,7 @@ func TestBrokenQueueMismatch(t *testing.T) {
 
 func TestBrokenBlockedPort(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	must(t, pair.A.Do(func() error {
 		s, err := net.ListenUDP("udp", &net.UDPAddr{Port: nd.DefaultUDPPort})
 		if err == nil {
@@ -144,7 +140,7 @@ func TestBrokenBlockedPort(t *testing.T) {
 // An ordinary user gets what net.core.wmem_max and rmem_max allow.
 func TestBrokenTinySendBuffer(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	want := ndhealth.OK
 	for _, limit := range []string{"wmem_max", "rmem_max"} {
 		text, err := os.ReadFile("/proc/sys/net/core/" + limit)
@@ -175,7 +171,7 @@ func openIn(t *testing.T, ns *netlab.Namespace, cfg nd.AdapterConfig) (a *nd.Ada
 
 func TestBrokenPeerOnAnotherUDPPort(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	b, err := openIn(t, pair.B, nd.AdapterConfig{Address: pair.AddrB.Addr(), UDPPort: 14792})
 	must(t, err)
 	peer := b.QueryAddressList()[0].String()
@@ -194,7 +190,7 @@ func TestBrokenPeerOnAnotherUDPPort(t *testing.T) {
 
 func TestBrokenNoNeighbour(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := doctor(t, pair.A, "nd0", "--peer", "10.99.0.77")
 	wantFinding(t, &d, "peer", ndhealth.Problem, "no answer to neighbour resolution", "ip neigh show 10.99.0.77 dev nd0")
 	d = doctor(t, pair.A, "nd0", "--peer", "203.0.113.1")
@@ -203,7 +199,7 @@ func TestBrokenNoNeighbour(t *testing.T) {
 
 func TestBrokenReceiverStarved(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})

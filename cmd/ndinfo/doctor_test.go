@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
@@ -23,17 +24,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-func newPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(cfg)
-	must(t, err)
-	t.Cleanup(func() { must(t, pair.Close()) })
-	return pair
 }
 
 func must(t *testing.T, err error) {
@@ -102,7 +92,7 @@ func wantFinding(t *testing.T, d *diagnosis, check string, severity ndhealth.Sev
 }
 
 func TestDoctorFindsNothing(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := doctor(t, pair.A, "--selftest", "--duration", "50ms")
 	for _, f := range d.Reports[0].Findings {
 		if f.Severity != ndhealth.OK {
@@ -119,7 +109,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 
 // Without rights plain sockets serve: it works, and the self test says where it ran.
 func TestDoctorAsOrdinaryUser(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{})
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := doctorAsNobody(t, pair.A, "--selftest", "--duration", "50ms")
 	wantFinding(t, &d, "capabilities", ndhealth.Hint, "CAP_NET_RAW", "setcap")
 	if r := d.Reports[0]; r.Datapath != "udp" || !strings.Contains(r.Reason, "privileges") {
@@ -131,7 +121,7 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 }
 
 func TestDoctorTable(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{MTU: 1000})
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1000})
 	var out bytes.Buffer
 	root := newRoot()
 	root.SetArgs([]string{"doctor", "nd0"})
@@ -150,7 +140,7 @@ func TestDoctorTable(t *testing.T) {
 }
 
 func TestListAdapters(t *testing.T) {
-	pair := newPair(t, netlab.PairConfig{MTU: 9000, Queues: 2})
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000, Queues: 2})
 	var out, table bytes.Buffer
 	for _, c := range []struct {
 		out  *bytes.Buffer

@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestServerFile names the file of the other side.
@@ -23,9 +24,7 @@ func TestServerFile(t *testing.T) {
 // TestVethCaptureIsDecodedWhole runs every test of ndperf over its three MTUs, captures both sides, and has the dissector read all of it: no
 // packet is malformed, and none has an opcode that it does not know.
 func TestVethCaptureIsDecodedWhole(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
+	netlabtest.NeedRoot(t)
 	if _, err := exec.LookPath("tshark"); err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}

@@ -2,16 +2,16 @@ package main
 
 import (
 	"bytes"
-	"net"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // nobody is a user without rights.
@@ -32,15 +32,7 @@ func runAsNobody(t *testing.T, args ...string) *bench.Report {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	port, err := net.ListenUDP("udp4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, free, _ := strings.Cut(port.LocalAddr().String(), ":")
-	port.Close()
-	if _, err := strconv.Atoi(free); err != nil {
-		t.Fatal(err)
-	}
+	free := fmt.Sprint(netlabtest.FreePort(t))
 	cmd := exec.CommandContext(t.Context(), binary, append(args, "--udp-port", free, "--json", "-")...)
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestSweepSteps: every combination once, baselines before what they are compared with, and nothing twice.
@@ -72,9 +72,7 @@ func TestSweepRefuses(t *testing.T) {
 
 // TestSweep runs the real thing, short, and holds its file against what validate asks of every report.
 func TestSweep(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces and an XDP program")
-	}
+	netlabtest.NeedRoot(t)
 	file := filepath.Join(t.TempDir(), "sweep.json")
 	out := runNdperf(t, "sweep", "--duration", "20ms", "--mtu", "1500", "--datapath", "generic,udp", "--sizes", "64,64K",
 		"--tests", "write_lat,write_bw", "--json", file)

@@ -4,17 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"net"
 	"net/netip"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -51,13 +50,6 @@ func run(ctx context.Context, where func(func() error) error, out io.Writer, arg
 
 func here(f func() error) error { return f() }
 
-func freePort(t *testing.T) string {
-	s, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	defer s.Close()
-	return strconv.Itoa(s.LocalAddr().(*net.UDPAddr).Port)
-}
-
 // pingBetween runs a listener and a client, and returns what the two said.
 func pingBetween(t *testing.T, near, far func(func() error) error, at string, both []string, args ...string) (client, server string) {
 	t.Helper()
@@ -89,7 +81,7 @@ func wantSaid(t *testing.T, text string, want ...string) {
 }
 
 func TestPingOverLoopback(t *testing.T) {
-	client, server := pingBetween(t, here, here, "127.0.0.2:7000", []string{"--udp-port", freePort(t), "--datapath", "udp"},
+	client, server := pingBetween(t, here, here, "127.0.0.2:7000", []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"},
 		"--from", "127.0.0.1", "-c", "3", "-i", "1ms", "-s", "64-256")
 	wantSaid(t, client, "datapath udp", "64 bytes, message 1: ", "256 bytes, message 9: ", "128 bytes: 3 sent, 3 answered, 0 % unanswered; round trip min",
 		"p99", "packets out")
@@ -97,12 +89,7 @@ func TestPingOverLoopback(t *testing.T) {
 }
 
 func TestPingOverVeth(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{})
-	must(t, err)
-	t.Cleanup(func() { must(t, pair.Close()) })
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String()
 	client, _ := pingBetween(t, pair.A.Do, pair.B.Do, at, []string{"--poll"}, "-c", "20", "-i", "0", "-q", "-s", "8,1M")
 	wantSaid(t, client, "datapath generic", "8 bytes: 20 sent, 20 answered", "1048576 bytes: 20 sent, 20 answered")
@@ -115,10 +102,8 @@ func TestPingOverVeth(t *testing.T) {
 func TestPingUnanswered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	port := freePort(t)
-	n, err := strconv.ParseUint(port, 10, 16)
-	must(t, err)
-	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: uint16(n)})
+	port := netlabtest.FreePort(t)
+	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: port})
 	must(t, err)
 	defer l.Close()
 	accepted := make(chan error, 1)
@@ -127,7 +112,7 @@ func TestPingUnanswered(t *testing.T) {
 		accepted <- err
 	}()
 	var out bytes.Buffer
-	err = run(ctx, here, &out, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", port, "--datapath", "udp", "-c", "2", "-i", "1ms", "-W", "50ms")
+	err = run(ctx, here, &out, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "2", "-i", "1ms", "-W", "50ms")
 	if !errors.Is(err, errSilent) {
 		t.Errorf("it ended with %v", err)
 	}
@@ -136,13 +121,11 @@ func TestPingUnanswered(t *testing.T) {
 }
 
 func TestPingIsRefused(t *testing.T) {
-	port := freePort(t)
-	n, err := strconv.ParseUint(port, 10, 16)
-	must(t, err)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: uint16(n), Datapath: nd.DatapathUDP})
+	port := netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: port, Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
-	err = run(t.Context(), here, io.Discard, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", port, "--datapath", "udp", "-c", "1")
+	err = run(t.Context(), here, io.Discard, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "1")
 	if !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("it ended with %v", err)
 	}

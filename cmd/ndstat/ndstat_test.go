@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
@@ -26,10 +26,7 @@ func must(t *testing.T, err error) {
 func newConnection(t *testing.T) *nd.Endpoint {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	free, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: free.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
-	must(t, free.Close())
+	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
 	at := netip.MustParseAddrPort("127.0.0.2:7200")
 	l, err := nd.Listen(at, cfg)
 	must(t, err)

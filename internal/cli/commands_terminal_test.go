@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // onTerminal runs a command with a terminal as output and error output, and returns what is on the screen at its end.
@@ -34,7 +37,7 @@ func short(t *testing.T) map[string]string {
 		"ndbroker": "ndbroker --interface nosuch0 --allow-uid 1 --socket " + os.DevNull,
 		"ndcat":    "ndcat --help",
 		"ndinfo":   "ndinfo doctor",
-		"ndperf":   "ndperf loop --duration 5ms --tests write_lat --baseline none --udp-port " + freePort(t),
+		"ndperf":   "ndperf loop --duration 5ms --tests write_lat --baseline none --udp-port " + fmt.Sprint(netlabtest.FreePort(t)),
 		"ndping":   "ndping --help",
 		"ndstat":   "ndstat --once",
 	}
@@ -75,7 +78,7 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	const args = "loop --duration 5ms --tests write_lat,read_lat --baseline none --udp-port "
 	const drawn, test = "50% |", "write_lat 64 B"
 	var stderr bytes.Buffer
-	piped := command(t, "ndperf", strings.Fields(args+freePort(t))...)
+	piped := command(t, "ndperf", strings.Fields(args+fmt.Sprint(netlabtest.FreePort(t)))...)
 	piped.Stderr = &stderr
 	if err := piped.Start(); err != nil {
 		t.Fatal(err)
@@ -88,7 +91,7 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	if strings.ContainsAny(stderr.String(), "\r\x1b%") {
 		t.Errorf("a bar in a pipe: %q", stderr.String())
 	}
-	o, shown := onTerminal(t, command(t, "ndperf", strings.Fields(args+freePort(t))...))
+	o, shown := onTerminal(t, command(t, "ndperf", strings.Fields(args+fmt.Sprint(netlabtest.FreePort(t)))...))
 	bar, report, found := strings.Cut(shown, "ndperf ") // the report begins with the name of the command
 	if o.status != OK || !strings.Contains(bar, drawn) || !strings.Contains(bar, test) || !found {
 		t.Errorf("%+v; on a terminal: %q", o, shown)

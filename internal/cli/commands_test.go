@@ -6,18 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
@@ -207,29 +206,10 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// freePort is a UDP port that nobody has on loopback now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, port, err := net.SplitHostPort(c.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // TestInterrupt: SIGINT ends what runs until then, with the status that is documented and without a stack.
 func TestInterrupt(t *testing.T) {
-	port := freePort(t)
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: uint16(number)})
+	port := netlabtest.FreePort(t)
+	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: port})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +220,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	defer open.Close()
 	broker := filepath.Join(t.TempDir(), "broker")
-	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", port}
+	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port)}
 	for _, c := range []struct {
 		name   string
 		args   []string

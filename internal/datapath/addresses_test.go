@@ -3,7 +3,6 @@ package datapath
 import (
 	"errors"
 	"net/netip"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,17 +10,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 func TestAddressesFollowTheNamespace(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN to make a network namespace")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pair.Close() })
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	var a *Addresses
 	if err := pair.A.Do(func() (err error) { a, err = OpenAddresses(); return err }); err != nil {
 		t.Fatal(err)

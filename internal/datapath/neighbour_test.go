@@ -15,19 +15,9 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
 )
-
-func newPair(t *testing.T) *netlab.Pair {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN to make namespaces")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{})
-	must(t, err)
-	t.Cleanup(func() { must(t, pair.Close()) })
-	return pair
-}
 
 // newResolver is a datapath that can only resolve, on end A of a pair.
 func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
@@ -44,7 +34,7 @@ func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 }
 
 func TestResolve(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	peer := pair.AddrB.Addr()
 	if _, ok := d.neighbors.cached(peer); ok {
@@ -71,7 +61,7 @@ func TestResolve(t *testing.T) {
 
 // TestResolvedStands: the kernel is asked once a second for one peer, and then it may say something else.
 func TestResolvedStands(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	now := clock.Machine()
 	d.neighbors.now = func() clock.Time { return now }
@@ -93,7 +83,7 @@ func TestResolvedStands(t *testing.T) {
 }
 
 func TestResolveErrors(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	for _, c := range []struct {
 		dst  string
@@ -114,7 +104,7 @@ func TestResolveErrors(t *testing.T) {
 
 func TestResolveNobody(t *testing.T) {
 	t.Parallel()
-	d := newResolver(t, newPair(t))
+	d := newResolver(t, netlabtest.Pair(t, netlab.PairConfig{}))
 	nobody := netip.MustParseAddr("10.99.0.77")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -138,7 +128,7 @@ func TestResolveNobody(t *testing.T) {
 // The queue belongs to another AF_XDP socket: that is said, after the time that the kernel may need to free it.
 func TestOpenQueueBusy(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	must(t, pair.A.Do(func() error {
 		umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 8192, TxFrames: 64})
 		must(t, err)

@@ -8,13 +8,16 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // The kernel leaves in its ring what the socket of a queue sends that only receives, without a word: virtio-net has such
 // queues while a program is attached, when it has more of them than CPUs.
 func TestMoreQueuesToReceiveThanToSend(t *testing.T) {
 	t.Parallel()
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	addr, err := netlink.ParseAddr("10.98.0.1/24")
 	must(t, err)
 	must(t, pair.A.Do(func() (err error) {

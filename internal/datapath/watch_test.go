@@ -11,13 +11,15 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
 func TestNeighbourMoves(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	peer := pair.AddrB.Addr()
 	var d *Datapath
 	must(t, pair.A.Do(func() (err error) {
@@ -70,7 +72,7 @@ func TestNeighbourMoves(t *testing.T) {
 // TestMTUChanges: the link's packet size follows the interface's MTU, between what every path carries and what the steering
 // program and the buffers were made for.
 func TestMTUChanges(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, rung := range []Rung{RungGeneric, RungUDP} {
 		var d Device
 		must(t, pair.A.Do(func() (err error) {
@@ -112,7 +114,7 @@ func TestMTUChanges(t *testing.T) {
 
 // TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
-	pair := newPair(t)
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	var d *Datapath
 	must(t, pair.A.Do(func() (err error) {
 		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 var (
@@ -257,12 +257,7 @@ func TestDropsAreCounted(t *testing.T) {
 
 // TestNetworkOfAnotherThread opens a socket in the namespace in which the Network was made.
 func TestNetworkOfAnotherThread(t *testing.T) {
-	if unix.Getuid() != 0 {
-		t.Skip("needs root: CAP_SYS_ADMIN to make a network namespace")
-	}
-	ns, err := netlab.New()
-	must(t, err)
-	defer func() { must(t, ns.Close()) }()
+	ns := netlabtest.Namespace(t)
 	var n *Network
 	must(t, ns.Do(func() (err error) { n, err = NewNetwork(); return err }))
 	defer func() { must(t, n.Close()) }()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -25,17 +25,6 @@ func loopback(t *testing.T, addr string, udpPort uint16) *nd.Adapter {
 	}
 	t.Cleanup(func() { _ = a.Close() })
 	return a
-}
-
-// freePort is a UDP port that nobody has on loopback now.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4zero})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return netip.MustParseAddrPort(c.LocalAddr().String()).Port()
 }
 
 // converse connects two adapters, has one write and send to the other and read from it, and disconnects.
@@ -88,7 +77,7 @@ func serve(ctx context.Context, l *nd.EndpointListener) error {
 // TestRecordingOfAConversation writes both sides of a connection, one section behind the other, and reads the file with tshark:
 // every packet is there, none is malformed, and the comments say what the transport knew.
 func TestRecordingOfAConversation(t *testing.T) {
-	port := freePort(t)
+	port := netlabtest.FreePort(t)
 	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
 	var files [2]bytes.Buffer
 	var recs [2]*Recording
@@ -144,7 +133,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 
 // TestStartCaptureTwice and what else StartCapture and Start refuse.
 func TestStartCaptureTwice(t *testing.T) {
-	a := loopback(t, "127.0.0.1", freePort(t))
+	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
 	r, err := Start(a, io.Discard, Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +179,7 @@ func (d *brokenDisk) Write(p []byte) (int, error) {
 
 // TestRecordingBounds: a bound on the file holds, and a writer that fails is told, in both cases without harm to the connection.
 func TestRecordingBounds(t *testing.T) {
-	port := freePort(t)
+	port := netlabtest.FreePort(t)
 	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
 	var file bytes.Buffer
 	bounded, err := Start(a, &file, Config{MaxBytes: 50_000, CaptureConfig: nd.CaptureConfig{SnapLength: 100}})

@@ -14,15 +14,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// talk makes packets until ctx ends: nobody listens where it connects to.
-func talk(ctx context.Context, a *nd.Adapter) error {
-	for ctx.Err() == nil {
-		_, err := nd.Dial(ctx, netip.MustParseAddrPort("127.0.0.2:7101"), nd.EndpointConfig{Adapter: a})
-		if !errors.Is(err, nd.ErrConnectionRefused) && ctx.Err() == nil {
-			return err
+// talk makes packets until hush is called: nobody listens where it connects to.
+func talk(t *testing.T, a *nd.Adapter) (hush func()) {
+	ctx, end := context.WithCancel(t.Context())
+	talked := make(chan error, 1)
+	go func() {
+		err := error(nd.ErrConnectionRefused)
+		for errors.Is(err, nd.ErrConnectionRefused) && ctx.Err() == nil {
+			_, err = nd.Dial(ctx, netip.MustParseAddrPort("127.0.0.2:7101"), nd.EndpointConfig{Adapter: a})
+		}
+		talked <- err
+	}()
+	return func() {
+		end()
+		if err := <-talked; !errors.Is(err, nd.ErrConnectionRefused) && !errors.Is(err, context.Canceled) {
+			t.Errorf("talking ended with %v", err)
 		}
 	}
-	return nil
 }
 
 func dial(t *testing.T, s *Server) *Client {
@@ -54,13 +62,7 @@ func TestCapture(t *testing.T) {
 	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
 	defer s.Close()
-	talking, hush := context.WithCancel(t.Context())
-	talked := make(chan error, 1)
-	go func() { talked <- talk(talking, a) }()
-	defer func() {
-		hush()
-		must(t, <-talked)
-	}()
+	defer talk(t, a)()
 	var file bytes.Buffer
 	sum, err := dial(t, s).Capture(t.Context(), CaptureRequest{MaxPackets: 5, SnapLength: 40}, &file)
 	must(t, err)
@@ -100,13 +102,7 @@ func TestCaptureOfAClientThatStalls(t *testing.T) {
 	s, err := serve(a, filepath.Join(t.TempDir(), "x.sock"), time.Millisecond)
 	must(t, err)
 	defer s.Close()
-	talking, hush := context.WithCancel(t.Context())
-	talked := make(chan error, 1)
-	go func() { talked <- talk(talking, a) }()
-	defer func() {
-		hush()
-		must(t, <-talked)
-	}()
+	defer talk(t, a)()
 	stalled := dial(t, s)
 	r, err := stalled.exchange(Request{Capture: &CaptureRequest{}})
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -27,18 +28,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
-
 // newPair connects two endpoints over loopback, and returns the adapter of the one that connected.
 func newPair(t *testing.T) *nd.Adapter {
 	t.Helper()
-	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: freePort(t)}
+	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
 	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7100"), cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -85,7 +86,7 @@ func connectRows() map[string]provoke {
 		}
 		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
 			// Whoever it connects to says nothing, and its table has room for one connection.
-			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: freePort(t), Datapath: "udp", engine: provider.Config{MaxConns: 1}})
+			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: "udp", engine: provider.Config{MaxConns: 1}})
 			first := w.dials(t, newEnd(t, small, 64), netipPort(r.b, 9), hello)
 			want(t, "first", first.inline, StatusPending)
 			eventually(t, "the first has its connection", func() bool { return small.host.Stats().Connections == 1 })

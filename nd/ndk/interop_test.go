@@ -2,22 +2,17 @@ package ndk
 
 import (
 	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // overVeth is an adapter of each surface on the ends of a veth pair.
 func overVeth(t *testing.T, ndPath nd.Datapath, ndkPath string) (*nd.Adapter, *Adapter, [2]netip.Addr) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
-	pair, err := netlab.NewPair(netlab.PairConfig{MTU: 1500})
-	must(t, err)
-	t.Cleanup(func() { must(t, pair.Close()) })
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	addr := [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}
 	var a *nd.Adapter
 	var b *Adapter

@@ -1,12 +1,12 @@
 package ndk
 
 import (
-	"net"
 	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -17,15 +17,6 @@ const patience = 15 * time.Second
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 var hello = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
-
-// freePort is a UDP port that nobody uses.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -178,7 +169,7 @@ func closesLater(t testing.TB, a *Adapter) {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	port := freePort(t)
+	port := netlabtest.FreePort(t)
 	r := &rig{addr: loopback, port: port}
 	r.a = openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: port, Datapath: "udp"})
 	r.b = openAdapter(t, AdapterConfig{Address: loopback[1], UDPPort: port, Datapath: "udp"})

@@ -1,26 +1,20 @@
 package ndmetrics
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // newAdapter opens an adapter that needs no privilege.
 func newAdapter(t *testing.T) *nd.Adapter {
 	t.Helper()
-	free, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := free.LocalAddr().(*net.UDPAddr)
-	free.Close()
 	a, err := nd.OpenAdapter(nd.AdapterConfig{
-		Address: netip.MustParseAddr("127.0.0.1"), UDPPort: uint16(at.Port), Datapath: nd.DatapathUDP,
+		Address: netip.MustParseAddr("127.0.0.1"), UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,19 +21,11 @@ import (
 
 	"golang.org/x/net/nettest"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 const patience = 10 * time.Second
-
-// freePort is a UDP port that nobody has right now.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -45,7 +37,7 @@ func must(t testing.TB, err error) {
 // networks are two adapters on loopback, which needs no privilege.
 func networks(t testing.TB, cfg Config) (n [2]*Network) {
 	t.Helper()
-	port := freePort(t)
+	port := netlabtest.FreePort(t)
 	for i, addr := range []string{"127.0.0.1", "127.0.0.2"} {
 		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: port, Datapath: nd.DatapathUDP})
 		must(t, err)
