@@ -3,12 +3,12 @@ package lab
 import (
 	"context"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/impair"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -49,13 +49,8 @@ func megabits(rate int) netlab.Bottleneck {
 
 func newRig(t *testing.T, s setup) *rig {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF for namespaces, AF_XDP and tc programs")
-	}
 	s.senders = max(s.senders, 1)
-	star, err := netlab.NewStar(netlab.StarConfig{Hosts: 1 + s.senders, MTU: mtu, IPv6: s.ipv6})
-	must(t, err)
-	t.Cleanup(func() { must(t, star.Close()) })
+	star := netlabtest.Star(t, netlab.StarConfig{Hosts: 1 + s.senders, MTU: mtu, IPv6: s.ipv6})
 	r := &rig{star: star, setup: s}
 	if s.bottleneck.BytesPerSec > 0 {
 		must(t, star.SetBottleneck(0, s.bottleneck))
