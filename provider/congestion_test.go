@@ -109,11 +109,11 @@ func TestOwnPart(t *testing.T) {
 		e.measureTurn(p.now)
 		e.turnCost, e.working, e.shareFrom = turn, 0, p.now
 		for range test.turns / turn {
-			e.now, e.worked = p.now, true
+			e.now, e.lookedAt, e.worked = p.now, p.now, true
 			p.now = p.now.Add(turn)
 			e.measureTurn(p.now)
 		}
-		e.now = p.now
+		e.now, e.lookedAt = p.now, p.now
 		p.now = p.now.Add(test.idle)
 		e.measureTurn(p.now)
 		if got := e.ownPart(); got < test.want*9/10 || got > test.want {

@@ -97,6 +97,7 @@ type Engine struct {
 	worked     bool          // this turn sent packets
 	putOff     bool          // Glance left the second half of a turn to the next one
 	blind      bool          // nobody waits for packets between turns: they lie in the ring until the next one
+	lookedAt   clock.Time    // when packets were looked for last
 	lookGap    time.Duration // how long nobody looked for packets before this turn
 	away       bool          // far longer than a turn takes
 	awayFrom   clock.Time    // when that was last the case, it began then

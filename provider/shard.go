@@ -135,7 +135,9 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.mu.Lock()
 	s.callers.Add(-1)
 	s.engine.now = s.now()
-	s.engine.catchUp()
+	if !s.closed {
+		s.engine.catchUp()
+	}
 	s.engine.takeCalls()
 	f(s.engine)
 	s.turn()
@@ -221,6 +223,9 @@ func (s *Shard) Close() {
 	}
 	<-s.done
 	s.mu.Lock()
+	if !s.closed {
+		s.engine.catchUp()
+	}
 	s.closed = true
 	s.mu.Unlock()
 }

@@ -59,6 +59,7 @@ func (e *Engine) awake(now clock.Time) {
 // listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
 func (e *Engine) listen(now clock.Time) (heard int) {
 	e.awake(now)
+	e.lookedAt = now
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
 	}
@@ -124,10 +125,12 @@ func (e *Engine) measureTurn(now clock.Time) {
 	gap := now.Sub(e.now)
 	e.lookGap, e.away = 0, false
 	if e.worked || e.blind {
-		e.lookGap = gap
+		e.lookGap = now.Sub(e.lookedAt)
+	} else {
+		e.lookedAt = now // whoever waited for packets would have seen them
 	}
 	if e.lookGap > awayGap+2*e.turnCost {
-		e.away, e.awayFrom = true, e.now
+		e.away, e.awayFrom = true, e.lookedAt
 	} else if e.worked {
 		e.turnCost += (gap - e.turnCost) / 8
 		e.working += gap

@@ -152,3 +152,51 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 		p.await(2)
 	})
 }
+
+// TestServeHidesNoGap: a turn for a poster does not look for packets, so what lies in the ring has lain there since the turn before,
+// unless somebody waited for it all the time.
+func TestServeHidesNoGap(t *testing.T) {
+	const computed, ahead = 100 * time.Microsecond, time.Microsecond
+	for _, blind := range []bool{true, false} {
+		p := newPair(t, 1408).connect()
+		e := p.eng[1]
+		p.turn()
+		p.now = p.now.Add(computed)
+		p.post(1, p.write(1, 0, 64))
+		e.blind = blind
+		e.Serve(p.now, p.qp[1])
+		p.now = p.now.Add(ahead)
+		e.Run(p.now)
+		want := ahead
+		if blind {
+			want += computed
+		}
+		if e.lookGap != want {
+			t.Errorf("blind %v: nobody looked for %v, want %v", blind, e.lookGap, want)
+		}
+	}
+}
+
+// TestCallsAfterCloseSendNothing: what a glance put off is done before the link goes.
+func TestCallsAfterCloseSendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		s[1].Poll()
+		synctest.Wait()
+		p.postAndRing(s[0], p.write(0, 0, 64))
+		s[1].mu.Lock()
+		s[1].engine.Glance(s[1].now())
+		s[1].mu.Unlock()
+		s[1].Close()
+		before := p.eng[1].stats.PacketsOut
+		s[1].Do(func(e *Engine) {
+			if e.putOff || len(e.heardConns) > 0 {
+				t.Error("closing left undone what a glance had put off")
+			}
+		})
+		if p.eng[1].stats.PacketsOut != before {
+			t.Error("a call after Close sent something")
+		}
+	})
+}
