@@ -253,7 +253,7 @@ func (r *rawRun) credit() (acked uint64, enough bool) {
 		switch kind, seq := r.link.parse(packet); kind {
 		case rawCredit:
 			acked = max(acked, seq)
-		case rawEnd:
+		case rawEnough:
 			enough = enough || seq == r.id
 		}
 	}
@@ -304,7 +304,7 @@ func (r *rawRun) sink(b *Baseline) error {
 			credited = next
 			l.push(rawCredit, next, nil)
 			if b.Seconds > 0 {
-				l.push(rawEnd, r.id, nil)
+				l.push(rawEnough, r.id, nil)
 			}
 			if err := l.flush(); err != nil {
 				return err

@@ -27,7 +27,8 @@ const (
 const (
 	rawData   = 1
 	rawCredit = 2
-	rawEnd    = 3
+	rawEnough = 3 // the receiver of a stream has measured; with its credit, so that the sender hears it more than once
+	rawEnd    = 4 // stop; and the answer to it
 )
 
 // rawLink is one AF_XDP socket with the program that feeds it, and the headers of the only flow that it carries.

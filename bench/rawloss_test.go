@@ -60,3 +60,48 @@ func TestRawSurvivesLosses(t *testing.T) {
 		t.Logf("%s: %d in %.2f s, %s", b.Test, b.Ops, b.Seconds, b.Note)
 	}
 }
+
+// TestEndWaitsForItsAnswer: a sender goes on saying that it stops until the receiver has heard it, whatever else the receiver said
+// before. It once took the receiver's second "enough" for the answer, and the receiver waited for an end that had been lost.
+func TestEndWaitsForItsAnswer(t *testing.T) {
+	const id, ignored = 7, 3
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, job := newPair(t, netlab.PairConfig{MTU: 1500})
+	open := func(j Job, in func(func() error) error) *rawRun {
+		var l *rawLink
+		must(in(func() (err error) {
+			l, err = openRaw(j, 1500)
+			return err
+		}))
+		t.Cleanup(func() { must(l.close()) })
+		return &rawRun{ctx: t.Context(), link: l, id: id, deadline: time.Now().Add(time.Minute)}
+	}
+	receiving := job
+	receiving.Local, receiving.Peer = job.Peer, job.Local
+	sender, receiver := open(job, pair.A.Do), open(receiving, pair.B.Do)
+	for range 2 {
+		receiver.link.push(rawEnough, id, nil)
+	}
+	must(receiver.link.flush())
+	ended := make(chan error, 1)
+	go func() { ended <- sender.end() }()
+	for heard := 0; heard < ignored; must(receiver.spin()) {
+		descs := receiver.link.receive()
+		if receiver.endIn(descs) {
+			heard++
+		}
+		receiver.link.recycle(descs)
+		select {
+		case err := <-ended:
+			t.Fatalf("the sender stopped (%v) after %d ends that nobody answered", err, heard)
+		default:
+		}
+	}
+	must(receiver.answerEnd())
+	must(<-ended)
+}
