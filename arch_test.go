@@ -40,7 +40,12 @@ type fence struct {
 var fences = map[string]fence{
 	"wire":           {noStd: []string{"net", "os", "unsafe"}},
 	"internal/clock": {},
+	"internal/genetlink": {
+		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
+		usedBy: []string{"internal/netlab", "nd/ndhealth"},
+	},
 	"internal/netlab": {
+		ours:   []string{"internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "golang.org/x/sys/unix"},
 		usedBy: []string{"bench", "cmd/", "internal/netlab/netlabtest"},
 	},
@@ -91,7 +96,7 @@ var fences = map[string]fence{
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "internal/datapath", "xdp", "bpf"},
+		ours:   []string{"nd", "internal/datapath", "internal/genetlink", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
 // Numbers of linux/ethtool_netlink.h. The netlink interface of ethtool replaces its ioctl, which would need unsafe.
 const (
 	ethtoolFamily         = "ethtool"
-	ethtoolVersion        = 1
 	ethtoolFeaturesSet    = 12 // ETHTOOL_MSG_FEATURES_SET
 	ethtoolFeaturesHeader = 1  // ETHTOOL_A_FEATURES_HEADER
 	ethtoolHeaderDevName  = 2  // ETHTOOL_A_HEADER_DEV_NAME
@@ -36,16 +36,9 @@ var offloads = []string{
 
 func (n *Namespace) disableOffloads(device string) error {
 	return n.Do(func() error {
-		family, err := netlink.GenlFamilyGet(ethtoolFamily)
-		if err != nil {
-			return fmt.Errorf("turn off offloads of %s: kernel without CONFIG_ETHTOOL_NETLINK (5.6+): %w", device, err)
-		}
-		request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-		request.AddData(&nl.Genlmsg{Command: ethtoolFeaturesSet, Version: ethtoolVersion})
 		header := nl.NewRtAttr(ethtoolFeaturesHeader|unix.NLA_F_NESTED, nil)
 		header.AddRtAttr(ethtoolHeaderDevName, nl.ZeroTerminated(device))
 		header.AddRtAttr(ethtoolHeaderFlags, nl.Uint32Attr(ethtoolOmitReply))
-		request.AddData(header)
 		wanted := nl.NewRtAttr(ethtoolFeaturesWanted|unix.NLA_F_NESTED, nil)
 		bits := wanted.AddRtAttr(ethtoolBitsetBits|unix.NLA_F_NESTED, nil)
 		for _, name := range offloads {
@@ -53,9 +46,8 @@ func (n *Namespace) disableOffloads(device string) error {
 			bit := bits.AddRtAttr(ethtoolBitsetBit|unix.NLA_F_NESTED, nil)
 			bit.AddRtAttr(ethtoolBitName, nl.ZeroTerminated(name))
 		}
-		request.AddData(wanted)
-		if _, err := request.Execute(unix.NETLINK_GENERIC, 0); err != nil {
-			return fmt.Errorf("turn off offloads of %s: %w", device, err)
+		if _, err := genetlink.Execute(ethtoolFamily, ethtoolFeaturesSet, unix.NLM_F_ACK, header, wanted); err != nil {
+			return fmt.Errorf("turn off offloads of %s (needs Linux 5.6 with CONFIG_ETHTOOL_NETLINK): %w", device, err)
 		}
 		return nil
 	})

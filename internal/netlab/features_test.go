@@ -3,9 +3,10 @@ package netlab
 import (
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
 // Numbers of linux/ethtool_netlink.h that only the tests need.
@@ -18,21 +19,14 @@ const (
 func activeFeatures(n *Namespace, device string) (map[string]bool, error) {
 	on := map[string]bool{}
 	err := n.Do(func() error {
-		family, err := netlink.GenlFamilyGet(ethtoolFamily)
-		if err != nil {
-			return err
-		}
-		request := nl.NewNetlinkRequest(int(family.ID), 0)
-		request.AddData(&nl.Genlmsg{Command: ethtoolFeaturesGet, Version: ethtoolVersion})
 		header := nl.NewRtAttr(ethtoolFeaturesHeader|unix.NLA_F_NESTED, nil)
 		header.AddRtAttr(ethtoolHeaderDevName, nl.ZeroTerminated(device))
-		request.AddData(header)
-		answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+		answers, err := genetlink.Execute(ethtoolFamily, ethtoolFeaturesGet, 0, header)
 		if err != nil {
 			return err
 		}
 		for _, answer := range answers {
-			active := child(answer[nl.SizeofGenlmsg:], ethtoolFeaturesActive)
+			active := child(answer[genetlink.HeaderLen:], ethtoolFeaturesActive)
 			bits, err := nl.ParseRouteAttr(child(active, ethtoolBitsetBits))
 			if err != nil {
 				return err

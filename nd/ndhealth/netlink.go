@@ -7,6 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
 // Numbers of linux/ethtool_netlink.h and linux/netdev.h.
@@ -25,27 +27,19 @@ const (
 	netdevIfindex     = 1
 	netdevXDPFeatures = 3
 
-	genlHeaderLen = 4
-	typeMask      = 0x3fff // NLA_TYPE_MASK
+	typeMask = 0x3fff // NLA_TYPE_MASK
 )
 
 // ask sends a generic netlink request and returns the attributes of its first answer.
 func ask(family string, command uint8, attribute *nl.RtAttr) (map[uint16][]byte, error) {
-	f, err := netlink.GenlFamilyGet(family)
+	answers, err := genetlink.Execute(family, command, 0, attribute)
 	if err != nil {
 		return nil, err
 	}
-	request := nl.NewNetlinkRequest(int(f.ID), 0)
-	request.AddData(&nl.Genlmsg{Command: command, Version: 1})
-	request.AddData(attribute)
-	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
-	if err != nil {
-		return nil, err
-	}
-	if len(answers) == 0 || len(answers[0]) < genlHeaderLen {
+	if len(answers) == 0 {
 		return nil, errors.New("no answer")
 	}
-	attributes, err := nl.ParseRouteAttr(answers[0][genlHeaderLen:])
+	attributes, err := nl.ParseRouteAttr(answers[0][genetlink.HeaderLen:])
 	found := map[uint16][]byte{}
 	for _, a := range attributes {
 		found[a.Attr.Type&typeMask] = a.Value
