@@ -47,7 +47,7 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) run ./cmd/ndperf veth
 
 .PHONY: lab-vm
-lab-vm: ## the same between two virtual machines, beside TCP and SoftRoCE, impaired too (root; docs/LAB.md)
+lab-vm: ## the same between two virtual machines, beside TCP, SoftRoCE and soft-iWARP, impaired too (root; docs/LAB.md)
 	vagrant/vm.sh
 
 .PHONY: figures
