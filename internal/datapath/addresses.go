@@ -22,6 +22,9 @@ type Addresses struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change; guarded by mu
+
+	asking sync.RWMutex // held for reading while nl is asked
+	closed bool         // guarded by asking
 }
 
 // OpenAddresses opens it in the calling thread's network namespace.
@@ -63,6 +66,11 @@ func (a *Addresses) Changed() <-chan struct{} {
 // List returns the addresses that an adapter can be opened on, sorted, those of loopback interfaces last: unicast addresses of
 // interfaces that are up. IPv6 link-local addresses are not among them, because they mean nothing without an interface.
 func (a *Addresses) List() ([]netip.Addr, error) {
+	a.asking.RLock()
+	defer a.asking.RUnlock()
+	if a.closed {
+		return nil, fmt.Errorf("list addresses: %w", net.ErrClosed)
+	}
 	links, err := a.nl.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
@@ -97,6 +105,11 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 
 // Source returns the local address from which the kernel would write to remote. The error is ErrNoRoute when there is no way.
 func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
+	a.asking.RLock()
+	defer a.asking.RUnlock()
+	if a.closed {
+		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, net.ErrClosed)
+	}
 	routes, err := a.nl.RouteGet(remote.Unmap().AsSlice())
 	switch {
 	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && len(routes) == 0:
@@ -115,5 +128,8 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 func (a *Addresses) Close() {
 	close(a.done)
 	a.ended.Wait()
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	a.closed = true
 	a.nl.Close()
 }
