@@ -88,6 +88,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	ip := dest.Addr().Unmap()
 	unreachable := a.host.Reach(search, ip)
 	done := make(chan provider.Outcome, 1)
+	answered := false
 	o := c.call(func(*provider.Engine) provider.Outcome {
 		c.resolving = nil
 		if unreachable != nil || search.Err() != nil {
@@ -98,7 +99,10 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		o := provider.OutcomeHostUnreachable
 		// Over plain sockets another program may have the source port: the next attempt draws another one.
 		for try := 0; try < host.SourcePorts && o == provider.OutcomeHostUnreachable; try++ {
-			o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) { done <- o })
+			o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) {
+				answered = c.k.Answered()
+				done <- o
+			})
 		}
 		return o
 	})
@@ -112,10 +116,19 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	}
 	o, cause := wait(ctx, done, c.cancelPending)
 	if o == provider.OutcomeIOTimeout {
-		cause = fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall is in the way",
-			a.udpPort, ip)
+		cause = a.silence(ip, answered)
 	}
 	return finished("connect", noAddr, dest, o, cause)
+}
+
+// silence says what a peer's silence means to a Connect, which depends on whether the peer had answered before.
+func (a *Adapter) silence(peer netip.Addr, answered bool) error {
+	if answered {
+		return fmt.Errorf("UDP port %d of %s answered and then fell silent: its process or machine ended, or the path there was lost; connect again",
+			a.udpPort, peer)
+	}
+	return fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall is in the way",
+		a.udpPort, peer)
 }
 
 // givenUp is the error of a Connect that was ended before the peer was asked: by its context, or with a status by somebody

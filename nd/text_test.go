@@ -2,8 +2,11 @@ package nd
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/provider"
 )
 
 // wantOneLine checks that an error is one line and says all of these.
@@ -50,4 +53,27 @@ func TestStatusNames(t *testing.T) {
 			t.Errorf("outcome %v is %s", o, s.Name())
 		}
 	}
+}
+
+// A Connect that times out says whether the peer had answered: what to look for depends on it.
+func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
+	t.Parallel()
+	r := newImpatientRig(t)
+	client, server := r.ends(t)
+	connected := r.pendingConnect(t, client, server)
+	eventually(t, "the peer's answer", func() (yes bool) {
+		client.ctr.do(func(*provider.Engine) { yes = client.ctr.k.Answered() })
+		return yes
+	})
+	r.setLink(t, r.pair.B, false)
+	err := finish(t, "connect", connected)
+	wantStatus(t, "connect", err, ErrIOTimeout)
+	wantOneLine(t, err, "UDP port 14791 of "+r.addr[1].String()+" answered and then fell silent", "connect again")
+
+	// Nor is an answer to one attempt taken for one to the next.
+	r.setLink(t, r.pair.B, true)
+	must(t, r.b.Close())
+	err = client.ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
+	wantStatus(t, "connect", err, ErrIOTimeout)
+	wantOneLine(t, err, "no answer from UDP port 14791 of "+r.addr[1].String())
 }

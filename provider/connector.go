@@ -78,6 +78,7 @@ type Connector struct {
 	ownsPort    bool // local is counted in Engine.ports for us
 	addressed   bool // local and peer are those of a connection
 	havePrivate bool
+	answered    bool    // the peer's engine answered the newest Connect
 	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
 }
 
@@ -218,7 +219,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	c.enter(phaseReqSent)
 	k.attach(c, qp)
 	k.peer, k.addressed = remote, true
-	k.private, k.havePrivate = nil, false
+	k.private, k.havePrivate, k.answered = nil, false, false
 	k.pending = fin
 	k.transition(CtrConnecting)
 	e.tuples.add(c)
@@ -365,6 +366,10 @@ func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
 	}
 	return k.inbound, k.outbound, OutcomeSuccess
 }
+
+// Answered says whether anything came back for the newest Connect, be it only that the request was noted: what time-outs mean depends
+// on it.
+func (k *Connector) Answered() bool { return k.answered }
 
 // Private returns the peer's most recent private data.
 func (k *Connector) Private() ([]byte, Outcome) {

@@ -173,6 +173,9 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.repeatEnding()
 		return wire.DropState
 	}
+	if c.connector != nil {
+		c.connector.answered = true
+	}
 	switch msg.Opcode {
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
