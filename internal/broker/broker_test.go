@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,13 @@ func serveLoans(t *testing.T, s *Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveAt(t, l, s)
+	return path
+}
+
+// serveAt runs s at l until the test ends.
+func serveAt(t *testing.T, l *net.UnixListener, s *Server) {
+	t.Helper()
 	if s.Log == nil {
 		s.Log = func(string) {}
 	}
@@ -80,7 +88,6 @@ func serveLoans(t *testing.T, s *Server) string {
 			t.Error(err)
 		}
 	})
-	return path
 }
 
 func me() []uint32 { return []uint32{uint32(os.Getuid())} }
@@ -212,6 +219,68 @@ func TestOneAtATime(t *testing.T) {
 	}
 	if !(<-loans).closed.Load() {
 		t.Error("the connection ended before what was lent was taken back")
+	}
+}
+
+// connectAs connects as another user, whom the kernel then names to the broker.
+func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
+	t.Helper()
+	type result struct {
+		conn *net.UnixConn
+		err  error
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine, and nobody else works as that user
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+			done <- result{nil, errno}
+			return
+		}
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		done <- result{conn, err}
+	}()
+	r := <-done
+	if r.err != nil {
+		t.Fatalf("connect as user %d: %v", uid, r.err)
+	}
+	t.Cleanup(func() { r.conn.Close() })
+	return r.conn
+}
+
+// TestSilentStrangers has users connect that may not use the broker, and say nothing: those who may are served as before, and the
+// strangers that the broker has places for hear why they are refused.
+func TestSilentStrangers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to connect as other users")
+	}
+	path := socketPath(t)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil { // closed to other users
+		t.Fatal(err)
+	}
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveAt(t, l, &Server{
+		Allow: me(), request: time.Minute,
+		Lend: func(Request) (Loan, error) { return nil, errors.New("a client was served") },
+	})
+	var strangers []*net.UnixConn
+	for range 2 * max(maxClients, maxStrangers) {
+		strangers = append(strangers, connectAs(t, path, 65534))
+	}
+	_, err = Dial(path, good)
+	wantText(t, "a client among silent strangers", err, "a client was served")
+	answer := make([]byte, maxMessage)
+	if _, err := strangers[0].Write([]byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := strangers[0].Read(answer)
+	if err != nil || !strings.Contains(string(answer[:n]), "user 65534 may not use this broker") {
+		t.Errorf("the first stranger: %q, %v", answer[:n], err)
+	}
+	if n, err := strangers[len(strangers)-1].Read(answer); err == nil && n > 0 {
+		t.Errorf("the last stranger: %q, want nothing", answer[:n])
 	}
 }
 

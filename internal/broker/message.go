@@ -23,6 +23,8 @@ const (
 	MaxArena = 256 << 20
 	// maxClients is how many clients may be connected: one is served, the others are told that they have to wait.
 	maxClients = 8
+	// maxStrangers is how many users that may not use the broker are told so at the same time; more are cut off without a word.
+	maxStrangers = 8
 )
 
 const _ = uint(252 - MaxQueues)

@@ -88,7 +88,7 @@ func abandoned(at *net.UnixAddr) bool {
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	s.request, s.handover = cmp.Or(s.request, requestTimeout), cmp.Or(s.handover, handover)
 	s.lent = make(chan struct{}, 1)
-	slots := make(chan struct{}, maxClients)
+	clientSlots, strangerSlots := make(chan struct{}, maxClients), make(chan struct{}, maxStrangers)
 	ctx, end := context.WithCancel(ctx)
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // the socket's file goes with it, and there is nobody to tell of a failure
 	var clients sync.WaitGroup
@@ -105,10 +105,22 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		if err != nil {
 			return fmt.Errorf("accept a client: %w", err)
 		}
+		peer, err := credentials(conn)
+		if err != nil {
+			s.say("refused a client: " + err.Error())
+			conn.Close()
+			continue
+		}
+		// Who may not use the broker waits for its refusal in a place of its own, and so takes none from those who may.
+		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
+		slots, serve := clientSlots, s.serve
+		if !slices.Contains(s.Allow, peer.Uid) {
+			slots, serve = strangerSlots, s.refuseStranger
+		}
 		select {
 		case slots <- struct{}{}:
 		default:
-			s.say(fmt.Sprintf("refused a client: there are %d already", maxClients))
+			s.say(fmt.Sprintf("refused %s: there are %d like it already", who, cap(slots)))
 			conn.Close()
 			continue
 		}
@@ -116,8 +128,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			defer func() { <-slots }()
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
-			who, err := s.serve(ctx, conn)
-			if err != nil && ctx.Err() == nil {
+			if err := serve(ctx, conn, peer, who); err != nil && ctx.Err() == nil {
 				s.say(who + ": " + err.Error())
 			}
 		})
@@ -131,37 +142,38 @@ func (s *Server) say(line string) {
 }
 
 // serve serves one client to its end.
-func (s *Server) serve(ctx context.Context, conn *net.UnixConn) (who string, err error) {
-	peer, err := credentials(conn)
-	if err != nil {
-		return "a client", err
-	}
-	who = fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn, _ *unix.Ucred, who string) error {
 	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
-		return who, err
+		return err
 	}
-	// Read in any case: a connection that closes with something unread takes the answer with it.
 	r, err := receive(conn)
-	if !slices.Contains(s.Allow, peer.Uid) {
-		return who, s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid))
-	}
 	if err != nil {
-		return who, s.refuse(conn, err)
+		return s.refuse(conn, err)
 	}
 	select {
 	case s.lent <- struct{}{}:
 		defer func() { <-s.lent }()
 	case <-time.After(s.handover):
-		return who, s.refuse(conn, errors.New("another process has the adapter: a broker lends it to one at a time"))
+		return s.refuse(conn, errors.New("another process has the adapter: a broker lends it to one at a time"))
 	case <-ctx.Done():
-		return who, ctx.Err()
+		return ctx.Err()
 	}
 	loan, err := s.Lend(r)
 	if err != nil {
-		return who, s.refuse(conn, err)
+		return s.refuse(conn, err)
 	}
 	err = s.lend(conn, loan, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
-	return who, errors.Join(err, loan.Close())
+	return errors.Join(err, loan.Close())
+}
+
+// refuseStranger tells a user who may not use the broker so.
+func (s *Server) refuseStranger(_ context.Context, conn *net.UnixConn, peer *unix.Ucred, _ string) error {
+	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
+		return err
+	}
+	// What it says does not matter, but a connection that closes with something unread takes the answer with it.
+	_, _ = receive(conn)
+	return s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid))
 }
 
 // lend hands the loan over and waits for the client's end.
