@@ -37,11 +37,18 @@ type grant struct {
 	base   uint64
 	buf    []byte
 	owner  atomic.Pointer[QP] // of a bound window: the queue pair whose peer may use it
+	domain *Domain            // fixed: of a region; nil when it is of all, and for windows, which are one queue pair's
 	region *Region            // itself, or what a window is bound to
 
 	// Access by peers, counted by the engine that serves them.
 	remoteReads, remoteWrites atomic.Uint64
 }
+
+// Domain is a protection domain: regions that are of one serve its queue pairs and no others. Domains are told apart by their address.
+type Domain struct{ _ byte }
+
+// serves says whether requests and the peer of qp may use the grant as far as domains go.
+func (g *grant) serves(qp *QP) bool { return g.domain == nil || qp != nil && qp.domain == g.domain }
 
 // Base returns the address that stands for the first byte.
 func (g *grant) Base() uint64 { return g.base }
@@ -101,9 +108,14 @@ func NewMemory(rng *rand.Rand) *Memory {
 	return &Memory{slots: make([]atomic.Pointer[grant], maxRegions), secret: uint16(rng.Uint32()), rng: rng}
 }
 
-// Register adds buf. It fails with OutcomeInsufficientResources when the table is full.
+// Register adds buf, for the queue pairs of all domains. It fails with OutcomeInsufficientResources when the table is full.
 func (m *Memory) Register(buf []byte, rights Rights) (*Region, error) {
-	return m.add(&Region{grant: grant{buf: buf, rights: rights}})
+	return m.RegisterIn(nil, buf, rights)
+}
+
+// RegisterIn is Register for the queue pairs of one domain.
+func (m *Memory) RegisterIn(d *Domain, buf []byte, rights Rights) (*Region, error) {
+	return m.add(&Region{grant: grant{buf: buf, rights: rights, domain: d}})
 }
 
 // RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.
@@ -220,14 +232,14 @@ func (m *Memory) Count() int {
 	return m.count
 }
 
-// local resolves the n bytes at addr of the region named by t for a request to qp, when the region grants all of need. The caller
-// owns qp's engine.
+// local resolves the n bytes at addr of the region named by t for a request to qp, when the region is of qp's domain and grants all of
+// need. The caller owns qp's engine.
 func (m *Memory) local(qp *QP, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
 	r := m.Lookup(t)
 	if r == nil {
 		return m.fastLocal(qp, t, addr, n, need)
 	}
-	if r.rights&need != need {
+	if r.rights&need != need || !r.serves(qp) {
 		return nil, nil
 	}
 	b, ok := r.slice(addr, n)
@@ -237,8 +249,8 @@ func (m *Memory) local(qp *QP, t Token, addr, n uint64, need Rights) ([]byte, *R
 	return b, r
 }
 
-// granted returns what t names, when the peer of qp may do all of need with it. A region is there for every peer, a window for
-// that of its queue pair. The caller owns qp's engine.
+// granted returns what t names, when the peer of qp may do all of need with it. A region is there for the peers of its domain's queue
+// pairs, a window for that of its queue pair. The caller owns qp's engine.
 func (m *Memory) granted(qp *QP, t Token, need Rights) *grant {
 	g := m.find(t)
 	if g == nil {
@@ -249,7 +261,7 @@ func (m *Memory) granted(qp *QP, t Token, need Rights) *grant {
 			return nil
 		}
 	}
-	if g.rights&need != need {
+	if g.rights&need != need || !g.serves(qp) {
 		return nil
 	}
 	return g

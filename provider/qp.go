@@ -11,6 +11,8 @@ type QPConfig struct {
 	InlineSize                     int
 	// Shared gives the queue pair its receives; ReceiveDepth and MaxReceiveSGE are then not used. Nil for a queue of its own.
 	Shared *SharedReceiveQueue
+	// Domain is what it may use regions of, beside those that are of all; nil for no domain.
+	Domain *Domain
 }
 
 // QP is a queue pair: the work queues that applications fill, and the connection that empties them.
@@ -23,6 +25,7 @@ type QP struct {
 	sq        initiatorQueue
 	rq        receiveQueue // with srq: the one receive that the peer's SEND is filling
 	srq       *SharedReceiveQueue
+	domain    *Domain
 	pool      poolPlace // in srq
 	state     atomic.Uint32
 	rung      atomic.Bool // in the engine's doorbell list
@@ -44,7 +47,7 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 	qp := &QP{
 		lead: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
 		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
-		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE), srq: cfg.Shared,
+		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE), srq: cfg.Shared, domain: cfg.Domain,
 	}
 	qp.home.Store(e)
 	g := e.group

@@ -83,7 +83,7 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 		case m.region.Load() != nil || m.ending():
 			return StatusInvalidDeviceState
 		}
-		r, err := m.adapter.host.Memory.Register(buf, host.Rights(uint32(flags)))
+		r, err := m.adapter.host.Memory.RegisterIn(&m.pd.domain, buf, host.Rights(uint32(flags)))
 		if err != nil {
 			return StatusInsufficientResources
 		}

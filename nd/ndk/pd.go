@@ -6,8 +6,12 @@ import (
 )
 
 // PD is a protection domain: it makes memory regions, memory windows, shared receive queues and queue pairs, which may be used
-// together only when they are of one domain.
-type PD struct{ object }
+// together only when they are of one domain. The token of a region of another domain is as good as a wrong one: to requests of a queue
+// pair and to its peer.
+type PD struct {
+	object
+	domain provider.Domain
+}
 
 // CreatePD makes a protection domain.
 //
@@ -70,7 +74,7 @@ func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
 		Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq,
 		ReceiveDepth: cfg.ReceiveDepth, InitiatorDepth: cfg.InitiatorDepth,
 		MaxReceiveSGE: max(cfg.MaxReceiveSGE, host.SGEFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, host.SGEFloor),
-		InlineSize: cfg.InlineSize,
+		InlineSize: cfg.InlineSize, Domain: &p.domain,
 	}
 	parents := []*object{&p.object, &cfg.ReceiveCQ.object, &cfg.InitiatorCQ.object}
 	if srq != nil {
