@@ -38,9 +38,9 @@ conformance: ## the test of every status of every method, and the matrix of them
 	@sed -n '/^| family/,/^$$/p' docs/CONFORMANCE.md
 
 .PHONY: lab-test
-lab-test: ## figures on a real kernel: hosts around a router with a bottleneck (root)
+lab-test: ## figures on a real kernel, hosts around a router with a bottleneck, medians against bounds (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make lab-test: needs root: network namespaces, AF_XDP sockets and tc programs" >&2; exit 1; }
-	NDXDP_LAB=long $(GO) test -count=1 -v ./bench/lab ./internal/netlab/...
+	$(GO) test -count=1 -run '^$$' -bench . -benchtime 5x ./bench/lab
 
 .PHONY: perf
 perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)

@@ -22,7 +22,7 @@ type flow struct {
 }
 
 // newFlow connects a flow from a host to host 0.
-func (r *rig) newFlow(t *testing.T, host, size, depth, limit int) *flow {
+func (r *rig) newFlow(t testing.TB, host, size, depth, limit int) *flow {
 	t.Helper()
 	f := &flow{size: size, depth: depth, limit: limit}
 	f.from, f.to = r.connect(t, host, size, depth)
@@ -30,7 +30,7 @@ func (r *rig) newFlow(t *testing.T, host, size, depth, limit int) *flow {
 }
 
 // newFlows spreads flows over the senders.
-func (r *rig) newFlows(t *testing.T, n, size, depth, limit int) []*flow {
+func (r *rig) newFlows(t testing.TB, n, size, depth, limit int) []*flow {
 	t.Helper()
 	flows := make([]*flow, n)
 	for i := range flows {
@@ -94,7 +94,7 @@ type running struct {
 	errs   chan error
 }
 
-func start(t *testing.T, flows ...*flow) *running {
+func start(t testing.TB, flows ...*flow) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{flows: flows, cancel: cancel, errs: make(chan error, len(flows))}
 	for _, f := range flows {
@@ -104,7 +104,7 @@ func start(t *testing.T, flows ...*flow) *running {
 }
 
 // wait returns when all flows are done with their limits.
-func (r *running) wait(t *testing.T) {
+func (r *running) wait(t testing.TB) {
 	t.Helper()
 	var errs []error
 	for range r.flows {
@@ -115,7 +115,7 @@ func (r *running) wait(t *testing.T) {
 }
 
 // stop ends the flows.
-func (r *running) stop(t *testing.T) {
+func (r *running) stop(t testing.TB) {
 	t.Helper()
 	r.cancel()
 	r.wait(t)

@@ -1,31 +1,22 @@
 package lab
 
 import (
-	"fmt"
+	"flag"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// long asks for everything; without it the short form runs.
-var long = os.Getenv("NDXDP_LAB") == "long"
-
-// rounds is how often a scenario may be repeated until a round meets all its bounds.
-const rounds = 5
-
-func TestMain(m *testing.M) {
-	keepTheCores()
-	os.Exit(m.Run())
-}
+var floors = flag.Bool("lab.floors", false, "judge figures by their floors, which only something broken misses, instead of by their bounds")
 
 // keepTheCores gives this process a scheduling group of its own, with the most weight, and where the kernel makes no groups its
-// threads: the bounds are about the transport and not about what else the machine does. Callers that may not do without.
-func keepTheCores() {
+// threads: the figures are about the transport and not about what else the machine does. Callers that may not do without.
+var keepTheCores = sync.OnceFunc(func() {
 	_, _ = unix.Setsid() // fails if this process leads a group already, which is as good
 	_ = os.WriteFile("/proc/self/autogroup", []byte("-20"), 0)
 	threads, _ := os.ReadDir("/proc/self/task")
@@ -34,39 +25,85 @@ func keepTheCores() {
 			_ = unix.Setpriority(unix.PRIO_PROCESS, id, -20)
 		}
 	}
+})
+
+// figure is what a scenario measures in every round, and what its median has to be.
+type figure struct {
+	unit         string // as benchmarks name it, no two the same in a scenario
+	least        bool   // bound and floor are the least that is good, not the most
+	bound, floor float64
+	rounds       []float64
 }
 
-// verdict is what one round measured, and which bounds it missed.
-type verdict struct {
-	figures string
-	misses  []string
-}
+// figures are those of a scenario, in the order in which it gave them.
+type figures []*figure
 
-func (v *verdict) say(format string, args ...any) {
-	v.figures += fmt.Sprintf(format, args...)
-}
-
-// want notes a bound that was missed.
-func (v *verdict) want(met bool, format string, args ...any) {
-	if !met {
-		v.misses = append(v.misses, fmt.Sprintf(format, args...))
+func (f *figures) add(now figure, value float64) {
+	i := slices.IndexFunc(*f, func(known *figure) bool { return known.unit == now.unit })
+	if i < 0 {
+		i = len(*f)
+		*f = append(*f, &now)
 	}
+	(*f)[i].rounds = append((*f)[i].rounds, value)
 }
 
-// judge repeats a scenario until a round meets its bounds. What must hold in every round, such as the content of memory,
-// the scenario checks itself.
-func judge(t *testing.T, scenario func() *verdict) {
-	t.Helper()
-	var v *verdict
-	for range rounds {
-		v = scenario()
-		t.Log(v.figures)
-		if len(v.misses) == 0 {
-			return
+// atLeast adds a round's value of a figure that is good when it is large.
+func (f *figures) atLeast(unit string, value, bound, floor float64) {
+	f.add(figure{unit: unit, least: true, bound: bound, floor: floor}, value)
+}
+
+// atMost adds a round's value of a figure that is good when it is small.
+func (f *figures) atMost(unit string, value, bound, floor float64) {
+	f.add(figure{unit: unit, bound: bound, floor: floor}, value)
+}
+
+// median is of all rounds, of an even number of them the larger of the two in the middle.
+func (f *figure) median() float64 { return slices.Sorted(slices.Values(f.rounds))[len(f.rounds)/2] }
+
+// judged returns the median, what it is judged by, and whether it is met.
+func (f *figure) judged(byFloor bool) (median, want float64, met bool) {
+	median, want = f.median(), f.bound
+	if byFloor {
+		want = f.floor
+	}
+	return median, want, median == want || f.least == (median > want)
+}
+
+// judge measures a scenario in every round of a benchmark, and judges the median of each figure: one round that the machine
+// disturbed decides nothing, and neither does one that went well by chance. What must hold in every round, such as the
+// status of requests, the scenario checks itself.
+func judge(b *testing.B, scenario func(*figures)) {
+	b.Helper()
+	keepTheCores()
+	var all figures
+	for b.Loop() {
+		scenario(&all)
+	}
+	b.ReportMetric(0, "ns/op") // how long a round takes is no figure
+	for _, f := range all {
+		median, want, met := f.judged(*floors)
+		b.ReportMetric(median, f.unit)
+		if !met {
+			b.Errorf("%s: the median is %.4g, want %.4g or better; rounds %.4g", f.unit, median, want, f.rounds)
 		}
-		t.Log("missed: " + strings.Join(v.misses, "; "))
 	}
-	t.Errorf("no round of %d met all bounds", rounds)
+}
+
+// The median decides, by bounds or by floors.
+func TestMediansAreJudged(t *testing.T) {
+	var f figures
+	for _, v := range []float64{9, 1, 1} {
+		f.atLeast("least", v, 8, 1)
+		f.atMost("most", 10-v, 2, 9)
+	}
+	for _, fig := range f {
+		if _, _, met := fig.judged(false); met {
+			t.Errorf("%s: one good round of three met the bound", fig.unit)
+		}
+		if _, _, met := fig.judged(true); !met {
+			t.Errorf("%s: the median is the floor, and missed it", fig.unit)
+		}
+	}
 }
 
 // settle lets flows find their windows.
@@ -77,7 +114,7 @@ const sampleEvery = 200 * time.Microsecond
 
 // watchQueue returns how long a packet that arrived in the bottleneck would have waited, sampled for d and sorted: the bytes
 // in the queue, as the kernel counts them, over the rate.
-func (r *rig) watchQueue(t *testing.T, d time.Duration) []time.Duration {
+func (r *rig) watchQueue(t testing.TB, d time.Duration) []time.Duration {
 	t.Helper()
 	var waits []time.Duration
 	tick := time.NewTicker(sampleEvery)
@@ -93,8 +130,11 @@ func (r *rig) watchQueue(t *testing.T, d time.Duration) []time.Duration {
 
 // quantile is of sorted values, in thousandths.
 func quantile(sorted []time.Duration, thousandths int) time.Duration {
-	return sorted[(len(sorted)-1)*thousandths/1000].Round(time.Microsecond)
+	return sorted[(len(sorted)-1)*thousandths/1000]
 }
+
+// over is how many times one time fits into another.
+func over(d, unit time.Duration) float64 { return float64(d) / float64(unit) }
 
 // mbits is bytes in a time, in Mb/s.
 func mbits(bytes float64, in time.Duration) float64 { return bytes * 8 / in.Seconds() / 1e6 }

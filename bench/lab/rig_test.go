@@ -47,7 +47,7 @@ func megabits(rate int) netlab.Bottleneck {
 	return netlab.Bottleneck{BytesPerSec: perSec, Burst: 4 * frame, Queue: perSec / 250}
 }
 
-func newRig(t *testing.T, s setup) *rig {
+func newRig(t testing.TB, s setup) *rig {
 	t.Helper()
 	s.senders = max(s.senders, 1)
 	star := netlabtest.Star(t, netlab.StarConfig{Hosts: 1 + s.senders, MTU: mtu, IPv6: s.ipv6})
@@ -72,7 +72,7 @@ func newRig(t *testing.T, s setup) *rig {
 }
 
 // impair puts the program on the router's port towards a host.
-func (r *rig) impair(t *testing.T, host int) *impair.Impairment {
+func (r *rig) impair(t testing.TB, host int) *impair.Impairment {
 	t.Helper()
 	var p *impair.Impairment
 	must(t, r.star.Router.Do(func() (err error) {
@@ -116,7 +116,7 @@ type end struct {
 	mr      *nd.MemoryRegion
 }
 
-func newEnd(t *testing.T, a *nd.Adapter, size, depth int) *end {
+func newEnd(t testing.TB, a *nd.Adapter, size, depth int) *end {
 	t.Helper()
 	e := &end{adapter: a}
 	var err error
@@ -137,7 +137,7 @@ func newEnd(t *testing.T, a *nd.Adapter, size, depth int) *end {
 }
 
 // connect makes a connection from a host to host 0. Both ends have size bytes of memory.
-func (r *rig) connect(t *testing.T, host, size, depth int) (from, to *end) {
+func (r *rig) connect(t testing.TB, host, size, depth int) (from, to *end) {
 	t.Helper()
 	from, to = newEnd(t, r.adapters[host], size, depth), newEnd(t, r.adapters[0], size, depth)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
