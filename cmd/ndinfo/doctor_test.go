@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -181,6 +182,21 @@ func TestWrongArguments(t *testing.T) {
 		root.SetOut(&bytes.Buffer{})
 		if err := root.ExecuteContext(t.Context()); err == nil || errors.Is(err, errUnfit) {
 			t.Errorf("%q ended with %v", args, err)
+		}
+	}
+}
+
+// TestHostileNames: the name of a process or an interface that a finding quotes steers no terminal.
+func TestHostileNames(t *testing.T) {
+	const name = "\x1b[2J\u009b2J\nx"
+	var out bytes.Buffer
+	renderDiagnosis(&out, &diagnosis{Works: true, Reports: []ndhealth.Report{{
+		Interface: name, Datapath: "generic", Reason: name,
+		Findings: []ndhealth.Finding{{Check: "xdp", Severity: ndhealth.Hint, Found: name, Why: name, Remedy: name}},
+	}}})
+	for line := range strings.Lines(out.String()) {
+		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), unicode.IsControl) || strings.HasPrefix(line, "x") {
+			t.Errorf("%q", line)
 		}
 	}
 }

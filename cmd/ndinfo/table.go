@@ -66,13 +66,13 @@ func renderDiagnosis(w io.Writer, d *diagnosis) {
 	paint := painter(w)
 	for i := range d.Reports {
 		r := &d.Reports[i]
-		fmt.Fprintf(w, "%s %s, datapath %s: %s\n", r.Interface, r.Address, r.Datapath, r.Reason)
+		fmt.Fprintf(w, "%s %s, datapath %s: %s\n", cli.Printable(r.Interface), r.Address, r.Datapath, cli.Printable(r.Reason))
 		t := newTable(w, "", "check", "found")
 		for _, f := range r.Findings {
-			t.AppendRow(table.Row{paint(f.Severity), f.Check, f.Found})
+			t.AppendRow(table.Row{paint(f.Severity), f.Check, cli.Printable(f.Found)})
 			if f.Severity != ndhealth.OK {
-				t.AppendRow(table.Row{"", "", "why: " + f.Why})
-				t.AppendRow(table.Row{"", "", "do:  " + f.Remedy})
+				t.AppendRow(table.Row{"", "", "why: " + cli.Printable(f.Why)})
+				t.AppendRow(table.Row{"", "", "do:  " + cli.Printable(f.Remedy)})
 			}
 		}
 		t.Render()

@@ -106,9 +106,12 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 
 // writeJSON prints every reply on a line.
 func (w *watch) writeJSON(out io.Writer) error {
-	enc := json.NewEncoder(out)
 	for _, r := range w.now {
-		if err := enc.Encode(r); err != nil {
+		line, err := json.Marshal(r)
+		if err == nil {
+			_, err = io.WriteString(out, cli.PrintableJSON(string(line))+"\n")
+		}
+		if err != nil {
 			return err
 		}
 	}

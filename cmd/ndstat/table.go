@@ -11,10 +11,26 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// maxRows is how many connections a table shows.
-const maxRows = 40
+// What a table shows at the most.
+const (
+	maxRows  = 40 // connections
+	maxName  = 40 // characters of what another process calls something
+	maxDrops = 40 // reasons of one process
+)
+
+// shown is what another process said as ndstat prints it: nothing that steers a terminal, and not too long. All text of a Reply goes
+// through it; addresses do too, because the zone of one can be any text.
+func shown(said any) string {
+	s := []rune(cli.Printable(fmt.Sprint(said)))
+	if len(s) > maxName {
+		return string(s[:maxName-1]) + "…"
+	}
+	return string(s)
+}
 
 // render prints the table, and what was dropped.
 func (w *watch) render(out io.Writer) {
@@ -38,7 +54,7 @@ func (w *watch) render(out io.Writer) {
 	for _, x := range all[:min(len(all), maxRows)] {
 		c := &x.conn
 		t.AppendRow(table.Row{
-			x.process.PID, x.process.Command, c.Local, c.Remote, c.State, x.limitedBy, fmt.Sprintf("%.0f %%", 100*x.share),
+			x.process.PID, shown(x.process.Command), shown(c.Local), shown(c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
 			megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
 			short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
 		})
@@ -50,18 +66,22 @@ func (w *watch) render(out io.Writer) {
 	for _, path := range slices.Sorted(maps.Keys(w.now)) {
 		r := w.now[path]
 		if r.Capturing {
-			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, r.Command)
+			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, shown(r.Command))
 		}
 		if len(r.Stats.Drops) > 0 {
-			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, r.Command, counts(r.Stats.Drops))
+			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, shown(r.Command), counts(r.Stats.Drops))
 		}
 	}
 }
 
 func counts(m map[string]uint64) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
+	names := slices.Sorted(maps.Keys(m))
+	for _, name := range names[:min(len(names), maxDrops)] {
+		parts = append(parts, fmt.Sprintf("%s %d", shown(name), m[name]))
+	}
+	if more := len(names) - maxDrops; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, ", ")
 }

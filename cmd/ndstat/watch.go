@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
@@ -83,7 +84,7 @@ func (w *watch) tellProblems(out io.Writer) {
 	for path, err := range w.problems {
 		if w.told[path] != err.Error() {
 			w.told[path] = err.Error()
-			fmt.Fprintln(out, "ndstat:", err)
+			fmt.Fprintln(out, "ndstat:", cli.OneLine(err))
 		}
 	}
 }

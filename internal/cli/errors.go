@@ -18,10 +18,10 @@ func (e *usageError) Unwrap() error { return e.error }
 // Usagef makes an error about the command line. It should name the argument and say what is possible.
 func Usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// OneLine joins the parts of a joined error, so that whoever reads a log sees all of it.
+// OneLine joins the parts of a joined error, so that whoever reads a log sees all of it, and makes it Printable: it may quote others.
 func OneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
-	return strings.Join(lines, "; ")
+	return Printable(strings.Join(lines, "; "))
 }
 
 // Open opens a file to read, and tells its size, -1 for what is no regular file. The error ends with the advice.

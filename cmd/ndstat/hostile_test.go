@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+// hostile is what a process may call itself and everything else to get at the terminal of whoever looks.
+const hostile = "\x1b]0;x\a\x1b[2J\u009b2J\r\n1 forged row\u202e"
+
+// answer serves one reply again and again at a socket, and returns its path.
+func answer(t *testing.T, reply string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "1.sock")
+	l, err := net.Listen("unix", path)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for in := bufio.NewScanner(c); in.Scan(); {
+					if _, err := c.Write([]byte(reply + "\n")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return path
+}
+
+// wantPlain fails when text has anything but printable characters and so many lines.
+func wantPlain(t *testing.T, what, text string, lines int) {
+	t.Helper()
+	for _, line := range strings.Split(text, "\n") {
+		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+			t.Errorf("%s steers the terminal at byte %d of %q", what, i, line)
+		}
+	}
+	if n := strings.Count(text, "\n"); n != lines {
+		t.Errorf("%s has %d lines, want %d:\n%q", what, n, lines, text)
+	}
+}
+
+// TestHostileProcess shows a process that fills every text of its answer with what steers terminals, and one that does so in an error.
+func TestHostileProcess(t *testing.T) {
+	zoned := netip.AddrPortFrom(netip.MustParseAddr("fe80::1%"+hostile), 1)
+	drops := map[string]uint64{hostile: 7}
+	for len(drops) < 3*maxDrops {
+		drops[hostile+strings.Repeat("x", len(drops))] = 1
+	}
+	r := ndinspect.Reply{
+		Version: ndinspect.Version, PID: 1, Command: hostile + strings.Repeat("long ", 1000), At: time.Now(), Datapath: hostile, Capturing: true,
+		Connections: []nd.ConnectionInfo{{Local: zoned, Remote: zoned, State: hostile, LimitedBy: hostile}},
+	}
+	r.Stats.Drops = drops
+	b, err := json.Marshal(r)
+	must(t, err)
+	path := answer(t, string(b))
+	out, problems, err := ndstat("--once", "--interval", "100ms", "--socket", path)
+	must(t, err)
+	wantPlain(t, "the table", out, 4) // header, row, captured, dropped
+	wantPlain(t, "stderr", problems, 0)
+	if len(out) > 8<<10 {
+		t.Errorf("the table has %d bytes", len(out))
+	}
+	out, _, err = ndstat("--once", "--json", "--socket", path)
+	must(t, err)
+	wantPlain(t, "JSON", out, 1)
+	var back ndinspect.Reply
+	must(t, json.Unmarshal([]byte(out), &back))
+	if back.Command != r.Command || back.Connections[0].Remote != zoned {
+		t.Errorf("JSON says %q", back.Command)
+	}
+
+	b, err = json.Marshal(ndinspect.Reply{Version: ndinspect.Version, Error: hostile})
+	must(t, err)
+	good := answer(t, `{"version":1,"pid":2,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","connections":[]}`)
+	_, problems, err = ndstat("--once", "--interval", "100ms", "--socket", answer(t, string(b)), "--socket", good)
+	must(t, err)
+	wantPlain(t, "a problem", problems, 1)
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+// Printable makes text from outside of this process fit to be shown: what could steer a terminal, break a line or turn its
+// direction around, and bytes that are no UTF-8, become escapes as in Go (\x1b, \u202e).
+func Printable(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 && strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	// Quote writes what is not printable as escapes, but also marks and backslashes, which are harmless here.
+	quoted := strconv.Quote(s)
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// PrintableJSON does the same for a line of JSON, and it stays the same JSON: encoding/json leaves the control characters beyond ASCII as
+// they are.
+func PrintableJSON(line string) string {
+	var b strings.Builder
+	for _, r := range line {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			b.WriteString(jsonEscape(high) + jsonEscape(low))
+		default:
+			b.WriteString(jsonEscape(r))
+		}
+	}
+	return b.String()
+}
+
+func jsonEscape(r rune) string {
+	return `\u` + strconv.FormatUint(uint64(r)|1<<16, 16)[1:]
+}
