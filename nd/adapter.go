@@ -264,7 +264,13 @@ type Stats struct {
 
 	PacketsLost, TailProbes uint64 // taken for lost, and sent to find out
 	NoFrames                uint64 // times a packet waited for a transmit frame
-	Strangers               uint64 // connection requests that were asked to prove their address first
+
+	// Why packets were sent again: Retransmits is the sum. Lost are those that later ones overtook, Probe the tail-loss probes that
+	// repeated one, Timeout what time-outs repeated, and Receive what a peer dropped for lack of a receive. Duplicates are packets that
+	// peers say they had got before: what was sent again in vain, or doubled on the way.
+	ResentLost, ResentProbe, ResentTimeout, ResentReceive, Duplicates uint64
+
+	Strangers uint64 // connection requests that were asked to prove their address first
 
 	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
 	// keys are LimitNames.
@@ -282,6 +288,8 @@ func (a *Adapter) Stats() Stats {
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Marked: p.Marked, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
 		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
+		ResentLost: p.ResentLost, ResentProbe: p.ResentProbe, ResentTimeout: p.ResentTimeout, ResentReceive: p.ResentReceive,
+		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}

@@ -169,6 +169,7 @@ const (
 	recSacked recordState = 1 << iota
 	recLost
 	recResent
+	recRefused // the peer dropped it for lack of a receive
 )
 
 func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[int(psn)&(len(s.records)-1)] }

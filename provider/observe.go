@@ -11,7 +11,12 @@ type Stats struct {
 	PacketsIn, PacketsOut uint64
 	BytesIn, BytesOut     uint64 // of ND packets
 	AcksOut               uint64
-	Retransmits           uint64
+	Retransmits           uint64 // packets sent again: the sum of the next four
+	ResentLost            uint64 // because later ones arrived
+	ResentProbe           uint64 // by a tail-loss probe
+	ResentTimeout         uint64 // by a time-out
+	ResentReceive         uint64 // because the peer had no receive and dropped them
+	Duplicates            uint64 // packets that peers say they had got before: what was sent again in vain
 	PacketsLost           uint64 // taken for lost by the reordering rule
 	Probes                uint64 // tail-loss probes
 	Timeouts              uint64

@@ -417,7 +417,7 @@ func TestPartsAreTheOriginal(t *testing.T) {
 			p.eng[0].Run(p.now)
 			first := p.conn(0).tx[0].una
 			p.conn(0).maxPacket = 1472
-			p.conn(0).resend(wire.RequestSpace, first, false)
+			p.conn(0).resend(wire.RequestSpace, first, false, new(uint64))
 			p.eng[0].flush()
 			var sum []byte
 			for i := range len(got) {
@@ -444,7 +444,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 	c.maxPacket = wire.MinPacket
 	psn := c.tx[0].una
 	out := func() {
-		c.resend(wire.RequestSpace, psn, true)
+		c.resend(wire.RequestSpace, psn, true, &p.eng[0].stats.ResentLost)
 		p.eng[0].flush()
 	}
 	out()

@@ -190,7 +190,7 @@ func (r *recovery) expire(c *conn) {
 	for space := range c.tx {
 		if sp := &c.tx[space]; sp.outstanding() > 0 && !c.holds(wire.Space(space)) {
 			c.blame(sp.record(sp.una))
-			if c.resend(wire.Space(space), sp.una, true) {
+			if c.resend(wire.Space(space), sp.una, true, &e.stats.ResentTimeout) {
 				r.repeats++
 			}
 		}
@@ -205,6 +205,7 @@ func (r *recovery) judge(c *conn, duplicates uint32) {
 	if int32(duplicates-r.duplicates) <= 0 {
 		return // no more than before, or an overtaken ACK
 	}
+	c.engine.stats.Duplicates += uint64(duplicates - r.duplicates)
 	r.duplicates = duplicates
 	if now := c.engine.now; now.Sub(r.slackenAt) > c.rtt.smoothed {
 		r.slack, r.slackenAt = min(r.slack+1, maxSlack), now
@@ -235,7 +236,7 @@ func (c *conn) resendNewest() (sent uint32) {
 		for psn := sp.next; psn != sp.una; {
 			psn--
 			if sp.record(psn).state&(recSacked|recLost) == 0 {
-				if c.resend(wire.Space(space), psn, true) {
+				if c.resend(wire.Space(space), psn, true, &c.engine.stats.ResentProbe) {
 					sent++
 				}
 				break
@@ -255,7 +256,11 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 		if !c.room() || c.hasPaused && space == wire.RequestSpace && !c.allowed(sp.record(psn)) {
 			return false
 		}
-		if !c.resend(space, psn, sp.lost == 1) {
+		cause := &c.engine.stats.ResentLost
+		if sp.record(psn).state&recRefused != 0 {
+			cause = &c.engine.stats.ResentReceive
+		}
+		if !c.resend(space, psn, sp.lost == 1, cause) {
 			return c.phase == phaseOpen
 		}
 	}
@@ -264,8 +269,8 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 
 // resend builds the packet with this PSN again: same PSN, same operations, same bytes (PROTOCOL §9.3); in parts when its path
 // has become too small for it. It reports false when there was no frame for it, or when the memory behind it is gone and the
-// connection with it.
-func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
+// connection with it. It counts in cause, one of the engine's counters.
+func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64) bool {
 	e := c.engine
 	sp := &c.tx[space]
 	rec := sp.record(psn)
@@ -293,13 +298,14 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool) bool {
 		return false
 	}
 	if rec.state&recLost != 0 {
-		rec.state &^= recLost
+		rec.state &^= recLost | recRefused
 		sp.lost--
 		sp.inFlight++
 	}
 	rec.state |= recResent
 	rec.at = e.now
 	e.stats.Retransmits++
+	*cause++
 	c.retransmits++
 	c.left()
 	c.ackSent()

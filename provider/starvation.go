@@ -155,7 +155,7 @@ func (c *conn) pause(limit uint32, h wire.BaseHeader) {
 	c.limitedBy(LimitReceive)
 	for psn := sp.una; psn != sp.next; psn++ {
 		rec := sp.record(psn)
-		rec.state = rec.state&^recSacked | recLost
+		rec.state = rec.state&^recSacked | recLost | recRefused
 	}
 	sp.inFlight, sp.sacked, sp.lost = 0, 0, int(sp.outstanding())
 	if int32(limit-c.sendLimit) < 0 {

@@ -1,0 +1,82 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// TestResentByCause has each cause of sending a packet again happen alone, and wants it counted under its name and nowhere else. What
+// was sent again although the peer had it is known from the peer.
+func TestResentByCause(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(p *pair)
+		want Stats
+	}{
+		"a hole": {func(p *pair) {
+			n := 0
+			p.link[1].mangle = func(b []byte) bool {
+				if b[1] != 0 {
+					n++
+				}
+				return n != 5 || b[1] == 0
+			}
+			p.post(0, p.write(0, 0, 20*1344))
+			p.pass(10 * time.Millisecond)
+		}, Stats{Retransmits: 1, ResentLost: 1}},
+		"the last packet": {func(p *pair) {
+			p.loseFirst(1, 1, wire.OpWrite)
+			p.post(0, p.write(0, 0, 64))
+			p.pass(10 * time.Millisecond)
+		}, Stats{Retransmits: 1, ResentProbe: 1}},
+		"the last packet and its probe": {func(p *pair) {
+			p.loseFirst(1, 2, wire.OpWrite)
+			p.post(0, p.write(0, 0, 64))
+			p.pass(20 * time.Millisecond)
+		}, Stats{Retransmits: 2, ResentProbe: 1, ResentTimeout: 1}},
+		"an acknowledgement": {func(p *pair) {
+			p.loseFirst(0, 1, wire.CtlAck)
+			p.post(0, p.write(0, 0, 64))
+			p.pass(10 * time.Millisecond)
+		}, Stats{Retransmits: 1, ResentProbe: 1, Duplicates: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408).connect().seasoned()
+			for range 4 { // round trips to learn from
+				p.post(0, p.write(0, 0, 64))
+				p.settle()
+			}
+			p.results(0)
+			test.do(p)
+			for _, r := range p.results(0) {
+				if r.Outcome != OutcomeSuccess {
+					t.Fatalf("%+v", r)
+				}
+			}
+			wantResent(t, p, test.want)
+		})
+	}
+	t.Run("no receive", func(t *testing.T) {
+		p := newCommons(t, 1, 16)
+		p.say(0, 1, 100)
+		p.settle()
+		p.offer(1)
+		p.pass(10 * time.Millisecond)
+		p.heard(1)
+		wantResent(t, p.pair, Stats{Retransmits: 1, ResentReceive: 1})
+	})
+}
+
+// wantResent compares the counters of packets that side 0 sent again.
+func wantResent(t *testing.T, p *pair, want Stats) {
+	t.Helper()
+	s := p.eng[0].Stats()
+	got := Stats{
+		Retransmits: s.Retransmits, ResentLost: s.ResentLost, ResentProbe: s.ResentProbe, ResentTimeout: s.ResentTimeout,
+		ResentReceive: s.ResentReceive, Duplicates: s.Duplicates,
+	}
+	if got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
