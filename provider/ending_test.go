@@ -93,18 +93,74 @@ func TestDisconnectOutlastsAPartition(t *testing.T) {
 func TestDisconnectTimesOut(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 0, 10)
-	var done promise
+	var notified, done promise
+	_, o := p.ctr[0].NotifyDisconnect(notified.finish)
+	p.must(o)
 	p.must(p.ctr[0].Disconnect(done.finish))
 	p.pass(9 * time.Second)
-	if done.times != 0 {
+	if done.times+notified.times != 0 {
 		t.Error("too early")
 	}
 	p.pass(2 * time.Second)
 	done.must(t, OutcomeIOTimeout)
+	notified.must(t, OutcomeSuccess)
 	p.outcomes(1, OutcomeCanceled) // the peer is told that it is over
 	if p.ctr[1].State() != CtrLost {
 		t.Error(p.ctr[1].State())
 	}
+	p.clean()
+}
+
+// The connection is lost while Disconnect waits: whoever waits for its end is told, and Disconnect says why.
+func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose func(p *pair)
+		want Outcome
+	}{
+		"the peer forgot it": {func(p *pair) {
+			f := p.forge(0)
+			m := wire.Reset{ConnID: p.conn(1).id, Token: p.conn(0).peerToken}
+			f.control(wire.CtlRST, m.Append(nil))
+			f.fields.ConnID = 0
+			p.inject(0, f)
+		}, OutcomeAborted},
+		"the peer cut it off": {func(p *pair) { p.ctr[1].Close() }, OutcomeAborted},
+		"the peer is silent": {func(p *pair) {
+			p.link[0].mangle = func([]byte) bool { return false }
+			p.pass(8 * time.Second) // answers to its Read are under way: no acknowledgement of them comes
+		}, OutcomeIOTimeout},
+	} {
+		p := newPair(t, 1408).connect()
+		var notified, done promise
+		_, o := p.ctr[0].NotifyDisconnect(notified.finish)
+		p.must(o)
+		r := p.write(1, 0, 100000)
+		r.Kind = KindRead
+		p.post(1, r)
+		p.turn() // engine 0 has not seen it yet
+		p.eng[0].Run(p.now)
+		p.must(p.ctr[0].Disconnect(done.finish))
+		c.lose(p)
+		p.settle()
+		if t.Run(name, func(t *testing.T) {
+			done.must(t, c.want)
+			notified.must(t, OutcomeSuccess)
+		}); p.ctr[0].State() != CtrDone {
+			t.Errorf("%s: %v", name, p.ctr[0].State())
+		}
+		p.link[0].mangle = nil
+		p.clean()
+	}
+}
+
+// An application that releases its queue pair does not learn from a notification that its connection is over: it is canceled.
+func TestReleaseCancelsNotifications(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	var notified promise
+	_, o := p.ctr[0].NotifyDisconnect(notified.finish)
+	p.must(o)
+	p.eng[0].ReleaseQP(p.qp[0])
+	notified.must(t, OutcomeCanceled)
 	p.clean()
 }
 
@@ -172,6 +228,22 @@ func TestDeadPeer(t *testing.T) {
 	}
 	p.link[1].mangle = nil
 	p.clean()
+}
+
+// A process that was stopped for long finds no progress for longer than a peer may take, and has asked only once: it asks on.
+func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.post(0, p.write(0, 0, 10))
+	p.settle()
+	p.now = p.now.Add(2 * p.eng[0].cfg.DeadPeer)
+	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < minExpiries-2 { // one more is answered
+		p.pass(10 * time.Millisecond)
+	}
+	p.outcomes(0)
+	p.link[1].mangle = nil
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
 }
 
 func TestKeepAlive(t *testing.T) {
