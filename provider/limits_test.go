@@ -1,0 +1,85 @@
+package provider
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// prove sends a REQ, with the cookie that it is asked for, and returns the last answer.
+func (w *world) prove(from [16]byte, id uint64, nd uint16) wire.Opcode {
+	answers := w.inject(stranger(from, id, nd, nil, nil))
+	if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
+		answers = w.inject(stranger(from, id, nd, answers[0][wire.ControlOffset+wire.ControlHeaderLen:], nil))
+	}
+	if len(answers) != 1 {
+		return 0
+	}
+	return opcode(answers[0])
+}
+
+// However much an application asks for, no more requests wait for it than the most there is.
+func TestBacklogHasAnUpperBound(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	l := w.eng[1].NewListener()
+	_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort + 1})
+	if o != OutcomeSuccess || l.Listen(1<<20) != OutcomeSuccess {
+		t.Fatal("the listener does not listen")
+	}
+	waiting := 0
+	for i := range uint64(maxBacklog + 100) {
+		req := func(cookie []byte) *forged {
+			f := stranger(address(uint32(i)), 1+i*997, uint16(i), cookie, nil)
+			binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], pairPort+1)
+			return f
+		}
+		answers := w.inject(req(nil))
+		if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
+			answers = w.inject(req(answers[0][wire.ControlOffset+wire.ControlHeaderLen:]))
+		}
+		if len(answers) == 1 && opcode(answers[0]) == wire.CtlPEND {
+			waiting++
+		}
+		w.now += 1000
+	}
+	if waiting != maxBacklog {
+		t.Errorf("%d requests wait, want %d", waiting, maxBacklog)
+	}
+}
+
+// A source that has as many established connections as it may gets no more, also when it proves its address; others do.
+func TestEstablishedConnectionsOfOneSourceAreBounded(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	greedy := address(1)
+	w.eng[1].sources[sourceOf(greedy)] = usage{established: maxSourceConns - 1}
+	if op := w.prove(greedy, 5, 5); op != wire.CtlPEND {
+		t.Errorf("below the bound: %v", op)
+	}
+	w.eng[1].sources[sourceOf(greedy)] = usage{established: maxSourceConns}
+	if op := w.prove(greedy, 7, 7); op != wire.CtlREJ || w.eng[1].Stats().SourceLimited != 1 {
+		t.Errorf("at the bound: %v, %d counted", op, w.eng[1].Stats().SourceLimited)
+	}
+	if op := w.prove(address(2), 9, 9); op != wire.CtlPEND {
+		t.Errorf("another source: %v", op)
+	}
+}
+
+// Requests for a port where nobody listens are refused a thousand times a second, and then dropped.
+func TestRejectionsOfStrangersAreBounded(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	rejected := 0
+	for i := range uint64(maxRejects + 200) {
+		f := stranger(address(uint32(i)), 1+i, uint16(i), nil, nil)
+		binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], 1)
+		for _, a := range w.inject(f) {
+			if opcode(a) == wire.CtlREJ {
+				rejected++
+			}
+		}
+	}
+	s := w.eng[1].Stats()
+	if rejected != maxRejects || s.Drops[wire.DropRate] != 200 || s.Refused != maxRejects+200 {
+		t.Errorf("%d rejections, %d dropped, %d refused", rejected, s.Drops[wire.DropRate], s.Refused)
+	}
+}
