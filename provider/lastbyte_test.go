@@ -1,0 +1,73 @@
+package provider
+
+import (
+	"runtime/debug"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// AdapterInOrderDMA: the last byte of a message becomes visible last (PROTOCOL §9.1). It lies in a page of its own here, which
+// cannot be written: storing it faults, and everything before it must be there by then, whatever the machine's copy does.
+func TestLastByteIsStoredLast(t *testing.T) {
+	for name, begin := range map[string]func(p *pair, off, n uint32){
+		"write": func(p *pair, off, n uint32) {
+			w := p.write(0, 0, n)
+			w.Addr = p.reg[1].Base() + uint64(off)
+			p.post(0, w)
+		},
+		"send": func(p *pair, off, n uint32) {
+			p.receive(1, off, n)
+			p.post(0, p.send(0, n))
+		},
+		"read": func(p *pair, off, n uint32) {
+			p.post(1, &Request{
+				Kind: KindRead, SGL: p.sge(1, off, n), Length: n, Addr: p.reg[0].Base(), Token: p.reg[0].Token(),
+			})
+		},
+	} {
+		for _, n := range []uint32{2, 8, 16, 33, 100, 1000, 5000} {
+			if got := storedBeforeLast(t, n, begin); got != n-1 {
+				t.Errorf("%s of %d bytes: %d were there before the last, want %d", name, n, got, n-1)
+			}
+		}
+	}
+}
+
+// storedBeforeLast is how many bytes of a message lie in memory when its last byte is stored.
+func storedBeforeLast(t *testing.T, n uint32, begin func(p *pair, off, n uint32)) (stored uint32) {
+	page := unix.Getpagesize()
+	const room = 4 // pages
+	mem, err := unix.Mmap(-1, 0, room*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPair(t, 1408).connect()
+	defer func() { // the engine ended in the middle of a turn, and is not used any more
+		if err := unix.Munmap(mem); err != nil {
+			t.Error(err)
+		}
+	}()
+	if p.reg[1], err = p.mem[1].Register(mem, RightRemoteRead|RightRemoteWrite); err != nil {
+		t.Fatal(err)
+	}
+	p.fill(0, 0, n, 7)
+	last := (room - 1) * page
+	off := uint32(last) - (n - 1)
+	begin(p, off, n)
+	if err := unix.Mprotect(mem[last:], unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		defer func() {
+			if recover() == nil {
+				t.Error("the last byte was never stored")
+			}
+		}()
+		p.settle()
+	}()
+	for ; stored < n-1 && mem[off+stored] == 7; stored++ {
+	}
+	return stored
+}
