@@ -1,8 +1,12 @@
 package wire
 
-import "hash/crc32"
+import (
+	"hash/crc32"
 
-// castagnoli is the standard library's table for CRC32C; using it selects the SSE4.2 or ARMv8 instruction.
+	"github.com/ndxdp/ndxdp/internal/crc32c"
+)
+
+// castagnoli is the table of CRC32C for one byte at a time.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // pseudoTables extends castagnoli for eight bytes at a time (slicing-by-8), for Seed only.
@@ -23,8 +27,8 @@ func makePseudoTables() (t [8][256]uint32) {
 // Seed returns the CRC32C of the pseudo header, from which the packet's own checksum goes on (PROTOCOL §3.4). It depends
 // only on the path, so a connection computes it once per direction.
 //
-// It has its own loop because crc32.Update lets its argument escape: a buffer for the pseudo header would have to come
-// from the heap, once per packet where no connection is known yet.
+// It has its own loop because its argument would escape where crc32c falls back to the standard library: a buffer for the
+// pseudo header would have to come from the heap, once per packet where no connection is known yet.
 func Seed(src, dst Endpoint) uint32 {
 	c := ^uint32(0)
 	c = pseudo8(c, src.word(0))
@@ -46,7 +50,7 @@ func pseudo8(c uint32, w uint64) uint32 {
 }
 
 // Sum adds b to a checksum (PROTOCOL §3.4).
-func Sum(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+func Sum(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
 // SumFirst adds the first fragment of a packet, which holds at least the base header, to the seed of its path: all of it
 // but the CRC itself (PROTOCOL §3.4). Further fragments follow with Sum.
