@@ -26,8 +26,10 @@ const (
 // Datapath chooses how packets move.
 type Datapath uint8
 
-// The datapaths. DatapathAuto chooses by driver, from measurements, and takes DatapathUDP when this process lacks the
-// privileges that the others need, or the interface is no Ethernet. All speak one wire format: peers need not match.
+// The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathGeneric where packets arrive on interfaces beneath
+// (bond, team, bridge, a virtual function), because native mode loses them there, and DatapathUDP when this process lacks the
+// privileges that the others need, the interface is no Ethernet, or no packet ever arrives on it (dummy, vrf). All speak one wire
+// format: peers need not match.
 const (
 	DatapathAuto    = Datapath(datapath.RungAuto)
 	DatapathGeneric = Datapath(datapath.RungGeneric)

@@ -111,10 +111,17 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 	if err := d.reservePort(); err != nil {
 		return err
 	}
-	c, fallback := choose(d.cfg.Rung, nic.Driver)
+	stack, err := inspectStack(d.nl, nic.Index, nic.Driver)
+	if err != nil {
+		return err
+	}
+	c, err := choose(d.cfg.Rung, &stack, d.cfg.Address)
+	if err != nil {
+		return err
+	}
 	err = d.attach(nic, c, terms != nil)
-	if err != nil && fallback && c.rung == RungNative && !errors.Is(err, bpf.ErrHeld) {
-		c = choice{RungGeneric, fmt.Sprintf("native mode was refused: %v", err)}
+	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) {
+		c = choice{rung: RungGeneric, reason: fmt.Sprintf("native mode was refused: %v", err)}
 		err = d.attach(nic, c, terms != nil)
 	}
 	return err

@@ -73,11 +73,14 @@ func Open(cfg Config) (Device, error) {
 // somebody who may use AF_XDP wants to know why it does not work.
 func withoutXDP(err error) string {
 	var link *notEthernetError
+	var silent *notSeenError
 	switch {
 	case errors.Is(err, xdp.ErrPermission):
 		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
 	case errors.As(err, &link):
 		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+	case errors.As(err, &silent):
+		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.kind, silent.stack.name)
 	}
 	return ""
 }

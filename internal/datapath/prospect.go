@@ -3,6 +3,8 @@ package datapath
 import (
 	"net/netip"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -20,12 +22,16 @@ const (
 	SendBuffer = xdp.DefaultSendBuffer
 )
 
-// Prospect says which rung Open takes for RungAuto on an interface, and why, without opening anything. A driver that refuses
-// native mode shows only when it is opened. The error is what keeps Open from opening at all.
+// Prospect says which rung Open takes for RungAuto on an interface of the calling thread's network namespace, and why, without
+// opening anything. A driver that refuses native mode shows only when it is opened. The error is what keeps Open from opening at all.
 func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 	err := supported()
 	if err == nil && len(nic.MAC) != 6 {
 		err = &notEthernetError{nic.Name, addr}
+	}
+	var c choice
+	if err == nil {
+		c, err = suited(nic, addr, RungAuto)
 	}
 	if err != nil {
 		if reason := withoutXDP(err); reason != "" {
@@ -33,8 +39,22 @@ func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 		}
 		return RungAuto, "", err
 	}
-	c, _ := choose(RungAuto, nic.Driver)
 	return c.rung, c.reason, nil
+}
+
+// Unsuited says why a rung of AF_XDP that is asked for would lose packets on an interface of the calling thread's network namespace;
+// nil when it would not.
+func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
+	_, err := suited(nic, addr, want)
+	return err
+}
+
+func suited(nic *xdp.NIC, addr netip.Addr, want Rung) (choice, error) {
+	s, err := inspectStack(&netlink.Handle{}, nic.Index, nic.Driver)
+	if err != nil {
+		return choice{}, err
+	}
+	return choose(want, &s, addr)
 }
 
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).

@@ -1,6 +1,10 @@
 package datapath
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
 
 // Rung is a way to move packets. All rungs speak one wire format, so peers need not match.
 type Rung uint8
@@ -38,29 +42,41 @@ func ParseRung(s string) (Rung, error) {
 	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic, native or udp", s)
 }
 
-// choice is what auto takes for a driver, and the measured fact behind it.
+// choice is what is taken on an interface, and the fact behind it.
 type choice struct {
-	rung   Rung
-	reason string
+	rung     Rung
+	reason   string
+	fallback bool // generic mode will do where native mode is refused
 }
 
 // byDriver is the table of facts. Measured on two namespaces and one veth pair, Linux 6.18, 2 cores: generic mode reaches
 // 5.5-6.5 Gb/s at MTU 1500 where native mode reaches 3.2-5.1, because native XDP on veth allocates a new skb head for
 // every packet before the program runs, and 3.9 µs round trip against 4.5-7.
 var byDriver = map[string]choice{
-	"veth": {RungGeneric, "native XDP on veth copies every packet once more: generic mode is faster at every MTU"},
+	"veth": {rung: RungGeneric, reason: "native XDP on veth copies every packet once more: generic mode is faster at every MTU"},
 }
 
 // otherDriver is for drivers without a measurement: native first, because that is what native XDP is for.
-var otherDriver = choice{RungNative, "no measurement for this driver: native mode first, generic mode where it is refused"}
+var otherDriver = choice{RungNative, "no measurement for this driver: native mode first, generic mode where it is refused", true}
 
-// choose resolves a rung for a driver.
-func choose(want Rung, driver string) (c choice, fallback bool) {
-	if want != RungAuto {
-		return choice{want, "asked for"}, false
+// choose resolves a rung of AF_XDP for an interface. The error says that there is none, or that the one that was asked for would
+// lose packets.
+func choose(want Rung, s *stack, addr netip.Addr) (choice, error) {
+	if slices.Contains(silentKinds, s.kind) {
+		return choice{}, &notSeenError{s, addr}
 	}
-	if c, ok := byDriver[driver]; ok {
-		return c, false
+	beneath := s.beneath()
+	switch {
+	case want == RungNative && len(s.lowers) > 0:
+		return choice{}, fmt.Errorf("open %s on interface %s in native mode: %s, and the kernel drops what a native program redirects "+
+			"there: use generic mode, or an address of one of them", addr, s.name, beneath)
+	case want != RungAuto:
+		return choice{rung: want, reason: "asked for"}, nil
+	case beneath != "":
+		return choice{rung: RungGeneric, reason: beneath + ", where native mode loses them"}, nil
 	}
-	return otherDriver, true
+	if c, ok := byDriver[s.driver]; ok {
+		return c, nil
+	}
+	return otherDriver, nil
 }

@@ -37,6 +37,7 @@ type facts struct {
 	auto      nd.Datapath // what nd.DatapathAuto takes
 	reason    string
 	refused   error // what keeps it from taking anything
+	unsuited  error // why the datapath that was asked for would lose packets on the interface
 	kernel    string
 	missing   []string // capabilities
 	xdpError  error    // of the kernel; nil when rights are missing
@@ -105,6 +106,9 @@ func (f *facts) find() (err error) {
 func (f *facts) gather(ctx context.Context) {
 	rung, reason, err := datapath.Prospect(&f.nic, f.addr)
 	f.auto, f.reason, f.refused = nd.Datapath(rung), reason, err
+	if f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathGeneric {
+		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
+	}
 	f.kernel = release()
 	f.missing = xdp.MissingCapabilities()
 	if err := xdp.Supported(); !errors.Is(err, xdp.ErrPermission) {

@@ -60,6 +60,7 @@ func TestJudges(t *testing.T) {
 		{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
 		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
 		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
+		{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},
 		{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
 		{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
 		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},

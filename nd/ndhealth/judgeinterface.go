@@ -37,6 +37,8 @@ func judgeDriver(f *facts) (Finding, bool) {
 		return ok("%s: %s", driver, f.reason), true
 	case f.overXDP() && len(f.nic.MAC) != 6:
 		return problem(f.nic.Name+" is no Ethernet interface", "AF_XDP needs Ethernet", "use --datapath udp, or another interface"), true
+	case f.unsuited != nil:
+		return problem(f.unsuited.Error(), "packets would vanish without a trace", "use --datapath auto"), true
 	case native && f.featuresKnown && f.features&(featureBasic|featureRedirect) != featureBasic|featureRedirect:
 		return problem(driver+" has no native XDP", "the native datapath attaches in the driver", "use --datapath generic or auto"), true
 	case native && f.features&featureZeroCopy != 0:

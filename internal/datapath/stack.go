@@ -1,0 +1,80 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// stack says where an interface stands among others.
+type stack struct {
+	name   string
+	driver string   // as ethtool -i tells it; empty when the driver does not
+	kind   string   // of a virtual interface, as ip -d link shows it: veth, bond, vrf; "device" for hardware
+	lowers []string // names of the interfaces whose master it is, sorted: their packets become its packets
+}
+
+// stackOf finds the place of the interface with an index in a list of all interfaces.
+func stackOf(list []netlink.Link, index int, driver string) stack {
+	s := stack{driver: driver}
+	for _, l := range list {
+		switch a := l.Attrs(); {
+		case a.Index == index:
+			s.name, s.kind = a.Name, l.Type()
+		case a.MasterIndex == index:
+			s.lowers = append(s.lowers, a.Name)
+		}
+	}
+	slices.Sort(s.lowers)
+	return s
+}
+
+// lists gives all interfaces: a netlink.Handle, or the package netlink in the calling thread's network namespace.
+type lists interface {
+	LinkList() ([]netlink.Link, error)
+}
+
+func inspectStack(from lists, index int, driver string) (stack, error) {
+	list, err := from.LinkList()
+	if err != nil {
+		return stack{}, fmt.Errorf("list interfaces: %w", err)
+	}
+	return stackOf(list, index, driver), nil
+}
+
+// silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces: no XDP program of theirs
+// sees them.
+var silentKinds = []string{"dummy", "vrf"}
+
+// stacked are the drivers of interfaces that take their packets from others, which may come and go while they are used. In native mode
+// the kernel runs the program of the upper interface in the driver of the lower one, and the packet then belongs to a
+// queue of the lower one. The kernel drops what is redirected to a socket of another interface (xsk_rcv_check), and counts it
+// nowhere that a socket could see. In generic mode the program runs when the packet has come up.
+var stacked = map[string]string{
+	"bonding":      "the packets of a bond arrive on its members",
+	"team":         "the packets of a team arrive on its ports",
+	"net_failover": "the packets of a failover interface arrive on the interfaces beneath",
+	"hv_netvsc":    "a virtual function may take the packets of this driver at any time",
+}
+
+// beneath says why native mode loses packets, empty when it does not.
+func (s *stack) beneath() string {
+	if len(s.lowers) > 0 {
+		return "its packets arrive on " + strings.Join(s.lowers, ", ")
+	}
+	return stacked[s.driver]
+}
+
+// notSeenError says that the packets of an interface do not arrive on it.
+type notSeenError struct {
+	stack *stack
+	addr  netip.Addr
+}
+
+func (e *notSeenError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: packets to it arrive on other interfaces, where an AF_XDP socket of a %s interface "+
+		"never gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.name, e.stack.kind)
+}
