@@ -24,6 +24,9 @@ const _ = uint(wire.MaxSACKWords*64 - Window)
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = 32
 
+// DefaultHeldPackets is how many receive packets of an engine may wait behind gaps unless Config says something else.
+const DefaultHeldPackets = 1024
+
 // Config tunes an engine. The zero value of a field takes the default named beside it.
 type Config struct {
 	// UDPPort is the port all ND traffic goes to (PROTOCOL §2).
@@ -32,7 +35,7 @@ type Config struct {
 
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
-	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default 1024.
+	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default DefaultHeldPackets.
 	HeldPackets int
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
 	// keeping them in receive frames. Completions stay in order, but memory is no longer written in order.
@@ -115,7 +118,7 @@ func (c *Config) setDefaults() {
 		c.MaxConns = 1 << 17
 	}
 	if c.HeldPackets <= 0 {
-		c.HeldPackets = 1024
+		c.HeldPackets = DefaultHeldPackets
 	}
 	c.HeldPackets = min(c.HeldPackets, int(heldNothing)-1)
 	if c.AckEvery <= 0 {

@@ -19,16 +19,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Frame pools of a queue. A receiver may hold provider.Config.HeldPackets packets behind gaps while a full window of 64 KiB
-// packets, 17 frames each, is on its way; sending needs a window of its own. With more than two queues each gets less, because
-// all of it is pinned: 48 MiB a queue.
-const (
-	rxFrames     = 12288
-	rxFramesMany = 8192
-	txFrames     = 4096
-	// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
-	txBudget = 256
-)
+// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
+const txBudget = 256
 
 // maxFrame is the largest packet a single-buffer socket receives.
 const maxFrame = xdp.RxFrameBytes
@@ -55,7 +47,9 @@ type Info struct {
 	Queues    int
 	Rung      Rung
 	Reason    string // why this rung
-	Socket    xdp.Info
+	// Held is how many packets may wait behind gaps on each queue and leave receive frames for others, for the MTU at opening.
+	Held   int
+	Socket xdp.Info
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
@@ -267,6 +261,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, shared bool) error {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Rung, d.info.Reason, d.info.Socket = c.rung, c.reason, d.queues[0].sock.Info()
+	d.info.Held = holds(sizesOf(len(d.queues)).rxFrames, d.maxPacket)
 	return nil
 }
 
@@ -283,17 +278,16 @@ func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi, shared bool) er
 		return fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
 			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, n, nic.TxQueues, nic.Name)
 	}
-	rx := uint32(rxFramesOf(int(n)))
-	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * rx, TxFrames: n * txFrames, ArenaBytes: d.cfg.Arena, Shared: shared})
+	s := sizesOf(int(n))
+	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * s.rxFrames, TxFrames: n * s.txFrames, ArenaBytes: d.cfg.Arena, Shared: shared})
 	if err != nil {
 		return err
 	}
 	d.umem, d.arena = umem, newArena(umem)
 	for number := range n {
-		sock, err := xdp.Open(umem, xdp.Config{
-			Ifindex: nic.Index, Queue: number, Mode: mode, MultiBuffer: multi, NeedWakeup: true,
-			RxFrames: rx, TxFrames: txFrames, TxBudget: txBudget,
-		})
+		c := s.config()
+		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.NeedWakeup, c.TxBudget = nic.Index, number, mode, multi, true, txBudget
+		sock, err := xdp.Open(umem, c)
 		if err != nil {
 			return err
 		}

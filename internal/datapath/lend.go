@@ -6,7 +6,6 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
-	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // Terms are what a broker lends.
@@ -47,11 +46,11 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	for _, q := range d.queues {
 		l.fds = append(l.fds, q.sock.FD())
 	}
-	i := &d.info
+	i, s := &d.info, sizesOf(len(d.queues))
 	l.grant = broker.Grant{
 		Ifindex: d.index, MAC: d.mac, Datapath: i.Rung.String(), Reason: i.Reason, Queues: len(d.queues),
-		RxFrames: uint32(rxFramesOf(len(d.queues))), TxFrames: txFrames, Arena: r.Arena,
-		RxRing: xdp.DefaultRxRing, FillRing: xdp.DefaultFillRing, TxRing: xdp.DefaultTxRing, CompletionRing: xdp.DefaultCompletionRing,
+		RxFrames: s.rxFrames, TxFrames: s.txFrames, Arena: r.Arena,
+		RxRing: s.rxRing, FillRing: s.fillRing, TxRing: s.txRing, CompletionRing: s.completionRing,
 		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
 		ZeroCopy: i.Socket.ZeroCopy, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}

@@ -62,7 +62,7 @@ func (d *Datapath) adopt() error {
 		return err
 	}
 	queues := uint32(g.Queues)
-	if g.RxFrames > rxFrames || g.TxFrames > txFrames || g.Arena > broker.MaxArena {
+	if uint64(g.RxFrames)+uint64(g.TxFrames) > MaxFrameMemory/xdp.FrameSize/uint64(queues) || g.Arena > broker.MaxArena {
 		return fmt.Errorf("the broker grants more memory than was asked for: %+v", *g)
 	}
 	memory := d.lease.Memory
@@ -91,6 +91,7 @@ func (d *Datapath) adopt() error {
 			return err
 		}
 	}
+	d.info.Held = holds(g.RxFrames, d.maxPacket)
 	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "lent by a broker: "+g.Reason, d.queues[0].sock.Info()
 	return nil
 }

@@ -59,16 +59,3 @@ func suited(nic *xdp.NIC, addr netip.Addr, want Rung) (choice, error) {
 
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).
 func LeastMTU(addr netip.Addr) int { return wire.MinPacket + headersOf(addr) }
-
-// Pinned is how many bytes of memory an adapter with so many receive queues pins over AF_XDP, besides its arena.
-func Pinned(queues int) int {
-	return max(queues, 1) * (rxFramesOf(queues) + txFrames) * xdp.FrameSize
-}
-
-// rxFramesOf is the receive frames of each of so many queues.
-func rxFramesOf(queues int) int {
-	if queues > 2 {
-		return rxFramesMany
-	}
-	return rxFrames
-}

@@ -24,8 +24,8 @@ const (
 	// udpBatchBytes ends a batch of large packets, which each take several microseconds to copy, so that the scheduler is
 	// kept waiting for 100 µs at most and the engine finds them in the cache.
 	udpBatchBytes = 512 << 10
-	// heldPackets is the default of provider.Config.HeldPackets: the frames that may wait behind gaps.
-	heldPackets = 1024
+	// heldPackets are the packets that may wait behind gaps.
+	heldPackets = provider.DefaultHeldPackets
 	// sendFrames is the engine's cache of 128 and the frames of a batch of 32 packets that each have MaxFrags; a frame is free
 	// again when Transmit returns.
 	sendFrames = 1024
@@ -110,7 +110,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	}
 	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address, now: clock.Machine}
 	d.ethernet = len(nic.MAC) == 6
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Held: heldPackets}
 	if d.ethernet {
 		d.info.MAC = [6]byte(nic.MAC)
 	}

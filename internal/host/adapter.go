@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -62,6 +63,7 @@ func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
 		return nil, err
 	}
 	engine.UDPPort = cfg.UDPPort
+	engine.HeldPackets = min(cmp.Or(engine.HeldPackets, provider.DefaultHeldPackets), dp.Info().Held)
 	a := New(cfg.Address, engine, dp.Ports(), dp.Resolve)
 	a.Device = dp
 	dp.Watch(a.remove, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })

@@ -87,7 +87,8 @@ func judgeQueues(f *facts) (Finding, bool) {
 		return problem(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
 			fmt.Sprintf("ethtool -L %s rx %d tx %d; a virtual machine: no more queues than CPUs", f.nic.Name, tx, tx)), true
 	case rx > f.cores && rx > 1:
-		return hint(found, "an engine for every queue wants a processor, and pins 48 MiB or more", fewerQueues(f, f.cores)), true
+		return hint(found, fmt.Sprintf("an engine for every queue wants a processor, and pins %s",
+			size(uint64(datapath.Pinned(rx)/rx))), fewerQueues(f, f.cores)), true
 	}
 	return ok("%s: one engine for each receive queue", found), true
 }
