@@ -99,7 +99,7 @@ var fences = map[string]fence{
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "internal/datapath", "internal/genetlink", "xdp", "bpf"},
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer

@@ -104,9 +104,18 @@ func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
 	}
 }
 
+// DropVanished is the key of Stats.Drops for packets that the steering program redirected to a socket and that no socket got. It is an
+// alarm: the interface, its driver or what is stacked on it loses them silently. Below 65 packets it is not told, because some are on
+// their way at any moment; a broker's client does not see it.
+const DropVanished = "vanished"
+
+// dropNoSocket is the key for packets that arrived on a receive queue without a socket.
+const dropNoSocket = "no_socket"
+
 // deviceDrops are the reasons of packets that the device or the kernel dropped, beside those of the transport.
 var deviceDrops = []string{
 	"rx_dropped", "rx_ring_full", "fill_ring_empty", "tx_lost", "tx_invalid", "not_nd", "port_taken", "too_long",
+	dropNoSocket, DropVanished,
 }
 
 // DropReasons are all names that Stats.Drops may have.

@@ -30,6 +30,9 @@ type Statistics struct {
 	FillRingEmpty  uint64
 	TxRingEmpty    uint64 // times the kernel found nothing to send; says nothing about errors
 
+	// RxWaiting are the frames in the rx ring that Receive did not take yet: no count, but what is there now.
+	RxWaiting uint64
+
 	// Counted here.
 	RxPackets, RxFrames uint64
 	TxPackets, TxFrames uint64
@@ -42,7 +45,7 @@ type Statistics struct {
 	TxStalled           uint64 // times Kick gave up with descriptors left in the ring
 }
 
-// Add sums two sockets' statistics up in s: every field is a count.
+// Add sums two sockets' statistics up in s: every field is a number of something.
 func (s *Statistics) Add(other *Statistics) {
 	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other).Elem()
 	for i := range to.NumField() {
@@ -165,6 +168,8 @@ func (s *Socket) Stats() (Statistics, error) {
 	if !s.closed && s.fd >= 0 {
 		out, err = s.kernelStats()
 	}
+	// What waits first: what is received meanwhile is counted twice then, and not missed.
+	out.RxWaiting = uint64(s.rx.mem.Producer.Load() - s.rx.mem.Consumer.Load())
 	c := &s.counters
 	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
 	out.TxPackets, out.TxFrames = c.txPackets.Load(), c.txFrames.Load()

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // What a table shows at the most.
@@ -67,6 +68,10 @@ func (w *watch) render(out io.Writer) {
 		r := w.now[path]
 		if r.Capturing {
 			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, shown(r.Command))
+		}
+		if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
+			fmt.Fprintf(out, "ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
+				"or run ndinfo doctor\n", n, r.PID, shown(r.Command))
 		}
 		if len(r.Stats.Drops) > 0 {
 			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, shown(r.Command), counts(r.Stats.Drops))

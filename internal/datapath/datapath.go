@@ -390,8 +390,12 @@ func (d *Datapath) Close() error {
 type Stats struct {
 	Socket  xdp.Statistics
 	Steered bpf.Counters // zeros when a broker has the program
-	Lost    uint64       // packets that did not leave: ring full or device busy
-	Foreign uint64       // packets that arrived here and were no ND packet
+	// Vanished counts packets that the steering program redirected and that no socket got. It is 0 below VanishedAlarm, because some are
+	// on their way at any moment.
+	Vanished uint64
+	Lost     uint64 // packets that did not leave: ring full or device busy
+	Foreign  uint64 // packets that arrived here and were no ND packet
+	NoSocket uint64 // packets that arrived on a receive queue without a socket
 	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of the UDP rung only.
 	TooLong uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
@@ -417,7 +421,23 @@ func (d *Datapath) Stats() (Stats, error) {
 		s.Socket.Add(&one)
 		err = errors.Join(err, failed)
 	}
+	s.NoSocket = s.Steered[bpf.VerdictNoSocket]
+	s.Vanished = vanished(&s.Steered, &s.Socket)
 	return s, err
+}
+
+// VanishedAlarm is how many packets must have been redirected and never received before that is told: more than the 64 that a driver hands
+// over at once (NAPI_POLL_WEIGHT), which may lie between the program's count and the ring when the two are read.
+const VanishedAlarm = 65
+
+// vanished compares what the program redirected with what the sockets got, or counted as dropped. The sockets were read last, so what
+// arrived in between is no alarm.
+func vanished(steered *bpf.Counters, sockets *xdp.Statistics) uint64 {
+	got := sockets.RxPackets + sockets.RxWaiting + sockets.RxDropped + sockets.RxRingFull
+	if sent := steered.Redirected(); sent >= got+VanishedAlarm {
+		return sent - got
+	}
+	return 0
 }
 
 // OffsetIn says where sub lies inside area; ok only if all of it does.

@@ -31,8 +31,9 @@ type Config struct {
 type facts struct {
 	cfg     Config
 	nic     xdp.NIC
-	running bool // the interface has a carrier
+	carrier bool // something is at the other end
 	addr    netip.Addr
+	addrs   []netip.Addr // all of the interface
 
 	auto      nd.Datapath // what nd.DatapathAuto takes
 	reason    string
@@ -60,6 +61,7 @@ type facts struct {
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
 	peer          *peerAnswer       // nil when nobody was asked
+	running       []inspected       // processes with an adapter on the interface, as far as they let others look
 }
 
 // Examine examines an interface. The error says that there is none of that name or address; everything else is a finding.
@@ -86,11 +88,12 @@ func (f *facts) find() (err error) {
 	if err != nil {
 		return fmt.Errorf("look up interface %s: %w", f.nic.Name, err)
 	}
-	f.running = carrierOf(f.nic.Index)
+	f.carrier = carrierOf(f.nic.Index)
 	addrs, err := addressesOf(i)
 	if err != nil {
 		return fmt.Errorf("list the addresses of %s: %w", f.nic.Name, err)
 	}
+	f.addrs = addrs
 	switch {
 	case f.cfg.Address.IsValid() && !slices.Contains(addrs, f.cfg.Address.Unmap()):
 		return fmt.Errorf("interface %s has no address %s: see ip address show dev %s", f.nic.Name, f.cfg.Address, f.nic.Name)
@@ -129,6 +132,7 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
+	f.running = inspect(f.addrs)
 	if f.addr.IsValid() {
 		f.port = useOf(netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}

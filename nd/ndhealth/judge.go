@@ -29,6 +29,7 @@ var checks = []check{
 	{"socket buffers", judgeBuffers},
 	{"qdisc", judgeQdisc},
 	{"xdp program", judgeHolder},
+	{"redirection", judgeRedirection},
 	{"udp port", judgePort},
 	{"napi", judgeNAPI},
 	{"iommu", judgeIOMMU},

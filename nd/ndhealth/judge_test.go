@@ -20,11 +20,12 @@ func healthy() *facts {
 		nic: xdp.NIC{
 			Name: "eth0", Index: 2, Driver: "ice", RxQueues: 4, TxQueues: 4, MTU: 9000, Up: true, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1},
 		},
-		cfg: Config{Interface: "eth0", UDPPort: 14791, Peer: netip.MustParseAddr("192.0.2.7")}, running: true, addr: netip.MustParseAddr("192.0.2.1"),
+		cfg: Config{Interface: "eth0", UDPPort: 14791, Peer: netip.MustParseAddr("192.0.2.7")}, carrier: true, addr: netip.MustParseAddr("192.0.2.1"),
 		auto: nd.DatapathNative, reason: "measured", kernel: "6.18", multi: true, lockFree: true, available: 64 << 30, cores: 8,
 		features: featureBasic | featureRedirect | featureZeroCopy | featureFrags, featuresKnown: true,
 		rings: rings{2048, 4096, 2048, 4096}, spread: map[int]bool{0: true, 1: true, 2: true, 3: true}, qdisc: "mq",
 		buffers: buffers{32 << 20, 32 << 20}, napi: &xdp.NAPISettings{}, iommu: "identity", peer: &peerAnswer{err: nd.ErrConnectionRefused, asked: true},
+		running: []inspected{{7, "server", 0}},
 	}
 }
 
@@ -61,6 +62,7 @@ func TestJudges(t *testing.T) {
 		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
 		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
 		{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},
+		{"packets vanish", func(f *facts) { f.running[0].vanished = 80 }, "redirection", Problem, "80 packets for process 7", "--datapath generic"},
 		{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
 		{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
 		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},

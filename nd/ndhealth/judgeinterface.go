@@ -19,7 +19,7 @@ func judgeInterface(f *facts) (Finding, bool) {
 		return problem(name+" is down", "nothing is sent or received", "ip link set "+name+" up"), true
 	case !f.addr.IsValid():
 		return problem(name+" has no address", "an adapter is opened by an address", "ip address add ADDRESS/PREFIX dev "+name), true
-	case !f.running:
+	case !f.carrier:
 		return problem(name+" is up, but has no carrier", "nothing is sent or received",
 			"plug the cable in, or set the other end up (ip link set PEER up)"), true
 	}

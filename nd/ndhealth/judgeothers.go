@@ -37,6 +37,20 @@ func judgeHolder(f *facts) (Finding, bool) {
 		"ip link set dev "+f.nic.Name+" "+offWord(h.HolderMode)+" off, when nobody needs it; else use --datapath udp"), true
 }
 
+func judgeRedirection(f *facts) (Finding, bool) {
+	if len(f.running) == 0 {
+		return Finding{}, false
+	}
+	for _, p := range f.running {
+		if p.vanished > 0 {
+			return problem(fmt.Sprintf("%d packets for process %d (%q) were redirected to its sockets and never came", p.vanished, p.pid, p.command),
+				"the interface, its driver or what is stacked on it loses what XDP redirects",
+				"use --datapath generic, or udp when it goes on; an address of the interface that packets arrive on"), true
+		}
+	}
+	return ok("what was redirected to the sockets of %d running adapters came there", len(f.running)), true
+}
+
 // offWord is how ip link names a mode to turn off: plain xdp is the native one only.
 func offWord(mode string) string {
 	switch mode {
