@@ -47,7 +47,7 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 	return fail("bind", addr, noAddr, o)
 }
 
-// Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0 is no limit.
+// Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0, and more than 4096, is 4096.
 //
 // Errors: ErrInvalidDeviceState (not bound, or listening already).
 func (l *Listener) Listen(backlog int) error {

@@ -288,9 +288,7 @@ func (c *conn) free() {
 	c.dropHeld()
 	e.tuples.remove(c)
 	e.peers.remove(c)
-	if c.listener != nil {
-		c.listener.forget(c)
-	}
+	c.leaveBacklog()
 	if c.connector != nil {
 		c.connector.conn = nil
 		c.connector = nil

@@ -289,6 +289,7 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 		return o
 	}
 	c := k.conn
+	c.leaveBacklog()
 	k.attach(c, qp)
 	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.offerORD))
 	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offerIRD))

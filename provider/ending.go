@@ -86,10 +86,7 @@ func (c *conn) layToRest() {
 	c.take(shareNone)
 	c.engine.bury(c)
 	c.engine.tuples.remove(c)
-	if c.listener != nil { // its sender gave up before anybody took it
-		c.listener.forget(c)
-		c.listener = nil
-	}
+	c.leaveBacklog()
 }
 
 // lingerFor is how long a connection that is over answers. The REQ of an attempt that we ended may be repeated until its

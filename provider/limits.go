@@ -70,7 +70,7 @@ func (e *Engine) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello)
 	if !proven && e.loaded(l, u) {
 		return false, false, e.challenge(p, body, hello)
 	}
-	if len(l.waiting) == 0 && len(l.queue) >= l.backlog {
+	if len(l.waiting) == 0 && l.backed() >= l.backlog {
 		return false, proven, e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
 	}
 	if u.halfOpen >= maxSourceHalfOpen || u.established >= maxSourceConns {
@@ -82,7 +82,7 @@ func (e *Engine) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello)
 
 // loaded says whether a REQ without a cookie must get one first. It counts the REQ.
 func (e *Engine) loaded(l *Listener, u usage) bool {
-	return 2*len(l.queue) > l.backlog || 2*e.halfOpen > maxBacklog || u.halfOpen >= trustedHalfOpen ||
+	return 2*l.backed() > l.backlog || 2*e.halfOpen > maxBacklog || u.halfOpen >= trustedHalfOpen ||
 		u.established >= maxSourceConns || !e.unproven.allow(e.now, maxUnproven)
 }
 

@@ -24,6 +24,9 @@ type Listener struct {
 	closed  bool
 	paused  bool
 	event   func(*Connector) // takes requests, when it is set, instead of queue and waiting
+	// announced is how many requests event took that are not answered yet: nobody asks for them one by one, so that an answer is what
+	// makes room for the next.
+	announced int
 }
 
 type waiter struct {
@@ -50,7 +53,8 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	return at, OutcomeSuccess
 }
 
-// Listen starts to take requests; backlog 0 asks for no limit and gets maxBacklog.
+// Listen starts to take requests; backlog bounds those that were not handed out or, by a listener that announces, not answered. 0 asks
+// for no limit and gets maxBacklog.
 func (l *Listener) Listen(backlog int) Outcome {
 	if !l.bound || l.active || l.closed {
 		return OutcomeInvalidState
@@ -142,8 +146,22 @@ func (l *Listener) Close() {
 	}
 }
 
-// forget removes an undelivered request whose sender gave up.
+// backed is how many requests count against the backlog.
+func (l *Listener) backed() int { return len(l.queue) + l.announced }
+
+// leaveBacklog makes room in the backlog: the request was answered, or its sender gave up.
+func (c *conn) leaveBacklog() {
+	if l := c.listener; l != nil {
+		c.listener = nil
+		l.forget(c)
+	}
+}
+
 func (l *Listener) forget(c *conn) {
+	if l.event != nil {
+		l.announced--
+		return
+	}
 	for i, q := range l.queue {
 		if q == c {
 			l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
@@ -228,6 +246,8 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 		k := e.NewConnector()
 		k.transition(CtrWaitReq)
 		k.deliver(c)
+		c.listener = l
+		l.announced++
 		l.event(k)
 	case len(l.waiting) > 0:
 		w := l.waiting[0]
