@@ -222,10 +222,7 @@ func TestSecondConnectIsActiveWhileResolving(t *testing.T) {
 
 func waitResolving(t *testing.T, c *Connector) {
 	t.Helper()
-	eventually(t, "resolving", func() (on bool) {
-		c.do(func(*provider.Engine) { on = c.resolving != nil })
-		return on
-	})
+	waitState(t, c, provider.CtrConnecting)
 }
 
 func TestPrivateDataTooLongChangesNothing(t *testing.T) {

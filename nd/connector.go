@@ -2,12 +2,10 @@ package nd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -20,12 +18,9 @@ import (
 //
 // All methods may be called from any goroutine.
 type Connector struct {
-	adapter *Adapter
-	k       *provider.Connector
-	// resolving ends the search for the way to the peer, which Connect begins with; nil when none is on. It belongs to the
-	// engine's owner, like k.
-	resolving context.CancelCauseFunc
-	released  sync.Once
+	adapter  *Adapter
+	k        *provider.Connector
+	released sync.Once
 }
 
 // ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
@@ -60,17 +55,13 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	o := c.call(func(*provider.Engine) provider.Outcome {
-		if c.resolving != nil {
-			return provider.OutcomeAddressAssociated
-		}
-		return c.k.Bind(at)
-	})
+	o := c.call(func(*provider.Engine) provider.Outcome { return c.k.Bind(at) })
 	return fail("bind", addr, noAddr, o)
 }
 
 // Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
-// attempt failed. A failed attempt leaves qp as it was.
+// attempt failed. A failed attempt leaves qp as it was. The attempt is under way from the first moment, also while the peer's
+// neighbour is looked for: the connector has its address, qp is taken, and closing qp ends it with ErrCanceled.
 //
 // Errors: ErrConnectionRefused (no listener, backlog full, or rejected: PrivateData has the peer's reason),
 // ErrIOTimeout, ErrHostUnreachable, ErrNetworkUnreachable, ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
@@ -78,45 +69,24 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
 // ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
-	a := c.adapter
-	search, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(a.host.Life, func() { cancel(ErrDeviceRemoved) })()
-	if s := c.checkConnect(qp, dest, params, cancel); s != StatusSuccess {
-		return &Error{Op: "connect", Remote: dest, Status: s}
-	}
-	ip := dest.Addr().Unmap()
-	unreachable := a.host.Reach(search, ip)
+	search, stop := context.WithCancel(ctx)
+	defer stop()
 	done := make(chan provider.Outcome, 1)
 	answered := false
-	o := c.call(func(*provider.Engine) provider.Outcome {
-		c.resolving = nil
-		if unreachable != nil || search.Err() != nil {
-			return provider.OutcomeHostUnreachable
-		}
-		local := provider.EndpointFrom(netip.AddrPortFrom(a.host.Addr, 0))
-		remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
-		o := provider.OutcomeHostUnreachable
-		// Over plain sockets another program may have the source port: the next attempt draws another one.
-		for try := 0; try < host.SourcePorts && o == provider.OutcomeHostUnreachable; try++ {
-			o = c.k.Connect(qp.qp, local, remote, params.provider(), func(o provider.Outcome) {
-				answered = c.k.Answered()
-				done <- o
-			})
-		}
-		return o
-	})
-	switch {
-	case search.Err() != nil && o != provider.OutcomeSuccess:
-		return givenUp(dest, context.Cause(search))
-	case unreachable != nil && o == provider.OutcomeHostUnreachable:
-		return notReached(dest, unreachable)
-	case o != provider.OutcomeSuccess:
-		return fail("connect", noAddr, dest, o)
+	if s := c.begin(qp, dest, params, stop, func(o provider.Outcome) {
+		answered = c.k.Answered()
+		done <- o
+	}); s != StatusSuccess {
+		return &Error{Op: "connect", Remote: dest, Status: s}
 	}
+	peer := dest.Addr().Unmap()
+	unreachable := c.adapter.host.Seek(search, c.k, peer)
 	o, cause := wait(ctx, done, c.cancelPending)
-	if o == provider.OutcomeIOTimeout {
-		cause = a.silence(ip, answered)
+	switch {
+	case o == provider.OutcomeIOTimeout:
+		cause = c.adapter.silence(peer, answered)
+	case unreachable != nil && o != provider.OutcomeCanceled:
+		cause = unreachable
 	}
 	return finished("connect", noAddr, dest, o, cause)
 }
@@ -131,34 +101,26 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 		a.udpPort, peer)
 }
 
-// givenUp is the error of a Connect that was ended before the peer was asked: by its context, or with a status by somebody
-// who closed or canceled.
-func givenUp(dest netip.AddrPort, cause error) error {
-	if s, ok := cause.(Status); ok {
-		return &Error{Op: "connect", Remote: dest, Status: s}
-	}
-	return &Error{Op: "connect", Remote: dest, Status: ErrCanceled, Err: cause}
-}
-
-// notReached is the error of a Connect that found no way to the peer.
-func notReached(dest netip.AddrPort, cause error) error {
-	s := ErrHostUnreachable
-	switch {
-	case errors.Is(cause, datapath.ErrNoRoute):
-		s = ErrNetworkUnreachable
-	case errors.Is(cause, datapath.ErrNotOneHost):
-		s = ErrBadNetworkName
-	}
-	return &Error{Op: "connect", Remote: dest, Status: s, Err: cause}
-}
-
-// checkConnect finds what is wrong before anything is resolved, in the specification's order: state, queue pair, destination,
-// private data, and whether the queue pair is free. When all is well Connect has begun, and stop will end it.
-func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop context.CancelCauseFunc) Status {
+// begin checks what Connect was given, in the specification's order, state, queue pair, destination, private data, and whether the
+// queue pair is free, and begins when all is well.
+func (c *Connector) begin(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop func(), fin provider.Finish) Status {
 	s := StatusSuccess
 	o := c.call(func(*provider.Engine) provider.Outcome {
-		if s = c.connectable(qp, dest, params); s == StatusSuccess {
-			c.resolving = stop
+		if o := c.k.CheckState(); o != provider.OutcomeSuccess {
+			return o
+		}
+		ip := dest.Addr().Unmap()
+		switch {
+		case qp == nil || qp.adapter != c.adapter:
+			s = ErrInvalidParameterN(1)
+		case !host.Destination(dest):
+			s = ErrBadNetworkName
+		case ip.Is4() != c.adapter.host.Addr.Is4():
+			s = ErrInvalidAddress
+		default:
+			local := provider.EndpointFrom(netip.AddrPortFrom(c.adapter.host.Addr, 0))
+			remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
+			return c.k.Begin(qp.qp, local, remote, params.provider(), stop, fin)
 		}
 		return provider.OutcomeSuccess
 	})
@@ -166,26 +128,6 @@ func (c *Connector) checkConnect(qp *QueuePair, dest netip.AddrPort, params Conn
 		return statusTable[o]
 	}
 	return s
-}
-
-// connectable is checkConnect for the engine's owner.
-func (c *Connector) connectable(qp *QueuePair, dest netip.AddrPort, params ConnectParams) Status {
-	ip := dest.Addr().Unmap()
-	if c.resolving != nil {
-		return ErrConnectionActive
-	}
-	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	switch {
-	case qp == nil || qp.adapter != c.adapter:
-		return ErrInvalidParameterN(1)
-	case !host.Destination(dest):
-		return ErrBadNetworkName
-	case ip.Is4() != c.adapter.host.Addr.Is4():
-		return ErrInvalidAddress
-	}
-	return statusTable[provider.CheckParams(qp.qp, params.provider())]
 }
 
 // refuse is the error of a call with wrong arguments, unless the adapter is gone: that is checked first.
@@ -251,6 +193,8 @@ func (c *Connector) Reject(private []byte) error {
 }
 
 // ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
+//
+// Errors: ErrConnectionInvalid (no peer has offered any in this attempt), ErrDeviceRemoved.
 func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 	o := c.call(func(*provider.Engine) (o provider.Outcome) {
 		inbound, outbound, o = c.k.ReadLimits()
@@ -259,7 +203,10 @@ func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 	return inbound, outbound, fail("read limits", noAddr, noAddr, o)
 }
 
-// PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection.
+// PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection. The next Connect
+// forgets it.
+//
+// Errors: ErrConnectionInvalid (the peer sent nothing yet), ErrDeviceRemoved.
 func (c *Connector) PrivateData() ([]byte, error) {
 	var data []byte
 	o := c.call(func(*provider.Engine) (o provider.Outcome) {
@@ -335,25 +282,13 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 
 // CancelOverlappedRequests ends every call that is pending on the connector with ErrCanceled.
 func (c *Connector) CancelOverlappedRequests() {
-	c.do(func(*provider.Engine) {
-		c.stopResolving()
-		c.k.Cancel()
-	})
-}
-
-func (c *Connector) stopResolving() {
-	if c.resolving != nil {
-		c.resolving(ErrCanceled)
-	}
+	c.do(func(*provider.Engine) { c.k.Cancel() })
 }
 
 // Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
 	c.released.Do(func() { c.adapter.host.Objects.Give(host.ObjectConnector) })
-	c.do(func(*provider.Engine) {
-		c.stopResolving()
-		c.k.Close()
-	})
+	c.do(func(*provider.Engine) { c.k.Close() })
 	return nil
 }

@@ -88,9 +88,6 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 	}
 	done := make(chan provider.Outcome, 1)
 	o := l.adapter.call(func(*provider.Engine) provider.Outcome {
-		if c.resolving != nil {
-			return provider.OutcomeConnectionActive
-		}
 		return l.l.GetRequest(c.k, func(o provider.Outcome) { done <- o })
 	})
 	if o != provider.OutcomeSuccess {

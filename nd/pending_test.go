@@ -33,10 +33,7 @@ var pendings = []pending{
 			call: func(ctx context.Context) error {
 				return client.ctr.Connect(ctx, client.qp, unreachable, ConnectParams{})
 			},
-			pends: func() (on bool) {
-				client.ctr.do(func(*provider.Engine) { on = client.ctr.resolving != nil })
-				return on
-			},
+			pends:   func() bool { return client.ctr.state() == provider.CtrConnecting },
 			adapter: r.a, cancel: client.ctr.CancelOverlappedRequests, closeIt: client.ctr.Close,
 		}
 	}},

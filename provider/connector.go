@@ -69,7 +69,8 @@ type Connector struct {
 	pending    Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
 	notify     []notification
 	nextNotify uint64
-	private    []byte // the peer's most recent
+	private    []byte     // the peer's most recent
+	way        *waySearch // while Connect looks for the way to the peer; conn is nil then
 
 	inbound, outbound uint32
 	local, peer       addrPort // ND endpoints
@@ -78,6 +79,7 @@ type Connector struct {
 	ownsPort    bool // local is counted in Engine.ports for us
 	addressed   bool // local and peer are those of a connection
 	havePrivate bool
+	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
 	answered    bool    // the peer's engine answered the newest Connect
 	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
 }
@@ -181,54 +183,6 @@ func (k *Connector) busy() Outcome {
 	}
 }
 
-// Connect sends a request. remote.Port is the ND port; local is the address to bind to when the connector is not bound.
-// The link must be able to reach remote: the caller resolved it. fin is called iff the outcome is success.
-func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
-	e := k.engine
-	if o := k.CheckState(); o != OutcomeSuccess {
-		return o
-	}
-	if o := CheckParams(qp, params); o != OutcomeSuccess {
-		return o
-	}
-	if k.state == CtrIdle {
-		if o := k.Bind(local); o != OutcomeSuccess {
-			return o
-		}
-	}
-	at := tuple{k.local, remote}
-	if e.tuples.find(at) != nil {
-		return OutcomeAddressExists
-	}
-	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort})
-	if c == nil {
-		return OutcomeInsufficientResources
-	}
-	path, ok := e.link.Connect(c.local, c.remote)
-	if !ok {
-		c.free()
-		return OutcomeHostUnreachable
-	}
-	c.path = path
-	c.active = true
-	c.txSeed = wire.Seed(c.local, c.remote)
-	c.nonce = e.rng.Uint64()
-	c.localND, c.peerN = k.local.Port, remote.Port
-	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
-	c.handshake.private = append([]byte(nil), params.Private...)
-	c.enter(phaseReqSent)
-	k.attach(c, qp)
-	k.peer, k.addressed = remote, true
-	k.private, k.havePrivate, k.answered = nil, false, false
-	k.pending = fin
-	k.transition(CtrConnecting)
-	e.tuples.add(c)
-	c.handshake.begin(e.now)
-	c.sendHello(wire.CtlREQ)
-	c.touch()
-	return OutcomeSuccess
-}
-
 // CheckState says whether the connector's state allows Connect.
 func (k *Connector) CheckState() Outcome {
 	if k.state != CtrIdle && k.state != CtrBound {
@@ -273,6 +227,7 @@ func (k *Connector) deliver(c *conn) {
 	c.handshake.private = nil
 	k.inbound = uint32(c.handshake.offerORD)
 	k.outbound = uint32(c.handshake.offerIRD)
+	k.haveLimits = true
 	k.transition(CtrRequested)
 }
 
@@ -325,6 +280,7 @@ func (k *Connector) Reject(private []byte) Outcome {
 func (k *Connector) refuse(private []byte) {
 	c := k.conn
 	if c == nil {
+		k.endSearch()
 		return
 	}
 	reason := wire.RejectConsumer
@@ -360,9 +316,9 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	return OutcomeSuccess
 }
 
-// ReadLimits returns the inbound and outbound limits as section 7.2 of the ND specification gives them.
+// ReadLimits returns the inbound and outbound limits as section 7.2 of the ND specification gives them, once the peer has said its own.
 func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
-	if k.state < CtrAccepted {
+	if !k.haveLimits {
 		return 0, 0, OutcomeConnectionInvalid
 	}
 	return k.inbound, k.outbound, OutcomeSuccess
@@ -404,7 +360,7 @@ func (k *Connector) Peer() (addrPort, Outcome) {
 func (k *Connector) onAccepted(private []byte) {
 	c := k.conn
 	k.private, k.havePrivate = append([]byte(nil), private...), true
-	k.inbound, k.outbound = c.ird, c.ord
+	k.inbound, k.outbound, k.haveLimits = c.ird, c.ord, true
 	k.transition(CtrAccepted)
 	k.finish(OutcomeSuccess)
 }
@@ -451,11 +407,11 @@ func (k *Connector) backToBound() {
 	k.transition(CtrBound)
 }
 
-// onAttemptFailed ends an attempt for a local reason: silence of the peer, or a queue pair that was released.
+// onAttemptFailed ends an attempt for a local reason: no way to the peer, its silence, or a queue pair that was released.
 func (k *Connector) onAttemptFailed(o Outcome) {
 	switch k.state {
 	case CtrConnecting:
-		if o == OutcomeCanceled {
+		if o == OutcomeCanceled || o == OutcomeAddressExists {
 			k.transition(CtrDone)
 		} else {
 			k.backToBound()

@@ -34,7 +34,8 @@ type QP struct {
 	released  bool          // the application closed it; the engine's
 	windows   *MemoryWindow // bound to it; the engine's
 
-	conn *conn // the engine's: the connection it is attached to
+	conn   *conn      // the engine's: the connection it is attached to
+	seeker *Connector // the engine's: attached to it, while that looks for the way to its peer
 	// Where the completion queues list it; the engine's. Both are the same when one queue serves both directions.
 	recvPlace, initPlace int
 }
@@ -185,6 +186,9 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	qp.released = true
 	if c := qp.conn; c != nil {
 		c.queuePairReleased()
+	}
+	if qp.seeker != nil {
+		qp.seeker.searchCanceled()
 	}
 	qp.transition(qpRelease)
 	e.cancelAll(qp, OutcomeCanceled)

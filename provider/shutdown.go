@@ -17,20 +17,28 @@ func (e *Engine) Shutdown() {
 		if c.home.Load() != e || c.connector == nil {
 			continue
 		}
-		k := c.connector
-		if fin := k.pending; fin != nil {
-			k.pending = nil
-			fin(OutcomeDeviceRemoved)
-		}
-		k.notifyAll(OutcomeDeviceRemoved)
-		k.Close()
+		c.connector.remove()
 	}
 	e.group.mu.Lock()
 	qps := slices.Collect(maps.Keys(e.group.qps))
 	e.group.mu.Unlock()
 	for _, qp := range qps {
-		if qp.home.Load() == e {
-			e.ReleaseQP(qp)
+		if qp.home.Load() != e {
+			continue
 		}
+		if qp.seeker != nil {
+			qp.seeker.remove()
+		}
+		e.ReleaseQP(qp)
 	}
+}
+
+// remove closes a connector because the adapter is gone.
+func (k *Connector) remove() {
+	if fin := k.pending; fin != nil {
+		k.pending = nil
+		fin(OutcomeDeviceRemoved)
+	}
+	k.notifyAll(OutcomeDeviceRemoved)
+	k.Close()
 }

@@ -103,9 +103,6 @@ func (a *Adapter) ReachesItself() bool {
 	return a.Device != nil && a.Device.Info().Rung == datapath.RungUDP
 }
 
-// Reach finds the way to an address, however long that takes, unless ctx ends.
-func (a *Adapter) Reach(ctx context.Context, addr netip.Addr) error { return a.reach(ctx, addr) }
-
 // remove ends everything because the interface is gone. What is pending finishes with OutcomeDeviceRemoved, and Close is still
 // the application's to call.
 func (a *Adapter) remove() {

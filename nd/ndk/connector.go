@@ -2,10 +2,8 @@ package ndk
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -17,11 +15,8 @@ import (
 // because the other application is slow.
 type Connector struct {
 	object
-	k *provider.Connector
-	// resolving ends the search for the way to the peer, which Connect begins with; nil when none is on. It belongs to the
-	// engine's owner, like k and event.
-	resolving context.CancelCauseFunc
-	event     uint64 // id of the notification that leads to the disconnect event
+	k     *provider.Connector
+	event uint64 // id of the notification that leads to the disconnect event; it belongs to the engine's owner, like k
 }
 
 // DisconnectEvent is called at most once per connection, when the peer disconnects or the connection is lost, unless this side
@@ -78,7 +73,7 @@ type attempt struct {
 // Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, or rejected: ConnectionData has the peer's
 // reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable, StatusAddressAlreadyExists, StatusCancelled,
 // StatusInsufficientResources, StatusDeviceRemoved. At once: StatusInvalidAddress (src), StatusSharingViolation,
-// StatusTooManyAddresses, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
+// StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
 // StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,
 // StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family).
 func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
@@ -101,34 +96,29 @@ func (c *Connector) connect(t *attempt) Status {
 	if c.adapter.host.Closed() {
 		return StatusDeviceRemoved
 	}
-	search, stop := context.WithCancelCause(context.Background())
+	search, stop := context.WithCancel(context.Background())
+	c.hold() // until done has returned
 	s := StatusSuccess
 	if o := c.call(func() provider.Outcome {
-		if s = c.begin(t); s == StatusSuccess {
-			c.resolving = stop
-		}
+		s = c.begin(t, stop)
 		return provider.OutcomeSuccess
 	}); o != provider.OutcomeSuccess {
 		s = statusTable[o]
 	}
 	if s != StatusSuccess {
-		stop(nil)
+		stop()
+		c.drop()
 		return s
 	}
-	c.follow(&t.qp.object)
-	if t.endpoint != nil {
-		c.follow(&t.endpoint.object)
-	}
-	c.hold()
-	go c.search(search, stop, t)
+	go func() {
+		_ = c.adapter.host.Seek(search, c.k, t.to.Addr().Unmap()) // the attempt's status says it
+		stop()
+	}()
 	return StatusPending
 }
 
-// begin finds what is wrong before anything is resolved, in the specification's order, and binds. The caller is the owner.
-func (c *Connector) begin(t *attempt) Status {
-	if c.resolving != nil {
-		return StatusConnectionActive
-	}
+// begin finds what is wrong before anything is resolved, in the specification's order, binds and begins. The caller is the owner.
+func (c *Connector) begin(t *attempt, stop func()) Status {
 	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
 		return statusTable[o]
 	}
@@ -144,52 +134,30 @@ func (c *Connector) begin(t *attempt) Status {
 	if o := provider.CheckParams(t.qp.qp, t.params); o != provider.OutcomeSuccess {
 		return statusTable[o]
 	}
-	t.params.Private = append([]byte(nil), t.params.Private...)
 	c.k.Unbind()
+	var o provider.Outcome
 	if t.endpoint != nil {
-		return statusTable[c.k.BindShared(t.endpoint.shared)]
+		o = c.k.BindShared(t.endpoint.shared)
+	} else {
+		o = c.k.Bind(local)
 	}
-	return statusTable[c.k.Bind(local)]
-}
-
-// search finds the way to the peer, which takes as long as it takes, and then asks it.
-func (c *Connector) search(ctx context.Context, stop context.CancelCauseFunc, t *attempt) {
-	h := c.adapter.host
-	unwatch := context.AfterFunc(h.Life, func() { stop(StatusDeviceRemoved) })
-	unwatchQP := context.AfterFunc(t.qp.life, func() { stop(StatusCancelled) })
-	unreachable := h.Reach(ctx, t.to.Addr().Unmap())
-	unwatch()
-	unwatchQP()
-	finish := func(s Status) {
+	if o != provider.OutcomeSuccess {
+		return statusTable[o]
+	}
+	remote := provider.EndpointFrom(netip.AddrPortFrom(t.to.Addr().Unmap(), t.to.Port()))
+	if o := c.k.Begin(t.qp.qp, provider.Endpoint{}, remote, t.params, stop, func(o provider.Outcome) {
 		c.adapter.calls.push(func() {
-			t.done(t.context, s)
+			t.done(t.context, statusTable[o])
 			c.drop()
 		})
+	}); o != provider.OutcomeSuccess {
+		return statusTable[o]
 	}
-	o := c.call(func() provider.Outcome {
-		c.resolving = nil
-		if unreachable != nil || ctx.Err() != nil {
-			return provider.OutcomeHostUnreachable
-		}
-		remote := provider.EndpointFrom(netip.AddrPortFrom(t.to.Addr().Unmap(), t.to.Port()))
-		o := provider.OutcomeHostUnreachable
-		for try := 0; try < host.SourcePorts && o == provider.OutcomeHostUnreachable; try++ {
-			o = c.k.Connect(t.qp.qp, provider.Endpoint{}, remote, t.params, func(o provider.Outcome) { finish(statusTable[o]) })
-		}
-		return o
-	})
-	if o == provider.OutcomeSuccess {
-		stop(nil)
-		return
+	c.follow(&t.qp.object)
+	if t.endpoint != nil {
+		c.follow(&t.endpoint.object)
 	}
-	s := statusTable[o]
-	if cause, ended := context.Cause(ctx).(Status); ended {
-		s = cause
-	} else if errors.Is(unreachable, datapath.ErrNoRoute) || errors.Is(unreachable, datapath.ErrNotOneHost) {
-		s = StatusNetworkUnreachable
-	}
-	stop(nil)
-	finish(s)
+	return StatusSuccess
 }
 
 // CompleteConnect establishes what the peer accepted. event, which may be nil, is called when the peer ends the connection.
@@ -335,11 +303,6 @@ func (c *Connector) Disconnect(done Completion, context any) Status {
 // both sides. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (c *Connector) Close(done CloseCompletion, context any) Status {
 	return c.close(func() {
-		c.k.Own(func(*provider.Engine) {
-			if c.resolving != nil {
-				c.resolving(StatusCancelled)
-			}
-			c.k.Close()
-		})
+		c.k.Own(func(*provider.Engine) { c.k.Close() })
 	}, done, context)
 }

@@ -82,7 +82,6 @@ func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
 		parents = append(parents, &srq.object)
 	}
 	q.init(p.adapter, host.ObjectQP, parents...)
-	q.life, q.stop = newLife()
 	p.adapter.host.Do(func(e *provider.Engine) { q.qp = e.NewQP(engine) })
 	return q
 }

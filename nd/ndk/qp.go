@@ -1,8 +1,6 @@
 package ndk
 
 import (
-	"context"
-
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
@@ -12,13 +10,9 @@ import (
 // fails gives no result, one that succeeds gives one, unless that is silent.
 type QP struct {
 	object
-	pd   *PD
-	qp   *provider.QP
-	life context.Context // ends with Close, for a Connect that looks for the way
-	stop context.CancelFunc
+	pd *PD
+	qp *provider.QP
 }
-
-func newLife() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) }
 
 // Send posts a message to the peer's next Receive. Flags: silent success, read fence, solicit, inline, defer.
 //
@@ -183,8 +177,5 @@ func (q *QP) Flush() { q.qp.Own(func(e *provider.Engine) { e.Flush(q.qp) }) }
 // Close ends every outstanding request with StatusCancelled, and the connection; the connectors that had the queue pair must be
 // closed before it is. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (q *QP) Close(done CloseCompletion, context any) Status {
-	return q.close(func() {
-		q.stop()
-		q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
-	}, done, context)
+	return q.close(func() { q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) }) }, done, context)
 }

@@ -1,0 +1,118 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// This file begins connections. The way to a peer is not known at once: a neighbour may take seconds to be found, and whoever
+// looks for it must not hold the engine meanwhile. An attempt is under way from Begin on all the same: its connector is
+// connecting and has its address, its queue pair is taken, and all that ends an attempt ends the search.
+
+// waySearch is what a connector needs until the way to its peer is found.
+type waySearch struct {
+	params ConnectParams
+	stop   func()
+}
+
+// Begin begins to connect. remote.Port is the ND port; local is the address to bind to when the connector is not bound. The
+// caller looks for the way to the peer and calls Reached or NotReached. stop, which must not block, is called as soon as
+// nobody needs the way any more. fin is called iff the outcome is success.
+func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, stop func(), fin Finish) Outcome {
+	if o := k.CheckState(); o != OutcomeSuccess {
+		return o
+	}
+	if o := CheckParams(qp, params); o != OutcomeSuccess {
+		return o
+	}
+	if k.state == CtrIdle {
+		if o := k.Bind(local); o != OutcomeSuccess {
+			return o
+		}
+	}
+	if k.engine.tuples.find(tuple{k.local, remote}) != nil {
+		return OutcomeAddressExists
+	}
+	params.Private = append([]byte(nil), params.Private...)
+	k.way = &waySearch{params: params, stop: stop}
+	k.qp, qp.seeker = qp, k
+	qp.transition(qpAttach)
+	k.peer, k.addressed = remote, true
+	k.private, k.havePrivate, k.haveLimits, k.answered = nil, false, false, false
+	k.pending = fin
+	k.transition(CtrConnecting)
+	return OutcomeSuccess
+}
+
+// Reached sends the request, now that the link can reach the peer. When it cannot be sent nothing has changed, and the caller
+// tries again or calls NotReached. An attempt that is over needs no request: OutcomeCanceled.
+func (k *Connector) Reached() Outcome {
+	e := k.engine
+	if k.way == nil {
+		return OutcomeCanceled
+	}
+	if e.tuples.find(tuple{k.local, k.peer}) != nil {
+		return OutcomeAddressExists
+	}
+	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: k.peer.IP, Port: e.cfg.UDPPort})
+	if c == nil {
+		return OutcomeInsufficientResources
+	}
+	path, ok := e.link.Connect(c.local, c.remote)
+	if !ok {
+		c.free()
+		return OutcomeHostUnreachable
+	}
+	params := k.way.params
+	qp := k.endSearch()
+	c.path = path
+	c.active = true
+	c.txSeed = wire.Seed(c.local, c.remote)
+	c.nonce = e.rng.Uint64()
+	c.localND, c.peerN = k.local.Port, k.peer.Port
+	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
+	c.handshake.private = params.Private
+	c.enter(phaseReqSent)
+	k.attach(c, qp)
+	e.tuples.add(c)
+	c.handshake.begin(e.now)
+	c.sendHello(wire.CtlREQ)
+	c.touch()
+	return OutcomeSuccess
+}
+
+// NotReached ends an attempt because there is no way to the peer. It does nothing to one that is over.
+func (k *Connector) NotReached(o Outcome) {
+	if k.way != nil {
+		k.endSearch()
+		k.onAttemptFailed(o)
+	}
+}
+
+// Connect is Begin and Reached in one, for links that reach every peer at once. fin is called iff the outcome is success.
+func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
+	if o := k.Begin(qp, local, remote, params, func() {}, fin); o != OutcomeSuccess {
+		return o
+	}
+	o := k.Reached()
+	if o != OutcomeSuccess {
+		k.pending = nil
+		k.NotReached(o)
+	}
+	return o
+}
+
+// endSearch gives the queue pair back, idle as it was, and returns it. It does nothing when no way is looked for.
+func (k *Connector) endSearch() *QP {
+	if k.way == nil {
+		return nil
+	}
+	stop, qp := k.way.stop, k.qp
+	k.way, k.qp, qp.seeker = nil, nil, nil
+	qp.transition(qpDetach)
+	stop()
+	return qp
+}
+
+// searchCanceled ends an attempt whose queue pair is gone.
+func (k *Connector) searchCanceled() {
+	k.endSearch()
+	k.onAttemptFailed(OutcomeCanceled)
+}

@@ -1,0 +1,156 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// seek begins to connect and leaves the way to the peer to be found.
+func (m *meeting) seek(stops *int) *meeting {
+	m.tb.Helper()
+	m.must(m.ctr[0].Begin(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, m.limits[0], func() { *stops++ }, m.connected.finish))
+	return m
+}
+
+// Whatever ends an attempt ends the search for the way as well, once, and the request never leaves.
+func TestSearchEndsWithItsAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(m *meeting)
+		want  Outcome
+		state ConnectorState
+		qp    QPState
+	}{
+		"cancel":         {func(m *meeting) { m.ctr[0].Cancel() }, OutcomeCanceled, CtrDone, QPIdle},
+		"cancel pending": {func(m *meeting) { m.ctr[0].CancelPending() }, OutcomeCanceled, CtrDone, QPIdle},
+		"close":          {func(m *meeting) { m.ctr[0].Close() }, OutcomeCanceled, CtrDone, QPIdle},
+		"queue pair":     {func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) }, OutcomeCanceled, CtrDone, QPClosed},
+		"shutdown":       {func(m *meeting) { m.eng[0].Shutdown() }, OutcomeDeviceRemoved, CtrDone, QPClosed},
+		"no neighbour":   {func(m *meeting) { m.ctr[0].NotReached(OutcomeHostUnreachable) }, OutcomeHostUnreachable, CtrBound, QPIdle},
+		"no route":       {func(m *meeting) { m.ctr[0].NotReached(OutcomeNetworkUnreachable) }, OutcomeNetworkUnreachable, CtrBound, QPIdle},
+		"found late":     {func(m *meeting) { m.ctr[0].NotReached(OutcomeAddressExists) }, OutcomeAddressExists, CtrDone, QPIdle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, stops := newMeeting(t, 1), 0
+			m.seek(&stops)
+			if m.ctr[0].State() != CtrConnecting || m.qp[0].State() != QPAttached {
+				t.Fatalf("connector %v, queue pair %v", m.ctr[0].State(), m.qp[0].State())
+			}
+			c.end(m)
+			m.connected.must(t, c.want)
+			if k, qp := m.ctr[0].State(), m.qp[0].State(); k != c.state || qp != c.qp || stops != 1 {
+				t.Errorf("connector %v, queue pair %v, search stopped %d times", k, qp, stops)
+			}
+			if o := m.ctr[0].Reached(); o != OutcomeCanceled {
+				t.Errorf("reached after the end: %v", o)
+			}
+			m.ctr[0].NotReached(OutcomeHostUnreachable)
+			m.clean()
+			if n := m.eng[1].Stats().PacketsIn; n != 0 {
+				t.Errorf("%d packets reached the peer", n)
+			}
+		})
+	}
+}
+
+func TestSearchLeadsToARequest(t *testing.T) {
+	m, stops := newMeeting(t, 1), 0
+	m.seek(&stops).get()
+	if at, o := m.ctr[0].Local(); o != OutcomeSuccess || at.IP != pairIP[0] || at.Port == 0 {
+		t.Errorf("local address %v, %v", at, o)
+	}
+	m.pass(10 * time.Second) // however long it takes
+	m.must(m.ctr[0].Reached())
+	if stops != 1 {
+		t.Errorf("the search was stopped %d times", stops)
+	}
+	m.settle()
+	m.got.must(t, OutcomeSuccess)
+	m.accept().settle()
+	m.connected.must(t, OutcomeSuccess)
+	m.complete().settle()
+	m.completed.must(t, OutcomeSuccess)
+	m.accepted.must(t, OutcomeSuccess)
+}
+
+// Two connectors of one shared endpoint look for the way to the same peer: the second one to find it finds the first one's connection.
+func TestSharedEndpointClashFoundLate(t *testing.T) {
+	m := newMeeting(t, 2)
+	shared, o := m.eng[0].NewSharedEndpoint(wire.Endpoint{IP: pairIP[0]})
+	m.must(o)
+	var done [2]promise
+	ctr := [2]*Connector{m.eng[0].NewConnector(), m.eng[0].NewConnector()}
+	other := m.eng[0].NewQP(QPConfig{ReceiveCQ: m.cq[0], InitiatorCQ: m.cq[0], ReceiveDepth: 1, InitiatorDepth: 1})
+	for i, qp := range []*QP{m.qp[0], other} {
+		m.must(ctr[i].BindShared(shared))
+		m.must(ctr[i].Begin(qp, wire.Endpoint{}, m.at, ConnectParams{}, func() {}, done[i].finish))
+	}
+	m.must(ctr[0].Reached())
+	late := ctr[1].Reached()
+	ctr[1].NotReached(late)
+	done[1].must(t, OutcomeAddressExists)
+	if late != OutcomeAddressExists || ctr[1].State() != CtrDone || other.State() != QPIdle {
+		t.Errorf("%v, connector %v, queue pair %v (C13)", late, ctr[1].State(), other.State())
+	}
+}
+
+// The peer's words of a rejection are not those of an attempt that nobody answered.
+func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
+	m := newMeeting(t, 1)
+	m.get().connect().settle()
+	m.must(m.ctr[1].Reject([]byte("no")))
+	m.settle()
+	m.connected.must(t, OutcomeRefused)
+	if data, o := m.ctr[0].Private(); o != OutcomeSuccess || string(data) != "no" {
+		t.Fatalf("private data %q, %v", data, o)
+	}
+	m.link[0].mangle = func([]byte) bool { return false }
+	m.connected = promise{}
+	m.connect().pass(10 * time.Second)
+	m.connected.must(t, OutcomeIOTimeout)
+	if data, o := m.ctr[0].Private(); o != OutcomeConnectionInvalid {
+		t.Errorf("private data %q, %v, want none", data, o)
+	}
+}
+
+// ND specification 7.5: private data are looked at before the queue pair is found busy.
+func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
+	m := newMeeting(t, 1)
+	m.connect()
+	long := ConnectParams{Private: make([]byte, MaxPrivateData+1)}
+	for _, c := range []struct {
+		params ConnectParams
+		want   Outcome
+	}{{long, OutcomeInvalidBufferSize}, {ConnectParams{}, OutcomeConnectionActive}} {
+		if o := m.eng[0].NewConnector().Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, c.params, m.got.finish); o != c.want {
+			t.Errorf("%d bytes with a busy queue pair: %v, want %v", len(c.params.Private), o, c.want)
+		}
+	}
+	m.eng[0].ReleaseQP(m.qp[0])
+	if o := m.eng[0].NewConnector().Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, long, m.got.finish); o != OutcomeInvalidBufferSize {
+		t.Errorf("too many bytes with a spent queue pair: %v", o)
+	}
+}
+
+// PROTOCOL §7.5: a queue holds at most maxBacklog requests, whatever was asked for.
+func TestBacklogHasABound(t *testing.T) {
+	for _, asked := range []int{0, -1, maxBacklog, maxBacklog + 1, 1 << 30} {
+		if m := newMeeting(t, asked); m.l.backlog != maxBacklog {
+			t.Errorf("asked for %d: the queue holds %d", asked, m.l.backlog)
+		}
+	}
+}
+
+// A connector that is handed a request gives up the port that it was bound to (ND specification 6.3).
+func TestRequestTakesTheBindingsPlace(t *testing.T) {
+	m := newMeeting(t, 1)
+	own := wire.Endpoint{IP: pairIP[1], Port: pairPort + 1}
+	m.must(m.ctr[1].Bind(own))
+	m.get().connect().settle()
+	m.got.must(t, OutcomeSuccess)
+	m.must(m.eng[1].NewConnector().Bind(own))
+	if at, o := m.ctr[1].Local(); o != OutcomeSuccess || at != m.at {
+		t.Errorf("local address %v, %v, want the listener's", at, o)
+	}
+}
