@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"time"
 )
 
 // EndpointConfig describes the endpoints that Dial and Listen make. The zero value is useful.
@@ -22,6 +23,9 @@ type EndpointConfig struct {
 	Depth int
 	// Greeting is said to the peer: at most MaxGreeting bytes.
 	Greeting []byte
+	// EstablishTimeout is how long a client may take to complete once EndpointListener.Accept has accepted it; 0 is 5 s. A connector has no
+	// such limit, because its application may want to think; Dial does not think.
+	EstablishTimeout time.Duration
 }
 
 // MaxGreeting is the longest EndpointConfig.Greeting: private data, less what endpoints tell each other of their memory.

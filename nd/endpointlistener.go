@@ -4,7 +4,20 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
+	"time"
 )
+
+// maxEstablishing bounds the clients of one listener that were accepted and have neither completed nor failed: so many endpoints, and
+// their memory, can strangers make it hold. Further ones wait in the backlog.
+const maxEstablishing = 16
+
+// defaultEstablish is EndpointConfig.EstablishTimeout unless it is set. Dial completes as soon as the accept is there, so only the round
+// trip and a busy machine count; it is as long as the silence that ends any handshake (PROTOCOL §7.2).
+const defaultEstablish = 5 * time.Second
+
+// errNeverCompleted is behind the ErrIOTimeout of a client that was accepted and did no more.
+var errNeverCompleted = errors.New("the client was accepted and did not complete the connection in time")
 
 // EndpointListener makes an endpoint of every Dial that reaches it. All methods may be called from any goroutine.
 type EndpointListener struct {
@@ -13,13 +26,32 @@ type EndpointListener struct {
 
 	cfg   EndpointConfig
 	owned *Adapter // to close; nil when somebody else's
+
+	slots   chan struct{} // full of maxEstablishing
+	arrived chan arrival  // from clients that hold a slot, to Accept
+	life    context.Context
+	end     context.CancelFunc
+	mu      sync.Mutex     // makes workers start before Close waits for them
+	workers sync.WaitGroup // what runs in the background
+}
+
+// arrival is how the establishment of one client ended.
+type arrival struct {
+	endpoint *Endpoint
+	err      error
 }
 
 // Listen waits for Dial at an ND address. Without cfg.Adapter it opens one on at's address.
 //
 // Errors: those of OpenAdapter, CreateListener, Listener.Bind and Listener.Listen.
 func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err error) {
-	l := &EndpointListener{Adapter: cfg.Adapter, cfg: cfg}
+	l := &EndpointListener{
+		Adapter: cfg.Adapter, cfg: cfg, slots: make(chan struct{}, maxEstablishing), arrived: make(chan arrival),
+	}
+	if l.cfg.EstablishTimeout <= 0 {
+		l.cfg.EstablishTimeout = defaultEstablish
+	}
+	l.life, l.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -43,33 +75,110 @@ func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err err
 // Address returns the ND address to Dial.
 func (l *EndpointListener) Address() (netip.AddrPort, error) { return l.Listener.LocalAddress() }
 
-// Accept waits for a Dial and returns the endpoint that is connected to it, with objects of its own on the listener's adapter.
-// An error may be about one peer only: ErrConnectionAborted and ErrConnectionRefused say that it gave up, ErrIOTimeout that it
-// fell silent, ErrInvalidBufferSize that it is no endpoint.
+// Accept waits for a Dial and returns the endpoint that is connected to it, with objects of its own on the listener's adapter. While it
+// waits it establishes up to 16 clients at once, in the background, so that none of them holds up the others; one that becomes
+// established after Accept has returned waits for the next call.
+//
+// Errors: ErrCanceled (ctx ended, or Close), ErrInvalidDeviceState (closed before), ErrDeviceRemoved, and those of the Create methods and
+// Adapter.AllocateMemory. An error may be about one peer only: ErrConnectionAborted and ErrConnectionRefused say that it gave up,
+// ErrIOTimeout that it fell silent or did not complete within EndpointConfig.EstablishTimeout, ErrInvalidBufferSize that it is no
+// endpoint.
 func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
+	switch {
+	case l.Adapter.closed():
+		return nil, &Error{Op: "accept", Status: ErrDeviceRemoved}
+	case l.life.Err() != nil:
+		return nil, &Error{Op: "accept", Status: ErrInvalidDeviceState}
+	}
+	select {
+	case a := <-l.arrived:
+		return a.endpoint, a.err
+	default:
+	}
+	ctx, stop := context.WithCancel(ctx) // what waits for a request in the background does so for this call
+	defer stop()
+	taken := make(chan error, 1)
+	for free := l.slots; ; {
+		select {
+		case a := <-l.arrived:
+			return a.endpoint, a.err
+		case free <- struct{}{}:
+			free = nil // one request at a time
+			if !l.background(func() { taken <- l.take(ctx) }) {
+				<-l.slots
+			}
+		case err := <-taken:
+			if err != nil && l.life.Err() == nil {
+				return nil, err
+			}
+			free = l.slots
+		case <-ctx.Done():
+			return nil, &Error{Op: "accept", Status: ErrCanceled, Err: context.Cause(ctx)}
+		case <-l.life.Done():
+			return nil, &Error{Op: "accept", Status: ErrCanceled}
+		}
+	}
+}
+
+// background runs f until Close has ended it, unless Close was called before.
+func (l *EndpointListener) background(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.life.Err() != nil {
+		return false
+	}
+	l.workers.Go(f)
+	return true
+}
+
+// take waits for the next request and begins to establish it. It has a slot, which it passes on or gives back.
+func (l *EndpointListener) take(ctx context.Context) error {
 	e, err := newEndpoint(l.Adapter, l.cfg)
-	if err != nil {
-		return nil, err
-	}
-	err = l.Listener.GetConnectionRequest(ctx, e.Connector)
 	if err == nil {
-		err = e.learn()
+		if err = l.Listener.GetConnectionRequest(ctx, e.Connector); err == nil {
+			l.workers.Go(func() { l.establish(e) })
+			return nil
+		}
+		err = errors.Join(err, e.Close())
 	}
+	<-l.slots
+	return err
+}
+
+// establish accepts a client and hands it to Accept. It gives the slot back when somebody has taken the endpoint, or the error.
+func (l *EndpointListener) establish(e *Endpoint) {
+	defer func() { <-l.slots }()
+	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.EstablishTimeout, errNeverCompleted)
+	defer cancel()
+	from, _ := e.Connector.PeerAddress() // of who gave up already it is none
+	err := e.learn()
 	if err == nil {
 		err = e.Connector.Accept(ctx, e.QueuePair, e.params(l.cfg.Greeting))
 	}
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
+	if errors.Is(err, errNeverCompleted) {
+		err = &Error{Op: "accept", Remote: from, Status: ErrIOTimeout, Err: errNeverCompleted}
 	}
-	return e, nil
+	a := arrival{e, err}
+	if err != nil {
+		a = arrival{nil, errors.Join(err, e.Close())}
+	}
+	select {
+	case l.arrived <- a:
+	case <-l.life.Done():
+		_ = e.Close() // nobody is there to be told
+	}
 }
 
-// Close stops listening. An adapter that Listen opened is closed with it, and every endpoint on it ends. Closing twice is
-// harmless.
+// Close stops listening, and ends clients that no Accept has returned. An adapter that Listen opened is closed with it, and every endpoint
+// on it ends. Closing twice is harmless.
 func (l *EndpointListener) Close() error {
+	l.mu.Lock()
+	l.end()
+	l.mu.Unlock()
 	var err error
 	if l.Listener != nil {
 		err = l.Listener.Close()
 	}
+	l.workers.Wait()
 	return errors.Join(err, closeAdapter(l.owned))
 }

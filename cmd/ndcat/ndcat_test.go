@@ -127,6 +127,32 @@ func TestTransferOfAFile(t *testing.T) {
 	}
 }
 
+// Somebody who is no ndcat comes first.
+func TestTransferAfterAStranger(t *testing.T) {
+	p, ctx := onLoopback(t), patient(t)
+	port, err := strconv.Atoi(p.farOn[1])
+	must(t, err)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: uint16(port), Datapath: nd.DatapathUDP})
+	must(t, err)
+	defer a.Close()
+	cq, err := a.CreateCompletionQueue(4)
+	must(t, err)
+	qp, err := a.CreateQueuePair(nd.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 1, InitiatorDepth: 1})
+	must(t, err)
+	c, err := a.CreateConnector()
+	must(t, err)
+	var got bytes.Buffer
+	ended := p.listen(t, ctx, &got)
+	if err := c.Connect(ctx, qp, netip.MustParseAddrPort(p.at), nd.ConnectParams{}); !errors.Is(err, nd.ErrConnectionRefused) {
+		t.Errorf("connect without an introduction: %v", err)
+	}
+	must(t, p.send(ctx, strings.NewReader("hello")))
+	must(t, <-ended)
+	if got.String() != "hello" {
+		t.Errorf("%q arrived", got.String())
+	}
+}
+
 // full is standard output on a full disk.
 type full struct{}
 

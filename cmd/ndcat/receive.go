@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
@@ -21,7 +22,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	fmt.Fprintf(stderr, "waiting at %s, datapath %s\n", o.net.At, l.Adapter.Datapath().Datapath)
-	e, err := l.Accept(ctx)
+	e, err := meet(ctx, l, stderr)
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,18 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 		if err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{ackTaken}}}, nd.OpInline|nd.OpSilentSuccess); err != nil {
 			return err
 		}
+	}
+}
+
+// meet waits for the sender. Who connects and is no endpoint, gives up or goes no further is only told of.
+func meet(ctx context.Context, l *nd.EndpointListener, stderr io.Writer) (*nd.Endpoint, error) {
+	aboutOne := []nd.Status{nd.ErrConnectionAborted, nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrInvalidBufferSize}
+	for {
+		e, err := l.Accept(ctx)
+		if !slices.ContainsFunc(aboutOne, func(s nd.Status) bool { return errors.Is(err, s) }) {
+			return e, err
+		}
+		fmt.Fprintln(stderr, err)
 	}
 }
 

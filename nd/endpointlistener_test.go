@@ -1,0 +1,166 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+)
+
+// silentClient connects like Dial, and goes no further when the server accepts. connected tells how its Connect ended.
+func silentClient(t *testing.T, a *Adapter, at netip.AddrPort) (e *Endpoint, connected <-chan error) {
+	t.Helper()
+	e, err := newEndpoint(a, EndpointConfig{MemoryBytes: 4096})
+	must(t, err)
+	t.Cleanup(func() { must(t, e.Close()) })
+	return e, start(func() error { return e.Connector.Connect(t.Context(), e.QueuePair, at, e.params(nil)) })
+}
+
+// listenEndpoints listens on an adapter.
+func listenEndpoints(t *testing.T, a *Adapter, patient time.Duration) (*EndpointListener, netip.AddrPort) {
+	t.Helper()
+	l, err := Listen(netip.AddrPortFrom(a.host.Addr, 0), EndpointConfig{Adapter: a, MemoryBytes: 4096, EstablishTimeout: patient})
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	at, err := l.Address()
+	must(t, err)
+	return l, at
+}
+
+// acceptHonest accepts until a client completes, and returns how many errors about others came before.
+func acceptHonest(t *testing.T, l *EndpointListener) (before chan int, accepted <-chan error) {
+	before = make(chan int, 1)
+	return before, start(func() error {
+		for n := 0; ; n++ {
+			e, err := l.Accept(t.Context())
+			if err == nil {
+				before <- n
+				return e.Close()
+			}
+			if !errors.Is(err, ErrIOTimeout) || !strings.Contains(err.Error(), "did not complete") {
+				return err
+			}
+		}
+	})
+}
+
+// dialHonest dials and completes.
+func dialHonest(t *testing.T, a *Adapter, at netip.AddrPort) {
+	t.Helper()
+	dialed := start(func() error {
+		e, err := Dial(t.Context(), at, EndpointConfig{Adapter: a, MemoryBytes: 4096})
+		if err == nil {
+			err = e.Close()
+		}
+		return err
+	})
+	must(t, finish(t, "dial", dialed))
+}
+
+func TestAcceptBesideSilentClients(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	l, at := listenEndpoints(t, r.b, time.Hour)
+	before, accepted := acceptHonest(t, l)
+	for range maxEstablishing - 1 {
+		_, connected := silentClient(t, r.a, at)
+		must(t, finish(t, "connect of a silent client", connected))
+	}
+	dialHonest(t, r.a, at)
+	must(t, finish(t, "accept", accepted))
+	if n := <-before; n > 0 {
+		t.Errorf("%d errors before the honest client, whose predecessors had an hour", n)
+	}
+}
+
+// More silent clients than the listener establishes at once: the deadline makes room.
+func TestAcceptBehindSilentClients(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	l, at := listenEndpoints(t, r.b, 100*time.Millisecond)
+	var silent []<-chan error
+	for range 2*maxEstablishing + 1 {
+		_, connected := silentClient(t, r.a, at)
+		silent = append(silent, connected)
+	}
+	eventually(t, "all silent clients queued", func() bool { return r.b.Stats().Connections == uint64(len(silent)) })
+	before, accepted := acceptHonest(t, l)
+	dialHonest(t, r.a, at)
+	must(t, finish(t, "accept", accepted))
+	for _, connected := range silent {
+		must(t, finish(t, "connect of a silent client", connected))
+	}
+	if n := <-before; n < maxEstablishing+1 {
+		t.Errorf("%d errors about silent clients, want those of %d at least", n, maxEstablishing+1)
+	}
+}
+
+// Close ends clients that are being established, Accept calls and what runs for them.
+func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts goroutines
+	r := newRig(t, 1500, DatapathAuto)
+	others := goleak.IgnoreCurrent()
+	l, at := listenEndpoints(t, r.b, time.Hour)
+	var accepting []<-chan error
+	for range 3 {
+		accepting = append(accepting, start(func() error { _, err := l.Accept(t.Context()); return err }))
+	}
+	var silent []*Endpoint
+	for range maxEstablishing {
+		e, connected := silentClient(t, r.a, at)
+		must(t, finish(t, "connect of a silent client", connected))
+		silent = append(silent, e)
+	}
+	_, queued := silentClient(t, r.a, at) // beyond the bound
+	eventually(t, "one more queued", func() bool { return r.b.Stats().Connections == maxEstablishing+1 })
+	must(t, l.Close())
+	for _, a := range accepting {
+		wantStatus(t, "accept", finish(t, "accept", a), ErrCanceled)
+	}
+	for _, e := range silent {
+		wantStatus(t, "complete", e.Connector.CompleteConnect(t.Context()), ErrConnectionAborted)
+	}
+	wantStatus(t, "connect of who was queued", finish(t, "connect", queued), ErrConnectionRefused)
+	_, err := l.Accept(t.Context())
+	wantStatus(t, "accept after close", err, ErrInvalidDeviceState)
+	must(t, l.Close())
+	for _, k := range []host.ObjectKind{host.ObjectQP, host.ObjectCQ, host.ObjectConnector, host.ObjectListener, host.ObjectMR} {
+		if n := r.b.host.Objects.Used(k); n != 0 {
+			t.Errorf("%d objects of kind %d are left", n, k)
+		}
+	}
+	if err := goleak.Find(others); err != nil {
+		t.Error(err)
+	}
+}
+
+// A call that is given up leaves nothing behind: what it waited for comes to the next one.
+func TestAcceptGivenUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	l, at := listenEndpoints(t, r.b, time.Hour)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the reason")
+	accepting := start(func() error { _, err := l.Accept(ctx); return err })
+	silent, connected := silentClient(t, r.a, at)
+	must(t, finish(t, "connect", connected))
+	cancel(why)
+	err := finish(t, "accept", accepting)
+	wantStatus(t, "accept", err, ErrCanceled)
+	if !errors.Is(err, why) {
+		t.Errorf("%v does not say why", err)
+	}
+	must(t, silent.Connector.CompleteConnect(t.Context())) // not silent any more
+	e, err := l.Accept(t.Context())
+	must(t, err)
+	if peer, err := e.Connector.PeerAddress(); err != nil || peer.Addr() != r.addr[0] {
+		t.Errorf("peer %v, %v", peer, err)
+	}
+	must(t, e.Close())
+	eventually(t, "nothing of the first call is left", func() bool { return r.b.host.Objects.Used(host.ObjectQP) == 0 })
+}
