@@ -175,7 +175,7 @@ func (l *rawLink) flush() error {
 	for rest := l.tx; len(rest) > 0; {
 		n := l.sock.Transmit(rest)
 		rest = rest[n:]
-		if err := l.sock.Kick(); err != nil {
+		if _, err := l.sock.Kick(); err != nil {
 			return err
 		}
 		l.sock.Complete(nil)

@@ -226,6 +226,7 @@ func (e *Engine) flush() {
 		e.link.Transmit(e.tx[:e.ntx])
 		e.ntx = 0
 		e.worked = true
+		e.noteBacklog(0)
 	}
 }
 

@@ -93,6 +93,8 @@ type Engine struct {
 
 	controller controller
 	pressured  Pressured     // the link, if it knows; else nil
+	backlogged Backlogged    // the link, if it has a backlog; else nil
+	backlog    backlog       // of the link
 	load       uint8         // how close the receiving side is to dropping packets
 	worked     bool          // this turn sent packets
 	putOff     bool          // Glance left the second half of a turn to the next one
@@ -135,6 +137,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		e.placed = make([]placedPacket, cfg.HeldPackets)
 	}
 	e.pressured, _ = link.(Pressured)
+	e.backlogged, _ = link.(Backlogged)
 	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
 	e.sourceResets.key = rng.Uint64()
 	for i := cfg.HeldPackets; i > 0; i-- {

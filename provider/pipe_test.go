@@ -35,7 +35,10 @@ type pipe struct {
 	router  func(t *TxPacket) (ce, ok bool) // may mark a packet; false loses it
 	wake    func()                          // called when packets arrived
 	disturb func() (again bool)             // called when a packet was delivered, to change the order; true delivers it once more
-	land    func() *pipe                    // chooses the peer's queue for a packet, when it has several
+	busy    bool                            // packets wait
+	backlog []TxPacket
+	pushes  int
+	land    func() *pipe // chooses the peer's queue for a packet, when it has several
 }
 
 const pipeFrames = 4096
@@ -89,6 +92,28 @@ func (p *pipe) Frames(dst []Frag) int {
 }
 
 func (p *pipe) Transmit(pkts []TxPacket) {
+	if p.busy {
+		p.backlog = append(p.backlog, pkts...)
+		return
+	}
+	p.Push()
+	p.carry(pkts)
+}
+
+// Backlog implements Backlogged.
+func (p *pipe) Backlog() int { return len(p.backlog) }
+
+// Push implements Backlogged.
+func (p *pipe) Push() {
+	p.pushes++
+	if !p.busy && len(p.backlog) > 0 {
+		backlog := p.backlog
+		p.backlog = nil
+		p.carry(backlog)
+	}
+}
+
+func (p *pipe) carry(pkts []TxPacket) {
 	for i := range pkts {
 		t := &pkts[i]
 		peer := p.peer

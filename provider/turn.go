@@ -87,6 +87,9 @@ func (e *Engine) settle(heard int) (busy bool) {
 		e.putOff = false
 	}
 	e.expire()
+	if e.backlog.left > 0 && e.now >= e.backlog.due {
+		e.pushBacklog()
+	}
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
 	}
@@ -210,10 +213,14 @@ func (e *Engine) NextDeadline() clock.Time {
 	if e.starved {
 		return e.now.Add(starvedRetry)
 	}
+	next := e.deadlines.Next()
 	if len(e.moderated) > 0 {
-		return min(e.deadlines.Next(), e.moderationDue())
+		next = min(next, e.moderationDue())
 	}
-	return e.deadlines.Next()
+	if e.backlog.left > 0 {
+		next = min(next, e.backlog.due)
+	}
+	return next
 }
 
 // answerDoorbells looks at every queue pair that was posted to.

@@ -28,7 +28,7 @@ func batch(s *xdp.Socket, descs []xdp.Desc, packets int) {
 	for _, d := range descs[s.Transmit(descs[:n]):n] {
 		s.FreeTx(d.Addr)
 	}
-	_ = s.Kick()
+	_, _ = s.Kick()
 }
 
 // TestBatchAllocs holds every per-packet method to zero allocations, the paths for what is dropped included.

@@ -53,7 +53,7 @@ func benchmarkKernel(b *testing.B, mode link.XDPAttachFlags, mtu, size, batch in
 		for _, d := range out[from.Transmit(out):] {
 			from.FreeTx(d.Addr)
 		}
-		if err := from.Kick(); err != nil {
+		if _, err := from.Kick(); err != nil {
 			b.Fatal(err)
 		}
 		for n := to.Receive(in); n > 0; n = to.Receive(in) {

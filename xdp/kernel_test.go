@@ -45,7 +45,7 @@ func (f *flow) run(sizes []int, window int) {
 			f.sizes = append(f.sizes, sizes[f.sent])
 			f.sent++
 		}
-		if err := f.from.Kick(); err != nil {
+		if _, err := f.from.Kick(); err != nil {
 			f.t.Fatal(err)
 		}
 		if _, err := f.to.Poll(100, -1); err != nil {
@@ -112,7 +112,7 @@ func drain(t testing.TB, x *xdp.Socket) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors never completed", x.TxPending())
 		}
-		if err := x.Kick(); err != nil {
+		if _, err := x.Kick(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,7 +346,7 @@ func TestKernelRefusals(t *testing.T) {
 	if err := u.Close(); err != nil {
 		t.Errorf("a failed Open left its frames reserved: %v", err)
 	}
-	if err := holder.Kick(); err != nil {
+	if _, err := holder.Kick(); err != nil {
 		t.Error(err)
 	}
 }

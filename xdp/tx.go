@@ -119,63 +119,64 @@ func (s *Socket) reject(packet []Desc) bool {
 }
 
 // Kick makes the kernel send what the tx ring holds. In copy mode the sending happens inside the call, in batches of
-// Info.TxBudget descriptors, and Kick goes on while the kernel takes some. Descriptors that it will not take now (busy
-// device, full send buffer) stay in the ring, TxUnsent counts them, and Kick returns nil: kick again after Complete. A
-// packet that the device dropped is counted in Statistics.TxLost; its frames complete as usual.
-func (s *Socket) Kick() error {
-	unsent := s.tx.Outstanding()
-	if unsent == 0 || s.fd < 0 {
-		return nil
+// Info.TxBudget descriptors, and Kick goes on while the kernel takes some. left counts the descriptors that it will not take now (busy
+// device, full send buffer) and that nothing but another Kick sends: nobody says when there is room. A packet that the device
+// dropped is counted in Statistics.TxLost; its frames complete as usual. After an error, which says that the interface is down or gone, left is
+// 0: trying again soon is no use.
+//
+// In zero-copy mode it wakes the driver, which sends on its own and may need waking just to complete.
+func (s *Socket) Kick() (left int, err error) {
+	if s.fd < 0 {
+		return 0, nil
 	}
 	if s.info.ZeroCopy {
 		return s.kickZeroCopy()
 	}
+	unsent := s.tx.Outstanding()
 	stalled := 0
 	for range maxKickCalls {
+		if unsent == 0 {
+			return 0, nil
+		}
 		s.counters.kicks.Add(1)
 		errno := kickTx(s.fd)
-		if errno == 0 {
-			return nil
-		}
-		left := s.tx.Outstanding()
+		now := s.tx.Outstanding()
 		switch errno {
+		case 0:
+			return int(now), nil
 		case unix.EAGAIN, unix.EINTR:
-			if left == unsent {
-				if stalled++; stalled == maxStalledKicks {
-					s.counters.txStalled.Add(1)
-					return nil
-				}
-			} else {
+			if now != unsent {
 				stalled = 0
+			} else if stalled++; stalled == maxStalledKicks {
+				s.counters.txStalled.Add(1)
+				return int(now), nil
 			}
 		case unix.EBUSY:
 			// The packet at hand is gone and the ones behind it are still in the ring. The kernel may not have published
 			// its index for it, so what is left is not to be trusted before the next call.
 			s.counters.txLost.Add(1)
-			unsent = left
-			continue
+			now = max(now, 1)
 		default:
-			return s.kickFailed(errno)
+			return 0, s.kickFailed(errno)
 		}
-		if left == 0 {
-			return nil
-		}
-		unsent = left
+		unsent = now
 	}
-	return nil
+	return int(unsent), nil
 }
 
-// kickZeroCopy wakes the driver, which then sends on its own; there is nothing to wait for.
-func (s *Socket) kickZeroCopy() error {
-	if s.info.NeedWakeup && !s.tx.NeedWakeup() {
-		return nil
+// kickZeroCopy wakes the driver when it has something to send or to complete and asks for it.
+func (s *Socket) kickZeroCopy() (left int, err error) {
+	if s.txPending == 0 || s.info.NeedWakeup && !s.tx.NeedWakeup() {
+		return 0, nil
 	}
 	s.counters.kicks.Add(1)
 	switch errno := kickTx(s.fd); errno {
-	case 0, unix.EAGAIN, unix.EINTR, unix.EBUSY:
-		return nil // busy: the driver is at work already, or is being reconfigured; nothing was lost
+	case 0:
+		return 0, nil
+	case unix.EAGAIN, unix.EINTR, unix.EBUSY:
+		return int(s.tx.Outstanding()), nil // it is being reconfigured, and was not woken
 	default:
-		return s.kickFailed(errno)
+		return 0, s.kickFailed(errno)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type Port interface {
 	provider.Link
 	provider.Waiter
-	// Settled says whether everything that Transmit took was sent, so that no packet refers to memory from Device.Alloc any
-	// more.
+	// Settled says whether the kernel has given back everything that Transmit took, so that no packet on its way refers to memory from
+	// Device.Alloc any more.
 	Settled() bool
 }
 

@@ -5,6 +5,8 @@ import "github.com/ndxdp/ndxdp/provider"
 var (
 	_ provider.Pressured = (*queue)(nil)
 	_ provider.Pressured = (*plainUDP)(nil)
+
+	_ provider.Backlogged = (*queue)(nil)
 )
 
 // Pressure implements provider.Pressured by the rx ring: what waits in it cannot be in the fill ring.

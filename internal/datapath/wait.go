@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -54,8 +55,29 @@ func newSleeper(sock int) (*sleeper, error) {
 
 func (s *sleeper) closeSleeper() error { return s.file.Close() }
 
+// shortWait is how long a wait must be for the runtime's timers, which keep time to a millisecond while nothing else runs: a wait of
+// 20 us took 1.08 ms at the median, and 29 us as a nap (Linux 6.18, Go 1.26).
+const shortWait = 100 * time.Microsecond
+
+// nap sleeps for a time of less than shortWait, or until there are packets, in a system call. The thread keeps its processor meanwhile, but
+// not for long; for the same reason Wake need not end it.
+func (s *sleeper) nap(timeout time.Duration) {
+	runtime.LockOSThread() // the slack is a thread's own
+	defer runtime.UnlockOSThread()
+	const least, usual = 1, 0                              // of what a timer may be late, in ns; without it 50 us are added
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, least, 0, 0, 0) // a nap that is late is none the worse
+	fds := [1]unix.PollFd{{Fd: int32(s.sock), Events: unix.POLLIN}}
+	length := unix.NsecToTimespec(int64(timeout))
+	_, _ = unix.Ppoll(fds[:], &length, nil) // whoever naps looks again, whatever ended it
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usual, 0, 0, 0)
+}
+
 // Wait implements provider.Waiter.
 func (s *sleeper) Wait(timeout time.Duration, packets bool) {
+	if timeout > 0 && timeout < shortWait {
+		s.nap(timeout)
+		return
+	}
 	if !packets {
 		s.tick.Reset(timeout)
 		select {

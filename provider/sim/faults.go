@@ -28,7 +28,7 @@ const (
 	Restart      // a host starts anew and has forgotten everything: per mishap
 	ClockJump    // a host's clock leaps by up to 500 ms: per mishap
 	RingFull     // no transmit frame is free
-	Again        // EAGAIN: the device takes the batch up to 1 ms later
+	Again        // EAGAIN: the device takes nothing for up to 1 ms, and nothing later unless it is pushed
 	Busy         // EBUSY: the device does not take the batch at all
 	PathMTU      // a path carries other lengths than before, in one direction: per mishap; counted are the packets that are too long
 	LinkMTU      // a host's link does, and the host is told: per mishap

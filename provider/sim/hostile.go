@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"time"
 
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -25,7 +24,7 @@ type forged struct {
 const remembered = 64
 
 // send takes a packet of the engine's. It may send others before it, or instead.
-func (f *forger) send(path pathEnds, packet []byte, wait time.Duration) {
+func (f *forger) send(path pathEnds, packet []byte) {
 	n := f.host.net
 	for kind := firstHostile; kind < numFaults; kind++ {
 		if !chance(f.rng, n.Rates[kind]) {
@@ -38,7 +37,7 @@ func (f *forger) send(path pathEnds, packet []byte, wait time.Duration) {
 		}
 		n.Happened[kind]++
 		n.trace.note(n.now, kind.String(), f.host.name)
-		n.carry(f.host, to, p, wait)
+		n.carry(f.host, to, p)
 		if f.rng.IntN(2) == 0 {
 			return
 		}
@@ -48,7 +47,7 @@ func (f *forger) send(path pathEnds, packet []byte, wait time.Duration) {
 	} else if f.rng.IntN(8) == 0 {
 		f.past[f.rng.IntN(remembered)] = kept
 	}
-	n.carry(f.host, path, packet, wait)
+	n.carry(f.host, path, packet)
 }
 
 // Places in a packet (PROTOCOL §3, §4, §5.1).

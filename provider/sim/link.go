@@ -12,21 +12,22 @@ import (
 // queue is one queue of a host's NIC: rings, frames and paths, and the engine they belong to. A host that starts anew gets new
 // ones.
 type queue struct {
-	host   *Host
-	name   string
-	engine *provider.Engine
-	busy   bool   // the engine wants to go on at once
-	base   uint64 // added to the names of frames: no other queue of the host has them
-	inbox  []provider.RxPacket
-	rx     map[uint64][]byte // receive frames that the engine owns
-	nextRx uint64
-	tx     [][]byte
-	txFree []uint64
-	txOut  map[uint64]bool // transmit frames that the engine owns
-	paths  []pathEnds
-	free   []provider.Path
-	open   int
-	stall  clock.Time // the device takes nothing before
+	host    *Host
+	name    string
+	engine  *provider.Engine
+	busy    bool   // the engine wants to go on at once
+	base    uint64 // added to the names of frames: no other queue of the host has them
+	inbox   []provider.RxPacket
+	rx      map[uint64][]byte // receive frames that the engine owns
+	nextRx  uint64
+	tx      [][]byte
+	txFree  []uint64
+	txOut   map[uint64]bool // transmit frames that the engine owns
+	paths   []pathEnds
+	free    []provider.Path
+	open    int
+	stall   clock.Time // the device takes nothing before
+	backlog []func()   // packets that it would not take, in order
 }
 
 type pathEnds struct {
@@ -151,7 +152,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		q.stall = h.net.now.Add(between(h.rng, 0, time.Millisecond))
 	}
 	refused := h.net.strikes(h.rng, Busy)
-	wait := max(q.stall.Sub(h.net.now), 0)
+	q.Push()
 	for i := range pkts {
 		p := &pkts[i]
 		packet, ids := q.collect(p)
@@ -160,16 +161,33 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		if h.forger == nil {
 			h.net.watchSent(h, path, packet)
 		}
-		switch {
-		case refused:
-			h.net.trace.packet(h.net.now, h, "refuse", packet)
-		case h.forger != nil:
-			h.forger.send(path, packet, wait)
-		default:
-			h.net.carry(h, path, packet, wait)
-		}
-		h.net.After(wait+between(h.rng, 0, h.cfg.TxHold), func() { q.reap(ids) })
+		q.backlog = append(q.backlog, func() {
+			switch {
+			case refused:
+				h.net.trace.packet(h.net.now, h, "refuse", packet)
+			case h.forger != nil:
+				h.forger.send(path, packet)
+			default:
+				h.net.carry(h, path, packet)
+			}
+			h.net.After(between(h.rng, 0, h.cfg.TxHold), func() { q.reap(ids) })
+		})
 	}
+	q.Push()
+}
+
+// Backlog implements provider.Backlogged.
+func (q *queue) Backlog() int { return len(q.backlog) }
+
+// Push implements provider.Backlogged.
+func (q *queue) Push() {
+	if q.host.net.now < q.stall {
+		return
+	}
+	for _, leave := range q.backlog {
+		leave()
+	}
+	q.backlog = q.backlog[:0]
 }
 
 // collect puts the pieces of a packet together and takes back its frames.

@@ -66,7 +66,7 @@ func (n *Network) Narrow(from, to *Host, size int) {
 const packetLife = time.Second
 
 // carry takes one packet from a host, which gives it away, and does to it what networks do. It leaves after wait.
-func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Duration) {
+func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	to := n.byIP[path.remote.IP]
 	n.trace.packet(n.now, from, "send", packet)
 	if to == nil || n.tooLong(from, to, len(packet)) || n.loses(from, to) {
@@ -83,7 +83,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte, wait time.Dura
 			p = append([]byte(nil), packet...)
 		}
 		p, whole := n.damage(from, p)
-		d := wait + n.Delay + between(n.rng, 0, n.Jitter)
+		d := n.Delay + between(n.rng, 0, n.Jitter)
 		if n.strikes(n.rng, Reorder) {
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)
 		}
