@@ -56,7 +56,7 @@ func (w *MemoryWindow) Close() error {
 // ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries. A call that
 // fails gives no result.
 func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
-	refuse := func(n int) error { return &Error{Op: "bind", Status: ErrInvalidParameterN(n)} }
+	refuse := func(n int) error { return q.refuse("bind", ErrInvalidParameterN(n), nil) }
 	switch {
 	case region == nil || region.adapter != q.adapter:
 		return refuse(2)
@@ -81,7 +81,7 @@ func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWin
 // Errors: ErrInvalidParameterN(2) for a window that is nil, closed or another adapter's, (3) flags; ErrConnectionInvalid;
 // ErrNoMoreEntries. A call that fails gives no result.
 func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFlags) error {
-	refuse := func(n int) error { return &Error{Op: "invalidate", Status: ErrInvalidParameterN(n)} }
+	refuse := func(n int) error { return q.refuse("invalidate", ErrInvalidParameterN(n), nil) }
 	switch {
 	case !q.usable(window):
 		return refuse(2)

@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/host"
@@ -78,7 +79,7 @@ func (a *Adapter) newQueuePair(cfg QueuePairConfig, shared *provider.SharedRecei
 // entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags). A call that fails gives no result.
 func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer) != 0 {
-		return &Error{Op: "send", Status: ErrInvalidParameterN(4)}
+		return q.refuse("send", ErrInvalidParameterN(4), nil)
 	}
 	return q.post("send", provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}, sgl)
 }
@@ -87,7 +88,7 @@ func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 // peer named it. Errors are as for Send, flags being argument 6.
 func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
-		return &Error{Op: "write", Status: ErrInvalidParameterN(6)}
+		return q.refuse("write", ErrInvalidParameterN(6), nil)
 	}
 	return q.post("write", provider.Request{
 		Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
@@ -95,10 +96,11 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
-// wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0.
+// wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0, which the error's text
+// says.
 func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
-		return &Error{Op: "read", Status: ErrInvalidParameterN(6)}
+		return q.refuse("read", ErrInvalidParameterN(6), nil)
 	}
 	return q.post("read", provider.Request{
 		Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
@@ -125,10 +127,24 @@ func (q *QueuePair) post(op string, r provider.Request, sgl []SGE) error {
 // refusePost refuses a request for its arguments, unless the connection does not allow any: that is checked first.
 func (q *QueuePair) refusePost(op string, s Status) error {
 	if o := q.qp.CheckPost(); o != provider.OutcomeSuccess {
-		s = q.status(o)
+		s = statusTable[o]
 	}
-	return &Error{Op: op, Status: s}
+	return q.refuse(op, s, nil)
 }
+
+// refuse ends a post that failed: requests that were deferred before it go out, as they do behind one that is taken.
+func (q *QueuePair) refuse(op string, s Status, cause error) error {
+	if q.adapter.closed() { // nobody runs the engine any more
+		return &Error{Op: op, Status: ErrDeviceRemoved}
+	}
+	q.qp.Push()
+	q.qp.Ring()
+	return &Error{Op: op, Status: s, Err: cause}
+}
+
+// errNoReads is why a Read cannot be posted.
+var errNoReads = errors.New("the outbound read limit of the connection is 0: " +
+	"ConnectParams.OutboundReadLimit of this side and InboundReadLimit of the peer must both be above 0")
 
 // lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
 func lengthOf(sgl []SGE) (uint32, Status) {
@@ -157,8 +173,11 @@ func (q *QueuePair) postInline(op string, r provider.Request, sgl []SGE) error {
 
 // posted ends every posting call.
 func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
-	if o != provider.OutcomeSuccess {
-		return &Error{Op: op, Status: q.status(o)}
+	switch {
+	case o == provider.OutcomeInvalidRequest: // of a Read alone
+		return q.refuse(op, statusTable[o], errNoReads)
+	case o != provider.OutcomeSuccess:
+		return q.refuse(op, statusTable[o], nil)
 	}
 	if ring {
 		if q.adapter.closed() { // nobody runs the engine any more
@@ -167,14 +186,6 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 		q.qp.Ring()
 	}
 	return nil
-}
-
-// status prefers the reason that the adapter is gone.
-func (q *QueuePair) status(o provider.Outcome) Status {
-	if q.adapter.closed() {
-		return ErrDeviceRemoved
-	}
-	return statusTable[o]
 }
 
 // translate turns slices into region addresses.

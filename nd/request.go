@@ -23,7 +23,7 @@ const (
 	OpAllowRead     OpFlags = 0x8   // Bind: the peer may read
 	OpAllowWrite    OpFlags = 0x10  // Bind: the peer may write
 	OpInline        OpFlags = 0x20  // Send, Write: copy the bytes now; tokens are ignored
-	OpDefer         OpFlags = 0x200 // more requests follow at once: do not start yet
+	OpDefer         OpFlags = 0x200 // more requests follow at once: do not start before a post without it, or one that fails
 )
 
 // RequestType says what a result is the result of (ND2_REQUEST_TYPE).

@@ -30,7 +30,7 @@ const (
 	OpInline                  OpFlags = 0x40  // Send, Write: copy the bytes now; tokens are ignored
 	OpRDMAReadSink            OpFlags = 0x80  // FastRegister: accepted, and not needed
 	OpRDMAReadLocalInvalidate OpFlags = 0x100 // Read: ignored, as the adapter's flags say
-	OpDefer                   OpFlags = 0x200 // more requests follow at once: do not start yet
+	OpDefer                   OpFlags = 0x200 // more requests follow at once: do not start before a post without it, or one that fails
 )
 
 // engine translates the flags that change how a request is carried out.
