@@ -7,57 +7,6 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What the peer said with its rejection belongs to that attempt: after a later one that nobody answered there is nothing.
-func TestPrivateDataOfAnEarlierRejection(t *testing.T) {
-	m := newMeeting(t, 1).get().connect()
-	m.settle()
-	m.must(m.ctr[1].Reject([]byte("no")))
-	m.settle()
-	m.connected.must(t, OutcomeRefused)
-	if private, o := m.ctr[0].Private(); o != OutcomeSuccess || string(private) != "no" {
-		t.Fatalf("%q %v", private, o)
-	}
-	m.link[1].mangle = func([]byte) bool { return false }
-	m.connected = promise{}
-	m.connect().pass(6 * time.Second)
-	m.connected.must(t, OutcomeIOTimeout)
-	if private, o := m.ctr[0].Private(); o != OutcomeConnectionInvalid {
-		t.Errorf("%q %v", private, o)
-	}
-}
-
-// Of two mistakes in one call the size of the private data is told first (ND specification 7.5).
-func TestPrivateDataIsCheckedBeforeTheQueuePair(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	long := ConnectParams{Private: make([]byte, MaxPrivateData+1)}
-	k := p.eng[0].NewConnector()
-	if o := k.Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: pairPort}, long, func(Outcome) {}); o != OutcomeInvalidBufferSize {
-		t.Errorf("busy queue pair: %v", o)
-	}
-	p.eng[0].ReleaseQP(p.qp[0])
-	if o := CheckParams(p.qp[0], long); o != OutcomeInvalidBufferSize {
-		t.Errorf("released queue pair: %v", o)
-	}
-}
-
-// A bound connector that takes a request gives its own port back.
-func TestRequestForABoundConnector(t *testing.T) {
-	m := newMeeting(t, 1)
-	at := wire.Endpoint{IP: pairIP[1], Port: 7200}
-	m.must(m.ctr[1].Bind(at))
-	other := m.eng[1].NewConnector()
-	if o := other.Bind(at); o != OutcomeSharingViolation {
-		t.Fatalf("bound twice: %v", o)
-	}
-	m.get()
-	m.must(other.Bind(at))
-	m.connect().settle()
-	m.got.must(t, OutcomeSuccess)
-	if local, o := m.ctr[1].Local(); o != OutcomeSuccess || local != m.at {
-		t.Errorf("%v %v, want the listener's endpoint", local, o)
-	}
-}
-
 // A message of the handshake that nobody answers is repeated after 20 ms, and then after twice as long each time, up to a second.
 func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 	m := newMeeting(t, 1)
