@@ -37,6 +37,10 @@ conformance: ## the test of every status of every method, and the matrix of them
 	$(GO) test -count=1 ./internal/conformance
 	@sed -n '/^| family/,/^$$/p' docs/CONFORMANCE.md
 
+.PHONY: mutants
+mutants: ## break the code place by place, and see that a test notices: all of internal/mutants, or ID=REGEXP (root for some)
+	$(GO) run ./internal/mutants -id '$(or $(ID),.)'
+
 .PHONY: lab-test
 lab-test: ## figures on a real kernel, hosts around a router with a bottleneck, medians against bounds (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make lab-test: needs root: network namespaces, AF_XDP sockets and tc programs" >&2; exit 1; }

@@ -66,6 +66,7 @@ var fences = map[string]fence{
 		tests:  []string{"nd/ndinspect"},
 	},
 	"internal/conformance": {usedBy: []string{}},
+	"internal/mutants":     {},
 	"internal/broker":      {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},
