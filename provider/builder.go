@@ -230,6 +230,12 @@ func (e *Engine) flush() {
 	}
 }
 
+// forget frees a path, once what was built for it has left: a connection may say its last word and be gone in the same turn.
+func (e *Engine) forget(p Path) {
+	e.flush()
+	e.link.Forget(p)
+}
+
 // control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
 func (e *Engine) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
 	total := 0

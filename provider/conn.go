@@ -294,7 +294,7 @@ func (c *conn) free() {
 		c.connector = nil
 	}
 	if c.path != 0 {
-		e.link.Forget(c.path)
+		e.forget(c.path)
 		c.path = 0
 	}
 	e.deadlines.Set(c.slot, clock.Never)

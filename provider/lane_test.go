@@ -85,6 +85,9 @@ func (l *lane) Frames(dst []Frag) int {
 func (l *lane) Transmit(pkts []TxPacket) {
 	for i := range pkts {
 		t := &pkts[i]
+		if l.ends[t.Path] == (tuple{}) {
+			l.finished = "a packet was sent to a path that was forgotten"
+		}
 		f := flight{to: 1 - l.side, from: l.ends[t.Path].local, at: l.ends[t.Path].remote}
 		for j := range t.N {
 			f.data = append(f.data, t.Frags[j].Data...)
@@ -114,6 +117,7 @@ func (l *lane) Hop(Path) (mac [6]byte, vlan uint16) { return mac, 0 }
 
 func (l *lane) Forget(p Path) {
 	l.open--
+	l.ends[p] = tuple{}
 	l.free = append(l.free, p)
 }
 

@@ -67,7 +67,7 @@ type Link interface {
 	// Hop returns the link-layer address and VLAN that a path leads to. A Reply to them, of any link of the adapter, makes the
 	// same path and never fails.
 	Hop(p Path) (mac [6]byte, vlan uint16)
-	// Forget frees a path.
+	// Forget frees a path. No packet for it comes to Transmit any more.
 	Forget(p Path)
 	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.
 	MaxPacket() int

@@ -337,9 +337,8 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 			e.tapSent(nil, from, p.From)
 		}
 		e.enqueue()
-		e.flush()
 	}
-	e.link.Forget(path)
+	e.forget(path)
 }
 
 // receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is

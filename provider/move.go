@@ -90,7 +90,7 @@ func (c *conn) leave() {
 	c.dropParts()
 	c.strays = strays{moves: min(c.strays.moves+1, maxMoves)}
 	mac, vlan := e.link.Hop(c.path)
-	e.link.Forget(c.path)
+	e.forget(c.path)
 	c.path = 0
 	c.unlist()
 	e.deadlines.Set(c.slot, clock.Never)

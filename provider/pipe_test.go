@@ -120,6 +120,9 @@ func (p *pipe) carry(pkts []TxPacket) {
 		if p.land != nil {
 			peer = p.land()
 		}
+		if p.paths[t.Path] == (tuple{}) {
+			panic("a packet to a path that was forgotten")
+		}
 		peer.deliver(t, p.paths[t.Path].local, p.paths[t.Path].remote)
 		for j := range t.N {
 			p.txFree = append(p.txFree, t.Frags[j].ID)
@@ -199,8 +202,12 @@ func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
 }
 
 func (p *pipe) Hop(Path) (mac [6]byte, vlan uint16) { return mac, 0 }
-func (p *pipe) Forget(path Path)                    { p.free = append(p.free, path) }
 func (p *pipe) MaxPacket() int                      { return p.maxPacket }
+
+func (p *pipe) Forget(path Path) {
+	p.paths[path] = tuple{}
+	p.free = append(p.free, path)
+}
 
 // pair is two engines on a pipe, on virtual time.
 type pair struct {

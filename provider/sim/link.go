@@ -157,6 +157,9 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		p := &pkts[i]
 		packet, ids := q.collect(p)
 		path := q.paths[p.Path]
+		if path == (pathEnds{}) {
+			h.net.Fail("%s transmits to a path that it forgot", q.name)
+		}
 		path.ecn = p.ECN
 		if h.forger == nil {
 			h.net.watchSent(h, path, packet)
