@@ -172,6 +172,26 @@ func TestCloseEndsPendingCall(t *testing.T) {
 // Closing an adapter ends everything that is pending on it at once.
 func TestAdapterCloseEndsPendingCalls(t *testing.T) {
 	t.Parallel()
+	endPending(t, func(a *Adapter) { must(t, a.Close()) })
+}
+
+// A panic inside an engine, which somebody recovers, ends what others wait for, and does not leave them with an engine that stands still.
+func TestEnginePanicEndsPendingCalls(t *testing.T) {
+	t.Parallel()
+	endPending(t, func(a *Adapter) {
+		defer func() {
+			if why := recover(); why != "boom" {
+				t.Errorf("whoever ran the engine got %v, want its panic", why)
+			}
+			_, err := a.CreateConnector()
+			wantStatus(t, "create a connector", err, ErrDeviceRemoved)
+		}()
+		a.Stall(func() { panic("boom") })
+	})
+}
+
+// endPending lets everything wait that can, and ends one of the adapters.
+func endPending(t *testing.T, end func(*Adapter)) {
 	for _, side := range []string{"a", "b"} {
 		r := newRig(t, 1500, DatapathAuto)
 		adapter := map[string]*Adapter{"a": r.a, "b": r.b}[side]
@@ -186,7 +206,7 @@ func TestAdapterCloseEndsPendingCalls(t *testing.T) {
 				names, calls = append(names, p.name), append(calls, done)
 			}
 		}
-		must(t, adapter.Close())
+		end(adapter)
 		for i, done := range calls {
 			wantStatus(t, names[i], finish(t, names[i], done), ErrDeviceRemoved)
 		}

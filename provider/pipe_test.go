@@ -120,10 +120,11 @@ func (p *pipe) carry(pkts []TxPacket) {
 		if p.land != nil {
 			peer = p.land()
 		}
-		if p.paths[t.Path] == (tuple{}) {
+		path := &p.paths[t.Path]
+		if path.remote.Port == 0 {
 			panic("a packet to a path that was forgotten")
 		}
-		peer.deliver(t, p.paths[t.Path].local, p.paths[t.Path].remote)
+		peer.deliver(t, path.local, path.remote)
 		for j := range t.N {
 			p.txFree = append(p.txFree, t.Frags[j].ID)
 		}
@@ -222,6 +223,7 @@ type pair struct {
 	ctr  [2]*Connector
 	reg  [2]*Region
 
+	broken      int    // engines that panicked in their shards
 	connected   uint16 // connections made, each to a port of its own
 	limits      [2]ConnectParams
 	afterAccept func()

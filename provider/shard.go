@@ -37,13 +37,19 @@ type Shard struct {
 	asleep    atomic.Bool   // the progress goroutine waits, or is about to
 	until     atomic.Int64  // when it means to wake, while asleep
 	closing   atomic.Bool
-	closed    bool // no turn runs any more: the link may be gone; guarded by mu
+	closed    bool // no turn runs any more: the link may be gone, or the engine broken; guarded by mu
+	inside    bool // engine code runs, or a panic comes out of it; guarded by mu
+	broke     func()
 	done      chan struct{}
 }
 
 // NewShard makes e run: it starts the progress goroutine. The caller gives up e.
-func NewShard(e *Engine, w Waiter, now clock.Source) *Shard {
-	s := &Shard{engine: e, waiter: w, now: now, done: make(chan struct{})}
+//
+// A panic inside the engine, also one of a function that was given to Do, goes to whoever ran it; in the progress goroutine it ends
+// the process. Where it is recovered, nobody knows what state the engine is in: it never runs a turn again, its packets go nowhere, and
+// broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
+func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
+	s := &Shard{engine: e, waiter: w, now: now, broke: broke, done: make(chan struct{})}
 	e.shard, e.clock = s, now
 	go s.progress()
 	return s
@@ -63,20 +69,17 @@ func (s *Shard) Poll() { s.poll(true) }
 func (s *Shard) Look() { s.poll(false) }
 
 func (s *Shard) poll(claim bool) {
-	if s.callers.Load() > 0 || !s.mu.TryLock() {
+	if s.callers.Load() > 0 || !s.enter() {
 		return
 	}
+	defer s.exit()
 	// A poller that finds nothing is done in a few nanoseconds: reading the clock takes longer than all else, so timers are
 	// looked at once in many polls.
-	if s.closed {
-		s.mu.Unlock()
-		return
-	}
-	if s.idlePolls++; s.idlePolls >= timerPolls || !s.engine.idle() {
+	if s.idlePolls++; !s.closed && (s.idlePolls >= timerPolls || !s.engine.idle()) {
 		s.idlePolls = 0
 		s.look(claim)
 	}
-	s.unlock()
+	s.inside = false
 }
 
 // look runs a turn for a poller. It may never come back: what a turn leaves to the next one, and timers that it set, must not
@@ -99,34 +102,67 @@ const timerPolls = 16
 // Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
 // otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
 func (s *Shard) Ring() {
-	if !s.asleep.Load() || !s.mu.TryLock() {
-		return
+	if s.asleep.Load() && s.enter() {
+		defer s.exit()
+		s.turn()
+		s.inside = false
 	}
-	s.turn()
-	s.unlock()
 }
 
 // serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
 func (s *Shard) serve(qp *QP) bool {
-	if !s.mu.TryLock() {
+	if !s.enter() {
 		return false
 	}
+	defer s.exit()
 	ours := qp.home.Load() == s.engine && !s.closed
 	if ours {
 		s.engine.blind = !s.asleep.Load()
 		s.leave(s.engine.Serve(s.now(), qp))
 	}
-	s.unlock()
+	s.inside = false
 	return ours
 }
 
-// unlock gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
-func (s *Shard) unlock() {
-	s.mu.Unlock()
-	for s.engine.doorbells.Load() != nil && s.asleep.Load() && s.mu.TryLock() {
-		s.turn()
-		s.mu.Unlock()
+// enter takes the engine if nobody has it. Whoever did so defers exit, and says by inside = false that it came to its end.
+func (s *Shard) enter() bool {
+	if !s.mu.TryLock() {
+		return false
 	}
+	s.inside = true
+	return true
+}
+
+// exit gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
+func (s *Shard) exit() {
+	s.unlock()
+	for s.engine.doorbells.Load() != nil && s.asleep.Load() && s.enter() {
+		s.turnForOthers()
+	}
+}
+
+func (s *Shard) turnForOthers() {
+	defer s.unlock()
+	s.turn()
+	s.inside = false
+}
+
+// unlock is exit for who has just looked at the doorbells.
+func (s *Shard) unlock() {
+	if s.inside && !s.closed {
+		s.fail()
+	}
+	s.mu.Unlock()
+}
+
+// fail ends an engine that a panic comes out of: without, everybody else would wait for the lock for ever.
+func (s *Shard) fail() {
+	s.closed = true
+	s.closing.Store(true)
+	s.asleep.Store(false)
+	s.waiter.Wake()
+	s.engine.cutOff()
+	s.broke()
 }
 
 // Do runs f as the owner of the engine. f must not block. After Close it still runs f, and no turn.
@@ -134,6 +170,8 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.callers.Add(1)
 	s.mu.Lock()
 	s.callers.Add(-1)
+	s.inside = true
+	defer s.exit()
 	s.engine.now = s.now()
 	if !s.closed {
 		s.engine.catchUp()
@@ -141,7 +179,7 @@ func (s *Shard) Do(f func(*Engine)) {
 	s.engine.takeCalls()
 	f(s.engine)
 	s.turn()
-	s.unlock()
+	s.inside = false
 }
 
 // turn runs the engine for a caller, and sees to it that the rest gets done: the caller holds the lock.
@@ -169,9 +207,10 @@ func (s *Shard) Release() {
 		return
 	}
 	// It sleeps on the socket, until a deadline that polling may have left behind.
-	if s.mu.TryLock() {
+	if s.enter() {
+		defer s.exit()
 		s.turn()
-		s.unlock()
+		s.inside = false
 	}
 }
 
@@ -188,19 +227,8 @@ func (s *Shard) progress() {
 			continue
 		}
 		seen = s.polls.Load()
-		s.mu.Lock()
-		s.engine.blind = blind
-		now := s.now()
-		busy := s.engine.Run(now)
+		busy, next := s.advance(blind)
 		blind = true
-		next := s.engine.NextDeadline()
-		if !busy {
-			// Under the lock, so that whoever runs the next turn compares its deadlines with ours. Asleep is stored before the
-			// doorbells are read, and a poster rings before it reads asleep: one of the two sees the other.
-			s.until.Store(int64(next))
-			s.asleep.Store(true)
-		}
-		s.mu.Unlock()
 		if busy {
 			continue
 		}
@@ -216,6 +244,26 @@ func (s *Shard) progress() {
 	}
 }
 
+// advance runs a turn for the progress goroutine. When that leaves nothing to do at once, the goroutine counts as asleep.
+func (s *Shard) advance(blind bool) (busy bool, next clock.Time) {
+	s.mu.Lock()
+	s.inside = true
+	defer s.unlock()
+	if !s.closed {
+		s.engine.blind = blind
+		busy = s.engine.Run(s.now())
+		next = s.engine.NextDeadline()
+		if !busy {
+			// Under the lock, so that whoever runs the next turn compares its deadlines with ours. Asleep is stored before the
+			// doorbells are read, and a poster rings before it reads asleep: one of the two sees the other.
+			s.until.Store(int64(next))
+			s.asleep.Store(true)
+		}
+	}
+	s.inside = false
+	return busy, next
+}
+
 // Close stops the progress goroutine and waits for it. No turn runs afterwards, so that the link can be closed.
 func (s *Shard) Close() {
 	if s.closing.CompareAndSwap(false, true) {
@@ -223,9 +271,11 @@ func (s *Shard) Close() {
 	}
 	<-s.done
 	s.mu.Lock()
+	s.inside = true
+	defer s.unlock()
 	if !s.closed {
 		s.engine.catchUp()
 	}
 	s.closed = true
-	s.mu.Unlock()
+	s.inside = false
 }

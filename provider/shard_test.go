@@ -90,8 +90,11 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	begin := time.Now()
 	start := p.now
 	now := func() clock.Time { return start.Add(time.Since(begin)) }
-	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now), NewShard(p.eng[1], waiters[1], now)}
+	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now, p.broke), NewShard(p.eng[1], waiters[1], now, p.broke)}
 }
+
+// broke counts an engine that panicked.
+func (p *pair) broke() { p.broken++ }
 
 // await sleeps until side 0 has n results, and returns how long that took. It must be called inside a bubble.
 func (p *pair) await(n int) time.Duration {

@@ -3,7 +3,29 @@ package provider
 import (
 	"maps"
 	"slices"
+
+	"github.com/ndxdp/ndxdp/wire"
 )
+
+// cutOff keeps an engine that may be broken from the network, so that ending it touches nothing but its own state.
+func (e *Engine) cutOff() {
+	e.link, e.pressured = cutLink{}, nil
+	e.frames, e.ntx, e.recycle = nil, 0, e.recycle[:0]
+}
+
+// cutLink is a link to nowhere.
+type cutLink struct{}
+
+func (cutLink) Receive([]RxPacket) int                  { return 0 }
+func (cutLink) Ready() bool                             { return false }
+func (cutLink) Recycle([]uint64)                        {}
+func (cutLink) Frames([]Frag) int                       { return 0 }
+func (cutLink) Transmit([]TxPacket)                     {}
+func (cutLink) Connect(_, _ wire.Endpoint) (Path, bool) { return 0, false }
+func (cutLink) Reply(*RxPacket, uint16) (Path, bool)    { return 1, true }
+func (cutLink) Hop(Path) (mac [6]byte, vlan uint16)     { return mac, 0 }
+func (cutLink) Forget(Path)                             {}
+func (cutLink) MaxPacket() int                          { return wire.MinPacket }
 
 // Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
 // DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.
@@ -31,6 +53,7 @@ func (e *Engine) Shutdown() {
 		}
 		e.ReleaseQP(qp)
 	}
+	e.report() // there may be no turn that does
 }
 
 // remove closes a connector because the adapter is gone.

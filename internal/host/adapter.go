@@ -81,7 +81,7 @@ func New(addr netip.Addr, engine provider.Config, ports []datapath.Port, reach f
 		links[i] = port
 	}
 	for i, e := range provider.NewGroup(engine, links, a.Memory, random()) {
-		a.Shards = append(a.Shards, provider.NewShard(e, ports[i], clock.Machine))
+		a.Shards = append(a.Shards, provider.NewShard(e, ports[i], clock.Machine, a.broke))
 	}
 	return a
 }
@@ -112,6 +112,12 @@ func (a *Adapter) remove() {
 	for i := range a.Shards {
 		a.Shards[len(a.Shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
 	}
+}
+
+// broke ends everything because an engine panicked. It is called with that engine locked, which ending needs.
+func (a *Adapter) broke() {
+	a.gone.Store(true)
+	go a.remove()
 }
 
 // Close ends every connection, finishes every pending request with OutcomeDeviceRemoved, stops the shards and closes the device.
