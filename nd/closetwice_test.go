@@ -30,6 +30,7 @@ func TestClosingTwiceGivesOnePlaceBack(t *testing.T) {
 		"listener":          {host.ObjectListener, func() (interface{ Close() error }, error) { return a.CreateListener() }},
 		"empty region":      {host.ObjectMR, func() (interface{ Close() error }, error) { return a.CreateMemoryRegion() }},
 		"registered region": {host.ObjectMR, func() (interface{ Close() error }, error) { return a.RegisterMemory(make([]byte, 8), 0) }},
+		"memory window":     {host.ObjectMW, func() (interface{ Close() error }, error) { return a.CreateMemoryWindow() }},
 		"allocated region":  {host.ObjectMR, func() (interface{ Close() error }, error) { return a.AllocateMemory(8, 0) }},
 	}
 	for name, c := range closers {

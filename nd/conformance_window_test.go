@@ -3,6 +3,8 @@ package nd
 import (
 	"context"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // bound is a connection whose client has bound a window.
@@ -75,16 +77,8 @@ func windowFlushed(kind RequestType, post func(q *QueuePair, w *MemoryWindow, e 
 func oneWindow(_ *testing.T, a *Adapter) error { _, err := a.CreateMemoryWindow(); return err }
 
 var windowRows = map[string]provoke{
-	"IND2Adapter/CreateMemoryWindow/ND_SUCCESS": onFirst(oneWindow),
-	"IND2Adapter/CreateMemoryWindow/ND_INSUFFICIENT_RESOURCES": func(t *testing.T, _ *rig) error {
-		r, _ := newLoopRig(t, DatapathUDP)
-		for range 1 << 17 {
-			if err := oneWindow(t, r.a); err != nil {
-				return err
-			}
-		}
-		return nil
-	},
+	"IND2Adapter/CreateMemoryWindow/ND_SUCCESS":                onFirst(oneWindow),
+	"IND2Adapter/CreateMemoryWindow/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectMW, oneWindow),
 	"IND2Adapter/CreateMemoryWindow/ND_DEVICE_REMOVED": afterRemoval(func(_ context.Context, e, _ *end, _ *Listener) error {
 		return oneWindow(nil, e.cq.adapter)
 	}),

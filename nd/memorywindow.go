@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -18,14 +19,17 @@ type MemoryWindow struct {
 
 // CreateMemoryWindow makes a window that is bound to nothing.
 //
-// Errors: ErrInsufficientResources when the adapter has 65,536 regions and windows, ErrDeviceRemoved.
+// Errors: ErrInsufficientResources when the adapter has 65,536 windows that are not closed, or as many windows and registrations,
+// ErrDeviceRemoved.
 func (a *Adapter) CreateMemoryWindow() (*MemoryWindow, error) {
-	if a.closed() {
-		return nil, &Error{Op: "create memory window", Status: ErrDeviceRemoved}
+	const op = "create memory window"
+	if err := a.create(op, host.ObjectMW); err != nil {
+		return nil, err
 	}
 	w, err := a.host.Memory.NewWindow()
 	if err != nil {
-		return nil, &Error{Op: "create memory window", Status: ErrInsufficientResources}
+		a.host.Objects.Give(host.ObjectMW)
+		return nil, &Error{Op: op, Status: ErrInsufficientResources}
 	}
 	return &MemoryWindow{adapter: a, window: w}, nil
 }
@@ -41,6 +45,7 @@ func (w *MemoryWindow) RemoteAccesses() (reads, writes uint64) { return w.window
 // and their connection with them. Closing twice is harmless.
 func (w *MemoryWindow) Close() error {
 	if !w.closed.Swap(true) {
+		w.adapter.host.Objects.Give(host.ObjectMW)
 		w.adapter.host.DoAll(func() { w.adapter.host.Memory.ReleaseWindow(w.window) })
 	}
 	return nil
