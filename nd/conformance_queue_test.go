@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // watched calls something on a completion queue of a connection.
@@ -130,9 +132,21 @@ func register(buf []byte, flags MRFlags) provoke {
 
 var some = make([]byte, 4096)
 
+// readOnly is a page that cannot be written.
+func readOnly(t testing.TB) []byte {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(b)) })
+	return b
+}
+
 var memoryRows = map[string]provoke{
 	"IND2MemoryRegion/Register/ND_SUCCESS":             register(some, knownMRFlags),
 	"IND2MemoryRegion/Register/ND_INVALID_BUFFER_SIZE": register(some[:0], 0),
+	"IND2MemoryRegion/Register/ND_ACCESS_VIOLATION": func(t *testing.T, r *rig) error {
+		return register(readOnly(t), MRAllowRemoteWrite)(t, r)
+	},
 	"IND2MemoryRegion/Register/ND_INVALID_PARAMETER_3": register(some, 16),
 	"IND2MemoryRegion/Register/ND_INVALID_PARAMETER": func(t *testing.T, r *rig) error {
 		_, err := r.a.AllocateMemory(maxRegistration+1, 0)

@@ -19,9 +19,13 @@ const (
 	MRAllowRemoteRead  MRFlags = 2
 	MRAllowRemoteWrite MRFlags = 5 // includes local write
 	MRReadSink         MRFlags = 8 // accepted, and not needed
+
+	// MRDoNotSecureVM is accepted, and changes nothing: the protection of registered memory is never locked here. It must stay what it
+	// was while the region is registered.
+	MRDoNotSecureVM MRFlags = 0x80000000
 )
 
-const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRReadSink
+const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRReadSink | MRDoNotSecureVM
 
 // MemoryRegion is memory that requests may use and peers may be granted access to. It has at most one registration at a
 // time. It may be used from any goroutine.
@@ -56,7 +60,12 @@ func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Register(buf, flags); err != nil {
+	return m.or(m.Register(buf, flags))
+}
+
+// or is the new region, or err when it could not be registered.
+func (m *MemoryRegion) or(err error) (*MemoryRegion, error) {
+	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -64,23 +73,35 @@ func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, erro
 
 // Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the
 // region refers to it until Deregister or Close. The same memory may be registered many times, in regions of its own. Tokens
-// and address are new ones every time.
+// and address are new ones every time. It takes some 50 µs, for a look at the mappings of the process; memory is neither touched nor
+// pinned.
 //
-// Errors: ErrInvalidParameter for a nil slice or more than MaxRegistrationSize bytes, ErrInvalidParameterN(3) for unknown
+// Errors: ErrAccessViolation for memory that is not mapped, or mapped without a right that flags need: reading always, writing
+// for MRAllowLocalWrite and MRAllowRemoteWrite; ErrInvalidParameter for a nil slice or more than MaxRegistrationSize bytes, ErrInvalidParameterN(3) for unknown
 // flags, ErrInvalidBufferSize for an empty slice, ErrInvalidDeviceState when the region is registered or closed,
 // ErrInsufficientResources when the adapter has no region left, ErrDeviceRemoved.
 func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {
+	const op = "register memory"
 	if s := m.adapter.registrable(buf == nil, len(buf), flags); s != StatusSuccess {
-		return &Error{Op: "register memory", Status: s}
+		return &Error{Op: op, Status: s}
 	}
+	rights := host.Rights(uint32(flags))
+	if err := host.Accessible(buf, rights); err != nil {
+		return &Error{Op: op, Status: ErrAccessViolation, Err: err}
+	}
+	return m.register(op, buf, rights)
+}
+
+// register is Register for memory that is known to be accessible.
+func (m *MemoryRegion) register(op string, buf []byte, rights provider.Rights) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registered || m.closed {
-		return &Error{Op: "register memory", Status: ErrInvalidDeviceState}
+		return &Error{Op: op, Status: ErrInvalidDeviceState}
 	}
-	r, err := m.adapter.host.Memory.Register(buf, host.Rights(uint32(flags)))
+	r, err := m.adapter.host.Memory.Register(buf, rights)
 	if err != nil {
-		return &Error{Op: "register memory", Status: ErrInsufficientResources}
+		return &Error{Op: op, Status: ErrInsufficientResources}
 	}
 	m.region.Store(r)
 	m.registered = true
@@ -181,29 +202,37 @@ func (m *MemoryRegion) Close() error {
 // that the device can send from: long Sends and Writes leave it without being copied. Beyond that it is ordinary memory.
 // The bytes may not be used after Close.
 //
-// Errors: as RegisterMemory, and ErrNoMemory for more than the machine has.
+// Errors: as RegisterMemory but ErrAccessViolation, and ErrNoMemory for more than the machine has.
 func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	const op = "allocate memory"
 	refuse := func(s Status) (*MemoryRegion, error) { return nil, &Error{Op: op, Status: s} }
 	if s := a.registrable(false, n, flags); s != StatusSuccess {
 		return refuse(s)
 	}
-	if a.host.Device == nil {
-		return a.RegisterMemory(pages(n), flags)
-	}
-	buf, id, ok := a.host.Device.Alloc(n)
-	if !ok {
+	rights := host.Rights(uint32(flags))
+	if d := a.host.Device; d != nil {
+		if buf, id, ok := d.Alloc(n); ok {
+			return a.registerLink(op, buf, id, rights)
+		}
 		if !datapath.FitsMemory(n) {
 			return refuse(ErrNoMemory)
 		}
-		return a.RegisterMemory(pages(n), flags)
 	}
+	m, err := a.newRegion(op)
+	if err != nil {
+		return nil, err
+	}
+	return m.or(m.register(op, pages(n), rights))
+}
+
+// registerLink makes a region of memory of the device, which id names there, and gives it back when that fails.
+func (a *Adapter) registerLink(op string, buf []byte, id uint64, rights provider.Rights) (*MemoryRegion, error) {
 	free := func() error { return a.host.Device.Release(id) }
 	m, err := a.newRegion(op)
 	if err != nil {
 		return nil, errors.Join(err, free())
 	}
-	r, err := a.host.Memory.RegisterLink(buf, id, host.Rights(uint32(flags)))
+	r, err := a.host.Memory.RegisterLink(buf, id, rights)
 	if err != nil {
 		return nil, errors.Join(&Error{Op: op, Status: ErrInsufficientResources}, m.Close(), free())
 	}

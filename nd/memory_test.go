@@ -22,6 +22,7 @@ func TestRegisterMemory(t *testing.T) {
 		{"unknown flag", buf, 16, ErrInvalidParameterN(3)},
 		{"all flags", buf, knownMRFlags, StatusSuccess},
 		{"no flag", buf, 0, StatusSuccess},
+		{"DO_NOT_SECURE_VM", buf, 0x80000000, StatusSuccess},
 		{"same memory again", buf[1:5], MRAllowRemoteRead, StatusSuccess},
 	} {
 		mr, err := r.a.RegisterMemory(c.buf, c.flags)
@@ -54,6 +55,34 @@ func TestRegisterMemory(t *testing.T) {
 	}
 	_, err := r.a.AllocateMemory(1, 16)
 	wantStatus(t, "allocate with an unknown flag", err, ErrInvalidParameterN(3))
+}
+
+// Memory that may not be written is refused for every right to write, with the reason, and good for reading: a peer's Write to it would
+// end the process.
+func TestRegisterReadOnlyMemory(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	buf := readOnly(t)
+	m, err := r.a.CreateMemoryRegion()
+	must(t, err)
+	t.Cleanup(func() { must(t, m.Close()) })
+	for _, flags := range []MRFlags{MRAllowLocalWrite, MRAllowRemoteWrite, MRAllowRemoteRead | MRAllowRemoteWrite | MRDoNotSecureVM} {
+		err := m.Register(buf, flags)
+		wantStatus(t, "register", err, ErrAccessViolation)
+		wantOneLine(t, err, "register memory", "byte 0 of 4096 is mapped read-only", "map it writable")
+	}
+	_, err = r.a.RegisterMemory(buf[5:10], MRAllowLocalWrite)
+	wantStatus(t, "a part of it", err, ErrAccessViolation)
+
+	must(t, m.Register(buf, MRAllowRemoteRead|MRDoNotSecureVM))
+	server, client := r.ends(t)
+	r.join(t, client, server)
+	client.mr.Bytes()[0] = 1
+	must(t, client.qp.Read(1, []SGE{client.mr.SGE(0, 4096)}, m.Address(), m.RemoteToken(), 0))
+	client.wantResult(t, 1, RequestRead, StatusSuccess)
+	if client.mr.Bytes()[0] != 0 {
+		t.Error("nothing was read")
+	}
 }
 
 func TestManyRegions(t *testing.T) {

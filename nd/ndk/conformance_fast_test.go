@@ -3,6 +3,8 @@ package ndk
 import (
 	"bytes"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // mapped is a mapping of buf that lasts as long as the test.
@@ -51,6 +53,9 @@ func lamRows() map[string]provoke {
 	}
 	rows[key+"SUCCESS"] = on(building(make([]byte, PageSize+1), 2))
 	rows[key+"INVALID_PARAMETER"] = on(building(nil, 2))
+	rows[key+"ACCESS_VIOLATION"] = func(t *testing.T, r *rig) Status {
+		return building(readOnly(t), 1)(newEnd(t, r.a, 64), nil, nil)
+	}
 	rows[key+"BUFFER_TOO_SMALL"] = on(building(make([]byte, PageSize+1), 1))
 	rows[key+"PENDING"] = func(t *testing.T, r *rig) Status {
 		lam := &LAM{Pages: make([]LogicalAddress, 0, 2)}
@@ -88,6 +93,15 @@ func lamRows() map[string]provoke {
 	}
 	rows["PD/NDK_FN_GET_PRIVILEGED_MEMORY_REGION_TOKEN/(value)"] = privileged
 	return rows
+}
+
+// readOnly is a page that cannot be written.
+func readOnly(t testing.TB) []byte {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, PageSize, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(b)) })
+	return b
 }
 
 // privileged reads and writes mapped memory by the privileged token, and tries it as a peer.

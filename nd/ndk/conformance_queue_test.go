@@ -51,6 +51,14 @@ var memoryRows = map[string]provoke{
 	"MR/NDK_FN_REGISTER_MR/STATUS_INVALID_PARAMETER": asked(func(e *end, done Completion, context any) Status {
 		return unregistered(e).Register(nil, 0, done, context)
 	}, false),
+	"MR/NDK_FN_REGISTER_MR/STATUS_ACCESS_VIOLATION": func(t *testing.T, r *rig) Status {
+		mr := unregistered(newEnd(t, r.a, 64))
+		readOnly := readOnly(t)
+		want(t, "for remote write", mr.Register(readOnly, MRAllowRemoteWrite, nil, nil), StatusAccessViolation)
+		want(t, "for reading", mr.Register(readOnly, MRAllowRemoteRead|MRDoNotSecureVM, nil, nil), StatusSuccess)
+		want(t, "deregister", mr.Deregister(nil, nil), StatusSuccess)
+		return mr.Register(readOnly, MRAllowLocalWrite, nil, nil)
+	},
 	"MR/NDK_FN_REGISTER_MR/STATUS_INVALID_DEVICE_STATE": asked(func(e *end, done Completion, context any) Status {
 		return e.mr.Register(make([]byte, 8), 0, done, context)
 	}, false),

@@ -57,7 +57,7 @@
 //     of this process.
 //   - A logical address mapping is over one slice, whose pages count from its first byte, so that the first byte offset is 0; a fast
 //     registration takes pages of one mapping in its order. The privileged token is for slices of mappings. Nothing names
-//     physical pages, and Register costs no system call either.
+//     physical pages, and Register pins none: it looks up that the memory may be read and, where the flags say so, written.
 //   - A fast registration serves the queue pair on which it was posted and its peer, and ends with that queue pair or the mapping. The
 //     local token is a new one each time, too.
 //   - AdapterLoopbackConnections is set with the datapath udp only, as in package nd.

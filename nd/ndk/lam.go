@@ -39,7 +39,8 @@ type lams struct {
 // pending, and is good until ReleaseLAM. The adapter does not close before.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusBufferTooSmall; StatusInvalidParameter for an empty slice, one longer than
-// MaxRegistrationSize and a lam that is in use; StatusInsufficientResources when the adapter has no region left,
+// MaxRegistrationSize and a lam that is in use; StatusAccessViolation for memory that is not mapped for reading and writing;
+// StatusInsufficientResources when the adapter has no region left,
 // StatusDeviceRemoved.
 func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (needed int, s Status) {
 	needed = PagesOf(len(buf))
@@ -55,6 +56,9 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 			return StatusDeviceRemoved
 		case lam.region != nil: // another BuildLAM was pending
 			return StatusInvalidParameter
+		}
+		if host.Accessible(buf, provider.RightLocalWrite) != nil {
+			return StatusAccessViolation
 		}
 		r, err := a.host.Memory.Register(buf, provider.RightLocalWrite)
 		if err != nil {

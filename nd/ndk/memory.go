@@ -18,6 +18,10 @@ const (
 	MRAllowRemoteRead  MRFlags = 2
 	MRAllowRemoteWrite MRFlags = 5 // includes local write
 	MRRDMAReadSink     MRFlags = 8 // accepted, and not needed
+
+	// MRDoNotSecureVM is package nd's, and accepted here too because the memory is a process's. It changes nothing: the protection of
+	// registered memory is never locked. It must stay what it was while the region is registered.
+	MRDoNotSecureVM MRFlags = 0x80000000
 )
 
 // MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. What is said of
@@ -61,13 +65,15 @@ func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, 
 }
 
 // Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the region
-// refers to it until Deregister or Close. Tokens and address are new ones every time.
+// refers to it until Deregister or Close. Tokens and address are new ones every time. It takes some 50 µs, for a look at the
+// mappings of the process; memory is neither touched nor pinned.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for an empty slice, one longer than
+// Statuses: StatusSuccess; StatusPending with a done; StatusAccessViolation for memory that is not mapped, or mapped without a right that
+// flags need: reading always, writing for MRAllowLocalWrite and MRAllowRemoteWrite; StatusInvalidParameter for an empty slice, one longer than
 // MaxRegistrationSize, unknown flags and a region for fast registration; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
 // adapter has no region left, StatusDeviceRemoved.
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
-	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink
+	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink | MRDoNotSecureVM
 	switch {
 	case m.fastRegion != nil || len(buf) == 0 || len(buf) > host.MaxRegistration || flags&^known != 0:
 		return m.adapter.unless(StatusInvalidParameter)
@@ -83,7 +89,11 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 		case m.region.Load() != nil || m.ending():
 			return StatusInvalidDeviceState
 		}
-		r, err := m.adapter.host.Memory.RegisterIn(&m.pd.domain, buf, host.Rights(uint32(flags)))
+		rights := host.Rights(uint32(flags))
+		if host.Accessible(buf, rights) != nil {
+			return StatusAccessViolation
+		}
+		r, err := m.adapter.host.Memory.RegisterIn(&m.pd.domain, buf, rights)
 		if err != nil {
 			return StatusInsufficientResources
 		}

@@ -1,0 +1,98 @@
+package host
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+const page = 4096
+
+// protect maps pages with one protection each, side by side, and returns their memory; zero unmaps the page.
+func protect(t *testing.T, pages ...int) []byte {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, len(pages)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, prot := range pages {
+		if err := unix.Mprotect(b[i*page:(i+1)*page], prot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func TestAccessible(t *testing.T) {
+	const none, ro, rw = unix.PROT_NONE, unix.PROT_READ, unix.PROT_READ | unix.PROT_WRITE
+	const local, remoteRead, remoteWrite = provider.RightLocalWrite, provider.RightRemoteRead, provider.RightRemoteWrite
+	mapped := protect(t, rw, ro, rw, none, rw)
+	text := "read-only data of this program, where constants are"
+	for _, c := range []struct {
+		name   string
+		buf    []byte
+		rights provider.Rights
+		say    string // empty: it may be registered
+	}{
+		{"heap", make([]byte, 3*page), local | remoteRead | remoteWrite, ""},
+		{"a byte of the heap", make([]byte, 1), local, ""},
+		{"writable", mapped[:page], local | remoteWrite, ""},
+		{"last byte", mapped[page-1 : page], local, ""},
+		{"read-only, to read", mapped[page : 2*page], remoteRead, ""},
+		{"three mappings, to read", mapped[:3*page], remoteRead, ""},
+		{"read-only, local write", mapped[page : 2*page], local, "byte 0 of 4096 is mapped read-only"},
+		{"read-only, remote write", mapped[page+5 : page+6], remoteWrite, "byte 0 of 1 is mapped read-only"},
+		{"read-only in the middle", mapped[:3*page], local, "byte 4096 of 12288 is mapped read-only"},
+		{"read-only at the end", mapped[1 : page+1], local, "byte 4095 of 4096 is mapped read-only"},
+		{"no access", mapped[2*page:], 0, "byte 4096 of 12288 is mapped without the right to read it"},
+		{"constants", []byte(text), local, ""}, // copied
+	} {
+		err := Accessible(c.buf, c.rights)
+		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.say)
+		}
+	}
+	if mapped[0] != 0 || mapped[4*page] != 0 {
+		t.Error("it wrote")
+	}
+}
+
+// Lines that no test can make the kernel show: holes, mappings in parts and twice, and an end too soon.
+func TestAccessibleOfMappings(t *testing.T) {
+	for _, c := range []struct {
+		maps, say string
+	}{
+		{"1000-3000 rw-p 00000000 00:00 0\n", ""},
+		{"1000-2000 rw-p 0 00:00 0 /a b\n1800-2800 rw-p 0 00:00 0\n1000-3000 rw-p 0 00:00 0\n", ""},
+		{"1000-2000 rw-p 0\n2000-3000 r--p 0\n", "byte 3584 of 4096 is mapped read-only"},
+		{"1000-2000 rw-p 0\n3000-4000 rw-p 0\n", "byte 3584 of 4096 is not mapped"},
+		{"1000-2000 rw-p 0\n", "byte 3584 of 4096 is not mapped"},
+		{"3000-4000 rw-p 0\n", "byte 0 of 4096 is not mapped"},
+		{"", "byte 0 of 4096 is not mapped"},
+		{"what is this\n1000-3000 rw-p 0\n", ""},
+		{strings.Repeat("x", 1<<17), ""}, // nothing is known
+	} {
+		err := accessible(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
+		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
+			t.Errorf("%q: %v, want %q", c.maps, err, c.say)
+		}
+	}
+}
+
+func BenchmarkAccessible(b *testing.B) {
+	buf := make([]byte, 1<<20)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Accessible(buf, provider.RightLocalWrite); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
