@@ -91,14 +91,25 @@ func (p *Provider) ResolveAddress(addr netip.Addr) (id uint64, err error) {
 	return adapterID(addr), nil
 }
 
-// QueryAdapter returns what Adapter.Query tells of the adapter with a local address when it is opened, without opening it.
+// QueryAdapter returns what Adapter.Query tells of the adapter with a local address when it is opened with nothing but that address,
+// without opening it.
 //
 // Errors: ErrInvalidAddress when it is not one of QueryAddressList, ErrDeviceNotReady after Close.
 func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
-	if err := p.check("query adapter", addr); err != nil {
+	const op = "query adapter"
+	if err := p.check(op, addr); err != nil {
 		return Info{}, err
 	}
-	return infoOf(addr.Unmap(), defaultFlags), nil
+	addr = addr.Unmap()
+	plain, err := p.net.PlainSockets(addr)
+	if err != nil {
+		return Info{}, &Error{Op: op, Local: netip.AddrPortFrom(addr, 0), Status: ErrDeviceNotReady, Err: err}
+	}
+	flags := defaultFlags
+	if plain {
+		flags |= AdapterLoopbackConnections
+	}
+	return infoOf(addr, flags), nil
 }
 
 // SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress).

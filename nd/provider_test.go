@@ -52,6 +52,28 @@ func TestProviderFindsAdapters(t *testing.T) {
 	must(t, a.Close())
 }
 
+// QueryAdapter tells of an adapter what that tells when it is open, also in another network namespace than the caller's.
+func TestQueryAdapterIsQuery(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	p := openProvider(t, pair.A)
+	for addr, itself := range map[netip.Addr]bool{pair.AddrA.Addr(): false, loopback[0]: true} {
+		before, err := p.QueryAdapter(addr)
+		must(t, err)
+		a := openIn(t, pair.A, AdapterConfig{Address: addr})
+		after, err := a.Query()
+		must(t, err)
+		if before != after || before.Flags&AdapterLoopbackConnections != 0 != itself {
+			t.Errorf("%s: %+v before it is opened, %+v then; want one that reaches itself: %v", addr, before, after, itself)
+		}
+	}
+	_, err := p.QueryAdapter(pair.AddrB.Addr())
+	wantStatus(t, "the peer's address", err, ErrInvalidAddress)
+	must(t, p.Close())
+	_, err = p.QueryAdapter(pair.AddrA.Addr())
+	wantStatus(t, "closed", err, ErrDeviceNotReady)
+}
+
 func TestProviderNoticesAddresses(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
