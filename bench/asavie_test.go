@@ -161,7 +161,7 @@ func openMixed(j Job) (contender, error) {
 	}
 	if err == nil {
 		m.l.sock, err = xdp.Open(m.l.umem, xdp.Config{
-			Ifindex: j.Local.Ifindex, Mode: xdp.ModeCopy, NeedWakeup: true, TxBudget: rawTxBudget,
+			Ifindex: j.Local.Ifindex, Mode: xdp.ModeCopy, TxBudget: rawTxBudget,
 		})
 	}
 	if err == nil {

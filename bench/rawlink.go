@@ -67,7 +67,7 @@ func openRaw(j Job, mtu int) (*rawLink, error) {
 		return nil, errors.Join(err, l.close())
 	}
 	l.sock, err = xdp.Open(l.umem, xdp.Config{
-		Ifindex: j.Local.Ifindex, Mode: xdp.ModeCopy, MultiBuffer: mtu > singleFrameMTU, NeedWakeup: true,
+		Ifindex: j.Local.Ifindex, Mode: xdp.ModeCopy, MultiBuffer: mtu > singleFrameMTU,
 		TxBudget: rawTxBudget,
 	})
 	if err == nil {

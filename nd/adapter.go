@@ -236,7 +236,8 @@ type DatapathInfo struct {
 	MTU, Queues       int
 	Datapath          Datapath
 	Reason            string
-	ZeroCopy          bool
+	ZeroCopy          bool   // as the kernel says of the sockets
+	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
 }
 
 // Datapath tells how packets move.
@@ -247,7 +248,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 	i := a.host.Device.Info()
 	return DatapathInfo{
 		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
-		ZeroCopy: i.Socket.ZeroCopy,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying,
 	}
 }
 

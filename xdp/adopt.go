@@ -84,5 +84,6 @@ func (s *Socket) adopt() error {
 	}
 	s.level.primed = true
 	s.level.looked(filled)
+	s.fillForDriver()
 	return nil
 }

@@ -14,7 +14,9 @@ const (
 	ModeAuto Mode = iota
 	// ModeCopy binds with XDP_COPY: every driver can do it.
 	ModeCopy
-	// ModeZeroCopy binds with XDP_ZEROCOPY and fails where the driver cannot.
+	// ModeZeroCopy binds with XDP_ZEROCOPY and fails where the driver cannot: ErrNotSupported, also for a MultiBuffer that it lacks.
+	// Everything that arrives on the queue then lies in the UMEM, not only what the program redirects; and when the receive frames are in
+	// the rx ring or with the caller, all of them, the queue is deaf for everybody.
 	ModeZeroCopy
 )
 
@@ -60,8 +62,9 @@ type Config struct {
 	Queue   uint32 // NIC queue
 	Mode    Mode
 
-	MultiBuffer bool // XDP_USE_SG: packets of several frames. The XDP program must be loaded with BPF_F_XDP_HAS_FRAGS
-	NeedWakeup  bool // XDP_USE_NEED_WAKEUP: the kernel says in the rings when a system call is needed
+	// MultiBuffer is XDP_USE_SG: packets of several frames. The XDP program must be loaded with BPF_F_XDP_HAS_FRAGS. Most drivers have
+	// no zero-copy with it.
+	MultiBuffer bool
 
 	RxRing, FillRing, TxRing, CompletionRing uint32 // slots, powers of two
 

@@ -49,6 +49,14 @@
 //
 // X6. Nothing here allocates after Open: stacks, rings and scratch have their final size then.
 //
+// # No need for wakeup
+//
+// XDP_USE_NEED_WAKEUP is not used. In copy mode it changes nothing: a system call sends, and none is needed to receive. In
+// zero-copy mode it makes drivers stop receiving at the first packet that finds the rx ring full, and wait to be woken
+// (ixgbe_run_xdp_zc and its likes in i40e and ice: IXGBE_XDP_EXIT): a process that stops would take the whole queue with it.
+// Without it such a packet is dropped and its frame used again. The driver is then woken for everything that is sent or to be completed, and sees
+// to the fill ring by itself.
+//
 // # What a veth does with NIC queues
 //
 // In native mode what is sent on queue i arrives on queue i of the peer. In generic mode it arrives on queue

@@ -41,11 +41,11 @@ func TestFillLevelSinksWhenItWasNotNeeded(t *testing.T) {
 func TestFillLevelSavesPublishes(t *testing.T) {
 	l := newFillLevel(8192)
 	l.missing(0)
-	if got := l.missing(firstFillLevel - refillBatch + 1); got != 0 {
+	if got := l.missing(firstFillLevel - RefillBatch + 1); got != 0 {
 		t.Errorf("%d frames for a nearly full ring, want none", got)
 	}
-	if got := l.missing(firstFillLevel - refillBatch); got != refillBatch {
-		t.Errorf("%d frames, want %d", got, refillBatch)
+	if got := l.missing(firstFillLevel - RefillBatch); got != RefillBatch {
+		t.Errorf("%d frames, want %d", got, RefillBatch)
 	}
 	small := newFillLevel(64)
 	small.missing(0)

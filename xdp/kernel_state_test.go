@@ -190,7 +190,7 @@ func TestKernelPeerDown(t *testing.T) {
 // TestKernelNoAllocs runs whole turns against the real kernel, system calls included.
 func TestKernelNoAllocs(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
-	a, b := l.a.open(t, xdp.Config{NeedWakeup: true}), l.b.open(t, xdp.Config{NeedWakeup: true})
+	a, b := l.a.open(t, xdp.Config{}), l.b.open(t, xdp.Config{})
 	descs := make([]xdp.Desc, 64)
 	if n := testing.AllocsPerRun(50, func() {
 		batch(a, descs, 16)

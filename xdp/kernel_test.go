@@ -53,9 +53,6 @@ func (f *flow) run(sizes []int, window int) {
 		}
 		f.receive()
 		f.to.Refill()
-		if f.to.RxWakeupNeeded() {
-			f.to.WakeRx()
-		}
 	}
 }
 
@@ -122,24 +119,22 @@ func drain(t testing.TB, x *xdp.Socket) {
 func TestKernelTransfer(t *testing.T) {
 	for modeName, mode := range attachModes {
 		for _, mtu := range []int{1500, 9000, 65000} {
-			for _, needWakeup := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s,mtu=%d,wakeup=%t", modeName, mtu, needWakeup), func(t *testing.T) {
-					l := newLab(t, mtu, 1, mode)
-					cfg := xdp.Config{Mode: xdp.ModeCopy, MultiBuffer: mtu > 1500, NeedWakeup: needWakeup}
-					a, b := l.a.open(t, cfg), l.b.open(t, cfg)
-					rng := rand.New(rand.NewPCG(uint64(mtu), 1))
-					sizes := []int{mtu + etherHeader, 60, etherHeader + 1}
-					for range 150 {
-						sizes = append(sizes, etherHeader+1+rng.IntN(mtu))
-					}
-					for _, f := range []*flow{{t: t, from: a, to: b}, {t: t, from: b, to: a}} {
-						f.run(sizes, 16)
-						drain(t, f.from)
-					}
-					checkIdle(t, a, cfg)
-					checkIdle(t, b, cfg)
-				})
-			}
+			t.Run(fmt.Sprintf("%s,mtu=%d", modeName, mtu), func(t *testing.T) {
+				l := newLab(t, mtu, 1, mode)
+				cfg := xdp.Config{Mode: xdp.ModeCopy, MultiBuffer: mtu > 1500}
+				a, b := l.a.open(t, cfg), l.b.open(t, cfg)
+				rng := rand.New(rand.NewPCG(uint64(mtu), 1))
+				sizes := []int{mtu + etherHeader, 60, etherHeader + 1}
+				for range 150 {
+					sizes = append(sizes, etherHeader+1+rng.IntN(mtu))
+				}
+				for _, f := range []*flow{{t: t, from: a, to: b}, {t: t, from: b, to: a}} {
+					f.run(sizes, 16)
+					drain(t, f.from)
+				}
+				checkIdle(t, a, cfg)
+				checkIdle(t, b, cfg)
+			})
 		}
 	}
 }
@@ -158,7 +153,7 @@ func checkIdle(t *testing.T, x *xdp.Socket, cfg xdp.Config) {
 		t.Errorf("%d of 512 tx frames came back", x.TxFree())
 	}
 	info := x.Info()
-	if info.ZeroCopy || info.MultiBuffer != cfg.MultiBuffer || info.NeedWakeup != cfg.NeedWakeup || info.SendBuffer < 64<<20 {
+	if info.ZeroCopy || info.MultiBuffer != cfg.MultiBuffer || info.SendBuffer < 64<<20 {
 		t.Errorf("%+v", info)
 	}
 }
@@ -225,7 +220,7 @@ func TestKernelSharedUMEM(t *testing.T) {
 				}
 			})
 			cfg := xdp.Config{
-				MultiBuffer: true, NeedWakeup: true, RxRing: 256, FillRing: 512, TxRing: 256, CompletionRing: 256,
+				MultiBuffer: true, RxRing: 256, FillRing: 512, TxRing: 256, CompletionRing: 256,
 				RxFrames: 512, TxFrames: 256,
 			}
 			var as, bs [queues]*xdp.Socket

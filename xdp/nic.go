@@ -20,6 +20,7 @@ type NIC struct {
 	Driver   string // empty when the driver does not tell
 	RxQueues int
 	TxQueues int
+	RxRing   int // descriptors that each receive queue of the driver has, 0 when it does not tell
 	MTU      int
 	Up       bool
 	MAC      net.HardwareAddr
@@ -50,6 +51,10 @@ func Inspect(name string) (NIC, error) {
 		nic.Driver = unix.ByteSliceToString(info.Driver[:])
 	}
 	nic.RxQueues, nic.TxQueues = queueCounts(fd, nic)
+	rings := ethtoolRings{cmd: unix.ETHTOOL_GRINGPARAM}
+	if askEthtool(fd, name, &rings) == nil {
+		nic.RxRing = int(rings.rxCount)
+	}
 	return nic, nil
 }
 
@@ -63,7 +68,8 @@ func queueCounts(fd int, nic NIC) (rx, tx int) {
 		rx, tx = len(rxDirs), len(txDirs)
 	}
 	if rx == 0 || tx == 0 {
-		if c, err := channels(fd, nic.Name); err == nil {
+		c := ethtoolChannels{cmd: unix.ETHTOOL_GCHANNELS}
+		if askEthtool(fd, nic.Name, &c) == nil {
 			rx, tx = max(rx, int(c.rxCount+c.combinedCount)), max(tx, int(c.txCount+c.combinedCount))
 		}
 	}

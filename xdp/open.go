@@ -21,8 +21,8 @@ const (
 )
 
 // Open makes a socket on NIC queue cfg.Queue of interface cfg.Ifindex, with frames reserved from u. The first socket on
-// u registers u with the kernel; further ones share the registration, must agree with it on Mode, MultiBuffer and
-// NeedWakeup, and serve another queue or another interface. The fill ring is full before the socket is bound.
+// u registers u with the kernel; further ones share the registration, must agree with it on Mode and MultiBuffer,
+// and serve another queue or another interface. The fill ring is full before the socket is bound.
 func Open(u *UMEM, cfg Config) (*Socket, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -53,8 +53,6 @@ func (c *Config) agreesWith(first *Config) error {
 		return fieldError("Mode", "is %v, but the UMEM is shared with a socket bound as %v", c.Mode, first.Mode)
 	case c.MultiBuffer != first.MultiBuffer:
 		return fieldError("MultiBuffer", "is %t, but the UMEM is shared with a socket where it is %t", c.MultiBuffer, first.MultiBuffer)
-	case c.NeedWakeup != first.NeedWakeup:
-		return fieldError("NeedWakeup", "is %t, but the UMEM is shared with a socket where it is %t", c.NeedWakeup, first.NeedWakeup)
 	}
 	return nil
 }
@@ -95,7 +93,19 @@ func (s *Socket) open(sharer *Socket) error {
 	if err := s.bind(sharer); err != nil {
 		return err
 	}
-	return s.readInfo()
+	if err := s.readInfo(); err != nil {
+		return err
+	}
+	s.fillForDriver()
+	return nil
+}
+
+// fillForDriver gives a driver in zero-copy mode all receive frames there are: it takes packets for everybody into them.
+func (s *Socket) fillForDriver() {
+	if s.info.ZeroCopy {
+		s.level.fix()
+		s.Refill()
+	}
 }
 
 // setSocketOptions asks for what makes the socket faster. A refusal is not fatal: Info says what was granted.
@@ -167,9 +177,6 @@ func (s *Socket) bindAddress(sharer *Socket) *unix.SockaddrXDP {
 		sa.Flags = unix.XDP_ZEROCOPY
 	case ModeAuto: // without either flag the kernel tries zero-copy first and falls back by itself
 	}
-	if s.cfg.NeedWakeup {
-		sa.Flags |= unix.XDP_USE_NEED_WAKEUP
-	}
 	if s.cfg.MultiBuffer {
 		sa.Flags |= unix.XDP_USE_SG
 	}
@@ -207,7 +214,6 @@ func (s *Socket) readInfo() error {
 	}
 	s.info.ZeroCopy = flags&unix.XDP_OPTIONS_ZEROCOPY != 0
 	s.info.MultiBuffer = s.cfg.MultiBuffer
-	s.info.NeedWakeup = s.cfg.NeedWakeup
 	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
 	if err != nil {
 		return s.fail("read the send buffer size", err)

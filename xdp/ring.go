@@ -21,13 +21,12 @@ type Desc struct {
 // Slot is what rings carry: descriptors (rx, tx) or UMEM addresses (fill, completion).
 type Slot interface{ Desc | uint64 }
 
-// RingMemory is one ring as both sides see it: the slots, a power of two of them, and three words. Indices run freely
+// RingMemory is one ring as both sides see it: the slots, a power of two of them, and two words. Indices run freely
 // through all 32 bits and wrap; the slot of index i is i modulo the number of slots.
 type RingMemory[T Slot] struct {
 	Slots    []T
 	Producer *atomic.Uint32 // written by the producing side only
 	Consumer *atomic.Uint32 // written by the consuming side only
-	Flags    *atomic.Uint32 // written by the kernel only
 }
 
 // NewRingMemory makes a ring in ordinary memory, for tests, whose indices start at origin (to test wrap-around).
@@ -36,7 +35,6 @@ func NewRingMemory[T Slot](slots int, origin uint32) RingMemory[T] {
 		Slots:    make([]T, slots),
 		Producer: new(atomic.Uint32),
 		Consumer: new(atomic.Uint32),
-		Flags:    new(atomic.Uint32),
 	}
 	m.Producer.Store(origin)
 	m.Consumer.Store(origin)
@@ -86,11 +84,6 @@ func (p *Producer[T]) Submit(n uint32) {
 func (p *Producer[T]) Outstanding() uint32 {
 	p.peer = p.mem.Consumer.Load()
 	return p.next - p.peer
-}
-
-// NeedWakeup says whether the kernel asks for a system call before it looks at this ring.
-func (p *Producer[T]) NeedWakeup() bool {
-	return p.mem.Flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0
 }
 
 // Consumer is the reading end of a ring. It has one owner.

@@ -122,18 +122,6 @@ func TestRingConcurrent(t *testing.T) {
 	}
 }
 
-func TestRingNeedWakeup(t *testing.T) {
-	mem := NewRingMemory[uint64](4, 0)
-	p := NewProducer(mem)
-	if p.NeedWakeup() {
-		t.Error("NeedWakeup without the flag")
-	}
-	mem.Flags.Store(unix.XDP_RING_NEED_WAKEUP)
-	if !p.NeedWakeup() {
-		t.Error("no NeedWakeup with the flag")
-	}
-}
-
 // TestRingEmptyMemory covers the rings that Close leaves behind.
 func TestRingEmptyMemory(t *testing.T) {
 	p, c := NewProducer(NewRingMemory[Desc](0, 0)), NewConsumer(NewRingMemory[Desc](0, 0))

@@ -118,12 +118,6 @@ func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 // RxFree counts the rx frames that are neither with the kernel nor with the caller.
 func (s *Socket) RxFree() int { return s.rxFree.n }
 
-// RxWakeupNeeded says whether the kernel waits to be told that the fill ring has frames again. Only zero-copy drivers
-// of sockets opened with NeedWakeup ever ask.
-func (s *Socket) RxWakeupNeeded() bool {
-	return s.info.NeedWakeup && s.fill.NeedWakeup()
-}
-
 // WakeRx tells the kernel that the fill ring has frames.
 func (s *Socket) WakeRx() {
 	if s.fd < 0 {

@@ -15,7 +15,6 @@ import (
 type Info struct {
 	ZeroCopy    bool // as XDP_OPTIONS reports it
 	MultiBuffer bool
-	NeedWakeup  bool
 	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
 	TxBudget    uint32 // descriptors per sendto in copy mode
 }
@@ -127,9 +126,10 @@ func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
-	s.info = Info{MultiBuffer: cfg.MultiBuffer, NeedWakeup: cfg.NeedWakeup, TxBudget: MinTxBudget}
+	s.info = Info{ZeroCopy: cfg.Mode == ModeZeroCopy, MultiBuffer: cfg.MultiBuffer, TxBudget: MinTxBudget}
 	s.setRings(rings)
 	s.Refill()
+	s.fillForDriver()
 	return s, nil
 }
 

@@ -71,8 +71,8 @@ func mapRing[T Slot](fd int, pageOffset int64, slots uint32, off *unix.XDPRingOf
 	if err != nil {
 		return nil, ring, err
 	}
-	words := [3]*atomic.Uint32{}
-	for i, offset := range [3]uint64{off.Producer, off.Consumer, off.Flags} {
+	words := [2]*atomic.Uint32{}
+	for i, offset := range [2]uint64{off.Producer, off.Consumer} {
 		if offset%4 != 0 || offset+4 > off.Desc {
 			_ = unix.Munmap(mem) // the error below matters more
 			return nil, ring, fmt.Errorf("%w: kernel reported ring word at offset %d of %d", ErrNotSupported, offset, off.Desc)
@@ -85,7 +85,7 @@ func mapRing[T Slot](fd int, pageOffset int64, slots uint32, off *unix.XDPRingOf
 		_ = unix.Munmap(mem) // as above
 		return nil, ring, fmt.Errorf("%w: kernel reported ring slots at offset %d", ErrNotSupported, off.Desc)
 	}
-	ring.Producer, ring.Consumer, ring.Flags = words[0], words[1], words[2]
+	ring.Producer, ring.Consumer = words[0], words[1]
 	// unsafe: in bounds because mem was mapped with room for exactly these slots after off.Desc, aligned by the check
 	// above. Which side may touch a slot is settled by the two index words; lives as long as mem.
 	ring.Slots = unsafe.Slice((*T)(unsafe.Pointer(&mem[off.Desc])), int(slots))
@@ -126,20 +126,29 @@ type ifreqData struct {
 	_    [24 - unsafe.Sizeof(uintptr(0))]byte
 }
 
-// channels asks the driver how many queues it has.
-func channels(fd int, name string) (ethtoolChannels, error) {
-	value := ethtoolChannels{cmd: unix.ETHTOOL_GCHANNELS}
+// ethtoolRings is the kernel's struct ethtool_ringparam.
+type ethtoolRings struct {
+	cmd                                         uint32
+	rxMax, rxMiniMax, rxJumboMax, txMax         uint32
+	rxCount, rxMiniCount, rxJumboCount, txCount uint32
+}
+
+// ethtoolStruct is the kernel structs that SIOCETHTOOL fills; none of them holds a pointer.
+type ethtoolStruct interface{ ethtoolChannels | ethtoolRings }
+
+// askEthtool has the driver of an interface fill *value, whose first word says with what.
+func askEthtool[T ethtoolStruct](fd int, name string, value *T) error {
 	var req ifreqData
 	if len(name) >= len(req.name) {
-		return value, unix.ENODEV
+		return unix.ENODEV
 	}
 	copy(req.name[:], name)
-	req.data = unsafe.Pointer(&value)
-	// unsafe: req is a whole struct ifreq and req.data a whole struct ethtool_channels, both alive across the call
+	req.data = unsafe.Pointer(value)
+	// unsafe: req is a whole struct ifreq and req.data a whole struct as the command in it demands, both alive across the call
 	// (req.data keeps value alive); the kernel reads and writes them during the call only.
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
 	if errno != 0 {
-		return value, errno
+		return errno
 	}
-	return value, nil
+	return nil
 }

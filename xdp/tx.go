@@ -124,7 +124,7 @@ func (s *Socket) reject(packet []Desc) bool {
 // dropped is counted in Statistics.TxLost; its frames complete as usual. After an error, which says that the interface is down or gone, left is
 // 0: trying again soon is no use.
 //
-// In zero-copy mode it wakes the driver, which sends on its own and may need waking just to complete.
+// In zero-copy mode it wakes the driver, which sends on its own and may have to be woken to complete, too.
 func (s *Socket) Kick() (left int, err error) {
 	if s.fd < 0 {
 		return 0, nil
@@ -164,9 +164,9 @@ func (s *Socket) Kick() (left int, err error) {
 	return int(unsent), nil
 }
 
-// kickZeroCopy wakes the driver when it has something to send or to complete and asks for it.
+// kickZeroCopy wakes the driver when it has something to send or to complete.
 func (s *Socket) kickZeroCopy() (left int, err error) {
-	if s.txPending == 0 || s.info.NeedWakeup && !s.tx.NeedWakeup() {
+	if s.txPending == 0 {
 		return 0, nil
 	}
 	s.counters.kicks.Add(1)

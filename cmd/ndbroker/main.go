@@ -37,6 +37,9 @@ AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf clie
 One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
 process's adapter is removed, and all traffic goes to the kernel again.
 
+Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
+would pass through memory that the client reads. --zero-copy allows it.
+
 It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns. Whoever gets the
 sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
 
@@ -53,6 +56,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lend")
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
 	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end")
+	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that is lent")

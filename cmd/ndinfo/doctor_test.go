@@ -13,7 +13,9 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // runAgain says in the environment that the test binary is to be ndinfo.
@@ -166,6 +168,38 @@ func TestListAdapters(t *testing.T) {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
+	}
+}
+
+// TestListsWhoHasAnAdapter: who has one open is listed with what the kernel says of its sockets.
+func TestListsWhoHasAnAdapter(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	var a *nd.Adapter
+	must(t, pair.A.Do(func() (err error) {
+		a, err = nd.OpenAdapter(nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathNative})
+		return err
+	}))
+	defer a.Close()
+	s, err := ndinspect.Serve(a, "")
+	must(t, err)
+	defer s.Close()
+	list := func(args ...string) string {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetArgs(args)
+		root.SetOut(&out)
+		must(t, pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }))
+		return out.String()
+	}
+	var adapters []ndhealth.Adapter
+	must(t, json.Unmarshal([]byte(list("--json")), &adapters))
+	by := adapters[0].OpenBy
+	if len(by) != 1 || by[0].PID != os.Getpid() || by[0].Datapath != "native" || by[0].ZeroCopy || !strings.Contains(by[0].Copying, "refused zero-copy") {
+		t.Errorf("%+v", by)
+	}
+	if table := list(); !strings.Contains(table, "open by") || !strings.Contains(table, "copied: the driver refused zero-copy") {
+		t.Errorf("%s", table)
 	}
 }
 

@@ -40,7 +40,30 @@ func renderAdapters(w io.Writer, list []ndhealth.Adapter) {
 		})
 	}
 	t.Render()
+	renderOpen(w, list)
 	renderLimits(w, &list[0].Limits)
+}
+
+// renderOpen prints who has adapters open, and what their sockets turned out to be.
+func renderOpen(w io.Writer, list []ndhealth.Adapter) {
+	t := newTable(w, "address", "open by", "", "datapath", "packets")
+	for i := range list {
+		for _, r := range list[i].OpenBy {
+			copied := "zero-copy"
+			switch {
+			case r.Copying != "":
+				copied = "copied: " + r.Copying
+			case !r.ZeroCopy:
+				copied = "plain sockets"
+			}
+			t.AppendRow(table.Row{list[i].Address, r.PID, cli.Printable(r.Command), cli.Printable(r.Datapath), cli.Printable(copied)})
+		}
+	}
+	if t.Length() > 0 {
+		fmt.Fprintln(w)
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: widest}})
+		t.Render()
+	}
 }
 
 // renderLimits prints ND2_ADAPTER_INFO, which is the same for all adapters but for the id.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -94,4 +95,29 @@ func TestHostileProcess(t *testing.T) {
 	_, problems, err = ndstat("--once", "--interval", "100ms", "--socket", answer(t, string(b)), "--socket", good)
 	must(t, err)
 	wantPlain(t, "a problem", problems, 1)
+}
+
+// TestDatapathIsShown: the table tells apart sockets that copy from those that do not, and JSON says why they copy.
+func TestDatapathIsShown(t *testing.T) {
+	const reply = `{"version":1,"pid":%d,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","datapath":%q,"zero_copy":%t,"copying":%q,` +
+		`"connections":[{"id":"1","peer_id":"2","local":"192.0.2.1:1","remote":"192.0.2.2:2"}]}`
+	args := []string{"--once", "--interval", "100ms"}
+	for i, c := range []struct {
+		datapath string
+		zeroCopy bool
+		copying  string
+	}{{"native", true, ""}, {"native", false, "the driver refused"}, {"udp", false, ""}} {
+		args = append(args, "--socket", answer(t, fmt.Sprintf(reply, i, c.datapath, c.zeroCopy, c.copying)))
+	}
+	out, _, err := ndstat(args...)
+	must(t, err)
+	for _, want := range []string{"DATAPATH", "native, zero-copy", "native, copy", "udp  "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	out, _, err = ndstat(append(args, "--json")...)
+	if must(t, err); !strings.Contains(out, `"copying":"the driver refused"`) || !strings.Contains(out, `"zero_copy":true`) {
+		t.Errorf("%s", out)
+	}
 }

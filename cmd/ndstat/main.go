@@ -36,6 +36,8 @@ func newRoot() *cobra.Command {
 		Long: `ndstat shows a live table of the ND connections of all processes that opened themselves to it: programs that call
 ndinspect.Serve, and ndperf with --inspect. It sees those of its own user; root sees those of all users.
 
+DATAPATH is how packets move, and whether the kernel or the driver copies them; --json says why.
+
 LIMITED BY is what kept a connection from sending more for the largest share of the last interval: application
 (nothing was posted), receive (the peer has no receive posted), read (outbound read limit), fabric (the window for
 the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // What a table shows at the most.
@@ -42,12 +43,12 @@ func (w *watch) render(out io.Writer) {
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
 	header := table.Row{
-		"PID", "COMMAND", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
+		"PID", "COMMAND", "DATAPATH", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
 		"QUEUEING", "WIRE", "HOLD", "FETCH",
 	}
 	t.AppendHeader(header)
 	columns := make([]table.ColumnConfig, 0, len(header))
-	for i := 6; i < len(header); i++ {
+	for i := 7; i < len(header); i++ {
 		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
@@ -55,7 +56,7 @@ func (w *watch) render(out io.Writer) {
 	for _, x := range all[:min(len(all), maxRows)] {
 		c := &x.conn
 		t.AppendRow(table.Row{
-			x.process.PID, shown(x.process.Command), shown(c.Local), shown(c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
+			x.process.PID, shown(x.process.Command), shown(moves(x.process)), shown(c.Local), shown(c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
 			megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
 			short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
 		})
@@ -77,6 +78,17 @@ func (w *watch) render(out io.Writer) {
 			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, shown(r.Command), counts(r.Stats.Drops))
 		}
 	}
+}
+
+// moves says how packets move: the datapath, and over AF_XDP whether its sockets copy.
+func moves(r *ndinspect.Reply) string {
+	switch {
+	case r.ZeroCopy:
+		return r.Datapath + ", zero-copy"
+	case r.Copying != "":
+		return r.Datapath + ", copy"
+	}
+	return r.Datapath
 }
 
 func counts(m map[string]uint64) string {

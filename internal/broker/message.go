@@ -82,8 +82,9 @@ type Grant struct {
 	MultiBuffer  bool   `json:"multi_buffer"`  // packets may have several frames
 	SingleBuffer bool   `json:"single_buffer"` // the program takes packets of one frame only
 	ZeroCopy     bool   `json:"zero_copy"`
-	SendBuffer   int    `json:"send_buffer"` // bytes
-	TxBudget     uint32 `json:"tx_budget"`   // descriptors for each sendto
+	Copying      string `json:"copying,omitempty"` // why the sockets copy
+	SendBuffer   int    `json:"send_buffer"`       // bytes
+	TxBudget     uint32 `json:"tx_budget"`         // descriptors for each sendto
 }
 
 // reply is a grant, or the reason why there is none.

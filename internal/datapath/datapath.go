@@ -48,8 +48,9 @@ type Info struct {
 	Rung      Rung
 	Reason    string // why this rung
 	// Held is how many packets may wait behind gaps on each queue and leave receive frames for others, for the MTU at opening.
-	Held   int
-	Socket xdp.Info
+	Held    int
+	Socket  xdp.Info
+	Copying string // why the sockets copy; empty with zero-copy, and for plain sockets
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
@@ -69,6 +70,7 @@ type Datapath struct {
 
 	maxPacket int // when it was opened
 	single    bool
+	sizes     sizes // of each queue
 	neighbors neighbours
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
@@ -113,10 +115,10 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.attach(nic, c, terms != nil)
+	err = d.attach(nic, c, terms)
 	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) {
 		c = choice{rung: RungGeneric, reason: fmt.Sprintf("native mode was refused: %v", err)}
-		err = d.attach(nic, c, terms != nil)
+		err = d.attach(nic, c, terms)
 	}
 	return err
 }
@@ -229,8 +231,8 @@ func portError(err error, cfg Config) error {
 		"both peers another UDP port", cfg.UDPPort, cfg.Address, err)
 }
 
-// attach loads the steering and opens the sockets, on memory that another process can map when that is shared.
-func (d *Datapath) attach(nic xdp.NIC, c choice, shared bool) error {
+// attach loads the steering and opens the sockets. terms are as in openSockets.
+func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
 	multi := xdp.MultiBufferSupported()
 	if need := nic.MTU + frameOverhead; !multi && need > maxFrame {
 		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
@@ -254,64 +256,17 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, shared bool) error {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Queues = nic.RxQueues
-	if err := d.openQueues(nic, socketMode(c.rung), multi, shared); err != nil {
+	copying, err := d.openQueues(&nic, bindFacts{
+		rung: c.rung, single: d.single, multiBuffer: multi, lent: terms != nil, exposed: terms != nil && terms.ZeroCopy,
+	})
+	if err != nil {
 		return errors.Join(err, d.detach())
 	}
 	if err := d.steer(); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung, d.info.Reason, d.info.Socket = c.rung, c.reason, d.queues[0].sock.Info()
-	d.info.Held = holds(sizesOf(len(d.queues)).rxFrames, d.maxPacket)
+	d.info.Rung, d.info.Reason, d.info.Copying = c.rung, c.reason, copying
 	return nil
-}
-
-// openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
-// without a socket goes to the kernel and is lost to us. They share one UMEM, so that every queue can send from the arena.
-func (d *Datapath) openQueues(nic xdp.NIC, mode xdp.Mode, multi, shared bool) error {
-	n := uint32(max(nic.RxQueues, 1))
-	if n > provider.MaxEngines {
-		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
-			"(ethtool -L %s combined %d)", nic.Name, n, provider.MaxEngines, nic.Name, provider.MaxEngines)
-	}
-	// The kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever.
-	if n > uint32(nic.TxQueues) {
-		return fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
-			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, n, nic.TxQueues, nic.Name)
-	}
-	s := sizesOf(int(n))
-	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: n * s.rxFrames, TxFrames: n * s.txFrames, ArenaBytes: d.cfg.Arena, Shared: shared})
-	if err != nil {
-		return err
-	}
-	d.umem, d.arena = umem, newArena(umem)
-	for number := range n {
-		c := s.config()
-		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.NeedWakeup, c.TxBudget = nic.Index, number, mode, multi, true, txBudget
-		sock, err := xdp.Open(umem, c)
-		if err != nil {
-			return err
-		}
-		if err := d.addQueue(sock); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
-	q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
-	d.queues = append(d.queues, q)
-	q.sleeper, err = newSleeper(sock.FD())
-	return err
-}
-
-// socketMode binds in copy mode under a generic program, which cannot do anything else; under a native one the kernel
-// takes zero-copy where the driver has it.
-func socketMode(r Rung) xdp.Mode {
-	if r == RungGeneric {
-		return xdp.ModeCopy
-	}
-	return xdp.ModeAuto
 }
 
 // steer lets ND traffic in: last, when everything is ready for it.

@@ -13,6 +13,8 @@ type Terms struct {
 	Interface string
 	UDPPort   uint16
 	Rung      Rung // RungAuto leaves the choice between generic and native to the client
+	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
+	ZeroCopy bool
 }
 
 // Loan is an interface opened for another process. It is a broker.Loan.
@@ -46,13 +48,13 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	for _, q := range d.queues {
 		l.fds = append(l.fds, q.sock.FD())
 	}
-	i, s := &d.info, sizesOf(len(d.queues))
+	i, s := &d.info, &d.sizes
 	l.grant = broker.Grant{
 		Ifindex: d.index, MAC: d.mac, Datapath: i.Rung.String(), Reason: i.Reason, Queues: len(d.queues),
-		RxFrames: s.rxFrames, TxFrames: s.txFrames, Arena: r.Arena,
+		RxFrames: s.rxFrames, TxFrames: s.txFrames, Arena: len(d.umem.Arena()),
 		RxRing: s.rxRing, FillRing: s.fillRing, TxRing: s.txRing, CompletionRing: s.completionRing,
 		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
-		ZeroCopy: i.Socket.ZeroCopy, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}
 	return l, nil
 }

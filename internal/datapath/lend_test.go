@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestLendTerms asks for what the terms do not allow, which is refused before anything is opened.
@@ -36,5 +38,24 @@ func TestBrokerNeverUDP(t *testing.T) {
 			t.Errorf("%s: opened %+v", rung, d.Info())
 			d.Close()
 		}
+	}
+}
+
+// TestLendCopies: a client gets sockets that copy, so that it cannot see what is for others, unless the terms allow zero-copy; then
+// the driver decides.
+func TestLendCopies(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	for allowed, want := range map[bool]string{false: "--zero-copy allows it", true: "refused zero-copy"} {
+		r := broker.Request{Address: pair.AddrA.Addr(), UDPPort: 14791, Datapath: "native", Arena: 1 << 16}
+		must(t, pair.A.Do(func() error {
+			l, err := Lend(&r, Terms{Interface: pair.NameA, UDPPort: 14791, ZeroCopy: allowed})
+			if err != nil {
+				return err
+			}
+			if g, _ := l.Grant(); g.ZeroCopy || !strings.Contains(g.Copying, want) || g.Arena != 1<<16 {
+				t.Errorf("zero-copy allowed: %t: %+v", allowed, g)
+			}
+			return l.Close()
+		}))
 	}
 }

@@ -24,7 +24,8 @@ func openLent(cfg Config) (_ Device, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if _, err := d.findInterface(); err != nil {
+	nic, err := d.findInterface()
+	if err != nil {
 		return nil, err
 	}
 	if d.lease, err = broker.Dial(cfg.Broker, broker.Request{
@@ -32,7 +33,7 @@ func openLent(cfg Config) (_ Device, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := d.adopt(); err != nil {
+	if err := d.adopt(nic.RxRing); err != nil {
 		return nil, err
 	}
 	if d.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, 0))); err != nil {
@@ -50,8 +51,8 @@ func (d *Datapath) knock(dst netip.Addr) {
 	_, _ = d.udp.WriteToUDPAddrPort(nil, netip.AddrPortFrom(dst, d.cfg.UDPPort))
 }
 
-// adopt maps what the lease brought.
-func (d *Datapath) adopt() error {
+// adopt maps what the lease brought. deviceRing is as in bindFacts.
+func (d *Datapath) adopt(deviceRing int) error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
@@ -74,15 +75,19 @@ func (d *Datapath) adopt() error {
 		return err
 	}
 	d.arena, d.single = newArena(d.umem), g.SingleBuffer
+	mode := xdp.ModeCopy
+	if g.ZeroCopy {
+		mode = xdp.ModeZeroCopy
+	}
 	for number := range queues {
 		fd := d.lease.Sockets[number]
 		d.lease.Sockets[number] = -1
 		sock, err := xdp.Adopt(d.umem, xdp.Config{
-			Ifindex: g.Ifindex, Queue: number, Mode: socketMode(rung), MultiBuffer: g.MultiBuffer, NeedWakeup: true,
+			Ifindex: g.Ifindex, Queue: number, Mode: mode, MultiBuffer: g.MultiBuffer,
 			RxFrames: g.RxFrames, TxFrames: g.TxFrames, TxBudget: g.TxBudget,
 			RxRing: g.RxRing, FillRing: g.FillRing, TxRing: g.TxRing, CompletionRing: g.CompletionRing,
 		}, fd, xdp.Info{
-			ZeroCopy: g.ZeroCopy, MultiBuffer: g.MultiBuffer, NeedWakeup: true, SendBuffer: g.SendBuffer, TxBudget: g.TxBudget,
+			ZeroCopy: g.ZeroCopy, MultiBuffer: g.MultiBuffer, SendBuffer: g.SendBuffer, TxBudget: g.TxBudget,
 		})
 		if err != nil {
 			return err
@@ -91,7 +96,8 @@ func (d *Datapath) adopt() error {
 			return err
 		}
 	}
-	d.info.Held = holds(g.RxFrames, d.maxPacket)
+	d.info.Held = max(holds(g.RxFrames, d.maxPacket, spares{g.ZeroCopy, g.RxRing, deviceRing}), 1)
 	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "lent by a broker: "+g.Reason, d.queues[0].sock.Info()
+	d.info.Copying = g.Copying
 	return nil
 }

@@ -124,9 +124,6 @@ func (q *queue) Recycle(ids []uint64) {
 		q.sock.Recycle(id)
 	}
 	q.sock.Refill()
-	if q.sock.RxWakeupNeeded() {
-		q.sock.WakeRx()
-	}
 }
 
 // Frames implements provider.Link.
@@ -183,7 +180,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 
 // Settled implements Port. A completion is the kernel's word that it is done with the memory, in every mode: a driver in zero-copy mode
 // reads it until then, virtio-net in copy mode too, because its packets refer to our pages, and other drivers send copies. That an empty
-// ring says nothing, TestSettledWaitsForTheDevice shows.
+// ring says nothing, TestSettledWaitsForTheDevice shows. Where completions come too early there is no memory to wait for (completesLate).
 func (q *queue) Settled() bool {
 	q.Push()
 	q.sock.Complete(nil)

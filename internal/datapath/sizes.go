@@ -1,6 +1,11 @@
 package datapath
 
-import "github.com/ndxdp/ndxdp/xdp"
+import (
+	"cmp"
+	"math/bits"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
 
 // MaxFrameMemory bounds the memory of the frames of all queues of an adapter, in bytes: all of it is pinned, and a NIC may have as many
 // queues as the machine has processors. So what a queue gets falls with their number, from 64 to 16 MiB: the traffic of an interface
@@ -41,11 +46,40 @@ func Pinned(queues int) int {
 	return max(queues, 1) * int(s.rxFrames+s.txFrames) * xdp.FrameSize
 }
 
-// freeFrames are the receive frames that packets which wait behind gaps leave to others: the packet that fills a gap needs one.
+// zeroCopy changes the sizes for a driver that takes everybody's packets into the receive frames: all of them go into the fill ring, and
+// few can be kept from it by a process that stops.
+func (s sizes) zeroCopy() sizes {
+	s.rxRing = 1 << (bits.Len32(s.rxFrames/4) - 1)
+	s.fillRing = 1 << bits.Len32(s.rxFrames-1)
+	return s
+}
+
+// spares are the receive frames of a queue that packets which wait behind gaps must leave to others.
+type spares struct {
+	zeroCopy bool
+	rxRing   uint32 // slots
+	device   int    // descriptors of the device's own ring
+}
+
+// freeFrames is what they are in copy mode: the packet that fills a gap needs one.
 const freeFrames = 1024
 
-// holds is how many packets of up to size bytes may wait behind gaps on a queue with so many receive frames.
-func holds(frames uint32, size int) int {
+// frames is how many that are, for packets of so many frames. In zero-copy mode a process that stops keeps a full rx ring, a batch that
+// the engine looks at and what it has not put back yet; what is left fills the device's ring, so that all others are still
+// received.
+func (s spares) frames(per int) int {
+	if !s.zeroCopy {
+		return freeFrames
+	}
+	return int(s.rxRing) + rxDescs*per + xdp.RefillBatch + cmp.Or(s.device, usualDeviceRing)
+}
+
+// usualDeviceRing stands for the ring of a driver that does not tell its length.
+const usualDeviceRing = 1024
+
+// holds is how many packets of up to size bytes may wait behind gaps on a queue with so many receive frames. It is not positive when
+// there are too few frames to hold any.
+func holds(frames uint32, size int, s spares) int {
 	per := (size + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
-	return max((int(frames)-freeFrames)/per, 1)
+	return (int(frames) - s.frames(per)) / per
 }

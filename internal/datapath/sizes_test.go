@@ -29,7 +29,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		before = s
 		for _, packet := range []int{wire.MinPacket, 8972, wire.MaxPacket} {
-			n := holds(s.rxFrames, packet)
+			n := holds(s.rxFrames, packet, spares{})
 			if n < 100 || n*((packet+3839)/3840) > int(s.rxFrames)-freeFrames {
 				t.Errorf("%d queues: %d packets of %d bytes may wait", queues, n, packet)
 			}
@@ -38,7 +38,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if got := Pinned(1); got != 64<<20 {
 		t.Errorf("one queue pins %d MiB", got>>20)
 	}
-	if n := holds(sizesOf(MaxQueues).rxFrames, 1472); n < provider.DefaultHeldPackets {
+	if n := holds(sizesOf(MaxQueues).rxFrames, 1472, spares{}); n < provider.DefaultHeldPackets {
 		t.Errorf("only %d packets of 1472 bytes may wait on each of %d queues", n, MaxQueues)
 	}
 }

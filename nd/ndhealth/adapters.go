@@ -22,6 +22,7 @@ type Adapter struct {
 	Datapath  nd.Datapath `json:"datapath"`
 	Reason    string      `json:"reason"` // why nd.DatapathAuto takes this datapath, or why it takes none
 	Limits    nd.Info     `json:"limits"`
+	OpenBy    []Running   `json:"open_by,omitempty"` // as far as they let others look
 }
 
 // Adapters lists the adapters of the calling thread's network namespace, in the order of nd.Provider.QueryAddressList.
@@ -51,7 +52,7 @@ func Adapters() (list []Adapter, err error) {
 		}
 		a := Adapter{
 			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
-			Limits: limits,
+			Limits: limits, OpenBy: inspect(addr),
 		}
 		rung, reason, err := datapath.Prospect(&nic, addr)
 		if err != nil {

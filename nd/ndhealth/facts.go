@@ -61,7 +61,7 @@ type facts struct {
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
 	peer          *peerAnswer       // nil when nobody was asked
-	running       []inspected       // processes with an adapter on the interface, as far as they let others look
+	running       []Running         // processes with an adapter on the interface, as far as they let others look
 }
 
 // Examine examines an interface. The error says that there is none of that name or address; everything else is a finding.
@@ -132,7 +132,7 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
-	f.running = inspect(f.addrs)
+	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
 		f.port = useOf(netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}

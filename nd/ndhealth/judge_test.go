@@ -25,7 +25,7 @@ func healthy() *facts {
 		features: featureBasic | featureRedirect | featureZeroCopy | featureFrags, featuresKnown: true,
 		rings: rings{2048, 4096, 2048, 4096}, spread: map[int]bool{0: true, 1: true, 2: true, 3: true}, qdisc: "mq",
 		buffers: buffers{32 << 20, 32 << 20}, napi: &xdp.NAPISettings{}, iommu: "identity", peer: &peerAnswer{err: nd.ErrConnectionRefused, asked: true},
-		running: []inspected{{7, "server", 0}},
+		running: []Running{{PID: 7, Command: "server"}},
 	}
 }
 

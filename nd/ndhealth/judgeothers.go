@@ -43,7 +43,7 @@ func judgeRedirection(f *facts) (Finding, bool) {
 	}
 	for _, p := range f.running {
 		if p.vanished > 0 {
-			return problem(fmt.Sprintf("%d packets for process %d (%q) were redirected to its sockets and never came", p.vanished, p.pid, p.command),
+			return problem(fmt.Sprintf("%d packets for process %d (%q) were redirected to its sockets and never came", p.vanished, p.PID, p.Command),
 				"the interface, its driver or what is stacked on it loses what XDP redirects",
 				"use --datapath generic, or udp when it goes on; an address of the interface that packets arrive on"), true
 		}

@@ -8,15 +8,19 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// inspected is a process with an adapter on the interface.
-type inspected struct {
-	pid      int
-	command  string
+// Running is a process with an open adapter that lets others look (ndinspect.Serve), and what became of the adapter's sockets.
+type Running struct {
+	PID      int    `json:"pid"`
+	Command  string `json:"command"`
+	Datapath string `json:"datapath"`
+	ZeroCopy bool   `json:"zero_copy"`         // of its sockets, as the kernel says
+	Copying  string `json:"copying,omitempty"` // why they copy; empty over plain sockets
+
 	vanished uint64 // packets that were redirected to its sockets and never came
 }
 
 // inspect asks the processes that called ndinspect.Serve for adapters on one of the addresses. Who does not answer is left out.
-func inspect(addrs []netip.Addr) (list []inspected) {
+func inspect(addrs ...netip.Addr) (list []Running) {
 	for _, path := range ndinspect.Sockets() {
 		c, err := ndinspect.Dial(path)
 		if err != nil {
@@ -24,7 +28,7 @@ func inspect(addrs []netip.Addr) (list []inspected) {
 		}
 		r, err := c.Ask(ndinspect.Request{Peer: netip.IPv4Unspecified()}) // no connections are wanted
 		if err == nil && slices.Contains(addrs, r.Adapter) {
-			list = append(list, inspected{r.PID, r.Command, r.Stats.Drops[nd.DropVanished]})
+			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Stats.Drops[nd.DropVanished]})
 		}
 		c.Close()
 	}

@@ -49,6 +49,8 @@ type Reply struct {
 	At          time.Time           `json:"at"` // by the wall clock
 	Adapter     netip.Addr          `json:"adapter"`
 	Datapath    string              `json:"datapath"`
+	ZeroCopy    bool                `json:"zero_copy"`           // of the adapter's sockets, as the kernel says
+	Copying     string              `json:"copying,omitempty"`   // why they copy; empty over plain sockets
 	Capturing   bool                `json:"capturing,omitempty"` // packets are copied, for whomever
 	Streams     bool                `json:"streams,omitempty"`   // a capture follows
 	Stats       nd.Stats            `json:"stats"`

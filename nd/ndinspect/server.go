@@ -137,7 +137,8 @@ func (s *Server) answer(q Request) Reply {
 		return r
 	}
 	r.Adapter = s.adapter.QueryAddressList()[0]
-	r.Datapath = s.adapter.Datapath().Datapath.String()
+	d := s.adapter.Datapath()
+	r.Datapath, r.ZeroCopy, r.Copying = d.Datapath.String(), d.ZeroCopy, d.Copying
 	r.Capturing = s.adapter.Capturing()
 	r.Stats = s.adapter.Stats()
 	for _, c := range s.adapter.Connections() {

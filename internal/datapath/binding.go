@@ -1,0 +1,162 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// bindFacts decide how the sockets of an interface can be bound.
+type bindFacts struct {
+	rung        Rung // RungGeneric or RungNative
+	single      bool // every packet fits into one frame
+	multiBuffer bool // the kernel has AF_XDP multi-buffer
+	lent        bool // to a client of a broker
+	exposed     bool // the broker's administrator lets clients see everything that arrives
+	queues      int
+	deviceRing  int // descriptors of each of the device's receive rings, 0 when it does not tell
+	maxPacket   int
+	// completesEarly says that a completion is no proof that the device has read the memory.
+	completesEarly bool
+}
+
+// binding is a way to bind the sockets of an interface.
+type binding struct {
+	mode        xdp.Mode
+	multiBuffer bool
+	inPlace     bool // applications get memory that packets leave from
+	sizes       sizes
+	held        int    // packets that may wait behind gaps
+	copying     string // why it copies; empty when it does not
+}
+
+// virtioNet is a driver whose packets refer to our pages in copy mode, too (IFF_TX_SKB_NO_LINEAR). When it does not use NAPI to
+// send, it completes them before the host has read them (skb_orphan in start_xmit): frames that are used again too early make packets with
+// a wrong checksum then, which are sent again, but memory of applications must not be sent from.
+const virtioNet = "virtio_net"
+
+// completesLate says that virtio-net uses NAPI to send, as it does unless its parameter napi_tx says otherwise.
+func completesLate() bool {
+	set, err := os.ReadFile("/sys/module/virtio_net/parameters/napi_tx")
+	return err != nil || strings.TrimSpace(string(set)) != "N"
+}
+
+// minHeld is how many packets must have room behind gaps at the least: a batch of what the engine looks at.
+const minHeld = rxDescs
+
+// bindings lists the ways to try, best first. The last one works on every driver.
+//
+// In copy mode multi-buffer costs nothing, and a packet may leave from two places at once: its header, and the application's memory. In
+// zero-copy mode it is asked for only where packets need it, because most drivers have none with it.
+func bindings(f *bindFacts) []binding {
+	usual := sizesOf(f.queues)
+	copying := binding{
+		mode: xdp.ModeCopy, multiBuffer: f.multiBuffer, sizes: usual, held: max(holds(usual.rxFrames, f.maxPacket, spares{}), 1),
+	}
+	fast := binding{mode: xdp.ModeZeroCopy, multiBuffer: !f.single, sizes: usual.zeroCopy()}
+	fast.held = holds(fast.sizes.rxFrames, f.maxPacket, spares{true, fast.sizes.rxRing, f.deviceRing})
+	// A packet that leaves from the application's memory has a piece for its headers and another one. And whoever takes his memory back
+	// must be able to know that it was read (Settled).
+	copying.inPlace = copying.multiBuffer && !f.completesEarly
+	fast.inPlace = fast.multiBuffer
+	switch {
+	case f.rung != RungNative:
+		copying.copying = "generic XDP always copies"
+	case f.lent && !f.exposed:
+		copying.copying = "with zero-copy the broker's client would see everything that arrives: ndbroker --zero-copy allows it"
+	case fast.held < minHeld:
+		copying.copying = fmt.Sprintf("with %d queues and receive rings of %d descriptors (ethtool -g) there would be too few frames for "+
+			"others when this process stops", f.queues, f.deviceRing)
+	default:
+		return []binding{fast, copying}
+	}
+	return []binding{copying}
+}
+
+// firstThatBinds tries the ways in order. Only what the driver says of a way leads to the next one.
+func firstThatBinds(ways []binding, bind func(*binding) error) (*binding, error) {
+	var refused error
+	for i := range ways {
+		w := &ways[i]
+		err := bind(w)
+		if err == nil {
+			if refused != nil {
+				w.copying = fmt.Sprintf("the driver refused zero-copy: %v", refused)
+			}
+			return w, nil
+		}
+		if i == len(ways)-1 || errors.Is(err, xdp.ErrQueueBusy) || errors.Is(err, xdp.ErrPermission) {
+			return nil, err
+		}
+		var e *xdp.Error
+		if refused = err; errors.As(err, &e) {
+			refused = e.Err // which interface, and what a program could do, is no news for people
+		}
+	}
+	panic("datapath: no way to bind a socket was given")
+}
+
+// openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
+// without a socket goes to the kernel and is lost to us. It says why they copy, and fills in what f lacks.
+func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err error) {
+	f.queues, f.deviceRing, f.maxPacket = max(nic.RxQueues, 1), nic.RxRing, d.maxPacket
+	f.completesEarly = nic.Driver == virtioNet && !completesLate()
+	if f.queues > provider.MaxEngines {
+		return "", fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
+			"(ethtool -L %s combined %d)", nic.Name, f.queues, provider.MaxEngines, nic.Name, provider.MaxEngines)
+	}
+	// The kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever.
+	if f.queues > nic.TxQueues {
+		return "", fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
+			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, f.queues, nic.TxQueues, nic.Name)
+	}
+	way, err := firstThatBinds(bindings(&f), func(w *binding) error {
+		err := d.bind(nic, w, uint32(f.queues), f.lent)
+		if err != nil {
+			err = errors.Join(err, d.closeSockets())
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	d.sizes, d.info.Held, d.info.Socket = way.sizes, way.held, d.queues[0].sock.Info()
+	return way.copying, nil
+}
+
+// bind opens the sockets in one way. They share one UMEM, so that every queue can send from the arena; another process can map it when
+// it is lent.
+func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, lent bool) error {
+	frames := xdp.UMEMConfig{RxFrames: queues * w.sizes.rxFrames, TxFrames: queues * w.sizes.txFrames, Shared: lent}
+	if w.inPlace {
+		frames.ArenaBytes = d.cfg.Arena
+	}
+	umem, err := xdp.NewUMEM(frames)
+	if err != nil {
+		return err
+	}
+	d.umem, d.arena = umem, newArena(umem)
+	for number := range queues {
+		c := w.sizes.config()
+		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.TxBudget = nic.Index, number, w.mode, w.multiBuffer, txBudget
+		sock, err := xdp.Open(umem, c)
+		if err != nil {
+			return err
+		}
+		if err := d.addQueue(sock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
+	q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	d.queues = append(d.queues, q)
+	q.sleeper, err = newSleeper(sock.FD())
+	return err
+}
