@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ import (
 type pipe struct {
 	peer      *pipe
 	maxPacket int
-	rxSize    int // bytes of a receive frame
-	poison    int // bytes of a frame that are overwritten when it comes back
+	rxSize    int    // bytes of a receive frame
+	poison    []byte // what a frame is overwritten with when it comes back
 
 	rxFrames [][]byte
 	rxFree   []uint64
@@ -43,6 +44,9 @@ type pipe struct {
 
 const pipeFrames = 4096
 
+// poison is no frame's content.
+var poison = bytes.Repeat([]byte{0xdb}, 3840)
+
 func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 	a, b = newPipe(maxPacket, rxSize), newPipe(maxPacket, rxSize)
 	a.peer, b.peer = b, a
@@ -51,9 +55,12 @@ func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 
 func newPipe(maxPacket, rxSize int) *pipe {
 	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024), paths: make([]tuple, 1)}
+	// In one piece each, of which most tests touch little: made one by one they took longer than most tests.
+	rx, tx := make([]byte, pipeFrames*rxSize), make([]byte, pipeFrames*FrameSize)
 	for i := range uint64(pipeFrames) {
-		p.rxFrames = append(p.rxFrames, make([]byte, rxSize))
-		p.txFrames = append(p.txFrames, make([]byte, FrameSize))
+		p.rxFrames = append(p.rxFrames, rx[:rxSize:rxSize])
+		p.txFrames = append(p.txFrames, tx[:FrameSize:FrameSize])
+		rx, tx = rx[rxSize:], tx[FrameSize:]
 		p.rxFree = append(p.rxFree, i)
 		p.txFree = append(p.txFree, i)
 	}
@@ -74,9 +81,7 @@ func (p *pipe) Ready() bool { return p.count > 0 }
 
 func (p *pipe) Recycle(ids []uint64) {
 	for _, id := range ids {
-		for i := range p.rxFrames[id][:p.poison] {
-			p.rxFrames[id][i] = 0xdb
-		}
+		copy(p.rxFrames[id], p.poison)
 	}
 	p.rxFree = append(p.rxFree, ids...)
 }
@@ -251,7 +256,7 @@ func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
 	for range queues {
 		a, b := newPipes(maxPacket, 3840)
 		if _, bench := tb.(*testing.B); !bench {
-			a.poison, b.poison = 3840, 3840
+			a.poison, b.poison = poison, poison
 		}
 		links[0], links[1] = append(links[0], a), append(links[1], b)
 	}
