@@ -33,6 +33,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "":
+		netlabtest.Overlap()
 		code := m.Run()
 		if err := closeCommonRig(); err != nil {
 			fmt.Println(err)

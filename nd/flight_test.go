@@ -18,6 +18,7 @@ func (l lines) Write(p []byte) (int, error) {
 
 // TestFlightLogOfALostConnection: a peer whose link goes down is lost, and the log tells.
 func TestFlightLogOfALostConnection(t *testing.T) {
+	t.Parallel()
 	log := make(lines, 16)
 	r := newRigOf(t, 1500, AdapterConfig{FlightLog: log, engine: provider.Config{DeadPeer: 1500 * time.Millisecond}})
 	client, server := newEnd(t, r.a, 1<<16), newEnd(t, r.b, 1<<16)

@@ -36,7 +36,7 @@ func newRigOf(t testing.TB, mtu int, cfg AdapterConfig) *rig {
 	return r
 }
 
-// newImpatientRig is a rig on which silence ends a wait after a second or two; other tests measure how long it really takes.
+// newImpatientRig is a rig on which silence ends a wait after a second or two.
 func newImpatientRig(t testing.TB) *rig {
 	t.Helper()
 	return newRigOf(t, 1500, AdapterConfig{engine: provider.Config{DeadPeer: 1500 * time.Millisecond, Disconnect: time.Second}})
@@ -87,7 +87,7 @@ func (r *rig) connect(t testing.TB, size int) (client, server *end) {
 // result waits for one result.
 func (e *end) result(t testing.TB) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var res [1]Result
 	for e.cq.GetResults(res[:]) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// patience bounds every wait of a test for something that should happen soon.
-const patience = 15 * time.Second
+// patience bounds every wait of a test for something that should happen soon, and on a busy machine happens later.
+const patience = time.Minute
 
 // loopback is two addresses of every Linux machine, without configuration.
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // childRole says what this test binary does when it starts itself.
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childRole) == "starve" {
 		starve()
 	}
+	netlabtest.Overlap()
 	goleak.VerifyTestMain(m)
 }
 

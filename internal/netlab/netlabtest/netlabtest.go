@@ -2,9 +2,11 @@ package netlabtest
 
 import (
 	"errors"
+	"flag"
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -15,6 +17,20 @@ func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: CAP_SYS_ADMIN and CAP_NET_ADMIN to make namespaces, CAP_NET_RAW and CAP_BPF for AF_XDP and XDP")
+	}
+}
+
+// overlapping is how many parallel tests run at once where tests wait for time-outs, processes and the kernel and hardly compute.
+const overlapping = 16
+
+// Overlap lets parallel tests wait beside each other, however few processors there are, unless the command line says how many
+// may run (-parallel). It is for TestMain, before tests run.
+func Overlap() {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(strconv.Itoa(overlapping)); err != nil {
+			panic(err) // a number is a number
+		}
 	}
 }
 
