@@ -12,22 +12,21 @@ func TestFastPathDoesNotAllocate(t *testing.T) {
 	addr, token := server.mr.Address(), server.mr.RemoteToken()
 	var res [8]ResultEx
 	var plain [8]Result
-	drain := func(n int) {
-		for n > 0 {
-			client.cq.Arm(NotifyErrors)
-			n -= client.cq.GetResultsEx(res[:])
-		}
-	}
+	// Both queues are polled in turn: an engine that nobody polls runs when the scheduler takes the only processor from here.
 	round := func() {
 		server.qp.Receive(1, sink)
 		client.qp.Write(2, sgl, addr, token, 0)
 		client.qp.Send(3, inline, OpInline)
-		drain(2)
-		for server.cq.GetResults(plain[:]) == 0 {
+		for sent, received := 0, 0; sent < 2 || received < 1; {
+			client.cq.Arm(NotifyErrors)
+			sent += client.cq.GetResultsEx(res[:])
+			received += server.cq.GetResults(plain[:])
 		}
 	}
-	round()
-	if n := testing.AllocsPerRun(200, round); n > 0.5 && !raceEnabled {
+	for range 1000 { // buffers grow to their size once
+		round()
+	}
+	if n := testing.AllocsPerRun(2000, round); n != 0 && !raceEnabled {
 		t.Errorf("%v allocations for a Receive, a Write, a Send and their results", n)
 	}
 }

@@ -1,9 +1,6 @@
 package ndk
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // K01: nothing is pending and nothing depends on it.
 func TestCloseOfAnIdleObjectIsImmediate(t *testing.T) {
@@ -22,11 +19,11 @@ func TestCloseCancelsWhatIsPending(t *testing.T) {
 	r := newRig(t)
 	_, server, _ := r.requested(t)
 	returned := false // touched by callbacks only, which are one after the other
-	over := make(chan bool, 1)
+	over, hold := make(chan bool, 1), make(chan struct{})
 	accept := ask(t, func(done Completion, context any) Status {
 		return server.ctr.Accept(server.qp, hello, nil, nil, func(_ any, s Status) {
 			done(context, s)
-			time.Sleep(10 * time.Millisecond)
+			<-hold
 			returned = true
 		}, nil)
 	})
@@ -34,6 +31,10 @@ func TestCloseCancelsWhatIsPending(t *testing.T) {
 	want(t, "close", server.ctr.Close(func(any) { over <- returned }, nil), StatusPending)
 	server.ctr = nil
 	want(t, "accept", accept.finish(t), StatusCancelled)
+	if len(over) > 0 {
+		t.Error("the close callback came while the other ran")
+	}
+	close(hold)
 	if !receive(t, "close callback", over) {
 		t.Error("the close callback came before the other had returned")
 	}
@@ -179,17 +180,10 @@ func TestCloseOfTheAdapterWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, _, connect := r.requested(t) // closed after the test, and then the adapter is
-	over := make(chan error, 1)
-	go func() { over <- r.b.Close() }()
-	eventually(t, "the adapter goes", func() bool { return r.b.host.Closed() })
+	closesLater(t, r.b)
 	want(t, "connect", connect.finish(t), StatusConnectionRefused)
 	_, s := r.b.CreatePD(nil, nil)
 	want(t, "create", s, StatusDeviceRemoved)
-	select {
-	case <-over:
-		t.Error("it did not wait for its objects")
-	case <-time.After(20 * time.Millisecond):
-	}
 }
 
 // An object that is used after its close harms no other: the adapter still waits for those that are open.

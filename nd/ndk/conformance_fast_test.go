@@ -299,8 +299,10 @@ func TestFastRegisterDoesNotAllocate(t *testing.T) {
 			n += client.cq.GetResults(res[:])
 		}
 	}
-	round()
-	if n := testing.AllocsPerRun(200, round); n > 0.5 && !raceEnabled {
+	for range 1000 { // buffers grow to their size once
+		round()
+	}
+	if n := testing.AllocsPerRun(2000, round); n != 0 && !raceEnabled {
 		t.Errorf("%v allocations for a FastRegister, an Invalidate and their results", n)
 	}
 	if m.RemoteToken() == 0 {
