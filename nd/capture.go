@@ -72,8 +72,11 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 func (a *Adapter) Capturing() bool { return a.host.Capturing() }
 
 // Next waits for a packet and describes it in p. After Stop, or the adapter's Close, it returns what is left and then io.EOF. One
-// goroutine at a time may call it.
+// goroutine at a time may call it. A nil p is ErrInvalidParameter.
 func (c *Capture) Next(p *CapturedPacket) error {
+	if p == nil {
+		return &Error{Op: "next packet", Status: ErrInvalidParameter}
+	}
 	k := &c.kept
 	if err := c.feed.Next(c.life, k); err != nil {
 		return io.EOF

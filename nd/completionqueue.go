@@ -95,6 +95,9 @@ var notifications = sync.Pool{New: func() any {
 // Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrBufferOverflow when the queue
 // overran, ErrInvalidParameterN(1) for an unknown type, ErrDeviceRemoved.
 func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
+	if err := checkContext("notify", ctx); err != nil {
+		return err
+	}
 	if q.adapter.closed() {
 		return &Error{Op: "notify", Status: ErrDeviceRemoved}
 	}

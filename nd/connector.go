@@ -69,6 +69,9 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
 // ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
+	if err := checkContext("connect", ctx); err != nil {
+		return err
+	}
 	search, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan provider.Outcome, 1)
@@ -140,6 +143,9 @@ func (c *Connector) refuse(op string, s Status) error {
 
 // request starts a request on the connector and waits for it.
 func (c *Connector) request(ctx context.Context, op string, start func(provider.Finish) provider.Outcome) error {
+	if err := checkContext(op, ctx); err != nil {
+		return err
+	}
 	if c.adapter.closed() {
 		return &Error{Op: op, Status: ErrDeviceRemoved}
 	}
@@ -256,6 +262,9 @@ func (c *Connector) address(op string, get func() (provider.Endpoint, provider.O
 //
 // Errors: ErrConnectionInvalid (never connected), ErrCanceled.
 func (c *Connector) NotifyDisconnect(ctx context.Context) error {
+	if err := checkContext("notify disconnect", ctx); err != nil {
+		return err
+	}
 	w := &notification{done: make(chan provider.Outcome, 1)}
 	var id uint64
 	o := c.call(func(*provider.Engine) (o provider.Outcome) {

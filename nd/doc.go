@@ -87,6 +87,11 @@
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, and Dial and Listen, which make connected
 //     endpoints in a few lines.
 //
+// # Nil
+//
+// A call that waits refuses a nil context with ErrInvalidParameter, and every call refuses a nil object with the status that its
+// comment names, before anything begins. A nil slice is an empty one, but for Register.
+//
 // # Concurrency
 //
 // All methods may be called from any goroutine. Posting never blocks and, like GetResults, never allocates.

@@ -125,6 +125,9 @@ func (e *Endpoint) learn() error {
 // Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.Connect and Connector.CompleteConnect;
 // ErrInvalidBufferSize when the peer is no endpoint.
 func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *Endpoint, err error) {
+	if err := checkContext("dial", ctx); err != nil {
+		return nil, err
+	}
 	a, owned := cfg.Adapter, (*Adapter)(nil)
 	if a == nil {
 		if a, err = openTowards(remote.Addr(), cfg); err != nil {
@@ -178,6 +181,9 @@ func closeAdapter(a *Adapter) error {
 // Result waits for the next result of a request, and returns it. The error is that of CompletionQueue.Notify, or the result's
 // status when the request failed.
 func (e *Endpoint) Result(ctx context.Context) (Result, error) {
+	if err := checkContext("result", ctx); err != nil {
+		return Result{}, err
+	}
 	var res [1]Result
 	for e.Queue.GetResults(res[:]) == 0 {
 		if err := e.Queue.Notify(ctx, NotifyAny); err != nil {
@@ -199,6 +205,9 @@ var errNoReceive = errors.New("the peer posted no receive for it in time, or fel
 
 // Disconnect ends the connection gracefully, when both sides have called it, and closes the endpoint.
 func (e *Endpoint) Disconnect(ctx context.Context) error {
+	if err := checkContext("disconnect", ctx); err != nil {
+		return err
+	}
 	return errors.Join(e.Connector.Disconnect(ctx), e.Close())
 }
 

@@ -84,6 +84,9 @@ func (l *EndpointListener) Address() (netip.AddrPort, error) { return l.Listener
 // ErrIOTimeout that it fell silent or did not complete within EndpointConfig.EstablishTimeout, ErrInvalidBufferSize that it is no
 // endpoint.
 func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
+	if err := checkContext("accept", ctx); err != nil {
+		return nil, err
+	}
 	switch {
 	case l.Adapter.closed():
 		return nil, &Error{Op: "accept", Status: ErrDeviceRemoved}

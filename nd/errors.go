@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 
@@ -55,6 +56,17 @@ func fail(op string, local, remote netip.AddrPort, o provider.Outcome) error {
 		return nil
 	}
 	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o]}
+}
+
+// errNoContext is behind the ErrInvalidParameter of a call that waits and was given nothing that could end the wait.
+var errNoContext = errors.New("the context is nil: context.Background() waits however long it takes")
+
+// checkContext refuses a nil context, before anything begins.
+func checkContext(op string, ctx context.Context) error {
+	if ctx == nil {
+		return &Error{Op: op, Status: ErrInvalidParameter, Err: errNoContext}
+	}
+	return nil
 }
 
 // wait waits for the outcome of a pending request. When ctx ends first, cancel ends the request, and the outcome it then

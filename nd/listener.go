@@ -80,6 +80,9 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 // Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use), ErrInvalidParameterN(1) (c is nil or of
 // another adapter), ErrCanceled, ErrDeviceRemoved.
 func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error {
+	if err := checkContext("get connection request", ctx); err != nil {
+		return err
+	}
 	if l.adapter.closed() {
 		return &Error{Op: "get connection request", Status: ErrDeviceRemoved}
 	}

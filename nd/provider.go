@@ -164,6 +164,9 @@ func (p *Provider) OpenAdapter(id uint64, cfg AdapterConfig) (*Adapter, error) {
 // ErrDeviceNotReady after Close.
 func (p *Provider) NotifyAddressChange(ctx context.Context) error {
 	const op = "notify address change"
+	if err := checkContext(op, ctx); err != nil {
+		return err
+	}
 	if p.life.Err() != nil {
 		return &Error{Op: op, Status: ErrDeviceNotReady}
 	}

@@ -141,6 +141,9 @@ func (s *SharedReceiveQueue) Modify(depth, threshold int) error {
 // Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrDeviceRemoved.
 func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	const op = "notify"
+	if err := checkContext(op, ctx); err != nil {
+		return err
+	}
 	switch {
 	case s.adapter.closed():
 		return &Error{Op: op, Status: ErrDeviceRemoved}

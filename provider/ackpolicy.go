@@ -147,12 +147,32 @@ func (c *conn) sendAck() bool {
 	return true
 }
 
-// echo is the time echo for a packet that goes out now: the peer's newest time plus how long we held it.
+// maxHold is the longest time that an echo may contain: two clocks may differ by 100 parts in a million, so that holding for so long
+// costs a microsecond. An acknowledgement comes far sooner, and what comes later than it needs no echo.
+const maxHold = 10 * time.Millisecond
+
+// echo is the time echo for a packet that goes out now: the peer's newest time plus how long we held it; zero when there is none.
 func (c *conn) echo() uint32 {
-	if c.peerTxAt == 0 {
+	held := c.engine.now.Sub(c.peerTxAt)
+	if c.peerTxAt == 0 || held > maxHold {
 		return 0
 	}
-	return c.peerTx + uint32(c.engine.now-c.peerTxAt)
+	return c.peerTx + uint32(held)
+}
+
+// echoed is when our packet that the peer echoes left, plus what the peer held it; zero when it echoes none.
+func (e *Engine) echoed(h wire.BaseHeader) clock.Time {
+	if h.Echo() == 0 {
+		return 0
+	}
+	return e.now.Add(-int32Duration(e.now.Low32() - h.Echo()))
+}
+
+// later is how much later than the newest packet its peer sent this one, by the peer's clock; negative when it was overtaken. The 32
+// bits of a transmit time go round every 4.3 s. How often they did follows from the time that passed here, if packets are not 2.1 s late.
+func (c *conn) later(h wire.BaseHeader) time.Duration {
+	passed := c.engine.now.Sub(c.peerTxAt)
+	return passed + int32Duration(h.TxTime()-c.peerTx-uint32(passed))
 }
 
 // int32Duration reads a difference of 32-bit times, which may be slightly negative when clocks are read apart.

@@ -139,8 +139,8 @@ func (c *conn) heard(h wire.BaseHeader) {
 			c.sample.trip = d
 		}
 	}
-	if t := h.TxTime(); c.peerTxAt == 0 || int32(t-c.peerTx) >= 0 {
-		c.peerTx, c.peerTxAt, c.peerTxLate = t, e.now, e.away
+	if c.peerTxAt == 0 || c.later(h) >= 0 {
+		c.peerTx, c.peerTxAt, c.peerTxLate = h.TxTime(), e.now, e.away
 	}
 }
 

@@ -57,12 +57,12 @@ func (c *conn) unacknowledged() bool {
 	return c.tx[0].outstanding() > 0 && !c.paused || c.tx[1].outstanding() > 0
 }
 
-// delivered notes that a packet arrived. echo is the time echo of the packet that says so.
-func (r *recovery) delivered(rec *txRecord, echo uint32) {
+// delivered notes that a packet arrived. echo is that of the packet which says so (echoed).
+func (r *recovery) delivered(rec *txRecord, echo clock.Time) {
 	// Of a packet that was sent twice the first copy arrived when the peer echoes an earlier time than that of the second
 	// (RFC 8985 §6.2 step 2). Otherwise the second one counts: after a burst of losses it is all there is to show that what
 	// was sent before it is lost.
-	if rec.state&recResent != 0 && (echo == 0 || int32(echo-rec.at.Low32()) < 0) {
+	if rec.state&recResent != 0 && echo < rec.at {
 		return
 	}
 	if rec.at > r.newest {
@@ -70,11 +70,11 @@ func (r *recovery) delivered(rec *txRecord, echo uint32) {
 	}
 }
 
-// progress is called when a cumulative acknowledgement moved. echo is the time echo of the packet that moved it.
-func (r *recovery) progress(c *conn, echo uint32) {
+// progress is called when a cumulative acknowledgement moved. echo is that of the packet which moved it (echoed).
+func (r *recovery) progress(c *conn, echo clock.Time) {
 	if r.timedOutAt != 0 {
 		// Eifel (RFC 3522): what the peer echoes was sent before the time-out resent anything, so nothing had been lost.
-		if echo != 0 && int32(echo-r.timedOutAt.Low32()) < 0 && c.cc.undo() {
+		if echo != 0 && echo < r.timedOutAt && c.cc.undo() {
 			c.engine.stats.SpuriousTimeouts++
 			c.engine.note(FlightSpurious, c.id, 0, 0)
 		}

@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // onNext takes in the cumulative acknowledgements that every packet carries. It reports false when one of them names a
 // PSN that was never sent: such a packet is forged or corrupt and must not be used.
@@ -14,12 +17,12 @@ func (c *conn) onNext(h wire.BaseHeader) bool {
 	progress := false
 	for space := range c.tx {
 		if next := h.NextPSN(wire.Space(space)); next.Sub(c.tx[space].una) > 0 {
-			c.ackTo(wire.Space(space), next, h.Echo())
+			c.ackTo(wire.Space(space), next, c.engine.echoed(h))
 			progress = true
 		}
 	}
 	if progress {
-		c.recovery.progress(c, h.Echo())
+		c.recovery.progress(c, c.engine.echoed(h))
 		if c.hasWork() {
 			c.activate()
 		}
@@ -27,8 +30,8 @@ func (c *conn) onNext(h wire.BaseHeader) bool {
 	return true
 }
 
-// ackTo acknowledges every packet of the space below next. echo is the time echo beside it.
-func (c *conn) ackTo(space wire.Space, next wire.PSN, echo uint32) {
+// ackTo acknowledges every packet of the space below next. echo is that of the packet which says so (echoed).
+func (c *conn) ackTo(space wire.Space, next wire.PSN, echo clock.Time) {
 	sp := &c.tx[space]
 	acked := 0
 	for psn := sp.una; psn != next; psn++ {
@@ -70,11 +73,11 @@ func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 		if c.hasPaused && space == int(wire.RequestSpace) && c.overtaken(h) {
 			continue // from before the peer dropped what it had
 		}
-		sp := &c.tx[space]
+		sp, echo := &c.tx[space], c.engine.echoed(h)
 		first := h.NextPSN(wire.Space(space)).Add(1)
 		for w := range a.Words[space] {
 			for bits := a.Bitmap[space][w]; bits != 0; bits &= bits - 1 {
-				c.sack(sp, first.Add(uint32(w*64+trailingZeros(bits))), h.Echo())
+				c.sack(sp, first.Add(uint32(w*64+trailingZeros(bits))), echo)
 			}
 		}
 	}
@@ -83,7 +86,7 @@ func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 }
 
 // sack marks a packet as arrived, when it is outstanding.
-func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo uint32) {
+func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo clock.Time) {
 	if !psn.InWindow(sp.una, sp.outstanding()) {
 		return
 	}

@@ -137,7 +137,7 @@ func (c *conn) endWait() {
 }
 
 // overtaken says that a packet of the peer was heard that it sent after this one.
-func (c *conn) overtaken(h wire.BaseHeader) bool { return int32(h.TxTime()-c.peerTx) < 0 }
+func (c *conn) overtaken(h wire.BaseHeader) bool { return c.later(h) < 0 }
 
 // pause takes in RNR: nothing of the request space beyond the acknowledgement in h is at the peer, nothing of it was lost,
 // and limit counts even if more was promised before. It goes out again when an ACK comes without RNR. No timer runs but the

@@ -23,6 +23,9 @@
 // and calls of GetResults and Arm on one completion queue; everything is safe without that, too. It does not use an object
 // once it closes it.
 //
+// A nil object is refused with StatusInvalidParameter, and so is a nil callback where one is needed: Connect, CompleteConnect, Accept,
+// Disconnect, and the event of CreateListener. Other events and notifications may be nil: nobody is told then.
+//
 // # Mapping
 //
 //	NDKPI                                     here

@@ -1,0 +1,86 @@
+package nd
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+)
+
+// idleEndpoint is one that is not connected.
+func idleEndpoint(t *testing.T, a *Adapter) *Endpoint {
+	t.Helper()
+	e, err := newEndpoint(a, EndpointConfig{})
+	must(t, err)
+	t.Cleanup(func() { must(t, e.Close()) })
+	return e
+}
+
+// Every argument that can be nil is refused when it is, by an error and with nothing begun.
+func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures of an adapter
+	r, _ := newLoopRig(t, DatapathUDP)
+	e := newEnd(t, r.a, 64)
+	w := newWindow(t, r.a)
+	l, at := listen(t, r.a, 0)
+	srq, err := r.a.CreateSharedReceiveQueue(1, 1, 0)
+	must(t, err)
+	p, err := OpenProvider()
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	capture, err := r.a.StartCapture(CaptureConfig{})
+	must(t, err)
+	t.Cleanup(capture.Stop)
+	endpoint := idleEndpoint(t, r.a)
+	endpoints, err := Listen(netip.AddrPortFrom(r.addr[0], 0), EndpointConfig{Adapter: r.a})
+	must(t, err)
+	t.Cleanup(func() { must(t, endpoints.Close()) })
+
+	var none context.Context
+	cfg := QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}
+	ctx := t.Context()
+	calls := map[string]struct {
+		want Status
+		call func() error
+	}{
+		"Adapter.CreateQueuePairWithSRQ 1": {ErrInvalidParameterN(4), func() error { _, err := r.a.CreateQueuePairWithSRQ(nil, cfg); return err }},
+		"Adapter.Stall 1":                  {StatusSuccess, func() error { return nil }}, // of the tests
+		"Capture.Next 1":                   {ErrInvalidParameter, func() error { return capture.Next(nil) }},
+		"CompletionQueue.Notify 1":         {ErrInvalidParameter, func() error { return e.cq.Notify(none, NotifyAny) }},
+		"Connector.Accept 1":               {ErrInvalidParameter, func() error { return e.ctr.Accept(none, e.qp, ConnectParams{}) }},
+		"Connector.Accept 2":               {ErrInvalidParameterN(1), func() error { return e.ctr.Accept(ctx, nil, ConnectParams{}) }},
+		"Connector.CompleteConnect 1":      {ErrInvalidParameter, func() error { return e.ctr.CompleteConnect(none) }},
+		"Connector.Connect 1":              {ErrInvalidParameter, func() error { return e.ctr.Connect(none, e.qp, at, ConnectParams{}) }},
+		"Connector.Connect 2":              {ErrInvalidParameterN(1), func() error { return e.ctr.Connect(ctx, nil, at, ConnectParams{}) }},
+		"Connector.Disconnect 1":           {ErrInvalidParameter, func() error { return e.ctr.Disconnect(none) }},
+		"Connector.NotifyDisconnect 1":     {ErrInvalidParameter, func() error { return e.ctr.NotifyDisconnect(none) }},
+		"Dial 1":                           {ErrInvalidParameter, func() error { _, err := Dial(none, at, EndpointConfig{Adapter: r.a}); return err }},
+		"Endpoint.Disconnect 1":            {ErrInvalidParameter, func() error { return endpoint.Disconnect(none) }},
+		"Endpoint.Result 1":                {ErrInvalidParameter, func() error { _, err := endpoint.Result(none); return err }},
+		"EndpointListener.Accept 1":        {ErrInvalidParameter, func() error { _, err := endpoints.Accept(none); return err }},
+		"Listener.GetConnectionRequest 1":  {ErrInvalidParameter, func() error { return l.GetConnectionRequest(none, e.ctr) }},
+		"Listener.GetConnectionRequest 2":  {ErrInvalidParameterN(1), func() error { return l.GetConnectionRequest(ctx, nil) }},
+		"Provider.NotifyAddressChange 1":   {ErrInvalidParameter, func() error { return p.NotifyAddressChange(none) }},
+		"QueuePair.Bind 2":                 {ErrInvalidParameterN(2), func() error { return e.qp.Bind(1, nil, w, nil, 0) }},
+		"QueuePair.Bind 3":                 {ErrInvalidParameterN(3), func() error { return e.qp.Bind(1, e.mr, nil, nil, 0) }},
+		"QueuePair.Invalidate 2":           {ErrInvalidParameterN(2), func() error { return e.qp.Invalidate(1, nil, 0) }},
+		"SharedReceiveQueue.Notify 1":      {ErrInvalidParameter, func() error { return srq.Notify(none) }},
+	}
+	if err := conformance.CheckNil(
+		calls, (*Adapter)(nil), (*Capture)(nil), (*CompletionQueue)(nil), (*Connector)(nil), (*Datapath)(nil), (*Endpoint)(nil),
+		(*EndpointListener)(nil), (*Error)(nil), (*Limits)(nil), (*Listener)(nil), (*MemoryRegion)(nil), (*MemoryWindow)(nil), (*Provider)(nil),
+		(*QueuePair)(nil), (*RequestType)(nil), (*SharedReceiveQueue)(nil), (*Status)(nil),
+		Dial, DropReasons, ErrInvalidParameterN, LimitNames, Listen, OpenAdapter, OpenProvider, ParseDatapath,
+	); err != nil {
+		t.Error(err)
+	}
+	before := e.ctr.state()
+	for name, c := range calls {
+		wantStatus(t, name, c.call(), c.want)
+	}
+	if e.ctr.state() != before {
+		t.Errorf("the connector is %s now", e.ctr.state())
+	}
+	e.wantNoResult(t)
+	r.join(t, e, newEnd(t, r.b, 64)) // nothing was begun
+}
