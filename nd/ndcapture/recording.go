@@ -3,6 +3,7 @@ package ndcapture
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -47,8 +48,11 @@ const recordOverhead = 256
 // Start begins to write the packets of an adapter to w as pcapng, until Stop. Nobody else may write to w meanwhile. What was there
 // before stays: sections of several recordings may follow each other in a file.
 //
-// Errors: those of nd.Adapter.StartCapture, and of w.
+// Errors: those of nd.Adapter.StartCapture, and of w; nd.ErrInvalidParameter when a or w is nil.
 func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
+	if a == nil || w == nil {
+		return nil, fmt.Errorf("ndcapture: start: no adapter or no writer: %w", nd.ErrInvalidParameter)
+	}
 	out := &counter{to: w}
 	info := a.Datapath()
 	file := bufio.NewWriterSize(out, bufferBytes)

@@ -64,8 +64,12 @@ type facts struct {
 	running       []Running         // processes with an adapter on the interface, as far as they let others look
 }
 
-// Examine examines an interface. The error says that there is none of that name or address; everything else is a finding.
+// Examine examines an interface. The error says that there is none of that name or address, or that ctx is nil; everything else is a
+// finding.
 func Examine(ctx context.Context, cfg Config) (Report, error) {
+	if ctx == nil {
+		return Report{}, fmt.Errorf("ndhealth: examine: no context: %w", nd.ErrInvalidParameter)
+	}
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
 	if cfg.UDPPort == 0 {

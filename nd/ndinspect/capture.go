@@ -92,13 +92,17 @@ func (s *Server) stream(c net.Conn, q CaptureRequest) {
 // Capture writes the packets of the process's adapter to w as pcapng, until ctx ends or q.MaxPackets are there. After that the client
 // is of no use any more. The process never waits for w: packets for which it has no room are lost, and Summary counts them.
 //
-// Errors: those of Ask, of nd.Adapter.StartCapture by their text, of w; io.ErrUnexpectedEOF in it when the process ended.
+// Errors: those of Ask, of nd.Adapter.StartCapture by their text, of w; io.ErrUnexpectedEOF in it when the process ended;
+// nd.ErrInvalidParameter when ctx or w is nil, before anything is asked.
 func (c *Client) Capture(ctx context.Context, q CaptureRequest, w io.Writer) (sum Summary, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("ndinspect: capture from %s: %w", c.path, err)
 		}
 	}()
+	if ctx == nil || w == nil {
+		return sum, fmt.Errorf("no context or no writer: %w", nd.ErrInvalidParameter)
+	}
 	r, err := c.exchange(Request{Capture: &q})
 	if err == nil && !r.Streams {
 		err = errors.New("the process knows no captures: it was built with an older ndxdp")

@@ -36,9 +36,14 @@ var opened atomic.Int32
 
 // Serve opens the adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the
 // process in Directory. Close it before the adapter.
+//
+// Errors: nd.ErrInvalidParameter when a is nil, those of the operating system, and that somebody listens at path.
 func Serve(a *nd.Adapter, path string) (*Server, error) { return serve(a, path, stallTimeout) }
 
 func serve(a *nd.Adapter, path string, stall time.Duration) (*Server, error) {
+	if a == nil {
+		return nil, fmt.Errorf("ndinspect: serve: no adapter: %w", nd.ErrInvalidParameter)
+	}
 	if path == "" {
 		path = defaultPath(int(opened.Add(1) - 1))
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Handler serves the metrics of an adapter, and nothing else. A program that has a registry registers a Collector there instead.
+// Handler serves the metrics of an adapter, and nothing else. A program that has a registry registers a Collector there instead. It
+// panics without an adapter.
 func Handler(a *nd.Adapter) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(NewCollector(a)) // a new registry refuses no collector
@@ -35,8 +36,12 @@ type count struct {
 	of   func(*nd.Stats) uint64
 }
 
-// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still.
+// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still. It panics without an
+// adapter, as it has no error to return.
 func NewCollector(a *nd.Adapter) *Collector {
+	if a == nil {
+		panic("ndmetrics: the adapter is nil: open one with nd.OpenAdapter")
+	}
 	labels := prometheus.Labels{"adapter": a.QueryAddressList()[0].String()}
 	desc := func(name, help string, variable ...string) *prometheus.Desc {
 		return prometheus.NewDesc("ndxdp_"+name, help, variable, labels)

@@ -51,10 +51,14 @@ type Network struct {
 	busy    sync.WaitGroup // connections that are not released yet, and accepting
 }
 
-// New makes a network of an adapter, which stays the caller's to close: after Wait.
+// New makes a network of an adapter, which stays the caller's to close: after Wait. The error says what is wrong with cfg, or that there is
+// no adapter.
 func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
+	}
+	if adapter == nil {
+		return nil, fmt.Errorf("ndnet: new network: no adapter: %w", nd.ErrInvalidParameter)
 	}
 	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg}, nil
 }

@@ -1,0 +1,31 @@
+package ndcapture
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// Every argument that can be nil is refused when it is, by an error, and nothing is captured.
+func TestNilArguments(t *testing.T) {
+	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
+	calls := map[string]func() error{
+		"Start 1": func() error { _, err := Start(nil, io.Discard, Config{}); return err },
+		"Start 2": func() error { _, err := Start(a, nil, Config{}); return err },
+	}
+	if err := conformance.CheckNil(calls, (*Recording)(nil), Start); err != nil {
+		t.Error(err)
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, nd.ErrInvalidParameter) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if a.Capturing() {
+		t.Error("it captures")
+	}
+}

@@ -1,0 +1,32 @@
+package ndnet
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// Every argument that can be nil is refused when it is, by an error.
+func TestNilArguments(t *testing.T) {
+	n := networks(t, Config{})
+	var none context.Context
+	calls := map[string]func() error{
+		"New 1": func() error { _, err := New(nil, Config{}); return err },
+		"Network.DialContext 1": func() error {
+			_, err := n[0].DialContext(none, "nd", n[1].local.String()+":80")
+			return err
+		},
+	}
+	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Conn)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
+		t.Error(err)
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, nd.ErrInvalidParameter) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	n[0].Wait() // nothing is left of them
+}
