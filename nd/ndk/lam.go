@@ -77,16 +77,12 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 }
 
 // ReleaseLAM ends a mapping that BuildLAM made. When it returns nothing touches the memory any more: fast registrations of it have
-// ended, and requests that still name it fail. Releasing what is not mapped, or by another
-// adapter, does nothing.
+// ended, and requests that still name it fail. Releasing what is nil, not mapped, or mapped by another adapter, does nothing.
 func (a *Adapter) ReleaseLAM(lam *LAM) {
+	if lam == nil || lam.region == nil || !a.lams.remove(lam.region) {
+		return
+	}
 	r := lam.region
-	if r == nil {
-		return
-	}
-	if !a.lams.remove(r) {
-		return
-	}
 	a.host.DoAll(func() { a.host.Memory.Release(r) })
 	lam.region, lam.Pages = nil, lam.Pages[:0]
 	a.root.drop()
