@@ -45,7 +45,7 @@ var fences = map[string]fence{
 	"internal/clock": {},
 	"internal/genetlink": {
 		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
-		usedBy: []string{"internal/netlab", "nd/ndhealth"},
+		usedBy: []string{"internal/netlab", "internal/datapath", "nd/ndhealth"},
 	},
 	"internal/netlab": {
 		ours:   []string{"internal/genetlink"},
@@ -80,7 +80,7 @@ var fences = map[string]fence{
 		noClock: true,
 	},
 	"internal/datapath": {
-		ours:   []string{"provider", "xdp", "internal/udp", "bpf", "wire", "internal/clock", "internal/broker"},
+		ours:   []string{"provider", "xdp", "internal/udp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},

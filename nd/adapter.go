@@ -82,7 +82,8 @@ type AdapterConfig struct {
 	FixedWindow int
 
 	// FlightLog gets the last events of the transport, for people, when a connection is lost: at most four times a second for each receive
-	// queue, from a goroutine of its own, one Write each. docs/CAPTURE.md explains them.
+	// queue, from a goroutine of its own, one Write each. When the adapter ends without being closed, it gets a line with the reason.
+	// docs/CAPTURE.md explains them.
 	FlightLog io.Writer
 
 	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
@@ -123,7 +124,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
 	cfg.engine.ImmediatePlacement = cfg.ImmediatePlacement
-	write := func(context.Context) {}
+	write := func(context.Context, func() error) {}
 	if cfg.FlightLog != nil {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
 	}
@@ -144,7 +145,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		return refuse(ErrDeviceNotReady, err)
 	}
 	if cfg.FlightLog != nil {
-		go write(h.Life)
+		go write(h.Life, h.Cause)
 	}
 	a := &Adapter{host: h, udpPort: cfg.UDPPort, flags: defaultFlags}
 	if cfg.ImmediatePlacement {
@@ -157,6 +158,15 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 }
 
 func (a *Adapter) closed() bool { return a.host.Closed() }
+
+// removed is the error of a call on an adapter that ended.
+func (a *Adapter) removed(op string) error {
+	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.host.Cause()}
+}
+
+// Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
+// ended. It is nil while the adapter works, and after a Close that came first. Calls on it fail with ErrDeviceRemoved and this cause.
+func (a *Adapter) Removed() error { return a.host.Cause() }
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
 type Info struct {
@@ -200,7 +210,7 @@ const defaultFlags = AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize
 // Errors: ErrDeviceRemoved.
 func (a *Adapter) Query() (Info, error) {
 	if a.closed() {
-		return Info{}, &Error{Op: "query", Status: ErrDeviceRemoved}
+		return Info{}, a.removed("query")
 	}
 	return infoOf(a.host.Addr, a.flags), nil
 }

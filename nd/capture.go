@@ -55,7 +55,7 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	const op = "start capture"
 	switch {
 	case a.closed():
-		return nil, &Error{Op: op, Status: ErrDeviceRemoved}
+		return nil, a.removed(op)
 	case cfg.SnapLength < 0 || cfg.BufferBytes < 0:
 		return nil, &Error{Op: op, Status: ErrInvalidParameter, Err: fmt.Errorf("%d and %d bytes", cfg.SnapLength, cfg.BufferBytes)}
 	}

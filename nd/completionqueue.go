@@ -99,7 +99,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 		return err
 	}
 	if q.adapter.closed() {
-		return &Error{Op: "notify", Status: ErrDeviceRemoved}
+		return q.adapter.removed("notify")
 	}
 	level := provider.NotifyAny
 	switch what {

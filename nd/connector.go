@@ -147,7 +147,7 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 		return err
 	}
 	if c.adapter.closed() {
-		return &Error{Op: op, Status: ErrDeviceRemoved}
+		return c.adapter.removed(op)
 	}
 	done := make(chan provider.Outcome, 1)
 	var o provider.Outcome

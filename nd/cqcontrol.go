@@ -13,7 +13,7 @@ import (
 // wait to be fetched, ErrDeviceRemoved. The queue is unchanged then.
 func (q *CompletionQueue) Resize(depth int) error {
 	if q.adapter.closed() {
-		return &Error{Op: "resize", Status: ErrDeviceRemoved}
+		return q.adapter.removed("resize")
 	}
 	if depth < 1 || depth > maxCQDepth {
 		return &Error{Op: "resize", Status: ErrInvalidParameter}
@@ -42,7 +42,7 @@ func (q *CompletionQueue) Moderate(interval time.Duration, count uint32) error {
 // Errors: ErrDeviceRemoved.
 func (q *CompletionQueue) NotifyAffinity() ([]int, error) {
 	if q.adapter.closed() {
-		return nil, &Error{Op: "notify affinity", Status: ErrDeviceRemoved}
+		return nil, q.adapter.removed("notify affinity")
 	}
 	return datapath.Processors(), nil
 }

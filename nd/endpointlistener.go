@@ -89,7 +89,7 @@ func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 	}
 	switch {
 	case l.Adapter.closed():
-		return nil, &Error{Op: "accept", Status: ErrDeviceRemoved}
+		return nil, l.Adapter.removed("accept")
 	case l.life.Err() != nil:
 		return nil, &Error{Op: "accept", Status: ErrInvalidDeviceState}
 	}

@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/ndxdp/ndxdp/provider"
@@ -12,7 +13,7 @@ const flightBacklog = 8
 
 // logFlights returns what takes records from the engines, and what writes them to w until the adapter's life ends. The engines never
 // wait for the writer.
-func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context)) {
+func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context, cause func() error)) {
 	records := make(chan provider.FlightRecord, flightBacklog)
 	onLost = func(r provider.FlightRecord) {
 		select {
@@ -20,12 +21,15 @@ func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(lif
 		default:
 		}
 	}
-	write = func(life context.Context) {
+	write = func(life context.Context, cause func() error) {
 		for {
 			select {
 			case r := <-records:
 				_, _ = r.WriteTo(w) // there is nobody to tell
 			case <-life.Done():
+				if err := cause(); err != nil {
+					_, _ = fmt.Fprintf(w, "the adapter ended: %v\n", err)
+				}
 				return
 			}
 		}

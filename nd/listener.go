@@ -84,7 +84,7 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 		return err
 	}
 	if l.adapter.closed() {
-		return &Error{Op: "get connection request", Status: ErrDeviceRemoved}
+		return l.adapter.removed("get connection request")
 	}
 	if c == nil || c.adapter != l.adapter {
 		return &Error{Op: "get connection request", Status: ErrInvalidParameterN(1)}

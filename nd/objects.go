@@ -6,7 +6,7 @@ import "github.com/ndxdp/ndxdp/internal/host"
 func (a *Adapter) create(op string, k host.ObjectKind) error {
 	switch {
 	case a.closed():
-		return &Error{Op: op, Status: ErrDeviceRemoved}
+		return a.removed(op)
 	case !a.host.Objects.Take(k):
 		return &Error{Op: op, Status: ErrInsufficientResources}
 	}

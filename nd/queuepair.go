@@ -135,7 +135,7 @@ func (q *QueuePair) refusePost(op string, s Status) error {
 // refuse ends a post that failed: requests that were deferred before it go out, as they do behind one that is taken.
 func (q *QueuePair) refuse(op string, s Status, cause error) error {
 	if q.adapter.closed() { // nobody runs the engine any more
-		return &Error{Op: op, Status: ErrDeviceRemoved}
+		return q.adapter.removed(op)
 	}
 	q.qp.Push()
 	q.qp.Ring()
@@ -181,7 +181,7 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 	}
 	if ring {
 		if q.adapter.closed() { // nobody runs the engine any more
-			return &Error{Op: op, Status: ErrDeviceRemoved}
+			return q.adapter.removed(op)
 		}
 		q.qp.Ring()
 	}

@@ -2,7 +2,9 @@ package nd
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -29,8 +31,55 @@ func TestInterfaceRemoved(t *testing.T) {
 	ctr := client.ctr
 	wantStatus(t, "disconnect", ctr.Disconnect(t.Context()), ErrDeviceRemoved)
 	wantStatus(t, "connect", ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{}), ErrDeviceRemoved)
+	if cause := r.a.Removed(); cause == nil || !strings.Contains(err.Error(), cause.Error()) {
+		t.Errorf("it was removed because %v, and the error says %v", cause, err)
+	}
 	must(t, client.mr.Close())
 	must(t, client.qp.Close())
 	must(t, ctr.Close())
 	must(t, r.a.Close())
+}
+
+// Without its address an adapter has no connections: what waits ends, and everybody is told why.
+func TestAddressRemoved(t *testing.T) {
+	t.Parallel()
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+		t.Run(dp.String(), func(t *testing.T) {
+			t.Parallel()
+			log := make(lines, 16)
+			r := newRigOf(t, 1500, AdapterConfig{Datapath: dp, FlightLog: log})
+			client, _ := r.connect(t, 4096)
+			if err := r.a.Removed(); err != nil {
+				t.Errorf("removed while it works: %v", err)
+			}
+			notified := start(func() error { return client.ctr.NotifyDisconnect(t.Context()) })
+			must(t, r.pair.A.Do(func() error {
+				addr, err := netlink.ParseAddr(r.pair.AddrA.String())
+				must(t, err)
+				return netlink.AddrDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexA}}, addr)
+			}))
+			wantStatus(t, "notify disconnect", finish(t, "notify disconnect", notified), ErrDeviceRemoved)
+			const why = "address 10.99.0.1 was removed from interface nd0"
+			if err := r.a.Removed(); err == nil || err.Error() != why {
+				t.Errorf("removed because %v, want %s", err, why)
+			}
+			_, err := r.a.Query()
+			wantStatus(t, "query", err, ErrDeviceRemoved)
+			if !strings.Contains(err.Error(), why) {
+				t.Errorf("%v", err)
+			}
+			select {
+			case text := <-log:
+				if text != "the adapter ended: "+why+"\n" {
+					t.Errorf("logged %q", text)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("nothing was logged")
+			}
+			must(t, r.b.Close())
+			if err := r.b.Removed(); err != nil {
+				t.Errorf("a closed adapter was removed: %v", err)
+			}
+		})
+	}
 }

@@ -112,7 +112,7 @@ func (s *SharedReceiveQueue) Receive(context uint64, sgl []SGE) error {
 func (s *SharedReceiveQueue) check(op string) error {
 	switch {
 	case s.adapter.closed():
-		return &Error{Op: op, Status: ErrDeviceRemoved}
+		return s.adapter.removed(op)
 	case s.closed.Load():
 		return &Error{Op: op, Status: ErrInvalidDeviceState}
 	}
@@ -146,7 +146,7 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	}
 	switch {
 	case s.adapter.closed():
-		return &Error{Op: op, Status: ErrDeviceRemoved}
+		return s.adapter.removed(op)
 	case s.closed.Load():
 		return &Error{Op: op, Status: ErrCanceled}
 	}
@@ -171,7 +171,7 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 // Errors: ErrDeviceRemoved.
 func (s *SharedReceiveQueue) NotifyAffinity() ([]int, error) {
 	if s.adapter.closed() {
-		return nil, &Error{Op: "notify affinity", Status: ErrDeviceRemoved}
+		return nil, s.adapter.removed("notify affinity")
 	}
 	return datapath.Processors(), nil
 }

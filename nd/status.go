@@ -90,7 +90,7 @@ var statusText = map[Status][2]string{
 	ErrNetworkUnreachable:    {"ND_NETWORK_UNREACHABLE", "network unreachable"},
 	ErrHostUnreachable:       {"ND_HOST_UNREACHABLE", "host unreachable"},
 	ErrConnectionAborted:     {"ND_CONNECTION_ABORTED", "connection aborted"},
-	ErrDeviceRemoved:         {"ND_DEVICE_REMOVED", "the adapter is closed or its interface is gone"},
+	ErrDeviceRemoved:         {"ND_DEVICE_REMOVED", "the adapter is closed, or its interface or address is gone"},
 }
 
 // Name returns the name the public headers give the code.

@@ -23,20 +23,21 @@ type FlightKind uint8
 
 // The kinds, and what From and To are.
 const (
-	FlightState    FlightKind = iota // of a connection on the wire changed: phases
-	FlightDrop                       // a packet was not used: the reason, 0
-	FlightLoss                       // a packet was taken for lost: 0, its space
-	FlightProbe                      // a tail-loss probe was sent
-	FlightTimeout                    // a retransmission time-out: time-outs in a row, 0
-	FlightSpurious                   // one was undone
-	FlightMove                       // a connection left: from engine, to engine
-	FlightPath                       // packet size of the path, bytes: before, after
-	FlightPause                      // the peer had no receive
-	FlightLost                       // the connection was lost: Outcome, 0
+	FlightState     FlightKind = iota // of a connection on the wire changed: phases
+	FlightDrop                        // a packet was not used: the reason, 0
+	FlightLoss                        // a packet was taken for lost: 0, its space
+	FlightProbe                       // a tail-loss probe was sent
+	FlightTimeout                     // a retransmission time-out: time-outs in a row, 0
+	FlightSpurious                    // one was undone
+	FlightMove                        // a connection left: from engine, to engine
+	FlightPath                        // packet size of the path, bytes: before, after
+	FlightPause                       // the peer had no receive
+	FlightLost                        // the connection was lost: Outcome, 0
+	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
 )
 
 var flightNames = [...]string{
-	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost",
+	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "interface",
 }
 
 // FlightEvent is one event, or several of the same kind that followed each other.
@@ -138,6 +139,8 @@ func (v *FlightEvent) append(b []byte, now clock.Time) []byte {
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", Outcome(v.From))
+	case FlightInterface:
+		b = InterfaceChange(v.From).append(b, v.To)
 	case FlightProbe, FlightSpurious, FlightPause:
 	}
 	if v.Count > 1 {

@@ -76,6 +76,9 @@ type FrameTemplate struct {
 // SetDestination changes the link-layer destination: the peer, or the router towards it, has another address now.
 func (t *FrameTemplate) SetDestination(mac [6]byte) { copy(t.header[:6], mac[:]) }
 
+// SetSource changes the link-layer source: the interface has another address now.
+func (t *FrameTemplate) SetSource(mac [6]byte) { copy(t.header[6:12], mac[:]) }
+
 // Hop returns the link-layer destination and the 802.1Q tag, zero for none.
 func (t *FrameTemplate) Hop() (mac [6]byte, vlan uint16) {
 	copy(mac[:], t.header[:6])

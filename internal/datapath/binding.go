@@ -155,7 +155,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, lent bool) erro
 }
 
 func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
-	q := &queue{device: d, sock: sock, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	q := &queue{device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	q.sleeper, err = newSleeper(sock.FD())
 	return err

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ type Config struct {
 type Info struct {
 	Interface string
 	Driver    string
-	MAC       [6]byte // zero where the interface has none of six bytes
+	MAC       [6]byte // it has now; zero where the interface has none of six bytes
 	MTU       int     // when it was opened
 	Queues    int
 	Rung      Rung
@@ -59,7 +60,8 @@ type Datapath struct {
 	cfg      Config
 	info     Info
 	index    int
-	mac      [6]byte
+	mac      [6]byte // when it was opened; the state knows it now
+	state    *netState
 	udp      *net.UDPConn // holds the UDP port against others, or looks for neighbours when a broker holds it; nobody reads it
 	nl       *netlink.Handle
 	steering *bpf.Steering // nil when a broker has it
@@ -72,6 +74,7 @@ type Datapath struct {
 	single    bool
 	sizes     sizes // of each queue
 	neighbors neighbours
+	pathsMade atomic.Uint64 // paths that were ever made
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
 	closeOnce sync.Once
@@ -125,8 +128,8 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 
 // follow prepares what everybody may do: to find neighbours, and to notice changes.
 func (d *Datapath) follow() (err error) {
-	d.neighbors = neighbours{nl: d.nl, index: d.index, local: d.cfg.Address, now: clock.Machine}
-	d.watch, err = newWatch()
+	d.state.ways, d.state.native = true, d.info.Rung == RungNative
+	d.watch, err = newWatch(d.state, &d.neighbors)
 	return err
 }
 
@@ -151,8 +154,32 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	d.index = nic.Index
 	copy(d.mac[:], nic.MAC)
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
+	d.state = newNetState(nic.Index, d.cfg.Address, linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU, mac: d.mac})
+	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: d.cfg.Address, now: clock.Machine}
+	if d.neighbors.vrf, err = vrfOf(d.nl, nic.Index); err != nil {
+		return nic, err
+	}
 	d.maxPacket, err = maxPacket(nic, d.cfg.Address)
 	return nic, err
+}
+
+// vrfOf is the index of the VRF that an interface belongs to, 0 for none.
+func vrfOf(nl *netlink.Handle, index int) (int, error) {
+	link, err := nl.LinkByIndex(index)
+	if err != nil {
+		return 0, fmt.Errorf("look up interface %d: %w", index, err)
+	}
+	above := link.Attrs().MasterIndex
+	if above == 0 {
+		return 0, nil
+	}
+	if link, err = nl.LinkByIndex(above); err != nil {
+		return 0, fmt.Errorf("look up interface %d, the master of %d: %w", above, index, err)
+	}
+	if link.Type() != "vrf" {
+		return 0, nil
+	}
+	return above, nil
 }
 
 // interfaceOf looks up the interface that has the address, which must be up.
@@ -306,7 +333,11 @@ func (d *Datapath) closeSockets() error {
 }
 
 // Info says what was opened.
-func (d *Datapath) Info() Info { return d.info }
+func (d *Datapath) Info() Info {
+	i := d.info
+	i.MAC = d.state.mac()
+	return i
+}
 
 // Ports implements Device: one for each receive queue, in order.
 func (d *Datapath) Ports() []Port {

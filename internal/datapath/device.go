@@ -36,9 +36,9 @@ type Device interface {
 	Alloc(n int) (mem []byte, id uint64, ok bool)
 	// Release takes memory from Alloc back. It may be called after Close.
 	Release(id uint64) error
-	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, when the
-	// interface is removed; own runs a function as the owner of the engine at a port.
-	Watch(gone func(), own func(port int, f func(*provider.Engine)))
+	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, with the reason why
+	// the device cannot go on, like an interface or an address that was removed; own runs a function as the owner of the engine at a port.
+	Watch(gone func(cause error), own func(port int, f func(*provider.Engine)))
 	// Close gives everything back. No engine may run any more.
 	Close() error
 }

@@ -17,6 +17,7 @@ type queue struct {
 	sock     *xdp.Socket
 
 	// The owner's.
+	mac       [6]byte // the interface's
 	maxPacket int
 	paths     []path
 	freePaths []provider.Path
@@ -204,22 +205,23 @@ func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
 // Connect implements provider.Link. Resolve must have found the peer before.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	mac, ok := q.device.neighbors.cached(remote.AddrPort().Addr())
+	mac, ok := q.device.state.cached(remote.AddrPort().Addr())
 	if !ok {
 		return 0, false
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.device.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
 func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
 	local := wire.Endpoint{IP: p.To.IP, Port: localPort}
 	remote := wire.Endpoint{IP: p.From.IP, Port: q.device.cfg.UDPPort}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.device.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
 }
 
 func (q *queue) newPath(added path) provider.Path {
 	added.used = true
+	q.device.pathsMade.Add(1)
 	if n := len(q.freePaths); n > 0 {
 		p := q.freePaths[n-1]
 		q.freePaths = q.freePaths[:n-1]

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -33,47 +32,13 @@ var (
 	ErrNotOneHost  = errors.New("a broadcast or multicast address")
 )
 
-// neighbours knows the link-layer address behind every peer that was resolved.
+// neighbours asks the kernel for the ways from an address on an interface. What it says is kept in a netState.
 type neighbours struct {
 	nl    *netlink.Handle
 	index int
+	vrf   int // index of the VRF that the interface belongs to, 0 for none
 	local netip.Addr
-
 	now   clock.Source
-	mu    sync.Mutex
-	known map[netip.Addr]neighbour // by destination
-}
-
-// neighbour is the next hop towards a destination: the destination itself, or a router.
-type neighbour struct {
-	hop netip.Addr
-	mac [6]byte
-	at  clock.Time // when it was resolved
-}
-
-func (t *neighbours) cached(dst netip.Addr) ([6]byte, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n, ok := t.known[dst.Unmap()]
-	return n.mac, ok
-}
-
-// fresh says whether dst was resolved a moment ago.
-func (t *neighbours) fresh(dst netip.Addr) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n, ok := t.known[dst]
-	return ok && t.now().Sub(n.at) < resolvedFor
-}
-
-// keep notes the way to dst.
-func (t *neighbours) keep(dst, hop netip.Addr, mac [6]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil {
-		t.known = map[netip.Addr]neighbour{}
-	}
-	t.known[dst] = neighbour{hop, mac, t.now()}
 }
 
 // Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
@@ -82,7 +47,7 @@ func (t *neighbours) keep(dst, hop netip.Addr, mac [6]byte) {
 func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
-	if t.fresh(dst) {
+	if d.state.fresh(dst, t.now()) {
 		return nil
 	}
 	r, err := t.route(dst)
@@ -93,35 +58,30 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 		return fmt.Errorf("%w to %s for AF_XDP: packets to an own address never come to the interface %s; the datapath udp reaches it",
 			ErrNoRoute, dst, d.info.Interface)
 	}
-	if r.LinkIndex != t.index {
-		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
-			ErrNoRoute, dst, t.local, r.LinkIndex)
-	}
 	hop := hopOf(r, dst)
-	ask := t.ask
-	if d.lease != nil {
-		ask = func(netip.Addr) { d.knock(dst) }
-	}
-	mac, err := t.resolve(ctx, hop, d.info.Interface, ask)
+	mac, err := t.resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
 	if err != nil {
 		return err
 	}
-	t.keep(dst, hop, mac)
+	d.watch.tell(d.state.found(dst, hop, mac, t.now()))
 	return nil
 }
 
 // resolve waits until the kernel knows the link-layer address of hop, and asks for it once.
-func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, ask func(netip.Addr)) (mac [6]byte, err error) {
+func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, ask func()) (mac [6]byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
 	defer cancel()
 	for pause, asked := resolveFirst, false; ; pause = min(2*pause, resolveMax) {
-		mac, err := t.lookup(hop)
-		if !errors.Is(err, ErrNoNeighbour) {
+		table, err := t.table()
+		if err != nil {
 			return mac, err
+		}
+		if mac, ok := table[hop]; ok {
+			return mac, nil
 		}
 		if !asked {
 			asked = true
-			ask(hop)
+			ask()
 		}
 		select {
 		case <-ctx.Done():
@@ -135,16 +95,58 @@ func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, a
 	}
 }
 
-// route asks the routing table for the way to one host.
+// route asks the routing table for the way to one host over our interface, or to an address of this machine.
 func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
-	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{SrcAddr: net.IP(t.local.Unmap().AsSlice())})
-	if err != nil || len(routes) == 0 {
-		return nil, fmt.Errorf("%w to %s from %s (%v): see ip route get", ErrNoRoute, dst, t.local, err)
+	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
+	// all interfaces in that.
+	r, err := t.routeBy(dst, t.index)
+	if err == nil && r.Type == unix.RTN_UNICAST {
+		var by *netlink.Route
+		if by, err = t.routeBy(dst, t.vrf); err == nil && by.Type == unix.RTN_LOCAL {
+			r = by
+		} else {
+			err = nil
+		}
 	}
-	if r := &routes[0]; r.Type != unix.RTN_BROADCAST && r.Type != unix.RTN_MULTICAST {
-		return r, nil
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w to %s from %s over the interface of that address (%v): see ip route get", ErrNoRoute, dst, t.local, err)
+	case r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST:
+		return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index:
+		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
+			ErrNoRoute, dst, t.local, r.LinkIndex)
+	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
+		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
+		return nil, fmt.Errorf("%w to %s from %s over the interface of that address: see ip route get", ErrNoRoute, dst, t.local)
 	}
-	return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+	return r, nil
+}
+
+// routeBy asks for the way over an interface, any one for 0.
+func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
+	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
+		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
+	})
+	if err == nil && len(routes) == 0 {
+		err = unix.ENETUNREACH
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &routes[0], nil
+}
+
+// hopTo is the neighbour that packets to a peer are sent to.
+func (t *neighbours) hopTo(peer netip.Addr) (netip.Addr, error) {
+	r, err := t.route(peer)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if r.Type == unix.RTN_LOCAL {
+		return netip.Addr{}, fmt.Errorf("%w to %s: it is an own address", ErrNoRoute, peer)
+	}
+	return hopOf(r, peer), nil
 }
 
 // hopOf is whom the packets of a route are handed to.
@@ -155,26 +157,24 @@ func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	return dst
 }
 
-// usable are the states in which the kernel itself would send to the address.
-const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
-
-func (t *neighbours) lookup(hop netip.Addr) (mac [6]byte, err error) {
+// table reads the neighbours of the interface that can be sent to.
+func (t *neighbours) table() (map[netip.Addr][6]byte, error) {
 	family := netlink.FAMILY_V4
-	if hop.Is6() {
+	if t.local.Unmap().Is6() {
 		family = netlink.FAMILY_V6
 	}
 	list, err := t.nl.NeighList(t.index, family)
 	if err != nil {
-		return mac, fmt.Errorf("read the neighbour table: %w", err)
+		return nil, fmt.Errorf("read the neighbour table: %w", err)
 	}
+	table := make(map[netip.Addr][6]byte, len(list))
 	for i := range list {
 		ip, ok := netip.AddrFromSlice(list[i].IP)
-		if ok && ip.Unmap() == hop && list[i].State&usable != 0 && len(list[i].HardwareAddr) == len(mac) {
-			copy(mac[:], list[i].HardwareAddr)
-			return mac, nil
+		if ok && list[i].State&usable != 0 && len(list[i].HardwareAddr) == 6 {
+			table[ip.Unmap()] = [6]byte(list[i].HardwareAddr)
 		}
 	}
-	return mac, ErrNoNeighbour
+	return table, nil
 }
 
 // ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.

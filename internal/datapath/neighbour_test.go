@@ -30,6 +30,7 @@ func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 	t.Cleanup(d.nl.Close)
 	d.info.Interface = pair.NameA
 	d.neighbors = neighbours{nl: d.nl, index: pair.IfindexA, local: pair.AddrA.Addr(), now: clock.Machine}
+	d.state = newNetState(pair.IfindexA, pair.AddrA.Addr(), linkFacts{name: pair.NameA, up: true})
 	return d
 }
 
@@ -37,11 +38,11 @@ func TestResolve(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	peer := pair.AddrB.Addr()
-	if _, ok := d.neighbors.cached(peer); ok {
+	if _, ok := d.state.cached(peer); ok {
 		t.Error("known before it was resolved")
 	}
 	must(t, d.Resolve(t.Context(), peer))
-	if mac, ok := d.neighbors.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
+	if mac, ok := d.state.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want %x", mac, pair.MACB)
 	}
 	// Behind a gateway it is the gateway's address that counts.
@@ -54,7 +55,7 @@ func TestResolve(t *testing.T) {
 		return netlink.RouteAdd(&netlink.Route{LinkIndex: pair.IfindexA, Dst: dst, Gw: peer.AsSlice()})
 	}))
 	must(t, d.Resolve(t.Context(), far))
-	if mac, _ := d.neighbors.cached(far); string(mac[:]) != string(pair.MACB) {
+	if mac, _ := d.state.cached(far); string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want the gateway %x", mac, pair.MACB)
 	}
 }

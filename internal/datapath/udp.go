@@ -45,6 +45,7 @@ const (
 type plainUDP struct {
 	*sleeper  // of the receive socket
 	watch     *watch
+	state     *netState
 	cfg       Config
 	info      Info
 	nl        *netlink.Handle
@@ -53,9 +54,10 @@ type plainUDP struct {
 	in        *udp.Socket
 	local     wire.Endpoint
 	ethernet  bool // peers are neighbours that the kernel has to find
-	maxPacket int
+	opened    int  // the largest packet when it was opened
 
 	// The owner's.
+	maxPacket      int
 	rxPool, txPool *udp.Pool
 	receiver       *udp.Receiver
 	sender         *udp.Sender
@@ -105,15 +107,19 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.maxPacket, err = maxPacket(nic, cfg.Address); err != nil {
+	if d.opened, err = maxPacket(nic, cfg.Address); err != nil {
 		return nil, err
 	}
+	d.maxPacket = d.opened
 	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address, now: clock.Machine}
+	if d.neighbors.vrf, err = vrfOf(d.nl, nic.Index); err != nil {
+		return nil, err
+	}
 	d.ethernet = len(nic.MAC) == 6
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Held: heldPackets}
-	if d.ethernet {
-		d.info.MAC = [6]byte(nic.MAC)
-	}
+	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
+	copy(link.mac[:], nic.MAC)
+	d.state = newNetState(nic.Index, cfg.Address, link)
 	if d.network, err = udp.NewNetwork(); err != nil {
 		return nil, err
 	}
@@ -126,7 +132,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.sleeper, err = newSleeper(d.in.FD()); err != nil {
 		return nil, err
 	}
-	if d.watch, err = newWatch(); err != nil {
+	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
 		return nil, err
 	}
 	batch := min(max(udpBatchBytes/d.maxPacket, 1), udpBatch)
@@ -148,7 +154,11 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 func (d *plainUDP) Ports() []Port { return []Port{d} }
 
 // Info implements Device.
-func (d *plainUDP) Info() Info { return d.info }
+func (d *plainUDP) Info() Info {
+	i := d.info
+	i.MAC = d.state.mac()
+	return i
+}
 
 // Alloc implements Device: the kernel copies whatever is sent, from ordinary memory as well as from any other.
 func (d *plainUDP) Alloc(int) (mem []byte, id uint64, ok bool) { return nil, 0, false }
@@ -208,39 +218,3 @@ func (d *plainUDP) Close() error {
 
 // Settled implements Port: what a socket took it has copied.
 func (d *plainUDP) Settled() bool { return true }
-
-// Watch implements Device. Plain sockets follow routes and neighbours by themselves, and fail like any socket when their
-// address goes. Only the MTU has to be told to the engine; it may not become larger than what the receive buffers were made for.
-func (d *plainUDP) Watch(_ func(), own func(int, func(*provider.Engine))) {
-	opened := d.maxPacket
-	resize := func(mtu int) {
-		size := min(max(packetOf(mtu, d.cfg.Address), wire.MinPacket), opened)
-		own(0, func(e *provider.Engine) {
-			if d.maxPacket != size {
-				d.maxPacket = size
-				e.Resized()
-			}
-		})
-	}
-	d.watch.ended.Go(func() {
-		resize(mtuNow(d.nl, d.neighbors.index, d.info.MTU))
-		for {
-			select {
-			case <-d.watch.done:
-				return
-			case u, ok := <-d.watch.links:
-				if !ok {
-					return
-				}
-				if int(u.Index) != d.neighbors.index || u.Header.Type != unix.RTM_NEWLINK {
-					continue
-				}
-				resize(u.Attrs().MTU)
-			case _, ok := <-d.watch.neighs:
-				if !ok {
-					return
-				}
-			}
-		}
-	})
-}

@@ -2,7 +2,6 @@ package datapath
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -117,27 +116,22 @@ func (d *plainUDP) send(from *source) {
 func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
-	if t.fresh(dst) {
+	if d.state.fresh(dst, t.now()) {
 		return nil
 	}
 	r, err := t.route(dst)
 	if err != nil {
 		return err
 	}
-	if !d.ethernet || r.Type == unix.RTN_LOCAL {
-		t.keep(dst, dst, [6]byte{})
-		return nil
+	hop, mac := dst, [6]byte{}
+	if d.ethernet && r.Type != unix.RTN_LOCAL {
+		hop = hopOf(r, dst)
+		if mac, err = t.resolve(ctx, hop, d.info.Interface, func() { d.knock(dst) }); err != nil {
+			return err
+		}
 	}
-	if r.LinkIndex != t.index {
-		return fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
-			ErrNoRoute, dst, t.local, r.LinkIndex)
-	}
-	hop := hopOf(r, dst)
-	mac, err := t.resolve(ctx, hop, d.info.Interface, func(netip.Addr) { d.knock(dst) })
-	if err == nil {
-		t.keep(dst, hop, mac)
-	}
-	return err
+	d.state.found(dst, hop, mac, t.now())
+	return nil
 }
 
 // knock sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that needs

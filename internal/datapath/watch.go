@@ -1,167 +1,382 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
-// watch follows what happens to the interface, by netlink subscription: peers whose link-layer address changes, another MTU,
-// and the removal of the interface itself. An interface that goes down and comes up again only loses what is sent meanwhile.
-type watch struct {
-	links  chan netlink.LinkUpdate
-	neighs chan netlink.NeighUpdate
-	done   chan struct{} // ends the subscriptions
-	ended  sync.WaitGroup
+// The times of a watch.
+const (
+	// routePause is how long routes may go on changing before the ways to peers are looked up again: a route that is replaced is first
+	// removed, and a routing daemon changes many at once.
+	routePause = 50 * time.Millisecond
+	// neighbourCare is how often the neighbours that packets go to are looked at, and the kernel is told that they are in use, so that it
+	// asks them for a sign of life as it does for its own traffic, and does not collect them: after 60 s unused
+	// (net.ipv4.neigh.default.gc_stale_time).
+	neighbourCare = 10 * time.Second
+	// snapshotTries bounds reading the interface's state, which the kernel may change meanwhile.
+	snapshotTries = 5
+)
+
+// watchBuffer is how many bytes of events may wait in the kernel. What does not fit is read anew.
+const watchBuffer = 1 << 20
+
+// own runs a function as the owner of the engine at a port.
+type own func(port int, f func(*provider.Engine))
+
+// watched is a device whose interface is followed.
+type watched interface {
+	// react does what a change asks for at one port, and says whether there was anything to do. The owner of the port calls it.
+	react(port int, e *provider.Engine, c *change, from int) (done, more bool)
+	portCount() int
+	// used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
+	used(port, from int, peers map[netip.Addr]struct{}) int
+	// refresh makes the kernel ask for a neighbour, behind which there is a peer.
+	refresh(hop, peer netip.Addr)
 }
 
-// newWatch subscribes in the calling thread's network namespace. Updates queue up until somebody takes them.
-func newWatch() (*watch, error) {
-	w := &watch{
-		links: make(chan netlink.LinkUpdate, 64), neighs: make(chan netlink.NeighUpdate, 64), done: make(chan struct{}),
+// watch keeps a netState true: it reads what the kernel tells, asks it where that does not suffice, and has the device act on what
+// changed. One goroutine does all of that.
+type watch struct {
+	state  *netState
+	asker  *neighbours
+	events chan event
+	told   chan []change // changes that others found out
+	done   chan struct{} // ends everything
+	ended  sync.WaitGroup
+
+	route   *nl.NetlinkSocket
+	ethtool *nl.NetlinkSocket // nil where the kernel does not tell of queues
+	asks    *genetlink.Conn   // nil with ethtool
+
+	device watched
+	own    own
+	gone   func(error)
+	unseen func() uint64 // paths made so far
+	looked uint64        // unseen when the paths were looked at last
+}
+
+// newWatch subscribes in the calling thread's network namespace. Events queue up until run takes them.
+func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
+	w = &watch{
+		state: state, asker: asker, events: make(chan event, 64), told: make(chan []change), done: make(chan struct{}),
+		unseen: func() uint64 { return 0 },
 	}
-	if err := netlink.LinkSubscribe(w.links, w.done); err != nil {
-		return nil, fmt.Errorf("subscribe to interface changes: %w", err)
+	groups := []uint{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
+	if state.ways {
+		groups = append(groups, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE,
+			unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_NEXTHOP)
 	}
-	if err := netlink.NeighSubscribe(w.neighs, w.done); err != nil {
-		close(w.done)
-		return nil, fmt.Errorf("subscribe to neighbour changes: %w", err)
+	if w.route, err = nl.Subscribe(unix.NETLINK_ROUTE, groups...); err != nil {
+		return nil, fmt.Errorf("subscribe to changes of interfaces and routes: %w", err)
+	}
+	if w.route.SetReceiveBufferSize(watchBuffer, true) != nil {
+		_ = w.route.SetReceiveBufferSize(watchBuffer, false) // as much as this process may have
+	}
+	if !state.ways {
+		return w, nil // plain sockets have no queues
+	}
+	if w.asks, err = genetlink.Dial(); err == nil {
+		if w.ethtool, err = genetlink.Subscribe(ethtoolFamily, ethtoolMonitor); err != nil {
+			w.asks.Close()
+			w.asks = nil
+			if errors.Is(err, unix.ENOENT) {
+				return w, nil // before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK
+			}
+		}
+	}
+	if err != nil {
+		w.route.Close()
+		return nil, fmt.Errorf("subscribe to changes of queues: %w", err)
 	}
 	return w, nil
-}
-
-// mtuNow is the interface's MTU, which may have changed between opening and subscribing; fallback when it cannot be read.
-func mtuNow(nl *netlink.Handle, index, fallback int) int {
-	if link, err := nl.LinkByIndex(index); err == nil {
-		return link.Attrs().MTU
-	}
-	return fallback
 }
 
 // close ends the subscriptions and waits until nobody is called any more.
 func (w *watch) close() {
 	close(w.done)
+	w.route.Close()
+	if w.ethtool != nil {
+		w.ethtool.Close()
+	}
 	w.ended.Wait()
+	if w.asks != nil {
+		w.asks.Close()
+	}
 }
 
-// Watch makes the datapath follow the interface until Close: gone is called once when the interface is removed or the broker ends, and own runs
-// a function as the owner of the engine at a port.
-func (d *Datapath) Watch(gone func(), own func(port int, f func(*provider.Engine))) {
-	gone = sync.OnceFunc(gone)
-	if d.lease != nil {
-		d.watch.ended.Go(func() {
-			if d.lease.Gone() {
-				go gone() // as below
+// start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the
+// adapter cannot go on.
+func (w *watch) start(device watched, own own, gone func(error)) {
+	w.device, w.own = device, own
+	w.gone = func(cause error) { go gone(cause) } // it may close the adapter, which waits for our goroutine
+	w.ended.Go(func() { w.listen(w.route, parseRoute) })
+	if w.ethtool != nil {
+		w.ended.Go(func() { w.listen(w.ethtool, parseEthtool) })
+	}
+	w.ended.Go(w.run)
+}
+
+// listen passes on what a socket brings.
+func (w *watch) listen(s *nl.NetlinkSocket, parse func(*syscall.NetlinkMessage) (event, bool)) {
+	send := func(e event) bool {
+		select {
+		case w.events <- e:
+			return true
+		case <-w.done:
+			return false
+		}
+	}
+	for {
+		messages, from, err := s.Receive()
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			// The subscription stands; what was lost is read anew.
+			if !send(event{kind: eventOverflow}) {
+				return
+			}
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			send(event{kind: eventBroken, err: err})
+			return
+		case from.Pid != nl.PidKernel:
+		default:
+			for i := range messages {
+				if e, ok := parse(&messages[i]); ok && !send(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// run is the goroutine.
+func (w *watch) run() {
+	pause, care := time.NewTimer(0), time.NewTicker(neighbourCare)
+	defer care.Stop()
+	defer pause.Stop()
+	pause.Stop()
+	w.resync()
+	for {
+		select {
+		case <-w.done:
+			return
+		case e := <-w.events:
+			switch e.kind {
+			case eventRoutes:
+				pause.Reset(routePause)
+				continue
+			case eventOverflow:
+				w.note(&change{what: provider.InterfaceResync})
+				w.resync()
+				w.reroute()
+				continue
+			case eventBroken:
+				w.act(w.state.broken(e.err))
+				continue
+			case eventNeighbour:
+				if e.index == w.state.index && !w.state.uses(e.hop) {
+					w.meet() // it may be a peer that called us
+				}
+			}
+			w.act(w.state.apply(&e))
+		case changes := <-w.told:
+			w.act(changes)
+		case <-pause.C:
+			w.reroute()
+		case <-care.C:
+			w.care()
+		}
+	}
+}
+
+// tell passes on changes that were found by somebody else than the goroutine.
+func (w *watch) tell(changes []change) {
+	if len(changes) == 0 {
+		return
+	}
+	select {
+	case w.told <- changes:
+	case <-w.done:
+	}
+}
+
+// act does what changes ask for, at every port, and notes them in the flight recorders.
+func (w *watch) act(changes []change) {
+	for i := range changes {
+		c := &changes[i]
+		for port := range w.device.portCount() {
+			w.at(port, c)
+		}
+		for hop, peer := range c.ask {
+			w.device.refresh(hop, peer)
+		}
+		if c.cause != nil {
+			w.gone(c.cause)
+		}
+	}
+}
+
+// at has one port act on a change, some paths at a time, and notes it there when there was something to do.
+func (w *watch) at(port int, c *change) {
+	noted := false
+	for from, more := 0, true; more; from += pathsAtOnce {
+		w.own(port, func(e *provider.Engine) {
+			var did bool
+			did, more = w.device.react(port, e, c, from)
+			if did && !noted {
+				noted = true
+				e.InterfaceChanged(c.what, c.value)
 			}
 		})
 	}
-	resize := func(mtu int) {
-		size := d.resized(mtu)
-		for i, q := range d.queues {
-			own(i, func(e *provider.Engine) { q.resize(e, size) })
+}
+
+func (w *watch) note(c *change) { w.act([]change{*c}) }
+
+// resync reads everything anew.
+func (w *watch) resync() {
+	now, err := w.snapshot()
+	for try := 1; err != nil && try < snapshotTries; try++ {
+		now, err = w.snapshot()
+	}
+	if err != nil {
+		w.act(w.state.broken(err))
+		return
+	}
+	w.act(w.state.synced(now))
+}
+
+func (w *watch) snapshot() (*snapshot, error) {
+	index := w.state.index
+	now := &snapshot{lowers: map[int]linkFacts{}, own: map[netip.Prefix]struct{}{}}
+	links, err := w.asker.nl.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, l := range links {
+		f := factsOf(l.Attrs())
+		switch {
+		case l.Attrs().Index == index:
+			now.link = &f
+		case f.master == index:
+			now.lowers[l.Attrs().Index] = f
 		}
 	}
-	d.watch.ended.Go(func() {
-		resize(mtuNow(d.nl, d.index, d.info.MTU))
-		for {
-			select {
-			case <-d.watch.done:
-				return
-			case u, ok := <-d.watch.links:
-				switch {
-				case !ok:
-					d.watch.links = nil // a subscription that ended says nothing more
-				case int(u.Index) != d.index:
-				case u.Header.Type == unix.RTM_DELLINK:
-					d.watch.links = nil // one removal is enough
-					// Not from here: gone may close the adapter, which waits for this goroutine.
-					go gone()
-				default:
-					resize(u.Attrs().MTU)
-				}
-			case u, ok := <-d.watch.neighs:
-				if !ok {
-					d.watch.neighs = nil
-					continue
-				}
-				if mac, moved := d.moved(&u); moved {
-					addr, _ := netip.AddrFromSlice(u.IP)
-					hop := addr.Unmap()
-					for i, q := range d.queues {
-						own(i, func(*provider.Engine) { q.repoint(hop, mac) })
-					}
-				}
+	if now.link == nil {
+		return now, nil
+	}
+	addrs, err := w.asker.nl.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of %s: %w", now.link.name, err)
+	}
+	for i := range addrs {
+		if ip, ok := netip.AddrFromSlice(addrs[i].IP); ok {
+			bits, _ := addrs[i].Mask.Size()
+			now.own[netip.PrefixFrom(ip.Unmap(), bits)] = struct{}{}
+		}
+	}
+	if !w.state.ways {
+		return now, nil
+	}
+	if w.asks != nil {
+		now.channels = askChannels(w.asks, index)
+	}
+	now.neighbours, err = w.asker.table()
+	return now, err
+}
+
+// reroute asks for the way to every peer again.
+func (w *watch) reroute() {
+	w.meet()
+	peers := w.state.stale()
+	if len(peers) == 0 {
+		return
+	}
+	table, err := w.asker.table()
+	if err != nil {
+		return // care looks again
+	}
+	for _, peer := range peers {
+		w.look(peer, table)
+	}
+}
+
+// look asks for the way to a peer.
+func (w *watch) look(peer netip.Addr, table map[netip.Addr][6]byte) {
+	by, err := w.asker.hopTo(peer)
+	if err != nil {
+		w.act(w.state.notFound(peer))
+		return
+	}
+	mac, known := table[by]
+	w.act(w.state.leads(peer, by, mac, known))
+}
+
+// meet looks up the ways to peers that called us, and forgets those of peers that are gone, if there are new paths.
+func (w *watch) meet() {
+	made := w.unseen()
+	if made == w.looked {
+		return
+	}
+	w.looked = made
+	peers := map[netip.Addr]struct{}{}
+	for port := range w.device.portCount() {
+		for from := 0; ; {
+			w.own(port, func(*provider.Engine) { from = w.device.used(port, from, peers) })
+			if from == 0 {
+				break
 			}
 		}
-	})
-}
-
-// resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was
-// loaded for when the datapath was opened, nor shrink below what every path must carry (PROTOCOL §7.1): on an interface that
-// does not, packets are lost until it does again, or the peers give up.
-func (d *Datapath) resized(mtu int) int {
-	if d.single {
-		mtu = min(mtu, maxFrame-frameOverhead)
 	}
-	return max(packetOf(mtu, d.cfg.Address), wire.MinPacket)
-}
-
-// resize makes the engine use packets of up to size bytes. The owner calls it.
-func (q *queue) resize(e *provider.Engine, size int) {
-	if q.maxPacket != size {
-		q.maxPacket = size
-		e.Resized()
+	unknown := w.state.keepOnly(peers, clock.Machine())
+	if len(unknown) == 0 {
+		return
 	}
-}
-
-// moved says whether a neighbour update gives an address that we may send to another link-layer address.
-func (d *Datapath) moved(u *netlink.NeighUpdate) (mac [6]byte, ok bool) {
-	if u.Type != unix.RTM_NEWNEIGH || u.LinkIndex != d.index || u.State&usable == 0 || len(u.HardwareAddr) != len(mac) {
-		return mac, false
+	table, err := w.asker.table()
+	if err != nil {
+		return // care looks again
 	}
-	if _, valid := netip.AddrFromSlice(u.IP); !valid {
-		return mac, false
-	}
-	copy(mac[:], u.HardwareAddr)
-	return mac, true
-}
-
-// repoint sends what goes by the neighbour hop to mac from now on. The owner calls it.
-func (q *queue) repoint(hop netip.Addr, mac [6]byte) {
-	q.device.neighbors.learn(hop, mac)
-	for i := range q.paths {
-		p := &q.paths[i]
-		if p.used && q.device.neighbors.hop(p.peer) == hop {
-			p.header.SetDestination(mac)
+	to := map[netip.Addr][6]byte{}
+	for _, peer := range unknown {
+		if by, err := w.asker.hopTo(peer); err == nil {
+			if mac, known := table[by]; known {
+				w.state.found(peer, by, mac, clock.Machine())
+				to[peer] = mac
+			}
 		}
 	}
+	w.note(&change{what: provider.InterfaceRoute, to: to})
 }
 
-// learn replaces the link-layer address of every peer that was resolved by way of hop.
-func (t *neighbours) learn(hop netip.Addr, mac [6]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for dst, n := range t.known {
-		if n.hop == hop {
-			n.mac = mac
-			t.known[dst] = n
-		}
+// care looks at the neighbours that packets go to, and tells the kernel that they are in use.
+func (w *watch) care() {
+	if !w.state.ways {
+		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
+		return
 	}
-}
-
-// hop returns the neighbour by way of which dst was resolved; a peer that was never resolved, because it called us, is
-// taken for a neighbour itself.
-func (t *neighbours) hop(dst netip.Addr) netip.Addr {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n, ok := t.known[dst]; ok {
-		return n.hop
+	w.looked = 0 // what was not found is looked for again
+	w.meet()
+	hops := w.state.hopsInUse()
+	if len(hops) == 0 {
+		return
 	}
-	return dst
+	if table, err := w.asker.table(); err == nil {
+		w.act(w.state.neighboursAre(table))
+	}
+	for hop, peer := range hops {
+		w.device.refresh(hop, peer)
+	}
 }

@@ -1,141 +1,442 @@
 package datapath
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
-func TestNeighbourMoves(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	peer := pair.AddrB.Addr()
-	var d *Datapath
-	must(t, pair.A.Do(func() (err error) {
-		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})
+// rig is a device on end A of a pair that follows its interface. Its engines run nothing.
+type rig struct {
+	t       *testing.T
+	pair    *netlab.Pair
+	device  Device
+	engines []*provider.Engine
+	owner   sync.Mutex // of all engines
+	gone    chan error
+}
+
+func newRig(t *testing.T, rung Rung, cfg netlab.PairConfig) *rig {
+	t.Helper()
+	r := &rig{t: t, pair: netlabtest.Pair(t, cfg), gone: make(chan error, 2)}
+	must(t, r.pair.A.Do(func() (err error) {
+		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: rung})
 		return err
 	}))
-	t.Cleanup(func() { must(t, d.Close()) })
-	moved := make(chan struct{}, 16)
-	var owner sync.Mutex // as the engine's
-	d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func(*provider.Engine)) {
-		owner.Lock()
-		f(nil)
-		owner.Unlock()
-		moved <- struct{}{}
+	t.Cleanup(func() { must(t, r.device.Close()) })
+	r.watch()
+	return r
+}
+
+func (r *rig) watch() {
+	for _, port := range r.device.Ports() {
+		rng := rand.New(rand.NewPCG(1, 1))
+		r.engines = append(r.engines, provider.New(provider.Config{}, port, provider.NewMemory(rng), rng))
+	}
+	r.device.Watch(func(cause error) { r.gone <- cause }, func(port int, f func(*provider.Engine)) {
+		r.owner.Lock()
+		defer r.owner.Unlock()
+		f(r.engines[port])
 	})
-	must(t, d.Resolve(t.Context(), peer))
-	owner.Lock()
-	path, ok := d.queues[0].Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)),
-		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
-	owner.Unlock()
-	if !ok {
-		t.Fatal("no path to a peer that was resolved")
+}
+
+// inA runs f in the namespace of the device.
+func (r *rig) inA(f func() error) {
+	r.t.Helper()
+	must(r.t, r.pair.A.Do(f))
+}
+
+// await waits until f, which may look at what belongs to the owner, is true.
+func (r *rig) await(what string, f func() bool) {
+	r.t.Helper()
+	look := func() bool {
+		r.owner.Lock()
+		defer r.owner.Unlock()
+		return f()
 	}
-	want := [6]byte{0x02, 0, 0, 0, 0xbe, 0xef}
-	must(t, pair.A.Do(func() error {
-		return netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: d.index, IP: net.IP(peer.AsSlice()), HardwareAddr: want[:], State: unix.NUD_PERMANENT,
-		})
-	}))
-	deadline := time.After(5 * time.Second)
-	for {
-		select {
-		case <-moved:
-		case <-deadline:
-			t.Fatal("the change was not noticed within 5 s")
+	for deadline := time.Now().Add(patience); !look(); {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not within %v: %s", patience, what)
 		}
-		if mac, _ := d.neighbors.cached(peer); mac == want {
-			break
-		}
-	}
-	frame := make([]byte, 64)
-	owner.Lock()
-	defer owner.Unlock()
-	d.queues[0].paths[path].header.Put(frame, 22, wire.NotECT)
-	if got := [6]byte(frame[:6]); got != want {
-		t.Errorf("the path still goes to %x, want %x", got, want)
+		time.Sleep(time.Millisecond) // between looks
 	}
 }
 
-// TestMTUChanges: the link's packet size follows the interface's MTU, between what every path carries and what the steering
-// program and the buffers were made for.
-func TestMTUChanges(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	for _, rung := range []Rung{RungGeneric, RungUDP} {
-		var d Device
-		must(t, pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: rung})
-			return err
-		}))
-		link := d.Ports()[0]
-		engine := provider.New(provider.Config{}, link, provider.NewMemory(rand.New(rand.NewPCG(1, 1))), rand.New(rand.NewPCG(1, 1)))
-		var owner sync.Mutex
-		told := make(chan struct{}, 64)
-		d.Watch(func() { t.Error("the interface was not removed") }, func(_ int, f func(*provider.Engine)) {
-			owner.Lock()
-			f(engine)
-			owner.Unlock()
-			told <- struct{}{}
+// awaitNote waits until the flight recorder of the first engine tells of a change.
+func (r *rig) awaitNote(c provider.InterfaceChange) {
+	r.t.Helper()
+	r.await("flight recorder: "+c.String(), func() bool {
+		record := r.engines[0].FlightRecord()
+		return slices.ContainsFunc(record.Events, func(v provider.FlightEvent) bool {
+			return v.Kind == provider.FlightInterface && v.From == uint32(c)
 		})
-		largest := maxFrame - frameOverhead - 28 // a single-buffer program's
-		if rung == RungUDP {
-			largest = 1472 // the receive buffers'
+	})
+}
+
+// awaitGone waits until the adapter is told why it ends, once.
+func (r *rig) awaitGone(say string) {
+	r.t.Helper()
+	select {
+	case cause := <-r.gone:
+		if !strings.Contains(cause.Error(), say) || strings.Contains(cause.Error(), "\n") {
+			r.t.Errorf("it ended with %q, want %q", cause, say)
 		}
-		for _, c := range []struct{ mtu, want int }{{1400, 1372}, {9000, largest}, {1000, wire.MinPacket}, {1500, 1472}} {
-			must(t, pair.SetMTU(c.mtu))
-			size := func() int {
-				owner.Lock()
-				defer owner.Unlock()
-				return link.MaxPacket()
+	case <-time.After(patience):
+		r.t.Fatalf("not ended within %v: %s", patience, say)
+	}
+	r.awaitNote(provider.InterfaceEnded)
+	must(r.t, r.device.Close())
+	if len(r.gone) != 0 {
+		r.t.Error("it ended twice")
+	}
+}
+
+func (r *rig) queue() *queue { return r.device.(*Datapath).queues[0] }
+
+// connect makes a path to a peer after it was resolved.
+func (r *rig) connect(peer netip.Addr) provider.Path {
+	r.t.Helper()
+	must(r.t, r.device.Resolve(r.t.Context(), peer))
+	r.owner.Lock()
+	defer r.owner.Unlock()
+	p, ok := r.queue().Connect(wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), 50000)),
+		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
+	if !ok {
+		r.t.Fatalf("no path to %s, which was resolved", peer)
+	}
+	return p
+}
+
+// answer makes a path to a peer that called, by way of a neighbour.
+func (r *rig) answer(peer netip.Addr, mac [6]byte) provider.Path {
+	r.t.Helper()
+	r.owner.Lock()
+	defer r.owner.Unlock()
+	p, ok := r.queue().Reply(&provider.RxPacket{
+		From: wire.EndpointFrom(netip.AddrPortFrom(peer, 50000)), To: wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), wire.DefaultPort)), MAC: mac,
+	}, 50001)
+	if !ok {
+		r.t.Fatalf("no path back to %s", peer)
+	}
+	return p
+}
+
+// awaitHop waits until packets on a path go to a link-layer address.
+func (r *rig) awaitHop(p provider.Path, want [6]byte) {
+	r.t.Helper()
+	r.await("path to "+net.HardwareAddr(want[:]).String(), func() bool {
+		frame := make([]byte, 128)
+		r.queue().paths[p].header.Put(frame, 22, wire.NotECT)
+		return [6]byte(frame[:6]) == want
+	})
+}
+
+func (r *rig) neighbour(at netip.Addr, mac [6]byte) {
+	r.t.Helper()
+	r.inA(func() error {
+		return netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: r.pair.IfindexA, IP: net.IP(at.AsSlice()), HardwareAddr: mac[:], State: unix.NUD_PERMANENT,
+		})
+	})
+}
+
+func (r *rig) route(change func(*netlink.Route) error, to string, via netip.Addr) {
+	r.t.Helper()
+	r.inA(func() error {
+		_, dst, err := net.ParseCIDR(to)
+		return errors.Join(err, change(&netlink.Route{LinkIndex: r.pair.IfindexA, Dst: dst, Gw: via.AsSlice()}))
+	})
+}
+
+func device(index int) netlink.Link {
+	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
+}
+
+var (
+	macX    = [6]byte{0x02, 0, 0, 0, 0xbe, 0xef}
+	macY    = [6]byte{0x02, 0, 0, 0, 0xbe, 0xf0}
+	farAway = netip.MustParseAddr("198.51.100.7")
+	second  = netip.MustParseAddr("10.99.0.3")
+)
+
+// TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
+func TestNeighbourMoves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	peer := r.pair.AddrB.Addr()
+	out, in := r.connect(peer), r.answer(peer, [6]byte(r.pair.MACB))
+	r.neighbour(peer, macX)
+	r.awaitHop(out, macX)
+	r.awaitHop(in, macX)
+	r.awaitNote(provider.InterfaceNeighbour)
+	if mac, _ := r.device.(*Datapath).state.cached(peer); mac != macX {
+		t.Errorf("a new connection would go to %x", mac)
+	}
+}
+
+// TestNeighbourOfCallerMoves: a peer behind a router called us; when the router gets another link-layer address, answers follow.
+func TestNeighbourOfCallerMoves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	gateway := r.pair.AddrB.Addr()
+	r.neighbour(gateway, macX)
+	r.route(netlink.RouteAdd, "198.51.100.0/24", gateway)
+	p := r.answer(farAway, macX)
+	r.neighbour(gateway, macY)
+	r.awaitHop(p, macY)
+}
+
+// TestNeighbourIsCollected: the kernel forgets a neighbour that packets go to, which it cannot see. It is asked at once, and finds
+// out that the peer has another link-layer address meanwhile.
+func TestNeighbourIsCollected(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	peer := r.pair.AddrB.Addr()
+	p := r.connect(peer)
+	must(t, r.pair.B.Do(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexB), macX[:]) }))
+	r.inA(func() error { return netlink.NeighDel(&netlink.Neigh{LinkIndex: r.pair.IfindexA, IP: peer.AsSlice()}) })
+	r.awaitHop(p, macX)
+	r.awaitNote(provider.InterfaceNeighbourLost)
+}
+
+// TestRouteChanges: another router leads to a peer; connections in both directions follow. Without a route they go on where they went.
+func TestRouteChanges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r.neighbour(r.pair.AddrB.Addr(), macX)
+	r.neighbour(second, macY)
+	r.route(netlink.RouteAdd, "198.51.100.0/24", r.pair.AddrB.Addr())
+	out, in := r.connect(farAway), r.answer(farAway.Next(), macX)
+	r.route(netlink.RouteReplace, "198.51.100.0/24", second)
+	r.awaitHop(out, macY)
+	r.awaitHop(in, macY)
+	r.awaitNote(provider.InterfaceRoute)
+	r.route(netlink.RouteDel, "198.51.100.0/24", second)
+	r.awaitNote(provider.InterfaceNoRoute)
+	r.awaitHop(out, macY)
+	if err := r.device.Resolve(t.Context(), farAway); !errors.Is(err, ErrNoRoute) {
+		t.Errorf("a new connection: %v", err)
+	}
+	// A router whose link-layer address the kernel has to find out first.
+	r.route(netlink.RouteAdd, "198.51.100.0/24", r.pair.AddrB.Addr())
+	r.awaitHop(in, macX)
+}
+
+// TestOwnLinkAddressChanges: what is sent comes from the address that the interface has now, also on paths that were made before.
+func TestOwnLinkAddressChanges(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	p := r.connect(r.pair.AddrB.Addr())
+	r.inA(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexA), macX[:]) })
+	source := func(p provider.Path) [6]byte {
+		frame := make([]byte, 128)
+		r.queue().paths[p].header.Put(frame, 22, wire.NotECT)
+		return [6]byte(frame[6:12])
+	}
+	r.await("source address of the path", func() bool { return source(p) == macX })
+	r.awaitNote(provider.InterfaceMAC)
+	p = r.answer(r.pair.AddrB.Addr(), [6]byte(r.pair.MACB))
+	r.await("source address of a new path", func() bool { return source(p) == macX })
+	if got := r.device.Info().MAC; got != macX {
+		t.Errorf("the device has address %x", got)
+	}
+	// The kernel forgot all neighbours; those in use are found again.
+	r.await("neighbours in use are known again", func() bool {
+		var table map[netip.Addr][6]byte
+		r.inA(func() (err error) {
+			table, err = r.device.(*Datapath).neighbors.table()
+			return err
+		})
+		return table[r.pair.AddrB.Addr()] == [6]byte(r.pair.MACB)
+	})
+}
+
+// TestOwnAddressRemoved: an adapter without its address ends and says why. One that has it twice goes on with one.
+func TestOwnAddressRemoved(t *testing.T) {
+	t.Parallel()
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		t.Run(rung.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rung, netlab.PairConfig{})
+			twice, err := netlink.ParseAddr("10.99.0.1/16")
+			must(t, err)
+			once, err := netlink.ParseAddr("10.99.0.1/24")
+			must(t, err)
+			r.inA(func() error {
+				d := device(r.pair.IfindexA)
+				return errors.Join(netlink.AddrAdd(d, twice), netlink.AddrDel(d, twice), netlink.LinkSetMTU(d, 1400))
+			})
+			r.awaitNote(provider.InterfaceMTU) // and so all before it was looked at
+			if len(r.gone) != 0 {
+				t.Fatal("it ended with an address left")
 			}
-			for deadline := time.After(5 * time.Second); size() != c.want; {
-				select {
-				case <-told:
-				case <-deadline:
-					t.Fatalf("%s: packets of %d bytes at MTU %d, want %d", rung, size(), c.mtu, c.want)
-				}
-			}
-		}
-		must(t, d.Close())
+			r.inA(func() error { return netlink.AddrDel(device(r.pair.IfindexA), once) })
+			r.awaitGone("address 10.99.0.1 was removed from interface nd0")
+		})
 	}
 }
 
 // TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	var d *Datapath
-	must(t, pair.A.Do(func() (err error) {
-		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})
-		return err
-	}))
-	gone := make(chan struct{}, 2)
-	d.Watch(func() { gone <- struct{}{} }, func(_ int, f func(*provider.Engine)) { f(nil) })
-	must(t, pair.A.Do(func() error {
-		link, err := netlink.LinkByIndex(d.index)
-		if err != nil {
-			return err
-		}
-		return netlink.LinkDel(link)
-	}))
-	select {
-	case <-gone:
-	case <-time.After(5 * time.Second):
-		t.Error("the removal was not noticed within 5 s")
+	t.Parallel()
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		t.Run(rung.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rung, netlab.PairConfig{})
+			r.inA(func() error { return netlink.LinkDel(device(r.pair.IfindexA)) })
+			select {
+			case cause := <-r.gone: // the address goes first, or the interface: in the kernel's order
+				if !strings.Contains(cause.Error(), "removed") {
+					t.Errorf("it ended with %q", cause)
+				}
+			case <-time.After(patience):
+				t.Error("the removal was not noticed")
+			}
+			must(t, r.device.Close())
+			if len(r.gone) != 0 {
+				t.Error("the removal was told twice")
+			}
+		})
 	}
-	must(t, d.Close())
-	if len(gone) != 0 {
-		t.Error("the removal was told twice")
+}
+
+// TestBridgePort: an interface that becomes the port of a bridge and leaves it was not removed, although the bridge says so of its port.
+func TestBridgePort(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r.inA(func() error {
+		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		must(t, err)
+		defer nl.Close()
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}
+		d := device(r.pair.IfindexA)
+		return errors.Join(nl.LinkAdd(bridge), nl.LinkSetMaster(d, bridge), nl.LinkSetNoMaster(d), nl.LinkSetMTU(d, 1400))
+	})
+	r.awaitNote(provider.InterfaceMaster)
+	r.awaitNote(provider.InterfaceMTU)
+	if len(r.gone) != 0 {
+		t.Errorf("it ended: %v", <-r.gone)
+	}
+}
+
+// TestInterfaceGoesDown and comes up again: nothing ends, the recorder tells, and neighbours in use are known again.
+func TestInterfaceGoesDown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	peer := r.pair.AddrB.Addr()
+	p := r.connect(peer)
+	r.inA(func() error { return netlink.LinkSetDown(device(r.pair.IfindexA)) })
+	r.awaitNote(provider.InterfaceDown)
+	must(t, r.pair.B.Do(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexB), macX[:]) }))
+	r.inA(func() error { return netlink.LinkSetUp(device(r.pair.IfindexA)) })
+	r.awaitNote(provider.InterfaceUp)
+	r.awaitHop(p, macX)
+	if len(r.gone) != 0 {
+		t.Errorf("it ended: %v", <-r.gone)
+	}
+}
+
+// setChannels is ethtool -L.
+func (r *rig) setChannels(index, rx, tx int) error {
+	return r.pair.A.Do(func() error {
+		const set, rxCount, txCount = 18, 6, 7
+		header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
+		header.AddRtAttr(ethtoolHeaderIndex, nl.Uint32Attr(uint32(index)))
+		_, err := genetlink.Execute(ethtoolFamily, set, unix.NLM_F_ACK, header,
+			nl.NewRtAttr(rxCount, nl.Uint32Attr(uint32(rx))), nl.NewRtAttr(txCount, nl.Uint32Attr(uint32(tx))))
+		return err
+	})
+}
+
+// TestQueuesChange: a queue that comes has no socket, so the adapter ends and says so. The kernel lets none go that has one.
+func TestQueuesChange(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: 4}), gone: make(chan error, 2)}
+	must(t, r.setChannels(r.pair.IfindexA, 2, 3))
+	r.inA(func() (err error) {
+		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: RungGeneric})
+		return err
+	})
+	t.Cleanup(func() { must(t, r.device.Close()) })
+	r.watch()
+	if n := len(r.device.Ports()); n != 2 {
+		t.Fatalf("%d ports for 2 queues", n)
+	}
+	r.await("the queues are known", func() bool {
+		s := r.device.(*Datapath).state
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.channels != nil
+	})
+	if err := r.setChannels(r.pair.IfindexA, 1, 3); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a queue with a socket was taken away: %v", err)
+	}
+	must(t, r.setChannels(r.pair.IfindexA, 2, 4))
+	r.awaitNote(provider.InterfaceQueues)
+	must(t, r.setChannels(r.pair.IfindexA, 3, 4))
+	r.awaitGone("nd0 has 3 receive and 4 transmit queues now, and had 2 and 4")
+}
+
+// TestEventsAreLost: the kernel has more to tell than is taken in time. Everything is read anew, and nothing stays as it was.
+func TestEventsAreLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	peer := r.pair.AddrB.Addr()
+	p := r.connect(peer)
+	must(t, r.device.(*Datapath).watch.route.SetReceiveBufferSize(1, true)) // the kernel's least
+	r.owner.Lock()                                                          // whoever follows the interface waits for the engine
+	r.inA(func() error {
+		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		must(t, err)
+		defer nl.Close()
+		must(t, nl.LinkSetMTU(device(r.pair.IfindexA), 1400))
+		for i := range 500 {
+			must(t, nl.NeighSet(&netlink.Neigh{
+				LinkIndex: r.pair.IfindexA, IP: net.IPv4(10, 99, 1, byte(i)), HardwareAddr: []byte{2, 0, 0, 0, byte(i >> 8), byte(i)}, State: unix.NUD_PERMANENT,
+			}))
+		}
+		must(t, nl.NeighSet(&netlink.Neigh{LinkIndex: r.pair.IfindexA, IP: peer.AsSlice(), HardwareAddr: macX[:], State: unix.NUD_PERMANENT}))
+		return nil
+	})
+	r.owner.Unlock()
+	r.awaitNote(provider.InterfaceResync)
+	r.awaitHop(p, macX)
+}
+
+// TestMTUChanges: the link's packet size follows the interface's MTU, between what every path carries and what the steering
+// program and the buffers were made for.
+func TestMTUChanges(t *testing.T) {
+	t.Parallel()
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		t.Run(rung.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rung, netlab.PairConfig{})
+			largest := maxFrame - frameOverhead - 28 // a single-buffer program's
+			if rung == RungUDP {
+				largest = 1472 // the receive buffers'
+			}
+			link := r.device.Ports()[0]
+			for _, c := range []struct{ mtu, want int }{{1400, 1372}, {9000, largest}, {1000, wire.MinPacket}, {1500, 1472}} {
+				must(t, r.pair.SetMTU(c.mtu))
+				r.await("packets for the MTU", func() bool { return link.MaxPacket() == c.want })
+			}
+			r.awaitNote(provider.InterfaceMTU)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package genetlink
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
@@ -17,18 +18,65 @@ type header struct{ command, version uint8 }
 func (h header) Len() int          { return HeaderLen }
 func (h header) Serialize() []byte { return []byte{h.command, h.version, 0, 0} }
 
+// Conn asks in one network namespace, whichever thread calls later. The zero Conn asks in that of the calling thread.
+type Conn struct{ sockets map[int]*nl.SocketHandle }
+
+// Dial makes a Conn for the network namespace of the calling thread.
+func Dial() (*Conn, error) {
+	s, err := nl.Subscribe(unix.NETLINK_GENERIC) // to no group: a socket for questions
+	if err != nil {
+		return nil, fmt.Errorf("open a generic netlink socket: %w", err)
+	}
+	err = errors.Join(s.SetSendTimeout(&nl.SocketTimeoutTv), s.SetReceiveTimeout(&nl.SocketTimeoutTv))
+	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_GENERIC: {Socket: s}}}, err
+}
+
+// Close closes the Conn, which must not be used afterwards.
+func (c *Conn) Close() {
+	for _, h := range c.sockets {
+		h.Close()
+	}
+}
+
 // Execute sends a command with attributes to the family of that name, in the network namespace of the calling thread, and returns the
 // answers, each with its header. flags are those of the netlink message, such as NLM_F_ACK. Errors are the kernel's.
 func Execute(family string, command uint8, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
-	id, err := familyID(family)
+	return (&Conn{}).Execute(family, command, flags, attributes...)
+}
+
+// Execute is the function Execute in the Conn's network namespace.
+func (c *Conn) Execute(family string, command uint8, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
+	f, err := c.family(family)
 	if err != nil {
 		return nil, fmt.Errorf("look up the netlink family %s: %w", family, err)
 	}
-	return execute(id, header{command, 1}, flags, attributes)
+	return c.execute(f.id, header{command, 1}, flags, attributes)
 }
 
-func execute(id int, h header, flags int, attributes []*nl.RtAttr) ([][]byte, error) {
+// Subscribe makes a socket in the network namespace of the calling thread that gets the notifications of a group of a family.
+func Subscribe(family, group string) (*nl.NetlinkSocket, error) {
+	f, err := (&Conn{}).family(family)
+	id, known := f.groups[group]
+	if err == nil && !known {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the group %s of the netlink family %s: %w", group, family, err)
+	}
+	s, err := nl.Subscribe(unix.NETLINK_GENERIC)
+	if err != nil {
+		return nil, fmt.Errorf("open a generic netlink socket: %w", err)
+	}
+	if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, id); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("join the group %s of the netlink family %s: %w", group, family, err)
+	}
+	return s, nil
+}
+
+func (c *Conn) execute(id int, h header, flags int, attributes []*nl.RtAttr) ([][]byte, error) {
 	request := nl.NewNetlinkRequest(id, flags)
+	request.Sockets = c.sockets
 	request.AddData(h)
 	for _, a := range attributes {
 		request.AddData(a)
@@ -45,23 +93,62 @@ func execute(id int, h header, flags int, attributes []*nl.RtAttr) ([][]byte, er
 	return answers, nil
 }
 
-// familyID asks for the number of a family, which differs between kernels and boots.
-func familyID(family string) (int, error) {
-	name := nl.NewRtAttr(nl.GENL_CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(family))
-	answers, err := execute(nl.GENL_ID_CTRL, header{nl.GENL_CTRL_CMD_GETFAMILY, nl.GENL_CTRL_VERSION}, 0, []*nl.RtAttr{name})
+// family is what the kernel calls one. Both numbers differ between kernels and boots.
+type family struct {
+	id     int
+	groups map[string]int
+}
+
+func (c *Conn) family(name string) (f family, err error) {
+	attribute := nl.NewRtAttr(nl.GENL_CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(name))
+	answers, err := c.execute(nl.GENL_ID_CTRL, header{nl.GENL_CTRL_CMD_GETFAMILY, nl.GENL_CTRL_VERSION}, 0, []*nl.RtAttr{attribute})
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	for _, answer := range answers {
 		attributes, err := nl.ParseRouteAttr(answer[HeaderLen:])
 		if err != nil {
-			return 0, err
+			return f, err
 		}
 		for _, a := range attributes {
-			if a.Attr.Type == nl.GENL_CTRL_ATTR_FAMILY_ID && len(a.Value) >= 2 {
-				return int(binary.NativeEndian.Uint16(a.Value)), nil
+			switch {
+			case a.Attr.Type == nl.GENL_CTRL_ATTR_FAMILY_ID && len(a.Value) >= 2:
+				f.id = int(binary.NativeEndian.Uint16(a.Value))
+			case a.Attr.Type == nl.GENL_CTRL_ATTR_MCAST_GROUPS:
+				if f.groups, err = groupsOf(a.Value); err != nil {
+					return f, err
+				}
 			}
 		}
 	}
-	return 0, unix.ENOENT
+	if f.id == 0 {
+		return f, unix.ENOENT
+	}
+	return f, nil
+}
+
+// groupsOf reads the list of a family's groups.
+func groupsOf(list []byte) (map[string]int, error) {
+	groups := map[string]int{}
+	entries, err := nl.ParseRouteAttr(list)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		attributes, err := nl.ParseRouteAttr(entry.Value)
+		if err != nil {
+			return nil, err
+		}
+		name, id := "", 0
+		for _, a := range attributes {
+			switch {
+			case a.Attr.Type == nl.GENL_CTRL_ATTR_MCAST_GRP_NAME:
+				name = unix.ByteSliceToString(a.Value)
+			case a.Attr.Type == nl.GENL_CTRL_ATTR_MCAST_GRP_ID && len(a.Value) >= 4:
+				id = int(binary.NativeEndian.Uint32(a.Value))
+			}
+		}
+		groups[name] = id
+	}
+	return groups, nil
 }

@@ -22,8 +22,28 @@ func TestExecute(t *testing.T) {
 	if err != nil || len(answers) != 1 {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
-	if id, err := familyID("nlctrl"); id != nl.GENL_ID_CTRL || err != nil {
-		t.Errorf("nlctrl has number %d, %v", id, err)
+	c, err := Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 { // a connection answers more than once
+		if f, err := c.family("nlctrl"); f.id != nl.GENL_ID_CTRL || f.groups["notify"] == 0 || err != nil {
+			t.Errorf("nlctrl is %+v, %v", f, err)
+		}
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	s, err := Subscribe("nlctrl", "notify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for _, c := range [][2]string{{"nlctrl", "no-such-group"}, {"no-such-family", "notify"}} {
+		if _, err := Subscribe(c[0], c[1]); !errors.Is(err, unix.ENOENT) {
+			t.Errorf("%s of %s: %v", c[1], c[0], err)
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Adapter struct {
 	reach func(context.Context, netip.Addr) error
 
 	gone  atomic.Bool
+	cause atomic.Pointer[error] // why the adapter ended without being closed; nil when it did not
 	end   context.CancelFunc
 	once  sync.Once
 	ended error
@@ -66,7 +67,7 @@ func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
 	engine.HeldPackets = min(cmp.Or(engine.HeldPackets, provider.DefaultHeldPackets), dp.Info().Held)
 	a := New(cfg.Address, engine, dp.Ports(), dp.Resolve)
 	a.Device = dp
-	dp.Watch(a.remove, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
+	dp.Watch(a.lose, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
 	return a, nil
 }
 
@@ -103,7 +104,28 @@ func (a *Adapter) ReachesItself() bool {
 	return a.Device != nil && a.Device.Info().Rung == datapath.RungUDP
 }
 
-// remove ends everything because the interface is gone. What is pending finishes with OutcomeDeviceRemoved, and Close is still
+// lose ends everything because the device cannot go on.
+func (a *Adapter) lose(cause error) {
+	a.because(cause)
+	a.remove()
+}
+
+// because notes why the adapter ends, unless it has ended.
+func (a *Adapter) because(cause error) {
+	if !a.Closed() {
+		a.cause.CompareAndSwap(nil, &cause)
+	}
+}
+
+// Cause says why the adapter ended without being closed; nil when it did not.
+func (a *Adapter) Cause() error {
+	if p := a.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// remove ends everything. What is pending finishes with OutcomeDeviceRemoved, and Close is still
 // the application's to call.
 func (a *Adapter) remove() {
 	a.gone.Store(true)
@@ -116,6 +138,7 @@ func (a *Adapter) remove() {
 
 // broke ends everything because an engine panicked. It is called with that engine locked, which ending needs.
 func (a *Adapter) broke() {
+	a.because(errors.New("the program panicked inside an engine"))
 	a.gone.Store(true)
 	go a.remove()
 }

@@ -103,6 +103,10 @@ func (a *Adapter) unless(s Status) Status {
 	return s
 }
 
+// Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
+// ended. It is nil while the adapter works, and after a Close that came first.
+func (a *Adapter) Removed() error { return a.host.Cause() }
+
 // Close ends every connection and cancels all that is pending with StatusDeviceRemoved, and then waits until every object of
 // the adapter is closed and every callback has returned. The application closes the objects, before or meanwhile. It must
 // not be called from a callback. A second call waits like the first one.

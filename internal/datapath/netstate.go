@@ -1,0 +1,268 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// netState is what an adapter knows of its interface and of the ways to its peers: the one place for it. Events and what was read from
+// the kernel go in, changes that somebody has to act on come out. It asks nobody, and knows no socket. Its methods may be called from
+// any goroutine.
+type netState struct {
+	index  int
+	addr   netip.Addr // the adapter's
+	native bool       // the steering program runs in the driver
+	ways   bool       // we find the ways to peers; plain sockets leave that to the kernel
+
+	mu       sync.Mutex
+	link     linkFacts
+	own      map[netip.Prefix]struct{} // what the interface has with our address in it
+	lowers   map[int]string            // interfaces whose master ours is
+	channels *channels                 // nil until they are known
+	over     bool                      // the adapter has ended, once
+	peers    map[netip.Addr]way        // by peer
+	hops     map[netip.Addr]*hop       // by next hop: exactly those of peers
+}
+
+// linkFacts is what an interface is.
+type linkFacts struct {
+	name   string
+	up     bool
+	mtu    int
+	mac    [6]byte
+	master int // index, 0 for none
+}
+
+// channels is how many queues an interface works with.
+type channels struct{ rx, tx int }
+
+// way is where packets to a peer go.
+type way struct {
+	hop netip.Addr // the peer itself, or a router
+	mac [6]byte
+	at  clock.Time // when the kernel was asked; 0 when it has to be asked anew
+	cut bool       // the kernel knows no way any more; the last one stays in use
+}
+
+// hop is a neighbour that packets are sent to.
+type hop struct {
+	peers map[netip.Addr]struct{}
+	// asked is set when the kernel was asked because it forgot the neighbour, and did not find it since. It is not asked each time that
+	// it gives up, but with the next look at the neighbours in use.
+	asked bool
+}
+
+// change is something that happened, and what to do about it.
+type change struct {
+	what  provider.InterfaceChange
+	value uint32                    // for the flight recorder: the MTU, a number of queues, the last four bytes of an address
+	mtu   int                       // of InterfaceMTU
+	mac   [6]byte                   // of InterfaceMAC
+	to    map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
+	ask   map[netip.Addr]netip.Addr // hops that the kernel should be asked for, each with a peer behind it
+	cause error                     // of InterfaceEnded
+}
+
+func newNetState(index int, addr netip.Addr, link linkFacts) *netState {
+	return &netState{
+		index: index, addr: addr.Unmap(), link: link, own: map[netip.Prefix]struct{}{}, lowers: map[int]string{},
+		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{},
+	}
+}
+
+// apply takes one event, in the order in which they happened.
+func (s *netState) apply(e *event) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.kind {
+	case eventLink:
+		return s.linkIs(e.index, &e.link)
+	case eventLinkGone:
+		return s.linkGone(e.index)
+	case eventAddress, eventAddressGone:
+		return s.address(e.index, e.prefix, e.kind == eventAddress)
+	case eventNeighbour:
+		return s.neighbour(e.index, e.hop, e.mac)
+	case eventNeighbourGone, eventNeighbourSilent:
+		return s.neighbourLost(e.index, e.hop, e.kind == eventNeighbourSilent)
+	case eventChannels:
+		return s.channelsAre(e.index, e.channels)
+	case eventRoutes, eventOverflow, eventBroken: // the follower's: it has to ask the kernel
+	}
+	return nil
+}
+
+// end makes the change that ends the adapter, once.
+func (s *netState) end(format string, args ...any) []change {
+	if s.over {
+		return nil
+	}
+	s.over = true
+	return []change{{what: provider.InterfaceEnded, cause: fmt.Errorf(format, args...)}}
+}
+
+func (s *netState) linkGone(index int) []change {
+	if index == s.index {
+		return s.end("interface %s was removed, or moved to another network namespace", s.link.name)
+	}
+	return s.lower(index, &linkFacts{})
+}
+
+// linkIs compares an interface with what was known.
+func (s *netState) linkIs(index int, now *linkFacts) (changes []change) {
+	if index != s.index {
+		return s.lower(index, now)
+	}
+	before := s.link
+	s.link = *now
+	if now.up != before.up {
+		what := provider.InterfaceDown
+		if now.up {
+			what = provider.InterfaceUp
+		}
+		c := change{what: what}
+		if now.up {
+			c.ask = s.inUse() // the kernel forgot them when it went down
+		}
+		changes = append(changes, c)
+	}
+	if now.mtu != before.mtu {
+		changes = append(changes, change{what: provider.InterfaceMTU, value: uint32(now.mtu), mtu: now.mtu})
+	}
+	if now.mac != before.mac {
+		changes = append(changes, change{what: provider.InterfaceMAC, value: tail(now.mac[:]), mac: now.mac})
+	}
+	if now.master != before.master {
+		changes = append(changes, change{what: provider.InterfaceMaster, value: uint32(now.master)})
+	}
+	return changes
+}
+
+// lower follows the interfaces beneath ours.
+func (s *netState) lower(index int, now *linkFacts) []change {
+	_, was := s.lowers[index]
+	is := now.master == s.index
+	switch {
+	case is == was:
+		return nil
+	case !is:
+		delete(s.lowers, index)
+	default:
+		s.lowers[index] = now.name
+		if s.native {
+			return s.end("%s has %s as its master now: packets arrive there, where native mode loses them: open the adapter again, "+
+				"which takes generic mode then", now.name, s.link.name)
+		}
+	}
+	return []change{{what: provider.InterfaceLower, value: uint32(len(s.lowers))}}
+}
+
+// address follows the adapter's own address.
+func (s *netState) address(index int, prefix netip.Prefix, there bool) []change {
+	if index != s.index || !covers(prefix, s.addr) {
+		return nil
+	}
+	if there {
+		s.own[prefix] = struct{}{}
+		return nil
+	}
+	delete(s.own, prefix)
+	if len(s.own) > 0 {
+		return nil
+	}
+	return s.end("address %s was removed from interface %s", s.addr, s.link.name)
+}
+
+// covers says that an address of an interface is addr, or one of a loopback network, all of whose addresses the kernel answers to.
+func covers(prefix netip.Prefix, addr netip.Addr) bool {
+	return prefix.Addr() == addr || prefix.Addr().IsLoopback() && addr.Is4() && prefix.Contains(addr)
+}
+
+// channelsAre compares the queues in use with those that there were. A queue that came has no socket, so that packets on it are lost, and
+// one that went cannot send.
+func (s *netState) channelsAre(index int, now channels) []change {
+	if index != s.index {
+		return nil
+	}
+	before := s.channels
+	s.channels = &now
+	switch {
+	case before == nil || *before == now:
+		return nil
+	case now.rx != before.rx || now.tx < before.tx:
+		return s.end("interface %s has %d receive and %d transmit queues now, and had %d and %d: open the adapter again, which serves "+
+			"them all then", s.link.name, now.rx, now.tx, before.rx, before.tx)
+	}
+	return []change{{what: provider.InterfaceQueues, value: uint32(now.tx)}}
+}
+
+// left says that the broker which opened the interface for us ended, and the steering program with it.
+func (s *netState) left() []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end("the broker that opened interface %s ended", s.link.name)
+}
+
+// snapshot is what was read from the kernel at once, because events were lost or none came yet.
+type snapshot struct {
+	link       *linkFacts // nil when there is no such interface any more
+	lowers     map[int]linkFacts
+	own        map[netip.Prefix]struct{} // all addresses of the interface
+	channels   *channels                 // nil when the kernel does not tell
+	neighbours map[netip.Addr][6]byte    // those that can be sent to
+}
+
+// synced compares everything with what was known.
+func (s *netState) synced(now *snapshot) (changes []change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.link == nil {
+		return s.linkGone(s.index)
+	}
+	changes = s.linkIs(s.index, now.link)
+	for index, l := range now.lowers {
+		changes = append(changes, s.lower(index, &l)...)
+	}
+	for index := range s.lowers {
+		if _, still := now.lowers[index]; !still {
+			changes = append(changes, s.lower(index, &linkFacts{})...)
+		}
+	}
+	clear(s.own)
+	for prefix := range now.own {
+		changes = append(changes, s.address(s.index, prefix, true)...)
+	}
+	if len(s.own) == 0 {
+		changes = append(changes, s.address(s.index, netip.PrefixFrom(s.addr, s.addr.BitLen()), false)...)
+	}
+	if now.channels != nil {
+		changes = append(changes, s.channelsAre(s.index, *now.channels)...)
+	}
+	return append(changes, s.compareNeighbours(now.neighbours)...)
+}
+
+// broken says that nothing can be known any more.
+func (s *netState) broken(err error) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end("the state of interface %s cannot be followed any more: %w", s.link.name, err)
+}
+
+// mac is our link-layer address.
+func (s *netState) mac() [6]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link.mac
+}
+
+// tail is the last four bytes of an address, for the flight recorder.
+func tail(address []byte) (n uint32) {
+	for _, b := range address[len(address)-4:] {
+		n = n<<8 | uint32(b)
+	}
+	return n
+}

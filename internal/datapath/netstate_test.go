@@ -1,0 +1,351 @@
+package datapath
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+const (
+	ourIndex   = 7
+	otherIndex = 9
+)
+
+var (
+	ourAddr = netip.MustParseAddr("10.99.0.1")
+	peerOne = netip.MustParseAddr("10.99.0.2")
+	macA    = [6]byte{2, 0, 0, 0, 0, 0xa}
+	macB    = [6]byte{2, 0, 0, 0, 0, 0xb}
+)
+
+func ourLink() linkFacts { return linkFacts{name: "nd0", up: true, mtu: 1500, mac: macA} }
+
+// known is a state with an address and queues, and nothing more.
+func known() *netState {
+	s := newNetState(ourIndex, ourAddr, ourLink())
+	s.ways = true
+	s.own[netip.MustParsePrefix("10.99.0.1/24")] = struct{}{}
+	s.channels = &channels{rx: 2, tx: 2}
+	return s
+}
+
+// kinds are what changes are.
+func kinds(changes []change) (list []provider.InterfaceChange) {
+	for i := range changes {
+		list = append(list, changes[i].what)
+	}
+	return list
+}
+
+func linkEvent(index int, change func(*linkFacts)) event {
+	l := ourLink()
+	change(&l)
+	return event{kind: eventLink, index: index, link: l}
+}
+
+var ownPrefix = netip.MustParsePrefix("10.99.0.1/24")
+
+// eventCases are one event each for a state in which all is well.
+var eventCases = []struct {
+	name   string
+	native bool
+	event  event
+	want   []provider.InterfaceChange
+	cause  string // when the adapter ends
+}{
+	{"nothing new", false, linkEvent(ourIndex, func(*linkFacts) {}), nil, ""},
+	{"another name", false, linkEvent(ourIndex, func(l *linkFacts) { l.name = "eth7" }), nil, ""},
+	{"down", false, linkEvent(ourIndex, func(l *linkFacts) { l.up = false }), []provider.InterfaceChange{provider.InterfaceDown}, ""},
+	{"MTU", false, linkEvent(ourIndex, func(l *linkFacts) { l.mtu = 9000 }), []provider.InterfaceChange{provider.InterfaceMTU}, ""},
+	{"link-layer address", false, linkEvent(ourIndex, func(l *linkFacts) { l.mac = macB }), []provider.InterfaceChange{provider.InterfaceMAC}, ""},
+	{"master", false, linkEvent(ourIndex, func(l *linkFacts) { l.master = 3 }), []provider.InterfaceChange{provider.InterfaceMaster}, ""},
+	{
+		"two at once", false, linkEvent(ourIndex, func(l *linkFacts) { l.mtu, l.mac = 9000, macB }),
+		[]provider.InterfaceChange{provider.InterfaceMTU, provider.InterfaceMAC},
+		"",
+	},
+	{"another interface", false, linkEvent(otherIndex, func(l *linkFacts) { l.mtu, l.up = 9000, false }), nil, ""},
+	{"removed", false, event{kind: eventLinkGone, index: ourIndex}, []provider.InterfaceChange{provider.InterfaceEnded}, "interface nd0 was removed"},
+	{"another one removed", false, event{kind: eventLinkGone, index: otherIndex}, nil, ""},
+	{
+		"one comes beneath", false, linkEvent(otherIndex, func(l *linkFacts) { l.master = ourIndex }),
+		[]provider.InterfaceChange{provider.InterfaceLower},
+		"",
+	},
+	{
+		"one comes beneath native mode", true, linkEvent(otherIndex, func(l *linkFacts) { l.name, l.master = "vf0", ourIndex }),
+		[]provider.InterfaceChange{provider.InterfaceEnded},
+		"vf0 has nd0 as its master now",
+	},
+	{
+		"own address removed", false,
+		event{kind: eventAddressGone, index: ourIndex, prefix: ownPrefix},
+		[]provider.InterfaceChange{provider.InterfaceEnded},
+		"address 10.99.0.1 was removed from interface nd0",
+	},
+	{"another address removed", false, event{kind: eventAddressGone, index: ourIndex, prefix: netip.MustParsePrefix("10.99.0.7/24")}, nil, ""},
+	{"own address of another interface removed", false, event{kind: eventAddressGone, index: otherIndex, prefix: ownPrefix}, nil, ""},
+	{
+		"queue added", false,
+		event{kind: eventChannels, index: ourIndex, channels: channels{4, 4}},
+		[]provider.InterfaceChange{provider.InterfaceEnded},
+		"has 4 receive and 4 transmit queues now, and had 2 and 2",
+	},
+	{
+		"queue removed", false,
+		event{kind: eventChannels, index: ourIndex, channels: channels{1, 2}},
+		[]provider.InterfaceChange{provider.InterfaceEnded},
+		"has 1 receive",
+	},
+	{
+		"transmit queue removed", false,
+		event{kind: eventChannels, index: ourIndex, channels: channels{2, 1}},
+		[]provider.InterfaceChange{provider.InterfaceEnded},
+		"1 transmit",
+	},
+	{
+		"transmit queue added", false,
+		event{kind: eventChannels, index: ourIndex, channels: channels{2, 4}},
+		[]provider.InterfaceChange{provider.InterfaceQueues},
+		"",
+	},
+	{"same queues", false, event{kind: eventChannels, index: ourIndex, channels: channels{2, 2}}, nil, ""},
+	{"queues of another interface", false, event{kind: eventChannels, index: otherIndex, channels: channels{4, 4}}, nil, ""},
+	{"a neighbour that nobody uses", false, event{kind: eventNeighbour, index: ourIndex, hop: peerOne, mac: macB}, nil, ""},
+}
+
+// TestEvents feeds one event each.
+func TestEvents(t *testing.T) {
+	for _, c := range eventCases {
+		s := known()
+		s.native = c.native
+		changes := s.apply(&c.event)
+		if got := kinds(changes); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+			continue
+		}
+		cause := ""
+		for i := range changes {
+			if changes[i].cause != nil {
+				cause = changes[i].cause.Error()
+			}
+		}
+		if !strings.Contains(cause, c.cause) || (cause == "") != (c.cause == "") {
+			t.Errorf("%s: ended because %q, want %q", c.name, cause, c.cause)
+		}
+		if again := s.apply(&c.event); len(again) != 0 {
+			t.Errorf("%s, told twice: %v", c.name, kinds(again))
+		}
+	}
+}
+
+// TestOwnAddressTwice: an address with two prefix lengths is there until both are gone. All of a loopback network are own addresses.
+func TestOwnAddressTwice(t *testing.T) {
+	s := known()
+	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
+	s.apply(&event{kind: eventAddress, index: ourIndex, prefix: wide})
+	if got := s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: narrow}); len(got) != 0 {
+		t.Errorf("ended with an address left: %v", kinds(got))
+	}
+	if got := s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: wide}); len(got) != 1 || got[0].cause == nil {
+		t.Errorf("not ended: %v", kinds(got))
+	}
+	loopback := newNetState(1, netip.MustParseAddr("127.0.0.2"), ourLink())
+	lo := netip.MustParsePrefix("127.0.0.1/8")
+	loopback.apply(&event{kind: eventAddress, index: 1, prefix: lo})
+	if got := loopback.apply(&event{kind: eventAddressGone, index: 1, prefix: lo}); len(got) != 1 || got[0].cause == nil {
+		t.Errorf("not ended: %v", kinds(got))
+	}
+}
+
+// waysRig is a state in which two peers are reached through one router.
+type waysRig struct {
+	*netState
+	t            *testing.T
+	router, next netip.Addr
+	far          []netip.Addr
+}
+
+func newWaysRig(t *testing.T) *waysRig {
+	r := &waysRig{
+		known(), t, netip.MustParseAddr("10.99.0.100"), netip.MustParseAddr("10.99.0.101"),
+		[]netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")},
+	}
+	for _, peer := range r.far {
+		if got := r.found(peer, r.router, macA, clock.Time(1e9)); len(got) != 0 {
+			t.Errorf("a peer that was not known changes %v", kinds(got))
+		}
+	}
+	return r
+}
+
+func (r *waysRig) hear(kind eventKind, at netip.Addr, mac [6]byte) []change {
+	return r.apply(&event{kind: kind, index: ourIndex, hop: at, mac: mac})
+}
+
+// wantTo checks where packets to which peers go from now on.
+func (r *waysRig) wantTo(what string, got []change, mac [6]byte, peers ...netip.Addr) {
+	r.t.Helper()
+	want := map[netip.Addr][6]byte{}
+	for _, p := range peers {
+		want[p] = mac
+	}
+	to := map[netip.Addr][6]byte{}
+	for i := range got {
+		maps.Copy(to, got[i].to)
+	}
+	if !maps.Equal(to, want) {
+		r.t.Errorf("%s: packets go to %v, want %v", what, to, want)
+	}
+}
+
+// wantAsk checks whether the kernel is asked for a neighbour.
+func (r *waysRig) wantAsk(what string, got []change, at netip.Addr, want bool) {
+	r.t.Helper()
+	asked := false
+	for i := range got {
+		peer, ok := got[i].ask[at]
+		asked = asked || ok && r.peers[peer].hop == at
+	}
+	if asked != want {
+		r.t.Errorf("%s: asked for %s: %t", what, at, asked)
+	}
+}
+
+// TestNeighbours follows the router that leads to two peers.
+func TestNeighbours(t *testing.T) {
+	r := newWaysRig(t)
+	router := r.router
+	r.wantTo("the same address", r.hear(eventNeighbour, router, macA), macA)
+	r.wantTo("the router moves", r.hear(eventNeighbour, router, macB), macB, r.far...)
+	r.wantTo("told twice", r.hear(eventNeighbour, router, macB), macB)
+	if mac, ok := r.cached(r.far[0]); !ok || mac != macB {
+		t.Errorf("cached %x", mac)
+	}
+	r.wantAsk("collected", r.hear(eventNeighbourGone, router, macA), router, true)
+	r.wantAsk("no answer", r.hear(eventNeighbourSilent, router, macA), router, false)
+	r.wantAsk("given up", r.hear(eventNeighbourGone, router, macA), router, false)
+	r.wantTo("it answers after all", r.hear(eventNeighbour, router, macA), macA, r.far...)
+	r.wantAsk("collected again", r.hear(eventNeighbourGone, router, macA), router, true)
+	r.hear(eventNeighbour, router, macA)
+	down, up := linkEvent(ourIndex, func(l *linkFacts) { l.up = false }), linkEvent(ourIndex, func(*linkFacts) {})
+	r.apply(&down)
+	r.wantAsk("collected while down", r.hear(eventNeighbourGone, router, macA), router, false)
+	r.wantAsk("up again", r.apply(&up), router, true)
+}
+
+// TestRoutes follows the routes to two peers.
+func TestRoutes(t *testing.T) {
+	r := newWaysRig(t)
+	far, next := r.far, r.next
+	r.wantTo("the same route", r.leads(far[0], r.router, macA, true), macA)
+	r.wantTo("another router", r.leads(far[0], next, macB, true), macB, far[0])
+	r.wantTo("the first one moves", r.hear(eventNeighbour, r.router, macB), macB, far[1])
+	got := r.leads(far[1], next, [6]byte{}, false)
+	r.wantAsk("a router that is not known yet", got, next, true)
+	r.wantTo("a router that is not known yet", got, macB)
+	r.wantTo("which is known then", r.hear(eventNeighbour, next, macA), macA, far...)
+	if len(r.hops) != 1 {
+		t.Errorf("%d neighbours in use, want 1", len(r.hops))
+	}
+
+	if got := kinds(r.notFound(far[0])); !slices.Equal(got, []provider.InterfaceChange{provider.InterfaceNoRoute}) {
+		t.Errorf("no route: %v", got)
+	}
+	if got := r.notFound(far[0]); len(got) != 0 {
+		t.Errorf("no route, twice: %v", kinds(got))
+	}
+	if mac, ok := r.cached(far[0]); !ok || mac != macA || r.fresh(far[0], clock.Time(1e9)) {
+		t.Error("without a route packets go on, and the next Connect asks")
+	}
+	r.wantTo("the route is back", r.leads(far[0], next, macA, true), macA, far[0])
+	r.wantTo("a peer that nobody asked for", r.leads(netip.MustParseAddr("198.51.100.3"), next, macB, true), macB)
+}
+
+// TestWaysAreBounded: peers without paths are forgotten a second after they were asked for, those with paths are kept, and those that
+// called are named.
+func TestWaysAreBounded(t *testing.T) {
+	s := known()
+	start := clock.Time(1e9)
+	peer := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}) }
+	for i := range 1000 {
+		s.found(peer(i), peer(i), macA, start)
+	}
+	if unknown := s.keepOnly(nil, start.Add(resolvedFor-1)); len(s.peers) != 1000 || len(unknown) != 0 {
+		t.Errorf("%d peers, %d unknown", len(s.peers), len(unknown))
+	}
+	used := map[netip.Addr]struct{}{peer(1): {}, peer(2): {}, peer(5000): {}}
+	unknown := s.keepOnly(used, start.Add(resolvedFor))
+	if len(s.peers) != 2 || len(s.hops) != 2 || !slices.Equal(unknown, []netip.Addr{peer(5000)}) {
+		t.Errorf("%d peers, %d neighbours, unknown %v", len(s.peers), len(s.hops), unknown)
+	}
+	if peers := s.stale(); len(peers) != 2 || s.fresh(peer(1), start) {
+		t.Errorf("after the routes changed: %v", peers)
+	}
+}
+
+// TestSynced: what was read from the kernel at once changes as much as events would have.
+func TestSynced(t *testing.T) {
+	full := func() *snapshot {
+		l := ourLink()
+		return &snapshot{
+			link: &l, own: map[netip.Prefix]struct{}{netip.MustParsePrefix("10.99.0.1/24"): {}, netip.MustParsePrefix("10.99.0.9/24"): {}},
+			channels: &channels{2, 2}, neighbours: map[netip.Addr][6]byte{peerOne: macA},
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(*snapshot)
+		want  []provider.InterfaceChange
+	}{
+		{"nothing", func(*snapshot) {}, nil},
+		{"the interface is gone", func(n *snapshot) { n.link = nil }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"MTU", func(n *snapshot) { n.link.mtu = 1400 }, []provider.InterfaceChange{provider.InterfaceMTU}},
+		{"address", func(n *snapshot) { delete(n.own, netip.MustParsePrefix("10.99.0.1/24")) }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"address with another prefix", func(n *snapshot) {
+			n.own = map[netip.Prefix]struct{}{netip.MustParsePrefix("10.99.0.1/16"): {}}
+		}, nil},
+		{"queues", func(n *snapshot) { n.channels = &channels{3, 3} }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"queues unknown", func(n *snapshot) { n.channels = nil }, nil},
+		{"a neighbour moved", func(n *snapshot) { n.neighbours[peerOne] = macB }, []provider.InterfaceChange{provider.InterfaceNeighbour}},
+		{"a neighbour is gone", func(n *snapshot) { clear(n.neighbours) }, []provider.InterfaceChange{provider.InterfaceNeighbourLost}},
+		{
+			"one beneath", func(n *snapshot) { n.lowers = map[int]linkFacts{otherIndex: {name: "eth1", master: ourIndex}} },
+			[]provider.InterfaceChange{provider.InterfaceLower},
+		},
+	} {
+		s := known()
+		s.found(peerOne, peerOne, macA, clock.Time(1e9))
+		now := full()
+		c.spoil(now)
+		if got := kinds(s.synced(now)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	s := known()
+	s.lowers[otherIndex] = "eth1"
+	if got := kinds(s.synced(full())); !slices.Equal(got, []provider.InterfaceChange{provider.InterfaceLower}) || len(s.lowers) != 0 {
+		t.Errorf("the one beneath left: %v", got)
+	}
+}
+
+// TestEndsOnce: an adapter ends for one reason, whatever comes after.
+func TestEndsOnce(t *testing.T) {
+	s := known()
+	if got := s.left(); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "broker") {
+		t.Errorf("%+v", got)
+	}
+	if got := append(s.broken(errUnknown), s.apply(&event{kind: eventLinkGone, index: ourIndex})...); len(got) != 0 {
+		t.Errorf("ended again: %v", kinds(got))
+	}
+	if got := known().broken(errUnknown); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "interface nd0 cannot be followed any more: no route") {
+		t.Errorf("%+v", got)
+	}
+}
+
+var errUnknown = ErrNoRoute // any

@@ -1,0 +1,113 @@
+package datapath
+
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// pathsAtOnce bounds how long an engine is kept from its work when something about all paths changes: some microseconds.
+const pathsAtOnce = 1024
+
+// Watch implements Device.
+func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
+	d.watch.unseen = d.pathsMade.Load
+	d.watch.start(d, own, gone)
+	if d.lease != nil {
+		d.watch.ended.Go(func() {
+			if d.lease.Gone() {
+				d.watch.tell(d.state.left())
+			}
+		})
+	}
+}
+
+func (d *Datapath) portCount() int { return len(d.queues) }
+
+// react implements watched.
+func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (done, more bool) {
+	q := d.queues[port]
+	switch c.what {
+	case provider.InterfaceMTU:
+		if size := d.resized(c.mtu); q.maxPacket != size {
+			q.maxPacket = size
+			e.Resized()
+		}
+	case provider.InterfaceMAC:
+		q.mac = c.mac
+		return true, q.walk(from, func(p *path) { p.header.SetSource(c.mac) })
+	case provider.InterfaceNeighbour, provider.InterfaceRoute:
+		more = q.walk(from, func(p *path) {
+			if mac, moved := c.to[p.peer]; moved {
+				if at, _ := p.header.Hop(); at != mac {
+					p.header.SetDestination(mac)
+					done = true
+				}
+			}
+		})
+		return done, more
+	}
+	return true, false
+}
+
+// walk calls f for the paths in use among pathsAtOnce of them, and says whether there are more.
+func (q *queue) walk(from int, f func(*path)) (more bool) {
+	end := min(from+pathsAtOnce, len(q.paths))
+	for i := from; i < end; i++ {
+		if p := &q.paths[i]; p.used {
+			f(p)
+		}
+	}
+	return end < len(q.paths)
+}
+
+// used implements watched.
+func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
+	if !d.queues[port].walk(from, func(p *path) { peers[p.peer] = struct{}{} }) {
+		return 0
+	}
+	return from + pathsAtOnce
+}
+
+// refresh implements watched. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
+func (d *Datapath) refresh(hop, peer netip.Addr) {
+	if d.lease != nil {
+		d.knock(peer)
+		return
+	}
+	d.neighbors.ask(hop)
+}
+
+// resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was
+// loaded for when the datapath was opened, nor shrink below what every path must carry (PROTOCOL §7.1): on an interface that
+// does not, packets are lost until it does again, or the peers give up.
+func (d *Datapath) resized(mtu int) int {
+	if d.single {
+		mtu = min(mtu, maxFrame-frameOverhead)
+	}
+	return max(packetOf(mtu, d.cfg.Address), wire.MinPacket)
+}
+
+// Watch implements Device. Plain sockets follow routes and neighbours by themselves.
+func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
+	d.watch.start(d, own, gone)
+}
+
+func (d *plainUDP) portCount() int { return 1 }
+
+// react implements watched. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
+// made for.
+func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, more bool) {
+	if c.what == provider.InterfaceMTU {
+		if size := min(max(packetOf(c.mtu, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
+			d.maxPacket = size
+			e.Resized()
+		}
+	}
+	return true, false
+}
+
+func (d *plainUDP) used(int, int, map[netip.Addr]struct{}) int { return 0 }
+
+func (d *plainUDP) refresh(_, peer netip.Addr) { d.knock(peer) }

@@ -1,0 +1,209 @@
+package datapath
+
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// This file is the part of netState that knows the ways to peers.
+
+// cached returns the link-layer address that leads to a peer.
+func (s *netState) cached(peer netip.Addr) ([6]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.peers[peer.Unmap()]
+	return w.mac, ok
+}
+
+// fresh says whether the kernel was asked for the way to a peer a moment ago.
+func (s *netState) fresh(peer netip.Addr, now clock.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.peers[peer]
+	return ok && w.at != 0 && now.Sub(w.at) < resolvedFor
+}
+
+// found notes the way to a peer, which the kernel was asked for now. A peer may have paths that go another way: that is the change.
+func (s *netState) found(peer, by netip.Addr, mac [6]byte, now clock.Time) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.peers[peer]
+	s.put(peer, way{hop: by, mac: mac, at: now})
+	if !known || before.hop == by && before.mac == mac {
+		return nil
+	}
+	return []change{{what: provider.InterfaceRoute, value: tail(by.AsSlice()), to: map[netip.Addr][6]byte{peer: mac}}}
+}
+
+// leads notes where the route to a peer that is known leads now. When the link-layer address of the neighbour is not known yet, packets
+// go where they went until it is.
+func (s *netState) leads(peer, by netip.Addr, mac [6]byte, known bool) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.peers[peer]
+	if !ok || w.hop == by && !w.cut {
+		return nil
+	}
+	c := change{what: provider.InterfaceRoute, value: tail(by.AsSlice()), to: map[netip.Addr][6]byte{}}
+	if known {
+		w.mac = mac
+		c.to[peer] = mac
+	} else {
+		c.ask = map[netip.Addr]netip.Addr{by: peer}
+	}
+	w.hop, w.cut = by, false
+	s.put(peer, w)
+	return []change{c}
+}
+
+// put notes the way to a peer. The caller holds mu.
+func (s *netState) put(peer netip.Addr, w way) {
+	s.forget(peer)
+	s.peers[peer] = w
+	h := s.hops[w.hop]
+	if h == nil {
+		h = &hop{peers: map[netip.Addr]struct{}{}}
+		s.hops[w.hop] = h
+	}
+	h.peers[peer] = struct{}{}
+}
+
+// notFound notes that the kernel knows no way to a peer any more. What is under way to it goes on where it went, until its connections
+// end or there is a way again: a route that is replaced is away for a moment.
+func (s *netState) notFound(peer netip.Addr) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.peers[peer]
+	if !ok || w.cut {
+		return nil
+	}
+	w.cut, w.at = true, 0
+	s.peers[peer] = w
+	return []change{{what: provider.InterfaceNoRoute, value: tail(peer.AsSlice())}}
+}
+
+// forget removes a peer. The caller holds mu.
+func (s *netState) forget(peer netip.Addr) {
+	w, ok := s.peers[peer]
+	if !ok {
+		return
+	}
+	delete(s.peers, peer)
+	h := s.hops[w.hop]
+	if delete(h.peers, peer); len(h.peers) == 0 {
+		delete(s.hops, w.hop)
+	}
+}
+
+// keepOnly forgets peers that have no path and were not asked for a moment ago, and returns those with a path whose way is not known,
+// because they called us. So there are no more peers than paths and Connects of the last second.
+func (s *netState) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown []netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for peer, w := range s.peers {
+		if _, needed := used[peer]; !needed && (w.at == 0 || now.Sub(w.at) >= resolvedFor) {
+			s.forget(peer)
+		}
+	}
+	for peer := range used {
+		if _, known := s.peers[peer]; !known {
+			unknown = append(unknown, peer)
+		}
+	}
+	return unknown
+}
+
+// stale returns all peers, because routes changed; none of them is fresh any more.
+func (s *netState) stale() (peers []netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for peer, w := range s.peers {
+		w.at = 0
+		s.peers[peer] = w
+		peers = append(peers, peer)
+	}
+	return peers
+}
+
+// hopsInUse returns the neighbours that packets go to, each with a peer behind it.
+func (s *netState) hopsInUse() map[netip.Addr]netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inUse()
+}
+
+func (s *netState) inUse() map[netip.Addr]netip.Addr {
+	all := map[netip.Addr]netip.Addr{}
+	for at, h := range s.hops {
+		for all[at] = range h.peers {
+			break
+		}
+	}
+	return all
+}
+
+// uses says whether packets go to a neighbour.
+func (s *netState) uses(at netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hops[at] != nil
+}
+
+// neighbour says that the kernel knows the link-layer address of a neighbour.
+func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
+	h := s.hops[at]
+	if index != s.index || h == nil {
+		return nil
+	}
+	h.asked = false
+	moved := map[netip.Addr][6]byte{}
+	for peer := range h.peers {
+		if w := s.peers[peer]; w.mac != mac {
+			w.mac = mac
+			s.peers[peer] = w
+			moved[peer] = mac
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	return []change{{what: provider.InterfaceNeighbour, value: tail(at.AsSlice()), to: moved}}
+}
+
+// neighboursAre compares the kernel's table with what was known.
+func (s *netState) neighboursAre(table map[netip.Addr][6]byte) []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.compareNeighbours(table)
+}
+
+func (s *netState) compareNeighbours(table map[netip.Addr][6]byte) (changes []change) {
+	for at := range s.hops {
+		if mac, known := table[at]; known {
+			changes = append(changes, s.neighbour(s.index, at, mac)...)
+		} else {
+			changes = append(changes, s.neighbourLost(s.index, at, false)...)
+		}
+	}
+	return changes
+}
+
+// neighbourLost says that the kernel does not know a neighbour any more: it was collected or deleted, or it did not answer. The kernel
+// has to be asked, because packets that we send do not make it ask by itself.
+func (s *netState) neighbourLost(index int, at netip.Addr, silent bool) []change {
+	h := s.hops[at]
+	if index != s.index || h == nil {
+		return nil
+	}
+	c := change{what: provider.InterfaceNeighbourLost, value: tail(at.AsSlice())}
+	if !silent && !h.asked && s.link.up {
+		h.asked = true
+		for peer := range h.peers {
+			c.ask = map[netip.Addr]netip.Addr{at: peer}
+			break
+		}
+	}
+	return []change{c}
+}
