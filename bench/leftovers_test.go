@@ -39,6 +39,7 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 		victim := i % len(victims)
 		moment := 50*time.Millisecond + time.Duration(rng.Int64N(int64(2500*time.Millisecond)))
 		t.Run(fmt.Sprintf("%d %s after %v", i, victims[victim], moment), func(t *testing.T) {
+			t.Parallel()
 			interrupt(t, binary, victim, moment)
 		})
 	}
@@ -73,9 +74,9 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 		if err == nil {
 			t.Error("it was interrupted and reports success")
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
-		t.Fatal("it still runs 15 s later")
+		t.Fatal("it still runs a minute later")
 	}
 	gone := func() bool {
 		for _, pid := range children {
@@ -85,9 +86,9 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 		}
 		return !slices.ContainsFunc(loaded(t), func(id uint32) bool { return slices.Contains(programs, id) })
 	}
-	for deadline := time.Now().Add(10 * time.Second); !gone(); {
+	for deadline := time.Now().Add(time.Minute); !gone(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("10 s later: processes were %v, programs %v, still loaded %v", children, programs, loaded(t))
+			t.Fatalf("a minute later: processes were %v, programs %v, still loaded %v", children, programs, loaded(t))
 		}
 		time.Sleep(20 * time.Millisecond) // a bounded poll: the kernel gives no event for this
 	}

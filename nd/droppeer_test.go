@@ -18,7 +18,7 @@ import (
 )
 
 // dropPatience bounds every wait for a packet or a counter.
-const dropPatience = 15 * time.Second
+const dropPatience = time.Minute
 
 // dropRig is an adapter, and a peer that sends whatever a test wants: plain sockets in another namespace.
 type dropRig struct {

@@ -20,7 +20,7 @@ import (
 
 const (
 	// waitLimit bounds every wait of the tests on the real kernel.
-	waitLimit = 10 * time.Second
+	waitLimit = time.Minute
 	// testEtherType marks our packets among the neighbour discovery that the kernel sends on any new interface. It is
 	// the first of the two that IEEE 802 keeps for local experiments.
 	testEtherType = 0x88b5

@@ -14,7 +14,7 @@ import (
 
 const (
 	udpPort  = 14791
-	patience = 20 * time.Second // bounds every wait
+	patience = time.Minute // bounds every wait
 	mtu      = 1500
 	// frame is a full packet on the link as the kernel counts it, payload what it carries of a large message.
 	frame   = mtu + 14

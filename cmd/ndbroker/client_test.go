@@ -19,7 +19,7 @@ import (
 const clientEnv = "NDBROKER_TEST_CLIENT"
 
 // patience bounds every wait of a test for something that should happen soon.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(clientEnv); spec != "" {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -28,14 +27,8 @@ func TestVethCaptureIsDecodedWhole(t *testing.T) {
 	if _, err := exec.LookPath("tshark"); err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}
-	bin := filepath.Join(t.TempDir(), "ndperf")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	file := filepath.Join(t.TempDir(), "run.pcapng")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	run := exec.CommandContext(ctx, bin, "veth", "--duration", "10ms", "--mtu", "1500,9000,65000", "--baseline", "none", "--pcap", file, "--pcap-snap", "200")
+	run := ndperf(t, "veth", "--duration", "2ms", "--mtu", "1500,9000,65000", "--baseline", "none", "--pcap", file, "--pcap-snap", "200")
 	run.Stderr = io.Discard
 	out, err := run.Output()
 	if err != nil {
@@ -45,21 +38,32 @@ func TestVethCaptureIsDecodedWhole(t *testing.T) {
 		t.Errorf("%d of 6 captures are in the report:\n%s", n, out)
 	}
 	for _, file := range []string{file, serverFile(file)} {
-		fields := exec.CommandContext(ctx, "tshark", "-X", "lua_script:../../docs/wireshark/ndxdp.lua", "-r", file, "-T", "fields",
-			"-e", "ndxdp.psn", "-e", "_ws.malformed", "-e", "_ws.lua.error", "-e", "ndxdp.unknown")
-		out, err := fields.Output()
-		if err != nil {
-			t.Fatal(err)
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			decodedWhole(t, file)
+		})
+	}
+}
+
+// decodedWhole has the dissector read a capture.
+func decodedWhole(t *testing.T, file string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	fields := exec.CommandContext(ctx, "tshark", "-X", "lua_script:../../docs/wireshark/ndxdp.lua", "-r", file, "-T", "fields",
+		"-e", "ndxdp.psn", "-e", "_ws.malformed", "-e", "_ws.lua.error", "-e", "ndxdp.unknown")
+	out, err := fields.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets := 0
+	for line := range strings.Lines(string(out)) {
+		packets++
+		if psn, bad, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); psn == "" || strings.Trim(bad, "\t") != "" {
+			t.Fatalf("%s, packet %d: %q", file, packets, line)
 		}
-		packets := 0
-		for line := range strings.Lines(string(out)) {
-			packets++
-			if psn, bad, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); psn == "" || strings.Trim(bad, "\t") != "" {
-				t.Fatalf("%s, packet %d: %q", file, packets, line)
-			}
-		}
-		if packets < 1000 {
-			t.Errorf("%s has %d packets", file, packets)
-		}
+	}
+	if packets < 1000 {
+		t.Errorf("%s has %d packets", file, packets)
 	}
 }

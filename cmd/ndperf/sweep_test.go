@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,14 +95,10 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// runNdperf builds ndperf, runs it, and returns its standard output.
+// runNdperf runs ndperf, and returns its standard output.
 func runNdperf(t *testing.T, args ...string) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "ndperf")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd := ndperf(t, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -66,7 +66,7 @@ func TestPacketsVanish(t *testing.T) {
 	want := func(what string, number func(*Stats) uint64) {
 		t.Helper()
 		var s Stats
-		for deadline := time.After(5 * time.Second); number(&s) != packets; {
+		for deadline := time.After(time.Minute); number(&s) != packets; {
 			select {
 			case <-deadline:
 				t.Fatalf("%s: %d, want %d: %+v", what, number(&s), packets, s)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // newTestSleeper watches one end of a pair of sockets; arrive sends it a packet, take receives it.
 func newTestSleeper(t *testing.T) (s *sleeper, arrive, take func()) {

@@ -133,7 +133,7 @@ func ownNamespace(t *testing.T) uint64 {
 // eventually waits for a condition that the kernel brings about on its own.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 10 s: %s", what)

@@ -56,7 +56,7 @@ func exchange(t *testing.T, p *Pair, a, b netip.Addr) {
 			t.Fatalf("listen on %s: %v", addr, err)
 		}
 		t.Cleanup(func() { _ = conn.Close() }) // only read and written by this test
-		if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		return conn

@@ -44,7 +44,7 @@ func dial(t *testing.T, s *Server) *Client {
 // awaitTap asks until the adapter has a tap, or has none any more.
 func awaitTap(t *testing.T, c *Client, want bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		r, err := c.Ask(Request{})
 		must(t, err)
 		if r.Capturing == want {

@@ -25,7 +25,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()
