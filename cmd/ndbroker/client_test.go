@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -44,6 +46,9 @@ func pattern(b []byte) {
 }
 
 func client(spec []string) error {
+	if spec[0] == keeper {
+		return unix.Pause()
+	}
 	role, socket := spec[0], spec[1]
 	local, remote := netip.MustParseAddr(spec[2]), netip.MustParseAddr(spec[3])
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -51,8 +56,13 @@ func client(spec []string) error {
 	if err := powerless(); err != nil {
 		return err
 	}
-	if role == "ndk" {
+	switch role {
+	case "ndk":
 		return throughNDK(ctx, socket, local, remote)
+	case "hand-on":
+		return handOn(socket, local)
+	case "give":
+		return give(socket, local)
 	}
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto})
 	if err != nil {

@@ -35,7 +35,8 @@ passes the sockets and their memory to a process that asks at its Unix socket. T
 AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client".
 
 One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
-process's adapter is removed, and all traffic goes to the kernel again.
+process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
+one of the sockets when the next one asks is killed, because that is the only way to free a receive queue.
 
 Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
 would pass through memory that the client reads. --zero-copy allows it.

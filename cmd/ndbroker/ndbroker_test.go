@@ -77,13 +77,14 @@ type process struct {
 	stderr bytes.Buffer
 }
 
-func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string) *process {
+// startClient starts one in a namespace, with files as descriptors from 3 on.
+func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string, files ...*os.File) *process {
 	t.Helper()
 	p := &process{cmd: exec.CommandContext(t.Context(), "/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s", clientEnv, role, socket, local, remote))
 	p.cmd.Dir = "/"
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	p.cmd.Stderr = &p.stderr
+	p.cmd.Stderr, p.cmd.ExtraFiles = &p.stderr, files
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

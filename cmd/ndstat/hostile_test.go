@@ -48,7 +48,7 @@ func answer(t *testing.T, reply string) string {
 // wantPlain fails when text has anything but printable characters and so many lines.
 func wantPlain(t *testing.T, what, text string, lines int) {
 	t.Helper()
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
 			t.Errorf("%s steers the terminal at byte %d of %q", what, i, line)
 		}

@@ -231,13 +231,19 @@ func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 	}
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine, and nobody else works as that user
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
-			done <- result{nil, errno}
+		runtime.LockOSThread() // for good: nobody else works as that user
+		become := func(uid int) error {
+			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+				return errno
+			}
+			return nil
+		}
+		if err := become(uid); err != nil {
+			done <- result{nil, err}
 			return
 		}
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
-		done <- result{conn, err}
+		done <- result{conn, errors.Join(err, become(0))}
 	}()
 	r := <-done
 	if r.err != nil {

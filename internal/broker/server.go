@@ -29,12 +29,13 @@ type Loan interface {
 // Server lends one adapter at a time.
 type Server struct {
 	Allow []uint32                    // users that may ask
-	Lend  func(Request) (Loan, error) // opens what was asked for
+	Lend  func(Request) (Loan, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
 	Log   func(string)                // gets a line for everything that happens, one after the other
 	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
 	request, handover time.Duration
 
 	lent  chan struct{} // holds one token while the adapter is lent
+	given []given       // to earlier clients; whoever has the token
 	logMu sync.Mutex
 }
 
@@ -142,7 +143,7 @@ func (s *Server) say(line string) {
 }
 
 // serve serves one client to its end.
-func (s *Server) serve(ctx context.Context, conn *net.UnixConn, _ *unix.Ucred, who string) error {
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred, who string) error {
 	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
 		return err
 	}
@@ -159,10 +160,16 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, _ *unix.Ucred, w
 		return ctx.Err()
 	}
 	loan, err := s.Lend(r)
+	if held := (*HeldError)(nil); errors.As(err, &held) {
+		ended, left := s.takeBack(peer.Pid)
+		if err = errors.Join(err, left); ended {
+			loan, err = s.Lend(r)
+		}
+	}
 	if err != nil {
 		return s.refuse(conn, err)
 	}
-	err = s.lend(conn, loan, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
+	err = s.lend(conn, loan, peer.Uid, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
 	return errors.Join(err, loan.Close())
 }
 
@@ -177,8 +184,11 @@ func (s *Server) refuseStranger(_ context.Context, conn *net.UnixConn, peer *uni
 }
 
 // lend hands the loan over and waits for the client's end.
-func (s *Server) lend(conn *net.UnixConn, loan Loan, line string) error {
+func (s *Server) lend(conn *net.UnixConn, loan Loan, uid uint32, line string) error {
 	grant, fds := loan.Grant()
+	if err := s.remember(fds, uid); err != nil {
+		return err
+	}
 	message, err := encode(reply{Version: version, Grant: &grant})
 	if err != nil {
 		return err

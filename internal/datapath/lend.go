@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // Terms are what a broker lends.
@@ -42,6 +43,9 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	}
 	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena}}
 	if err := d.openSockets(&terms); err != nil {
+		if errors.Is(err, xdp.ErrQueueBusy) {
+			err = &broker.HeldError{Err: err}
+		}
 		return nil, errors.Join(err, d.Close())
 	}
 	l := &Loan{d: d, fds: []int{d.umem.FD()}}
