@@ -306,10 +306,11 @@ func (c *conn) completeRequests() {
 		}
 		head++
 	}
-	if head != from {
-		qp.sq.head.Store(head)
-		if s := &c.sample; s.state == sampleSent && int32(head-s.seq) > 0 {
-			c.endSample()
-		}
+	if head == from {
+		return
 	}
+	if s := &c.sample; s.state == sampleSent && int32(head-s.seq) > 0 {
+		c.endSample() // before its place in the queue belongs to posters again
+	}
+	qp.sq.head.Store(head)
 }
