@@ -1,0 +1,119 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The 32 bits of a transmit time go round every 4.3 s. Whatever silence was before, the peer's next packet is the newest.
+var silences = []time.Duration{
+	time.Second, 2200 * time.Millisecond, 3 * time.Second, 4200 * time.Millisecond, 5 * time.Second, 7 * time.Second, 9 * time.Second,
+}
+
+func TestEchoAfterSilence(t *testing.T) {
+	for _, silence := range silences {
+		p := newPair(t, 1408).connect()
+		p.post(0, p.write(0, 0, 100))
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+		p.pass(silence)
+		p.post(0, p.write(0, 0, 100))
+		sent := p.now
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+		if c := p.conn(1); c.peerTxAt < sent {
+			t.Errorf("after %v the newest packet counts as older than one that came %v before it", silence, sent.Sub(c.peerTxAt))
+		}
+	}
+}
+
+// RNR is followed after any silence: the sender pauses, and neither repeats packets nor takes anything for lost.
+func TestPauseAfterSilence(t *testing.T) {
+	for _, silence := range silences {
+		p := newPair(t, 1408)
+		srq := NewSharedReceiveQueue(64, 1, 0)
+		p.qp[1] = p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], InitiatorDepth: 16, MaxInitiatorSGE: 1, Shared: srq})
+		p.connect()
+		_, o := srq.Post(1, p.sge(1, 0, 100), 100)
+		p.must(o)
+		p.settle()
+		p.post(0, p.send(0, 50))
+		p.settle()
+		p.outcomes(0, OutcomeSuccess)
+		p.pass(silence)
+		before := p.eng[0].Stats()
+		p.post(0, p.send(0, 50)) // finds no receive
+		p.pass(500 * time.Millisecond)
+		s := p.eng[0].Stats()
+		if s.Timeouts != before.Timeouts || s.Pauses != before.Pauses+1 || !p.conn(0).paused {
+			t.Errorf("after %v: %d pauses and %d time-outs, paused %v; want one pause", silence, s.Pauses-before.Pauses, s.Timeouts-before.Timeouts, p.conn(0).paused)
+		}
+	}
+}
+
+// A packet that was overtaken is not the newest, whatever silence was before both.
+func TestOvertakenAfterSilence(t *testing.T) {
+	sentAt := func(at clock.Time) wire.BaseHeader {
+		b := make([]byte, wire.BaseHeaderLen)
+		wire.PutBaseHeader(b, &wire.BaseFields{TxTime: at.Low32()})
+		return b
+	}
+	for _, silence := range silences {
+		p := newPair(t, 1408).connect()
+		p.pass(silence)
+		c, newest := p.conn(1), p.now
+		first, second := sentAt(newest.Add(-100*time.Microsecond)), sentAt(newest.Add(-50*time.Microsecond))
+		c.engine.now = newest
+		c.heard(second)
+		c.engine.now = newest.Add(20 * time.Microsecond)
+		c.heard(first)
+		if c.peerTxAt != newest {
+			t.Errorf("after %v an overtaken packet counts as the newest", silence)
+		}
+		if c.overtaken(second) || !c.overtaken(first) {
+			t.Errorf("after %v: overtaken %v, the one before it %v", silence, c.overtaken(second), c.overtaken(first))
+		}
+	}
+}
+
+// Two clocks differ by 50 parts in a million, and the sides speak in turns, seconds apart. What a side holds that long it does not
+// measure: the least round trip stays that of the path.
+func TestClockDriftLeavesTheLeastRoundTrip(t *testing.T) {
+	const oneWay = 100 * time.Microsecond
+	for _, slower := range []int{0, 1} { // whose clock is behind
+		p := newPair(t, 1408)
+		p.connect()
+		start := p.now
+		run := func(side int) {
+			at := p.now
+			if side == slower {
+				at = at.Add(-p.now.Sub(start) / 20000)
+			}
+			p.eng[side].Run(at)
+		}
+		for round := range 8 {
+			for side := range 2 {
+				if round == 1 {
+					p.conn(side).rtt = rtt{} // the handshake's path was shorter
+				}
+				p.post(side, p.write(side, 0, 100))
+				for range 6 {
+					run(side)
+					p.now = p.now.Add(oneWay)
+					run(1 - side)
+					p.now = p.now.Add(oneWay)
+				}
+				p.results(side)
+				p.now = p.now.Add(2 * time.Second)
+			}
+		}
+		for side := range 2 {
+			if least := p.conn(side).rtt.min; least < 2*oneWay-oneWay/10 {
+				t.Errorf("clock of side %d is behind: side %d measured a round trip of %v on a path of %v", slower, side, least, 2*oneWay)
+			}
+		}
+	}
+}
