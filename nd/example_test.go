@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A client that writes into the memory a server granted it: the program of the README, with its server.
+// A client that writes into the memory a server granted it. README.md shows the function client as it stands here.
 func Example() {
 	ctx := context.Background()
 	if err := client(ctx, netip.MustParseAddr("10.0.0.1"), netip.MustParseAddrPort("10.0.0.2:7000")); err != nil {
@@ -32,7 +32,9 @@ func client(ctx context.Context, local netip.Addr, server netip.AddrPort) error 
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Connect(ctx, qp, server, nd.ConnectParams{}); err != nil {
+	// So many Reads may be under way at once: ours there, and the peer's here. Zero refuses them.
+	limits := nd.ConnectParams{OutboundReadLimit: 8, InboundReadLimit: 8}
+	if err := conn.Connect(ctx, qp, server, limits); err != nil {
 		return err // errors.Is(err, nd.ErrConnectionRefused), …
 	}
 	if err := conn.CompleteConnect(ctx); err != nil {
