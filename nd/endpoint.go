@@ -95,11 +95,10 @@ func newEndpoint(a *Adapter, cfg EndpointConfig) (_ *Endpoint, err error) {
 
 // params are what an endpoint tells its peer.
 func (e *Endpoint) params(greeting []byte) ConnectParams {
-	data := binary.BigEndian.AppendUint64(make([]byte, 0, introLen+len(greeting)), e.Memory.Address())
-	data = binary.BigEndian.AppendUint32(data, uint32(e.Memory.RemoteToken()))
-	data = binary.BigEndian.AppendUint64(data, uint64(len(e.Memory.Bytes())))
+	own := RemoteMemory{Address: e.Memory.Address(), Token: e.Memory.RemoteToken(), Length: uint64(len(e.Memory.Bytes()))}
 	return ConnectParams{
-		InboundReadLimit: maxReadLimit, OutboundReadLimit: maxReadLimit, PrivateData: append(data, greeting...),
+		InboundReadLimit: maxReadLimit, OutboundReadLimit: maxReadLimit,
+		PrivateData: appendIntro(make([]byte, 0, introLen+len(greeting)), own, greeting),
 	}
 }
 
@@ -109,14 +108,30 @@ func (e *Endpoint) learn() error {
 	if err != nil {
 		return err
 	}
-	if len(data) < introLen {
+	var ok bool
+	if e.Peer, e.Greeting, ok = parseIntro(data); !ok {
 		return errors.Join(&Error{Op: "meet an endpoint", Status: ErrInvalidBufferSize}, e.Connector.Reject(nil))
 	}
-	e.Peer = RemoteMemory{
+	return nil
+}
+
+// appendIntro appends what an endpoint tells its peer.
+func appendIntro(data []byte, m RemoteMemory, greeting []byte) []byte {
+	data = binary.BigEndian.AppendUint64(data, m.Address)
+	data = binary.BigEndian.AppendUint32(data, uint32(m.Token))
+	data = binary.BigEndian.AppendUint64(data, m.Length)
+	return append(data, greeting...)
+}
+
+// parseIntro is the reverse. It reports false when the data are too short to be of an endpoint.
+func parseIntro(data []byte) (m RemoteMemory, greeting []byte, ok bool) {
+	if len(data) < introLen {
+		return m, nil, false
+	}
+	m = RemoteMemory{
 		Address: binary.BigEndian.Uint64(data), Token: Token(binary.BigEndian.Uint32(data[8:])), Length: binary.BigEndian.Uint64(data[12:]),
 	}
-	e.Greeting = data[introLen:]
-	return nil
+	return m, data[introLen:], true
 }
 
 // Dial connects to a program that waits in EndpointListener.Accept at remote, an ND address. Without cfg.Adapter it opens one

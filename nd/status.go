@@ -14,7 +14,8 @@ import (
 // A status is a failure iff bit 31 is set, so the warning class (0x8…) fails too.
 type Status uint32
 
-// The statuses this package produces, with the numbers of the public headers.
+// The statuses of NetworkDirect, with the numbers of the public headers. ErrInvalidHandle and ErrNotSupported are for completeness: nothing in
+// this package ends with them. ErrInternal would be the answer to a fault that has no status of its own, and there is none.
 const (
 	StatusSuccess Status = 0x00000000
 

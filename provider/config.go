@@ -31,8 +31,6 @@ const DefaultHeldPackets = 1024
 type Config struct {
 	// UDPPort is the port all ND traffic goes to (PROTOCOL §2).
 	UDPPort uint16
-	// Checksum off is negotiated later; version 1 always sends and verifies the CRC32C.
-
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
 	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default DefaultHeldPackets.

@@ -11,7 +11,8 @@ import (
 // iff bit 31 is set, so the warning class (0x8…) fails too, and StatusPending does not.
 type Status uint32
 
-// The statuses this package produces, with the numbers of the public headers.
+// The statuses of NDKPI, with the numbers of the public headers. StatusDeviceNotReady and StatusNotSupported are for completeness: nothing in
+// this package ends with them. StatusInternalError would be the answer to a fault that has no status of its own, and there is none.
 const (
 	StatusSuccess               Status = 0x00000000
 	StatusPending               Status = 0x00000103
