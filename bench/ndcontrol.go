@@ -16,11 +16,11 @@ import (
 //	                             <-        ready {its region}
 //	connects the data queue pair ->        accepts it
 //	                             <-        start
-//	... measures ...                       ... answers, consumes, or sleeps ...
+//	... measures ...                       ... answers, or checks what arrives ...
 //	done {operations}            ->        verifies
-//	                             <-        result {allocations, retransmits, error}
+//	                             <-        result {allocations, packets sent again, error}
 const (
-	hello = Schema + " control"
+	hello = Schema + " control 2" // 1 had no markers and credits
 
 	controlBytes = 4096
 	controlDepth = 8
@@ -48,9 +48,9 @@ type doneMessage struct {
 }
 
 type resultMessage struct {
-	Mallocs     uint64 `json:"mallocs"`
-	Retransmits uint64 `json:"retransmits"`
-	Error       string `json:"error,omitempty"` // of the verification
+	Mallocs uint64 `json:"mallocs"`
+	Resent  Resent `json:"resent"`
+	Error   string `json:"error,omitempty"` // of the verification
 }
 
 // control is one side's end of the channel. Slots 0 to controlDepth-1 of its region receive, the last one sends.

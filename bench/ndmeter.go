@@ -7,26 +7,55 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
+// Resent is how many packets were sent again, by cause (docs/PERFORMANCE.md).
+type Resent struct {
+	Lost    uint64 `json:"lost"`    // later ones arrived
+	Probe   uint64 `json:"probe"`   // a tail-loss probe: nothing was heard for two round trips and 50 µs, and 200 µs at least
+	Timeout uint64 `json:"timeout"` // a time-out
+	Receive uint64 `json:"receive"` // the peer had no receive and dropped it
+	// Needless are those of all causes that the peer had got before, as far as it says: nothing had been lost.
+	Needless uint64 `json:"needless"`
+}
+
+// Sum is all of it.
+func (r Resent) Sum() uint64 { return r.Lost + r.Probe + r.Timeout + r.Receive }
+
+func (r Resent) plus(o Resent) Resent {
+	return Resent{r.Lost + o.Lost, r.Probe + o.Probe, r.Timeout + o.Timeout, r.Receive + o.Receive, r.Needless + o.Needless}
+}
+
+func resentOf(now, before *nd.Stats) Resent {
+	return Resent{
+		Lost: now.ResentLost - before.ResentLost, Probe: now.ResentProbe - before.ResentProbe,
+		Timeout: now.ResentTimeout - before.ResentTimeout, Receive: now.ResentReceive - before.ResentReceive,
+		Needless: now.Duplicates - before.Duplicates,
+	}
+}
+
 // meter counts what a measured part costs this process.
 type meter struct {
-	adapter     *nd.Adapter
-	mallocs     uint64
-	retransmits uint64
-	limited     limits
-	began       time.Time
+	adapter *nd.Adapter
+	stats   nd.Stats
+	mallocs uint64
+	limited limits
+	began   time.Time
 }
 
 // startMeter reads the counters. It stops the world, so it stays out of what is timed.
 func startMeter(a *nd.Adapter) meter {
-	m := meter{adapter: a, retransmits: a.Stats().Retransmits, limited: takeLimits(a)}
+	m := meter{adapter: a, stats: a.Stats(), limited: takeLimits(a)}
 	m.mallocs = mallocs() // last: reading the other counters allocates
 	m.began = time.Now()
 	return m
 }
 
-// stop returns what was added since the start.
-func (m meter) stop() (mallocsMore, retransmitsMore uint64) {
-	return mallocs() - m.mallocs, m.adapter.Stats().Retransmits - m.retransmits
+// mallocsSince is how often memory was allocated since the start.
+func (m *meter) mallocsSince() uint64 { return mallocs() - m.mallocs }
+
+// resent is what was sent again since the start.
+func (m *meter) resent() Resent {
+	now := m.adapter.Stats()
+	return resentOf(&now, &m.stats)
 }
 
 func mallocs() uint64 {

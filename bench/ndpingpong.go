@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,6 @@ const (
 	// signalEvery: one in so many says when it succeeded, and stands for those before it. The answer says the same, so that
 	// a program that cares for latency asks no more often than its queue needs.
 	signalEvery = pingPongDepth / 2
-	// receiveContext marks completions of receives; the rest of the request context is the slot.
-	receiveContext = 1 << 32
 )
 
 // pingPong sends message after message, each after the answer to the one before, and records the round trips.
@@ -35,8 +32,12 @@ func (d *data) pingPong(ctx context.Context) error {
 		if err := d.digest(answerSeed); err != nil {
 			return err
 		}
-		if heard, err := d.hear(ctx); err != nil || !heard {
-			return orStopped(err)
+		heard, err := d.hear(ctx)
+		if err != nil {
+			return err
+		}
+		if !heard {
+			return errStopped
 		}
 		now := time.Now()
 		d.hist.Record(now.Sub(last))
@@ -52,13 +53,6 @@ func (d *data) pingPong(ctx context.Context) error {
 			return errors.Join(d.digest(answerSeed), d.settle(ctx))
 		}
 	}
-}
-
-func orStopped(err error) error {
-	if err == nil {
-		err = fmt.Errorf("the other side stopped in the middle")
-	}
-	return err
 }
 
 // answer is the responder's half of pingPong: it ends when a control message arrives.
@@ -83,7 +77,7 @@ func mark(k uint64) byte { return byte(k + 1) }
 
 // say sends message number posted.
 func (d *data) say(ctx context.Context) error {
-	slots := d.spec.slots()
+	slots := d.slots
 	k := d.posted
 	slot := int(k % uint64(slots))
 	for k-d.completed >= pingPongDepth {
@@ -92,6 +86,9 @@ func (d *data) say(ctx context.Context) error {
 		}
 	}
 	msg := d.mem.slot(slot)
+	if d.spec.Verify {
+		stamp(msg, d.step, stampOf(k, slots))
+	}
 	msg[len(msg)-1] = mark(k)
 	d.posted++
 	list := d.mem.sge(d.sges[:], slot)
@@ -108,8 +105,8 @@ func (d *data) say(ctx context.Context) error {
 // hear waits for the other side's message. It reports false when a control message arrives instead.
 func (d *data) hear(ctx context.Context) (bool, error) {
 	k := d.heard
-	slot := int(k % uint64(d.spec.slots()))
-	msg := d.mem.slot(d.spec.slots() + slot)
+	slot := int(k % uint64(d.slots))
+	msg := d.mem.slot(d.slots + slot)
 	for {
 		if d.spec.Test == SendLat {
 			if d.received > k {
@@ -126,6 +123,7 @@ func (d *data) hear(ctx context.Context) (bool, error) {
 		}
 	}
 	d.heard++
+	d.moved.Store(d.heard)
 	return true, nil
 }
 
@@ -134,17 +132,18 @@ func (d *data) hear(ctx context.Context) (bool, error) {
 func (d *data) digest(seed uint64) error {
 	for ; d.digested < d.heard; d.digested++ {
 		k := d.digested
-		slot := int(k % uint64(d.spec.slots()))
+		slot := int(k % uint64(d.slots))
 		if d.spec.Verify {
-			msg := d.mem.slot(d.spec.slots() + slot)
+			msg := d.mem.slot(d.slots + slot)
 			want := d.expected(seed, slot)
+			stamp(want, d.step, stampOf(k, d.slots))
 			want[len(want)-1] = mark(k)
-			if !bytes.Equal(msg, want) {
-				return fmt.Errorf("message %d is wrong at byte %d", k, firstDifference(msg, want))
+			if at := firstDifference(msg, want); at >= 0 {
+				return fmt.Errorf("%w: message %d is wrong at byte %d", errUnverified, k, at)
 			}
 		}
 		if d.spec.Test == SendLat {
-			if err := d.postReceive(slot); err != nil {
+			if err := d.postMessageReceive(k); err != nil {
 				return err
 			}
 		}
@@ -156,40 +155,58 @@ func (d *data) digest(seed uint64) error {
 func (d *data) expected(seed uint64, slot int) []byte {
 	if d.want == nil {
 		d.want = make([]byte, len(d.outgoing()))
-		fillSlots(d.want, d.spec.Size, d.spec.slots(), seed)
+		fillSlots(d.want, d.spec.Size, d.slots, seed)
 	}
 	return d.want[slot*d.spec.Size : (slot+1)*d.spec.Size]
 }
 
-func firstDifference(a, b []byte) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-// takeAll takes what has completed: sends and writes of this side, and receives.
+// takeAll takes what has completed: operations of this side, receives, and markers or credits.
 func (d *data) takeAll(ctx context.Context) error {
 	done, err := d.results(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range done {
-		r := &done[i]
-		if r.RequestContext < receiveContext {
-			d.completed = r.RequestContext + 1
-			continue
+		switch r := &done[i]; {
+		case r.RequestContext == flowContext:
+			err = d.takeFlow()
+		case r.RequestContext >= receiveContext:
+			err = d.takeMessage(r)
+		default:
+			err = d.takeOperation(r.RequestContext)
 		}
-		if slot := int(d.received % uint64(d.spec.slots())); r.RequestContext != receiveContext+uint64(slot) {
-			return fmt.Errorf("receive %d completed out of order", r.RequestContext-receiveContext)
+		if err != nil {
+			return err
 		}
-		if int(r.Bytes) != d.spec.Size {
-			return fmt.Errorf("message %d has %d bytes, want %d", d.received, r.Bytes, d.spec.Size)
-		}
-		d.received++
 	}
+	return nil
+}
+
+// takeOperation takes note of an operation that is complete, and all before it.
+func (d *data) takeOperation(k uint64) error {
+	if k < d.completed || k >= d.posted {
+		return fmt.Errorf("completion of operation %d although %d to %d are outstanding", k, d.completed, d.posted)
+	}
+	if d.spec.reads() {
+		for d.checks.k <= k {
+			if err := d.checkArrived(); err != nil {
+				return err
+			}
+		}
+	}
+	d.completed = k + 1
+	return nil
+}
+
+// takeMessage takes note of a message.
+func (d *data) takeMessage(r *nd.Result) error {
+	if slot := d.received % uint64(d.slots); r.RequestContext != receiveContext+slot {
+		return fmt.Errorf("receive %d completed out of order", r.RequestContext-receiveContext)
+	}
+	if int(r.Bytes) != d.spec.Size {
+		return fmt.Errorf("message %d has %d bytes, want %d", d.received, r.Bytes, d.spec.Size)
+	}
+	d.received++
 	return nil
 }
 
@@ -221,16 +238,18 @@ func (d *data) settle(ctx context.Context) error {
 
 // postReceives fills the receive queue, in the order of the incoming slots.
 func (d *data) postReceives() error {
-	for i := range d.spec.receives() {
-		if err := d.postReceive(i % d.spec.slots()); err != nil {
+	for k := range uint64(d.spec.receives()) {
+		if err := d.postMessageReceive(k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *data) postReceive(slot int) error {
-	if err := d.link.qp.Receive(receiveContext+uint64(slot), d.mem.sge(d.sges[:], d.spec.slots()+slot)); err != nil {
+// postMessageReceive posts the receive of message k into its slot.
+func (d *data) postMessageReceive(k uint64) error {
+	slot := k % uint64(d.slots)
+	if err := d.link.qp.Receive(receiveContext+slot, d.mem.sge(d.sges[:], d.slots+int(slot))); err != nil {
 		return fmt.Errorf("post receive %d: %w", slot, err)
 	}
 	return nil

@@ -21,7 +21,7 @@ func (d *data) pipeline(ctx context.Context) error {
 	var base uint64 // completed when measuring began
 	postedAt := start
 	for turn := 0; ; turn++ {
-		for d.posted-d.completed+uint64(s.ListSize) <= uint64(s.Depth) {
+		for d.mayPost() {
 			if d.hist != nil {
 				postedAt = time.Now()
 			}
@@ -29,11 +29,11 @@ func (d *data) pipeline(ctx context.Context) error {
 				return err
 			}
 		}
-		before := d.completed
-		if err := d.reap(ctx); err != nil {
+		moved, err := d.reap(ctx)
+		if err != nil {
 			return err
 		}
-		if d.hist != nil && d.completed > before {
+		if d.hist != nil && moved {
 			d.hist.Record(time.Since(postedAt))
 		} else if turn%clockEvery != 0 {
 			continue
@@ -56,56 +56,60 @@ func (d *data) pipeline(ctx context.Context) error {
 	}
 }
 
-// postList posts one list; only its last request reports success, which stands for all of them because requests of a
-// queue pair complete in order.
+// postList posts one list, and the markers that are due; only its last request reports success, which stands for all of them
+// because requests of a queue pair complete in order.
 func (d *data) postList() error {
 	for i := range d.spec.ListSize {
 		flags := nd.OpSilentSuccess | nd.OpDefer
 		if i == d.spec.ListSize-1 {
 			flags = 0
 		}
-		if err := d.postOne(d.posted, flags); err != nil {
+		if err := d.postOne(flags); err != nil {
 			return fmt.Errorf("post operation %d: %w", d.posted, err)
 		}
 		d.posted++
 	}
-	return nil
+	if d.spec.Test == SendBW || !d.spec.flows() {
+		return nil
+	}
+	return d.tell(d.posted)
 }
 
-func (d *data) postOne(k uint64, flags nd.OpFlags) error {
-	slots := d.spec.slots()
-	src, dst := slotPair(k, slots)
+func (d *data) postOne(flags nd.OpFlags) error {
+	w := &d.posts
+	defer w.next(d.slots)
+	d.prepare(w)
 	token := nd.Token(d.remote.Token)
 	switch d.spec.Test {
 	case SendBW, SendLat:
-		return d.link.qp.Send(k, d.mem.sge(d.sges[:], src), flags)
+		return d.link.qp.Send(w.k, d.mem.sge(d.sges[:], w.src), flags)
 	case ReadBW, ReadLat:
-		return d.link.qp.Read(k, d.mem.sge(d.sges[:], slots+dst), d.remoteAddress(src), token, flags)
+		return d.link.qp.Read(w.k, d.mem.sge(d.sges[:], d.slots+w.dst), d.remoteAddress(w.src), token, flags)
 	case WriteBW, WriteLat, WriteRate:
-		return d.link.qp.Write(k, d.mem.sge(d.sges[:], src), d.remoteAddress(slots+dst), token, flags)
+		return d.link.qp.Write(w.k, d.mem.sge(d.sges[:], w.src), d.remoteAddress(d.slots+w.dst), token, flags)
 	}
 	return fmt.Errorf("test %q is unknown", d.spec.Test)
 }
 
-// reap takes completions of the initiator queue.
-func (d *data) reap(ctx context.Context) error {
-	done, err := d.results(ctx)
-	if err != nil {
-		return err
+// reap takes what has completed, and says whether an operation has.
+func (d *data) reap(ctx context.Context) (moved bool, err error) {
+	before := d.completed
+	if err := d.takeAll(ctx); err != nil {
+		return false, err
 	}
-	for i := range done {
-		k := done[i].RequestContext
-		if k < d.completed || k >= d.posted {
-			return fmt.Errorf("completion of operation %d although %d to %d are outstanding", k, d.completed, d.posted)
-		}
-		d.completed = k + 1
+	if d.control.pending() {
+		return false, errStopped
 	}
-	return nil
+	if d.completed == before {
+		return false, nil
+	}
+	d.moved.Store(d.completed)
+	return true, nil
 }
 
 func (d *data) drain(ctx context.Context) error {
 	for d.completed < d.posted {
-		if err := d.reap(ctx); err != nil {
+		if _, err := d.reap(ctx); err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -55,26 +56,36 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 		d.result.Mode = ModeEvent
 	}
 	q.event = s.Event
+	guarded, stop := d.guard(ctx)
 	if d.spec.answered() {
-		err = d.pingPong(ctx)
+		err = d.pingPong(guarded)
 	} else {
-		err = d.pipeline(ctx)
+		err = d.pipeline(guarded)
 	}
+	err = reason(guarded, err)
+	stop()
 	q.event = false
 	if err != nil {
 		return nil, q.explain(ctx, err)
 	}
 	if err := d.finish(ctx); err != nil {
-		return nil, err
+		return nil, q.explain(ctx, err)
 	}
 	return &d.result, nil
 }
 
-// explain adds what the responder says to a failure that it may have caused.
+// explain adds what the responder says to a failure that it may have caused, and tells it what was found here.
 func (q *requester) explain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	q.live = 0
+	if errors.Is(err, errPeer) {
+		return err
+	}
+	if errors.Is(err, errUnverified) || errors.Is(err, errStalled) {
+		_ = q.control.send(ctx, controlMessage{Error: err.Error()}) // or it sees the connection end
+		return err
+	}
 	if _, said := q.control.recv(ctx); errors.Is(said, errPeer) {
 		return fmt.Errorf("%w (%w)", said, err)
 	}
@@ -88,16 +99,23 @@ func (s Spec) answered() bool { return s.Test == SendLat || s.Test == WriteLat &
 // data is one spec's queue pair and memory, on either side.
 type data struct {
 	*station
+	role   Role
 	spec   Spec
 	link   *link
 	mem    *region // slots of the spec, twice: first half is sent from, second half is written to
 	remote remoteRegion
-	sges   [1]nd.SGE
+	// What the spec says, kept because hot loops ask.
+	slots, step  int
+	window, half uint64
+	sges         [1]nd.SGE
 
 	posted, completed uint64 // operations of this side
 	received, heard   uint64 // receives completed; messages of the other side taken note of
 	digested          uint64 // of those, checked
 	want              []byte // what the other side's messages look like, made by expected
+	posts, checks     walk   // the next operation of this side; the next one of the requester whose bytes are checked here
+	flow              flow
+	moved             atomic.Uint64 // operations that ended, for guard
 
 	meter    meter
 	mallocs  uint64 // of the measured part
@@ -112,21 +130,31 @@ const (
 	answerSeed  = 23
 )
 
-// newData makes the memory and the queue pair of a spec. Receives are posted by the role that needs them.
-func (s *station) newData(spec Spec) (*data, error) {
+// newData makes the memory and the queue pair of a spec. Receives of messages are posted by the role that needs them.
+func (s *station) newData(spec Spec, role Role) (*data, error) {
 	mem, err := s.newRegion(spec.Size, 2*spec.slots())
 	if err != nil {
 		return nil, fmt.Errorf("memory for %d messages of %s: %w", 2*spec.slots(), FormatSize(spec.Size), err)
 	}
 	fillPoison(mem.buf)
 	s.used++
-	link, err := s.newLink(s.used, spec.receives(), max(spec.Depth, pingPongDepth))
+	link, err := s.newLink(s.used, spec.receives()+flowReceives, max(spec.Depth, pingPongDepth)+flowReceives)
 	if err != nil {
 		mem.close()
 		return nil, fmt.Errorf("queue pair: %w", err)
 	}
 	s.live, s.stash = s.used, nil
-	return &data{station: s, spec: spec, link: link, mem: mem}, nil
+	d := &data{
+		station: s, role: role, spec: spec, link: link, mem: mem,
+		slots: spec.slots(), step: spec.step(), window: uint64(spec.window()), half: spec.half(),
+	}
+	if spec.flows() && (spec.Test != SendBW || role == Requester) {
+		if err := d.postFlow(); err != nil {
+			d.close()
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 func (d *data) close() {
@@ -136,18 +164,23 @@ func (d *data) close() {
 }
 
 // outgoing and incoming are the halves of the region.
-func (d *data) outgoing() []byte { return d.mem.buf[:d.spec.slots()*d.spec.Size] }
-func (d *data) incoming() []byte { return d.mem.buf[d.spec.slots()*d.spec.Size:] }
+func (d *data) outgoing() []byte { return d.mem.buf[:d.slots*d.spec.Size] }
+func (d *data) incoming() []byte { return d.mem.buf[d.slots*d.spec.Size:] }
 
 // fill writes the patterns that this side will send, or that a reader will fetch.
-func (d *data) fill(seed uint64) { fillSlots(d.outgoing(), d.spec.Size, d.spec.slots(), seed) }
+func (d *data) fill(seed uint64) {
+	fillSlots(d.outgoing(), d.spec.Size, d.slots, seed)
+	for i := range d.slots {
+		stamp(d.mem.slot(i), d.step, readStamp(i))
+	}
+}
 
 // remoteAddress is where message slot i lies in the peer's incoming (or, for reads, outgoing) half.
 func (d *data) remoteAddress(i int) uint64 { return d.remote.Address + uint64(i*d.spec.Size) }
 
 // open agrees with the responder on a spec and connects the queue pair for it.
 func (q *requester) open(ctx context.Context, s Spec) (*data, error) {
-	d, err := q.newData(s)
+	d, err := q.newData(s, Requester)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +232,7 @@ func (q *requester) connect(ctx context.Context, d *data) error {
 func (d *data) finish(ctx context.Context) error {
 	r := &d.result
 	d.live = 0
-	mallocsHere, resent := d.mallocs, d.adapter.Stats().Retransmits-d.meter.retransmits
+	mallocsHere, resent := d.mallocs, d.meter.resent()
 	if err := d.control.send(ctx, controlMessage{Done: &doneMessage{Ops: d.posted}}); err != nil {
 		return err
 	}
@@ -211,18 +244,19 @@ func (d *data) finish(ctx context.Context) error {
 		return errors.New("the responder answered done with something else than a result")
 	}
 	if m.Result.Error != "" {
-		return fmt.Errorf("verification at the responder failed: %s", m.Result.Error)
+		return fmt.Errorf("%w: %s", errPeer, m.Result.Error)
 	}
-	if d.spec.Verify && (d.spec.Test == ReadLat || d.spec.Test == ReadBW) {
-		if err := verifySlots(d.incoming(), d.spec.Size, d.spec.slots(), answerSeed, d.posted); err != nil {
-			return fmt.Errorf("verification of what was read failed: %w", err)
+	if d.spec.Verify && d.spec.reads() {
+		if err := verifySlots(d.incoming(), d.spec.Size, d.slots, answerSeed, d.posted, d.mark); err != nil {
+			return err
 		}
 	}
 	r.Verified = d.spec.Verify
 	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
 	// The responder counts from start to done, the requester the measured part: each divided by its own operations.
 	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.posted, 1))
-	r.Retransmits = resent + m.Result.Retransmits
+	r.Resent = resent.plus(m.Result.Resent)
+	r.Retransmits = r.Resent.Sum()
 	r.setRate()
 	return nil
 }
@@ -237,6 +271,6 @@ func (d *data) beginMeasuring() time.Time {
 func (d *data) endMeasuring(now time.Time, ops uint64) {
 	d.measured = ops
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
-	d.mallocs, _ = d.meter.stop()
+	d.mallocs = d.meter.mallocsSince()
 	d.meter.limited.explain(takeLimits(d.adapter), &d.result)
 }

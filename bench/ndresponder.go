@@ -123,7 +123,7 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, spec.budget())
 	defer cancel()
-	d, err := s.newData(spec)
+	d, err := s.newData(spec, Responder)
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,6 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 	switch {
 	case spec.answered():
 		err = d.answer(ctx)
-	case spec.Test == SendBW:
-		err = d.consume(ctx)
 	default:
 		err = d.watch(ctx)
 	}
@@ -164,27 +162,17 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 	return d.report(ctx)
 }
 
-// consume takes messages and posts their receives again until a control message arrives.
-func (d *data) consume(ctx context.Context) error {
+// watch drives progress, and checks what is in place, until a control message arrives.
+func (d *data) watch(ctx context.Context) error {
 	for !d.control.pending() {
+		if err := d.checkPlaced(); err != nil {
+			return err
+		}
 		if err := d.takeAll(ctx); err != nil {
 			return err
 		}
-		for d.heard < d.received {
-			if err := d.postReceive(int(d.heard % uint64(d.spec.slots()))); err != nil {
-				return err
-			}
-			d.heard++
-		}
-	}
-	return nil
-}
-
-// watch drives progress for one-sided operations, which this side's application takes no part in.
-func (d *data) watch(ctx context.Context) error {
-	for !d.control.pending() {
-		if _, err := d.results(ctx); err != nil {
-			return err
+		if d.spec.Test == SendBW {
+			d.flow.placed = d.received
 		}
 	}
 	return nil
@@ -194,7 +182,7 @@ func (d *data) watch(ctx context.Context) error {
 func (d *data) report(ctx context.Context) error {
 	var r resultMessage
 	d.live = 0
-	r.Mallocs, r.Retransmits = d.meter.stop()
+	r.Mallocs, r.Resent = d.meter.mallocsSince(), d.meter.resent()
 	m, err := d.control.recv(ctx)
 	if err != nil {
 		return err
@@ -208,7 +196,7 @@ func (d *data) report(ctx context.Context) error {
 	return d.control.send(ctx, controlMessage{Result: &r})
 }
 
-// verify checks everything that arrived here. Answered tests were checked message by message.
+// verify checks every byte of what arrived here last; what was there before was checked as it came (checkPlaced).
 func (d *data) verify(ops uint64) error {
 	s := d.spec
 	if s.answered() {
@@ -223,8 +211,11 @@ func (d *data) verify(ops uint64) error {
 	if !s.Verify {
 		return nil
 	}
-	if s.Test == ReadLat || s.Test == ReadBW {
+	if s.reads() {
 		ops = 0 // reads leave no trace here: all of it must still be poison
 	}
-	return verifySlots(d.incoming(), s.Size, s.slots(), requestSeed, ops)
+	if d.checks.k+uint64(s.slots()) < ops {
+		return fmt.Errorf("operations %d to %d were overwritten before they were checked", d.checks.k, ops-uint64(s.slots())-1)
+	}
+	return verifySlots(d.incoming(), s.Size, s.slots(), requestSeed, ops, d.mark)
 }

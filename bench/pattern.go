@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -45,6 +46,19 @@ func VerifyPattern(src []byte, seed uint64) int {
 	return -1
 }
 
+// firstDifference is where two messages of the same length differ, or -1.
+func firstDifference(a, b []byte) int {
+	if bytes.Equal(a, b) {
+		return -1
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
 // fillSlots writes each source slot's own pattern.
 func fillSlots(buf []byte, size, slots int, seed uint64) {
 	for i := range slots {
@@ -52,21 +66,26 @@ func fillSlots(buf []byte, size, slots int, seed uint64) {
 	}
 }
 
-// verifySlots checks that every destination slot holds what ops operations must have left there, all bytes of it.
-func verifySlots(buf []byte, size, slots int, seed, ops uint64) error {
+// verifySlots checks that every destination slot holds what ops operations must have left there, all bytes of it. mark puts the
+// stamp of operation k, which came from slot src, into a message.
+func verifySlots(buf []byte, size, slots int, seed, ops uint64, mark func(msg []byte, k uint64, src int)) error {
+	want := make([]byte, size)
 	for i := range slots {
 		slot := buf[i*size : (i+1)*size]
-		src, written := lastSource(ops, i, slots)
+		k, written := lastInto(ops, i, slots)
 		if !written {
 			for off, b := range slot {
 				if b != poison {
-					return fmt.Errorf("byte %d of slot %d was written although only %d operations ran", off, i, ops)
+					return fmt.Errorf("%w: byte %d of slot %d was written although only %d operations ran", errUnverified, off, i, ops)
 				}
 			}
 			continue
 		}
-		if off := VerifyPattern(slot, slotSeed(seed, src)); off >= 0 {
-			return fmt.Errorf("byte %d of slot %d (of %d, after %d operations) is %#02x, which is not what was sent",
+		src, _ := slotPair(k, slots)
+		FillPattern(want, slotSeed(seed, src))
+		mark(want, k, src)
+		if off := firstDifference(slot, want); off >= 0 {
+			return fmt.Errorf("%w: byte %d of slot %d (of %d, after %d operations) is %#02x, which is not what was sent", errUnverified,
 				off, i, slots, ops, slot[off])
 		}
 	}

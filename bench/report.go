@@ -34,8 +34,11 @@ type Result struct {
 	LatIs       string   `json:"lat_is,omitempty"` // HalfRoundTrip or WholeOp
 	LatUS       *Latency `json:"lat_us,omitempty"`
 	AllocsPerOp float64  `json:"allocs_per_op"` // heap allocations of both sides
-	Retransmits uint64   `json:"retransmits"`   // of both sides
-	Verified    bool     `json:"verified"`
+	Retransmits uint64   `json:"retransmits"`   // packets sent again, of both sides: the sum of Resent
+	Resent      Resent   `json:"resent"`        // why; zero in older reports
+	// Verified: each operation moved its own bytes. Stamps in every kilobyte and at the end of each were checked as it arrived, and
+	// every byte of the last pass over memory at the end; ping-pongs compare every byte of every message.
+	Verified bool `json:"verified"`
 
 	// Why the requester's connection did not send more while it was measured: the share of that time by nd.LimitNames. Drops counts
 	// packets that the requester's adapter did not use, by reason.

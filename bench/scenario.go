@@ -51,11 +51,19 @@ const (
 	DefaultDuration = 2 * time.Second // per test; long enough for a stable p99.9 of a 5 µs round trip
 	MaxSize         = 1 << 30
 
-	// bwWorkingSet is how many bytes are in flight or about to be: enough to keep any veth pair or 10G path full, small
-	// enough to stay in a shared L3 cache, so that memory bandwidth is not what gets measured. The raw ceiling cycles
-	// through as much.
+	// bwWorkingSet is how many bytes streams cycle through, at every message size, and so do raw and kernel TCP: more
+	// than a core's own caches hold, so that nobody finds its data nearer than others, and small enough to stay in a shared
+	// L3 cache, so that memory bandwidth is not what gets measured.
 	bwWorkingSet = 4 << 20
-	maxDepth     = 64
+	// rateSlots times the depth of a rate are its slots: no rival has a rate, and it is about operations and not about memory, so
+	// these stay in a core's cache, and are enough for markers and credits (flow) to hold nobody up.
+	rateSlots = 4
+	// latSlots is how many slots one-sided latency goes through: few enough to stay in a core's cache, and enough that the marker
+	// and credit of each pass (flow) do not show in the 99th percentile.
+	latSlots = 256
+	maxDepth = 64
+	// minSlots lets the source of an operation be used again when the one that had it is complete, with two outstanding: slotPair.
+	minSlots = 3
 	// rateLists is how many lists write_rate keeps outstanding.
 	rateLists = 16
 )
@@ -67,7 +75,7 @@ type Spec struct {
 	MTU      int           `json:"mtu"`       // link MTU, for the report
 	Duration time.Duration `json:"duration"`  // of the measured part, in nanoseconds
 	Event    bool          `json:"event"`     // wait for completions by Notify instead of polling
-	Verify   bool          `json:"verify"`    // check every byte at the end
+	Verify   bool          `json:"verify"`    // check every operation (stamp), and every byte at the end
 	ListSize int           `json:"list_size"` // write_rate: requests per list
 	Depth    int           `json:"depth"`     // operations outstanding
 }
@@ -91,9 +99,9 @@ func (s Spec) WithDefaults() Spec {
 		case s.Test.IsLatency():
 			s.Depth = 1
 		case s.Test.IsRate():
-			s.Depth = s.ListSize * rateLists
+			s.Depth = min(s.ListSize*rateLists, s.slots()-1)
 		default:
-			s.Depth = min(max(bwWorkingSet/s.Size, 2), maxDepth)
+			s.Depth = min(s.slots()-1, maxDepth)
 		}
 	}
 	return s
@@ -119,8 +127,8 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("%s: size %d is out of range: 1 to %d bytes", s.Test, s.Size, MaxSize)
 	case s.Duration < time.Millisecond || s.Duration > time.Hour:
 		return fmt.Errorf("%s: duration %v is out of range: 1ms to 1h", s.Test, s.Duration)
-	case s.Depth < 1 || s.Depth > maxSpecDepth:
-		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, maxSpecDepth)
+	case s.Depth < 1 || s.Depth > min(maxSpecDepth, s.slots()-1):
+		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, min(maxSpecDepth, s.slots()-1))
 	case s.ListSize < 1 || s.ListSize > s.Depth:
 		return fmt.Errorf("%s: list size %d is out of range: 1 to the depth, %d", s.Test, s.ListSize, s.Depth)
 	}
@@ -135,42 +143,68 @@ func (s Spec) String() string {
 	return fmt.Sprintf("%s %s mtu %d", s.Test, FormatSize(s.Size), s.MTU)
 }
 
-// slots is how many message buffers each side of a bandwidth or rate test cycles through. At least two, so that the
-// rotation of verified patterns (see slotPair) brings different bytes to the same place in successive passes.
+// slots is how many message buffers each side cycles through.
 func (s Spec) slots() int {
 	if s.answered() {
 		return 4
 	}
-	return max(s.Depth, 2)
+	n := bwWorkingSet / s.Size
+	switch {
+	case s.Test.IsLatency():
+		n = min(n, latSlots)
+	case s.Test.IsRate():
+		n = min(n, rateSlots*rateLists*s.ListSize)
+	}
+	return max(n, minSlots, 2*s.ListSize)
 }
 
-// receives is how many receives the responder keeps posted. A Send needs one, so a bandwidth test keeps twice as many as can
-// be on their way; two of them share a slot, so that Sends go through as much memory as Writes do and the caches treat
-// both alike.
+// receives is how many receives the responder keeps posted for messages: twice as many as can be on their way, each with a slot of
+// its own, so that no message lands where one is that was not checked.
 func (s Spec) receives() int {
-	if s.Test == SendBW {
-		return 2 * s.slots()
+	if s.answered() {
+		return s.slots()
 	}
-	return s.slots()
+	return min(s.slots(), 2*max(s.Depth, s.ListSize))
 }
 
 // slotPair maps operation k to its source and destination slot. The source is shifted by one in every pass: each pass
 // overwrites each destination with another pattern, so bytes left over from an earlier pass never look right, and the
-// final content of every slot follows from the number of operations alone.
+// final content of every slot follows from the number of operations alone. Whoever keeps fewer than slots operations outstanding
+// may write to the source of the next one: those that had it before are complete.
 func slotPair(k uint64, slots int) (src, dst int) {
 	n := uint64(slots)
-	return int((k + k/n) % n), int(k % n)
+	pass := k / n
+	at := k - pass*n
+	return int((at + pass) % n), int(at)
 }
 
-// lastSource returns which source slot the destination slot dst holds after ops operations; ok is false if none yet.
-func lastSource(ops uint64, dst, slots int) (src int, ok bool) {
+// walk goes through the operations one after the other: where slotPair and stampOf divide, it counts.
+type walk struct {
+	k, pass  uint64
+	src, dst int
+}
+
+// next goes to the next operation.
+func (w *walk) next(slots int) {
+	w.k++
+	w.dst++
+	if w.src++; w.src == slots {
+		w.src = 0
+	}
+	if w.dst == slots {
+		w.dst = 0
+		w.pass++
+		w.src = int(w.pass % uint64(slots))
+	}
+}
+
+// lastInto returns which of ops operations was the last one into slot dst; ok is false if there was none.
+func lastInto(ops uint64, dst, slots int) (k uint64, ok bool) {
 	n := uint64(slots)
 	if ops <= uint64(dst) {
 		return 0, false
 	}
-	k := (ops-1-uint64(dst))/n*n + uint64(dst)
-	src, _ = slotPair(k, slots)
-	return src, true
+	return (ops-1-uint64(dst))/n*n + uint64(dst), true
 }
 
 // Plan expands tests and sizes into specs; no size means each test's own default.

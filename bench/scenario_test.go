@@ -12,7 +12,7 @@ func TestDefaults(t *testing.T) {
 		size, depth, list int
 	}{
 		{Spec{Test: WriteLat}, 64, 1, 1},
-		{Spec{Test: WriteBW}, 1 << 20, 4, 1},
+		{Spec{Test: WriteBW}, 1 << 20, 3, 1},
 		{Spec{Test: SendBW, Size: 64}, 64, 64, 1},
 		{Spec{Test: ReadBW, Size: 1 << 28}, 1 << 28, 2, 1},
 		{Spec{Test: WriteRate}, 64, 512, 32},

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// The fault: one in a thousand pieces of payload that a packet brings is not put into memory. All else goes on as if it had been:
+// acknowledgements, completions, lengths. What ndperf says beside the tests, in JSON, is spared, so that it can say what it found.
+const (
+	faultyFile = "../../provider/responder.go"
+	faultyCode = `
+var faultyPieces atomic.Uint64
+
+func (r *reader) loses(dst []byte) bool {
+	if faultyPieces.Add(1)%1000 != 0 || r.rest[0] == '{' {
+		return false
+	}
+	r.skip(len(dst))
+	return true
+}
+`
+)
+
+// faultyPlaces are where payload is put into memory. placeLast calls place, which counts its piece again.
+var faultyPlaces = map[string]string{
+	"func (r *reader) place(dst []byte) {\n":     "\tif r.loses(dst) {\n\t\treturn\n\t}\n",
+	"func (r *reader) placeLast(dst []byte) {\n": "\tif r.loses(dst) {\n\t\treturn\n\t}\n\tfaultyPieces.Add(^uint64(0))\n",
+}
+
+// buildFaulty builds ndperf with the fault, without touching the tree.
+func buildFaulty(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(faultyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(source)
+	for place, fault := range faultyPlaces {
+		if strings.Count(text, place) != 1 {
+			t.Fatalf("%s has no %q: where is payload placed now?", faultyFile, place)
+		}
+		text = strings.Replace(text, place, place+fault, 1)
+	}
+	dir := t.TempDir()
+	original, err := filepath.Abs(faultyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, overlay, binary := filepath.Join(dir, "responder.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "ndperf")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{changed: text + faultyCode, overlay: string(replace)} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// TestBuildThatLosesBytesFails runs every test of ndperf, polling and sleeping, with a build that loses one piece of payload in a
+// thousand: none may report a figure.
+func TestBuildThatLosesBytesFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds ndperf and measures for ten seconds; left out with -short")
+	}
+	binary := buildFaulty(t)
+	for _, mode := range []string{"--poll", "--event"} {
+		for _, test := range bench.Tests() {
+			t.Run(fmt.Sprint(test, mode), func(t *testing.T) {
+				cmd := exec.CommandContext(t.Context(), binary, "loop", "--tests", string(test), mode, "--duration", "1s",
+					"--baseline", "none", "--json", "-", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)))
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Fatalf("the run succeeded:\n%s", out)
+				}
+				said := false
+				for _, why := range []string{"did not move its bytes", "is wrong at byte", "nothing moved for"} {
+					said = said || strings.Contains(string(out), why)
+				}
+				if !said {
+					t.Errorf("the error does not name what was lost:\n%s", out)
+				}
+			})
+		}
+	}
+}
