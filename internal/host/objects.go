@@ -16,12 +16,21 @@ const (
 	ObjectPD
 	ObjectMR
 	ObjectMW
-	numObjectKinds
+	NumObjectKinds
 )
+
+var kindNames = [NumObjectKinds]string{
+	ObjectCQ: "completion queue", ObjectQP: "queue pair", ObjectSRQ: "shared receive queue", ObjectConnector: "connector",
+	ObjectListener: "listener", ObjectSharedEndpoint: "shared endpoint", ObjectPD: "protection domain", ObjectMR: "memory region",
+	ObjectMW: "memory window",
+}
+
+// String names the kind, in the singular.
+func (k ObjectKind) String() string { return kindNames[k] }
 
 // limits is how many objects of a kind an adapter has at once. A queue pair is worth having only with a connection, and a token
 // names one of 2^16 regions (the table of regions keeps its own count).
-var limits = [numObjectKinds]int32{
+var limits = [NumObjectKinds]int32{
 	ObjectCQ:             1 << 16,
 	ObjectQP:             1 << 17,
 	ObjectSRQ:            1 << 16,
@@ -34,7 +43,7 @@ var limits = [numObjectKinds]int32{
 }
 
 // Objects counts the objects of an adapter that are not closed.
-type Objects struct{ used [numObjectKinds]atomic.Int32 }
+type Objects struct{ used [NumObjectKinds]atomic.Int32 }
 
 // Take counts one more, unless there are as many as may be.
 func (o *Objects) Take(k ObjectKind) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/host"
@@ -42,6 +43,8 @@ type Adapter struct {
 	calls *calls
 	root  object // all other objects are its successors, directly or not
 	lams  lams
+
+	closing [host.NumObjectKinds]atomic.Int32 // objects whose Close was called and that are not over
 
 	privileged provider.Token // names nothing in the table of regions, and nothing else has it
 
@@ -108,8 +111,8 @@ func (a *Adapter) unless(s Status) Status {
 func (a *Adapter) Removed() error { return a.host.Cause() }
 
 // Close ends every connection and cancels all that is pending with StatusDeviceRemoved, and then waits until every object of
-// the adapter is closed and every callback has returned. The application closes the objects, before or meanwhile. It must
-// not be called from a callback. A second call waits like the first one.
+// the adapter is closed and every callback has returned: WaitsFor tells others which. The application closes the objects, before or
+// meanwhile. It must not be called from a callback. A second call waits like the first one.
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
 		a.ended = a.host.Close()

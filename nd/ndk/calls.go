@@ -1,6 +1,9 @@
 package ndk
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // calls runs the callbacks of an adapter, one after the other, in the order in which they became due, on a goroutine of its
 // own. Engines add to it with their locks held; callbacks run with none. What waits is bounded by the requests that are pending:
@@ -11,6 +14,7 @@ type calls struct {
 	ended bool          // guarded by mu
 	wake  chan struct{} // holds one token while something may be queued
 	done  chan struct{}
+	due   atomic.Int32 // callbacks that were pushed and have not returned
 }
 
 func newCalls() *calls {
@@ -21,6 +25,7 @@ func newCalls() *calls {
 
 // push makes f run soon. It never blocks.
 func (c *calls) push(f func()) {
+	c.due.Add(1)
 	c.mu.Lock()
 	c.queue = append(c.queue, f)
 	c.mu.Unlock()
@@ -44,6 +49,7 @@ func (c *calls) run() {
 		c.mu.Unlock()
 		for i, f := range batch {
 			f()
+			c.due.Add(-1)
 			batch[i] = nil
 		}
 		switch {

@@ -1,6 +1,12 @@
 package ndk
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
 
 // K01: nothing is pending and nothing depends on it.
 func TestCloseOfAnIdleObjectIsImmediate(t *testing.T) {
@@ -184,6 +190,50 @@ func TestCloseOfTheAdapterWaits(t *testing.T) {
 	want(t, "connect", connect.finish(t), StatusConnectionRefused)
 	_, s := r.b.CreatePD(nil, nil)
 	want(t, "create", s, StatusDeviceRemoved)
+}
+
+// An adapter whose close waits names what it waits for, and less with everything that ends.
+func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: "udp"})
+	must(t, err)
+	waitsFor := func(want ...string) {
+		t.Helper()
+		eventually(t, strings.Join(want, ", "), func() bool { return slices.Equal(a.WaitsFor(), want) })
+	}
+	waitsFor()
+	cq, s := a.CreateCQ(16, nil, nil, nil, nil)
+	created(t, cq, s)
+	pd, s := a.CreatePD(nil, nil)
+	created(t, pd, s)
+	var qps [2]*QP
+	for i := range qps {
+		qps[i], s = pd.CreateQP(QPConfig{ReceiveCQ: cq, InitiatorCQ: cq}, nil, nil)
+		created(t, qps[i], s)
+	}
+	lam := &LAM{Pages: make([]LogicalAddress, 0, 1)}
+	_, s = a.BuildLAM(make([]byte, 1), lam, nil, nil)
+	want(t, "build", s, StatusSuccess)
+	const domain, mapping = "1 protection domain is open", "1 logical address mapping is not released"
+	waitsFor("1 completion queue is open", "2 queue pairs are open", domain, mapping)
+	want(t, "close", cq.Close(nil, nil), StatusPending)
+
+	over := make(chan error, 1)
+	go func() { over <- a.Close() }()
+	waitsFor("1 completion queue is closing", "2 queue pairs are open", domain, mapping)
+	want(t, "close", qps[0].Close(nil, nil), StatusSuccess)
+	waitsFor("1 completion queue is closing", "1 queue pair is open", domain, mapping)
+	a.ReleaseLAM(lam)
+	want(t, "close", qps[1].Close(nil, nil), StatusSuccess)
+	waitsFor(domain)
+	goOn := make(chan struct{})
+	_, s = pd.CreateMW(func(any, Status, *MW) { <-goOn }, nil)
+	want(t, "create", s, StatusPending)
+	waitsFor(domain, "1 callback is due or runs")
+	close(goOn)
+	closed(t, pd.Close)
+	must(t, receive(t, "close", over))
+	waitsFor()
 }
 
 // An object that is used after its close harms no other: the adapter still waits for those that are open.

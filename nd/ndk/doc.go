@@ -11,7 +11,7 @@
 //
 // All callbacks of an adapter run on one goroutine, in the order in which they became due, never with a lock held. They may call
 // the API, and close the object whose callback they are. A callback that blocks keeps the others waiting; only
-// Adapter.Close must not be called from one. No call blocks but Adapter.Close.
+// Adapter.Close must not be called from one. No call blocks but Adapter.Close, and Adapter.WaitsFor tells what that waits for.
 //
 // Close never fails. It starts whatever cancelling is needed, and is over when every callback of the object has returned and
 // every object that depends on it is closed. Those are, left before right:

@@ -89,6 +89,7 @@ func (o *object) end() {
 	if o == &o.adapter.root {
 		return
 	}
+	o.adapter.closing[o.kind].Add(-1)
 	o.adapter.host.Objects.Give(o.kind)
 	for _, p := range append(o.parents, o.others...) {
 		p.drop()
@@ -107,6 +108,7 @@ func (o *object) close(cancel func(), done CloseCompletion, context any) Status 
 		return StatusSuccess
 	}
 	o.closing.Store(true)
+	o.adapter.closing[o.kind].Add(1)
 	o.done, o.context = done, context
 	o.mu.Unlock()
 	cancel()

@@ -1,0 +1,34 @@
+package ndk
+
+import (
+	"fmt"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+)
+
+// WaitsFor tells what keeps Close waiting, or would, in words such as "2 queue pairs are open": objects that the application has not
+// closed, those that it has and that wait for others or for their callbacks ("1 completion queue is closing"), mappings that ReleaseLAM
+// has not ended, and callbacks that are due or run. It is for people who look for the object that somebody forgot. Nothing means that
+// Close returns. Any goroutine may call it at any time, also while Close waits.
+func (a *Adapter) WaitsFor() []string {
+	list := []string{}
+	say := func(n int, what, one, several string) {
+		switch {
+		case n == 1:
+			list = append(list, fmt.Sprintf("1 %s %s", what, one))
+		case n > 1:
+			list = append(list, fmt.Sprintf("%d %ss %s", n, what, several))
+		}
+	}
+	for k := range host.NumObjectKinds {
+		closing := int(a.closing[k].Load())
+		say(a.host.Objects.Used(k)-closing, k.String(), "is open", "are open")
+		say(closing, k.String(), "is closing", "are closing")
+	}
+	a.lams.mu.RLock()
+	mapped := len(a.lams.list)
+	a.lams.mu.RUnlock()
+	say(mapped, "logical address mapping", "is not released", "are not released")
+	say(int(a.calls.due.Load()), "callback", "is due or runs", "are due or run")
+	return list
+}
