@@ -84,11 +84,7 @@ func Attach(cfg Config) (*Steering, error) {
 		_ = objects.Close() // nothing refers to the objects any more, and the first failure is the one to tell
 		return nil, attachFailure(cfg, err)
 	}
-	s, err := newSteering(cfg, objects, attached)
-	if err != nil {
-		return nil, &AttachError{Config: cfg, Op: "inspect", Err: errors.Join(err, attached.Close(), objects.Close())}
-	}
-	return s, nil
+	return &Steering{cfg: cfg, objects: objects, link: attached}, nil
 }
 
 func (cfg Config) resolve() (Config, error) {

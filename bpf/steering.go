@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -18,38 +17,16 @@ const MaxAddresses = 1024
 
 // Steering is the attached program and its maps. Its methods may be called from any goroutine.
 type Steering struct {
-	// Set by newSteering and constant.
-	cfg       Config
-	programID uint32
+	// Constant.
+	cfg Config
 
-	// addressing orders AddAddress and RemoveAddress among each other.
+	// addressing orders calls of AddAddress among each other.
 	addressing sync.Mutex
 	mu         sync.RWMutex // guards the kernel objects against Close while a call uses them
 	// Owned by the Steering; nil once closed.
 	objects *steerObjects
 	link    link.Link
 }
-
-func newSteering(cfg Config, objects *steerObjects, attached link.Link) (*Steering, error) {
-	info, err := objects.NdSteer.Info()
-	if err != nil {
-		return nil, err
-	}
-	id, ok := info.ID()
-	if !ok {
-		return nil, errors.New("kernel does not tell the program's id")
-	}
-	return &Steering{cfg: cfg, programID: uint32(id), objects: objects, link: attached}, nil
-}
-
-// Mode returns how the program is attached.
-func (s *Steering) Mode() Mode { return s.cfg.Mode }
-
-// Port returns the UDP destination port that is steered.
-func (s *Steering) Port() uint16 { return s.cfg.Port }
-
-// ProgramID returns the kernel's id of the program, as bpftool prog shows it.
-func (s *Steering) ProgramID() uint32 { return s.programID }
 
 // SetSocket directs ND packets of a receive queue to the AF_XDP socket fd, in place of the queue's former one. The
 // kernel removes the entry when the socket closes. The descriptor stays the caller's.
@@ -66,16 +43,6 @@ func (s *Steering) SetSocket(queue uint32, fd int) error {
 			return fmt.Errorf("descriptor %d is not an AF_XDP socket: %w", fd, err)
 		}
 		return err
-	})
-}
-
-// ClearSocket lets ND packets of a receive queue pass to the kernel. A queue without a socket is not an error.
-func (s *Steering) ClearSocket(queue uint32) error {
-	return s.use("clear socket", fmt.Sprintf("queue %d", queue), func(o *steerObjects) error {
-		if err := s.checkQueue(queue); err != nil {
-			return err
-		}
-		return ignoreMissing(o.NdSockets.Delete(queue))
 	})
 }
 
@@ -99,23 +66,7 @@ func (s *Steering) AddAddress(a netip.Addr) error {
 	})
 }
 
-// RemoveAddress lets packets to and from an address pass to the kernel. An address that was not added is not an error.
-func (s *Steering) RemoveAddress(a netip.Addr) error {
-	s.addressing.Lock()
-	defer s.addressing.Unlock()
-	return s.use("remove address", a.String(), func(o *steerObjects) error {
-		if !a.IsValid() {
-			return errors.New("not an address")
-		}
-		if err := o.NdSingle.Set(uint32(0)); err != nil {
-			return err
-		}
-		err := ignoreMissing(o.NdLocal.Delete(addressKey(a)))
-		return errors.Join(err, o.setSingle())
-	})
-}
-
-// setSingle gives the program its short cut when exactly one address is left. NdSingle is zero when it is called.
+// setSingle gives the program its short cut while there is exactly one address. NdSingle is zero when it is called.
 func (o *steerObjects) setSingle() error {
 	var key, only [16]byte
 	var value uint8
@@ -200,10 +151,3 @@ func (s *Steering) checkQueue(queue uint32) error {
 
 // addressKey is a key of nd_local: the address in network order, IPv4 mapped into IPv6.
 func addressKey(a netip.Addr) [16]byte { return a.As16() }
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
-	}
-	return err
-}

@@ -26,10 +26,7 @@ func loadForTest(t testing.TB, queues int) *Steering {
 	if err != nil {
 		t.Fatalf("%+v", &AttachError{Config: cfg, Op: "load", Err: err})
 	}
-	s, err := newSteering(cfg, objects, fakeLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := &Steering{cfg: cfg, objects: objects, link: fakeLink{}}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -81,14 +78,6 @@ func TestSocketErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
 	}
-	if err := s.ClearSocket(2); !errors.Is(err, syscall.ERANGE) {
-		t.Errorf("clear queue beyond the last: %v", err)
-	}
-	for range 2 {
-		if err := s.ClearSocket(1); err != nil {
-			t.Errorf("clear an empty queue: %v", err)
-		}
-	}
 	first := fillSocket(t, s, 1)
 	fillSocket(t, s, 1) // takes its place
 	first()
@@ -107,51 +96,34 @@ func TestAddresses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range 2 {
-		if err := s.RemoveAddress(local4); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := s.RemoveAddress(netip.Addr{}); err == nil {
-		t.Error("an invalid address was removed")
-	}
 	if err := s.AddAddress(netip.MustParseAddr("fe80::1%lo")); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestOneAddressOrMany walks the number of local addresses through one, two and one again: one address takes a short cut
+// TestOneAddressOrMany walks the number of local addresses through none, one and two: one address takes a short cut
 // in the program, and what it decides must be the same.
 func TestOneAddressOrMany(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
 	defer fillSocket(t, s, 0)()
 	second := netip.MustParseAddr("192.0.2.77")
-	set := func(change func(netip.Addr) error, addrs ...netip.Addr) {
+	add := func(a netip.Addr) {
 		t.Helper()
-		for _, a := range addrs {
-			if err := change(a); err != nil {
-				t.Fatal(err)
-			}
+		if err := s.AddAddress(a); err != nil {
+			t.Fatal(err)
 		}
 	}
 	toFirst, toSecond := udpFrame(remote4, local4, testPort), udpFrame(remote4, second, testPort)
-	set(s.RemoveAddress, local4, local6)
 	checkVerdict(t, s, toFirst, xdpPass, VerdictNotLocal)
-	set(s.AddAddress, local4)
+	add(local4)
 	checkVerdict(t, s, toFirst, xdpRedirect, VerdictRedirected)
 	checkVerdict(t, s, toSecond, xdpPass, VerdictNotLocal)
 	checkVerdict(t, s, udpFrame(local4, local4, testPort), xdpDrop, VerdictSpoofed)
-	set(s.AddAddress, second)
+	add(second)
 	checkVerdict(t, s, toFirst, xdpRedirect, VerdictRedirected)
 	checkVerdict(t, s, toSecond, xdpRedirect, VerdictRedirected)
 	checkVerdict(t, s, udpFrame(second, local4, testPort), xdpDrop, VerdictSpoofed)
-	set(s.RemoveAddress, local4)
-	checkVerdict(t, s, toFirst, xdpPass, VerdictNotLocal)
-	checkVerdict(t, s, toSecond, xdpRedirect, VerdictRedirected)
-	checkVerdict(t, s, udpFrame(local4, second, testPort), xdpRedirect, VerdictRedirected)
-	set(s.RemoveAddress, second)
-	checkVerdict(t, s, toSecond, xdpPass, VerdictNotLocal)
 }
 
 func TestTooManyAddresses(t *testing.T) {
@@ -179,7 +151,7 @@ func TestClosedSteering(t *testing.T) {
 	}
 	_, countersErr := s.Counters()
 	for _, err := range []error{
-		s.SetSocket(0, 0), s.ClearSocket(0), s.AddAddress(local4), s.RemoveAddress(local4), countersErr,
+		s.SetSocket(0, 0), s.AddAddress(local4), countersErr,
 	} {
 		if !errors.Is(err, os.ErrClosed) {
 			t.Errorf("after Close: %v", err)

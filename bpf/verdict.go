@@ -1,7 +1,5 @@
 package bpf
 
-import "fmt"
-
 // Verdict is what the program decided about a frame. The values come from steer.h.
 type Verdict uint32
 
@@ -24,40 +22,8 @@ const (
 	NumVerdicts = int(steerNdVerdictND_VERDICT_COUNT)
 )
 
-var verdictNames = [NumVerdicts]string{
-	VerdictRedirected:     "redirected",
-	VerdictRedirectedVLAN: "redirected_vlan",
-	VerdictNoSocket:       "no_socket",
-	VerdictSpoofed:        "spoofed",
-	VerdictNotLocal:       "not_local",
-	VerdictOtherPort:      "other_port",
-	VerdictNotUDP:         "not_udp",
-	VerdictFragment:       "fragment",
-	VerdictIPOptions:      "ip_options",
-	VerdictNotIP:          "not_ip",
-	VerdictVLANNested:     "vlan_nested",
-	VerdictTruncated:      "truncated",
-}
-
-// String returns the name under which the verdict is counted.
-func (v Verdict) String() string {
-	if int(v) >= NumVerdicts {
-		return fmt.Sprintf("verdict(%d)", uint32(v))
-	}
-	return verdictNames[v]
-}
-
 // Counters holds the number of frames for each Verdict, summed over CPUs.
 type Counters [NumVerdicts]uint64
 
 // Redirected returns the number of frames that went to a socket, tagged or not.
 func (c Counters) Redirected() uint64 { return c[VerdictRedirected] + c[VerdictRedirectedVLAN] }
-
-// Total returns the number of frames the program saw.
-func (c Counters) Total() uint64 {
-	var sum uint64
-	for _, n := range c {
-		sum += n
-	}
-	return sum
-}

@@ -173,19 +173,8 @@ func TestVerdictWithoutSocket(t *testing.T) {
 	checkVerdict(t, s, frame4(), xdpPass, VerdictNoSocket)
 	closeSocket := fillSocket(t, s, 0)
 	checkVerdict(t, s, frame4(), xdpRedirect, VerdictRedirected)
-	if err := s.ClearSocket(0); err != nil {
-		t.Fatal(err)
-	}
-	checkVerdict(t, s, frame4(), xdpPass, VerdictNoSocket)
-	closeSocket()
-	closeSocket = fillSocket(t, s, 0)
-	checkVerdict(t, s, frame4(), xdpRedirect, VerdictRedirected)
 	closeSocket() // the kernel clears the entry itself
 	checkVerdict(t, s, frame4(), xdpPass, VerdictNoSocket)
-	if err := s.RemoveAddress(local4); err != nil {
-		t.Fatal(err)
-	}
-	checkVerdict(t, s, frame4(), xdpPass, VerdictNotLocal)
 }
 
 // checkVerdict runs the program on one frame and compares what it returned and what it counted.
@@ -211,30 +200,16 @@ func checkVerdict(t *testing.T, s *Steering, frame []byte, action uint32, verdic
 	if after != want {
 		for v := range after {
 			if after[v] != before[v] {
-				t.Errorf("%d bytes: counted %d as %s, want %s", len(frame), after[v]-before[v], Verdict(v), verdict)
+				t.Errorf("%d bytes: counted %d as verdict %d, want %d", len(frame), after[v]-before[v], v, verdict)
 			}
 		}
 	}
-	if after.Total() != before.Total()+1 {
-		t.Errorf("%d bytes: total went from %d to %d", len(frame), before.Total(), after.Total())
-	}
 }
 
-func TestVerdictNames(t *testing.T) {
-	seen := map[string]bool{}
-	for v := range NumVerdicts {
-		name := Verdict(v).String()
-		if name == "" || seen[name] {
-			t.Errorf("verdict %d is named %q", v, name)
-		}
-		seen[name] = true
-	}
-	if got := Verdict(NumVerdicts).String(); got != "verdict(12)" {
-		t.Errorf("unknown verdict is named %q", got)
-	}
+func TestRedirected(t *testing.T) {
 	c := Counters{VerdictRedirected: 2, VerdictRedirectedVLAN: 3, VerdictTruncated: 4}
-	if c.Redirected() != 5 || c.Total() != 9 {
-		t.Errorf("redirected %d, total %d; want 5 and 9", c.Redirected(), c.Total())
+	if c.Redirected() != 5 {
+		t.Errorf("%d, want those with and without a tag", c.Redirected())
 	}
 }
 

@@ -19,15 +19,6 @@ func PacketLen(packet []Desc) int {
 	return n
 }
 
-// Gather copies a packet's bytes to dst and says how many; it stops where dst ends.
-func (u *UMEM) Gather(dst []byte, packet []Desc) int {
-	n := 0
-	for i := range packet {
-		n += copy(dst[n:], u.Bytes(packet[i].Addr, int(packet[i].Len)))
-	}
-	return n
-}
-
 // packetDescs counts the descriptors of the first packet, 0 when its end is not in descs.
 func packetDescs(descs []Desc) int {
 	for i := range descs {

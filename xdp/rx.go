@@ -115,9 +115,6 @@ func (s *Socket) Refill() int {
 // RxReady says whether Receive might find something, at the cost of one load.
 func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 
-// RxFree counts the rx frames that are neither with the kernel nor with the caller.
-func (s *Socket) RxFree() int { return s.rxFree.n }
-
 // WakeRx tells the kernel that the fill ring has frames.
 func (s *Socket) WakeRx() {
 	if s.fd < 0 {

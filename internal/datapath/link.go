@@ -94,13 +94,9 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	if len(packet) > provider.MaxFrags {
 		return false
 	}
-	total := 0
-	for i := range packet {
-		total += int(packet[i].Len)
-	}
 	first := q.device.umem.Frame(packet[0].Addr)[:packet[0].Len]
 	var f wire.Frame
-	if wire.ParseFrame(first, total, &f) != wire.DropNone || f.Dst.Port != q.device.cfg.UDPPort || f.Length < wire.BaseHeaderLen ||
+	if wire.ParseFrame(first, xdp.PacketLen(packet), &f) != wire.DropNone || f.Dst.Port != q.device.cfg.UDPPort || f.Length < wire.BaseHeaderLen ||
 		len(first) < f.Offset+wire.BaseHeaderLen {
 		return false
 	}

@@ -1,11 +1,14 @@
 package datapath
 
 import (
+	"errors"
 	"math"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -85,7 +88,10 @@ func TestPacketsVanish(t *testing.T) {
 	send()
 	want("vanished", func(s *Stats) uint64 { return s.Vanished })
 	for number := range d.queues {
-		must(t, d.steering.ClearSocket(uint32(number)))
+		// A socket that is closed leaves its queue without one.
+		fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		must(t, errors.Join(d.steering.SetSocket(uint32(number), fd), unix.Close(fd)))
 	}
 	send()
 	want("without a socket", func(s *Stats) uint64 { return s.NoSocket })
