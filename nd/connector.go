@@ -55,8 +55,7 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	o := c.call(func(*provider.Engine) provider.Outcome { return c.k.Bind(at) })
-	return fail("bind", addr, noAddr, o)
+	return bind(addr, at, c.call, func() provider.Outcome { return c.k.Bind(at) })
 }
 
 // Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the

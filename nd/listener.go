@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync"
 
@@ -40,11 +41,36 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 	if !ok {
 		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
 	}
-	o := l.adapter.call(func(*provider.Engine) (o provider.Outcome) {
+	return bind(addr, at, l.adapter.call, func() (o provider.Outcome) {
 		_, o = l.l.Bind(at)
 		return o
 	})
-	return fail("bind", addr, noAddr, o)
+}
+
+// bind is Bind of listeners and connectors. call runs take as the owner of the leading engine. An error for a port that is taken says by
+// whom, as far as that is known.
+func bind(
+	addr netip.AddrPort, at provider.Endpoint, call func(func(*provider.Engine) provider.Outcome) provider.Outcome, take func() provider.Outcome,
+) error {
+	listening, users := false, 0
+	o := call(func(e *provider.Engine) provider.Outcome {
+		o := take()
+		if o == provider.OutcomeSharingViolation {
+			listening, users = e.PortUse(at)
+		}
+		return o
+	})
+	if o != provider.OutcomeSharingViolation {
+		return fail("bind", addr, noAddr, o)
+	}
+	err := &Error{Op: "bind", Local: addr, Status: ErrSharingViolation}
+	if listening {
+		err.Err = fmt.Errorf("a listener listens on ND port %d", addr.Port())
+	} else {
+		err.Err = fmt.Errorf("ND port %d is in use by connectors or listeners that are not closed (%d): connectors keep the port of the listener they arrived over",
+			addr.Port(), users)
+	}
+	return err
 }
 
 // Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0, and more than 4096, is 4096.
@@ -107,8 +133,8 @@ func (l *Listener) CancelOverlappedRequests() {
 	l.adapter.do(func(*provider.Engine) { l.l.CancelRequests(provider.OutcomeCanceled) })
 }
 
-// Close refuses the requests nobody took, and all later ones. Connections that were handed out live on. Closing twice is
-// harmless.
+// Close refuses the requests nobody took, and all later ones. Connections that were handed out live on, and keep the port: a Bind to it
+// fails with ErrSharingViolation until their connectors are closed, too. Closing twice is harmless.
 func (l *Listener) Close() error {
 	l.released.Do(func() { l.adapter.host.Objects.Give(host.ObjectListener) })
 	l.adapter.do(func(*provider.Engine) { l.l.Close() })

@@ -41,6 +41,9 @@ func TestPorts(t *testing.T) {
 		wantStatus(t, "wildcard", l2.Bind(anywhere(7110)), ErrSharingViolation)
 		must(t, l2.Bind(anywhere(7111)))
 		wantStatus(t, "beneath the wildcard", c.Bind(at(7111)), ErrSharingViolation)
+		wantOneLine(t, c.Bind(at(7111)), "ND port 7111 is in use by connectors or listeners that are not closed (1)")
+		must(t, l2.Listen(0))
+		wantOneLine(t, c.Bind(at(7111)), "a listener listens on ND port 7111")
 		must(t, c.Bind(at(7112))) // the failed attempts left it idle
 		for _, close := range []func() error{l.Close, l2.Close, c.Close} {
 			must(t, close())
@@ -129,6 +132,7 @@ func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	wantStatus(t, "connected", free(), ErrSharingViolation)
 	disconnectBoth(t, client, server)
 	wantStatus(t, "disconnected", free(), ErrSharingViolation)
+	wantOneLine(t, free(), "bind "+at.String(), "in use by connectors or listeners that are not closed (1)", "the port of the listener they arrived over")
 	must(t, server.ctr.Close())
 	wantStatus(t, "closed", free(), StatusSuccess)
 }

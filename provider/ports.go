@@ -55,6 +55,19 @@ func (e *Engine) portTaken(at addrPort) bool {
 	return false
 }
 
+// PortUse tells what keeps an endpoint from being taken: whether a listener listens there, and how many listeners, connectors and shared
+// endpoints have it, with that one.
+func (e *Engine) PortUse(at Endpoint) (listening bool, users int) {
+	anywhere := addrPort{}.IP
+	for other, n := range e.ports {
+		if other.Port == at.Port && (other.IP == at.IP || other.IP == anywhere || at.IP == anywhere) {
+			users += n
+			listening = listening || e.listeners[other] != nil
+		}
+	}
+	return listening, users
+}
+
 // SharedEndpoint is a local endpoint from which many connections are made, to different remote ones (ND specification 6.4). The
 // leading engine's owner uses it.
 type SharedEndpoint struct {
