@@ -1,7 +1,7 @@
 // Package bpf steers ND-port UDP traffic to AF_XDP sockets and leaves everything else to the kernel.
 //
 // One XDP program, nd_steer, looks at each frame of an interface. It redirects a frame to the AF_XDP socket of the
-// frame's receive queue when all of this holds: Ethernet with at most one 802.1Q tag; IPv4 without options, not a
+// frame's receive queue when all of this holds: Ethernet, untagged or with a priority tag (802.1Q with VLAN id 0); IPv4 without options, not a
 // fragment, or IPv6 without extension headers; UDP to the configured port; destination address added by AddAddress; a
 // socket set for the queue. It drops one kind of frame: one that would be redirected but has a local source address,
 // which cannot arrive from the wire. Every other frame passes to the kernel as if the program were not there, and every
@@ -13,9 +13,9 @@
 //
 // Attaching never replaces a program: when somebody else's is there, Attach fails with an error that names the holder.
 //
-// A network card that strips VLAN tags in hardware, and a veth link with VLAN acceleration, deliver frames whose tag the
-// program cannot see. Such a frame looks untagged and is steered by its addresses alone; turn rxvlan off where VLANs
-// separate tenants.
+// A frame of a VLAN passes: its interface is another one, on which a program of its own sees it without the tag. But a network
+// card that strips VLAN tags in hardware, and a veth link with VLAN acceleration, deliver frames whose tag the program cannot see. Such a
+// frame looks untagged and is steered by its addresses alone; turn rxvlan off where VLANs separate tenants.
 //
 // Interfaces are looked up in the network namespace of the calling thread.
 package bpf

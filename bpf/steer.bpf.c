@@ -5,10 +5,11 @@
  * nd_steer hands ND packets to the AF_XDP socket of their receive queue.
  *
  * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_port at an address in
- * nd_local (PROTOCOL 2). Anything else, and anything it cannot parse, is passed
- * to the kernel untouched, so loading and unloading it never takes traffic away
- * from anybody. The one frame it drops is an ND packet that claims to come from
- * one of our own addresses: no such frame can arrive from the wire.
+ * nd_local (PROTOCOL 2), untagged or with a priority tag. Anything else, and
+ * anything it cannot parse, is passed to the kernel untouched, so loading and
+ * unloading it never takes traffic away from anybody. The one frame it drops is
+ * an ND packet that claims to come from one of our own addresses: no such frame
+ * can arrive from the wire.
  *
  * Only data..data_end is read. For a frame of several buffers that is the first
  * buffer, which always holds the headers.
@@ -137,7 +138,7 @@ static __always_inline enum nd_verdict nd_parse(struct ethhdr *eth, void *end,
 						struct nd_packet *packet)
 {
 	void *next = eth + 1;
-	__be16 proto;
+	__be16 proto, tci = 0;
 
 	if (next > end)
 		return ND_TRUNCATED;
@@ -149,12 +150,16 @@ static __always_inline enum nd_verdict nd_parse(struct ethhdr *eth, void *end,
 		if (next > end)
 			return ND_TRUNCATED;
 		packet->vlan = 1;
+		tci = vlan->tci;
 		proto = vlan->proto;
 		if (proto == bpf_htons(ND_TPID_8021Q))
 			return ND_VLAN_NESTED;
 	}
 	if (proto == bpf_htons(ND_TPID_8021AD))
 		return ND_VLAN_NESTED;
+	/* A VLAN is another network, with an interface of its own for whoever is in it. */
+	if (tci & bpf_htons(ND_VLAN_ID_MASK))
+		return ND_VLAN_OTHER;
 	if (proto == bpf_htons(ETH_P_IP))
 		return nd_parse_ipv4(next, end, packet);
 	if (proto == bpf_htons(ETH_P_IPV6))

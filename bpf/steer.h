@@ -9,7 +9,7 @@
  */
 enum nd_verdict {
 	ND_REDIRECTED = 0,  /* to the socket of its queue, untagged */
-	ND_REDIRECTED_VLAN, /* to the socket of its queue, with one 802.1Q tag */
+	ND_REDIRECTED_VLAN, /* to the socket of its queue, with a priority tag (VLAN id 0) */
 	ND_NO_SOCKET,       /* ours, but its queue has no socket: passed */
 	ND_SPOOFED,         /* ours, but from one of our own addresses: dropped */
 	ND_NOT_LOCAL,       /* ND port, destination is not ours: passed */
@@ -20,6 +20,7 @@ enum nd_verdict {
 	ND_NOT_IP,          /* neither IPv4 nor IPv6: passed */
 	ND_VLAN_NESTED,     /* a second tag, or an 802.1ad tag: passed */
 	ND_TRUNCATED,       /* ends inside a header: passed */
+	ND_VLAN_OTHER,      /* tagged with the id of a VLAN: passed */
 	ND_VERDICT_COUNT,
 };
 
@@ -31,6 +32,9 @@ struct nd_addr {
 /* Tag protocol identifiers, IEEE 802.1Q-2018 9.5; not in uapi by EtherType size. */
 #define ND_TPID_8021Q 0x8100
 #define ND_TPID_8021AD 0x88a8
+
+/* The id in the control information of a tag, IEEE 802.1Q-2018 9.6; 0 is a priority tag. */
+#define ND_VLAN_ID_MASK 0x0fff
 
 /* More-fragments bit and fragment offset, RFC 791 3.1. DF is not a fragment. */
 #define ND_IP_FRAGMENT_MASK 0x3fff

@@ -33,7 +33,8 @@ const (
 	steerNdVerdictND_NOT_IP          steerNdVerdict = 9
 	steerNdVerdictND_VLAN_NESTED     steerNdVerdict = 10
 	steerNdVerdictND_TRUNCATED       steerNdVerdict = 11
-	steerNdVerdictND_VERDICT_COUNT   steerNdVerdict = 12
+	steerNdVerdictND_VLAN_OTHER      steerNdVerdict = 12
+	steerNdVerdictND_VERDICT_COUNT   steerNdVerdict = 13
 )
 
 // Names of all BPF objects in the ELF.

@@ -6,7 +6,7 @@ type Verdict uint32
 // The verdicts. Redirected frames go to a socket, spoofed ones are dropped, all others pass to the kernel.
 const (
 	VerdictRedirected     = Verdict(steerNdVerdictND_REDIRECTED)      // to the socket of its queue, untagged
-	VerdictRedirectedVLAN = Verdict(steerNdVerdictND_REDIRECTED_VLAN) // to the socket of its queue, one 802.1Q tag
+	VerdictRedirectedVLAN = Verdict(steerNdVerdictND_REDIRECTED_VLAN) // to the socket of its queue, with a priority tag
 	VerdictNoSocket       = Verdict(steerNdVerdictND_NO_SOCKET)       // ours, but its queue has no socket
 	VerdictSpoofed        = Verdict(steerNdVerdictND_SPOOFED)         // ours, but from one of our own addresses
 	VerdictNotLocal       = Verdict(steerNdVerdictND_NOT_LOCAL)       // ND port, but the destination is not ours
@@ -17,6 +17,7 @@ const (
 	VerdictNotIP          = Verdict(steerNdVerdictND_NOT_IP)          // neither IPv4 nor IPv6
 	VerdictVLANNested     = Verdict(steerNdVerdictND_VLAN_NESTED)     // a second tag, or an 802.1ad tag
 	VerdictTruncated      = Verdict(steerNdVerdictND_TRUNCATED)       // ends inside a header
+	VerdictVLANOther      = Verdict(steerNdVerdictND_VLAN_OTHER)      // tagged with the id of a VLAN
 
 	// NumVerdicts is the number of verdicts, for arrays indexed by them.
 	NumVerdicts = int(steerNdVerdictND_VERDICT_COUNT)

@@ -67,11 +67,14 @@ func with(frame []byte, offset int, b ...byte) []byte {
 	return frame
 }
 
-// tagged returns a copy of frame with a tag after the addresses.
-func tagged(frame []byte, tpid uint16) []byte {
+// tagged returns a copy of frame with a priority tag after the addresses.
+func tagged(frame []byte, tpid uint16) []byte { return inVLAN(frame, tpid, 0) }
+
+// inVLAN returns a copy of frame with a tag of a VLAN, and of the highest priority, after the addresses.
+func inVLAN(frame []byte, tpid, id uint16) []byte {
 	out := append([]byte(nil), frame[:12]...)
 	out = binary.BigEndian.AppendUint16(out, tpid)
-	out = append(out, 0, 5)
+	out = binary.BigEndian.AppendUint16(out, 7<<13|id)
 	return append(out, frame[12:]...)
 }
 
@@ -97,6 +100,12 @@ func TestVerdicts(t *testing.T) {
 		{"IPv4 without DF", with(frame4(), ip4+6, 0, 0), xdpRedirect, VerdictRedirected},
 		{"IPv4 behind a tag", tagged(frame4(), 0x8100), xdpRedirect, VerdictRedirectedVLAN},
 		{"IPv6 behind a tag", tagged(frame6(), 0x8100), xdpRedirect, VerdictRedirectedVLAN},
+		{"IPv4 of a VLAN", inVLAN(frame4(), 0x8100, 5), xdpPass, VerdictVLANOther},
+		{"IPv6 of a VLAN", inVLAN(frame6(), 0x8100, 1), xdpPass, VerdictVLANOther},
+		{"the last VLAN", inVLAN(frame6(), 0x8100, 0xfff), xdpPass, VerdictVLANOther},
+		{"ARP of a VLAN", inVLAN(with(frame4(), 12, 0x08, 0x06), 0x8100, 5), xdpPass, VerdictVLANOther},
+		{"two tags, the outer one of a VLAN", inVLAN(tagged(frame4(), 0x8100), 0x8100, 5), xdpPass, VerdictVLANNested},
+		{"from itself, of a VLAN", inVLAN(udpFrame(local4, local4, testPort), 0x8100, 5), xdpPass, VerdictVLANOther},
 		{"several buffers", append(frame4(), make([]byte, 8000)...), xdpRedirect, VerdictRedirected},
 		{"no payload", frame4()[:14+20+8], xdpRedirect, VerdictRedirected},
 		{"two tags", tagged(tagged(frame4(), 0x8100), 0x8100), xdpPass, VerdictVLANNested},
