@@ -113,7 +113,7 @@ func (l *lane) Reply(p *RxPacket, localPort uint16) (Path, bool) {
 	return l.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
 }
 
-func (l *lane) Hop(Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+func (l *lane) Hop(Path) (mac [6]byte) { return mac }
 
 func (l *lane) Forget(p Path) {
 	l.open--

@@ -6,7 +6,7 @@ import "github.com/ndxdp/ndxdp/wire"
 const MaxFrags = 18
 
 // Headroom is where the ND packet starts in the first frame of a transmit packet. The link writes its link, network and
-// transport headers in front of it (at most 66 bytes: Ethernet, one VLAN tag, IPv6, UDP), and the first operation's
+// transport headers in front of it (at most 62 bytes: Ethernet, IPv6, UDP), and the first operation's
 // payload lands on byte 128, a cache line.
 const Headroom = 128 - wire.BaseHeaderLen - wire.OpHeaderLen
 
@@ -27,7 +27,6 @@ type Path uint32
 type RxPacket struct {
 	From, To wire.Endpoint
 	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
-	VLAN     uint16
 	CE       bool
 	N        int
 	Len      int // bytes over all pieces
@@ -64,9 +63,9 @@ type Link interface {
 	Connect(local, remote wire.Endpoint) (Path, bool)
 	// Reply makes a path that answers p from our UDP port localPort.
 	Reply(p *RxPacket, localPort uint16) (Path, bool)
-	// Hop returns the link-layer address and VLAN that a path leads to. A Reply to them, of any link of the adapter, makes the
+	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
 	// same path and never fails.
-	Hop(p Path) (mac [6]byte, vlan uint16)
+	Hop(p Path) (mac [6]byte)
 	// Forget frees a path. No packet for it comes to Transmit any more.
 	Forget(p Path)
 	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.

@@ -89,7 +89,7 @@ func (c *conn) leave() {
 	}
 	c.dropParts()
 	c.strays = strays{moves: min(c.strays.moves+1, maxMoves)}
-	mac, vlan := e.link.Hop(c.path)
+	mac := e.link.Hop(c.path)
 	e.forget(c.path)
 	c.path = 0
 	c.unlist()
@@ -106,7 +106,7 @@ func (c *conn) leave() {
 	}
 	e.stats.Moved++
 	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
-	to.tell(func(to *Engine) { to.adopt(c, mac, vlan) })
+	to.tell(func(to *Engine) { to.adopt(c, mac) })
 }
 
 // unlist takes the connection out of the engine's lists.
@@ -121,9 +121,9 @@ func (c *conn) unlist() {
 }
 
 // adopt takes a connection that left another engine.
-func (e *Engine) adopt(c *conn, mac [6]byte, vlan uint16) {
+func (e *Engine) adopt(c *conn, mac [6]byte) {
 	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
-	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac, VLAN: vlan}, c.local.Port)
+	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac}, c.local.Port)
 	if !ok {
 		panic("provider: a link of a group refused a path that another one had")
 	}

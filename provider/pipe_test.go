@@ -207,8 +207,8 @@ func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
 	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: localPort}, wire.Endpoint{IP: r.From.IP, Port: r.To.Port})
 }
 
-func (p *pipe) Hop(Path) (mac [6]byte, vlan uint16) { return mac, 0 }
-func (p *pipe) MaxPacket() int                      { return p.maxPacket }
+func (p *pipe) Hop(Path) (mac [6]byte) { return mac }
+func (p *pipe) MaxPacket() int         { return p.maxPacket }
 
 func (p *pipe) Forget(path Path) {
 	p.paths[path] = tuple{}

@@ -23,7 +23,7 @@ func (cutLink) Frames([]Frag) int                       { return 0 }
 func (cutLink) Transmit([]TxPacket)                     {}
 func (cutLink) Connect(_, _ wire.Endpoint) (Path, bool) { return 0, false }
 func (cutLink) Reply(*RxPacket, uint16) (Path, bool)    { return 1, true }
-func (cutLink) Hop(Path) (mac [6]byte, vlan uint16)     { return mac, 0 }
+func (cutLink) Hop(Path) (mac [6]byte)                  { return mac }
 func (cutLink) Forget(Path)                             {}
 func (cutLink) MaxPacket() int                          { return wire.MinPacket }
 

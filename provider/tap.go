@@ -19,7 +19,6 @@ type TapPacket struct {
 	Sent     bool            // by this engine; else received
 	Src, Dst wire.Endpoint   // as in the packet's headers
 	MAC      [6]byte         // link-layer address of the other side; zero where the kernel finds the way
-	VLAN     uint16          // zero for none
 	CE       bool            // a router marked it
 	ECN      wire.ECN        // of a sent packet: whether routers may mark it
 	Drop     wire.DropReason // why a received packet was not used; DropNone for all others
@@ -37,7 +36,7 @@ func (e *Engine) SetTap(t Tap) { e.tap = t }
 func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, held bool) {
 	t := &e.tapped
 	*t = TapPacket{
-		At: e.now, Src: p.From, Dst: p.To, MAC: p.MAC, VLAN: p.VLAN, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N],
+		At: e.now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N],
 	}
 	var c *conn
 	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone && h.ConnID() != 0 {
@@ -59,7 +58,7 @@ func (e *Engine) tapSent(c *conn, local, remote wire.Endpoint) {
 	*t = TapPacket{
 		At: e.now, Sent: true, Src: local, Dst: wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, ECN: p.ECN, Len: p.Len, Pieces: p.Frags[:p.N],
 	}
-	t.MAC, t.VLAN = e.link.Hop(p.Path)
+	t.MAC = e.link.Hop(p.Path)
 	if c != nil {
 		t.ConnID, t.State = c.id, c.phase.String()
 	}

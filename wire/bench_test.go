@@ -59,7 +59,7 @@ func BenchmarkParseAck(b *testing.B) {
 
 func BenchmarkTemplatePut(b *testing.B) {
 	out := make([]byte, 128)
-	t := NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst, 0)
+	t := NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst)
 	b.ReportAllocs()
 	for b.Loop() {
 		t.Put(out, 1408, ECT0)

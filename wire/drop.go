@@ -19,7 +19,7 @@ const (
 	DropTrailing               // bytes where none are allowed, or padding that is not zero (PROTOCOL §4, §5)
 	DropControl                // a control message that contradicts itself (PROTOCOL §5, §7.1)
 	DropEther                  // neither IPv4 nor IPv6 (PROTOCOL §2)
-	DropVLAN                   // more than one tag, or a service tag (PROTOCOL §2)
+	DropVLAN                   // the tag of a VLAN, more than one tag, or a service tag (PROTOCOL §2)
 	DropIPVersion              // IP version does not match the EtherType (PROTOCOL §2)
 	DropIPOptions              // IPv4 header of another length than 20 (PROTOCOL §2)
 	DropFragment               // an IPv4 fragment (PROTOCOL §2)

@@ -12,17 +12,16 @@ const (
 	etherTypeVLAN  = 0x8100
 	etherTypeSVLAN = 0x88a8 // a provider's outer tag; always a second one
 
-	vlanIDMask = 0x0fff // the rest of the tag is priority, which says nothing about the path
+	vlanIDMask = 0x0fff // the rest of the tag is priority, which means nothing here
 )
 
 // Frame is a decoded Ethernet frame that carries a UDP datagram (PROTOCOL §2).
 type Frame struct {
 	Src, Dst Endpoint
 	SrcMAC   [6]byte
-	VLAN     uint16 // VLAN id, 0 for none
-	Offset   int    // of the UDP payload in the frame's first fragment
-	Length   int    // of the UDP payload
-	CE       bool   // a router marked congestion (RFC 3168)
+	Offset   int  // of the UDP payload in the frame's first fragment
+	Length   int  // of the UDP payload
+	CE       bool // a router marked congestion (RFC 3168)
 }
 
 // ParseFrame decodes the headers of a frame (PROTOCOL §2). first is the frame's first fragment and must hold all
@@ -38,17 +37,15 @@ func ParseFrame(first []byte, total int, f *Frame) DropReason {
 		return DropShort
 	}
 	f.SrcMAC = [6]byte(first[6:12])
-	f.VLAN = 0
 	etherType := binary.BigEndian.Uint16(first[12:])
 	offset := etherLen
 	if etherType == etherTypeVLAN {
 		if len(first) < etherLen+vlanLen {
 			return DropShort
 		}
-		f.VLAN = binary.BigEndian.Uint16(first[14:]) & vlanIDMask
 		etherType = binary.BigEndian.Uint16(first[16:])
 		offset += vlanLen
-		if etherType == etherTypeVLAN {
+		if etherType == etherTypeVLAN || binary.BigEndian.Uint16(first[14:])&vlanIDMask != 0 {
 			return DropVLAN
 		}
 	}
@@ -79,30 +76,19 @@ func (t *FrameTemplate) SetDestination(mac [6]byte) { copy(t.header[:6], mac[:])
 // SetSource changes the link-layer source: the interface has another address now.
 func (t *FrameTemplate) SetSource(mac [6]byte) { copy(t.header[6:12], mac[:]) }
 
-// Hop returns the link-layer destination and the 802.1Q tag, zero for none.
-func (t *FrameTemplate) Hop() (mac [6]byte, vlan uint16) {
-	copy(mac[:], t.header[:6])
-	if binary.BigEndian.Uint16(t.header[12:]) == etherTypeVLAN {
-		vlan = binary.BigEndian.Uint16(t.header[14:])
-	}
-	return mac, vlan
-}
+// Destination returns the link-layer destination.
+func (t *FrameTemplate) Destination() [6]byte { return [6]byte(t.header[:6]) }
 
-const maxFrameHeader = etherLen + vlanLen + ipv6Len + udpLen
+const maxFrameHeader = etherLen + ipv6Len + udpLen
 
-// NewFrameTemplate builds the headers from src to dst, which are both IPv4 or both IPv6, with an 802.1Q tag unless vlan
-// is zero (PROTOCOL §2).
-func NewFrameTemplate(srcMAC, dstMAC [6]byte, src, dst Endpoint, vlan uint16) FrameTemplate {
+// NewFrameTemplate builds the headers from src to dst, which are both IPv4 or both IPv6 (PROTOCOL §2).
+func NewFrameTemplate(srcMAC, dstMAC [6]byte, src, dst Endpoint) FrameTemplate {
 	t := FrameTemplate{is6: !src.Is4()}
 	if t.is6 == dst.Is4() {
 		panic("wire: frame template with addresses of two families")
 	}
 	b := append(t.header[:0], dstMAC[:]...)
 	b = append(b, srcMAC[:]...)
-	if vlan != 0 {
-		b = binary.BigEndian.AppendUint16(b, etherTypeVLAN)
-		b = binary.BigEndian.AppendUint16(b, vlan&vlanIDMask)
-	}
 	if t.is6 {
 		b = binary.BigEndian.AppendUint16(b, etherTypeIPv6)
 		t.ipOffset = uint8(len(b))
@@ -124,7 +110,7 @@ func NewFrameTemplate(srcMAC, dstMAC [6]byte, src, dst Endpoint, vlan uint16) Fr
 	return t
 }
 
-// Len returns the length of the headers: 42 over IPv4, 62 over IPv6, 4 more with a tag (PROTOCOL §2).
+// Len returns the length of the headers: 42 over IPv4, 62 over IPv6 (PROTOCOL §2).
 func (t *FrameTemplate) Len() int { return int(t.headerLen) }
 
 // Is6 reports whether the path is IPv6, so that SetUDPChecksum is needed (PROTOCOL §2).

@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
 // testFrame builds a whole frame around an ND payload with the template.
-func testFrame(src, dst Endpoint, vlan uint16, ecn ECN, payload []byte) []byte {
-	t := NewFrameTemplate(testMACs[0], testMACs[1], src, dst, vlan)
+func testFrame(src, dst Endpoint, ecn ECN, payload []byte) []byte {
+	t := NewFrameTemplate(testMACs[0], testMACs[1], src, dst)
 	b := make([]byte, t.Len(), t.Len()+len(payload))
 	t.Put(b, len(payload), ecn)
 	if t.Is6() {
@@ -21,12 +22,10 @@ func testFrame(src, dst Endpoint, vlan uint16, ecn ECN, payload []byte) []byte {
 func frameCases() map[string][]byte {
 	ping, write := testPackets()[6].encode(), testPackets()[0].encode()
 	return map[string][]byte{
-		"frame_ipv4":          testFrame(testSrc, testDst, 0, NotECT, ping),
-		"frame_ipv4_vlan":     testFrame(testSrc, testDst, 5, NotECT, ping),
-		"frame_ipv6":          testFrame(testSrc6, testDst6, 0, NotECT, ping),
-		"frame_ipv6_vlan":     testFrame(testSrc6, testDst6, 4095, NotECT, ping),
-		"frame_ipv4_markable": testFrame(testSrc, testDst, 0, ECT0, write),
-		"frame_ipv6_markable": testFrame(testSrc6, testDst6, 0, ECT0, write),
+		"frame_ipv4":          testFrame(testSrc, testDst, NotECT, ping),
+		"frame_ipv6":          testFrame(testSrc6, testDst6, NotECT, ping),
+		"frame_ipv4_markable": testFrame(testSrc, testDst, ECT0, write),
+		"frame_ipv6_markable": testFrame(testSrc6, testDst6, ECT0, write),
 	}
 }
 
@@ -81,9 +80,9 @@ func TestFrameTemplateLengths(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 2, 35, 36, 37, 255, 256, 1199, 1200, 1408, 8192, 65000, MaxPacket - 1, MaxPacket} {
 		for _, pair := range [][2]Endpoint{{testSrc, testDst}, {testSrc6, testDst6}} {
-			frame := testFrame(pair[0], pair[1], 7, ECT0, payload[:n])
+			frame := testFrame(pair[0], pair[1], ECT0, payload[:n])
 			var f Frame
-			if r := ParseFrame(frame, len(frame), &f); r != DropNone || f.Length != n || f.VLAN != 7 {
+			if r := ParseFrame(frame, len(frame), &f); r != DropNone || f.Length != n {
 				t.Fatalf("%d bytes: %v, %+v", n, r, f)
 			}
 			checkChecksums(t, frame, &f)
@@ -93,9 +92,9 @@ func TestFrameTemplateLengths(t *testing.T) {
 
 // TestUDPChecksumNeverZero finds the payload word that makes the sum zero and expects 0xffff (PROTOCOL §2, RFC 768).
 func TestUDPChecksumNeverZero(t *testing.T) {
-	frame := testFrame(testSrc6, testDst6, 0, NotECT, []byte{0, 0})
+	frame := testFrame(testSrc6, testDst6, NotECT, []byte{0, 0})
 	word := binary.BigEndian.Uint16(frame[60:])
-	frame = testFrame(testSrc6, testDst6, 0, NotECT, []byte{byte(word >> 8), byte(word)})
+	frame = testFrame(testSrc6, testDst6, NotECT, []byte{byte(word >> 8), byte(word)})
 	if got := binary.BigEndian.Uint16(frame[60:]); got != 0xffff {
 		t.Errorf("checksum %#x", got)
 	}
@@ -127,7 +126,8 @@ func TestParseFrameDrops(t *testing.T) {
 		return b
 	}
 	frames := frameCases()
-	v4, tagged, v6 := frames["frame_ipv4"], frames["frame_ipv4_vlan"], frames["frame_ipv6"]
+	v4, v6 := frames["frame_ipv4"], frames["frame_ipv6"]
+	tagged := slices.Concat(v4[:12], []byte{0x81, 0, 0xe0, 0}, v4[12:])
 	set := func(frame []byte, off int, v ...byte) []byte {
 		b := append([]byte{}, frame...)
 		copy(b[off:], v)
@@ -143,7 +143,11 @@ func TestParseFrameDrops(t *testing.T) {
 		{"ok", v4, 0, DropNone},
 		{"link padding", append(append([]byte{}, v4...), 0, 0, 0), 0, DropNone},
 		{"payload in later fragments", v4[:42], len(v4), DropNone},
-		{"priority tag", set(tagged, 14, 0xe0, 0), 0, DropNone},
+		{"priority tag", tagged, 0, DropNone},
+		{"IPv6 with a priority tag", slices.Concat(v6[:12], []byte{0x81, 0, 0x20, 0}, v6[12:]), 0, DropNone},
+		{"tag of a VLAN", set(tagged, 14, 0xe0, 5), 0, DropVLAN},
+		{"tag of the last VLAN", set(tagged, 14, 0x0f, 0xff), 0, DropVLAN},
+		{"ARP of a VLAN", set(tagged, 14, 0, 5, 0x08, 0x06), 0, DropVLAN},
 		{"expedited, ECN capable", fix(set(v4, 15, 0xb9)), 0, DropNone},
 		{"empty", nil, 0, DropShort},
 		{"ethernet cut", v4[:13], 0, DropShort},
@@ -244,5 +248,5 @@ func TestFrameTemplateFamilies(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst6, 0)
+	NewFrameTemplate(testMACs[0], testMACs[1], testSrc, testDst6)
 }

@@ -23,7 +23,7 @@ type Packet struct {
 }
 
 // frame puts the headers in front of what was kept of a packet. They are made anew, because sockets see none and AF_XDP's are
-// behind the engine by then: addresses, ports and tag are the packet's, and of sent ones whether they may be marked;
+// behind the engine by then: addresses and ports are the packet's, and of sent ones whether they may be marked;
 // all else is as PROTOCOL §2 has it, also where a router marked the packet (CE). The UDP checksum over IPv6 is right for a packet that was kept whole, else zero.
 func (f *Feed) frame(p *Packet, r *ring, s *slot) {
 	t := &s.packet
@@ -31,7 +31,7 @@ func (f *Feed) frame(p *Packet, r *ring, s *slot) {
 	if t.Sent {
 		src, dst = dst, src
 	}
-	header := wire.NewFrameTemplate(src, dst, t.Src, t.Dst, t.VLAN)
+	header := wire.NewFrameTemplate(src, dst, t.Src, t.Dst)
 	n := header.Len()
 	p.Frame = slices.Grow(p.Frame[:0], n+s.kept)[:n]
 	header.Put(p.Frame, t.Len, t.ECN)

@@ -100,7 +100,7 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 		len(first) < f.Offset+wire.BaseHeaderLen {
 		return false
 	}
-	p.From, p.To, p.MAC, p.VLAN, p.CE = f.Src, f.Dst, f.SrcMAC, f.VLAN, f.CE
+	p.From, p.To, p.MAC, p.CE = f.Src, f.Dst, f.SrcMAC, f.CE
 	p.N, p.Len = len(packet), f.Length
 	// The frame may be longer than the packet: link padding.
 	left := f.Length
@@ -205,14 +205,14 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 	if !ok {
 		return 0, false
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote, 0), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), peer: remote.AddrPort().Addr()}), true
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
 func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
 	local := wire.Endpoint{IP: p.To.IP, Port: localPort}
 	remote := wire.Endpoint{IP: p.From.IP, Port: q.device.cfg.UDPPort}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote, p.VLAN), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote), peer: remote.AddrPort().Addr()}), true
 }
 
 func (q *queue) newPath(added path) provider.Path {
@@ -229,7 +229,7 @@ func (q *queue) newPath(added path) provider.Path {
 }
 
 // Hop implements provider.Link.
-func (q *queue) Hop(p provider.Path) (mac [6]byte, vlan uint16) { return q.paths[p].header.Hop() }
+func (q *queue) Hop(p provider.Path) [6]byte { return q.paths[p].header.Destination() }
 
 // Forget implements provider.Link.
 func (q *queue) Forget(p provider.Path) {

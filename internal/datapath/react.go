@@ -40,7 +40,7 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 	case provider.InterfaceNeighbour, provider.InterfaceRoute:
 		more = q.walk(from, func(p *path) {
 			if mac, moved := c.to[p.peer]; moved {
-				if at, _ := p.header.Hop(); at != mac {
+				if p.header.Destination() != mac {
 					p.header.SetDestination(mac)
 					done = true
 				}

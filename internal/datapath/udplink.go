@@ -194,7 +194,7 @@ func (d *plainUDP) newPath(u udpPath) provider.Path {
 }
 
 // Hop implements provider.Link: the kernel finds the way by address.
-func (d *plainUDP) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+func (d *plainUDP) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link. The socket goes with its last path, except the one that answers outside connections: it
 // is wanted whenever a stranger calls.

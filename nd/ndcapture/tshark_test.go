@@ -107,7 +107,7 @@ func writePackets(t *testing.T, ends [2]wire.Endpoint, snap int, packets ...[]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := wire.NewFrameTemplate([6]byte{2, 1}, [6]byte{2, 2}, ends[0], ends[1], 0)
+	header := wire.NewFrameTemplate([6]byte{2, 1}, [6]byte{2, 2}, ends[0], ends[1])
 	for i, b := range packets {
 		frame := make([]byte, header.Len(), header.Len()+len(b))
 		header.Put(frame, len(b), wire.NotECT)

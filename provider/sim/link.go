@@ -258,8 +258,8 @@ func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bo
 	return q.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
 }
 
-// Hop implements provider.Link: the simulated network has neither link-layer addresses nor VLANs.
-func (*queue) Hop(provider.Path) (mac [6]byte, vlan uint16) { return mac, 0 }
+// Hop implements provider.Link: the simulated network has no link-layer addresses.
+func (*queue) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link.
 func (q *queue) Forget(p provider.Path) {
