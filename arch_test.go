@@ -67,6 +67,7 @@ var fences = map[string]fence{
 	},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {},
+	"internal/testrun":     {},
 	"internal/broker":      {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},

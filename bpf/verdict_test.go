@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // XDP actions of linux/bpf.h.
@@ -34,6 +36,7 @@ var (
 // requireSupport skips a test that cannot load programs, and says what is missing.
 func requireSupport(t testing.TB) {
 	t.Helper()
+	netlabtest.NeedRoot(t)
 	if err := Supported(); err != nil {
 		t.Skip(err)
 	}

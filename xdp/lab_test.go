@@ -96,7 +96,7 @@ func newNamespace(t testing.TB) netns.NsHandle {
 	}
 	defer home.Close()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+		t.Fatalf("network namespace: %v", err) // requireRoot has seen to the privileges
 	}
 	ns, errGet := netns.Get()
 	if err := errors.Join(errGet, netns.Set(home)); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // browse loads html in a browser without a network, and returns the document as it stands then and what the console said.
@@ -17,9 +19,7 @@ func browse(t *testing.T, html string) (dom, console string) {
 	if err != nil {
 		t.Skip("chromium is not installed (apt-get install chromium)")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: the browser gets a network namespace without a link")
-	}
+	netlabtest.NeedRoot(t) // the browser gets a network namespace without a link
 	dir := t.TempDir()
 	file := filepath.Join(dir, "page.html")
 	if err := os.WriteFile(file, []byte(html), 0o644); err != nil {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 var good = Request{Version: version, Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: "auto", Arena: 1 << 20}
@@ -256,9 +258,7 @@ func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 // TestSilentStrangers has users connect that may not use the broker, and say nothing: those who may are served as before, and the
 // strangers that the broker has places for hear why they are refused.
 func TestSilentStrangers(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to connect as other users")
-	}
+	netlabtest.NeedRoot(t) // to connect as other users
 	path := socketPath(t)
 	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil { // closed to other users
 		t.Fatal(err)

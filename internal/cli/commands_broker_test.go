@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // nobody is a user without rights.
@@ -98,9 +99,7 @@ func (s side) listens(t *testing.T, first string, cmd *exec.Cmd) (stop func() ou
 
 // TestThroughABroker: ndping and ndcat of a user without rights move bytes over AF_XDP, with what ndbroker opened for them.
 func TestThroughABroker(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF to make namespaces and attach XDP")
-	}
+	netlabtest.NeedRoot(t)
 	pair, err := netlab.NewPair(netlab.PairConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,10 @@ import (
 // requireRoot skips a test that cannot build namespaces, and says what is missing.
 func requireRoot(t *testing.T) {
 	t.Helper()
+	t.Attr("needs", "root")
 	n, err := New()
 	if errors.Is(err, unix.EPERM) {
-		t.Skip("needs CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces")
+		t.Skip("needs root: CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces")
 	}
 	if err != nil {
 		t.Fatal(err)

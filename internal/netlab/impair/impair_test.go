@@ -4,13 +4,13 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 const testPort = 14791
@@ -23,9 +23,7 @@ type line struct {
 
 func newLine(t *testing.T) *line {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN and CAP_BPF to make namespaces and load tc programs")
-	}
+	netlabtest.NeedRoot(t)
 	star, err := netlab.NewStar(netlab.StarConfig{IPv6: true})
 	if err != nil {
 		t.Fatal(err)
@@ -230,9 +228,7 @@ func setTOS(t *testing.T, c *net.UDPConn, to netip.Addr, tos int) {
 }
 
 func TestAttachFails(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN and CAP_BPF to load tc programs")
-	}
+	netlabtest.NeedRoot(t)
 	if p, err := Attach(1<<30, testPort); err == nil {
 		t.Error("attached to an interface that does not exist")
 		_ = p.Close()

@@ -12,9 +12,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// NeedRoot skips a test without the privileges that networks and AF_XDP take, and says which these are.
+// NeedRoot skips a test without the privileges that networks and AF_XDP take, and says which these are. internal/testrun counts
+// the tests that call it.
 func NeedRoot(t testing.TB) {
 	t.Helper()
+	t.Attr("needs", "root")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: CAP_SYS_ADMIN and CAP_NET_ADMIN to make namespaces, CAP_NET_RAW and CAP_BPF for AF_XDP and XDP")
 	}

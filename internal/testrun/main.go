@@ -1,0 +1,193 @@
+// Command testrun runs `go test` and says at the end what was skipped, and why: go test itself says so with -v only, among
+// thousands of lines. What follows -- is for go test.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func main() {
+	root := flag.Bool("root", false, "fail unless tests that need root ran, and none of them was skipped for want of it")
+	flag.Parse()
+	cmd := exec.Command("go", append([]string{"test", "-json"}, flag.Args()...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		os.Exit(1)
+	}
+	r := newRun(os.Stdout)
+	err = errors.Join(r.read(out), cmd.Wait())
+	r.summary()
+	if *root {
+		err = errors.Join(err, r.rootRan())
+	}
+	if err != nil {
+		fmt.Println("testrun:", err)
+		os.Exit(1)
+	}
+}
+
+// event is what test2json says (go doc test2json).
+type event struct {
+	Action, Package, Test, Output, Key, Value string
+}
+
+// The attribute that netlabtest.NeedRoot gives a test, and how reasons of those begin that had to skip.
+const (
+	needKey, needRoot = "needs", "root"
+	rootReason        = "needs root"
+)
+
+// testName is a test of a package; without a test, the package's own output.
+type testName struct{ pkg, test string }
+
+// run is what became of the tests so far.
+type run struct {
+	to     io.Writer
+	output map[testName][]string // of those that have not ended
+	rooted map[testName]bool     // need root, and have not ended
+	ran    int                   // tests that need root and were not skipped
+	skips  map[string]int        // by reason
+}
+
+func newRun(to io.Writer) *run {
+	return &run{to: to, output: map[testName][]string{}, rooted: map[testName]bool{}, skips: map[string]int{}}
+}
+
+// read takes in events until there are none. Lines that are no events are shown.
+func (r *run) read(from io.Reader) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadString('\n')
+		var e event
+		switch {
+		case line == "":
+		case json.Unmarshal([]byte(line), &e) != nil:
+			fmt.Fprint(r.to, line)
+		default:
+			r.take(&e)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take shows what go test shows without -v: the output of what failed, and a line for each package.
+func (r *run) take(e *event) {
+	name := testName{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.to, e.Output)
+	case "output":
+		r.output[name] = append(r.output[name], e.Output)
+	case "attr":
+		if e.Key == needKey && e.Value == needRoot {
+			r.rooted[name] = true
+		}
+	case "pass", "fail", "skip":
+		r.ended(name, e.Action)
+	}
+}
+
+func (r *run) ended(name testName, how string) {
+	said := r.output[name]
+	delete(r.output, name)
+	needs := r.rooted[name]
+	delete(r.rooted, name)
+	switch {
+	case name.test == "" && how == "fail":
+		for _, n := range slices.SortedFunc(maps.Keys(r.output), byTest) { // tests that a panic or a time-out ended
+			if n.pkg == name.pkg {
+				r.show(r.output[n])
+				delete(r.output, n)
+			}
+		}
+		r.show(said)
+	case name.test == "":
+		r.show(said[max(0, len(said)-1):])
+	case how == "fail":
+		r.show(said)
+	case how == "skip":
+		r.skips[reason(said)]++
+	case needs:
+		r.ran++
+	}
+	if needs && how == "fail" {
+		r.ran++
+	}
+}
+
+func byTest(a, b testName) int { return cmp.Compare(a.test, b.test) }
+
+func (r *run) show(lines []string) {
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "=== ") {
+			fmt.Fprint(r.to, l)
+		}
+	}
+}
+
+// said is what a test says with its place.
+var said = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n$`)
+
+// reason is the last thing that a skipped test said.
+func reason(lines []string) string {
+	for _, l := range slices.Backward(lines) {
+		if m := said.FindStringSubmatch(l); m != nil {
+			return m[1]
+		}
+	}
+	return "no reason given"
+}
+
+// summary says what was skipped and why, the most frequent reason first.
+func (r *run) summary() {
+	total := 0
+	for _, n := range r.skips {
+		total += n
+	}
+	if total == 0 {
+		fmt.Fprintln(r.to, "skipped: nothing")
+		return
+	}
+	fmt.Fprintf(r.to, "skipped: %d tests and subtests\n", total)
+	for _, why := range slices.SortedFunc(maps.Keys(r.skips), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.skips[b], r.skips[a]), cmp.Compare(a, b))
+	}) {
+		fmt.Fprintf(r.to, "%6d  %s\n", r.skips[why], why)
+	}
+}
+
+// rootRan fails when tests that need root were skipped for want of it, or when there was none.
+func (r *run) rootRan() error {
+	fmt.Fprintf(r.to, "need root and ran: %d tests and subtests\n", r.ran)
+	for why := range r.skips {
+		if strings.HasPrefix(why, rootReason) {
+			return fmt.Errorf("tests were skipped that had to run: %s", why)
+		}
+	}
+	if r.ran == 0 {
+		return errors.New("no test that needs root ran")
+	}
+	return nil
+}

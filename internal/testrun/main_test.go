@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// packages are tests that pass, fail, skip and panic, as go test meets them.
+var packages = map[string]string{
+	"go.mod":              "module example.org/m\n\ngo 1.26\n",
+	"good/good_test.go":   "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Attr(\"needs\", \"root\"); t.Log(\"all is well\") }\n",
+	"bad/bad_test.go":     "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Error(\"it is broken\") }) }\n",
+	"skip/skip_test.go":   "package skip\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Log(\"first\"); t.Skip(\"needs a moon\") }\n\nfunc TestB(t *testing.T) { t.Skip(\"needs a moon\") }\n",
+	"rooted/root_test.go": "package rooted\n\nimport \"testing\"\n\nfunc TestRoot(t *testing.T) { t.Attr(\"needs\", \"root\"); t.Skip(\"needs root: all of it\") }\n",
+	"panic/panic_test.go": "package panics\n\nimport \"testing\"\n\nfunc TestPanic(t *testing.T) { panic(\"on the table\") }\n",
+	"build/build_test.go": "package build\n\nfunc none() { nothing }\n",
+}
+
+// testrun runs the command over packages, and returns what it says and whether it succeeds.
+func testrun(t *testing.T, args ...string) (said string, ok bool) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range packages {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), runAgain+"=1", "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+// runAgain says in the environment that the test binary is to be testrun.
+const runAgain = "TESTRUN_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAgain) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// What failed is shown whole, what passed in a line, what was skipped with its reason and how often, and the exit status is
+// that of the tests.
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		args        []string
+		ok          bool
+		says, never []string
+	}{
+		{
+			"everything",
+			[]string{"--", "./..."},
+			false,
+			[]string{
+				"ok  \texample.org/m/good", "--- FAIL: TestBad/sub", "it is broken", "FAIL\texample.org/m/bad", "on the table",
+				"undefined: nothing", "[build failed]", "skipped: 3 tests and subtests\n     2  needs a moon\n     1  needs root: all of it\n",
+			},
+			[]string{"all is well", "=== RUN"},
+		},
+		{"root ran", []string{"-root", "--", "./good", "./skip"}, true, []string{"need root and ran: 1 tests"}, nil},
+		{"root is missing", []string{"-root", "--", "./good", "./rooted"}, false, []string{"tests were skipped that had to run: needs root: all of it"}, nil},
+		{"nothing needs root", []string{"-root", "--", "./skip"}, false, []string{"no test that needs root ran"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			said, ok := testrun(t, c.args...)
+			if ok != c.ok {
+				t.Errorf("success %t, want %t", ok, c.ok)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(said, s) {
+					t.Errorf("it does not say %q:\n%s", s, said)
+				}
+			}
+			for _, s := range c.never {
+				if strings.Contains(said, s) {
+					t.Errorf("it says %q:\n%s", s, said)
+				}
+			}
+		})
+	}
+}
