@@ -239,7 +239,7 @@ func TestAttackBlindEnding(t *testing.T) {
 			p.inject(1, f)
 		}
 	}
-	for i := range 64 {
+	for i := range 8 * wire.ResetTokenLen {
 		m := wire.Reset{ConnID: p.conn(0).id, Token: p.conn(1).peerToken}
 		m.Token[i/8] ^= 1 << (i % 8)
 		f := p.forge(1)
@@ -253,7 +253,7 @@ func TestAttackBlindEnding(t *testing.T) {
 	p.inject(1, f)
 	p.settle()
 	d := p.eng[1].Stats().Drops
-	if d[wire.DropUnknownConn] != 200 || d[wire.DropRSTToken] != 64 || d[wire.DropAckRange] != 1 {
+	if d[wire.DropUnknownConn] != 200 || d[wire.DropRSTToken] != 8*wire.ResetTokenLen || d[wire.DropAckRange] != 1 {
 		t.Errorf("%v", d)
 	}
 	if p.ctr[1].State() != CtrEstablished || p.qp[1].State() != QPReady {

@@ -63,3 +63,114 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 	}
 	m.clean()
 }
+
+// answer makes a packet to side 0's attempt, whose connection has no peer yet, as the peer's host sends it.
+func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
+	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).id, TxTime: m.now.Low32()}}
+	f.control(op, body)
+	f.fields.ConnID = m.conn(0).id
+	return f
+}
+
+// An accept counts only from the address and the port that it must come from, and with the number of this very request.
+func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
+	m := newMeeting(t, 1).get().connect()
+	m.settle()
+	var rep []byte
+	m.link[0].mangle = func(b []byte) bool {
+		if opcode(b) == wire.CtlREP {
+			rep = append([]byte(nil), b[wire.ControlOffset+wire.ControlHeaderLen:]...)
+			return false
+		}
+		return true
+	}
+	m.accept().settle()
+	m.link[0].mangle = nil
+	var hello wire.Hello
+	if d := wire.ParseHello(rep, &hello); d != wire.DropNone {
+		t.Fatal(d)
+	}
+	port := wire.SourcePort(hello.ConnID)
+	for name, change := range map[string]func(f *forged){
+		"nonce":   func(f *forged) { f.body[wire.ControlHeaderLen+8] ^= 1 },
+		"port":    func(f *forged) { f.from.Port ^= 1 },
+		"address": func(f *forged) { f.from.IP[15] ^= 8 },
+	} {
+		f := m.answer(port, wire.CtlREP, rep)
+		change(f)
+		before := m.eng[0].Stats().Drops[wire.DropAddress]
+		m.inject(0, f)
+		m.settle()
+		if m.ctr[0].State() != CtrConnecting || m.eng[0].Stats().Drops[wire.DropAddress] != before+1 {
+			t.Errorf("%s: %v, %v", name, m.ctr[0].State(), m.eng[0].Stats().Drops)
+		}
+	}
+	m.inject(0, m.answer(port, wire.CtlREP, rep))
+	m.settle()
+	m.connected.must(t, OutcomeSuccess)
+}
+
+// A request that does not come from the port that belongs to its id is none.
+func TestRequestFromAnotherPort(t *testing.T) {
+	m := newMeeting(t, 1)
+	f := stranger(address(1), 77, 5, nil, nil)
+	f.from.Port ^= 1
+	m.inject(1, f)
+	m.settle()
+	if s := m.eng[1].Stats(); s.Connections != 0 || s.Drops[wire.DropAddress] != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The peer has a connection with these addresses and ports: the connector is used up, and says why.
+func TestConnectThatExistsAtThePeer(t *testing.T) {
+	m := newMeeting(t, 1).connect()
+	m.settle()
+	reject := wire.Reject{Reason: wire.RejectExists}
+	m.inject(0, m.answer(wire.SourcePort(0), wire.CtlREJ, reject.Append(nil)))
+	m.settle()
+	m.connected.must(t, OutcomeAddressExists)
+	if m.ctr[0].State() != CtrDone || m.qp[0].State() != QPIdle {
+		t.Error(m.ctr[0].State(), m.qp[0].State())
+	}
+}
+
+// A peer that wants a cookie has not noted the request: the attempt ends when it would have without.
+func TestRetryIsNoSignOfLife(t *testing.T) {
+	m := newMeeting(t, 1)
+	m.link[1].mangle = func([]byte) bool { return false }
+	m.connect().pass(4900 * time.Millisecond)
+	m.inject(0, m.answer(wire.SourcePort(0), wire.CtlRETRY, make([]byte, wire.CookieLen)))
+	m.pass(90 * time.Millisecond)
+	if m.connected.times != 0 {
+		t.Error("too early")
+	}
+	m.pass(20 * time.Millisecond)
+	m.connected.must(t, OutcomeIOTimeout)
+}
+
+// Whoever waits for a connection that is closed or released here learns that it is canceled, and whoever's Disconnect is given up, that
+// the connection has ended.
+func TestOwnEndOfAConnection(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(p *pair)
+		want Outcome
+	}{
+		"close":    {func(p *pair) { p.ctr[0].Close() }, OutcomeCanceled},
+		"release":  {func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) }, OutcomeCanceled},
+		"canceled": {func(p *pair) { p.ctr[0].Cancel() }, OutcomeCanceled},
+		"disconnect given up": {func(p *pair) {
+			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
+			p.ctr[0].CancelPending()
+		}, OutcomeSuccess},
+	} {
+		p := newPair(t, 1408).connect()
+		var notified promise
+		_, o := p.ctr[0].NotifyDisconnect(notified.finish)
+		p.must(o)
+		c.end(p)
+		if notified.times != 1 || notified.outcome != c.want {
+			t.Errorf("%s: told %d times, %v, want %v", name, notified.times, notified.outcome, c.want)
+		}
+	}
+}

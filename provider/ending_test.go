@@ -153,17 +153,6 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 	}
 }
 
-// An application that releases its queue pair does not learn from a notification that its connection is over: it is canceled.
-func TestReleaseCancelsNotifications(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	var notified promise
-	_, o := p.ctr[0].NotifyDisconnect(notified.finish)
-	p.must(o)
-	p.eng[0].ReleaseQP(p.qp[0])
-	notified.must(t, OutcomeCanceled)
-	p.clean()
-}
-
 // A graceful end does not suffer from the answers to Reads that were given up.
 func TestDisconnectWithAReadUnderWay(t *testing.T) {
 	p := newPair(t, 1408).connect()

@@ -1,0 +1,28 @@
+package ndk
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+)
+
+// A request that comes when the adapter has all the connectors it may have is refused, and nobody is told of it. Later ones are.
+func TestRequestBeyondTheLastConnector(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	client := newEnd(t, r.a, 64)
+	_, at, requests := listens(t, r.b)
+	objects := &r.b.host.Objects
+	used := objects.Used(host.ObjectConnector)
+	objects.Exhaust(host.ObjectConnector)
+	want(t, "connect", client.dial(t, at).finish(t), StatusConnectionRefused)
+	if len(requests) != 0 || objects.Take(host.ObjectConnector) {
+		t.Error("it was announced, or a connector that nobody has came free")
+	}
+	for objects.Used(host.ObjectConnector) > used {
+		objects.Give(host.ObjectConnector)
+	}
+	again := client.dial(t, at)
+	closed(t, receive(t, "connect event", requests).Close)
+	want(t, "connect again", again.finish(t), StatusConnectionRefused)
+}

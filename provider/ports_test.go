@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A port of one address and the same port of all of them exclude each other, whichever was first, until the first is released.
+func TestWildcardAndOneAddressShareNoPort(t *testing.T) {
+	one, all := wire.Endpoint{IP: pairIP[0], Port: 7300}, wire.Endpoint{Port: 7300}
+	for _, order := range [][2]wire.Endpoint{{one, all}, {all, one}, {one, one}, {all, all}} {
+		e := newPair(t, 1408).eng[0]
+		first, second := e.NewListener(), e.NewListener()
+		if _, o := first.Bind(order[0]); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		if _, o := second.Bind(order[1]); o != OutcomeSharingViolation {
+			t.Errorf("%v beside %v: %v", order[1], order[0], o)
+		}
+		other := order[1]
+		other.Port++
+		if _, o := e.NewListener().Bind(other); o != OutcomeSuccess {
+			t.Errorf("another port beside %v: %v", order[0], o)
+		}
+		first.Close()
+		if _, o := second.Bind(order[1]); o != OutcomeSuccess {
+			t.Errorf("%v once %v is free: %v", order[1], order[0], o)
+		}
+	}
+}
+
+// Free ports are those of 49152 to 65535, each once, and then there is none.
+func TestEphemeralPortsAreUsedUp(t *testing.T) {
+	e := newPair(t, 1408).eng[0]
+	const n = lastEphemeral - firstEphemeral + 1
+	taken := map[uint16]bool{}
+	for range n {
+		at, o := e.takePort(wire.Endpoint{IP: pairIP[0]})
+		if o != OutcomeSuccess || at.Port < 49152 || taken[at.Port] {
+			t.Fatalf("port %d after %d others: %v", at.Port, len(taken), o)
+		}
+		taken[at.Port] = true
+	}
+	if _, o := e.takePort(wire.Endpoint{IP: pairIP[0]}); o != OutcomeTooManyAddresses {
+		t.Errorf("one more: %v", o)
+	}
+	e.releasePort(wire.Endpoint{IP: pairIP[0], Port: 50000})
+	if at, o := e.takePort(wire.Endpoint{IP: pairIP[0]}); o != OutcomeSuccess || at.Port != 50000 {
+		t.Errorf("the one that came free: %d, %v", at.Port, o)
+	}
+}
+
+// A listener on all addresses gets the requests to each, unless another one listens there.
+func TestWildcardListenerTakesRequests(t *testing.T) {
+	m := newMeeting(t, 1)
+	m.l.Close()
+	m.l = m.eng[1].NewListener()
+	_, o := m.l.Bind(wire.Endpoint{Port: pairPort})
+	m.must(o)
+	m.must(m.l.Listen(1))
+	m.get().connect().settle()
+	m.got.must(t, OutcomeSuccess)
+	if at, o := m.ctr[1].Local(); o != OutcomeSuccess || at != m.at {
+		t.Errorf("local address %v, %v", at, o)
+	}
+}
+
+// A connector that is closed gives the port back that it was bound to.
+func TestClosedConnectorFreesItsPort(t *testing.T) {
+	e := newPair(t, 1408).eng[0]
+	at := wire.Endpoint{IP: pairIP[0], Port: 7300}
+	for range 3 {
+		k := e.NewConnector()
+		if o := k.Bind(at); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		k.Close()
+	}
+}
