@@ -174,3 +174,32 @@ func TestOwnEndOfAConnection(t *testing.T) {
 		}
 	}
 }
+
+// However long applications think, a peer whose provider falls silent meanwhile ends the attempt, on either side.
+func TestSilenceWhileApplicationsThink(t *testing.T) {
+	m := newMeeting(t, 1).get().connect()
+	m.settle()
+	m.link[1].mangle = func([]byte) bool { return false }
+	m.pass(4 * time.Second)
+	if m.ctr[1].aborted != OutcomeSuccess {
+		t.Error("the passive side gives up too early")
+	}
+	m.pass(2 * time.Second)
+	if o := m.ctr[1].Accept(m.qp[1], m.limits[1], m.accepted.finish); o != OutcomeAborted {
+		t.Errorf("Accept: %v", o)
+	}
+
+	m = newMeeting(t, 1).get().connect()
+	m.settle()
+	m.accept().settle()
+	m.connected.must(t, OutcomeSuccess)
+	m.link[0].mangle = func([]byte) bool { return false }
+	m.pass(4 * time.Second)
+	if m.ctr[0].aborted != OutcomeSuccess {
+		t.Error("the active side gives up too early")
+	}
+	m.pass(2 * time.Second)
+	if o := m.ctr[0].CompleteConnect(m.completed.finish); o != OutcomeAborted || m.qp[0].State() != QPIdle {
+		t.Errorf("CompleteConnect: %v, queue pair %v", o, m.qp[0].State())
+	}
+}

@@ -279,3 +279,26 @@ func TestAllocFastRegister(t *testing.T) {
 		}
 	})
 }
+
+// Requests of another queue pair get nothing by the token of a fast registration.
+func TestFastRegistrationIsOfOneQueuePair(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.fastGrant(allFast)
+	token := w.Token()
+	owner := p.qp[1]
+	for side := range p.qp {
+		p.qp[side] = p.eng[side].NewQP(QPConfig{
+			ReceiveCQ: p.cq[side], InitiatorCQ: p.cq[side], ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+		})
+	}
+	p.connect()
+	mine := []SGE{{Addr: fastBase, Len: 64, Token: token}}
+	if b, _ := p.mem[1].local(owner, token, fastBase, 64, RightLocalWrite); b == nil {
+		t.Fatal("its own queue pair may not use it")
+	}
+	r := p.write(1, 0, 64)
+	r.SGL = mine
+	p.post(1, r)
+	p.settle()
+	p.outcomes(1, OutcomeAccessViolation)
+}

@@ -170,21 +170,6 @@ func TestMalformedOperationsEndTheConnection(t *testing.T) {
 	}
 }
 
-// A SEND whose last piece comes before all its bytes did is not reported as whole.
-func TestSendThatEndsBeforeItsTotal(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	p.receive(1, 0, 64)
-	f := p.forge(1)
-	f.body = make([]byte, wire.OpHeaderLen+8)
-	wire.PutOp(f.body, &wire.Op{Opcode: wire.OpSend, Flags: wire.OpFirst | wire.OpLast, Length: 8, Total: 16})
-	p.inject(1, f)
-	p.settle()
-	p.outcomes(1, OutcomeCanceled)
-	if p.qp[1].State() != QPError || p.ctr[0].State() != CtrLost {
-		t.Error(p.qp[1].State(), p.ctr[0].State())
-	}
-}
-
 // A TERM that comes again is acknowledged again, and the packet that failed does not act again.
 func TestTermAndWhatItAnswersActOnce(t *testing.T) {
 	p := newPair(t, 1408).connect()

@@ -210,3 +210,45 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 		p.move(1)
 	}
 }
+
+// repeating is randomness that says everything twice.
+type repeating struct {
+	last  uint64
+	again bool
+}
+
+func (r *repeating) Uint64() uint64 {
+	if r.again = !r.again; r.again {
+		r.last += 1 << 32
+	}
+	return r.last
+}
+
+// However the dice fall, a binding has another token than the one before it.
+func TestTokenOfABindingIsANewOne(t *testing.T) {
+	m := NewMemory(rand.New(&repeating{}))
+	w, err := m.NewWindow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		before := w.Token()
+		now := w.prepare()
+		if now == before || now == 0 {
+			t.Fatalf("token %#x after %#x", now, before)
+		}
+		w.posted.Store(uint32(now))
+	}
+}
+
+// A window that is released while it is bound lets its region go.
+func TestReleasedWindowLetsItsRegionGo(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := p.grant(4096, readWrite)
+	p.mem[1].ReleaseWindow(w)
+	if n := p.mem[1].Windows(p.reg[1]); n != 0 {
+		t.Errorf("%d windows are bound", n)
+	}
+	p.must(p.mem[1].Deregister(p.reg[1]))
+	p.mem[1].ReleaseWindow(w) // harmless
+}

@@ -321,3 +321,15 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 		t.Fatal("wrong bytes")
 	}
 }
+
+// Only a peer that answers has said that it has no receive: of one that is silent it is known when it counts as dead.
+func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.send(0, 10))
+	p.settle()
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.pass(p.eng[0].cfg.NoReceive + time.Second)
+	p.outcomes(0)
+	p.pass(20 * time.Second)
+	p.outcomes(0, OutcomeIOTimeout)
+}

@@ -71,3 +71,15 @@ func TestConnectingOnADeadCompletionQueue(t *testing.T) {
 		t.Errorf("the connectors are %v and %v", a, b)
 	}
 }
+
+// A queue pair that is released twice leaves its completion queue once.
+func TestReleasingTwiceIsHarmless(t *testing.T) {
+	p := newPair(t, 1408)
+	other := p.eng[0].NewQP(QPConfig{ReceiveCQ: p.cq[0], InitiatorCQ: p.cq[0], ReceiveDepth: 1, InitiatorDepth: 1})
+	for range 2 {
+		p.eng[0].ReleaseQP(p.qp[0])
+		if users := p.cq[0].users; len(users) != 1 || users[0] != other {
+			t.Errorf("%d users are left", len(users))
+		}
+	}
+}

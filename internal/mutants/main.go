@@ -108,7 +108,7 @@ func (m *mutant) apply(src string) (string, error) {
 	if m.function != "" {
 		name := `(\([^)]*\) )?` + regexp.QuoteMeta(m.function)
 		if typ, method, ok := strings.Cut(m.function, "."); ok {
-			name = `\(\w+ \*?` + regexp.QuoteMeta(typ) + `\) ` + regexp.QuoteMeta(method)
+			name = `\(\w+ \*?` + regexp.QuoteMeta(typ) + `(\[\w+\])?\) ` + regexp.QuoteMeta(method)
 		}
 		found := regexp.MustCompile(`(?m)^func `+name+`[\[(]`).FindAllStringIndex(src, 2)
 		if len(found) != 1 {
