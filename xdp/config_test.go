@@ -45,6 +45,9 @@ func TestConfigNamesTheField(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	if err := (&Config{Ifindex: 1, TxRing: 64, TxBudget: 65}).Validate(); !errors.Is(err, ErrInvalidConfig) {
+		t.Errorf("budget of more than the TX ring: %v", err)
+	}
 	small := Config{Ifindex: 1, MultiBuffer: true, TxRing: 16, TxFrames: 16}
 	if err := small.Validate(); !errors.Is(err, ErrInvalidConfig) {
 		t.Errorf("TX ring shorter than a packet: %v", err)

@@ -53,3 +53,23 @@ func TestFillLevelSavesPublishes(t *testing.T) {
 		t.Errorf("small ring: %d frames, want 1", got)
 	}
 }
+
+// TestFillLevelStays: a ring that was found a quarter full is no reason to rise, and one that was found three quarters full none to
+// sink.
+func TestFillLevelStays(t *testing.T) {
+	for _, left := range []uint32{firstFillLevel / 4, firstFillLevel / 2, firstFillLevel / 4 * 3} {
+		l := newFillLevel(8192)
+		l.missing(0)
+		for range 200 * fillLevelPeriod {
+			l.missing(left)
+		}
+		if l.now != firstFillLevel {
+			t.Errorf("level %d after %d frames were left each time, want %d", l.now, left, firstFillLevel)
+		}
+	}
+	l := newFillLevel(8192)
+	l.missing(0)
+	if l.missing(firstFillLevel/4 - 1); l.now != 2*firstFillLevel {
+		t.Errorf("level %d after less than a quarter was left, want %d", l.now, 2*firstFillLevel)
+	}
+}

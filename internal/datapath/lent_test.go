@@ -1,0 +1,28 @@
+package datapath
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// What a broker lends must be of the interface that was asked for, and no more memory than an adapter may have.
+func TestAdoptRefusesOtherLoans(t *testing.T) {
+	right := broker.Grant{Ifindex: 3, MAC: [6]byte{2}, Datapath: "generic", Queues: 2, RxFrames: 1024, TxFrames: 1024}
+	const frames = MaxFrameMemory / xdp.FrameSize
+	for name, change := range map[string]func(g *broker.Grant){
+		"another interface": func(g *broker.Grant) { g.Ifindex = 4 },
+		"another MAC":       func(g *broker.Grant) { g.MAC[5] = 1 },
+		"unknown datapath":  func(g *broker.Grant) { g.Datapath = "fast" },
+		"too many frames":   func(g *broker.Grant) { g.RxFrames = frames/2 - 1024 + 1 },
+		"too much memory":   func(g *broker.Grant) { g.Arena = broker.MaxArena + 1 },
+	} {
+		g := right
+		change(&g)
+		d := &Datapath{index: 3, mac: [6]byte{2}, lease: &broker.Lease{Grant: g, Memory: -1}}
+		if err := d.adopt(0); err == nil || d.umem != nil || d.lease.Memory != -1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
