@@ -4,11 +4,10 @@
 set -euo pipefail
 out=${1:?usage: image.sh DIRECTORY}
 here=$(cd "$(dirname "$0")" && pwd)
-mirror=${NDXDP_LAB_MIRROR:-http://deb.debian.org/debian}
 build_limit=${NDXDP_LAB_BUILD_LIMIT:-1200} # seconds
 image_size=3G                              # sparse; the packages need about 1.3 GB
 
-stamp=$(cat "$here/image.sh" "$here/provision.sh" | sha256sum | cut -d' ' -f1)
+stamp=$(cat "$here/image.sh" "$here/provision.sh" "$here/mirror.sh" | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$out/stamp" 2>/dev/null || true)" = "$stamp" ]; then
 	exit 0
 fi
@@ -18,6 +17,7 @@ for tool in mmdebstrap mke2fs ssh-keygen; do
 		exit 1
 	}
 done
+mirror=${NDXDP_LAB_MIRROR:-$("$here/mirror.sh")}
 mkdir -p "$out"
 work=$(mktemp -d -p "${TMPDIR:-$out}")
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -46,8 +46,8 @@ timeout "$build_limit" mmdebstrap --mode=root --variant=minbase --format=directo
 	--include=systemd-sysv,udev,dbus,openssh-server,ca-certificates,initramfs-tools \
 	--essential-hook='mkdir -p "$1/etc/initramfs-tools/conf.d"; echo MODULES=list >"$1/etc/initramfs-tools/conf.d/lab"' \
 	--essential-hook="cp '$work/files/modules' \"\$1/etc/initramfs-tools/modules\"" \
-	--customize-hook="cp '$here/provision.sh' \"\$1/root/\"" \
-	--customize-hook="chroot \"\$1\" bash /root/provision.sh '$mirror'" \
+	--customize-hook="cp '$here/provision.sh' '$here/mirror.sh' \"\$1/root/\"" \
+	--customize-hook="chroot \"\$1\" bash /root/provision.sh" \
 	--customize-hook="mkdir -p -m 700 \"\$1/root/.ssh\"; cp '$work/key.pub' \"\$1/root/.ssh/authorized_keys\"" \
 	--customize-hook="cp '$work/files/ssh.network' \"\$1/etc/systemd/network/\"" \
 	--customize-hook='chroot "$1" systemctl enable systemd-networkd ssh' \

@@ -4,7 +4,6 @@
 # here: bench.sh brings it.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
-mirror=${1:-http://deb.debian.org/debian}
 
 packages=(
 	iproute2 iputils-ping ethtool tcpdump procps kmod
@@ -12,6 +11,8 @@ packages=(
 	rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest
 )
 
+apt-get update -qq
+mirror=$(bash "$(dirname "$0")/mirror.sh")
 echo "deb $mirror bookworm-backports main" >/etc/apt/sources.list.d/ndxdp-lab.list
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${packages[@]}"

@@ -5,7 +5,7 @@
 #   vm.sh [COMMAND ...]    COMMAND finds LAB_SSH_CONFIG, LAB_A and LAB_B in its environment
 #
 # Settings: NDXDP_LAB_ACCEL (auto, kvm, tcg), NDXDP_LAB_CPUS and NDXDP_LAB_QUEUES (of each guest), NDXDP_LAB_LIMIT (seconds for
-# COMMAND), NDXDP_LAB_CACHE (where the image is kept), NDXDP_LAB_MIRROR (Debian mirror).
+# COMMAND), NDXDP_LAB_CACHE (where the image is kept), NDXDP_LAB_MIRROR (Debian mirror; that of the host's apt).
 #
 # However this ends, nothing stays: everything runs in mount, process and network namespaces of its own, which the kernel
 # clears when their first process is gone, and that goes when this one does. Temporary files are in one directory, and a

@@ -1,0 +1,60 @@
+package ndxdp_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hostNames are what scripts may name hosts for: pages that people read.
+var hostNames = []string{"https://go.dev/dl/"}
+
+// No script says where packages come from: that is for the machine's package manager.
+func TestScriptsNameNoPackageHost(t *testing.T) {
+	scripts := []string{"Makefile", "vagrant/Vagrantfile"}
+	for _, pattern := range []string{".ci/*", "vagrant/*.sh"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		scripts = append(scripts, found...)
+	}
+	host := regexp.MustCompile(`[a-z+]+://[^\s"']+`)
+	for _, script := range scripts {
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range host.FindAllString(string(text), -1) {
+			if !slices.Contains(hostNames, name) {
+				t.Errorf("%s names %s", script, name)
+			}
+		}
+	}
+}
+
+// The guests' packages come from the mirror of the host's apt, and where it has none the script says what to do.
+func TestGuestsUseTheHostsMirror(t *testing.T) {
+	for _, c := range []struct{ targets, want string }{
+		{"cdrom://disc\nhttps://mirror.example/debian\nhttps://other.example/debian\n", "https://mirror.example/debian\n"},
+		{"", "set NDXDP_LAB_MIRROR"},
+	} {
+		dir := t.TempDir()
+		apt := "#!/bin/sh\ncat " + filepath.Join(dir, "targets") + "\n"
+		for name, text := range map[string]string{"apt-get": apt, "targets": c.targets} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), "vagrant/mirror.sh")
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if failed := err != nil; failed != (c.targets == "") || !strings.Contains(string(out), c.want) {
+			t.Errorf("%q: it said %q, %v, want %q", c.targets, out, err, c.want)
+		}
+	}
+}
