@@ -147,7 +147,7 @@ func (m *MemoryRegion) LocalToken() Token { return Token(m.current().Token()) }
 // rights while the region is registered.
 func (m *MemoryRegion) RemoteToken() Token { return Token(m.current().Token()) }
 
-// SGE returns an entry for n bytes from off.
+// SGE returns an entry for n bytes from off. It panics as slicing does when they are not inside of Bytes.
 func (m *MemoryRegion) SGE(off, n int) SGE {
 	r := m.current()
 	return SGE{Buffer: r.Bytes()[off : off+n : off+n], Token: Token(r.Token())}

@@ -106,6 +106,30 @@ func TestDomainIsNoWordOfTheAnswer(t *testing.T) {
 	}
 }
 
+// Requests may not name the objects of another domain of their adapter either.
+func TestObjectsOfAnotherDomain(t *testing.T) {
+	r := newRig(t)
+	e, _ := r.connected(t)
+	other := newEnd(t, r.a, 64)
+	window := func(e *end) *MW {
+		w, s := e.pd.CreateMW(nil, nil)
+		t.Cleanup(func() { closed(t, w.Close) })
+		return created(t, w, s)
+	}
+	mine, theirs, fast := window(e), window(other), other.fast(t, true)
+	lam := mapped(t, r.a, make([]byte, 64))
+	for name, s := range map[string]Status{
+		"bind its region":      e.qp.Bind(1, other.mr, mine, other.mr.Bytes(), 0),
+		"bind its window":      e.qp.Bind(1, e.mr, theirs, e.mr.Bytes(), 0),
+		"invalidate":           e.qp.Invalidate(1, theirs, 0),
+		"invalidate a region":  e.qp.Invalidate(1, fast, 0),
+		"register its region":  fastPost(e, fast, lam.Pages, 8, 0),
+		"shared receive queue": made[*QP](t)(e.pd.CreateQPWithSRQ(other.srq, QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}, nil, nil)),
+	} {
+		want(t, name, s, StatusInvalidParameter)
+	}
+}
+
 // A receive of a shared queue is of the domain of the queue, which is that of the queue pair that takes it.
 func TestDomainOfASharedReceive(t *testing.T) {
 	r := newRig(t)

@@ -170,7 +170,7 @@ func (m *MR) RemoteToken() Token {
 	return m.LocalToken()
 }
 
-// SGE returns an entry for n bytes from off.
+// SGE returns an entry for n bytes from off. It panics as slicing does when they are not inside of Bytes.
 func (m *MR) SGE(off, n int) SGE {
 	return SGE{Buffer: m.Bytes()[off : off+n : off+n], Token: m.LocalToken()}
 }
