@@ -69,6 +69,7 @@ var fences = map[string]fence{
 	"internal/mutants":     {},
 	"internal/testrun":     {},
 	"internal/broker":      {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
+	"internal/icmp":        {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp/xdptest":          {ours: []string{"xdp"}},
@@ -81,7 +82,7 @@ var fences = map[string]fence{
 		noClock: true,
 	},
 	"internal/datapath": {
-		ours:   []string{"provider", "xdp", "internal/udp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"provider", "xdp", "internal/udp", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},

@@ -318,6 +318,7 @@ func (a *Adapter) Stats() Stats {
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
 			"port_taken": d.PortTaken, "too_long": d.TooLong, DropVanished: d.Vanished, dropNoSocket: d.NoSocket,
+			"icmp_malformed": d.ICMPMalformed, "icmp_unmatched": d.ICMPUnmatched, "icmp_excess": d.ICMPExcess,
 		} {
 			if n > 0 {
 				s.Drops[name] = n

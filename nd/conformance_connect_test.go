@@ -97,7 +97,8 @@ var connectRows = map[string]provoke{
 	}),
 	"IND2Connector/Connect/ND_IO_TIMEOUT": func(t *testing.T, _ *rig) error {
 		r := newImpatientRig(t)
-		must(t, r.b.Close()) // nobody speaks ND at the other end
+		must(t, r.b.Close())
+		silenceAt(t, r.pair.B, r.addr[1])
 		e := newEnd(t, r.a, 64)
 		return e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
 	},

@@ -172,6 +172,7 @@ func TestConnectTimesOutWithoutProvider(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()})
 	e := newEnd(t, a, 4096)
+	silenceAt(t, pair.B, pair.AddrB.Addr())
 	began := time.Now()
 	err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(pair.AddrB.Addr(), 7000), ConnectParams{})
 	wantStatus(t, "connect", err, ErrIOTimeout)

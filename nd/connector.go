@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
@@ -62,8 +63,9 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // attempt failed. A failed attempt leaves qp as it was. The attempt is under way from the first moment, also while the peer's
 // neighbour is looked for: the connector has its address, qp is taken, and closing qp ends it with ErrCanceled.
 //
-// Errors: ErrConnectionRefused (no listener, backlog full, or rejected: PrivateData has the peer's reason),
-// ErrIOTimeout, ErrHostUnreachable, ErrNetworkUnreachable, ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
+// Errors: ErrConnectionRefused (no listener, backlog full, rejected: PrivateData has the peer's reason, or syscall.ECONNREFUSED:
+// the peer's host says that no adapter is open), ErrIOTimeout (the peer is silent), ErrHostUnreachable and ErrNetworkUnreachable (no neighbour or route, or a router
+// on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
 // ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
 // ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
@@ -74,9 +76,9 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	search, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan provider.Outcome, 1)
-	answered := false
+	answered, returned := false, false
 	if s := c.begin(qp, dest, params, stop, func(o provider.Outcome) {
-		answered = c.k.Answered()
+		answered, returned = c.k.Answered(), c.k.Returned()
 		done <- o
 	}); s != StatusSuccess {
 		return &Error{Op: "connect", Remote: dest, Status: s}
@@ -87,6 +89,8 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	switch {
 	case o == provider.OutcomeIOTimeout:
 		cause = c.adapter.silence(peer, answered)
+	case returned:
+		cause = c.adapter.returned(peer, o)
 	case unreachable != nil && o != provider.OutcomeCanceled:
 		cause = unreachable
 	}
@@ -101,6 +105,22 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 	}
 	return fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall is in the way",
 		a.udpPort, peer)
+}
+
+// returned says what an ICMP error says about a request. The cause is what a UDP socket says then, which tells a refusal by the peer's
+// host from one by its listener.
+func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
+	switch o {
+	case provider.OutcomeRefused:
+		return fmt.Errorf("an ICMP error (%w) says that nobody has UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall refuses it",
+			syscall.ECONNREFUSED, a.udpPort, peer)
+	case provider.OutcomeNetworkUnreachable:
+		return fmt.Errorf("an ICMP error (%w) says that there is no way to the network of %s: see the routes of the routers between (tracepath %s)",
+			syscall.ENETUNREACH, peer, peer)
+	default:
+		return fmt.Errorf("an ICMP error (%w) says that %s cannot be reached: is it up, and do the routers and firewalls between let UDP port %d pass?",
+			syscall.EHOSTUNREACH, peer, a.udpPort)
+	}
 }
 
 // begin checks what Connect was given, in the specification's order, state, queue pair, destination, private data, and whether the

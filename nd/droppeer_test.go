@@ -1,6 +1,8 @@
 package nd_test
 
 import (
+	"encoding/binary"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -125,6 +129,41 @@ func (r *dropRig) raw(from uint16, b []byte) {
 	r.Helper()
 	_, err := r.socket(from).WriteToUDPAddrPort(b, r.here)
 	r.must(err)
+}
+
+// unreachable sends n ICMP errors "destination unreachable" that quote a datagram of the adapter's to the peer, which never was.
+func (r *dropRig) unreachable(code byte, n int, payload []byte) {
+	r.Helper()
+	from := netip.AddrPortFrom(r.here.Addr(), stranger)
+	sendErrors(r.T, r.pair.B, from.Addr(), icmpError(code, from, netip.AddrPortFrom(r.peer, nd.DefaultUDPPort), payload), n)
+}
+
+// icmpError is an ICMP error "destination unreachable" that quotes a UDP datagram over IPv4.
+func icmpError(code byte, from, to netip.AddrPort, payload []byte) []byte {
+	b := []byte{3, code, 0, 0, 0, 0, 0, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, unix.IPPROTO_UDP, 0, 0}
+	b = append(append(b, from.Addr().AsSlice()...), to.Addr().AsSlice()...)
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, from.Port()), to.Port())
+	b = append(append(b, byte((8+len(payload))>>8), byte(8+len(payload)), 0, 0), payload...)
+	binary.BigEndian.PutUint16(b[2:], ^uint16(wire.PartialSum(0, b)))
+	return b
+}
+
+// sendErrors sends an ICMP message n times from a namespace.
+func sendErrors(t *testing.T, ns *netlab.Namespace, to netip.Addr, message []byte, n int) {
+	t.Helper()
+	err := ns.Do(func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+		if err != nil {
+			return err
+		}
+		for range n {
+			err = errors.Join(err, unix.Sendto(fd, message, 0, &unix.SockaddrInet4{Addr: to.As4()}))
+		}
+		return errors.Join(err, unix.Close(fd))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // send sends a packet with the right checksum.

@@ -129,6 +129,13 @@ var dropProvocations = map[string]provocation{
 		r.occupy(stranger) // which answers to strangers come from
 		r.ask(7, 0)
 	}},
+	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(4, 1, nil) }}, // too big
+	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }}, // host unreachable
+	"icmp_excess": {do: func(r *dropRig) {
+		for range 5 { // the socket has room for some 50, and 100 are looked at in a second
+			r.unreachable(1, 1000, make([]byte, 500))
+		}
+	}},
 	"too_long": {datapath: nd.DatapathUDP, do: answerTooLong},
 	"tx_lost":  {datapath: nd.DatapathUDP, do: answerTooLong},
 }

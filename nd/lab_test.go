@@ -3,6 +3,7 @@ package nd
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -132,6 +133,19 @@ func eventually(t testing.TB, what string, done func() bool) {
 func (c *Connector) state() (s provider.ConnectorState) {
 	c.do(func(*provider.Engine) { s = c.k.State() })
 	return s
+}
+
+// silenceAt makes an address of a namespace one that says nothing to ND packets: somebody has the UDP port and does not speak ND.
+// Without anybody the kernel says so, which is an answer.
+func silenceAt(t testing.TB, ns *netlab.Namespace, addr netip.Addr) {
+	t.Helper()
+	must(t, ns.Do(func() error {
+		s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, DefaultUDPPort)))
+		if err == nil {
+			t.Cleanup(func() { must(t, s.Close()) })
+		}
+		return err
+	}))
 }
 
 // waitState waits until a connector is in a state.

@@ -214,6 +214,7 @@ func (s *stage) Do(who, event string) {
 		s.r.setLink(s.t, s.r.pair.B, true)
 	case "silence":
 		must(s.t, s.r.b.Close())
+		silenceAt(s.t, s.r.pair.B, s.r.addr[1])
 	case "remove":
 		s.remove(who)
 	case "aborted":

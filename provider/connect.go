@@ -35,7 +35,8 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 	k.qp, qp.seeker = qp, k
 	qp.transition(qpAttach)
 	k.peer, k.addressed = remote, true
-	k.private, k.havePrivate, k.haveLimits, k.answered = nil, false, false, false
+	k.private, k.havePrivate, k.haveLimits = nil, false, false
+	k.answered, k.returned = false, false
 	k.pending = fin
 	k.transition(CtrConnecting)
 	return OutcomeSuccess

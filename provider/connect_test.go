@@ -105,7 +105,7 @@ func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	if data, o := m.ctr[0].Private(); o != OutcomeSuccess || string(data) != "no" {
 		t.Fatalf("private data %q, %v", data, o)
 	}
-	m.link[0].mangle = func([]byte) bool { return false }
+	m.link[1].mangle = func([]byte) bool { return false }
 	m.connected = promise{}
 	m.connect().pass(10 * time.Second)
 	m.connected.must(t, OutcomeIOTimeout)

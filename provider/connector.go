@@ -81,6 +81,7 @@ type Connector struct {
 	havePrivate bool
 	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
 	answered    bool    // the peer's engine answered the newest Connect
+	returned    bool    // an ICMP error ended the newest Connect
 	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
 }
 
@@ -327,6 +328,9 @@ func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
 // Answered says whether anything came back for the newest Connect, be it only that the request was noted: what time-outs mean depends
 // on it.
 func (k *Connector) Answered() bool { return k.answered }
+
+// Returned says that the newest Connect ended because an ICMP error quoted its request.
+func (k *Connector) Returned() bool { return k.returned }
 
 // Private returns the peer's most recent private data.
 func (k *Connector) Private() ([]byte, Outcome) {

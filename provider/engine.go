@@ -49,6 +49,7 @@ type Engine struct {
 	ports     map[addrPort]int // endpoints in use, counted
 	tuples    index[tuple]     // connections by ND endpoints
 	peers     index[peerKey]   // and by what their peers call them
+	asking    map[asked]*conn  // requests that wait for an answer
 	deadlines clock.Deadlines
 	pools     pools
 
@@ -125,6 +126,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{},
 		tuples:  newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
 		peers:   newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
+		asking:  map[asked]*conn{},
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg), busyShare: windowUnit,

@@ -73,6 +73,7 @@ func (e *Engine) note(kind FlightKind, id uint64, from, to uint32) {
 // enter changes where the connection stands on the wire.
 func (c *conn) enter(p phase) {
 	c.engine.note(FlightState, c.id, uint32(c.phase), uint32(p))
+	c.ask(p)
 	c.phase = p
 }
 

@@ -183,7 +183,7 @@ func TestBrokenPeerOnAnotherUDPPort(t *testing.T) {
 	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
 	must(t, err)
 	_, err = nd.Dial(t.Context(), netip.AddrPortFrom(pair.AddrB.Addr(), 7000), nd.EndpointConfig{Adapter: a})
-	if !errors.Is(err, nd.ErrIOTimeout) || !strings.Contains(err.Error(), "no answer from UDP port 14791 of 10.99.0.2") {
+	if !errors.Is(err, nd.ErrConnectionRefused) || !strings.Contains(err.Error(), "nobody has UDP port 14791 of 10.99.0.2") {
 		t.Errorf("connecting: %v", err)
 	}
 }

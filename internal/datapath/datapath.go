@@ -15,6 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -70,11 +71,13 @@ type Datapath struct {
 	arena    *arena
 	queues   []*queue // by number
 
-	maxPacket int // when it was opened
-	single    bool
-	sizes     sizes // of each queue
-	neighbors neighbours
-	pathsMade atomic.Uint64 // paths that were ever made
+	maxPacket   int // when it was opened
+	single      bool
+	sizes       sizes // of each queue
+	neighbors   neighbours
+	pathsMade   atomic.Uint64 // paths that were ever made
+	icmp        *icmp.Socket  // nil where raw sockets are not allowed
+	unreachable unreachable
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
 	closeOnce sync.Once
@@ -126,9 +129,12 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 	return err
 }
 
-// follow prepares what everybody may do: to find neighbours, and to notice changes.
+// follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
 func (d *Datapath) follow() (err error) {
 	d.state.ways, d.state.native = true, d.info.Rung == RungNative
+	if err := d.listenForErrors(); err != nil {
+		return err
+	}
 	d.watch, err = newWatch(d.state, &d.neighbors)
 	return err
 }
@@ -355,6 +361,9 @@ func (d *Datapath) Close() error {
 		if d.lease != nil {
 			errs = append(errs, d.lease.Close())
 		}
+		if d.icmp != nil {
+			errs = append(errs, d.icmp.Close())
+		}
 		if d.watch != nil {
 			d.watch.close()
 		}
@@ -386,15 +395,22 @@ type Stats struct {
 	TooLong uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
 	PortTaken uint64
+	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
+	// answer; more than are looked at.
+	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64
 }
 
 // Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
 func (d *Datapath) Stats() (Stats, error) {
 	var s Stats
+	d.unreachable.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if len(d.queues) == 0 {
 		return s, os.ErrClosed
+	}
+	if d.icmp != nil {
+		s.ICMPExcess, _ = d.icmp.Lost() // fails while the device closes
 	}
 	var err error
 	if d.steering != nil {

@@ -14,6 +14,9 @@ const pathsAtOnce = 1024
 func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.unseen = d.pathsMade.Load
 	d.watch.start(d, own, gone)
+	if d.icmp != nil {
+		d.watch.ended.Go(func() { d.hearErrors(own) })
+	}
 	if d.lease != nil {
 		d.watch.ended.Go(func() {
 			if d.lease.Gone() {
@@ -92,6 +95,7 @@ func (d *Datapath) resized(mtu int) int {
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.start(d, own, gone)
+	d.watch.ended.Go(func() { d.hearErrors(own) })
 }
 
 func (d *plainUDP) portCount() int { return 1 }

@@ -72,6 +72,9 @@ type plainUDP struct {
 	tooLong   atomic.Uint64
 	portTaken atomic.Uint64
 
+	errors      *udp.Watcher // of what was sent
+	unreachable unreachable
+
 	statsMu   sync.Mutex // guards in, for those who are not the owner, against Close
 	closed    bool
 	closeOnce sync.Once
@@ -132,6 +135,9 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.sleeper, err = newSleeper(d.in.FD()); err != nil {
 		return nil, err
 	}
+	if d.errors, err = udp.NewWatcher(); err != nil {
+		return nil, err
+	}
 	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
 		return nil, err
 	}
@@ -169,6 +175,7 @@ func (d *plainUDP) Release(uint64) error { return nil }
 // Stats implements Device.
 func (d *plainUDP) Stats() (Stats, error) {
 	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load(), TooLong: d.tooLong.Load()}
+	d.unreachable.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if d.closed {
@@ -183,6 +190,9 @@ func (d *plainUDP) Stats() (Stats, error) {
 func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.errors != nil {
+			errs = append(errs, d.errors.Close())
+		}
 		if d.watch != nil {
 			d.watch.close()
 		}

@@ -149,7 +149,16 @@ func (d *plainUDP) knock(dst netip.Addr) {
 
 // Connect implements provider.Link. It fails when the source port is not to be had.
 func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	from := d.source(local.Port)
+	path, ok := d.connect(local.Port, remote)
+	if from := d.paths[path].from; ok && from.socket != d.in {
+		_ = from.socket.TellErrors(d.errors, local.Port) // if that fails, a request that nobody gets times out
+	}
+	return path, ok
+}
+
+// connect makes a path.
+func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, bool) {
+	from := d.source(localPort)
 	if from == nil {
 		d.portTaken.Add(1)
 		return 0, false
@@ -160,7 +169,7 @@ func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 
 // Reply implements provider.Link.
 func (d *plainUDP) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	return d.Connect(wire.Endpoint{Port: localPort}, p.From)
+	return d.connect(localPort, p.From)
 }
 
 // source returns the socket of a source port, and opens it for the first path that has it; nil when that fails.

@@ -10,6 +10,10 @@ type Sender struct {
 	ect4, ect6 []byte // control messages that set ect0
 }
 
+// maxSends is how often a datagram is sent that meets errors about others: all that came before fail one send, and more may come
+// meanwhile.
+const maxSends = 4
+
 // ect0 is the codepoint that says that routers may mark the datagram (RFC 3168 §5).
 const ect0 = 2
 
@@ -52,18 +56,26 @@ func (s *Sender) Add(b []byte) {
 
 // Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
 // they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
-// not stop those behind it; a full send buffer does.
+// not stop those behind it; a full send buffer does. Where ICMP errors are told, a send may fail for an earlier datagram and is
+// repeated.
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	left := s.msgs[:s.nm]
 	s.nm, s.np = 0, 0
-	for len(left) > 0 {
+	for failed := 0; len(left) > 0; {
 		n, errno := sendmmsg(on.fd, left)
 		left = left[n:]
+		if n > 0 {
+			failed = 0
+		}
 		switch errno {
 		case 0, unix.EINTR:
 		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 			return refused + len(left), tooLong
 		default:
+			if failed++; on.watcher != nil && failed < maxSends {
+				continue
+			}
+			failed = 0
 			if errno == unix.EMSGSIZE {
 				tooLong++
 			}

@@ -68,7 +68,7 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err)
 	}
-	s := &Socket{fd: fd}
+	s := &Socket{fd: fd, ipv6: family == unix.AF_INET6}
 	err = s.setOptions(family, cfg)
 	if err == nil {
 		err = unix.Bind(fd, sockaddr(cfg.Local, cfg.Scope))
@@ -110,7 +110,11 @@ func (n *Network) socket(family int) (int, error) {
 }
 
 // Socket is a bound UDP socket, in non-blocking mode.
-type Socket struct{ fd int }
+type Socket struct {
+	fd      int
+	ipv6    bool
+	watcher *Watcher // of ICMP errors; nil when the socket does not tell
+}
 
 // hops is the TTL and hop limit (PROTOCOL §2).
 const hops = 64
@@ -161,8 +165,11 @@ func (s *Socket) ReceiveBuffer() (int, error) {
 }
 
 // Drops counts the datagrams that found the receive buffer full.
-func (s *Socket) Drops() (uint64, error) {
-	m, err := readMemInfo(s.fd)
+func (s *Socket) Drops() (uint64, error) { return Drops(s.fd) }
+
+// Drops is that of any socket.
+func Drops(fd int) (uint64, error) {
+	m, err := readMemInfo(fd)
 	return uint64(m[memInfoDrops]), err
 }
 

@@ -3,6 +3,7 @@ package ndhealth
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -87,6 +88,9 @@ func judgePeer(f *facts) (Finding, bool) {
 	switch err := p.err; {
 	case !p.asked:
 		return hint(fmt.Sprintf("%s was not asked", peer), "our UDP port is taken", "free it first: see udp port"), true
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return problem(fmt.Sprintf("%s is there, and nobody has UDP port %d on it", peer, f.cfg.UDPPort),
+			"no adapter is open there, or it has another UDP port", "open one with the same UDP port on both sides (--udp-port)"), true
 	case err == nil, errors.Is(err, nd.ErrConnectionRefused):
 		return ok("an adapter answers at %s", peer), true
 	case errors.Is(err, nd.ErrNetworkUnreachable):
@@ -94,9 +98,6 @@ func judgePeer(f *facts) (Finding, bool) {
 	case errors.Is(err, nd.ErrHostUnreachable):
 		return problem(err.Error(), "nobody on this network has the peer's address",
 			fmt.Sprintf("check that the peer is up and on the same network: ip neigh show %s dev %s", peer, f.nic.Name)), true
-	case p.closed:
-		return problem(fmt.Sprintf("%s is there, and nobody has UDP port %d on it", peer, f.cfg.UDPPort),
-			"no adapter is open there, or it has another UDP port", "open one with the same UDP port on both sides (--udp-port)"), true
 	case errors.Is(err, nd.ErrCanceled), errors.Is(err, nd.ErrIOTimeout):
 		return problem(fmt.Sprintf("%s does not answer on UDP port %d", peer, f.cfg.UDPPort),
 			"a firewall drops the port, or what has it there is no ND adapter",

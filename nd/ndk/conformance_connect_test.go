@@ -51,7 +51,9 @@ func connectRows() map[string]provoke {
 		rows[key+"CONNECTION_REFUSED"] = func(t *testing.T, r *rig) Status { return w.reaches(t, r, false) }
 		rows[key+"NETWORK_UNREACHABLE"] = to(func(*rig) netip.AddrPort { return netip.MustParseAddrPort("224.0.0.1:9") })
 		rows[key+"INVALID_PARAMETER"] = to(func(*rig) netip.AddrPort { return netip.AddrPort{} })
-		rows[key+"IO_TIMEOUT"] = to(func(*rig) netip.AddrPort { return netip.MustParseAddrPort("127.0.0.9:9") })
+		rows[key+"IO_TIMEOUT"] = func(t *testing.T, r *rig) Status {
+			return w.dials(t, newEnd(t, r.a, 64), netip.AddrPortFrom(r.silent(t), 9), hello).finish(t)
+		}
 		rows[key+"HOST_UNREACHABLE"] = func(t *testing.T, _ *rig) Status {
 			_, b, addr := overVeth(t, nd.DatapathUDP, "generic")
 			return w.dials(t, newEnd(t, b, 64), netip.AddrPortFrom(addr[1].Next(), 9), hello).finish(t)
@@ -84,13 +86,15 @@ func connectRows() map[string]provoke {
 			closed(t, c.Close)
 			return p.finish(t)
 		}
-		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
+		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, _ *rig) Status {
 			// Whoever it connects to says nothing, and its table has room for one connection.
-			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: "udp", engine: provider.Config{MaxConns: 1}})
-			first := w.dials(t, newEnd(t, small, 64), netipPort(r.b, 9), hello)
+			r := &rig{port: netlabtest.FreePort(t)}
+			to := netip.AddrPortFrom(r.silent(t), 9)
+			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: r.port, Datapath: "udp", engine: provider.Config{MaxConns: 1}})
+			first := w.dials(t, newEnd(t, small, 64), to, hello)
 			want(t, "first", first.inline, StatusPending)
 			eventually(t, "the first has its connection", func() bool { return small.host.Stats().Connections == 1 })
-			return w.dials(t, newEnd(t, small, 64), netipPort(r.b, 9), hello).finish(t)
+			return w.dials(t, newEnd(t, small, 64), to, hello).finish(t)
 		}
 		rows[key+"ADDRESS_ALREADY_EXISTS"] = func(t *testing.T, r *rig) Status { return w.twice(t, r) }
 	}

@@ -70,8 +70,8 @@ type attempt struct {
 // peer's application accepted or rejected, or the attempt failed. A failed attempt leaves qp as it was; after
 // StatusConnectionRefused, StatusIOTimeout, StatusHostUnreachable and StatusNetworkUnreachable the connector may try again.
 //
-// Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, or rejected: ConnectionData has the peer's
-// reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable, StatusAddressAlreadyExists, StatusCancelled,
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, the peer's host says that no
+// adapter is open, or rejected: ConnectionData has the peer's reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable, StatusAddressAlreadyExists, StatusCancelled,
 // StatusInsufficientResources, StatusDeviceRemoved. At once: StatusInvalidAddress (src), StatusSharingViolation,
 // StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
 // StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,

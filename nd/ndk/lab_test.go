@@ -1,6 +1,7 @@
 package ndk
 
 import (
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -124,6 +125,16 @@ type rig struct {
 	a, b *Adapter
 	addr [2]netip.Addr
 	port uint16
+}
+
+// silent returns an address where somebody has the UDP port and does not speak ND. Without anybody the kernel says so.
+func (r *rig) silent(t testing.TB) netip.Addr {
+	t.Helper()
+	at := netip.MustParseAddr("127.0.0.9")
+	s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, r.port)))
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return at
 }
 
 // sync waits for the engines to finish their turns. One-sided accesses of peers tell nobody here: whoever looks at their memory next

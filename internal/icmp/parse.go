@@ -1,0 +1,119 @@
+package icmp
+
+import (
+	"encoding/binary"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Kind is what an error says about the destination.
+type Kind uint8
+
+// The kinds.
+const (
+	None    Kind = iota // nothing about whether it can be reached
+	Network             // its network cannot be reached
+	Host                // it cannot be reached
+	Port                // it was reached, and nobody has the UDP port
+)
+
+// Error is an ICMP error and what it quotes.
+type Error struct {
+	Kind     Kind
+	From, To wire.Endpoint // of the packet quoted
+	Quoted   []byte        // the beginning of its UDP payload; it aliases what was parsed
+}
+
+const (
+	headerLen      = 8 // of ICMP and ICMPv6
+	ipv4Len        = 20
+	ipv6Len        = 40
+	udpLen         = 8
+	protoUDP       = 17
+	unreachable4   = 3      // the ICMP type
+	unreachable6   = 1      // the ICMPv6 type
+	ipv4Fragment   = 0x1fff // the fragment offset
+	ipv4VersionIHL = 0x45   // PROTOCOL §2: our packets have no options
+)
+
+// kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Those that forbid
+// count as those that cannot. 4 is "too big": PROTOCOL §9.6.
+var kinds4 = [...]Kind{
+	0: Network, 1: Host, 2: Port, 3: Port, 5: Host, 6: Network, 7: Host, 8: Host, 9: Network, 10: Host, 11: Network, 12: Host,
+	13: Host, 14: Host, 15: Host,
+}
+
+// kinds6 are those of ICMPv6 (RFC 4443 §3.1): no route; forbidden; beyond the scope of the source; address; port; source address
+// forbidden; route that rejects.
+var kinds6 = [...]Kind{0: Network, 1: Host, 2: Network, 3: Host, 4: Port, 5: Host, 6: Host}
+
+// KindOf says what an ICMP message means, or, unless ipv4, an ICMPv6 message.
+func KindOf(kind, code uint8, ipv4 bool) Kind {
+	unreachable, kinds := uint8(unreachable6), kinds6[:]
+	if ipv4 {
+		unreachable, kinds = unreachable4, kinds4[:]
+	}
+	if kind != unreachable || int(code) >= len(kinds) {
+		return None
+	}
+	return kinds[code]
+}
+
+// Parse4 decodes an IPv4 packet, with its header, as a raw socket receives it. ok is false for everything but a "destination
+// unreachable" that quotes a UDP packet of the kind that we send.
+func Parse4(b []byte) (e Error, ok bool) {
+	if len(b) < ipv4Len || b[0]>>4 != 4 {
+		return e, false
+	}
+	head := int(b[0]&15) * 4
+	if head < ipv4Len || len(b) < head+headerLen {
+		return e, false
+	}
+	b = b[head:]
+	// A raw socket gets packets whose checksum nobody has looked at.
+	if b[0] != unreachable4 || wire.PartialSum(0, b) != 0xffff {
+		return e, false
+	}
+	e.Kind = KindOf(b[0], b[1], true)
+	quote := b[headerLen:]
+	if len(quote) < ipv4Len+udpLen || quote[0] != ipv4VersionIHL || quote[9] != protoUDP ||
+		binary.BigEndian.Uint16(quote[6:])&ipv4Fragment != 0 {
+		return e, false
+	}
+	e.From = mapped([4]byte(quote[12:]))
+	e.To = mapped([4]byte(quote[16:]))
+	return e.udp(quote[ipv4Len:])
+}
+
+// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it.
+func Parse6(b []byte) (e Error, ok bool) {
+	if len(b) < headerLen+ipv6Len+udpLen || b[0] != unreachable6 {
+		return e, false
+	}
+	e.Kind = KindOf(b[0], b[1], false)
+	quote := b[headerLen:]
+	if quote[0]>>4 != 6 || quote[6] != protoUDP {
+		return e, false
+	}
+	e.From.IP = [16]byte(quote[8:])
+	e.To.IP = [16]byte(quote[24:])
+	if e.From.Is4() || e.To.Is4() { // never in an IPv6 header (RFC 4942 §2.2)
+		return e, false
+	}
+	return e.udp(quote[ipv6Len:])
+}
+
+// udp takes in the quoted UDP header and what follows. RFC 4884 extensions behind a quote that is shorter look like payload that is
+// not ours: routers pad a quote with zeros before them, to 128 bytes at least, which is beyond what is compared.
+func (e Error) udp(b []byte) (Error, bool) {
+	e.From.Port = binary.BigEndian.Uint16(b[0:])
+	e.To.Port = binary.BigEndian.Uint16(b[2:])
+	e.Quoted = b[udpLen:]
+	return e, true
+}
+
+func mapped(ip [4]byte) (at wire.Endpoint) {
+	at.IP[10], at.IP[11] = 0xff, 0xff
+	copy(at.IP[12:], ip[:])
+	return at
+}

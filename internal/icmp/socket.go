@@ -1,0 +1,148 @@
+package icmp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+)
+
+// maxErrors is how many errors are looked at within a second. An attempt to connect needs one, and a router sends few (Linux: one a
+// second to a host). It also bounds what somebody gets who tries all source ports of a request with quotes too short to have more.
+const maxErrors = 100
+
+const (
+	window        = time.Second
+	receiveBuffer = 32 << 10 // what waits meanwhile: some 50 errors, which the kernel counts with twice the bytes; more are lost
+	longest       = 2048     // a quote has at most 576 bytes (RFC 1812 §4.3.2.3) or 1280 (RFC 4443 §2.4)
+)
+
+// ErrNotAllowed says that this process may not open raw sockets: that takes CAP_NET_RAW.
+var ErrNotAllowed = errors.New("raw sockets are not allowed")
+
+// Socket receives errors about packets from one address to one UDP port. Close may be called from any goroutine.
+type Socket struct {
+	file *os.File
+	raw  syscall.RawConn
+	ipv6 bool
+	buf  []byte
+
+	done      chan struct{}
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens a raw socket in the calling thread's network namespace. index is the interface of link-local addresses. The error is
+// ErrNotAllowed without the privilege.
+func Open(local netip.Addr, index int, port uint16) (*Socket, error) {
+	local = local.Unmap()
+	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
+	if local.Is6() {
+		family, protocol = unix.AF_INET6, unix.IPPROTO_ICMPV6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return nil, ErrNotAllowed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open a raw socket for ICMP errors about %s: %w", local, err)
+	}
+	s := &Socket{
+		file: os.NewFile(uintptr(fd), "raw ICMP socket"), ipv6: local.Is6(), buf: make([]byte, longest), done: make(chan struct{}),
+	}
+	err = configure(fd, local, index, port)
+	if err == nil {
+		s.raw, err = s.file.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare a raw socket for ICMP errors about %s: %w", local, err), s.file.Close())
+	}
+	return s, nil
+}
+
+// configure keeps away from the socket what is not about our packets.
+func configure(fd int, local netip.Addr, index int, port uint16) error {
+	var filter []unix.SockFilter
+	var at unix.Sockaddr
+	if local.Is4() {
+		filter, at = filter4(local, port), &unix.SockaddrInet4{Addr: local.As4()}
+	} else {
+		to := &unix.SockaddrInet6{Addr: local.As16()}
+		if local.IsLinkLocalUnicast() {
+			to.ZoneId = uint32(index)
+		}
+		filter, at = filter6(local, port), to
+	}
+	return errors.Join(
+		// The filter first: what came before it would pass.
+		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer),
+		unix.Bind(fd, at),
+	)
+}
+
+// Close ends Each.
+func (s *Socket) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.done)
+		s.closeErr = s.file.Close()
+	})
+	return s.closeErr
+}
+
+// Lost counts the errors that were not looked at, because too many came at once. It fails once the socket is closed.
+func (s *Socket) Lost() (n uint64, err error) {
+	failed := s.raw.Control(func(fd uintptr) { n, err = udp.Drops(int(fd)) })
+	return n, errors.Join(failed, err)
+}
+
+// Each hands every error to take until Close, and calls malformed for those that cannot be decoded. It looks at maxErrors of them within
+// a second and lets the others wait, as far as there is room. What take gets it must not keep.
+func (s *Socket) Each(take func(Error), malformed func()) {
+	pause := time.NewTimer(window)
+	defer pause.Stop()
+	for {
+		for i := range maxErrors {
+			n, err := s.receive()
+			if err != nil {
+				return
+			}
+			if i == 0 {
+				pause.Reset(window)
+			}
+			if e, ok := s.parse(s.buf[:n]); ok {
+				take(e)
+			} else {
+				malformed()
+			}
+		}
+		select {
+		case <-pause.C:
+		case <-s.done:
+			return
+		}
+	}
+}
+
+func (s *Socket) parse(b []byte) (Error, bool) {
+	if s.ipv6 {
+		return Parse6(b)
+	}
+	return Parse4(b)
+}
+
+// receive waits for the next error.
+func (s *Socket) receive() (n int, err error) {
+	failed := s.raw.Read(func(fd uintptr) bool {
+		n, _, err = unix.Recvfrom(int(fd), s.buf, 0)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return n, errors.Join(failed, err)
+}

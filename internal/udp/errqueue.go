@@ -1,0 +1,137 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// errorRoom holds a few ICMPv6 errors, which quote up to 1232 bytes and count twice that.
+const errorRoom = 8 << 10
+
+// Sent is an ICMP error about a datagram that a socket sent, as its error queue has it.
+type Sent struct {
+	Type, Code uint8    // of the ICMP or ICMPv6 message
+	IP         [16]byte // where the datagram went, IPv4 mapped into IPv6
+	Port       uint16
+	Quoted     []byte // the beginning of the datagram
+}
+
+// Watcher waits for ICMP errors about what sockets sent. Wait is for one goroutine at a time; Close may be called from any.
+type Watcher struct {
+	epoll  int
+	file   *os.File // the epoll, registered with the runtime's poller
+	raw    syscall.RawConn
+	events [16]unix.EpollEvent
+}
+
+// NewWatcher makes a watcher of no sockets.
+func NewWatcher() (*Watcher, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make an epoll: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the epoll non-blocking: %w", err), unix.Close(fd))
+	}
+	w := &Watcher{epoll: fd, file: os.NewFile(uintptr(fd), "epoll of UDP sockets with errors")}
+	if w.raw, err = w.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, w.file.Close())
+	}
+	return w, nil
+}
+
+// Wait waits until sockets have errors, and yields the local ports of some. It fails when the watcher is closed.
+func (w *Watcher) Wait() (ports []uint16, err error) {
+	failed := w.raw.Read(func(uintptr) bool {
+		var n int
+		n, err = unix.EpollWait(w.epoll, w.events[:], 0)
+		for i := range max(n, 0) {
+			ports = append(ports, uint16(w.events[i].Fd))
+		}
+		return n != 0 && !errors.Is(err, unix.EINTR)
+	})
+	return ports, errors.Join(failed, err)
+}
+
+// Close ends Wait. The sockets stay what they are.
+func (w *Watcher) Close() error { return w.file.Close() }
+
+// TellErrors makes the kernel keep ICMP errors about what the socket sends from a local port, and w notice them, until it is called with
+// nil. Every error may fail a send, which Sender repeats: sockets that carry data had better not tell. Until this is called
+// errors go unheard. It is for sockets that receive nothing: it sets their receive buffer, which errors wait in.
+func (s *Socket) TellErrors(w *Watcher, port uint16) error {
+	if s.watcher == w {
+		return nil
+	}
+	level, name, value, room := unix.SOL_IP, unix.IP_RECVERR, 0, 0
+	if s.ipv6 {
+		level, name = unix.SOL_IPV6, unix.IPV6_RECVERR
+	}
+	if w != nil {
+		value, room = 1, errorRoom
+	}
+	err := errors.Join(
+		unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, room), unix.SetsockoptInt(s.fd, level, name, value),
+	)
+	if err != nil {
+		return err
+	}
+	if w != nil { // for errors alone, which are always reported
+		err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{Fd: int32(port)})
+	} else {
+		err = unix.EpollCtl(s.watcher.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
+		_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR) // what is read here fails no send
+	}
+	s.watcher = w
+	return err
+}
+
+// sizeofExtendedErr is that of struct sock_extended_err (linux/errqueue.h).
+const sizeofExtendedErr = 16
+
+// ReadError takes the oldest ICMP error from the socket's queue, and puts what it quotes into buf. ok is false when there is none left.
+// Errors of this machine are left out: the send that met them has told.
+func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
+	var oob [128]byte // IP_RECVERR with the address of who sent the error, and what arriving datagrams are asked for
+	for {
+		n, oobn, _, to, err := unix.Recvmsg(s.fd, buf, oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+		if err != nil {
+			return Sent{}, false
+		}
+		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+		if err != nil {
+			continue
+		}
+		for _, m := range messages {
+			wanted := m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR ||
+				m.Header.Level == unix.SOL_IPV6 && m.Header.Type == unix.IPV6_RECVERR
+			if !wanted || len(m.Data) < sizeofExtendedErr {
+				continue
+			}
+			if origin := m.Data[4]; origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
+				continue
+			}
+			e.Type, e.Code, e.Quoted = m.Data[5], m.Data[6], buf[:n]
+			if e.IP, e.Port, ok = endpoint(to); ok {
+				return e, true
+			}
+		}
+	}
+}
+
+// endpoint is the inverse of sockaddr.
+func endpoint(at unix.Sockaddr) (ip [16]byte, port uint16, ok bool) {
+	switch a := at.(type) {
+	case *unix.SockaddrInet4:
+		ip[10], ip[11] = 0xff, 0xff
+		copy(ip[12:], a.Addr[:])
+		return ip, uint16(a.Port), true
+	case *unix.SockaddrInet6:
+		return a.Addr, uint16(a.Port), true
+	}
+	return ip, 0, false
+}

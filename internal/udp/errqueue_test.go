@@ -1,0 +1,107 @@
+package udp
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+)
+
+// nobody is a port of an address that nobody has.
+func nobody(t *testing.T, n *Network, at netip.Addr) netip.AddrPort {
+	t.Helper()
+	s, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0)})
+	must(t, err)
+	to := portOf(t, s, at)
+	must(t, s.Close())
+	return to
+}
+
+// A datagram that nobody gets comes back as an error with its beginning; the next send meets it, and nothing is lost by that.
+func TestErrorsAreTold(t *testing.T) {
+	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
+		n := newNetwork(t)
+		w, err := NewWatcher()
+		must(t, err)
+		defer func() { must(t, w.Close()) }()
+		out, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0)}) // with the smallest buffers there are
+		must(t, err)
+		defer func() { must(t, out.Close()) }()
+		in, to := open(t, n, at)
+		s, r := NewSender(4, 1), NewReceiver(newPool(t, 8), 8, 100)
+		closed := nobody(t, n, at)
+		var buf [8]byte
+
+		send(s, out, closed, []byte("unheard"), 10)
+		if refused := send(s, out, to, []byte("one"), 10); refused != 0 || r.Receive(in) != 1 {
+			t.Errorf("%v: a socket that does not tell: %d refused", at, refused)
+		}
+		for range 2 { // on and off again
+			must(t, out.TellErrors(w, 77))
+			send(s, out, closed, append([]byte("the beginning of it"), make([]byte, 1200)...), 4096) // as long as a REQ
+			if ports, err := w.Wait(); err != nil || len(ports) != 1 || ports[0] != 77 {
+				t.Errorf("%v: the watcher saw %v, %v", at, ports, err)
+			}
+			if refused := send(s, out, to, []byte("two"), 10); refused != 0 || r.Receive(in) != 1 {
+				t.Errorf("%v: %d datagrams refused, or lost, after an error", at, refused)
+			}
+			e, ok := out.ReadError(buf[:])
+			want := Sent{Type: 3, Code: 3, IP: at.As16(), Port: closed.Port(), Quoted: []byte("the begi")}
+			if at.Is6() {
+				want.Type, want.Code = 1, 4
+			}
+			if !ok || e.Type != want.Type || e.Code != want.Code || e.IP != want.IP || e.Port != want.Port || !bytes.Equal(e.Quoted, want.Quoted) {
+				t.Errorf("%v: %+v, %t, want %+v", at, e, ok, want)
+			}
+			if e, ok := out.ReadError(buf[:]); ok {
+				t.Errorf("%v: told twice: %+v", at, e)
+			}
+			send(s, out, closed, []byte("told of, and left alone"), 100)
+			must(t, out.TellErrors(nil, 77))
+			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.Receive(in) != 1 {
+				t.Errorf("%v: %d datagrams refused by what was left", at, refused)
+			}
+			send(s, out, closed, []byte("unheard"), 10)
+			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.Receive(in) != 1 {
+				t.Errorf("%v: a socket that does not tell any more: %d refused", at, refused)
+			}
+		}
+	}
+}
+
+// What this machine refuses is told by the send alone, and once repeated is refused all the same.
+func TestOwnErrorsAreNoICMP(t *testing.T) {
+	n := newNetwork(t)
+	out, _ := open(t, n, addrA)
+	in, to := open(t, n, addrB)
+	w, err := NewWatcher()
+	must(t, err)
+	must(t, out.TellErrors(w, 77))
+	a := AddrOf(to, 0)
+	s := NewSender(3, 1)
+	for _, size := range []int{1, 70000, 2} {
+		s.Begin(&a, false)
+		s.Add(make([]byte, size))
+	}
+	if lost, tooLong := s.Send(out); lost != 1 || tooLong != 1 {
+		t.Errorf("%d datagrams were refused, %d too long, want 1", lost, tooLong)
+	}
+	if r := NewReceiver(newPool(t, 8), 4, 100); r.Receive(in) != 2 {
+		t.Error("the others were lost")
+	}
+	var buf [8]byte
+	if e, ok := out.ReadError(buf[:]); ok {
+		t.Errorf("told %+v", e)
+	}
+	must(t, w.Close())
+}
+
+func TestWatcherEnds(t *testing.T) {
+	w, err := NewWatcher()
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { _, err := w.Wait(); ended <- err }()
+	must(t, w.Close())
+	if err := <-ended; err == nil {
+		t.Error("it waits for nothing, and succeeds")
+	}
+}

@@ -1,0 +1,117 @@
+package nd
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// routed is a host with an adapter behind a router, and how the router treats addresses of another network.
+type routed struct {
+	star *netlab.Star
+	a    *Adapter
+	far  netip.Prefix // the other host's
+}
+
+func newRouted(t *testing.T, dp Datapath, ipv6 bool) *routed {
+	t.Helper()
+	star := netlabtest.Star(t, netlab.StarConfig{IPv6: ipv6})
+	for _, ns := range []*netlab.Namespace{star.Router, star.Hosts[1].NS} {
+		must(t, ns.Do(talkative))
+	}
+	near, far := star.Hosts[0].Addr, star.Hosts[1].Addr
+	if ipv6 {
+		near, far = star.Hosts[0].Addr6, star.Hosts[1].Addr6
+	}
+	return &routed{star: star, a: openIn(t, star.Hosts[0].NS, AdapterConfig{Address: near.Addr(), Datapath: dp}), far: far}
+}
+
+// talkative lets the kernel send as many ICMP errors as there are reasons for: tests connect to many addresses at once.
+func talkative() error {
+	err := os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0)
+	if _, none := os.Stat("/proc/sys/net/ipv6/icmp/ratelimit"); none == nil {
+		err = errors.Join(err, os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("0"), 0))
+	}
+	return err
+}
+
+// treat makes the router treat an address of the far network in a way of its own.
+func (r *routed) treat(t *testing.T, to netip.Addr, way int) {
+	t.Helper()
+	must(t, r.star.Router.Do(func() error {
+		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return h.RouteAdd(&netlink.Route{Dst: netlink.NewIPNet(to.AsSlice()), Type: way})
+	}))
+}
+
+// beyond is the far network's address number n.
+func (r *routed) beyond(n byte) netip.Addr {
+	b := r.far.Addr().AsSlice()
+	b[len(b)-1] = n
+	ip, _ := netip.AddrFromSlice(b)
+	return ip
+}
+
+// causes are what a UDP socket would say.
+var causes = map[Status]error{ErrHostUnreachable: unix.EHOSTUNREACH, ErrNetworkUnreachable: unix.ENETUNREACH, ErrConnectionRefused: unix.ECONNREFUSED}
+
+// A router, or the peer's host, that says that a request cannot be delivered ends the attempt with what it says, and the connector can
+// be used again.
+func TestRouterSaysUnreachable(t *testing.T) {
+	t.Parallel()
+	for name, family := range map[string]struct {
+		ipv6  bool
+		wants map[int]Status // by what the router does
+	}{
+		"IPv4": {false, map[int]Status{unix.RTN_UNREACHABLE: ErrHostUnreachable, unix.RTN_PROHIBIT: ErrHostUnreachable, unix.RTN_THROW: ErrNetworkUnreachable}},
+		// An IPv6 route that is called unreachable says that there is no route (RFC 4443 §3.1, code 0).
+		"IPv6": {true, map[int]Status{unix.RTN_UNREACHABLE: ErrNetworkUnreachable, unix.RTN_PROHIBIT: ErrHostUnreachable, unix.RTN_THROW: ErrNetworkUnreachable}},
+	} {
+		for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+			t.Run(name+" "+dp.String(), func(t *testing.T) {
+				t.Parallel()
+				r := newRouted(t, dp, family.ipv6)
+				said := func(t *testing.T, to netip.Addr, want Status) {
+					t.Parallel()
+					e := newEnd(t, r.a, 64)
+					err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(to, 7000), helloParams)
+					wantStatus(t, "connect", err, want)
+					wantOneLine(t, err, to.String(), "ICMP")
+					if cause := causes[want]; !errors.Is(err, cause) {
+						t.Errorf("the cause is not %v", cause)
+					}
+					if s := e.ctr.state(); s != provider.CtrBound || e.qp.qp.State() != provider.QPIdle {
+						t.Errorf("connector %v, queue pair %v after the attempt", s, e.qp.qp.State())
+					}
+					_, err = e.ctr.PrivateData()
+					wantStatus(t, "private data", err, ErrConnectionInvalid)
+				}
+				for way, want := range family.wants {
+					to := r.beyond(100 + byte(way))
+					r.treat(t, to, way)
+					t.Run(map[int]string{unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw"}[way],
+						func(t *testing.T) { said(t, to, want) })
+				}
+				t.Run("nobody", func(t *testing.T) { said(t, r.beyond(77), ErrHostUnreachable) }) // when the router's own search has failed
+				t.Run("no adapter", func(t *testing.T) { said(t, r.far.Addr(), ErrConnectionRefused) })
+				t.Cleanup(func() {
+					if d := r.a.Stats().Drops; d["icmp_unmatched"]+d["icmp_malformed"]+d["icmp_excess"] > 0 {
+						t.Errorf("some were not believed: %v", d)
+					}
+				})
+			})
+		}
+	}
+}

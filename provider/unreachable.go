@@ -1,0 +1,59 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// This file takes what routers and hosts say about requests that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can
+// send them, so they count for an attempt that the peer has not answered, and for nothing else.
+
+// Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet,
+// perhaps nothing.
+type Quote struct {
+	From, To Endpoint
+	Packet   []byte
+}
+
+// asked is an unanswered REQ as even the shortest quote names it: where it went, and the UDP port that it came from.
+type asked struct {
+	to   [16]byte
+	from uint16
+}
+
+func (c *conn) asked() asked { return asked{c.remote.IP, c.local.Port} }
+
+// ask notes that a connection enters phaseReqSent, or leaves it for another phase.
+func (c *conn) ask(next phase) {
+	e := c.engine
+	if next == phaseReqSent {
+		e.asking[c.asked()] = c
+	} else if c.phase == phaseReqSent && e.asking[c.asked()] == c { // another one may have drawn the same port since
+		delete(e.asking, c.asked())
+	}
+}
+
+// Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
+// OutcomeNetworkUnreachable or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
+// one that the peer has answered. The leading engine's owner calls it.
+func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
+	quote, ok := wire.ParseQuote(q.Packet)
+	if !ok || q.To.Port != e.cfg.UDPPort {
+		return false
+	}
+	c := e.asking[asked{q.To.IP, q.From.Port}]
+	if quote.HasConnID {
+		c = e.lookup(quote.ConnID)
+	}
+	if c == nil || !c.active || c.remote.IP != q.To.IP || c.local.IP != q.From.IP || c.local.Port != q.From.Port ||
+		quote.HasNonce && quote.Nonce != c.nonce {
+		return false
+	}
+	if c.phase == phaseLingering && c.end.word == endReject {
+		return true // the attempt is over: by the quote of an earlier packet, for one
+	}
+	k := c.connector
+	if c.phase != phaseReqSent || k == nil || k.answered {
+		return false
+	}
+	k.returned = true
+	c.attemptFailed(o)
+	return true
+}

@@ -1,0 +1,159 @@
+package provider
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// quoteOf is what an ICMP error about a REQ quotes, and the UDP ports that it has.
+func (m *meeting) quoteOf(packet []byte) *Quote {
+	var c *conn
+	for c = range m.eng[0].group.conns.all {
+		break
+	}
+	return &Quote{From: c.local, To: wire.Endpoint{IP: pairIP[1], Port: m.eng[0].cfg.UDPPort}, Packet: packet}
+}
+
+// asks connects, keeps the request from arriving, and returns its bytes.
+func (m *meeting) asks() (req []byte) {
+	m.tb.Helper()
+	m.link[1].mangle = func(b []byte) bool {
+		req = slices.Clone(b)
+		return false
+	}
+	m.connect().settle()
+	if req == nil {
+		m.tb.Fatal("no request was sent")
+	}
+	return req
+}
+
+// A quote may be cut off anywhere, and ends the attempt with what the error means. The connector can be used again.
+func TestUnreachableEndsTheAttempt(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 35, 36, 37, 40, 47, 48, 55, 56, 100, 1200} {
+		for _, o := range []Outcome{OutcomeHostUnreachable, OutcomeNetworkUnreachable, OutcomeRefused} {
+			m := newMeeting(t, 1)
+			req := m.asks()
+			if q := m.quoteOf(req[:n]); !m.eng[0].Unreachable(q, o) {
+				t.Fatalf("a quote of %d bytes is not believed", n)
+			} else if !m.eng[0].Unreachable(q, o) && n >= 48 {
+				t.Errorf("%d bytes: the same quote again is taken for somebody else's", n)
+			}
+			m.connected.must(t, o)
+			if _, heard := m.ctr[0].Private(); m.ctr[0].State() != CtrBound || m.qp[0].State() != QPIdle || !m.ctr[0].Returned() || heard == OutcomeSuccess {
+				t.Errorf("connector %v, queue pair %v, returned %v, private data %v", m.ctr[0].State(), m.qp[0].State(), m.ctr[0].Returned(), heard)
+			}
+			m.link[1].mangle = nil
+			m.connected = promise{}
+			m.get().connect().settle()
+			m.got.must(t, OutcomeSuccess)
+			if m.ctr[0].Returned() {
+				t.Error("the next attempt returned as well")
+			}
+			m.accept().settle()
+			m.connected.must(t, OutcomeSuccess)
+			m.complete().settle()
+			m.completed.must(t, OutcomeSuccess)
+		}
+	}
+}
+
+// What differs from the request in anything that was quoted is no quote of it.
+func TestUnreachableNeedsTheRequest(t *testing.T) {
+	flip := func(i int) func(*Quote) { return func(q *Quote) { q.Packet[i] ^= 0x40 } }
+	for name, change := range map[string]func(*Quote){
+		"version":       flip(0),
+		"operations":    flip(1),
+		"PSN":           flip(7),
+		"id":            flip(15),
+		"opcode":        flip(36),
+		"REP":           func(q *Quote) { q.Packet[36] = byte(wire.CtlREP) },
+		"sender's id":   flip(40),
+		"slot in it":    flip(47),
+		"nonce":         flip(55),
+		"our port":      func(q *Quote) { q.From.Port++ },
+		"our address":   func(q *Quote) { q.From.IP[15]++ },
+		"peer's port":   func(q *Quote) { q.To.Port++ },
+		"peer":          func(q *Quote) { q.To.IP[15]++ },
+		"short, port":   func(q *Quote) { q.From.Port++; q.Packet = nil },
+		"short, peer":   func(q *Quote) { q.To.IP[15]++; q.Packet = nil },
+		"short, local":  func(q *Quote) { q.From.IP[15]++; q.Packet = nil },
+		"short, opcode": func(q *Quote) { q.Packet = q.Packet[:37]; q.Packet[36]++ },
+	} {
+		m := newMeeting(t, 1)
+		q := m.quoteOf(m.asks())
+		change(q)
+		if m.eng[0].Unreachable(q, OutcomeHostUnreachable) || m.connected.times != 0 || m.ctr[0].State() != CtrConnecting {
+			t.Errorf("%s: believed", name)
+		}
+	}
+}
+
+// Once the peer has said anything, nobody else's word ends the connection, however well it is forged.
+func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
+	m := newMeeting(t, 1)
+	var req []byte
+	m.link[1].mangle = func(b []byte) bool {
+		if req == nil {
+			req = slices.Clone(b)
+		}
+		return true
+	}
+	m.connect().settle() // PEND
+	q := m.quoteOf(req)
+	ignored := func(when string) {
+		t.Helper()
+		for _, n := range []int{0, 48, len(req)} {
+			cut := *q
+			cut.Packet = req[:n]
+			if m.eng[0].Unreachable(&cut, OutcomeRefused) {
+				t.Errorf("%s: a quote of %d bytes is believed", when, n)
+			}
+		}
+	}
+	ignored("queued")
+	m.get().settle()
+	ignored("requested")
+	m.accept().settle()
+	ignored("accepted")
+	m.complete().settle()
+	ignored("established")
+	m.completed.must(t, OutcomeSuccess)
+	m.must(m.ctr[0].Disconnect(m.got.finish))
+	m.must(m.ctr[1].Disconnect(m.got.finish))
+	m.settle()
+	ignored("over")
+	if len(m.eng[0].asking) != 0 {
+		t.Errorf("%d requests wait for an answer", len(m.eng[0].asking))
+	}
+	// The passive side never asked.
+	q.From, q.To = q.To, q.From
+	q.To.Port = m.eng[1].cfg.UDPPort
+	if m.eng[1].Unreachable(q, OutcomeRefused) {
+		t.Error("the passive side believed it")
+	}
+}
+
+// Requests that wait for an answer are forgotten whichever way they end.
+func TestAskingIsForgotten(t *testing.T) {
+	for name, end := range map[string]func(m *meeting){
+		"cancel":   func(m *meeting) { m.ctr[0].Cancel() },
+		"close":    func(m *meeting) { m.ctr[0].Close() },
+		"release":  func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) },
+		"silence":  func(m *meeting) { m.pass(10 * time.Second) },
+		"shutdown": func(m *meeting) { m.eng[0].Shutdown() },
+		"answer":   func(m *meeting) { m.link[1].mangle = nil; m.get().pass(time.Second); m.accept().settle() },
+	} {
+		m := newMeeting(t, 1)
+		m.asks()
+		if n := len(m.eng[0].asking); n != 1 {
+			t.Fatalf("%d requests wait for an answer", n)
+		}
+		if end(m); len(m.eng[0].asking) != 0 {
+			t.Errorf("%s: the request is remembered", name)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package wire
+
+import "encoding/binary"
+
+// Quote is what an ICMP error, which repeats the beginning of the packet that it is about, tells of a REQ or RST: as much as
+// lies before the end of the quote.
+type Quote struct {
+	ConnID, Nonce       uint64 // valid as said below
+	HasConnID, HasNonce bool
+}
+
+// ParseQuote decodes the beginning of an ND packet, cut off anywhere, perhaps before its first byte. ok says that it may be
+// one of those that begin or end an attempt to connect: REQ, or RST from who gives up. Nothing in it is certain: the checksum covers
+// bytes that are not there.
+func ParseQuote(b []byte) (q Quote, ok bool) {
+	head := [offNext]byte{offVersion: Version << 4} // both are unsequenced, and for a connection without an id
+	for i, c := range b[:min(len(b), len(head))] {
+		if c != head[i] && i&^1 != offFlags {
+			return q, false
+		}
+	}
+	if len(b) <= ControlOffset {
+		return q, true
+	}
+	op := Opcode(b[ControlOffset])
+	if op != CtlREQ && op != CtlRST {
+		return q, false
+	}
+	body := b[min(len(b), ControlOffset+ControlHeaderLen):]
+	if q.HasConnID = len(body) >= helloOffConnID+8; q.HasConnID {
+		q.ConnID = binary.BigEndian.Uint64(body[helloOffConnID:])
+	}
+	if q.HasNonce = op == CtlREQ && len(body) >= helloOffNonce+8; q.HasNonce {
+		q.Nonce = binary.BigEndian.Uint64(body[helloOffNonce:])
+	}
+	return q, true
+}
