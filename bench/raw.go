@@ -11,7 +11,7 @@ import (
 )
 
 // The ceiling beneath nd: packets of the size that nd would send, through the same sockets and program, both sides
-// spinning, payload copied on both sides, no checksum, no reliability, no handshake. Streams keep a window, because a
+// spinning, payload copied where nd copies it, no checksum, no reliability, no handshake. Streams keep a window, because a
 // sender that overruns its receiver measures how fast packets can be dropped.
 
 // runRaw runs the job's specs over raw AF_XDP, all on one socket.
@@ -33,7 +33,7 @@ func (j Job) runRaw(ctx context.Context, c Coordinator, sink Sink) (err error) {
 		if j.Role == Requester {
 			sink.Started(s)
 		}
-		r := rawRun{ctx: ctx, link: l, spec: s, id: uint64(i), deadline: time.Now().Add(s.budget())}
+		r := rawRun{ctx: ctx, link: l, spec: s, variant: j.variantOf(s, l.datapath), id: uint64(i), deadline: time.Now().Add(s.budget())}
 		b, err := r.run(j.Role)
 		if err != nil {
 			return fmt.Errorf("raw %s: %w", s, err)
@@ -54,13 +54,14 @@ type rawRun struct {
 	id       uint64 // tells this run's end packets from those of the run before
 	deadline time.Time
 	spins    int
+	variant  string
 	trip     uint64 // number of a ping-pong's message
 	lost     uint64
 }
 
 func (r *rawRun) run(role Role) (*Baseline, error) {
 	s := r.spec
-	b := &Baseline{Kind: KindRaw, Test: s.Test, Size: s.Size, MTU: s.MTU, Datapath: r.link.datapath}
+	b := &Baseline{Kind: KindRaw, Test: s.Test, Size: s.Size, MTU: s.MTU, Datapath: r.link.datapath, Variant: r.variant}
 	if s.Test.IsLatency() && s.Size > r.link.payloadRoom() {
 		return nil, fmt.Errorf("a packet at MTU %d takes %d bytes: choose a smaller size or leave raw out (--baseline tcp)",
 			s.MTU, r.link.payloadRoom())
@@ -177,9 +178,6 @@ func (r *rawRun) echo() error {
 const (
 	// creditEvery is how many packets the receiver takes before it speaks, unless the window is smaller.
 	creditEvery = 64
-	// sourceBatch is how many bytes the sender hands to the kernel at once: one system call for many packets, and a
-	// batch that is still in the core's cache when the kernel copies it.
-	sourceBatch = 64 << 10
 	// resyncAfter is how long the sender waits for credit before it takes everything in flight for lost.
 	resyncAfter = 20 * time.Millisecond
 )
@@ -195,10 +193,10 @@ func (l *rawLink) window() uint64 {
 // busy machine it may begin late.
 func (r *rawRun) source() error {
 	l := r.link
-	buf := make([]byte, bwWorkingSet)
+	buf := l.umem.Arena()[:bwWorkingSet]
 	FillPattern(buf, 1)
 	n := l.payloadRoom()
-	batch := max(sourceBatch/n, 4)
+	batch := max(r.spec.Raw.batch()/n, 4)
 	window := l.window()
 	var next, acked uint64
 	var starved time.Time
@@ -212,7 +210,7 @@ func (r *rawRun) source() error {
 		}
 		acked = max(acked, min(credit, next)) // one of the run before may be larger
 		built := 0
-		for built < batch && next-acked < window && l.push(rawData, next, buf[off:off+n]) {
+		for built < batch && next-acked < window && r.pushPiece(next, off, n) {
 			next++
 			built++
 			if off += n; off+n > len(buf) {
@@ -239,6 +237,14 @@ func (r *rawRun) source() error {
 			acked, starved = next, time.Time{}
 		}
 	}
+}
+
+// pushPiece queues a packet with n bytes at off of the arena, copied or not.
+func (r *rawRun) pushPiece(seq uint64, off, n int) bool {
+	if r.spec.Raw.Refer {
+		return r.link.refer(seq, off, n)
+	}
+	return r.link.push(rawData, seq, r.link.umem.Arena()[off:off+n])
 }
 
 // credit returns the highest packet count the receiver has confirmed since the last call, 0 for none, and whether it has enough.
@@ -316,7 +322,7 @@ func (r *rawRun) sink(b *Baseline) error {
 			started, r.lost = now, 0
 		case !started.IsZero() && b.Seconds == 0:
 			b.Bytes += got
-			if d := now.Sub(started); d >= r.spec.Duration {
+			if d := now.Sub(started); d >= r.spec.Duration && b.Bytes >= uint64(r.spec.Size) {
 				b.Seconds = d.Seconds()
 			}
 		}

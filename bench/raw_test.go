@@ -44,10 +44,11 @@ func TestRawOverVeth(t *testing.T) {
 			job.Specs = []Spec{
 				{Test: WriteLat, MTU: c.mtu, Duration: 10 * time.Millisecond},
 				{Test: WriteBW, MTU: c.mtu, Duration: 30 * time.Millisecond},
+				{Test: WriteBW, MTU: c.mtu, Duration: 30 * time.Millisecond, Raw: RawOptions{Refer: c.mtu > 1500}},
 			}
 			got := runBoth(t, job, pair.A.Do, pair.B.Do)
-			if len(got.baselines) != 2 {
-				t.Fatalf("%d baselines, want 2: %+v", len(got.baselines), got.baselines)
+			if len(got.baselines) != 3 {
+				t.Fatalf("%d baselines, want 3: %+v", len(got.baselines), got.baselines)
 			}
 			for _, b := range got.baselines {
 				if err := sane(b.Ops, b.Bytes, b.Seconds, b.Gbps, b.Mops, b.Test, b.LatUS); err != nil {

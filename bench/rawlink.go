@@ -63,7 +63,7 @@ func openRaw(j Job, mtu int) (*rawLink, error) {
 		return nil, err
 	}
 	l.steering = steering
-	if l.umem, err = xdp.NewUMEM(xdp.UMEMConfig{}); err != nil {
+	if l.umem, err = xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 2 * xdp.DefaultRxRing, TxFrames: xdp.DefaultTxRing, ArenaBytes: bwWorkingSet}); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	l.sock, err = xdp.Open(l.umem, xdp.Config{
@@ -121,7 +121,9 @@ func (l *rawLink) setHeader(j Job, port uint16) error {
 }
 
 // payloadRoom is how many payload bytes one packet takes at this MTU.
-func (l *rawLink) payloadRoom() int { return l.mtu - (rawHeader - 14) - rawShim }
+func (l *rawLink) payloadRoom() int { return rawRoom(l.mtu) }
+
+func rawRoom(mtu int) int { return mtu - (rawHeader - 14) - rawShim }
 
 // putHeader writes all headers of a packet with n payload bytes to b.
 func (l *rawLink) putHeader(b []byte, kind byte, seq uint64, n int) {
@@ -168,6 +170,26 @@ func (l *rawLink) push(kind byte, seq uint64, payload []byte) bool {
 		d.Options = xdp.PacketContinues
 		l.tx = append(l.tx, d)
 	}
+}
+
+// refer queues one packet whose payload stays in the arena, behind a frame of headers. It reports false when frames or ring are used up.
+func (l *rawLink) refer(seq uint64, off, n int) bool {
+	at := l.umem.ArenaBase() + uint64(off)
+	pieces := (int(at%xdp.FrameSize) + n + xdp.FrameSize - 1) / xdp.FrameSize
+	if l.sock.TxFree() < 1 || len(l.tx)+1+pieces > cap(l.tx) {
+		return false
+	}
+	head, _ := l.sock.AllocTx() // TxFree counted it
+	l.putHeader(l.umem.Frame(head), rawData, seq, n)
+	l.tx = append(l.tx, xdp.Desc{Addr: head, Len: rawHeader + rawShim, Options: xdp.PacketContinues})
+	for n > 0 {
+		piece := min(n, xdp.FrameSize-int(at%xdp.FrameSize))
+		l.tx = append(l.tx, xdp.Desc{Addr: at, Len: uint32(piece), Options: xdp.PacketContinues})
+		at += uint64(piece)
+		n -= piece
+	}
+	l.tx[len(l.tx)-1].Options = 0
+	return true
 }
 
 // flush hands everything that was pushed to the kernel and reaps what it has sent.

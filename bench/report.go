@@ -81,6 +81,10 @@ type Baseline struct {
 	LatIs    string   `json:"lat_is,omitempty"`
 	LatUS    *Latency `json:"lat_us,omitempty"`
 	Note     string   `json:"note,omitempty"`
+
+	// Variant is the best one, which the figures are of, and Variants are all that were tried (Best). Older reports have neither.
+	Variant  string          `json:"variant,omitempty"`
+	Variants []VariantFigure `json:"variants,omitempty"`
 }
 
 func (b *Baseline) setRate() {

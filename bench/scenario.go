@@ -78,6 +78,7 @@ type Spec struct {
 	Verify   bool          `json:"verify"`    // check every operation (stamp), and every byte at the end
 	ListSize int           `json:"list_size"` // write_rate: requests per list
 	Depth    int           `json:"depth"`     // operations outstanding
+	Raw      RawOptions    `json:"raw,omitzero"`
 }
 
 // WithDefaults fills the zero fields.

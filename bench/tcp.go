@@ -59,12 +59,12 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
-	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU}
+	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU, Variant: j.variantOf(s, "")}
 	switch {
 	case !s.Test.IsLatency() && j.Role == Requester:
-		return nil, tcpSource(conn, s)
+		return nil, j.tcpSource(conn, s)
 	case !s.Test.IsLatency():
-		err = tcpSink(conn, s, b)
+		err = j.tcpSink(conn, s, b)
 	case j.Role == Responder:
 		return nil, j.tcpEcho(conn, s)
 	default:
@@ -102,7 +102,7 @@ func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPCon
 
 // tcpSource writes messages until the reader has measured, and tells it by closing its half. The reader knows best how long that takes:
 // on a busy machine it may begin late.
-func tcpSource(conn *net.TCPConn, s Spec) error {
+func (j Job) tcpSource(conn *net.TCPConn, s Spec) error {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	FillPattern(buf, 1)
 	var enough atomic.Bool
@@ -112,51 +112,56 @@ func tcpSource(conn *net.TCPConn, s Spec) error {
 		enough.Store(true)
 		said <- err
 	}()
-	for off, n := 0, 0; ; n++ {
-		if n%clockEvery == 0 && enough.Load() {
-			break
+	err := j.withExchanger(conn, s, func(ex exchanger) error {
+		for off, n := 0, 0; n%clockEvery != 0 || !enough.Load(); n++ {
+			if off+s.Size > len(buf) {
+				off = 0
+			}
+			if err := ex.send(buf[off : off+s.Size]); err != nil {
+				return err
+			}
+			off += s.Size
 		}
-		if off+s.Size > len(buf) {
-			off = 0
-		}
-		if _, err := conn.Write(buf[off : off+s.Size]); err != nil {
-			return err
-		}
-		off += s.Size
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return errors.Join(<-said, conn.CloseWrite())
 }
 
 // tcpSink counts what arrives during the measurement, and then says that it has enough.
-func tcpSink(conn *net.TCPConn, s Spec, b *Baseline) error {
+func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) error {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	chunk := min(max(s.Size, 64<<10), 1<<20)
 	begin := time.Now().Add(s.warmUp())
 	var started time.Time
-	for off := 0; ; off += chunk {
-		if off+chunk > len(buf) {
-			off = 0
-		}
-		n, err := conn.Read(buf[off : off+chunk])
-		now := time.Now()
-		switch {
-		case started.IsZero() && now.After(begin):
-			started, b.Bytes = now, 0
-		case !started.IsZero() && b.Seconds == 0:
-			b.Bytes += uint64(n)
-			if d := now.Sub(started); d >= s.Duration {
-				b.Seconds = d.Seconds()
-				if _, err := conn.Write([]byte{1}); err != nil {
-					return err
+	err := j.withExchanger(conn, s, func(ex exchanger) error {
+		for off := 0; ; off += chunk {
+			if off+chunk > len(buf) {
+				off = 0
+			}
+			n, err := ex.some(buf[off : off+chunk])
+			now := time.Now()
+			switch {
+			case started.IsZero() && now.After(begin):
+				started, b.Bytes = now, 0
+			case !started.IsZero() && b.Seconds == 0:
+				b.Bytes += uint64(n)
+				if d := now.Sub(started); d >= s.Duration && b.Bytes >= uint64(s.Size) {
+					b.Seconds = d.Seconds()
+					if _, err := conn.Write([]byte{1}); err != nil {
+						return err
+					}
 				}
 			}
+			if err != nil {
+				return err
+			}
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	})
+	if !errors.Is(err, io.EOF) {
+		return err
 	}
 	if b.Seconds == 0 {
 		return fmt.Errorf("the sender stopped before %v were over", s.Duration)
@@ -232,6 +237,7 @@ func (j Job) tcpEcho(conn *net.TCPConn, s Spec) error {
 type exchanger interface {
 	send(msg []byte) error
 	recv(msg []byte) error
+	some(buf []byte) (int, error) // reads what there is, one byte at least
 }
 
 // withExchanger runs fn over the connection in the way of the job's kind.
@@ -243,7 +249,11 @@ func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) 
 	if err != nil {
 		return err
 	}
-	return spinOn(raw, time.Now().Add(s.budget()), fn)
+	hold := raw.Read
+	if !s.Test.IsLatency() && j.Role == Requester {
+		hold = raw.Write
+	}
+	return spinOn(hold, time.Now().Add(s.budget()), fn)
 }
 
 // blockingExchanger is package net as everybody uses it: the goroutine parks, the poller wakes it.
@@ -259,46 +269,58 @@ func (e blockingExchanger) recv(msg []byte) error {
 	return err
 }
 
+func (e blockingExchanger) some(buf []byte) (int, error) { return e.conn.Read(buf) }
+
 // spinExchanger reads the non-blocking descriptor in a loop, so neither the scheduler nor the poller takes part.
 type spinExchanger struct {
 	fd       int
 	deadline time.Time
 }
 
-// spinOn runs fn inside one RawConn.Read, which keeps the descriptor open meanwhile.
-func spinOn(raw syscall.RawConn, deadline time.Time, fn func(exchanger) error) error {
+// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The other direction stays free for others: a sender
+// hears in a goroutine of its own that the receiver has enough.
+func spinOn(hold func(func(uintptr) bool) error, deadline time.Time, fn func(exchanger) error) error {
 	var inner error
-	err := raw.Read(func(fd uintptr) bool {
+	err := hold(func(fd uintptr) bool {
 		inner = fn(&spinExchanger{fd: int(fd), deadline: deadline})
 		return true
 	})
 	return errors.Join(inner, err)
 }
 
-func (e *spinExchanger) send(msg []byte) error {
-	return e.loop(msg, unix.Write)
-}
+func (e *spinExchanger) send(msg []byte) error { return e.all(msg, unix.Write) }
 
-func (e *spinExchanger) recv(msg []byte) error {
-	return e.loop(msg, unix.Read)
-}
+func (e *spinExchanger) recv(msg []byte) error { return e.all(msg, unix.Read) }
 
-// loop repeats call until all of msg has moved. It looks at the clock rarely: a turn costs a microsecond.
-func (e *spinExchanger) loop(msg []byte, call func(int, []byte) (int, error)) error {
-	for turns := 0; len(msg) > 0; turns++ {
-		n, err := call(e.fd, msg)
-		switch {
-		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
-			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
-				return fmt.Errorf("the peer sent nothing until the deadline: %w", syscall.ETIMEDOUT)
-			}
-			continue
-		case err != nil:
+func (e *spinExchanger) some(buf []byte) (int, error) { return e.once(buf, unix.Read) }
+
+// all repeats call until all of msg has moved.
+func (e *spinExchanger) all(msg []byte, call func(int, []byte) (int, error)) error {
+	for len(msg) > 0 {
+		n, err := e.once(msg, call)
+		if err != nil {
 			return err
-		case n == 0:
-			return io.EOF
 		}
 		msg = msg[n:]
 	}
 	return nil
+}
+
+// once repeats call until it has moved something. It looks at the clock rarely: a turn costs a microsecond.
+func (e *spinExchanger) once(msg []byte, call func(int, []byte) (int, error)) (int, error) {
+	for turns := 0; ; turns++ {
+		n, err := call(e.fd, msg)
+		switch {
+		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
+				return 0, fmt.Errorf("the peer moved nothing until the deadline: %w", syscall.ETIMEDOUT)
+			}
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
 }

@@ -26,7 +26,7 @@ type Figure struct {
 // measured is a result or a baseline, as far as plots and comparisons are concerned.
 type measured struct {
 	file       int
-	by         string // nd generic, raw native, tcp, …
+	by         string // nd generic, raw, tcp, …
 	test       bench.Test
 	size, mtu  int
 	datapath   string
@@ -48,8 +48,14 @@ func measuredIn(sources []Source) []measured {
 			all = append(all, measured{i, by, x.Test, x.Size, x.MTU, x.Datapath, x.LatIs, x.LatUS, x.Gbps, x.Mops, false})
 		}
 		for _, b := range s.Report.Baselines {
-			by := strings.TrimSpace(b.Kind + " " + b.Datapath)
-			all = append(all, measured{i, by, b.Test, b.Size, b.MTU, b.Datapath, b.LatIs, b.LatUS, b.Gbps, b.Mops, true})
+			by, datapath := b.Kind, ""
+			switch {
+			case b.Variant == "": // of an older report, which has raw on each datapath
+				by, datapath = strings.TrimSpace(b.Kind+" "+b.Datapath), b.Datapath
+			case b.LatUS == nil && b.Kind == bench.KindTCPSpin:
+				by = bench.KindTCP // the better one at this size
+			}
+			all = append(all, measured{i, by, b.Test, b.Size, b.MTU, datapath, b.LatIs, b.LatUS, b.Gbps, b.Mops, true})
 		}
 	}
 	return all

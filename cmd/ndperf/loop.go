@@ -74,17 +74,18 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, false, tcp)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
-		job := s.job
-		f.capture.apply(&job)
-		job.UDPPort, job.Inspect = f.udpPort, f.inspect
-		port := uint16(ndPort)
-		if job.Kind != bench.KindND {
-			if port, err = freeTCPPort(loopAddrs[1]); err != nil {
-				return err
+		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
+			f.capture.apply(&job)
+			job.UDPPort, job.Inspect = f.udpPort, f.inspect
+			port := uint16(ndPort)
+			if job.Kind != bench.KindND {
+				if port, err = freeTCPPort(loopAddrs[1]); err != nil {
+					return err
+				}
 			}
-		}
-		job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], port), netip.AddrPortFrom(loopAddrs[1], port)
-		return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, &reportSink{job.Kind, report, p})
+			job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], port), netip.AddrPortFrom(loopAddrs[1], port)
+			return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, sink)
+		})
 	})
 }
 

@@ -20,7 +20,7 @@ measures, compares with raw AF_XDP and kernel TCP, and leaves nothing behind. Wi
 does the same over plain UDP sockets on the loopback interface.
 
 Exit status: 0, 1 when something failed or missed its bounds, 2 for a wrong command line.`,
-		Example: `  sudo ndperf veth                                     everything, about two minutes
+		Example: `  sudo ndperf veth                                     everything, about three minutes
   ndperf loop --duration 300ms                         a quick look without root
   sudo ndperf server --addr 192.0.2.7:9000             on one machine
   sudo ndperf client --addr 192.0.2.7:9000             on the other

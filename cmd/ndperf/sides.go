@@ -41,7 +41,7 @@ type event struct {
 // launch starts a command: netlab does it inside a namespace.
 type launch func(*exec.Cmd) error
 
-// startSide starts an agent with its job, bound to a core. Whatever ends this process ends the agent as well: its standard
+// startSide starts an agent with its job, bound to a core unless that is negative. Whatever ends this process ends the agent as well: its standard
 // input closes, and netlab asked the kernel for a parent-death signal.
 func startSide(ctx context.Context, start launch, job bench.Job, core int) (*side, error) {
 	s := &side{role: job.Role}
@@ -124,13 +124,17 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	responder.PCAP = serverFile(job.PCAP)
 
 	events := make(chan event)
-	b, err := startSide(ctx, peer, responder, 1)
+	cores := [2]int{0, 1}
+	if job.Unpinned {
+		cores = [2]int{-1, -1}
+	}
+	b, err := startSide(ctx, peer, responder, cores[1])
 	if err != nil {
 		return err
 	}
 	go b.pump(events)
 	alive := 1
-	a, err := startSide(ctx, local, requester, 0)
+	a, err := startSide(ctx, local, requester, cores[0])
 	if err != nil {
 		cancel()
 	} else {

@@ -120,7 +120,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 
 // renderSweep says what came of it: the figures are too many for a terminal.
 func renderSweep(w io.Writer, r *bench.Report, path string) {
-	fmt.Fprintf(w, "%d results beside %d of baselines, every byte verified\n", len(r.Results), len(r.Baselines))
+	fmt.Fprintf(w, "%d results beside %d of rivals, every operation verified\n", len(r.Results), len(r.Baselines))
 	if err := bench.MissedBounds([]*bench.Report{r}); err != nil {
 		fmt.Fprintf(w, "missed: %s\n", cli.OneLine(err))
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
@@ -26,20 +25,37 @@ func TestSweepSteps(t *testing.T) {
 	}
 	var got []string
 	for _, s := range steps {
-		var specs []string
-		for _, x := range s.job.Specs {
-			specs = append(specs, fmt.Sprintf("%s/%d", x.Test, x.Size))
+		seen := map[string]bool{}
+		for _, job := range s.jobs {
+			var specs []string
+			for _, x := range job.Specs {
+				if spec := fmt.Sprintf("%s/%d", x.Test, x.Size); !slices.Contains(specs, spec) { // variants of streams
+					specs = append(specs, spec)
+				}
+			}
+			pinned := map[bool]string{true: " unpinned"}[job.Unpinned]
+			line := fmt.Sprintf("%d %s %s%s: %s", s.mtu, job.Kind, job.Datapath, pinned, strings.Join(specs, " "))
+			if !seen[line] {
+				seen[line] = true
+				got = append(got, line)
+			}
 		}
-		got = append(got, fmt.Sprintf("%d %s %s: %s", s.mtu, s.job.Kind, s.job.Datapath, strings.Join(specs, " ")))
 	}
 	want := []string{
 		"1500 tcp : write_lat/64 write_bw/64 write_bw/2048",
-		"1500 tcp_spin : write_lat/64",
+		"1500 tcp  unpinned: write_lat/64 write_bw/64 write_bw/2048",
+		"1500 tcp_spin : write_lat/64 write_bw/64 write_bw/2048",
+		"1500 tcp_spin  unpinned: write_lat/64 write_bw/64 write_bw/2048",
 		"1500 raw generic: write_lat/64 write_bw/64 write_bw/2048",
+		"1500 raw native: write_lat/64 write_bw/64 write_bw/2048",
 		"1500 nd generic: write_lat/64 write_bw/64 write_bw/2048 write_rate/64",
 		"1500 nd udp: write_lat/64 write_bw/64 write_bw/2048 write_rate/64",
 		"9000 tcp : write_bw/64 write_bw/2048",
+		"9000 tcp  unpinned: write_bw/64 write_bw/2048",
+		"9000 tcp_spin : write_bw/64 write_bw/2048",
+		"9000 tcp_spin  unpinned: write_bw/64 write_bw/2048",
 		"9000 raw generic: write_bw/64 write_bw/2048",
+		"9000 raw native: write_bw/64 write_bw/2048",
 		"9000 nd generic: write_bw/64 write_bw/2048 write_rate/64",
 		"9000 nd udp: write_bw/64 write_bw/2048 write_rate/64",
 	}
@@ -75,7 +91,7 @@ func TestSweep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sweep.json")
 	out := runNdperf(t, "sweep", "--duration", "20ms", "--mtu", "1500", "--datapath", "generic,udp", "--sizes", "64,64K",
 		"--tests", "write_lat,write_bw", "--json", file)
-	if !strings.Contains(out, "6 results beside 7 of baselines") || !strings.Contains(out, "ndperf report "+file) {
+	if !strings.Contains(out, "6 results beside 7 of rivals") || !strings.Contains(out, "ndperf report "+file) {
 		t.Errorf("the output is %q", out)
 	}
 	r, err := readReport(file)
@@ -90,8 +106,11 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s over %s has a distribution of %d points", x.Test, x.Datapath, len(x.LatUS.Dist))
 		}
 	}
-	if !slices.ContainsFunc(r.Baselines, func(b bench.Baseline) bool { return b.Kind == bench.KindRaw && b.Datapath == "generic" }) {
-		t.Errorf("raw does not say its datapath: %+v", r.Baselines)
+	for _, b := range r.Baselines {
+		variants := map[string]int{"raw write_lat": 2, "raw write_bw": 6, "tcp write_lat": 2, "tcp_spin write_lat": 2, "tcp write_bw": 4, "tcp_spin write_bw": 4}
+		if n := variants[b.Kind+" "+string(b.Test)]; b.Variant == "" || len(b.Variants) != n {
+			t.Errorf("%s %s is %q of %d variants, want one of %d", b.Kind, b.Test, b.Variant, len(b.Variants), n)
+		}
 	}
 }
 

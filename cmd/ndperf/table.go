@@ -80,7 +80,7 @@ func renderLatency(w io.Writer, r *bench.Report) {
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS != nil {
-			row("ping-pong", b.Kind, b.Size, b.LatIs, b.LatUS, b.Mops)
+			row("ping-pong", rival(b), b.Size, b.LatIs, b.LatUS, b.Mops)
 		}
 	}
 	if t.Length() > 0 {
@@ -106,7 +106,7 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS == nil {
-			t.AppendRow(table.Row{"stream", b.Kind, bench.FormatSize(b.Size), mtu(b.MTU), number(b.Gbps), number(b.Mops), "", "", ""})
+			t.AppendRow(table.Row{"stream", rival(b), bench.FormatSize(b.Size), mtu(b.MTU), number(b.Gbps), number(b.Mops), "", "", ""})
 		}
 	}
 	if t.Length() > 0 {
@@ -173,6 +173,14 @@ func datapath(x bench.Result) string {
 	return s
 }
 
+// rival names a baseline with its best variant.
+func rival(b bench.Baseline) string {
+	if b.Variant == "" {
+		return b.Kind
+	}
+	return b.Kind + " (" + b.Variant + ")"
+}
+
 func latencyOf(is string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(is, bench.HalfRoundTrip, "½ round trip"), bench.WholeOp, "operation")
 }
@@ -206,7 +214,7 @@ func resultLine(x bench.Result) string {
 }
 
 func baselineLine(b bench.Baseline) string {
-	return figures(b.Kind, bench.Spec{Test: b.Test, Size: b.Size, MTU: b.MTU}, b.LatUS, b.LatIs, b.Gbps, b.Mops)
+	return figures(rival(b), bench.Spec{Test: b.Test, Size: b.Size, MTU: b.MTU}, b.LatUS, b.LatIs, b.Gbps, b.Mops)
 }
 
 func figures(by string, s bench.Spec, lat *bench.Latency, is string, gbps, mops float64) string {

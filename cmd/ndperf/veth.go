@@ -42,7 +42,7 @@ queue pairs, moves and verifies real bytes, and prints the figures beside raw AF
 same run. Nothing is left behind, however it ends.
 
 Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
-		Example: `  ndperf veth                                          everything, about two minutes
+		Example: `  ndperf veth                                          everything, about three minutes
   ndperf veth --duration 300ms --mtu 1500              a quick look
   ndperf veth --tests write_lat --event                latency with sleeping completion waits
   ndperf veth --tests write_bw --sizes 4K,64K,1M       bandwidth over message size
@@ -63,6 +63,7 @@ Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
 // vethRun is one run of the veth command.
 type vethRun struct {
 	rps     string
+	inspect bool
 	report  *bench.Report
 	capture captureFlags
 }
@@ -85,13 +86,10 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
-	r := &vethRun{rps: f.rps, report: newReport(), capture: f.capture}
+	r := &vethRun{rps: f.rps, inspect: f.inspect, report: newReport(), capture: f.capture}
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
 	out := output{f.json, stdout, stderr, renderReport}
-	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error {
-		s.job.Inspect = f.inspect
-		return r.do(ctx, s, p)
-	})
+	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
 // output is where a run says what it found out.
@@ -114,7 +112,7 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	}
 	total := 0
 	for _, s := range steps {
-		total += len(s.job.Specs)
+		total += s.figures()
 	}
 	p := newProgress(to.stderr, total)
 	for _, s := range steps {
@@ -134,45 +132,66 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	return out.write(report)
 }
 
-// step is one job on one fresh pair.
+// step is what runs on one fresh pair, one job after the other: nd, or all variants of its rivals, of which the best is reported.
 type step struct {
-	job      bench.Job
+	jobs     []bench.Job
+	rivals   bool
 	mtu      int
 	offloads bool // of the pair: only kernel TCP can use them
 }
 
+// figures is how many lines the step has to say.
+func (s *step) figures() (n int) {
+	for _, j := range s.jobs {
+		n += len(j.Specs)
+	}
+	return n
+}
+
 // planSteps lists what to run. Latency is measured at the first MTU, everything else at all of them, and all of it on every
-// datapath; kernel TCP has none, and raw has no form of its own like plain sockets. Every baseline comes right before what it is compared with, so that a machine that changes
-// its mind about clock rates does so for both.
+// datapath; rivals have variants instead, and raw has no form of its own like plain sockets. Every rival comes right before what it is
+// compared with, so that a machine that changes its mind about clock rates does so for both.
 func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp bool) []step {
 	var steps []step
-	add := func(kind, datapath string, mtu int, keep func(bench.Spec) bool) {
-		job := bench.Job{Kind: kind, Datapath: datapath}
+	for i, mtu := range mtus {
+		var here []bench.Spec
 		for _, s := range specs {
 			s.MTU = mtu
-			if keep(s) {
-				job.Specs = append(job.Specs, s)
+			if i == 0 || !s.Test.IsLatency() {
+				here = append(here, s)
 			}
 		}
-		if len(job.Specs) > 0 {
-			steps = append(steps, step{job, mtu, kind == bench.KindTCP || kind == bench.KindTCPSpin})
+		if len(here) == 0 {
+			continue
 		}
-	}
-	for i, mtu := range mtus {
-		first := i == 0
-		rival := func(s bench.Spec) bool { return s.Test == bench.WriteBW || first && s.Test == bench.WriteLat }
-		if tcp {
-			add(bench.KindTCP, "", mtu, rival)
-			add(bench.KindTCPSpin, "", mtu, func(s bench.Spec) bool { return first && s.Test == bench.WriteLat })
+		rivals := func(raw, tcp bool) {
+			if jobs := bench.Rivals(here, raw, tcp); len(jobs) > 0 {
+				steps = append(steps, step{jobs: jobs, rivals: true, mtu: mtu, offloads: tcp})
+			}
 		}
+		rivals(false, tcp)
+		rivals(raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), false)
 		for _, datapath := range datapaths {
-			if raw && (datapath != "udp" || len(datapaths) == 1) {
-				add(bench.KindRaw, datapath, mtu, rival)
-			}
-			add(bench.KindND, datapath, mtu, func(s bench.Spec) bool { return first || !s.Test.IsLatency() })
+			steps = append(steps, step{jobs: []bench.Job{{Kind: bench.KindND, Datapath: datapath, Specs: here}}, mtu: mtu})
 		}
 	}
 	return steps
+}
+
+// runStep runs the jobs of a step and puts into the report what they find.
+func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, bench.Sink) error) error {
+	var rounds bench.Report
+	for _, job := range s.jobs {
+		sink := &reportSink{job.Kind, report, p}
+		if s.rivals {
+			sink.report = &rounds
+		}
+		if err := run(job, sink); err != nil {
+			return err
+		}
+	}
+	report.Baselines = append(report.Baselines, bench.Best(rounds.Baselines)...)
+	return nil
 }
 
 // do builds a pair, runs the step on it, and removes it.
@@ -187,21 +206,23 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	}
 	defer func() { err = errors.Join(err, pair.Close()) }()
 	r.notePair(s, cfg)
-	port := uint16(tcpPort)
-	if s.job.Kind == bench.KindND {
-		port = ndPort
-	}
-	job := s.job
-	r.capture.apply(&job)
-	job.Local = bench.End{
-		Addr: netip.AddrPortFrom(pair.AddrA.Addr(), port), Interface: pair.NameA, Ifindex: pair.IfindexA,
-		MAC: pair.MACA.String(),
-	}
-	job.Peer = bench.End{
-		Addr: netip.AddrPortFrom(pair.AddrB.Addr(), port), Interface: pair.NameB, Ifindex: pair.IfindexB,
-		MAC: pair.MACB.String(),
-	}
-	return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, &reportSink{s.job.Kind, r.report, p})
+	return runStep(s, r.report, p, func(job bench.Job, sink bench.Sink) error {
+		port := uint16(tcpPort)
+		if job.Kind == bench.KindND {
+			port = ndPort
+			job.Inspect = r.inspect
+		}
+		r.capture.apply(&job)
+		job.Local = bench.End{
+			Addr: netip.AddrPortFrom(pair.AddrA.Addr(), port), Interface: pair.NameA, Ifindex: pair.IfindexA,
+			MAC: pair.MACA.String(),
+		}
+		job.Peer = bench.End{
+			Addr: netip.AddrPortFrom(pair.AddrB.Addr(), port), Interface: pair.NameB, Ifindex: pair.IfindexB,
+			MAC: pair.MACB.String(),
+		}
+		return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
+	})
 }
 
 func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {

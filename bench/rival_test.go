@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBestVariantCounts: the best median wins, not the best round, and it is named beside what the others came to. For streams it does
+// not matter how TCP was read; for latency both ways stand.
+func TestBestVariantCounts(t *testing.T) {
+	var rounds []Baseline
+	add := func(kind string, test Test, variant string, figures ...float64) {
+		for _, v := range figures {
+			b := Baseline{Kind: kind, Test: test, Size: 64, MTU: 1500, Variant: variant, Gbps: v}
+			if test == WriteLat {
+				b.LatUS, b.Gbps = &Latency{P50: v}, 0.01
+			}
+			rounds = append(rounds, b)
+		}
+	}
+	add(KindRaw, WriteBW, "generic", 8, 9, 8.5)
+	add(KindRaw, WriteBW, "native", 2, 3, 12)
+	add(KindTCP, WriteBW, "pinned", 20, 21, 22)
+	add(KindTCPSpin, WriteBW, "unpinned", 30, 29, 31)
+	add(KindTCP, WriteLat, "pinned", 30, 31, 29)
+	add(KindTCP, WriteLat, "unpinned", 12, 90, 13)
+	add(KindTCPSpin, WriteLat, "pinned", 4, 5, 6)
+	got := map[string]Baseline{}
+	for _, b := range Best(rounds) {
+		got[b.Kind+" "+string(b.Test)] = b
+	}
+	for _, want := range []Baseline{
+		{Kind: KindRaw, Test: WriteBW, Variant: "generic", Gbps: 8.5, Variants: make([]VariantFigure, 2)},
+		{Kind: KindTCPSpin, Test: WriteBW, Variant: "unpinned", Gbps: 30, Variants: make([]VariantFigure, 2)},
+		{Kind: KindTCP, Test: WriteLat, Variant: "unpinned", LatUS: &Latency{P50: 13}, Variants: make([]VariantFigure, 2)},
+		{Kind: KindTCPSpin, Test: WriteLat, Variant: "pinned", LatUS: &Latency{P50: 5}, Variants: make([]VariantFigure, 1)},
+	} {
+		b, ok := got[want.Kind+" "+string(want.Test)]
+		if !ok || b.Variant != want.Variant || len(b.Variants) != len(want.Variants) ||
+			want.LatUS == nil && b.Gbps != want.Gbps || want.LatUS != nil && b.LatUS.P50 != want.LatUS.P50 {
+			t.Errorf("got %+v, want %+v", b, want)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d rivals: %+v", len(got), got)
+	}
+}
+
+// TestRivalsTryEveryVariant: kernel TCP pinned and not, blocking and spinning; raw on both datapaths and in every batch, and by reference
+// exactly where nd sends by reference.
+func TestRivalsTryEveryVariant(t *testing.T) {
+	for mtu, want := range map[int]int{1500: 6, 9000: 12} {
+		specs := []Spec{{Test: WriteLat, Size: 64, MTU: mtu}, {Test: WriteBW, Size: 1 << 20, MTU: mtu, Duration: time.Second}, {Test: SendBW, MTU: mtu}}
+		names := map[string]int{}
+		for _, j := range Rivals(specs, true, true) {
+			for _, s := range j.Specs {
+				if s.Test != WriteLat && s.Test != WriteBW || s.Duration > time.Second/rivalShare {
+					t.Errorf("%s runs %+v", j.Kind, s)
+				}
+				if s.Test == WriteBW {
+					names[j.Kind+", "+j.variantOf(s, j.Datapath)]++
+				}
+			}
+		}
+		if len(names) != want+4 {
+			t.Errorf("MTU %d: %d variants of streams, want %d of raw and 4 of TCP: %v", mtu, len(names), want, names)
+		}
+		for name, n := range names {
+			if n != rivalRounds {
+				t.Errorf("%s runs %d rounds", name, n)
+			}
+		}
+	}
+}
