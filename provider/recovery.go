@@ -13,6 +13,7 @@ func trailingZeros(v uint64) int { return bits.TrailingZeros64(v) }
 // recovery decides what was lost (RACK-TLP, RFC 8985) and when to ask.
 type recovery struct {
 	newest     clock.Time // transmit time of the most recently sent packet known to have arrived
+	arrived    [wire.NumSpaces]sentMark
 	timerAt    clock.Time // probe or retransmission time-out; zero when nothing is in flight
 	reorderAt  clock.Time // when a suspected packet becomes a lost one; zero when none is suspected
 	progressAt clock.Time // last cumulative acknowledgement, or first packet after an idle time
@@ -26,6 +27,13 @@ type recovery struct {
 
 	slack     int        // what the reordering window is larger, in quarters of the smallest round trip
 	slackenAt clock.Time // when duplicates last made it larger
+}
+
+// sentMark is the packet of a space that was sent last among those known to have arrived. Packets of a turn have one transmit time: of
+// these the one with the greater PSN was sent later (RFC 8985 §6.2).
+type sentMark struct {
+	at  clock.Time
+	psn wire.PSN
 }
 
 // sent starts the timer when the first packet goes into an idle connection.
@@ -58,7 +66,7 @@ func (c *conn) unacknowledged() bool {
 }
 
 // delivered notes that a packet arrived. echo is that of the packet which says so (echoed).
-func (r *recovery) delivered(rec *txRecord, echo clock.Time) {
+func (r *recovery) delivered(space wire.Space, psn wire.PSN, rec *txRecord, echo clock.Time) {
 	// Of a packet that was sent twice the first copy arrived when the peer echoes an earlier time than that of the second
 	// (RFC 8985 §6.2 step 2). Otherwise the second one counts: after a burst of losses it is all there is to show that what
 	// was sent before it is lost.
@@ -68,6 +76,15 @@ func (r *recovery) delivered(rec *txRecord, echo clock.Time) {
 	if rec.at > r.newest {
 		r.newest = rec.at
 	}
+	if m := &r.arrived[space]; rec.at > m.at || rec.at == m.at && psn.Sub(m.psn) > 0 {
+		m.at, m.psn = rec.at, psn
+	}
+}
+
+// passed says that a packet is known to have arrived which was sent after this one.
+func (r *recovery) passed(space wire.Space, psn wire.PSN, rec *txRecord) bool {
+	m := &r.arrived[space]
+	return rec.at < r.newest || rec.at == m.at && psn.Sub(m.psn) < 0
 }
 
 // progress is called when a cumulative acknowledgement moved. echo is that of the packet which moved it (echoed).
@@ -92,7 +109,7 @@ func (r *recovery) progress(c *conn, echo clock.Time) {
 func (c *conn) detectLoss() {
 	c.recovery.reorderAt = 0
 	for space := range c.tx {
-		c.detectLossIn(&c.tx[space])
+		c.detectLossIn(wire.Space(space))
 	}
 	if c.recovery.reorderAt != 0 {
 		c.touch()
@@ -108,18 +125,19 @@ func (r *recovery) window(t *rtt, now clock.Time) time.Duration {
 	return max(t.reorder(), min(t.reorder()+time.Duration(r.slack)*t.min/4, t.smoothed))
 }
 
-func (c *conn) detectLossIn(sp *sendSpace) {
+func (c *conn) detectLossIn(space wire.Space) {
+	sp := &c.tx[space]
 	if sp.inFlight == 0 || sp.outstanding() == 0 {
 		return
 	}
 	r := &c.recovery
 	window := r.window(&c.rtt, c.engine.now)
-	if oldest := sp.record(sp.una); oldest.at >= r.newest && oldest.state&recResent == 0 {
+	if oldest := sp.record(sp.una); !r.passed(space, sp.una, oldest) && oldest.state&recResent == 0 {
 		return // nothing was lost: all were sent after what arrived last
 	}
 	for psn := sp.una; psn != sp.next; psn++ {
 		rec := sp.record(psn)
-		if rec.at >= r.newest {
+		if !r.passed(space, psn, rec) {
 			if rec.state&recResent == 0 {
 				break // sent in order from here on
 			}
@@ -135,7 +153,7 @@ func (c *conn) detectLossIn(sp *sendSpace) {
 			}
 			continue
 		}
-		c.markLost(sp, rec)
+		c.markLost(space, rec)
 	}
 }
 
@@ -146,15 +164,11 @@ func (sp *sendSpace) setLost(rec *txRecord) {
 	sp.lost++
 }
 
-func (c *conn) markLost(sp *sendSpace, rec *txRecord) {
+func (c *conn) markLost(space wire.Space, rec *txRecord) {
 	e := c.engine
-	sp.setLost(rec)
+	c.tx[space].setLost(rec)
 	c.blame(rec)
 	e.stats.PacketsLost++
-	space := wire.RequestSpace
-	if sp == &c.tx[wire.ResponseSpace] {
-		space = wire.ResponseSpace
-	}
 	e.note(FlightLoss, c.id, 0, uint32(space))
 	c.noteLoss()
 	c.activate()

@@ -251,3 +251,49 @@ func TestFirstTimeoutsAreLong(t *testing.T) {
 		t.Errorf("after %d acknowledgements: %v, want %v", settledMoves, got, want)
 	}
 }
+
+// Packets of one turn have one transmit time. One of them that is lost is missed as soon as a later one arrived, without a probe, in
+// either space: a round trip and the reordering window after it was sent.
+func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
+	const packets = 16
+	for _, kind := range []RequestKind{KindWrite, KindRead} {
+		for _, lost := range []int{1, 2, packets / 2, packets - 1} {
+			p := newPair(t, 1408).connect().seasoned()
+			from := 0
+			if kind == KindRead {
+				from = 1
+			}
+			request := func(n uint32) {
+				r := p.write(0, 0, n)
+				r.Kind = kind
+				p.post(0, r)
+			}
+			for range 100 { // round trips to learn from
+				request(100)
+				p.settle()
+			}
+			p.results(0)
+			n := 0
+			p.link[1-from].mangle = func(b []byte) bool {
+				if b[1] != 0 && kind == KindWrite || wire.Opcode(b[wire.BaseHeaderLen]) == wire.OpReadResp {
+					n++
+				}
+				return n != lost || b[1] == 0
+			}
+			c := p.conn(from)
+			c.cc.fabric = 64 * windowUnit
+			c.cc.settle(0)
+			before := p.eng[from].Stats()
+			start := p.now
+			request(packets * 1344)
+			for p.cq[0].Empty() && p.now.Sub(start) < time.Second {
+				p.turn()
+			}
+			p.outcomes(0, OutcomeSuccess)
+			s := p.eng[from].Stats()
+			if took, want := p.now.Sub(start), 2*c.rtt.smoothed+c.rtt.reorder()+20*time.Microsecond; s.Probes != before.Probes || took > want {
+				t.Errorf("%v without packet %d of %d: %v and %d probes, want %v and none", kind, lost, packets, took, s.Probes-before.Probes, want)
+			}
+		}
+	}
+}

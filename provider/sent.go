@@ -46,7 +46,7 @@ func (c *conn) ackTo(space wire.Space, next wire.PSN, echo clock.Time) {
 			sp.inFlight--
 			acked++
 		}
-		c.recovery.delivered(rec, echo)
+		c.recovery.delivered(space, psn, rec, echo)
 	}
 	sp.una = next
 	c.delivered(acked)
@@ -73,11 +73,11 @@ func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 		if c.hasPaused && space == int(wire.RequestSpace) && c.overtaken(h) {
 			continue // from before the peer dropped what it had
 		}
-		sp, echo := &c.tx[space], c.engine.echoed(h)
+		echo := c.engine.echoed(h)
 		first := h.NextPSN(wire.Space(space)).Add(1)
 		for w := range a.Words[space] {
 			for bits := a.Bitmap[space][w]; bits != 0; bits &= bits - 1 {
-				c.sack(sp, first.Add(uint32(w*64+trailingZeros(bits))), echo)
+				c.sack(wire.Space(space), first.Add(uint32(w*64+trailingZeros(bits))), echo)
 			}
 		}
 	}
@@ -86,7 +86,8 @@ func (c *conn) onSACK(a *wire.Ack, h wire.BaseHeader) {
 }
 
 // sack marks a packet as arrived, when it is outstanding.
-func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo clock.Time) {
+func (c *conn) sack(space wire.Space, psn wire.PSN, echo clock.Time) {
+	sp := &c.tx[space]
 	if !psn.InWindow(sp.una, sp.outstanding()) {
 		return
 	}
@@ -102,5 +103,5 @@ func (c *conn) sack(sp *sendSpace, psn wire.PSN, echo clock.Time) {
 	rec.state = rec.state&^recLost | recSacked
 	sp.sacked++
 	c.delivered(1)
-	c.recovery.delivered(rec, echo)
+	c.recovery.delivered(space, psn, rec, echo)
 }
