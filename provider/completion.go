@@ -135,18 +135,20 @@ func (q *CQ) Homes() uint64 { return q.homes.Load() }
 // Armed says whether somebody sleeps until a result comes.
 func (q *CQ) Armed() bool { return q.armed.Load() != uint32(notifyNone) }
 
-// push writes a result. It is visible to the consumer after publish. The owner calls it.
-func (q *CQ) push(r *Result) {
+// push writes a result. It is visible to the consumer after publish. False means that the queue overran and the result is lost. The
+// owner calls it.
+func (q *CQ) push(r *Result) bool {
 	if q.faulted.Load() {
-		return
+		return false
 	}
 	next := q.tail.Load() + q.pending
 	if next-q.head.Load() >= uint32(len(q.ring)) {
 		q.setFault(OutcomeBufferOverflow)
-		return
+		return false
 	}
 	q.ring[next&q.mask] = *r
 	q.pending++
+	return true
 }
 
 // publish makes pushed results visible, once per batch, and finishes the notifications they satisfy. It says whether some

@@ -148,26 +148,27 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	return e
 }
 
-// complete reports a result.
-func (e *Engine) complete(q *CQ, r *Result) {
+// complete reports a result. False means that the completion queue has overrun, and nobody will ever see it.
+func (e *Engine) complete(q *CQ, r *Result) (ok bool) {
 	if q.several {
 		q.producing.Lock()
-		q.push(r)
+		ok = q.push(r)
 		q.producing.Unlock()
 		if !slices.Contains(e.touchedCQs, q) {
 			e.touchedCQs = append(e.touchedCQs, q)
 		}
-		return
+		return ok
 	}
-	q.push(r)
+	ok = q.push(r)
 	if !q.queued {
 		q.queued = true
 		e.touchedCQs = append(e.touchedCQs, q)
 	}
+	return ok
 }
 
 // failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is
-// done once; whoever connects later ends at once (conn.established).
+// done once; whoever connects later ends at once (conn.established), and a SEND whose result was lost ends its connection before (onSend).
 func (e *Engine) failUsersOf(q *CQ) {
 	q.mu.Lock()
 	users := slices.Clone(q.users)

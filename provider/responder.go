@@ -253,8 +253,10 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	if op.Opcode != wire.OpSend && !c.special(op, &res) {
 		return false
 	}
+	if !c.engine.complete(qp.recvCQ, &res) {
+		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
+	}
 	c.recvSend, c.recvOff = c.recvSend+1, 0
-	c.engine.complete(qp.recvCQ, &res)
 	qp.rq.head.Store(head + 1)
 	c.checkReceiveLimit()
 	return true
