@@ -294,8 +294,7 @@ func (k *Connector) refuse(private []byte) {
 		reason = wire.RejectWithdrawn
 	default:
 	}
-	c.detachQP()
-	c.linger(endReject, reason, private)
+	c.endAttempt(reason, private)
 }
 
 // CompleteConnect finishes what the peer accepted. fin is called iff the outcome is success.

@@ -338,6 +338,11 @@ func (k *Connector) abort() {
 		return
 	}
 	c.detachClosed()
+	c.lingerAborted()
+}
+
+// lingerAborted ends the connection with a notice that this side is gone, which is repeated until the peer answers.
+func (c *conn) lingerAborted() {
 	c.linger(endAbort, 0, nil)
 	c.ending().gap = firstRetry
 	c.ending().noticeAt = c.engine.now.Add(firstRetry)

@@ -200,8 +200,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
 			return d
 		}
-		c.onREJ(&m)
-		return wire.DropNone
+		return c.onREJ(&m)
 	default:
 		return wire.DropState
 	}
@@ -227,8 +226,8 @@ func (c *conn) onREP(h *wire.Hello) {
 	}
 }
 
-// onREJ takes a rejection of whatever stands.
-func (c *conn) onREJ(m *wire.Reject) {
+// onREJ takes a rejection of the attempt. An open connection is none any more: it ends by DREQ, TERM and RST (PROTOCOL §7.3).
+func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
 	switch c.phase {
 	case phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent:
 		c.detachQP()
@@ -236,12 +235,10 @@ func (c *conn) onREJ(m *wire.Reject) {
 			ctr.onRejected(m.Reason, m.Private)
 		}
 		c.linger(endNone, 0, nil)
-	case phaseOpen:
-		// The peer gave up after its last handshake message: for us that is an abort.
-		c.lost(OutcomeCanceled)
-		c.linger(endNone, 0, nil)
-	case phaseFree, phaseLingering:
+		return wire.DropNone
+	case phaseFree, phaseOpen, phaseLingering:
 	}
+	return wire.DropState
 }
 
 // detachQP ends an attempt without harm to its queue pair: posted receives stay posted.
@@ -297,7 +294,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
 			return d
 		}
-		c.onREJ(&m)
+		return c.onREJ(&m)
 	case wire.CtlDREQ:
 		c.onNotice(msg.Flags&wire.CtlFlagAbort != 0)
 	case wire.CtlDREP:
@@ -415,10 +412,20 @@ func (c *conn) attemptFailed(o Outcome) {
 	if c.active {
 		reason = wire.RejectAbandoned
 	}
-	c.linger(endReject, reason, nil)
+	c.endAttempt(reason, nil)
 }
 
-// resendAfterSilence is when a half-open connection whose peer is silent is given up: the peer probes every second.
+// endAttempt tells the peer that the attempt is over. Once RTU has left, the peer may be established, which REJ does not end.
+func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
+	c.detachQP()
+	if c.phase == phaseRtuSent {
+		c.lingerAborted()
+		return
+	}
+	c.linger(endReject, reason, private)
+}
+
+// halfOpenDeadline is when a half-open connection whose peer is silent is given up: the peer probes every second.
 func (c *conn) halfOpenDeadline() clock.Time {
 	switch c.phase {
 	case phaseHalfOpen, phaseAccepted:
