@@ -124,7 +124,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeSuccess:               StatusSuccess,
 	provider.OutcomeCanceled:              ErrCanceled,
 	provider.OutcomeAccessViolation:       ErrAccessViolation,
-	provider.OutcomeReadBounds:            ErrAccessViolation, // D19: what ND2 programs expect
+	provider.OutcomeReadRefused:           ErrAccessViolation, // D19: what ND2 programs expect
 	provider.OutcomeRemoteError:           ErrRemoteError,
 	provider.OutcomeBufferOverflow:        ErrBufferOverflow,
 	provider.OutcomeIOTimeout:             ErrIOTimeout,

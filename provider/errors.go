@@ -9,7 +9,7 @@ const (
 	OutcomeSuccess Outcome = iota
 	OutcomeCanceled
 	OutcomeAccessViolation // memory refused, here or at the peer: token, right, bounds of a Write
-	OutcomeReadBounds      // the peer refused the bounds of a Read
+	OutcomeReadRefused     // the peer refused the memory that a Read named
 	OutcomeRemoteError     // the peer could not take the message
 	OutcomeBufferOverflow  // message longer than the receive; completion queue overrun; request too long
 	OutcomeIOTimeout       // the peer's provider is silent, or never posted a receive
@@ -42,7 +42,7 @@ const (
 )
 
 var outcomeNames = [numOutcomes]string{
-	"success", "canceled", "access violation", "read outside the region", "remote error", "buffer overflow", "I/O timeout",
+	"success", "canceled", "access violation", "read refused", "remote error", "buffer overflow", "I/O timeout",
 	"invalid request", "too many entries", "work queue full", "connection invalid", "connection active", "invalid state",
 	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
 	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",

@@ -266,7 +266,7 @@ func TestW07AccessThatNoWindowGrants(t *testing.T) {
 			p.post(0, r)
 			p.settle()
 			rs := p.results(0)
-			if len(rs) != 1 || rs[0].Outcome != OutcomeAccessViolation && (kind != KindRead || rs[0].Outcome != OutcomeReadBounds) {
+			if len(rs) != 1 || rs[0].Outcome != refusal[kind] {
 				t.Errorf("%s, kind %d: %+v", name, kind, rs)
 			}
 			mine := p.results(1)
@@ -387,7 +387,7 @@ func TestInvalidateStopsAReadUnderWay(t *testing.T) {
 	}
 	p.invalidate(w)
 	p.pass(100 * time.Millisecond)
-	p.outcomes(0, OutcomeAccessViolation)
+	p.outcomes(0, OutcomeReadRefused)
 	p.outcomes(1, OutcomeSuccess)
 	if reads, _ := w.RemoteAccesses(); reads == 0 || reads > 700 {
 		t.Errorf("%d packets of the answer were sent", reads)

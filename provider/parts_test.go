@@ -360,7 +360,7 @@ func TestPartsOfReadResponses(t *testing.T) {
 		p.post(0, req)
 		p.pass(10 * time.Second)
 		if gone {
-			p.outcomes(0, OutcomeAccessViolation)
+			p.outcomes(0, OutcomeReadRefused)
 			if p.conn(1) != nil || count < 3 {
 				t.Errorf("the connection is still there after %d parts", count)
 			}

@@ -15,8 +15,8 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 	if s.tail-s.head >= c.ird {
 		return c.refuse(op, wire.TermReadLimit)
 	}
-	if reason := c.checkRead(op.Token, op.Address, op.Total); reason != 0 {
-		return c.refuse(op, reason)
+	if !c.mayBeRead(op.Token, op.Address, op.Total) {
+		return c.refuse(op, wire.TermReadAccess)
 	}
 	s.slots[s.tail%maxReadLimit] = readSlot{addr: op.Address, token: Token(op.Token), length: op.Total}
 	s.tail++
@@ -24,19 +24,13 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 	return true
 }
 
-// checkRead says why a READ may not be served, or zero. Length zero touches nothing and is always allowed.
-func (c *conn) checkRead(token uint32, addr uint64, n uint32) wire.TermReason {
+// mayBeRead says whether a READ may be served. Length zero touches nothing and is always allowed.
+func (c *conn) mayBeRead(token uint32, addr uint64, n uint32) bool {
 	if n == 0 {
-		return 0
+		return true
 	}
-	g := c.engine.mem.granted(c.qp, Token(token), RightRemoteRead)
-	if g == nil {
-		return wire.TermAccess
-	}
-	if _, ok := g.slice(addr, uint64(n)); !ok {
-		return wire.TermReadBounds
-	}
-	return 0
+	src, _ := c.engine.mem.remote(c.qp, Token(token), addr, uint64(n), RightRemoteRead)
+	return src != nil
 }
 
 // sendResponses builds packets of the response space. It reports whether the connection should be asked again.
@@ -126,7 +120,7 @@ func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
 			if src == nil {
 				// Deregistered, or the window invalidated, while the answer was under way.
 				e.abandon()
-				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermAccess)
+				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermReadAccess)
 				return at, false
 			}
 			g.remoteReads.Add(1)

@@ -170,7 +170,7 @@ func (c *conn) malformed(h wire.BaseHeader, d wire.DropReason) bool {
 // refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false for the
 // convenience of its callers.
 func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
-	if reason == wire.TermAccess || reason == wire.TermReadBounds || reason == wire.TermInvalidate {
+	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
 		c.engine.drop(wire.DropToken)
 		reason = c.whyGone(reason)
 	}

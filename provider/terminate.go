@@ -120,8 +120,8 @@ func termOutcome(r wire.TermReason) Outcome {
 	switch r {
 	case wire.TermAccess:
 		return OutcomeAccessViolation
-	case wire.TermReadBounds:
-		return OutcomeReadBounds
+	case wire.TermReadAccess:
+		return OutcomeReadRefused
 	case wire.TermNoReceive:
 		return OutcomeIOTimeout
 	case wire.TermClosed:

@@ -132,7 +132,7 @@ type TermReason uint16
 // Termination reasons (PROTOCOL §4).
 const (
 	TermAccess      TermReason = 1  // token, right or bounds of a WRITE
-	TermReadBounds  TermReason = 2  // token, right or bounds of a READ
+	TermReadAccess  TermReason = 2  // token, right or bounds of a READ
 	TermSendTooLong TermReason = 3  // the SEND is longer than the receive
 	TermReadLimit   TermReason = 4  // more READs in flight than the inbound read limit
 	TermInvalidate  TermReason = 5  // SEND_INV named a token that cannot be invalidated
@@ -144,7 +144,7 @@ const (
 )
 
 var termNames = [...]string{
-	TermAccess: "access", TermReadBounds: "read_bounds", TermSendTooLong: "send_too_long", TermReadLimit: "read_limit",
+	TermAccess: "access", TermReadAccess: "read_access", TermSendTooLong: "send_too_long", TermReadLimit: "read_limit",
 	TermInvalidate: "invalidate", TermProtocol: "protocol", TermLocal: "local", TermNoReceive: "no_receive",
 	TermFlushed: "flushed", TermClosed: "closed",
 }

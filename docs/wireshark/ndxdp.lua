@@ -35,7 +35,7 @@ local REJECTS = {
 	[7] = "abandoned", [8] = "withdrawn", [9] = "exists",
 }
 local TERMS = {
-	[1] = "access", [2] = "bounds of a READ", [3] = "SEND longer than the receive", [4] = "inbound read limit",
+	[1] = "access", [2] = "access by a READ", [3] = "SEND longer than the receive", [4] = "inbound read limit",
 	[5] = "invalidation", [6] = "protocol error", [7] = "fault of the sender", [8] = "no receive in time",
 	[9] = "flushed", [10] = "disconnected",
 }

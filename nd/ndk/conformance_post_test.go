@@ -220,7 +220,9 @@ func messageRows(add addRow) {
 // transferRows are the results of reads and writes.
 func transferRows(add addRow) {
 	add("Read", "SUCCESS", OperationRead, func(_ *testing.T, c, _ *end) { c.qp.Read(1, nil, 0, 0, 0) })
-	add("Read", "ACCESS_VIOLATION", OperationRead, func(_ *testing.T, c, _ *end) { c.qp.Read(1, []SGE{c.mr.SGE(0, 8)}, 1, 1, 0) })
+	add("Read", "ACCESS_VIOLATION", OperationRead, func(_ *testing.T, c, s *end) {
+		c.qp.Read(1, stray(), s.mr.Address(), s.mr.RemoteToken(), 0)
+	})
 	add("Read", "REMOTE_RESOURCES", OperationRead, func(_ *testing.T, c, s *end) {
 		c.qp.Read(1, []SGE{c.mr.SGE(0, 64)}, s.mr.Address()+4095, s.mr.RemoteToken(), 0)
 	})

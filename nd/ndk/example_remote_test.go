@@ -77,7 +77,7 @@ func ExampleQP_Bind() {
 	// bind: STATUS_SUCCESS
 	// read: STATUS_SUCCESS "for you"
 	// invalidate: STATUS_SUCCESS
-	// read: STATUS_ACCESS_VIOLATION
+	// read: STATUS_REMOTE_RESOURCES
 }
 
 // A fast registration is posted like any request. The peer ends it with the message that says that it is done.

@@ -103,7 +103,7 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 }
 
 // Deregister takes the registration back. When it has finished nothing touches the memory any more; requests and peers that still
-// name it get StatusAccessViolation. The region may be registered again.
+// name it get StatusAccessViolation, a peer's Read StatusRemoteResources. The region may be registered again.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidDeviceState for a region that is not registered,
 // StatusDeviceBusy while a memory window is bound to it, StatusDeviceRemoved.

@@ -124,7 +124,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeSuccess:               StatusSuccess,
 	provider.OutcomeCanceled:              StatusCancelled,
 	provider.OutcomeAccessViolation:       StatusAccessViolation,
-	provider.OutcomeReadBounds:            StatusRemoteResources, // D19
+	provider.OutcomeReadRefused:           StatusRemoteResources, // D19
 	provider.OutcomeRemoteError:           StatusRemoteResources,
 	provider.OutcomeBufferOverflow:        StatusBufferOverflow,
 	provider.OutcomeIOTimeout:             StatusIOTimeout,
