@@ -5,6 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -30,4 +35,64 @@ func TestQPClosedWhileConnectResolves(t *testing.T) {
 	closed(t, e.ctr.Close)
 	e.ctr = nil
 	receive(t, "close of the queue pair", closing)
+}
+
+// The peer still has the connection of an adapter that ended without a word, and its successor connects from the same address (C13).
+func TestConnectMeetsAnEarlierConnection(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
+		must(t, ns.Do(func() (err error) {
+			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: "generic"})
+			return err
+		}))
+		closesInTime(t, a)
+		return a
+	}
+	link := func(change func(netlink.Link) error) {
+		must(t, pair.B.Do(func() error {
+			l, err := netlink.LinkByName(pair.NameB)
+			if err != nil {
+				return err
+			}
+			return change(l)
+		}))
+	}
+	_, at, requests := listens(t, open(pair.B, pair.AddrB.Addr()))
+	src := netip.AddrPortFrom(pair.AddrA.Addr(), 7200)
+	dials := func(e *end) *pending {
+		return ask(t, func(done Completion, context any) Status {
+			return e.connector(t).Connect(e.qp, src, at, hello, done, context)
+		})
+	}
+	before := open(pair.A, src.Addr())
+	first := dials(newEnd(t, before, 64))
+	asked := receive(t, "connect event", requests)
+	defer closed(t, asked.Close)
+	link(netlink.LinkSetDown)
+	must(t, before.host.Close()) // its objects are closed by the test
+	want(t, "connect", first.finish(t), StatusDeviceRemoved)
+	link(netlink.LinkSetUp)
+	e := newEnd(t, open(pair.A, src.Addr()), 64)
+	want(t, "connect of the successor", dials(e).finish(t), StatusAddressAlreadyExists)
+	want(t, "connect again", dials(e).finish(t), StatusConnectionInvalid) // Done
+}
+
+// What a router says is the status of a Connect here as it is in package nd, whose tests have all of it.
+func TestRouterSaysUnreachable(t *testing.T) {
+	t.Parallel()
+	star := netlabtest.Star(t, netlab.StarConfig{})
+	far := star.Hosts[1].Addr.Addr()
+	var a *Adapter
+	must(t, star.Hosts[0].NS.Do(func() (err error) {
+		a, err = OpenAdapter(AdapterConfig{Address: star.Hosts[0].Addr.Addr(), Datapath: "generic"})
+		return err
+	}))
+	closesInTime(t, a)
+	refused := far.Next()
+	must(t, star.Router.Do(func() error {
+		return netlink.RouteAdd(&netlink.Route{Dst: netlink.NewIPNet(refused.AsSlice()), Type: unix.RTN_UNREACHABLE})
+	}))
+	want(t, "unreachable", ways[0].dials(t, newEnd(t, a, 64), netip.AddrPortFrom(refused, 9), hello).finish(t), StatusHostUnreachable)
+	want(t, "no adapter", ways[1].dials(t, newEnd(t, a, 64), netip.AddrPortFrom(far, 9), hello).finish(t), StatusConnectionRefused)
 }
