@@ -164,6 +164,14 @@ func (a *Adapter) removed(op string) error {
 	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.host.Cause()}
 }
 
+// refuse is the error of a call with wrong arguments, unless the adapter ended: that is checked first.
+func (a *Adapter) refuse(wrong *Error) error {
+	if a.closed() {
+		return a.removed(wrong.Op)
+	}
+	return wrong
+}
+
 // Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
 // ended. It is nil while the adapter works, and after a Close that came first. Calls on it fail with ErrDeviceRemoved and this cause.
 func (a *Adapter) Removed() error { return a.host.Cause() }

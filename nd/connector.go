@@ -54,7 +54,7 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 func (c *Connector) Bind(addr netip.AddrPort) error {
 	at, ok := c.adapter.host.Local(addr)
 	if !ok {
-		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
+		return c.adapter.refuse(&Error{Op: "bind", Local: addr, Status: ErrInvalidAddress})
 	}
 	return bind(addr, at, c.call, func() provider.Outcome { return c.k.Bind(at) })
 }
@@ -63,9 +63,9 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // attempt failed. A failed attempt leaves qp as it was. The attempt is under way from the first moment, also while the peer's
 // neighbour is looked for: the connector has its address, qp is taken, and closing qp ends it with ErrCanceled.
 //
-// Errors: ErrConnectionRefused (no listener, backlog full, rejected: PrivateData has the peer's reason, or syscall.ECONNREFUSED:
-// the peer's host says that no adapter is open), ErrIOTimeout (the peer is silent), ErrHostUnreachable and ErrNetworkUnreachable (no neighbour or route, or a router
-// on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
+// Errors: ErrConnectionRefused (no listener, backlog full, rejected: PrivateData has the peer's reason; or, with syscall.ECONNREFUSED,
+// the peer's host says that no adapter is open), ErrIOTimeout (the peer is silent), ErrHostUnreachable and ErrNetworkUnreachable (no
+// neighbour or route, or a router on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
 // ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
 // ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
@@ -152,14 +152,6 @@ func (c *Connector) begin(qp *QueuePair, dest netip.AddrPort, params ConnectPara
 	return s
 }
 
-// refuse is the error of a call with wrong arguments, unless the adapter is gone: that is checked first.
-func (c *Connector) refuse(op string, s Status) error {
-	if c.adapter.closed() {
-		s = ErrDeviceRemoved
-	}
-	return &Error{Op: op, Status: s}
-}
-
 // request starts a request on the connector and waits for it.
 func (c *Connector) request(ctx context.Context, op string, start func(provider.Finish) provider.Outcome) error {
 	if err := checkContext(op, ctx); err != nil {
@@ -202,7 +194,7 @@ func (c *Connector) CompleteConnect(ctx context.Context) error {
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectParams) error {
 	if qp == nil || qp.adapter != c.adapter {
-		return c.refuse("accept", ErrInvalidParameterN(1))
+		return c.adapter.refuse(&Error{Op: "accept", Status: ErrInvalidParameterN(1)})
 	}
 	return c.request(ctx, "accept", func(fin provider.Finish) provider.Outcome {
 		return c.k.Accept(qp.qp, params.provider(), fin)

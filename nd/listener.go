@@ -39,7 +39,7 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 		at, ok = provider.Endpoint{Port: addr.Port()}, true
 	}
 	if !ok {
-		return &Error{Op: "bind", Local: addr, Status: ErrInvalidAddress}
+		return l.adapter.refuse(&Error{Op: "bind", Local: addr, Status: ErrInvalidAddress})
 	}
 	return bind(addr, at, l.adapter.call, func() (o provider.Outcome) {
 		_, o = l.l.Bind(at)
