@@ -104,3 +104,52 @@ func TestVLANDevice(t *testing.T) {
 	}
 	r.exchange(t)
 }
+
+// TestSecondInterface: two machines have two interfaces each in one network. Adapters on the second ones use those, and not the first
+// ones, which the kernel would take for every address of the network.
+func TestSecondInterface(t *testing.T) {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+		t.Run(dp.String(), func(t *testing.T) {
+			pair := netlabtest.Pair(t, netlab.PairConfig{})
+			ends := []*netlab.Namespace{pair.A, pair.B}
+			r := &rig{pair: pair, addr: [2]netip.Addr{netip.MustParseAddr("10.99.0.11"), netip.MustParseAddr("10.99.0.12")}}
+			must(t, pair.A.Do(func() error {
+				veth := netlink.NewVeth(netlink.LinkAttrs{Name: "nd1", MTU: 1500, TxQLen: -1})
+				veth.PeerName, veth.PeerNamespace = "nd1", netlink.NsFd(pair.B.FD())
+				return netlink.LinkAdd(veth)
+			}))
+			for i, ns := range ends {
+				must(t, ns.Do(func() error {
+					link, err := netlink.LinkByName("nd1")
+					must(t, err)
+					addr, err := netlink.ParseAddr(r.addr[i].String() + "/24")
+					must(t, err)
+					return errors.Join(netlink.AddrAdd(link, addr), netlink.LinkSetUp(link))
+				}))
+			}
+			for i, a := range []**Adapter{&r.a, &r.b} {
+				*a = openIn(t, ends[i], AdapterConfig{Address: r.addr[i], Datapath: dp})
+			}
+			moveEverything(t, r)
+			for i, ns := range ends {
+				must(t, ns.Do(func() error {
+					first, err := netlink.LinkByName(netlab.DefaultName)
+					must(t, err)
+					if n := first.Attrs().Statistics.TxPackets; n > 100 { // resolving neighbours, and no MiB
+						t.Errorf("end %d sent %d packets by the first interface", i, n)
+					}
+					return nil
+				}))
+			}
+		})
+	}
+}
+
+// TestPlainSocketsOverIPv6 name the interface that they send from, as over IPv4.
+func TestPlainSocketsOverIPv6(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
+	r := &rig{pair: pair, addr: [2]netip.Addr{pair.Addr6A.Addr(), pair.Addr6B.Addr()}}
+	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: DatapathUDP})
+	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: DatapathUDP})
+	moveEverything(t, r)
+}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -161,31 +160,11 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	copy(d.mac[:], nic.MAC)
 	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
 	d.state = newNetState(nic.Index, d.cfg.Address, linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU, mac: d.mac})
-	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: d.cfg.Address, now: clock.Machine}
-	if d.neighbors.vrf, err = vrfOf(d.nl, nic.Index); err != nil {
+	if d.neighbors, err = newNeighbours(d.nl, nic.Index, d.cfg.Address); err != nil {
 		return nic, err
 	}
 	d.maxPacket, err = maxPacket(nic, d.cfg.Address)
 	return nic, err
-}
-
-// vrfOf is the index of the VRF that an interface belongs to, 0 for none.
-func vrfOf(nl *netlink.Handle, index int) (int, error) {
-	link, err := nl.LinkByIndex(index)
-	if err != nil {
-		return 0, fmt.Errorf("look up interface %d: %w", index, err)
-	}
-	above := link.Attrs().MasterIndex
-	if above == 0 {
-		return 0, nil
-	}
-	if link, err = nl.LinkByIndex(above); err != nil {
-		return 0, fmt.Errorf("look up interface %d, the master of %d: %w", above, index, err)
-	}
-	if link.Type() != "vrf" {
-		return 0, nil
-	}
-	return above, nil
 }
 
 // interfaceOf looks up the interface that has the address, which must be up.
@@ -251,7 +230,7 @@ func (e *AddressError) Error() string {
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
 // stray ND packets with ICMP errors (PROTOCOL §2). Nobody reads it, so its buffer is kept small.
 func (d *Datapath) reservePort() error {
-	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort)))
+	udp, err := listenBy(d.neighbors.vrf, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
 	if err != nil {
 		return portError(err, d.cfg)
 	}

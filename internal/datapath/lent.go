@@ -3,7 +3,6 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
@@ -36,7 +35,7 @@ func openLent(cfg Config) (_ Device, err error) {
 	if err := d.adopt(nic.RxRing); err != nil {
 		return nil, err
 	}
-	if d.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, 0))); err != nil {
+	if d.udp, err = listenBy(d.index, netip.AddrPortFrom(cfg.Address, 0)); err != nil {
 		return nil, fmt.Errorf("open a socket to look for neighbours: %w", err)
 	}
 	if err := d.follow(); err != nil {

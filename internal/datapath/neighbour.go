@@ -41,6 +41,15 @@ type neighbours struct {
 	now   clock.Source
 }
 
+// newNeighbours asks with a handle for the ways from an address on an interface.
+func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours, error) {
+	links, err := nl.LinkList()
+	if err != nil {
+		return neighbours{}, fmt.Errorf("list interfaces: %w", err)
+	}
+	return neighbours{nl: nl, index: index, vrf: vrfOf(links, index), local: local, now: clock.Machine}, nil
+}
+
 // Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
 // asked to find out when it does not know. It blocks until that is done, ctx ends, or resolveTimeout has passed. What was
 // resolved within resolvedFor is not asked for again.

@@ -21,6 +21,7 @@ type netState struct {
 	mu       sync.Mutex
 	link     linkFacts
 	own      map[netip.Prefix]struct{} // what the interface has with our address in it
+	locals   map[located]struct{}      // all addresses of the machine; nil until they are known
 	lowers   map[int]string            // interfaces whose master ours is
 	channels *channels                 // nil until they are known
 	over     bool                      // the adapter has ended, once
@@ -35,6 +36,12 @@ type linkFacts struct {
 	mtu    int
 	mac    [6]byte
 	master int // index, 0 for none
+}
+
+// located is an address of an interface.
+type located struct {
+	index int
+	addr  netip.Addr
 }
 
 // channels is how many queues an interface works with.
@@ -163,6 +170,13 @@ func (s *netState) lower(index int, now *linkFacts) []change {
 
 // address follows the adapter's own address.
 func (s *netState) address(index int, prefix netip.Prefix, there bool) []change {
+	if s.locals != nil {
+		if there {
+			s.locals[located{index, prefix.Addr()}] = struct{}{}
+		} else {
+			delete(s.locals, located{index, prefix.Addr()})
+		}
+	}
 	if index != s.index || !covers(prefix, s.addr) {
 		return nil
 	}
@@ -212,6 +226,7 @@ type snapshot struct {
 	link       *linkFacts // nil when there is no such interface any more
 	lowers     map[int]linkFacts
 	own        map[netip.Prefix]struct{} // all addresses of the interface
+	locals     map[located]struct{}      // all addresses of all interfaces
 	channels   *channels                 // nil when the kernel does not tell
 	neighbours map[netip.Addr][6]byte    // those that can be sent to
 }
@@ -232,6 +247,7 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 			changes = append(changes, s.lower(index, &linkFacts{})...)
 		}
 	}
+	s.locals = now.locals
 	clear(s.own)
 	for prefix := range now.own {
 		changes = append(changes, s.address(s.index, prefix, true)...)
@@ -250,6 +266,18 @@ func (s *netState) broken(err error) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the state of interface %s cannot be followed any more: %w", s.link.name, err)
+}
+
+// elsewhere says that a peer is another machine: that it is not one of the addresses of this one, as far as they are known.
+func (s *netState) elsewhere(peer netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.locals {
+		if l.addr == peer {
+			return false
+		}
+	}
+	return s.locals != nil
 }
 
 // mac is our link-layer address.

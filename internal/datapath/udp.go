@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -114,8 +113,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 		return nil, err
 	}
 	d.maxPacket = d.opened
-	d.neighbors = neighbours{nl: d.nl, index: nic.Index, local: cfg.Address, now: clock.Machine}
-	if d.neighbors.vrf, err = vrfOf(d.nl, nic.Index); err != nil {
+	if d.neighbors, err = newNeighbours(d.nl, nic.Index, cfg.Address); err != nil {
 		return nil, err
 	}
 	d.ethernet = len(nic.MAC) == 6
@@ -127,7 +125,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 		return nil, err
 	}
 	d.in, err = d.network.Open(udp.Config{
-		Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Scope: nic.Index, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+		Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Scope: nic.Index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
 	})
 	if err != nil {
 		return nil, portError(err, cfg)
@@ -153,6 +151,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	d.batch = batch
 	d.receiver = udp.NewReceiver(d.rxPool, batch, d.maxPacket)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
+	d.sender.From(cfg.Address, nic.Index)
 	return d, nil
 }
 

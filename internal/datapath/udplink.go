@@ -140,8 +140,9 @@ func (d *plainUDP) knock(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if !d.closed {
-		to := udp.AddrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort), d.neighbors.index)
+		to := d.addrOf(dst)
 		s := udp.NewSender(1, 1)
+		s.From(d.cfg.Address, d.neighbors.index)
 		s.Begin(&to, false)
 		s.Send(d.in)
 	}
@@ -164,7 +165,17 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 		return 0, false
 	}
 	from.paths++
-	return d.newPath(udpPath{from, udp.AddrOf(netip.AddrPortFrom(remote.AddrPort().Addr(), d.cfg.UDPPort), d.neighbors.index)}), true
+	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort().Addr())}), true
+}
+
+// addrOf is where packets to a peer go: to other machines by the interface of our address, which the kernel would not take when another
+// one is in the same network.
+func (d *plainUDP) addrOf(peer netip.Addr) udp.Addr {
+	to := udp.AddrOf(netip.AddrPortFrom(peer, d.cfg.UDPPort), d.neighbors.index)
+	if d.ethernet && d.state.elsewhere(peer) {
+		to.Direct()
+	}
+	return to
 }
 
 // Reply implements provider.Link.
@@ -181,7 +192,7 @@ func (d *plainUDP) source(port uint16) *source {
 	if port != d.cfg.UDPPort {
 		var err error
 		s.socket, err = d.network.Open(udp.Config{
-			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, SendBuffer: socketBuffer,
+			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer,
 		})
 		if err != nil {
 			return nil

@@ -26,6 +26,9 @@ const (
 	// asks them for a sign of life as it does for its own traffic, and does not collect them: after 60 s unused
 	// (net.ipv4.neigh.default.gc_stale_time).
 	neighbourCare = 10 * time.Second
+	// mostStrangers bounds how many neighbours of peers that called us the kernel is asked for at a time: who calls may have made its
+	// address up, and the kernel's table is everybody's.
+	mostStrangers = 64
 	// snapshotTries bounds reading the interface's state, which the kernel may change meanwhile.
 	snapshotTries = 5
 )
@@ -261,7 +264,7 @@ func (w *watch) resync() {
 
 func (w *watch) snapshot() (*snapshot, error) {
 	index := w.state.index
-	now := &snapshot{lowers: map[int]linkFacts{}, own: map[netip.Prefix]struct{}{}}
+	now := &snapshot{lowers: map[int]linkFacts{}, own: map[netip.Prefix]struct{}{}, locals: map[located]struct{}{}}
 	links, err := w.asker.nl.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
@@ -278,12 +281,17 @@ func (w *watch) snapshot() (*snapshot, error) {
 	if now.link == nil {
 		return now, nil
 	}
-	addrs, err := w.asker.nl.AddrList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.FAMILY_ALL)
+	addrs, err := w.asker.nl.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return nil, fmt.Errorf("list the addresses of %s: %w", now.link.name, err)
+		return nil, fmt.Errorf("list addresses: %w", err)
 	}
 	for i := range addrs {
-		if ip, ok := netip.AddrFromSlice(addrs[i].IP); ok {
+		ip, ok := netip.AddrFromSlice(addrs[i].IP)
+		if !ok {
+			continue
+		}
+		now.locals[located{addrs[i].LinkIndex, ip.Unmap()}] = struct{}{}
+		if addrs[i].LinkIndex == index {
 			bits, _ := addrs[i].Mask.Size()
 			now.own[netip.PrefixFrom(ip.Unmap(), bits)] = struct{}{}
 		}
@@ -349,13 +357,18 @@ func (w *watch) meet() {
 	if err != nil {
 		return // care looks again
 	}
-	to := map[netip.Addr][6]byte{}
+	to, asked := map[netip.Addr][6]byte{}, 0
 	for _, peer := range unknown {
-		if by, err := w.asker.hopTo(peer); err == nil {
-			if mac, known := table[by]; known {
-				w.state.found(peer, by, mac, clock.Machine())
-				to[peer] = mac
-			}
+		by, err := w.asker.hopTo(peer)
+		if err != nil {
+			continue
+		}
+		if mac, known := table[by]; known {
+			w.state.found(peer, by, mac, clock.Machine())
+			to[peer] = mac
+		} else if asked < mostStrangers {
+			asked++
+			w.device.refresh(by, peer)
 		}
 	}
 	w.note(&change{what: provider.InterfaceRoute, to: to})
@@ -376,6 +389,8 @@ func (w *watch) care() {
 	if table, err := w.asker.table(); err == nil {
 		w.act(w.state.neighboursAre(table))
 	}
+	// A connection that moved from port to port meanwhile may have missed a change at both.
+	w.note(&change{what: provider.InterfaceRoute, to: w.state.addresses()})
 	for hop, peer := range hops {
 		w.device.refresh(hop, peer)
 	}

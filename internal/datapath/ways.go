@@ -127,6 +127,17 @@ func (s *netState) stale() (peers []netip.Addr) {
 	return peers
 }
 
+// addresses returns the link-layer address that leads to each peer.
+func (s *netState) addresses() map[netip.Addr][6]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := make(map[netip.Addr][6]byte, len(s.peers))
+	for peer, w := range s.peers {
+		to[peer] = w.mac
+	}
+	return to
+}
+
 // hopsInUse returns the neighbours that packets go to, each with a peer behind it.
 func (s *netState) hopsInUse() map[netip.Addr]netip.Addr {
 	s.mu.Lock()

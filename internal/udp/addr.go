@@ -9,9 +9,14 @@ import (
 
 // Addr is a destination as the kernel wants it: struct sockaddr_in6, or struct sockaddr_in at its start.
 type Addr struct {
-	raw unix.RawSockaddrInet6
-	n   uint32
+	raw    unix.RawSockaddrInet6
+	n      uint32
+	direct bool // see Direct
 }
+
+// Direct makes what goes there leave by the sender's interface, whichever one the kernel would take. It is not for addresses of this
+// machine, which have interfaces of their own.
+func (a *Addr) Direct() { a.direct = true }
 
 // AddrOf converts an address. Scope is the interface index, which link-local addresses need.
 func AddrOf(to netip.AddrPort, scope int) Addr {

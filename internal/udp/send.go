@@ -1,13 +1,20 @@
 package udp
 
-import "golang.org/x/sys/unix"
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Sender gathers datagrams and sends them with one system call.
 type Sender struct {
 	msgs       []mmsghdr
 	pieces     []unix.Iovec
 	nm, np     int
-	ect4, ect6 []byte // control messages that set ect0
+	ect4, ect6 []byte    // control messages that set ect0
+	direct     [2][]byte // control messages that name the interface, without and with ect0; see From
 }
 
 // maxSends is how often a datagram is sent that meets errors about others: all that came before fail one send, and more may come
@@ -19,10 +26,25 @@ const ect0 = 2
 
 // NewSender makes a sender for so many datagrams of so many pieces each.
 func NewSender(datagrams, pieces int) *Sender {
+	mark := binary.NativeEndian.AppendUint32(nil, ect0)
 	return &Sender{
 		msgs: make([]mmsghdr, datagrams), pieces: make([]unix.Iovec, datagrams*pieces),
-		ect4: controlOf(unix.SOL_IP, unix.IP_TOS, ect0), ect6: controlOf(unix.SOL_IPV6, unix.IPV6_TCLASS, ect0),
+		ect4: controlOf(unix.SOL_IP, unix.IP_TOS, mark), ect6: controlOf(unix.SOL_IPV6, unix.IPV6_TCLASS, mark),
 	}
+}
+
+// From makes datagrams to addresses that are Direct come from a local address, and leave by the interface with an index.
+func (s *Sender) From(local netip.Addr, index int) {
+	local = local.Unmap()
+	out := binary.NativeEndian.AppendUint32(nil, uint32(index))
+	if local.Is4() { // struct in_pktinfo
+		out = append(append(out, local.AsSlice()...), 0, 0, 0, 0)
+		s.direct[0] = controlOf(unix.SOL_IP, unix.IP_PKTINFO, out)
+		s.direct[1] = slices.Concat(s.direct[0], s.ect4)
+		return
+	}
+	s.direct[0] = controlOf(unix.SOL_IPV6, unix.IPV6_PKTINFO, append(local.AsSlice(), out...)) // struct in6_pktinfo
+	s.direct[1] = slices.Concat(s.direct[0], s.ect6)
 }
 
 // Begin starts a datagram, which routers may mark or not. to must not change before Send.
@@ -31,11 +53,18 @@ func (s *Sender) Begin(to *Addr, markable bool) {
 	h.Name, h.Namelen = nameOf(&to.raw), to.n
 	h.Control = nil
 	h.SetControllen(0)
-	if markable {
-		control := s.ect4
-		if to.raw.Family == unix.AF_INET6 {
-			control = s.ect6
-		}
+	var control []byte
+	switch {
+	case to.direct && markable:
+		control = s.direct[1]
+	case to.direct:
+		control = s.direct[0]
+	case markable && to.raw.Family == unix.AF_INET6:
+		control = s.ect6
+	case markable:
+		control = s.ect4
+	}
+	if control != nil {
 		h.Control = &control[0]
 		h.SetControllen(len(control))
 	}

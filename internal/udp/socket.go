@@ -17,6 +17,9 @@ var ErrPortTaken = errors.New("the UDP port is in use")
 type Config struct {
 	Local netip.AddrPort
 	Scope int // interface index, for link-local addresses
+	// Device is the index of an interface or a VRF that the socket belongs to; 0 for none. An address of an interface that a VRF has is
+	// known in that VRF only.
+	Device int
 	// Buffers in bytes of payload; the kernel's limits hold unless the process may exceed them. 0 is the smallest.
 	ReceiveBuffer, SendBuffer int
 }
@@ -140,6 +143,11 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	for _, o := range options {
 		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
 			return fmt.Errorf("set option %d of level %d: %w", o.name, o.level, err)
+		}
+	}
+	if cfg.Device != 0 {
+		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, cfg.Device); err != nil {
+			return fmt.Errorf("bind to interface %d: %w", cfg.Device, err)
 		}
 	}
 	if err := s.setBuffer(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, cfg.ReceiveBuffer); err != nil {

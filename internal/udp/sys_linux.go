@@ -1,7 +1,6 @@
 package udp
 
 import (
-	"encoding/binary"
 	"structs"
 	"unsafe"
 
@@ -47,13 +46,13 @@ func nameOf(raw *unix.RawSockaddrInet6) *byte {
 }
 
 // controlOf is a control message that sets an option for one datagram.
-func controlOf(level, kind int32, value uint32) []byte {
-	b := make([]byte, unix.CmsgSpace(4))
+func controlOf(level, kind int32, value []byte) []byte {
+	b := make([]byte, unix.CmsgSpace(len(value)))
 	// unsafe: in bounds because CmsgSpace has room for the header in front of the value; b is ours until this returns.
 	h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
 	h.Level, h.Type = level, kind
-	h.SetLen(unix.CmsgLen(4))
-	binary.NativeEndian.PutUint32(b[unix.CmsgLen(0):], value)
+	h.SetLen(unix.CmsgLen(len(value)))
+	copy(b[unix.CmsgLen(0):], value)
 	return b
 }
 

@@ -3,6 +3,7 @@ package udp
 import (
 	"bytes"
 	"errors"
+	"net"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -372,5 +373,46 @@ func TestMarkable(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestDirect names the address and the interface that datagrams leave from, with and without a mark, over both families.
+func TestDirect(t *testing.T) {
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
+		n := newNetwork(t)
+		out, from := open(t, n, at)
+		in, to := open(t, n, at)
+		pool := newPool(t, 4)
+		r, s := NewReceiver(pool, 2, 100), NewSender(1, 1)
+		for _, c := range []struct {
+			index  int
+			marked bool
+			lost   int
+		}{{lo.Index, false, 0}, {lo.Index, true, 0}, {9999, false, 1}} { // the kernel looks at the interface that is named
+			s.From(at, c.index)
+			direct := AddrOf(to, 0)
+			direct.Direct()
+			s.Begin(&direct, c.marked)
+			s.Add([]byte{1})
+			if lost, _ := s.Send(out); lost != c.lost {
+				t.Fatalf("%s over interface %d: %d refused, want %d", at, c.index, lost, c.lost)
+			}
+			if got := r.Receive(in); got != 1-c.lost {
+				t.Fatalf("%s over interface %d: %d arrived", at, c.index, got)
+			}
+			if c.lost > 0 {
+				continue
+			}
+			ip, port, _, _, _ := r.Message(0)
+			if netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), port) != from {
+				t.Errorf("%s: it came from %v port %d", at, ip, port)
+			}
+			take(r, pool, 0)
+		}
+		r.Close()
 	}
 }

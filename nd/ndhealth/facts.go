@@ -138,7 +138,7 @@ func (f *facts) gather(ctx context.Context) {
 	}
 	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
-		f.port = useOf(netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
+		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
 		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, f.port.err == nil)

@@ -3,13 +3,14 @@ package ndhealth
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
 )
 
 // portUse says whether the UDP port is free.
@@ -18,9 +19,9 @@ type portUse struct {
 	used string // "process 12 (name)", "" when it is free or its user is not to be found
 }
 
-// useOf binds the port for a moment.
-func useOf(at netip.AddrPort) portUse {
-	s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+// useOf binds the port for a moment, at an address of an interface.
+func useOf(index int, at netip.AddrPort) portUse {
+	s, err := datapath.ListenUDP(index, at)
 	if err == nil {
 		err = s.Close()
 		return portUse{err: err}

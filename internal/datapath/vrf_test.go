@@ -1,0 +1,137 @@
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+func TestVRFOf(t *testing.T) {
+	link := func(l netlink.Link, index, master int) netlink.Link {
+		*l.Attrs() = netlink.LinkAttrs{Index: index, MasterIndex: master}
+		return l
+	}
+	list := []netlink.Link{
+		link(&netlink.Device{}, 1, 0), link(&netlink.Device{}, 2, 5), link(&netlink.Device{}, 3, 6), link(&netlink.Device{}, 4, 0),
+		link(&netlink.Vrf{}, 5, 0), link(&netlink.Bridge{}, 6, 0),
+	}
+	for index, want := range map[int]int{1: 0, 2: 5, 3: 0, 4: 0, 5: 0, 99: 0} {
+		if got := vrfOf(list, index); got != want {
+			t.Errorf("interface %d belongs to %d, want %d", index, got, want)
+		}
+	}
+}
+
+// TestSocketsBelongToAnInterface: what reserves the port and what sends can be bound to a VRF, for which an interface stands here.
+func TestSocketsBelongToAnInterface(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	must(t, pair.A.Do(func() error {
+		c, err := listenBy(pair.IfindexA, netip.AddrPortFrom(pair.AddrA.Addr(), 0))
+		must(t, err)
+		defer c.Close()
+		raw, err := c.SyscallConn()
+		must(t, err)
+		bound := func(fd int) {
+			t.Helper()
+			if index, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX); index != pair.IfindexA || err != nil {
+				t.Errorf("bound to interface %d (%v), want %d", index, err, pair.IfindexA)
+			}
+		}
+		must(t, raw.Control(func(fd uintptr) { bound(int(fd)) }))
+		network, err := udp.NewNetwork()
+		must(t, err)
+		defer network.Close()
+		s, err := network.Open(udp.Config{Local: netip.AddrPortFrom(pair.AddrA.Addr(), 0), Device: pair.IfindexA})
+		must(t, err)
+		bound(s.FD())
+		must(t, s.Close())
+		const nowhere = -1
+		_, err = listenBy(nowhere, netip.AddrPortFrom(pair.AddrA.Addr(), 0))
+		_, failed := network.Open(udp.Config{Local: netip.AddrPortFrom(pair.AddrA.Addr(), 0), Device: nowhere})
+		for _, err := range []error{err, failed} {
+			if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "bind to interface -1") {
+				t.Errorf("bound to what is no interface: %v", err)
+			}
+		}
+		return nil
+	}))
+}
+
+// addSecond adds another link between the namespaces of a pair, in the network of the first one: 10.99.0.11 on nd1 of A, 10.99.0.12 on q1 of B.
+func addSecond(t *testing.T, pair *netlab.Pair) (near, far netip.Addr, farMAC [6]byte) {
+	t.Helper()
+	nl := func(at *netlab.Namespace, f func(nl *netlink.Handle) error) {
+		must(t, at.Do(func() error {
+			h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+			must(t, err)
+			defer h.Close()
+			return f(h)
+		}))
+	}
+	set := func(name, addr string) func(*netlink.Handle) error {
+		return func(h *netlink.Handle) error {
+			l, err := h.LinkByName(name)
+			must(t, err)
+			a, err := netlink.ParseAddr(addr)
+			must(t, err)
+			if name == "q1" {
+				farMAC = [6]byte(l.Attrs().HardwareAddr)
+			}
+			return errors.Join(h.AddrAdd(l, a), h.LinkSetUp(l))
+		}
+	}
+	nl(pair.A, func(h *netlink.Handle) error {
+		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "nd1", MTU: 1500, TxQLen: -1})
+		veth.PeerName, veth.PeerNamespace = "q1", netlink.NsFd(pair.B.FD())
+		return h.LinkAdd(veth)
+	})
+	nl(pair.B, set("q1", "10.99.0.12/24"))
+	nl(pair.A, set("nd1", "10.99.0.11/24"))
+	return netip.MustParseAddr("10.99.0.11"), netip.MustParseAddr("10.99.0.12"), farMAC
+}
+
+// TestTwoInterfacesInOneNetwork: the kernel would take the first interface for every peer; an adapter on the second one takes its own.
+func TestTwoInterfacesInOneNetwork(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	near, far, farMAC := addSecond(t, pair)
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		var d Device
+		must(t, pair.A.Do(func() (err error) {
+			d, err = Open(Config{Address: near, Rung: rung})
+			return err
+		}))
+		must(t, d.Resolve(t.Context(), far))
+		local := wire.EndpointFrom(netip.AddrPortFrom(near, 50000))
+		if u, plain := d.(*plainUDP); plain { // which knows the machine's addresses once it follows them
+			now, err := u.watch.snapshot()
+			must(t, err)
+			u.state.synced(now)
+			if to := u.addrOf(pair.AddrA.Addr()); u.addrOf(far) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
+				t.Errorf("to an own address %+v", to)
+			}
+		}
+		p, ok := d.Ports()[0].Connect(local, wire.EndpointFrom(netip.AddrPortFrom(far, wire.DefaultPort)))
+		if mac := d.Ports()[0].Hop(p); !ok || rung == RungGeneric && mac != farMAC {
+			t.Errorf("%s: packets go to %x, want %x", rung, mac, farMAC)
+		}
+		// The other interface's address is an own one, although it is in the network, too.
+		if err := d.Resolve(t.Context(), pair.AddrA.Addr()); rung == RungGeneric && (!errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "own address")) {
+			t.Errorf("%s: an own address: %v", rung, err)
+		}
+		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNoRoute) {
+			t.Errorf("%s: without a route: %v", rung, err)
+		}
+		must(t, d.Close())
+	}
+}
