@@ -109,7 +109,9 @@ func (l *Listener) next() (*Conn, error) {
 		c.release()
 		return nil, nil
 	}
-	if err := k.Accept(l.life, c.qp, c.params()); err != nil {
+	ctx, cancel := context.WithTimeout(l.life, l.network.cfg.EstablishTimeout)
+	defer cancel()
+	if err := k.Accept(ctx, c.qp, c.params()); err != nil {
 		c.release()
 		return nil, nil
 	}

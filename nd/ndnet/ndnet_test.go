@@ -320,3 +320,43 @@ func BenchmarkPingPong(b *testing.B) {
 		must(b, err)
 	}
 }
+
+// More clients that connect and go no further than are accepted at once do not keep an honest one out.
+func TestAcceptBehindSilentClients(t *testing.T) {
+	n := networks(t, Config{Buffers: 4, BufferBytes: 256, EstablishTimeout: 50 * time.Millisecond})
+	l, err := n[1].Listen("tcp", ":0")
+	must(t, err)
+	at := l.Addr().(Addr).AddrPort
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	connected := make(chan error)
+	var silent []*Conn
+	for range acceptors + 1 {
+		c, err := n[0].newConn(nil)
+		must(t, err)
+		silent = append(silent, c)
+		go func() { connected <- c.connector.Connect(ctx, c.qp, at, c.params()) }()
+	}
+	for range silent {
+		must(t, <-connected) // accepted, each in its turn
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			err = c.Close()
+		}
+		accepted <- err
+	}()
+	honest, err := n[0].DialContext(ctx, "tcp", at.String())
+	must(t, err)
+	must(t, <-accepted)
+	must(t, honest.Close())
+	for _, c := range silent {
+		c.release()
+	}
+	must(t, l.Close())
+	for _, n := range n {
+		n.Wait()
+	}
+}

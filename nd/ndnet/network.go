@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -25,7 +26,13 @@ type Config struct {
 	// BufferBytes is the size of one of them with its 8 bytes of header, 64 to 1 MiB; default 16 KiB. A connection takes
 	// 2 * Buffers * BufferBytes of memory, from the adapter's arena while that lasts.
 	BufferBytes int
+	// EstablishTimeout is how long a client of a listener may take to complete once it was accepted; 0 is 5 s. Dial completes at once. A
+	// listener accepts 16 clients at a time, and those that go no further would keep all others out.
+	EstablishTimeout time.Duration
 }
+
+// defaultEstablish is as long as the silence that ends any handshake (PROTOCOL §7.2).
+const defaultEstablish = 5 * time.Second
 
 func (c *Config) check() error {
 	if c.Buffers == 0 {
@@ -33,6 +40,9 @@ func (c *Config) check() error {
 	}
 	if c.BufferBytes == 0 {
 		c.BufferBytes = 16 << 10
+	}
+	if c.EstablishTimeout <= 0 {
+		c.EstablishTimeout = defaultEstablish
 	}
 	if c.Buffers < minBuffers || c.Buffers > maxBuffers {
 		return fmt.Errorf("ndnet: Config.Buffers is %d, want %d to %d", c.Buffers, minBuffers, maxBuffers)
