@@ -203,3 +203,18 @@ func TestSilenceWhileApplicationsThink(t *testing.T) {
 		t.Errorf("CompleteConnect: %v, queue pair %v", o, m.qp[0].State())
 	}
 }
+
+// A paused listener refuses as if there were none, and takes requests again when it is told to.
+func TestPausedListener(t *testing.T) {
+	m := newMeeting(t, 1).get()
+	m.l.Pause(true)
+	m.connect().settle()
+	m.connected.must(t, OutcomeRefused)
+	if m.got.times != 0 || m.eng[1].Stats().Drops[wire.DropNoListener] != 1 {
+		t.Errorf("%+v", m.eng[1].Stats())
+	}
+	m.l.Pause(false)
+	m.connected = promise{}
+	m.connect().settle()
+	m.got.must(t, OutcomeSuccess)
+}

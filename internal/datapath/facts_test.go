@@ -7,6 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Other addresses of the interface do not keep an adapter whose own one is removed.
@@ -40,6 +42,29 @@ func TestAddressOfAPointToPointLink(t *testing.T) {
 		e, ok := parseRoute(message(unix.RTM_NEWADDR, header, both[0], both[1]))
 		if !ok || e.prefix.Addr() != ourAddr {
 			t.Errorf("%+v, %v, want the prefix of %s", e, ok, ourAddr)
+		}
+	}
+}
+
+// Packets follow the MTU, but no further than what the steering program was loaded for, and not below what every path carries.
+func TestPacketsFollowTheMTU(t *testing.T) {
+	for _, c := range []struct {
+		mtu    int
+		single bool
+		want   int
+	}{
+		{1500, true, 1472},
+		{1500, false, 1472},
+		{9000, false, 8972},
+		{9000, true, maxFrame - frameOverhead - 28},
+		{1300, false, 1272},
+		{1000, false, wire.MinPacket},
+		{0, true, wire.MinPacket},
+		{1 << 17, false, wire.MaxPacket},
+	} {
+		d := &Datapath{cfg: Config{Address: ourAddr}, single: c.single}
+		if got := d.resized(c.mtu); got != c.want {
+			t.Errorf("MTU %d, single %v: packets of %d bytes, want %d", c.mtu, c.single, got, c.want)
 		}
 	}
 }

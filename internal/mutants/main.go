@@ -115,8 +115,9 @@ func (m *mutant) apply(src string) (string, error) {
 			return "", fmt.Errorf("mutant %s: %s has %d functions %s, want 1", m.id, m.file, len(found), m.function)
 		}
 		start = found[0][0]
-		if n := strings.Index(src[start:], "\n}\n"); n >= 0 {
-			end = start + n
+		line, _, _ := strings.Cut(src[start:], "\n")
+		if end = start + len(line); !strings.HasSuffix(line, "}") { // else that is all of it
+			end = start + strings.Index(src[start:], "\n}\n")
 		}
 	}
 	if n := strings.Count(src[start:end], m.from); n != 1 {

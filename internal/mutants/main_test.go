@@ -69,13 +69,14 @@ func testsOf(t *testing.T, pkg string) string {
 }
 
 func TestRowsThatDoNotFit(t *testing.T) {
-	const src = "package p\n\nfunc (c *conn) f() {\n\ta()\n\ta()\n}\n\nfunc (d *dog) f() {\n\ta()\n}\n"
+	const src = "package p\n\nfunc (c *conn) f() {\n\ta()\n\ta()\n}\n\nfunc (d *dog) f() {\n\ta()\n}\n\nfunc (r *ring[T]) g() { a() }\n\nfunc h() {\n\ta()\n}\n"
 	for want, m := range map[string]mutant{
-		"":                {function: "dog.f", from: "a()", to: "b()"},
-		"functions cat.f": {function: "cat.f", from: "a()"},
-		"2 functions f":   {function: "f", from: "a()"},
-		"text 2 times":    {function: "conn.f", from: "a()"},
-		"text 0 times":    {function: "dog.f", from: "c()"},
+		"":                            {function: "dog.f", from: "a()", to: "b()"},
+		"ring.g has the text 0 times": {function: "ring.g", from: "\ta()"},
+		"functions cat.f":             {function: "cat.f", from: "a()"},
+		"2 functions f":               {function: "f", from: "a()"},
+		"text 2 times":                {function: "conn.f", from: "a()"},
+		"dog.f has the text 0 times":  {function: "dog.f", from: "c()"},
 	} {
 		got, err := m.apply(src)
 		if want == "" && (err != nil || !strings.Contains(got, "(d *dog) f() {\n\tb()\n}\n")) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

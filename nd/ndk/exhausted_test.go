@@ -15,9 +15,18 @@ func TestRequestBeyondTheLastConnector(t *testing.T) {
 	objects := &r.b.host.Objects
 	used := objects.Used(host.ObjectConnector)
 	objects.Exhaust(host.ObjectConnector)
-	want(t, "connect", client.dial(t, at).finish(t), StatusConnectionRefused)
-	if len(requests) != 0 || objects.Take(host.ObjectConnector) {
-		t.Error("it was announced, or a connector that nobody has came free")
+	first := client.dial(t, at)
+	want(t, "connect", first.inline, StatusPending)
+	select {
+	case s := <-first.done:
+		want(t, "connect", s, StatusConnectionRefused)
+	case c := <-requests:
+		t.Error("it was announced")
+		closed(t, c.Close)
+		first.finish(t)
+	}
+	if objects.Take(host.ObjectConnector) {
+		t.Error("a connector that nobody has came free")
 	}
 	for objects.Used(host.ObjectConnector) > used {
 		objects.Give(host.ObjectConnector)
