@@ -39,9 +39,8 @@ type Socket struct {
 	closeErr  error
 }
 
-// Open opens a raw socket in the calling thread's network namespace. index is the interface of link-local addresses. The error is
-// ErrNotAllowed without the privilege.
-func Open(local netip.Addr, index int, port uint16) (*Socket, error) {
+// Open opens a raw socket in the calling thread's network namespace. The error is ErrNotAllowed without the privilege.
+func Open(local netip.Addr, port uint16) (*Socket, error) {
 	local = local.Unmap()
 	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
 	if local.Is6() {
@@ -57,7 +56,7 @@ func Open(local netip.Addr, index int, port uint16) (*Socket, error) {
 	s := &Socket{
 		file: os.NewFile(uintptr(fd), "raw ICMP socket"), ipv6: local.Is6(), buf: make([]byte, longest), done: make(chan struct{}),
 	}
-	err = configure(fd, local, index, port)
+	err = configure(fd, local, port)
 	if err == nil {
 		s.raw, err = s.file.SyscallConn()
 	}
@@ -67,24 +66,17 @@ func Open(local netip.Addr, index int, port uint16) (*Socket, error) {
 	return s, nil
 }
 
-// configure keeps away from the socket what is not about our packets.
-func configure(fd int, local netip.Addr, index int, port uint16) error {
-	var filter []unix.SockFilter
-	var at unix.Sockaddr
+// configure keeps away from the socket what is not about our packets. It is not bound to their address: in a VRF the kernel does not know that
+// address outside, and the filter compares it.
+func configure(fd int, local netip.Addr, port uint16) error {
+	filter := filter6
 	if local.Is4() {
-		filter, at = filter4(local, port), &unix.SockaddrInet4{Addr: local.As4()}
-	} else {
-		to := &unix.SockaddrInet6{Addr: local.As16()}
-		if local.IsLinkLocalUnicast() {
-			to.ZoneId = uint32(index)
-		}
-		filter, at = filter6(local, port), to
+		filter = filter4
 	}
+	program := filter(local, port)
 	return errors.Join(
-		// The filter first: what came before it would pass.
-		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}),
+		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer),
-		unix.Bind(fd, at),
 	)
 }
 

@@ -28,7 +28,7 @@ func must(t testing.TB, err error) {
 // open opens a socket on host A of a pair.
 func open(t *testing.T, pair *netlab.Pair, local netip.Addr) (s *Socket) {
 	t.Helper()
-	must(t, pair.A.Do(func() (err error) { s, err = Open(local, 0, port); return err }))
+	must(t, pair.A.Do(func() (err error) { s, err = Open(local, port); return err }))
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
 }
@@ -188,7 +188,7 @@ func TestNotAllowed(t *testing.T) {
 		netlabtest.NeedRoot(t)
 		t.Skip("this process is root, and may open raw sockets")
 	}
-	if s, err := Open(netip.MustParseAddr("127.0.0.1"), 0, port); !errors.Is(err, ErrNotAllowed) {
+	if s, err := Open(netip.MustParseAddr("127.0.0.1"), port); !errors.Is(err, ErrNotAllowed) {
 		t.Errorf("%v, %v", s, err)
 	}
 }
