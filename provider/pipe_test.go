@@ -131,7 +131,9 @@ func (p *pipe) carry(pkts []TxPacket) {
 		}
 		peer.deliver(t, path.local, path.remote)
 		for j := range t.N {
-			p.txFree = append(p.txFree, t.Frags[j].ID)
+			if t.Frags[j].ID < pipeFrames { // else memory of the link, sent by reference
+				p.txFree = append(p.txFree, t.Frags[j].ID)
+			}
 		}
 	}
 	if p.peer.wake != nil {

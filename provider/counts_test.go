@@ -1,0 +1,169 @@
+package provider
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"text/tabwriter"
+)
+
+// linkMemory names the memory of side 0 to its link, which can send from it without a copy.
+const linkMemory = 1 << 40
+
+// tally counts what one side hands to its link.
+type tally struct {
+	packets, calls, bytes, framed int // framed: bytes in frames, which were copied there; the others are sent from where they are
+}
+
+// counted is a pair that counts, side by side.
+type counted struct {
+	*pair
+	sides [2]tally
+}
+
+func newCounted(t *testing.T, maxPacket int) *counted {
+	p := &counted{pair: newPair(t, maxPacket)}
+	var err error
+	p.reg[0], err = p.mem[0].RegisterLink(make([]byte, 4<<20), linkMemory, RightRemoteRead|RightRemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.connect()
+	for side := range 2 {
+		to, s := p.link[1-side], &p.sides[side]
+		to.wake = func() { s.calls++ }
+		to.router = func(t *TxPacket) (ce, ok bool) {
+			s.packets++
+			s.bytes += t.Len
+			for _, f := range t.Frags[:t.N] {
+				if f.ID < pipeFrames {
+					s.framed += len(f.Data)
+				}
+			}
+			return false, true
+		}
+	}
+	return p
+}
+
+// countedCase is an operation as applications do it, until it is complete.
+type countedCase struct {
+	name    string
+	ops     int // that do moves
+	payload int // bytes of each
+	do      func(p *counted) func()
+}
+
+func countedCases() (all []countedCase) {
+	for _, size := range []uint32{64, 4096, 1 << 20} {
+		n := int(size)
+		all = append(
+			all,
+			countedCase{fmt.Sprintf("write %d", n), 1, n, func(p *counted) func() {
+				return p.poster(0, p.write(0, 0, size))
+			}},
+			countedCase{fmt.Sprintf("send %d", n), 1, n, func(p *counted) func() {
+				post, into := p.poster(0, p.send(0, size)), p.sge(1, 0, size)
+				return func() {
+					_, _ = p.qp[1].PostReceive(0, into, size)
+					post()
+				}
+			}},
+			countedCase{fmt.Sprintf("read %d", n), 1, n, func(p *counted) func() {
+				return p.poster(0, p.read(0, size))
+			}},
+		)
+	}
+	return append(
+		all,
+		countedCase{"write 64 and answer", 2, 64, func(p *counted) func() {
+			requests := [2]*Request{p.write(0, 0, 64), p.write(1, 0, 64)}
+			return func() {
+				for side, r := range requests {
+					p.post(side, r)
+					p.eng[side].Run(p.now)
+					p.eng[1-side].Run(p.now)
+				}
+			}
+		}},
+		countedCase{"32 writes of 64 in a list", 32, 64, func(p *counted) func() {
+			r := p.write(0, 0, 64)
+			return func() {
+				for i := range 32 {
+					r.Flags = FlagSilentSuccess | FlagDefer
+					if i == 31 {
+						r.Flags = 0
+					}
+					p.post(0, r)
+				}
+				p.settle()
+			}
+		}},
+	)
+}
+
+// poster posts r and waits until it is complete.
+func (p *counted) poster(side int, r *Request) func() {
+	return func() {
+		p.post(side, r)
+		p.settle()
+	}
+}
+
+// TestCounts compares what operations cost with a table, on virtual time and so to the last packet: packets, calls of the link
+// (each is a system call), bytes beside the payload, copies of each payload byte on both sides, allocations. -update rewrites the
+// table; a change of it is a decision.
+func TestCounts(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var out bytes.Buffer
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "packet\toperation\tpackets out\tback\tcalls out\tback\theader bytes\tcopies\tallocations\t")
+	for _, maxPacket := range []int{1472, 8972, 64972} {
+		for _, c := range countedCases() {
+			p := newCounted(t, maxPacket)
+			var rs [64]Result
+			do := c.do(p)
+			const warm, measured = 64, 32
+			for range warm {
+				do()
+				p.drain(rs[:])
+			}
+			p.sides = [2]tally{}
+			for range measured {
+				do()
+				p.drain(rs[:])
+			}
+			a, b := p.sides[0], p.sides[1]
+			ops, payload := float64(measured*c.ops), float64(measured*c.ops*c.payload)
+			per := func(n int) float64 { return float64(n) / ops }
+			headers := float64(a.bytes+b.bytes) - payload
+			copies := (float64(a.framed+b.framed) - headers) / payload
+			allocs := testing.AllocsPerRun(measured, func() {
+				do()
+				p.drain(rs[:])
+			})
+			fmt.Fprintf(w, "%d\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.3f\t%.0f\t\n", maxPacket, c.name,
+				per(a.packets), per(b.packets), per(a.calls), per(b.calls), headers/ops, copies+1, allocs)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "counts.golden")
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("operations cost something else than %s says; -update rewrites it:\n%s", path, &out)
+	}
+}
