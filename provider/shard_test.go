@@ -41,8 +41,11 @@ func (l lockedPipe) Transmit(pkts []TxPacket) {
 	l.pipe.Transmit(pkts)
 }
 
-// chanWaiter is a Waiter in memory.
-type chanWaiter struct{ wake, packets chan struct{} }
+// chanWaiter is a Waiter in memory, which counts how often it woke.
+type chanWaiter struct {
+	wake, packets chan struct{}
+	woke          *atomic.Int64
+}
 
 func (w chanWaiter) Wait(d time.Duration, packets bool) {
 	var arrived, expired <-chan struct{}
@@ -59,6 +62,7 @@ func (w chanWaiter) Wait(d time.Duration, packets bool) {
 	case <-arrived:
 	case <-expired:
 	}
+	w.woke.Add(1)
 }
 
 func signal(c chan struct{}) {
@@ -77,7 +81,7 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	var waiters [2]chanWaiter
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(uint64(i), 9))
-		waiters[i] = chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1)}
+		waiters[i] = chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int64{}}
 		p.link[i].wake = func() { signal(waiters[i].packets) }
 		p.eng[i] = New(Config{}, lockedPipe{p.link[i], &mu}, p.mem[i], rng)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{

@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// syscallCounter counts system calls of one thread, by the kernel's tracepoint.
+type syscallCounter struct {
+	fd  int
+	own uint64 // what a look costs
+}
+
+// newSyscallCounter counts those of the calling thread, which stays the goroutine's.
+func newSyscallCounter(t *testing.T) *syscallCounter {
+	t.Helper()
+	id, err := sysEnterID(t.TempDir())
+	if err != nil {
+		t.Skipf("the kernel's tracepoints cannot be read, which counting system calls needs (tracefs, CONFIG_FTRACE_SYSCALLS): %v", err)
+	}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	c := &syscallCounter{}
+	if c.fd, err = unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
+		t.Skipf("perf_event_open is refused, which counting system calls needs: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Close(c.fd) })
+	first := c.read(t)
+	c.own = c.read(t) - first
+	return c
+}
+
+func (c *syscallCounter) read(t *testing.T) uint64 {
+	var b [8]byte
+	if _, err := unix.Read(c.fd, b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+// in is how many calls do makes.
+func (c *syscallCounter) in(t *testing.T, do func()) uint64 {
+	before := c.read(t)
+	do()
+	return c.read(t) - before - c.own
+}
+
+// sysEnterID reads the number of the tracepoint, from a tracefs that only a thread sees which ends with this call.
+func sysEnterID(dir string) (uint64, error) {
+	type answer struct {
+		id  uint64
+		err error
+	}
+	said := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread goes with its mounts
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		err = errors.Join(err, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tracefs", dir, "tracefs", 0, ""))
+		if err != nil {
+			said <- answer{0, err}
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "events/raw_syscalls/sys_enter/id"))
+		if err != nil {
+			said <- answer{0, err}
+			return
+		}
+		id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		said <- answer{id, err}
+	}()
+	a := <-said
+	return a.id, a.err
+}
+
+// bothEnds is two adapters that one thread polls in turn: what one sends in a call is at the other when that call returns.
+type bothEnds struct {
+	t    *testing.T
+	ends [2]*nd.Endpoint
+	mark byte
+	res  [64]nd.Result
+}
+
+func newBothEnds(t *testing.T, datapath nd.Datapath) *bothEnds {
+	t.Helper()
+	addrs := [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+	in := [2]func(func() error) error{here, here}
+	port := uint16(0)
+	if datapath != nd.DatapathUDP {
+		pair, _ := newPair(t, netlab.PairConfig{})
+		addrs = [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}
+		in = [2]func(func() error) error{pair.A.Do, pair.B.Do}
+	} else {
+		port = 47399
+	}
+	var adapters [2]*nd.Adapter
+	for i := range adapters {
+		err := in[i](func() (err error) {
+			adapters[i], err = nd.OpenAdapter(nd.AdapterConfig{Address: addrs[i], Datapath: datapath, UDPPort: port})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = adapters[i].Close() }) // what leaks is for other tests
+	}
+	cfg := nd.EndpointConfig{Adapter: adapters[1], MemoryBytes: 2 * messageSize, Rights: nd.MRAllowRemoteWrite, Depth: 64}
+	l, err := nd.Listen(netip.AddrPortFrom(addrs[1], 9000), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bothEnds{t: t}
+	accepted := make(chan error, 1)
+	go func() {
+		var err error
+		b.ends[1], err = l.Accept(t.Context())
+		accepted <- err
+	}()
+	cfg.Adapter = adapters[0]
+	b.ends[0], err = nd.Dial(t.Context(), netip.AddrPortFrom(addrs[1], 9000), cfg)
+	if err := errors.Join(err, <-accepted); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// exchange sends a message there and one back.
+func (b *bothEnds) exchange() {
+	b.mark = next(b.mark)
+	for side := range 2 {
+		if err := say(b.ends[side], b.mark); err != nil {
+			b.t.Fatal(err)
+		}
+		for buf := b.ends[1-side].Memory.Bytes(); buf[messageSize-1] != b.mark; {
+			b.look()
+		}
+	}
+}
+
+// look polls both ends.
+func (b *bothEnds) look() {
+	for _, e := range b.ends {
+		e.Queue.GetResults(b.res[:])
+	}
+}
+
+// list sends 32 messages in one list, and waits until they are complete.
+func (b *bothEnds) list() {
+	e := b.ends[0]
+	for i := range 32 {
+		flags := nd.OpSilentSuccess | nd.OpDefer
+		if i == 31 {
+			flags = 0
+		}
+		if err := e.QueuePair.Write(0, []nd.SGE{e.Memory.SGE(messageSize, messageSize)}, e.Peer.Address, e.Peer.Token, flags); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for e.Queue.GetResults(b.res[:]) == 0 {
+		b.ends[1].Queue.GetResults(b.res[:])
+	}
+}
+
+// commonest does do so often and returns the count that most rounds agree on: a round in which another thread had its way, or in which
+// this one lost its core, is a minority on any machine that gets through at all.
+func commonest(t *testing.T, c *syscallCounter, do func()) uint64 {
+	seen, best := map[uint64]int{}, uint64(0)
+	for range 2000 {
+		n := c.in(t, do)
+		if seen[n]++; seen[n] > seen[best] {
+			best = n
+		}
+	}
+	return best
+}
+
+// TestSystemCalls compares how many system calls messages take, on each datapath, with a table. -update rewrites it; a change of it is a
+// decision.
+func TestSystemCalls(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := newSyscallCounter(t)
+	var out bytes.Buffer
+	for _, datapath := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathNative, nd.DatapathUDP} {
+		b := newBothEnds(t, datapath)
+		for range 100 {
+			b.exchange()
+		}
+		for _, x := range []struct {
+			name string
+			do   func()
+		}{
+			{"a look at nothing, both ends", b.look},
+			{"a message of 64 bytes there and one back", b.exchange},
+			{"32 messages of 64 bytes in a list", b.list},
+		} {
+			fmt.Fprintf(&out, "%s: %s: %d\n", datapath, x.name, commonest(t, c, x.do))
+		}
+	}
+	const path = "testdata/syscalls.golden"
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("messages take other system calls than %s says; -update rewrites it:\n%s", path, &out)
+	}
+}

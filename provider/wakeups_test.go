@@ -1,0 +1,58 @@
+package provider
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWakeUps: a message between two applications that sleep wakes each engine as often as is written here, and an idle connection
+// wakes nobody ten times a second. A change of a count is a decision.
+func TestWakeUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		var woke [2]*atomic.Int64
+		for i := range s {
+			w, ok := s[i].waiter.(chanWaiter)
+			if !ok {
+				t.Fatalf("the waiter is a %T", s[i].waiter)
+			}
+			woke[i] = w.woke
+		}
+		rest := func() {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		for _, c := range []struct {
+			name string
+			do   func()
+			want [2]int64
+		}{
+			{"nothing", func() {}, [2]int64{0, 0}},
+			{"write 64", func() { p.postAndRing(s[0], p.write(0, 0, 64)) }, [2]int64{3, 1}},
+			{"read 64", func() { p.postAndRing(s[0], p.read(0, 64)) }, [2]int64{3, 3}},
+			{"write 4096", func() { p.postAndRing(s[0], p.write(0, 0, 4096)) }, [2]int64{3, 1}},
+		} {
+			for range 100 { // warm
+				c.do()
+				rest()
+			}
+			before := [2]int64{woke[0].Load(), woke[1].Load()}
+			const times = 20
+			for range times {
+				c.do()
+				rest()
+			}
+			var got [2]int64
+			for i := range got {
+				got[i] = (woke[i].Load() - before[i]) / times // what is left over is the connection's own, once in a second
+			}
+			if got != c.want {
+				t.Errorf("%s: the two engines woke %v times, want %v", c.name, got, c.want)
+			}
+			p.results(0)
+		}
+	})
+}
