@@ -4,6 +4,7 @@ TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30000x
 COUNT    ?= 6
 SEEDS    ?= 10000
+ROUNDS   ?= 5
 BASELINE ?= bench/baseline.txt
 
 .DEFAULT_GOAL := help
@@ -50,12 +51,21 @@ lab-test: ## figures on a real kernel, hosts around a router with a bottleneck, 
 perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) run ./cmd/ndperf veth
 
+.PHONY: bars
+bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
+	@mkdir -p bars && rm -f bars/*.json
+	@set -e; $(GO) build -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
+		bars/ndperf veth --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
+		bars/ndperf conn --json bars/conn.$$i.json > bars/conn.$$i.log 2>&1 || { cat bars/conn.$$i.log; exit 1; }; \
+	done
+	bars/ndperf bars bars/*.json
+
 .PHONY: lab-vm
 lab-vm: ## the same between two virtual machines, beside TCP, SoftRoCE and soft-iWARP, impaired too (root; docs/LAB.md)
 	vagrant/vm.sh
 
 .PHONY: figures
-figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about two minutes on a quiet machine (root)
+figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about five minutes on a quiet machine (root)
 	$(GO) run ./cmd/ndperf sweep
 	$(GO) run ./cmd/ndperf report --svg docs/img ndperf-sweep.json
 
@@ -106,7 +116,7 @@ sim-soak: ## the simulation, other seeds every time, until stopped
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree
-	rm -rf bin ndperf bench/latest.out ndperf-sweep.json ndperf-report.html
+	rm -rf bin bars ndperf bench/latest.out ndperf-sweep.json ndperf-report.html
 	$(GO) clean -testcache
 
 .PHONY: fmt-check

@@ -42,7 +42,7 @@ func TestConnectionReports(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}
-	if err := MissedBounds([]*Report{r}); err != nil || len(r.Ratios) != 5 {
+	if err := MissedBars(Bars([]*Report{r})); err != nil || len(r.Ratios) != 5 {
 		t.Errorf("%d ratios: %v", len(r.Ratios), err)
 	}
 	for name, spoil := range map[string]func(x *ConnSide){
@@ -66,7 +66,7 @@ func TestConnectionReports(t *testing.T) {
 		r.Connections = goodSides()
 		spoil(&r.Connections[0])
 		r.SetRatios()
-		if err := MissedBounds([]*Report{r}); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "MTU") {
+		if err := MissedBars(Bars([]*Report{r})); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "MTU") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -33,8 +32,7 @@ func newSyscallCounter(t *testing.T) *syscallCounter {
 	if err != nil {
 		t.Skipf("the kernel's tracepoints cannot be read, which counting system calls needs (tracefs, CONFIG_FTRACE_SYSCALLS): %v", err)
 	}
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id}
-	attr.Size = uint32(unsafe.Sizeof(attr))
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Size: unix.PERF_ATTR_SIZE_VER0, Config: id}
 	c := &syscallCounter{}
 	if c.fd, err = unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC); err != nil {
 		t.Skipf("perf_event_open is refused, which counting system calls needs: %v", err)

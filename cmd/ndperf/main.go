@@ -27,6 +27,6 @@ Exit status: 0, 1 when something failed or missed its bounds, 2 for a wrong comm
   sudo ndperf sweep && ndperf report ndperf-sweep.json tables and plots as one page
   source <(ndperf completion bash)`,
 	}
-	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newServer(), newClient(), newAgent(), newValidate())
+	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newServer(), newClient(), newBars(), newAgent(), newValidate())
 	return cli.Root(root)
 }

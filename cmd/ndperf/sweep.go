@@ -17,7 +17,7 @@ import (
 )
 
 // What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
-// megabytes; all of it takes about two minutes.
+// megabytes; all of it takes about five minutes.
 const (
 	sweepDuration = 200 * time.Millisecond
 	sweepFile     = "ndperf-sweep.json"
@@ -49,7 +49,7 @@ func newSweep() *cobra.Command {
 which "ndperf report" makes a page with tables and plots.
 
 Latency is measured at the first MTU, for messages that fit into one packet there; the rate for messages of 64 bytes.`,
-		Example: `  ndperf sweep                                         about two minutes, to ndperf-sweep.json
+		Example: `  ndperf sweep                                         about five minutes, to ndperf-sweep.json
   ndperf sweep --mtu 1500 --datapath generic           the short form
   ndperf sweep --tests write_bw --sizes 4K,64K,1M      bandwidth of Writes only
   ndperf report ndperf-sweep.json                      the page`,
@@ -121,7 +121,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 // renderSweep says what came of it: the figures are too many for a terminal.
 func renderSweep(w io.Writer, r *bench.Report, path string) {
 	fmt.Fprintf(w, "%d results beside %d of rivals, every operation verified\n", len(r.Results), len(r.Baselines))
-	if err := bench.MissedBounds([]*bench.Report{r}); err != nil {
+	if err := bench.MissedBars(bench.Bars([]*bench.Report{r})); err != nil {
 		fmt.Fprintf(w, "missed: %s\n", cli.OneLine(err))
 	}
 	if path != "" && path != "-" {

@@ -113,8 +113,10 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 		t.Render()
 	}
 	for _, x := range r.Results {
-		if line := limitsLine(x); line != "" {
-			fmt.Fprintln(w, line)
+		for _, line := range []string{limitsLine(x), resentLine(x)} {
+			if line != "" {
+				fmt.Fprintln(w, line)
+			}
 		}
 	}
 }
@@ -135,6 +137,24 @@ func limitsLine(x bench.Result) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s was limited by %s of the time", x.Test, bench.FormatSize(x.Size), strings.Join(parts, ", "))
+}
+
+// resentLine says why packets were sent again, if any were.
+func resentLine(x bench.Result) string {
+	r := x.Resent
+	if r.Sum() == 0 {
+		return ""
+	}
+	var causes []string
+	for _, c := range []struct {
+		n   uint64
+		why string
+	}{{r.Lost, "lost"}, {r.Probe, "probes"}, {r.Timeout, "time-outs"}, {r.Receive, "for lack of a receive"}} {
+		if c.n > 0 {
+			causes = append(causes, fmt.Sprintf("%d %s", c.n, c.why))
+		}
+	}
+	return fmt.Sprintf("%s %s, MTU %d, resent %d: %s; the peer had %d of them", x.Test, bench.FormatSize(x.Size), x.MTU, r.Sum(), strings.Join(causes, ", "), r.Needless)
 }
 
 func renderRatios(w io.Writer, r *bench.Report) {

@@ -70,3 +70,13 @@ func TestTailFindsTheReason(t *testing.T) {
 		}
 	}
 }
+
+func TestResentLine(t *testing.T) {
+	x := bench.Result{Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Resent: bench.Resent{Lost: 3, Probe: 2, Needless: 2}}
+	if got := resentLine(x); got != "write_bw 1 MiB, MTU 1500, resent 5: 3 lost, 2 probes; the peer had 2 of them" {
+		t.Errorf("%q", got)
+	}
+	if got := resentLine(bench.Result{}); got != "" {
+		t.Errorf("nothing was sent again: %q", got)
+	}
+}

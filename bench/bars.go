@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Bar is a figure of several runs, held against its bound by its median: a single run says what the machine did, too.
+type Bar struct {
+	Name      string
+	Size, MTU int
+	Datapath  string
+	Want      string // "<=" or ">="
+	Bound     float64
+	Floor     float64   // zero in older reports, which have none
+	Values    []float64 // of all runs, ascending
+}
+
+// Median is the middle value, and the lower one of two.
+func (b *Bar) Median() float64 { return b.Quantile(0.5) }
+
+// Quantile is the value that so large a part of the values is not above.
+func (b *Bar) Quantile(q float64) float64 { return b.Values[int(q*float64(len(b.Values)-1))] }
+
+// Met says whether the median meets the bound.
+func (b *Bar) Met() bool { return meets(b.Median(), b.Want, b.Bound) }
+
+// Margin is by which part of the bound the median is better than it; negative when it is worse.
+func (b *Bar) Margin() float64 {
+	if b.Bound == 0 {
+		return 0
+	}
+	margin := b.Median()/b.Bound - 1
+	if b.Want == "<=" {
+		margin = -margin
+	}
+	return margin
+}
+
+// String names the figure.
+func (b *Bar) String() string {
+	s := b.Name
+	if b.Size > 0 {
+		s += fmt.Sprintf(" (%s, MTU %d)", FormatSize(b.Size), b.MTU)
+	}
+	if b.Datapath != "" {
+		s += " over " + b.Datapath
+	}
+	return s
+}
+
+// Bars collects the bounded figures of several runs, in the order of the first one.
+func Bars(runs []*Report) (bars []Bar) {
+	type key struct {
+		name      string
+		size, mtu int
+		datapath  string
+	}
+	at := map[key]int{}
+	for _, r := range runs {
+		for _, x := range r.Ratios {
+			if x.Bound == nil {
+				continue
+			}
+			k := key{x.Name, x.Size, x.MTU, x.Datapath}
+			i, ok := at[k]
+			if !ok {
+				i = len(bars)
+				at[k] = i
+				bars = append(bars, Bar{Name: x.Name, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Want: x.Want, Bound: *x.Bound})
+			}
+			if x.Floor != nil {
+				bars[i].Floor = *x.Floor
+			}
+			bars[i].Values = append(bars[i].Values, x.Value)
+		}
+	}
+	for i := range bars {
+		slices.SortFunc(bars[i].Values, cmp.Compare)
+	}
+	return bars
+}
+
+// MissedBars returns an error that names every bound that the median misses, or nil.
+func MissedBars(bars []Bar) error {
+	var errs []error
+	for i := range bars {
+		if b := &bars[i]; !b.Met() {
+			errs = append(errs, fmt.Errorf("%s is %.3g, want %s %.3g", b, b.Median(), b.Want, b.Bound))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// MissedFloors returns an error that names every figure of one run that is beyond its floor, or nil.
+func (r *Report) MissedFloors() error {
+	var errs []error
+	for _, x := range r.Ratios {
+		if x.Floor != nil && !meets(x.Value, x.Want, *x.Floor) {
+			b := Bar{Name: x.Name, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath}
+			errs = append(errs, fmt.Errorf("%s is %.3g, want %s %.3g on any machine", &b, x.Value, x.Want, *x.Floor))
+		}
+	}
+	return errors.Join(errs...)
+}
