@@ -108,6 +108,18 @@ func (s *Steering) Counters() (Counters, error) {
 	return counters, err
 }
 
+// Attached says whether the program still sees the frames of the interface: who has the privileges can take it off (bpftool link detach).
+func (s *Steering) Attached() (attached bool, err error) {
+	err = s.use("look at", "the attachment", func(*steerObjects) error {
+		info, err := s.link.Info()
+		if err == nil {
+			attached = info.XDP() != nil && info.XDP().Ifindex != 0
+		}
+		return err
+	})
+	return attached, err
+}
+
 // Close detaches the program; from then on all frames pass. Closing twice is harmless.
 func (s *Steering) Close() error {
 	s.mu.Lock()

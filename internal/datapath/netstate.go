@@ -221,6 +221,13 @@ func (s *netState) left() []change {
 	return s.end("the broker that opened interface %s ended", s.link.name)
 }
 
+// unsteered says that somebody took the steering program off the interface.
+func (s *netState) unsteered() []change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end("the steering program was taken off interface %s (bpftool link detach): open the adapter again", s.link.name)
+}
+
 // snapshot is what was read from the kernel at once, because events were lost or none came yet.
 type snapshot struct {
 	link       *linkFacts // nil when there is no such interface any more

@@ -73,6 +73,15 @@ func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
 	return from + pathsAtOnce
 }
 
+// deaf implements watched. A broker looks after the program that it has.
+func (d *Datapath) deaf() bool {
+	if d.steering == nil {
+		return false
+	}
+	attached, err := d.steering.Attached()
+	return err == nil && !attached
+}
+
 // refresh implements watched. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
 func (d *Datapath) refresh(hop, peer netip.Addr) {
 	if d.lease != nil {
@@ -113,5 +122,7 @@ func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, mor
 }
 
 func (d *plainUDP) used(int, int, map[netip.Addr]struct{}) int { return 0 }
+
+func (d *plainUDP) deaf() bool { return false }
 
 func (d *plainUDP) refresh(_, peer netip.Addr) { d.knock(peer) }

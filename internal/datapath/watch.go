@@ -46,6 +46,8 @@ type watched interface {
 	portCount() int
 	// used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
 	used(port, from int, peers map[netip.Addr]struct{}) int
+	// deaf says that packets do not come to the device any more. Anybody may ask.
+	deaf() bool
 	// refresh makes the kernel ask for a neighbour, behind which there is a peer.
 	refresh(hop, peer netip.Addr)
 }
@@ -374,10 +376,14 @@ func (w *watch) meet() {
 	w.note(&change{what: provider.InterfaceRoute, to: to})
 }
 
-// care looks at the neighbours that packets go to, and tells the kernel that they are in use.
+// care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
 func (w *watch) care() {
 	if !w.state.ways {
 		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
+		return
+	}
+	if w.device.deaf() {
+		w.act(w.state.unsteered())
 		return
 	}
 	w.looked = 0 // what was not found is looked for again
