@@ -50,6 +50,7 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 			}
 		})
 		return done, more
+	default: // nothing to do but to note it
 	}
 	return true, false
 }

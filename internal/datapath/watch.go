@@ -195,6 +195,7 @@ func (w *watch) run() {
 				if e.index == w.state.index && !w.state.uses(e.hop) {
 					w.meet() // it may be a peer that called us
 				}
+			default:
 			}
 			w.act(w.state.apply(&e))
 		case changes := <-w.told:

@@ -32,9 +32,9 @@ type rig struct {
 	gone    chan error
 }
 
-func newRig(t *testing.T, rung Rung, cfg netlab.PairConfig) *rig {
+func newRig(t *testing.T, rung Rung) *rig {
 	t.Helper()
-	r := &rig{t: t, pair: netlabtest.Pair(t, cfg), gone: make(chan error, 2)}
+	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
 	must(t, r.pair.A.Do(func() (err error) {
 		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: rung})
 		return err
@@ -156,10 +156,11 @@ func (r *rig) neighbour(at netip.Addr, mac [6]byte) {
 	})
 }
 
-func (r *rig) route(change func(*netlink.Route) error, to string, via netip.Addr) {
+// route changes the route to where farAway is.
+func (r *rig) route(change func(*netlink.Route) error, via netip.Addr) {
 	r.t.Helper()
 	r.inA(func() error {
-		_, dst, err := net.ParseCIDR(to)
+		_, dst, err := net.ParseCIDR("198.51.100.0/24")
 		return errors.Join(err, change(&netlink.Route{LinkIndex: r.pair.IfindexA, Dst: dst, Gw: via.AsSlice()}))
 	})
 }
@@ -178,7 +179,7 @@ var (
 // TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
 func TestNeighbourMoves(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	out, in := r.connect(peer), r.answer(peer, [6]byte(r.pair.MACB))
 	r.neighbour(peer, macX)
@@ -193,10 +194,10 @@ func TestNeighbourMoves(t *testing.T) {
 // TestNeighbourOfCallerMoves: a peer behind a router called us; when the router gets another link-layer address, answers follow.
 func TestNeighbourOfCallerMoves(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	gateway := r.pair.AddrB.Addr()
 	r.neighbour(gateway, macX)
-	r.route(netlink.RouteAdd, "198.51.100.0/24", gateway)
+	r.route(netlink.RouteAdd, gateway)
 	p := r.answer(farAway, macX)
 	r.neighbour(gateway, macY)
 	r.awaitHop(p, macY)
@@ -206,7 +207,7 @@ func TestNeighbourOfCallerMoves(t *testing.T) {
 // out that the peer has another link-layer address meanwhile.
 func TestNeighbourIsCollected(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	must(t, r.pair.B.Do(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexB), macX[:]) }))
@@ -218,30 +219,30 @@ func TestNeighbourIsCollected(t *testing.T) {
 // TestRouteChanges: another router leads to a peer; connections in both directions follow. Without a route they go on where they went.
 func TestRouteChanges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	r.neighbour(r.pair.AddrB.Addr(), macX)
 	r.neighbour(second, macY)
-	r.route(netlink.RouteAdd, "198.51.100.0/24", r.pair.AddrB.Addr())
+	r.route(netlink.RouteAdd, r.pair.AddrB.Addr())
 	out, in := r.connect(farAway), r.answer(farAway.Next(), macX)
-	r.route(netlink.RouteReplace, "198.51.100.0/24", second)
+	r.route(netlink.RouteReplace, second)
 	r.awaitHop(out, macY)
 	r.awaitHop(in, macY)
 	r.awaitNote(provider.InterfaceRoute)
-	r.route(netlink.RouteDel, "198.51.100.0/24", second)
+	r.route(netlink.RouteDel, second)
 	r.awaitNote(provider.InterfaceNoRoute)
 	r.awaitHop(out, macY)
 	if err := r.device.Resolve(t.Context(), farAway); !errors.Is(err, ErrNoRoute) {
 		t.Errorf("a new connection: %v", err)
 	}
 	// A router whose link-layer address the kernel has to find out first.
-	r.route(netlink.RouteAdd, "198.51.100.0/24", r.pair.AddrB.Addr())
+	r.route(netlink.RouteAdd, r.pair.AddrB.Addr())
 	r.awaitHop(in, macX)
 }
 
 // TestOwnLinkAddressChanges: what is sent comes from the address that the interface has now, also on paths that were made before.
 func TestOwnLinkAddressChanges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	p := r.connect(r.pair.AddrB.Addr())
 	r.inA(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexA), macX[:]) })
 	source := func(p provider.Path) [6]byte {
@@ -273,7 +274,7 @@ func TestOwnAddressRemoved(t *testing.T) {
 	for _, rung := range []Rung{RungGeneric, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung, netlab.PairConfig{})
+			r := newRig(t, rung)
 			twice, err := netlink.ParseAddr("10.99.0.1/16")
 			must(t, err)
 			once, err := netlink.ParseAddr("10.99.0.1/24")
@@ -298,7 +299,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 	for _, rung := range []Rung{RungGeneric, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung, netlab.PairConfig{})
+			r := newRig(t, rung)
 			r.inA(func() error { return netlink.LinkDel(device(r.pair.IfindexA)) })
 			select {
 			case cause := <-r.gone: // the address goes first, or the interface: in the kernel's order
@@ -319,7 +320,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 // TestBridgePort: an interface that becomes the port of a bridge and leaves it was not removed, although the bridge says so of its port.
 func TestBridgePort(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
@@ -338,7 +339,7 @@ func TestBridgePort(t *testing.T) {
 // TestInterfaceGoesDown and comes up again: nothing ends, the recorder tells, and neighbours in use are known again.
 func TestInterfaceGoesDown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	r.inA(func() error { return netlink.LinkSetDown(device(r.pair.IfindexA)) })
@@ -396,7 +397,7 @@ func TestQueuesChange(t *testing.T) {
 // TestEventsAreLost: the kernel has more to tell than is taken in time. Everything is read anew, and nothing stays as it was.
 func TestEventsAreLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric, netlab.PairConfig{})
+	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	must(t, r.device.(*Datapath).watch.route.SetReceiveBufferSize(1, true)) // the kernel's least
@@ -426,7 +427,7 @@ func TestMTUChanges(t *testing.T) {
 	for _, rung := range []Rung{RungGeneric, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung, netlab.PairConfig{})
+			r := newRig(t, rung)
 			largest := maxFrame - frameOverhead - 28 // a single-buffer program's
 			if rung == RungUDP {
 				largest = 1472 // the receive buffers'

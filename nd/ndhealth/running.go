@@ -30,7 +30,7 @@ func inspect(addrs ...netip.Addr) (list []Running) {
 		if err == nil && slices.Contains(addrs, r.Adapter) {
 			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Stats.Drops[nd.DropVanished]})
 		}
-		c.Close()
+		_ = c.Close() // nothing more is asked
 	}
 	return list
 }
