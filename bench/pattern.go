@@ -31,21 +31,6 @@ func FillPattern(dst []byte, seed uint64) {
 	copy(dst, tail[:])
 }
 
-// VerifyPattern returns the offset of the first byte of src that differs from the pattern named seed, or -1.
-func VerifyPattern(src []byte, seed uint64) int {
-	for off := 0; off < len(src); off += 8 {
-		var want [8]byte
-		binary.LittleEndian.PutUint64(want[:], patternWord(seed, uint64(off/8)))
-		n := min(8, len(src)-off)
-		for j := range n {
-			if src[off+j] != want[j] {
-				return off + j
-			}
-		}
-	}
-	return -1
-}
-
 // firstDifference is where two messages of the same length differ, or -1.
 func firstDifference(a, b []byte) int {
 	if bytes.Equal(a, b) {
