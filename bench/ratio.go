@@ -18,9 +18,9 @@ type limit struct {
 var (
 	writeLatVsRaw  = limit{"<=", 1.6, 50}
 	writeLatVsTCP  = limit{"<=", 0.2, 20}
-	writeBWVsRaw   = limit{">=", 0.75, 0.005}
-	otherBWVsWrite = limit{">=", 0.9, 0.005}
-	writeRateMops  = limit{">=", 2, 0.001}
+	writeBWVsRaw   = limit{">=", 0.75, 0.001}
+	otherBWVsWrite = limit{">=", 0.9, 0.001}
+	writeRateMops  = limit{">=", 2, 0.0001}
 
 	connectsASecond = limit{">=", 10000, 100}
 	idleBytes       = limit{"<=", 1024, 4096} // of an idle connection, beside the application's queues

@@ -50,7 +50,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl.DurationVar(&f.duration, "duration", bench.DefaultDuration, "measured time of each test")
 	fl.BoolVar(&f.poll, "poll", false, "poll the completion queues (the default)")
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
-	fl.BoolVar(&f.verify, "verify", true, "check every byte at the end of each test")
+	fl.BoolVar(&f.verify, "verify", true, "check that each operation moved its bytes, and every byte of the last ones at the end")
 	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
 }
