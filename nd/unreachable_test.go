@@ -115,3 +115,19 @@ func TestRouterSaysUnreachable(t *testing.T) {
 		}
 	}
 }
+
+// Plain sockets hear of it without any privilege: this test needs none.
+func TestNobodyHasThePort(t *testing.T) {
+	t.Parallel()
+	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP})
+	must(t, err)
+	t.Cleanup(func() { must(t, a.Close()) })
+	e := newEnd(t, a, 64)
+	for range 2 { // the same connector again
+		err = e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(loopback[1], 7000), helloParams)
+		wantStatus(t, "connect", err, ErrConnectionRefused)
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("%v does not say that it was the kernel", err)
+		}
+	}
+}
