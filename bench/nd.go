@@ -18,6 +18,7 @@ type NDConfig struct {
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native or udp
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
+	BusyPoll bool           // as nd.AdapterConfig has it
 	Inspect  bool           // open the adapter to ndstat
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes kept of each of them; 0 for all
@@ -25,7 +26,7 @@ type NDConfig struct {
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -127,6 +128,7 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	}
 	return nd.OpenAdapter(nd.AdapterConfig{
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes, Broker: cfg.Broker,
+		BusyPoll: cfg.BusyPoll,
 	})
 }
 

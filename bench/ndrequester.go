@@ -50,7 +50,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	defer d.close()
 	info := q.adapter.Datapath()
 	d.result = Result{
-		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy,
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy, BusyPoll: info.BusyPoll,
 	}
 	if s.Event {
 		d.result.Mode = ModeEvent

@@ -26,6 +26,7 @@ type Result struct {
 	Mode        string   `json:"mode"` // poll or event
 	Datapath    string   `json:"datapath"`
 	ZeroCopy    bool     `json:"zero_copy"`
+	BusyPoll    bool     `json:"busy_poll,omitempty"` // pollers ran the driver
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`
 	Seconds     float64  `json:"seconds"`

@@ -70,6 +70,13 @@ type AdapterConfig struct {
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
 	// it here. docs/CONTAINERS.md explains it.
 	Broker string
+	// BusyPoll has a program that polls for results run the driver's receive loop itself, which saves interrupts and costs a system
+	// call for each look that finds nothing. It takes native XDP, Linux 6.14 and a driver that tells which loop serves a queue (veth does
+	// not); elsewhere nothing changes, and DatapathInfo says so. While the adapter is open the interface has other NAPI settings
+	// (napi_defer_hard_irqs, gro_flush_timeout), so that all its traffic may be up to 0.4 ms late when nobody polls. They are restored by Close;
+	// after a process was killed, by the next adapter with BusyPoll. Writing them takes root, and CAP_SYS_ADMIN where /sys shows another
+	// network namespace; opening fails without. With a Broker it is the broker's to decide (ndbroker --busy-poll).
+	BusyPoll bool
 	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
 	// is open. 0 is 16 MiB, negative none.
 	ArenaBytes int
@@ -130,7 +137,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	h, err := host.Open(datapath.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
-		Broker: cfg.Broker,
+		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
 	}, cfg.engine)
 	if err != nil {
 		var unknown *datapath.AddressError
@@ -254,7 +261,8 @@ type DatapathInfo struct {
 	MTU, Queues       int
 	Datapath          Datapath
 	Reason            string
-	ZeroCopy          bool   // as the kernel says of the sockets
+	ZeroCopy          bool // as the kernel says of the sockets
+	BusyPoll          bool
 	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
 }
 
@@ -266,7 +274,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 	i := a.host.Device.Info()
 	return DatapathInfo{
 		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
-		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
 	}
 }
 

@@ -73,7 +73,7 @@ type Config struct {
 
 	SendBuffer int    // bytes, SO_SNDBUFFORCE, then SO_SNDBUF. Failure is not fatal: see Info.SendBuffer
 	TxBudget   uint32 // XDP_MAX_TX_SKB_BUDGET, 32..TxRing; ignored by kernels before 6.17: see Info.TxBudget
-	BusyPoll   bool   // SO_PREFER_BUSY_POLL; worth it only together with TuneNAPI
+	BusyPoll   bool   // SO_PREFER_BUSY_POLL, for Socket.PollDriver; worth it only together with TuneNAPI. See Info.BusyPoll
 
 	BindTimeout time.Duration // how long to retry while the queue is busy
 }

@@ -198,7 +198,7 @@ func TestKernelNoAllocs(t *testing.T) {
 			t.Error(err)
 		}
 		batch(b, descs, 0)
-		b.WakeRx()
+		b.PollDriver()
 	}); n != 0 {
 		t.Errorf("%v allocations per turn, want 0", n)
 	}
@@ -217,10 +217,6 @@ func TestKernelInspect(t *testing.T) {
 			nic.RxQueues != 2 || nic.TxQueues != 2 || len(nic.MAC) != 6 {
 			t.Errorf("%+v", nic)
 		}
-		// /sys still shows the namespace of the host, which has another interface of this name or none.
-		if _, err := xdp.TuneNAPI(nic, xdp.SuggestedNAPI); err == nil {
-			t.Error("tuned an interface of another namespace")
-		}
 		_, err = xdp.Inspect("no-such-if")
 		if err == nil || !strings.Contains(err.Error(), "no-such-if") {
 			t.Errorf("unknown interface: %v", err)
@@ -228,47 +224,6 @@ func TestKernelInspect(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
-	}
-}
-
-// TestKernelTuneNAPI changes the knobs and finds them restored. It mounts its own /sys on a thread that then ends.
-func TestKernelTuneNAPI(t *testing.T) {
-	l := newLab(t, 1500, 1, link.XDPGenericMode)
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread and its mounts end with this goroutine
-		done <- func() error {
-			if err := errors.Join(unix.Setns(int(l.a.ns), unix.CLONE_NEWNET), unix.Unshare(unix.CLONE_NEWNS),
-				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
-				return err
-			}
-			nic, err := xdp.Inspect(l.a.name)
-			if err != nil {
-				return err
-			}
-			read := func() string {
-				// Through this thread's own view of the file system.
-				a, errA := os.ReadFile("/sys/class/net/" + nic.Name + "/napi_defer_hard_irqs")
-				b, errB := os.ReadFile("/sys/class/net/" + nic.Name + "/gro_flush_timeout")
-				return fmt.Sprint(string(a), string(b), errA, errB)
-			}
-			before := read()
-			tuning, err := xdp.TuneNAPI(nic, xdp.SuggestedNAPI)
-			if err != nil {
-				return err
-			}
-			if got := read(); got != "2\n200000\n<nil> <nil>" {
-				t.Errorf("knobs read %q", got)
-			}
-			err = errors.Join(tuning.Close(), tuning.Close())
-			if got := read(); got != before {
-				t.Errorf("knobs read %q, before %q", got, before)
-			}
-			return err
-		}()
-	}()
-	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }

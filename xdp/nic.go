@@ -2,13 +2,11 @@ package xdp
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,79 +90,6 @@ func sysfsDir(nic NIC) (string, error) {
 		return "", errors.New("/sys shows another network namespace: mount sysfs inside this one")
 	}
 	return dir, nil
-}
-
-// NAPISettings tells the driver's receive loop to stay off interrupts while somebody polls.
-type NAPISettings struct {
-	DeferHardIRQs uint32        // rounds without packets before interrupts come back
-	FlushTimeout  time.Duration // how long until the kernel polls by itself after a round
-}
-
-// SuggestedNAPI is the pair that gave preferred busy polling 30 % more packets at MTU 1500 in native mode.
-var SuggestedNAPI = NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond}
-
-// ReadNAPI reads the settings of an interface. It fails where sysfs shows another network namespace.
-func ReadNAPI(nic NIC) (NAPISettings, error) {
-	dir, err := sysfsDir(nic)
-	if err != nil {
-		return NAPISettings{}, err
-	}
-	rounds, err := readNumber(filepath.Join(dir, "napi_defer_hard_irqs"))
-	timeout, failed := readNumber(filepath.Join(dir, "gro_flush_timeout"))
-	return NAPISettings{DeferHardIRQs: uint32(rounds), FlushTimeout: time.Duration(timeout)}, errors.Join(err, failed)
-}
-
-// NAPITuning remembers what TuneNAPI changed.
-type NAPITuning struct {
-	knobs []knob
-}
-
-type knob struct {
-	path   string
-	before uint64
-}
-
-// TuneNAPI writes the settings to sysfs. Close restores what was there. A process that dies before leaves them set, and
-// the interface then answers later when idle.
-func TuneNAPI(nic NIC, set NAPISettings) (*NAPITuning, error) {
-	dir, err := sysfsDir(nic)
-	if err != nil {
-		return nil, &Error{Op: "tune NAPI of " + nic.Name, Ifindex: nic.Index, Err: err}
-	}
-	t := &NAPITuning{}
-	for _, k := range []struct {
-		file  string
-		value uint64
-	}{
-		{"napi_defer_hard_irqs", uint64(set.DeferHardIRQs)},
-		{"gro_flush_timeout", uint64(set.FlushTimeout.Nanoseconds())},
-	} {
-		path := filepath.Join(dir, k.file)
-		before, err := readNumber(path)
-		if err == nil {
-			err = writeNumber(path, k.value)
-		}
-		if err != nil {
-			return nil, errors.Join(&Error{
-				Op: fmt.Sprintf("write %d to %s", k.value, path), Ifindex: nic.Index, Err: err,
-				Hint: "the knobs need root and Linux 5.11 or later",
-			}, t.Close())
-		}
-		t.knobs = append(t.knobs, knob{path, before})
-	}
-	return t, nil
-}
-
-// Close restores the settings. Closing twice is harmless.
-func (t *NAPITuning) Close() error {
-	var errs []error
-	for _, k := range t.knobs {
-		if err := writeNumber(k.path, k.before); err != nil {
-			errs = append(errs, fmt.Errorf("xdp: restore %s to %d: %w", k.path, k.before, err))
-		}
-	}
-	t.knobs = nil
-	return errors.Join(errs...)
 }
 
 func readNumber(path string) (uint64, error) {

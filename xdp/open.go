@@ -119,9 +119,9 @@ func (s *Socket) setSocketOptions() {
 	}
 	if s.cfg.BusyPoll {
 		// Kernels before 5.11 lack the first and the last; then the socket works as without busy polling.
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL, 1)
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPollMicros)
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL_BUDGET, busyPollBudget)
+		s.info.BusyPoll = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL, 1) == nil &&
+			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPollMicros) == nil &&
+			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL_BUDGET, busyPollBudget) == nil
 	}
 }
 
@@ -219,6 +219,10 @@ func (s *Socket) readInfo() error {
 		return s.fail("read the send buffer size", err)
 	}
 	s.info.SendBuffer = n
+	if s.info.BusyPoll {
+		loop, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID)
+		s.info.BusyPoll = err == nil && loop != 0
+	}
 	return nil
 }
 

@@ -115,12 +115,13 @@ func (s *Socket) Refill() int {
 // RxReady says whether Receive might find something, at the cost of one load.
 func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 
-// WakeRx tells the kernel that the fill ring has frames.
-func (s *Socket) WakeRx() {
+// PollDriver runs the driver's receive loop in the calling thread, once and without waiting, on a socket that was granted busy polling.
+// What it received can then be had from Receive.
+func (s *Socket) PollDriver() {
 	if s.fd < 0 {
 		return
 	}
-	s.counters.wakeups.Add(1)
-	// An error means that the device is down or gone. Kick and Poll report that; there is nothing to wake meanwhile.
-	_ = wakeRx(s.fd)
+	s.counters.polls.Add(1)
+	// An error means that the device is down or gone. Kick and Poll report that; there is nothing to receive meanwhile.
+	_ = pollDriver(s.fd)
 }

@@ -17,6 +17,9 @@ type Info struct {
 	MultiBuffer bool
 	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
 	TxBudget    uint32 // descriptors per sendto in copy mode
+	// BusyPoll was asked for and granted, and the kernel knows which receive loop to run: since Linux 6.14, where the driver tells it
+	// (netif_queue_set_napi). veth does not, and then PollDriver runs nothing.
+	BusyPoll bool
 }
 
 // Statistics counts since the socket was opened.
@@ -37,7 +40,7 @@ type Statistics struct {
 	TxPackets, TxFrames uint64
 	Completions         uint64
 	Kicks               uint64 // sendto calls
-	Wakeups             uint64 // recvfrom calls
+	Polls               uint64 // recvfrom calls, which run the driver
 	RxOversize          uint64 // packets with more frames than Receive had room for
 	TxLost              uint64 // packets that the device dropped (EBUSY)
 	TxInvalid           uint64 // packets that Transmit took but would not send
@@ -54,8 +57,8 @@ func (s *Statistics) Add(other *Statistics) {
 
 // counters are written by the owner, once per batch, and read by anyone.
 type counters struct {
-	rxPackets, rxFrames, txPackets, txFrames, completions    atomic.Uint64
-	kicks, wakeups, rxOversize, txLost, txInvalid, txStalled atomic.Uint64
+	rxPackets, rxFrames, txPackets, txFrames, completions  atomic.Uint64
+	kicks, polls, rxOversize, txLost, txInvalid, txStalled atomic.Uint64
 }
 
 // Socket is one AF_XDP socket: see the ownership contract X1.
@@ -113,7 +116,7 @@ type Rings struct {
 	Fill, Completion RingMemory[uint64]
 }
 
-// OpenDetached makes a socket over rings in ordinary memory, for tests: xdptest plays the kernel. Kick and WakeRx do
+// OpenDetached makes a socket over rings in ordinary memory, for tests: xdptest plays the kernel. Kick and PollDriver do
 // nothing. The ring sizes of cfg are ignored.
 func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
 	cfg.RxRing, cfg.FillRing = uint32(len(rings.Rx.Slots)), uint32(len(rings.Fill.Slots))
@@ -174,7 +177,7 @@ func (s *Socket) Stats() (Statistics, error) {
 	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
 	out.TxPackets, out.TxFrames = c.txPackets.Load(), c.txFrames.Load()
 	out.Completions = c.completions.Load()
-	out.Kicks, out.Wakeups = c.kicks.Load(), c.wakeups.Load()
+	out.Kicks, out.Polls = c.kicks.Load(), c.polls.Load()
 	out.RxOversize, out.TxLost = c.rxOversize.Load(), c.txLost.Load()
 	out.TxInvalid, out.TxStalled = c.txInvalid.Load(), c.txStalled.Load()
 	return out, err

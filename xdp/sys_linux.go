@@ -15,8 +15,8 @@ func kickTx(fd int) unix.Errno {
 	return errno
 }
 
-// wakeRx is recvfrom(fd, MSG_DONTWAIT), which wakes the receiving half of the driver and nothing else.
-func wakeRx(fd int) unix.Errno {
+// pollDriver is recvfrom(fd, MSG_DONTWAIT), which runs the driver's receive loop where busy polling is on, and does nothing else.
+func pollDriver(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
 }

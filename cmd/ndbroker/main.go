@@ -58,6 +58,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
 	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
+	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that is lent")

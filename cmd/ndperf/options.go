@@ -21,6 +21,7 @@ type runFlags struct {
 	verify       bool
 	json         string
 	inspect      bool
+	busyPoll     bool
 	capture      captureFlags // of the commands that have them
 }
 
@@ -60,6 +61,7 @@ const oneOfDatapaths = "auto, generic, native or udp"
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
 	cli.Complete(cmd, "datapath", cli.Datapaths)
+	cmd.Flags().BoolVar(&f.busyPoll, "busy-poll", false, "with native XDP, have pollers run the driver; the interface's NAPI settings change meanwhile")
 }
 
 func (f *runFlags) checkDatapath() error {

@@ -62,10 +62,10 @@ Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
 
 // vethRun is one run of the veth command.
 type vethRun struct {
-	rps     string
-	inspect bool
-	report  *bench.Report
-	capture captureFlags
+	rps               string
+	inspect, busyPoll bool
+	report            *bench.Report
+	capture           captureFlags
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
@@ -86,7 +86,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
-	r := &vethRun{rps: f.rps, inspect: f.inspect, report: newReport(), capture: f.capture}
+	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture}
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
@@ -210,7 +210,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Inspect = r.inspect
+			job.Inspect, job.BusyPoll = r.inspect, r.busyPoll
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{

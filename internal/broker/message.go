@@ -83,6 +83,7 @@ type Grant struct {
 	SingleBuffer bool   `json:"single_buffer"` // the program takes packets of one frame only
 	ZeroCopy     bool   `json:"zero_copy"`
 	Copying      string `json:"copying,omitempty"` // why the sockets copy
+	BusyPoll     bool   `json:"busy_poll"`         // receiving on the sockets runs the driver
 	SendBuffer   int    `json:"send_buffer"`       // bytes
 	TxBudget     uint32 `json:"tx_budget"`         // descriptors for each sendto
 }

@@ -29,6 +29,7 @@ type binding struct {
 	mode        xdp.Mode
 	multiBuffer bool
 	inPlace     bool // applications get memory that packets leave from
+	native      bool // the driver runs the program
 	sizes       sizes
 	held        int    // packets that may wait behind gaps
 	copying     string // why it copies; empty when it does not
@@ -63,6 +64,7 @@ func bindings(f *bindFacts) []binding {
 	// must be able to know that it was read (Settled).
 	copying.inPlace = copying.multiBuffer && !f.completesEarly
 	fast.inPlace = fast.multiBuffer
+	copying.native, fast.native = f.rung == RungNative, true
 	switch {
 	case f.rung != RungNative:
 		copying.copying = "generic XDP always copies"
@@ -143,6 +145,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, lent bool) erro
 	for number := range queues {
 		c := w.sizes.config()
 		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.TxBudget = nic.Index, number, w.mode, w.multiBuffer, txBudget
+		c.BusyPoll = d.cfg.BusyPoll && w.native
 		sock, err := xdp.Open(umem, c)
 		if err != nil {
 			return err
@@ -155,7 +158,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, lent bool) erro
 }
 
 func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
-	q := &queue{device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	q.sleeper, err = newSleeper(sock.FD())
 	return err

@@ -37,6 +37,9 @@ type Config struct {
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
 	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
 	Broker string
+	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
+	// then. With a broker that decides.
+	BusyPoll bool
 }
 
 // Info says what was opened, for people.
@@ -72,7 +75,8 @@ type Datapath struct {
 
 	maxPacket   int // when it was opened
 	single      bool
-	sizes       sizes // of each queue
+	sizes       sizes           // of each queue
+	tuning      *xdp.NAPITuning // for busy polling, else nil
 	neighbors   neighbours
 	pathsMade   atomic.Uint64 // paths that were ever made
 	icmp        *icmp.Socket  // nil where raw sockets are not allowed
@@ -274,10 +278,13 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
 	if err != nil {
 		return errors.Join(err, d.detach())
 	}
-	if err := d.steer(); err != nil {
+	if err := errors.Join(d.tune(nic), d.steer()); err != nil {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Rung, d.info.Reason, d.info.Copying = c.rung, c.reason, copying
+	if d.cfg.BusyPoll && !d.info.Socket.BusyPoll {
+		d.info.Reason += "; no busy polling: " + noBusyPoll
+	}
 	return nil
 }
 
@@ -298,7 +305,12 @@ func (d *Datapath) detach() error {
 		errs = append(errs, d.steering.Close())
 		d.steering = nil
 	}
-	return errors.Join(append(errs, d.closeSockets())...)
+	errs = append(errs, d.closeSockets())
+	if d.tuning != nil {
+		errs = append(errs, d.tuning.Close())
+		d.tuning = nil
+	}
+	return errors.Join(errs...)
 }
 
 func (d *Datapath) closeSockets() error {

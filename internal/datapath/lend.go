@@ -16,6 +16,7 @@ type Terms struct {
 	Rung      Rung // RungAuto leaves the choice between generic and native to the client
 	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
+	BusyPoll bool // as in Config
 }
 
 // Loan is an interface opened for another process. It is a broker.Loan.
@@ -41,7 +42,7 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	case terms.Rung != RungAuto && rung != terms.Rung:
 		return nil, fmt.Errorf("the %s datapath was asked for: this broker lends %s only", rung, terms.Rung)
 	}
-	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena}}
+	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}}
 	if err := d.openSockets(&terms); err != nil {
 		if errors.Is(err, xdp.ErrQueueBusy) {
 			err = &broker.HeldError{Err: err}
@@ -58,7 +59,7 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 		RxFrames: s.rxFrames, TxFrames: s.txFrames, Arena: len(d.umem.Arena()),
 		RxRing: s.rxRing, FillRing: s.fillRing, TxRing: s.txRing, CompletionRing: s.completionRing,
 		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
-		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}
 	return l, nil
 }

@@ -24,6 +24,7 @@ type queue struct {
 	rxDescs   [rxDescs]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
+	busyPoll  bool // constant
 	backlog   int  // descriptors that the device would not take; the kernel sends them when it is asked again
 	touched   byte // so that touch loads
 
@@ -86,8 +87,17 @@ func (q *queue) touch(descs []xdp.Desc) {
 	}
 }
 
-// Ready implements provider.Link.
-func (q *queue) Ready() bool { return q.sock.RxReady() }
+// Ready implements provider.Link. With busy polling a look at an empty ring is a turn of the driver, in place of its interrupts.
+func (q *queue) Ready() bool {
+	if q.sock.RxReady() {
+		return true
+	}
+	if !q.busyPoll {
+		return false
+	}
+	q.sock.PollDriver()
+	return q.sock.RxReady()
+}
 
 // parse fills p from the frames of one packet. It reports false when that is no ND packet for us.
 func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {

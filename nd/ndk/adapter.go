@@ -30,6 +30,8 @@ type AdapterConfig struct {
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
 	// it here.
 	Broker string
+	// BusyPoll has a consumer that polls run the driver's receive loop, as nd.AdapterConfig.BusyPoll says.
+	BusyPoll bool
 	// Version is what the consumer was written for; zero is Offered.
 	Version Version
 
@@ -78,7 +80,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(StatusInvalidAddress, nil)
 	}
-	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker}, cfg.engine)
+	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll}, cfg.engine)
 	if err != nil {
 		unknown := (*datapath.AddressError)(nil)
 		switch {

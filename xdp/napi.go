@@ -1,0 +1,131 @@
+package xdp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// NAPISettings tells the driver's receive loop to stay off interrupts while somebody polls.
+type NAPISettings struct {
+	DeferHardIRQs uint32        // rounds without packets before interrupts come back
+	FlushTimeout  time.Duration // how long until the kernel polls by itself after a round
+}
+
+// busyPollNAPI is the pair that preferred busy polling was introduced with (Linux 5.11, SO_PREFER_BUSY_POLL). The odd nanosecond says
+// whose it is: a process that was killed cannot restore what was there.
+var busyPollNAPI = NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200*time.Microsecond + time.Nanosecond}
+
+// ReadNAPI reads the settings of an interface. It fails where sysfs shows another network namespace.
+func ReadNAPI(nic NIC) (NAPISettings, error) {
+	dir, err := sysfsDir(nic)
+	if err != nil {
+		return NAPISettings{}, err
+	}
+	return readNAPI(dir)
+}
+
+// The files of the settings in the directory of an interface.
+const deferFile, flushFile = "napi_defer_hard_irqs", "gro_flush_timeout"
+
+func readNAPI(dir string) (NAPISettings, error) {
+	rounds, err := readNumber(filepath.Join(dir, deferFile))
+	timeout, failed := readNumber(filepath.Join(dir, flushFile))
+	return NAPISettings{DeferHardIRQs: uint32(rounds), FlushTimeout: time.Duration(timeout)}, errors.Join(err, failed)
+}
+
+func writeNAPI(dir string, set NAPISettings) error {
+	return errors.Join(
+		writeNumber(filepath.Join(dir, deferFile), uint64(set.DeferHardIRQs)),
+		writeNumber(filepath.Join(dir, flushFile), uint64(set.FlushTimeout.Nanoseconds())),
+	)
+}
+
+// NAPITuning remembers what TuneNAPI changed.
+type NAPITuning struct {
+	nic    NIC
+	dir    string // of the interface, as long as mount is open
+	mount  int    // a sysfs of our own, -1 for /sys
+	before NAPISettings
+	done   bool
+}
+
+// TuneNAPI gives an interface of the calling thread's network namespace the settings for busy polling, through sysfs: 2 rounds and
+// 200 us. It serves only sockets of which Info.BusyPoll is true: packets for others would wait for the time-out. Close restores what was there.
+// A process that dies before leaves them set, and the interface then answers up to that much later when idle; the next TuneNAPI knows
+// them for such a leftover, and its Close restores the kernel's default of 0.
+func TuneNAPI(nic NIC) (*NAPITuning, error) {
+	t := &NAPITuning{nic: nic, mount: -1}
+	var err error
+	if t.dir, err = sysfsDir(nic); err != nil {
+		if err = t.mountSysfs(err); err != nil {
+			return nil, t.fail("find it in sysfs", err)
+		}
+	}
+	if t.before, err = readNAPI(t.dir); err != nil {
+		t.done = true
+		return nil, errors.Join(t.fail("read its settings", err), t.unmount())
+	}
+	if t.before == busyPollNAPI {
+		t.before = NAPISettings{}
+	}
+	if err := writeNAPI(t.dir, busyPollNAPI); err != nil {
+		return nil, errors.Join(t.fail("write its settings", err), t.Close())
+	}
+	return t, nil
+}
+
+func (t *NAPITuning) fail(what string, err error) error {
+	return &Error{
+		Op: "tune NAPI of " + t.nic.Name + " for busy polling: " + what, Ifindex: t.nic.Index, Err: err,
+		Hint: "it needs root and Linux 5.11 or later",
+	}
+}
+
+// mountSysfs makes a sysfs that shows the thread's network namespace, attached nowhere: that at /sys shows another one, for the reason
+// why. It needs CAP_SYS_ADMIN.
+func (t *NAPITuning) mountSysfs(why error) error {
+	fs, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return errors.Join(why, err)
+	}
+	if t.mount, err = unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0); err != nil {
+		t.mount = -1
+		return errors.Join(why, err)
+	}
+	t.dir = fmt.Sprintf("/proc/self/fd/%d/class/net/%s", t.mount, t.nic.Name)
+	return nil
+}
+
+func (t *NAPITuning) unmount() error {
+	if t.mount < 0 {
+		return nil
+	}
+	fd := t.mount
+	t.mount = -1
+	return unix.Close(fd)
+}
+
+// Close restores the settings, unless the interface is gone. Closing twice is harmless.
+func (t *NAPITuning) Close() error {
+	if t.done {
+		return nil
+	}
+	t.done = true
+	err := writeNAPI(t.dir, t.before)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		err = nil
+	}
+	if err != nil {
+		err = t.fail(fmt.Sprintf("restore %+v", t.before), err)
+	}
+	return errors.Join(err, t.unmount())
+}
