@@ -15,6 +15,9 @@ type Bottleneck struct {
 	Queue int // bytes, with the packet that is leaving
 	Mark  int // bytes from which on arriving packets that allow it are marked; zero for never
 
+	// Police makes it a token bucket of Queue bytes that fills at Rate: what exceeds it is lost, and nothing waits.
+	Police bool
+
 	free    clock.Time // when the last packet in the queue has left
 	waits   []time.Duration
 	Passed  uint64 // bytes on the wire
@@ -47,7 +50,18 @@ func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Dur
 	b.waits = append(b.waits, queueing)
 	b.free = b.free.Add(time.Duration(int64(size) * 8 * int64(time.Second) / int64(b.Rate)))
 	b.Passed += uint64(size)
+	if b.Police {
+		return 0, marked, true
+	}
 	return b.free.Sub(now), marked, true
+}
+
+// fault is what the loss of a packet in front of the bottleneck is.
+func (b *Bottleneck) fault() Fault {
+	if b.Police {
+		return Police
+	}
+	return Tail
 }
 
 // Forget drops what was measured so far.

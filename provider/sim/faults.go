@@ -33,6 +33,12 @@ const (
 	PathMTU      // a path carries other lengths than before, in one direction: per mishap; counted are the packets that are too long
 	LinkMTU      // a host's link does, and the host is told: per mishap
 	Overflow     // the receive ring is full: per host that has a small one
+	OneWayLoss   // of what a host sends, and of nothing else: per host
+	Held         // jitter keeps the order of a path: per world; counted are the packets that wait for one before them
+	Drift        // a host's clock is up to 100 ppm too fast or too slow: per host
+	Tail         // a queue in front of a host is full: per host that has one
+	Police       // a policer in front of a host drops: per host that has one
+	CrossTraffic // a TCP flow shares the link of a host: per host; counted are its packets
 	WrongToken   // from here on: by a hostile peer, whose packets are intact
 	Overrun      // of memory, of a receive, of a READ
 	Replay       // of a packet, or of its operations under a new number
@@ -46,7 +52,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields",
 }
 
@@ -55,6 +61,7 @@ var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000,
+	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000,
 }
 
@@ -117,6 +124,7 @@ func (c *Counts) String() string {
 type Conditions struct {
 	Delay    time.Duration // one way
 	Jitter   time.Duration // added at random, so it also reorders
+	InOrder  bool          // no packet overtakes another one of its path
 	BurstLen time.Duration // a burst takes all packets for this long at most
 	Rates    Rates
 }
@@ -139,6 +147,7 @@ func drawConditions(rng *rand.Rand) Conditions {
 	if !clean {
 		c.Jitter = jitter
 	}
+	c.InOrder = chance(rng, c.Rates[Held])
 	return c
 }
 

@@ -28,6 +28,10 @@ type HostConfig struct {
 	Turn, Wake time.Duration
 	// Clock is what the host's clock shows more than the network's.
 	Clock time.Duration
+	// Drift is how much faster the host's clock runs than the network's, in parts per million.
+	Drift int
+	// SendLoss is how many of 10,000 packets that the host sends get lost, beside other losses.
+	SendLoss int
 	// Engines is how many queues the NIC has, and so how many engines the host; zero for one. Landing is how the NIC spreads
 	// packets over them.
 	Engines int
@@ -97,7 +101,15 @@ func (h *Host) start() {
 }
 
 // clock is the host's time.
-func (h *Host) clock() clock.Time { return h.net.now.Add(h.ahead) }
+func (h *Host) clock() clock.Time {
+	return h.net.now.Add(h.ahead + time.Duration(int64(h.net.now)*int64(h.cfg.Drift)/1e6))
+}
+
+// networkTime is when the host's clock will show at.
+func (h *Host) networkTime(at clock.Time) clock.Time {
+	at = at.Add(-h.ahead)
+	return at.Add(-time.Duration(int64(at) * int64(h.cfg.Drift) / (1e6 + int64(h.cfg.Drift))))
+}
 
 // Do runs f as the owner of the engine that leads, with its time up to date.
 func (h *Host) Do(f func(*provider.Engine)) {
@@ -215,7 +227,7 @@ func (h *Host) run() {
 		next = min(next, q.engine.NextDeadline())
 	}
 	if next != clock.Never {
-		h.runAt = next.Add(-h.ahead)
+		h.runAt = h.networkTime(next)
 		if h.runAt <= now {
 			h.runAt = now.Add(turn)
 		}

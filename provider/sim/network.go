@@ -27,7 +27,8 @@ type Network struct {
 	byIP   map[[16]byte]*Host
 	burst  clock.Time // everything is lost until then
 	cut    map[[2]*Host]clock.Time
-	narrow map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
+	narrow map[[2]*Host]int        // longest packet that passes, where that is less than what the two hosts can do
+	last   map[[2]*Host]clock.Time // when the last packet of a path arrives; with InOrder
 	trace  tracer
 	broken []string // what was found to be wrong
 	flows  map[flowKey]*flow
@@ -37,7 +38,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, last: map[[2]*Host]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -92,6 +93,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		}
 		queued, marked, ok := to.inlet.pass(n.now, len(p), path.ecn)
 		if !ok {
+			n.Happened[to.inlet.fault()]++
 			n.trace.packet(n.now, from, "overflow", p)
 			continue
 		}
@@ -99,8 +101,22 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			n.Happened[Mark]++
 			marked = true
 		}
-		n.After(queued+d, func() { to.arrive(path, p, whole, marked) })
+		n.After(n.inOrder(from, to, queued+d), func() { to.arrive(path, p, whole, marked) })
 	}
+}
+
+// inOrder lets a packet that would arrive after d wait for those of its path before it, where paths keep the order.
+func (n *Network) inOrder(from, to *Host, d time.Duration) time.Duration {
+	if !n.InOrder {
+		return d
+	}
+	path, at := [2]*Host{from, to}, n.now.Add(d)
+	if last := n.last[path]; at < last {
+		n.Happened[Held]++
+		at = last
+	}
+	n.last[path] = at
+	return at.Sub(n.now)
 }
 
 // tooLong says that the path does not carry so many bytes.
@@ -121,6 +137,9 @@ func (n *Network) loses(from, to *Host) bool {
 		return true
 	case n.now < n.burst:
 		n.Happened[Burst]++
+		return true
+	case chance(n.rng, from.cfg.SendLoss):
+		n.Happened[OneWayLoss]++
 		return true
 	}
 	if chance(n.rng, n.Rates[Burst]) {

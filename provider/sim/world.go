@@ -90,7 +90,8 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 		if small := 4 + w.rng.IntN(60); chance(w.rng, rates[Overflow]) {
 			cfg.RxRing = small
 		}
-		w.net.AddHost(cfg)
+		w.drawLink(&cfg)
+		w.drawInlet(w.net.AddHost(cfg))
 	}
 	if w.hostile() {
 		h := w.net.hosts[hosts-1]
@@ -121,6 +122,49 @@ func (w *world) drawEngines(atMost int) (n int, l Landing) {
 		n = min(n, atMost)
 	}
 	return n, l
+}
+
+// drawLink draws what is wrong with what a host sends, and with its clock.
+func (w *world) drawLink(cfg *HostConfig) {
+	rates := &w.net.Rates
+	if loss := 1 + w.rng.IntN(worst[Loss]); chance(w.rng, rates[OneWayLoss]) {
+		cfg.SendLoss = loss
+	}
+	if drift := w.rng.IntN(2*mostDrift+1) - mostDrift; chance(w.rng, rates[Drift]) {
+		cfg.Drift = drift
+		w.net.Happened[Drift]++
+	}
+}
+
+// mostDrift is how far a clock runs off at most, in parts per million: what cheap oscillators do.
+const mostDrift = 100
+
+// Of the link in front of a host, when a world has one: rates in bits per second, and buffers in round trips of the rate, in
+// tenths, that hold two packets of the host at least.
+var (
+	inletRates   = [...]int{2e7, 1e8, 1e9}
+	inletBuffers = [...]int{1, 5, 10, 40, 200}
+)
+
+// crossPackets bounds a TCP flow in a world.
+const crossPackets = 3000
+
+// drawInlet draws what packets to a host must pass, and who else uses it.
+func (w *world) drawInlet(h *Host) {
+	rates := &w.net.Rates
+	b := &Bottleneck{Rate: inletRates[w.rng.IntN(len(inletRates))]}
+	rtt := 2 * w.net.Delay
+	bdp := int(int64(b.Rate) / 8 * int64(rtt) / int64(time.Second))
+	b.Queue = max(bdp*inletBuffers[w.rng.IntN(len(inletBuffers))]/10, 2*(h.cfg.MaxPacket+wireOverhead))
+	after := between(w.rng, 0, 20*time.Millisecond)
+	b.Police = chance(w.rng, rates[Police])
+	if !b.Police && !chance(w.rng, rates[Tail]) {
+		return
+	}
+	h.Narrow(b)
+	if chance(w.rng, rates[CrossTraffic]) {
+		w.net.After(after, func() { w.net.NewCubic(b, rtt, crossPackets) })
+	}
 }
 
 // hostile says whether any rate of what hostile peers do is not zero.

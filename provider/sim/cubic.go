@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Cubic is a TCP sender with CUBIC's congestion control (RFC 9438) that always has data, reduced to packets through a bottleneck:
+// what a flow of ours meets on a shared link. A lost packet is noticed when the packets behind it are acknowledged.
+type Cubic struct {
+	Acked, Lost int // packets
+
+	net       *Network
+	through   *Bottleneck
+	rtt       time.Duration // without the queue
+	left      int           // packets that it still sends; negative for no bound
+	inFlight  int
+	window    float64 // packets
+	threshold float64 // end of slow start
+	before    float64 // window before the last reduction (W_max)
+	reducedAt clock.Time
+}
+
+// The constants of RFC 9438: sections 4.1, 4.5 and 4.3.
+const (
+	cubicC     = 0.4
+	cubicBeta  = 0.7
+	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
+)
+
+// cubicPacket is the size of its packets, without wireOverhead.
+const cubicPacket = 1472
+
+// NewCubic starts a flow through a bottleneck that ends after so many packets, or never when packets is negative.
+func (n *Network) NewCubic(through *Bottleneck, rtt time.Duration, packets int) *Cubic {
+	c := &Cubic{net: n, through: through, rtt: rtt, left: packets, window: 10, threshold: math.Inf(1)}
+	c.send()
+	return c
+}
+
+// Stop lets the flow send no more.
+func (c *Cubic) Stop() { c.left = 0 }
+
+// Forget drops what was measured so far.
+func (c *Cubic) Forget() { c.Acked, c.Lost = 0, 0 }
+
+// send fills the window.
+func (c *Cubic) send() {
+	for ; c.left != 0 && c.inFlight < int(c.window); c.inFlight++ {
+		c.left--
+		c.net.Happened[CrossTraffic]++
+		sentAt := c.net.now
+		if wait, _, ok := c.through.pass(sentAt, cubicPacket, wire.NotECT); ok {
+			c.net.After(wait+c.rtt, c.acknowledged)
+		} else {
+			c.net.After(max(c.through.free.Sub(sentAt), 0)+c.rtt, func() { c.lose(sentAt) })
+		}
+	}
+}
+
+// lose takes in the loss of a packet. All losses of a round trip count as one.
+func (c *Cubic) lose(sentAt clock.Time) {
+	c.inFlight--
+	c.Lost++
+	if sentAt > c.reducedAt {
+		c.reducedAt = c.net.now
+		c.before = c.window
+		c.window = max(c.window*cubicBeta, 2)
+		c.threshold = c.window
+	}
+	c.send()
+}
+
+func (c *Cubic) acknowledged() {
+	c.inFlight--
+	c.Acked++
+	if c.window < c.threshold {
+		c.window++
+	} else if target := c.target(); target > c.window {
+		c.window += min((target-c.window)/c.window, 0.5)
+	}
+	c.send()
+}
+
+// target is where the window should be a round trip from now: on the cubic curve, or where Reno's would be.
+func (c *Cubic) target() float64 {
+	since := c.net.now.Sub(c.reducedAt).Seconds() + c.rtt.Seconds()
+	plateau := math.Cbrt(c.before * (1 - cubicBeta) / cubicC)
+	reno := c.before*cubicBeta + cubicAlpha*since/c.rtt.Seconds()
+	return max(cubicC*math.Pow(since-plateau, 3)+c.before, reno)
+}
