@@ -4,6 +4,7 @@ TOOL     := $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 30000x
 COUNT    ?= 6
 SEEDS    ?= 10000
+WORLDS   ?= 3
 ROUNDS   ?= 5
 BASELINE ?= bench/baseline.txt
 
@@ -113,6 +114,10 @@ sim-short: ## as many worlds as it takes to see every fault, and the congestion 
 .PHONY: sim-soak
 sim-soak: ## the simulation, other seeds every time, until stopped
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./provider/sim -sim.soak
+
+.PHONY: worlds
+worlds: ## the scoreboard of congestion control: named networks, WORLDS=3 seeds each, WORLD=part of a name; fails for missed bars
+	NDXDP_WORLDS=$(WORLDS) NDXDP_WORLD='$(WORLD)' $(GO) test -count=1 -timeout 0 -run '^TestWorlds$$' ./provider/sim
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree

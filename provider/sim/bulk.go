@@ -29,12 +29,11 @@ type Bulk struct {
 	running  bool
 }
 
-// bulkHost is a host as congestion scenarios use it: fast, and with frames to spare.
-func (n *Network) bulkHost(cfg provider.Config, packet int) *Host {
-	return n.AddHost(HostConfig{
-		Engine: cfg, MaxPacket: packet, FragSize: 3840, TxFrames: 512,
-		TxHold: 2 * time.Microsecond, Turn: 2 * time.Microsecond, Wake: 2 * time.Microsecond,
-	})
+// bulkConfig is a host as congestion scenarios use it: fast, and with frames to spare.
+func bulkConfig(packet int) HostConfig {
+	return HostConfig{
+		MaxPacket: packet, FragSize: 3840, TxFrames: 4096, TxHold: 2 * time.Microsecond, Turn: 2 * time.Microsecond, Wake: 2 * time.Microsecond,
+	}
 }
 
 // Attach connects b from one host to another, and leaves it idle. The port tells connections apart.

@@ -39,9 +39,9 @@ type fleet struct {
 func newFleet(t *testing.T, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	f := &fleet{Network: NewNetwork(1, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
-	f.sink = f.bulkHost(provider.Config{}, testMTU)
+	f.sink = f.AddHost(bulkConfig(testMTU))
 	for i, flow := range flows {
-		f.Attach(flow, f.bulkHost(provider.Config{}, testMTU), f.sink, uint16(1000+i))
+		f.Attach(flow, f.AddHost(bulkConfig(testMTU)), f.sink, uint16(1000+i))
 	}
 	if len(f.broken) > 0 {
 		t.Fatal(f.broken)
@@ -154,7 +154,7 @@ func testIncast(t *testing.T, kind provider.RequestKind) {
 	f := newFleet(t, Conditions{Delay: 10 * time.Microsecond}, Bottleneck{Rate: rate, Queue: 1e6})
 	for i := range 32 {
 		b := &Bulk{Kind: kind, Size: size, Depth: 16, Limit: each}
-		from, to := f.bulkHost(provider.Config{}, testMTU), f.sink
+		from, to := f.AddHost(bulkConfig(testMTU)), f.sink
 		if kind == provider.KindRead {
 			from, to = to, from
 		}
