@@ -65,7 +65,7 @@ func (r *Report) SetRatios() {
 				r.addStream(x, string(x.Test)+" / write_bw", x.Gbps/w.Gbps, otherBWVsWrite)
 			}
 		case ReadLat, SendLat:
-			// Their bound is the one of write_lat; the table shows them beside it.
+			r.noteLatency(x)
 		}
 	}
 	r.boundConnections()
@@ -124,6 +124,21 @@ func (r *Report) compareLatency(x *Result) {
 		} else {
 			r.addNote(x, name, value)
 		}
+	}
+}
+
+// noteLatency sets Reads and Sends beside a raw message there and back, or one way. Their bound is that of write_lat.
+func (r *Report) noteLatency(x *Result) {
+	write := *x
+	write.Test = WriteLat
+	b := r.baseline(KindRaw, &write)
+	if x.LatUS == nil || b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
+		return
+	}
+	if x.LatIs == HalfRoundTrip {
+		r.addNote(x, string(x.Test)+" p50 / raw", x.LatUS.P50/b.LatUS.P50)
+	} else {
+		r.addNote(x, string(x.Test)+" p50 / raw there and back", x.LatUS.P50/b.LatUS.P50/2)
 	}
 }
 

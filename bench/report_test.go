@@ -106,6 +106,26 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// TestReadsAndSendsStandBesideRaw: half a round trip beside half of raw's, a whole operation beside a whole one.
+func TestReadsAndSendsStandBesideRaw(t *testing.T) {
+	r := NewReport()
+	r.Results = []Result{
+		{Test: SendLat, Size: 64, MTU: 9000, LatIs: HalfRoundTrip, LatUS: &Latency{P50: 3}},
+		{Test: ReadLat, Size: 64, MTU: 9000, LatIs: WholeOp, LatUS: &Latency{P50: 5}},
+	}
+	r.Baselines = []Baseline{{Kind: KindRaw, Test: WriteLat, Size: 64, MTU: 9000, LatUS: &Latency{P50: 2}}}
+	r.SetRatios()
+	want := map[string]float64{"send_lat p50 / raw": 1.5, "read_lat p50 / raw there and back": 1.25}
+	for _, x := range r.Ratios {
+		if v, ok := want[x.Name]; ok && v == x.Value && x.Bound == nil && x.MTU == 9000 {
+			delete(want, x.Name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing or different: %v in %+v", want, r.Ratios)
+	}
+}
+
 func TestValidateReport(t *testing.T) {
 	r := sample()
 	if err := r.Validate(); err != nil {

@@ -71,7 +71,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	report := newReport()
-	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, false, tcp)
+	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, false, tcp, false)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {

@@ -115,7 +115,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 		return nil, fmt.Errorf("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
 			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
 	}
-	return planSteps(specs, f.datapaths, f.mtus, raw, tcp), nil
+	return planSteps(specs, f.datapaths, f.mtus, raw, tcp, false), nil
 }
 
 // renderSweep says what came of it: the figures are too many for a terminal.

@@ -66,21 +66,21 @@ func newTable(w io.Writer, title string, numeric int, header ...any) table.Write
 }
 
 func renderLatency(w io.Writer, r *bench.Report) {
-	t := newTable(w, "Latency in µs", 4, "test", "by", "size", "of", "min", "p50", "p90", "p99", "p99.9", "max", "Mop/s")
-	row := func(test bench.Test, by string, size int, is string, l *bench.Latency, mops float64) {
+	t := newTable(w, "Latency in µs", 5, "test", "by", "size", "MTU", "of", "min", "p50", "p90", "p99", "p99.9", "max", "Mop/s")
+	row := func(test bench.Test, by string, size, link int, is string, l *bench.Latency, mops float64) {
 		t.AppendRow(table.Row{
-			test, by, bench.FormatSize(size), latencyOf(is),
+			test, by, bench.FormatSize(size), mtu(link), latencyOf(is),
 			micros(l.Min), micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max), number(mops),
 		})
 	}
 	for _, x := range r.Results {
 		if x.LatUS != nil {
-			row(x.Test, "nd "+datapath(x), x.Size, x.LatIs, x.LatUS, x.Mops)
+			row(x.Test, "nd "+datapath(x), x.Size, x.MTU, x.LatIs, x.LatUS, x.Mops)
 		}
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS != nil {
-			row("ping-pong", rival(b), b.Size, b.LatIs, b.LatUS, b.Mops)
+			row("ping-pong", rival(b), b.Size, b.MTU, b.LatIs, b.LatUS, b.Mops)
 		}
 	}
 	if t.Length() > 0 {

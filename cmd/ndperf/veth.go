@@ -41,7 +41,7 @@ func newVeth() *cobra.Command {
 queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
 same run. Nothing is left behind, however it ends.
 
-Latency tests run once, at the first MTU; bandwidth and rate run at every MTU.`,
+All tests run at every MTU.`,
 		Example: `  ndperf veth                                          everything, about three minutes
   ndperf veth --duration 300ms --mtu 1500              a quick look
   ndperf veth --tests write_lat --event                latency with sleeping completion waits
@@ -87,7 +87,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture}
-	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp)
+	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp, true)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
@@ -148,16 +148,16 @@ func (s *step) figures() (n int) {
 	return n
 }
 
-// planSteps lists what to run. Latency is measured at the first MTU, everything else at all of them, and all of it on every
-// datapath; rivals have variants instead, and raw has no form of its own like plain sockets. Every rival comes right before what it is
+// planSteps lists what to run, at every MTU; latency at the first one only unless everywhere is set. All of it runs on every datapath;
+// rivals have variants instead, and raw has no form of its own like plain sockets. Every rival comes right before what it is
 // compared with, so that a machine that changes its mind about clock rates does so for both.
-func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp bool) []step {
+func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp, everywhere bool) []step {
 	var steps []step
 	for i, mtu := range mtus {
 		var here []bench.Spec
 		for _, s := range specs {
 			s.MTU = mtu
-			if i == 0 || !s.Test.IsLatency() {
+			if i == 0 || everywhere || !s.Test.IsLatency() {
 				here = append(here, s)
 			}
 		}
