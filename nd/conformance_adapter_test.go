@@ -106,7 +106,7 @@ var adapterRows = map[string]provoke{
 // exhausted makes an adapter whose objects of a kind are used up, and asks for one more.
 func exhausted(k host.ObjectKind, one func(t *testing.T, a *Adapter) error) provoke {
 	return func(t *testing.T, _ *rig) error {
-		r, _ := newLoopRig(t, DatapathUDP)
+		r := newRig(t, 1500, DatapathAuto)
 		must(t, one(t, r.a))
 		r.a.host.Objects.Exhaust(k)
 		return one(t, r.a)

@@ -229,12 +229,12 @@ var memoryRows = map[string]provoke{
 	},
 }
 
-// removedWhilePending closes the adapter under a call that waits.
+// removedWhilePending takes the interface away under a call that waits.
 func removedWhilePending(t *testing.T, _ *rig) error {
-	r, _ := newLoopRig(t, DatapathUDP)
+	r := newRig(t, 1500, DatapathAuto)
 	client, _ := r.connect(t, 4096)
 	return endings(t, func() error { return client.ctr.NotifyDisconnect(t.Context()) },
-		func() bool { return client.ctr.notifications() > 0 }, func() { must(t, r.a.Close()) })
+		func() bool { return client.ctr.notifications() > 0 }, func() { r.removeInterface(t) })
 }
 
 var removedRows = map[string]provoke{

@@ -21,10 +21,11 @@ func pooled(call func(t *testing.T, s *SharedReceiveQueue) error) provoke {
 // poolOfRemoved calls something on a shared receive queue whose adapter is gone.
 func poolOfRemoved(call func(t *testing.T, s *SharedReceiveQueue) error) provoke {
 	return func(t *testing.T, _ *rig) error {
-		r, _ := newLoopRig(t, DatapathUDP)
+		r := newRig(t, 1500, DatapathAuto)
 		s, err := r.a.CreateSharedReceiveQueue(2, 1, 1)
 		must(t, err)
-		must(t, r.a.Close())
+		t.Cleanup(func() { must(t, s.Close()) })
+		r.removeInterface(t)
 		wantStatus(t, "receive", s.Receive(1, nil), ErrDeviceRemoved)
 		return call(t, s)
 	}

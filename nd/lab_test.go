@@ -154,6 +154,15 @@ func waitState(t testing.TB, c *Connector, want provider.ConnectorState) {
 	eventually(t, "connector "+want.String(), func() bool { return c.state() == want })
 }
 
+// removeInterface takes the interface of a away, and waits until the adapter knows.
+func (r *rig) removeInterface(t testing.TB) {
+	t.Helper()
+	must(t, r.pair.A.Do(func() error {
+		return netlink.LinkDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexA}})
+	}))
+	eventually(t, "the adapter is removed", func() bool { return r.a.Removed() != nil })
+}
+
 // setLink sets the veth end in a namespace up or down.
 func (r *rig) setLink(t testing.TB, ns *netlab.Namespace, up bool) {
 	t.Helper()

@@ -9,10 +9,10 @@ import (
 // Everything moves with immediate placement too, and the adapter says that it does not write memory in order.
 func TestImmediatePlacement(t *testing.T) {
 	t.Parallel()
-	r := &rig{addr: loopback}
+	r := &rig{addr: netlabtest.Loopback()}
 	cfg := AdapterConfig{UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP, ImmediatePlacement: true}
 	for i, a := range []**Adapter{&r.a, &r.b} {
-		cfg.Address, cfg.ImmediatePlacement = loopback[i], i == 0
+		cfg.Address, cfg.ImmediatePlacement = r.addr[i], i == 0
 		opened, err := OpenAdapter(cfg)
 		must(t, err)
 		t.Cleanup(func() { must(t, opened.Close()) })
@@ -36,10 +36,10 @@ func TestFixedWindow(t *testing.T) {
 		_, err := OpenAdapter(cfg)
 		wantStatus(t, "open", err, ErrInvalidParameter)
 	}
-	r := &rig{addr: loopback}
+	r := &rig{addr: netlabtest.Loopback()}
 	cfg.FixedWindow = 2
 	for i, a := range []**Adapter{&r.a, &r.b} {
-		cfg.Address = loopback[i]
+		cfg.Address = r.addr[i]
 		opened, err := OpenAdapter(cfg)
 		must(t, err)
 		t.Cleanup(func() { must(t, opened.Close()) })

@@ -17,13 +17,7 @@ func TestInterfaceRemoved(t *testing.T) {
 	client, _ := r.connect(t, 4096)
 	must(t, client.qp.Receive(7, []SGE{client.mr.SGE(0, 64)}))
 	notified := start(func() error { return client.ctr.NotifyDisconnect(t.Context()) })
-	must(t, r.pair.A.Do(func() error {
-		link, err := netlink.LinkByIndex(r.pair.IfindexA)
-		if err != nil {
-			return err
-		}
-		return netlink.LinkDel(link)
-	}))
+	r.removeInterface(t)
 	wantStatus(t, "notify disconnect", finish(t, "notify disconnect", notified), ErrDeviceRemoved)
 	client.wantResult(t, 7, RequestReceive, ErrCanceled)
 	_, err := r.a.CreateCompletionQueue(1)

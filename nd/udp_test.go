@@ -22,10 +22,10 @@ var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAd
 // newLoopRig is two adapters on loopback addresses, which takes no privilege.
 func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {
 	t.Helper()
-	r := &rig{addr: loopback}
+	r := &rig{addr: netlabtest.Loopback()}
 	cfg := AdapterConfig{UDPPort: netlabtest.FreePort(t), Datapath: dp}
 	for i, a := range []**Adapter{&r.a, &r.b} {
-		cfg.Address = loopback[i]
+		cfg.Address = r.addr[i]
 		opened, err := OpenAdapter(cfg)
 		must(t, err)
 		t.Cleanup(func() { must(t, opened.Close()) })
@@ -173,13 +173,13 @@ func TestUDPAsOrdinaryUser(t *testing.T) {
 	if info := r.a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, "AF_XDP needs privileges") {
 		t.Errorf("datapath: %+v", info)
 	}
-	_, err := OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathGeneric})
+	_, err := OpenAdapter(AdapterConfig{Address: r.addr[0], Datapath: DatapathGeneric})
 	wantStatus(t, "open AF_XDP", err, ErrDeviceNotReady)
 	if !strings.Contains(err.Error(), "CAP_NET_RAW") {
 		t.Errorf("the error does not say what is missing: %v", err)
 	}
 	// The first adapter has the port, which auto must not hide behind a second attempt.
-	_, err = OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: port})
+	_, err = OpenAdapter(AdapterConfig{Address: r.addr[0], UDPPort: port})
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second adapter on the port: %v, want EADDRINUSE", err)
 	}

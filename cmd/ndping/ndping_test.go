@@ -123,11 +123,11 @@ func TestPingUnanswered(t *testing.T) {
 }
 
 func TestPingIsRefused(t *testing.T) {
-	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: port, Datapath: nd.DatapathUDP})
+	port, addr := netlabtest.FreePort(t), netlabtest.Loopback()
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: addr[1], UDPPort: port, Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
-	err = run(t.Context(), here, io.Discard, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "1")
+	err = run(t.Context(), here, io.Discard, addr[1].String()+":7000", "--from", addr[0].String(), "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "1")
 	if !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("it ended with %v", err)
 	}

@@ -31,14 +31,11 @@ type StateRow struct {
 	Steps []string
 }
 
-// Instead of a prefix, Given says of these rows that they are not played.
-const (
-	GivenTest     = "test"      // the steps are packages and names of tests
-	GivenNotBuilt = "not built" // the steps say what is missing
-)
+// GivenTest, instead of a prefix, says that a row is not played: its steps are packages and names of tests.
+const GivenTest = "test"
 
 // Played says whether the row is a script.
-func (r StateRow) Played() bool { return r.Given != GivenTest && r.Given != GivenNotBuilt }
+func (r StateRow) Played() bool { return r.Given != GivenTest }
 
 // LoadStates reads the state tables, with the prefixes put before the steps. Steps are words:
 //

@@ -42,14 +42,15 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// small is a table of two rows, the second excepted.
+// small is a table of three rows: one with a test of its own, one without any, and one whose test is not its own.
 func small() *Table {
 	return &Table{
 		Rows: []Row{
 			{Family: "F", Object: "O", Method: "M", Status: "A", Code: "0x80000005"},
 			{Family: "F", Object: "O", Method: "M", Status: "B"},
+			{Family: "F", Object: "O", Method: "M", Status: "D"},
 		},
-		Exceptions: []Exception{{"F", "O", "*", "B", Never, "because"}},
+		Exceptions: []Exception{{"F", "O", "*", "B", Never, "because"}, {"F", "O", "*", "D", SameCall, "as A"}},
 	}
 }
 
@@ -59,10 +60,11 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		tests map[string]int
 		want  string
 	}{
-		{"all there", map[string]int{"O/M/A": 1}, ""},
-		{"a row without a test", nil, "no test for the row O/M/A"},
-		{"a test without a row", map[string]int{"O/M/A": 1, "O/M/C": 1}, "for the test O/M/C"},
-		{"a test of an excepted row", map[string]int{"O/M/A": 1, "O/M/B": 1}, "for the test O/M/B"},
+		{"all there", map[string]int{"O/M/A": 1, "O/M/D": 1}, ""},
+		{"a row without a test", map[string]int{"O/M/D": 1}, "no test for the row O/M/A"},
+		{"a row that counts apart without a test", map[string]int{"O/M/A": 1}, "no test for the row O/M/D"},
+		{"a test without a row", map[string]int{"O/M/A": 1, "O/M/D": 1, "O/M/C": 1}, "for the test O/M/C"},
+		{"a test of a row that has none", map[string]int{"O/M/A": 1, "O/M/D": 1, "O/M/B": 1}, "for the test O/M/B"},
 	} {
 		err := Check(small(), "F", c.tests)
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -88,6 +90,19 @@ func TestVerifyFindsMistakes(t *testing.T) {
 		}
 		if c.spoil(table); table.Verify() == nil {
 			t.Errorf("%s: not found", c.name)
+		}
+	}
+}
+
+// Rows with a test that is not all their own are counted apart from those that are proven.
+func TestMatrixCountsApart(t *testing.T) {
+	page := string(small().Matrix())
+	for _, line := range []string{
+		"| family | object | rows | proven | same call | simulated cause | not in Go | never |\n",
+		"| F | O | 3 | 1 | 1 | 0 | 0 | 1 |\n", "| M | A |  | test |\n", "| M | D |  | same call: as A |\n",
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("no line %q in\n%s", line, page)
 		}
 	}
 }

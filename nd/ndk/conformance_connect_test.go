@@ -52,7 +52,9 @@ func connectRows() map[string]provoke {
 		rows[key+"NETWORK_UNREACHABLE"] = to(func(*rig) netip.AddrPort { return netip.MustParseAddrPort("224.0.0.1:9") })
 		rows[key+"INVALID_PARAMETER"] = to(func(*rig) netip.AddrPort { return netip.AddrPort{} })
 		rows[key+"IO_TIMEOUT"] = func(t *testing.T, r *rig) Status {
-			return w.dials(t, newEnd(t, r.a, 64), netip.AddrPortFrom(r.silent(t), 9), hello).finish(t)
+			e := newEnd(t, r.a, 64)
+			silence(t, r.b)
+			return w.dials(t, e, netipPort(r.b, 9), hello).finish(t)
 		}
 		rows[key+"HOST_UNREACHABLE"] = func(t *testing.T, _ *rig) Status {
 			_, b, addr := overVeth(t, nd.DatapathUDP, "generic")
@@ -88,16 +90,17 @@ func connectRows() map[string]provoke {
 		}
 		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, _ *rig) Status {
 			// Whoever it connects to says nothing, and its table has room for one connection.
-			r := &rig{port: netlabtest.FreePort(t)}
-			to := netip.AddrPortFrom(r.silent(t), 9)
-			small := openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: r.port, Datapath: "udp", engine: provider.Config{MaxConns: 1}})
+			addr, port := netlabtest.Loopback(), netlabtest.FreePort(t)
+			to := netip.AddrPortFrom(addr[1], 9)
+			quiet(t, netip.AddrPortFrom(addr[1], port))
+			small := openAdapter(t, AdapterConfig{Address: addr[0], UDPPort: port, Datapath: "udp", engine: provider.Config{MaxConns: 1}})
 			first := w.dials(t, newEnd(t, small, 64), to, hello)
 			want(t, "first", first.inline, StatusPending)
 			eventually(t, "the first has its connection", func() bool { return small.host.Stats().Connections == 1 })
 			return w.dials(t, newEnd(t, small, 64), to, hello).finish(t)
 		}
-		rows[key+"ADDRESS_ALREADY_EXISTS"] = func(t *testing.T, r *rig) Status { return w.twice(t, r) }
 	}
+	rows["Connector/NDK_FN_CONNECT_WITH_SHARED_ENDPOINT/STATUS_ADDRESS_ALREADY_EXISTS"] = twice
 	addressRows(rows)
 	return rows
 }
@@ -121,8 +124,33 @@ func (w way) reaches(t *testing.T, r *rig, accepts bool) Status {
 	return p.finish(t)
 }
 
+// comesBack is a host that goes without a word and connects again from the same address and port, to a peer that still has its
+// connection.
+func comesBack(t *testing.T, _ *rig) Status {
+	r := newVethRig(t)
+	_, at, requests := listens(t, r.b)
+	from := netipPort(r.a, 7200)
+	dial := func(a *Adapter) (*end, *pending) {
+		e := newEnd(t, a, 64)
+		return e, ask(t, func(done Completion, context any) Status {
+			return e.connector(t).Connect(e.qp, from, at, hello, done, context)
+		})
+	}
+	_, first := dial(r.a)
+	c := receive(t, "event", requests)
+	defer closed(t, c.Close)
+	r.cut(t, true)
+	must(t, r.a.host.Close())
+	want(t, "first", first.finish(t), StatusDeviceRemoved)
+	r.cut(t, false)
+	var again *Adapter
+	must(t, r.pair.A.Do(func() error { again = openAdapter(t, AdapterConfig{Address: r.addr[0]}); return nil }))
+	_, second := dial(again)
+	return second.finish(t)
+}
+
 // twice connects from an address that has a connection to the same destination.
-func (w way) twice(t *testing.T, r *rig) Status {
+func twice(t *testing.T, r *rig) Status {
 	t.Helper()
 	one, two := newEnd(t, r.a, 64), newEnd(t, r.a, 64)
 	_, at, requests := listens(t, r.b)
@@ -163,5 +191,5 @@ func addressRows(rows map[string]provoke) {
 		r.useUpPorts(t)
 		return from(newEnd(t, r.a, 64), t, netipPort(r.a, 0))
 	}
-	delete(rows, "Connector/NDK_FN_CONNECT/STATUS_ADDRESS_ALREADY_EXISTS") // its source port is its own
+	rows["Connector/NDK_FN_CONNECT/STATUS_ADDRESS_ALREADY_EXISTS"] = comesBack
 }

@@ -6,38 +6,57 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// acceptWith is accept with other parameters.
-func (e *end) acceptWith(t testing.TB, p ConnectParams) *pending {
+// acceptCall and completeCall are the two forms of each call: the plain one, and the one whose event says why.
+type (
+	acceptCall   func(c *Connector, qp *QP, p ConnectParams, done Completion, context any) Status
+	completeCall func(c *Connector, done Completion, context any) Status
+)
+
+var acceptForms = map[string]acceptCall{
+	"NDK_FN_ACCEPT": func(c *Connector, qp *QP, p ConnectParams, done Completion, context any) Status {
+		return c.Accept(qp, p, nil, nil, done, context)
+	},
+	"NDK_FN_ACCEPT_EX": func(c *Connector, qp *QP, p ConnectParams, done Completion, context any) Status {
+		return c.AcceptEx(qp, p, nil, nil, done, context)
+	},
+}
+
+var completeForms = map[string]completeCall{
+	"NDK_FN_COMPLETE_CONNECT": func(c *Connector, done Completion, context any) Status {
+		return c.CompleteConnect(nil, nil, done, context)
+	},
+	"NDK_FN_COMPLETE_CONNECT_EX": func(c *Connector, done Completion, context any) Status {
+		return c.CompleteConnectEx(nil, nil, done, context)
+	},
+}
+
+// with accepts with a queue pair and parameters.
+func (f acceptCall) with(t testing.TB, e *end, qp *QP, p ConnectParams) *pending {
 	t.Helper()
-	return ask(t, func(done Completion, context any) Status { return e.ctr.Accept(e.qp, p, nil, nil, done, context) })
+	return ask(t, func(done Completion, context any) Status { return f(e.ctr, qp, p, done, context) })
 }
 
-// declined is what an accept ends with when the active side ends the attempt after it saw the accept.
-func declined(t *testing.T, r *rig) Status {
-	client, _, accept := r.accepted(t)
-	want(t, "decline", client.ctr.Reject(nil), StatusSuccess)
-	return accept.finish(t)
+// hello accepts as the peer expects.
+func (f acceptCall) hello(e *end, t testing.TB) *pending {
+	t.Helper()
+	return f.with(t, e, e.qp, hello)
 }
 
-// withdrawn is what completing ends with when the passive side has gone.
-func withdrawn(t *testing.T, r *rig) Status {
-	client, server, accept := r.accepted(t)
-	closed(t, server.ctr.Close)
-	server.ctr = nil
-	want(t, "accept", accept.finish(t), StatusCancelled)
-	return client.complete(t).finish(t)
+func (f completeCall) of(t testing.TB, e *end) *pending {
+	t.Helper()
+	return ask(t, func(done Completion, context any) Status { return f(e.ctr, done, context) })
 }
 
 var long = make([]byte, provider.MaxPrivateData+1)
 
-// endRows are what follows a request, up to the end of the connection; for the Ex forms the plain ones are the same code.
+// endRows are what follows a request, up to the end of the connection.
 var endRows = func() map[string]provoke {
 	rows := map[string]provoke{}
-	for _, method := range []string{"NDK_FN_COMPLETE_CONNECT", "NDK_FN_COMPLETE_CONNECT_EX"} {
-		completeRows(rows, "Connector/"+method+"/STATUS_")
+	for method, call := range completeForms {
+		completeRows(rows, "Connector/"+method+"/STATUS_", call)
 	}
-	for _, method := range []string{"NDK_FN_ACCEPT", "NDK_FN_ACCEPT_EX"} {
-		acceptRows(rows, "Connector/"+method+"/STATUS_")
+	for method, call := range acceptForms {
+		acceptRows(rows, "Connector/"+method+"/STATUS_", call)
 	}
 	askRows(rows)
 	disconnectRows(rows)
@@ -46,87 +65,94 @@ var endRows = func() map[string]provoke {
 	return rows
 }()
 
-func completeRows(rows map[string]provoke, key string) {
+func completeRows(rows map[string]provoke, key string, complete completeCall) {
 	rows[key+"SUCCESS"] = func(t *testing.T, r *rig) Status {
 		client, _, _ := r.accepted(t)
-		return client.complete(t).finish(t)
+		return complete.of(t, client).finish(t)
 	}
 	rows[key+"PENDING"] = func(t *testing.T, r *rig) Status {
 		client, _, _ := r.accepted(t)
-		p := client.complete(t)
+		p := complete.of(t, client)
 		p.finish(t)
 		return p.inline
 	}
 	rows[key+"CONNECTION_INVALID"] = func(t *testing.T, r *rig) Status {
 		client, _, _ := r.requested(t)
-		return client.complete(t).inline
+		return complete.of(t, client).inline
 	}
-	rows[key+"CONNECTION_ABORTED"] = withdrawn
+	rows[key+"CONNECTION_ABORTED"] = func(t *testing.T, r *rig) Status { // the passive side has gone
+		client, server, accept := r.accepted(t)
+		closed(t, server.ctr.Close)
+		server.ctr = nil
+		want(t, "accept", accept.finish(t), StatusCancelled)
+		return complete.of(t, client).finish(t)
+	}
 	rows[key+"IO_TIMEOUT"] = func(t *testing.T, r *rig) Status {
 		client, _, _ := r.accepted(t)
 		silence(t, r.b)
-		return client.complete(t).finish(t)
+		return complete.of(t, client).finish(t)
 	}
 	rows[key+"CANCELLED"] = func(t *testing.T, r *rig) Status {
 		client, _, _ := r.accepted(t)
 		silence(t, r.b)
-		p := client.complete(t)
+		p := complete.of(t, client)
 		closed(t, client.ctr.Close)
 		client.ctr = nil
 		return p.finish(t)
 	}
 }
 
-func acceptRows(rows map[string]provoke, key string) {
+func acceptRows(rows map[string]provoke, key string, accept acceptCall) {
 	with := func(p ConnectParams) provoke {
 		return func(t *testing.T, r *rig) Status {
 			_, server, _ := r.requested(t)
-			return server.acceptWith(t, p).inline
+			return accept.with(t, server, server.qp, p).inline
 		}
 	}
 	rows[key+"SUCCESS"] = func(t *testing.T, r *rig) Status {
-		client, _, accept := r.accepted(t)
+		client, _, accepted := r.acceptedBy(t, accept.hello)
 		want(t, "complete", client.complete(t).finish(t), StatusSuccess)
-		return accept.finish(t)
+		return accepted.finish(t)
 	}
 	rows[key+"PENDING"] = with(hello)
 	rows[key+"IO_TIMEOUT"] = func(t *testing.T, r *rig) Status {
-		_, _, accept := r.accepted(t)
+		_, _, accepted := r.acceptedBy(t, accept.hello)
 		silence(t, r.a)
-		return accept.finish(t)
+		return accepted.finish(t)
 	}
-	rows[key+"CONNECTION_ABORTED"] = declined
+	rows[key+"CONNECTION_ABORTED"] = func(t *testing.T, r *rig) Status { // the active side saw it, and ends the attempt
+		client, _, accepted := r.acceptedBy(t, accept.hello)
+		want(t, "decline", client.ctr.Reject(nil), StatusSuccess)
+		return accepted.finish(t)
+	}
 	rows[key+"INVALID_BUFFER_SIZE"] = with(ConnectParams{PrivateData: long})
 	rows[key+"CONNECTION_ACTIVE"] = func(t *testing.T, r *rig) Status {
 		_, busy := r.connected(t)
+		want(t, "a connector that is active", accept.with(t, busy, newEnd(t, r.b, 64).qp, hello).inline, StatusConnectionInvalid)
 		_, server, _ := r.requested(t)
-		return ask(t, func(done Completion, context any) Status {
-			return server.ctr.Accept(busy.qp, hello, nil, nil, done, context)
-		}).inline
+		return accept.with(t, server, busy.qp, hello).inline
 	}
 	rows[key+"CANCELLED"] = func(t *testing.T, r *rig) Status {
-		_, server, accept := r.accepted(t)
+		_, server, accepted := r.acceptedBy(t, accept.hello)
 		closed(t, server.ctr.Close)
 		server.ctr = nil
-		return accept.finish(t)
+		return accepted.finish(t)
 	}
 	rows[key+"INVALID_PARAMETER"] = func(t *testing.T, r *rig) Status {
 		_, server, _ := r.requested(t)
-		want(t, "no callback", server.ctr.Accept(server.qp, hello, nil, nil, nil, nil), StatusInvalidParameter)
-		return server.ctr.Accept(nil, hello, nil, nil, func(any, Status) {}, nil)
+		want(t, "no callback", accept(server.ctr, server.qp, hello, nil, nil), StatusInvalidParameter)
+		return accept(server.ctr, nil, hello, func(any, Status) {}, nil)
 	}
 	rows[key+"CONNECTION_INVALID"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
 		e.connector(t)
-		return e.acceptWith(t, hello).inline
+		return accept.hello(e, t).inline
 	}
 	rows[key+"INVALID_DEVICE_STATE"] = func(t *testing.T, r *rig) Status {
 		client, used := r.connected(t)
 		parted(t, client, used)
 		_, server, _ := r.requested(t)
-		return ask(t, func(done Completion, context any) Status {
-			return server.ctr.Accept(used.qp, hello, nil, nil, done, context)
-		}).inline
+		return accept.with(t, server, used.qp, hello).inline
 	}
 }
 
@@ -154,12 +180,11 @@ func askRows(rows map[string]provoke) {
 		client, server, _ := r.requested(t)
 		closed(t, client.ctr.Close)
 		client.ctr = nil
-		var s Status
-		eventually(t, "the peer's end is known", func() bool {
-			s = server.acceptWith(t, ConnectParams{PrivateData: long}).inline
-			return s != StatusInvalidBufferSize
+		eventually(t, "the peer's end is known", func() (known bool) {
+			server.ctr.k.Own(func(*provider.Engine) { known = server.ctr.k.Aborted() })
+			return known
 		})
-		return s
+		return server.ctr.Reject(nil)
 	}
 	rows["Connector/NDK_FN_GET_CONNECTION_DATA/STATUS_BUFFER_TOO_SMALL"] = requested(func(c *Connector) Status {
 		_, _, _, s := c.ConnectionData(make([]byte, 2))
@@ -311,7 +336,7 @@ func listenRows(rows map[string]provoke) {
 	}
 }
 
-// removedRows are the answers of an adapter that is gone.
+// removedRows are the answers of an adapter whose interface is gone.
 var removedRows = func() map[string]provoke {
 	rows := map[string]provoke{}
 	never := func(any, Status) {}
@@ -331,16 +356,20 @@ var removedRows = func() map[string]provoke {
 			return e.ctr.ConnectWithSharedEndpoint(e.qp, nil, netipPort(e.a, 9), hello, never, nil)
 		},
 	} {
-		rows[key+"/STATUS_DEVICE_REMOVED"] = func(t *testing.T, r *rig) Status {
+		rows[key+"/STATUS_DEVICE_REMOVED"] = func(t *testing.T, _ *rig) Status {
+			r := newVethRig(t)
 			client, _ := r.connected(t)
-			must(t, r.a.host.Close())
+			r.removeInterface(t)
 			return f(client)
 		}
 	}
-	rows["Listener/NDK_FN_LISTEN/STATUS_DEVICE_REMOVED"] = func(t *testing.T, r *rig) Status {
-		l := r.listener(t)
-		must(t, r.b.host.Close())
-		return l.Listen(netipPort(r.b, 0), nil, nil)
+	rows["Listener/NDK_FN_LISTEN/STATUS_DEVICE_REMOVED"] = func(t *testing.T, _ *rig) Status {
+		r := newVethRig(t)
+		l, s := r.a.CreateListener(func(any, *Connector) {}, nil, nil, nil)
+		created(t, l, s)
+		t.Cleanup(func() { closed(t, l.Close) })
+		r.removeInterface(t)
+		return l.Listen(netipPort(r.a, 0), nil, nil)
 	}
 	return rows
 }()

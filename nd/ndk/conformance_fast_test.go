@@ -77,9 +77,10 @@ func lamRows() map[string]provoke {
 		}
 		return building(make([]byte, 1), 1)(e, nil, nil)
 	}
-	rows[key+"DEVICE_REMOVED"] = func(t *testing.T, r *rig) Status {
+	rows[key+"DEVICE_REMOVED"] = func(t *testing.T, _ *rig) Status {
+		r := newVethRig(t)
 		e := newEnd(t, r.a, 64)
-		must(t, r.a.host.Close())
+		r.removeInterface(t)
 		return building(make([]byte, 1), 1)(e, nil, nil)
 	}
 	rows["Adapter/NDK_FN_RELEASE_LAM/(none)"] = func(t *testing.T, r *rig) Status {
@@ -149,11 +150,12 @@ func initializeRows() map[string]provoke {
 	rows[key+"PENDING"] = asked(initialize(true, maxFastPages), true)
 	rows[key+"IMPLEMENTATION_LIMIT"] = asked(initialize(true, maxFastPages+1), false)
 	rows[key+"INVALID_DEVICE_REQUEST"] = asked(initialize(false, 1), false)
-	rows[key+"DEVICE_REMOVED"] = func(t *testing.T, r *rig) Status {
+	rows[key+"DEVICE_REMOVED"] = func(t *testing.T, _ *rig) Status {
+		r := newVethRig(t)
 		m, s := newEnd(t, r.a, 64).pd.CreateMR(true, nil, nil)
 		created(t, m, s)
 		t.Cleanup(func() { closed(t, m.Close) })
-		must(t, r.a.host.Close())
+		r.removeInterface(t)
 		return m.InitializeFastRegister(1, true, nil, nil)
 	}
 	return rows

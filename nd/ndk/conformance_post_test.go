@@ -77,7 +77,7 @@ func postRows() map[string]provoke {
 	}
 	rows["QP/NDK_FN_READ/STATUS_INVALID_DEVICE_REQUEST"] = func(t *testing.T, r *rig) Status {
 		client, server, connect := r.requested(t)
-		server.acceptWith(t, ConnectParams{})
+		acceptForms["NDK_FN_ACCEPT"].with(t, server, server.qp, ConnectParams{})
 		want(t, "connect", connect.finish(t), StatusSuccess)
 		want(t, "complete", client.complete(t).finish(t), StatusSuccess)
 		return client.qp.Read(1, nil, 0, 0, 0)

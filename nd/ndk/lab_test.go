@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -125,16 +128,15 @@ type rig struct {
 	a, b *Adapter
 	addr [2]netip.Addr
 	port uint16
+	pair *netlab.Pair // nil on loopback
 }
 
-// silent returns an address where somebody has the UDP port and does not speak ND. Without anybody the kernel says so.
-func (r *rig) silent(t testing.TB) netip.Addr {
+// quiet takes a UDP port and does not speak ND there. Without anybody the kernel says so to those who ask.
+func quiet(t testing.TB, at netip.AddrPort) {
 	t.Helper()
-	at := netip.MustParseAddr("127.0.0.9")
-	s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, r.port)))
+	s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
-	return at
 }
 
 // sync waits for the engines to finish their turns. One-sided accesses of peers tell nobody here: whoever looks at their memory next
@@ -181,10 +183,39 @@ func closesLater(t testing.TB, a *Adapter) {
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	port := netlabtest.FreePort(t)
-	r := &rig{addr: loopback, port: port}
-	r.a = openAdapter(t, AdapterConfig{Address: loopback[0], UDPPort: port, Datapath: "udp"})
-	r.b = openAdapter(t, AdapterConfig{Address: loopback[1], UDPPort: port, Datapath: "udp"})
+	r := &rig{addr: netlabtest.Loopback(), port: port}
+	r.a = openAdapter(t, AdapterConfig{Address: r.addr[0], UDPPort: port, Datapath: "udp"})
+	r.b = openAdapter(t, AdapterConfig{Address: r.addr[1], UDPPort: port, Datapath: "udp"})
 	return r
+}
+
+// newVethRig is two adapters over AF_XDP on the ends of a veth pair, which takes root.
+func newVethRig(t testing.TB) *rig {
+	t.Helper()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	r := &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, port: 14791, pair: pair}
+	must(t, pair.A.Do(func() error { r.a = openAdapter(t, AdapterConfig{Address: r.addr[0]}); return nil }))
+	must(t, pair.B.Do(func() error { r.b = openAdapter(t, AdapterConfig{Address: r.addr[1]}); return nil }))
+	return r
+}
+
+// cut takes the link down between the two, or up.
+func (r *rig) cut(t testing.TB, down bool) {
+	t.Helper()
+	set := netlink.LinkSetUp
+	if down {
+		set = netlink.LinkSetDown
+	}
+	must(t, r.pair.B.Do(func() error { return set(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexB}}) }))
+}
+
+// removeInterface takes the interface of a away, and waits until the adapter knows.
+func (r *rig) removeInterface(t testing.TB) {
+	t.Helper()
+	must(t, r.pair.A.Do(func() error {
+		return netlink.LinkDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexA}})
+	}))
+	eventually(t, "the adapter is removed", r.a.host.Closed)
 }
 
 // end is what one side of a connection needs.
@@ -323,8 +354,14 @@ func (r *rig) requested(t testing.TB) (client, server *end, connect *pending) {
 // accepted brings two ends to where the active one may complete.
 func (r *rig) accepted(t testing.TB) (client, server *end, accept *pending) {
 	t.Helper()
+	return r.acceptedBy(t, (*end).accept)
+}
+
+// acceptedBy is accepted with the call that accepts.
+func (r *rig) acceptedBy(t testing.TB, call func(*end, testing.TB) *pending) (client, server *end, accept *pending) {
+	t.Helper()
 	client, server, connect := r.requested(t)
-	accept = server.accept(t)
+	accept = call(server, t)
 	want(t, "accept", accept.inline, StatusPending)
 	want(t, "connect", connect.finish(t), StatusSuccess)
 	return client, server, accept

@@ -2,6 +2,7 @@ package netlabtest
 
 import (
 	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -32,4 +33,17 @@ func TestFreePortIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// Addresses are on the loopback interface, and no two tests get the same.
+func TestLoopback(t *testing.T) {
+	seen := map[netip.Addr]bool{}
+	for range 1000 {
+		for _, addr := range Loopback() {
+			if !addr.IsLoopback() || seen[addr] {
+				t.Fatalf("%v, given before: %t", addr, seen[addr])
+			}
+			seen[addr] = true
+		}
+	}
 }
