@@ -28,6 +28,17 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestStreamsShareAWorkingSet: at every size streams of nd go through as much memory as those of raw and kernel TCP.
+func TestStreamsShareAWorkingSet(t *testing.T) {
+	for size := 1; size <= 1<<20; size *= 2 {
+		for _, test := range []Test{WriteBW, ReadBW, SendBW} {
+			if s := (Spec{Test: test, Size: size}).WithDefaults(); s.slots()*size != bwWorkingSet {
+				t.Errorf("%s goes through %d bytes, its rivals through %d", s, s.slots()*size, bwWorkingSet)
+			}
+		}
+	}
+}
+
 func TestValidateNamesTheField(t *testing.T) {
 	good := Spec{Test: WriteBW}.WithDefaults()
 	for _, c := range []struct {

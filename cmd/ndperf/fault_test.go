@@ -81,6 +81,7 @@ func TestBuildThatLosesBytesFails(t *testing.T) {
 	for _, mode := range []string{"--poll", "--event"} {
 		for _, test := range bench.Tests() {
 			t.Run(fmt.Sprint(test, mode), func(t *testing.T) {
+				t.Parallel() // a lost Write of a ping-pong is five seconds of waiting
 				cmd := exec.CommandContext(t.Context(), binary, "loop", "--tests", string(test), mode, "--duration", "1s",
 					"--baseline", "none", "--json", "-", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)))
 				out, err := cmd.CombinedOutput()
