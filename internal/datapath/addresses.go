@@ -9,19 +9,20 @@ import (
 	"sync"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
 // Addresses knows the addresses of the network namespace in which it was opened, and notices when they change. All methods
 // may be called from any goroutine.
 type Addresses struct {
-	nl      *netlink.Handle
-	updates chan netlink.AddrUpdate
-	done    chan struct{} // ends the subscription
-	ended   sync.WaitGroup
+	nl     *netlink.Handle
+	events *nl.NetlinkSocket
+	ended  sync.WaitGroup
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change; guarded by mu
+	broken  error         // why nobody will be told of changes any more; guarded by mu
 
 	asking sync.RWMutex // held for reading while nl is asked
 	closed bool         // guarded by asking
@@ -29,29 +30,38 @@ type Addresses struct {
 
 // OpenAddresses opens it in the calling thread's network namespace.
 func OpenAddresses() (*Addresses, error) {
-	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open a route netlink socket: %w", err)
 	}
-	a := &Addresses{
-		nl: nl, updates: make(chan netlink.AddrUpdate, 64), done: make(chan struct{}), changed: make(chan struct{}),
-	}
-	if err := netlink.AddrSubscribe(a.updates, a.done); err != nil {
-		nl.Close()
+	a := &Addresses{nl: handle, changed: make(chan struct{})}
+	// Of interfaces too, because addresses of those that are down do not count.
+	if a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR); err != nil {
+		handle.Close()
 		return nil, fmt.Errorf("subscribe to address changes: %w", err)
 	}
-	a.ended.Go(func() {
-		for range a.updates { // until Close, or until the kernel drops a subscriber that is too slow
-			a.announce()
-		}
-		a.announce()
-	})
+	a.ended.Go(a.listen)
 	return a, nil
 }
 
-func (a *Addresses) announce() {
+// listen announces changes until the socket is closed.
+func (a *Addresses) listen() {
+	for {
+		_, _, err := a.events.Receive()
+		switch {
+		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOBUFS): // events that were lost are a change, too
+			a.announce(nil)
+		default:
+			a.announce(fmt.Errorf("changes of addresses cannot be followed any more: %w", err))
+			return
+		}
+	}
+}
+
+func (a *Addresses) announce(broken error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.broken = broken
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -70,6 +80,12 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 	defer a.asking.RUnlock()
 	if a.closed {
 		return nil, fmt.Errorf("list addresses: %w", net.ErrClosed)
+	}
+	a.mu.Lock()
+	err := a.broken
+	a.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
 	links, err := a.nl.LinkList()
 	if err != nil {
@@ -126,7 +142,7 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 
 // Close ends the subscription. List and Source fail afterwards; whoever waits on Changed is woken.
 func (a *Addresses) Close() {
-	close(a.done)
+	a.events.Close()
 	a.ended.Wait()
 	a.asking.Lock()
 	defer a.asking.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -53,4 +54,75 @@ func TestAddressesFollowTheNamespace(t *testing.T) {
 	if list, err := a.List(); err != nil || !slices.Contains(list, extra.Addr()) {
 		t.Errorf("addresses %v, %v, want %v among them", list, err, extra.Addr())
 	}
+}
+
+// TestAddressesAfterLostEvents: the kernel drops events that nobody takes in time. That is told like a change, and so are all later ones.
+func TestAddressesAfterLostEvents(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	must(t, pair.A.Do(func() error {
+		a, err := OpenAddresses()
+		must(t, err)
+		defer a.Close()
+		must(t, a.events.SetReceiveBufferSize(1, true)) // the kernel's least
+		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		must(t, err)
+		defer nl.Close()
+		setMTU := func(mtu int) { must(t, nl.LinkSetMTU(device(pair.IfindexA), mtu)) }
+		a.mu.Lock() // whoever listens waits
+		changed := (<-chan struct{})(a.changed)
+		for mtu := range 100 {
+			setMTU(1400 + mtu)
+		}
+		a.mu.Unlock()
+		await := func(what string) {
+			t.Helper()
+			select {
+			case <-changed:
+			case <-time.After(patience):
+				t.Fatal(what)
+			}
+		}
+		await("lost events are no change")
+		// What was in the socket is announced by and by; the last address is told as well.
+		extra, err := netlink.ParseAddr("10.97.0.1/24")
+		must(t, err)
+		must(t, nl.AddrAdd(device(pair.IfindexA), extra))
+		for {
+			changed = a.Changed()
+			list, err := a.List()
+			must(t, err)
+			if slices.Contains(list, netip.MustParseAddr("10.97.0.1")) {
+				break
+			}
+			await("the last address was not told")
+		}
+		changed = a.Changed()
+		setMTU(1300)
+		await("a later change was not told")
+		return nil
+	}))
+}
+
+// TestAddressesOfInterfacesThatGoDown: those do not count, which is a change.
+func TestAddressesOfInterfacesThatGoDown(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	must(t, pair.A.Do(func() error {
+		a, err := OpenAddresses()
+		must(t, err)
+		defer a.Close()
+		changed := a.Changed()
+		must(t, netlink.LinkSetDown(device(pair.IfindexA)))
+		select {
+		case <-changed:
+		case <-time.After(patience):
+			t.Fatal("nobody was told")
+		}
+		list, err := a.List()
+		if err != nil || slices.Contains(list, pair.AddrA.Addr()) {
+			t.Errorf("%v, %v", list, err)
+		}
+		return nil
+	}))
 }

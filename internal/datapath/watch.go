@@ -374,7 +374,9 @@ func (w *watch) meet() {
 			w.device.refresh(by, peer)
 		}
 	}
-	w.note(&change{what: provider.InterfaceRoute, to: to})
+	if len(to) > 0 {
+		w.note(&change{what: provider.InterfaceRoute, to: to})
+	}
 }
 
 // care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
