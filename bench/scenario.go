@@ -51,6 +51,10 @@ const (
 	DefaultDuration = 2 * time.Second // per test; long enough for a stable p99.9 of a 5 µs round trip
 	MaxSize         = 1 << 30
 
+	// maxSpecMemory is what a ping-pong of the greatest size takes. A server makes this memory for anybody who asks.
+	maxSpecMemory = 2 * answeredSlots * MaxSize
+	answeredSlots = 4
+
 	// bwWorkingSet is how many bytes streams cycle through, at every message size, and so do raw and kernel TCP: more
 	// than a core's own caches hold, so that nobody finds its data nearer than others, and small enough to stay in a shared
 	// L3 cache, so that memory bandwidth is not what gets measured.
@@ -132,6 +136,9 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, min(maxSpecDepth, s.slots()-1))
 	case s.ListSize < 1 || s.ListSize > s.Depth:
 		return fmt.Errorf("%s: list size %d is out of range: 1 to the depth, %d", s.Test, s.ListSize, s.Depth)
+	case s.memory() > maxSpecMemory:
+		return fmt.Errorf("%s: size %s in lists of %d takes %d GiB of memory, the limit is %d: choose a smaller size or list size",
+			s.Test, FormatSize(s.Size), s.ListSize, s.memory()>>30, int64(maxSpecMemory)>>30)
 	}
 	return nil
 }
@@ -147,7 +154,7 @@ func (s Spec) String() string {
 // slots is how many message buffers each side cycles through.
 func (s Spec) slots() int {
 	if s.answered() {
-		return 4
+		return answeredSlots
 	}
 	n := bwWorkingSet / s.Size
 	switch {
@@ -158,6 +165,9 @@ func (s Spec) slots() int {
 	}
 	return max(n, minSlots, 2*s.ListSize)
 }
+
+// memory is how many bytes of messages each side keeps: what it sends, and what it receives.
+func (s Spec) memory() int64 { return 2 * int64(s.slots()) * int64(s.Size) }
 
 // receives is how many receives the responder keeps posted for messages: twice as many as can be on their way, each with a slot of
 // its own, so that no message lands where one is that was not checked.

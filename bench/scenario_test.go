@@ -51,6 +51,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"duration", func(s *Spec) { s.Duration = time.Microsecond }},
 		{"depth", func(s *Spec) { s.Depth = 1 << 20 }},
 		{"list size", func(s *Spec) { s.ListSize = s.Depth + 1 }},
+		{"memory", func(s *Spec) { s.Size, s.ListSize, s.Depth = MaxSize, 64, 64 }},
 	} {
 		s := good
 		c.change(&s)
