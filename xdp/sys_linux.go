@@ -114,9 +114,9 @@ const sizeofMmapOffsets = int(unsafe.Sizeof(unix.XDPMmapOffsets{}))
 
 // ethtoolChannels is the kernel's struct ethtool_channels.
 type ethtoolChannels struct {
-	cmd                                         uint32
-	maxRx, maxTx, maxOther, maxCombined         uint32
-	rxCount, txCount, otherCount, combinedCount uint32
+	cmd                                uint32
+	_                                  [4]uint32 // the most of each
+	rxCount, txCount, _, combinedCount uint32
 }
 
 // ifreqData is the kernel's struct ifreq with its union used as a pointer.
@@ -128,9 +128,10 @@ type ifreqData struct {
 
 // ethtoolRings is the kernel's struct ethtool_ringparam.
 type ethtoolRings struct {
-	cmd                                         uint32
-	rxMax, rxMiniMax, rxJumboMax, txMax         uint32
-	rxCount, rxMiniCount, rxJumboCount, txCount uint32
+	cmd     uint32
+	_       [4]uint32 // the most of each
+	rxCount uint32
+	_       [3]uint32
 }
 
 // ethtoolStruct is the kernel structs that SIOCETHTOOL fills; none of them holds a pointer.
