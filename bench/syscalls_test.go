@@ -104,7 +104,7 @@ func newBothEnds(t *testing.T, datapath nd.Datapath) *bothEnds {
 		addrs = [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}
 		in = [2]func(func() error) error{pair.A.Do, pair.B.Do}
 	} else {
-		port = uint16(netlabtest.FreePort(t))
+		port = netlabtest.FreePort(t)
 	}
 	var adapters [2]*nd.Adapter
 	for i := range adapters {
