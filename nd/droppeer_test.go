@@ -228,7 +228,7 @@ func (r *dropRig) answer(id uint64, op wire.Opcode) []byte {
 		if d != wire.DropNone || h.ConnID() != id || h.OpCount() != 0 {
 			continue
 		}
-		if msg, d := wire.ParseControl(b[:n]); d == wire.DropNone && msg.Opcode == op {
+		if msg, d := wire.ParseControl(b[:n], n); d == wire.DropNone && msg.Opcode == op {
 			return msg.Body
 		}
 	}

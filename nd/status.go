@@ -144,14 +144,12 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeAddressAssociated:     ErrAddressAssociated,
 	provider.OutcomeSharingViolation:      ErrSharingViolation,
 	provider.OutcomeTooManyAddresses:      ErrTooManyAddresses,
-	provider.OutcomeInvalidAddress:        ErrInvalidAddress,
 	provider.OutcomeBadNetworkName:        ErrBadNetworkName,
 	provider.OutcomeInvalidBufferSize:     ErrInvalidBufferSize,
 	provider.OutcomeParameterMix:          ErrInvalidParameterMix,
 	provider.OutcomeInsufficientResources: ErrInsufficientResources,
 	provider.OutcomeDeviceBusy:            ErrDeviceBusy,
 	provider.OutcomeDeviceRemoved:         ErrDeviceRemoved,
-	provider.OutcomeInternal:              ErrInternal,
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.

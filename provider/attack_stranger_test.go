@@ -229,7 +229,7 @@ func TestAttackBlindEnding(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(10, 10))
 	controls := map[wire.Opcode][]byte{
-		wire.CtlDREQ: make([]byte, 8), wire.CtlDREP: nil, wire.CtlREJ: make([]byte, 4), wire.CtlAck: make([]byte, wire.AckBodyLen),
+		wire.CtlDREQ: nil, wire.CtlDREP: nil, wire.CtlREJ: make([]byte, 4), wire.CtlAck: make([]byte, wire.AckBodyLen),
 	}
 	for op, body := range controls {
 		for range 50 {

@@ -228,9 +228,6 @@ func (q *CQ) Fetch(dst []Result) int {
 // Empty reports that nothing is there to fetch.
 func (q *CQ) Empty() bool { return q.tail.Load() == q.head.Load() }
 
-// Faulted reports that the queue overran.
-func (q *CQ) Faulted() bool { return q.faulted.Load() }
-
 // Depth is the number of results the ring holds.
 func (q *CQ) Depth() int { return len(q.ring) }
 

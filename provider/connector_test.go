@@ -38,7 +38,7 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 	notice := func(m *meeting, side int) {
 		c := m.ctr[side].conn
 		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, TxTime: m.now.Low32()}}
-		f.control(wire.CtlDREQ, make([]byte, 8))
+		f.control(wire.CtlDREQ, nil)
 		m.inject(side, f)
 		m.settle()
 	}

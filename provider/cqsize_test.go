@@ -38,7 +38,7 @@ func TestResizeKeepsResults(t *testing.T) {
 			}
 		}
 		p.eng[0].finishTurn()
-		if q.Faulted() {
+		if q.faulted.Load() {
 			t.Fatalf("overrun at %d results and depth %d", in-out, depth)
 		}
 		check(step % 4)

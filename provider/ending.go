@@ -149,13 +149,11 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 
 // sendNotice sends DREQ, with ABORT when the connection is being cut off.
 func (c *conn) sendNotice() {
-	m := wire.Disconnect{End: [wire.NumSpaces]wire.PSN{c.tx[0].next, c.tx[1].next}}
 	flags := uint8(0)
 	if c.end.word == endAbort {
 		flags = wire.CtlFlagAbort
 	}
-	if body, ok := c.engine.control(wire.CtlDREQ, flags, 8); ok {
-		m.Append(body[:0])
+	if _, ok := c.engine.control(wire.CtlDREQ, flags, 0); ok {
 		c.engine.seal(c, 0, 0, 0)
 	}
 }

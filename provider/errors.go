@@ -30,14 +30,12 @@ const (
 	OutcomeAddressAssociated
 	OutcomeSharingViolation
 	OutcomeTooManyAddresses
-	OutcomeInvalidAddress
 	OutcomeBadNetworkName
 	OutcomeInvalidBufferSize
 	OutcomeParameterMix // arguments that are right each for itself and make no sense together
 	OutcomeInsufficientResources
 	OutcomeDeviceBusy // a window is bound to the region
 	OutcomeDeviceRemoved
-	OutcomeInternal
 	numOutcomes
 )
 
@@ -46,8 +44,8 @@ var outcomeNames = [numOutcomes]string{
 	"invalid request", "too many entries", "work queue full", "connection invalid", "connection active", "invalid state",
 	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
 	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",
-	"too many addresses", "invalid address", "bad network name", "invalid buffer size", "invalid mix of parameters",
-	"insufficient resources", "device busy", "device removed", "internal error",
+	"too many addresses", "bad network name", "invalid buffer size", "invalid mix of parameters",
+	"insufficient resources", "device busy", "device removed",
 }
 
 // String names the outcome.

@@ -42,11 +42,6 @@ func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
 	return g.engines
 }
 
-// New makes the engine of an adapter with one NIC queue.
-func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
-	return NewGroup(cfg, []Link{link}, mem, rng)[0]
-}
-
 // connTable holds the connections of a group by slot. The leader writes; every engine looks up.
 type connTable struct {
 	slots atomic.Pointer[[]atomic.Pointer[conn]] // replaced when it grows; never empties a slot that the leader did not

@@ -362,7 +362,7 @@ func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
 	if h.OpCount() != 0 {
 		return wire.Control{}, wire.DropControl
 	}
-	msg, d := wire.ParseControlStart(p.Frags[0].Data, p.Len)
+	msg, d := wire.ParseControl(p.Frags[0].Data, p.Len)
 	if d != wire.DropNone || p.N == 1 {
 		return msg, d
 	}

@@ -47,6 +47,11 @@ const pipeFrames = 4096
 // poison is no frame's content.
 var poison = bytes.Repeat([]byte{0xdb}, 3840)
 
+// New makes an engine that is alone in its adapter.
+func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
+	return NewGroup(cfg, []Link{link}, mem, rng)[0]
+}
+
 func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 	a, b = newPipe(maxPacket, rxSize), newPipe(maxPacket, rxSize)
 	a.peer, b.peer = b, a

@@ -293,7 +293,7 @@ func (s *stage) report(who, event string) {
 				s.post(side, &Request{Kind: KindWrite})
 			}
 			s.settle()
-			if q.Faulted() {
+			if q.faulted.Load() {
 				return
 			}
 		}

@@ -4,12 +4,11 @@ import "encoding/binary"
 
 // Body lengths of the fixed control messages (PROTOCOL §5).
 const (
-	nonceLen      = 4
-	probeLen      = 8
-	rtuLen        = 4
-	rejectLen     = 4 // without private data
-	disconnectLen = 8
-	resetLen      = 16 + ResetTokenLen
+	nonceLen  = 4
+	probeLen  = 8
+	rtuLen    = 4
+	rejectLen = 4 // without private data
+	resetLen  = 16 + ResetTokenLen
 )
 
 // Offsets of the fields of a REQ or REP body (PROTOCOL §7.1).
@@ -158,27 +157,6 @@ func (r *Reject) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(r.Reason))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.Private)))
 	return append(dst, r.Private...)
-}
-
-// Disconnect is the body of DREQ: the PSN behind the last one the sender used, per space (PROTOCOL §5).
-type Disconnect struct {
-	End [NumSpaces]PSN
-}
-
-// ParseDisconnect decodes a DREQ body into d (PROTOCOL §5).
-func ParseDisconnect(body []byte, d *Disconnect) DropReason {
-	if len(body) != disconnectLen {
-		return DropLength
-	}
-	d.End[RequestSpace] = PSN(binary.BigEndian.Uint32(body))
-	d.End[ResponseSpace] = PSN(binary.BigEndian.Uint32(body[4:]))
-	return DropNone
-}
-
-// Append appends the DREQ body to dst (PROTOCOL §5).
-func (d *Disconnect) Append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, uint32(d.End[RequestSpace]))
-	return binary.BigEndian.AppendUint32(dst, uint32(d.End[ResponseSpace]))
 }
 
 // RTU is the body of RTU, ready to use (PROTOCOL §5).

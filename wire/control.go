@@ -9,14 +9,10 @@ type Control struct {
 	Body   []byte
 }
 
-// ParseControl decodes the control message of a complete, contiguous ND packet whose base header was accepted by
-// ParseBaseHeader and has no operations (PROTOCOL §5). It checks everything about the message but the contents of its
-// body; the body's own parser does that.
-func ParseControl(packet []byte) (Control, DropReason) { return ParseControlStart(packet, len(packet)) }
-
-// ParseControlStart is ParseControl for a packet of total bytes of which only the first fragment is at hand. What lies in
-// the others is padding: the caller sees to it that it is zero. Only a PROBE is that long.
-func ParseControlStart(packet []byte, total int) (Control, DropReason) {
+// ParseControl decodes the control message of an ND packet of total bytes, whose base header was accepted by ParseBaseHeader and has no
+// operations (PROTOCOL §5). It checks everything about the message but the contents of its body; the body's own parser does
+// that. packet is the first fragment. What lies in others is padding: the caller sees to it that it is zero. Only a PROBE is that long.
+func ParseControl(packet []byte, total int) (Control, DropReason) {
 	if len(packet) < ControlOffset+ControlHeaderLen {
 		return Control{}, DropShort
 	}
@@ -67,11 +63,9 @@ func bodyBounds(o Opcode) (least, most int) {
 		return rtuLen, rtuLen
 	case CtlREJ:
 		return rejectLen, rejectLen + MaxPrivateData
-	case CtlDREQ:
-		return disconnectLen, disconnectLen
 	case CtlRST:
 		return resetLen, resetLen
-	default: // PEND, REPACK, DREP
+	default: // PEND, REPACK, DREQ, DREP
 		return 0, 0
 	}
 }

@@ -30,8 +30,8 @@
 //
 // # Versions
 //
-// ParseBaseHeader accepts version 1 only. VersionOf reads the nibble of any packet, so that a REQ of another version can
-// be answered (PROTOCOL §3.3).
+// ParseBaseHeader accepts version 1 only. Versions are agreed in the handshake: a REQ names the range that its sender speaks
+// (PROTOCOL §3.3).
 //
 // # Reserved bits
 //

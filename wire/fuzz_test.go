@@ -57,10 +57,10 @@ func FuzzParseOps(f *testing.F) {
 			if !bytes.Equal(out, b[:n]) {
 				t.Fatalf("% x became % x", b[:n], out)
 			}
-			if OpSize(int(op.Length)) > len(b) {
+			if opSize(int(op.Length)) > len(b) {
 				return
 			}
-			b = b[OpSize(int(op.Length)):]
+			b = b[opSize(int(op.Length)):]
 		}
 	})
 }
@@ -76,7 +76,7 @@ func FuzzParseControl(f *testing.F) {
 		if _, r := ParseBaseHeader(b); r != DropNone {
 			return
 		}
-		c, r := ParseControl(b)
+		c, r := ParseControl(b, len(b))
 		if r != DropNone {
 			return
 		}

@@ -18,14 +18,6 @@ const (
 // cannot panic. It aliases the packet.
 type BaseHeader []byte
 
-// VersionOf returns the version nibble of a packet of any version (PROTOCOL §3.3), and zero for an empty one.
-func VersionOf(b []byte) uint8 {
-	if len(b) == 0 {
-		return 0
-	}
-	return b[offVersion] >> 4
-}
-
 // ParseBaseHeader checks the base header at the start of b, the first fragment of a packet, and returns a view of it.
 // It checks length, version and reserved bits (PROTOCOL §3.3), but not the CRC, which covers bytes b may lack.
 func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
@@ -107,7 +99,3 @@ func PutBaseHeader(b []byte, f *BaseFields) {
 
 // PutCRC writes the checksum into the base header at the start of b (PROTOCOL §3.4).
 func PutCRC(b []byte, crc uint32) { binary.BigEndian.PutUint32(b[CRCOffset:BaseHeaderLen], crc) }
-
-// SetOpCount writes the number of operations into the base header at the start of b (PROTOCOL §3.1), for senders that
-// learn it while they fill the packet.
-func SetOpCount(b []byte, n uint8) { b[offOpCount] = n }

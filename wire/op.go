@@ -2,10 +2,6 @@ package wire
 
 import "encoding/binary"
 
-// OpSize returns the bytes an operation with that much payload takes, padding to the next operation included
-// (PROTOCOL §4). The padding is absent behind the last operation of a packet.
-func OpSize(payload int) int { return (OpHeaderLen + payload + OpAlign - 1) &^ (OpAlign - 1) }
-
 // Op is a decoded operation header (PROTOCOL §4): one flat struct that callers reuse for every opcode. Fields that an
 // opcode does not have are zero after ParseOp and ignored by PutOp.
 type Op struct {

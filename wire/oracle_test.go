@@ -139,10 +139,6 @@ func oracleReadControl(packet []byte) (opcode Opcode, flags uint8, body any) {
 		var o struct{ Reason, Length uint16 }
 		mustRead(r, &o)
 		body = Reject{RejectReason(o.Reason), mustBytes(r, int(o.Length))}
-	case 0x27:
-		var d Disconnect
-		mustRead(r, &d)
-		body = d
 	case 0x29:
 		var o struct {
 			ConnID    uint64

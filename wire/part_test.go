@@ -150,14 +150,14 @@ func TestControlHasNoParts(t *testing.T) {
 		}
 		b := p.encode()
 		b[offFlags+1] |= byte(FlagExt)
-		if _, d := ParseControl(b); d != DropReserved {
+		if _, d := ParseControl(b, len(b)); d != DropReserved {
 			t.Errorf("%s with EXT: %v, want %v", p.name, d, DropReserved)
 		}
 		b[offFlags+1] &^= byte(FlagExt)
 		if p.padTo > 0 || p.opcode == CtlPing || p.opcode == CtlRTU || p.opcode == CtlDREQ {
 			continue
 		}
-		if _, d := ParseControlStart(b, len(b)+8); d != DropTrailing {
+		if _, d := ParseControl(b, len(b)+8); d != DropTrailing {
 			t.Errorf("%s with 8 bytes more in another fragment: %v, want %v", p.name, d, DropTrailing)
 		}
 	}
@@ -167,7 +167,7 @@ func TestControlHasNoParts(t *testing.T) {
 	PutControl(b[ControlOffset:], CtlProbe, 0, probeLen)
 	b = probe.Append(b)
 	for total, want := range map[int]DropReason{9000: DropNone, 8999: DropLength, 9001: DropLength} {
-		if _, d := ParseControlStart(b, total); d != want {
+		if _, d := ParseControl(b, total); d != want {
 			t.Errorf("a PROBE of 9000 in %d bytes: %v, want %v", total, d, want)
 		}
 	}

@@ -28,17 +28,6 @@ func (p *Probe) Append(dst []byte) []byte {
 	return append(dst, 0, 0)
 }
 
-// ParseNonce decodes a PING or PONG body (PROTOCOL §5).
-func ParseNonce(body []byte) (uint32, DropReason) {
-	if len(body) != nonceLen {
-		return 0, DropLength
-	}
-	return binary.BigEndian.Uint32(body), DropNone
-}
-
-// AppendNonce appends a PING or PONG body to dst (PROTOCOL §5).
-func AppendNonce(dst []byte, nonce uint32) []byte { return binary.BigEndian.AppendUint32(dst, nonce) }
-
 // Reset is the body of RST (PROTOCOL §5): it names the packet that had no connection, and proves that its sender owned
 // the connection once.
 type Reset struct {

@@ -144,8 +144,6 @@ field("private", bytes, "Private data")
 
 field("rej.reason", u16, "Reason", base.DEC, REJECTS)
 field("rej.private_length", u16, "Private data length")
-field("dreq.end_request", u32, "End of the request space")
-field("dreq.end_response", u32, "End of the response space")
 field("rst.conn_id", u64, "Offending connection id", base.HEX)
 field("rst.psn", u32, "Offending PSN")
 field("rst.zero", u32, "Zero", base.HEX)
@@ -521,11 +519,6 @@ local function body_rej(w, tree, length)
 	if private > 0 then w:data(tree, "private", private) end
 end
 
-local function body_dreq(w, tree)
-	w:take(tree, "dreq.end_request", 4)
-	w:take(tree, "dreq.end_response", 4)
-end
-
 local function body_rst(w, tree)
 	w:take(tree, "rst.conn_id", 8)
 	w:take(tree, "rst.psn", 4)
@@ -549,7 +542,7 @@ local CONTROL = {
 	[0x24] = { 0, 0 },
 	[0x25] = { 4, 4, body_rtu, padded = true },
 	[0x26] = { 4, 4 + MAX_PRIVATE, body_rej },
-	[0x27] = { 8, 8, body_dreq, padded = true },
+	[0x27] = { 0, 0, padded = true },
 	[0x28] = { 0, 0 },
 	[0x29] = { 32, 32, body_rst },
 }

@@ -25,7 +25,7 @@ func TestCare(t *testing.T) {
 	t.Cleanup(func() { must(t, r.device.Close()) })
 	d := r.device.(*Datapath)
 	rng := rand.New(rand.NewPCG(1, 1))
-	engine := provider.New(provider.Config{}, d.queues[0], provider.NewMemory(rng), rng)
+	engine := provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0]
 	w := d.watch // nobody else runs it
 	w.device, w.unseen, w.own = d, d.pathsMade.Load, func(_ int, f func(*provider.Engine)) { f(engine) }
 	w.resync()
@@ -67,7 +67,7 @@ func TestSteeringIsTakenAway(t *testing.T) {
 	t.Cleanup(func() { must(t, r.device.Close()) })
 	d := r.device.(*Datapath)
 	rng := rand.New(rand.NewPCG(1, 1))
-	r.engines = append(r.engines, provider.New(provider.Config{}, d.queues[0], provider.NewMemory(rng), rng))
+	r.engines = append(r.engines, provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0])
 	w := d.watch // nobody else runs it
 	w.device, w.gone, w.own = d, func(cause error) { r.gone <- cause }, func(_ int, f func(*provider.Engine)) { f(r.engines[0]) }
 	w.care()

@@ -47,7 +47,7 @@ func newRig(t *testing.T, rung Rung) *rig {
 func (r *rig) watch() {
 	for _, port := range r.device.Ports() {
 		rng := rand.New(rand.NewPCG(1, 1))
-		r.engines = append(r.engines, provider.New(provider.Config{}, port, provider.NewMemory(rng), rng))
+		r.engines = append(r.engines, provider.NewGroup(provider.Config{}, []provider.Link{port}, provider.NewMemory(rng), rng)[0])
 	}
 	r.device.Watch(func(cause error) { r.gone <- cause }, func(port int, f func(*provider.Engine)) {
 		r.owner.Lock()

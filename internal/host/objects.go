@@ -59,6 +59,3 @@ func (o *Objects) Give(k ObjectKind) { o.used[k].Add(-1) }
 
 // Used is how many are not closed.
 func (o *Objects) Used(k ObjectKind) int { return int(o.used[k].Load()) }
-
-// Exhaust makes Take fail, for tests.
-func (o *Objects) Exhaust(k ObjectKind) { o.used[k].Store(limits[k]) }

@@ -1,6 +1,7 @@
 package ndcapture
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/bits"
@@ -147,7 +148,7 @@ func (f fields) operation(op *wire.Op) {
 }
 
 func (f fields) control(b []byte, h wire.BaseHeader) wire.DropReason {
-	c, d := wire.ParseControl(b)
+	c, d := wire.ParseControl(b, len(b))
 	if d != wire.DropNone {
 		return d
 	}
@@ -162,9 +163,8 @@ func (f fields) control(b []byte, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlREQ, wire.CtlREP:
 		return f.hello(c.Body)
 	case wire.CtlPing, wire.CtlPong:
-		nonce, d := wire.ParseNonce(c.Body)
-		f.num("nonce", uint64(nonce))
-		return d
+		f.num("nonce", uint64(binary.BigEndian.Uint32(c.Body))) // ParseControl checked the length
+		return wire.DropNone
 	case wire.CtlProbe, wire.CtlProbeAck:
 		var p wire.Probe
 		d := wire.ParseProbe(c.Body, &p)
@@ -195,12 +195,6 @@ func (f fields) ending(c *wire.Control) wire.DropReason {
 		f.num("rej.reason", uint64(r.Reason))
 		f.num("rej.private_length", uint64(len(r.Private)))
 		f.bytes("private", r.Private)
-		return d
-	case wire.CtlDREQ:
-		var q wire.Disconnect
-		d := wire.ParseDisconnect(c.Body, &q)
-		f.num("dreq.end_request", uint64(q.End[wire.RequestSpace]))
-		f.num("dreq.end_response", uint64(q.End[wire.ResponseSpace]))
 		return d
 	case wire.CtlRST:
 		var r wire.Reset

@@ -35,7 +35,8 @@ var openRows = map[string]provoke{
 		return noStatus
 	},
 	"Callback/NDK_FN_CREATE_COMPLETION/OTHER": func(t *testing.T, r *rig) Status {
-		r.a.host.Objects.Exhaust(host.ObjectPD)
+		for r.a.host.Objects.Take(host.ObjectPD) {
+		}
 		said := make(chan Status, 2)
 		pd, s := r.a.CreatePD(func(_ any, s Status, pd *PD) {
 			if pd != nil {

@@ -167,7 +167,8 @@ func (c createTest[T]) add(rows map[string]provoke) {
 	rows[c.key+"/STATUS_INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
 		used := r.a.host.Objects.Used(c.kind)
-		r.a.host.Objects.Exhaust(c.kind)
+		for r.a.host.Objects.Take(c.kind) {
+		}
 		s := one(t, e)
 		for r.a.host.Objects.Used(c.kind) > used {
 			r.a.host.Objects.Give(c.kind)

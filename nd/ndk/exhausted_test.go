@@ -14,7 +14,8 @@ func TestRequestBeyondTheLastConnector(t *testing.T) {
 	_, at, requests := listens(t, r.b)
 	objects := &r.b.host.Objects
 	used := objects.Used(host.ObjectConnector)
-	objects.Exhaust(host.ObjectConnector)
+	for objects.Take(host.ObjectConnector) {
+	}
 	first := client.dial(t, at)
 	want(t, "connect", first.inline, StatusPending)
 	select {

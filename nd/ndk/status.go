@@ -144,14 +144,12 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeAddressAssociated:     StatusInvalidDeviceState, // NDKPI has no Bind that could come second
 	provider.OutcomeSharingViolation:      StatusSharingViolation,
 	provider.OutcomeTooManyAddresses:      StatusTooManyAddresses,
-	provider.OutcomeInvalidAddress:        StatusInvalidAddress,
 	provider.OutcomeBadNetworkName:        StatusNetworkUnreachable,
 	provider.OutcomeInvalidBufferSize:     StatusInvalidBufferSize,
 	provider.OutcomeParameterMix:          StatusInvalidParameterMix,
 	provider.OutcomeInsufficientResources: StatusInsufficientResources,
 	provider.OutcomeDeviceBusy:            StatusDeviceBusy,
 	provider.OutcomeDeviceRemoved:         StatusDeviceRemoved,
-	provider.OutcomeInternal:              StatusInternalError,
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.
