@@ -27,7 +27,7 @@ const (
 const (
 	rawData   = 1
 	rawCredit = 2
-	rawEnough = 3 // the receiver of a stream has measured; with its credit, so that the sender hears it more than once
+	rawEnough = 3 // sent with every credit once the receiver of a stream has measured, because one packet may be lost
 	rawEnd    = 4 // stop; and the answer to it
 )
 

@@ -108,7 +108,7 @@ func (s *Steering) Counters() (Counters, error) {
 	return counters, err
 }
 
-// Attached says whether the program still sees the frames of the interface: who has the privileges can take it off (bpftool link detach).
+// Attached says whether the program still sees the frames of the interface: a process with the privileges can take it off (bpftool link detach).
 func (s *Steering) Attached() (attached bool, err error) {
 	err = s.use("look at", "the attachment", func(*steerObjects) error {
 		info, err := s.link.Info()

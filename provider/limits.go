@@ -63,7 +63,7 @@ func (c *conn) take(s share) {
 }
 
 // admit decides about a REQ that asks for a new connection: true makes one, false means that it was answered or dropped for
-// the reason returned. Who has proven its address gets more, but not everything.
+// the reason returned. A peer that has proven its address gets more, but not everything.
 func (e *Engine) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello) (admitted, proven bool, d wire.DropReason) {
 	u := e.sources[sourceOf(p.From.IP)]
 	proven = e.proven(p, body, hello)

@@ -59,7 +59,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	}
 }
 
-// meet waits for the sender. Who connects and is no endpoint, gives up or goes no further is only told of.
+// meet waits for the sender. A peer that is no endpoint, gives up or goes no further is reported on stderr, and the next one is waited for.
 func meet(ctx context.Context, l *nd.EndpointListener, stderr io.Writer) (*nd.Endpoint, error) {
 	aboutOne := []nd.Status{nd.ErrConnectionAborted, nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrInvalidBufferSize}
 	for {

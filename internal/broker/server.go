@@ -112,7 +112,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
-		// Who may not use the broker waits for its refusal in a place of its own, and so takes none from those who may.
+		// A client that may not use the broker waits for its refusal in a place of its own, and so takes none from those that may.
 		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
 		slots, serve := clientSlots, s.serve
 		if !slices.Contains(s.Allow, peer.Uid) {
@@ -232,7 +232,7 @@ func (s *Server) refuse(conn *net.UnixConn, reason error) error {
 		err = conn.SetDeadline(time.Now().Add(s.request))
 	}
 	if err == nil {
-		_, _ = conn.Write(message) // who does not wait for the answer does not need it
+		_, _ = conn.Write(message) // a client that does not wait for the answer does not need it
 	}
 	return errors.Join(reason, err)
 }

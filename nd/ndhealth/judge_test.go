@@ -64,6 +64,7 @@ func TestJudges(t *testing.T) {
 		{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},
 		{"packets vanish", func(f *facts) { f.running[0].vanished = 80 }, "redirection", Problem, "80 packets for process 7", "--datapath generic"},
 		{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
+		{"no multi-buffer", func(f *facts) { f.multi, f.nic.MTU = false, 1500 }, "kernel", Hint, "3822 at most", "Linux 6.6"},
 		{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
 		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
 		{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
@@ -103,6 +104,17 @@ func TestJudges(t *testing.T) {
 		}
 		if said != 1 || r.Works() != (c.want != Problem) {
 			t.Errorf("%s: %d findings that are not ok; it works: %v", c.name, said, r.Works())
+		}
+	}
+}
+
+// TestMTUWithoutMultiBuffer: a kernel that lacks it takes the MTU of a page, and none above that.
+func TestMTUWithoutMultiBuffer(t *testing.T) {
+	for mtu, want := range map[int]Severity{3822: OK, 3823: Problem} {
+		f := healthy()
+		f.multi, f.nic.MTU = false, mtu
+		if got, _ := judgeMTU(f); got.Severity != want || want == Problem && !strings.Contains(got.Remedy, "mtu 3822") {
+			t.Errorf("MTU %d: %+v", mtu, got)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Running struct {
 	vanished uint64 // packets that were redirected to its sockets and never came
 }
 
-// inspect asks the processes that called ndinspect.Serve for adapters on one of the addresses. Who does not answer is left out.
+// inspect asks the processes that called ndinspect.Serve for adapters on one of the addresses. A process that does not answer is left out.
 func inspect(addrs ...netip.Addr) (list []Running) {
 	for _, path := range ndinspect.Sockets() {
 		c, err := ndinspect.Dial(path)

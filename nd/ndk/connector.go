@@ -81,7 +81,7 @@ func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectPara
 }
 
 // ConnectWithSharedEndpoint is Connect from the address of an endpoint that other connectors use as well, to other destinations.
-// Statuses are those of Connect but for src.
+// Statuses are those of Connect, except those about src.
 func (c *Connector) ConnectWithSharedEndpoint(
 	qp *QP, endpoint *SharedEndpoint, dest netip.AddrPort, params ConnectParams, done Completion, context any,
 ) Status {

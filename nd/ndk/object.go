@@ -64,7 +64,7 @@ func (o *object) drop() {
 	})
 }
 
-// release counts one less, and says whether the object is over by that. Who uses one that is over harms nobody else. The caller
+// release decrements the count and reports whether that ended the object. Using an ended object must not affect others. The caller
 // holds mu.
 func (o *object) release() bool {
 	o.refs--

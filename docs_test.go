@@ -1,0 +1,59 @@
+package ndxdp_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each test, benchmark and fuzz target that a page names is there, and TROUBLESHOOTING names one in each row.
+func TestPagesNameTestsThatExist(t *testing.T) {
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, f := range function.FindAllSubmatch(text, -1) {
+			declared[string(f[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	named := regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if !declared[name] {
+				t.Errorf("%s names %s, which is no test", page, name)
+			}
+		}
+	}
+	text, err := os.ReadFile("docs/TROUBLESHOOTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| --- |")
+	rows := strings.Split(table, "\n| ")[1:]
+	if len(rows) == 0 {
+		t.Error("docs/TROUBLESHOOTING.md has no rows")
+	}
+	for _, row := range rows {
+		if !named.MatchString(row) {
+			t.Errorf("docs/TROUBLESHOOTING.md: no test in the row %.60s", row)
+		}
+	}
+}
