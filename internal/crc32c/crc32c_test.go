@@ -3,6 +3,7 @@ package crc32c
 import (
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math/rand/v2"
 	"testing"
 )
@@ -11,9 +12,7 @@ import (
 func ways(t testing.TB) map[string]func(crc uint32, p []byte) uint32 {
 	t.Helper()
 	all := map[string]func(uint32, []byte) uint32{"chosen": Update}
-	for name, f := range folds() {
-		all[name] = f
-	}
+	maps.Copy(all, folds())
 	return all
 }
 

@@ -45,9 +45,9 @@ type mutant struct {
 //	-text to replace, once in the function; several lines make one text
 //	+text instead, if any
 func parse(table string) (rows []*mutant, err error) {
-	for _, block := range strings.Split(strings.TrimSpace(table), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSpace(table), "\n\n") {
 		m := &mutant{}
-		for _, line := range strings.Split(block, "\n") {
+		for line := range strings.SplitSeq(block, "\n") {
 			if line == "" || line[0] == '#' {
 				continue
 			}

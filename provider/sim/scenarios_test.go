@@ -222,10 +222,18 @@ func paths() (all []*scenario) {
 		rtt  time.Duration
 		bar  bar
 	}{
-		{1e7, 10 * time.Millisecond, fills}, {1e8, time.Millisecond, fills}, {1e8, 100 * time.Millisecond, fills},
-		{1e9, 20 * time.Microsecond, fills}, {1e9, 200 * time.Microsecond, fills}, {1e9, 10 * time.Millisecond, fills}, {1e9, 50 * time.Millisecond, fills},
-		{1e10, 20 * time.Microsecond, fills}, {1e10, 200 * time.Microsecond, fills}, {1e10, 10 * time.Millisecond, fills},
-		{1e11, 10 * time.Microsecond, fillsFast}, {1e11, 100 * time.Microsecond, fillsFast},
+		{1e7, 10 * time.Millisecond, fills},
+		{1e8, time.Millisecond, fills},
+		{1e8, 100 * time.Millisecond, fills},
+		{1e9, 20 * time.Microsecond, fills},
+		{1e9, 200 * time.Microsecond, fills},
+		{1e9, 10 * time.Millisecond, fills},
+		{1e9, 50 * time.Millisecond, fills},
+		{1e10, 20 * time.Microsecond, fills},
+		{1e10, 200 * time.Microsecond, fills},
+		{1e10, 10 * time.Millisecond, fills},
+		{1e11, 10 * time.Microsecond, fillsFast},
+		{1e11, 100 * time.Microsecond, fillsFast},
 	} {
 		for _, packet := range []int{packet1500, packet9000} {
 			all = append(all, &scenario{
@@ -311,16 +319,22 @@ func besideCubic() (all []*scenario) {
 
 func lossy() (all []*scenario) {
 	for _, loss := range []int{1, 10, 100, 500} {
-		all = append(all, &scenario{name: fmt.Sprintf("1 Gb/s x 200 us, loss %g %%", float64(loss)/100), rate: 1e9, rtt: 200 * time.Microsecond,
-			packet: packet1500, flows: 1, buffer: 4, loss: loss})
+		all = append(all, &scenario{
+			name: fmt.Sprintf("1 Gb/s x 200 us, loss %g %%", float64(loss)/100), rate: 1e9, rtt: 200 * time.Microsecond,
+			packet: packet1500, flows: 1, buffer: 4, loss: loss,
+		})
 	}
 	for _, loss := range []int{100, 1000, 3000} {
-		all = append(all, &scenario{name: fmt.Sprintf("1 Gb/s x 200 us, ACK loss %d %%", loss/100), rate: 1e9, rtt: 200 * time.Microsecond,
-			packet: packet1500, flows: 1, buffer: 4, ackLoss: loss, bars: []bar{{goodput, 0.8, 0}}})
+		all = append(all, &scenario{
+			name: fmt.Sprintf("1 Gb/s x 200 us, ACK loss %d %%", loss/100), rate: 1e9, rtt: 200 * time.Microsecond,
+			packet: packet1500, flows: 1, buffer: 4, ackLoss: loss, bars: []bar{{goodput, 0.8, 0}},
+		})
 	}
 	for _, drift := range []int{-50, 50} {
-		all = append(all, &scenario{name: fmt.Sprintf("1 Gb/s x 200 us, drift %d ppm", drift), rate: 1e9, rtt: 200 * time.Microsecond,
-			packet: packet1500, flows: 1, buffer: 4, drift: drift, settle: 15 * time.Second, bars: []bar{fills, shortQueue}})
+		all = append(all, &scenario{
+			name: fmt.Sprintf("1 Gb/s x 200 us, drift %d ppm", drift), rate: 1e9, rtt: 200 * time.Microsecond,
+			packet: packet1500, flows: 1, buffer: 4, drift: drift, settle: 15 * time.Second, bars: []bar{fills, shortQueue},
+		})
 	}
 	return all
 }
