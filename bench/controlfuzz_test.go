@@ -8,8 +8,12 @@ import (
 // FuzzSetup: a server does what a peer's setup message asks for only within bounds, whatever the message says.
 func FuzzSetup(f *testing.F) {
 	for _, s := range []Spec{
-		{Test: WriteLat}, {Test: ReadBW, Size: 1}, {Test: SendBW, Size: MaxSize}, {Test: WriteRate, ListSize: maxSpecDepth, Depth: maxSpecDepth},
-		{Test: WriteRate, Size: MaxSize, ListSize: maxSpecDepth - 1, Depth: maxSpecDepth}, {Test: "teleport", Size: -1, Depth: 1 << 62, ListSize: 1 << 62},
+		{Test: WriteLat},
+		{Test: ReadBW, Size: 1},
+		{Test: SendBW, Size: MaxSize},
+		{Test: WriteRate, ListSize: maxSpecDepth, Depth: maxSpecDepth},
+		{Test: WriteRate, Size: MaxSize, ListSize: maxSpecDepth - 1, Depth: maxSpecDepth},
+		{Test: "teleport", Size: -1, Depth: 1 << 62, ListSize: 1 << 62},
 	} {
 		text, err := json.Marshal(controlMessage{Setup: &setupMessage{Spec: s, ID: "data"}})
 		if err != nil {
