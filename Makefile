@@ -135,6 +135,7 @@ vet:
 .PHONY: tidy-check
 tidy-check:
 	$(GO) mod tidy -diff
+	$(GO) mod verify
 
 .PHONY: fix-check
 fix-check:
