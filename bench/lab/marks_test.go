@@ -27,7 +27,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	for _, path := range markingPaths {
 		t.Run(path.name, func(t *testing.T) {
 			r := newRig(t, path.setup)
-			router := r.impair(t, 0)
+			router := r.impair(t)
 			bulk := r.newFlow(t, 1, 64<<10, 8, 0)
 			must(t, router.Set(impairments{MarkAfter: 20 * time.Microsecond, MarkRate: 1e6})) // slower than any machine
 			run := start(t, bulk)

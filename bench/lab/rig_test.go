@@ -71,12 +71,12 @@ func newRig(t testing.TB, s setup) *rig {
 	return r
 }
 
-// impair puts the program on the router's port towards a host.
-func (r *rig) impair(t testing.TB, host int) *impair.Impairment {
+// impair puts the program on the router's port towards the receiver.
+func (r *rig) impair(t testing.TB) *impair.Impairment {
 	t.Helper()
 	var p *impair.Impairment
 	must(t, r.star.Router.Do(func() (err error) {
-		p, err = impair.Attach(r.star.Hosts[host].PortIfindex, udpPort)
+		p, err = impair.Attach(r.star.Hosts[0].PortIfindex, udpPort)
 		return err
 	}))
 	t.Cleanup(func() { must(t, r.star.Router.Do(p.Close)) })

@@ -69,7 +69,7 @@ func (r *rig) fairness(b *testing.B, f *figures, flows []*flow, base time.Durati
 // Random loss costs less than a fifth of the goodput.
 func BenchmarkLoss(b *testing.B) {
 	r := newRig(b, setup{bottleneck: megabits(rate)})
-	spoiler := r.impair(b, 0)
+	spoiler := r.impair(b)
 	flows := r.newFlows(b, 1, 32<<10, 16, 0)
 	judge(b, func(f *figures) {
 		run := start(b, flows...)
@@ -142,7 +142,7 @@ func BenchmarkMarks(b *testing.B) {
 			s := path.setup
 			s.bottleneck = megabits(rate)
 			r := newRig(b, s)
-			router := r.impair(b, 0)
+			router := r.impair(b)
 			flows := r.newFlows(b, 1, 64<<10, 8, 0)
 			must(b, router.Set(impairments{MarkAfter: 200 * time.Microsecond, MarkRate: marking * 1e6 / 8}))
 			judge(b, func(f *figures) {

@@ -84,7 +84,7 @@ func TestEveryByteArrives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, test.setup)
-			spoiler := r.impair(t, 0)
+			spoiler := r.impair(t)
 			test.do.Seed = 1
 			must(t, spoiler.Set(test.do))
 			const passes = 8

@@ -130,13 +130,13 @@ func comesBack(t *testing.T, _ *rig) Status {
 	r := newVethRig(t)
 	_, at, requests := listens(t, r.b)
 	from := netipPort(r.a, 7200)
-	dial := func(a *Adapter) (*end, *pending) {
+	dial := func(a *Adapter) *pending {
 		e := newEnd(t, a, 64)
-		return e, ask(t, func(done Completion, context any) Status {
+		return ask(t, func(done Completion, context any) Status {
 			return e.connector(t).Connect(e.qp, from, at, hello, done, context)
 		})
 	}
-	_, first := dial(r.a)
+	first := dial(r.a)
 	c := receive(t, "event", requests)
 	defer closed(t, c.Close)
 	r.cut(t, true)
@@ -145,8 +145,7 @@ func comesBack(t *testing.T, _ *rig) Status {
 	r.cut(t, false)
 	var again *Adapter
 	must(t, r.pair.A.Do(func() error { again = openAdapter(t, AdapterConfig{Address: r.addr[0]}); return nil }))
-	_, second := dial(again)
-	return second.finish(t)
+	return dial(again).finish(t)
 }
 
 // twice connects from an address that has a connection to the same destination.
