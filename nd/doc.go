@@ -94,5 +94,5 @@
 //
 // # Concurrency
 //
-// All methods may be called from any goroutine. Posting never blocks and, like GetResults, never allocates.
+// All methods may be called from any goroutine. Posting never blocks. A post that is taken and GetResults allocate nothing; a refusal allocates its error.
 package nd
