@@ -14,14 +14,15 @@ import (
 )
 
 // The fault: one in a thousand pieces of payload that a packet brings is not put into memory. All else goes on as if it had been:
-// acknowledgements, completions, lengths. What ndperf says beside the tests, in JSON, is spared, so that it can say what it found.
+// acknowledgements, completions, lengths. It is the hundredth of every thousand, because a busy machine may not come to the thousandth. What
+// ndperf says beside the tests, in JSON, is spared, so that it can say what it found.
 const (
 	faultyFile = "../../provider/responder.go"
 	faultyCode = `
 var faultyPieces atomic.Uint64
 
 func (r *reader) loses(dst []byte) bool {
-	if faultyPieces.Add(1)%1000 != 0 || r.rest[0] == '{' {
+	if faultyPieces.Add(1)%1000 != 100 || r.rest[0] == '{' {
 		return false
 	}
 	r.skip(len(dst))
