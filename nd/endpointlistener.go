@@ -153,7 +153,7 @@ func (l *EndpointListener) establish(e *Endpoint) {
 	defer func() { <-l.slots }()
 	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.EstablishTimeout, errNeverCompleted)
 	defer cancel()
-	from, _ := e.Connector.PeerAddress() // of who gave up already it is none
+	from, _ := e.Connector.PeerAddress() // of a peer that gave up already it is none
 	err := e.learn()
 	if err == nil {
 		err = e.Connector.Accept(ctx, e.QueuePair, e.params(l.cfg.Greeting))

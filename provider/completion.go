@@ -55,7 +55,7 @@ type CQ struct {
 	pending uint32 // results written and not yet published
 	queued  bool   // in Engine.touchedCQs
 	failed  bool   // overran, and the connections of all users were ended
-	// With several engines all of that belongs to who holds producing.
+	// With several engines all of that belongs to the holder of producing.
 	several   bool // fixed with the first queue pair
 	producing sync.Mutex
 	homes     atomic.Uint64 // engines that report here, by index
@@ -251,7 +251,7 @@ func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 	return id
 }
 
-// ArmOnce is Arm for who wants one notification whatever is asked for before it comes: when one waits, only its level is raised.
+// ArmOnce is Arm for callers that want one notification whatever is asked for before it comes: when one waits, only its level is raised.
 func (q *CQ) ArmOnce(level NotifyLevel, fin Finish) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

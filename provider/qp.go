@@ -97,7 +97,7 @@ func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
 	return true
 }
 
-// sendAlone sends a request that has none before it here and now, if nobody runs the engine: who posts one at a time waits for
+// sendAlone sends a request that has none before it here and now, if nobody runs the engine: an application that posts one at a time waits for
 // the answer, and should not have to come back to poll before the packet leaves. Requests behind others wait for the next turn,
 // which sends many with one system call.
 func (qp *QP) sendAlone() bool {

@@ -147,7 +147,7 @@ func (s *Shard) turnForOthers() {
 	s.inside = false
 }
 
-// unlock is exit for who has just looked at the doorbells.
+// unlock is exit for a caller that has just looked at the doorbells.
 func (s *Shard) unlock() {
 	if s.inside && !s.closed {
 		s.fail()

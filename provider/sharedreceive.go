@@ -6,7 +6,7 @@ import (
 )
 
 // SharedReceiveQueue is a pool of receives for any number of queue pairs, of one engine or of several. A SEND takes the
-// oldest one when its first byte is executed. The mutex is held for one receive's copy: by who posts, and by an engine
+// oldest one when its first byte is executed. The mutex is held for one receive's copy: by posters, and by an engine
 // once in a SEND, never once in a packet.
 //
 // A queue pair whose peer's SEND finds the pool empty waits in a line. Each receive that is posted while somebody waits is

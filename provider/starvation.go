@@ -45,7 +45,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 	return false
 }
 
-// starve drops the packet that is next in the request space, and all behind it: who waits long must not keep receive
+// starve drops the packet that is next in the request space, and all behind it: a connection that waits long must not keep receive
 // frames from others.
 func (c *conn) starve() {
 	c.engine.drop(wire.DropNoReceive)

@@ -10,7 +10,7 @@ type Quote struct {
 }
 
 // ParseQuote decodes the beginning of an ND packet, cut off anywhere, perhaps before its first byte. ok says that it may be
-// one of those that begin or end an attempt to connect: REQ, or RST from who gives up. Nothing in it is certain: the checksum covers
+// one of those that begin or end an attempt to connect: REQ, or RST from the side that gives up. Nothing in it is certain: the checksum covers
 // bytes that are not there.
 func ParseQuote(b []byte) (q Quote, ok bool) {
 	head := [offNext]byte{offVersion: Version << 4} // both are unsequenced, and for a connection without an id

@@ -50,7 +50,7 @@ func Open(cfg Config) (Device, error) {
 		cfg.UDPPort = wire.DefaultPort
 	}
 	if cfg.Broker != "" {
-		return openLent(cfg) // or not at all: who names a broker does not want plain sockets
+		return openLent(cfg) // or not at all: a caller that names a broker does not want plain sockets
 	}
 	if cfg.Rung == RungUDP {
 		return openUDP(cfg, "asked for")

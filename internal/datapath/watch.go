@@ -26,7 +26,7 @@ const (
 	// asks them for a sign of life as it does for its own traffic, and does not collect them: after 60 s unused
 	// (net.ipv4.neigh.default.gc_stale_time).
 	neighbourCare = 10 * time.Second
-	// mostStrangers bounds how many neighbours of peers that called us the kernel is asked for at a time: who calls may have made its
+	// mostStrangers bounds how many neighbours of peers that called us the kernel is asked for at a time: a caller may have made its
 	// address up, and the kernel's table is everybody's.
 	mostStrangers = 64
 	// snapshotTries bounds reading the interface's state, which the kernel may change meanwhile.

@@ -10,7 +10,7 @@ import (
 )
 
 // Seek goes on with what Connector.Begin began: it finds the way to the peer, however long that takes, and sends the request.
-// Without a way it ends the attempt and returns why there is none. When ctx ends it leaves the attempt to who ended it.
+// Without a way it ends the attempt and returns why there is none. When ctx ends it leaves the attempt to the caller that ended it.
 func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Addr) error {
 	err := a.reach(ctx, peer)
 	if ctx.Err() != nil {

@@ -96,7 +96,7 @@ const sizeofExtendedErr = 16
 // ReadError takes the oldest ICMP error from the socket's queue, and puts what it quotes into buf. ok is false when there is none left.
 // Errors of this machine are left out: the send that met them has told.
 func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
-	var oob [128]byte // IP_RECVERR with the address of who sent the error, and what arriving datagrams are asked for
+	var oob [128]byte // IP_RECVERR with the address of the sender of the error, and what arriving datagrams are asked for
 	for {
 		n, oobn, _, to, err := unix.Recvmsg(s.fd, buf, oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
