@@ -2,7 +2,7 @@
 #include "textflag.h"
 #include "parts_amd64.h"
 
-// func fold128(crc uint32, p *byte, n int, t *powers) uint32
+// func fold128(crc uint32, p *byte, n int, t *factors) uint32
 // Six registers of 16 bytes (AVX, PCLMULQDQ).
 TEXT ·fold128(SB), NOSPLIT, $0-36
 	MOVL crc+0(FP), AX
@@ -19,7 +19,8 @@ TEXT ·fold128(SB), NOSPLIT, $0-36
 	VMOVDQU 48(SI), X3
 	VMOVDQU 64(SI), X4
 	VMOVDQU 80(SI), X5
-	VMOVDQU ·foldBy96(SB), X15
+	VMOVDQU factors_fold(DI), X15
+	ADDQ    $factors_powers, DI
 	TESTQ   R10, R10
 	JZ      folded
 

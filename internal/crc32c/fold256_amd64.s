@@ -2,7 +2,7 @@
 #include "textflag.h"
 #include "parts_amd64.h"
 
-// func fold256(crc uint32, p *byte, n int, t *powers) uint32
+// func fold256(crc uint32, p *byte, n int, t *factors) uint32
 // Three registers of 32 bytes (AVX2, VPCLMULQDQ).
 TEXT ·fold256(SB), NOSPLIT, $0-36
 	MOVL crc+0(FP), AX
@@ -16,7 +16,8 @@ TEXT ·fold256(SB), NOSPLIT, $0-36
 	VPXOR   (SI), Y8, Y0
 	VMOVDQU 32(SI), Y1
 	VMOVDQU 64(SI), Y2
-	VBROADCASTI128 ·foldBy96(SB), Y15
+	VBROADCASTI128 factors_fold(DI), Y15
+	ADDQ    $factors_powers, DI
 	TESTQ   R10, R10
 	JZ      folded
 

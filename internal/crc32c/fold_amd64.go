@@ -17,10 +17,13 @@ const (
 // 3*8*steps+96 bytes in front of the end, and steps are fewer than 5/9 of a block over 24.
 type powers [640]uint64
 
-var (
-	table    = newPowers()
-	foldBy96 = [2]uint64{power(8*96 + 32), power(8*96 - 32)}
-)
+// factors are what the folds multiply by: that of a fold, which moves words by 96 bytes, and the powers.
+type factors struct {
+	fold   [2]uint64
+	powers powers
+}
+
+var table = &factors{fold: [2]uint64{power(8*96 + 32), power(8*96 - 32)}, powers: newPowers()}
 
 // polynomial is P without its highest term, highest power first.
 const polynomial = 0x1edc6f41
@@ -40,8 +43,7 @@ func power(n int) uint64 {
 	return factor(r)
 }
 
-func newPowers() *powers {
-	t := new(powers)
+func newPowers() (t powers) {
 	r := uint32(1) // x^0
 	for n, i := 0, 1; i < len(t); n++ {
 		if n == 64*i-32 {
@@ -54,10 +56,10 @@ func newPowers() *powers {
 }
 
 //go:noescape
-func fold128(crc uint32, p *byte, n int, t *powers) uint32
+func fold128(crc uint32, p *byte, n int, t *factors) uint32
 
 //go:noescape
-func fold256(crc uint32, p *byte, n int, t *powers) uint32
+func fold256(crc uint32, p *byte, n int, t *factors) uint32
 
 func cpuid(leaf uint32) (ebx, ecx uint32)
 

@@ -9,7 +9,7 @@ import (
 // folds returns the two ways of this architecture, as far as the processor has them.
 func folds() map[string]func(uint32, []byte) uint32 {
 	all := map[string]func(uint32, []byte) uint32{}
-	with := func(fold func(uint32, *byte, int, *powers) uint32) func(uint32, []byte) uint32 {
+	with := func(fold func(uint32, *byte, int, *factors) uint32) func(uint32, []byte) uint32 {
 		return func(crc uint32, p []byte) uint32 {
 			crc = ^crc
 			for len(p) > 0 {
@@ -35,8 +35,8 @@ func TestPowers(t *testing.T) {
 		t.Errorf("%x, want %x", got, want)
 	}
 	for _, i := range []int{1, 2, 639} {
-		if table[i] != power(64*i-32) {
-			t.Errorf("factor %d: %x, want %x", i, table[i], power(64*i-32))
+		if table.powers[i] != power(64*i-32) {
+			t.Errorf("factor %d: %x, want %x", i, table.powers[i], power(64*i-32))
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (c *Conn) post(buffer int) error {
 
 func (c *Conn) params() nd.ConnectParams {
 	g := greeting{receives: c.network.cfg.Buffers, maxMessage: c.size}
-	return nd.ConnectParams{PrivateData: g.append(nil)}
+	return nd.ConnectParams{PrivateData: g.encode()}
 }
 
 // greet takes in what the peer offers.

@@ -28,8 +28,8 @@ func FuzzParseHeader(f *testing.F) {
 
 // A greeting that is taken leaves room for data in every message, and a receive to spare for a message without.
 func FuzzParseGreeting(f *testing.F) {
-	f.Add(greeting{receives: 64, maxMessage: 1 << 16}.append(nil))
-	f.Add(greeting{}.append(nil))
+	f.Add(greeting{receives: 64, maxMessage: 1 << 16}.encode())
+	f.Add(greeting{}.encode())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g, err := parseGreeting(b)
@@ -39,7 +39,7 @@ func FuzzParseGreeting(f *testing.F) {
 		if g.receives < minBuffers || g.maxMessage <= headerLen {
 			t.Errorf("%x was read as %+v", b, g)
 		}
-		if !bytes.Equal(g.append(nil)[:greetingLen-4], b[:greetingLen-4]) {
+		if !bytes.Equal(g.encode()[:greetingLen-4], b[:greetingLen-4]) {
 			t.Errorf("%x was read as %+v", b, g)
 		}
 	})

@@ -40,8 +40,8 @@ const (
 	greetingLen = 16
 )
 
-func (g greeting) append(b []byte) []byte {
-	b = append(b, magic...)
+func (g greeting) encode() []byte {
+	b := append(make([]byte, 0, greetingLen), magic...)
 	b = binary.BigEndian.AppendUint16(b, uint16(g.receives))
 	b = binary.BigEndian.AppendUint32(b, uint32(g.maxMessage))
 	return append(b, 0, 0, 0, 0)

@@ -88,7 +88,7 @@ func (c *Cubic) acknowledged() {
 // target is where the window should be a round trip from now: on the cubic curve, or where Reno's would be.
 func (c *Cubic) target() float64 {
 	since := c.net.now.Sub(c.reducedAt).Seconds() + c.rtt.Seconds()
-	plateau := math.Cbrt(c.before * (1 - cubicBeta) / cubicC)
+	late := since - math.Cbrt(c.before*(1-cubicBeta)/cubicC) // after the plateau; negative before
 	reno := c.before*cubicBeta + cubicAlpha*since/c.rtt.Seconds()
-	return max(cubicC*math.Pow(since-plateau, 3)+c.before, reno)
+	return max(cubicC*late*late*late+c.before, reno)
 }
