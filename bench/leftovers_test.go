@@ -66,8 +66,8 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 	case victim == 1 || len(children) == 0:
 		_ = cmd.Process.Kill()
-	default:
-		_ = syscall.Kill(children[min(victim-2, len(children)-1)], syscall.SIGKILL)
+	case !killAlive(children[min(victim-2, len(children)-1)]):
+		_ = cmd.Process.Kill() // the side had come to its end by itself: the next one would do
 	}
 	select {
 	case err := <-ended:
@@ -92,6 +92,27 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) {
 		}
 		time.Sleep(20 * time.Millisecond) // a bounded poll: the kernel gives no event for this
 	}
+}
+
+// killAlive kills a process that somebody else waits for, and reports whether it lived until then. It is stopped first, because one that
+// has ended by itself takes signals as well.
+func killAlive(pid int) bool {
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		_, after, _ := strings.Cut(string(stat), ") ") // behind the name
+		switch after[0] {
+		case 'T':
+			return syscall.Kill(pid, syscall.SIGKILL) == nil
+		case 'Z', 'X':
+			return false
+		}
+		time.Sleep(time.Millisecond) // the signal is under way, and nothing tells when it has arrived
+	}
+	return false
 }
 
 // childrenOf lists the processes that a process started.
