@@ -86,16 +86,16 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
-	"internal/host": {
+	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
-		ours:  []string{"provider", "internal/datapath", "internal/host", "internal/capture"},
+		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture"},
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
-		ours:  []string{"provider", "internal/datapath", "internal/host"},
+		ours:  []string{"provider", "internal/datapath", "internal/verbs"},
 		tests: []string{"nd"},
 	},
 	"nd/ndnet":     {ours: []string{"nd"}},

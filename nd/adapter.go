@@ -8,19 +8,19 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // The limits of every adapter (ND specification section 4).
 const (
-	maxRegistration = host.MaxRegistration
-	maxQueueDepth   = host.MaxQueueDepth
-	maxSharedDepth  = host.MaxSharedDepth
-	maxCQDepth      = host.MaxCQDepth
-	maxInline       = host.MaxInline
-	maxReadLimit    = host.MaxReadLimit
-	sgeFloor        = host.SGEFloor
+	maxRegistration = verbs.MaxRegistration
+	maxQueueDepth   = verbs.MaxQueueDepth
+	maxSharedDepth  = verbs.MaxSharedDepth
+	maxCQDepth      = verbs.MaxCQDepth
+	maxInline       = verbs.MaxInline
+	maxReadLimit    = verbs.MaxReadLimit
+	sgeFloor        = verbs.SGEFloor
 )
 
 // Datapath chooses how packets move.
@@ -56,7 +56,7 @@ func ParseDatapath(s string) (Datapath, error) {
 }
 
 // DefaultUDPPort carries ND traffic unless AdapterConfig asks for another port.
-const DefaultUDPPort = host.DefaultUDPPort
+const DefaultUDPPort = verbs.DefaultUDPPort
 
 // AdapterConfig says which adapter to open.
 type AdapterConfig struct {
@@ -98,7 +98,7 @@ type AdapterConfig struct {
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
 type Adapter struct {
-	host    *host.Adapter
+	verbs   *verbs.Adapter
 	udpPort uint16 // 0 over links made by a test
 	flags   AdapterFlags
 }
@@ -135,7 +135,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FlightLog != nil {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
 	}
-	h, err := host.Open(datapath.Config{
+	h, err := verbs.Open(datapath.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
 		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
 	}, cfg.engine)
@@ -144,9 +144,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		switch {
 		case errors.As(err, &unknown):
 			return refuse(ErrInvalidAddress, err)
-		case host.NoMemory(err):
+		case verbs.NoMemory(err):
 			return refuse(ErrNoMemory, err)
-		case host.NoDescriptors(err):
+		case verbs.NoDescriptors(err):
 			return refuse(ErrInsufficientResources, err)
 		}
 		return refuse(ErrDeviceNotReady, err)
@@ -154,7 +154,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FlightLog != nil {
 		go write(h.Life, h.Cause)
 	}
-	a := &Adapter{host: h, udpPort: cfg.UDPPort, flags: defaultFlags}
+	a := &Adapter{verbs: h, udpPort: cfg.UDPPort, flags: defaultFlags}
 	if cfg.ImmediatePlacement {
 		a.flags &^= AdapterInOrderDMA
 	}
@@ -164,11 +164,11 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	return a, nil
 }
 
-func (a *Adapter) closed() bool { return a.host.Closed() }
+func (a *Adapter) closed() bool { return a.verbs.Closed() }
 
 // removed is the error of a call on an adapter that ended.
 func (a *Adapter) removed(op string) error {
-	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.host.Cause()}
+	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.verbs.Cause()}
 }
 
 // refuse is the error of a call with wrong arguments, unless the adapter ended: that is checked first.
@@ -181,7 +181,7 @@ func (a *Adapter) refuse(wrong *Error) error {
 
 // Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
 // ended. It is nil while the adapter works, and after a Close that came first. Calls on it fail with ErrDeviceRemoved and this cause.
-func (a *Adapter) Removed() error { return a.host.Cause() }
+func (a *Adapter) Removed() error { return a.verbs.Cause() }
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
 type Info struct {
@@ -227,7 +227,7 @@ func (a *Adapter) Query() (Info, error) {
 	if a.closed() {
 		return Info{}, a.removed("query")
 	}
-	return infoOf(a.host.Addr, a.flags), nil
+	return infoOf(a.verbs.Addr, a.flags), nil
 }
 
 func infoOf(addr netip.Addr, flags AdapterFlags) Info {
@@ -238,7 +238,7 @@ func infoOf(addr netip.Addr, flags AdapterFlags) Info {
 		MaxInboundReadLimit: maxReadLimit, MaxOutboundReadLimit: maxReadLimit,
 		MaxReceiveQueueDepth: maxQueueDepth, MaxInitiatorQueueDepth: maxQueueDepth, MaxCompletionQueueDepth: maxCQDepth,
 		MaxSharedReceiveQueueDepth: maxSharedDepth,
-		LargeRequestThreshold:      host.LargeRequest, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
+		LargeRequestThreshold:      verbs.LargeRequest, MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
 		Flags: flags,
 	}
 }
@@ -253,7 +253,7 @@ func adapterID(addr netip.Addr) uint64 {
 }
 
 // QueryAddressList returns the addresses of this adapter, which is the one it was opened with.
-func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.host.Addr} }
+func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.verbs.Addr} }
 
 // DatapathInfo says how an adapter's packets move, and why.
 type DatapathInfo struct {
@@ -268,10 +268,10 @@ type DatapathInfo struct {
 
 // Datapath tells how packets move.
 func (a *Adapter) Datapath() DatapathInfo {
-	if a.host.Device == nil {
+	if a.verbs.Device == nil {
 		return DatapathInfo{Reason: "no device"}
 	}
-	i := a.host.Device.Info()
+	i := a.verbs.Device.Info()
 	return DatapathInfo{
 		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
@@ -311,7 +311,7 @@ type Stats struct {
 
 // Stats reads the counters. It allocates, and takes each engine for a moment.
 func (a *Adapter) Stats() Stats {
-	p := a.host.Stats()
+	p := a.verbs.Stats()
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Marked: p.Marked, Pauses: p.Pauses,
@@ -325,11 +325,11 @@ func (a *Adapter) Stats() Stats {
 	for l, us := range p.Limited {
 		s.LimitedSeconds[provider.Limit(l).String()] = float64(us) / 1e6
 	}
-	if a.host.Device == nil {
+	if a.verbs.Device == nil {
 		return s
 	}
 	// The socket's counters are for people; a socket that cannot be read reports none.
-	if d, err := a.host.Device.Stats(); err == nil {
+	if d, err := a.verbs.Device.Stats(); err == nil {
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
@@ -346,4 +346,4 @@ func (a *Adapter) Stats() Stats {
 
 // Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the
 // adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
-func (a *Adapter) Close() error { return a.host.Close() }
+func (a *Adapter) Close() error { return a.verbs.Close() }

@@ -59,17 +59,17 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	case cfg.SnapLength < 0 || cfg.BufferBytes < 0:
 		return nil, &Error{Op: op, Status: ErrInvalidParameter, Err: fmt.Errorf("%d and %d bytes", cfg.SnapLength, cfg.BufferBytes)}
 	}
-	feed, stop, err := a.host.StartCapture(capture.Config{Snap: cfg.SnapLength, Bytes: cfg.BufferBytes})
+	feed, stop, err := a.verbs.StartCapture(capture.Config{Snap: cfg.SnapLength, Bytes: cfg.BufferBytes})
 	if err != nil {
 		return nil, &Error{Op: op, Status: ErrDeviceBusy, Err: err}
 	}
 	c := &Capture{feed: feed, stop: stop}
-	c.life, c.end = context.WithCancelCause(a.host.Life)
+	c.life, c.end = context.WithCancelCause(a.verbs.Life)
 	return c, nil
 }
 
 // Capturing says that a capture runs, which takes time for every packet. Any goroutine may ask.
-func (a *Adapter) Capturing() bool { return a.host.Capturing() }
+func (a *Adapter) Capturing() bool { return a.verbs.Capturing() }
 
 // Next waits for a packet and describes it in p. After Stop, or the adapter's Close, it returns what is left and then io.EOF. One
 // goroutine at a time may call it. A nil p is ErrInvalidParameter.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -16,35 +16,35 @@ func TestClosingTwiceGivesOnePlaceBack(t *testing.T) {
 	cq, err := a.CreateCompletionQueue(16)
 	must(t, err)
 	closers := map[string]struct {
-		kind   host.ObjectKind
+		kind   verbs.ObjectKind
 		create func() (interface{ Close() error }, error)
 	}{
-		"completion queue": {host.ObjectCQ, func() (interface{ Close() error }, error) { return a.CreateCompletionQueue(16) }},
-		"queue pair": {host.ObjectQP, func() (interface{ Close() error }, error) {
+		"completion queue": {verbs.ObjectCQ, func() (interface{ Close() error }, error) { return a.CreateCompletionQueue(16) }},
+		"queue pair": {verbs.ObjectQP, func() (interface{ Close() error }, error) {
 			return a.CreateQueuePair(QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 1, InitiatorDepth: 1})
 		}},
-		"shared receive queue": {host.ObjectSRQ, func() (interface{ Close() error }, error) {
+		"shared receive queue": {verbs.ObjectSRQ, func() (interface{ Close() error }, error) {
 			return a.CreateSharedReceiveQueue(16, 1, 0)
 		}},
-		"connector":         {host.ObjectConnector, func() (interface{ Close() error }, error) { return a.CreateConnector() }},
-		"listener":          {host.ObjectListener, func() (interface{ Close() error }, error) { return a.CreateListener() }},
-		"empty region":      {host.ObjectMR, func() (interface{ Close() error }, error) { return a.CreateMemoryRegion() }},
-		"registered region": {host.ObjectMR, func() (interface{ Close() error }, error) { return a.RegisterMemory(make([]byte, 8), 0) }},
-		"memory window":     {host.ObjectMW, func() (interface{ Close() error }, error) { return a.CreateMemoryWindow() }},
-		"allocated region":  {host.ObjectMR, func() (interface{ Close() error }, error) { return a.AllocateMemory(8, 0) }},
+		"connector":         {verbs.ObjectConnector, func() (interface{ Close() error }, error) { return a.CreateConnector() }},
+		"listener":          {verbs.ObjectListener, func() (interface{ Close() error }, error) { return a.CreateListener() }},
+		"empty region":      {verbs.ObjectMR, func() (interface{ Close() error }, error) { return a.CreateMemoryRegion() }},
+		"registered region": {verbs.ObjectMR, func() (interface{ Close() error }, error) { return a.RegisterMemory(make([]byte, 8), 0) }},
+		"memory window":     {verbs.ObjectMW, func() (interface{ Close() error }, error) { return a.CreateMemoryWindow() }},
+		"allocated region":  {verbs.ObjectMR, func() (interface{ Close() error }, error) { return a.AllocateMemory(8, 0) }},
 	}
 	for name, c := range closers {
-		before := a.host.Objects.Used(c.kind)
+		before := a.verbs.Objects.Used(c.kind)
 		o, err := c.create()
 		must(t, err)
-		if n := a.host.Objects.Used(c.kind); n != before+1 {
+		if n := a.verbs.Objects.Used(c.kind); n != before+1 {
 			t.Errorf("%s: %d are counted, want %d", name, n, before+1)
 		}
 		for range 2 {
 			if err := o.Close(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if n := a.host.Objects.Used(c.kind); n != before {
+			if n := a.verbs.Objects.Used(c.kind); n != before {
 				t.Errorf("%s: %d are counted after Close, want %d", name, n, before)
 			}
 		}

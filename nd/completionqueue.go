@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -31,11 +31,11 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 	if depth < 1 || depth > maxCQDepth {
 		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
 	}
-	if err := a.create("create completion queue", host.ObjectCQ); err != nil {
+	if err := a.create("create completion queue", verbs.ObjectCQ); err != nil {
 		return nil, err
 	}
 	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
-	a.host.Watch(q.cq)
+	a.verbs.Watch(q.cq)
 	return q, nil
 }
 
@@ -49,7 +49,7 @@ func (q *CompletionQueue) GetResults(results []Result) int {
 		n = q.fetch(results)
 	}
 	if n < len(results) {
-		q.adapter.host.Poll(q.cq)
+		q.adapter.verbs.Poll(q.cq)
 		if !q.cq.Empty() {
 			n += q.fetch(results[n:])
 		}
@@ -122,7 +122,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	case q.closed.Load():
 		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
-		q.adapter.host.Release(q.cq)
+		q.adapter.verbs.Release(q.cq)
 		if q.moderated.Load() {
 			q.adapter.do(func(e *provider.Engine) { e.Moderate(q.cq) })
 		}
@@ -139,8 +139,8 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 // still be fetched. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
 	if q.closed.CompareAndSwap(false, true) {
-		q.adapter.host.Objects.Give(host.ObjectCQ)
-		q.adapter.host.Unwatch(q.cq)
+		q.adapter.verbs.Objects.Give(verbs.ObjectCQ)
+		q.adapter.verbs.Unwatch(q.cq)
 	}
 	q.CancelOverlappedRequests()
 	return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // openNear opens the provider and an adapter on a loopback address.
@@ -104,11 +104,11 @@ var adapterRows = map[string]provoke{
 }
 
 // exhausted makes an adapter whose objects of a kind are used up, and asks for one more.
-func exhausted(k host.ObjectKind, one func(t *testing.T, a *Adapter) error) provoke {
+func exhausted(k verbs.ObjectKind, one func(t *testing.T, a *Adapter) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newRig(t, 1500, DatapathAuto)
 		must(t, one(t, r.a))
-		for r.a.host.Objects.Take(k) {
+		for r.a.verbs.Objects.Take(k) {
 		}
 		return one(t, r.a)
 	}
@@ -155,7 +155,7 @@ func onFirst(one func(t *testing.T, a *Adapter) error) provoke {
 
 var createRows = map[string]provoke{
 	"IND2Adapter/CreateCompletionQueue/ND_SUCCESS":                onFirst(oneCQ),
-	"IND2Adapter/CreateCompletionQueue/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectCQ, oneCQ),
+	"IND2Adapter/CreateCompletionQueue/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectCQ, oneCQ),
 	"IND2Adapter/CreateCompletionQueue/ND_INVALID_PARAMETER_3": func(t *testing.T, r *rig) error {
 		info, err := r.a.Query()
 		must(t, err)
@@ -164,7 +164,7 @@ var createRows = map[string]provoke{
 		_, err = r.a.CreateCompletionQueue(0)
 		return err
 	},
-	"IND2Adapter/CreateMemoryRegion/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectMR, oneRegion),
+	"IND2Adapter/CreateMemoryRegion/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectMR, oneRegion),
 	"IND2Adapter/CreateMemoryRegion/ND_SUCCESS": func(t *testing.T, r *rig) error {
 		m, err := r.a.CreateMemoryRegion()
 		if err == nil && (m.Bytes() != nil || m.Address() != 0 || m.LocalToken() != 0) {
@@ -186,11 +186,11 @@ var createRows = map[string]provoke{
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_7":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.MaxReceiveSGE++ }),
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_8":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.MaxInitiatorSGE++ }),
 	"IND2Adapter/CreateQueuePair/ND_INVALID_PARAMETER_9":    makeQP(func(c *QueuePairConfig, _ Info, _ *rig) { c.InlineSize++ }),
-	"IND2Adapter/CreateQueuePair/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectQP, oneQP),
+	"IND2Adapter/CreateQueuePair/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectQP, oneQP),
 	"IND2Adapter/CreateConnector/ND_SUCCESS":                onFirst(oneConnector),
-	"IND2Adapter/CreateConnector/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectConnector, oneConnector),
+	"IND2Adapter/CreateConnector/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectConnector, oneConnector),
 	"IND2Adapter/CreateListener/ND_SUCCESS":                 onFirst(oneListener),
-	"IND2Adapter/CreateListener/ND_INSUFFICIENT_RESOURCES":  exhausted(host.ObjectListener, oneListener),
+	"IND2Adapter/CreateListener/ND_INSUFFICIENT_RESOURCES":  exhausted(verbs.ObjectListener, oneListener),
 }
 
 var helperRows = map[string]provoke{

@@ -3,7 +3,7 @@ package nd
 import (
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // pooled calls something on a shared receive queue of four receives, of which two are posted; its threshold is two.
@@ -92,7 +92,7 @@ func notifyPool(end func(t *testing.T, s *SharedReceiveQueue)) provoke {
 
 var poolRows = map[string]provoke{
 	"IND2Adapter/CreateSharedReceiveQueue/ND_SUCCESS":                makePool(maxSharedDepth, 16, 1<<30),
-	"IND2Adapter/CreateSharedReceiveQueue/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectSRQ, onePool),
+	"IND2Adapter/CreateSharedReceiveQueue/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectSRQ, onePool),
 	"IND2Adapter/CreateSharedReceiveQueue/ND_INVALID_PARAMETER_3": func(t *testing.T, r *rig) error {
 		wantStatus(t, "too deep", makePool(maxSharedDepth+1, 1, 0)(t, r), ErrInvalidParameterN(3))
 		wantStatus(t, "a threshold below zero", makePool(1, 1, -1)(t, r), ErrInvalidParameterN(5))
@@ -118,7 +118,7 @@ var poolRows = map[string]provoke{
 	}),
 	"IND2Adapter/CreateQueuePairWithSrq/ND_INVALID_PARAMETER_7":    withPool(func(_ **SharedReceiveQueue, c *QueuePairConfig, _ *rig) { c.MaxInitiatorSGE = 17 }),
 	"IND2Adapter/CreateQueuePairWithSrq/ND_INVALID_PARAMETER_8":    withPool(func(_ **SharedReceiveQueue, c *QueuePairConfig, _ *rig) { c.InlineSize = maxInline + 1 }),
-	"IND2Adapter/CreateQueuePairWithSrq/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectQP, oneQPWith),
+	"IND2Adapter/CreateQueuePairWithSrq/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectQP, oneQPWith),
 	"IND2Adapter/CreateQueuePairWithSrq/ND_DEVICE_REMOVED": poolOfRemoved(func(_ *testing.T, s *SharedReceiveQueue) error {
 		_, err := s.adapter.CreateQueuePairWithSRQ(s, QueuePairConfig{})
 		return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // bound is a connection whose client has bound a window.
@@ -78,7 +78,7 @@ func oneWindow(_ *testing.T, a *Adapter) error { _, err := a.CreateMemoryWindow(
 
 var windowRows = map[string]provoke{
 	"IND2Adapter/CreateMemoryWindow/ND_SUCCESS":                onFirst(oneWindow),
-	"IND2Adapter/CreateMemoryWindow/ND_INSUFFICIENT_RESOURCES": exhausted(host.ObjectMW, oneWindow),
+	"IND2Adapter/CreateMemoryWindow/ND_INSUFFICIENT_RESOURCES": exhausted(verbs.ObjectMW, oneWindow),
 	"IND2Adapter/CreateMemoryWindow/ND_DEVICE_REMOVED": afterRemoval(func(_ context.Context, e, _ *end, _ *Listener) error {
 		return oneWindow(nil, e.cq.adapter)
 	}),

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -40,7 +40,7 @@ func (p ConnectParams) provider() provider.ConnectParams {
 //
 // Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateConnector() (*Connector, error) {
-	if err := a.create("create connector", host.ObjectConnector); err != nil {
+	if err := a.create("create connector", verbs.ObjectConnector); err != nil {
 		return nil, err
 	}
 	c := &Connector{adapter: a}
@@ -52,7 +52,7 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (c *Connector) Bind(addr netip.AddrPort) error {
-	at, ok := c.adapter.host.Local(addr)
+	at, ok := c.adapter.verbs.Local(addr)
 	if !ok {
 		return c.adapter.refuse(&Error{Op: "bind", Local: addr, Status: ErrInvalidAddress})
 	}
@@ -84,7 +84,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		return &Error{Op: "connect", Remote: dest, Status: s}
 	}
 	peer := dest.Addr().Unmap()
-	unreachable := c.adapter.host.Seek(search, c.k, peer)
+	unreachable := c.adapter.verbs.Seek(search, c.k, peer)
 	o, cause := wait(ctx, done, c.cancelPending)
 	switch {
 	case o == provider.OutcomeIOTimeout:
@@ -135,12 +135,12 @@ func (c *Connector) begin(qp *QueuePair, dest netip.AddrPort, params ConnectPara
 		switch {
 		case qp == nil || qp.adapter != c.adapter:
 			s = ErrInvalidParameterN(1)
-		case !host.Destination(dest):
+		case !verbs.Destination(dest):
 			s = ErrBadNetworkName
-		case ip.Is4() != c.adapter.host.Addr.Is4():
+		case ip.Is4() != c.adapter.verbs.Addr.Is4():
 			s = ErrInvalidAddress
 		default:
-			local := provider.EndpointFrom(netip.AddrPortFrom(c.adapter.host.Addr, 0))
+			local := provider.EndpointFrom(netip.AddrPortFrom(c.adapter.verbs.Addr, 0))
 			remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
 			return c.k.Begin(qp.qp, local, remote, params.provider(), stop, fin)
 		}
@@ -168,7 +168,7 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 		local, _ = c.k.Local()
 		peer, _ = c.k.Peer()
 	})
-	from, to := host.AddrPort(local), host.AddrPort(peer)
+	from, to := verbs.AddrPort(local), verbs.AddrPort(peer)
 	if o != provider.OutcomeSuccess {
 		return fail(op, from, to, o)
 	}
@@ -266,7 +266,7 @@ func (c *Connector) address(op string, get func() (provider.Endpoint, provider.O
 		at, o = get()
 		return o
 	})
-	return host.AddrPort(at), fail(op, noAddr, noAddr, o)
+	return verbs.AddrPort(at), fail(op, noAddr, noAddr, o)
 }
 
 // NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
@@ -308,7 +308,7 @@ func (c *Connector) CancelOverlappedRequests() {
 // Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
-	c.released.Do(func() { c.adapter.host.Objects.Give(host.ObjectConnector) })
+	c.released.Do(func() { c.adapter.verbs.Objects.Give(verbs.ObjectConnector) })
 	c.do(func(*provider.Engine) { c.k.Close() })
 	return nil
 }

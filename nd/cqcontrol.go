@@ -20,7 +20,7 @@ func (q *CompletionQueue) Resize(depth int) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	o := q.adapter.host.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })
+	o := q.adapter.verbs.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })
 	return fail("resize", noAddr, noAddr, o)
 }
 

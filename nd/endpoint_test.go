@@ -7,8 +7,8 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 
-	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // Both sides open their own adapter; the client's address follows from the route.
@@ -62,11 +62,11 @@ func TestDialFails(t *testing.T) {
 	deep := cfg
 	deep.Depth = maxQueueDepth + 1
 	wantStatus(t, "depth", dial(deep, nowhere), ErrInvalidParameterN(5))
-	before := r.a.host.Objects.Used(host.ObjectQP)
+	before := r.a.verbs.Objects.Used(verbs.ObjectQP)
 	huge := cfg
 	huge.MemoryBytes = -1
 	wantStatus(t, "memory", dial(huge, nowhere), ErrInvalidParameter)
-	if now := r.a.host.Objects.Used(host.ObjectQP); now > before+2 { // other tests share the adapter
+	if now := r.a.verbs.Objects.Used(verbs.ObjectQP); now > before+2 { // other tests share the adapter
 		t.Errorf("%d queue pairs before, %d after a Dial that failed", before, now)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // silentClient connects like Dial, and goes no further when the server accepts. connected tells how its Connect ended.
@@ -25,7 +25,7 @@ func silentClient(t *testing.T, a *Adapter, at netip.AddrPort) (e *Endpoint, con
 // listenEndpoints listens on an adapter.
 func listenEndpoints(t *testing.T, a *Adapter, patient time.Duration) (*EndpointListener, netip.AddrPort) {
 	t.Helper()
-	l, err := Listen(netip.AddrPortFrom(a.host.Addr, 0), EndpointConfig{Adapter: a, MemoryBytes: 4096, EstablishTimeout: patient})
+	l, err := Listen(netip.AddrPortFrom(a.verbs.Addr, 0), EndpointConfig{Adapter: a, MemoryBytes: 4096, EstablishTimeout: patient})
 	must(t, err)
 	t.Cleanup(func() { must(t, l.Close()) })
 	at, err := l.Address()
@@ -129,8 +129,8 @@ func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts go
 	_, err := l.Accept(t.Context())
 	wantStatus(t, "accept after close", err, ErrInvalidDeviceState)
 	must(t, l.Close())
-	for _, k := range []host.ObjectKind{host.ObjectQP, host.ObjectCQ, host.ObjectConnector, host.ObjectListener, host.ObjectMR} {
-		if n := r.b.host.Objects.Used(k); n != 0 {
+	for _, k := range []verbs.ObjectKind{verbs.ObjectQP, verbs.ObjectCQ, verbs.ObjectConnector, verbs.ObjectListener, verbs.ObjectMR} {
+		if n := r.b.verbs.Objects.Used(k); n != 0 {
 			t.Errorf("%d objects of kind %d are left", n, k)
 		}
 	}
@@ -162,5 +162,5 @@ func TestAcceptGivenUp(t *testing.T) {
 		t.Errorf("peer %v, %v", peer, err)
 	}
 	must(t, e.Close())
-	eventually(t, "nothing of the first call is left", func() bool { return r.b.host.Objects.Used(host.ObjectQP) == 0 })
+	eventually(t, "nothing of the first call is left", func() bool { return r.b.verbs.Objects.Used(verbs.ObjectQP) == 0 })
 }

@@ -7,7 +7,7 @@ func (a *Adapter) Stall(f func()) { a.do(func(*provider.Engine) { f() }) }
 
 // Relayed is how many packets the other engines had for another one. It may be called by f of Stall.
 func (a *Adapter) Relayed() (n uint64) {
-	for _, s := range a.host.Shards[1:] {
+	for _, s := range a.verbs.Shards[1:] {
 		s.Do(func(e *provider.Engine) { n += e.Stats().Relayed })
 	}
 	return n

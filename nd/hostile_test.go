@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -78,8 +78,8 @@ func newAttack(t *testing.T) *attack {
 		return err
 	}))
 	a.tap.Port = a.tap.device.Ports()[0]
-	a.r.a = &Adapter{host: host.New(a.r.addr[0], provider.Config{UDPPort: host.DefaultUDPPort}, []datapath.Port{a.tap}, a.tap.device.Resolve)}
-	a.r.a.host.Device = a.tap.device
+	a.r.a = &Adapter{verbs: verbs.New(a.r.addr[0], provider.Config{UDPPort: verbs.DefaultUDPPort}, []datapath.Port{a.tap}, a.tap.device.Resolve)}
+	a.r.a.verbs.Device = a.tap.device
 	t.Cleanup(func() { must(t, a.r.a.Close()) })
 	a.r.b = openIn(t, pair.B, AdapterConfig{Address: a.r.addr[1]})
 	a.client, a.server = a.r.connect(t, 4096)
@@ -91,7 +91,7 @@ func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
 	t.Helper()
 	must(t, a.r.pair.A.Do(func() (err error) {
 		c, err = net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.r.addr[0], port)),
-			net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.r.addr[1], host.DefaultUDPPort)))
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.r.addr[1], verbs.DefaultUDPPort)))
 		return err
 	}))
 	t.Cleanup(func() { c.Close() })
@@ -103,7 +103,7 @@ func (a *attack) seal(packet []byte) []byte {
 	from, to := a.r.addr[0].As16(), a.r.addr[1].As16()
 	seed := append(append([]byte(nil), from[:]...), to[:]...)
 	seed = binary.BigEndian.AppendUint16(seed, a.tap.from)
-	seed = binary.BigEndian.AppendUint16(seed, host.DefaultUDPPort)
+	seed = binary.BigEndian.AppendUint16(seed, verbs.DefaultUDPPort)
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := crc32.Checksum(append(append(seed, packet[:32]...), packet[36:]...), table)
 	binary.BigEndian.PutUint32(packet[32:], sum)

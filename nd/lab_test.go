@@ -183,7 +183,7 @@ func listen(t testing.TB, a *Adapter, backlog int) (*Listener, netip.AddrPort) {
 	t.Helper()
 	l, err := a.CreateListener()
 	must(t, err)
-	must(t, l.Bind(netip.AddrPortFrom(a.host.Addr, 0)))
+	must(t, l.Bind(netip.AddrPortFrom(a.verbs.Addr, 0)))
 	must(t, l.Listen(backlog))
 	at, err := l.LocalAddress()
 	must(t, err)
@@ -242,7 +242,7 @@ func (e *end) wantNoResult(t testing.TB) {
 }
 
 // anyPort is the address of the end's adapter with a port to choose.
-func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.host.Addr, 0) }
+func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.verbs.Addr, 0) }
 
 // sync waits for the turn that is under way on an adapter: what peers wrote before is then visible here.
 func (a *Adapter) sync() { a.do(func(*provider.Engine) {}) }

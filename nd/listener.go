@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -21,7 +21,7 @@ type Listener struct {
 //
 // Errors: ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateListener() (*Listener, error) {
-	if err := a.create("create listener", host.ObjectListener); err != nil {
+	if err := a.create("create listener", verbs.ObjectListener); err != nil {
 		return nil, err
 	}
 	l := &Listener{adapter: a}
@@ -34,7 +34,7 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (l *Listener) Bind(addr netip.AddrPort) error {
-	at, ok := l.adapter.host.Local(addr)
+	at, ok := l.adapter.verbs.Local(addr)
 	if addr.Addr().IsUnspecified() {
 		at, ok = provider.Endpoint{Port: addr.Port()}, true
 	}
@@ -93,7 +93,7 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 	}
 	if at.IP == (provider.Endpoint{}).IP {
 		unspecified := netip.IPv6Unspecified()
-		if l.adapter.host.Addr.Is4() {
+		if l.adapter.verbs.Addr.Is4() {
 			unspecified = netip.IPv4Unspecified()
 		}
 		return netip.AddrPortFrom(unspecified, at.Port), nil
@@ -136,7 +136,7 @@ func (l *Listener) CancelOverlappedRequests() {
 // Close refuses the requests nobody took, and all later ones. Connections that were handed out live on, and keep the port: a Bind to it
 // fails with ErrSharingViolation until their connectors are closed, too. Closing twice is harmless.
 func (l *Listener) Close() error {
-	l.released.Do(func() { l.adapter.host.Objects.Give(host.ObjectListener) })
+	l.released.Do(func() { l.adapter.verbs.Objects.Give(verbs.ObjectListener) })
 	l.adapter.do(func(*provider.Engine) { l.l.Close() })
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -48,7 +48,7 @@ func (a *Adapter) CreateMemoryRegion() (*MemoryRegion, error) {
 }
 
 func (a *Adapter) newRegion(op string) (*MemoryRegion, error) {
-	if err := a.create(op, host.ObjectMR); err != nil {
+	if err := a.create(op, verbs.ObjectMR); err != nil {
 		return nil, err
 	}
 	return &MemoryRegion{adapter: a}, nil
@@ -85,8 +85,8 @@ func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {
 	if s := m.adapter.registrable(buf == nil, len(buf), flags); s != StatusSuccess {
 		return &Error{Op: op, Status: s}
 	}
-	rights := host.Rights(uint32(flags))
-	if err := host.Accessible(buf, rights); err != nil {
+	rights := verbs.Rights(uint32(flags))
+	if err := verbs.Accessible(buf, rights); err != nil {
 		return &Error{Op: op, Status: ErrAccessViolation, Err: err}
 	}
 	return m.register(op, buf, rights)
@@ -99,7 +99,7 @@ func (m *MemoryRegion) register(op string, buf []byte, rights provider.Rights) e
 	if m.registered || m.closed {
 		return &Error{Op: op, Status: ErrInvalidDeviceState}
 	}
-	r, err := m.adapter.host.Memory.Register(buf, rights)
+	r, err := m.adapter.verbs.Memory.Register(buf, rights)
 	if err != nil {
 		return &Error{Op: op, Status: ErrInsufficientResources}
 	}
@@ -165,7 +165,7 @@ func (m *MemoryRegion) Deregister() error {
 	defer m.mu.Unlock()
 	o := provider.OutcomeInvalidState
 	if m.registered {
-		m.adapter.host.DoAll(func() { o = m.adapter.host.Memory.Deregister(m.region.Load()) })
+		m.adapter.verbs.DoAll(func() { o = m.adapter.verbs.Memory.Deregister(m.region.Load()) })
 	}
 	if o != provider.OutcomeSuccess {
 		return &Error{Op: "deregister memory", Status: statusTable[o]}
@@ -177,7 +177,7 @@ func (m *MemoryRegion) Deregister() error {
 func (m *MemoryRegion) deregistered() (err error) {
 	m.registered = false
 	if m.release != nil {
-		err = m.adapter.host.GiveBack(m.release)
+		err = m.adapter.verbs.GiveBack(m.release)
 	}
 	m.release = nil
 	return err
@@ -188,12 +188,12 @@ func (m *MemoryRegion) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.registered {
-		m.adapter.host.DoAll(func() { m.adapter.host.Memory.Release(m.region.Load()) })
+		m.adapter.verbs.DoAll(func() { m.adapter.verbs.Memory.Release(m.region.Load()) })
 		m.err = m.deregistered()
 	}
 	if !m.closed {
 		m.closed = true
-		m.adapter.host.Objects.Give(host.ObjectMR)
+		m.adapter.verbs.Objects.Give(verbs.ObjectMR)
 	}
 	return m.err
 }
@@ -210,8 +210,8 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 	if s := a.registrable(false, n, flags); s != StatusSuccess {
 		return refuse(s)
 	}
-	rights := host.Rights(uint32(flags))
-	if d := a.host.Device; d != nil {
+	rights := verbs.Rights(uint32(flags))
+	if d := a.verbs.Device; d != nil {
 		if buf, id, ok := d.Alloc(n); ok {
 			return a.registerLink(op, buf, id, rights)
 		}
@@ -228,12 +228,12 @@ func (a *Adapter) AllocateMemory(n int, flags MRFlags) (*MemoryRegion, error) {
 
 // registerLink makes a region of memory of the device, which id names there, and gives it back when that fails.
 func (a *Adapter) registerLink(op string, buf []byte, id uint64, rights provider.Rights) (*MemoryRegion, error) {
-	free := func() error { return a.host.Device.Release(id) }
+	free := func() error { return a.verbs.Device.Release(id) }
 	m, err := a.newRegion(op)
 	if err != nil {
 		return nil, errors.Join(err, free())
 	}
-	r, err := a.host.Memory.RegisterLink(buf, id, rights)
+	r, err := a.verbs.Memory.RegisterLink(buf, id, rights)
 	if err != nil {
 		return nil, errors.Join(&Error{Op: op, Status: ErrInsufficientResources}, m.Close(), free())
 	}

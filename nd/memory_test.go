@@ -110,7 +110,7 @@ func TestManyRegions(t *testing.T) {
 	must(t, stale.Close())
 	again, err := r.a.RegisterMemory(buf, 0)
 	must(t, err)
-	if again.LocalToken() == stale.LocalToken() || r.a.host.Memory.Lookup(provider.Token(stale.LocalToken())) != nil {
+	if again.LocalToken() == stale.LocalToken() || r.a.verbs.Memory.Lookup(provider.Token(stale.LocalToken())) != nil {
 		t.Error("a stale token names a new region")
 	}
 }

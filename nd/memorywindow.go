@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -23,12 +23,12 @@ type MemoryWindow struct {
 // ErrDeviceRemoved.
 func (a *Adapter) CreateMemoryWindow() (*MemoryWindow, error) {
 	const op = "create memory window"
-	if err := a.create(op, host.ObjectMW); err != nil {
+	if err := a.create(op, verbs.ObjectMW); err != nil {
 		return nil, err
 	}
-	w, err := a.host.Memory.NewWindow()
+	w, err := a.verbs.Memory.NewWindow()
 	if err != nil {
-		a.host.Objects.Give(host.ObjectMW)
+		a.verbs.Objects.Give(verbs.ObjectMW)
 		return nil, &Error{Op: op, Status: ErrInsufficientResources}
 	}
 	return &MemoryWindow{adapter: a, window: w}, nil
@@ -45,8 +45,8 @@ func (w *MemoryWindow) RemoteAccesses() (reads, writes uint64) { return w.window
 // and their connection with them. Closing twice is harmless.
 func (w *MemoryWindow) Close() error {
 	if !w.closed.Swap(true) {
-		w.adapter.host.Objects.Give(host.ObjectMW)
-		w.adapter.host.DoAll(func() { w.adapter.host.Memory.ReleaseWindow(w.window) })
+		w.adapter.verbs.Objects.Give(verbs.ObjectMW)
+		w.adapter.verbs.DoAll(func() { w.adapter.verbs.Memory.ReleaseWindow(w.window) })
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -54,7 +54,7 @@ func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 	case outside(cfg.InlineSize, maxInline):
 		return refuse(ErrInvalidParameterN(9))
 	}
-	if err := a.create("create queue pair", host.ObjectQP); err != nil {
+	if err := a.create("create queue pair", verbs.ObjectQP); err != nil {
 		return nil, err
 	}
 	return a.newQueuePair(cfg, nil), nil
@@ -152,7 +152,7 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
-	n, o := host.TransferLength(total, len(sgl))
+	n, o := verbs.TransferLength(total, len(sgl))
 	return n, statusTable[o]
 }
 
@@ -191,7 +191,7 @@ func (q *QueuePair) posted(op string, ring bool, o provider.Outcome) error {
 // translate turns slices into region addresses.
 func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
 	for i := range sgl {
-		dst[i] = a.host.Entry(sgl[i].Buffer, provider.Token(sgl[i].Token))
+		dst[i] = a.verbs.Entry(sgl[i].Buffer, provider.Token(sgl[i].Token))
 	}
 }
 
@@ -219,7 +219,7 @@ func (q *QueuePair) Flush() {
 // Closing twice is harmless.
 func (q *QueuePair) Close() error {
 	q.once.Do(func() {
-		q.adapter.host.Objects.Give(host.ObjectQP)
+		q.adapter.verbs.Objects.Give(verbs.ObjectQP)
 		q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) })
 	})
 	return nil

@@ -21,7 +21,7 @@ func newQueuesRig(t *testing.T, dp Datapath) *rig {
 	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp})
 	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1], Datapath: dp})
 	for _, a := range []*Adapter{r.a, r.b} {
-		if got := len(a.host.Shards); got != testQueues {
+		if got := len(a.verbs.Shards); got != testQueues {
 			t.Fatalf("%d engines for %d queues", got, testQueues)
 		}
 	}
@@ -58,7 +58,7 @@ func exchange(t *testing.T, client, server *end, rounds int) {
 // homes says on which engines queue pairs live.
 func homes(ends []*end) (mask uint64) {
 	for _, e := range ends {
-		for i, shard := range e.qp.adapter.host.Shards {
+		for i, shard := range e.qp.adapter.verbs.Shards {
 			if e.qp.qp.Shard() == shard {
 				mask |= 1 << i
 			}

@@ -2,14 +2,14 @@ package nd
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// Who runs what (host.Adapter): an adapter has one engine for every receive queue of its interface.
+// Who runs what (verbs.Adapter): an adapter has one engine for every receive queue of its interface.
 
 // do runs f as the owner of the leading engine, where everything is made.
-func (a *Adapter) do(f func(*provider.Engine)) { a.host.Do(f) }
+func (a *Adapter) do(f func(*provider.Engine)) { a.verbs.Do(f) }
 
 // call is do for what a closed adapter refuses.
 func (a *Adapter) call(f func(*provider.Engine) provider.Outcome) provider.Outcome {
-	return a.host.Call(f)
+	return a.verbs.Call(f)
 }
 
 // do runs f as the owner of the connector, wherever that is at home.
@@ -17,6 +17,6 @@ func (c *Connector) do(f func(*provider.Engine)) { c.k.Own(f) }
 
 // call is do for what a closed adapter refuses.
 func (c *Connector) call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
-	c.do(c.adapter.host.UnlessClosed(&o, f))
+	c.do(c.adapter.verbs.UnlessClosed(&o, f))
 	return o
 }

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -80,7 +80,7 @@ type ConnectionInfo struct {
 // microseconds at a time.
 func (a *Adapter) Connections() []ConnectionInfo {
 	all := []ConnectionInfo{}
-	for c := range a.host.Connections() {
+	for c := range a.verbs.Connections() {
 		all = append(all, connectionInfo(c))
 	}
 	return all
@@ -89,7 +89,7 @@ func (a *Adapter) Connections() []ConnectionInfo {
 func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
 	d := &c.Limited
 	return ConnectionInfo{
-		ID: c.ID, PeerID: c.PeerID, Local: host.AddrPort(c.Local), Remote: host.AddrPort(c.Remote), Queue: c.Engine, State: c.State,
+		ID: c.ID, PeerID: c.PeerID, Local: verbs.AddrPort(c.Local), Remote: verbs.AddrPort(c.Remote), Queue: c.Engine, State: c.State,
 		Active: c.Active, Age: c.Age, SmoothedRTT: c.SmoothedRTT, MinRTT: c.MinRTT, PathMTU: c.PathMTU, Window: c.Window,
 		FabricWindow: c.FabricWindow, EndpointWindow: c.EndpointWindow, InFlight: c.InFlight, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
 		Retransmits: c.Retransmits, InitiatorDepth: c.InitiatorDepth, ReceiveDepth: c.ReceiveDepth, ReceivesShared: c.ReceivesShared,

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -41,11 +41,11 @@ func (a *Adapter) CreateSharedReceiveQueue(depth, maxSGE, threshold int) (*Share
 	case threshold < 0:
 		return refuse(ErrInvalidParameterN(5))
 	}
-	if err := a.create(op, host.ObjectSRQ); err != nil {
+	if err := a.create(op, verbs.ObjectSRQ); err != nil {
 		return nil, err
 	}
 	s := &SharedReceiveQueue{adapter: a, srq: provider.NewSharedReceiveQueue(depth, max(maxSGE, sgeFloor), threshold)}
-	a.host.Watch(s.srq)
+	a.verbs.Watch(s.srq)
 	return s, nil
 }
 
@@ -75,7 +75,7 @@ func (a *Adapter) CreateQueuePairWithSRQ(srq *SharedReceiveQueue, cfg QueuePairC
 	if argument != 0 && !a.closed() {
 		return nil, &Error{Op: op, Status: ErrInvalidParameterN(argument)}
 	}
-	if err := a.create(op, host.ObjectQP); err != nil {
+	if err := a.create(op, verbs.ObjectQP); err != nil {
 		return nil, err
 	}
 	return a.newQueuePair(cfg, srq.srq), nil
@@ -159,7 +159,7 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	case s.closed.Load():
 		s.srq.CancelWaiter(id, provider.OutcomeCanceled)
 	default:
-		s.adapter.host.ReleaseAll() // messages are to arrive while the poller sleeps
+		s.adapter.verbs.ReleaseAll() // messages are to arrive while the poller sleeps
 	}
 	o, cause := wait(ctx, w.done, func() { s.srq.CancelWaiter(id, provider.OutcomeCanceled) })
 	notifications.Put(w)
@@ -185,8 +185,8 @@ func (s *SharedReceiveQueue) CancelOverlappedRequests() {
 // more can be posted. Receives that nobody takes leave no result. Closing twice is harmless.
 func (s *SharedReceiveQueue) Close() error {
 	if s.closed.CompareAndSwap(false, true) {
-		s.adapter.host.Objects.Give(host.ObjectSRQ)
-		s.adapter.host.Unwatch(s.srq)
+		s.adapter.verbs.Objects.Give(verbs.ObjectSRQ)
+		s.adapter.verbs.Unwatch(s.srq)
 	}
 	s.CancelOverlappedRequests()
 	return nil

@@ -126,7 +126,7 @@ func (s *stage) start(e *end, call string) error {
 
 // ask makes a call that does not wait.
 func (s *stage) ask(e *end, call string) string {
-	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.host.Addr, port) }
+	at := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.verbs.Addr, port) }
 	var err error
 	switch call {
 	case "bind":

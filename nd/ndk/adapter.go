@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -41,12 +41,12 @@ type AdapterConfig struct {
 // Adapter is a network interface opened for ND, with one goroutine for all callbacks of its objects. It belongs to the network
 // namespace of the thread that opened it. Its methods may be called from any goroutine.
 type Adapter struct {
-	host  *host.Adapter
+	verbs *verbs.Adapter
 	calls *calls
 	root  object // all other objects are its successors, directly or not
 	lams  lams
 
-	closing [host.NumObjectKinds]atomic.Int32 // objects whose Close was called and that are not over
+	closing [verbs.NumObjectKinds]atomic.Int32 // objects whose Close was called and that are not over
 
 	privileged provider.Token // names nothing in the table of regions, and nothing else has it
 
@@ -80,13 +80,13 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return refuse(StatusInvalidAddress, nil)
 	}
-	h, err := host.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll}, cfg.engine)
+	h, err := verbs.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll}, cfg.engine)
 	if err != nil {
 		unknown := (*datapath.AddressError)(nil)
 		switch {
 		case errors.As(err, &unknown):
 			return refuse(StatusInvalidAddress, err)
-		case host.NoMemory(err) || host.NoDescriptors(err):
+		case verbs.NoMemory(err) || verbs.NoDescriptors(err):
 			return refuse(StatusInsufficientResources, err)
 		}
 		return refuse(StatusAdapterNotReady, err)
@@ -95,14 +95,14 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if err != nil {
 		return refuse(StatusAdapterNotReady, errors.Join(err, h.Close()))
 	}
-	a := &Adapter{host: h, calls: newCalls(), privileged: reserved.Token()}
+	a := &Adapter{verbs: h, calls: newCalls(), privileged: reserved.Token()}
 	a.root.adapter, a.root.refs = a, 1
 	return a, nil
 }
 
 // unless is s, or the reason that is more to the point.
 func (a *Adapter) unless(s Status) Status {
-	if a.host.Closed() {
+	if a.verbs.Closed() {
 		return StatusDeviceRemoved
 	}
 	return s
@@ -110,14 +110,14 @@ func (a *Adapter) unless(s Status) Status {
 
 // Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
 // ended. It is nil while the adapter works, and after a Close that came first.
-func (a *Adapter) Removed() error { return a.host.Cause() }
+func (a *Adapter) Removed() error { return a.verbs.Cause() }
 
 // Close ends every connection and cancels all that is pending with StatusDeviceRemoved, and then waits until every object of
 // the adapter is closed and every callback has returned: WaitsFor tells others which. The application closes the objects, before or
 // meanwhile. It must not be called from a callback. A second call waits like the first one.
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
-		a.ended = a.host.Close()
+		a.ended = a.verbs.Close()
 		over := make(chan struct{})
 		if a.root.closeRoot(func(any) { close(over) }) {
 			<-over
@@ -177,21 +177,21 @@ type Info struct {
 
 // QueryInfo returns the adapter's limits. Statuses: StatusSuccess, StatusDeviceRemoved.
 func (a *Adapter) QueryInfo() (Info, Status) {
-	if a.host.Closed() {
+	if a.verbs.Closed() {
 		return Info{}, StatusDeviceRemoved
 	}
 	flags := AdapterInOrderDMA | AdapterReadSinkNotRequired | AdapterCQInterruptModeration | AdapterCQResize
-	if a.host.ReachesItself() {
+	if a.verbs.ReachesItself() {
 		flags |= AdapterLoopbackConnections
 	}
 	return Info{
-		Version: Offered, MaxRegistrationSize: host.MaxRegistration, MaxWindowSize: host.MaxRegistration,
+		Version: Offered, MaxRegistrationSize: verbs.MaxRegistration, MaxWindowSize: verbs.MaxRegistration,
 		FRMRPageCount:          maxFastPages,
 		MaxInitiatorRequestSGE: provider.MaxSGE, MaxReceiveRequestSGE: provider.MaxSGE, MaxReadRequestSGE: provider.MaxSGE,
-		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: host.MaxInline,
-		MaxInboundReadLimit: host.MaxReadLimit, MaxOutboundReadLimit: host.MaxReadLimit,
-		MaxReceiveQueueDepth: host.MaxQueueDepth, MaxInitiatorQueueDepth: host.MaxQueueDepth,
-		MaxSRQDepth: host.MaxSharedDepth, MaxCQDepth: host.MaxCQDepth, LargeRequestThreshold: host.LargeRequest,
+		MaxTransferLength: provider.MaxTransfer, MaxInlineDataSize: verbs.MaxInline,
+		MaxInboundReadLimit: verbs.MaxReadLimit, MaxOutboundReadLimit: verbs.MaxReadLimit,
+		MaxReceiveQueueDepth: verbs.MaxQueueDepth, MaxInitiatorQueueDepth: verbs.MaxQueueDepth,
+		MaxSRQDepth: verbs.MaxSharedDepth, MaxCQDepth: verbs.MaxCQDepth, LargeRequestThreshold: verbs.LargeRequest,
 		MaxCallerData: provider.MaxPrivateData, MaxCalleeData: provider.MaxPrivateData,
 		Flags: flags,
 	}, StatusSuccess

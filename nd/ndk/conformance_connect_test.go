@@ -96,7 +96,7 @@ func connectRows() map[string]provoke {
 			small := openAdapter(t, AdapterConfig{Address: addr[0], UDPPort: port, Datapath: "udp", engine: provider.Config{MaxConns: 1}})
 			first := w.dials(t, newEnd(t, small, 64), to, hello)
 			want(t, "first", first.inline, StatusPending)
-			eventually(t, "the first has its connection", func() bool { return small.host.Stats().Connections == 1 })
+			eventually(t, "the first has its connection", func() bool { return small.verbs.Stats().Connections == 1 })
 			return w.dials(t, newEnd(t, small, 64), to, hello).finish(t)
 		}
 	}
@@ -140,7 +140,7 @@ func comesBack(t *testing.T, _ *rig) Status {
 	c := receive(t, "event", requests)
 	defer closed(t, c.Close)
 	r.cut(t, true)
-	must(t, r.a.host.Close())
+	must(t, r.a.verbs.Close())
 	want(t, "first", first.finish(t), StatusDeviceRemoved)
 	r.cut(t, false)
 	var again *Adapter

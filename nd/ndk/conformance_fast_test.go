@@ -73,7 +73,7 @@ func lamRows() map[string]provoke {
 	rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
 		for err := error(nil); err == nil; {
-			_, err = r.a.host.Memory.Register(make([]byte, 1), 0)
+			_, err = r.a.verbs.Memory.Register(make([]byte, 1), 0)
 		}
 		return building(make([]byte, 1), 1)(e, nil, nil)
 	}
@@ -85,9 +85,9 @@ func lamRows() map[string]provoke {
 	}
 	rows["Adapter/NDK_FN_RELEASE_LAM/(none)"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
-		used := r.a.host.Memory.Count()
+		used := r.a.verbs.Memory.Count()
 		want(t, "build", building(make([]byte, 1), 1)(e, nil, nil), StatusSuccess) // and releases
-		if r.a.host.Memory.Count() != used {
+		if r.a.verbs.Memory.Count() != used {
 			t.Error("the mapping is there")
 		}
 		return noStatus

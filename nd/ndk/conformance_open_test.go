@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // openRows are what functions return beside the statuses of their public pages, which leave the lists open, for functions that
@@ -35,7 +35,7 @@ var openRows = map[string]provoke{
 		return noStatus
 	},
 	"Callback/NDK_FN_CREATE_COMPLETION/OTHER": func(t *testing.T, r *rig) Status {
-		for r.a.host.Objects.Take(host.ObjectPD) {
+		for r.a.verbs.Objects.Take(verbs.ObjectPD) {
 		}
 		said := make(chan Status, 2)
 		pd, s := r.a.CreatePD(func(_ any, s Status, pd *PD) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -66,7 +66,7 @@ var memoryRows = map[string]provoke{
 		e := newEnd(t, r.a, 64)
 		unregistered(e)
 		for err := error(nil); err == nil; {
-			_, err = r.a.host.Memory.Register(make([]byte, 1), 0)
+			_, err = r.a.verbs.Memory.Register(make([]byte, 1), 0)
 		}
 		return e.mr.Register(make([]byte, 8), 0, nil, nil)
 	},
@@ -116,7 +116,7 @@ var queueRows = map[string]provoke{
 	"CQ/NDK_FN_RESIZE_CQ/STATUS_SUCCESS": asked(func(e *end, done Completion, context any) Status { return e.cq.Resize(8, done, context) }, false),
 	"CQ/NDK_FN_RESIZE_CQ/STATUS_PENDING": asked(func(e *end, done Completion, context any) Status { return e.cq.Resize(8, done, context) }, true),
 	"CQ/NDK_FN_RESIZE_CQ/STATUS_INVALID_PARAMETER": asked(func(e *end, done Completion, context any) Status {
-		return e.cq.Resize(host.MaxCQDepth+1, done, context)
+		return e.cq.Resize(verbs.MaxCQDepth+1, done, context)
 	}, false),
 	"CQ/NDK_FN_RESIZE_CQ/STATUS_BUFFER_OVERFLOW": asked(func(e *end, done Completion, context any) Status {
 		e.flushed(5)
@@ -164,7 +164,7 @@ var queueRows = map[string]provoke{
 	"SRQ/NDK_FN_MODIFY_SRQ/STATUS_SUCCESS": asked(func(e *end, done Completion, context any) Status { return e.srq.Modify(8, 0, done, context) }, false),
 	"SRQ/NDK_FN_MODIFY_SRQ/STATUS_PENDING": asked(func(e *end, done Completion, context any) Status { return e.srq.Modify(8, 0, done, context) }, true),
 	"SRQ/NDK_FN_MODIFY_SRQ/STATUS_INVALID_PARAMETER": asked(func(e *end, done Completion, context any) Status {
-		return e.srq.Modify(host.MaxSharedDepth+1, 0, done, context)
+		return e.srq.Modify(verbs.MaxSharedDepth+1, 0, done, context)
 	}, false),
 	"SRQ/NDK_FN_MODIFY_SRQ/STATUS_BUFFER_OVERFLOW": asked(func(e *end, done Completion, context any) Status {
 		e.srq.Receive(1, nil)

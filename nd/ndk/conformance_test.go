@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // provoke makes a function return the status of a row, at once or through its callback, and returns it. For rows without a number
@@ -135,7 +135,7 @@ func openStatus(t *testing.T, cfg AdapterConfig) (s Status) {
 // createTest is the test of a create function: how to call it, and what it counts.
 type createTest[T any] struct {
 	key  string
-	kind host.ObjectKind
+	kind verbs.ObjectKind
 	call func(e *end, done CreateCompletion[*T], context any) (*T, Status)
 }
 
@@ -166,12 +166,12 @@ func (c createTest[T]) add(rows map[string]provoke) {
 	}
 	rows[c.key+"/STATUS_INSUFFICIENT_RESOURCES"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
-		used := r.a.host.Objects.Used(c.kind)
-		for r.a.host.Objects.Take(c.kind) {
+		used := r.a.verbs.Objects.Used(c.kind)
+		for r.a.verbs.Objects.Take(c.kind) {
 		}
 		s := one(t, e)
-		for r.a.host.Objects.Used(c.kind) > used {
-			r.a.host.Objects.Give(c.kind)
+		for r.a.verbs.Objects.Used(c.kind) > used {
+			r.a.verbs.Objects.Give(c.kind)
 		}
 		return s
 	}
@@ -186,34 +186,34 @@ func (c createTest[T]) add(rows map[string]provoke) {
 func createRows() map[string]provoke {
 	rows := map[string]provoke{}
 	srqConfig := func(e *end) QPConfig { return QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq} }
-	createTest[CQ]{"Adapter/NDK_FN_CREATE_CQ", host.ObjectCQ, func(e *end, done CreateCompletion[*CQ], context any) (*CQ, Status) {
+	createTest[CQ]{"Adapter/NDK_FN_CREATE_CQ", verbs.ObjectCQ, func(e *end, done CreateCompletion[*CQ], context any) (*CQ, Status) {
 		return e.a.CreateCQ(16, nil, nil, done, context)
 	}}.add(rows)
-	createTest[PD]{"Adapter/NDK_FN_CREATE_PD", host.ObjectPD, func(e *end, done CreateCompletion[*PD], context any) (*PD, Status) {
+	createTest[PD]{"Adapter/NDK_FN_CREATE_PD", verbs.ObjectPD, func(e *end, done CreateCompletion[*PD], context any) (*PD, Status) {
 		return e.a.CreatePD(done, context)
 	}}.add(rows)
-	createTest[Connector]{"Adapter/NDK_FN_CREATE_CONNECTOR", host.ObjectConnector, func(e *end, done CreateCompletion[*Connector], context any) (*Connector, Status) {
+	createTest[Connector]{"Adapter/NDK_FN_CREATE_CONNECTOR", verbs.ObjectConnector, func(e *end, done CreateCompletion[*Connector], context any) (*Connector, Status) {
 		return e.a.CreateConnector(done, context)
 	}}.add(rows)
-	createTest[Listener]{"Adapter/NDK_FN_CREATE_LISTENER", host.ObjectListener, func(e *end, done CreateCompletion[*Listener], context any) (*Listener, Status) {
+	createTest[Listener]{"Adapter/NDK_FN_CREATE_LISTENER", verbs.ObjectListener, func(e *end, done CreateCompletion[*Listener], context any) (*Listener, Status) {
 		return e.a.CreateListener(func(any, *Connector) {}, nil, done, context)
 	}}.add(rows)
-	createTest[SharedEndpoint]{"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT", host.ObjectSharedEndpoint, func(e *end, done CreateCompletion[*SharedEndpoint], context any) (*SharedEndpoint, Status) {
+	createTest[SharedEndpoint]{"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT", verbs.ObjectSharedEndpoint, func(e *end, done CreateCompletion[*SharedEndpoint], context any) (*SharedEndpoint, Status) {
 		return e.a.CreateSharedEndpoint(netipPort(e.a, 0), done, context)
 	}}.add(rows)
-	createTest[MR]{"PD/NDK_FN_CREATE_MR", host.ObjectMR, func(e *end, done CreateCompletion[*MR], context any) (*MR, Status) {
+	createTest[MR]{"PD/NDK_FN_CREATE_MR", verbs.ObjectMR, func(e *end, done CreateCompletion[*MR], context any) (*MR, Status) {
 		return e.pd.CreateMR(false, done, context)
 	}}.add(rows)
-	createTest[MW]{"PD/NDK_FN_CREATE_MW", host.ObjectMW, func(e *end, done CreateCompletion[*MW], context any) (*MW, Status) {
+	createTest[MW]{"PD/NDK_FN_CREATE_MW", verbs.ObjectMW, func(e *end, done CreateCompletion[*MW], context any) (*MW, Status) {
 		return e.pd.CreateMW(done, context)
 	}}.add(rows)
-	createTest[SRQ]{"PD/NDK_FN_CREATE_SRQ", host.ObjectSRQ, func(e *end, done CreateCompletion[*SRQ], context any) (*SRQ, Status) {
+	createTest[SRQ]{"PD/NDK_FN_CREATE_SRQ", verbs.ObjectSRQ, func(e *end, done CreateCompletion[*SRQ], context any) (*SRQ, Status) {
 		return e.pd.CreateSRQ(4, 1, 0, nil, nil, done, context)
 	}}.add(rows)
-	createTest[QP]{"PD/NDK_FN_CREATE_QP", host.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
+	createTest[QP]{"PD/NDK_FN_CREATE_QP", verbs.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
 		return e.pd.CreateQP(srqConfig(e), done, context)
 	}}.add(rows)
-	withSRQ := createTest[QP]{"PD/NDK_FN_CREATE_QP_WITH_SRQ", host.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
+	withSRQ := createTest[QP]{"PD/NDK_FN_CREATE_QP_WITH_SRQ", verbs.ObjectQP, func(e *end, done CreateCompletion[*QP], context any) (*QP, Status) {
 		return e.pd.CreateQPWithSRQ(e.srq, srqConfig(e), done, context)
 	}}
 	withSRQ.add(rows)
@@ -225,7 +225,7 @@ var createRefusals = map[string]provoke{
 	"Adapter/NDK_FN_CREATE_CQ/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
 		_, s := r.a.CreateCQ(0, nil, nil, nil, nil)
 		want(t, "depth 0", s, StatusInvalidParameter)
-		_, s = r.a.CreateCQ(host.MaxCQDepth+1, nil, nil, nil, nil)
+		_, s = r.a.CreateCQ(verbs.MaxCQDepth+1, nil, nil, nil, nil)
 		return s
 	},
 	"Adapter/NDK_FN_CREATE_SHARED_ENDPOINT/STATUS_SHARING_VIOLATION": func(t *testing.T, r *rig) Status {
@@ -245,7 +245,7 @@ var createRefusals = map[string]provoke{
 	},
 	"PD/NDK_FN_CREATE_SRQ/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
-		_, s := e.pd.CreateSRQ(host.MaxSharedDepth+1, 1, 0, nil, nil, nil, nil)
+		_, s := e.pd.CreateSRQ(verbs.MaxSharedDepth+1, 1, 0, nil, nil, nil, nil)
 		return s
 	},
 	"PD/NDK_FN_CREATE_QP/STATUS_INVALID_PARAMETER": func(t *testing.T, r *rig) Status {
@@ -253,9 +253,9 @@ var createRefusals = map[string]provoke{
 		for _, cfg := range []QPConfig{
 			{},
 			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: -1},
-			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InitiatorDepth: host.MaxQueueDepth + 1},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InitiatorDepth: verbs.MaxQueueDepth + 1},
 			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, MaxReceiveSGE: 1000},
-			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InlineSize: host.MaxInline + 1},
+			{ReceiveCQ: e.cq, InitiatorCQ: e.cq, InlineSize: verbs.MaxInline + 1},
 		} {
 			if _, s := e.pd.CreateQP(cfg, nil, nil); s != StatusInvalidParameter {
 				t.Errorf("%+v: %s", cfg, s.Name())

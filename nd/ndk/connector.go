@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -42,17 +42,17 @@ func (p ConnectParams) engine() provider.ConnectParams {
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any) (*Connector, Status) {
-	return create(&a.root, host.ObjectConnector, done, context, func() (*Connector, Status) {
+	return create(&a.root, verbs.ObjectConnector, done, context, func() (*Connector, Status) {
 		c := &Connector{}
-		c.init(a, host.ObjectConnector, &a.root)
-		a.host.Do(func(e *provider.Engine) { c.k = e.NewConnector() })
+		c.init(a, verbs.ObjectConnector, &a.root)
+		a.verbs.Do(func(e *provider.Engine) { c.k = e.NewConnector() })
 		return c, StatusSuccess
 	})
 }
 
 // call runs f as the owner of the connector, unless the adapter is closed.
 func (c *Connector) call(f func() provider.Outcome) (o provider.Outcome) {
-	c.k.Own(c.adapter.host.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
+	c.k.Own(c.adapter.verbs.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
 	return o
 }
 
@@ -93,7 +93,7 @@ func (c *Connector) ConnectWithSharedEndpoint(
 }
 
 func (c *Connector) connect(t *attempt) Status {
-	if c.adapter.host.Closed() {
+	if c.adapter.verbs.Closed() {
 		return StatusDeviceRemoved
 	}
 	search, stop := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (c *Connector) connect(t *attempt) Status {
 		return s
 	}
 	go func() {
-		_ = c.adapter.host.Seek(search, c.k, t.to.Addr().Unmap()) // the attempt's status says it
+		_ = c.adapter.verbs.Seek(search, c.k, t.to.Addr().Unmap()) // the attempt's status says it
 		stop()
 	}()
 	return StatusPending
@@ -122,13 +122,13 @@ func (c *Connector) begin(t *attempt, stop func()) Status {
 	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
 		return statusTable[o]
 	}
-	local, mine := c.adapter.host.Local(t.from)
+	local, mine := c.adapter.verbs.Local(t.from)
 	switch to := t.to.Addr().Unmap(); {
-	case t.done == nil || t.qp == nil || t.qp.adapter != c.adapter || !t.from.IsValid() || !t.to.IsValid() || to.Is4() != c.adapter.host.Addr.Is4():
+	case t.done == nil || t.qp == nil || t.qp.adapter != c.adapter || !t.from.IsValid() || !t.to.IsValid() || to.Is4() != c.adapter.verbs.Addr.Is4():
 		return StatusInvalidParameter
 	case !mine:
 		return StatusInvalidAddress
-	case !host.Destination(t.to):
+	case !verbs.Destination(t.to):
 		return StatusNetworkUnreachable
 	}
 	if o := provider.CheckParams(t.qp.qp, t.params); o != provider.OutcomeSuccess {
@@ -276,7 +276,7 @@ func (c *Connector) PeerAddress() (netip.AddrPort, Status) { return c.address(c.
 func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (at netip.AddrPort, s Status) {
 	o := c.call(func() provider.Outcome {
 		e, o := get()
-		at = host.AddrPort(e)
+		at = verbs.AddrPort(e)
 		return o
 	})
 	return at, statusTable[o]

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -46,12 +46,12 @@ type CQ struct {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxCQDepth,
 // StatusInsufficientResources, StatusDeviceRemoved.
 func (a *Adapter) CreateCQ(depth int, notify Notification, notifyContext any, done CreateCompletion[*CQ], context any) (*CQ, Status) {
-	if depth < 1 || depth > host.MaxCQDepth {
+	if depth < 1 || depth > verbs.MaxCQDepth {
 		return nil, a.unless(StatusInvalidParameter)
 	}
-	return create(&a.root, host.ObjectCQ, done, context, func() (*CQ, Status) {
+	return create(&a.root, verbs.ObjectCQ, done, context, func() (*CQ, Status) {
 		q := &CQ{cq: provider.NewCQ(depth), notify: notify, about: notifyContext}
-		q.init(a, host.ObjectCQ, &a.root)
+		q.init(a, verbs.ObjectCQ, &a.root)
 		call := q.call()
 		q.told = func(o provider.Outcome) {
 			if o != provider.OutcomeCanceled && o != provider.OutcomeDeviceRemoved {
@@ -60,7 +60,7 @@ func (a *Adapter) CreateCQ(depth int, notify Notification, notifyContext any, do
 				a.calls.push(call)
 			}
 		}
-		a.host.Watch(q.cq)
+		a.verbs.Watch(q.cq)
 		return q, StatusSuccess
 	})
 }
@@ -97,13 +97,13 @@ func (q *CQ) Arm(what NotifyType) {
 	q.cq.ArmOnce(level, q.told)
 	q.consumer.Unlock()
 	// Whoever closes marks first and cancels then: one of the two sees the other.
-	if q.adapter.host.Closed() || q.ending() {
+	if q.adapter.verbs.Closed() || q.ending() {
 		q.cq.CancelWaiters(provider.OutcomeCanceled)
 		return
 	}
-	q.adapter.host.Release(q.cq)
+	q.adapter.verbs.Release(q.cq)
 	if q.moderated.Load() {
-		q.adapter.host.Do(func(e *provider.Engine) { e.Moderate(q.cq) })
+		q.adapter.verbs.Do(func(e *provider.Engine) { e.Moderate(q.cq) })
 	}
 }
 
@@ -119,7 +119,7 @@ func get[R any](q *CQ, results []R, convert func(*provider.Result) R) int {
 	q.consumer.Lock()
 	n := fetch(q, results, convert)
 	if n < len(results) {
-		q.adapter.host.Poll(q.cq)
+		q.adapter.verbs.Poll(q.cq)
 		n += fetch(q, results[n:], convert)
 	}
 	q.consumer.Unlock()
@@ -146,13 +146,13 @@ func fetch[R any](q *CQ, results []R, convert func(*provider.Result) R) int {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxCQDepth,
 // StatusBufferOverflow when more results than that wait to be fetched, StatusDeviceRemoved. The queue is unchanged then.
 func (q *CQ) Resize(depth int, done Completion, context any) Status {
-	if depth < 1 || depth > host.MaxCQDepth {
+	if depth < 1 || depth > verbs.MaxCQDepth {
 		return q.adapter.unless(StatusInvalidParameter)
 	}
 	return q.perform(done, context, func() Status {
 		q.consumer.Lock()
 		defer q.consumer.Unlock()
-		return statusTable[q.adapter.host.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })]
+		return statusTable[q.adapter.verbs.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })]
 	})
 }
 
@@ -166,7 +166,7 @@ func (q *CQ) ControlInterruptModeration(interval, count uint32) Status {
 	if interval == math.MaxUint32 {
 		d = -1
 	}
-	o := q.adapter.host.Call(func(*provider.Engine) provider.Outcome { return q.cq.Moderate(d, count) })
+	o := q.adapter.verbs.Call(func(*provider.Engine) provider.Outcome { return q.cq.Moderate(d, count) })
 	if o == provider.OutcomeSuccess {
 		q.moderated.Store(true)
 	}
@@ -177,7 +177,7 @@ func (q *CQ) ControlInterruptModeration(interval, count uint32) Status {
 // is called iff it returns StatusPending.
 func (q *CQ) Close(done CloseCompletion, context any) Status {
 	return q.close(func() {
-		q.adapter.host.Unwatch(q.cq)
+		q.adapter.verbs.Unwatch(q.cq)
 		q.cq.CancelWaiters(provider.OutcomeCanceled)
 	}, done, context)
 }

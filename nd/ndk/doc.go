@@ -1,5 +1,5 @@
 // Package ndk is the ND API in the shape of NDKPI, the kernel's: requests return a Status, and call back when that is
-// StatusPending. It is a sibling of package nd on the same engine (internal/host); neither wraps the other, and peers cannot tell
+// StatusPending. It is a sibling of package nd on the same engine (internal/verbs); neither wraps the other, and peers cannot tell
 // them apart.
 //
 // # The contract

@@ -85,13 +85,13 @@ func fillWith(m *MR, b byte) {
 func TestDomainIsNoWordOfTheAnswer(t *testing.T) {
 	r := newRig(t)
 	drops := func(region func(far *end) (addr uint64, token Token)) map[string]uint64 {
-		stats := r.b.host.Stats()
+		stats := r.b.verbs.Stats()
 		before := stats.DropsByName()
 		near, far := r.connected(t)
 		addr, token := region(far)
 		want(t, "post", near.qp.Write(1, []SGE{near.mr.SGE(0, 64)}, addr, token, 0), StatusSuccess)
 		want(t, "write", near.result(t).Status, StatusAccessViolation)
-		stats = r.b.host.Stats()
+		stats = r.b.verbs.Stats()
 		after := stats.DropsByName()
 		for name, n := range before {
 			if after[name] -= n; after[name] == 0 {

@@ -3,7 +3,7 @@ package ndk
 import (
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // A request that comes when the adapter has all the connectors it may have is refused, and nobody is told of it. Later ones are.
@@ -12,9 +12,9 @@ func TestRequestBeyondTheLastConnector(t *testing.T) {
 	r := newRig(t)
 	client := newEnd(t, r.a, 64)
 	_, at, requests := listens(t, r.b)
-	objects := &r.b.host.Objects
-	used := objects.Used(host.ObjectConnector)
-	for objects.Take(host.ObjectConnector) {
+	objects := &r.b.verbs.Objects
+	used := objects.Used(verbs.ObjectConnector)
+	for objects.Take(verbs.ObjectConnector) {
 	}
 	first := client.dial(t, at)
 	want(t, "connect", first.inline, StatusPending)
@@ -26,11 +26,11 @@ func TestRequestBeyondTheLastConnector(t *testing.T) {
 		closed(t, c.Close)
 		first.finish(t)
 	}
-	if objects.Take(host.ObjectConnector) {
+	if objects.Take(verbs.ObjectConnector) {
 		t.Error("a connector that nobody has came free")
 	}
-	for objects.Used(host.ObjectConnector) > used {
-		objects.Give(host.ObjectConnector)
+	for objects.Used(verbs.ObjectConnector) > used {
+		objects.Give(verbs.ObjectConnector)
 	}
 	again := client.dial(t, at)
 	closed(t, receive(t, "connect event", requests).Close)

@@ -31,7 +31,7 @@ func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, 
 	return m.perform(done, context, func() Status {
 		ready := &fastMR{region: m.fastRegion, pages: pages, remote: remote}
 		switch {
-		case m.adapter.host.Closed():
+		case m.adapter.verbs.Closed():
 			return StatusDeviceRemoved
 		case !m.fast.CompareAndSwap(nil, ready):
 			return StatusInvalidDeviceRequest

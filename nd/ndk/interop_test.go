@@ -79,7 +79,7 @@ func swap(t *testing.T, theirs *ndEnd, ours *end) {
 	theirs.wantOne(t, nd.RequestReceive)
 	want(t, "read", ours.qp.Read(5, []SGE{ours.mr.SGE(100, n)}, theirs.mr.Address(), Token(theirs.mr.RemoteToken()), 0), StatusSuccess)
 	ours.wantResult(t, 5, OperationRead, StatusSuccess)
-	ours.a.host.Stats()
+	ours.a.verbs.Stats()
 	if got := string(ours.mr.Bytes()[100:][:n]); got != "from nd to ndk and back" {
 		t.Errorf("read %q", got)
 	}

@@ -142,7 +142,7 @@ func quiet(t testing.TB, at netip.AddrPort) {
 // sync waits for the engines to finish their turns. One-sided accesses of peers tell nobody here: whoever looks at their memory next
 // has to know that no engine is at it.
 func (a *Adapter) sync() {
-	for _, shard := range a.host.Shards {
+	for _, shard := range a.verbs.Shards {
 		shard.Do(func(*provider.Engine) {})
 	}
 }
@@ -215,7 +215,7 @@ func (r *rig) removeInterface(t testing.TB) {
 	must(t, r.pair.A.Do(func() error {
 		return netlink.LinkDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexA}})
 	}))
-	eventually(t, "the adapter is removed", r.a.host.Closed)
+	eventually(t, "the adapter is removed", r.a.verbs.Closed)
 }
 
 // end is what one side of a connection needs.
@@ -301,7 +301,7 @@ func listens(t testing.TB, a *Adapter) (*Listener, netip.AddrPort, <-chan *Conne
 	l, s := a.CreateListener(func(_ any, c *Connector) { requests <- c }, nil, nil, nil)
 	created(t, l, s)
 	t.Cleanup(func() { closed(t, l.Close) })
-	want(t, "listen", l.Listen(netip.AddrPortFrom(a.host.Addr, 0), nil, nil), StatusSuccess)
+	want(t, "listen", l.Listen(netip.AddrPortFrom(a.verbs.Addr, 0), nil, nil), StatusSuccess)
 	at, s := l.LocalAddress()
 	want(t, "local address", s, StatusSuccess)
 	return l, at, requests
@@ -312,7 +312,7 @@ func (e *end) dial(t testing.TB, to netip.AddrPort) *pending {
 	t.Helper()
 	c := e.connector(t)
 	return ask(t, func(done Completion, context any) Status {
-		return c.Connect(e.qp, netip.AddrPortFrom(e.a.host.Addr, 0), to, hello, done, context)
+		return c.Connect(e.qp, netip.AddrPortFrom(e.a.verbs.Addr, 0), to, hello, done, context)
 	})
 }
 
@@ -376,13 +376,13 @@ func (r *rig) connected(t testing.TB) (client, server *end) {
 	return client, server
 }
 
-func netipPort(a *Adapter, port uint16) netip.AddrPort { return netip.AddrPortFrom(a.host.Addr, port) }
+func netipPort(a *Adapter, port uint16) netip.AddrPort { return netip.AddrPortFrom(a.verbs.Addr, port) }
 
 // useUpPorts takes every ephemeral port of a.
 func (r *rig) useUpPorts(t testing.TB) {
 	t.Helper()
 	var taken []*provider.SharedEndpoint
-	r.a.host.Do(func(e *provider.Engine) {
+	r.a.verbs.Do(func(e *provider.Engine) {
 		for o := provider.OutcomeSuccess; o == provider.OutcomeSuccess; {
 			var s *provider.SharedEndpoint
 			if s, o = e.NewSharedEndpoint(provider.EndpointFrom(netipPort(r.a, 0))); o == provider.OutcomeSuccess {
@@ -401,7 +401,7 @@ func silence(t testing.TB, a *Adapter) {
 	silent, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		a.host.DoAll(func() {
+		a.verbs.DoAll(func() {
 			close(silent)
 			<-release
 		})

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -45,22 +45,22 @@ type lams struct {
 func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (needed int, s Status) {
 	needed = PagesOf(len(buf))
 	switch {
-	case len(buf) == 0 || len(buf) > host.MaxRegistration || lam == nil || lam.region != nil:
+	case len(buf) == 0 || len(buf) > verbs.MaxRegistration || lam == nil || lam.region != nil:
 		return needed, a.unless(StatusInvalidParameter)
 	case cap(lam.Pages) < needed:
 		return needed, a.unless(StatusBufferTooSmall)
 	}
 	return needed, a.root.perform(done, context, func() Status {
 		switch {
-		case a.host.Closed():
+		case a.verbs.Closed():
 			return StatusDeviceRemoved
 		case lam.region != nil: // another BuildLAM was pending
 			return StatusInvalidParameter
 		}
-		if host.Accessible(buf, provider.RightLocalWrite) != nil {
+		if verbs.Accessible(buf, provider.RightLocalWrite) != nil {
 			return StatusAccessViolation
 		}
-		r, err := a.host.Memory.Register(buf, provider.RightLocalWrite)
+		r, err := a.verbs.Memory.Register(buf, provider.RightLocalWrite)
 		if err != nil {
 			return StatusInsufficientResources
 		}
@@ -83,7 +83,7 @@ func (a *Adapter) ReleaseLAM(lam *LAM) {
 		return
 	}
 	r := lam.region
-	a.host.DoAll(func() { a.host.Memory.Release(r) })
+	a.verbs.DoAll(func() { a.verbs.Memory.Release(r) })
 	lam.region, lam.Pages = nil, lam.Pages[:0]
 	a.root.drop()
 }

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -27,10 +27,10 @@ func (a *Adapter) CreateListener(event ConnectEvent, eventContext any, done Crea
 	if event == nil {
 		return nil, a.unless(StatusInvalidParameter)
 	}
-	return create(&a.root, host.ObjectListener, done, context, func() (*Listener, Status) {
+	return create(&a.root, verbs.ObjectListener, done, context, func() (*Listener, Status) {
 		l := &Listener{}
-		l.init(a, host.ObjectListener, &a.root)
-		a.host.Do(func(e *provider.Engine) {
+		l.init(a, verbs.ObjectListener, &a.root)
+		a.verbs.Do(func(e *provider.Engine) {
 			l.l = e.NewListener()
 			l.l.OnRequest(func(k *provider.Connector) { l.requested(k, event, eventContext) })
 		})
@@ -40,12 +40,12 @@ func (a *Adapter) CreateListener(event ConnectEvent, eventContext any, done Crea
 
 // requested announces a request. An engine calls it.
 func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context any) {
-	if !l.adapter.host.Objects.Take(host.ObjectConnector) {
+	if !l.adapter.verbs.Objects.Take(verbs.ObjectConnector) {
 		k.Close()
 		return
 	}
 	c := &Connector{k: k}
-	c.init(l.adapter, host.ObjectConnector, &l.adapter.root, &l.object)
+	c.init(l.adapter, verbs.ObjectConnector, &l.adapter.root, &l.object)
 	l.later(func() {
 		if l.ending() { // nobody was told of it
 			_ = c.Close(nil, nil) // never fails
@@ -61,7 +61,7 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusTooManyAddresses,
 // StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
 func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Status {
-	at, mine := l.adapter.host.Local(addr)
+	at, mine := l.adapter.verbs.Local(addr)
 	if addr.Addr().IsUnspecified() {
 		at, mine = provider.Endpoint{Port: addr.Port()}, true
 	}
@@ -72,7 +72,7 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 		return l.adapter.unless(StatusInvalidAddress)
 	}
 	return l.perform(done, context, func() Status {
-		return statusTable[l.adapter.host.Call(func(*provider.Engine) provider.Outcome {
+		return statusTable[l.adapter.verbs.Call(func(*provider.Engine) provider.Outcome {
 			if _, o := l.l.Bind(at); o != provider.OutcomeSuccess {
 				return o
 			}
@@ -87,7 +87,7 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 // Statuses: StatusSuccess, StatusInvalidDeviceState (not listening), StatusDeviceRemoved.
 func (l *Listener) LocalAddress() (netip.AddrPort, Status) {
 	var at provider.Endpoint
-	o := l.adapter.host.Call(func(*provider.Engine) (o provider.Outcome) {
+	o := l.adapter.verbs.Call(func(*provider.Engine) (o provider.Outcome) {
 		at, o = l.l.Local()
 		return o
 	})
@@ -96,22 +96,22 @@ func (l *Listener) LocalAddress() (netip.AddrPort, Status) {
 	}
 	if at.IP == (provider.Endpoint{}).IP {
 		unspecified := netip.IPv6Unspecified()
-		if l.adapter.host.Addr.Is4() {
+		if l.adapter.verbs.Addr.Is4() {
 			unspecified = netip.IPv4Unspecified()
 		}
 		return netip.AddrPortFrom(unspecified, at.Port), StatusSuccess
 	}
-	return host.AddrPort(at), StatusSuccess
+	return verbs.AddrPort(at), StatusSuccess
 }
 
 // ControlConnectEvents pauses the listener, which makes it look absent to peers, or resumes it. Requests that were announced are
 // not affected.
 func (l *Listener) ControlConnectEvents(pause bool) {
-	l.adapter.host.Do(func(*provider.Engine) { l.l.Pause(pause) })
+	l.adapter.verbs.Do(func(*provider.Engine) { l.l.Pause(pause) })
 }
 
 // Close refuses new requests at once, and ends the listener when the connectors that arrived over it are closed; until then its port
 // stays taken. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (l *Listener) Close(done CloseCompletion, context any) Status {
-	return l.close(func() { l.adapter.host.Do(func(*provider.Engine) { l.l.Close() }) }, done, context)
+	return l.close(func() { l.adapter.verbs.Do(func(*provider.Engine) { l.l.Close() }) }, done, context)
 }

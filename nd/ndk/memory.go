@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -51,15 +51,15 @@ func (m *MR) current() *provider.Region {
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, Status) {
-	return create(&p.object, host.ObjectMR, done, context, func() (*MR, Status) {
+	return create(&p.object, verbs.ObjectMR, done, context, func() (*MR, Status) {
 		m := &MR{pd: p}
 		if fast {
 			var err error
-			if m.fastRegion, err = p.adapter.host.Memory.NewFastRegion(); err != nil {
+			if m.fastRegion, err = p.adapter.verbs.Memory.NewFastRegion(); err != nil {
 				return nil, StatusInsufficientResources
 			}
 		}
-		m.init(p.adapter, host.ObjectMR, &p.object)
+		m.init(p.adapter, verbs.ObjectMR, &p.object)
 		return m, StatusSuccess
 	})
 }
@@ -75,7 +75,7 @@ func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, 
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
 	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink | MRDoNotSecureVM
 	switch {
-	case m.fastRegion != nil || len(buf) == 0 || len(buf) > host.MaxRegistration || flags&^known != 0:
+	case m.fastRegion != nil || len(buf) == 0 || len(buf) > verbs.MaxRegistration || flags&^known != 0:
 		return m.adapter.unless(StatusInvalidParameter)
 	case m.region.Load() != nil:
 		return m.adapter.unless(StatusInvalidDeviceState)
@@ -84,16 +84,16 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 		m.busy.Lock()
 		defer m.busy.Unlock()
 		switch {
-		case m.adapter.host.Closed():
+		case m.adapter.verbs.Closed():
 			return StatusDeviceRemoved
 		case m.region.Load() != nil || m.ending():
 			return StatusInvalidDeviceState
 		}
-		rights := host.Rights(uint32(flags))
-		if host.Accessible(buf, rights) != nil {
+		rights := verbs.Rights(uint32(flags))
+		if verbs.Accessible(buf, rights) != nil {
 			return StatusAccessViolation
 		}
-		r, err := m.adapter.host.Memory.RegisterIn(&m.pd.domain, buf, rights)
+		r, err := m.adapter.verbs.Memory.RegisterIn(&m.pd.domain, buf, rights)
 		if err != nil {
 			return StatusInsufficientResources
 		}
@@ -110,11 +110,11 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 func (m *MR) Deregister(done Completion, context any) Status {
 	r := m.region.Load()
 	switch {
-	case m.adapter.host.Closed():
+	case m.adapter.verbs.Closed():
 		return StatusDeviceRemoved
 	case r == nil:
 		return StatusInvalidDeviceState
-	case m.adapter.host.Memory.Windows(r) > 0:
+	case m.adapter.verbs.Memory.Windows(r) > 0:
 		return StatusDeviceBusy
 	}
 	return m.perform(done, context, func() Status {
@@ -122,7 +122,7 @@ func (m *MR) Deregister(done Completion, context any) Status {
 		defer m.busy.Unlock()
 		o := provider.OutcomeInvalidState
 		if r := m.region.Load(); r != nil {
-			m.adapter.host.DoAll(func() { o = m.adapter.host.Memory.Deregister(r) })
+			m.adapter.verbs.DoAll(func() { o = m.adapter.verbs.Memory.Deregister(r) })
 		}
 		if o == provider.OutcomeSuccess {
 			m.region.Store(nil)
@@ -180,7 +180,7 @@ func (m *MR) SGE(off, n int) SGE {
 func (m *MR) Close(done CloseCompletion, context any) Status {
 	if m.fastRegion != nil {
 		return m.close(func() {
-			m.adapter.host.DoAll(func() { m.adapter.host.Memory.ReleaseWindow(m.fastRegion) })
+			m.adapter.verbs.DoAll(func() { m.adapter.verbs.Memory.ReleaseWindow(m.fastRegion) })
 		}, done, context)
 	}
 	return m.close(func() {
@@ -190,9 +190,9 @@ func (m *MR) Close(done CloseCompletion, context any) Status {
 		if r == nil {
 			return
 		}
-		memory := m.adapter.host.Memory
+		memory := m.adapter.verbs.Memory
 		release := func() {
-			m.adapter.host.DoAll(func() { memory.Release(r) })
+			m.adapter.verbs.DoAll(func() { memory.Release(r) })
 			m.region.Store(nil)
 		}
 		m.hold()
@@ -220,13 +220,13 @@ type MW struct {
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (p *PD) CreateMW(done CreateCompletion[*MW], context any) (*MW, Status) {
-	return create(&p.object, host.ObjectMW, done, context, func() (*MW, Status) {
-		window, err := p.adapter.host.Memory.NewWindow()
+	return create(&p.object, verbs.ObjectMW, done, context, func() (*MW, Status) {
+		window, err := p.adapter.verbs.Memory.NewWindow()
 		if err != nil {
 			return nil, StatusInsufficientResources
 		}
 		w := &MW{pd: p, window: window}
-		w.init(p.adapter, host.ObjectMW, &p.object)
+		w.init(p.adapter, verbs.ObjectMW, &p.object)
 		return w, StatusSuccess
 	})
 }
@@ -238,6 +238,6 @@ func (w *MW) RemoteToken() Token { return Token(w.window.Token()) }
 // nil, is called iff it returns StatusPending.
 func (w *MW) Close(done CloseCompletion, context any) Status {
 	return w.close(func() {
-		w.adapter.host.DoAll(func() { w.adapter.host.Memory.ReleaseWindow(w.window) })
+		w.adapter.verbs.DoAll(func() { w.adapter.verbs.Memory.ReleaseWindow(w.window) })
 	}, done, context)
 }

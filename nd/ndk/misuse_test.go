@@ -141,7 +141,7 @@ func TestTenThousandRegions(t *testing.T) {
 func stormCalls(e *end, l *Listener, w *MW, at netip.AddrPort, told *sync.WaitGroup) []func() Status {
 	one := []SGE{e.mr.SGE(0, 8)}
 	memory := make([]byte, 64)
-	from := netip.AddrPortFrom(e.a.host.Addr, 0)
+	from := netip.AddrPortFrom(e.a.verbs.Addr, 0)
 	asks := func(request func(done Completion, context any) Status) func() Status {
 		return func() Status {
 			told.Add(1)

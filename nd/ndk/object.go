@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -22,7 +22,7 @@ type CloseCompletion func(context any)
 // that is pending or runs, and each successor, until that is closed and its close callback has returned (ND specification 3.2).
 type object struct {
 	adapter *Adapter
-	kind    host.ObjectKind
+	kind    verbs.ObjectKind
 	parents []*object // antecedents from creation on
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type object struct {
 }
 
 // init makes a new object the successor of its parents, which the caller knows not to be closed.
-func (o *object) init(a *Adapter, kind host.ObjectKind, parents ...*object) {
+func (o *object) init(a *Adapter, kind verbs.ObjectKind, parents ...*object) {
 	o.adapter, o.kind, o.parents, o.refs = a, kind, parents, 1
 	for _, p := range parents {
 		p.hold()
@@ -90,7 +90,7 @@ func (o *object) end() {
 		return
 	}
 	o.adapter.closing[o.kind].Add(-1)
-	o.adapter.host.Objects.Give(o.kind)
+	o.adapter.verbs.Objects.Give(o.kind)
 	for _, p := range append(o.parents, o.others...) {
 		p.drop()
 	}
@@ -160,18 +160,18 @@ func (o *object) perform(done Completion, context any, work func() Status) Statu
 }
 
 // create is perform for objects; parent is the one that makes them.
-func create[T any](parent *object, kind host.ObjectKind, done CreateCompletion[*T], context any, make func() (*T, Status)) (*T, Status) {
+func create[T any](parent *object, kind verbs.ObjectKind, done CreateCompletion[*T], context any, make func() (*T, Status)) (*T, Status) {
 	counted := func() (*T, Status) {
 		a := parent.adapter
 		switch {
-		case a.host.Closed():
+		case a.verbs.Closed():
 			return nil, StatusDeviceRemoved
-		case !a.host.Objects.Take(kind):
+		case !a.verbs.Objects.Take(kind):
 			return nil, StatusInsufficientResources
 		}
 		made, s := make()
 		if s != StatusSuccess {
-			a.host.Objects.Give(kind)
+			a.verbs.Objects.Give(kind)
 		}
 		return made, s
 	}

@@ -1,7 +1,7 @@
 package ndk
 
 import (
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -17,9 +17,9 @@ type PD struct {
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (a *Adapter) CreatePD(done CreateCompletion[*PD], context any) (*PD, Status) {
-	return create(&a.root, host.ObjectPD, done, context, func() (*PD, Status) {
+	return create(&a.root, verbs.ObjectPD, done, context, func() (*PD, Status) {
 		p := &PD{}
-		p.init(a, host.ObjectPD, &a.root)
+		p.init(a, verbs.ObjectPD, &a.root)
 		return p, StatusSuccess
 	})
 }
@@ -61,11 +61,11 @@ func (p *PD) createQP(srq *SRQ, cfg QPConfig, done CreateCompletion[*QP], contex
 	outside := func(v, limit int) bool { return v < 0 || v > limit }
 	switch {
 	case cfg.ReceiveCQ == nil || cfg.ReceiveCQ.adapter != p.adapter, cfg.InitiatorCQ == nil || cfg.InitiatorCQ.adapter != p.adapter,
-		outside(cfg.ReceiveDepth, host.MaxQueueDepth), outside(cfg.InitiatorDepth, host.MaxQueueDepth),
-		outside(cfg.MaxReceiveSGE, provider.MaxSGE), outside(cfg.MaxInitiatorSGE, provider.MaxSGE), outside(cfg.InlineSize, host.MaxInline):
+		outside(cfg.ReceiveDepth, verbs.MaxQueueDepth), outside(cfg.InitiatorDepth, verbs.MaxQueueDepth),
+		outside(cfg.MaxReceiveSGE, provider.MaxSGE), outside(cfg.MaxInitiatorSGE, provider.MaxSGE), outside(cfg.InlineSize, verbs.MaxInline):
 		return nil, p.adapter.unless(StatusInvalidParameter)
 	}
-	return create(&p.object, host.ObjectQP, done, context, func() (*QP, Status) { return p.newQP(srq, cfg), StatusSuccess })
+	return create(&p.object, verbs.ObjectQP, done, context, func() (*QP, Status) { return p.newQP(srq, cfg), StatusSuccess })
 }
 
 func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
@@ -73,7 +73,7 @@ func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
 	engine := provider.QPConfig{
 		Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq,
 		ReceiveDepth: cfg.ReceiveDepth, InitiatorDepth: cfg.InitiatorDepth,
-		MaxReceiveSGE: max(cfg.MaxReceiveSGE, host.SGEFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, host.SGEFloor),
+		MaxReceiveSGE: max(cfg.MaxReceiveSGE, verbs.SGEFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, verbs.SGEFloor),
 		InlineSize: cfg.InlineSize, Domain: &p.domain,
 	}
 	parents := []*object{&p.object, &cfg.ReceiveCQ.object, &cfg.InitiatorCQ.object}
@@ -81,7 +81,7 @@ func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
 		engine.Shared = srq.srq
 		parents = append(parents, &srq.object)
 	}
-	q.init(p.adapter, host.ObjectQP, parents...)
-	p.adapter.host.Do(func(e *provider.Engine) { q.qp = e.NewQP(engine) })
+	q.init(p.adapter, verbs.ObjectQP, parents...)
+	p.adapter.verbs.Do(func(e *provider.Engine) { q.qp = e.NewQP(engine) })
 	return q
 }

@@ -2,7 +2,7 @@ package ndk
 
 import (
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -141,8 +141,8 @@ func (q *QP) post(r provider.Request, sgl []SGE) Status {
 
 // postInline queues a request whose bytes are copied now.
 func (q *QP) postInline(r provider.Request, sgl []SGE) Status {
-	var data [host.MaxInline]byte
-	if r.Length > host.MaxInline {
+	var data [verbs.MaxInline]byte
+	if r.Length > verbs.MaxInline {
 		return q.refuse(StatusBufferOverflow)
 	}
 	at := data[:]
@@ -159,7 +159,7 @@ func (q *QP) posted(ring bool, o provider.Outcome) Status {
 	case o != provider.OutcomeSuccess:
 		q.qp.Push()
 		ring = true
-	case ring && q.adapter.host.Closed(): // nobody runs the engine any more
+	case ring && q.adapter.verbs.Closed(): // nobody runs the engine any more
 		return StatusDeviceRemoved
 	}
 	if ring {

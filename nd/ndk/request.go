@@ -1,7 +1,7 @@
 package ndk
 
 import (
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -99,7 +99,7 @@ func lengthOf(sgl []SGE) (uint32, Status) {
 	for i := range sgl {
 		total += uint64(len(sgl[i].Buffer))
 	}
-	n, o := host.TransferLength(total, len(sgl))
+	n, o := verbs.TransferLength(total, len(sgl))
 	return n, statusTable[o]
 }
 
@@ -110,6 +110,6 @@ func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
 		if t == a.privileged {
 			t = a.lams.tokenOf(sgl[i].Buffer)
 		}
-		dst[i] = a.host.Entry(sgl[i].Buffer, t)
+		dst[i] = a.verbs.Entry(sgl[i].Buffer, t)
 	}
 }

@@ -70,7 +70,7 @@ func TestConnectMeetsAnEarlierConnection(t *testing.T) {
 	asked := receive(t, "connect event", requests)
 	defer closed(t, asked.Close)
 	link(netlink.LinkSetDown)
-	must(t, before.host.Close()) // its objects are closed by the test
+	must(t, before.verbs.Close()) // its objects are closed by the test
 	want(t, "connect", first.finish(t), StatusDeviceRemoved)
 	link(netlink.LinkSetUp)
 	e := newEnd(t, open(pair.A, src.Addr()), 64)

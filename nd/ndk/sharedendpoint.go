@@ -3,7 +3,7 @@ package ndk
 import (
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -20,33 +20,33 @@ type SharedEndpoint struct {
 func (a *Adapter) CreateSharedEndpoint(
 	addr netip.AddrPort, done CreateCompletion[*SharedEndpoint], context any,
 ) (*SharedEndpoint, Status) {
-	at, mine := a.host.Local(addr)
+	at, mine := a.verbs.Local(addr)
 	if !mine {
 		return nil, a.unless(StatusInvalidAddress)
 	}
-	return create(&a.root, host.ObjectSharedEndpoint, done, context, func() (*SharedEndpoint, Status) {
+	return create(&a.root, verbs.ObjectSharedEndpoint, done, context, func() (*SharedEndpoint, Status) {
 		s := &SharedEndpoint{}
-		if o := a.host.Call(func(e *provider.Engine) (o provider.Outcome) {
+		if o := a.verbs.Call(func(e *provider.Engine) (o provider.Outcome) {
 			s.shared, o = e.NewSharedEndpoint(at)
 			return o
 		}); o != provider.OutcomeSuccess {
 			return nil, statusTable[o]
 		}
-		s.init(a, host.ObjectSharedEndpoint, &a.root)
+		s.init(a, verbs.ObjectSharedEndpoint, &a.root)
 		return s, StatusSuccess
 	})
 }
 
 // LocalAddress returns the address, with the port that was chosen. Statuses: StatusSuccess, StatusDeviceRemoved.
 func (s *SharedEndpoint) LocalAddress() (netip.AddrPort, Status) {
-	if s.adapter.host.Closed() {
+	if s.adapter.verbs.Closed() {
 		return netip.AddrPort{}, StatusDeviceRemoved
 	}
-	return host.AddrPort(s.shared.Local()), StatusSuccess
+	return verbs.AddrPort(s.shared.Local()), StatusSuccess
 }
 
 // Close ends the endpoint when the connectors that connected through it are closed; until then its port stays taken. It never
 // fails; done, which may be nil, is called iff it returns StatusPending.
 func (s *SharedEndpoint) Close(done CloseCompletion, context any) Status {
-	return s.close(func() { s.adapter.host.Do(func(*provider.Engine) { s.shared.Close() }) }, done, context)
+	return s.close(func() { s.adapter.verbs.Do(func(*provider.Engine) { s.shared.Close() }) }, done, context)
 }

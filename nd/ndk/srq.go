@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -32,15 +32,15 @@ type SRQ struct {
 func (p *PD) CreateSRQ(
 	depth, maxSGE, threshold int, notify Notification, notifyContext any, done CreateCompletion[*SRQ], context any,
 ) (*SRQ, Status) {
-	if depth < 1 || depth > host.MaxSharedDepth || maxSGE < 0 || maxSGE > provider.MaxSGE || threshold < 0 {
+	if depth < 1 || depth > verbs.MaxSharedDepth || maxSGE < 0 || maxSGE > provider.MaxSGE || threshold < 0 {
 		return nil, p.adapter.unless(StatusInvalidParameter)
 	}
-	return create(&p.object, host.ObjectSRQ, done, context, func() (*SRQ, Status) {
+	return create(&p.object, verbs.ObjectSRQ, done, context, func() (*SRQ, Status) {
 		s := &SRQ{pd: p, notify: notify, about: notifyContext, threshold: threshold}
-		s.srq = provider.NewSharedReceiveQueue(depth, max(maxSGE, host.SGEFloor), threshold)
+		s.srq = provider.NewSharedReceiveQueue(depth, max(maxSGE, verbs.SGEFloor), threshold)
 		s.first.Store(threshold > 0)
-		s.init(p.adapter, host.ObjectSRQ, &p.object)
-		p.adapter.host.Watch(s.srq)
+		s.init(p.adapter, verbs.ObjectSRQ, &p.object)
+		p.adapter.verbs.Watch(s.srq)
 		return s, StatusSuccess
 	})
 }
@@ -50,7 +50,7 @@ func (p *PD) CreateSRQ(
 // Statuses: StatusSuccess; StatusBufferOverflow (longer than MaxTransferLength), StatusDataOverrun (too many entries),
 // StatusNoMoreEntries (queue full), StatusDeviceRemoved. A call that fails gives no result.
 func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
-	if s.adapter.host.Closed() {
+	if s.adapter.verbs.Closed() {
 		return StatusDeviceRemoved
 	}
 	total, st := lengthOf(sgl)
@@ -96,7 +96,7 @@ func (s *SRQ) arm() {
 			}
 		})
 	})
-	if s.adapter.host.Closed() || s.ending() {
+	if s.adapter.verbs.Closed() || s.ending() {
 		s.srq.CancelWaiters(provider.OutcomeCanceled)
 	}
 }
@@ -107,13 +107,13 @@ func (s *SRQ) arm() {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for values that CreateSRQ refuses, StatusBufferOverflow for
 // a depth below the receives that are posted, StatusDeviceRemoved. The queue is unchanged then.
 func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status {
-	if depth < 0 || depth > host.MaxSharedDepth || threshold < 0 {
+	if depth < 0 || depth > verbs.MaxSharedDepth || threshold < 0 {
 		return s.adapter.unless(StatusInvalidParameter)
 	}
 	return s.perform(done, context, func() Status {
 		s.arming.Lock()
 		defer s.arming.Unlock()
-		if s.adapter.host.Closed() {
+		if s.adapter.verbs.Closed() {
 			return StatusDeviceRemoved
 		}
 		if o := s.srq.Modify(depth, 0); o != provider.OutcomeSuccess || threshold == 0 {
@@ -124,7 +124,7 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 		s.threshold = threshold
 		_ = s.srq.Modify(0, threshold) // the depth alone can fail
 		s.arm()
-		s.adapter.host.ReleaseAll()
+		s.adapter.verbs.ReleaseAll()
 		return StatusSuccess
 	})
 }
@@ -133,7 +133,7 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 // StatusPending.
 func (s *SRQ) Close(done CloseCompletion, context any) Status {
 	return s.close(func() {
-		s.adapter.host.Unwatch(s.srq)
+		s.adapter.verbs.Unwatch(s.srq)
 		s.srq.CancelWaiters(provider.OutcomeCanceled)
 	}, done, context)
 }

@@ -3,7 +3,7 @@ package ndk
 import (
 	"fmt"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -153,4 +153,4 @@ var statusOf = map[provider.Outcome]Status{
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.
-var statusTable = host.Statuses(statusOf, StatusInternalError)
+var statusTable = verbs.Statuses(statusOf, StatusInternalError)

@@ -14,8 +14,8 @@ func moveEverything(t *testing.T, client, server *end) {
 	}
 	same := func(what string, got, want []byte) {
 		t.Helper()
-		client.a.host.Stats() // the engines wrote the bytes: taking them for a moment tells the race detector
-		server.a.host.Stats()
+		client.a.verbs.Stats() // the engines wrote the bytes: taking them for a moment tells the race detector
+		server.a.verbs.Stats()
 		if !bytes.Equal(got, want) {
 			t.Fatalf("the %s did not arrive whole", what)
 		}

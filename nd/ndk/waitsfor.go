@@ -3,7 +3,7 @@ package ndk
 import (
 	"fmt"
 
-	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
 // WaitsFor tells what keeps Close waiting, or would, in words such as "2 queue pairs are open": objects that the application has not
@@ -20,9 +20,9 @@ func (a *Adapter) WaitsFor() []string {
 			list = append(list, fmt.Sprintf("%d %ss %s", n, what, several))
 		}
 	}
-	for k := range host.NumObjectKinds {
+	for k := range verbs.NumObjectKinds {
 		closing := int(a.closing[k].Load())
-		say(a.host.Objects.Used(k)-closing, k.String(), "is open", "are open")
+		say(a.verbs.Objects.Used(k)-closing, k.String(), "is open", "are open")
 		say(closing, k.String(), "is closing", "are closing")
 	}
 	a.lams.mu.RLock()
