@@ -44,6 +44,11 @@ var dropProvocations = map[string]provocation{
 			r.send(stranger, wire.BaseFields{OpCount: 1, ConnID: 1}, make([]byte, 100))
 		}
 	}},
+	"item": {do: func(r *dropRig) {
+		h := wire.Hello{ConnID: 1, Nonce: 1, MaxPacket: wire.MinPacket}
+		body := controlOf(wire.CtlREQ, append(h.Append(nil), 0)...)
+		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
+	}},
 	"no_listener": {do: func(r *dropRig) { r.ask(7, 0) }},
 	"address":     {do: func(r *dropRig) { r.ask(7, stranger) }},
 	"backlog": {do: func(r *dropRig) {

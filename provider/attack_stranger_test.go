@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -333,6 +334,76 @@ func TestAttackAmplificationByAccept(t *testing.T) {
 	w.pass(10*time.Second, func() {})
 	if in := len(f.bytes(1)); bytes < in || bytes > 3*in+700 { // and a rejection at the end
 		t.Errorf("%d bytes for %d", bytes, in)
+	}
+}
+
+// Items that a REQ may not have keep the whole of it out, before anything is made of it; items that nobody knows keep nobody out, however many
+// there are. Seen by Drops[item].
+func TestAttackItems(t *testing.T) {
+	item := func(kind, n uint16, value ...byte) []byte {
+		return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, kind), n), value...)
+	}
+	many := []byte(nil)
+	for kind := range uint16(200) {
+		many = append(many, item(100+kind, 0)...)
+	}
+	for name, c := range map[string]struct {
+		items []byte
+		drop  wire.DropReason
+	}{
+		"half a header":            {[]byte{0, 1}, wire.DropItem},
+		"behind the message":       {item(77, 5, 1, 2, 3, 4), wire.DropItem},
+		"longer than any packet":   {item(77, 65535, 1, 2, 3, 4), wire.DropItem},
+		"a cookie of four bytes":   {item(1, 4, 1, 2, 3, 4), wire.DropItem},
+		"no private data":          {item(2, 0), wire.DropItem},
+		"too much private data":    {item(2, 513, make([]byte, 516)...), wire.DropItem},
+		"twice":                    {append(item(2, 1, 1, 0, 0, 0), item(2, 1, 1, 0, 0, 0)...), wire.DropItem},
+		"twice, unknown":           {append(item(77, 0), item(77, 0)...), wire.DropItem},
+		"padding":                  {item(77, 1, 1, 2, 0, 0), wire.DropItem},
+		"many that nobody knows":   {many, wire.DropNone},
+		"long, and nobody knows":   {item(78, 900, make([]byte, 900)...), wire.DropNone},
+		"the one that is reserved": {item(0xffff, 16, make([]byte, 16)...), wire.DropNone},
+	} {
+		w := newWorld(newLanes(), 0, Config{})
+		w.listen()
+		h := wire.Hello{
+			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+		}
+		f := asking(address(1), &h)
+		f.control(wire.CtlREQ, append(h.Append(nil), c.items...))
+		f.body = append(f.body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(f.body))...)
+		answers := w.inject(f)
+		s := w.eng[1].Stats()
+		if s.Drops[c.drop] != 1 && c.drop != wire.DropNone || (s.Connections == 0) != (c.drop != wire.DropNone) || (len(answers) == 0) != (c.drop != wire.DropNone) {
+			t.Errorf("%s: %d answers, %d connections, %v", name, len(answers), s.Connections, s.Drops)
+		}
+	}
+}
+
+// Each side says something that nobody knows, and says it again when it repeats itself (PROTOCOL §7.1).
+func TestGreaseIsSentAndRepeated(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	said := map[wire.Opcode]map[string]bool{wire.CtlREQ: {}, wire.CtlREP: {}}
+	lost := 2
+	w.sent = func(f flight) bool {
+		op := opcode(f.data)
+		if f.data[1] != 0 || said[op] == nil {
+			return true
+		}
+		var h wire.Hello
+		msg, _ := wire.ParseControl(f.data, len(f.data))
+		if d := wire.ParseHello(msg.Body, &h); d != wire.DropNone || h.Grease.Type < wire.ItemGrease || len(h.Grease.Value) > wire.MaxGrease {
+			t.Errorf("%v: %v, %+v", op, d, h.Grease)
+		}
+		said[op][fmt.Sprint(h.Grease)] = true
+		lost--
+		return lost < 0
+	}
+	if _, ok := w.connect(w.qp); !ok {
+		t.Fatal("no connection")
+	}
+	if len(said[wire.CtlREQ]) != 1 || len(said[wire.CtlREP]) != 1 || lost >= -1 {
+		t.Errorf("%v, %d more", said, -lost)
 	}
 }
 

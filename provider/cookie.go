@@ -14,12 +14,11 @@ import (
 // This file makes strangers prove their address while the engine is under load, at no cost in memory (PROTOCOL §7.5): a
 // REQ is answered with RETRY and forgotten, and taken when it comes again with the cookie of that RETRY.
 
-// What a cookie does not vouch for in the body of a REQ (PROTOCOL §7.1): its own length, and the receive limit, which may rise
-// before the REQ is sent again.
+// What a cookie does not vouch for in the body of a REQ (PROTOCOL §7.1), but for its own item: the receive limit, which may rise before
+// the REQ is sent again.
 const (
-	cookieLenAt = 26
-	limitAt     = 40
-	limitEnd    = 44
+	limitAt  = 40
+	limitEnd = 44
 )
 
 // cookieMint makes and checks cookies. There are two secrets: that of the current period and that of the one before.
@@ -54,8 +53,8 @@ func (m *cookieMint) replace(e *Engine, period int64) {
 }
 
 // bake leaves in m.cookie the cookie of a period for the REQ in p: a MAC over the period, both addresses and UDP ports, and
-// the body but for the cookie, its length and the receive limit.
-func (m *cookieMint) bake(period int64, p *RxPacket, body []byte, cookie int) {
+// the body but for the cookie's item and the receive limit.
+func (m *cookieMint) bake(period int64, p *RxPacket, body []byte, hello *wire.Hello) {
 	b := binary.BigEndian.AppendUint64(m.scratch[:0], uint64(period))
 	for _, end := range [2]*wire.Endpoint{&p.From, &p.To} {
 		b = append(b, end.IP[:]...)
@@ -64,10 +63,13 @@ func (m *cookieMint) bake(period int64, p *RxPacket, body []byte, cookie int) {
 	mac := m.macs[period&1]
 	mac.Reset()
 	mac.Write(b)
-	mac.Write(body[:cookieLenAt])
-	mac.Write(body[cookieLenAt+1 : limitAt])
+	mac.Write(body[:limitAt])
 	mac.Write(body[limitEnd:wire.HelloLen])
-	mac.Write(body[wire.HelloLen+cookie:])
+	items := body[wire.HelloLen:]
+	if len(hello.Cookie) > 0 {
+		items = items[wire.CookieItemLen:] // it is the first one
+	}
+	mac.Write(items)
 	copy(m.cookie[:], mac.Sum(m.sum[:0]))
 }
 
@@ -81,7 +83,7 @@ func (e *Engine) proven(p *RxPacket, body []byte, hello *wire.Hello) bool {
 	m.turn(e)
 	good := 0
 	for period := m.period - 1; period <= m.period; period++ {
-		m.bake(period, p, body, len(hello.Cookie))
+		m.bake(period, p, body, hello)
 		good |= subtle.ConstantTimeCompare(m.cookie[:], hello.Cookie)
 	}
 	if good == 0 {
@@ -97,7 +99,7 @@ func (e *Engine) challenge(p *RxPacket, body []byte, hello *wire.Hello) wire.Dro
 	}
 	m := &e.cookies
 	m.turn(e)
-	m.bake(m.period, p, body, len(hello.Cookie))
+	m.bake(m.period, p, body, hello)
 	e.stats.CookiesSent++
 	e.answerStranger(p, hello.ConnID, wire.CtlRETRY, wire.CookieLen, func(b []byte) { wire.AppendCookie(b[:0], &m.cookie) })
 	return wire.DropNone

@@ -82,6 +82,7 @@ type Engine struct {
 	op1, op2  wire.Op
 	ackMsg    wire.Ack
 	hello     wire.Hello
+	grease    [wire.MaxGrease]byte // of hello
 	tx        [txBatch]TxPacket
 	ntx       int
 	turnBytes int

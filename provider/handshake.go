@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -69,7 +71,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
 		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
-		ResetToken: e.resetToken(c.id), Private: c.handshake.private,
+		ResetToken: e.resetToken(c.id), Private: c.handshake.private, Grease: grease(c.id, &e.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.promise()
@@ -92,6 +94,16 @@ func (c *conn) sendHello(op wire.Opcode) {
 	}
 	h.Append(body[:0])
 	e.seal(c, 0, 0, 0)
+}
+
+// grease makes up an item that nobody knows, so that receivers which do not ignore those are noticed today and not when the first new one is
+// sent (PROTOCOL §7.1). It follows from the id, which is random, because a repeated REQ has to be the same for its cookie. value is room for it.
+func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
+	rng := rand.NewPCG(id, 0)
+	binary.BigEndian.PutUint64(value[:], rng.Uint64())
+	binary.BigEndian.PutUint64(value[8:], rng.Uint64())
+	at := rng.Uint64()
+	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
 }
 
 // sendPlain sends a control message without a body.

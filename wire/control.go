@@ -56,7 +56,7 @@ func bodyBounds(o Opcode) (least, most int) {
 	case CtlProbe, CtlProbeAck:
 		return probeLen, probeLen
 	case CtlREQ, CtlREP:
-		return HelloLen, maxControlBody
+		return HelloLen, maxHelloBody
 	case CtlRETRY:
 		return CookieLen, CookieLen
 	case CtlRTU:

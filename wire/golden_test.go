@@ -42,7 +42,8 @@ func testHello() Hello {
 	h := Hello{
 		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: FeatureECT,
 		MinVersion: 1, MaxVersion: 1, IRD: 16, ORD: 8, Window: 1024, MaxPacket: 65507, ReceiveLimit: 64,
-		FirstPSN: [2]PSN{0xfffffff0, 0x80000000}, Private: []byte("private data"),
+		FirstPSN: [2]PSN{0xfffffff0, 0x80000000}, Private: []byte("private data."),
+		Grease: Item{0xfabc, []byte("grease")},
 	}
 	copy(h.ResetToken[:], "reset-token-here")
 	return h
@@ -57,7 +58,7 @@ func testAck() Ack {
 // testPackets has every packet type at least once (PROTOCOL §4, §5).
 func testPackets() []testPacket {
 	hello, retried := testHello(), testHello()
-	retried.Cookie, retried.Private = []byte("cookie-16-bytes."), nil
+	retried.Cookie, retried.Private, retried.Grease = []byte("cookie-16-bytes."), nil, Item{}
 	token := [16]byte([]byte("reset-token-here"))
 	const both = OpFirst | OpLast
 	return []testPacket{

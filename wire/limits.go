@@ -21,7 +21,7 @@ const (
 	ControlHeaderLen = 4
 	// AckBodyLen is the length of an ACK body without its bitmaps (PROTOCOL §5.1).
 	AckBodyLen = 20
-	// HelloLen is the length of a REQ or REP body without cookie and private data (PROTOCOL §7.1).
+	// HelloLen is the length of a REQ or REP body without its items (PROTOCOL §7.1).
 	HelloLen = 68
 	// CookieLen is the length of a RETRY cookie (PROTOCOL §5).
 	CookieLen = 16
@@ -55,8 +55,12 @@ const (
 // extPart is the type of the PART extension (PROTOCOL §4.1).
 const extPart = 1
 
-// maxControlBody is the longest body of any control message: a REQ or REP with cookie and private data.
-const maxControlBody = HelloLen + CookieLen + MaxPrivateData
+// maxHelloBody is the longest body of a REQ or REP: what fits into the packet that every path carries, because nobody knows how long the
+// items are that later versions add.
+const maxHelloBody = MinPacket - ControlOffset - ControlHeaderLen
+
+// maxHelloSent is the longest body of a REQ or REP of ours: with cookie, private data and an item that nobody knows.
+const maxHelloSent = HelloLen + (itemHeaderLen + CookieLen) + (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + MaxGrease)
 
 // Relations between the sizes above; a violated one does not compile.
 const (
@@ -66,7 +70,7 @@ const (
 	_ = uint(ControlOffset - BaseHeaderLen)
 	_ = uint(BaseHeaderLen - ControlOffset)
 	// A REQ with everything in it fits its padded size, so padding never has to be negative.
-	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - maxControlBody)
+	_ = uint(maxHelloBody - maxHelloSent)
 	// A full ACK fits the smallest path.
 	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - AckBodyLen - NumSpaces*MaxSACKWords*8)
 	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.

@@ -24,14 +24,15 @@ type oracleOpHeader struct {
 }
 
 type oracleHello struct {
-	ConnID, Nonce                              uint64
-	SrcPort, DstPort                           uint16
-	Features                                   uint32
-	MinVersion, MaxVersion, CookieLength, Zero uint8
-	IRD, ORD, Window, PrivateLength            uint16
-	MaxPacket, ReceiveLimit                    uint32
-	FirstPSN                                   [2]uint32
-	Token                                      [16]byte
+	ConnID, Nonce           uint64
+	SrcPort, DstPort        uint16
+	Features                uint32
+	MinVersion, MaxVersion  uint8
+	Zero                    uint16
+	IRD, ORD, Window, Zero2 uint16
+	MaxPacket, ReceiveLimit uint32
+	FirstPSN                [2]uint32
+	Token                   [16]byte
 }
 
 type oracleAck struct {
@@ -128,7 +129,7 @@ func oracleReadControl(packet []byte) (opcode Opcode, flags uint8, body any) {
 		mustRead(r, &p)
 		body = p
 	case 0x20, 0x23:
-		body = oracleReadHello(r)
+		body = oracleReadHello(bytes.NewReader(mustBytes(r, int(h.Length)))) // a REQ is padded
 	case 0x21:
 		body = [16]byte(mustBytes(r, 16))
 	case 0x25:
@@ -168,13 +169,27 @@ func oracleReadAck(r *bytes.Reader) Ack {
 func oracleReadHello(r *bytes.Reader) Hello {
 	var o oracleHello
 	mustRead(r, &o)
-	return Hello{
+	h := Hello{
 		ConnID: o.ConnID, Nonce: o.Nonce, SrcPort: o.SrcPort, DstPort: o.DstPort, Features: o.Features,
 		MinVersion: o.MinVersion, MaxVersion: o.MaxVersion, IRD: o.IRD, ORD: o.ORD, Window: o.Window,
 		MaxPacket: o.MaxPacket, ReceiveLimit: o.ReceiveLimit,
 		FirstPSN: [2]PSN{PSN(o.FirstPSN[0]), PSN(o.FirstPSN[1])}, ResetToken: o.Token,
-		Cookie: mustBytes(r, int(o.CookieLength)), Private: mustBytes(r, int(o.PrivateLength)),
 	}
+	for r.Len() > 0 {
+		var it struct{ Type, Length uint16 }
+		mustRead(r, &it)
+		value := mustBytes(r, int(it.Length))
+		mustBytes(r, (4-int(it.Length)%4)%4)
+		switch it.Type {
+		case 1:
+			h.Cookie = value
+		case 2:
+			h.Private = value
+		default:
+			h.Grease = Item{ItemType(it.Type), value}
+		}
+	}
+	return h
 }
 
 // oracleCRC is CRC32C one bit at a time over the pseudo header and the packet (PROTOCOL §3.4).

@@ -186,7 +186,8 @@ func TestParseControlDrops(t *testing.T) {
 		{"long nonce", edited(more(ping, 1), 39, 5), DropLength},
 		{"PEND with body", edited(more(pend, 1), 39, 1), DropLength},
 		{"short REP", edited(rep[:40+67], 38, 0, 67), DropLength},
-		{"long REP", edited(more(rep, 1024), 38, 0x02, 0x55), DropLength},
+		{"long REP", edited(more(rep, 1200), 38, 0x04, 0x89), DropLength},
+		{"REP as long as every path carries", edited(more(rep[:40], 1160), 38, 0x04, 0x88), DropNone},
 		{"short ACK", edited(ack[:40+19], 38, 0, 19), DropLength},
 		{"long ACK", edited(more(ack, 1024), 38, 0x01, 0x15), DropLength},
 		{"ping padding", more(ping, 28), DropNone},
@@ -216,7 +217,13 @@ func TestParseBodyDrops(t *testing.T) {
 	}
 	ack, req, retried, rej, rst := body("ack"), body("req"), body("req_cookie"), body("rej"), body("rst")
 	probe := body("probe")
-	long := append(append([]byte{}, req[:68]...), make([]byte, 513)...)
+	with := func(items ...Item) []byte { // a REQ with other items
+		b := append([]byte{}, req[:HelloLen]...)
+		for _, it := range items {
+			b = appendItem(b, it)
+		}
+		return b
+	}
 	for _, c := range []struct {
 		name string
 		op   Opcode
@@ -232,11 +239,21 @@ func TestParseBodyDrops(t *testing.T) {
 		{"probe", CtlProbe, probe[:7], DropLength},
 		{"probe zero", CtlProbe, edited(probe, 7, 1), DropReserved},
 		{"hello cut", CtlREQ, req[:67], DropShort},
-		{"hello cookie length", CtlREQ, edited(req, 26, 8), DropControl},
-		{"hello cookie eats private data", CtlREQ, edited(req, 26, 16), DropLength},
-		{"hello private length", CtlREQ, edited(req, 35, 11), DropLength},
-		{"hello private beyond 512", CtlREQ, edited(long, 34, 0x02, 0x01), DropLength},
-		{"hello private 512", CtlREQ, edited(long[:580], 34, 0x02, 0x00), DropNone},
+		{"no item", CtlREQ, req[:HelloLen], DropNone},
+		{"cookie length", CtlREQ, with(Item{ItemCookie, make([]byte, 15)}), DropItem},
+		{"cookie of nothing", CtlREQ, with(Item{ItemCookie, nil}), DropItem},
+		{"private data of nothing", CtlREQ, with(Item{ItemPrivate, nil}), DropItem},
+		{"private data of 512 bytes", CtlREQ, with(Item{ItemPrivate, make([]byte, 512)}), DropNone},
+		{"private data of 513 bytes", CtlREQ, with(Item{ItemPrivate, make([]byte, 513)}), DropItem},
+		{"item beyond the body", CtlREQ, req[:len(req)-4], DropItem},
+		{"half an item header", CtlREQ, append(with(), 0, 1), DropItem},
+		{"item of 65535 bytes", CtlREQ, edited(with(Item{0xffff, nil}), HelloLen+2, 0xff, 0xff), DropItem},
+		{"item twice", CtlREQ, with(Item{ItemPrivate, []byte{1}}, Item{ItemPrivate, []byte{1}}), DropItem},
+		{"unknown item twice", CtlREQ, with(Item{77, nil}, Item{77, nil}), DropItem},
+		{"items in descending order", CtlREQ, with(Item{ItemPrivate, []byte{1}}, Item{ItemCookie, make([]byte, 16)}), DropItem},
+		{"type zero", CtlREQ, with(Item{0, nil}), DropItem},
+		{"item padding", CtlREQ, edited(with(Item{77, []byte{1}}), HelloLen+7, 1), DropItem},
+		{"unknown items", CtlREP, with(Item{77, []byte{1}}, Item{78, make([]byte, 600)}, Item{0xf000, nil}, Item{0xffff, nil}), DropNone},
 		{"hello id zero", CtlREQ, edited(req, 0, 0, 0, 0, 0, 0, 0, 0, 0), DropControl},
 		{"hello reserved byte is ignored", CtlREQ, edited(retried, 27, 1), DropNone},
 		{"hello unknown feature is for the engine", CtlREP, edited(req, 20, 0x80), DropNone},
@@ -271,6 +288,7 @@ func TestEncodedLen(t *testing.T) {
 func TestAppendPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"cookie":  func() { h := Hello{Cookie: make([]byte, 5)}; h.Append(nil) },
+		"grease":  func() { h := Hello{Grease: Item{3, nil}}; h.Append(nil) },
 		"private": func() { h := Hello{Private: make([]byte, 513)}; h.Append(nil) },
 		"reject":  func() { r := Reject{Private: make([]byte, 513)}; r.Append(nil) },
 		"words":   func() { a := Ack{Words: [2]int{17, 0}}; a.Append(nil) },

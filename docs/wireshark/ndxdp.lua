@@ -10,7 +10,7 @@ ndxdp.prefs.port = Pref.uint("UDP port", 14791, "Destination port of all packets
 ndxdp.prefs.crc = Pref.bool("Verify the CRC32C", false,
 	"Compute the checksum of every packet that was captured whole (PROTOCOL 3.4); slow for large packets")
 
-local BASE, OP_HEADER, CONTROL_HEADER, PART = 36, 20, 4, 8
+local BASE, OP_HEADER, CONTROL_HEADER, PART, HELLO = 36, 20, 4, 8, 68
 local MIN_REQ, MAX_PACKET, MAX_PARTS, MAX_PRIVATE, MAX_WORDS = 1200, 65507, 64, 512, 16
 
 -- Bits, without operators: Lua 5.2 has none for integers, and Lua 5.4 no bit32.
@@ -129,15 +129,18 @@ field("hello.dst_port", u16, "ND port of the receiver")
 field("hello.features", u32, "Features", base.HEX)
 field("hello.min_version", u8, "Lowest version")
 field("hello.max_version", u8, "Highest version")
-field("hello.cookie_length", u8, "Cookie length")
-field("hello.zero", u8, "Reserved", base.HEX)
+field("hello.zero", u16, "Reserved", base.HEX)
 field("hello.ird", u16, "Inbound read limit")
 field("hello.ord", u16, "Outbound read limit")
 field("hello.window", u16, "Window (packets per space)")
-field("hello.private_length", u16, "Private data length")
 field("hello.max_packet", u32, "Largest ND packet")
 field("hello.first_request", u32, "First PSN, request space")
 field("hello.first_response", u32, "First PSN, response space")
+field("item", none, "Item")
+field("item.type", u16, "Type", base.HEX)
+field("item.length", u16, "Length")
+field("item.unknown", bytes, "Value of an unknown type")
+field("item.padding", bytes, "Padding")
 field("reset_token", bytes, "Reset token")
 field("cookie", bytes, "Cookie")
 field("private", bytes, "Private data")
@@ -473,6 +476,39 @@ local function body_ack(w, tree, length)
 	if request + response > 0 then w:say("gap") end
 end
 
+-- What each item is: its name, its shortest and its longest value, and the field that holds it.
+local ITEM = {
+	[1] = { "cookie", 16, 16, "cookie" },
+	[2] = { "private data", 1, MAX_PRIVATE, "private" },
+}
+
+-- one_item takes an item of a REQ or REP (PROTOCOL 7.1), and returns its type, or nil when the next one cannot be found.
+local function one_item(w, tree, stop, last)
+	if stop - w.at < 4 then return w:bad(tree, "No room for the header of an item") end
+	if not w:seen(4) then return end
+	local sub = tree:add(f.item, w.tvb(w.at, 4))
+	local kind, kind_item = w:take(sub, "item.type", 2)
+	local length, length_item = w:take(sub, "item.length", 2)
+	local known = ITEM[kind] or { "unknown", 0, 65535, "item.unknown" }
+	sub:set_text(string.format("Item: %s, %d bytes", known[1], length))
+	if kind <= last then w:bad(kind_item, "Items are not in ascending order, or one is there twice") end
+	local pad = -length % 4
+	if length + pad > stop - w.at then return w:bad(length_item, "The item ends behind the message") end
+	if length < known[2] or length > known[3] then w:bad(length_item, "A length that this item has not") end
+	if length > 0 then w:data(sub, known[4], length) end
+	if pad > 0 then
+		if not w:all_zero(pad) then w:bad(sub, "Padding that is not zero") end
+		w:data(sub, "item.padding", pad)
+	end
+	if kind == 1 then w:say("with cookie") end
+	return kind
+end
+
+local function items(w, tree, stop)
+	local last = 0
+	while last and w.at < stop do last = one_item(w, tree, stop, last) end
+end
+
 local function body_hello(w, tree, length)
 	local id, item = w:take(tree, "hello.conn_id", 8)
 	if id == UInt64(0) then w:bad(item, "A connection id of zero") end
@@ -483,26 +519,17 @@ local function body_hello(w, tree, length)
 	w:take(tree, "hello.features", 4)
 	w:take(tree, "hello.min_version", 1)
 	w:take(tree, "hello.max_version", 1)
-	local cookie, cookie_item = w:take(tree, "hello.cookie_length", 1)
-	w:take(tree, "hello.zero", 1) -- ignored: it travels before anything is agreed (PROTOCOL 3.3)
+	w:take(tree, "hello.zero", 2) -- ignored: it travels before anything is agreed (PROTOCOL 3.3)
 	w:take(tree, "hello.ird", 2)
 	w:take(tree, "hello.ord", 2)
 	w:take(tree, "hello.window", 2)
-	local private, private_item = w:take(tree, "hello.private_length", 2)
+	w:take(tree, "hello.zero", 2)
 	w:take(tree, "hello.max_packet", 4)
 	w:take(tree, "limit", 4)
 	w:take(tree, "hello.first_request", 4)
 	w:take(tree, "hello.first_response", 4)
 	w:data(tree, "reset_token", 16)
-	if cookie ~= 0 and cookie ~= 16 then return w:bad(cookie_item, "A cookie has 16 bytes, or none") end
-	if private > MAX_PRIVATE or length ~= 68 + cookie + private then
-		return w:bad(private_item, "Private data of another length than the body")
-	end
-	if cookie > 0 then
-		w:data(tree, "cookie", cookie)
-		w:say("with cookie")
-	end
-	if private > 0 then w:data(tree, "private", private) end
+	items(w, tree, w.at + length - HELLO)
 end
 
 local function body_retry(w, tree) w:data(tree, "cookie", 16) end
@@ -526,7 +553,7 @@ local function body_rst(w, tree)
 	w:data(tree, "reset_token", 16)
 end
 
-local HELLO_MAX = 68 + 16 + MAX_PRIVATE
+local HELLO_MAX = MIN_REQ - BASE - CONTROL_HEADER
 
 -- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
 local CONTROL = {
@@ -535,10 +562,10 @@ local CONTROL = {
 	[0x12] = { 4, 4, body_nonce },
 	[0x13] = { 8, 8, body_probe, padded = true },
 	[0x14] = { 8, 8, body_probe },
-	[0x20] = { 68, HELLO_MAX, body_hello, padded = true },
+	[0x20] = { HELLO, HELLO_MAX, body_hello, padded = true },
 	[0x21] = { 16, 16, body_retry },
 	[0x22] = { 0, 0 },
-	[0x23] = { 68, HELLO_MAX, body_hello },
+	[0x23] = { HELLO, HELLO_MAX, body_hello },
 	[0x24] = { 0, 0 },
 	[0x25] = { 4, 4, body_rtu, padded = true },
 	[0x26] = { 4, 4 + MAX_PRIVATE, body_rej },

@@ -246,18 +246,37 @@ func (f fields) hello(body []byte) wire.DropReason {
 	f.num("hello.features", uint64(m.Features))
 	f.num("hello.min_version", uint64(m.MinVersion))
 	f.num("hello.max_version", uint64(m.MaxVersion))
-	f.num("hello.cookie_length", uint64(len(m.Cookie)))
-	f.num("hello.zero", 0)
+	f.num("hello.zero", 0, 0)
 	f.num("hello.ird", uint64(m.IRD))
 	f.num("hello.ord", uint64(m.ORD))
 	f.num("hello.window", uint64(m.Window))
-	f.num("hello.private_length", uint64(len(m.Private)))
 	f.num("hello.max_packet", uint64(m.MaxPacket))
 	f.num("limit", uint64(m.ReceiveLimit))
 	f.num("hello.first_request", uint64(m.FirstPSN[wire.RequestSpace]))
 	f.num("hello.first_response", uint64(m.FirstPSN[wire.ResponseSpace]))
 	f.bytes("reset_token", m.ResetToken[:])
-	f.bytes("cookie", m.Cookie)
-	f.bytes("private", m.Private)
+	return f.items(body[wire.HelloLen:])
+}
+
+// items walks the items as PROTOCOL §7.1 lays them out.
+func (f fields) items(b []byte) wire.DropReason {
+	for last := wire.ItemType(0); len(b) > 0; {
+		it, rest, d := wire.ParseItem(b, last)
+		if d != wire.DropNone {
+			return d
+		}
+		f.num("item.type", uint64(it.Type))
+		f.num("item.length", uint64(len(it.Value)))
+		switch it.Type {
+		case wire.ItemCookie:
+			f.bytes("cookie", it.Value)
+		case wire.ItemPrivate:
+			f.bytes("private", it.Value)
+		default:
+			f.bytes("item.unknown", it.Value)
+		}
+		f.bytes("item.padding", b[4+len(it.Value):len(b)-len(rest)])
+		b, last = rest, it.Type
+	}
 	return wire.DropNone
 }

@@ -1,0 +1,151 @@
+package wire
+
+import "encoding/binary"
+
+// Offsets of the fields of a REQ or REP body (PROTOCOL §7.1). Bytes 26, 27, 34 and 35 are reserved.
+const (
+	helloOffConnID     = 0
+	helloOffNonce      = 8
+	helloOffSrcPort    = 16
+	helloOffDstPort    = 18
+	helloOffFeatures   = 20
+	helloOffMinVersion = 24
+	helloOffMaxVersion = 25
+	helloOffIRD        = 28
+	helloOffORD        = 30
+	helloOffWindow     = 32
+	helloOffMaxPacket  = 36
+	helloOffLimit      = 40
+	helloOffFirstPSN   = 44 // one word per space
+	helloOffToken      = 52
+)
+
+// FeatureECT is the feature that sequenced packets may be marked (PROTOCOL §7.1).
+const FeatureECT uint32 = 1 << 0
+
+// Hello is the body of REQ and REP (PROTOCOL §7.1).
+type Hello struct {
+	ConnID, Nonce          uint64
+	SrcPort, DstPort       uint16 // ND ports, sender's and receiver's
+	Features               uint32 // offered or agreed
+	MinVersion, MaxVersion uint8
+	IRD, ORD               uint16 // inbound and outbound read limit
+	Window                 uint16 // packets per space that the sender of this message will hold
+	MaxPacket              uint32 // largest ND packet the sender can receive, bytes
+	ReceiveLimit           uint32 // PROTOCOL §5.1
+	FirstPSN               [NumSpaces]PSN
+	ResetToken             [ResetTokenLen]byte
+
+	// The items. After parsing they are views into the body: nil or CookieLen, and up to MaxPrivateData bytes.
+	Cookie  []byte
+	Private []byte
+	// Grease is an item that no receiver knows, to be sent when its type is not zero (PROTOCOL §7.1). After parsing it is the last item of
+	// an unknown type.
+	Grease Item
+}
+
+// ParseHello decodes a REQ or REP body into h without copying items (PROTOCOL §7.1). Reserved fields and items of unknown types are
+// ignored (PROTOCOL §3.3). On a drop the contents of h are undefined.
+func ParseHello(body []byte, h *Hello) DropReason {
+	if len(body) < HelloLen {
+		return DropShort
+	}
+	b := (*[HelloLen]byte)(body)
+	h.ConnID = binary.BigEndian.Uint64(b[helloOffConnID:])
+	if h.ConnID == 0 { // PROTOCOL §6
+		return DropControl
+	}
+	h.Nonce = binary.BigEndian.Uint64(b[helloOffNonce:])
+	h.SrcPort = binary.BigEndian.Uint16(b[helloOffSrcPort:])
+	h.DstPort = binary.BigEndian.Uint16(b[helloOffDstPort:])
+	h.Features = binary.BigEndian.Uint32(b[helloOffFeatures:])
+	h.MinVersion = b[helloOffMinVersion]
+	h.MaxVersion = b[helloOffMaxVersion]
+	h.IRD = binary.BigEndian.Uint16(b[helloOffIRD:])
+	h.ORD = binary.BigEndian.Uint16(b[helloOffORD:])
+	h.Window = binary.BigEndian.Uint16(b[helloOffWindow:])
+	h.MaxPacket = binary.BigEndian.Uint32(b[helloOffMaxPacket:])
+	h.ReceiveLimit = binary.BigEndian.Uint32(b[helloOffLimit:])
+	h.FirstPSN[RequestSpace] = PSN(binary.BigEndian.Uint32(b[helloOffFirstPSN:]))
+	h.FirstPSN[ResponseSpace] = PSN(binary.BigEndian.Uint32(b[helloOffFirstPSN+4:]))
+	h.ResetToken = [ResetTokenLen]byte(b[helloOffToken:])
+	return h.parseItems(body[HelloLen:])
+}
+
+// parseItems reads what follows the fixed part (PROTOCOL §7.1).
+func (h *Hello) parseItems(b []byte) DropReason {
+	h.Cookie, h.Private, h.Grease = nil, nil, Item{}
+	for last := ItemType(0); len(b) > 0; {
+		it, rest, d := ParseItem(b, last)
+		if d != DropNone {
+			return d
+		}
+		switch it.Type {
+		case ItemCookie:
+			if len(it.Value) != CookieLen {
+				return DropItem
+			}
+			h.Cookie = it.Value
+		case ItemPrivate:
+			if len(it.Value) == 0 || len(it.Value) > MaxPrivateData {
+				return DropItem
+			}
+			h.Private = it.Value
+		default:
+			h.Grease = it
+		}
+		b, last = rest, it.Type
+	}
+	return DropNone
+}
+
+// EncodedLen returns the number of bytes Append adds (PROTOCOL §7.1).
+func (h *Hello) EncodedLen() int {
+	n := HelloLen
+	if len(h.Cookie) > 0 {
+		n += itemLen(len(h.Cookie))
+	}
+	if len(h.Private) > 0 {
+		n += itemLen(len(h.Private))
+	}
+	if h.Grease.Type != 0 {
+		n += itemLen(len(h.Grease.Value))
+	}
+	return n
+}
+
+// Append appends the REQ or REP body to dst (PROTOCOL §7.1). It panics if an item has a length that cannot be sent, or grease a type that
+// may come to mean something: the caller has checked all of it.
+func (h *Hello) Append(dst []byte) []byte {
+	if (len(h.Cookie) != 0 && len(h.Cookie) != CookieLen) || len(h.Private) > MaxPrivateData {
+		panic("wire: cookie or private data of a length that cannot be sent")
+	}
+	if g := &h.Grease; g.Type != 0 && g.Type < ItemGrease || len(g.Value) > MaxGrease {
+		panic("wire: grease that cannot be sent")
+	}
+	dst = binary.BigEndian.AppendUint64(dst, h.ConnID)
+	dst = binary.BigEndian.AppendUint64(dst, h.Nonce)
+	dst = binary.BigEndian.AppendUint16(dst, h.SrcPort)
+	dst = binary.BigEndian.AppendUint16(dst, h.DstPort)
+	dst = binary.BigEndian.AppendUint32(dst, h.Features)
+	dst = append(dst, h.MinVersion, h.MaxVersion, 0, 0)
+	dst = binary.BigEndian.AppendUint16(dst, h.IRD)
+	dst = binary.BigEndian.AppendUint16(dst, h.ORD)
+	dst = binary.BigEndian.AppendUint16(dst, h.Window)
+	dst = append(dst, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, h.MaxPacket)
+	dst = binary.BigEndian.AppendUint32(dst, h.ReceiveLimit)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(h.FirstPSN[RequestSpace]))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(h.FirstPSN[ResponseSpace]))
+	dst = append(dst, h.ResetToken[:]...)
+	if len(h.Cookie) > 0 {
+		dst = appendItem(dst, Item{ItemCookie, h.Cookie})
+	}
+	if len(h.Private) > 0 {
+		dst = appendItem(dst, Item{ItemPrivate, h.Private})
+	}
+	if h.Grease.Type != 0 {
+		dst = appendItem(dst, h.Grease)
+	}
+	return dst
+}

@@ -1,0 +1,58 @@
+package wire
+
+import "encoding/binary"
+
+// ItemType says what an item behind the fixed part of REQ and REP is (PROTOCOL §7.1).
+type ItemType uint16
+
+// The items. Types from ItemGrease on never mean anything.
+const (
+	ItemCookie  ItemType = 1
+	ItemPrivate ItemType = 2
+	ItemGrease  ItemType = 0xf000
+)
+
+const (
+	// MaxGrease is the longest value of an item that means nothing, bytes (PROTOCOL §7.1).
+	MaxGrease = 16
+	// CookieItemLen is the length of an item that holds a cookie; it is the first one behind the fixed part (PROTOCOL §7.1).
+	CookieItemLen = itemHeaderLen + CookieLen
+	itemHeaderLen = 4
+	itemAlign     = 4
+)
+
+// Item is a value with a type. A receiver ignores one whose type it does not know.
+type Item struct {
+	Type  ItemType
+	Value []byte
+}
+
+// itemLen is the length of an item whose value has n bytes.
+func itemLen(n int) int { return itemHeaderLen + (n+itemAlign-1)&^(itemAlign-1) }
+
+// ParseItem decodes the item at the start of b, where last is the type of the one before it, 0 for none. The value is a view; rest is
+// what follows. Types ascend, so that no item is there twice, and whoever sends many of them gains nothing by it (PROTOCOL §7.1).
+func ParseItem(b []byte, last ItemType) (it Item, rest []byte, d DropReason) {
+	if len(b) < itemHeaderLen {
+		return Item{}, nil, DropItem
+	}
+	it.Type = ItemType(binary.BigEndian.Uint16(b))
+	n := int(binary.BigEndian.Uint16(b[2:]))
+	size := itemLen(n)
+	if it.Type <= last || size > len(b) || !AllZero(b[itemHeaderLen+n:size]) {
+		return Item{}, nil, DropItem
+	}
+	it.Value = view(b[itemHeaderLen:], n)
+	return it, b[size:], DropNone
+}
+
+// appendItem appends an item and its padding.
+func appendItem(dst []byte, it Item) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(it.Type))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(it.Value)))
+	dst = append(dst, it.Value...)
+	for range itemLen(len(it.Value)) - itemHeaderLen - len(it.Value) {
+		dst = append(dst, 0)
+	}
+	return dst
+}
