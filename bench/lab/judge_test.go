@@ -2,6 +2,7 @@ package lab
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -69,6 +70,17 @@ func (f *figure) judged(byFloor bool) (median, want float64, met bool) {
 	return median, want, median == want || f.least == (median > want)
 }
 
+// distribution is a row of the table in docs/PERFORMANCE.md that shows how far from its floor a figure stays.
+func (f *figure) distribution() string {
+	sorted, want := slices.Sorted(slices.Values(f.rounds)), "<="
+	if f.least {
+		want = ">="
+	}
+	last := len(sorted) - 1
+	return fmt.Sprintf("| %s | %d | %.4g | %.4g | %.4g | %.4g | %.4g | %s %.4g | %.4g |", f.unit, len(sorted),
+		sorted[0], sorted[last/4], f.median(), sorted[last-last/4], sorted[last], want, f.bound, f.floor)
+}
+
 // judge measures a scenario in every round of a benchmark, and judges the median of each figure: one round that the machine
 // disturbed decides nothing, and neither does one that went well by chance. What must hold in every round, such as the
 // status of requests, the scenario checks itself.
@@ -83,6 +95,7 @@ func judge(b *testing.B, scenario func(*figures)) {
 	for _, f := range all {
 		median, want, met := f.judged(*floors)
 		b.ReportMetric(median, f.unit)
+		b.Log(f.distribution())
 		if !met {
 			b.Errorf("%s: the median is %.4g, want %.4g or better; rounds %.4g", f.unit, median, want, f.rounds)
 		}
@@ -103,6 +116,9 @@ func TestMediansAreJudged(t *testing.T) {
 		if _, _, met := fig.judged(true); !met {
 			t.Errorf("%s: the median is the floor, and missed it", fig.unit)
 		}
+	}
+	if got, want := f[0].distribution(), "| least | 3 | 1 | 1 | 1 | 9 | 9 | >= 8 | 1 |"; got != want {
+		t.Errorf("the distribution is %s, want %s", got, want)
 	}
 }
 
