@@ -18,13 +18,14 @@ import (
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // An agent is one side of a run: the parent starts it inside a namespace, writes one Job to its standard input, and
 // reads messages from its standard output, one JSON object a line. A line on standard input lets a meeting go on; its
 // end means that the parent gave up or died.
 
-// message is one line from an agent. Exactly one field is set.
+// message is one line from an agent. Exactly one field is set, but for what qualifies an error.
 type message struct {
 	Meet     string          `json:"meet,omitempty"`
 	Started  *bench.Spec     `json:"started,omitempty"`
@@ -34,6 +35,7 @@ type message struct {
 	Conns    *bench.ConnSide `json:"conns,omitempty"`
 	Captured *bench.Captured `json:"captured,omitempty"`
 	Error    string          `json:"error,omitempty"`
+	Follows  bool            `json:"follows,omitempty"` // the error follows from the end of the other side, or of the run
 	Done     bool            `json:"done,omitempty"`
 }
 
@@ -114,7 +116,8 @@ func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}()
 	if err := job.Run(ctx, a, a); err != nil {
-		return errors.Join(a.send(message{Error: cli.OneLine(err)}), err)
+		follows := errors.Is(err, nd.ErrCanceled) || errors.Is(err, context.Canceled)
+		return errors.Join(a.send(message{Error: cli.OneLine(err), Follows: follows}), err)
 	}
 	return a.send(message{Done: true})
 }

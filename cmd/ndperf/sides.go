@@ -144,16 +144,22 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	return errors.Join(err, relay(cancel, events, alive, sink, ctx))
 }
 
-// relay handles events until no agent is alive. The first failure cancels the rest; later ones are its consequences.
+// relay handles events until no agent is alive. The first failure cancels the rest. It is what went wrong, unless it only follows from the
+// end of the other side, which may be heard of later.
 func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench.Sink, ctx context.Context) error {
 	var first error
-	fail := func(err error) {
-		if first == nil && err != nil {
-			first = err
+	replaceable := false
+	fail := func(err error, follows bool) {
+		switch {
+		case err == nil:
+		case first == nil:
+			first, replaceable = err, follows
 			if ctx.Err() != nil {
-				first = context.Cause(ctx)
+				first, replaceable = context.Cause(ctx), false
 			}
 			cancel()
+		case replaceable && !follows:
+			first, replaceable = err, false
 		}
 	}
 	var waiting *event
@@ -162,13 +168,13 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 		switch m := e.msg; {
 		case e.end:
 			alive--
-			fail(e.err)
+			fail(e.err, first != nil) // the rest was told to end
 		case m.Error != "":
-			fail(fmt.Errorf("%s: %s", e.from.role, m.Error))
+			fail(fmt.Errorf("%s: %s", e.from.role, m.Error), m.Follows)
 		case m.Meet != "" && waiting == nil:
 			waiting = &e
 		case m.Meet != "":
-			fail(release(*waiting, e))
+			fail(release(*waiting, e), false)
 			waiting = nil
 		case m.Started != nil:
 			sink.Started(*m.Started)
