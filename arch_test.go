@@ -74,7 +74,13 @@ var fences = map[string]fence{
 	"xdp":                  {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp/xdptest":          {ours: []string{"xdp"}},
 	"bpf":                  {theirs: []string{"github.com/cilium/ebpf/..."}},
-	"provider":             {ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	"provider": {
+		ours:  []string{"wire", "internal/clock", "provider/internal/turn"},
+		noStd: []string{"net", "os", "syscall"}, noClock: true,
+	},
+	"provider/internal/turn": {
+		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},
 		noStd:   []string{"net", "os", "syscall"},

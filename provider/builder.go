@@ -225,7 +225,7 @@ func (e *Engine) flush() {
 	if e.ntx > 0 {
 		e.link.Transmit(e.tx[:e.ntx])
 		e.ntx = 0
-		e.worked = true
+		e.turns.Send()
 		e.noteBacklog(0)
 	}
 }

@@ -154,16 +154,16 @@ func (c *conn) heardBatch() {
 	}
 }
 
-// noteDelay takes in one round trip. What passed since the engine last looked is not the network's if it was busy
-// sending: on veth the kernel's part of a send runs on our own time, 60 µs for 32 packets of 1500 bytes and 600 µs for 32
-// of 64 KiB, and acknowledgements wait until it is done. What spans a time when one of the two peers was off its core says
-// nothing at all.
+// noteDelay takes in one round trip. What spans a time when one of the two peers was off its core says nothing at all.
 func (c *conn) noteDelay(d time.Duration, away bool) {
 	e := c.engine
-	if d <= 0 || d > maxSample || away || e.now.Add(-d) <= e.awayFrom {
+	if d <= 0 || d > maxSample || away {
 		return
 	}
-	d = max(d-e.lookGap, min(d, c.rtt.min))
+	d, ok := e.turns.Network(d, c.rtt.min, e.now)
+	if !ok {
+		return
+	}
 	if b := &c.cc.batch; b.delay == 0 || d < b.delay {
 		b.delay = d
 	}
@@ -178,7 +178,7 @@ func (e *Engine) conclude() {
 		cc.queued = false
 		if c.phase == phaseOpen {
 			b := &cc.batch
-			b.now, b.base, b.own, b.smoothed, b.round = e.now, c.rtt.min, e.ownPart(), c.rtt.smoothed, c.rtt.smoothed
+			b.now, b.base, b.own, b.smoothed, b.round = e.now, c.rtt.min, e.turns.OwnPart(), c.rtt.smoothed, c.rtt.smoothed
 			if d := cc.signal.delay; d > 0 {
 				b.round = min(d+b.own, b.smoothed)
 			}
@@ -192,14 +192,6 @@ func (e *Engine) conclude() {
 		cc.batch = ackBatch{}
 	}
 	e.heardConns = e.heardConns[:0]
-}
-
-// ownPart is how much longer than the path's own time a round trip may be because of our work: two turns, this engine's and
-// the like of it at the peer, if they are what limits us. An engine that mostly waits has no such excuse: allowing for
-// turns in full, the flow with the largest window had the longest turns, so the highest target, and kept the others out (a
-// Jain index of 0.45 to 0.99 for four hosts behind a router, 0.98 since).
-func (e *Engine) ownPart() time.Duration {
-	return 2 * e.turnCost * time.Duration(e.busyShare) / windowUnit
 }
 
 // onMarks takes in that n of our packets were marked by a router.

@@ -90,38 +90,6 @@ func TestSmallWindowsGrowAlike(t *testing.T) {
 	}
 }
 
-// The time of turns is allowed for in so far as the engine was busy with them.
-func TestOwnPart(t *testing.T) {
-	p := newPair(t, 1408)
-	e := p.eng[0]
-	const turn, span = 100 * time.Microsecond, 2 * shareSpan
-	for _, test := range []struct {
-		name        string
-		turns, idle time.Duration
-		want        time.Duration
-	}{
-		{"busy", span, 0, 2 * turn},
-		{"half busy", span / 2, span / 2, turn},
-		{"waiting", 0, span, 0},
-		{"busy again", span, 0, 2 * turn},
-		{"idle for long", 0, 2 * maxShareSpan, 2 * turn}, // says nothing about now
-	} {
-		e.measureTurn(p.now)
-		e.turnCost, e.working, e.shareFrom = turn, 0, p.now
-		for range test.turns / turn {
-			e.now, e.lookedAt, e.worked = p.now, p.now, true
-			p.now = p.now.Add(turn)
-			e.measureTurn(p.now)
-		}
-		e.now, e.lookedAt = p.now, p.now
-		p.now = p.now.Add(test.idle)
-		e.measureTurn(p.now)
-		if got := e.ownPart(); got < test.want*9/10 || got > test.want {
-			t.Errorf("%s: %v, want %v", test.name, got, test.want)
-		}
-	}
-}
-
 func TestFlowScaling(t *testing.T) {
 	last := time.Hour
 	for w := windowUnit / 16; w <= maxFabric; w *= 2 {
@@ -255,7 +223,7 @@ func TestAwayPeer(t *testing.T) {
 	p.post(0, p.write(0, 0, 100))
 	p.settle()
 	before := p.conn(0).cc.signal.delay
-	p.eng[1].blind = true
+	p.eng[1].turns.Watch(false)
 	p.post(0, p.write(0, 0, 100))
 	p.now += 1000
 	p.eng[0].Run(p.now)

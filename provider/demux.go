@@ -140,7 +140,7 @@ func (c *conn) heard(h wire.BaseHeader) {
 		}
 	}
 	if c.peerTxAt == 0 || c.later(h) >= 0 {
-		c.peerTx, c.peerTxAt, c.peerTxLate = h.TxTime(), e.now, e.away
+		c.peerTx, c.peerTxAt, c.peerTxLate = h.TxTime(), e.now, e.turns.Away()
 	}
 }
 

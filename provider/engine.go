@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -94,21 +94,12 @@ type Engine struct {
 	assemblies []assembly
 
 	controller controller
-	pressured  Pressured     // the link, if it knows; else nil
-	backlogged Backlogged    // the link, if it has a backlog; else nil
-	backlog    backlog       // of the link
-	load       uint8         // how close the receiving side is to dropping packets
-	worked     bool          // this turn sent packets
-	putOff     bool          // Glance left the second half of a turn to the next one
-	blind      bool          // nobody waits for packets between turns: they lie in the ring until the next one
-	lookedAt   clock.Time    // when packets were looked for last
-	lookGap    time.Duration // how long nobody looked for packets before this turn
-	away       bool          // far longer than a turn takes
-	awayFrom   clock.Time    // when that was last the case, it began then
-	turnCost   time.Duration // filtered time of a turn that sends packets
-	working    time.Duration // spent in such turns since shareFrom
-	shareFrom  clock.Time
-	busyShare  int // share of the time that such turns took lately, in 1/windowUnit
+	pressured  Pressured  // the link, if it knows; else nil
+	backlogged Backlogged // the link, if it has a backlog; else nil
+	backlog    backlog    // of the link
+	load       uint8      // how close the receiving side is to dropping packets
+	putOff     bool       // Glance left the second half of a turn to the next one
+	turns      turn.Clock
 
 	census census
 	clock  clock.Source // the owner's, for samples of latency; nil without any
@@ -130,7 +121,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		asking:  map[asked]*conn{},
 		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
-		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg), busyShare: windowUnit,
+		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
 	}
 	e.lead = e
 	if index > 0 {

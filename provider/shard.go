@@ -92,7 +92,7 @@ func (s *Shard) look(claim bool) {
 		s.turn()
 		return
 	}
-	s.engine.blind = true
+	s.engine.turns.Watch(false)
 	s.engine.Glance(s.now())
 }
 
@@ -117,7 +117,7 @@ func (s *Shard) serve(qp *QP) bool {
 	defer s.exit()
 	ours := qp.home.Load() == s.engine && !s.closed
 	if ours {
-		s.engine.blind = !s.asleep.Load()
+		s.engine.turns.Watch(s.asleep.Load())
 		s.leave(s.engine.Serve(s.now(), qp))
 	}
 	s.inside = false
@@ -187,7 +187,7 @@ func (s *Shard) turn() {
 	if s.closed {
 		return
 	}
-	s.engine.blind = !s.asleep.Load()
+	s.engine.turns.Watch(s.asleep.Load())
 	s.leave(s.engine.Run(s.now()))
 }
 
@@ -250,7 +250,7 @@ func (s *Shard) advance(blind bool) (busy bool, next clock.Time) {
 	s.inside = true
 	defer s.unlock()
 	if !s.closed {
-		s.engine.blind = blind
+		s.engine.turns.Watch(!blind)
 		busy = s.engine.Run(s.now())
 		next = s.engine.NextDeadline()
 		if !busy {

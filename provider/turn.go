@@ -50,7 +50,7 @@ const manyPackets = rxBatch / 4
 
 // awake begins a turn.
 func (e *Engine) awake(now clock.Time) {
-	e.measureTurn(now)
+	e.turns.Begin(e.now, now)
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
@@ -59,7 +59,7 @@ func (e *Engine) awake(now clock.Time) {
 // listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
 func (e *Engine) listen(now clock.Time) (heard int) {
 	e.awake(now)
-	e.lookedAt = now
+	e.turns.Look(now)
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
 	}
@@ -100,7 +100,7 @@ func (e *Engine) settle(heard int) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return heard >= rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.worked ||
+	return heard >= rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.turns.Sent() ||
 		e.inbox.waiting.Load()
 }
 
@@ -118,44 +118,9 @@ func (e *Engine) expire() {
 	}
 }
 
-// awayGap is the time between two turns from which on the engine counts as having been off its core.
-const awayGap = 200 * time.Microsecond
-
-// measureTurn learns how long the turn before took, if it sent packets: Run reports such a turn as busy, so that the next
-// one follows at once and the time between is its time. Where nobody waits for packets between turns, they may have lain in
-// the ring since the turn before; far longer than a turn takes means that the engine's owner was interrupted.
-func (e *Engine) measureTurn(now clock.Time) {
-	gap := now.Sub(e.now)
-	e.lookGap, e.away = 0, false
-	if e.worked || e.blind {
-		e.lookGap = now.Sub(e.lookedAt)
-	} else {
-		e.lookedAt = now // whoever waited for packets would have seen them
-	}
-	if e.lookGap > awayGap+2*e.turnCost {
-		e.away, e.awayFrom = true, e.lookedAt
-	} else if e.worked {
-		e.turnCost += (gap - e.turnCost) / 8
-		e.working += gap
-	}
-	e.worked = false
-	if span := now.Sub(e.shareFrom); span > shareSpan {
-		if span < maxShareSpan { // else it was mostly idle, which says nothing about now
-			e.busyShare = int(e.working * windowUnit / span)
-		}
-		e.working, e.shareFrom = 0, now
-	}
-}
-
-// The share of time spent on sending is taken over shareSpan, several round trips.
-const (
-	shareSpan    = time.Millisecond
-	maxShareSpan = 10 * shareSpan
-)
-
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.worked && !e.putOff && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.turns.Sent() && !e.putOff && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.

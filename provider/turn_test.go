@@ -163,7 +163,7 @@ func TestServeHidesNoGap(t *testing.T) {
 		p.turn()
 		p.now = p.now.Add(computed)
 		p.post(1, p.write(1, 0, 64))
-		e.blind = blind
+		e.turns.Watch(!blind)
 		e.Serve(p.now, p.qp[1])
 		p.now = p.now.Add(ahead)
 		e.Run(p.now)
@@ -171,8 +171,10 @@ func TestServeHidesNoGap(t *testing.T) {
 		if blind {
 			want += computed
 		}
-		if e.lookGap != want {
-			t.Errorf("blind %v: nobody looked for %v, want %v", blind, e.lookGap, want)
+		const trip = time.Hour
+		part, ok := e.turns.Network(trip, 0, p.now.Add(2*trip))
+		if got := trip - part; !ok || got != want {
+			t.Errorf("blind %v: nobody looked for %v, want %v", blind, got, want)
 		}
 	}
 }

@@ -1,0 +1,133 @@
+package turn
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+const us = time.Microsecond
+
+// step is one turn: how long after the turn before it begins, whether somebody waited for packets since, whether it looks for
+// packets, and whether it sends some.
+type step struct {
+	after       time.Duration
+	watched     bool
+	look, sends bool
+}
+
+// run takes c through the steps from now on and returns when the last turn began.
+func run(c *Clock, now clock.Time, steps ...step) clock.Time {
+	for _, s := range steps {
+		last := now
+		now = now.Add(s.after)
+		c.Watch(s.watched)
+		c.Begin(last, now)
+		if s.look {
+			c.Look(now)
+		}
+		if s.sends {
+			c.Send()
+		}
+	}
+	return now
+}
+
+func TestWhoseTimeItWas(t *testing.T) {
+	const start = clock.Time(time.Hour)
+	look := step{after: us, watched: true, look: true}
+	sends := step{after: us, watched: true, look: true, sends: true}
+	for _, test := range []struct {
+		name  string
+		steps []step
+		away  bool
+		trip  time.Duration
+		least time.Duration
+		part  time.Duration // of trip that the network took; 0: the trip says nothing
+	}{
+		{"somebody waited", []step{look, {after: 100 * us, watched: true}}, false, 300 * us, 0, 300 * us},
+		{"nobody waited", []step{look, {after: 100 * us}}, false, 300 * us, 0, 200 * us},
+		{"a turn that sent", []step{sends, {after: 100 * us, watched: true}}, false, 300 * us, 0, 200 * us},
+		{"not less than the least", []step{look, {after: 100 * us}}, false, 110 * us, 50 * us, 50 * us},
+		{"unless it was shorter", []step{look, {after: 100 * us}}, false, 40 * us, 50 * us, 40 * us},
+		{"turns that do not look", []step{look, {after: 50 * us}, {after: 60 * us}}, false, 300 * us, 0, 190 * us},
+		{"off its core", []step{look, {after: awayGap + us}}, true, awayGap + 2*us, 0, 0},
+		{"off its core since before the trip began", []step{look, {after: awayGap + us}}, true, awayGap, 50 * us, 50 * us},
+		{"off its core after it sent", []step{sends, {after: awayGap + us, watched: true}}, true, time.Millisecond, 0, 0},
+		{"long asleep and woken", []step{look, {after: time.Second, watched: true}}, false, 300 * us, 0, 300 * us},
+		{"back for a while", []step{look, {after: awayGap + us}, {after: 100 * us, watched: true}}, false, 99 * us, 0, 99 * us},
+		{"away within the trip", []step{look, {after: awayGap + us}, {after: 100 * us, watched: true}}, false, 400 * us, 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var c Clock
+			now := run(&c, start, test.steps...)
+			if c.Away() != test.away {
+				t.Errorf("away %v, want %v", c.Away(), test.away)
+			}
+			part, ok := c.Network(test.trip, test.least, now)
+			if part != test.part || ok != (test.part > 0) {
+				t.Errorf("of %v the network took %v (%v), want %v", test.trip, part, ok, test.part)
+			}
+		})
+	}
+}
+
+// A turn that sent is not forgotten by the next one that did not.
+func TestSentIsOfThisTurn(t *testing.T) {
+	var c Clock
+	now := run(&c, 0, step{after: us, watched: true, sends: true})
+	if !c.Sent() {
+		t.Error("the turn sent and does not say so")
+	}
+	run(&c, now, step{after: us, watched: true})
+	if c.Sent() {
+		t.Error("the next turn says that it sent")
+	}
+}
+
+// Long turns are no absence: the limit grows with what turns take.
+func TestLongTurnsAreNoAbsence(t *testing.T) {
+	var c Clock
+	now := clock.Time(time.Hour)
+	for range 100 {
+		now = run(&c, now, step{after: 150 * us, watched: true, look: true, sends: true})
+	}
+	now = run(&c, now, step{after: 450 * us, watched: true, look: true, sends: true})
+	if c.Away() {
+		t.Error("a turn of 450 us counts as an absence where turns take 150 us")
+	}
+	run(&c, now, step{after: 2 * time.Millisecond, watched: true})
+	if !c.Away() {
+		t.Error("2 ms are no absence where turns take 150 us")
+	}
+}
+
+// The time of turns is allowed for in so far as the engine was busy with them.
+func TestOwnPart(t *testing.T) {
+	const cost, span = 100 * us, 2 * shareSpan
+	var c Clock
+	now := clock.Time(time.Hour)
+	for _, test := range []struct {
+		name        string
+		turns, idle time.Duration
+		want        time.Duration
+	}{
+		{"busy", span, 0, 2 * cost},
+		{"half busy", span / 2, span / 2, cost},
+		{"waiting", 0, span, 0},
+		{"busy again", span, 0, 2 * cost},
+		{"idle for long", 0, 2 * maxShareSpan, 2 * cost}, // says nothing about now
+	} {
+		c.cost, c.working, c.shareFrom = cost, 0, now
+		for range test.turns / cost {
+			c.Look(now)
+			c.Send()
+			now = run(&c, now, step{after: cost, watched: true})
+		}
+		now = run(&c, now, step{after: test.idle, watched: true})
+		if got := c.OwnPart(); got < test.want*9/10 || got > test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
