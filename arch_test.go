@@ -75,8 +75,11 @@ var fences = map[string]fence{
 	"xdp/xdptest":          {ours: []string{"xdp"}},
 	"bpf":                  {theirs: []string{"github.com/cilium/ebpf/..."}},
 	"provider": {
-		ours:  []string{"wire", "internal/clock", "provider/internal/turn"},
+		ours:  []string{"wire", "internal/clock", "provider/internal/turn", "provider/internal/guard"},
 		noStd: []string{"net", "os", "syscall"}, noClock: true,
+	},
+	"provider/internal/guard": {
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
 	"provider/internal/turn": {
 		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,

@@ -168,7 +168,7 @@ func TestAttackCovertAccess(t *testing.T) {
 // twice. Seen by Drops[duplicate], Drops[state], Drops[unknown_conn] and CookiesRefused.
 func TestAttackReplay(t *testing.T) {
 	p := newPair(t, 1408)
-	p.eng[1].halfOpen = maxBacklog // with cookies
+	p.eng[1].fillBacklogs() // with cookies
 	var log []*forged
 	recording := true
 	p.link[1].mangle = func(b []byte) bool {

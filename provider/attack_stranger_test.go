@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -74,7 +75,7 @@ func TestAttackFloodOfRequests(t *testing.T) {
 		flood()
 	}
 	s := w.eng[1].Stats()
-	if s.Connections > 2*maxUnproven+10 || s.CookiesSent < 19000 || len(w.eng[1].sources) > 2*maxUnproven+10 {
+	if s.Connections > 2*guard.MaxUnproven+10 || s.CookiesSent < 19000 || w.eng[1].guard.Sources.Len() > 2*guard.MaxUnproven+10 {
 		t.Errorf("%+v", s)
 	}
 	// The strangers' requests wait in the queue: the honest application takes and refuses them.
@@ -107,7 +108,7 @@ func TestAttackExhaustionByOneSource(t *testing.T) {
 	w.listen()
 	greedy := address(1)
 	open := 0
-	for i := range uint64(maxSourceHalfOpen + 500) {
+	for i := range uint64(guard.MaxSourceHalfOpen + 500) {
 		answers := w.inject(stranger(greedy, 1+i*997, uint16(i), nil, nil))
 		if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
 			answers = w.inject(stranger(greedy, 1+i*997, uint16(i), answers[0][wire.ControlOffset+wire.ControlHeaderLen:], nil))
@@ -118,7 +119,7 @@ func TestAttackExhaustionByOneSource(t *testing.T) {
 		w.now += 1000
 	}
 	s := w.eng[1].Stats()
-	if open != maxSourceHalfOpen || s.SourceLimited != 500 || s.Drops[wire.DropBacklog]+s.Drops[wire.DropRate] != 500 {
+	if open != guard.MaxSourceHalfOpen || s.SourceLimited != 500 || s.Drops[wire.DropBacklog]+s.Drops[wire.DropRate] != 500 {
 		t.Errorf("%d open, %+v", open, s)
 	}
 	if got := w.inject(stranger(address(2), 5, 5, nil, nil)); len(got) != 1 || opcode(got[0]) != wire.CtlRETRY {
@@ -126,26 +127,22 @@ func TestAttackExhaustionByOneSource(t *testing.T) {
 	} else if got = w.inject(stranger(address(2), 5, 5, got[0][40:], nil)); len(got) != 1 || opcode(got[0]) != wire.CtlPEND {
 		t.Error("another source is kept out")
 	}
-	w.eng[1].sources[sourceOf(greedy)] = usage{established: maxSourceConns}
-	w.eng[1].halfOpen = 0
+	for range guard.MaxSourceHalfOpen {
+		w.eng[1].guard.Sources.Move(guard.SourceOf(greedy), guard.ShareHalfOpen, guard.ShareEstablished)
+	}
+	for range guard.MaxSourceConns - guard.MaxSourceHalfOpen {
+		w.eng[1].guard.Sources.Move(guard.SourceOf(greedy), guard.ShareNone, guard.ShareEstablished)
+	}
 	w.now += 1000_000_000
 	if got := w.inject(stranger(greedy, 3, 60000, nil, nil)); len(got) != 1 || opcode(got[0]) != wire.CtlRETRY {
 		t.Error("established connections do not count")
 	}
 }
 
-// An address of an IPv6 host does not make a new source of each of its 2^64 addresses.
-func TestAttackManyAddressesOfOneHost(t *testing.T) {
-	a, b := [16]byte{0: 0x20, 1: 1, 7: 9, 15: 1}, [16]byte{0: 0x20, 1: 1, 7: 9, 8: 77, 15: 2}
-	if sourceOf(a) != sourceOf(b) || sourceOf(address(1)) == sourceOf(address(2)) {
-		t.Error("sources are not told apart as they should")
-	}
-}
-
 // Cookies of other hosts, other requests and other times are worth nothing. Seen by CookiesRefused.
 func TestAttackForeignCookies(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
-	w.eng[1].halfOpen = maxBacklog // everybody needs one
+	w.eng[1].fillBacklogs() // everybody needs one
 	req := func(from [16]byte, id uint64, cookie []byte, private string) []byte {
 		got := w.inject(stranger(from, id, 5, cookie, []byte(private)))
 		if len(got) != 1 {
@@ -160,15 +157,15 @@ func TestAttackForeignCookies(t *testing.T) {
 		func() []byte { return req(address(1), 9, cookie, "y") },
 		func() []byte { return req(address(1), 9, cookie, "") },
 		func() []byte { return req(address(1), 9, make([]byte, 16), "x") },
-		func() []byte { w.now = w.now.Add(2 * cookiePeriod); return req(address(1), 9, cookie, "x") },
-		func() []byte { w.now = w.now.Add(1000 * cookiePeriod); return req(address(1), 9, cookie, "x") },
+		func() []byte { w.now = w.now.Add(2 * guard.CookiePeriod); return req(address(1), 9, cookie, "x") },
+		func() []byte { w.now = w.now.Add(1000 * guard.CookiePeriod); return req(address(1), 9, cookie, "x") },
 	} {
 		if opcode(try()) != wire.CtlRETRY || w.eng[1].Stats().CookiesRefused != uint64(i+1) || w.eng[1].Stats().Connections != 0 {
 			t.Errorf("case %d: %+v", i, w.eng[1].Stats())
 		}
 	}
 	cookie = req(address(1), 9, nil, "x")[40:]
-	w.now = w.now.Add(cookiePeriod)
+	w.now = w.now.Add(guard.CookiePeriod)
 	if opcode(req(address(1), 9, cookie, "x")) != wire.CtlPEND {
 		t.Error("a cookie of the period before is refused")
 	}
@@ -200,7 +197,7 @@ func TestAttackInjection(t *testing.T) {
 	if d[wire.DropUnknownConn]+d[wire.DropRate]-before.Drops[wire.DropUnknownConn] != tries || d[wire.DropAddress] != 100 || state() != rx {
 		t.Errorf("%v", d)
 	}
-	if out := p.eng[1].Stats().PacketsOut - before.PacketsOut; out > maxSourceResets {
+	if out := p.eng[1].Stats().PacketsOut - before.PacketsOut; out > guard.MaxSourceResets {
 		t.Errorf("%d answers", out)
 	}
 }
@@ -304,7 +301,7 @@ func TestAttackAmplification(t *testing.T) {
 		f := &forged{from: wire.Endpoint{IP: address(1), Port: 50000}, body: make([]byte, 100), fields: wire.BaseFields{OpCount: 1, ConnID: 777}}
 		sent += len(w.inject(f))
 	}
-	if d := w.eng[1].Stats().Drops[wire.DropRate]; sent > maxSourceResets || d < 900 {
+	if d := w.eng[1].Stats().Drops[wire.DropRate]; sent > guard.MaxSourceResets || d < 900 {
 		t.Errorf("%d answers, %d held back", sent, d)
 	}
 	sent = 0
@@ -312,7 +309,7 @@ func TestAttackAmplification(t *testing.T) {
 		f := &forged{from: wire.Endpoint{IP: address(i), Port: 50000}, body: make([]byte, 100), fields: wire.BaseFields{OpCount: 1, ConnID: 777}}
 		sent += len(w.inject(f))
 	}
-	if sent > maxResets {
+	if sent > guard.MaxResets {
 		t.Errorf("%d answers", sent)
 	}
 }
@@ -438,7 +435,7 @@ func TestAttackGarbage(t *testing.T) {
 	_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
 	p.must(o)
 	p.must(l.Listen(1))
-	p.eng[1].halfOpen = maxBacklog
+	p.eng[1].fillBacklogs()
 	p.link[0].mangle = func([]byte) bool { return false }
 	nobody := stranger(address(1), 3, 3, nil, nil)
 	binary.BigEndian.PutUint16(nobody.body[wire.ControlHeaderLen+18:], 1)

@@ -80,23 +80,7 @@ const (
 	// askInterval is how often a sender that waits for a receive asks for the limit: the ACK that raised it may be lost.
 	askInterval = 20 * time.Millisecond
 
-	maxBacklog = 4096 // cap on a listener that asked for none
-
-	// Answers to strangers per second (PROTOCOL §7.4, §7.5). RETRY costs 2 µs, mostly the MAC, and must keep up with connections that
-	// are opened at 10,000 a second.
-	maxResets       = 100 // RST
-	maxSourceResets = 5   // RST to one source
-	maxRejects      = 1000
-	maxCookies      = 32768
-
-	// What strangers may have (PROTOCOL §7.5).
-	maxUnproven       = 256              // REQs a second that are taken without a cookie
-	cookiePeriod      = 10 * time.Second // a cookie is good for its period and the next one
-	maxRetries        = 8                // RETRYs that one attempt follows
-	trustedHalfOpen   = 256              // half-open connections of a source that is not asked for a cookie
-	maxSourceHalfOpen = maxBacklog / 2   // half-open connections of any source: it cannot fill the largest backlog alone
-	maxSourceConns    = 32768            // established connections of any source: twice the ephemeral ports of an address
-	maxLingering      = 16384            // connections that are over and still answer
+	maxRetries = 8 // RETRYs that one attempt follows (PROTOCOL §7.5)
 
 	initialRTO = 50 * time.Millisecond
 	maxRTO     = time.Second

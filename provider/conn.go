@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -103,8 +104,8 @@ type conn struct {
 	probeTries  uint8  // probes of the size under way
 	probeWhole  bool   // the size below probeFailed is tried before the likely ones
 	phase       phase
-	ecn         wire.ECN // of sequenced packets: ECT0 when both agreed to it
-	share       share    // of its source's budget
+	ecn         wire.ECN    // of sequenced packets: ECT0 when both agreed to it
+	share       guard.Share // of its source's budget
 	pings       uint8
 	active      bool // we sent the REQ
 	noRequests  bool // flushed: no new requests go out
@@ -233,7 +234,7 @@ func (c *conn) tuple() tuple {
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	table, limit := &e.group.conns, uint32(e.cfg.MaxConns)
 	if table.full(limit) {
-		e.exhume()
+		e.forgetEnded()
 	}
 	slot, ok := table.take(limit)
 	if !ok {
@@ -271,7 +272,7 @@ func (c *conn) open() {
 	c.enter(phaseOpen)
 	c.openedAt = c.engine.now
 	c.engine.census.enter(c.engine.now, c.limit())
-	c.take(shareEstablished)
+	c.setShare(guard.ShareEstablished)
 	c.recovery.progressAt = c.engine.now
 	c.engine.stats.Established++
 }
@@ -284,7 +285,7 @@ func (c *conn) free() {
 	}
 	c.closeAccount()
 	c.enter(phaseFree)
-	c.take(shareNone)
+	c.setShare(guard.ShareNone)
 	c.dropHeld()
 	e.tuples.remove(c)
 	e.peers.remove(c)

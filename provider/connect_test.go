@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -133,10 +134,10 @@ func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
 	}
 }
 
-// PROTOCOL §7.5: a queue holds at most maxBacklog requests, whatever was asked for.
+// PROTOCOL §7.5: a queue holds at most guard.MaxBacklog requests, whatever was asked for.
 func TestBacklogHasABound(t *testing.T) {
-	for _, asked := range []int{0, -1, maxBacklog, maxBacklog + 1, 1 << 30} {
-		if m := newMeeting(t, asked); m.l.backlog != maxBacklog {
+	for _, asked := range []int{0, -1, guard.MaxBacklog, guard.MaxBacklog + 1, 1 << 30} {
+		if m := newMeeting(t, asked); m.l.backlog != guard.MaxBacklog {
 			t.Errorf("asked for %d: the queue holds %d", asked, m.l.backlog)
 		}
 	}

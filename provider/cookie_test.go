@@ -5,14 +5,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
+
+// nobody is a source that no test uses otherwise.
+var nobody = guard.Source{15: 1}
+
+// fillBacklogs makes the engine ask every stranger for a cookie, as if somebody had filled its backlogs; emptyBacklogs undoes it.
+func (e *Engine) fillBacklogs() {
+	for range guard.MaxBacklog {
+		e.guard.Sources.Move(nobody, guard.ShareNone, guard.ShareHalfOpen)
+	}
+}
+
+func (e *Engine) emptyBacklogs() {
+	for range guard.MaxBacklog {
+		e.guard.Sources.Move(nobody, guard.ShareHalfOpen, guard.ShareNone)
+	}
+}
 
 // The handshake under load takes a round trip more, whatever is lost (PROTOCOL §7.5).
 func TestConnectWithACookie(t *testing.T) {
 	for _, lose := range []wire.Opcode{0, wire.CtlRETRY, wire.CtlREQ, wire.CtlPEND, wire.CtlREP} {
 		m := newMeeting(t, 4).get()
-		m.eng[1].halfOpen = maxBacklog
+		m.eng[1].fillBacklogs()
 		m.loseFirst(0, 1, lose)
 		if lose == wire.CtlREQ {
 			m.link[0].mangle = nil
@@ -31,7 +48,7 @@ func TestConnectWithACookie(t *testing.T) {
 		if private, _ := m.ctr[1].Private(); string(private) != "hello" {
 			t.Errorf("private data %q", private)
 		}
-		m.eng[1].halfOpen -= maxBacklog
+		m.eng[1].emptyBacklogs()
 		m.ctr[0].Close()
 		m.ctr[1].Close()
 		m.clean()
@@ -41,7 +58,7 @@ func TestConnectWithACookie(t *testing.T) {
 // A receive that is posted between the REQ and its repetition does not spoil the cookie.
 func TestCookieSurvivesAPostedReceive(t *testing.T) {
 	m := newMeeting(t, 4).get()
-	m.eng[1].halfOpen = maxBacklog
+	m.eng[1].fillBacklogs()
 	m.connect()
 	m.receive(0, 0, 10)
 	m.settle()
@@ -145,7 +162,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	w := newWorld(newLanes(), 0, Config{})
 	e := w.eng[1]
 	most := 0
-	for range maxLingering + 1000 {
+	for range guard.MaxEnded + 1000 {
 		c := e.newConn(wire.Endpoint{IP: pairIP[1]}, wire.Endpoint{IP: pairIP[0]})
 		c.open()
 		c.linger(endNone, 0, nil)
@@ -157,8 +174,8 @@ func TestLingeringIsBounded(t *testing.T) {
 		w.now += 1000
 		e.now = w.now
 	}
-	if most != maxLingering || e.Stats().Forgotten != 1000 || len(e.graves.ids) > maxLingering {
-		t.Errorf("%d linger, %d places, %d forgotten", most, len(e.graves.ids), e.Stats().Forgotten)
+	if most != guard.MaxEnded || e.Stats().Forgotten != 1000 || e.guard.Ended.Cap() > guard.MaxEnded {
+		t.Errorf("%d linger, %d places, %d forgotten", most, e.guard.Ended.Cap(), e.Stats().Forgotten)
 	}
 	w.pass(time.Minute, func() {})
 	if e.Stats().Connections != 0 {
@@ -178,7 +195,7 @@ func TestFullTableForgetsTheOldest(t *testing.T) {
 		e.newConn(wire.Endpoint{}, wire.Endpoint{}).linger(endNone, 0, nil)
 	}
 	first.linger(endNone, 0, nil)
-	oldest := e.lookup(e.graves.ids[e.graves.head])
+	oldest := e.lookup(e.guard.Ended.Oldest())
 	for range 4 {
 		if e.newConn(wire.Endpoint{}, wire.Endpoint{}) == nil {
 			t.Fatal("no room")
@@ -186,24 +203,5 @@ func TestFullTableForgetsTheOldest(t *testing.T) {
 	}
 	if oldest.phase != phaseFree || e.Stats().Forgotten != 4 || e.newConn(wire.Endpoint{}, wire.Endpoint{}) != nil {
 		t.Errorf("%+v", e.Stats())
-	}
-}
-
-func TestBucket(t *testing.T) {
-	w := newWorld(newLanes(), 0, Config{})
-	for _, rate := range []int{1, 5, 100, 32768} {
-		var b bucket
-		allowed, start := 0, w.now
-		for w.now.Sub(start) < 10*time.Second {
-			for range rate/50 + 1 {
-				if b.allow(w.now, rate) {
-					allowed++
-				}
-			}
-			w.now = w.now.Add(10 * time.Millisecond)
-		}
-		if allowed > 11*rate || allowed < 9*rate {
-			t.Errorf("%d in 10 s at %d a second", allowed, rate)
-		}
 	}
 }

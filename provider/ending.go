@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -83,8 +84,8 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 
 // layToRest takes what is over out of what the leader keeps of living connections.
 func (c *conn) layToRest() {
-	c.take(shareNone)
-	c.engine.bury(c)
+	c.setShare(guard.ShareNone)
+	c.engine.noteEnded(c)
 	c.engine.tuples.remove(c)
 	c.leaveBacklog()
 }

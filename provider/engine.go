@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -52,16 +53,7 @@ type Engine struct {
 	asking    map[asked]*conn  // requests that wait for an answer
 	deadlines clock.Deadlines
 	pools     pools
-
-	cookies      cookieMint
-	sources      map[source]usage
-	halfOpen     int // half-open connections of all sources
-	graves       graves
-	unproven     bucket // REQs without a cookie
-	retries      bucket // answers to strangers, by kind
-	rejects      bucket
-	resets       bucket
-	sourceResets sourceBuckets
+	guard     guard.Guard // against strangers
 
 	fresh        line    // have something to transmit and have not used up their share; in turn, before active
 	active       line    // have something to transmit, in turn
@@ -119,7 +111,6 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		tuples:  newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
 		peers:   newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
 		asking:  map[asked]*conn{},
-		sources: map[source]usage{},
 		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
 	}
@@ -133,7 +124,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	e.pressured, _ = link.(Pressured)
 	e.backlogged, _ = link.(Backlogged)
 	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
-	e.sourceResets.key = rng.Uint64()
+	e.guard = guard.New(rng)
 	for i := cfg.HeldPackets; i > 0; i-- {
 		e.freeHeld = append(e.freeHeld, heldPacket(i))
 	}

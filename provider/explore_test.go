@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -79,7 +80,7 @@ func (s *scenario) start(lanes [2]*lane) *script {
 	x := &script{world: newWorld(lanes, 3, Config{}), faults: s.faults, ticks: s.ticks, menu: s.menu}
 	x.spare = x.eng[1].NewConnector()
 	if s.loaded {
-		x.eng[1].halfOpen = maxBacklog
+		x.eng[1].fillBacklogs()
 	}
 	x.call(x.ctr[0].Connect(x.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: pairPort},
 		ConnectParams{Inbound: 3, Outbound: 8, Private: []byte("?")}, x.promise()))
@@ -386,8 +387,8 @@ func (x *script) resolve() string {
 			return fmt.Sprintf("a call finished %d times", p.times)
 		}
 	}
-	if x.eng[1].halfOpen >= maxBacklog {
-		x.eng[1].halfOpen -= maxBacklog // the scenario's load
+	if x.eng[1].guard.Sources.HalfOpen() >= guard.MaxBacklog {
+		x.eng[1].emptyBacklogs() // the scenario's load
 	}
 	if what := x.left(); what != "" {
 		return what

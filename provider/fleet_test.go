@@ -51,7 +51,7 @@ func (f *fleet) connectOne() {
 		}))
 		f.ctrs[side] = append(f.ctrs[side], f.eng[side].NewConnector())
 	}
-	f.now = f.now.Add(time.Second / 20000) // below maxCookies
+	f.now = f.now.Add(time.Second / 20000) // below guard.MaxCookies
 	i := len(f.qps[0]) - 1
 	local := wire.Endpoint{IP: pairIP[0]}
 	local.IP[14] += byte(i / perAddress)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -54,7 +55,7 @@ type FlightEvent struct {
 type flightRecorder struct {
 	events [flightEvents]FlightEvent
 	n      uint64 // events ever
-	rate   bucket
+	rate   guard.Bucket
 	kept   uint64 // records that the rate held back
 }
 
@@ -102,7 +103,7 @@ func (e *Engine) recordLoss(c *conn, first Outcome) {
 	if e.cfg.OnLost == nil {
 		return
 	}
-	if !e.flight.rate.allow(e.now, maxFlightRecords) {
+	if !e.flight.rate.Allow(e.now, maxFlightRecords) {
 		e.flight.kept++
 		return
 	}

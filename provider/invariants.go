@@ -33,8 +33,8 @@ func (e *Engine) Violation() string {
 	switch {
 	case waiting+len(e.freeHeld) != len(e.held):
 		return fmt.Sprintf("%d packets wait and %d places are free, of %d", waiting, len(e.freeHeld), len(e.held))
-	case e.halfOpen < 0:
-		return fmt.Sprintf("%d connections are half-open", e.halfOpen)
+	case e.guard.Sources.HalfOpen() < 0:
+		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.HalfOpen())
 	case e.stats.IllegalTransitions != 0:
 		return fmt.Sprintf("%d illegal transitions", e.stats.IllegalTransitions)
 	}
@@ -102,7 +102,7 @@ func (e *Engine) Leftover() string {
 		return "a connection is left"
 	case e.peers.n != 0 || e.tuples.n != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
 		return "a peer, tuple, port or listener is left"
-	case len(e.sources) != 0 || e.halfOpen != 0:
+	case e.guard.Sources.Len() != 0 || e.guard.Sources.HalfOpen() != 0:
 		return "a source has a share of nothing"
 	case len(e.freeHeld) != len(e.held):
 		return "a receive frame is missing"

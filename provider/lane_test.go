@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -170,7 +171,7 @@ func newWorld(lanes [2]*lane, room int, cfg Config) *world {
 }
 
 // listen raises the backlog to the most there is.
-func (w *world) listen() { w.l.backlog = maxBacklog }
+func (w *world) listen() { w.l.backlog = guard.MaxBacklog }
 
 // connect joins two queue pairs with new connectors, and says how it went.
 func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -28,7 +29,7 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 		t.Fatal("the listener does not listen")
 	}
 	waiting := 0
-	for i := range uint64(maxBacklog + 100) {
+	for i := range uint64(guard.MaxBacklog + 100) {
 		req := func(cookie []byte) *forged {
 			f := stranger(address(uint32(i)), 1+i*997, uint16(i), cookie, nil)
 			binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], pairPort+1)
@@ -43,8 +44,8 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 		}
 		w.now += 1000
 	}
-	if waiting != maxBacklog {
-		t.Errorf("%d requests wait, want %d", waiting, maxBacklog)
+	if waiting != guard.MaxBacklog {
+		t.Errorf("%d requests wait, want %d", waiting, guard.MaxBacklog)
 	}
 }
 
@@ -52,11 +53,13 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 func TestEstablishedConnectionsOfOneSourceAreBounded(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	greedy := address(1)
-	w.eng[1].sources[sourceOf(greedy)] = usage{established: maxSourceConns - 1}
+	for range guard.MaxSourceConns - 1 {
+		w.eng[1].guard.Sources.Move(guard.SourceOf(greedy), guard.ShareNone, guard.ShareEstablished)
+	}
 	if op := w.prove(greedy, 5, 5); op != wire.CtlPEND {
 		t.Errorf("below the bound: %v", op)
 	}
-	w.eng[1].sources[sourceOf(greedy)] = usage{established: maxSourceConns}
+	w.eng[1].guard.Sources.Move(guard.SourceOf(greedy), guard.ShareNone, guard.ShareEstablished)
 	if op := w.prove(greedy, 7, 7); op != wire.CtlREJ || w.eng[1].Stats().SourceLimited != 1 {
 		t.Errorf("at the bound: %v, %d counted", op, w.eng[1].Stats().SourceLimited)
 	}
@@ -69,7 +72,7 @@ func TestEstablishedConnectionsOfOneSourceAreBounded(t *testing.T) {
 func TestRejectionsOfStrangersAreBounded(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	rejected := 0
-	for i := range uint64(maxRejects + 200) {
+	for i := range uint64(guard.MaxRejects + 200) {
 		f := stranger(address(uint32(i)), 1+i, uint16(i), nil, nil)
 		binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], 1)
 		for _, a := range w.inject(f) {
@@ -79,7 +82,7 @@ func TestRejectionsOfStrangersAreBounded(t *testing.T) {
 		}
 	}
 	s := w.eng[1].Stats()
-	if rejected != maxRejects || s.Drops[wire.DropRate] != 200 || s.Refused != maxRejects+200 {
+	if rejected != guard.MaxRejects || s.Drops[wire.DropRate] != 200 || s.Refused != guard.MaxRejects+200 {
 		t.Errorf("%d rejections, %d dropped, %d refused", rejected, s.Drops[wire.DropRate], s.Refused)
 	}
 }

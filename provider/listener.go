@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/binary"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -54,13 +55,13 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 }
 
 // Listen starts to take requests; backlog bounds those that were not handed out or, by a listener that announces, not answered. 0 asks
-// for no limit and gets maxBacklog.
+// for no limit and gets guard.MaxBacklog.
 func (l *Listener) Listen(backlog int) Outcome {
 	if !l.bound || l.active || l.closed {
 		return OutcomeInvalidState
 	}
-	if backlog <= 0 || backlog > maxBacklog {
-		backlog = maxBacklog
+	if backlog <= 0 || backlog > guard.MaxBacklog {
+		backlog = guard.MaxBacklog
 	}
 	l.backlog, l.active = backlog, true
 	l.engine.listeners[l.at] = l
@@ -234,7 +235,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.localND, c.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)
 	c.enter(phaseHalfOpen)
-	c.take(shareHalfOpen)
+	c.setShare(guard.ShareHalfOpen)
 	c.handshake.proven = proven
 	c.handshake.heardAt = e.now
 	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
@@ -314,7 +315,7 @@ func (e *Engine) rejectStranger(p *RxPacket, id uint64, reason wire.RejectReason
 	default:
 		d = wire.DropBacklog
 	}
-	if !e.rejects.allow(e.now, maxRejects) {
+	if !e.guard.TakeReject(e.now) {
 		return wire.DropRate
 	}
 	m := wire.Reject{Reason: reason}
@@ -350,7 +351,7 @@ func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason 
 	if !p.intact(wire.Seed(p.From, p.To), h) {
 		return wire.DropCRC
 	}
-	if !e.sourceResets.allow(sourceOf(p.From.IP), e.now, maxSourceResets) || !e.resets.allow(e.now, maxResets) {
+	if !e.guard.TakeReset(guard.SourceOf(p.From.IP), e.now) {
 		return wire.DropRate
 	}
 	// The peer's id for the lost connection is not known here: the peer finds it by ours.

@@ -134,9 +134,9 @@ func (p *pair) gone() {
 			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps}
 		}
 		lead := p.eng[side]
-		if s.Connections != 0 || use != (PoolUse{}) || lead.peers.n+lead.tuples.n+len(lead.sources) != 0 || s.IllegalTransitions != 0 {
+		if s.Connections != 0 || use != (PoolUse{}) || lead.peers.n+lead.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
 			p.tb.Errorf("side %d keeps %d connections, %+v, %d peers, %d tuples, %d sources; %d illegal transitions", side,
-				s.Connections, use, lead.peers.n, lead.tuples.n, len(lead.sources), s.IllegalTransitions)
+				s.Connections, use, lead.peers.n, lead.tuples.n, lead.guard.Sources.Len(), s.IllegalTransitions)
 		}
 	}
 	p.balanced()

@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"hash"
+	"math/rand/v2"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// What a cookie does not vouch for in the body of a REQ (PROTOCOL §7.1), but for its own item: the receive limit, which may rise before
+// the REQ is sent again.
+const (
+	limitAt  = 40
+	limitEnd = 44
+)
+
+// Mint makes and checks cookies (PROTOCOL §7.5), with which strangers prove their addresses at no cost in memory. There are two
+// secrets: that of the current period and that of the one before.
+type Mint struct {
+	rng     *rand.Rand
+	period  int64 // number of the current one
+	ready   bool
+	macs    [2]hash.Hash // by the parity of the period
+	scratch [2 + 2*16 + 2*2 + 8]byte
+	sum     [sha256.Size]byte
+	cookie  [wire.CookieLen]byte
+}
+
+// Make returns the cookie for a REQ with this body between these endpoints, good until the next call. carries says that the body
+// has a cookie already, as its first item.
+func (m *Mint) Make(from, to *wire.Endpoint, body []byte, carries bool, now clock.Time) *[wire.CookieLen]byte {
+	m.turn(now)
+	m.sign(m.period, from, to, body, carries)
+	return &m.cookie
+}
+
+// Proves says whether the cookie, which is the first item of a REQ with this body, was made for its sender and for this REQ, in this period or in the one
+// before.
+func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Time) bool {
+	m.turn(now)
+	good := 0
+	for period := m.period - 1; period <= m.period; period++ {
+		m.sign(period, from, to, body, true)
+		good |= subtle.ConstantTimeCompare(m.cookie[:], cookie)
+	}
+	return good != 0
+}
+
+// turn makes the secrets those of now. A secret that was in use for two periods is replaced.
+func (m *Mint) turn(now clock.Time) {
+	period := int64(now) / int64(CookiePeriod)
+	if m.ready && period == m.period {
+		return
+	}
+	if !m.ready || period != m.period+1 {
+		m.replace(period - 1)
+	}
+	m.replace(period)
+	m.period, m.ready = period, true
+}
+
+func (m *Mint) replace(period int64) {
+	var key [sha256.Size]byte
+	for i := 0; i < len(key); i += 8 {
+		binary.LittleEndian.PutUint64(key[i:], m.rng.Uint64())
+	}
+	m.macs[period&1] = hmac.New(sha256.New, key[:])
+}
+
+// sign leaves in m.cookie the cookie of a period: a MAC over the period, both addresses and UDP ports, and the body but for
+// the item of the cookie that it carries and the receive limit.
+func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte, carries bool) {
+	b := binary.BigEndian.AppendUint64(m.scratch[:0], uint64(period))
+	for _, end := range [2]*wire.Endpoint{from, to} {
+		b = append(b, end.IP[:]...)
+		b = binary.BigEndian.AppendUint16(b, end.Port)
+	}
+	mac := m.macs[period&1]
+	mac.Reset()
+	mac.Write(b)
+	mac.Write(body[:limitAt])
+	mac.Write(body[limitEnd:wire.HelloLen])
+	items := body[wire.HelloLen:]
+	if carries {
+		items = items[wire.CookieItemLen:]
+	}
+	mac.Write(items)
+	copy(m.cookie[:], mac.Sum(m.sum[:0]))
+}

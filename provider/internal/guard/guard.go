@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// Answers to strangers per second (PROTOCOL §7.4, §7.5). RETRY costs 2 us, mostly the MAC, and must keep up with connections
+// that are opened at 10,000 a second.
+const (
+	MaxResets       = 100 // RST
+	MaxSourceResets = 5   // RST to one source
+	MaxRejects      = 1000
+	MaxCookies      = 32768
+)
+
+// What strangers may have (PROTOCOL §7.5).
+const (
+	MaxBacklog        = 4096             // requests of one listener
+	MaxUnproven       = 256              // REQs a second that are taken without a cookie
+	CookiePeriod      = 10 * time.Second // a cookie is good for its period and the next one
+	MaxSourceHalfOpen = MaxBacklog / 2   // half-open connections of any source: it cannot fill the largest backlog alone
+	MaxSourceConns    = 32768            // established connections of any source: twice the ephemeral ports of an address
+	MaxEnded          = 16384            // connections that are over and still answer
+	trustedHalfOpen   = 256              // half-open connections of a source that is not asked for a cookie
+)
+
+// Guard is what the leading engine of an adapter knows of strangers.
+type Guard struct {
+	Cookies Mint
+	Sources Sources
+	Ended   Ended
+
+	unproven     Bucket // REQs without a cookie
+	retries      Bucket // answers, by kind
+	rejects      Bucket
+	resets       Bucket
+	sourceResets sourceBuckets
+}
+
+// New makes a Guard with secrets from rng, which it keeps for the secrets of cookies.
+func New(rng *rand.Rand) Guard {
+	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
+	g.sourceResets.key = rng.Uint64()
+	return g
+}
+
+// Challenge decides whether a REQ that came without a good cookie from a source that has u must get one first: when the listener,
+// which holds backed requests of at most backlog, or all of them together, or the source, are half full; or when too many such
+// REQs came within a second. It counts the REQ unless something else decides.
+func (g *Guard) Challenge(u Usage, backed, backlog int, now clock.Time) bool {
+	return 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen ||
+		u.Established >= MaxSourceConns || !g.unproven.Allow(now, MaxUnproven)
+}
+
+// TakeRetry takes a RETRY from what may be sent in this second. It reports false when nothing is left.
+func (g *Guard) TakeRetry(now clock.Time) bool { return g.retries.Allow(now, MaxCookies) }
+
+// TakeReject does it with a REJ.
+func (g *Guard) TakeReject(now clock.Time) bool { return g.rejects.Allow(now, MaxRejects) }
+
+// TakeReset does it with an RST to a source, which has a bound of its own.
+func (g *Guard) TakeReset(to Source, now clock.Time) bool {
+	return g.sourceResets.Allow(to, now, MaxSourceResets) && g.resets.Allow(now, MaxResets)
+}

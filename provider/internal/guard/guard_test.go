@@ -1,0 +1,267 @@
+package guard
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+const start = clock.Time(time.Hour)
+
+func TestBucket(t *testing.T) {
+	now := start
+	for _, rate := range []int{1, 5, 100, 32768} {
+		var b Bucket
+		allowed, begin := 0, now
+		for now.Sub(begin) < 10*time.Second {
+			for range rate/50 + 1 {
+				if b.Allow(now, rate) {
+					allowed++
+				}
+			}
+			now = now.Add(10 * time.Millisecond)
+		}
+		if allowed > 11*rate || allowed < 9*rate {
+			t.Errorf("%d in 10 s at %d a second", allowed, rate)
+		}
+	}
+}
+
+// An address of an IPv6 host does not make a new source of each of its 2^64 addresses.
+func TestAddressesOfOneHostAreOneSource(t *testing.T) {
+	a, b := [16]byte{0: 0x20, 1: 1, 7: 9, 15: 1}, [16]byte{0: 0x20, 1: 1, 7: 9, 8: 77, 15: 2}
+	if SourceOf(a) != SourceOf(b) {
+		t.Error("addresses of one prefix are two sources")
+	}
+	v4 := func(last byte) [16]byte { return [16]byte{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: last} }
+	if SourceOf(v4(1)) == SourceOf(v4(2)) {
+		t.Error("two IPv4 addresses are one source")
+	}
+}
+
+// What is counted is what connections have, whatever they do, and nothing is kept of a source that has none left.
+func TestSourcesAgainstModel(t *testing.T) {
+	s := New(rand.New(rand.NewPCG(1, 1))).Sources
+	rng := rand.New(rand.NewPCG(2, 2))
+	type connection struct {
+		of    Source
+		share Share
+	}
+	conns := make([]connection, 100)
+	for i := range conns {
+		conns[i].of = Source{15: byte(i % 7)}
+	}
+	check := func() {
+		t.Helper()
+		model := map[Source]Usage{}
+		halfOpen := 0
+		for _, c := range conns {
+			u := model[c.of]
+			switch c.share {
+			case ShareHalfOpen:
+				u.HalfOpen++
+				halfOpen++
+			case ShareEstablished:
+				u.Established++
+			case ShareNone:
+				continue
+			}
+			model[c.of] = u
+		}
+		for i := range 7 {
+			if of := (Source{15: byte(i)}); s.Usage(of) != model[of] {
+				t.Fatalf("source %d has %+v, want %+v", i, s.Usage(of), model[of])
+			}
+		}
+		if s.HalfOpen() != halfOpen || s.Len() != len(model) {
+			t.Fatalf("%d half-open of %d sources, want %d of %d", s.HalfOpen(), s.Len(), halfOpen, len(model))
+		}
+	}
+	for range 2000 {
+		c := &conns[rng.IntN(len(conns))]
+		to := Share(rng.IntN(3))
+		s.Move(c.of, c.share, to)
+		c.share = to
+		check()
+	}
+	for i := range conns {
+		s.Move(conns[i].of, conns[i].share, ShareNone)
+		conns[i].share = ShareNone
+	}
+	check()
+}
+
+func TestUsageIsFull(t *testing.T) {
+	for _, test := range []struct {
+		usage Usage
+		full  bool
+	}{
+		{Usage{}, false},
+		{Usage{HalfOpen: MaxSourceHalfOpen - 1, Established: MaxSourceConns - 1}, false},
+		{Usage{HalfOpen: MaxSourceHalfOpen}, true},
+		{Usage{Established: MaxSourceConns}, true},
+	} {
+		if test.usage.Full() != test.full {
+			t.Errorf("%+v: full %v", test.usage, !test.full)
+		}
+	}
+}
+
+// Each limit alone makes a stranger show a cookie, and only the rate of REQs counts them.
+func TestNeedsCookie(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		usage           Usage
+		backed, backlog int
+		halfOpen        int
+		before          int // REQs within the second
+		want            bool
+	}{
+		{"nothing", Usage{}, 0, 1, 0, 0, false},
+		{"half a backlog", Usage{}, 4, 8, 0, 0, false},
+		{"more than half", Usage{}, 5, 8, 0, 0, true},
+		{"half of all", Usage{}, 0, 8, MaxBacklog / 2, 0, false},
+		{"more than half of all", Usage{}, 0, 8, MaxBacklog/2 + 1, 0, true},
+		{"a trusted source", Usage{HalfOpen: trustedHalfOpen - 1}, 0, 8, 0, 0, false},
+		{"a source with many", Usage{HalfOpen: trustedHalfOpen}, 0, 8, 0, 0, true},
+		{"a full source", Usage{Established: MaxSourceConns}, 0, 8, 0, 0, true},
+		{"the last in a second", Usage{}, 0, 8, 0, MaxUnproven - 1, false},
+		{"too many in a second", Usage{}, 0, 8, 0, MaxUnproven, true},
+	} {
+		g := New(rand.New(rand.NewPCG(1, 1)))
+		for range test.halfOpen {
+			g.Sources.Move(Source{}, ShareNone, ShareHalfOpen)
+		}
+		for range test.before {
+			g.Challenge(Usage{}, 0, 8, start)
+		}
+		if got := g.Challenge(test.usage, test.backed, test.backlog, start); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// Answers of one kind do not use up those of another, and one source does not use up the resets of others.
+func TestAnswersAreBounded(t *testing.T) {
+	g := New(rand.New(rand.NewPCG(1, 1)))
+	sent := func(may func() bool) (n int) {
+		for range 2 * MaxCookies {
+			if may() {
+				n++
+			}
+		}
+		return n
+	}
+	for name, test := range map[string]struct {
+		may  func() bool
+		want int
+	}{
+		"RETRY":             {func() bool { return g.TakeRetry(start) }, MaxCookies},
+		"REJ":               {func() bool { return g.TakeReject(start) }, MaxRejects},
+		"RST to one source": {func() bool { return g.TakeReset(Source{1}, start) }, MaxSourceResets},
+	} {
+		if got := sent(test.may); got != test.want {
+			t.Errorf("%s: %d in no time, want %d", name, got, test.want)
+		}
+	}
+	n := 0
+	for i := range 1000 {
+		if g.TakeReset(SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)}), start.Add(time.Hour)) {
+			n++
+		}
+	}
+	if n != MaxResets {
+		t.Errorf("RST to many sources: %d, want %d", n, MaxResets)
+	}
+}
+
+// The oldest comes first, across growth and wrap-around.
+func TestEndedAgainstModel(t *testing.T) {
+	var e Ended
+	var model []uint64
+	rng := rand.New(rand.NewPCG(3, 3))
+	for id := range uint64(10000) {
+		if len(model) > 0 && rng.IntN(9) < 4 {
+			if e.Oldest() != model[0] || e.Pop() != model[0] {
+				t.Fatalf("another than %d is the oldest", model[0])
+			}
+			model = model[1:]
+		} else {
+			e.Push(id)
+			model = append(model, id)
+		}
+		if e.Len() != len(model) {
+			t.Fatalf("%d ids, want %d", e.Len(), len(model))
+		}
+	}
+	if e.Cap() < e.Len() || e.Cap() > 4*len(model) {
+		t.Errorf("memory for %d where at most some %d were there", e.Cap(), len(model))
+	}
+}
+
+// hello is the body of a REQ with some items, behind n bytes for that of a cookie.
+func hello(n int) []byte {
+	b := make([]byte, wire.HelloLen+n+8)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	copy(b[wire.HelloLen+n:], "\x12\x34\x00\x04abcd")
+	return b
+}
+
+// A cookie proves its own REQ from its own address, in its period and the next one, and nothing else.
+func TestCookies(t *testing.T) {
+	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
+	from, to := wire.Endpoint{IP: [16]byte{15: 1}, Port: 50000}, wire.Endpoint{IP: [16]byte{15: 2}, Port: 14791}
+	first := clock.Time(100 * CookiePeriod)
+	plain := hello(0)
+	cookie := *m.Make(&from, &to, plain, false, first)
+
+	body := hello(wire.CookieItemLen) // what stands in the place of the cookie does not matter
+	for _, test := range []struct {
+		name  string
+		at    clock.Time
+		spoil func(from, to *wire.Endpoint, body, cookie []byte)
+		want  bool
+	}{
+		{"at once", first, nil, true},
+		{"with another receive limit", first, func(_, _ *wire.Endpoint, b, _ []byte) { b[limitAt] ^= 1; b[limitEnd-1] ^= 1 }, true},
+		{"from another address", first, func(f, _ *wire.Endpoint, _, _ []byte) { f.IP[15]++ }, false},
+		{"from another port", first, func(f, _ *wire.Endpoint, _, _ []byte) { f.Port++ }, false},
+		{"to another address", first, func(_, to *wire.Endpoint, _, _ []byte) { to.IP[15]++ }, false},
+		{"of another connection", first, func(_, _ *wire.Endpoint, b, _ []byte) { b[0] ^= 1 }, false},
+		{"with other private data", first, func(_, _ *wire.Endpoint, b, _ []byte) { b[len(b)-1] ^= 1 }, false},
+		{"with another bit", first, func(_, _ *wire.Endpoint, _, c []byte) { c[3] ^= 1 }, false},
+		{"in the next period", first.Add(CookiePeriod), nil, true},
+		{"two periods later", first.Add(2 * CookiePeriod), nil, false},
+		{"much later", first.Add(1000 * CookiePeriod), nil, false},
+	} {
+		f, d, b, c := from, to, bytes.Clone(body), bytes.Clone(cookie[:])
+		if test.spoil != nil {
+			test.spoil(&f, &d, b, c)
+		}
+		if got := m.Proves(&f, &d, b, c, test.at); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// Whoever is asked for cookies again and again costs no memory.
+func TestCookiesAllocateNothing(t *testing.T) {
+	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
+	var from, to wire.Endpoint
+	body := hello(wire.CookieItemLen)
+	var sum byte
+	if n := testing.AllocsPerRun(100, func() {
+		sum += m.Make(&from, &to, body, true, start)[0]
+		if m.Proves(&from, &to, body, body[wire.HelloLen+4:][:wire.CookieLen], start) {
+			t.Error("made-up bytes are a cookie")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, %d", n, sum)
+	}
+}
