@@ -75,7 +75,7 @@ var fences = map[string]fence{
 	"xdp/xdptest":          {ours: []string{"xdp"}},
 	"bpf":                  {theirs: []string{"github.com/cilium/ebpf/..."}},
 	"provider": {
-		ours:  []string{"wire", "internal/clock", "provider/internal/turn", "provider/internal/guard"},
+		ours:  []string{"wire", "internal/clock", "provider/internal/turn", "provider/internal/guard", "provider/internal/congestion"},
 		noStd: []string{"net", "os", "syscall"}, noClock: true,
 	},
 	"provider/internal/guard": {
@@ -83,6 +83,9 @@ var fences = map[string]fence{
 	},
 	"provider/internal/turn": {
 		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
+	"provider/internal/congestion": {
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},

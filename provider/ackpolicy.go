@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -36,7 +37,7 @@ func (c *conn) owe(asked, gap bool) {
 	a := &c.ack
 	a.packets++
 	switch {
-	case gap, c.engine.load > loadHigh && a.packets >= c.engine.cfg.AckEvery:
+	case gap, c.engine.load > congestion.LoadHigh && a.packets >= c.engine.cfg.AckEvery:
 		c.ackNow() // only a whole ACK carries the load
 	case a.packets >= c.engine.cfg.AckEvery:
 		c.raise(ackAtOnce)
@@ -234,7 +235,7 @@ func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
 		c.resume()
 	}
 	c.recovery.judge(c, a.Duplicates)
-	c.cc.endpoint.heard(c.engine.now, a.Load, c.rtt.smoothed)
+	c.cc.Load(c.engine.now, a.Load, c.rtt.smoothed)
 	c.heardBatch()
 	if d := a.CECount - c.peerCE; int32(d) > 0 {
 		c.peerCE = a.CECount

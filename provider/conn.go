@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -59,11 +60,7 @@ type conn struct {
 	nextTuple *conn // in Engine.tuples
 	nextPeer  *conn // in Engine.peers
 
-	// Packet sizes (pathmtu.go).
-	maxPacket   uint16 // known to reach the peer
-	peerPacket  uint16 // what the peer can receive
-	ceiling     uint16 // what both links carry
-	raiseMinute uint16 // when sizes that failed are tried again; zero while none did
+	mtu congestion.PathMTU
 
 	// Identity, again.
 	slot           uint32
@@ -100,18 +97,15 @@ type conn struct {
 	duplicates uint32
 	ceCount    uint32 // packets that a router marked
 
-	probeFailed uint16 // the smallest size that is known not to pass, or one more than ceiling
-	probeTries  uint8  // probes of the size under way
-	probeWhole  bool   // the size below probeFailed is tried before the likely ones
-	phase       phase
-	ecn         wire.ECN    // of sequenced packets: ECT0 when both agreed to it
-	share       guard.Share // of its source's budget
-	pings       uint8
-	active      bool // we sent the REQ
-	noRequests  bool // flushed: no new requests go out
-	peerTxLate  bool // the newest packet may have come long before: nobody looked
-	ceLast      bool // the newest packet was marked
-	ceEcho      bool // the peer has to hear of a mark
+	phase      phase
+	ecn        wire.ECN    // of sequenced packets: ECT0 when both agreed to it
+	share      guard.Share // of its source's budget
+	pings      uint8
+	active     bool // we sent the REQ
+	noRequests bool // flushed: no new requests go out
+	peerTxLate bool // the newest packet may have come long before: nobody looked
+	ceLast     bool // the newest packet was marked
+	ceEcho     bool // the peer has to hear of a mark
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool

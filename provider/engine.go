@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
@@ -85,7 +86,7 @@ type Engine struct {
 	// assemblies are packets of which parts have arrived; made for the first.
 	assemblies []assembly
 
-	controller controller
+	controller congestion.Control
 	pressured  Pressured  // the link, if it knows; else nil
 	backlogged Backlogged // the link, if it has a backlog; else nil
 	backlog    backlog    // of the link

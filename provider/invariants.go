@@ -62,10 +62,10 @@ func (c *conn) violation() string {
 		}
 	}
 	switch cc := &c.cc; {
-	case c.maxPacket < wire.MinPacket || c.maxPacket > c.ceiling || c.assembling > maxAssemblies:
-		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.maxPacket, c.ceiling, c.assembling)
-	case cc.window < 1 || cc.window > Window || cc.gap < 0 || cc.fabric < minFabric || cc.flight.packets < 0:
-		return fmt.Sprintf("congestion window %d, gap %v, fabric window %d, flight %d", cc.window, cc.gap, cc.fabric, cc.flight.packets)
+	case c.mtu.Packet < wire.MinPacket || c.mtu.Packet > c.mtu.Ceiling || c.assembling > maxAssemblies:
+		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.mtu.Packet, c.mtu.Ceiling, c.assembling)
+	case !cc.Valid():
+		return fmt.Sprintf("congestion window: %+v", *cc)
 	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.group.pauses() == 0: // RNR takes promises back
 		return fmt.Sprintf("SEND %d went out, the limit is %d", c.nextSend-1, c.sendLimit)
 	case c.reads.count > c.ord:

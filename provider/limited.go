@@ -110,7 +110,7 @@ func (c *conn) requestLimit() Limit {
 func (c *conn) packetLimit() Limit {
 	cc := &c.cc
 	switch {
-	case c.tx[0].inFlight+c.tx[1].inFlight >= cc.window || cc.gap > 0 && cc.sendAt > c.engine.now:
+	case cc.Full(c.inFlight(), c.engine.now):
 		return c.windowLimit()
 	case c.tx[wire.RequestSpace].outstanding() >= c.peerWindow || c.tx[wire.ResponseSpace].outstanding() >= c.peerWindow:
 		return LimitEndpoint
@@ -122,8 +122,7 @@ func (c *conn) packetLimit() Limit {
 
 // windowLimit is whose window is the least.
 func (c *conn) windowLimit() Limit {
-	cc := &c.cc
-	if cc.endpoint.window < min(cc.fabric, cc.flight.cap()) {
+	if c.cc.LimitedByEndpoint() {
 		return LimitEndpoint
 	}
 	return LimitFabric

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -46,8 +47,9 @@ func TestEveryLimitIsSeen(t *testing.T) {
 		},
 		LimitFabric: func(p *pair) { silent(p); many(p, p.write(0, 0, 20000)) },
 		LimitEndpoint: func(p *pair) {
-			p.conn(0).cc.endpoint.window = minEndpt
-			p.conn(0).cc.settle(0)
+			for i := range 20 {
+				p.conn(0).cc.Load(p.now.Add(time.Duration(i)), 255, 0)
+			}
 			silent(p)
 			many(p, p.write(0, 0, 20000))
 		},
@@ -219,7 +221,7 @@ func TestSnapshotOfAConnection(t *testing.T) {
 	if b.ReceiveDepth != 1 || a.InitiatorDepth != 0 || a.InFlight != 0 || a.Retransmits != 0 || a.PathMTU != 1408 {
 		t.Errorf("queues: %+v, %+v", a, b)
 	}
-	if a.SmoothedRTT <= 0 || a.MinRTT > a.SmoothedRTT || a.Window < initialWindow || a.FabricWindow < a.Window || a.EndpointWindow < a.Window {
+	if a.SmoothedRTT <= 0 || a.MinRTT > a.SmoothedRTT || a.Window < congestion.InitialWindow || a.FabricWindow < a.Window || a.EndpointWindow < a.Window {
 		t.Errorf("path: %+v", a)
 	}
 	p.link[1].mangle = func([]byte) bool { return false }

@@ -84,7 +84,7 @@ func (c *conn) goTo(to *Engine) {
 func (c *conn) leave() {
 	e, to := c.engine, c.at(c.strays.target)
 	c.strays.target = 0
-	if c.phase == phaseFree || c.traffic != nil && (c.cc.queued || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
+	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
 	c.dropParts()

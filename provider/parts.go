@@ -86,13 +86,13 @@ func (c *conn) resendParts(space wire.Space, psn wire.PSN, rec *txRecord, flags 
 		return false
 	}
 	total := int(rec.size) - wire.BaseHeaderLen
-	part := wire.Part{Count: uint8(wire.PartsOf(total, int(c.maxPacket))), Total: uint16(total)}
+	part := wire.Part{Count: uint8(wire.PartsOf(total, int(c.mtu.Packet))), Total: uint16(total)}
 	if rec.left == 0 || rec.left > part.Count {
 		rec.left = part.Count
 	}
 	for ; rec.left > 0; rec.left-- {
 		rec.part %= part.Count
-		if !e.begin(int(c.maxPacket)) {
+		if !e.begin(int(c.mtu.Packet)) {
 			e.starved = true
 			if rec.state&(recLost|recSacked) == 0 {
 				c.tx[space].setLost(rec)

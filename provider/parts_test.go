@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -18,7 +19,7 @@ func wide(tb testing.TB, size int) *pair {
 	p := newPair(tb, size).connect()
 	p.transfer(200000)
 	for side := range 2 {
-		if got := int(p.conn(side).maxPacket); got != size {
+		if got := int(p.conn(side).mtu.Packet); got != size {
 			tb.Fatalf("packets of %d bytes", got)
 		}
 	}
@@ -46,9 +47,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 			p := wide(t, size)
 			for side := range 2 {
 				p.conn(side).wake()
-				p.conn(side).cc.fabric, p.conn(side).cc.flight.packets = maxFabric, Window
-				p.conn(side).cc.endpoint.window = maxFabric
-				p.conn(side).cc.settle(0)
+				p.conn(side).cc.Reset(&congestion.Fixed{Window: congestion.MaxWindow})
 				p.link[side].narrow = to
 				p.pattern(1 << 20)
 				copy(p.reg[1].Bytes(), p.reg[0].Bytes()[:1<<20])
@@ -416,7 +415,7 @@ func TestPartsAreTheOriginal(t *testing.T) {
 			p.post(0, p.write(0, 50000, 3*n))
 			p.eng[0].Run(p.now)
 			first := p.conn(0).tx[0].una
-			p.conn(0).maxPacket = 1472
+			p.conn(0).mtu.Packet = 1472
 			p.conn(0).resend(wire.RequestSpace, first, false, new(uint64))
 			p.eng[0].flush()
 			var sum []byte
@@ -441,7 +440,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 	p.post(0, p.write(0, 0, 20000))
 	p.eng[0].Run(p.now)
 	c := p.conn(0)
-	c.maxPacket = wire.MinPacket
+	c.mtu.Packet = wire.MinPacket
 	psn := c.tx[0].una
 	out := func() {
 		c.resend(wire.RequestSpace, psn, true, &p.eng[0].stats.ResentLost)

@@ -46,7 +46,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !e.begin(int(c.maxPacket)) {
+		if !e.begin(int(c.mtu.Packet)) {
 			e.starved = true
 			return true
 		}
@@ -60,7 +60,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 		c.launch(wire.ResponseSpace, from, to)
 	}
 	if c.termQueued && !c.termSent && sp.outstanding() < c.peerWindow {
-		if !e.begin(int(c.maxPacket)) {
+		if !e.begin(int(c.mtu.Packet)) {
 			e.starved = true
 			return true
 		}

@@ -91,7 +91,7 @@ func (r *recovery) passed(space wire.Space, psn wire.PSN, rec *txRecord) bool {
 func (r *recovery) progress(c *conn, echo clock.Time) {
 	if r.timedOutAt != 0 {
 		// Eifel (RFC 3522): what the peer echoes was sent before the time-out resent anything, so nothing had been lost.
-		if echo != 0 && echo < r.timedOutAt && c.cc.undo() {
+		if echo != 0 && echo < r.timedOutAt && c.cc.Undo() {
 			c.engine.stats.SpuriousTimeouts++
 			c.engine.note(FlightSpurious, c.id, 0, 0)
 		}
@@ -226,7 +226,7 @@ func (r *recovery) judge(c *conn, duplicates uint32) {
 	}
 	if r.repeats > 0 && !r.probed && duplicates-r.before >= r.repeats {
 		r.repeats = 0
-		if c.cc.undo() {
+		if c.cc.Undo() {
 			c.engine.stats.SpuriousTimeouts++
 			c.engine.note(FlightSpurious, c.id, 0, 0)
 		}
@@ -299,7 +299,7 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64
 	if ackReq {
 		flags |= wire.FlagAckReq
 	}
-	parts := rec.size > c.maxPacket && (space == wire.RequestSpace || !c.termQueued)
+	parts := rec.size > c.mtu.Packet && (space == wire.RequestSpace || !c.termQueued)
 	switch {
 	case parts:
 		if !c.resendParts(space, psn, rec, flags) {
@@ -321,11 +321,11 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64
 	e.stats.Retransmits++
 	*cause++
 	c.retransmits++
-	c.left()
+	c.cc.Left(e.now)
 	c.ackSent()
 	if !parts {
 		e.seal(c, e.build.ops, flags, psn)
-	} else if e.now >= c.search.at {
+	} else if e.now >= c.search.At {
 		c.searchPath()
 	}
 	return true

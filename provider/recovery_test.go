@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -58,9 +59,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 		p.settle()
 		p.outcomes(0, OutcomeSuccess)
 		for i := range 2 { // the whole message in one flight
-			cc := &p.conn(i).cc
-			cc.fabric = 64 * windowUnit
-			cc.settle(0)
+			p.conn(i).cc.Reset(&congestion.Fixed{Window: 64 * congestion.Unit})
 		}
 		if kind == KindWrite {
 			p.post(0, p.write(0, 0, 60*1344))
@@ -109,7 +108,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 		p.settle()
 	}
 	p.results(0)
-	window := p.conn(0).cc.window
+	window := p.conn(0).cc.Packets
 	p.post(0, p.write(0, 0, 30*1344))
 	for range 12 { // the peer is off its core for a while
 		p.eng[0].Run(p.now)
@@ -121,8 +120,8 @@ func TestTimeoutThatWasNone(t *testing.T) {
 	if s.Timeouts == 0 || s.SpuriousTimeouts == 0 {
 		t.Errorf("%+v", s)
 	}
-	if p.conn(0).cc.window < window {
-		t.Errorf("window %d, before %d", p.conn(0).cc.window, window)
+	if p.conn(0).cc.Packets < window {
+		t.Errorf("window %d, before %d", p.conn(0).cc.Packets, window)
 	}
 }
 
@@ -281,8 +280,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 				return n != lost || b[1] == 0
 			}
 			c := p.conn(from)
-			c.cc.fabric = 64 * windowUnit
-			c.cc.settle(0)
+			c.cc.Reset(&congestion.Fixed{Window: 64 * congestion.Unit})
 			before := p.eng[from].Stats()
 			start := p.now
 			request(packets * 1344)

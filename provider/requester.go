@@ -30,7 +30,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !e.begin(int(c.maxPacket)) {
+		if !e.begin(int(c.mtu.Packet)) {
 			e.starved = true
 			return true
 		}
@@ -241,10 +241,10 @@ func (c *conn) windowOpen(sp *sendSpace) bool {
 // them ourselves. Whoever asks for data is the only one who knows all that will come.
 func (c *conn) mayRead() bool {
 	r := &c.reads
-	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.window)*uint64(c.maxPacket) {
+	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.Packets)*uint64(c.mtu.Packet) {
 		return true
 	}
-	c.cc.limitedAt = c.engine.now
+	c.cc.Held(c.engine.now)
 	return false
 }
 
@@ -260,7 +260,7 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	*rec = txRecord{at: e.now, from: from, to: to, size: uint16(e.build.used)}
 	sp.next++
 	sp.inFlight++
-	c.left()
+	c.cc.Left(e.now)
 	var flags wire.Flags
 	if space == wire.ResponseSpace {
 		flags |= wire.FlagSpace
@@ -272,7 +272,7 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	c.ackSent()
 	e.seal(c, e.build.ops, flags, psn)
 	c.recovery.sent(c)
-	if e.now >= c.search.at && int(rec.size)+minSplit > int(c.maxPacket) {
+	if e.now >= c.search.At && int(rec.size)+minSplit > int(c.mtu.Packet) {
 		c.searchPath()
 	}
 }

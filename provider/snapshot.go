@@ -3,7 +3,7 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 )
 
 // ConnInfo is what one connection does, as its owner saw it at one moment.
@@ -58,7 +58,7 @@ func (c *conn) describe(info *ConnInfo) {
 	local.Port, remote.Port = c.localND, c.peerN
 	*info = ConnInfo{
 		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.stage(),
-		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.maxPacket), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
+		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
 		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
 	}
 	if c.phase == phaseOpen {
@@ -67,8 +67,8 @@ func (c *conn) describe(info *ConnInfo) {
 	}
 	if t := c.traffic; t != nil {
 		cc := &t.cc
-		info.Window, info.FabricWindow, info.EndpointWindow = cc.window, cc.fabric/windowUnit, cc.endpoint.window/windowUnit
-		info.InFlight = t.tx[wire.RequestSpace].inFlight + t.tx[wire.ResponseSpace].inFlight
+		info.Window, info.FabricWindow, info.EndpointWindow = cc.Packets, cc.Window()/congestion.Unit, cc.EndpointWindow()/congestion.Unit
+		info.InFlight = c.inFlight()
 		info.OutstandingReads = int(t.reads.count)
 		info.Latency = t.sample.latency
 	}

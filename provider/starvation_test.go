@@ -131,7 +131,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 // wire is the question whether the peer lives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p := newCommons(t, 1, 16)
-	window := p.conn(0).cc.window
+	window := p.conn(0).cc.Packets
 	for v := range 5 {
 		p.say(0, byte(v), 100)
 	}
@@ -155,7 +155,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p.heard(0, 1, 2, 3, 4)
 	p.outcomes(0, 0, 0, 0, 0, 0)
 	p.calm()
-	if w := p.conn(0).cc.window; w < window {
+	if w := p.conn(0).cc.Packets; w < window {
 		t.Errorf("the window is %d instead of %d", w, window)
 	}
 }

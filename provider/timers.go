@@ -28,7 +28,7 @@ func (c *conn) deadline() clock.Time {
 func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 	at = earlier(at, c.recovery.timerAt)
 	at = earlier(at, c.recovery.reorderAt)
-	at = earlier(at, c.cc.wakeAt)
+	at = earlier(at, c.pacedUntil)
 	if c.ack.urgency == ackDelayed {
 		at = earlier(at, c.ack.at)
 	}
@@ -97,8 +97,8 @@ func (c *conn) onDeadline() {
 	if c.ack.urgency == ackDelayed && due(c.ack.at) {
 		c.raise(ackAtOnce)
 	}
-	if due(c.cc.wakeAt) {
-		c.cc.wakeAt = 0
+	if due(c.pacedUntil) {
+		c.pacedUntil = 0
 		c.activate()
 	}
 	if due(c.recovery.reorderAt) {

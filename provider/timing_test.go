@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -87,7 +88,7 @@ func TestSizesAreProbedThreeTimes(t *testing.T) {
 		t.Errorf("sizes %v", probes)
 	}
 	for size, n := range probes {
-		if n != maxProbes {
+		if n != congestion.MaxProbes {
 			t.Errorf("%d bytes were probed %d times", size, n)
 		}
 	}

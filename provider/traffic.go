@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -13,21 +14,23 @@ import (
 // from whatever ends the rest (wake) to the next one.
 type traffic struct {
 	// Sending.
-	tx        [wire.NumSpaces]sendSpace
-	cc        congestion
-	recovery  recovery
-	search    pathSearch
-	reads     outstandingReads
-	blockedAt clock.Time // since when the head SEND waits for a receive; zero when it does not
-	askAt     clock.Time // when to ask for the receive limit, while blockedAt
-	paused    bool       // RNR: nothing of the request space goes out
-	hasPaused bool       // it was paused before
-	term      wire.Op    // the TERM to send, when termQueued
-	termPSN   wire.PSN
-	deficit   int // bytes left of the connection's share of a round
-	ledger    ledger
-	sample    latencySample
-	lean      int // bytes that responses were sent more than requests, while both waited
+	tx         [wire.NumSpaces]sendSpace
+	cc         congestion.State
+	recovery   recovery
+	search     congestion.Search
+	reads      outstandingReads
+	blockedAt  clock.Time // since when the head SEND waits for a receive; zero when it does not
+	askAt      clock.Time // when to ask for the receive limit, while blockedAt
+	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
+	concludes  bool       // in Engine.heardConns
+	paused     bool       // RNR: nothing of the request space goes out
+	hasPaused  bool       // it was paused before
+	term       wire.Op    // the TERM to send, when termQueued
+	termPSN    wire.PSN
+	deficit    int // bytes left of the connection's share of a round
+	ledger     ledger
+	sample     latencySample
+	lean       int // bytes that responses were sent more than requests, while both waited
 
 	termQueued, termSent bool
 
@@ -50,7 +53,7 @@ type parked struct {
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
 // the initial window, and far more than small messages need. A record ring that small also stays in the cache.
-const shortFlight = initialWindow
+const shortFlight = congestion.InitialWindow
 
 const _ = uint(Window - shortFlight)
 
@@ -124,8 +127,8 @@ func (c *conn) rise() {
 	t.reads.head = c.nextRead
 	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
 	t.recovery.duplicates = p.duplicates
-	t.cc.reset(e.controller)
-	t.search.at = c.searchAt()
+	t.cc.Reset(e.controller)
+	t.search.At = c.mtu.SearchAt(e.now)
 	t.ledger.since = e.now
 	c.traffic = t
 	c.restAt = e.now.Add(e.cfg.Rest)
@@ -182,7 +185,7 @@ func (c *conn) restless() bool {
 		}
 	}
 	s := &c.served
-	return c.inActive || c.inAcks || c.cc.queued || c.cc.wakeAt != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
+	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
 		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.awaitsParts()
 }
 

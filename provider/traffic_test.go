@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -163,7 +164,7 @@ func TestFlightsGrow(t *testing.T) {
 		}
 		p.link[1].loseNth = 3 + start
 		p.conn(0).wake()
-		p.conn(0).cc.fabric, p.conn(0).cc.window = maxFabric, 100
+		p.conn(0).cc.Reset(&congestion.Fixed{Window: 100 * congestion.Unit})
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
 		p.pass(500 * time.Millisecond)

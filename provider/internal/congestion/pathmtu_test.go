@@ -1,0 +1,96 @@
+package congestion
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A larger packet does not make the window larger in bytes, beyond what a connection begins with.
+func TestWindowFollowsThePacketSize(t *testing.T) {
+	for _, c := range []struct{ packets, from, to, want int }{
+		{100, 1200, 1472, 81},
+		{100, 1200, 8972, 16},
+		{8, 1200, 8972, 8},
+		{256, 1200, 2400, 128},
+	} {
+		s := State{window: c.packets * Unit}
+		s.Repack(c.from, c.to, 0)
+		if got := s.window / Unit; got != c.want {
+			t.Errorf("%d packets of %d bytes became %d of %d, want %d", c.packets, c.from, got, c.to, c.want)
+		}
+	}
+}
+
+// The table is in order, and every size in it can be sent over either address family.
+func TestLikelyMTUs(t *testing.T) {
+	if !slices.IsSorted(likelyMTUs[:]) {
+		t.Error("not in order")
+	}
+	for _, mtu := range likelyMTUs {
+		if mtu-ip6Overhead < wire.MinPacket || mtu-ip4Overhead > wire.MaxPacket {
+			t.Error(fmt.Sprint(mtu, " is no size for a packet"))
+		}
+	}
+}
+
+// Between two links and a path of any size the search confirms the largest likely size that passes, and then rests until the raise timer.
+func TestSearchEnds(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, ip4 := range []bool{true, false} {
+		for limit := wire.MinPacket; limit <= wire.MaxPacket; limit += 97 {
+			now := clock.Time(time.Hour)
+			var p PathMTU
+			var s Search
+			p.Begin(60000, ip4)
+			p.Fit(&s, now, 50000)
+			probes := 0
+			for now >= s.At {
+				if !p.Next(&s, now, random) {
+					continue
+				}
+				if probes++; probes > MaxProbes*8 {
+					t.Fatalf("limit %d: no end, %+v", limit, p)
+				}
+				if p.Sent(&s, now, time.Millisecond); int(s.Size) <= limit {
+					p.Answered(&s, now, s.Nonce, s.Size)
+				} else {
+					now = s.At
+				}
+			}
+			if int(p.Packet) > min(limit, 50000) || limit >= 50000 && p.Packet != 50000 {
+				t.Errorf("limit %d: packets of %d", limit, p.Packet)
+			}
+			if wait := s.At.Sub(now); limit < 50000 && (wait < raiseTimer-time.Minute || wait > raiseTimer) {
+				t.Errorf("limit %d: searched again after %v", limit, wait)
+			}
+		}
+	}
+}
+
+// A connection at rest keeps what is known; a search that rested goes on from there, and a path that shrank is tried at its old size
+// first.
+func TestSearchOfAConnectionAtRest(t *testing.T) {
+	now := clock.Time(time.Hour)
+	var p PathMTU
+	p.Begin(9000, true)
+	p.Fit(nil, now, 9000)
+	s := Search{At: p.SearchAt(now)}
+	if !p.Next(&s, now, rand.New(rand.NewPCG(1, 2))) || s.Size != 9000 || !p.Answered(&s, now, s.Nonce, 9000) || p.SearchAt(now) != clock.Never {
+		t.Fatalf("%+v, %+v", p, s)
+	}
+	if !p.Shrink(nil, now) || p.Packet != wire.MinPacket || p.Shrink(nil, now) {
+		t.Errorf("%+v", p)
+	}
+	if s = (Search{}); !p.Next(&s, now, rand.New(rand.NewPCG(1, 2))) || s.Size != 9000 {
+		t.Errorf("probes %d bytes", s.Size)
+	}
+	if p.Fit(&s, now, 1500); p.Ceiling != 1500 || s.Size != 0 {
+		t.Errorf("%+v, %+v", p, s)
+	}
+}
