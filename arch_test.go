@@ -27,7 +27,7 @@ const (
 
 // fence says what one directory may import besides the standard library.
 type fence struct {
-	ours    []string // directories of this module
+	ours    []string // directories of this module, or their parents ending in "/"
 	theirs  []string // import paths of other modules, or prefixes ending in "/..."
 	noStd   []string // standard packages refused here, although the rest of the standard library is welcome
 	usedBy  []string // when set, the only directories that may import this one
@@ -75,9 +75,11 @@ var fences = map[string]fence{
 	"xdp/xdptest":          {ours: []string{"xdp"}},
 	"bpf":                  {theirs: []string{"github.com/cilium/ebpf/..."}},
 	"provider": {
-		ours:  []string{"wire", "internal/clock", "provider/internal/turn", "provider/internal/guard", "provider/internal/congestion"},
+		ours:  []string{"wire", "internal/clock", "provider/internal/"},
 		noStd: []string{"net", "os", "syscall"}, noClock: true,
 	},
+	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
+	"provider/internal/outcome": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/guard": {
 		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
@@ -265,11 +267,11 @@ func refuse(s source, own fence, target string) string {
 		if inner == s.dir { // an external test of its own package
 			return ""
 		}
-		allowed := slices.Contains(own.ours, inner) || s.isTest() && (slices.Contains(testExtras.ours, inner) || slices.Contains(own.tests, inner))
+		allowed := listed(own.ours, inner) || s.isTest() && (slices.Contains(testExtras.ours, inner) || slices.Contains(own.tests, inner))
 		if !allowed {
 			return "not inside its fence"
 		}
-		if f, ok := fenceOf(inner); ok && f.usedBy != nil && !s.isTest() && !usedBy(f, s.dir) {
+		if f, ok := fenceOf(inner); ok && f.usedBy != nil && !s.isTest() && !listed(f.usedBy, s.dir) {
 			return "only " + strings.Join(f.usedBy, ", ") + " and tests may"
 		}
 	case target == "unsafe":
@@ -289,9 +291,10 @@ func refuse(s source, own fence, target string) string {
 	return ""
 }
 
-func usedBy(f fence, dir string) bool {
-	return slices.ContainsFunc(f.usedBy, func(u string) bool {
-		return dir == u || strings.HasSuffix(u, "/") && strings.HasPrefix(dir, u)
+// listed says whether dirs names dir, or a parent of it that ends in "/".
+func listed(dirs []string, dir string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool {
+		return dir == d || strings.HasSuffix(d, "/") && strings.HasPrefix(dir, d)
 	})
 }
 

@@ -3,6 +3,8 @@ package provider
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
 // RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE, which has no FastRegister.
@@ -68,18 +70,12 @@ type CQ struct {
 
 	mu      sync.Mutex
 	seen    uint32 // results before this index were there at the last notification
-	waiters []cqWaiter
-	nextID  uint64
+	waiters outcome.Waiters
 	fault   Outcome
 	mod     moderation
 	users   []*QP // queue pairs that report here, in no order
 
 	resultSample
-}
-
-type cqWaiter struct {
-	id  uint64
-	fin Finish
 }
 
 // NewCQ makes a completion queue of at least depth results.
@@ -192,11 +188,7 @@ func (q *CQ) notify(o Outcome) {
 	q.armed.Store(uint32(notifyNone))
 	q.mod.withheld = false
 	q.seen = q.tail.Load()
-	for i, w := range q.waiters {
-		w.fin(o)
-		q.waiters[i] = cqWaiter{}
-	}
-	q.waiters = q.waiters[:0]
+	q.waiters.Finish(o)
 }
 
 // setFault kills the queue: waiting and later notifications end with o; queued results stay fetchable.
@@ -231,22 +223,20 @@ func (q *CQ) Empty() bool { return q.tail.Load() == q.head.Load() }
 // Depth is the number of results the ring holds.
 func (q *CQ) Depth() int { return len(q.ring) }
 
-// Arm adds a waiting notification and returns its id for CancelWaiter. It may finish at once: when the queue is dead, or
+// Arm adds a waiting notification and returns its id for CancelWaiter, zero when the queue is dead. It may finish at once: when the queue is dead, or
 // when an unfetched result that came after the last notification satisfies it. A result that is published at any moment is
 // seen either by the check here or by the publisher's, because both sides store before they load. The consumer calls it.
 func (q *CQ) Arm(level NotifyLevel, fin Finish) (id uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.nextID++
-	id = q.nextID
 	if q.faulted.Load() {
 		fin(q.fault)
-		return id
+		return 0
 	}
 	if uint32(level) > q.armed.Load() {
 		q.armed.Store(uint32(level))
 	}
-	q.waiters = append(q.waiters, cqWaiter{id, fin})
+	id = q.waiters.Add(fin)
 	q.look()
 	return id
 }
@@ -262,8 +252,8 @@ func (q *CQ) ArmOnce(level NotifyLevel, fin Finish) {
 	if uint32(level) > q.armed.Load() {
 		q.armed.Store(uint32(level))
 	}
-	if len(q.waiters) == 0 {
-		q.waiters = append(q.waiters, cqWaiter{fin: fin})
+	if q.waiters.Len() == 0 {
+		q.waiters.Add(fin)
 	}
 	q.look()
 }
@@ -283,17 +273,9 @@ func (q *CQ) look() {
 func (q *CQ) CancelWaiter(id uint64, o Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, w := range q.waiters {
-		if w.id != id {
-			continue
-		}
-		q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
-		if len(q.waiters) == 0 {
-			q.armed.Store(uint32(notifyNone))
-			q.mod.withheld = false
-		}
-		w.fin(o)
-		return
+	if q.waiters.Cancel(id, o) && q.waiters.Len() == 0 {
+		q.armed.Store(uint32(notifyNone))
+		q.mod.withheld = false
 	}
 }
 
@@ -303,9 +285,5 @@ func (q *CQ) CancelWaiters(o Outcome) {
 	defer q.mu.Unlock()
 	q.armed.Store(uint32(notifyNone))
 	q.mod.withheld = false
-	for i, w := range q.waiters {
-		w.fin(o)
-		q.waiters[i] = cqWaiter{}
-	}
-	q.waiters = q.waiters[:0]
+	q.waiters.Finish(o)
 }

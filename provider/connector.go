@@ -3,6 +3,7 @@ package provider
 import (
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -66,11 +67,10 @@ type Connector struct {
 	conn   *conn                  // nil before Connect or delivery, and once the connection is over
 	qp     *QP
 
-	pending    Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
-	notify     []notification
-	nextNotify uint64
-	private    []byte     // the peer's most recent
-	way        *waySearch // while Connect looks for the way to the peer; conn is nil then
+	pending Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
+	notify  outcome.Waiters
+	private []byte     // the peer's most recent
+	way     *waySearch // while Connect looks for the way to the peer; conn is nil then
 
 	inbound, outbound uint32
 	local, peer       addrPort // ND endpoints
@@ -117,17 +117,7 @@ func (k *Connector) finish(o Outcome) {
 	}
 }
 
-func (k *Connector) notifyAll(o Outcome) {
-	for _, n := range k.notify {
-		n.fin(o)
-	}
-	k.notify = nil
-}
-
-type notification struct {
-	id  uint64
-	fin Finish
-}
+func (k *Connector) notifyAll(o Outcome) { k.notify.Finish(o) }
 
 // Bind takes a local endpoint, port 0 for a free ephemeral one.
 func (k *Connector) Bind(at addrPort) Outcome {

@@ -286,25 +286,18 @@ func (c *conn) onNoticeAcknowledged() {
 func (k *Connector) NotifyDisconnect(fin Finish) (id uint64, o Outcome) {
 	switch k.state {
 	case CtrEstablished, CtrDisconnecting:
-		k.nextNotify++
-		k.notify = append(k.notify, notification{k.nextNotify, fin})
+		return k.notify.Add(fin), OutcomeSuccess
 	case CtrPeerGone, CtrLost:
 		fin(OutcomeSuccess)
 	default:
 		return 0, OutcomeConnectionInvalid
 	}
-	return k.nextNotify, OutcomeSuccess
+	return 0, OutcomeSuccess
 }
 
 // CancelNotification finishes one pending notification CANCELED, if it still waits.
 func (k *Connector) CancelNotification(id uint64) {
-	for i, n := range k.notify {
-		if n.id == id {
-			k.notify = append(k.notify[:i:i], k.notify[i+1:]...)
-			n.fin(OutcomeCanceled)
-			return
-		}
-	}
+	k.notify.Cancel(id, OutcomeCanceled)
 }
 
 // Cancel ends everything that is pending on the connector.

@@ -121,20 +121,20 @@ func (e *Engine) Stats() Stats {
 }
 
 // Notifications is how many NotifyDisconnect calls wait. The owner calls it.
-func (k *Connector) Notifications() int { return len(k.notify) }
+func (k *Connector) Notifications() int { return k.notify.Len() }
 
 // Waiting is how many notifications wait.
 func (q *CQ) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiters)
+	return q.waiters.Len()
 }
 
 // Waiting is how many notifications wait.
 func (s *SharedReceiveQueue) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiters)
+	return s.waiters.Len()
 }
 
 // Queued is how many results can be fetched.

@@ -3,6 +3,8 @@ package provider
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
 // SharedReceiveQueue is a pool of receives for any number of queue pairs, of one engine or of several. A SEND takes the
@@ -27,13 +29,7 @@ type SharedReceiveQueue struct {
 	threshold uint32
 	first     *QP // the line of those that wait
 	last      *QP
-	waiters   []srqWaiter
-	nextID    uint64
-}
-
-type srqWaiter struct {
-	id  uint64
-	fin Finish
+	waiters   outcome.Waiters
 }
 
 // poolPlace is a queue pair's place at its shared receive queue, whose mutex guards it.
@@ -120,9 +116,7 @@ func (s *SharedReceiveQueue) take(qp *QP) bool {
 	copy(rq.sges, s.sges[i*s.maxSGE:][:s.wrs[i].nsge])
 	s.head++
 	s.free.Store(s.count() - s.promised)
-	if len(s.waiters) > 0 {
-		s.notify()
-	}
+	s.notify()
 	s.mu.Unlock()
 	rq.posted.Store(rq.posted.Load() + 1)
 	return true
@@ -218,16 +212,8 @@ func (s *SharedReceiveQueue) Modify(depth, threshold int) Outcome {
 // caller holds mu.
 func (s *SharedReceiveQueue) notify() {
 	if s.count() < s.threshold {
-		s.finishWaiters(OutcomeSuccess)
+		s.waiters.Finish(OutcomeSuccess)
 	}
-}
-
-func (s *SharedReceiveQueue) finishWaiters(o Outcome) {
-	for i, w := range s.waiters {
-		w.fin(o)
-		s.waiters[i] = srqWaiter{}
-	}
-	s.waiters = s.waiters[:0]
 }
 
 // Arm adds a waiting notification, which finishes when fewer receives are posted than the threshold says, at once when
@@ -235,28 +221,21 @@ func (s *SharedReceiveQueue) finishWaiters(o Outcome) {
 func (s *SharedReceiveQueue) Arm(fin Finish) (id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nextID++
-	s.waiters = append(s.waiters, srqWaiter{s.nextID, fin})
+	id = s.waiters.Add(fin)
 	s.notify()
-	return s.nextID
+	return id
 }
 
 // CancelWaiter finishes one waiting notification with o, if it still waits.
 func (s *SharedReceiveQueue) CancelWaiter(id uint64, o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, w := range s.waiters {
-		if w.id == id {
-			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
-			w.fin(o)
-			return
-		}
-	}
+	s.waiters.Cancel(id, o)
 }
 
 // CancelWaiters finishes every waiting notification with o, oldest first.
 func (s *SharedReceiveQueue) CancelWaiters(o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finishWaiters(o)
+	s.waiters.Finish(o)
 }
