@@ -14,11 +14,12 @@ type Backlogged interface {
 	Push()
 }
 
-// backlog is what an engine knows of its link's.
+// backlog is what waits in a link for its device, and when to push it.
 type backlog struct {
-	left int        // as of the last look
-	vain int        // pushes in a row that moved nothing
-	due  clock.Time // of the next push, while something is left
+	device Backlogged // nil for a link without a backlog
+	left   int        // as of the last look
+	vain   int        // pushes in a row that moved nothing
+	due    clock.Time // of the next push, while something is left
 }
 
 const (
@@ -31,21 +32,20 @@ const (
 	stuckInterval = time.Millisecond
 )
 
-// pushBacklog pushes what is due.
-func (e *Engine) pushBacklog() {
-	before := e.backlog.left
-	e.backlogged.Push()
-	e.noteBacklog(before)
+// push pushes what is due.
+func (b *backlog) push(now clock.Time) {
+	before := b.left
+	b.device.Push()
+	b.note(before, now)
 }
 
-// noteBacklog looks at the backlog and decides when to push it next. before is what there was before a push, 0 after packets were
+// note looks at the backlog and decides when to push it next. before is what there was before a push, 0 after packets were
 // added.
-func (e *Engine) noteBacklog(before int) {
-	if e.backlogged == nil {
+func (b *backlog) note(before int, now clock.Time) {
+	if b.device == nil {
 		return
 	}
-	b := &e.backlog
-	if b.left = e.backlogged.Backlog(); b.left == 0 {
+	if b.left = b.device.Backlog(); b.left == 0 {
 		b.vain = 0
 		return
 	}
@@ -56,8 +56,8 @@ func (e *Engine) noteBacklog(before int) {
 	default:
 		b.vain = min(b.vain+1, maxVainPushes)
 	}
-	b.due = e.now.Add(pushInterval)
+	b.due = now.Add(pushInterval)
 	if b.vain == maxVainPushes {
-		b.due = e.now.Add(stuckInterval)
+		b.due = now.Add(stuckInterval)
 	}
 }

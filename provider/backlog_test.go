@@ -81,3 +81,49 @@ func TestStuckDevice(t *testing.T) {
 		t.Errorf("%d pushes in half a millisecond after it moved again", n)
 	}
 }
+
+// device is one that takes some of what waits at each push.
+type device struct{ waits, takes, pushes int }
+
+func (d *device) Backlog() int { return d.waits }
+
+func (d *device) Push() {
+	d.pushes++
+	d.waits -= min(d.takes, d.waits)
+}
+
+// A device is asked again soon while it moves, and seldom once it has not for a while; it counts as moving again with the first packet.
+func TestBacklogIsPushedInTime(t *testing.T) {
+	d := &device{waits: 10, takes: 1}
+	b := backlog{device: d}
+	now := clock.Time(time.Hour)
+	b.note(0, now)
+	step := func(want time.Duration) {
+		t.Helper()
+		now = b.due
+		b.push(now)
+		if got := b.due.Sub(now); got != want {
+			t.Fatalf("%d pushes, %d left: due in %v, want %v", d.pushes, b.left, got, want)
+		}
+	}
+	step(pushInterval)
+	d.takes = 0
+	for range maxVainPushes - 1 {
+		step(pushInterval)
+	}
+	step(stuckInterval)
+	b.note(0, now) // a packet was added, and tells nothing
+	step(stuckInterval)
+	d.takes = 1
+	step(pushInterval)
+	d.takes = 10
+	b.push(now)
+	if b.left != 0 || b.vain != 0 {
+		t.Errorf("%d left, %d pushes in vain", b.left, b.vain)
+	}
+	none := backlog{}
+	none.note(0, now)
+	if none.left != 0 {
+		t.Error("a link without a backlog has one")
+	}
+}

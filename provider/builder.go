@@ -226,7 +226,7 @@ func (e *Engine) flush() {
 		e.link.Transmit(e.tx[:e.ntx])
 		e.ntx = 0
 		e.turns.Send()
-		e.noteBacklog(0)
+		e.backlog.note(0, e.now)
 	}
 }
 

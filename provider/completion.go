@@ -55,7 +55,7 @@ type CQ struct {
 	tail atomic.Uint32 // written by the engine's owner
 	// The engine's view; only its owner touches these.
 	pending uint32 // results written and not yet published
-	queued  bool   // in Engine.touchedCQs
+	queued  bool   // in results.touched
 	failed  bool   // overran, and the connections of all users were ended
 	// With several engines all of that belongs to the holder of producing.
 	several   bool // fixed with the first queue pair

@@ -7,7 +7,7 @@ func TestResizeKeepsResults(t *testing.T) {
 	p := newPair(t, 1400)
 	var in, out uint64
 	q := NewCQ(1)
-	p.eng[0].touchedCQs = nil
+	p.eng[0].results.touched = nil
 	var res [8]Result
 	check := func(n int) {
 		t.Helper()
@@ -31,7 +31,7 @@ func TestResizeKeepsResults(t *testing.T) {
 			p.must(q.Resize(depth))
 		}
 		for int(in-out) < depth {
-			p.eng[0].complete(q, &Result{RequestContext: in})
+			p.eng[0].results.complete(q, &Result{RequestContext: in})
 			in++
 			if in%3 == 0 {
 				break

@@ -61,9 +61,8 @@ type Engine struct {
 	heardConns   []*conn // have heard from their peers in this receive batch
 	acks         []*conn // owe the peer an acknowledgement
 	touchedConns []*conn
-	touchedCQs   []*CQ
-	moderated    []moderated // completion queues that hold notifications back
-	starved      bool        // the link had no frames this turn
+	results      results
+	starved      bool // the link had no frames this turn
 
 	rx        [rxBatch]RxPacket
 	recycle   []uint64
@@ -87,11 +86,10 @@ type Engine struct {
 	assemblies []assembly
 
 	controller congestion.Control
-	pressured  Pressured  // the link, if it knows; else nil
-	backlogged Backlogged // the link, if it has a backlog; else nil
-	backlog    backlog    // of the link
-	load       uint8      // how close the receiving side is to dropping packets
-	putOff     bool       // Glance left the second half of a turn to the next one
+	pressured  Pressured // the link, if it knows; else nil
+	backlog    backlog   // of the link
+	load       uint8     // how close the receiving side is to dropping packets
+	putOff     bool      // Glance left the second half of a turn to the next one
 	turns      turn.Clock
 
 	census census
@@ -123,32 +121,13 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		e.placed = make([]placedPacket, cfg.HeldPackets)
 	}
 	e.pressured, _ = link.(Pressured)
-	e.backlogged, _ = link.(Backlogged)
+	e.backlog.device, _ = link.(Backlogged)
 	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
 	e.guard = guard.New(rng)
 	for i := cfg.HeldPackets; i > 0; i-- {
 		e.freeHeld = append(e.freeHeld, heldPacket(i))
 	}
 	return e
-}
-
-// complete reports a result. False means that the completion queue has overrun, and nobody will ever see it.
-func (e *Engine) complete(q *CQ, r *Result) (ok bool) {
-	if q.several {
-		q.producing.Lock()
-		ok = q.push(r)
-		q.producing.Unlock()
-		if !slices.Contains(e.touchedCQs, q) {
-			e.touchedCQs = append(e.touchedCQs, q)
-		}
-		return ok
-	}
-	ok = q.push(r)
-	if !q.queued {
-		q.queued = true
-		e.touchedCQs = append(e.touchedCQs, q)
-	}
-	return ok
 }
 
 // failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is

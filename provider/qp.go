@@ -206,14 +206,14 @@ func (e *Engine) ReleaseQP(qp *QP) {
 func (e *Engine) cancelAll(qp *QP, first Outcome) {
 	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
 		wr := qp.sq.wr(seq)
-		e.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
+		e.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
 		first = OutcomeCanceled
 		qp.sq.head.Store(seq + 1)
 	}
 	qp.sq.next, qp.sq.off = qp.sq.head.Load(), 0
 	for seq := qp.rq.head.Load(); seq != qp.rq.posted.Load(); seq++ {
 		wr := qp.rq.wr(seq)
-		e.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
+		e.results.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
 		qp.rq.head.Store(seq + 1)
 	}
 }

@@ -302,7 +302,7 @@ func (c *conn) completeRequests() {
 			break
 		}
 		if wr.flags&FlagSilentSuccess == 0 {
-			c.engine.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+			c.engine.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
 		}
 		head++
 	}

@@ -50,7 +50,7 @@ func (c *conn) failRequest(seq uint32, o Outcome) {
 		if head == seq {
 			r.Outcome = o
 		}
-		c.engine.complete(qp.initCQ, &r)
+		c.engine.results.complete(qp.initCQ, &r)
 		qp.sq.head.Store(head + 1)
 	}
 }
@@ -109,7 +109,7 @@ func (c *conn) completeBefore(seq uint32) {
 			return
 		}
 		if wr.flags&FlagSilentSuccess == 0 {
-			c.engine.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+			c.engine.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
 		}
 		qp.sq.head.Store(head + 1)
 	}

@@ -88,7 +88,7 @@ func (e *Engine) settle(heard int) (busy bool) {
 	}
 	e.expire()
 	if e.backlog.left > 0 && e.now >= e.backlog.due {
-		e.pushBacklog()
+		e.backlog.push(e.now)
 	}
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
@@ -113,8 +113,8 @@ func (e *Engine) expire() {
 		}
 		e.group.conns.at(slot).onDeadline()
 	}
-	if len(e.moderated) > 0 {
-		e.tellModerated()
+	if len(e.results.moderated) > 0 {
+		e.results.tell(e.now)
 	}
 }
 
@@ -150,26 +150,8 @@ func (e *Engine) finishTurn() {
 
 // report shows applications what completed.
 func (e *Engine) report() {
-	for len(e.touchedCQs) > 0 {
-		last := len(e.touchedCQs) - 1
-		q := e.touchedCQs[last]
-		e.touchedCQs[last] = nil
-		e.touchedCQs = e.touchedCQs[:last]
-		if q.several {
-			q.producing.Lock()
-		}
-		q.queued = false
-		if q.publish() {
-			e.Moderate(q)
-		}
-		overran := !q.failed && q.faulted.Load()
-		q.failed = q.failed || overran
-		if q.several {
-			q.producing.Unlock()
-		}
-		if overran {
-			e.failUsersOf(q)
-		}
+	for q := e.results.report(e.now); q != nil; q = e.results.report(e.now) {
+		e.failUsersOf(q)
 	}
 }
 
@@ -179,8 +161,8 @@ func (e *Engine) NextDeadline() clock.Time {
 		return e.now.Add(starvedRetry)
 	}
 	next := e.deadlines.Next()
-	if len(e.moderated) > 0 {
-		next = min(next, e.moderationDue())
+	if len(e.results.moderated) > 0 {
+		next = min(next, e.results.due())
 	}
 	if e.backlog.left > 0 {
 		next = min(next, e.backlog.due)

@@ -1,0 +1,105 @@
+package provider
+
+import (
+	"slices"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// results takes what an engine reports to the completion queues that are to show it: at the end of a turn, or later where a queue
+// moderates its notifications.
+type results struct {
+	touched   []*CQ       // have results that nobody sees yet
+	moderated []moderated // hold notifications back
+}
+
+// moderated is a queue whose waiters are told at the latest at a given time.
+type moderated struct {
+	cq *CQ
+	at clock.Time
+}
+
+// complete writes a result into a queue. False means that the completion queue has overrun, and nobody will ever see it.
+func (r *results) complete(q *CQ, res *Result) (ok bool) {
+	if q.several {
+		q.producing.Lock()
+		ok = q.push(res)
+		q.producing.Unlock()
+		if !slices.Contains(r.touched, q) {
+			r.touched = append(r.touched, q)
+		}
+		return ok
+	}
+	ok = q.push(res)
+	if !q.queued {
+		q.queued = true
+		r.touched = append(r.touched, q)
+	}
+	return ok
+}
+
+// report shows applications what completed until now. It stops at a queue that overran and returns it, once for each such queue; nil
+// says that everything is shown.
+func (r *results) report(now clock.Time) (overran *CQ) {
+	for len(r.touched) > 0 {
+		last := len(r.touched) - 1
+		q := r.touched[last]
+		r.touched[last] = nil
+		r.touched = r.touched[:last]
+		if q.several {
+			q.producing.Lock()
+		}
+		q.queued = false
+		if q.publish() {
+			r.moderate(q, now)
+		}
+		overran := !q.failed && q.faulted.Load()
+		q.failed = q.failed || overran
+		if q.several {
+			q.producing.Unlock()
+		}
+		if overran {
+			return q
+		}
+	}
+	return nil
+}
+
+// moderate starts the time of notifications that a queue holds back, if it holds some and the time does not run yet.
+func (r *results) moderate(q *CQ, now clock.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.mod.withheld || q.mod.timed || q.mod.interval < 0 {
+		return
+	}
+	q.mod.timed = true
+	r.moderated = append(r.moderated, moderated{q, now.Add(q.mod.interval)})
+}
+
+// tell notifies the waiters whose time has come.
+func (r *results) tell(now clock.Time) {
+	kept := r.moderated[:0]
+	for _, m := range r.moderated {
+		if m.at > now {
+			kept = append(kept, m)
+			continue
+		}
+		m.cq.mu.Lock()
+		m.cq.mod.timed = false
+		if m.cq.mod.withheld {
+			m.cq.notify(OutcomeSuccess)
+		}
+		m.cq.mu.Unlock()
+	}
+	clear(r.moderated[len(kept):])
+	r.moderated = kept
+}
+
+// due is when tell has something to do.
+func (r *results) due() clock.Time {
+	at := clock.Never
+	for _, m := range r.moderated {
+		at = min(at, m.at)
+	}
+	return at
+}
