@@ -57,8 +57,8 @@ type conn struct {
 	peerTxAt  clock.Time // when peerTx came
 	wait      receiveWait
 	behind    *conn // next in line for transmission
-	nextTuple *conn // in Engine.tuples
-	nextPeer  *conn // in Engine.peers
+	nextTuple *conn // in directory.tuples
+	nextPeer  *conn // in directory.peers
 
 	mtu congestion.PathMTU
 
@@ -254,7 +254,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 // bind fixes the peer's id and what follows from it: its UDP source port and both CRC seeds (PROTOCOL §2, §3.4).
 func (c *conn) bind(peerID uint64) {
 	c.peerID = peerID
-	c.engine.peers.add(c)
+	c.engine.directory.peers.add(c)
 	c.remote.Port = wire.SourcePort(peerID)
 	port := c.engine.cfg.UDPPort
 	c.rxSeed = wire.Seed(c.remote, wire.Endpoint{IP: c.local.IP, Port: port})
@@ -281,8 +281,8 @@ func (c *conn) free() {
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
 	c.dropHeld()
-	e.tuples.remove(c)
-	e.peers.remove(c)
+	e.directory.tuples.remove(c)
+	e.directory.peers.remove(c)
 	c.leaveBacklog()
 	if c.connector != nil {
 		c.connector.conn = nil

@@ -76,7 +76,7 @@ type Connector struct {
 	local, peer       addrPort // ND endpoints
 
 	state       ConnectorState
-	ownsPort    bool // local is counted in Engine.ports for us
+	ownsPort    bool // local is counted in directory.ports for us
 	addressed   bool // local and peer are those of a connection
 	havePrivate bool
 	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
@@ -124,7 +124,7 @@ func (k *Connector) Bind(at addrPort) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
 	}
-	at, o := k.engine.takePort(at)
+	at, o := k.engine.directory.ports.take(at, k.engine.rng)
 	if o != OutcomeSuccess {
 		return o
 	}
@@ -138,7 +138,7 @@ func (k *Connector) BindShared(s *SharedEndpoint) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
 	}
-	k.engine.sharePort(s.at)
+	k.engine.directory.ports.share(s.at)
 	k.local, k.ownsPort = s.at, true
 	k.transition(CtrBound)
 	return OutcomeSuccess
@@ -156,9 +156,9 @@ func (k *Connector) dropBinding() {
 	if k.ownsPort {
 		k.ownsPort = false
 		if at := k.local; k.engine == k.lead {
-			k.lead.releasePort(at)
+			k.lead.directory.ports.release(at)
 		} else {
-			k.lead.tell(func(lead *Engine) { lead.releasePort(at) })
+			k.lead.tell(func(lead *Engine) { lead.directory.ports.release(at) })
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (k *Connector) deliver(c *conn) {
 	k.peer = addrPort{IP: c.remote.IP, Port: c.peerN}
 	k.addressed = true
 	k.ownsPort = true
-	k.engine.sharePort(k.local)
+	k.engine.directory.ports.share(k.local)
 	k.private, k.havePrivate = c.handshake.private, true
 	c.handshake.private = nil
 	k.inbound = uint32(c.handshake.offerORD)

@@ -86,7 +86,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 func (c *conn) layToRest() {
 	c.setShare(guard.ShareNone)
 	c.engine.noteEnded(c)
-	c.engine.tuples.remove(c)
+	c.engine.directory.tuples.remove(c)
 	c.leaveBacklog()
 }
 
@@ -353,7 +353,7 @@ func (k *Connector) Close() {
 	case CtrDisconnecting:
 		k.abort()
 	case CtrWaitReq:
-		for _, l := range k.lead.listeners {
+		for _, l := range k.lead.directory.listeners {
 			l.CancelRequest(k, OutcomeCanceled)
 		}
 	case CtrIdle, CtrBound, CtrLost, CtrDone:
@@ -433,7 +433,7 @@ func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
 	if d := wire.ParseReset(body, &m); d != wire.DropNone {
 		return d
 	}
-	c := e.peers.find(peerKey{p.From.IP, m.ConnID})
+	c := e.directory.peers.find(peerKey{p.From.IP, m.ConnID})
 	if c == nil {
 		return wire.DropUnknownConn
 	}

@@ -13,8 +13,8 @@ func (p *pair) clean() {
 	p.pass(20 * time.Second)
 	for i := range 2 {
 		s := p.eng[i].Stats()
-		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].peers.n != 0 || p.eng[i].tuples.n != 0 {
-			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].peers.n, p.eng[i].tuples.n)
+		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].directory.peers.n != 0 || p.eng[i].directory.tuples.n != 0 {
+			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].directory.peers.n, p.eng[i].directory.tuples.n)
 		}
 		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+len(p.eng[i].frames) != pipeFrames {
 			p.tb.Errorf("engine %d: frames are missing", i)
@@ -22,7 +22,7 @@ func (p *pair) clean() {
 		if use := p.eng[i].PoolUse(); use != (PoolUse{}) {
 			p.tb.Errorf("engine %d: connections that are gone have %+v", i, use)
 		}
-		for at, n := range p.eng[i].ports {
+		for at, n := range p.eng[i].directory.ports {
 			if n < 0 {
 				p.tb.Errorf("engine %d: port %v is used %d times", i, at, n)
 			}

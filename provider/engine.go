@@ -47,11 +47,7 @@ type Engine struct {
 
 	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
-	listeners map[addrPort]*Listener
-	ports     map[addrPort]int // endpoints in use, counted
-	tuples    index[tuple]     // connections by ND endpoints
-	peers     index[peerKey]   // and by what their peers call them
-	asking    map[asked]*conn  // requests that wait for an answer
+	directory directory
 	deadlines clock.Deadlines
 	pools     pools
 	guard     guard.Guard // against strangers
@@ -106,11 +102,8 @@ type Engine struct {
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
-		listeners: map[addrPort]*Listener{}, ports: map[addrPort]int{},
-		tuples:  newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
-		peers:   newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
-		asking:  map[asked]*conn{},
-		recycle: make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
+		directory: newDirectory(),
+		recycle:   make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
 		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
 	}
 	e.lead = e

@@ -100,8 +100,8 @@ func (e *Engine) Leftover() string {
 	switch {
 	case e.stats.Connections != 0:
 		return "a connection is left"
-	case e.peers.n != 0 || e.tuples.n != 0 || len(e.ports) != 0 || len(e.listeners) != 0:
-		return "a peer, tuple, port or listener is left"
+	case !e.directory.empty():
+		return "a peer, tuple, port, listener or request is left"
 	case e.guard.Sources.Len() != 0 || e.guard.Sources.HalfOpen() != 0:
 		return "a source has a share of nothing"
 	case len(e.freeHeld) != len(e.held):

@@ -46,7 +46,7 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	if l.bound {
 		return addrPort{}, OutcomeAddressAssociated
 	}
-	at, o := l.engine.takePort(at)
+	at, o := l.engine.directory.ports.take(at, l.engine.rng)
 	if o != OutcomeSuccess {
 		return addrPort{}, o
 	}
@@ -64,7 +64,7 @@ func (l *Listener) Listen(backlog int) Outcome {
 		backlog = guard.MaxBacklog
 	}
 	l.backlog, l.active = backlog, true
-	l.engine.listeners[l.at] = l
+	l.engine.directory.listeners[l.at] = l
 	return OutcomeSuccess
 }
 
@@ -140,10 +140,10 @@ func (l *Listener) Close() {
 	}
 	l.queue = nil
 	if l.active {
-		delete(l.engine.listeners, l.at)
+		delete(l.engine.directory.listeners, l.at)
 	}
 	if l.bound {
-		l.engine.releasePort(l.at)
+		l.engine.directory.ports.release(l.at)
 	}
 }
 
@@ -193,17 +193,14 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if !usable(hello) || p.From.Port != wire.SourcePort(hello.ConnID) {
 		return wire.DropAddress
 	}
-	if c := e.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
+	if c := e.directory.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
 		return e.onHomeOf(c, (*conn).repeatAnswer) // also when it is over: one REQ makes one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if e.tuples.find(at) != nil {
+	if e.directory.tuples.find(at) != nil {
 		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
 	}
-	l := e.listeners[at.local]
-	if l == nil {
-		l = e.listeners[addrPort{Port: at.local.Port}]
-	}
+	l := e.directory.listener(at.local)
 	switch {
 	case l == nil || l.paused:
 		return e.rejectStranger(p, hello.ConnID, wire.RejectNoListener)
@@ -239,7 +236,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.handshake.proven = proven
 	c.handshake.heardAt = e.now
 	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
-	e.tuples.add(c)
+	e.directory.tuples.add(c)
 	c.touch()
 	c.sendPlain(wire.CtlPEND)
 	switch {

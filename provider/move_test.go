@@ -134,9 +134,9 @@ func (p *pair) gone() {
 			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps}
 		}
 		lead := p.eng[side]
-		if s.Connections != 0 || use != (PoolUse{}) || lead.peers.n+lead.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
+		if s.Connections != 0 || use != (PoolUse{}) || lead.directory.peers.n+lead.directory.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
 			p.tb.Errorf("side %d keeps %d connections, %+v, %d peers, %d tuples, %d sources; %d illegal transitions", side,
-				s.Connections, use, lead.peers.n, lead.tuples.n, lead.guard.Sources.Len(), s.IllegalTransitions)
+				s.Connections, use, lead.directory.peers.n, lead.directory.tuples.n, lead.guard.Sources.Len(), s.IllegalTransitions)
 		}
 	}
 	p.balanced()
@@ -325,8 +325,8 @@ func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 	if n := len(p.eng[1].group.qps); n != 0 {
 		t.Errorf("%d queue pairs are left", n)
 	}
-	if len(p.eng[1].ports) != 0 {
-		t.Errorf("ports are left: %v", p.eng[1].ports)
+	if len(p.eng[1].directory.ports) != 0 {
+		t.Errorf("ports are left: %v", p.eng[1].directory.ports)
 	}
 }
 

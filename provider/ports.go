@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"math/rand/v2"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/wire"
@@ -18,36 +19,40 @@ const (
 	lastEphemeral  = 65535
 )
 
-// takePort makes an endpoint owned. Port 0 chooses a free ephemeral one, starting at a random place. A wildcard and a
-// specific address on one port exclude each other.
-func (e *Engine) takePort(at addrPort) (addrPort, Outcome) {
+// ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. An endpoint that nobody uses
+// is not in it.
+type ports map[addrPort]int
+
+// take makes an endpoint owned. Port 0 chooses a free ephemeral one, starting at a random place. A wildcard and a specific
+// address on one port exclude each other.
+func (p ports) take(at addrPort, rng *rand.Rand) (addrPort, Outcome) {
 	if at.Port != 0 {
-		if e.portTaken(at) {
+		if p.taken(at) {
 			return at, OutcomeSharingViolation
 		}
-		e.ports[at]++
+		p[at]++
 		return at, OutcomeSuccess
 	}
 	const span = lastEphemeral - firstEphemeral + 1
-	start := e.rng.IntN(span)
+	start := rng.IntN(span)
 	for i := range span {
 		at.Port = uint16(firstEphemeral + (start+i)%span)
-		if !e.portTaken(at) {
-			e.ports[at]++
+		if !p.taken(at) {
+			p[at]++
 			return at, OutcomeSuccess
 		}
 	}
 	return at, OutcomeTooManyAddresses
 }
 
-func (e *Engine) portTaken(at addrPort) bool {
-	if e.ports[at] > 0 || e.ports[addrPort{Port: at.Port}] > 0 {
+func (p ports) taken(at addrPort) bool {
+	if p[at] > 0 || p[addrPort{Port: at.Port}] > 0 {
 		return true
 	}
 	if at.IP != (addrPort{}).IP {
 		return false
 	}
-	for other := range e.ports {
+	for other := range p {
 		if other.Port == at.Port {
 			return true
 		}
@@ -55,17 +60,20 @@ func (e *Engine) portTaken(at addrPort) bool {
 	return false
 }
 
+// share counts a connector that uses the endpoint of a listener, or a shared one.
+func (p ports) share(at addrPort) { p[at]++ }
+
+// release takes back one use of an endpoint.
+func (p ports) release(at addrPort) {
+	if p[at]--; p[at] <= 0 {
+		delete(p, at)
+	}
+}
+
 // PortUse tells what keeps an endpoint from being taken: whether a listener listens there, and how many listeners, connectors and shared
 // endpoints have it, with that one.
 func (e *Engine) PortUse(at Endpoint) (listening bool, users int) {
-	anywhere := addrPort{}.IP
-	for other, n := range e.ports {
-		if other.Port == at.Port && (other.IP == at.IP || other.IP == anywhere || at.IP == anywhere) {
-			users += n
-			listening = listening || e.listeners[other] != nil
-		}
-	}
-	return listening, users
+	return e.directory.use(at)
 }
 
 // SharedEndpoint is a local endpoint from which many connections are made, to different remote ones (ND specification 6.4). The
@@ -78,7 +86,7 @@ type SharedEndpoint struct {
 
 // NewSharedEndpoint takes a local endpoint, port 0 for a free ephemeral one.
 func (e *Engine) NewSharedEndpoint(at addrPort) (*SharedEndpoint, Outcome) {
-	at, o := e.takePort(at)
+	at, o := e.directory.ports.take(at, e.rng)
 	if o != OutcomeSuccess {
 		return nil, o
 	}
@@ -92,16 +100,6 @@ func (s *SharedEndpoint) Local() Endpoint { return s.at }
 func (s *SharedEndpoint) Close() {
 	if !s.closed {
 		s.closed = true
-		s.engine.releasePort(s.at)
-	}
-}
-
-// sharePort counts a connector that uses the endpoint of a listener, or a shared one.
-func (e *Engine) sharePort(at addrPort) { e.ports[at]++ }
-
-// releasePort takes back one use of an endpoint.
-func (e *Engine) releasePort(at addrPort) {
-	if e.ports[at]--; e.ports[at] <= 0 {
-		delete(e.ports, at)
+		s.engine.directory.ports.release(s.at)
 	}
 }

@@ -36,17 +36,17 @@ func TestEphemeralPortsAreUsedUp(t *testing.T) {
 	const n = lastEphemeral - firstEphemeral + 1
 	taken := map[uint16]bool{}
 	for range n {
-		at, o := e.takePort(wire.Endpoint{IP: pairIP[0]})
+		at, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng)
 		if o != OutcomeSuccess || at.Port < 49152 || taken[at.Port] {
 			t.Fatalf("port %d after %d others: %v", at.Port, len(taken), o)
 		}
 		taken[at.Port] = true
 	}
-	if _, o := e.takePort(wire.Endpoint{IP: pairIP[0]}); o != OutcomeTooManyAddresses {
+	if _, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeTooManyAddresses {
 		t.Errorf("one more: %v", o)
 	}
-	e.releasePort(wire.Endpoint{IP: pairIP[0], Port: 50000})
-	if at, o := e.takePort(wire.Endpoint{IP: pairIP[0]}); o != OutcomeSuccess || at.Port != 50000 {
+	e.directory.ports.release(wire.Endpoint{IP: pairIP[0], Port: 50000})
+	if at, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeSuccess || at.Port != 50000 {
 		t.Errorf("the one that came free: %d, %v", at.Port, o)
 	}
 }

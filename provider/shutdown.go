@@ -31,7 +31,7 @@ func (cutLink) MaxPacket() int                          { return wire.MinPacket 
 // DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.
 func (e *Engine) Shutdown() {
 	e.takeCalls()
-	for _, l := range e.listeners {
+	for _, l := range e.directory.listeners {
 		l.CancelRequests(OutcomeDeviceRemoved)
 		l.Close()
 	}

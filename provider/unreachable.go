@@ -24,9 +24,9 @@ func (c *conn) asked() asked { return asked{c.remote.IP, c.local.Port} }
 func (c *conn) ask(next phase) {
 	e := c.engine
 	if next == phaseReqSent {
-		e.asking[c.asked()] = c
-	} else if c.phase == phaseReqSent && e.asking[c.asked()] == c { // another one may have drawn the same port since
-		delete(e.asking, c.asked())
+		e.directory.ask(c)
+	} else if c.phase == phaseReqSent {
+		e.directory.answered(c)
 	}
 }
 
@@ -38,7 +38,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	if !ok || q.To.Port != e.cfg.UDPPort {
 		return false
 	}
-	c := e.asking[asked{q.To.IP, q.From.Port}]
+	c := e.directory.asking[asked{q.To.IP, q.From.Port}]
 	if quote.HasConnID {
 		c = e.lookup(quote.ConnID)
 	}

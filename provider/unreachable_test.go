@@ -126,8 +126,8 @@ func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 	m.must(m.ctr[1].Disconnect(m.got.finish))
 	m.settle()
 	ignored("over")
-	if len(m.eng[0].asking) != 0 {
-		t.Errorf("%d requests wait for an answer", len(m.eng[0].asking))
+	if len(m.eng[0].directory.asking) != 0 {
+		t.Errorf("%d requests wait for an answer", len(m.eng[0].directory.asking))
 	}
 	// The passive side never asked.
 	q.From, q.To = q.To, q.From
@@ -149,10 +149,10 @@ func TestAskingIsForgotten(t *testing.T) {
 	} {
 		m := newMeeting(t, 1)
 		m.asks()
-		if n := len(m.eng[0].asking); n != 1 {
+		if n := len(m.eng[0].directory.asking); n != 1 {
 			t.Fatalf("%d requests wait for an answer", n)
 		}
-		if end(m); len(m.eng[0].asking) != 0 {
+		if end(m); len(m.eng[0].directory.asking) != 0 {
 			t.Errorf("%s: the request is remembered", name)
 		}
 	}

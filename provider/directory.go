@@ -1,0 +1,55 @@
+package provider
+
+// directory is where the leader of a group finds who is meant: listeners and endpoints in use by ND address and port, connections by
+// what packets of strangers and ICMP errors name. Established connections are found by their id alone (Engine.lookup).
+type directory struct {
+	listeners map[addrPort]*Listener
+	ports     ports
+	tuples    index[tuple]    // connections by ND endpoints
+	peers     index[peerKey]  // and by what their peers call them
+	asking    map[asked]*conn // requests that wait for an answer
+}
+
+func newDirectory() directory {
+	return directory{
+		listeners: map[addrPort]*Listener{}, ports: ports{},
+		tuples: newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
+		peers:  newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
+		asking: map[asked]*conn{},
+	}
+}
+
+// listener is who listens at an endpoint, or on all addresses; nil when nobody does.
+func (d *directory) listener(at addrPort) *Listener {
+	if l := d.listeners[at]; l != nil {
+		return l
+	}
+	return d.listeners[addrPort{Port: at.Port}]
+}
+
+// use is PortUse.
+func (d *directory) use(at addrPort) (listening bool, users int) {
+	anywhere := addrPort{}.IP
+	for other, n := range d.ports {
+		if other.Port == at.Port && (other.IP == at.IP || other.IP == anywhere || at.IP == anywhere) {
+			users += n
+			listening = listening || d.listeners[other] != nil
+		}
+	}
+	return listening, users
+}
+
+// ask notes the request of a connection that waits for an answer to it.
+func (d *directory) ask(c *conn) { d.asking[c.asked()] = c }
+
+// answered forgets the request of a connection.
+func (d *directory) answered(c *conn) {
+	if d.asking[c.asked()] == c { // another one may have drawn the same port since
+		delete(d.asking, c.asked())
+	}
+}
+
+// empty says that nothing is left in it.
+func (d *directory) empty() bool {
+	return d.peers.n == 0 && d.tuples.n == 0 && len(d.ports) == 0 && len(d.listeners) == 0 && len(d.asking) == 0
+}

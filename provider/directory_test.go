@@ -1,0 +1,76 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A listener on one address goes before that on all of them, which gets what nobody else listens for.
+func TestDirectoryFindsListeners(t *testing.T) {
+	d := newDirectory()
+	one, all := &Listener{}, &Listener{}
+	at := wire.Endpoint{IP: pairIP[0], Port: 7300}
+	if d.listener(at) != nil {
+		t.Error("somebody listens in an empty directory")
+	}
+	d.listeners[at], d.listeners[wire.Endpoint{Port: 7300}] = one, all
+	other := wire.Endpoint{IP: pairIP[1], Port: 7300}
+	if d.listener(at) != one || d.listener(other) != all {
+		t.Error("the wrong listener")
+	}
+	other.Port++
+	if d.listener(other) != nil {
+		t.Error("somebody listens on another port")
+	}
+}
+
+// An endpoint's users are those of its address, and of all addresses; a listener among them shows.
+func TestDirectoryCountsUsers(t *testing.T) {
+	d := newDirectory()
+	one, two, all := wire.Endpoint{IP: pairIP[0], Port: 7300}, wire.Endpoint{IP: pairIP[1], Port: 7300}, wire.Endpoint{Port: 7300}
+	want := func(at wire.Endpoint, listening bool, users int) {
+		t.Helper()
+		if l, u := d.use(at); l != listening || u != users {
+			t.Errorf("%v: listening %v, %d users, want %v, %d", at, l, u, listening, users)
+		}
+	}
+	want(one, false, 0)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2 {
+		if _, o := d.ports.take(one, rng); o == OutcomeSharingViolation {
+			d.ports.share(one)
+		}
+	}
+	d.listeners[two] = &Listener{}
+	d.ports.share(two)
+	want(one, false, 2)
+	want(two, true, 1)
+	want(all, true, 3)
+	d.ports.release(one)
+	d.ports.release(one)
+	d.ports.release(two)
+	delete(d.listeners, two)
+	want(all, false, 0)
+	if !d.empty() {
+		t.Error("something is left")
+	}
+}
+
+// What an answer ends is its own request, and not one that has drawn the same port since.
+func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
+	d := newDirectory()
+	first := &conn{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}
+	second := &conn{remote: first.remote, local: first.local}
+	d.ask(first)
+	d.ask(second)
+	d.answered(first)
+	if d.asking[second.asked()] != second || d.empty() {
+		t.Error("an answer to one request ended another")
+	}
+	d.answered(second)
+	if !d.empty() {
+		t.Error("a request is left")
+	}
+}
