@@ -51,7 +51,7 @@ func (n *notifyRig) plain(flags OpFlags) {
 	} else {
 		eventually(n.t, "silent success", n.idle)
 	}
-	n.settle()
+	n.awaitTurn()
 }
 
 func (n *notifyRig) idle() bool { return n.client.qp.qp.Outstanding() == 0 }
@@ -63,11 +63,11 @@ func (n *notifyRig) arrive(flags OpFlags) {
 	must(n.t, n.client.qp.Receive(100, nil))
 	must(n.t, n.server.qp.Send(1, nil, flags))
 	eventually(n.t, "result", func() bool { return n.client.cq.cq.Queued() > posted })
-	n.settle()
+	n.awaitTurn()
 }
 
-// settle waits until the engine's turn is over.
-func (n *notifyRig) settle() { n.client.cq.adapter.sync() }
+// awaitTurn waits until the engine's turn is over.
+func (n *notifyRig) awaitTurn() { n.client.cq.adapter.sync() }
 
 func (n *notifyRig) fetch(want int) {
 	n.t.Helper()
@@ -79,7 +79,7 @@ func (n *notifyRig) fetch(want int) {
 
 func (n *notifyRig) pending(what string, done <-chan error) {
 	n.t.Helper()
-	n.settle()
+	n.awaitTurn()
 	select {
 	case err := <-done:
 		n.t.Fatalf("%s finished with %v, want it pending", what, err)

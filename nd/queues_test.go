@@ -68,7 +68,7 @@ func homes(ends []*end) (mask uint64) {
 }
 
 // TestFourQueues opens adapters on interfaces with four queues. In native mode veth keeps the number of the queue, so that
-// connections settle on all of them and nothing goes astray any more. In generic mode what queue i sends arrives on queue
+// connections come to stay on all of them and nothing goes astray any more. In generic mode what queue i sends arrives on queue
 // i-1, so that packets do go astray, are handed over, and connections follow them.
 func TestFourQueues(t *testing.T) {
 	for _, dp := range []Datapath{DatapathNative, DatapathGeneric} {
@@ -101,7 +101,7 @@ func TestFourQueues(t *testing.T) {
 					t.Errorf("connections live on queues %04b and %04b, want nearly all, and the same", homes(clients), homes(servers))
 				}
 				if n := a.Relayed - before.Relayed; n > 0 {
-					t.Errorf("%d packets still arrived on the wrong queue after everybody had settled", n)
+					t.Errorf("%d packets still arrived on the wrong queue after nobody moved any more", n)
 				}
 			}
 			for i := range conns {

@@ -17,7 +17,7 @@ func TestRejectDoesNotEndAnOpenConnection(t *testing.T) {
 			f.control(wire.CtlREJ, m.Append(nil))
 			before := p.eng[side].Stats().Drops[wire.DropState]
 			p.inject(side, f)
-			p.settle()
+			p.runUntilIdle()
 			if s := p.ctr[side].State(); s != CtrEstablished {
 				t.Errorf("side %d after a REJ (%v): %v", side, reason, s)
 			}
@@ -25,7 +25,7 @@ func TestRejectDoesNotEndAnOpenConnection(t *testing.T) {
 				t.Errorf("side %d counted %d dropped packets, want 1", side, n)
 			}
 			p.post(0, p.write(0, 0, 100))
-			p.settle()
+			p.runUntilIdle()
 			p.outcomes(0, OutcomeSuccess)
 		}
 	}
@@ -48,10 +48,10 @@ func TestAbandonedAfterRTU(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMeeting(t, 1).get().connect()
-			m.settle()
-			m.accept().settle()
+			m.runUntilIdle()
+			m.accept().runUntilIdle()
 			m.loseFirst(c.side, 1<<30, c.op)
-			m.complete().settle()
+			m.complete().runUntilIdle()
 			if m.completed.times != 0 {
 				t.Fatal("completed without an answer")
 			}

@@ -23,7 +23,7 @@ const (
 // own 2 µs.
 const ackTurns = 4
 
-// ackState is what the connection owes its peer.
+// ackState is which acknowledgement the connection has to send.
 type ackState struct {
 	urgency ackUrgency
 	explain bool // only a whole ACK will do: gaps, or a new receive limit
@@ -32,8 +32,8 @@ type ackState struct {
 	at      clock.Time
 }
 
-// owe is called for every packet accepted in order. asked is the ACKREQ flag, gap that a gap closed.
-func (c *conn) owe(asked, gap bool) {
+// noteAccepted is called for every packet accepted in order. asked is the ACKREQ flag, gap that a gap closed.
+func (c *conn) noteAccepted(asked, gap bool) {
 	a := &c.ack
 	a.packets++
 	switch {
@@ -66,7 +66,7 @@ func (c *conn) noteMark(marked bool) {
 
 // ackNow makes a whole ACK go out at the end of this turn.
 func (c *conn) ackNow() {
-	c.wake()
+	c.leaveIdle()
 	c.ack.explain = true
 	c.raise(ackAtOnce)
 }
@@ -94,7 +94,7 @@ func (c *conn) ackSent() {
 	}
 }
 
-// acknowledge speaks for every connection that owes it, once per turn at the most.
+// acknowledge sends the acknowledgements that are due, once for each connection and turn at the most.
 func (e *Engine) acknowledge() {
 	keep := e.acks[:0]
 	for _, c := range e.acks {

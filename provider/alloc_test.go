@@ -47,7 +47,7 @@ func TestNoAllocations(t *testing.T) {
 		allocates(t, p, func() {
 			p.post(0, small)
 			p.post(0, big)
-			p.settle()
+			p.runUntilIdle()
 			p.drain(rs[:])
 		})
 	})
@@ -59,7 +59,7 @@ func TestNoAllocations(t *testing.T) {
 		big := p.write(0, 0, 20000)
 		allocates(t, p, func() {
 			p.post(0, big)
-			p.settle()
+			p.runUntilIdle()
 			p.drain(rs[:])
 		})
 		if seen.packets == 0 {
@@ -72,7 +72,7 @@ func TestNoAllocations(t *testing.T) {
 		allocates(t, p, func() {
 			_, _ = p.qp[1].PostReceive(1, into, 4000)
 			p.post(0, s)
-			p.settle()
+			p.runUntilIdle()
 			p.drain(rs[:])
 		})
 	})
@@ -81,7 +81,7 @@ func TestNoAllocations(t *testing.T) {
 		r := p.read(0, 20000)
 		allocates(t, p, func() {
 			p.post(0, r)
-			p.settle()
+			p.runUntilIdle()
 			p.drain(rs[:])
 		})
 	})
@@ -125,13 +125,13 @@ func TestNoAllocationsPerWindow(t *testing.T) {
 	allocates(t, p, func() {
 		_ = p.bind(1, w, 0, 4096, readWrite)
 		_ = p.bind(1, other, 0, 4096, FlagAllowRead)
-		p.settle()
+		p.runUntilIdle()
 		r.Token = w.Token()
 		p.post(0, r)
-		p.settle()
+		p.runUntilIdle()
 		_, _ = p.qp[1].Invalidate(0, w, 0)
 		_, _ = p.qp[1].Invalidate(0, other, FlagReadFence)
-		p.settle()
+		p.runUntilIdle()
 		if p.drain(rs[:]) != 5 {
 			t.Fatal("something failed")
 		}
@@ -162,7 +162,7 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 			tx.Frags[0].Data = frame
 			allocates(t, p, func() {
 				p.link[1].deliver(tx, f.from, to)
-				p.settle()
+				p.runUntilIdle()
 			})
 			if n := p.eng[1].Stats().PacketsIn; n < 500 {
 				t.Errorf("only %d packets came", n)

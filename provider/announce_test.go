@@ -23,7 +23,7 @@ func (a *announcing) ask() (*Connector, *promise) {
 	a.tb.Helper()
 	k, connected := a.eng[0].NewConnector(), &promise{}
 	a.must(k.Connect(a.queuePair(0), wire.Endpoint{IP: pairIP[0]}, a.at, a.limits[0], connected.finish))
-	a.settle()
+	a.runUntilIdle()
 	return k, connected
 }
 
@@ -60,7 +60,7 @@ func TestAnnouncedRequestsCountAgainstTheBacklog(t *testing.T) {
 					t.Fatalf("%d requests were announced, want %d", len(a.told), want)
 				}
 				answer(a, active[i], a.told[i])
-				a.settle()
+				a.runUntilIdle()
 				if _, fits := a.ask(); fits.times != 0 || len(a.told) != backlog+i+1 {
 					t.Fatalf("no room after %d answers: %d requests were announced", i+1, len(a.told))
 				}
@@ -71,7 +71,7 @@ func TestAnnouncedRequestsCountAgainstTheBacklog(t *testing.T) {
 			for _, k := range a.told {
 				k.Close()
 			}
-			a.settle()
+			a.runUntilIdle()
 			a.l.Close()
 			a.clean()
 			if a.l.announced != 0 {

@@ -52,9 +52,9 @@ func TestAttackForcedError(t *testing.T) {
 	if counted != uint64(9*n-2) || p.eng[1].Stats().Drops[wire.DropCRC] == 0 || p.qp[1].State() != QPReady {
 		t.Errorf("%d of %d, %v", counted, 9*n-2, p.qp[1].State())
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.post(0, p.write(0, 0, 100))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 }
 
@@ -67,7 +67,7 @@ func TestAttackTokenGuessing(t *testing.T) {
 			f := p.forge(1).aim(wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()) ^ (1 + rng.Uint32N(1<<16-1))}, []byte{1})
 			p.inject(1, f)
 		}
-		p.settle()
+		p.runUntilIdle()
 		if d := p.eng[1].Stats().Drops[wire.DropToken]; d != 1 || p.ctr[1].State() != CtrLost || !p.all(1, 0, 100, 0) {
 			t.Errorf("%d guesses, %v", d, p.ctr[1].State())
 		}
@@ -131,7 +131,7 @@ func TestAttackReadFlood(t *testing.T) {
 	if n := p.conn(0).reads.count; n != 2 {
 		t.Errorf("%d READs are out", n)
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 	p.link[0].mangle = func([]byte) bool { return false } // the attacker takes no answers
 	c := p.conn(1)
@@ -158,7 +158,7 @@ func TestAttackCovertAccess(t *testing.T) {
 		p.post(0, p.read(0, 10))
 		p.post(0, p.write(0, 0, 10))
 	}
-	p.settle()
+	p.runUntilIdle()
 	if reads, writes := p.reg[1].RemoteAccesses(); reads != 3 || writes != 3 {
 		t.Errorf("%d reads, %d writes", reads, writes)
 	}
@@ -181,7 +181,7 @@ func TestAttackReplay(t *testing.T) {
 	from, id := p.conn(1).remote, p.conn(1).id
 	p.fill(0, 0, 5000, 1)
 	p.post(0, p.write(0, 0, 5000))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.fill(1, 0, 5000, 2)
 	recording = false
@@ -199,7 +199,7 @@ func TestAttackReplay(t *testing.T) {
 	}
 	p.ctr[0].Close()
 	p.ctr[1].Close()
-	p.settle()
+	p.runUntilIdle()
 	replay()
 	p.pass(10 * time.Second)
 	replay()
@@ -242,7 +242,7 @@ func TestAttackOverflow(t *testing.T) {
 				f = p.forge(1).aim(wire.Op{Opcode: op, Address: c.addr(p.reg[1]), Token: uint32(p.reg[1].Token())}, make([]byte, c.n))
 			}
 			p.inject(1, f)
-			p.settle()
+			p.runUntilIdle()
 			reads, writes := p.reg[1].RemoteAccesses()
 			if p.eng[1].Stats().Drops[wire.DropToken] != 1 || p.ctr[1].State() != CtrLost || reads+writes != 0 {
 				t.Errorf("%v of %d bytes at %#x: %v", op, c.n, f.body[4:12], p.ctr[1].State())
@@ -309,7 +309,7 @@ func TestAttackDisclosure(t *testing.T) {
 		p.post(0, p.write(0, 0, n))
 		p.post(0, p.send(0, n))
 		p.post(0, p.read(0, n))
-		p.settle()
+		p.runUntilIdle()
 		p.results(0)
 		p.results(1)
 	}
@@ -335,7 +335,7 @@ func TestAttackLengths(t *testing.T) {
 		f := p.forge(1)
 		c.change(f)
 		p.inject(1, f)
-		p.settle()
+		p.runUntilIdle()
 		if p.eng[1].Stats().Drops[c.drop] != 1 || !p.all(1, 0, 1000, 0) {
 			t.Errorf("%s: %v", name, p.eng[1].Stats().Drops)
 		}

@@ -213,12 +213,12 @@ func TestAttackFromTheSameHost(t *testing.T) {
 		f.from = from
 		p.inject(1, f)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if d := p.eng[1].Stats().Drops[wire.DropAddress]; d != 3 {
 		t.Errorf("%d", d)
 	}
 	p.post(0, p.write(0, 0, 100))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 }
 
@@ -249,7 +249,7 @@ func TestAttackBlindEnding(t *testing.T) {
 	f.control(wire.CtlAck, make([]byte, wire.AckBodyLen))
 	f.fields.Next[0] += 7
 	p.inject(1, f)
-	p.settle()
+	p.runUntilIdle()
 	d := p.eng[1].Stats().Drops
 	if d[wire.DropUnknownConn] != 200 || d[wire.DropRSTToken] != 8*wire.ResetTokenLen || d[wire.DropAckRange] != 1 {
 		t.Errorf("%v", d)

@@ -42,7 +42,7 @@ func TestBusyDevice(t *testing.T) {
 	link.busy = false
 	sent := e.Stats().PacketsOut
 	p.now = e.NextDeadline()
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	if !p.all(1, 0, 100, 7) || e.Stats().PacketsOut-sent > 1 {
 		t.Errorf("%d packets were sent to make up for the one that waited", e.Stats().PacketsOut-sent)

@@ -61,7 +61,7 @@ func BenchmarkPingPong(b *testing.B) {
 			_, _ = p.qp[i].PostReceive(0, into[i], 64)
 		}
 	}
-	p.settle()
+	p.runUntilIdle()
 	var rs [8]Result
 	await := func(side int) {
 		for got := false; !got; {

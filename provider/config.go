@@ -57,8 +57,8 @@ type Config struct {
 	// KeepAlive is the idle time after which the peer is asked for a sign of life; default 10 s. With more connections than
 	// maxKeepAlives allows for it is longer: a millisecond for each.
 	KeepAlive time.Duration
-	// Rest is the idle time after which a connection gives back what it needs only to move data; default 1 s.
-	Rest time.Duration
+	// IdleAfter is the time without packets after which a connection gives back what it needs only to move data; default 1 s.
+	IdleAfter time.Duration
 	// Disconnect is how long Disconnect waits for the peer's own; default 10 s.
 	Disconnect time.Duration
 	// Linger is how long a closed connection still answers repeated messages; default 2 s.
@@ -114,7 +114,7 @@ func (c *Config) setDefaults() {
 	orDuration(&c.NoReceive, 2*time.Second)
 	orDuration(&c.DeadPeer, 5*time.Second)
 	orDuration(&c.KeepAlive, 10*time.Second)
-	orDuration(&c.Rest, time.Second)
+	orDuration(&c.IdleAfter, time.Second)
 	orDuration(&c.Disconnect, 10*time.Second)
 	orDuration(&c.Linger, 2*time.Second)
 }

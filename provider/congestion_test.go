@@ -27,7 +27,7 @@ func TestLoadIsReported(t *testing.T) {
 func TestPacing(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 1344)) // a round trip to learn from
-	p.settle()
+	p.runUntilIdle()
 	c := p.conn(0)
 	c.rtt.smoothed = 100 * time.Microsecond
 	p.eng[0].controller = &congestion.Fixed{Window: congestion.Unit / 4}
@@ -63,7 +63,7 @@ func TestPacing(t *testing.T) {
 func TestAwayPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 100))
-	p.settle()
+	p.runUntilIdle()
 	before := p.conn(0).cc.Delay()
 	p.eng[1].turns.Watch(false)
 	p.post(0, p.write(0, 0, 100))
@@ -81,7 +81,7 @@ func TestAwayPeer(t *testing.T) {
 		return true
 	}
 	p.eng[1].Run(p.now)
-	p.settle()
+	p.runUntilIdle()
 	if !away {
 		t.Error("the peer did not say that it was away")
 	}
@@ -122,7 +122,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	if a, b := bytes[0], bytes[1]; a*10 < b*8 || b*10 < a*8 || a < 100<<10 {
 		t.Errorf("requests %d bytes, responses %d", a, b)
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
 }
@@ -138,7 +138,7 @@ func TestReadsAreBoundedByTheWindow(t *testing.T) {
 	if n := p.conn(0).reads.count; n != 2 { // 4 packets are 5,632 bytes: the second READ begins below that
 		t.Errorf("%d READs are out", n)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if n := len(p.results(0)); n != 8 {
 		t.Errorf("%d READs done", n)
 	}

@@ -34,12 +34,12 @@ func (p phase) String() string { return phaseNames[p] }
 type conn struct {
 	engine    *Engine                // the owner's view of home
 	home      atomic.Pointer[Engine] // whose it is; nil while it moves
-	strays    strays                 // packets that landed on another engine's queue
+	misrouted misrouted              // packets that landed on another engine's queue
 	connector *Connector             // nil once the application let go of it
 	qp        *QP                    // nil before Accept or Connect and after the end
 	listener  *Listener
 
-	*traffic // nil while at rest (wake, park)
+	*traffic // nil while idle (leaveIdle, enterIdle)
 
 	// Identity: fixed once both ids are known.
 	id, peerID uint64
@@ -51,7 +51,7 @@ type conn struct {
 	// Liveness.
 	lastHeard clock.Time
 	pingAt    clock.Time
-	restAt    clock.Time // when to see whether it may rest; zero while it does
+	idleAt    clock.Time // when to see whether it is idle; zero while it is
 
 	rtt       rtt
 	peerTxAt  clock.Time // when peerTx came
@@ -71,7 +71,7 @@ type conn struct {
 	localND, peerN uint16        // ND ports
 	peerToken      [wire.ResetTokenLen]byte
 
-	parked parked
+	idle idleState
 
 	// What snapshots tell.
 	openedAt          clock.Time // zero before
@@ -230,7 +230,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if table.full(limit) {
 		e.forgetEnded()
 	}
-	slot, ok := table.take(limit)
+	slot, ok := table.alloc(limit)
 	if !ok {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
 		c.id = e.rng.Uint64()<<24 | uint64((slot^e.group.slotSecret)&(1<<24-1))
 	}
-	c.wake()
+	c.leaveIdle()
 	for sp := range c.tx {
 		first := wire.PSN(e.rng.Uint32())
 		c.tx[sp].next, c.tx[sp].una = first, first
@@ -265,7 +265,7 @@ func (c *conn) bind(peerID uint64) {
 func (c *conn) open() {
 	c.enter(phaseOpen)
 	c.openedAt = c.engine.now
-	c.engine.census.enter(c.engine.now, c.limit())
+	c.engine.limitTotals.enter(c.engine.now, c.limit())
 	c.setShare(guard.ShareEstablished)
 	c.recovery.progressAt = c.engine.now
 	c.engine.stats.Established++

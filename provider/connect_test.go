@@ -66,11 +66,11 @@ func TestSearchLeadsToARequest(t *testing.T) {
 	if stops != 1 {
 		t.Errorf("the search was stopped %d times", stops)
 	}
-	m.settle()
+	m.runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
-	m.accept().settle()
+	m.accept().runUntilIdle()
 	m.connected.must(t, OutcomeSuccess)
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	m.completed.must(t, OutcomeSuccess)
 	m.accepted.must(t, OutcomeSuccess)
 }
@@ -99,9 +99,9 @@ func TestSharedEndpointClashFoundLate(t *testing.T) {
 // The peer's words of a rejection are not those of an attempt that nobody answered.
 func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	m := newMeeting(t, 1)
-	m.get().connect().settle()
+	m.get().connect().runUntilIdle()
 	m.must(m.ctr[1].Reject([]byte("no")))
-	m.settle()
+	m.runUntilIdle()
 	m.connected.must(t, OutcomeRefused)
 	if data, o := m.ctr[0].Private(); o != OutcomeSuccess || string(data) != "no" {
 		t.Fatalf("private data %q, %v", data, o)
@@ -148,7 +148,7 @@ func TestRequestTakesTheBindingsPlace(t *testing.T) {
 	m := newMeeting(t, 1)
 	own := wire.Endpoint{IP: pairIP[1], Port: pairPort + 1}
 	m.must(m.ctr[1].Bind(own))
-	m.get().connect().settle()
+	m.get().connect().runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
 	m.must(m.eng[1].NewConnector().Bind(own))
 	if at, o := m.ctr[1].Local(); o != OutcomeSuccess || at != m.at {

@@ -40,10 +40,10 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, TxTime: m.now.Low32()}}
 		f.control(wire.CtlDREQ, nil)
 		m.inject(side, f)
-		m.settle()
+		m.runUntilIdle()
 	}
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	notice(m, 1)
 	if o := m.ctr[1].Accept(m.qp[1], m.limits[1], m.accepted.finish); o != OutcomeAborted {
 		t.Errorf("Accept: %v", o)
@@ -51,8 +51,8 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 	m.clean()
 
 	m = newMeeting(t, 1).get().connect()
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	m.connected.must(t, OutcomeSuccess)
 	notice(m, 0)
 	if o := m.ctr[0].CompleteConnect(m.completed.finish); o != OutcomeAborted {
@@ -75,7 +75,7 @@ func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
 // An accept counts only from the address and the port that it must come from, and with the number of this very request.
 func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	var rep []byte
 	m.link[0].mangle = func(b []byte) bool {
 		if opcode(b) == wire.CtlREP {
@@ -84,7 +84,7 @@ func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 		}
 		return true
 	}
-	m.accept().settle()
+	m.accept().runUntilIdle()
 	m.link[0].mangle = nil
 	var hello wire.Hello
 	if d := wire.ParseHello(rep, &hello); d != wire.DropNone {
@@ -100,13 +100,13 @@ func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 		change(f)
 		before := m.eng[0].Stats().Drops[wire.DropAddress]
 		m.inject(0, f)
-		m.settle()
+		m.runUntilIdle()
 		if m.ctr[0].State() != CtrConnecting || m.eng[0].Stats().Drops[wire.DropAddress] != before+1 {
 			t.Errorf("%s: %v, %v", name, m.ctr[0].State(), m.eng[0].Stats().Drops)
 		}
 	}
 	m.inject(0, m.answer(port, wire.CtlREP, rep))
-	m.settle()
+	m.runUntilIdle()
 	m.connected.must(t, OutcomeSuccess)
 }
 
@@ -116,7 +116,7 @@ func TestRequestFromAnotherPort(t *testing.T) {
 	f := stranger(address(1), 77, 5, nil, nil)
 	f.from.Port ^= 1
 	m.inject(1, f)
-	m.settle()
+	m.runUntilIdle()
 	if s := m.eng[1].Stats(); s.Connections != 0 || s.Drops[wire.DropAddress] != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -125,10 +125,10 @@ func TestRequestFromAnotherPort(t *testing.T) {
 // The peer has a connection with these addresses and ports: the connector is used up, and says why.
 func TestConnectThatExistsAtThePeer(t *testing.T) {
 	m := newMeeting(t, 1).connect()
-	m.settle()
+	m.runUntilIdle()
 	reject := wire.Reject{Reason: wire.RejectExists}
 	m.inject(0, m.answer(wire.SourcePort(0), wire.CtlREJ, reject.Append(nil)))
-	m.settle()
+	m.runUntilIdle()
 	m.connected.must(t, OutcomeAddressExists)
 	if m.ctr[0].State() != CtrDone || m.qp[0].State() != QPIdle {
 		t.Error(m.ctr[0].State(), m.qp[0].State())
@@ -178,7 +178,7 @@ func TestOwnEndOfAConnection(t *testing.T) {
 // However long applications think, a peer whose provider falls silent meanwhile ends the attempt, on either side.
 func TestSilenceWhileApplicationsThink(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	m.link[1].mangle = func([]byte) bool { return false }
 	m.pass(4 * time.Second)
 	if m.ctr[1].aborted != OutcomeSuccess {
@@ -190,8 +190,8 @@ func TestSilenceWhileApplicationsThink(t *testing.T) {
 	}
 
 	m = newMeeting(t, 1).get().connect()
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	m.connected.must(t, OutcomeSuccess)
 	m.link[0].mangle = func([]byte) bool { return false }
 	m.pass(4 * time.Second)
@@ -208,13 +208,13 @@ func TestSilenceWhileApplicationsThink(t *testing.T) {
 func TestPausedListener(t *testing.T) {
 	m := newMeeting(t, 1).get()
 	m.l.Pause(true)
-	m.connect().settle()
+	m.connect().runUntilIdle()
 	m.connected.must(t, OutcomeRefused)
 	if m.got.times != 0 || m.eng[1].Stats().Drops[wire.DropNoListener] != 1 {
 		t.Errorf("%+v", m.eng[1].Stats())
 	}
 	m.l.Pause(false)
 	m.connected = promise{}
-	m.connect().settle()
+	m.connect().runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
 }

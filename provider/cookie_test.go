@@ -39,7 +39,7 @@ func TestConnectWithACookie(t *testing.T) {
 		m.got.must(t, OutcomeSuccess)
 		m.accept().pass(3 * time.Second)
 		m.connected.must(t, OutcomeSuccess)
-		m.complete().settle()
+		m.complete().runUntilIdle()
 		m.completed.must(t, OutcomeSuccess)
 		m.accepted.must(t, OutcomeSuccess)
 		if s := m.eng[1].Stats(); s.CookiesSent == 0 || s.CookiesRefused != 0 || s.Established != 1 {
@@ -61,7 +61,7 @@ func TestCookieSurvivesAPostedReceive(t *testing.T) {
 	m.eng[1].fillBacklogs()
 	m.connect()
 	m.receive(0, 0, 10)
-	m.settle()
+	m.runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
 	if s := m.eng[1].Stats(); s.CookiesRefused != 0 {
 		t.Errorf("%+v", s)
@@ -102,17 +102,17 @@ func TestEndlessRetry(t *testing.T) {
 // RETRY to who did not ask, or asked and was answered, changes nothing.
 func TestRetryOutOfPlace(t *testing.T) {
 	m := newMeeting(t, 4).get().connect()
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	f := m.forge(0)
 	f.control(wire.CtlRETRY, make([]byte, wire.CookieLen))
 	f.fields.Next = [2]wire.PSN{}
 	m.inject(0, f)
-	m.settle()
+	m.runUntilIdle()
 	if m.ctr[0].State() != CtrAccepted {
 		t.Error(m.ctr[0].State())
 	}
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	m.completed.must(t, OutcomeSuccess)
 }
 

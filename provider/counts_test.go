@@ -98,7 +98,7 @@ func countedCases() (all []countedCase) {
 					}
 					p.post(0, r)
 				}
-				p.settle()
+				p.runUntilIdle()
 			}
 		}},
 	)
@@ -108,7 +108,7 @@ func countedCases() (all []countedCase) {
 func (p *counted) poster(side int, r *Request) func() {
 	return func() {
 		p.post(side, r)
-		p.settle()
+		p.runUntilIdle()
 	}
 }
 

@@ -71,7 +71,7 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if !p.intact(c.rxSeed, h) {
 		return wire.DropCRC, false
 	}
-	if p.origin != nil || c.strays.from != 0 {
+	if p.origin != nil || c.misrouted.from != 0 {
 		c.follow(p.origin)
 	}
 	return c.receive(p, h)
@@ -97,7 +97,7 @@ func (p *RxPacket) intact(seed uint32, h wire.BaseHeader) bool {
 
 // receive takes an authentic, intact packet of a known connection.
 func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
-	c.wake()
+	c.leaveIdle()
 	c.bytesIn += uint64(p.Len)
 	c.heard(h)
 	if h.OpCount() == 0 {
@@ -165,7 +165,7 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 	if c.phase != phaseOpen {
 		return wire.DropNone, false
 	}
-	c.owe(h.Flags()&wire.FlagAckReq != 0, filled)
+	c.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
 	return wire.DropNone, false
 }
 
@@ -215,7 +215,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, rs *recvSpace, i uin
 		return wire.DropNoReceive, false
 	}
 	if rs.held == nil {
-		rs.held = c.engine.pools.gaps.take()
+		rs.held = c.engine.pools.gaps.get()
 	}
 	mark, placed := heldPacket(0), false
 	if c.engine.cfg.ImmediatePlacement {

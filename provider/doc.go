@@ -6,7 +6,7 @@
 // which executes it (responder.go), holds it until a gap before it closes, or drops it for a counted reason. Acknowledgements in
 // it complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go). Then come timers (timers.go),
 // queue pairs that were posted to, and transmission: connections in turn (scheduler.go) pack requests (requester.go) and READ
-// responses (reads.go) into frames (builder.go). A peer that is still owed an acknowledgement gets one (ackpolicy.go), and results
+// responses (reads.go) into frames (builder.go). A peer that still waits for an acknowledgement gets one (ackpolicy.go), and results
 // become visible (completion.go). A poller's turn, Engine.Glance, may show results before the second half of that, and a poster's,
 // Engine.Serve, sends first and receives nothing. Connections are made in handshake.go, connector.go and listener.go and end in ending.go.
 //

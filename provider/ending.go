@@ -52,7 +52,7 @@ func (c *conn) ending() *ending {
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
 func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
-	c.wake()
+	c.leaveIdle()
 	c.ending().word, c.ending().reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
 	c.closeAccount()
@@ -63,10 +63,10 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.ending().freeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	if e == e.lead {
-		c.strays.target = 0 // it was about to follow its packets
-		c.layToRest()
+		c.misrouted.target = 0 // it was about to follow its packets
+		c.startLingering()
 	} else {
-		c.goTo(e.lead)
+		c.moveTo(e.lead)
 	}
 	if c.connector != nil {
 		c.connector.conn = nil
@@ -82,8 +82,8 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.touch()
 }
 
-// layToRest takes what is over out of what the leader keeps of living connections.
-func (c *conn) layToRest() {
+// startLingering takes what is over out of what the leader keeps of living connections.
+func (c *conn) startLingering() {
 	c.setShare(guard.ShareNone)
 	c.engine.noteEnded(c)
 	c.engine.directory.tuples.remove(c)
@@ -221,7 +221,7 @@ func (c *conn) detachClosed() {
 // stopRequests ends the request space on our side: nothing new goes out, nothing lost is built again, because the memory
 // behind it is the application's again.
 func (c *conn) stopRequests() {
-	c.wake()
+	c.leaveIdle()
 	c.noRequests = true
 	sp := &c.tx[wire.RequestSpace]
 	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0

@@ -35,12 +35,12 @@ func TestDisconnectInTurn(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		p.receive(0, 0, 10)
 		p.receive(1, 0, 10)
-		p.settle()
+		p.runUntilIdle()
 		var notified, one, other promise
 		_, o := p.ctr[1-first].NotifyDisconnect(notified.finish)
 		p.must(o)
 		p.must(p.ctr[first].Disconnect(one.finish))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(first, OutcomeCanceled)
 		p.outcomes(1 - first) // nothing is flushed by the peer's notice
 		notified.must(t, OutcomeSuccess)
@@ -48,7 +48,7 @@ func TestDisconnectInTurn(t *testing.T) {
 			t.Error(one, p.ctr[1-first].State(), p.qp[1-first].State())
 		}
 		p.must(p.ctr[1-first].Disconnect(other.finish))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1-first, OutcomeCanceled)
 		one.must(t, OutcomeSuccess)
 		other.must(t, OutcomeSuccess)
@@ -65,7 +65,7 @@ func TestDisconnectAtOnce(t *testing.T) {
 	for i := range 2 {
 		p.must(p.ctr[i].Disconnect(done[i].finish))
 	}
-	p.settle()
+	p.runUntilIdle()
 	for i := range 2 {
 		done[i].must(t, OutcomeSuccess)
 	}
@@ -85,7 +85,7 @@ func TestDisconnectOutlastsAPartition(t *testing.T) {
 	p.pass(1500 * time.Millisecond)
 	notified.must(t, OutcomeSuccess)
 	p.must(p.ctr[1].Disconnect(func(Outcome) {}))
-	p.settle()
+	p.runUntilIdle()
 	done.must(t, OutcomeSuccess)
 	p.clean()
 }
@@ -141,7 +141,7 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 		p.eng[0].Run(p.now)
 		p.must(p.ctr[0].Disconnect(done.finish))
 		c.lose(p)
-		p.settle()
+		p.runUntilIdle()
 		if t.Run(name, func(t *testing.T) {
 			done.must(t, c.want)
 			notified.must(t, OutcomeSuccess)
@@ -162,10 +162,10 @@ func TestDisconnectWithAReadUnderWay(t *testing.T) {
 	var done promise
 	p.must(p.ctr[0].Disconnect(done.finish))
 	p.outcomes(0) // published by the next turn
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled)
 	p.must(p.ctr[1].Disconnect(func(Outcome) {}))
-	p.settle()
+	p.runUntilIdle()
 	done.must(t, OutcomeSuccess)
 	p.clean()
 }
@@ -176,7 +176,7 @@ func TestCloseCutsThePeerOff(t *testing.T) {
 		"queue pair released": func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) },
 		"canceled disconnect": func(p *pair) {
 			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
-			p.settle()
+			p.runUntilIdle()
 			p.ctr[0].Cancel()
 		},
 	} {
@@ -184,7 +184,7 @@ func TestCloseCutsThePeerOff(t *testing.T) {
 			p := newPair(t, 1408).connect()
 			p.receive(1, 0, 10)
 			p.receive(0, 0, 10)
-			p.settle()
+			p.runUntilIdle()
 			var notified promise
 			_, o := p.ctr[1].NotifyDisconnect(notified.finish)
 			p.must(o)
@@ -224,7 +224,7 @@ func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.post(0, p.write(0, 0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.now = p.now.Add(2 * p.eng[0].cfg.DeadPeer)
 	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < minExpiries-2 { // one more is answered
 		p.pass(10 * time.Millisecond)
@@ -274,22 +274,22 @@ func TestFlush(t *testing.T) {
 	p := newPair(t, 1408)
 	p.receive(0, 0, 10)
 	p.eng[0].Flush(p.qp[0]) // idle: it stays usable
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled)
 	p.connect()
 	p.receive(0, 0, 10)
 	p.receive(1, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	p.loseFirst(1, 1, wire.OpWrite)
 	p.post(0, p.write(0, 0, 10))
 	p.post(0, p.read(0, 10))
 	p.turn()
 	p.eng[0].Flush(p.qp[0])
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeCanceled)
 	p.post(0, p.write(0, 0, 10))
 	p.receive(0, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
 	p.pass(time.Second)
 	if p.ctr[0].State() != CtrEstablished || p.qp[0].State() != QPError {
@@ -297,7 +297,7 @@ func TestFlush(t *testing.T) {
 	}
 	p.outcomes(1)
 	p.post(1, p.send(1, 10)) // needs the flushed queue pair
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeRemoteError, OutcomeCanceled)
 	p.clean()
 }
@@ -311,11 +311,11 @@ func TestCompletionQueueOverrun(t *testing.T) {
 	p.connect()
 	p.receive(1, 0, 10)
 	p.receive(0, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	for range 6 {
 		p.post(0, p.write(0, 0, 10))
 	}
-	p.settle()
+	p.runUntilIdle()
 	if !small.faulted.Load() || p.ctr[0].State() != CtrLost || p.ctr[1].State() != CtrLost {
 		t.Error(small.faulted.Load(), p.ctr[0].State(), p.ctr[1].State())
 	}

@@ -36,14 +36,14 @@ type Engine struct {
 	resetSum [sha256.Size]byte
 
 	// The other engines of the adapter.
-	group    *group
-	lead     *Engine // does what only one engine may do: the first one, perhaps this one
-	index    int     // in group.engines, and so the NIC queue
-	shard    *Shard  // runs this engine; nil where a test does
-	inbox    inbox
-	relays   [][]RxPacket // packets of this turn for other engines
-	borrowed [][]uint64   // frames of this turn to give back to other engines
-	relayed  bool         // one of these has something
+	group         *group
+	lead          *Engine // does what only one engine may do: the first one, perhaps this one
+	index         int     // in group.engines, and so the NIC queue
+	shard         *Shard  // runs this engine; nil where a test does
+	inbox         inbox
+	relays        [][]RxPacket // packets of this turn for other engines
+	foreignFrames [][]uint64   // frames of this turn to give back to other engines
+	relayed       bool         // one of these has something
 
 	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
@@ -55,7 +55,7 @@ type Engine struct {
 	fresh        line    // have something to transmit and have not used up their share; in turn, before active
 	active       line    // have something to transmit, in turn
 	heardConns   []*conn // have heard from their peers in this receive batch
-	acks         []*conn // owe the peer an acknowledgement
+	acks         []*conn // have an acknowledgement to send
 	touchedConns []*conn
 	results      results
 	starved      bool // the link had no frames this turn
@@ -88,8 +88,8 @@ type Engine struct {
 	putOff     bool      // Glance left the second half of a turn to the next one
 	turns      turn.Clock
 
-	census census
-	clock  clock.Source // the owner's, for samples of latency; nil without any
+	limitTotals limitTotals
+	clock       clock.Source // the owner's, for samples of latency; nil without any
 
 	tap    Tap // nil: off
 	tapped TapPacket

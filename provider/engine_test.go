@@ -16,7 +16,7 @@ func TestFirstLight(t *testing.T) {
 		p.post(0, &Request{
 			Kind: KindWrite, Context: 1, SGL: p.sge(0, 0, 50000), Length: 50000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token(),
 		})
-		p.settle()
+		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindWrite || r.Outcome != OutcomeSuccess || r.RequestContext != 1 {
 			t.Fatalf("write: %+v", r)
 		}
@@ -26,9 +26,9 @@ func TestFirstLight(t *testing.T) {
 		if _, o := p.qp[1].PostReceive(2, p.sge(1, 1<<20, 8000), 8000); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
-		p.settle()
+		p.runUntilIdle()
 		p.post(0, &Request{Kind: KindSend, Context: 3, SGL: p.sge(0, 5, 7000), Length: 7000})
-		p.settle()
+		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindSend || r.Outcome != OutcomeSuccess || r.RequestContext != 3 {
 			t.Fatalf("send: %+v", r)
 		}
@@ -41,7 +41,7 @@ func TestFirstLight(t *testing.T) {
 		p.post(0, &Request{
 			Kind: KindRead, Context: 4, SGL: p.sge(0, 2<<20, 40000), Length: 40000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token(),
 		})
-		p.settle()
+		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindRead || r.Outcome != OutcomeSuccess || r.RequestContext != 4 {
 			t.Fatalf("read: %+v", r)
 		}
@@ -52,10 +52,10 @@ func TestFirstLight(t *testing.T) {
 		_, o := p.ctr[1].NotifyDisconnect(notified.finish)
 		p.must(o)
 		p.must(p.ctr[0].Disconnect(left.finish))
-		p.settle()
+		p.runUntilIdle()
 		notified.must(t, OutcomeSuccess)
 		p.must(p.ctr[1].Disconnect(right.finish))
-		p.settle()
+		p.runUntilIdle()
 		left.must(t, OutcomeSuccess)
 		right.must(t, OutcomeSuccess)
 		p.pass(p.eng[0].cfg.Linger * 2)

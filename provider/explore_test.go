@@ -325,11 +325,11 @@ func (x *script) check() string {
 	return x.illegal
 }
 
-// numbers are the sequence numbers of a space, also of a connection at rest: the oldest not acknowledged, the next to send, the
+// numbers are the sequence numbers of a space, also of an idle connection: the oldest not acknowledged, the next to send, the
 // next to receive.
 func (c *conn) numbers(space int) (una, next, expected wire.PSN) {
 	if c.traffic == nil {
-		return c.parked.tx[space], c.parked.tx[space], c.parked.rx[space]
+		return c.idle.tx[space], c.idle.tx[space], c.idle.rx[space]
 	}
 	return c.tx[space].una, c.tx[space].next, c.rx[space].next
 }

@@ -67,9 +67,9 @@ func (m *Memory) fastLocal(qp *QP, t Token, addr, n uint64, need Rights) ([]byte
 	return b, g.region
 }
 
-// settled says whether all requests before the one at seq are done. An invalidation of a region that they may use waits for that:
+// earlierDone says whether all requests before the one at seq are done. An invalidation of a region that they may use waits for that:
 // a packet that is lost is built again from the region's memory.
-func (q *initiatorQueue) settled(seq uint32) bool {
+func (q *initiatorQueue) earlierDone(seq uint32) bool {
 	w := q.locals[seq&q.mask].window
 	return !w.fast || q.head.Load() == seq
 }

@@ -32,7 +32,7 @@ func (p *pair) fastGrant(flags PostFlags) *MemoryWindow {
 	p.tb.Helper()
 	w := p.fastRegion()
 	p.must(p.fast(w, 0, 4096, flags))
-	p.settle()
+	p.runUntilIdle()
 	if r := p.outcomes(1, OutcomeSuccess)[0]; r.Kind != KindFastRegister {
 		p.tb.Fatalf("%+v", r)
 	}
@@ -54,15 +54,15 @@ func TestFastRegisterGivesPeersTheMemory(t *testing.T) {
 	if first == 0 || w.Token() == first || w.Bound() {
 		t.Fatal("the new token is there when the call returns, and the registration when its turn came")
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	p.fill(0, 0, 4096, 7)
 	p.post(0, p.at(w, KindWrite, 4096))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.fill(0, 0, 4096, 1)
 	p.post(0, p.at(w, KindRead, 4096))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	if !p.all(1, 8192, 4096, 7) || !p.all(0, 0, 4096, 7) || !p.all(1, 0, 8192, 0) {
 		t.Error("bytes are elsewhere")
@@ -85,7 +85,7 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 		"never given": {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.fastRegion().Token() }},
 		"invalidated": {allFast, func(p *pair, w *MemoryWindow, _ *Request) {
 			p.invalidate(w)
-			p.settle()
+			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 		}},
 		"other queue pair": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
@@ -108,7 +108,7 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 		c.change(p, w, r)
 		p.fill(0, 0, 100, 1)
 		p.post(0, r)
-		p.settle()
+		p.runUntilIdle()
 		if rs := p.results(0); len(rs) != 1 || rs[0].Outcome != OutcomeAccessViolation || p.ctr[1].State() != CtrLost || !p.all(1, 0, 8192, 0) {
 			t.Errorf("%s: %+v, %v", name, rs, p.ctr[1].State())
 		}
@@ -121,7 +121,7 @@ func (p *pair) refast(w *MemoryWindow) {
 	old := w.Token()
 	p.invalidate(w)
 	p.must(p.fast(w, 0, 4096, allFast))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess, OutcomeSuccess)
 	if w.Token() == old {
 		p.tb.Error("the token is the one before")
@@ -133,7 +133,7 @@ func TestFastRegisterOfARegisteredRegionEndsTheConnection(t *testing.T) {
 	w := p.fastGrant(allFast)
 	p.must(p.fast(w, 0, 64, allFast))
 	p.post(1, p.write(1, 0, 10))
-	p.settle()
+	p.runUntilIdle()
 	if rs := p.outcomes(1, OutcomeInvalidRequest, OutcomeCanceled); rs[0].Kind != KindFastRegister || w.Bound() || p.ctr[0].State() != CtrLost {
 		t.Errorf("%+v, %v", rs, p.ctr[0].State())
 	}
@@ -193,7 +193,7 @@ func TestFastRegisterServesRequestsBehindIt(t *testing.T) {
 		t.Errorf("%+v, %d packets", rs, lost)
 	}
 	p.post(1, mine(p.write(1, 0, 100), w, 100))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeAccessViolation)
 }
 
@@ -209,7 +209,7 @@ func TestFastRegisterForReads(t *testing.T) {
 		p.post(1, r)
 		_, o := p.qp[1].Invalidate(0, w, fence)
 		p.must(o)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 		if !p.all(1, 0, 50000, 3) {
 			t.Error("the Read brought other bytes")
@@ -217,7 +217,7 @@ func TestFastRegisterForReads(t *testing.T) {
 		p.must(p.fast(w, 0, 50000, FlagAllowRead))
 		r.SGL[0].Token = w.Token()
 		p.post(1, r)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, OutcomeSuccess, OutcomeAccessViolation)
 	}
 }
@@ -226,16 +226,16 @@ func TestSendInvalidatesAFastRegion(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.fastGrant(allFast)
 	p.receive(1, 8192, 10)
-	p.settle()
+	p.runUntilIdle()
 	s := p.send(0, 10)
 	s.Flags, s.Token = FlagInvalidate, w.Token()
 	p.post(0, s)
-	p.settle()
+	p.runUntilIdle()
 	if r := p.outcomes(1, OutcomeSuccess)[0]; r.Invalidated != w.Token() || w.Bound() {
 		t.Errorf("%+v", r)
 	}
 	p.invalidate(w) // which is late now
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeInvalidRequest)
 }
 
@@ -268,12 +268,12 @@ func TestAllocFastRegister(t *testing.T) {
 	r.Addr = fastBase
 	allocates(t, p, func() {
 		_ = p.fast(w, 0, 4096, allFast)
-		p.settle()
+		p.runUntilIdle()
 		r.Token = w.Token()
 		p.post(0, r)
-		p.settle()
+		p.runUntilIdle()
 		p.invalidate(w)
-		p.settle()
+		p.runUntilIdle()
 		if p.drain(rs[:]) != 3 {
 			t.Fatal("something failed")
 		}
@@ -299,6 +299,6 @@ func TestFastRegistrationIsOfOneQueuePair(t *testing.T) {
 	r := p.write(1, 0, 64)
 	r.SGL = mine
 	p.post(1, r)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeAccessViolation)
 }

@@ -58,13 +58,13 @@ func (f *fleet) connectOne() {
 	var got, connected, accepted, completed promise
 	f.must(f.listener.GetRequest(f.ctrs[1][i], got.finish))
 	f.must(f.ctrs[0][i].Connect(f.qps[0][i], local, f.at, ConnectParams{}, connected.finish))
-	f.settle()
+	f.runUntilIdle()
 	got.must(f.tb, OutcomeSuccess)
 	f.must(f.ctrs[1][i].Accept(f.qps[1][i], ConnectParams{}, accepted.finish))
-	f.settle()
+	f.runUntilIdle()
 	connected.must(f.tb, OutcomeSuccess)
 	f.must(f.ctrs[0][i].CompleteConnect(completed.finish))
-	f.settle()
+	f.runUntilIdle()
 	completed.must(f.tb, OutcomeSuccess)
 	accepted.must(f.tb, OutcomeSuccess)
 }
@@ -97,7 +97,7 @@ func (f *fleet) close() {
 				}
 			}))
 		}
-		f.settle()
+		f.runUntilIdle()
 		for side := range 2 {
 			f.ctrs[side][i].Close()
 			f.eng[side].ReleaseQP(f.qps[side][i])

@@ -186,7 +186,7 @@ func (c *conversation) invent(side int) {
 	if victim == nil {
 		return
 	}
-	victim.wake() // its numbers are aimed at
+	victim.leaveIdle() // its numbers are aimed at
 	sp := how >> 7
 	fields := wire.BaseFields{
 		OpCount: how & 7, ConnID: victim.id, Next: [2]wire.PSN{victim.tx[0].una, victim.tx[1].una}, TxTime: c.now.Low32(),

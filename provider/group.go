@@ -68,8 +68,8 @@ func (t *connTable) all(yield func(*conn) bool) {
 	}
 }
 
-// take reserves a slot; ok is false when limit are taken.
-func (t *connTable) take(limit uint32) (slot uint32, ok bool) {
+// alloc reserves a slot; ok is false when limit are taken.
+func (t *connTable) alloc(limit uint32) (slot uint32, ok bool) {
 	if n := len(t.free); n > 0 {
 		slot = t.free[n-1]
 		t.free = t.free[:n-1]

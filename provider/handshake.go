@@ -34,9 +34,9 @@ func (hs *handshake) begin(now clock.Time) {
 	hs.heardAt = now
 }
 
-// settle slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
+// slowToProbe slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
 // like any message: with 10 % of loss each way one attempt in 800 died of four lost ones.
-func (hs *handshake) settle(now clock.Time) {
+func (hs *handshake) slowToProbe(now clock.Time) {
 	hs.gap = firstRetry / 2 // doubled by the next probe
 	hs.retryAt = now.Add(maxRetry)
 	hs.heardAt = now
@@ -163,7 +163,7 @@ func (c *conn) established() {
 	if qp := c.qp; qp != nil && (qp.recvCQ.faulted.Load() || qp.initCQ.faulted.Load()) {
 		c.terminate(wire.TermLocal, 0, 0, 0)
 	}
-	c.settle()
+	c.chooseEngine()
 }
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
@@ -176,7 +176,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return d
 	}
 	if c.phase == phaseLingering {
-		c.wake()
+		c.leaveIdle()
 		// We gave up before the peer's id was known. Now it is, and the peer can be told.
 		hello := &c.engine.hello
 		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(p, hello) {
@@ -192,7 +192,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:
-		c.handshake.settle(c.engine.now)
+		c.handshake.slowToProbe(c.engine.now)
 		c.touch()
 		return wire.DropNone
 	case wire.CtlREP:
@@ -274,7 +274,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	}
 	e := c.engine
 	switch msg.Opcode {
-	case wire.CtlPing, wire.CtlPong, wire.CtlProbe, wire.CtlProbeAck: // acknowledge too: a sign of life without is taken for a loss (outlived)
+	case wire.CtlPing, wire.CtlPong, wire.CtlProbe, wire.CtlProbeAck: // acknowledge too: a sign of life without is taken for a loss (memoryGone)
 		if c.phase == phaseOpen && !c.onNext(h) {
 			return wire.DropAckRange
 		}
@@ -293,7 +293,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return wire.DropState
 	case wire.CtlREPACK:
 		if c.phase == phaseRepSent {
-			c.handshake.settle(e.now)
+			c.handshake.slowToProbe(e.now)
 			c.handshake.proven = true
 			c.touch()
 			return wire.DropNone

@@ -63,10 +63,10 @@ func (m *meeting) clean() {
 
 func TestRejectWithPrivateData(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
 	m.must(m.ctr[1].Reject([]byte("no")))
-	m.settle()
+	m.runUntilIdle()
 	m.connected.must(t, OutcomeRefused)
 	if private, o := m.ctr[0].Private(); o != OutcomeSuccess || string(private) != "no" {
 		t.Errorf("%q %v", private, o)
@@ -80,7 +80,7 @@ func TestRejectWithPrivateData(t *testing.T) {
 // The rejection is lost and the request repeated: it is rejected again and not a second request.
 func TestRepeatedRequestAfterReject(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	m.loseFirst(0, 1, wire.CtlREJ)
 	m.must(m.ctr[1].Reject(nil))
 	var second promise
@@ -96,7 +96,7 @@ func TestRepeatedRequestAfterReject(t *testing.T) {
 // The rejection is lost for longer than other connections linger: the repeated request is still the same.
 func TestRejectionLostForLong(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	m.link[0].mangle = func(b []byte) bool { return wire.Opcode(b[wire.ControlOffset]) != wire.CtlREJ }
 	m.must(m.ctr[1].Reject(nil))
 	m.pass(1500 * time.Millisecond)
@@ -116,14 +116,14 @@ func TestRejectionLostForLong(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.at.Port++
-	m.connect().settle()
+	m.connect().runUntilIdle()
 	m.connected.must(t, OutcomeRefused)
 	m.clean()
 }
 
 func TestBacklogFull(t *testing.T) {
 	m := newMeeting(t, 1).connect()
-	m.settle()
+	m.runUntilIdle()
 	if m.connected.times != 0 {
 		t.Fatal("the first one waits in the queue")
 	}
@@ -131,10 +131,10 @@ func TestBacklogFull(t *testing.T) {
 	ctr := m.eng[0].NewConnector()
 	qp := m.eng[0].NewQP(QPConfig{ReceiveCQ: m.cq[0], InitiatorCQ: m.cq[0], ReceiveDepth: 1, InitiatorDepth: 1})
 	m.must(ctr.Connect(qp, wire.Endpoint{IP: pairIP[0]}, m.at, ConnectParams{}, second.finish))
-	m.settle()
+	m.runUntilIdle()
 	second.must(t, OutcomeRefused)
 	m.l.Close()
-	m.settle()
+	m.runUntilIdle()
 	m.connected.must(t, OutcomeRefused)
 	m.clean()
 }
@@ -150,7 +150,7 @@ func TestPeerIsNotThere(t *testing.T) {
 	m.connected.must(t, OutcomeIOTimeout)
 	m.link[1].mangle = nil
 	m.connected = promise{}
-	m.get().connect().settle() // the same connector and queue pair may try again
+	m.get().connect().runUntilIdle() // the same connector and queue pair may try again
 	m.got.must(t, OutcomeSuccess)
 	m.ctr[0].Close()
 	m.ctr[1].Close()
@@ -173,21 +173,21 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	}
 	again := func() {
 		m.inject(1, &forged{body: req.body, from: m.reqFrom()})
-		m.settle()
+		m.runUntilIdle()
 	}
-	m.connect().settle()
+	m.connect().runUntilIdle()
 	again()
-	m.accept().settle()
+	m.accept().runUntilIdle()
 	again()
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	again()
 	m.completed.must(t, OutcomeSuccess)
 	m.accepted.must(t, OutcomeSuccess)
 	m.post(0, m.write(0, 0, 10))
-	m.settle()
+	m.runUntilIdle()
 	m.outcomes(0, OutcomeSuccess)
 	m.ctr[0].Close()
-	m.settle()
+	m.runUntilIdle()
 	again() // and when the connection is over: a copy that was under way for long
 	if extra.times != 0 {
 		t.Error("a repeated request was delivered")
@@ -209,7 +209,7 @@ func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
 	m.pass(time.Minute)
 	m.accept().pass(time.Minute)
 	m.connected.must(t, OutcomeSuccess)
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	m.completed.must(t, OutcomeSuccess)
 	m.accepted.must(t, OutcomeSuccess)
 }
@@ -217,21 +217,21 @@ func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
 func TestDataStandsInForALostRTU(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.CtlRTU, wire.CtlAck} {
 		m := newMeeting(t, 1).get().connect()
-		m.settle()
-		m.accept().settle()
+		m.runUntilIdle()
+		m.accept().runUntilIdle()
 		side := 0
 		if op == wire.CtlRTU {
 			side = 1
 		}
 		m.loseFirst(side, 3, op)
-		m.complete().settle()
+		m.complete().runUntilIdle()
 		if m.completed.times != 0 {
 			t.Fatal("completed without an answer")
 		}
 		if op == wire.CtlAck { // the passive side knows, and speaks first
 			m.accepted.must(t, OutcomeSuccess)
 			m.post(1, m.write(1, 0, 10))
-			m.settle()
+			m.runUntilIdle()
 			m.completed.must(t, OutcomeSuccess)
 			m.outcomes(1, OutcomeSuccess)
 			continue
@@ -248,10 +248,10 @@ func TestCancelOfConnectReachesThePeer(t *testing.T) {
 		if delivered {
 			m.get()
 		}
-		m.connect().settle()
+		m.connect().runUntilIdle()
 		m.ctr[0].Cancel()
 		m.connected.must(t, OutcomeCanceled)
-		m.settle()
+		m.runUntilIdle()
 		if delivered {
 			if o := m.ctr[1].Accept(m.qp[1], m.limits[1], m.accepted.finish); o != OutcomeAborted {
 				t.Errorf("Accept: %v", o)
@@ -266,10 +266,10 @@ func TestCancelOfConnectReachesThePeer(t *testing.T) {
 // Cancel crosses the accept: the peer answers a request that is given up, and is told so.
 func TestLateAcceptOfACanceledConnect(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
+	m.runUntilIdle()
 	m.loseFirst(1, 1, wire.CtlRST)
 	m.ctr[0].Cancel()
-	m.accept().settle()
+	m.accept().runUntilIdle()
 	m.accepted.must(t, OutcomeAborted)
 	if m.ctr[0].State() != CtrDone {
 		t.Error(m.ctr[0].State())
@@ -279,8 +279,8 @@ func TestLateAcceptOfACanceledConnect(t *testing.T) {
 
 func TestDeclineAfterAccept(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	m.loseFirst(1, 1, wire.CtlREJ)
 	m.must(m.ctr[0].Reject([]byte("changed my mind")))
 	m.pass(1500 * time.Millisecond)
@@ -293,11 +293,11 @@ func TestDeclineAfterAccept(t *testing.T) {
 
 func TestPassiveWithdraws(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	m.ctr[1].Cancel()
 	m.accepted.must(t, OutcomeCanceled)
-	m.settle()
+	m.runUntilIdle()
 	if o := m.ctr[0].CompleteConnect(m.completed.finish); o != OutcomeAborted {
 		t.Error(o)
 	}
@@ -308,14 +308,14 @@ func TestPassiveWithdraws(t *testing.T) {
 func TestCancelOfCompleteConnect(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.receive(1, 0, 10)
-	m.settle()
-	m.accept().settle()
+	m.runUntilIdle()
+	m.accept().runUntilIdle()
 	m.link[0].mangle = func([]byte) bool { return false }
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	m.accepted.must(t, OutcomeSuccess)
 	m.ctr[0].Cancel()
 	m.completed.must(t, OutcomeCanceled)
-	m.settle()
+	m.runUntilIdle()
 	m.outcomes(1, OutcomeCanceled)
 	if m.ctr[1].State() != CtrLost {
 		t.Error(m.ctr[1].State())
@@ -342,13 +342,13 @@ func TestCrossingConnectsMakeTwoConnections(t *testing.T) {
 		at := wire.Endpoint{IP: pairIP[1-i], Port: pairPort}
 		p.must(p.ctr[i].Connect(p.qp[i], wire.Endpoint{IP: pairIP[i]}, at, ConnectParams{}, done[i].finish))
 	}
-	p.settle()
+	p.runUntilIdle()
 	for i := range 2 {
 		got[i].must(t, OutcomeSuccess)
 		qp := p.eng[i].NewQP(QPConfig{ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 1, InitiatorDepth: 1})
 		p.must(passive[i].Accept(qp, ConnectParams{}, func(Outcome) {}))
 	}
-	p.settle()
+	p.runUntilIdle()
 	for i := range 2 {
 		done[i].must(t, OutcomeSuccess)
 	}
@@ -368,9 +368,9 @@ func TestReadLimits(t *testing.T) {
 	} {
 		m := newMeeting(t, 1)
 		m.limits = [2]ConnectParams{{Inbound: c[0], Outbound: c[1]}, {Inbound: c[2], Outbound: c[3]}}
-		m.get().connect().settle()
+		m.get().connect().runUntilIdle()
 		in, out, _ := m.ctr[1].ReadLimits()
-		m.accept().settle()
+		m.accept().runUntilIdle()
 		pin, pout, _ := m.ctr[1].ReadLimits()
 		ain, aout, _ := m.ctr[0].ReadLimits()
 		if in != c[4] || out != c[5] || pin != c[6] || aout != c[6] || pout != c[7] || ain != c[7] {
@@ -395,12 +395,12 @@ func TestLostProbesOfAHandshake(t *testing.T) {
 		n++
 		return n%6 == 0
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.link[1].mangle = lose // REQ, as a probe
 	p.pass(60 * time.Second)
 	p.link[1].mangle = nil
 	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))
-	p.settle()
+	p.runUntilIdle()
 	connected.must(t, OutcomeSuccess)
 	p.link[0].mangle = lose // REP, as a probe
 	p.pass(60 * time.Second)

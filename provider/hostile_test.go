@@ -115,9 +115,9 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 		if c.drop == wire.DropNone { // the peer has not sent this one: from here on they disagree
 			continue
 		}
-		p.settle()
+		p.runUntilIdle()
 		p.post(0, p.write(0, 0, 3000))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 	}
 }
@@ -160,7 +160,7 @@ func TestMalformedOperationsEndTheConnection(t *testing.T) {
 			f.fields.PSN = p.conn(1).rx[1].next
 		}
 		p.inject(1, f)
-		p.settle()
+		p.runUntilIdle()
 		if p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
 			t.Errorf("%s: %v, %v, %v", name, p.qp[1].State(), p.ctr[1].State(), p.ctr[0].State())
 		}
@@ -179,7 +179,7 @@ func TestTermAndWhatItAnswersActOnce(t *testing.T) {
 	p.post(0, p.write(0, 0, 10)) // in one packet with the bad one
 	p.post(0, bad)
 	p.loseFirst(0, 1, wire.OpTerm)
-	p.settle()
+	p.runUntilIdle()
 	if !p.all(1, 0, 10, 1) {
 		t.Fatal("the first Write is not there")
 	}
@@ -263,7 +263,7 @@ func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
 		f.control(wire.CtlREQ, h.Append(nil))
 		f.body = append(f.body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(f.body))...)
 		p.inject(1, f)
-		p.settle()
+		p.runUntilIdle()
 		if s := p.eng[1].Stats(); s.Connections != 0 || s.Drops[wire.DropAddress] != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}

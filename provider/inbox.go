@@ -100,27 +100,27 @@ func (e *Engine) flushRelays() {
 		e.relays[i] = batch[:0]
 		to.alert()
 	}
-	for i := range e.borrowed {
-		if len(e.borrowed[i]) == 0 {
+	for i := range e.foreignFrames {
+		if len(e.foreignFrames[i]) == 0 {
 			continue
 		}
 		to := e.group.engines[i]
 		to.inbox.mu.Lock()
-		to.inbox.frames = append(to.inbox.frames, e.borrowed[i]...)
+		to.inbox.frames = append(to.inbox.frames, e.foreignFrames[i]...)
 		to.inbox.mu.Unlock()
-		e.borrowed[i] = e.borrowed[i][:0]
+		e.foreignFrames[i] = e.foreignFrames[i][:0]
 		to.alert()
 	}
 }
 
 // sendBack keeps the frames of another engine's packet until they are given back with others.
 func (e *Engine) sendBack(p *RxPacket) {
-	if e.borrowed == nil {
-		e.borrowed = make([][]uint64, len(e.group.engines))
+	if e.foreignFrames == nil {
+		e.foreignFrames = make([][]uint64, len(e.group.engines))
 	}
 	at := p.origin.index
 	for i := range p.N {
-		e.borrowed[at] = append(e.borrowed[at], p.Frags[i].ID)
+		e.foreignFrames[at] = append(e.foreignFrames[at], p.Frags[i].ID)
 	}
 	e.relayed = true
 }

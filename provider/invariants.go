@@ -12,7 +12,7 @@ func (e *Engine) Violation() string {
 	waiting := 0
 	for c := range e.group.conns.all {
 		if c.home.Load() != e || c.traffic == nil {
-			continue // another engine's, or at rest and so with nothing under way
+			continue // another engine's, or idle and so with nothing under way
 		}
 		for sp := range c.rx {
 			if held := c.rx[sp].held; held != nil {

@@ -202,7 +202,7 @@ func (w *world) turn() {
 		for n := 0; w.eng[i].Run(w.now); n++ {
 			w.now += 1000
 			if n > 10000 {
-				panic("an engine never rests")
+				panic("an engine never becomes idle")
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func (w *world) pass(d time.Duration, act func()) {
 	end := w.now.Add(d)
 	for n := 0; ; n++ {
 		if n > 100000 {
-			panic("the engines never rest")
+			panic("the engines never become idle")
 		}
 		w.turn()
 		act()

@@ -65,7 +65,7 @@ func storedBeforeLast(t *testing.T, n uint32, begin func(p *pair, off, n uint32)
 				t.Error("the last byte was never stored")
 			}
 		}()
-		p.settle()
+		p.runUntilIdle()
 	}()
 	for ; stored < n-1 && mem[off+stored] == 7; stored++ {
 	}

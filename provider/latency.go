@@ -17,7 +17,7 @@ const sampleGap = time.Millisecond
 const sampleWeight = 3
 
 // Latency is where the time of initiator requests goes, as weighted means of samples that favour the newest. Zero means that there
-// was no sample since the connection last rested.
+// was no sample since the connection was last idle.
 type Latency struct {
 	Queueing   time.Duration // from post until the turn of the engine that transmits its first packet
 	Wire       time.Duration // from then until its last acknowledgement, or the answer to a READ, without Hold
@@ -59,8 +59,8 @@ type postSample struct {
 	seq   uint32
 }
 
-// take notes the time of the request at seq. The poster calls it, with the queue's lock.
-func (p *postSample) take(seq uint32) {
+// record notes the time of the request at seq. The poster calls it, with the queue's lock.
+func (p *postSample) record(seq uint32) {
 	p.at, p.seq = p.clock(), seq
 	p.state.Store(postTaken)
 }
@@ -73,7 +73,7 @@ func (c *conn) watchSample() {
 	}
 	p := &c.qp.sq.sample
 	if s.state == sampleNone {
-		// What an earlier rest, or an earlier connection of the queue pair, asked for is still asked for.
+		// What was asked for before the connection was idle, or by an earlier connection of the queue pair, is still asked for.
 		s.state = sampleArmed
 		if p.state.Load() == postIdle {
 			p.clock = e.clock

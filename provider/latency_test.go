@@ -101,7 +101,7 @@ func TestSamplesAreRare(t *testing.T) {
 	}
 }
 
-// TestSamplesOutlastEndings: a request that is watched may come to rest, or be flushed, with its connection; afterwards samples
+// TestSamplesOutlastEndings: a request that is watched may become idle, or be flushed, with its connection; afterwards samples
 // go on.
 func TestSamplesOutlastEndings(t *testing.T) {
 	p := newPair(t, 1408).connect()
@@ -120,7 +120,7 @@ func TestSamplesOutlastEndings(t *testing.T) {
 			p.pass(2 * time.Millisecond)
 			p.results(0)
 		}
-		p.resting()
+		p.makeIdle()
 	}
 	p.link[1].mangle = func([]byte) bool { return false }
 	for range 2 {
@@ -128,7 +128,7 @@ func TestSamplesOutlastEndings(t *testing.T) {
 		p.pass(2 * time.Millisecond)
 	}
 	p.eng[0].Flush(p.qp[0])
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
 	p.ctr[0].Close()
 	p.pass(time.Minute)

@@ -31,18 +31,18 @@ var limitNames = [NumLimits]string{"application", "receive", "read", "fabric", "
 // String is the name as metrics print it.
 func (l Limit) String() string { return limitNames[l] }
 
-// ledger is how long each limit held the connection back since it last rested. What was before is in parked.
-type ledger struct {
+// limitTimes is how long each limit held the connection back since it was last idle. What was before is in idleState.
+type limitTimes struct {
 	spent [NumLimits]time.Duration // but LimitApplication, which is the rest
 	since clock.Time               // of by
 	by    Limit
 }
 
-// history is what the ledgers before the last rest sum up to, in seconds. A float has a range of years in four bytes, and
+// limitHistory is the sum of all limitTimes before the connection was last idle, in seconds. A float has a range of years in four bytes, and
 // whatever rounding takes away is below a millionth.
-type history [NumLimits - 1]float32
+type limitHistory [NumLimits - 1]float32
 
-func (h *history) add(l *ledger) {
+func (h *limitHistory) add(l *limitTimes) {
 	for i := range h {
 		h[i] += float32(l.spent[i+1].Seconds())
 	}
@@ -50,22 +50,22 @@ func (h *history) add(l *ledger) {
 
 // limitedBy notes what holds the connection back from now on.
 func (c *conn) limitedBy(by Limit) {
-	l := &c.ledger
+	l := &c.limitTimes
 	if by == l.by || c.phase != phaseOpen {
 		return
 	}
 	now := c.engine.now
 	l.spent[l.by] += now.Sub(l.since)
-	c.engine.census.move(now, l.by, by)
+	c.engine.limitTotals.move(now, l.by, by)
 	l.by, l.since = by, now
 }
 
-// limit is what holds the connection back. Nothing is under way on one at rest.
+// limit is what holds the connection back. Nothing is under way on an idle one.
 func (c *conn) limit() Limit {
 	if c.traffic == nil {
 		return LimitApplication
 	}
-	return c.ledger.by
+	return c.limitTimes.by
 }
 
 // noteLimit finds out what holds the connection back, after it was served. again says that it could send more at once.
@@ -128,16 +128,16 @@ func (c *conn) windowLimit() Limit {
 	return LimitFabric
 }
 
-// census counts the open connections of an engine by what holds them back, and sums up the time over all of them. The sums
+// limitTotals counts the open connections of an engine by what holds them back, and sums up the time over all of them. The sums
 // never fall, also when connections end.
-type census struct {
+type limitTotals struct {
 	count  [NumLimits]uint64
 	micros [NumLimits]uint64 // of connection time: nanoseconds would not last two days with 100,000 connections
 	at     clock.Time        // what is summed up
 }
 
 // fold sums up until now.
-func (s *census) fold(now clock.Time) {
+func (s *limitTotals) fold(now clock.Time) {
 	d := now.Sub(s.at) / time.Microsecond
 	if d <= 0 {
 		return
@@ -148,17 +148,17 @@ func (s *census) fold(now clock.Time) {
 	}
 }
 
-func (s *census) enter(now clock.Time, l Limit) {
+func (s *limitTotals) enter(now clock.Time, l Limit) {
 	s.fold(now)
 	s.count[l]++
 }
 
-func (s *census) exit(now clock.Time, l Limit) {
+func (s *limitTotals) exit(now clock.Time, l Limit) {
 	s.fold(now)
 	s.count[l]--
 }
 
-func (s *census) move(now clock.Time, from, to Limit) {
+func (s *limitTotals) move(now clock.Time, from, to Limit) {
 	s.fold(now)
 	s.count[from]--
 	s.count[to]++
@@ -167,6 +167,6 @@ func (s *census) move(now clock.Time, from, to Limit) {
 // closeAccount ends the accounting of a connection that is open until now.
 func (c *conn) closeAccount() {
 	if c.phase == phaseOpen {
-		c.engine.census.exit(c.engine.now, c.limit())
+		c.engine.limitTotals.exit(c.engine.now, c.limit())
 	}
 }

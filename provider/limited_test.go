@@ -104,8 +104,8 @@ func checkLimit(t *testing.T, p *pair, before ConnInfo, want Limit) {
 	if sum != i.Age {
 		t.Errorf("shares sum up to %v of %v", sum, i.Age)
 	}
-	census, all := p.eng[0].Stats().Limited, uint64(0)
-	for l, us := range census {
+	totals, all := p.eng[0].Stats().Limited, uint64(0)
+	for l, us := range totals {
 		all += us
 		if d := time.Duration(us)*time.Microsecond - i.Limited[l]; d.Abs() > time.Microsecond {
 			t.Errorf("the engine counts %v for %v, the connection %v", d, Limit(l), i.Limited[l])
@@ -148,15 +148,15 @@ func TestFencesAndWindowsOfReads(t *testing.T) {
 	}
 }
 
-// TestSharesOutlastRests: a connection that rested, and another engine that adopts it, know what was before.
-func TestSharesOutlastRests(t *testing.T) {
+// TestSharesOutlastIdling: a connection that was idle, and another engine that takes it over, know what was before.
+func TestSharesOutlastIdling(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for round := range 3 {
 		before := p.info(0).Limited[LimitReceive]
 		p.post(0, p.send(0, 100))
 		p.pass(time.Second)
 		p.receive(1, 0, 100)
-		p.resting()
+		p.makeIdle()
 		i := p.info(0)
 		if d := i.Limited[LimitReceive] - before; d < 900*time.Millisecond || d > 1100*time.Millisecond {
 			t.Errorf("round %d: %v", round, d)
@@ -167,7 +167,7 @@ func TestSharesOutlastRests(t *testing.T) {
 	}
 }
 
-// TestLimitsOfEngines: a connection that moves, ends, or is cut off leaves no place in a census, and what was counted stays.
+// TestLimitsOfEngines: a connection that moves, ends, or is cut off leaves no place in the totals, and what was counted stays.
 func TestLimitsOfEngines(t *testing.T) {
 	p := newQueuesPair(t, 1408, 2).connect()
 	p.pass(time.Second)
@@ -176,7 +176,7 @@ func TestLimitsOfEngines(t *testing.T) {
 	if p.conn(0).engine == to {
 		to = p.eng[0]
 	}
-	p.conn(0).goTo(to)
+	p.conn(0).moveTo(to)
 	p.pass(time.Second)
 	if p.conn(0).engine != to {
 		t.Fatalf("it did not move (%d)", moved)
@@ -185,8 +185,8 @@ func TestLimitsOfEngines(t *testing.T) {
 	p.pass(time.Minute)
 	sum := uint64(0)
 	for _, e := range append(p.more[0], p.eng[0]) {
-		if e.census.count != [NumLimits]uint64{} {
-			t.Errorf("connections are left in the census: %v", e.census.count)
+		if e.limitTotals.count != [NumLimits]uint64{} {
+			t.Errorf("connections are left in the totals: %v", e.limitTotals.count)
 		}
 		for _, us := range e.Stats().Limited {
 			sum += us

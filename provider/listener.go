@@ -279,7 +279,7 @@ func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReas
 
 // repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
-	c.wake()
+	c.leaveIdle()
 	c.lastHeard = c.engine.now
 	c.handshake.sent = 0
 	switch c.phase {

@@ -149,7 +149,7 @@ func (m *Memory) takeSlot() (slot uint16, ok bool) {
 		slot = uint16(m.next)
 		m.next++
 	case len(m.free) > 0:
-		// Oldest first: a slot rests as long as possible before it is used again.
+		// Oldest first: a slot stays unused as long as possible before it is used again.
 		slot = m.free[0]
 		m.free = m.free[1:]
 	default:

@@ -118,7 +118,7 @@ func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 				change(p, r)
 				p.post(0, r)
 				p.post(0, p.write(0, 0, 1))
-				p.settle()
+				p.runUntilIdle()
 				rs := p.results(0)
 				if len(rs) != 2 || rs[0].Outcome != refusal[kind] || rs[1].Outcome != OutcomeCanceled {
 					t.Errorf("%s, kind %d, %d bytes: %+v", name, kind, n, rs)
@@ -137,7 +137,7 @@ func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
 	r := p.read(0, 8)
 	r.Length = MaxTransfer
 	p.post(0, r)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeReadRefused)
 	r.Length = math.MaxUint32
 	if _, o := p.qp[0].Post(r); o != OutcomeBufferOverflow {
@@ -195,11 +195,11 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 		if lost {
 			p.loseFirst(0, 1<<30, wire.OpReadResp)
 		}
-		p.conn(1).wake()
+		p.conn(1).leaveIdle()
 		for p.conn(1).tx[wire.ResponseSpace].outstanding() < 2 {
 			p.turn()
 		}
-		p.settle()
+		p.runUntilIdle()
 		p.must(p.mem[1].Deregister(r))
 		p.pass(p.conn(1).rtt.probe() * 2)
 		p.link[1].mangle = nil

@@ -34,7 +34,7 @@ func (p *pair) grant(n uint64, flags PostFlags) *MemoryWindow {
 	p.tb.Helper()
 	w := p.window(1)
 	p.must(p.bind(1, w, 0, n, flags))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	return w
 }
@@ -63,7 +63,7 @@ func TestW01BindMakesTheWindowBound(t *testing.T) {
 	if w.Token() == 0 || w.Bound() {
 		t.Fatal("the token is readable when Bind returns, and the window bound when it is carried out")
 	}
-	p.settle()
+	p.runUntilIdle()
 	if rs := p.outcomes(1, OutcomeSuccess); rs[0].Kind != KindBind || !w.Bound() {
 		t.Fatalf("%+v", rs)
 	}
@@ -72,7 +72,7 @@ func TestW01BindMakesTheWindowBound(t *testing.T) {
 	rd := p.read(0, 10)
 	rd.Token = w.Token()
 	p.post(0, rd)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 	reads, writes := w.RemoteAccesses()
 	regionReads, regionWrites := p.reg[1].RemoteAccesses()
@@ -87,7 +87,7 @@ func TestW02BindOfABoundWindowEndsTheConnection(t *testing.T) {
 	p.receive(1, 0, 10)
 	p.must(p.bind(1, w, 0, 4096, readWrite))
 	p.post(1, p.write(1, 0, 10))
-	p.settle()
+	p.runUntilIdle()
 	rs := p.outcomes(1, OutcomeInvalidRequest, OutcomeCanceled, OutcomeCanceled)
 	if rs[0].Kind != KindBind || w.Bound() || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
 		t.Errorf("%+v, %v, %v", rs, p.ctr[0].State(), p.ctr[1].State())
@@ -98,13 +98,13 @@ func TestW03InvalidateMakesTheWindowInvalid(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.grant(4096, readWrite)
 	p.invalidate(w)
-	p.settle()
+	p.runUntilIdle()
 	if rs := p.outcomes(1, OutcomeSuccess); rs[0].Kind != KindInvalidate || w.Bound() {
 		t.Fatalf("%+v", rs)
 	}
 	first := w.Token()
 	p.must(p.bind(1, w, 0, 64, FlagAllowRead))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	if w.Token() == first {
 		t.Error("a binding has the token of the one before")
@@ -118,11 +118,11 @@ func TestW04InvalidateOfAnUnboundWindowEndsTheConnection(t *testing.T) {
 		if before == "invalidated" {
 			w = p.grant(64, 0)
 			p.invalidate(w)
-			p.settle()
+			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 		}
 		p.invalidate(w)
-		p.settle()
+		p.runUntilIdle()
 		if rs := p.outcomes(1, OutcomeInvalidRequest); rs[0].Kind != KindInvalidate || p.ctr[0].State() != CtrLost {
 			t.Errorf("%s: %+v, %v", before, rs, p.ctr[0].State())
 		}
@@ -136,10 +136,10 @@ func TestW05DeregisterWithABoundWindowIsBusy(t *testing.T) {
 		t.Fatal(o)
 	}
 	p.post(0, p.through(w, 0, 10)) // nothing changed
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.invalidate(w)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	p.must(p.mem[1].Deregister(p.reg[1]))
 	if o := p.mem[1].Deregister(p.reg[1]); o != OutcomeInvalidState { // M04
@@ -155,10 +155,10 @@ func TestW06WindowsEndWithTheirQueuePair(t *testing.T) {
 			bad := p.write(0, 0, 10)
 			bad.Token ^= 1
 			p.post(0, bad)
-			p.settle()
+			p.runUntilIdle()
 		},
 		"disconnected": func(p *pair) { p.must(p.ctr[1].Disconnect(func(Outcome) {})) },
-		"cut off":      func(p *pair) { p.ctr[0].Close(); p.settle() },
+		"cut off":      func(p *pair) { p.ctr[0].Close(); p.runUntilIdle() },
 		"timed out": func(p *pair) {
 			p.link[0].mangle = func([]byte) bool { return false }
 			p.post(1, p.write(1, 0, 10))
@@ -194,7 +194,7 @@ func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
 			} else {
 				p.must(p.ctr[1].Disconnect(func(Outcome) {}))
 			}
-			p.settle()
+			p.runUntilIdle()
 			if rs := p.outcomes(0, want); rs[0].Kind != kind {
 				t.Errorf("%s: %+v", end, rs)
 			}
@@ -208,7 +208,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 	base := func(p *pair) uint64 { return p.reg[1].Base() }
 	revoked := func(p *pair, w *MemoryWindow) {
 		p.invalidate(w)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, OutcomeSuccess)
 	}
 	return map[string]func(p *pair, w *MemoryWindow, r *Request){
@@ -217,7 +217,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 		"old token": func(p *pair, w *MemoryWindow, _ *Request) {
 			revoked(p, w)
 			p.must(p.bind(1, w, 0, 4096, readWrite))
-			p.settle()
+			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 		},
 		"closed":        func(p *pair, w *MemoryWindow, _ *Request) { p.mem[1].ReleaseWindow(w) },
@@ -260,11 +260,11 @@ func TestW07AccessThatNoWindowGrants(t *testing.T) {
 			w := p.mem[1].find(r.Token).window
 			r.Kind = kind
 			p.receive(1, 8192, 10)
-			p.settle()
+			p.runUntilIdle()
 			change(p, w, r)
 			p.fill(0, 0, 100, 1)
 			p.post(0, r)
-			p.settle()
+			p.runUntilIdle()
 			rs := p.results(0)
 			if len(rs) != 1 || rs[0].Outcome != refusal[kind] {
 				t.Errorf("%s, kind %d: %+v", name, kind, rs)
@@ -316,7 +316,7 @@ func TestBindIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, o)
 		}
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 	idle := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], InitiatorDepth: 4})
 	if _, o := idle.Bind(&BindRequest{Window: w, Region: p.reg[1], Addr: 1}); o != OutcomeConnectionInvalid {
@@ -354,7 +354,7 @@ func TestBindOfWhatIsGoneWhenItsTurnComes(t *testing.T) {
 		w := p.window(1)
 		p.must(p.bind(1, w, 0, 64, readWrite))
 		c.gone(p, w)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, c.want)
 		if w.Bound() || p.ctr[0].State() != CtrLost {
 			t.Errorf("%s: %v", name, p.ctr[0].State())
@@ -369,7 +369,7 @@ func TestBindAfterTheEndIsCanceled(t *testing.T) {
 	p.eng[1].Flush(p.qp[1])
 	p.must(p.bind(1, w, 0, 64, readWrite))
 	p.invalidate(w)
-	p.settle()
+	p.runUntilIdle()
 	if rs := p.outcomes(1, OutcomeCanceled, OutcomeCanceled); rs[0].Kind != KindBind || rs[1].Kind != KindInvalidate || w.Bound() {
 		t.Errorf("%+v", rs)
 	}
@@ -403,7 +403,7 @@ func TestManyWindows(t *testing.T) {
 		p.must(p.bind(1, w, uint64(i), 100, []PostFlags{FlagAllowWrite, FlagAllowRead}[i%2]))
 		ws = append(ws, w)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if n := len(p.results(1)); n != 200 || p.reg[1].windows != 200 {
 		t.Fatalf("%d results, %d windows", n, p.reg[1].windows)
 	}
@@ -411,7 +411,7 @@ func TestManyWindows(t *testing.T) {
 		r := p.through(ws[i], uint32(i), 100)
 		p.post(0, r)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if n := len(p.results(0)); n != 100 {
 		t.Fatalf("%d Writes are done", n)
 	}
@@ -423,7 +423,7 @@ func TestManyWindows(t *testing.T) {
 		} else {
 			p.invalidate(w)
 		}
-		p.settle()
+		p.runUntilIdle()
 	}
 	if p.reg[1].windows != 0 || p.qp[1].windows != nil {
 		t.Error("windows are left")
@@ -454,7 +454,7 @@ func TestWindowTokenIsNoLocalToken(t *testing.T) {
 		r := p.write(0, 0, 10)
 		r.Kind, r.SGL[0].Token = kind, w.Token()
 		p.post(0, r)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation)
 		if p.mem[0].Lookup(w.Token()) != nil {
 			t.Error(fmt.Sprint("kind ", kind, ": the window is a region"))

@@ -10,7 +10,7 @@ func (p *pair) report(n int) {
 	for range n {
 		p.eng[0].results.complete(p.cq[0], &Result{Kind: KindSend})
 	}
-	p.settle()
+	p.runUntilIdle()
 }
 
 func TestModeration(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 // whose connection it is for, and counted; a connection whose packets keep landing elsewhere follows them.
 
 // followAfter is how many packets in a row must land on another queue before a connection follows them there. It doubles
-// with every move, so that a path that scatters its packets does not keep a connection on the road.
+// with every move, so that a path that scatters its packets does not make a connection move all the time.
 const followAfter = 32
 
-// maxMoves is how many moves still double that: it fits strays.count.
+// maxMoves is how many moves still double that: it fits misrouted.count.
 const maxMoves = 20
 
 // place is an engine of the group by its index, plus one; zero is none.
@@ -35,8 +35,8 @@ func placeOf(e *Engine) place {
 // at returns the engine at a place that is not none.
 func (c *conn) at(p place) *Engine { return c.engine.group.engines[p-1] }
 
-// strays are the newest packets of a connection that did not land on its engine's queue.
-type strays struct {
+// misrouted counts the newest packets of a connection that did not land on its engine's queue.
+type misrouted struct {
 	count  uint32 // how many in a row
 	from   place  // where they landed; none when the newest one landed right
 	target place  // where the connection goes at the end of the turn; none to stay
@@ -45,7 +45,7 @@ type strays struct {
 
 // follow notes where a packet landed: on origin's queue, or on our own when it is nil.
 func (c *conn) follow(origin *Engine) {
-	s := &c.strays
+	s := &c.misrouted
 	if from := placeOf(origin); from != s.from {
 		s.from, s.count = from, 0
 	}
@@ -54,41 +54,41 @@ func (c *conn) follow(origin *Engine) {
 	}
 	s.count++
 	if s.count >= followAfter<<s.moves && c.phase == phaseOpen {
-		c.goTo(origin)
+		c.moveTo(origin)
 	}
 }
 
-// settle chooses the home of a connection that has just opened: the queue its peer's last packet landed on. That says nothing
+// chooseEngine chooses the engine of a connection that has just opened: the queue its peer's last packet landed on. That says nothing
 // when it was the leader's, because that is where every handshake is answered from; the active side then spreads.
-func (c *conn) settle() {
+func (c *conn) chooseEngine() {
 	e := c.engine
 	switch engines := e.group.engines; {
 	case len(engines) == 1:
-	case c.strays.from != 0:
-		c.goTo(c.at(c.strays.from))
+	case c.misrouted.from != 0:
+		c.moveTo(c.at(c.misrouted.from))
 	case c.active:
-		c.goTo(engines[int(wire.SourcePort(c.id))%len(engines)])
+		c.moveTo(engines[int(wire.SourcePort(c.id))%len(engines)])
 	}
 }
 
-// goTo makes the connection leave for another engine at the end of the turn.
-func (c *conn) goTo(to *Engine) {
+// moveTo makes the connection leave for another engine at the end of the turn.
+func (c *conn) moveTo(to *Engine) {
 	if to != c.engine {
-		c.strays.target = placeOf(to)
+		c.misrouted.target = placeOf(to)
 		c.touch()
 	}
 }
 
-// leave hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
+// handOver hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
 // its target is chosen again: their frames are the engine's.
-func (c *conn) leave() {
-	e, to := c.engine, c.at(c.strays.target)
-	c.strays.target = 0
+func (c *conn) handOver() {
+	e, to := c.engine, c.at(c.misrouted.target)
+	c.misrouted.target = 0
 	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
 	c.dropParts()
-	c.strays = strays{moves: min(c.strays.moves+1, maxMoves)}
+	c.misrouted = misrouted{moves: min(c.misrouted.moves+1, maxMoves)}
 	mac := e.link.Hop(c.path)
 	e.forget(c.path)
 	c.path = 0
@@ -102,11 +102,11 @@ func (c *conn) leave() {
 		c.connector.home.Store(nil)
 	}
 	if c.phase == phaseOpen {
-		e.census.exit(e.now, c.limit())
+		e.limitTotals.exit(e.now, c.limit())
 	}
 	e.stats.Moved++
 	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
-	to.tell(func(to *Engine) { to.adopt(c, mac) })
+	to.tell(func(to *Engine) { to.attachConn(c, mac) })
 }
 
 // unlist takes the connection out of the engine's lists.
@@ -120,8 +120,8 @@ func (c *conn) unlist() {
 	c.inActive, c.inAcks = false, false
 }
 
-// adopt takes a connection that left another engine.
-func (e *Engine) adopt(c *conn, mac [6]byte) {
+// attachConn takes a connection that left another engine.
+func (e *Engine) attachConn(c *conn, mac [6]byte) {
 	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
 	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac}, c.local.Port)
 	if !ok {
@@ -140,15 +140,15 @@ func (e *Engine) adopt(c *conn, mac [6]byte) {
 	}
 	c.home.Store(e)
 	if c.phase == phaseOpen {
-		e.census.enter(e.now, c.limit())
+		e.limitTotals.enter(e.now, c.limit())
 	}
 	c.fitLink()
 	c.touch()
 	if c.phase == phaseLingering {
-		c.layToRest()
+		c.startLingering()
 		return
 	}
-	c.wake()
+	c.leaveIdle()
 	c.raise(c.ack.urgency)
 	c.activate()
 	if qp != nil {

@@ -71,12 +71,12 @@ func (p *pair) move(round int) {
 	p.receive(1, n, n)
 	p.post(0, p.write(0, 0, n))
 	p.post(0, p.send(0, n))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
 	p.fill(0, 0, n, 0)
 	p.post(0, p.read(0, n))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	if !p.all(1, 0, 2*n, byte(round)) || !p.all(0, 0, n, byte(round)) {
 		p.tb.Fatalf("round %d: the bytes are not those that were sent", round)
@@ -115,9 +115,9 @@ func (p *pair) disconnect() {
 	p.tb.Helper()
 	var first, second promise
 	p.must(p.ctr[0].Disconnect(first.finish))
-	p.settle()
+	p.runUntilIdle()
 	p.must(p.ctr[1].Disconnect(second.finish))
-	p.settle()
+	p.runUntilIdle()
 	first.must(p.tb, OutcomeSuccess)
 	second.must(p.tb, OutcomeSuccess)
 	p.gone()
@@ -184,7 +184,7 @@ func TestScatteredPackets(t *testing.T) {
 			p.post(0, p.write(0, 0, n))
 			p.post(0, p.send(0, n))
 			if rng.IntN(3) == 0 {
-				p.conn(0).goTo(p.more[0][rng.IntN(4)])
+				p.conn(0).moveTo(p.more[0][rng.IntN(4)])
 			}
 			for range 50 {
 				p.pass(10 * time.Millisecond)
@@ -227,7 +227,7 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	established := p.stats(1).Established
 	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
 	p.queue(1, 0).deliver(&TxPacket{N: 1, Len: len(req), Frags: [MaxFrags]Frag{{Data: req}}}, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
-	p.settle()
+	p.runUntilIdle()
 	if s := p.stats(1); s.Established != established || s.Connections != 1 {
 		t.Errorf("a REQ that came again made another connection: %+v", s)
 	}
@@ -258,7 +258,7 @@ func TestOwnWithoutShards(t *testing.T) {
 	p.connect()
 	p.move(1)
 	to := p.more[1][0]
-	p.conn(1).goTo(to)
+	p.conn(1).moveTo(to)
 	p.eng[1].Run(p.now)
 	if p.qp[1].home.Load() != nil || !to.Called() || p.eng[1].Called() {
 		t.Fatal("the connection is not on its way")
@@ -285,9 +285,9 @@ func TestEndInTheTurnOfAMove(t *testing.T) {
 		t.Fatal("the connection is not where this test wants it")
 	}
 	c := p.conn(1)
-	c.goTo(p.more[1][0])
+	c.moveTo(p.more[1][0])
 	p.ctr[1].Close()
-	p.settle()
+	p.runUntilIdle()
 	if c.phase != phaseLingering || c.home.Load() != p.eng[1] {
 		t.Errorf("the connection is %v, and at home on engine %d", c.phase, c.engine.index)
 	}
@@ -318,7 +318,7 @@ func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 		p.more[1][len(p.more[1])-1-i].Shutdown()
 	}
 	p.eng[1].Shutdown()
-	p.settle()
+	p.runUntilIdle()
 	ended.must(t, OutcomeDeviceRemoved)
 	lost.must(t, OutcomeSuccess)
 	p.outcomes(1, OutcomeCanceled)
@@ -343,7 +343,7 @@ func TestRelayIsBounded(t *testing.T) {
 		return true
 	}
 	p.post(0, p.write(0, 0, 100))
-	p.settle()
+	p.runUntilIdle()
 	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
 	for range 2 * inboxPackets { // nobody runs the engine that has the connection
 		p.queue(1, 1-home).deliver(&packet, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
@@ -352,7 +352,7 @@ func TestRelayIsBounded(t *testing.T) {
 	if n := engines[1-home].stats.Drops[wire.DropWrongQueue]; n != inboxPackets {
 		t.Errorf("%d packets dropped, want %d", n, inboxPackets)
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.disconnect()
 }

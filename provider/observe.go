@@ -114,9 +114,9 @@ func (s *Stats) DropsByName() map[string]uint64 {
 
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats {
-	e.census.fold(e.now)
+	e.limitTotals.fold(e.now)
 	s := e.stats
-	s.Limited = e.census.micros
+	s.Limited = e.limitTotals.micros
 	return s
 }
 

@@ -109,7 +109,7 @@ func TestOrderWriteThenSend(t *testing.T) {
 			s.receive(1, 3<<20, 10)
 			s.fill(0, k*n, n, byte(k+1))
 		}
-		s.settle()
+		s.runUntilIdle()
 		for k := range uint32(rounds) {
 			s.post(0, s.write(0, k*n, n))
 			s.post(0, s.send(0, 10))
@@ -143,7 +143,7 @@ func TestOrderWriteAndSendThenRead(t *testing.T) {
 		for range rounds {
 			s.receive(1, 1<<20, n)
 		}
-		s.settle()
+		s.runUntilIdle()
 		for k := range uint32(rounds) {
 			s.fill(0, 0, 2*n, byte(k+1))
 			s.post(0, s.write(0, 0, n))
@@ -212,7 +212,7 @@ func TestOrderOfCompletions(t *testing.T) {
 			_, o := s.qp[1].PostReceive(k, s.sge(1, 1<<20, 5000), 5000)
 			s.must(o)
 		}
-		s.settle()
+		s.runUntilIdle()
 		for k := range uint64(200) {
 			r := s.write(0, 0, uint32(s.rng.IntN(4000)))
 			switch s.rng.IntN(5) {
@@ -266,7 +266,7 @@ func TestOrderBindSendAndInvalidate(t *testing.T) {
 		for k := range uint32(rounds) {
 			s.receive(0, 1<<20, 4)
 			s.receive(1, 1<<20, 4)
-			s.settle()
+			s.runUntilIdle()
 			s.must(s.bind(1, w, uint64(k), 5000, FlagAllowWrite))
 			token := binary.BigEndian.AppendUint32(nil, uint32(w.Token()))
 			s.post(1, &Request{Kind: KindSend, Flags: FlagInline | FlagSilentSuccess, Inline: token, Length: 4})
@@ -298,7 +298,7 @@ func TestOrderSendWithAWrongTokenTerminates(t *testing.T) {
 		w := s.grant(64, FlagAllowWrite)
 		s.receive(1, 1<<20, 4)
 		s.receive(1, 1<<20, 4)
-		s.settle()
+		s.runUntilIdle()
 		inv := s.send(0, 4)
 		inv.Flags, inv.Token = FlagInvalidate, w.Token()^1
 		s.post(0, s.write(0, 0, 10))

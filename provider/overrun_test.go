@@ -15,7 +15,7 @@ func TestOverrunIsNotTakenForSuccess(t *testing.T) {
 	}{
 		{name: "one packet", queues: 1, size: 8},
 		{name: "one turn", queues: 1, size: 1300},
-		{name: "one by one", queues: 1, size: 8, between: (*pair).settle},
+		{name: "one by one", queues: 1, size: 8, between: (*pair).runUntilIdle},
 		{name: "one packet, two engines", queues: 2, size: 8},
 		{name: "one turn, placed at once", queues: 1, size: 1300, place: true},
 	} {
@@ -27,7 +27,7 @@ func TestOverrunIsNotTakenForSuccess(t *testing.T) {
 			for i := range uint32(sends) {
 				p.receive(1, i*2000, 2000)
 			}
-			p.settle()
+			p.runUntilIdle()
 			for range sends {
 				if p.qp[0].State() == QPReady {
 					p.post(0, p.send(0, c.size))
@@ -36,7 +36,7 @@ func TestOverrunIsNotTakenForSuccess(t *testing.T) {
 					c.between(p)
 				}
 			}
-			p.settle()
+			p.runUntilIdle()
 			told := 0
 			for _, r := range p.results(0) {
 				if r.Outcome == OutcomeSuccess {

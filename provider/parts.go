@@ -11,7 +11,7 @@ import (
 // maxAssemblies bounds the packets that an engine puts together from parts at a time, over all connections: 4 MiB.
 const maxAssemblies = 64
 
-// partsLife is how long the newest part of a packet keeps the connection from its rest, which forgets all parts. The peer
+// partsLife is how long the newest part of a packet keeps the connection from becoming idle, which forgets all parts. The peer
 // repeats what it has no acknowledgement for at least every maxRTO; two repetitions in a row may get lost.
 const partsLife = 3 * maxRTO
 
@@ -175,7 +175,7 @@ func (c *conn) receivePart(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) {
 	if ahead > 0 || !a.complete() {
 		return wire.DropNone
 	}
-	whole := e.take(a)
+	whole := e.finishAssembly(a)
 	d, _ = c.receiveSequenced(whole, whole.Frags[0].Data[:wire.BaseHeaderLen])
 	return d
 }
@@ -230,8 +230,8 @@ func (a *assembly) before(b *assembly) bool {
 // waited says whether the packet is next in its space.
 func (a *assembly) waited() bool { return a.conn.rx[a.space].next == a.psn }
 
-// take frees the place of a complete packet and returns the packet, which is good until the next part arrives.
-func (e *Engine) take(a *assembly) *RxPacket {
+// finishAssembly frees the place of a complete packet and returns the packet, which is good until the next part arrives.
+func (e *Engine) finishAssembly(a *assembly) *RxPacket {
 	a.conn.assembling--
 	a.conn = nil
 	e.assembled = RxPacket{CE: a.ce, N: 1, Len: len(a.buf)}
@@ -254,7 +254,7 @@ func (c *conn) acceptAssembled(space wire.Space, rs *recvSpace) bool {
 			a.conn = nil
 			c.assembling--
 		case ahead == 0 && a.complete():
-			p := e.take(a)
+			p := e.finishAssembly(a)
 			c.noteMark(p.CE)
 			c.accept(p, p.Frags[0].Data[:wire.BaseHeaderLen], rs)
 			return true

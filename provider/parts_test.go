@@ -46,7 +46,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 		for _, to := range []int{wire.MinPacket, 1392} {
 			p := wide(t, size)
 			for side := range 2 {
-				p.conn(side).wake()
+				p.conn(side).leaveIdle()
 				p.conn(side).cc.Reset(&congestion.Fixed{Window: congestion.MaxWindow})
 				p.link[side].narrow = to
 				p.pattern(1 << 20)
@@ -252,7 +252,7 @@ func TestPartsOfNonsense(t *testing.T) {
 	for _, g := range f.cut(1200) {
 		p.inject(1, g)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if p.ctr[1].State() != CtrLost || p.eng[1].Stats().Drops[wire.DropOpcode] != 1 {
 		t.Errorf("%v, %v", p.ctr[1].State(), p.eng[1].Stats().Drops)
 	}
@@ -285,7 +285,7 @@ func TestAttackPartFlood(t *testing.T) {
 		t.Errorf("the next packet lost its place: %+v", s)
 	}
 	p.ctr[1].Close()
-	p.settle()
+	p.runUntilIdle()
 	for i := range p.eng[1].assemblies {
 		if p.eng[1].assemblies[i].conn != nil {
 			t.Fatal("parts outlive their connection")
@@ -293,11 +293,11 @@ func TestAttackPartFlood(t *testing.T) {
 	}
 }
 
-// Parts that arrive further apart than the time of rest still become the packet. Simulation, seed 59217: a connection that
-// came to rest between any two parts took none of its peer's repetitions, until the peer gave the request up.
+// Parts that arrive further apart than Config.IdleAfter still become the packet. Simulation, seed 59217: a connection that
+// became idle between any two parts took none of its peer's repetitions, until the peer gave the request up.
 func TestPartsOutlastRest(t *testing.T) {
 	p := newPair(t, 8972).connect()
-	p.eng[1].cfg.Rest = 50 * time.Microsecond
+	p.eng[1].cfg.IdleAfter = 50 * time.Microsecond
 	whole, want := p.bigWrite(8000)
 	for _, part := range whole.cut(1392) {
 		p.inject(1, part)
@@ -308,11 +308,11 @@ func TestPartsOutlastRest(t *testing.T) {
 	}
 	p.pass(time.Second)
 	if p.conn(1).traffic != nil {
-		t.Error("no rest after the packet")
+		t.Error("not idle after the packet")
 	}
 }
 
-// A connection at rest forgets parts, and takes the packet when it comes again.
+// An idle connection forgets parts, and takes the packet when it comes again.
 func TestPartsAndRest(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	whole, want := p.bigWrite(8000)
@@ -320,7 +320,7 @@ func TestPartsAndRest(t *testing.T) {
 	p.inject(1, parts[0])
 	p.pass(5 * time.Second)
 	if p.conn(1).traffic != nil || p.inParts(1) != 0 {
-		t.Fatal("parts keep the connection from its rest")
+		t.Fatal("parts keep the connection from becoming idle")
 	}
 	for _, f := range parts {
 		p.inject(1, f)
@@ -451,7 +451,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 		t.Errorf("sending: %v allocations", n)
 	}
 	p.link[1].mangle = nil
-	p.conn(1).wake()
+	p.conn(1).leaveIdle()
 	whole, _ := p.bigWrite(8000)
 	whole.fields.PSN++ // nothing is executed, so that all can come again
 	var packets []TxPacket

@@ -87,8 +87,8 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// blame counts that a packet was taken for lost.
-func (c *conn) blame(rec *txRecord) {
+// countLoss counts that a packet was taken for lost.
+func (c *conn) countLoss(rec *txRecord) {
 	if rec.losses < maxLosses {
 		rec.losses++
 	}

@@ -46,7 +46,7 @@ func TestPathSearchTakesOneRoundTrip(t *testing.T) {
 		}
 		for range 20 {
 			p.post(0, p.write(0, 0, 512))
-			p.settle()
+			p.runUntilIdle()
 		}
 		if s := p.eng[0].Stats(); s.PathProbes != 0 || p.conn(0).mtu.Packet != wire.MinPacket {
 			t.Fatalf("%d: small messages sent %d probes", size, s.PathProbes)
@@ -60,7 +60,7 @@ func TestPathSearchTakesOneRoundTrip(t *testing.T) {
 		if int(p.conn(0).mtu.Packet) != size {
 			t.Errorf("%d: packets of %d bytes after a round trip", size, p.conn(0).mtu.Packet)
 		}
-		p.settle()
+		p.runUntilIdle()
 		if s := p.eng[0].Stats(); s.PathProbes != 1 || s.PathRaised != 1 || p.conn(0).search.At < p.now {
 			t.Errorf("%d: %d probes, %d answered, next at %v", size, s.PathProbes, s.PathRaised, p.conn(0).search.At)
 		}
@@ -139,7 +139,7 @@ func TestBlackHoleInOneDirection(t *testing.T) {
 		t.Errorf("the other direction: packets of %d bytes: %+v", p.conn(1).mtu.Packet, p.eng[1].Stats())
 	}
 	p.link[1].narrow = 0
-	p.conn(0).wake()
+	p.conn(0).leaveIdle()
 	p.pass(p.conn(0).search.At.Sub(p.now) - 10*time.Second)
 	probes := p.eng[0].Stats().PathProbes
 	p.transfer(300000)
@@ -155,7 +155,7 @@ func TestBlackHoleInOneDirection(t *testing.T) {
 
 // A path that only seemed to have become smaller, because the peer was away, is back at its size after one round trip.
 func TestBlackHoleThatWasNone(t *testing.T) {
-	p := newPair(t, 8972).connect().seasoned()
+	p := newPair(t, 8972).connect().warmedUp()
 	p.transfer(300000)
 	p.post(0, p.write(0, 0, 300000))
 	end := p.now.Add(60 * time.Millisecond)
@@ -214,7 +214,7 @@ func TestProbeWaitsForFrames(t *testing.T) {
 		p.link[0].txFree = append(p.link[0].txFree, kept[i])
 	}
 	p.post(0, p.write(0, 0, 20000))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	if n := p.eng[0].Stats().PathProbes; n != 0 {
 		t.Fatalf("%d probes without frames", n)
@@ -237,7 +237,7 @@ func TestForgedProbeAnswers(t *testing.T) {
 		p := newPair(t, 1472).connect()
 		p.link[1].narrow = 1400
 		p.post(0, p.write(0, 0, 20000))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		s := &p.conn(0).search
 		if s.Size != 1472 {
@@ -248,7 +248,7 @@ func TestForgedProbeAnswers(t *testing.T) {
 		f := p.forge(0)
 		f.control(wire.CtlProbeAck, m.Append(nil))
 		p.inject(0, f)
-		p.settle()
+		p.runUntilIdle()
 		if got := p.eng[0].Stats(); p.conn(0).mtu.Packet != wire.MinPacket || got.Drops[wire.DropState] != 1 {
 			t.Errorf("%s: packets of %d bytes, %v", name, p.conn(0).mtu.Packet, got.Drops)
 		}

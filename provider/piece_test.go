@@ -26,7 +26,7 @@ func (p *pair) inOrder(side int, space wire.Space, payload int, ops []wire.Op) {
 		p.inject(side, f)
 		p.eng[side].Run(p.now)
 	}
-	p.settle()
+	p.runUntilIdle()
 }
 
 const (
@@ -71,7 +71,7 @@ func TestPiecesThatAnswerNoRead(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		p.link[1].mangle = func([]byte) bool { return false } // the peer does not know of the Read, and does not answer
 		p.post(0, p.read(0, 16))
-		p.settle()
+		p.runUntilIdle()
 		p.inOrder(0, wire.ResponseSpace, 8, ops)
 		if rs := p.results(0); len(rs) != 1 || rs[0].Outcome != OutcomeCanceled || p.ctr[0].State() != CtrLost {
 			t.Errorf("%s: %+v, %v", name, rs, p.ctr[0].State())
@@ -101,7 +101,7 @@ func TestReadIntoMemoryThatMayNotBeWritten(t *testing.T) {
 	r := p.read(0, 64)
 	r.SGL = []SGE{{Addr: sink.Base(), Len: 64, Token: sink.Token()}}
 	p.post(0, r)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeAccessViolation)
 	if reads, _ := p.reg[1].RemoteAccesses(); reads != 0 {
 		t.Errorf("the peer was read %d times", reads)
@@ -117,10 +117,10 @@ func TestReceiveIntoReadOnlyMemory(t *testing.T) {
 	}
 	_, o := p.qp[1].PostReceive(0, []SGE{{Addr: sink.Base(), Len: 64, Token: sink.Token()}}, 64)
 	p.must(o)
-	p.settle()
+	p.runUntilIdle()
 	p.fill(0, 0, 10, 9)
 	p.post(0, p.send(0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeAccessViolation)
 	p.outcomes(0, OutcomeRemoteError)
 	if sink.Bytes()[0] != 0 {
@@ -135,7 +135,7 @@ func TestWindowOfThePeer(t *testing.T) {
 		p.conn(0).peerWindow = most
 		p.link[1].mangle = func([]byte) bool { return false }
 		p.post(0, p.write(0, 0, 100000))
-		p.settle()
+		p.runUntilIdle()
 		if n := p.conn(0).tx[wire.RequestSpace].outstanding(); n != most {
 			t.Errorf("%d packets under way, want %d", n, most)
 		}

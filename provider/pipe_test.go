@@ -284,7 +284,7 @@ func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
 			tb.Fatal(err)
 		}
 	}
-	p.settle() // the engines learn the time
+	p.runUntilIdle() // the engines learn the time
 	return p
 }
 
@@ -318,21 +318,21 @@ func (p *pair) nextDeadline() clock.Time {
 	return at
 }
 
-// settle runs the engines until neither has work at hand.
-func (p *pair) settle() {
+// runUntilIdle runs the engines until neither has work at hand.
+func (p *pair) runUntilIdle() {
 	for range 100000 {
 		if !p.turn() {
 			return
 		}
 	}
-	p.tb.Fatal("the engines never rest")
+	p.tb.Fatal("the engines never become idle")
 }
 
 // pass lets d go by.
 func (p *pair) pass(d time.Duration) {
 	end := p.now.Add(d)
 	for {
-		p.settle()
+		p.runUntilIdle()
 		next := p.nextDeadline()
 		if next > end {
 			break
@@ -340,7 +340,7 @@ func (p *pair) pass(d time.Duration) {
 		p.now = max(p.now, next)
 	}
 	p.now = max(p.now, end)
-	p.settle()
+	p.runUntilIdle()
 }
 
 // connect establishes the connection between the two queue pairs.
@@ -355,23 +355,23 @@ func (p *pair) connect() *pair {
 	var got, connected, accepted, completed promise
 	p.must(l.GetRequest(p.ctr[1], got.finish))
 	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
-	p.settle()
+	p.runUntilIdle()
 	got.must(p.tb, OutcomeSuccess)
 	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))
-	p.settle()
+	p.runUntilIdle()
 	p.afterAccept()
 	connected.must(p.tb, OutcomeSuccess)
 	p.must(p.ctr[0].CompleteConnect(completed.finish))
-	p.settle()
+	p.runUntilIdle()
 	completed.must(p.tb, OutcomeSuccess)
 	accepted.must(p.tb, OutcomeSuccess)
 	return p
 }
 
-// seasoned makes the connection one whose time-outs follow from its round trips.
-func (p *pair) seasoned() *pair {
+// warmedUp makes the connection one whose time-outs follow from its round trips.
+func (p *pair) warmedUp() *pair {
 	for side := range p.eng {
-		p.conn(side).rtt.moves = settledMoves
+		p.conn(side).rtt.moves = stableMoves
 	}
 	return p
 }

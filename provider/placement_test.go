@@ -26,13 +26,13 @@ func immediate(tb testing.TB) *pair {
 func TestPlacedAtOnceAndDeliveredInOrder(t *testing.T) {
 	p := immediate(t)
 	p.receive(1, 1<<20, 5000)
-	p.settle()
+	p.runUntilIdle()
 	p.fill(0, 0, 5000, 7)
 	p.post(0, p.write(0, 8192, 1300))
 	p.post(0, p.write(0, 0, 1300))
 	p.post(0, p.send(0, 5000))
 	p.post(0, p.read(1<<16, 10))
-	p.settle()
+	p.runUntilIdle()
 	if _, held := p.eng[1].FramesHeld(); held != 0 || len(p.link[1].rxFree) != pipeFrames {
 		t.Errorf("%d frames are kept, %d of %d are free", held, len(p.link[1].rxFree), pipeFrames)
 	}
@@ -57,7 +57,7 @@ func TestAnswersArePlacedAtOnce(t *testing.T) {
 	p.loseFirst(0, 1, wire.OpReadResp)
 	p.post(0, p.read(0, 2500))
 	p.post(0, p.read(3000, 2000))
-	p.settle()
+	p.runUntilIdle()
 	if !p.all(0, 3000, 2000, 3) || !p.all(0, 0, 1000, 0) || !p.cq[0].Empty() {
 		t.Error("the second answer is not there, or the first one is")
 	}
@@ -84,11 +84,11 @@ func TestDuplicatesAreNotPlacedAgain(t *testing.T) {
 		tx.Frags[0].Data = b
 		p.link[1].mangle = nil
 		p.link[1].deliver(tx, p.conn(1).remote, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort})
-		p.settle()
+		p.runUntilIdle()
 	}
 	p.fill(0, 0, 3000, 1)
 	p.post(0, p.write(0, 0, 3000))
-	p.settle()
+	p.runUntilIdle()
 	p.fill(1, 1400, 1600, 9)
 	again(copies[1])
 	if !p.all(1, 1400, 1300, 9) {
@@ -117,13 +117,13 @@ func TestErrorsWaitForTheirTurn(t *testing.T) {
 	} {
 		p := immediate(t)
 		p.receive(1, 1<<20, 10)
-		p.settle()
+		p.runUntilIdle()
 		p.fill(0, 0, 2000, 1)
 		p.post(0, p.write(0, 8192, 1300)) // lost
 		p.eng[0].Run(p.now)
 		p.post(0, p.write(0, 0, 10))
 		p.post(0, change(p))
-		p.settle()
+		p.runUntilIdle()
 		if p.qp[1].State() != QPReady || !p.all(1, 0, 10, 0) {
 			t.Errorf("%s: %v before its turn", name, p.qp[1].State())
 		}
@@ -147,9 +147,9 @@ func TestPlacedBeforeTheWindowEnds(t *testing.T) {
 	w := p.grant(4096, FlagAllowWrite)
 	p.fill(0, 0, 4000, 1)
 	p.post(0, p.through(w, 0, 3000))
-	p.settle()
+	p.runUntilIdle()
 	p.invalidate(w)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	p.pass(50 * time.Millisecond)
 	p.outcomes(0, OutcomeAccessViolation) // for the lost piece
@@ -162,7 +162,7 @@ func TestPlacedBeforeTheWindowEnds(t *testing.T) {
 func TestPlacementIsBounded(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: true, HeldPackets: 3}).connect()
 	p.receive(1, 1<<20, 30000)
-	p.settle()
+	p.runUntilIdle()
 	for _, r := range []*Request{p.send(0, 30000), p.write(0, 0, 30000)} {
 		lost := false
 		p.link[1].mangle = func(b []byte) bool {

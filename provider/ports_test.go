@@ -59,7 +59,7 @@ func TestWildcardListenerTakesRequests(t *testing.T) {
 	_, o := m.l.Bind(wire.Endpoint{Port: pairPort})
 	m.must(o)
 	m.must(m.l.Listen(1))
-	m.get().connect().settle()
+	m.get().connect().runUntilIdle()
 	m.got.must(t, OutcomeSuccess)
 	if at, o := m.ctr[1].Local(); o != OutcomeSuccess || at != m.at {
 		t.Errorf("local address %v, %v", at, o)

@@ -72,10 +72,10 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 	return false
 }
 
-// outlived says that a packet of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
+// memoryGone says that a packet of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: no sign of life tells that it was lost. Its requester may have ended the access itself, once it had the answer, by a word to
 // our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (c *conn) outlived(rec *txRecord) bool {
+func (c *conn) memoryGone(rec *txRecord) bool {
 	if c.termQueued || rec.state&recLost != 0 || c.lastHeard.Sub(rec.at) > c.rtt.smoothed+4*c.rtt.variance {
 		return false
 	}

@@ -60,7 +60,7 @@ func (r *recovery) arm(c *conn) {
 	c.touch()
 }
 
-// unacknowledged says whether the peer owes an acknowledgement.
+// unacknowledged says whether the peer has something left to acknowledge.
 func (c *conn) unacknowledged() bool {
 	return c.tx[0].outstanding() > 0 && !c.paused || c.tx[1].outstanding() > 0
 }
@@ -99,7 +99,7 @@ func (r *recovery) progress(c *conn, echo clock.Time) {
 	}
 	r.progressAt = c.engine.now
 	r.probed, r.expiries = false, 0
-	c.rtt.backoff, c.rtt.moves = 0, min(c.rtt.moves+1, settledMoves)
+	c.rtt.backoff, c.rtt.moves = 0, min(c.rtt.moves+1, stableMoves)
 	r.arm(c)
 	c.detectLoss()
 }
@@ -167,7 +167,7 @@ func (sp *sendSpace) setLost(rec *txRecord) {
 func (c *conn) markLost(space wire.Space, rec *txRecord) {
 	e := c.engine
 	c.tx[space].setLost(rec)
-	c.blame(rec)
+	c.countLoss(rec)
 	e.stats.PacketsLost++
 	e.note(FlightLoss, c.id, 0, uint32(space))
 	c.noteLoss()
@@ -203,7 +203,7 @@ func (r *recovery) expire(c *conn) {
 	}
 	for space := range c.tx {
 		if sp := &c.tx[space]; sp.outstanding() > 0 && !c.holds(wire.Space(space)) {
-			c.blame(sp.record(sp.una))
+			c.countLoss(sp.record(sp.una))
 			if c.resend(wire.Space(space), sp.una, true, &e.stats.ResentTimeout) {
 				r.repeats++
 			}
@@ -290,7 +290,7 @@ func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64
 	rec := sp.record(psn)
 	flags := wire.FlagRTX
 	if space == wire.ResponseSpace {
-		if c.outlived(rec) {
+		if c.memoryGone(rec) {
 			c.sendPing() // its answer tells
 			return false
 		}

@@ -56,7 +56,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 			return b[1] == 0 || n < 10 || n > 60
 		}
 		p.post(0, p.write(0, 0, 100)) // a round trip to learn from
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		for i := range 2 { // the whole message in one flight
 			p.conn(i).cc.Reset(&congestion.Fixed{Window: 64 * congestion.Unit})
@@ -102,10 +102,10 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 }
 
 func TestTimeoutThatWasNone(t *testing.T) {
-	p := newPair(t, 1408).connect().seasoned()
+	p := newPair(t, 1408).connect().warmedUp()
 	for range 20 {
 		p.post(0, p.write(0, 0, 1000))
-		p.settle()
+		p.runUntilIdle()
 	}
 	p.results(0)
 	window := p.conn(0).cc.Packets
@@ -114,7 +114,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 		p.eng[0].Run(p.now)
 		p.now = p.now.Add(time.Millisecond)
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	s := p.eng[0].Stats()
 	if s.Timeouts == 0 || s.SpuriousTimeouts == 0 {
@@ -127,7 +127,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 
 func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.settle()
+	p.runUntilIdle()
 	taken := p.link[0].txFree
 	p.link[0].txFree = nil
 	cache := p.eng[0].frames
@@ -192,14 +192,14 @@ func TestLossIsNoMissingReceive(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
 	p.receive(1, 1<<20, 20000)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
 }
 
 // And no longer than NoReceive from then on.
 func TestMissingReceiveAfterLoss(t *testing.T) {
-	p := newPair(t, 1408).connect().seasoned()
+	p := newPair(t, 1408).connect().warmedUp()
 	p.receive(1, 1<<20, 20000)
 	p.loseFirst(1, 3, wire.OpSend)
 	p.post(0, p.send(0, 100))
@@ -238,7 +238,7 @@ func TestReorderingWindowFollowsDuplicates(t *testing.T) {
 // acknowledged the time-out is as long as it is before the first.
 func TestFirstTimeoutsAreLong(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	for done := range settledMoves {
+	for done := range stableMoves {
 		if got := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO); got != initialRTO {
 			t.Fatalf("after %d acknowledgements: %v, want %v", done, got, initialRTO)
 		}
@@ -247,7 +247,7 @@ func TestFirstTimeoutsAreLong(t *testing.T) {
 		p.outcomes(0, OutcomeSuccess)
 	}
 	if got, want := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO), p.eng[0].cfg.MinRTO; got != want {
-		t.Errorf("after %d acknowledgements: %v, want %v", settledMoves, got, want)
+		t.Errorf("after %d acknowledgements: %v, want %v", stableMoves, got, want)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 	const packets = 16
 	for _, kind := range []RequestKind{KindWrite, KindRead} {
 		for _, lost := range []int{1, 2, packets / 2, packets - 1} {
-			p := newPair(t, 1408).connect().seasoned()
+			p := newPair(t, 1408).connect().warmedUp()
 			from := 0
 			if kind == KindRead {
 				from = 1
@@ -269,7 +269,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 			}
 			for range 100 { // round trips to learn from
 				request(100)
-				p.settle()
+				p.runUntilIdle()
 			}
 			p.results(0)
 			n := 0

@@ -68,7 +68,7 @@ func (c *conn) mayStart(seq, off uint32) bool {
 			return false
 		}
 	case KindInvalidate:
-		return q.settled(seq)
+		return q.earlierDone(seq)
 	case KindReceive, KindWrite, KindBind, KindFastRegister:
 	}
 	return true

@@ -42,10 +42,10 @@ func TestResentByCause(t *testing.T) {
 		}, Stats{Retransmits: 1, ResentProbe: 1, Duplicates: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPair(t, 1408).connect().seasoned()
+			p := newPair(t, 1408).connect().warmedUp()
 			for range 4 { // round trips to learn from
 				p.post(0, p.write(0, 0, 64))
-				p.settle()
+				p.runUntilIdle()
 			}
 			p.results(0)
 			test.do(p)
@@ -60,7 +60,7 @@ func TestResentByCause(t *testing.T) {
 	t.Run("no receive", func(t *testing.T) {
 		p := newCommons(t, 1, 16)
 		p.say(0, 1, 100)
-		p.settle()
+		p.runUntilIdle()
 		p.offer(1)
 		p.pass(10 * time.Millisecond)
 		p.heard(1)

@@ -34,7 +34,7 @@ func (r *rtt) sample(d time.Duration) {
 }
 
 // settledMoves is how often data must have been acknowledged before the time-out follows from round trips alone.
-const settledMoves = 64
+const stableMoves = 64
 
 // timeout is the retransmission time-out: SRTT + max(100 µs, 4 RTTVAR), not below floor, doubled on every expiry. At the
 // beginning it is at least initialRTO: what the handshake measured says nothing of a queue that many connections fill at
@@ -42,7 +42,7 @@ const settledMoves = 64
 // 31 ms, and ended in 10 to 20 time-outs, most of them spurious, with 20 ms until the first acknowledgement; half of them came after it.
 // Probes find what is lost.
 func (r *rtt) timeout(floor time.Duration) time.Duration {
-	if r.moves < settledMoves {
+	if r.moves < stableMoves {
 		floor = max(floor, initialRTO)
 	}
 	d := max(r.smoothed+max(100*time.Microsecond, 4*r.variance), floor)

@@ -13,12 +13,12 @@ import (
 func TestWriteIsInPlaceBeforeTheSendBehindIt(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 1<<20, 100)
-	p.settle()
+	p.runUntilIdle()
 	p.fill(0, 0, 1300, 7)
 	p.loseFirst(1, 1, wire.OpWrite)
 	p.post(0, p.write(0, 0, 1300))
 	p.post(0, p.send(0, 100))
-	p.settle()
+	p.runUntilIdle()
 	if s := p.eng[1].Stats(); s.PacketsIn == 0 || !p.cq[1].Empty() {
 		t.Fatal("the Send overtook the lost Write")
 	}
@@ -41,7 +41,7 @@ func TestReadFence(t *testing.T) {
 			w.Flags |= FlagReadFence
 		}
 		p.post(0, w)
-		p.settle()
+		p.runUntilIdle()
 		if overtook := p.all(1, 4096, 8, 1); overtook == fence {
 			t.Fatalf("fence %v: the Write overtook the Read: %v", fence, overtook)
 		}
@@ -58,14 +58,14 @@ func TestReadFence(t *testing.T) {
 func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	p.loseFirst(0, 2, wire.OpReadResp)
 	kinds := []RequestKind{KindRead, KindWrite, KindSend, KindRead}
 	p.post(0, p.read(0, 5000))
 	p.post(0, p.write(0, 0, 10))
 	p.post(0, p.send(0, 10))
 	p.post(0, p.read(0, 0))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess) // the Send went ahead
 	p.outcomes(0)
 	p.pass(50 * time.Millisecond)
@@ -81,12 +81,12 @@ func TestSilentSuccess(t *testing.T) {
 	w := p.write(0, 0, 10)
 	w.Flags = FlagSilentSuccess
 	p.post(0, w)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0)
 	bad := p.write(0, 0, 10)
 	bad.Flags, bad.Token = FlagSilentSuccess, bad.Token^1
 	p.post(0, bad)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeAccessViolation) // failure is never silent
 }
 
@@ -97,7 +97,7 @@ func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 	p.outcomes(0)
 	at := p.now
 	p.receive(1, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
 	if d := p.now.Sub(at); d > 50*time.Microsecond {
@@ -109,10 +109,10 @@ func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 func TestLostReceiveLimitIsAskedFor(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.loseFirst(0, 1, wire.CtlAck)
 	p.receive(1, 0, 10)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0)
 	p.pass(2 * askInterval)
 	p.outcomes(0, OutcomeSuccess)
@@ -124,9 +124,9 @@ func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
 	p := newPair(t, 1408)
 	p.afterAccept = func() { p.receive(1, 0, 10) }
 	p.connect()
-	p.settle()
+	p.runUntilIdle()
 	p.post(0, p.send(0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 }
 
@@ -172,7 +172,7 @@ func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
 		p.post(0, p.read(0, 5000))
 		p.post(0, p.send(0, 10))
 		p.post(0, p.write(0, 4096, 10))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 		p.outcomes(1, OutcomeSuccess)
 		wrong := p.send(0, 10)
@@ -204,7 +204,7 @@ func TestRequestsAheadOfASendThatWaitsInVainAreDone(t *testing.T) {
 	p.post(0, p.send(0, 10))
 	p.post(0, p.read(0, 100000))
 	p.post(0, wrong)
-	p.settle()
+	p.runUntilIdle()
 	p.pass(askInterval)
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeAccessViolation)
 	p.outcomes(1, OutcomeSuccess)
@@ -236,7 +236,7 @@ func TestReadWithoutALimitIsRefusedAtOnce(t *testing.T) {
 		t.Fatal(o)
 	}
 	p.post(0, p.write(0, 0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 }
 
@@ -249,7 +249,7 @@ func TestReadsBeyondTheInboundLimitEndTheConnection(t *testing.T) {
 	for range 3 {
 		p.post(0, p.read(0, 3000))
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeRemoteError)
 	p.outcomes(1, OutcomeCanceled)
 }
@@ -259,12 +259,12 @@ func TestSendLongerThanTheReceive(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		p.receive(1, 0, 10)
 		p.receive(1, 100, 6000)
-		p.settle()
+		p.runUntilIdle()
 		p.fill(0, 0, n, 9)
 		p.post(0, p.write(0, 8192, 10))
 		p.post(0, p.send(0, n))
 		p.post(0, p.write(0, 8192, 10))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, OutcomeBufferOverflow, OutcomeCanceled)
 		p.outcomes(0, OutcomeSuccess, OutcomeRemoteError, OutcomeCanceled)
 		if !p.all(1, 0, 6000, 0) {
@@ -277,9 +277,9 @@ func TestReceiveIntoMemoryThatMayNotBeWritten(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	_, o := p.qp[1].PostReceive(0, []SGE{{Addr: p.reg[1].Base(), Len: 10, Token: p.reg[1].Token() ^ 1}}, 10)
 	p.must(o)
-	p.settle()
+	p.runUntilIdle()
 	p.post(0, p.send(0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeAccessViolation)
 	p.outcomes(0, OutcomeRemoteError)
 }
@@ -290,10 +290,10 @@ func TestLocalFaultReachesThePeer(t *testing.T) {
 	w := p.write(0, 0, 10)
 	w.SGL[0].Token ^= 1
 	p.post(0, p.write(0, 4096, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.post(0, w)
 	p.post(0, p.write(0, 0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation, OutcomeCanceled)
 	p.outcomes(1, OutcomeCanceled)
 	if p.ctr[1].State() != CtrLost {
@@ -313,7 +313,7 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 	into := []SGE{{b, 1, p.reg[1].Token()}, {b + 10, 0, p.reg[1].Token()}, {b + 1, 2000, p.reg[1].Token()}, {b + 2001, 5000, p.reg[1].Token()}}
 	_, o := p.qp[1].PostReceive(0, into, 7001)
 	p.must(o)
-	p.settle()
+	p.runUntilIdle()
 	if r := p.result(1); r.Outcome != OutcomeSuccess || r.Bytes != 2900 {
 		t.Fatalf("%+v", r)
 	}
@@ -326,7 +326,7 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
-	p.settle()
+	p.runUntilIdle()
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.pass(p.eng[0].cfg.NoReceive + time.Second)
 	p.outcomes(0)

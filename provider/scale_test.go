@@ -13,22 +13,22 @@ const (
 	maxIdleBytes = 960
 )
 
-// TestMemoryOfIdleConnections measures what one end of a connection at rest keeps, beside the application's queue pair.
+// TestMemoryOfIdleConnections measures what one end of an idle connection keeps, beside the application's queue pair.
 func TestMemoryOfIdleConnections(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	if n := reflect.TypeFor[conn]().Size(); n > maxConnBytes {
-		t.Errorf("a connection at rest has %d bytes", n)
+		t.Errorf("an idle connection has %d bytes", n)
 	}
 	const n = 10000
 	f := newFleet(t, 0)
 	before := heap()
 	f.more(n)
-	f.pass(3 * f.eng[0].cfg.Rest)
+	f.pass(3 * f.eng[0].cfg.IdleAfter)
 	for i, e := range f.eng {
 		if use := e.PoolUse(); use != (PoolUse{}) {
-			t.Errorf("side %d is not at rest: %+v", i, use)
+			t.Errorf("side %d is not idle: %+v", i, use)
 		}
 	}
 	perEnd := (heap() - before) / n / 2
@@ -50,7 +50,7 @@ func TestHundredThousandConnections(t *testing.T) {
 	f := newFleet(t, 0)
 	began, before := time.Now(), heap()
 	f.more(n)
-	f.pass(3 * f.eng[0].cfg.Rest)
+	f.pass(3 * f.eng[0].cfg.IdleAfter)
 	connected, queues := time.Since(began), n*queueBytes(f.qps[0][0])
 	perEnd := (heap()-before)/2 - queues
 	if perEnd > 100<<20 {
@@ -59,7 +59,7 @@ func TestHundredThousandConnections(t *testing.T) {
 	const idle = 100 * time.Second // asks each connection once: n / maxKeepAlives
 	began = time.Now()
 	f.pass(idle)
-	rested := time.Since(began)
+	idleFor := time.Since(began)
 	r := f.write(0, 0, 64)
 	began = time.Now()
 	f.writeAll(r)
@@ -72,7 +72,7 @@ func TestHundredThousandConnections(t *testing.T) {
 	began = time.Now()
 	f.close()
 	t.Logf("%d connections: opened in %v, %d MiB for each end and %d MiB of queues; %v for %v of idling; %v to write on each; closed in %v",
-		n, connected, perEnd>>20, queues>>20, rested, idle, wrote, time.Since(began))
+		n, connected, perEnd>>20, queues>>20, idleFor, idle, wrote, time.Since(began))
 }
 
 // queueBytes is how much memory a queue pair has.

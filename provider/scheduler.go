@@ -21,7 +21,7 @@ const (
 // activate puts the connection in line for transmission.
 func (c *conn) activate() {
 	if !c.inActive {
-		c.wake()
+		c.leaveIdle()
 		c.inActive = true
 		if c.deficit > 0 {
 			c.engine.fresh.push(c)

@@ -66,7 +66,7 @@ func TestConnectingOnADeadCompletionQueue(t *testing.T) {
 	p := newPair(t, 1408)
 	p.cq[1].setFault(OutcomeBufferOverflow)
 	p.connect()
-	p.settle()
+	p.runUntilIdle()
 	if a, b := p.ctr[0].State(), p.ctr[1].State(); a != CtrLost || b != CtrLost {
 		t.Errorf("the connectors are %v and %v", a, b)
 	}

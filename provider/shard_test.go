@@ -88,9 +88,9 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256, MaxReceiveSGE: 4, MaxInitiatorSGE: 4,
 		})
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.connect()
-	p.settle()
+	p.runUntilIdle()
 	begin := time.Now()
 	start := p.now
 	now := func() clock.Time { return start.Add(time.Since(begin)) }

@@ -98,8 +98,8 @@ func (s *SharedReceiveQueue) promise() (to *QP) {
 	return to
 }
 
-// take moves the oldest receive into qp's own queue, or puts qp into the line and reports false. qp's engine calls it.
-func (s *SharedReceiveQueue) take(qp *QP) bool {
+// dequeue moves the oldest receive into qp's own queue, or puts qp into the line and reports false. qp's engine calls it.
+func (s *SharedReceiveQueue) dequeue(qp *QP) bool {
 	s.mu.Lock()
 	switch {
 	case qp.pool.promised:

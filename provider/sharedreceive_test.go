@@ -23,7 +23,7 @@ func loneQP(s *SharedReceiveQueue) *QP {
 // takeOne takes the oldest receive and ends it.
 func takeOne(t *testing.T, s *SharedReceiveQueue, qp *QP) (context uint64) {
 	t.Helper()
-	if !s.take(qp) {
+	if !s.dequeue(qp) {
 		t.Fatal("nothing to take")
 	}
 	head := qp.rq.head.Load()
@@ -149,14 +149,14 @@ func TestSharedReceiveQueueLine(t *testing.T) {
 	s := NewSharedReceiveQueue(8, 1, 0)
 	qps := []*QP{loneQP(s), loneQP(s), loneQP(s), loneQP(s)}
 	for _, qp := range append(qps, qps...) { // asking again does not change the order
-		if s.take(qp) {
+		if s.dequeue(qp) {
 			t.Fatal("took nothing")
 		}
 	}
 	s.leave(qps[1])
 	s.leave(qps[1])
 	s.mustPost(t, 0, OutcomeSuccess) // qps[0]
-	if s.take(qps[1]) {
+	if s.dequeue(qps[1]) {
 		t.Fatal("took what was promised to another")
 	}
 	s.leave(qps[0]) // hands it on to qps[2]
@@ -217,7 +217,7 @@ func TestSharedReceiveQueueConcurrently(t *testing.T) {
 				if qp.lead.doorbells.Swap(nil) != nil {
 					qp.rung.Store(false)
 				}
-				if s.take(qp) {
+				if s.dequeue(qp) {
 					head := qp.rq.head.Load()
 					seen[qp.rq.wr(head).context].Add(1)
 					qp.rq.head.Store(head + 1)

@@ -17,12 +17,12 @@ func TestEchoAfterSilence(t *testing.T) {
 	for _, silence := range silences {
 		p := newPair(t, 1408).connect()
 		p.post(0, p.write(0, 0, 100))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		p.pass(silence)
 		p.post(0, p.write(0, 0, 100))
 		sent := p.now
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		if c := p.conn(1); c.peerTxAt < sent {
 			t.Errorf("after %v the newest packet counts as older than one that came %v before it", silence, sent.Sub(c.peerTxAt))
@@ -39,9 +39,9 @@ func TestPauseAfterSilence(t *testing.T) {
 		p.connect()
 		_, o := srq.Post(1, p.sge(1, 0, 100), 100)
 		p.must(o)
-		p.settle()
+		p.runUntilIdle()
 		p.post(0, p.send(0, 50))
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		p.pass(silence)
 		before := p.eng[0].Stats()

@@ -85,13 +85,13 @@ func (c *conn) describe(info *ConnInfo) {
 // describeLimits adds up the time that each limit took, until now. What the others did not take is the application's.
 func (c *conn) describeLimits(info *ConnInfo) {
 	info.Limited[LimitApplication] = info.Age
-	for i := range c.parked.limited {
+	for i := range c.idle.limited {
 		l := Limit(i + 1)
-		d := time.Duration(float64(c.parked.limited[i]) * float64(time.Second))
+		d := time.Duration(float64(c.idle.limited[i]) * float64(time.Second))
 		if t := c.traffic; t != nil {
-			d += t.ledger.spent[l]
-			if t.ledger.by == l {
-				d += c.engine.now.Sub(t.ledger.since)
+			d += t.limitTimes.spent[l]
+			if t.limitTimes.by == l {
+				d += c.engine.now.Sub(t.limitTimes.since)
 			}
 		}
 		info.Limited[l] = d

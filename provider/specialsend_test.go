@@ -13,18 +13,18 @@ func TestSendWithInvalidate(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		w := p.grant(4096, readWrite)
 		p.receive(1, 8192, 5000)
-		p.settle()
+		p.runUntilIdle()
 		s := p.send(0, n)
 		s.Flags, s.Token = FlagInvalidate|FlagSolicit, w.Token()
 		p.post(0, s)
-		p.settle()
+		p.runUntilIdle()
 		r := p.outcomes(1, OutcomeSuccess)[0]
 		if r.Invalidated != w.Token() || r.Bytes != n || r.HasImmediate || w.Bound() {
 			t.Errorf("%d bytes: %+v", n, r)
 		}
 		p.outcomes(0, OutcomeSuccess)
 		p.invalidate(w) // which is late now
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(1, OutcomeInvalidRequest)
 	}
 }
@@ -34,14 +34,14 @@ func TestSendWithImmediate(t *testing.T) {
 	for _, n := range []uint32{0, 10, 5000} {
 		p.receive(1, 8192, 5000)
 		p.receive(1, 8192, 5000)
-		p.settle()
+		p.runUntilIdle()
 		s := p.send(0, n)
 		s.Flags, s.Immediate = FlagImmediate, 0xfeedbeef
 		p.post(0, s)
 		s = p.send(0, 8)
 		s.Flags, s.Inline = FlagInline|FlagImmediate, []byte("in place")
 		p.post(0, s)
-		p.settle()
+		p.runUntilIdle()
 		rs := p.outcomes(1, OutcomeSuccess, OutcomeSuccess)
 		if !rs[0].HasImmediate || rs[0].Immediate != 0xfeedbeef || rs[0].Bytes != n || !rs[1].HasImmediate || rs[1].Immediate != 0 {
 			t.Errorf("%+v", rs)
@@ -56,12 +56,12 @@ func TestSpecialSendLongerThanTheReceive(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		w := p.grant(4096, readWrite)
 		p.receive(1, 8192, 10)
-		p.settle()
+		p.runUntilIdle()
 		s := p.send(0, 11)
 		s.Flags, s.Token = flags, w.Token()
 		p.post(0, p.write(0, 0, 1))
 		p.post(0, s)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess, OutcomeRemoteError)
 		p.outcomes(1, OutcomeBufferOverflow)
 	}
@@ -75,7 +75,7 @@ func TestAttackInvalidation(t *testing.T) {
 		"twice": func(p *pair) Token {
 			w := p.grant(64, 0)
 			p.invalidate(w)
-			p.settle()
+			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 			return w.Token()
 		},
@@ -93,9 +93,9 @@ func TestAttackInvalidation(t *testing.T) {
 		s := p.send(0, 10)
 		s.Flags, s.Token = FlagInvalidate, token(p)
 		p.receive(1, 8192, 10)
-		p.settle()
+		p.runUntilIdle()
 		p.post(0, s)
-		p.settle()
+		p.runUntilIdle()
 		p.outcomes(0, OutcomeRemoteError)
 		p.outcomes(1, OutcomeCanceled)
 		if s := p.eng[1].Stats(); s.Drops[wire.DropToken] != 1 || p.ctr[1].State() != CtrLost {

@@ -37,7 +37,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 	if srq == nil && op.Number >= c.promised {
 		return c.refuse(op, wire.TermProtocol)
 	}
-	if srq != nil && srq.take(c.qp) {
+	if srq != nil && srq.dequeue(c.qp) {
 		c.wait.state = waitNone
 		return true
 	}

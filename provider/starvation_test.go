@@ -88,7 +88,7 @@ func (p *commons) heard(want ...byte) {
 }
 
 // trust makes the sender of the current connection believe that there are n receives: it was told, and others took them.
-func (p *commons) trust(n uint32) { p.conn(0).wake(); p.conn(0).sendLimit = n }
+func (p *commons) trust(n uint32) { p.conn(0).leaveIdle(); p.conn(0).sendLimit = n }
 
 // calm wants that no connection took starvation for loss.
 func (p *commons) calm() {
@@ -107,7 +107,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 			p.say(i, byte(v), 3000)
 		}
 	}
-	p.settle()
+	p.runUntilIdle()
 	next := [conns]byte{}
 	for i, r := range p.results(1) {
 		v := &next[r.QPContext]
@@ -135,7 +135,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	for v := range 5 {
 		p.say(0, byte(v), 100)
 	}
-	p.settle()
+	p.runUntilIdle()
 	before := p.eng[0].Stats()
 	p.pass(60 * time.Second)
 	after := p.eng[0].Stats()
@@ -148,7 +148,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p.outcomes(0)
 	at := p.now
 	p.offer(5)
-	p.settle()
+	p.runUntilIdle()
 	if d := p.now.Sub(at); d > 50*time.Microsecond {
 		t.Errorf("going on took %v", d)
 	}
@@ -172,14 +172,14 @@ func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 	p.post(0, defer1(p.send(0, 64)))
 	p.post(0, p.write(0, 1<<20, 64))
 	p.fill(0, 1<<20, 64, 8)
-	p.settle()
+	p.runUntilIdle()
 	p.heard(7)
 	if !p.all(1, 1<<20, 64, 0) {
 		t.Fatal("the last Write overtook a Send that waits")
 	}
 	p.fill(1, 0, 64, 9) // the application uses what it was told of
 	p.offer(1)
-	p.settle()
+	p.runUntilIdle()
 	p.heard(7)
 	if !p.all(1, 0, 64, 9) || !p.all(1, 1<<20, 64, 8) {
 		t.Fatal("the first Write was executed twice, or the last one not at all")
@@ -190,15 +190,15 @@ func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
 	p := newCommons(t, 1, 16)
 	p.say(0, 1, 100)
-	p.settle()
+	p.runUntilIdle()
 	r := p.write(1, 0, 20000)
 	r.Kind = KindRead
 	p.post(1, r)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeSuccess)
 	p.outcomes(0)
 	p.offer(1)
-	p.settle()
+	p.runUntilIdle()
 	p.heard(1)
 }
 
@@ -216,14 +216,14 @@ func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
 	for v := 10; v < 20; v++ {
 		p.say(0, byte(v), 1000)
 	}
-	p.settle()
+	p.runUntilIdle()
 	if _, held := p.eng[1].FramesHeld(); held != 0 || p.conn(1).wait.state != waitStarved {
 		t.Fatalf("%d frames held, state %d", held, p.conn(1).wait.state)
 	}
 	want, before := []byte{}, p.eng[0].Stats().Retransmits
 	for v := range 20 {
 		p.offer(1)
-		p.settle()
+		p.runUntilIdle()
 		p.pass(10 * time.Millisecond)
 		want = append(want, byte(v))
 	}
@@ -297,12 +297,12 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 	p := newCommons(t, conns, 8)
 	for i := range conns {
 		p.say(i, byte(i), 10)
-		p.settle()
+		p.runUntilIdle()
 	}
 	for i := range conns {
 		before := p.eng[0].Stats().Retransmits
 		p.offer(1)
-		p.settle()
+		p.runUntilIdle()
 		p.heard(byte(i)) // first come, first served
 		if n := p.eng[0].Stats().Retransmits - before; n != 1 {
 			t.Errorf("%d packets were sent again for one receive", n)
@@ -322,26 +322,26 @@ func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 			t.Fatalf("connection %d lives on engine %d", i, home)
 		}
 		p.say(i, byte(i), 3000)
-		p.settle()
+		p.runUntilIdle()
 	}
 	p.offer(1)
-	p.settle()
+	p.runUntilIdle()
 	p.heard(0)
 	p.offer(1) // promised to connection 1, whose queue pair goes before its engine looks
 	p.qps[1][1].home.Load().ReleaseQP(p.qps[1][1])
-	p.settle()
+	p.runUntilIdle()
 	p.heard(2)
 	for i := range 40 { // more than it takes to follow packets to another queue
 		p.landOn(1, always(i/10))
 		p.offer(1)
 		p.say(0, byte(10+i), 3000)
-		p.settle()
+		p.runUntilIdle()
 		if rs := p.results(1); len(rs) != 1 || rs[0].Outcome != OutcomeSuccess {
 			t.Fatalf("round %d: %+v", i, rs)
 		}
 	}
 	p.offer(1)
-	p.settle()
+	p.runUntilIdle()
 	if p.srq.first != nil || p.srq.promised != 0 {
 		t.Errorf("somebody waits although %d receives are there", p.srq.Posted())
 	}
@@ -364,7 +364,7 @@ func TestScarceReceives(t *testing.T) {
 			p.offer(1)
 		}
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.calm()
 	s := p.eng[0].Stats()
 	if s.Retransmits > 2*conns*each {
@@ -388,12 +388,12 @@ func TestSharedReceiveDoesNotAllocate(t *testing.T) {
 					p.post(0, s)
 				}
 				if late {
-					p.settle()
+					p.runUntilIdle()
 				}
 				for range 2 {
 					_, _ = p.srq.Post(1, into, 4000)
 				}
-				p.settle()
+				p.runUntilIdle()
 				p.drain(rs[:])
 			})
 		})

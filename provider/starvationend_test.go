@@ -29,15 +29,15 @@ func TestPromisedReceiveIsHandedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newCommons(t, 2, 8)
 			p.say(0, 1, 10)
-			p.settle()
+			p.runUntilIdle()
 			p.say(1, 2, 10)
-			p.settle()
+			p.runUntilIdle()
 			p.offer(1)
 			if !p.srq.hasPromised(p.qps[1][0]) {
 				t.Fatal("not promised to the first in line")
 			}
 			end(p)
-			p.settle()
+			p.runUntilIdle()
 			p.heard(2)
 			p.link[1].mangle = nil
 			p.offer(1)
@@ -85,16 +85,16 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 				return wire.Opcode(b[wire.BaseHeaderLen]) != wire.OpSend || b[wire.BaseHeaderLen+1]&byte(wire.OpFirst) != 0
 			}
 			p.say(0, 1, 5000)
-			p.settle()
+			p.runUntilIdle()
 			end(p)
-			p.settle()
+			p.runUntilIdle()
 			r := p.outcomes(1, OutcomeCanceled)[0]
 			if r.Kind != KindReceive || r.QPContext != 0 || r.RequestContext != 0 || p.srq.Posted() != 2 {
 				t.Errorf("%+v, %d left", r, p.srq.Posted())
 			}
 			p.link[1].mangle = nil
 			p.say(1, 2, 5000)
-			p.settle()
+			p.runUntilIdle()
 			p.heard(2)
 		})
 	}
@@ -106,13 +106,13 @@ func TestSharedReceiveTooSmall(t *testing.T) {
 	_, o := p.srq.Post(9, p.sge(1, 0, 5), 5)
 	p.must(o)
 	p.offer(1)
-	p.settle()
+	p.runUntilIdle()
 	p.say(0, 1, 6)
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(1, OutcomeBufferOverflow)
 	p.outcomes(0, OutcomeRemoteError)
 	p.say(1, 2, 6)
-	p.settle()
+	p.runUntilIdle()
 	p.heard(2)
 	p.outcomes(0, OutcomeSuccess)
 }
@@ -127,7 +127,7 @@ func TestFlushWhileAttachedAfterTheLimitWasTold(t *testing.T) {
 			p.receive(1, 0, 100)
 			p.afterAccept = func() {
 				p.eng[1].Flush(p.qp[1])
-				p.settle()
+				p.runUntilIdle()
 				p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
 			}
 			p.connect()

@@ -64,7 +64,7 @@ func (s *stage) Call(who, call string) string {
 	if call == "results" {
 		return s.outcomesOf(who)
 	}
-	s.settle()
+	s.runUntilIdle()
 	if !waits(call) {
 		return codes[s.ask(who, call)]
 	}
@@ -78,7 +78,7 @@ func (s *stage) Call(who, call string) string {
 
 func (s *stage) Start(who, call string) {
 	s.tb.Helper()
-	s.settle()
+	s.runUntilIdle()
 	f := &promise{}
 	s.pending[who+"."+call] = f
 	s.must(s.start(who, call, func(o Outcome) {
@@ -87,7 +87,7 @@ func (s *stage) Start(who, call string) {
 			s.ended = append(s.ended, call)
 		}
 	}))
-	s.settle()
+	s.runUntilIdle()
 }
 
 // start begins a call that waits.
@@ -183,7 +183,7 @@ func (s *stage) postFor(who, call string) (o Outcome) {
 
 // outcomesOf fetches the results there are, as the statuses they have, one after the other.
 func (s *stage) outcomesOf(who string) string {
-	s.settle()
+	s.runUntilIdle()
 	var all []string
 	for _, r := range s.results(s.side(who)) {
 		all = append(all, codes[r.Outcome])
@@ -220,7 +220,7 @@ func (s *stage) Finish(who, call string) string {
 }
 
 func (s *stage) Pending(who, call string) bool {
-	s.settle()
+	s.runUntilIdle()
 	f := s.pending[who+"."+call]
 	return f != nil && f.times == 0
 }
@@ -242,7 +242,7 @@ func (s *stage) Await(who, state string) {
 
 func (s *stage) Do(who, event string) {
 	s.tb.Helper()
-	s.settle()
+	s.runUntilIdle()
 	switch event {
 	case "cut":
 		for i := range s.link { // both ways, whoever's end it is
@@ -268,7 +268,7 @@ func (s *stage) Do(who, event string) {
 	default:
 		s.listener(event)
 	}
-	s.settle()
+	s.runUntilIdle()
 }
 
 // report makes results in a participant's completion queue, or stops waiting for them.
@@ -292,7 +292,7 @@ func (s *stage) report(who, event string) {
 			for range 128 {
 				s.post(side, &Request{Kind: KindWrite})
 			}
-			s.settle()
+			s.runUntilIdle()
 			if q.faulted.Load() {
 				return
 			}

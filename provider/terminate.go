@@ -10,7 +10,7 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, n
 	if c.phase != phaseOpen {
 		return
 	}
-	c.wake()
+	c.leaveIdle()
 	if c.termQueued {
 		return
 	}

@@ -24,7 +24,7 @@ func (c *conn) deadline() clock.Time {
 	return earlier(at, c.end.freeAt)
 }
 
-// trafficDeadline is the part of deadline that a connection at rest does not have.
+// trafficDeadline is the part of deadline that an idle connection does not have.
 func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 	at = earlier(at, c.recovery.timerAt)
 	at = earlier(at, c.recovery.reorderAt)
@@ -37,7 +37,7 @@ func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 		at = earlier(at, c.askAt)
 	}
 	at = earlier(at, c.waitDeadline())
-	return earlier(at, c.restAt)
+	return earlier(at, c.idleAt)
 }
 
 // earlier is at, or t if that is set and comes before it.
@@ -76,7 +76,7 @@ func (c *conn) onDeadline() {
 		c.free()
 		return
 	}
-	c.wake()
+	c.leaveIdle()
 	if due(c.end.noticeAt) {
 		c.repeatNotice()
 	}
@@ -119,8 +119,8 @@ func (c *conn) onDeadline() {
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
 		c.ping()
 	}
-	if c.phase == phaseOpen && c.restAt <= now {
-		c.restIfIdle()
+	if c.phase == phaseOpen && c.idleAt <= now {
+		c.enterIdleIfQuiet()
 	}
 }
 

@@ -31,7 +31,7 @@ func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 
 // A peer that is silent is asked less and less often, up to a second between two packets.
 func TestTimeOutsBackOff(t *testing.T) {
-	p := newPair(t, 1408).connect().seasoned()
+	p := newPair(t, 1408).connect().warmedUp()
 	var at []time.Duration
 	begun := p.now
 	p.link[1].mangle = func(b []byte) bool {
@@ -55,10 +55,10 @@ func TestTimeOutsBackOff(t *testing.T) {
 
 // What was really lost is not taken for a spurious time-out: the window stays as small as the loss made it.
 func TestTimeOutThatWasOne(t *testing.T) {
-	p := newPair(t, 1408).connect().seasoned()
+	p := newPair(t, 1408).connect().warmedUp()
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.post(0, p.write(0, 0, 10*1344))
-	p.settle()
+	p.runUntilIdle()
 	for p.eng[0].Stats().Timeouts == 0 {
 		p.pass(time.Millisecond)
 	}

@@ -7,11 +7,11 @@ import (
 )
 
 // This file keeps idle connections small. What a connection needs only while data moves is taken from pools when something
-// happens on it, and given back when nothing did for Config.Rest: never at each emptying, so that a ping-pong does not take and
-// return with every message. A connection at rest keeps who the two ends are, its numbers, and its timers.
+// happens on it, and given back when nothing did for Config.IdleAfter: never at each emptying, so that a ping-pong does not take and
+// return with every message. An idle connection keeps who the two ends are, its numbers, and its timers.
 
-// traffic is the state of moving data, in both directions. It is there from the first packet to the first rest, and again
-// from whatever ends the rest (wake) to the next one.
+// traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
+// idle for the first time, and from leaveIdle until it is idle again.
 type traffic struct {
 	// Sending.
 	tx         [wire.NumSpaces]sendSpace
@@ -28,7 +28,7 @@ type traffic struct {
 	term       wire.Op    // the TERM to send, when termQueued
 	termPSN    wire.PSN
 	deficit    int // bytes left of the connection's share of a round
-	ledger     ledger
+	limitTimes limitTimes
 	sample     latencySample
 	lean       int // bytes that responses were sent more than requests, while both waited
 
@@ -42,13 +42,13 @@ type traffic struct {
 	assembling uint8 // packets of which some parts have arrived
 }
 
-// parked is what remains of the traffic of a connection at rest: numbers with nothing between them.
-type parked struct {
+// idleState is what remains of the traffic of an idle connection: numbers with nothing between them.
+type idleState struct {
 	tx, rx     [wire.NumSpaces]wire.PSN
 	served     uint32 // read id the peer uses next
 	duplicates uint32 // recovery's
 	deficit    int32
-	limited    history
+	limited    limitHistory
 }
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
@@ -57,7 +57,7 @@ const shortFlight = congestion.InitialWindow
 
 const _ = uint(Window - shortFlight)
 
-// pools hold what connections that are at rest gave back. All of it is memory of the Go heap: a connection may give to other
+// pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other
 // pools than it took from.
 type pools struct {
 	traffic pool[traffic]
@@ -75,8 +75,8 @@ type pool[T any] struct {
 // poolSpare is how many free objects a pool keeps beyond as many as are in use.
 const poolSpare = 64
 
-// take returns an object in the state in which it was given back; a new one is zero.
-func (p *pool[T]) take() *T {
+// get returns an object in the state in which it was given back; a new one is zero.
+func (p *pool[T]) get() *T {
 	p.out++
 	last := len(p.free) - 1
 	if last < 0 {
@@ -88,8 +88,8 @@ func (p *pool[T]) take() *T {
 	return x
 }
 
-// give takes an object back. What is not likely to be needed is left to the garbage collector.
-func (p *pool[T]) give(x *T) {
+// put takes an object back. What is not likely to be needed is left to the garbage collector.
+func (p *pool[T]) put(x *T) {
 	p.out--
 	if keep := max(p.out, 0) + poolSpare; len(p.free) < keep {
 		p.free = append(p.free, x)
@@ -108,17 +108,17 @@ func (e *Engine) PoolUse() PoolUse {
 	return PoolUse{p.traffic.out, p.short.out, p.whole.out, p.gaps.out}
 }
 
-// wake makes the connection ready to move data. Whatever can happen to a connection at rest begins with it.
-func (c *conn) wake() {
+// leaveIdle makes the connection ready to move data. Whatever can happen to an idle connection begins with it.
+func (c *conn) leaveIdle() {
 	if c.traffic == nil {
-		c.rise()
+		c.takeTraffic()
 	}
 }
 
-// rise ends the rest. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
-func (c *conn) rise() {
-	e, p := c.engine, &c.parked
-	t := e.pools.traffic.take()
+// takeTraffic takes the state of moving data from the pool. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
+func (c *conn) takeTraffic() {
+	e, p := c.engine, &c.idle
+	t := e.pools.traffic.get()
 	*t = traffic{deficit: int(p.deficit)}
 	for sp := range t.tx {
 		t.tx[sp].next, t.tx[sp].una = p.tx[sp], p.tx[sp]
@@ -129,56 +129,56 @@ func (c *conn) rise() {
 	t.recovery.duplicates = p.duplicates
 	t.cc.Reset(e.controller)
 	t.search.At = c.mtu.SearchAt(e.now)
-	t.ledger.since = e.now
+	t.limitTimes.since = e.now
 	c.traffic = t
-	c.restAt = e.now.Add(e.cfg.Rest)
+	c.idleAt = e.now.Add(e.cfg.IdleAfter)
 	c.touch()
 }
 
-// park gives back what only moving data needs. Nothing is under way, or the connection is over.
-func (c *conn) park() {
+// enterIdle gives back what only moving data needs. Nothing is under way, or the connection is over.
+func (c *conn) enterIdle() {
 	t := c.traffic
 	if t == nil {
 		return
 	}
 	c.limitedBy(LimitApplication)
-	limited := c.parked.limited
-	limited.add(&t.ledger)
-	c.parked = parked{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit), limited: limited}
+	limited := c.idle.limited
+	limited.add(&t.limitTimes)
+	c.idle = idleState{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit), limited: limited}
 	c.dropParts()
 	pools := &c.engine.pools
 	for sp := range t.tx {
-		c.parked.tx[sp], c.parked.rx[sp] = t.tx[sp].next, t.rx[sp].next
+		c.idle.tx[sp], c.idle.rx[sp] = t.tx[sp].next, t.rx[sp].next
 		pools.giveFlight(t.tx[sp].records)
 		t.tx[sp].records = nil
 		if t.rx[sp].held != nil {
-			pools.gaps.give(t.rx[sp].held)
+			pools.gaps.put(t.rx[sp].held)
 			t.rx[sp].held = nil
 		}
 	}
-	pools.traffic.give(t)
+	pools.traffic.put(t)
 	c.traffic = nil
-	c.restAt = 0
+	c.idleAt = 0
 }
 
-// restIfIdle parks the connection when nothing came for Config.Rest and nothing is under way, and otherwise says when to look
+// enterIdleIfQuiet makes the connection idle when nothing came for Config.IdleAfter and nothing is under way, and otherwise says when to look
 // again.
-func (c *conn) restIfIdle() {
+func (c *conn) enterIdleIfQuiet() {
 	e := c.engine
-	if at := c.lastHeard.Add(e.cfg.Rest); at > e.now {
-		c.restAt = at
+	if at := c.lastHeard.Add(e.cfg.IdleAfter); at > e.now {
+		c.idleAt = at
 		return
 	}
-	if c.restless() {
-		c.restAt = e.now.Add(e.cfg.Rest)
+	if c.hasWorkUnderWay() {
+		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}
 	c.handshake.private = nil // no REQ will need an answer any more
-	c.park()
+	c.enterIdle()
 }
 
-// restless says that something is under way which the parked numbers do not tell.
-func (c *conn) restless() bool {
+// hasWorkUnderWay says that something is under way which the numbers of idleState do not tell.
+func (c *conn) hasWorkUnderWay() bool {
 	for sp := range c.tx {
 		if c.tx[sp].outstanding() > 0 || c.rx[sp].holes {
 			return true
@@ -194,10 +194,10 @@ func (c *conn) extendFlight(sp *sendSpace) {
 	pools := &c.engine.pools
 	old := sp.records
 	if old == nil {
-		sp.records = pools.short.take()[:]
+		sp.records = pools.short.get()[:]
 		return
 	}
-	sp.records = pools.whole.take()[:]
+	sp.records = pools.whole.get()[:]
 	for psn := sp.una; psn != sp.next; psn++ {
 		*sp.record(psn) = old[uint32(psn)%shortFlight]
 	}
@@ -208,8 +208,8 @@ func (c *conn) extendFlight(sp *sendSpace) {
 func (p *pools) giveFlight(records []txRecord) {
 	switch len(records) {
 	case shortFlight:
-		p.short.give((*[shortFlight]txRecord)(records))
+		p.short.put((*[shortFlight]txRecord)(records))
 	case Window:
-		p.whole.give((*[Window]txRecord)(records))
+		p.whole.put((*[Window]txRecord)(records))
 	}
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// resting lets the pair's connection come to rest, on both sides.
-func (p *pair) resting() {
+// makeIdle makes the pair's connection idle, on both sides.
+func (p *pair) makeIdle() {
 	p.tb.Helper()
-	p.pass(2*time.Second + p.eng[0].cfg.Rest)
+	p.pass(2*time.Second + p.eng[0].cfg.IdleAfter)
 	for i := range 2 {
 		if use := p.eng[i].PoolUse(); use != (PoolUse{}) || p.conn(i) == nil || p.conn(i).traffic != nil {
-			p.tb.Fatalf("side %d is not at rest: %+v", i, use)
+			p.tb.Fatalf("side %d is not idle: %+v", i, use)
 		}
 	}
 }
 
-// TestTrafficAfterRests moves data in every way, rests, and goes on, while packets are lost.
-func TestTrafficAfterRests(t *testing.T) {
+// TestTrafficAfterIdling moves data in every way, is idle, and goes on, while packets are lost.
+func TestTrafficAfterIdling(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for round := range byte(6) {
-		p.resting()
+		p.makeIdle()
 		p.link[0].loseNth, p.link[1].loseNth = 5, 7
 		const n = 60000
 		p.fill(0, 0, n, 2*round+1)
@@ -51,12 +51,12 @@ func TestTrafficAfterRests(t *testing.T) {
 	if p.eng[0].Stats().Retransmits == 0 {
 		t.Error("nothing was lost")
 	}
-	p.resting()
+	p.makeIdle()
 }
 
-// TestRestIsLeftByWhateverHappens does to a connection at rest everything that can happen to one. The pools must balance when
+// TestIdleIsLeftByWhateverHappens does to an idle connection everything that can happen to one. The pools must balance when
 // it is gone.
-func TestRestIsLeftByWhateverHappens(t *testing.T) {
+func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	for name, do := range map[string]func(p *pair){
 		"post":            func(p *pair) { p.post(0, p.write(0, 0, 10)) },
 		"post a receive":  func(p *pair) { p.receive(0, 0, 10) },
@@ -82,7 +82,7 @@ func TestRestIsLeftByWhateverHappens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, 1408).connect()
-			p.resting()
+			p.makeIdle()
 			do(p)
 			for i := range p.eng { // as every call does
 				p.eng[i].finishTurn()
@@ -104,7 +104,7 @@ func TestRestIsLeftByWhateverHappens(t *testing.T) {
 }
 
 // TestNoRestWhileSomethingIsUnderWay: a READ without an answer, a SEND without a receive, and a packet behind a gap outlast
-// the time after which an idle connection rests.
+// the time after which a connection without packets is idle.
 func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 	for name, post := range map[string]func(p *pair){
 		"read":         func(p *pair) { p.loseFirst(0, 1<<30, wire.OpReadResp); p.post(0, p.read(0, 64)) },
@@ -114,25 +114,25 @@ func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, 1408).connect()
 			for i := range p.eng {
-				p.eng[i].cfg.Rest = time.Millisecond
+				p.eng[i].cfg.IdleAfter = time.Millisecond
 			}
 			p.pass(2 * time.Second)
 			post(p)
 			for range 100 {
 				p.pass(10 * time.Millisecond)
 				if p.conn(0) == nil || p.conn(0).traffic == nil {
-					t.Fatal("at rest with something under way")
+					t.Fatal("idle with something under way")
 				}
 			}
 		})
 	}
 }
 
-// TestSmallMessagesKeepTheirTraffic: messages that follow each other within the time of rest take and return nothing, and need
+// TestSmallMessagesKeepTheirTraffic: messages that follow each other within Config.IdleAfter take and return nothing, and need
 // no records for a whole window.
 func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.resting()
+	p.makeIdle()
 	var had *traffic
 	for i := range 50 {
 		p.post(0, p.write(0, 0, 64))
@@ -151,19 +151,19 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 // TestFlightsGrow fills the short record ring and takes the long one in the middle of a flight that begins at every place of
 // the ring, with packets lost before and after.
 func TestFlightsGrow(t *testing.T) {
-	p := newPair(t, 1408).connect().seasoned()
+	p := newPair(t, 1408).connect().warmedUp()
 	for start := range 2*shortFlight + 1 {
-		p.resting()
+		p.makeIdle()
 		for range start {
 			p.post(0, p.write(0, 0, 64))
-			p.settle()
+			p.runUntilIdle()
 		}
 		p.results(0)
 		if use := p.eng[0].PoolUse(); use.WholeFlights != 0 {
 			t.Fatalf("%+v for small messages", use)
 		}
 		p.link[1].loseNth = 3 + start
-		p.conn(0).wake()
+		p.conn(0).leaveIdle()
 		p.conn(0).cc.Reset(&congestion.Fixed{Window: 100 * congestion.Unit})
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
@@ -184,13 +184,13 @@ func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
 	var p pool[int]
 	var have []*int
 	for range 1000 {
-		have = append(have, p.take())
+		have = append(have, p.get())
 	}
-	if testing.AllocsPerRun(100, func() { p.give(p.take()) }) != 0 {
+	if testing.AllocsPerRun(100, func() { p.put(p.get()) }) != 0 {
 		t.Error("taking and giving allocates")
 	}
 	for i, x := range have {
-		p.give(x)
+		p.put(x)
 		if p.out != 999-i || len(p.free) > max(p.out, 0)+poolSpare {
 			t.Fatalf("%d in use, %d free", p.out, len(p.free))
 		}
@@ -200,7 +200,7 @@ func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
 			t.Fatal("a free object is there twice")
 		}
 	}
-	p.give(new(int)) // from another engine
+	p.put(new(int)) // from another engine
 	if p.out != -1 || len(p.free) != poolSpare {
 		t.Errorf("%d in use, %d free", p.out, len(p.free))
 	}

@@ -13,16 +13,16 @@ const starvedRetry = 20 * time.Microsecond
 
 // Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It returns true when more work is ready
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
-func (e *Engine) Run(now clock.Time) (busy bool) { return e.settle(e.listen(now)) }
+func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.receiveAll(now)) }
 
 // Glance is Run for a poller. When few packets came and nothing has to be sent for them, it shows the poller what they brought
 // and puts the rest of the turn off to the next one. That comes when the poller looks again, or with its answer, which leaves
 // before the rest is done.
 func (e *Engine) Glance(now clock.Time) (busy bool) {
 	again := e.putOff
-	heard := e.listen(now)
+	heard := e.receiveAll(now)
 	if again || heard == 0 || heard >= manyPackets || e.waiting() > 0 || e.doorbells.Load() != nil {
-		return e.settle(heard)
+		return e.sendAndReport(heard)
 	}
 	e.putOff = true
 	e.report()
@@ -31,34 +31,34 @@ func (e *Engine) Glance(now clock.Time) (busy bool) {
 
 // Serve is Run for a poster: what it posted leaves first, and what came meanwhile is left to the next turn.
 func (e *Engine) Serve(now clock.Time, qp *QP) (busy bool) {
-	e.awake(now)
+	e.beginTurn(now)
 	e.answer(qp)
 	e.transmit()
 	e.flush()
-	return e.settle(0)
+	return e.sendAndReport(0)
 }
 
 // catchUp does what Glance put off.
 func (e *Engine) catchUp() {
 	if e.putOff {
-		e.settle(0)
+		e.sendAndReport(0)
 	}
 }
 
 // manyPackets in one batch mean that the peers send faster than the engine looks.
 const manyPackets = rxBatch / 4
 
-// awake begins a turn.
-func (e *Engine) awake(now clock.Time) {
+// beginTurn begins a turn.
+func (e *Engine) beginTurn(now clock.Time) {
 	e.turns.Begin(e.now, now)
 	e.now = now
 	e.turnBytes = 0
 	e.starved = false
 }
 
-// listen is the first half of a turn: it takes in what arrived, and says how many packets that was.
-func (e *Engine) listen(now clock.Time) (heard int) {
-	e.awake(now)
+// receiveAll is the first half of a turn: it takes in what arrived, and says how many packets that was.
+func (e *Engine) receiveAll(now clock.Time) (heard int) {
+	e.beginTurn(now)
 	e.turns.Look(now)
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
@@ -77,8 +77,8 @@ func (e *Engine) listen(now clock.Time) (heard int) {
 	return heard + n
 }
 
-// settle is the second half of a turn.
-func (e *Engine) settle(heard int) (busy bool) {
+// sendAndReport is the second half of a turn: timers, what has to be sent, and results.
+func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if heard > 0 || e.putOff {
 		if heard >= manyPackets || e.load > 0 || len(e.freeHeld) < len(e.held) {
 			e.measureLoad() // few packets in the ring are no load
@@ -131,14 +131,14 @@ func (e *Engine) finishTurn() {
 		e.touchedConns[i] = nil
 		switch {
 		case c.phase == phaseFree:
-			c.park()
+			c.enterIdle()
 			continue
 		case c.phase == phaseLingering && !c.inAcks:
-			c.park()
+			c.enterIdle()
 		}
 		e.deadlines.Set(c.slot, c.deadline())
-		if c.strays.target != 0 {
-			c.leave()
+		if c.misrouted.target != 0 {
+			c.handOver()
 		}
 	}
 	e.touchedConns = e.touchedConns[:0]

@@ -15,11 +15,11 @@ func (p *pair) glance(r *Request) (busy bool) {
 	return p.eng[1].Glance(p.now)
 }
 
-func TestGlanceShowsBeforeItSettles(t *testing.T) {
+func TestGlanceReportsBeforeItSends(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fill(0, 0, 64, 7)
 	p.receive(1, 100, 64)
-	p.settle()
+	p.runUntilIdle()
 	if !p.glance(p.send(0, 64)) {
 		t.Error("a glance that puts something off must be followed by a turn")
 	}
@@ -31,7 +31,7 @@ func TestGlanceShowsBeforeItSettles(t *testing.T) {
 	if !e.putOff || e.idle() || p.link[0].Ready() {
 		t.Errorf("put off %v, idle %v, answered %v: want the rest of the turn to come", e.putOff, e.idle(), p.link[0].Ready())
 	}
-	p.settle()
+	p.runUntilIdle()
 	if e.putOff || !e.idle() || len(e.heardConns)+len(e.touchedConns)+len(e.acks) > 0 {
 		t.Error("the next turn left something of the glance undone")
 	}
@@ -46,7 +46,7 @@ func TestGlanceThatSeesNothingIsATurn(t *testing.T) {
 	if !p.link[1].Ready() || p.eng[0].putOff {
 		t.Fatal("a glance with work at hand did not do it")
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	at := p.eng[0].NextDeadline()
 	p.now = at
@@ -65,7 +65,7 @@ func TestGlanceAnswersReads(t *testing.T) {
 	if p.eng[1].putOff || !p.link[0].Ready() {
 		t.Error("the answer to a READ was put off")
 	}
-	p.settle()
+	p.runUntilIdle()
 	if !p.all(0, 0, 64, 9) {
 		t.Error("the READ brought something else")
 	}
@@ -79,7 +79,7 @@ func TestPutOffOnce(t *testing.T) {
 	if p.eng[1].putOff {
 		t.Error("two glances in a row put the rest off")
 	}
-	p.settle()
+	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 }
 

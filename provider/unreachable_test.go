@@ -24,7 +24,7 @@ func (m *meeting) asks() (req []byte) {
 		req = slices.Clone(b)
 		return false
 	}
-	m.connect().settle()
+	m.connect().runUntilIdle()
 	if req == nil {
 		m.tb.Fatal("no request was sent")
 	}
@@ -48,14 +48,14 @@ func TestUnreachableEndsTheAttempt(t *testing.T) {
 			}
 			m.link[1].mangle = nil
 			m.connected = promise{}
-			m.get().connect().settle()
+			m.get().connect().runUntilIdle()
 			m.got.must(t, OutcomeSuccess)
 			if m.ctr[0].Returned() {
 				t.Error("the next attempt returned as well")
 			}
-			m.accept().settle()
+			m.accept().runUntilIdle()
 			m.connected.must(t, OutcomeSuccess)
-			m.complete().settle()
+			m.complete().runUntilIdle()
 			m.completed.must(t, OutcomeSuccess)
 		}
 	}
@@ -102,7 +102,7 @@ func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 		}
 		return true
 	}
-	m.connect().settle() // PEND
+	m.connect().runUntilIdle() // PEND
 	q := m.quoteOf(req)
 	ignored := func(when string) {
 		t.Helper()
@@ -115,16 +115,16 @@ func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 		}
 	}
 	ignored("queued")
-	m.get().settle()
+	m.get().runUntilIdle()
 	ignored("requested")
-	m.accept().settle()
+	m.accept().runUntilIdle()
 	ignored("accepted")
-	m.complete().settle()
+	m.complete().runUntilIdle()
 	ignored("established")
 	m.completed.must(t, OutcomeSuccess)
 	m.must(m.ctr[0].Disconnect(m.got.finish))
 	m.must(m.ctr[1].Disconnect(m.got.finish))
-	m.settle()
+	m.runUntilIdle()
 	ignored("over")
 	if len(m.eng[0].directory.asking) != 0 {
 		t.Errorf("%d requests wait for an answer", len(m.eng[0].directory.asking))
@@ -145,7 +145,7 @@ func TestAskingIsForgotten(t *testing.T) {
 		"release":  func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) },
 		"silence":  func(m *meeting) { m.pass(10 * time.Second) },
 		"shutdown": func(m *meeting) { m.eng[0].Shutdown() },
-		"answer":   func(m *meeting) { m.link[1].mangle = nil; m.get().pass(time.Second); m.accept().settle() },
+		"answer":   func(m *meeting) { m.link[1].mangle = nil; m.get().pass(time.Second); m.accept().runUntilIdle() },
 	} {
 		m := newMeeting(t, 1)
 		m.asks()

@@ -131,7 +131,7 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 		q.wrs[i].token = Token(r.Immediate)
 	}
 	if q.sample.state.Load() == postWanted {
-		q.sample.take(seq)
+		q.sample.record(seq)
 	}
 	q.posted.Store(seq + 1)
 	q.mu.Unlock()

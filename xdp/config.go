@@ -16,7 +16,7 @@ const (
 	ModeCopy
 	// ModeZeroCopy binds with XDP_ZEROCOPY and fails where the driver cannot: ErrNotSupported, also for a MultiBuffer that it lacks.
 	// Everything that arrives on the queue then lies in the UMEM, not only what the program redirects; and when the receive frames are in
-	// the rx ring or with the caller, all of them, the queue is deaf for everybody.
+	// the rx ring or with the caller, all of them, the queue receives nothing for anybody.
 	ModeZeroCopy
 )
 

@@ -172,7 +172,7 @@ func outlive(ctx context.Context, a *nd.Adapter, socket string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the adapter outlived its broker (%v)", err)
+			return fmt.Errorf("the adapter was still open when its broker had ended (%v)", err)
 		case <-time.After(time.Millisecond):
 		}
 	}

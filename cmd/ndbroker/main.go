@@ -54,14 +54,14 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lend")
+	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lease to clients")
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
 	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
 	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
-	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that is lent")
+	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
 	for _, name := range []string{"interface", "socket", "allow-uid"} {
 		_ = cmd.MarkFlagRequired(name) // registered above, and that is the only error there is
 	}
@@ -100,12 +100,12 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	fmt.Fprintf(out, "ndbroker: %s for users %v at %s; stop with Ctrl-C\n", f.terms.Interface, f.allow, f.socket)
 	s := &broker.Server{
 		Allow: allow,
-		Lend: func(r broker.Request) (loan broker.Loan, err error) {
+		Open: func(r broker.Request) (opened broker.Opened, err error) {
 			err = place.do(func() error {
-				loan, err = datapath.Lend(&r, f.terms)
+				opened, err = datapath.OpenBrokered(&r, f.terms)
 				return err
 			})
-			return loan, err
+			return opened, err
 		},
 		Log: func(line string) { fmt.Fprintln(out, "ndbroker:", line) },
 	}

@@ -208,7 +208,7 @@ func TestBrokerEnds(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// TestRefused is everything that a broker does not lend.
+// TestRefused is everything that a broker refuses.
 func TestRefused(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
@@ -220,7 +220,7 @@ func TestRefused(t *testing.T) {
 		ns                        *netlab.Namespace
 	}{
 		{"user", strangers, a, "user 65534 may not use this broker", pair.A},
-		{"interface", other, a, "this broker lends eth7 only", pair.A},
+		{"interface", other, a, "this broker offers eth7 only", pair.A},
 		{"namespace", socket, b, "no interface of this machine", pair.B},
 	} {
 		p := startClient(t, c.ns, "hold", c.socket, c.local, b)

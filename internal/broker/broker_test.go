@@ -23,15 +23,15 @@ import (
 
 var good = Request{Version: version, Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: "auto", Arena: 1 << 20}
 
-// fakeLoan lends pipes in place of sockets.
-type fakeLoan struct {
+// fakeOpened passes pipes in place of sockets.
+type fakeOpened struct {
 	files             []*os.File
 	queues            int
 	delivered, closed atomic.Bool
 }
 
-func newLoan(t *testing.T) *fakeLoan {
-	l := &fakeLoan{queues: 1}
+func newFakeOpened(t *testing.T) *fakeOpened {
+	l := &fakeOpened{queues: 1}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func newLoan(t *testing.T) *fakeLoan {
 	return l
 }
 
-func (l *fakeLoan) Grant() (Grant, []int) {
+func (l *fakeOpened) Grant() (Grant, []int) {
 	g, fds := Grant{Queues: l.queues, Reason: "a test"}, []int(nil)
 	for _, f := range l.files {
 		fds = append(fds, int(f.Fd()))
@@ -48,12 +48,12 @@ func (l *fakeLoan) Grant() (Grant, []int) {
 	return g, fds
 }
 
-func (l *fakeLoan) Delivered() error {
+func (l *fakeOpened) Delivered() error {
 	l.delivered.Store(true)
 	return errors.Join(l.files[0].Close(), l.files[1].Close())
 }
 
-func (l *fakeLoan) Close() error {
+func (l *fakeOpened) Close() error {
 	l.closed.Store(true)
 	return nil
 }
@@ -63,8 +63,8 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "s")
 }
 
-// serveLoans runs s until the test ends, and returns the path of its socket.
-func serveLoans(t *testing.T, s *Server) string {
+// servePath runs s until the test ends, and returns the path of its socket.
+func servePath(t *testing.T, s *Server) string {
 	t.Helper()
 	path := socketPath(t)
 	l, err := Listen(path)
@@ -112,13 +112,13 @@ func wantText(t *testing.T, what string, err error, text string) {
 	}
 }
 
-func TestLend(t *testing.T) {
-	loan := newLoan(t)
+func TestServeOneClient(t *testing.T) {
+	opened := newFakeOpened(t)
 	given := make(chan Request, 1)
 	lines := make(chan string, 10)
-	path := serveLoans(t, &Server{Allow: me(), Log: func(l string) { lines <- l }, Lend: func(r Request) (Loan, error) {
+	path := servePath(t, &Server{Allow: me(), Log: func(l string) { lines <- l }, Open: func(r Request) (Opened, error) {
 		given <- r
-		return loan, nil
+		return opened, nil
 	}})
 	l, err := Dial(path, good)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestLend(t *testing.T) {
 		t.Errorf("asked for %+v, want %+v", r, good)
 	}
 	<-lines
-	if !loan.delivered.Load() || loan.closed.Load() {
+	if !opened.delivered.Load() || opened.closed.Load() {
 		t.Error("not delivered, or taken back at once")
 	}
 	// The descriptors are the two ends of the pipe, and ours alone are left.
@@ -144,7 +144,7 @@ func TestLend(t *testing.T) {
 	if l.Gone() {
 		t.Error("the broker is said to be gone, but we closed")
 	}
-	if line := <-lines; !strings.HasSuffix(line, "given back") || !loan.delivered.Load() {
+	if line := <-lines; !strings.HasSuffix(line, "given back") || !opened.delivered.Load() {
 		t.Errorf("at the end: %q", line)
 	}
 	if err := l.Close(); err != nil {
@@ -154,9 +154,9 @@ func TestLend(t *testing.T) {
 
 // TestHostileClients says everything wrong that a client can say, and then asks properly.
 func TestHostileClients(t *testing.T) {
-	path := serveLoans(t, &Server{
+	path := servePath(t, &Server{
 		Allow: me(), request: 100 * time.Millisecond,
-		Lend: func(Request) (Loan, error) { return nil, errors.New("reached the end") },
+		Open: func(Request) (Opened, error) { return nil, errors.New("reached the end") },
 	})
 	for _, c := range []struct{ name, say, want string }{
 		{"garbage", "\x00\xff{", "understand the request"},
@@ -190,7 +190,7 @@ func TestHostileClients(t *testing.T) {
 }
 
 func TestUserRefused(t *testing.T) {
-	path := serveLoans(t, &Server{Allow: []uint32{uint32(os.Getuid()) + 1}, Lend: func(Request) (Loan, error) {
+	path := servePath(t, &Server{Allow: []uint32{uint32(os.Getuid()) + 1}, Open: func(Request) (Opened, error) {
 		t.Error("opened for a stranger")
 		return nil, errors.New("no")
 	}})
@@ -200,10 +200,10 @@ func TestUserRefused(t *testing.T) {
 
 // TestOneAtATime has a second client wait, and give up; and a client that talks lose what it has.
 func TestOneAtATime(t *testing.T) {
-	loans := make(chan *fakeLoan, 2)
-	path := serveLoans(t, &Server{Allow: me(), handover: time.Millisecond, Lend: func(Request) (Loan, error) {
-		l := newLoan(t)
-		loans <- l
+	all := make(chan *fakeOpened, 2)
+	path := servePath(t, &Server{Allow: me(), handover: time.Millisecond, Open: func(Request) (Opened, error) {
+		l := newFakeOpened(t)
+		all <- l
 		return l, nil
 	}})
 	first, err := Dial(path, good)
@@ -219,8 +219,8 @@ func TestOneAtATime(t *testing.T) {
 	if !first.Gone() {
 		t.Error("the broker went on after a second message")
 	}
-	if !(<-loans).closed.Load() {
-		t.Error("the connection ended before what was lent was taken back")
+	if !(<-all).closed.Load() {
+		t.Error("the connection ended before the lease had ended")
 	}
 }
 
@@ -269,7 +269,7 @@ func TestSilentStrangers(t *testing.T) {
 	}
 	serveAt(t, l, &Server{
 		Allow: me(), request: time.Minute,
-		Lend: func(Request) (Loan, error) { return nil, errors.New("a client was served") },
+		Open: func(Request) (Opened, error) { return nil, errors.New("a client was served") },
 	})
 	var strangers []*net.UnixConn
 	for range 2 * max(maxClients, maxStrangers) {
@@ -291,7 +291,7 @@ func TestSilentStrangers(t *testing.T) {
 }
 
 func TestTooManyClients(t *testing.T) {
-	path := serveLoans(t, &Server{Allow: me(), Lend: func(Request) (Loan, error) { return nil, errors.New("free again") }})
+	path := servePath(t, &Server{Allow: me(), Open: func(Request) (Opened, error) { return nil, errors.New("free again") }})
 	var idle []net.Conn
 	for range maxClients {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})

@@ -18,7 +18,7 @@ import (
 // client that handed its sockets on, and then ended, would keep everybody else out. The only thing that helps is the end of the
 // process that has them.
 
-// HeldError says that somebody has what Server.Lend was to open. Its text is that of the cause.
+// HeldError says that somebody has what Server.Open was to open. Its text is that of the cause.
 type HeldError struct{ Err error }
 
 // Error implements error.
@@ -46,7 +46,7 @@ func (s *Server) remember(fds []int, uid uint32) error {
 	for _, fd := range fds {
 		var stat unix.Stat_t
 		if err := unix.Fstat(fd, &stat); err != nil {
-			return fmt.Errorf("look at a descriptor to lend: %w", err)
+			return fmt.Errorf("look at a descriptor to pass on: %w", err)
 		}
 		if stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
 			g.sockets = append(g.sockets, fmt.Sprintf("socket:[%d]", stat.Ino))

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Loan is what was opened for a client.
-type Loan interface {
+// Opened is what was opened for a client.
+type Opened interface {
 	// Grant describes it, and returns the descriptors to pass: of the memory, and of each socket.
 	Grant() (Grant, []int)
 	// Delivered closes our copies of the descriptors: from then on the client alone keeps the sockets alive.
@@ -26,15 +26,15 @@ type Loan interface {
 	Close() error
 }
 
-// Server lends one adapter at a time.
+// Server leases one adapter at a time.
 type Server struct {
-	Allow []uint32                    // users that may ask
-	Lend  func(Request) (Loan, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
-	Log   func(string)                // gets a line for everything that happens, one after the other
+	Allow []uint32                      // users that may ask
+	Open  func(Request) (Opened, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
+	Log   func(string)                  // gets a line for everything that happens, one after the other
 	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
 	request, handover time.Duration
 
-	lent  chan struct{} // holds one token while the adapter is lent
+	inUse chan struct{} // holds one token while a client has the adapter
 	given []given       // to earlier clients; whoever has the token
 	logMu sync.Mutex
 }
@@ -85,10 +85,10 @@ func abandoned(at *net.UnixAddr) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Serve answers clients until ctx ends, and returns when all that was lent is back. It closes l.
+// Serve answers clients until ctx ends, and returns when every lease has ended. It closes l.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	s.request, s.handover = cmp.Or(s.request, requestTimeout), cmp.Or(s.handover, handover)
-	s.lent = make(chan struct{}, 1)
+	s.inUse = make(chan struct{}, 1)
 	clientSlots, strangerSlots := make(chan struct{}, maxClients), make(chan struct{}, maxStrangers)
 	ctx, end := context.WithCancel(ctx)
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // the socket's file goes with it, and there is nobody to tell of a failure
@@ -152,25 +152,25 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 		return s.refuse(conn, err)
 	}
 	select {
-	case s.lent <- struct{}{}:
-		defer func() { <-s.lent }()
+	case s.inUse <- struct{}{}:
+		defer func() { <-s.inUse }()
 	case <-time.After(s.handover):
-		return s.refuse(conn, errors.New("another process has the adapter: a broker lends it to one at a time"))
+		return s.refuse(conn, errors.New("another process has the adapter: a broker leases it to one at a time"))
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	loan, err := s.Lend(r)
+	opened, err := s.Open(r)
 	if held := (*HeldError)(nil); errors.As(err, &held) {
 		ended, left := s.takeBack(peer.Pid)
 		if err = errors.Join(err, left); ended {
-			loan, err = s.Lend(r)
+			opened, err = s.Open(r)
 		}
 	}
 	if err != nil {
 		return s.refuse(conn, err)
 	}
-	err = s.lend(conn, loan, peer.Uid, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
-	return errors.Join(err, loan.Close())
+	err = s.deliver(conn, opened, peer.Uid, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
+	return errors.Join(err, opened.Close())
 }
 
 // refuseStranger tells a user who may not use the broker so.
@@ -183,9 +183,9 @@ func (s *Server) refuseStranger(_ context.Context, conn *net.UnixConn, peer *uni
 	return s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid))
 }
 
-// lend hands the loan over and waits for the client's end.
-func (s *Server) lend(conn *net.UnixConn, loan Loan, uid uint32, line string) error {
-	grant, fds := loan.Grant()
+// deliver passes the descriptors on and waits for the client's end.
+func (s *Server) deliver(conn *net.UnixConn, opened Opened, uid uint32, line string) error {
+	grant, fds := opened.Grant()
 	if err := s.remember(fds, uid); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (s *Server) lend(conn *net.UnixConn, loan Loan, uid uint32, line string) er
 	if _, _, err := conn.WriteMsgUnix(message, unix.UnixRights(fds...), nil); err != nil {
 		return err
 	}
-	if err := errors.Join(loan.Delivered(), conn.SetDeadline(time.Time{})); err != nil {
+	if err := errors.Join(opened.Delivered(), conn.SetDeadline(time.Time{})); err != nil {
 		return err
 	}
 	s.say(line)

@@ -33,8 +33,8 @@ func as(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// lends starts ndbroker for an interface.
-func lends(t *testing.T, ns *netlab.Namespace, name string) side {
+// startBroker starts ndbroker for an interface.
+func startBroker(t *testing.T, ns *netlab.Namespace, name string) side {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
@@ -116,9 +116,9 @@ func TestThroughABroker(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	a := lends(t, pair.A, pair.NameA)
+	a := startBroker(t, pair.A, pair.NameA)
 	defer a.close(t)
-	b := lends(t, pair.B, pair.NameB)
+	b := startBroker(t, pair.B, pair.NameB)
 	defer b.close(t)
 	at := pair.AddrA.Addr().String() + ":7000"
 	asks := func(name, stdin string, args ...string) (string, outcome) {

@@ -15,7 +15,7 @@ type bindFacts struct {
 	rung        Rung // RungGeneric or RungNative
 	single      bool // every packet fits into one frame
 	multiBuffer bool // the kernel has AF_XDP multi-buffer
-	lent        bool // to a client of a broker
+	brokered    bool // to a client of a broker
 	exposed     bool // the broker's administrator lets clients see everything that arrives
 	queues      int
 	deviceRing  int // descriptors of each of the device's receive rings, 0 when it does not tell
@@ -61,14 +61,14 @@ func bindings(f *bindFacts) []binding {
 	fast := binding{mode: xdp.ModeZeroCopy, multiBuffer: !f.single, sizes: usual.zeroCopy()}
 	fast.held = holds(fast.sizes.rxFrames, f.maxPacket, spares{true, fast.sizes.rxRing, f.deviceRing})
 	// A packet that leaves from the application's memory has a piece for its headers and another one. And whoever takes his memory back
-	// must be able to know that it was read (Settled).
+	// must be able to know that it was read (TransmitDone).
 	copying.inPlace = copying.multiBuffer && !f.completesEarly
 	fast.inPlace = fast.multiBuffer
 	copying.native, fast.native = f.rung == RungNative, true
 	switch {
 	case f.rung != RungNative:
 		copying.copying = "generic XDP always copies"
-	case f.lent && !f.exposed:
+	case f.brokered && !f.exposed:
 		copying.copying = "with zero-copy the broker's client would see everything that arrives: ndbroker --zero-copy allows it"
 	case fast.held < minHeld:
 		copying.copying = fmt.Sprintf("with %d queues and receive rings of %d descriptors (ethtool -g) there would be too few frames for "+
@@ -117,7 +117,7 @@ func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err er
 			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, f.queues, nic.TxQueues, nic.Name)
 	}
 	way, err := firstThatBinds(bindings(&f), func(w *binding) error {
-		err := d.bind(nic, w, uint32(f.queues), f.lent)
+		err := d.bind(nic, w, uint32(f.queues), f.brokered)
 		if err != nil {
 			err = errors.Join(err, d.closeSockets())
 		}
@@ -131,9 +131,9 @@ func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err er
 }
 
 // bind opens the sockets in one way. They share one UMEM, so that every queue can send from the arena; another process can map it when
-// it is lent.
-func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, lent bool) error {
-	frames := xdp.UMEMConfig{RxFrames: queues * w.sizes.rxFrames, TxFrames: queues * w.sizes.txFrames, Shared: lent}
+// a client of a broker gets it.
+func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) error {
+	frames := xdp.UMEMConfig{RxFrames: queues * w.sizes.rxFrames, TxFrames: queues * w.sizes.txFrames, Shared: shared}
 	if w.inPlace {
 		frames.ArenaBytes = d.cfg.Arena
 	}

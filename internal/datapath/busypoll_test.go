@@ -57,14 +57,14 @@ func TestBusyPollIsNotHadOnVeth(t *testing.T) {
 	}
 	r := broker.Request{Address: pair.AddrA.Addr(), UDPPort: 14791, Datapath: "native"}
 	must(t, pair.A.Do(func() error {
-		l, err := Lend(&r, Terms{Interface: pair.NameA, UDPPort: 14791, BusyPoll: true})
+		l, err := OpenBrokered(&r, Terms{Interface: pair.NameA, UDPPort: 14791, BusyPoll: true})
 		if err != nil {
 			return err
 		}
 		if g, _ := l.Grant(); g.BusyPoll || !strings.Contains(g.Reason, noBusyPoll) {
 			t.Errorf("%+v", g)
 		}
-		wantNAPI(t, pair, "lent", usualNAPI)
+		wantNAPI(t, pair, "leased", usualNAPI)
 		return l.Close()
 	}))
 }

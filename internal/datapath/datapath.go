@@ -111,7 +111,7 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 		return err
 	}
 	if terms != nil && nic.Name != terms.Interface {
-		return fmt.Errorf("%s is an address of interface %s: this broker lends %s only", d.cfg.Address, nic.Name, terms.Interface)
+		return fmt.Errorf("%s is an address of interface %s: this broker offers %s only", d.cfg.Address, nic.Name, terms.Interface)
 	}
 	if err := d.reservePort(); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
 	}
 	d.info.Queues = nic.RxQueues
 	copying, err := d.openQueues(&nic, bindFacts{
-		rung: c.rung, single: d.single, multiBuffer: multi, lent: terms != nil, exposed: terms != nil && terms.ZeroCopy,
+		rung: c.rung, single: d.single, multiBuffer: multi, brokered: terms != nil, exposed: terms != nil && terms.ZeroCopy,
 	})
 	if err != nil {
 		return errors.Join(err, d.detach())

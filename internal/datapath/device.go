@@ -11,14 +11,14 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Port is where one engine meets the network: its link and its shard's waiter. The methods of Link and Settled belong to the
+// Port is where one engine meets the network: its link and its shard's waiter. The methods of Link and TransmitDone belong to the
 // engine's owner, Wait to the progress goroutine; Wake may be called by anyone.
 type Port interface {
 	provider.Link
 	provider.Waiter
-	// Settled says whether the kernel has given back everything that Transmit took, so that no packet on its way refers to memory from
+	// TransmitDone says whether the kernel has given back everything that Transmit took, so that no packet on its way refers to memory from
 	// Device.Alloc any more.
-	Settled() bool
+	TransmitDone() bool
 }
 
 // Device is a rung that was opened: ports for engines, and what people and the public API want from it. Anyone may call its
@@ -50,7 +50,7 @@ func Open(cfg Config) (Device, error) {
 		cfg.UDPPort = wire.DefaultPort
 	}
 	if cfg.Broker != "" {
-		return openLent(cfg) // or not at all: a caller that names a broker does not want plain sockets
+		return openFromBroker(cfg) // or not at all: a caller that names a broker does not want plain sockets
 	}
 	if cfg.Rung == RungUDP {
 		return openUDP(cfg, "asked for")

@@ -185,10 +185,10 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 	q.sock.Complete(nil)
 }
 
-// Settled implements Port. A completion is the kernel's word that it is done with the memory, in every mode: a driver in zero-copy mode
+// TransmitDone implements Port. A completion is the kernel's word that it is done with the memory, in every mode: a driver in zero-copy mode
 // reads it until then, virtio-net in copy mode too, because its packets refer to our pages, and other drivers send copies. That an empty
-// ring says nothing, TestSettledWaitsForTheDevice shows. Where completions come too early there is no memory to wait for (completesLate).
-func (q *queue) Settled() bool {
+// ring says nothing, TestTransmitDoneWaitsForTheDevice shows. Where completions come too early there is no memory to wait for (completesLate).
+func (q *queue) TransmitDone() bool {
 	q.Push()
 	q.sock.Complete(nil)
 	return q.sock.TxPending() == 0

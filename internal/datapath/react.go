@@ -15,7 +15,7 @@ func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.E
 	d.watch.unseen = d.pathsMade.Load
 	d.watch.start(d, own, gone)
 	if d.icmp != nil {
-		d.watch.ended.Go(func() { d.hearErrors(own) })
+		d.watch.ended.Go(func() { d.receiveErrors(own) })
 	}
 	if d.lease != nil {
 		d.watch.ended.Go(func() {
@@ -74,8 +74,8 @@ func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
 	return from + pathsAtOnce
 }
 
-// deaf implements watched. A broker looks after the program that it has.
-func (d *Datapath) deaf() bool {
+// detached implements watched. A broker looks after the program that it has.
+func (d *Datapath) detached() bool {
 	if d.steering == nil {
 		return false
 	}
@@ -86,7 +86,7 @@ func (d *Datapath) deaf() bool {
 // refresh implements watched. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
 func (d *Datapath) refresh(hop, peer netip.Addr) {
 	if d.lease != nil {
-		d.knock(peer)
+		d.probeNeighbour(peer)
 		return
 	}
 	d.neighbors.ask(hop)
@@ -105,7 +105,7 @@ func (d *Datapath) resized(mtu int) int {
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.start(d, own, gone)
-	d.watch.ended.Go(func() { d.hearErrors(own) })
+	d.watch.ended.Go(func() { d.receiveErrors(own) })
 }
 
 func (d *plainUDP) portCount() int { return 1 }
@@ -124,6 +124,6 @@ func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, mor
 
 func (d *plainUDP) used(int, int, map[netip.Addr]struct{}) int { return 0 }
 
-func (d *plainUDP) deaf() bool { return false }
+func (d *plainUDP) detached() bool { return false }
 
-func (d *plainUDP) refresh(_, peer netip.Addr) { d.knock(peer) }
+func (d *plainUDP) refresh(_, peer netip.Addr) { d.probeNeighbour(peer) }

@@ -225,5 +225,5 @@ func (d *plainUDP) Close() error {
 	return d.closeErr
 }
 
-// Settled implements Port: what a socket took it has copied.
-func (d *plainUDP) Settled() bool { return true }
+// TransmitDone implements Port: what a socket took it has copied.
+func (d *plainUDP) TransmitDone() bool { return true }

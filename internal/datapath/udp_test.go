@@ -125,7 +125,7 @@ func TestUDPPackets(t *testing.T) {
 // TestUDPForeign receives what cannot be an ND packet.
 func TestUDPForeign(t *testing.T) {
 	a, b := newUDPPair(t)
-	a.knock(loopback[1])
+	a.probeNeighbour(loopback[1])
 	var rx [64]provider.RxPacket
 	if b.Receive(rx[:]) != 0 {
 		t.Error("an empty datagram passes for a packet")
@@ -206,7 +206,7 @@ func TestUDPWait(t *testing.T) {
 	slept := make(chan struct{})
 	wait := func() { b.Wait(-1, true); slept <- struct{}{} }
 	go wait()
-	a.knock(loopback[1])
+	a.probeNeighbour(loopback[1])
 	for range 2 {
 		select {
 		case <-slept:

@@ -126,7 +126,7 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	hop, mac := dst, [6]byte{}
 	if d.ethernet && r.Type != unix.RTN_LOCAL {
 		hop = hopOf(r, dst)
-		if mac, err = t.resolve(ctx, hop, d.info.Interface, func() { d.knock(dst) }); err != nil {
+		if mac, err = t.resolve(ctx, hop, d.info.Interface, func() { d.probeNeighbour(dst) }); err != nil {
 			return err
 		}
 	}
@@ -134,9 +134,9 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	return nil
 }
 
-// knock sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that needs
+// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that needs
 // CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
-func (d *plainUDP) knock(dst netip.Addr) {
+func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if !d.closed {

@@ -47,8 +47,8 @@ func (d *Datapath) listenForErrors() (err error) {
 	return err
 }
 
-// hearErrors takes errors until Close.
-func (d *Datapath) hearErrors(own own) {
+// receiveErrors takes errors until Close.
+func (d *Datapath) receiveErrors(own own) {
 	d.icmp.Each(
 		func(e icmp.Error) {
 			own(0, func(lead *provider.Engine) { d.unreachable.tell(lead, &e) })
@@ -64,8 +64,8 @@ const errorsAtOnce = 32
 // longestQuote is more of an ND packet than what tells a request from others (PROTOCOL §7.7).
 const longestQuote = 128
 
-// hearErrors takes errors to the engine until Close.
-func (d *plainUDP) hearErrors(own own) {
+// receiveErrors takes errors to the engine until Close.
+func (d *plainUDP) receiveErrors(own own) {
 	for {
 		ports, err := d.errors.Wait()
 		if err != nil {

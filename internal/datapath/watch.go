@@ -46,8 +46,8 @@ type watched interface {
 	portCount() int
 	// used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
 	used(port, from int, peers map[netip.Addr]struct{}) int
-	// deaf says that packets do not come to the device any more. Anybody may ask.
-	deaf() bool
+	// detached says that packets do not come to the device any more. Anybody may ask.
+	detached() bool
 	// refresh makes the kernel ask for a neighbour, behind which there is a peer.
 	refresh(hop, peer netip.Addr)
 }
@@ -385,7 +385,7 @@ func (w *watch) care() {
 		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
 		return
 	}
-	if w.device.deaf() {
+	if w.device.detached() {
 		w.act(w.state.unsteered())
 		return
 	}

@@ -68,7 +68,7 @@ func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
 // GiveBack gives memory of the device back with release, at once or, when packets that refer to it do not leave, as the adapter
 // closes. Its owner has ended the requests that use it.
 func (a *Adapter) GiveBack(release func() error) error {
-	if a.settle() {
+	if a.awaitTransmitDone() {
 		return release()
 	}
 	a.mu.Lock()
@@ -80,22 +80,22 @@ func (a *Adapter) GiveBack(release func() error) error {
 // settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. What the kernel has
 // not taken by then is on a device that does not send, because it is down; such memory is not used again before the adapter
 // closes.
-const settleTries = 100
+const transmitTries = 100
 
-// settle waits until no packet that waits to be sent refers to memory that nobody uses: a copy that was sent again may still
+// awaitTransmitDone waits until no packet that waits to be sent refers to memory that nobody uses: a copy that was sent again may still
 // wait.
-func (a *Adapter) settle() bool {
-	for range settleTries {
-		settled := true
+func (a *Adapter) awaitTransmitDone() bool {
+	for range transmitTries {
+		done := true
 		for i, shard := range a.Shards {
 			shard.Do(func(*provider.Engine) {
 				// A closed adapter sends nothing, and its device may be gone.
-				if !a.Closed() && !a.ports[i].Settled() {
-					settled = false
+				if !a.Closed() && !a.ports[i].TransmitDone() {
+					done = false
 				}
 			})
 		}
-		if settled {
+		if done {
 			return true
 		}
 		time.Sleep(time.Millisecond)

@@ -55,13 +55,13 @@ type arrived struct{ buffer, off, end int }
 
 // writeSide is what leaves.
 type writeSide struct {
-	deadline deadline
-	free     []int  // buffers
-	sent     uint32 // messages ever sent
-	limit    uint32 // how many of those the peer has receives for
-	ended    bool   // we shut down writing
-	owed     bool   // a message without data is to be sent as soon as it can be
-	owedEnd  uint8  // its flags
+	deadline   deadline
+	free       []int  // buffers
+	sent       uint32 // messages ever sent
+	limit      uint32 // how many of those the peer has receives for
+	ended      bool   // we shut down writing
+	signalDue  bool   // a message without data is to be sent as soon as it can be
+	finalFlags uint8  // its flags
 }
 
 // newConn makes a connection that is not connected. It owns k, or makes a connector.
@@ -146,7 +146,7 @@ func (c *Conn) run() {
 	for {
 		err := c.cq.Notify(c.life, nd.NotifyAny)
 		c.mu.Lock()
-		c.take()
+		c.processResults()
 		if err != nil && c.failed == nil {
 			c.fail(err)
 		}
@@ -170,7 +170,7 @@ func (c *Conn) run() {
 
 // drained says that everything written has arrived at the peer. The caller holds mu.
 func (c *Conn) drained() bool {
-	return !c.write.owed && len(c.write.free) == c.network.cfg.Buffers
+	return !c.write.signalDue && len(c.write.free) == c.network.cfg.Buffers
 }
 
 // release gives everything back.
@@ -191,8 +191,8 @@ func (c *Conn) release() {
 	c.network.busy.Done()
 }
 
-// take takes the results there are. The caller holds mu.
-func (c *Conn) take() {
+// processResults handles the results there are. The caller holds mu.
+func (c *Conn) processResults() {
 	for {
 		n := c.cq.GetResults(c.results[:])
 		for i := range c.results[:n] {
@@ -214,7 +214,7 @@ func (c *Conn) result(r *nd.Result) {
 		c.fail(r.Status)
 	case r.Type == nd.RequestSend:
 		c.write.free = append(c.write.free, buffer)
-		c.payDebt()
+		c.sendPending()
 	default:
 		c.arrive(buffer, int(r.Bytes))
 	}
@@ -237,7 +237,7 @@ func (c *Conn) arrive(buffer, n int) {
 	} else {
 		c.recycle(buffer)
 	}
-	c.payDebt()
+	c.sendPending()
 }
 
 func (c *Conn) buffer(i int) []byte { return c.memory.Bytes()[i*c.size:][:c.size] }
@@ -249,16 +249,16 @@ func (c *Conn) recycle(buffer int) {
 		return
 	}
 	if c.read.posted-c.read.told >= uint32(c.network.cfg.Buffers/2) {
-		c.write.owed = true
-		c.payDebt()
+		c.write.signalDue = true
+		c.sendPending()
 	}
 }
 
-// payDebt sends the message without data that is owed, if a buffer is free and the peer has a receive. The last receive is kept
+// sendPending sends the message without data that is due, if a buffer is free and the peer has a receive. The last receive is kept
 // for such messages: a side that may not send data can still tell the other one that it may.
-func (c *Conn) payDebt() {
+func (c *Conn) sendPending() {
 	w := &c.write
-	if w.owed && c.failed == nil && len(w.free) > 0 && int32(w.limit-w.sent) > 0 {
+	if w.signalDue && c.failed == nil && len(w.free) > 0 && int32(w.limit-w.sent) > 0 {
 		c.send(nil)
 	}
 }
@@ -272,11 +272,11 @@ func (c *Conn) send(data []byte) {
 	b := c.buffer(buffer)
 	flags := uint8(0)
 	if len(data) == 0 {
-		flags = w.owedEnd
+		flags = w.finalFlags
 	}
 	putHeader(b, flags, c.read.posted)
 	n := headerLen + copy(b[headerLen:], data)
-	w.owed = w.owed && w.owedEnd != flags // the end comes behind all data
+	w.signalDue = w.signalDue && w.finalFlags != flags // the end comes behind all data
 	c.read.told = c.read.posted
 	w.sent++
 	if err := c.qp.Send(uint64(buffer), []nd.SGE{c.memory.SGE(buffer*c.size, n)}, 0); err != nil {

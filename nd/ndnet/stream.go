@@ -30,7 +30,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case c.failed != nil:
 			return 0, c.opError("read", c.failed)
 		}
-		if c.take(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.spin() {
+		if c.processResults(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.spin() {
 			continue
 		}
 		c.changed.Wait()
@@ -51,7 +51,7 @@ func (c *Conn) spin() bool {
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()
-		if c.take(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.closed || r.deadline.past {
+		if c.processResults(); len(r.waiting) > 0 || r.ended || c.failed != nil || c.closed || r.deadline.past {
 			r.spins = min(2*r.spins, spinMax)
 			return true
 		}
@@ -107,7 +107,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 
 // takeNews takes results and says whether a writer that found that many free buffers and that limit may go on.
 func (c *Conn) takeNews(free int, limit uint32) bool {
-	c.take()
+	c.processResults()
 	return len(c.write.free) != free || c.write.limit != limit || c.failed != nil
 }
 
@@ -144,8 +144,8 @@ func (c *Conn) CloseWrite() error {
 // shutDown tells the peer that no data follows. The caller holds mu.
 func (c *Conn) shutDown(flags uint8) {
 	c.write.ended = true
-	c.write.owed, c.write.owedEnd = true, c.write.owedEnd|flags
-	c.payDebt()
+	c.write.signalDue, c.write.finalFlags = true, c.write.finalFlags|flags
+	c.sendPending()
 	c.changed.Broadcast()
 }
 

@@ -26,7 +26,7 @@ func (s *session) end() {
 	if s.a.ended || !s.b.ready && !s.a.ready {
 		return
 	}
-	s.graceful = s.settled()
+	s.graceful = s.bothQuiet()
 	s.a.ended, s.b.ended = true, true
 	s.net.trace.note(s.net.now, "end "+strconv.Itoa(int(s.ending)), s.a.name)
 	switch s.ending {
@@ -127,9 +127,9 @@ func (s *session) close(x *side) {
 	s.advance()
 }
 
-// bereave ends a session one of whose hosts starts anew. The other side either ends it as well, or waits until its provider
+// forgetPeer ends a session one of whose hosts starts anew. The other side either ends it as well, or waits until its provider
 // notices that nobody is there.
-func (s *session) bereave(x *side) {
+func (s *session) forgetPeer(x *side) {
 	if s.over {
 		x.dead = true
 		return
@@ -152,9 +152,9 @@ func (s *session) bereave(x *side) {
 		s.net.After(between(s.rng, 0, 2*time.Second), s.abandon)
 		return
 	}
-	s.await(y, s.net.now.Add(mourning))
+	s.await(y, s.net.now.Add(noticeTimeout))
 }
 
-// mourning is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, five questions a
+// noticeTimeout is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, five questions a
 // second apart (PROTOCOL §9.5), and 10 s of a Disconnect that waits for the peer's.
-const mourning = 30 * time.Second
+const noticeTimeout = 30 * time.Second

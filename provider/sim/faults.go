@@ -23,15 +23,15 @@ const (
 	Truncate
 	Mark         // a router marks the packet (CE)
 	UnequalMTU   // the ends of a session take packets of different lengths: per session
-	Partition    // two hosts do not reach each other for up to 400 ms: per mishap
-	Pause        // a host loses its core for up to 100 ms: per mishap
-	Restart      // a host starts anew and has forgotten everything: per mishap
-	ClockJump    // a host's clock leaps by up to 500 ms: per mishap
+	Partition    // two hosts do not reach each other for up to 400 ms: per random fault
+	Pause        // a host loses its core for up to 100 ms: per random fault
+	Restart      // a host starts anew and has forgotten everything: per random fault
+	ClockJump    // a host's clock leaps by up to 500 ms: per random fault
 	RingFull     // no transmit frame is free
 	Again        // EAGAIN: the device takes nothing for up to 1 ms, and nothing later unless it is pushed
 	Busy         // EBUSY: the device does not take the batch at all
-	PathMTU      // a path carries other lengths than before, in one direction: per mishap; counted are the packets that are too long
-	LinkMTU      // a host's link does, and the host is told: per mishap
+	PathMTU      // a path carries other lengths than before, in one direction: per random fault; counted are the packets that are too long
+	LinkMTU      // a host's link does, and the host is told: per random fault
 	Overflow     // the receive ring is full: per host that has a small one
 	OneWayLoss   // of what a host sends, and of nothing else: per host
 	Held         // jitter keeps the order of a path: per world; counted are the packets that wait for one before them

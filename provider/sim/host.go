@@ -51,7 +51,7 @@ type Host struct {
 	queues      []*queue
 	order       []*queue   // the same, as the last turn ran them
 	hashKey     uint64     // what the NIC's hash of a flow depends on
-	lent        uint64     // end of the memory that packets may refer to
+	named       uint64     // end of the memory that packets may refer to
 	runAt       clock.Time // when the engine wants to be run, by the network's clock
 	queuedAt    clock.Time // the earliest event for it
 	pausedUntil clock.Time

@@ -38,7 +38,7 @@ type pathEnds struct {
 // newQueue makes queue number i.
 func (h *Host) newQueue(i, frames int) *queue {
 	q := &queue{
-		host: h, name: h.name, base: uint64(i) * lentBase / provider.MaxEngines,
+		host: h, name: h.name, base: uint64(i) * memoryBase / provider.MaxEngines,
 		rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1),
 	}
 	if i > 0 {
@@ -201,7 +201,7 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	for j := range p.N {
 		f := &p.Frags[j]
 		packet = append(packet, f.Data...)
-		if f.ID >= lentBase { // referred to, not ours to take back
+		if f.ID >= memoryBase { // referred to, not ours to take back
 			if f.ID%provider.FrameSize+uint64(len(f.Data)) > provider.FrameSize || j == 0 {
 				h.net.Fail("%s transmits a piece that crosses a frame", h.name)
 			}
@@ -222,14 +222,14 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	return packet, ids
 }
 
-// lentBase is where the names of memory begin that packets refer to; below are transmit frames.
-const lentBase = 1 << 32
+// memoryBase is where the names of memory begin that packets refer to; below are transmit frames.
+const memoryBase = 1 << 32
 
-// lend gives n bytes of memory a name, at any alignment.
-func (h *Host) lend(n int) uint64 {
-	h.lent = max(h.lent, lentBase) + uint64(h.rng.IntN(2*provider.FrameSize))
-	id := h.lent
-	h.lent += uint64(n)
+// nameMemory gives n bytes of memory a name, at any alignment.
+func (h *Host) nameMemory(n int) uint64 {
+	h.named = max(h.named, memoryBase) + uint64(h.rng.IntN(2*provider.FrameSize))
+	id := h.named
+	h.named += uint64(n)
 	return id
 }
 

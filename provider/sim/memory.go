@@ -50,7 +50,7 @@ func (h *Host) newArea(n int, rights provider.Rights) area {
 	copy(buf, noise[a.from:])
 	var err error
 	if h.rng.IntN(2) == 0 {
-		a.region, err = h.Memory.RegisterLink(a.bytes(), h.lend(n), rights)
+		a.region, err = h.Memory.RegisterLink(a.bytes(), h.nameMemory(n), rights)
 	} else {
 		a.region, err = h.Memory.Register(a.bytes(), rights)
 	}

@@ -72,7 +72,7 @@ func (a *side) endRequest(success bool) {
 	if q.slot != noSlot {
 		a.free = append(a.free, q.slot)
 	}
-	if q.lent {
+	if q.leased {
 		a.peer.lease.uses--
 	}
 	if success {
@@ -165,7 +165,7 @@ func (a *side) finalCheck(graceful bool) {
 	if a.trusts() && !a.peer.model.confined(a.in.bytes()) {
 		a.fail("something was written where no Write went")
 	}
-	if graceful && a.trusts() && !bytes.Equal(a.lease.area.bytes(), a.peer.lent.want) {
+	if graceful && a.trusts() && !bytes.Equal(a.lease.area.bytes(), a.peer.leased.want) {
 		a.fail("memory behind a window is not what the peer's Writes make of it")
 	}
 	if !a.lease.confined() {

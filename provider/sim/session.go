@@ -41,7 +41,7 @@ func (n *Network) newSession(name string, port uint16, a, b *Host, requests, aga
 		x.setUp(requests < smallSession)
 	}
 	for _, x := range []*side{s.a, s.b} {
-		x.model, x.lent = newInboxModel(x.peer.in.bytes()), newInboxModel(x.peer.lease.area.bytes())
+		x.model, x.leased = newInboxModel(x.peer.in.bytes()), newInboxModel(x.peer.lease.area.bytes())
 		x.look(between(rng, 0, time.Millisecond))
 		x.watch()
 	}
@@ -181,8 +181,8 @@ func (s *session) established(x *side) {
 	}
 }
 
-// settled says that both sides have done all they wanted.
-func (s *session) settled() bool {
+// bothQuiet says that both sides have done all they wanted.
+func (s *session) bothQuiet() bool {
 	return s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
 }
 
@@ -205,7 +205,7 @@ func (s *session) advance() {
 	switch {
 	case s.done():
 		next = s.tearDown
-	case !s.a.ended && s.settled():
+	case !s.a.ended && s.bothQuiet():
 		next = s.end
 	default:
 		return

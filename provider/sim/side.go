@@ -26,7 +26,7 @@ type side struct {
 	lease lease // memory that the peer may use through a window
 
 	model    inboxModel // of the peer's in: what our Writes make of it
-	lent     inboxModel // of the peer's lease
+	leased   inboxModel // of the peer's lease
 	free     []int      // slots for requests
 	rfree    []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
 	todo     int        // requests still to post
@@ -59,7 +59,7 @@ type request struct {
 	sges    []provider.SGE
 	length  int
 	expect  []byte      // what a Read must bring
-	lent    bool        // it uses the peer's lease
+	leased  bool        // it uses the peer's lease
 	off     int         // of a Write: where
 	model   *inboxModel // and in what
 	at      clock.Time

@@ -107,7 +107,7 @@ func (a *side) maySilence() bool {
 }
 
 // target draws n bytes, or fewer, of the peer's memory for a Write or a Read of what Writes made: of its inbox, or of what it
-// lends us through a memory window.
+// leases to us through a memory window.
 func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int, m *inboxModel) {
 	l := &a.peer.lease
 	if l.state == leaseBound && a.rng.IntN(2) == 0 {
@@ -115,8 +115,8 @@ func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int,
 		off = l.off + a.rng.IntN(l.n-n+1)
 		r.Addr, r.Token = l.base+uint64(off), l.window.Token()
 		l.uses++
-		req.lent = true
-		return n, off, &a.lent
+		req.leased = true
+		return n, off, &a.leased
 	}
 	n = min(n, a.peer.shape.inbox)
 	off = a.rng.IntN(a.peer.shape.inbox - n + 1)

@@ -76,7 +76,7 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 		cfg := HostConfig{
 			Engine: provider.Config{
 				HeldPackets: []int{8, 40, 150, 1024}[w.rng.IntN(4)],
-				Rest:        []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)],
+				IdleAfter:   []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)],
 			},
 			MaxPacket: maxPackets[mtu],
 			FragSize:  []int{3840, 2048, 333, 97, 61, 1}[w.rng.IntN(6)],
@@ -108,7 +108,7 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 	}
 	if w.rng.IntN(2) == 0 {
 		w.mishaps = 1 + w.rng.IntN(6)
-		w.net.After(between(w.rng, 0, 50*time.Millisecond), w.mishap)
+		w.net.After(between(w.rng, 0, 50*time.Millisecond), w.randomFault)
 	}
 }
 
@@ -184,8 +184,8 @@ func (w *world) pair() (a, b *Host) {
 	return hosts[i], hosts[(i+1+w.rng.IntN(len(hosts)-1))%len(hosts)]
 }
 
-// mishap is something rare. All but a restart are shorter than what makes a peer dead or a SEND wait in vain.
-func (w *world) mishap() {
+// randomFault is something rare. All but a restart are shorter than what makes a peer dead or a SEND wait in vain.
+func (w *world) randomFault() {
 	a, b := w.pair()
 	rates := &w.net.Rates
 	if d := between(w.rng, 0, 400*time.Millisecond); chance(w.rng, rates[Partition]) {
@@ -207,7 +207,7 @@ func (w *world) mishap() {
 		w.restart(b)
 	}
 	if w.mishaps--; w.mishaps > 0 {
-		w.net.After(between(w.rng, 0, 100*time.Millisecond), w.mishap)
+		w.net.After(between(w.rng, 0, 100*time.Millisecond), w.randomFault)
 	}
 }
 
@@ -219,7 +219,7 @@ func (w *world) restart(h *Host) {
 	w.each(func(s *session) {
 		for _, x := range []*side{s.a, s.b} {
 			if x.host == h && !x.dead {
-				s.bereave(x)
+				s.forgetPeer(x)
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func slowDevice(t *testing.T, pair *netlab.Pair) (index int) {
 }
 
 // TestSettledWaitsForTheDevice: that the kernel took packets from the ring is no proof that nothing reads their memory any more.
-func TestSettledWaitsForTheDevice(t *testing.T) {
+func TestTransmitDoneWaitsForTheDevice(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	index := slowDevice(t, pair)
 	umem, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 64, TxFrames: 16})
@@ -53,8 +53,8 @@ func TestSettledWaitsForTheDevice(t *testing.T) {
 	}))
 	t.Cleanup(func() { must(t, errors.Join(sock.Close(), umem.Close())) })
 	q := &queue{device: &Datapath{umem: umem}, sock: sock}
-	if !q.Settled() {
-		t.Fatal("not settled before anything was sent")
+	if !q.TransmitDone() {
+		t.Fatal("not done before anything was sent")
 	}
 	var descs []xdp.Desc
 	for range 10 {
@@ -65,10 +65,10 @@ func TestSettledWaitsForTheDevice(t *testing.T) {
 	if n := sock.Transmit(descs); n != len(descs) {
 		t.Fatalf("Transmit took %d", n)
 	}
-	if q.Settled() || sock.TxUnsent() > 0 {
-		t.Fatalf("settled while the kernel has the packets (%d are in the ring)", sock.TxUnsent())
+	if q.TransmitDone() || sock.TxUnsent() > 0 {
+		t.Fatalf("done while the kernel has the packets (%d are in the ring)", sock.TxUnsent())
 	}
-	for end := time.Now().Add(patience); !q.Settled(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !q.TransmitDone(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d packets never came back", sock.TxPending())
 		}

@@ -16,15 +16,15 @@ func TestLendTerms(t *testing.T) {
 	for _, c := range []struct{ datapath, want string }{
 		{"fast", "unknown datapath"},
 		{"udp", "need no broker"},
-		{"native", "lends generic only"},
+		{"native", "offers generic only"},
 	} {
 		r := broker.Request{Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: c.datapath}
-		if _, err := Lend(&r, terms); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := OpenBrokered(&r, terms); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.datapath, err, c.want)
 		}
 	}
 	r := broker.Request{Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 443, Datapath: "auto"}
-	if _, err := Lend(&r, terms); err == nil || !strings.Contains(err.Error(), "UDP port 443 was asked for") {
+	if _, err := OpenBrokered(&r, terms); err == nil || !strings.Contains(err.Error(), "UDP port 443 was asked for") {
 		t.Errorf("another port: %v", err)
 	}
 }
@@ -48,7 +48,7 @@ func TestLendCopies(t *testing.T) {
 	for allowed, want := range map[bool]string{false: "--zero-copy allows it", true: "refused zero-copy"} {
 		r := broker.Request{Address: pair.AddrA.Addr(), UDPPort: 14791, Datapath: "native", Arena: 1 << 16}
 		must(t, pair.A.Do(func() error {
-			l, err := Lend(&r, Terms{Interface: pair.NameA, UDPPort: 14791, ZeroCopy: allowed})
+			l, err := OpenBrokered(&r, Terms{Interface: pair.NameA, UDPPort: 14791, ZeroCopy: allowed})
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
 // openLent makes a datapath of what a broker opened. It takes no privileges: rings and frames are mapped, everything else is done.
-func openLent(cfg Config) (_ Device, err error) {
+func openFromBroker(cfg Config) (_ Device, err error) {
 	if cfg.Rung == RungUDP {
 		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
 	}
@@ -32,7 +32,7 @@ func openLent(cfg Config) (_ Device, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := d.adopt(nic.RxRing); err != nil {
+	if err := d.mapLease(nic.RxRing); err != nil {
 		return nil, err
 	}
 	if d.udp, err = listenBy(d.index, netip.AddrPortFrom(cfg.Address, 0)); err != nil {
@@ -44,14 +44,14 @@ func openLent(cfg Config) (_ Device, err error) {
 	return d, nil
 }
 
-// knock sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
+// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
 // CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
-func (d *Datapath) knock(dst netip.Addr) {
+func (d *Datapath) probeNeighbour(dst netip.Addr) {
 	_, _ = d.udp.WriteToUDPAddrPort(nil, netip.AddrPortFrom(dst, d.cfg.UDPPort))
 }
 
-// adopt maps what the lease brought. deviceRing is as in bindFacts.
-func (d *Datapath) adopt(deviceRing int) error {
+// mapLease maps what the lease brought. deviceRing is as in bindFacts.
+func (d *Datapath) mapLease(deviceRing int) error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
@@ -67,7 +67,7 @@ func (d *Datapath) adopt(deviceRing int) error {
 	}
 	memory := d.lease.Memory
 	d.lease.Memory = -1
-	if d.umem, err = xdp.AdoptUMEM(memory, xdp.UMEMConfig{
+	if d.umem, err = xdp.UMEMFromFD(memory, xdp.UMEMConfig{
 		RxFrames: queues * g.RxFrames, TxFrames: queues * g.TxFrames, ArenaBytes: g.Arena,
 	}); err != nil {
 		d.umem = nil
@@ -81,7 +81,7 @@ func (d *Datapath) adopt(deviceRing int) error {
 	for number := range queues {
 		fd := d.lease.Sockets[number]
 		d.lease.Sockets[number] = -1
-		sock, err := xdp.Adopt(d.umem, xdp.Config{
+		sock, err := xdp.SocketFromFD(d.umem, xdp.Config{
 			Ifindex: g.Ifindex, Queue: number, Mode: mode, MultiBuffer: g.MultiBuffer,
 			RxFrames: g.RxFrames, TxFrames: g.TxFrames, TxBudget: g.TxBudget,
 			RxRing: g.RxRing, FillRing: g.FillRing, TxRing: g.TxRing, CompletionRing: g.CompletionRing,
@@ -96,7 +96,7 @@ func (d *Datapath) adopt(deviceRing int) error {
 		}
 	}
 	d.info.Held = max(holds(g.RxFrames, d.maxPacket, spares{g.ZeroCopy, g.RxRing, deviceRing}), 1)
-	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "lent by a broker: "+g.Reason, d.queues[0].sock.Info()
+	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
 	d.info.Copying = g.Copying
 	return nil
 }

@@ -25,15 +25,15 @@ func wantClosed(t *testing.T, what string, fd int) {
 	}
 }
 
-func TestAdoptUMEM(t *testing.T) {
+func TestUMEMFromFD(t *testing.T) {
 	cfg := UMEMConfig{RxFrames: 3, TxFrames: 2, ArenaBytes: 5000, Shared: true}
 	u := newUMEM(t, cfg)
 	file := duplicate(t, u.FD())
-	other, err := AdoptUMEM(file, cfg)
+	other, err := UMEMFromFD(file, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantClosed(t, "adopted", file)
+	wantClosed(t, "mapped", file)
 	copy(u.Arena(), "from one")
 	copy(other.Frame(FrameSize), "from the other")
 	if got := string(other.Arena()[:8]); got != "from one" {
@@ -54,7 +54,7 @@ func TestAdoptUMEM(t *testing.T) {
 	}
 }
 
-func TestAdoptUMEMRefuses(t *testing.T) {
+func TestUMEMFromFDRefuses(t *testing.T) {
 	cfg := UMEMConfig{RxFrames: 3, TxFrames: 2, Shared: true}
 	u := newUMEM(t, cfg)
 	soft, err := unix.MemfdCreate("can shrink", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -80,15 +80,15 @@ func TestAdoptUMEMRefuses(t *testing.T) {
 		{"no memory", null, cfg},
 		{"a negative arena", duplicate(t, u.FD()), UMEMConfig{ArenaBytes: -1}},
 	} {
-		if _, err := AdoptUMEM(c.file, c.cfg); !errors.Is(err, ErrInvalidConfig) {
+		if _, err := UMEMFromFD(c.file, c.cfg); !errors.Is(err, ErrInvalidConfig) {
 			t.Errorf("%s: %v, want ErrInvalidConfig", c.name, err)
 		}
 		wantClosed(t, c.name, c.file)
 	}
 }
 
-// TestAdoptRefuses adopts what is no AF_XDP socket, or with a configuration that cannot be: no frame stays reserved.
-func TestAdoptRefuses(t *testing.T) {
+// TestSocketFromFDRefuses opens what is no AF_XDP socket, or with a configuration that cannot be: no frame stays reserved.
+func TestSocketFromFDRefuses(t *testing.T) {
 	u := newUMEM(t, UMEMConfig{RxFrames: 2 * DefaultRxRing, TxFrames: DefaultTxRing})
 	for _, c := range []struct {
 		name string
@@ -102,8 +102,8 @@ func TestAdoptRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Adopt(u, c.cfg, fd, Info{}); err == nil {
-			t.Errorf("%s: adopted", c.name)
+		if _, err := SocketFromFD(u, c.cfg, fd, Info{}); err == nil {
+			t.Errorf("%s: opened", c.name)
 		}
 		wantClosed(t, c.name, fd)
 		rx, tx, err := u.reserve(&Socket{}, 2*DefaultRxRing, DefaultTxRing)

@@ -32,19 +32,19 @@ func (u *UMEM) FD() int { return u.file }
 
 // AdoptUMEM maps the memory of a UMEM that another process made with the same configuration. It takes the descriptor over, and
 // closes it on failure as well. The memory must have its length for good: ErrInvalidConfig if not.
-func AdoptUMEM(file int, cfg UMEMConfig) (*UMEM, error) {
-	u, err := adoptUMEM(file, cfg)
+func UMEMFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
+	u, err := umemFromFD(file, cfg)
 	return u, errors.Join(err, unix.Close(file))
 }
 
-func adoptUMEM(file int, cfg UMEMConfig) (*UMEM, error) {
+func umemFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
 	l, err := cfg.layout()
 	if err != nil {
 		return nil, err
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(file, &stat); err != nil {
-		return nil, &Error{Op: "adopt a UMEM", Err: err}
+		return nil, &Error{Op: "map a shared UMEM", Err: err}
 	}
 	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
 	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || uint64(stat.Size) != l.size {
@@ -53,19 +53,19 @@ func adoptUMEM(file int, cfg UMEMConfig) (*UMEM, error) {
 	return mapUMEM(&cfg, l, file, unix.MAP_SHARED)
 }
 
-// Adopt makes a Socket of one that another process opened with the same configuration on shared memory, and has not used
+// SocketFromFD makes a Socket of one that another process opened with the same configuration on shared memory, and has not used
 // since: what is in the fill ring are the first frames. info is what that process was told. It takes the descriptor over, and
 // closes it on failure as well. It needs no privileges; opening further sockets on u is not possible.
-func Adopt(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
+func SocketFromFD(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
 	cfg.setDefaults()
 	s := &Socket{umem: u, cfg: cfg, fd: fd, info: info}
-	if err := s.adopt(); err != nil {
+	if err := s.initFromFD(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Socket) adopt() error {
+func (s *Socket) initFromFD() error {
 	if err := s.cfg.Validate(); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Socket) adopt() error {
 	}
 	filled := s.fill.next
 	if filled > s.cfg.FillRing || filled > s.cfg.RxFrames {
-		return s.fail("adopt a socket", fmt.Errorf("%w: its fill ring got %d frames", ErrInUse, filled))
+		return s.fail("map a shared socket", fmt.Errorf("%w: its fill ring got %d frames", ErrInUse, filled))
 	}
 	for range filled {
 		s.audit.move(s.rxFree.pop(), freeRx, inFill)

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// What a broker lends must be of the interface that was asked for, and no more memory than an adapter may have.
-func TestAdoptRefusesOtherLoans(t *testing.T) {
+// What a broker leases must be of the interface that was asked for, and no more memory than an adapter may have.
+func TestMapLeaseRefusesOthers(t *testing.T) {
 	right := broker.Grant{Ifindex: 3, MAC: [6]byte{2}, Datapath: "generic", Queues: 2, RxFrames: 1024, TxFrames: 1024}
 	const frames = MaxFrameMemory / xdp.FrameSize
 	for name, change := range map[string]func(g *broker.Grant){
@@ -22,7 +22,7 @@ func TestAdoptRefusesOtherLoans(t *testing.T) {
 		change(&g)
 		const memory = 1 << 20 // no descriptor: nobody may look at it
 		d := &Datapath{index: 3, mac: [6]byte{2}, lease: &broker.Lease{Grant: g, Memory: memory}}
-		if err := d.adopt(0); err == nil || d.lease.Memory != memory {
+		if err := d.mapLease(0); err == nil || d.lease.Memory != memory {
 			t.Errorf("%s: %v, or the memory was taken", name, err)
 		}
 	}

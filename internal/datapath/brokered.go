@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Terms are what a broker lends.
+// Terms are what a broker offers.
 type Terms struct {
 	Interface string
 	UDPPort   uint16
@@ -19,16 +19,16 @@ type Terms struct {
 	BusyPoll bool // as in Config
 }
 
-// Loan is an interface opened for another process. It is a broker.Loan.
-type Loan struct {
+// Brokered is an interface opened for another process. It is a broker.Opened.
+type Brokered struct {
 	d     *Datapath
 	grant broker.Grant
 	fds   []int
 }
 
-// Lend opens what a client of a broker asks for, if the terms allow it. It takes the privileges of AF_XDP, and works in the calling
+// OpenBrokered opens what a client of a broker asks for, if the terms allow it. It takes the privileges of AF_XDP, and works in the calling
 // thread's network namespace.
-func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
+func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	rung, err := ParseRung(r.Datapath)
 	switch {
 	case err != nil:
@@ -36,11 +36,11 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	case rung == RungUDP:
 		return nil, errors.New("plain UDP sockets need no broker")
 	case r.UDPPort != terms.UDPPort:
-		return nil, fmt.Errorf("UDP port %d was asked for: this broker lends %d only", r.UDPPort, terms.UDPPort)
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d only", r.UDPPort, terms.UDPPort)
 	case rung == RungAuto:
 		rung = terms.Rung
 	case terms.Rung != RungAuto && rung != terms.Rung:
-		return nil, fmt.Errorf("the %s datapath was asked for: this broker lends %s only", rung, terms.Rung)
+		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", rung, terms.Rung)
 	}
 	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}}
 	if err := d.openSockets(&terms); err != nil {
@@ -49,7 +49,7 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 		}
 		return nil, errors.Join(err, d.Close())
 	}
-	l := &Loan{d: d, fds: []int{d.umem.FD()}}
+	l := &Brokered{d: d, fds: []int{d.umem.FD()}}
 	for _, q := range d.queues {
 		l.fds = append(l.fds, q.sock.FD())
 	}
@@ -64,11 +64,11 @@ func Lend(r *broker.Request, terms Terms) (_ *Loan, err error) {
 	return l, nil
 }
 
-// Grant implements broker.Loan.
-func (l *Loan) Grant() (broker.Grant, []int) { return l.grant, l.fds }
+// Grant implements broker.Opened.
+func (l *Brokered) Grant() (broker.Grant, []int) { return l.grant, l.fds }
 
-// Delivered implements broker.Loan. The steering leads to a socket until the last descriptor of it is closed.
-func (l *Loan) Delivered() error { return l.d.closeSockets() }
+// Delivered implements broker.Opened. The steering leads to a socket until the last descriptor of it is closed.
+func (l *Brokered) Delivered() error { return l.d.closeSockets() }
 
-// Close implements broker.Loan.
-func (l *Loan) Close() error { return l.d.Close() }
+// Close implements broker.Opened.
+func (l *Brokered) Close() error { return l.d.Close() }
