@@ -354,7 +354,7 @@ func TestUnpredictableNumbers(t *testing.T) {
 		series["id"] = append(series["id"], c.id>>24)
 		series["request PSN"] = append(series["request PSN"], uint64(c.tx[0].next))
 		series["response PSN"] = append(series["response PSN"], uint64(c.tx[1].next))
-		token := e.resetToken(c.id)
+		token := c.resetToken()
 		series["reset token"] = append(series["reset token"], uint64(token[0])|uint64(token[7])<<8|uint64(token[15])<<16)
 		r, _ := mem.Register(make([]byte, 8), 0)
 		series["token"] = append(series["token"], uint64(r.Token())&0xffff)

@@ -278,6 +278,7 @@ func (c *conn) free() {
 		return
 	}
 	c.closeAccount()
+	c.endProof()
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
 	c.dropHeld()

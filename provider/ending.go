@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"crypto/subtle"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -35,6 +34,8 @@ type ending struct {
 	giveUpAt clock.Time // when Disconnect stops waiting
 	freeAt   clock.Time // when lingering ends
 
+	proof *proof // that this is not the end, which a REQ demands; nil while none does
+
 	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
 
@@ -56,6 +57,7 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.ending().word, c.ending().reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
 	c.closeAccount()
+	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake.retryAt = 0
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
@@ -124,7 +126,7 @@ func (c *conn) sayRejected() {
 		c.sendReject(c.end.reason, c.handshake.private)
 		return
 	}
-	m := wire.Reset{ConnID: c.id, Token: c.engine.resetToken(c.id)}
+	m := wire.Reset{ConnID: c.id, Token: c.resetToken()}
 	if body, ok := c.engine.control(wire.CtlRST, 0, resetLen); ok {
 		m.Append(body[:0])
 		c.engine.seal(c, 0, 0, 0)
@@ -425,35 +427,6 @@ func (c *conn) lost(first Outcome) {
 func (c *conn) lose(first Outcome) {
 	c.lost(first)
 	c.linger(endAbort, 0, nil)
-}
-
-// receiveReset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
-func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
-	var m wire.Reset
-	if d := wire.ParseReset(body, &m); d != wire.DropNone {
-		return d
-	}
-	c := e.directory.peers.find(peerKey{p.From.IP, m.ConnID})
-	if c == nil {
-		return wire.DropUnknownConn
-	}
-	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
-		return wire.DropRSTToken
-	}
-	return e.onHomeOf(c, (*conn).reset)
-}
-
-// reset ends a connection whose peer does not know it any more.
-func (c *conn) reset() wire.DropReason {
-	switch c.phase {
-	case phaseOpen:
-		c.lost(OutcomeCanceled)
-		c.linger(endNone, 0, nil)
-	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
-		c.attemptFailed(OutcomeAborted)
-	case phaseFree, phaseReqSent, phaseLingering:
-	}
-	return wire.DropNone
 }
 
 // repeatNotice sends our notice again until it is acknowledged, Disconnect gives up or the connection is forgotten.

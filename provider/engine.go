@@ -1,9 +1,6 @@
 package provider
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"hash"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -27,13 +24,13 @@ const (
 // Everything in it belongs to its owner, whoever holds Shard's lock (I1), except doorbells and the fields of work and
 // completion queues that say otherwise.
 type Engine struct {
-	cfg      Config
-	link     Link
-	mem      *Memory
-	rng      *rand.Rand
-	now      clock.Time
-	resetMAC hash.Hash // PROTOCOL §7.4
-	resetSum [sha256.Size]byte
+	cfg  Config
+	link Link
+	mem  *Memory
+	rng  *rand.Rand
+	now  clock.Time
+
+	resetTokens resetTokens
 
 	// The other engines of the adapter.
 	group         *group
@@ -115,7 +112,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	}
 	e.pressured, _ = link.(Pressured)
 	e.backlog.device, _ = link.(Backlogged)
-	e.resetMAC = hmac.New(sha256.New, g.resetKey[:])
+	e.resetTokens = newResetTokens(&g.resetKey)
 	e.guard = guard.New(rng)
 	for i := cfg.HeldPackets; i > 0; i-- {
 		e.freeHeld = append(e.freeHeld, heldPacket(i))

@@ -19,17 +19,21 @@ type group struct {
 	slotSecret uint32
 	resetKey   [sha256.Size]byte
 
-	mu  sync.Mutex // guards qps
-	qps map[*QP]struct{}
+	mu    sync.Mutex // guards what follows
+	qps   map[*QP]struct{}
+	alive map[uint64]struct{} // connections that have proven themselves alive since a REQ demanded it (proof.go)
 }
 
 // NewGroup makes the engines of one adapter, one for each link, at most MaxEngines. All randomness comes from rng, which
-// must be unpredictable outside tests: connection ids, first PSNs and the reset key are drawn from it.
+// must be unpredictable outside tests: connection ids, first PSNs and, unless cfg has one, the reset key are drawn from it.
 func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
 	cfg.setDefaults()
-	g := &group{slotSecret: rng.Uint32(), qps: map[*QP]struct{}{}}
+	g := &group{slotSecret: rng.Uint32(), qps: map[*QP]struct{}{}, alive: map[uint64]struct{}{}}
 	for i := range g.resetKey {
 		g.resetKey[i] = byte(rng.Uint32())
+	}
+	if cfg.ResetKey != [sha256.Size]byte{} {
+		g.resetKey = cfg.ResetKey
 	}
 	g.conns.slots.Store(new([]atomic.Pointer[conn]))
 	for i, link := range links {

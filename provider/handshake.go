@@ -71,7 +71,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
 		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
-		ResetToken: e.resetToken(c.id), Private: c.handshake.private, Grease: grease(c.id, &e.grease),
+		ResetToken: c.resetToken(), Private: c.handshake.private, Grease: grease(c.id, &e.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.promise()

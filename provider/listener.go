@@ -1,8 +1,6 @@
 package provider
 
 import (
-	"encoding/binary"
-
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -197,8 +195,8 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 		return e.onHomeOf(c, (*conn).repeatAnswer) // also when it is over: one REQ makes one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if e.directory.tuples.find(at) != nil {
-		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+	if c := e.directory.tuples.find(at); c != nil {
+		return e.contest(c, p, msg.Body, hello)
 	}
 	l := e.directory.listener(at.local)
 	switch {
@@ -337,33 +335,4 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 		e.enqueue()
 	}
 	e.forget(path)
-}
-
-// receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
-// smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
-func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && (len(p.Frags[0].Data) <= wire.ControlOffset || wire.Opcode(p.Frags[0].Data[wire.ControlOffset]) == wire.CtlRST) {
-		return wire.DropUnknownConn
-	}
-	if !p.intact(wire.Seed(p.From, p.To), h) {
-		return wire.DropCRC
-	}
-	if !e.guard.TakeReset(guard.SourceOf(p.From.IP), e.now) {
-		return wire.DropRate
-	}
-	// The peer's id for the lost connection is not known here: the peer finds it by ours.
-	m := wire.Reset{ConnID: h.ConnID(), PSN: h.PSN(), Token: e.resetToken(h.ConnID())}
-	e.answerStranger(p, 0, wire.CtlRST, resetLen, func(body []byte) { m.Append(body[:0]) })
-	return wire.DropUnknownConn
-}
-
-const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
-
-// resetToken is what proves that an RST about id comes from us: only we know the key, and the peer learnt the token in
-// the handshake (PROTOCOL §7.4).
-func (e *Engine) resetToken(id uint64) (t [wire.ResetTokenLen]byte) {
-	e.resetMAC.Reset()
-	e.resetMAC.Write(binary.BigEndian.AppendUint64(e.resetSum[:0], id))
-	copy(t[:], e.resetMAC.Sum(e.resetSum[:0]))
-	return t
 }

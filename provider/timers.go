@@ -15,6 +15,7 @@ func (c *conn) deadline() clock.Time {
 	at := earlier(c.halfOpenDeadline(), c.handshake.retryAt)
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
+		at = earlier(at, c.end.proof.due())
 		if c.traffic != nil {
 			at = c.trafficDeadline(at)
 		}
@@ -112,9 +113,12 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.recovery.timerAt) {
 		c.recovery.expire(c)
-		if c.phase == phaseOpen && c.recovery.expiries > 1 {
+		if c.phase == phaseOpen && c.recovery.expiries > 0 {
 			c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
 		}
+	}
+	if c.phase == phaseOpen && due(c.end.proof.due()) {
+		c.onProof()
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
 		c.ping()

@@ -1,0 +1,123 @@
+// Package hostkey keeps a secret that lives as long as the host, in a file: with it a process that is started again can answer for the
+// connections of the one before it (PROTOCOL §7.4). All functions may be called from any goroutine, and by several processes at once.
+package hostkey
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Len is the length of the secret in bytes.
+const Len = 32
+
+// Directory is where the file of this process is: below /run for root, in the directory that the user has for as long as he is logged in for
+// others. The error says that there is none.
+func Directory() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/run/ndxdp", nil
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "ndxdp"), nil
+	}
+	return "", errors.New("XDG_RUNTIME_DIR is not set")
+}
+
+// Load returns the secret of the host, which the first process that asks makes. The error says why there is none that can be trusted, and the
+// key is zero then.
+func Load() (key [Len]byte, err error) {
+	dir, err := Directory()
+	if err != nil {
+		return key, err
+	}
+	return In(dir)
+}
+
+// In is Load from another directory.
+func In(dir string) (key [Len]byte, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return key, err
+	}
+	if err := private(dir, fs.ModeDir, 0o022); err != nil {
+		return key, err
+	}
+	path := filepath.Join(dir, "reset.key")
+	key, err = read(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := create(dir, path); err != nil {
+		return key, err
+	}
+	return read(path) // that of the process which was first
+}
+
+// read reads the file, if nobody else can.
+func read(path string) (key [Len]byte, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return key, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return key, err
+	}
+	if err := check(path, info, 0, 0o077); err != nil {
+		return key, err
+	}
+	if info.Size() != Len {
+		return key, fmt.Errorf("%s has %d bytes and not %d", path, info.Size(), Len)
+	}
+	if _, err := io.ReadFull(f, key[:]); err != nil {
+		return [Len]byte{}, err
+	}
+	return key, nil
+}
+
+// create makes the file, whole from the first moment on: it is written under another name and linked to its own, which fails when somebody
+// else was faster.
+func create(dir, path string) error {
+	f, err := os.CreateTemp(dir, ".reset.key-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	var key [Len]byte
+	_, _ = rand.Read(key[:]) // never fails (crypto/rand)
+	_, err = f.Write(key[:])
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// private says that a path of the given type is ours, and that others have none of the permissions in deny.
+func private(path string, kind, deny fs.FileMode) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	return check(path, info, kind, deny)
+}
+
+func check(path string, info fs.FileInfo, kind, deny fs.FileMode) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case info.Mode().Type() != kind:
+		return fmt.Errorf("%s is of type %v", path, info.Mode().Type())
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to another user", path)
+	case info.Mode().Perm()&deny != 0:
+		return fmt.Errorf("%s has mode %04o: others may use it", path, info.Mode().Perm())
+	}
+	return nil
+}

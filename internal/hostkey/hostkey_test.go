@@ -1,0 +1,103 @@
+package hostkey
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Whoever asks first makes the key; all who ask at once, and later, get the same one, and no other file is left.
+func TestOneKeyForAll(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ndxdp")
+	var keys [32][Len]byte
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			var err error
+			if keys[i], err = In(dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	again, err := In(dir)
+	if err != nil || again == [Len]byte{} {
+		t.Fatal(err, again)
+	}
+	for i := range keys {
+		if keys[i] != again {
+			t.Errorf("caller %d has another key", i)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "reset.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	other, err := In(filepath.Join(t.TempDir(), "ndxdp"))
+	if err != nil || other == again {
+		t.Error("another host has the same key", err)
+	}
+}
+
+// A file that others may read, or made, is not trusted, nor is one that is not whole, and it is left as it is.
+func TestKeyThatIsNotTrusted(t *testing.T) {
+	for name, spoil := range map[string]func(dir, path string) error{
+		"readable by others": func(_, path string) error { return os.Chmod(path, 0o640) },
+		"short":              func(_, path string) error { return os.Truncate(path, 5) },
+		"long":               func(_, path string) error { return os.Truncate(path, 64) },
+		"a link": func(dir, path string) error {
+			if err := os.Rename(path, filepath.Join(dir, "other")); err != nil {
+				return err
+			}
+			return os.Symlink("other", path)
+		},
+		"a directory": func(_, path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.Mkdir(path, 0o700)
+		},
+		"in a directory that others may write": func(dir, _ string) error { return os.Chmod(dir, 0o777) },
+		"in a directory behind a link": func(dir, _ string) error {
+			if err := os.Rename(dir, dir+"-other"); err != nil {
+				return err
+			}
+			return os.Symlink(dir+"-other", dir)
+		},
+		"of another user": func(_, path string) error {
+			if os.Geteuid() != 0 {
+				t.Log("only root can make a file of another user")
+				return os.Chmod(path, 0o606)
+			}
+			return os.Chown(path, 12345, 0)
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "ndxdp")
+		if _, err := In(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(dir, filepath.Join(dir, "reset.key")); err != nil {
+			t.Fatal(err)
+		}
+		if key, err := In(dir); err == nil || key != [Len]byte{} {
+			t.Errorf("%s: %v, %x", name, err, key)
+		}
+	}
+}
+
+// Without a directory there is no key, and the reason is told.
+func TestNoDirectory(t *testing.T) {
+	if _, err := In(filepath.Join(t.TempDir(), "missing", "ndxdp")); err == nil {
+		t.Error("a key without a directory")
+	}
+	if os.Geteuid() != 0 {
+		t.Setenv("XDG_RUNTIME_DIR", "")
+		if _, err := Load(); err == nil {
+			t.Error("a key without a directory of the user's")
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection makes
+// that one prove itself alive. The peer of a connection that is dead says nothing, or RST; a connection that is alive stays what it is.
+
+const (
+	// proofTime is how long a connection has to prove itself alive, unless its round trip is longer than a quarter of it.
+	proofTime = 240 * time.Millisecond
+	// maxProofTime bounds it: the REQ that waits is accepted within a second.
+	maxProofTime = 600 * time.Millisecond
+	// proofPings are spread over that time, so that lost ones do not end a connection that lives.
+	proofPings = 3
+)
+
+// proof is a demand that a connection prove itself alive.
+type proof struct {
+	from  clock.Time    // when it was demanded
+	each  time.Duration // between two PINGs
+	at    clock.Time    // of the next PING, or of the end
+	pings uint8
+}
+
+// newProof begins to wait for a sign of life. roundTrip is what the path needs.
+func newProof(now clock.Time, roundTrip time.Duration) *proof {
+	return &proof{from: now, at: now, each: min(max(proofTime, 4*roundTrip), maxProofTime) / proofPings}
+}
+
+// given says that the peer was heard after the demand.
+func (p *proof) given(heard clock.Time) bool { return heard > p.from }
+
+// due is when step is to be called; zero for nil.
+func (p *proof) due() clock.Time {
+	if p == nil {
+		return 0
+	}
+	return p.at
+}
+
+// step says what to do at p.at: ask once more, or nothing more because it is over. It is over when all PINGs have had their time, also when
+// the proof was given early: that bounds what demands cost.
+func (p *proof) step(now clock.Time) (ask bool) {
+	if p.pings == proofPings {
+		return false
+	}
+	p.pings++
+	p.at = now.Add(p.each)
+	return true
+}
+
+// contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make an open one prove
+// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
+func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
+	if c.home.Load() == e && c.phase != phaseOpen {
+		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+	}
+	if !e.proven(p, body, hello) {
+		return e.challenge(p, body, hello)
+	}
+	if d := e.onHomeOf(c, (*conn).contested); d != wire.DropNone {
+		return d
+	}
+	if e.group.isAlive(c) {
+		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+	}
+	return wire.DropState
+}
+
+// contested demands that the connection prove itself alive.
+func (c *conn) contested() wire.DropReason {
+	if c.phase != phaseOpen {
+		return wire.DropState
+	}
+	switch p := c.end.proof; {
+	case p == nil:
+		c.engine.stats.Contested++
+		c.ending().proof = newProof(c.engine.now, c.rtt.smoothed)
+		c.touch()
+	case p.given(c.lastHeard):
+		c.engine.group.setAlive(c, true)
+	}
+	return wire.DropNone
+}
+
+// onProof asks for the sign of life that is due, or ends the demand, and the connection when there was none.
+func (c *conn) onProof() {
+	p := c.end.proof
+	given := p.given(c.lastHeard)
+	if p.step(c.engine.now) {
+		if !given {
+			c.engine.stats.ProofPings++
+			c.sendPing()
+		}
+		return
+	}
+	c.endProof()
+	if !given {
+		c.lose(OutcomeIOTimeout)
+	}
+}
+
+// endProof ends the demand; the next REQ may make a new one.
+func (c *conn) endProof() {
+	if c.end.proof != nil {
+		c.ending().proof = nil
+		c.engine.group.setAlive(c, false)
+	}
+}
+
+// isAlive says whether a connection, which may be on any engine, has given the proof that was demanded of it.
+func (g *group) isAlive(c *conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.alive[c.id]
+	return ok
+}
+
+// setAlive notes it for the leader.
+func (g *group) setAlive(c *conn, alive bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if alive {
+		g.alive[c.id] = struct{}{}
+	} else {
+		delete(g.alive, c.id)
+	}
+}
