@@ -99,9 +99,10 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "xdp", "internal/udp", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture"},
+		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
@@ -116,7 +117,7 @@ var fences = map[string]fence{
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "xdp", "bpf"},
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer

@@ -264,6 +264,9 @@ type DatapathInfo struct {
 	ZeroCopy          bool // as the kernel says of the sockets
 	BusyPoll          bool
 	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
+	// OwnResetKey is why the secret by which peers are told that a process restarted is the adapter's own; empty when it is the host's. With the
+	// host's, peers of a process that is killed and started again lose their connections at once, else after seconds of silence (PROTOCOL §7.4).
+	OwnResetKey string
 }
 
 // Datapath tells how packets move.
@@ -272,8 +275,13 @@ func (a *Adapter) Datapath() DatapathInfo {
 		return DatapathInfo{Reason: "no device"}
 	}
 	i := a.verbs.Device.Info()
+	own := ""
+	if a.verbs.KeyFault != nil {
+		own = a.verbs.KeyFault.Error()
+	}
 	return DatapathInfo{
-		Interface: i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
+		OwnResetKey: own,
+		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
 	}
 }

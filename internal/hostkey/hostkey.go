@@ -16,6 +16,9 @@ import (
 // Len is the length of the secret in bytes.
 const Len = 32
 
+// file is the name of the file.
+const file = "reset.key"
+
 // Directory is where the file of this process is: below /run for root, in the directory that the user has for as long as he is logged in for
 // others. The error says that there is none.
 func Directory() (string, error) {
@@ -38,6 +41,27 @@ func Load() (key [Len]byte, err error) {
 	return In(dir)
 }
 
+// Fault says why Load would fail, as far as that can be known without making anything; nil when nothing speaks against it.
+func Fault() error {
+	dir, err := Directory()
+	if err != nil {
+		return err
+	}
+	return FaultIn(dir)
+}
+
+// FaultIn is Fault of another directory.
+func FaultIn(dir string) error {
+	err := private(dir, fs.ModeDir, 0o022)
+	if err == nil {
+		_, err = read(filepath.Join(dir, file))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // In is Load from another directory.
 func In(dir string) (key [Len]byte, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -46,7 +70,7 @@ func In(dir string) (key [Len]byte, err error) {
 	if err := private(dir, fs.ModeDir, 0o022); err != nil {
 		return key, err
 	}
-	path := filepath.Join(dir, "reset.key")
+	path := filepath.Join(dir, file)
 	key, err = read(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err

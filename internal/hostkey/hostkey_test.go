@@ -10,6 +10,12 @@ import (
 // Whoever asks first makes the key; all who ask at once, and later, get the same one, and no other file is left.
 func TestOneKeyForAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ndxdp")
+	if err := FaultIn(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("to look for faults made the directory")
+	}
 	var keys [32][Len]byte
 	var wg sync.WaitGroup
 	for i := range keys {
@@ -24,6 +30,9 @@ func TestOneKeyForAll(t *testing.T) {
 	again, err := In(dir)
 	if err != nil || again == [Len]byte{} {
 		t.Fatal(err, again)
+	}
+	if err := FaultIn(dir); err != nil {
+		t.Error(err)
 	}
 	for i := range keys {
 		if keys[i] != again {
@@ -82,6 +91,9 @@ func TestKeyThatIsNotTrusted(t *testing.T) {
 		}
 		if err := spoil(dir, filepath.Join(dir, "reset.key")); err != nil {
 			t.Fatal(err)
+		}
+		if FaultIn(dir) == nil {
+			t.Errorf("%s: nobody says so", name)
 		}
 		if key, err := In(dir); err == nil || key != [Len]byte{} {
 			t.Errorf("%s: %v, %x", name, err, key)

@@ -13,6 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/capture"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -25,7 +26,10 @@ type Adapter struct {
 	Memory  *provider.Memory
 	Objects Objects
 	Shards  []*provider.Shard // one for every port; the first one leads
-	Life    context.Context   // ends with the adapter, for what waits outside the engines
+	// KeyFault is why the key of the adapter's reset tokens is its own and not the host's (package hostkey); nil when it is the host's. Peers
+	// then notice only by silence that the process restarted.
+	KeyFault error
+	Life     context.Context // ends with the adapter, for what waits outside the engines
 
 	ports []datapath.Port // one for every receive queue
 	reach func(context.Context, netip.Addr) error
@@ -64,9 +68,13 @@ func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
 		return nil, err
 	}
 	engine.UDPPort = cfg.UDPPort
+	var keyFault error
+	if engine.ResetKey == [hostkey.Len]byte{} {
+		engine.ResetKey, keyFault = hostkey.Load()
+	}
 	engine.HeldPackets = min(cmp.Or(engine.HeldPackets, provider.DefaultHeldPackets), dp.Info().Held)
 	a := New(cfg.Address, engine, dp.Ports(), dp.Resolve)
-	a.Device = dp
+	a.Device, a.KeyFault = dp, keyFault
 	dp.Watch(a.lose, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
 	return a, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -60,6 +61,7 @@ type facts struct {
 	port          portUse
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
+	keyError      error             // why processes have reset keys of their own
 	peer          *peerAnswer       // nil when nobody was asked
 	running       []Running         // processes with an adapter on the interface, as far as they let others look
 }
@@ -133,6 +135,7 @@ func (f *facts) gather(ctx context.Context) {
 	f.rings, f.spread, f.qdisc = ringsOf(f.nic.Index), spreadOf(f.nic.Index), qdiscOf(f.nic.Index)
 	f.holder, f.holderError = bpf.Holder(f.nic.Index, f.nic.Name)
 	f.buffers = grantedBuffers()
+	f.keyError = hostkey.Fault()
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}

@@ -34,6 +34,7 @@ var checks = []check{
 	{"napi", judgeNAPI},
 	{"iommu", judgeIOMMU},
 	{"memory", judgeMemory},
+	{"reset key", judgeResetKey},
 	{"peer", judgePeer},
 }
 

@@ -76,6 +76,7 @@ func TestJudges(t *testing.T) {
 		{"small receive buffer", func(f *facts) { f.buffers.receive = 208 << 10; f.cfg.Datapath = nd.DatapathUDP }, "socket buffers", Hint, "208 KiB to receive", "rmem_max"},
 		{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
 		{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
+		{"no key of the host", func(f *facts) { f.keyError = errors.New("belongs to another user") }, "reset key", Hint, "another user", "0600"},
 		{"our program", func(f *facts) { f.holder = &bpf.HeldError{Ours: true, PID: 7, Comm: "app"} }, "xdp program", Problem, "process 7 (app)", "kill 7"},
 		{"pinned link", func(f *facts) { f.holder = &bpf.HeldError{LinkID: 9, HolderMode: "native"} }, "xdp program", Problem, "native mode", "bpftool link detach id 9"},
 		{"program without an owner", func(f *facts) { f.holder = &bpf.HeldError{HolderMode: "generic"} }, "xdp program", Problem, "generic mode", "xdpgeneric off"},

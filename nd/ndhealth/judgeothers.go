@@ -52,6 +52,15 @@ func judgeRedirection(f *facts) (Finding, bool) {
 	return ok("what was redirected to the sockets of %d running adapters came there", len(f.running)), true
 }
 
+func judgeResetKey(f *facts) (Finding, bool) {
+	if f.keyError != nil {
+		return hint(fmt.Sprintf("there is no key of the host: %v", f.keyError),
+			"peers notice only after seconds of silence that a process was killed and started again",
+			"log in so that XDG_RUNTIME_DIR is set; else let /run/ndxdp (for root) or $XDG_RUNTIME_DIR/ndxdp and reset.key in it belong to this user, with modes 0700 and 0600"), true
+	}
+	return ok("the key of the host is there: peers notice at once that a process restarted"), true
+}
+
 // offWord is how ip link names a mode to turn off: plain xdp is the native one only.
 func offWord(mode string) string {
 	switch mode {
