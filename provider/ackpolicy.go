@@ -37,7 +37,7 @@ func (c *conn) noteAccepted(asked, gap bool) {
 	a := &c.ack
 	a.packets++
 	switch {
-	case gap, c.engine.load > congestion.LoadHigh && a.packets >= c.engine.cfg.AckEvery:
+	case gap, c.engine.received.load > congestion.LoadHigh && a.packets >= c.engine.cfg.AckEvery:
 		c.ackNow() // only a whole ACK carries the load
 	case a.packets >= c.engine.cfg.AckEvery:
 		c.raise(ackAtOnce)
@@ -122,7 +122,7 @@ func (c *conn) sendAck() bool {
 	e := c.engine
 	m := &e.ackMsg
 	m.ReceiveLimit = c.receiveLimit()
-	m.Load = e.load
+	m.Load = e.received.load
 	m.Flags = 0
 	if c.wait.state == waitStarved {
 		m.Flags = wire.AckRNR

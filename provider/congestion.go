@@ -102,20 +102,3 @@ func (c *conn) onMarks(n int) {
 
 // noteLoss takes in that a packet was lost.
 func (c *conn) noteLoss() { c.cc.Lost(c.engine.controller, c.engine.now, c.rtt.smoothed) }
-
-// Pressured is a Link that knows how full its receive memory is.
-type Pressured interface {
-	// Pressure is 0 when the receive rings are as they should be, 255 when packets are about to be dropped.
-	Pressure() uint8
-}
-
-// measureLoad notes, once per receive batch, how close the receiving side is to dropping packets: the fuller of the link's
-// rings and the pool of packets that wait behind gaps.
-func (e *Engine) measureLoad() {
-	held := len(e.held) - len(e.freeHeld)
-	load := min(held*256/len(e.held), 255)
-	if e.pressured != nil {
-		load = max(load, int(e.pressured.Pressure()))
-	}
-	e.load = uint8(load)
-}

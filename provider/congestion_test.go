@@ -12,7 +12,7 @@ import (
 // A receiver whose pool of held packets fills says so, and the sender slows down.
 func TestLoadIsReported(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.eng[1].freeHeld = p.eng[1].freeHeld[:len(p.eng[1].held)/5]
+	p.eng[1].received.free = p.eng[1].received.free[:len(p.eng[1].received.held)/5]
 	for range 4 {
 		p.post(0, p.write(0, 0, 60*1344))
 		p.pass(time.Millisecond)
@@ -20,7 +20,7 @@ func TestLoadIsReported(t *testing.T) {
 	if w := p.conn(0).cc.EndpointWindow(); w == congestion.MaxWindow {
 		t.Error("the sender did not hear of the load")
 	}
-	p.eng[1].freeHeld = p.eng[1].freeHeld[:len(p.eng[1].held)/5]
+	p.eng[1].received.free = p.eng[1].received.free[:len(p.eng[1].received.held)/5]
 }
 
 // A window below one packet is served by time.

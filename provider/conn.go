@@ -180,13 +180,6 @@ type recvSpace struct {
 	held  *[Window]heldPacket // taken at the first gap
 }
 
-// heldPacket is an index into Engine.held plus one; zero is none. An entry without frames stands for a packet whose bytes are
-// in place; Engine.placed says what remains to be done for it.
-type heldPacket uint16
-
-// heldNothing stands for a packet whose bytes are in place, and that is all there was.
-const heldNothing heldPacket = 1<<16 - 1
-
 func (s *recvSpace) has(i uint32) bool { return s.bits[i/64]&(1<<(i%64)) != 0 }
 
 func (s *recvSpace) set(i uint32) {

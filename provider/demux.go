@@ -183,10 +183,10 @@ func (c *conn) acceptHeld(rs *recvSpace) bool {
 		rs.advance()
 		return true
 	}
-	if q := &c.engine.held[held-1]; q.N > 0 {
+	if q := &c.engine.received.held[held-1]; q.N > 0 {
 		h, _ := wire.ParseBaseHeader(q.Frags[0].Data)
 		c.accept(q, h, rs)
-	} else if c.acceptPlaced(&c.engine.placed[held-1]) {
+	} else if c.acceptPlaced(&c.engine.received.placed[held-1]) {
 		c.accepted++
 		rs.advance()
 	}
@@ -223,7 +223,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, rs *recvSpace, i uin
 	}
 	if !placed {
 		ok := false
-		if mark, ok = c.engine.holdPacket(p); !ok {
+		if mark, ok = c.engine.received.hold(p); !ok {
 			return wire.DropHoldFull, false
 		}
 	}

@@ -57,12 +57,7 @@ type Engine struct {
 	results      results
 	starved      bool // the link had no frames this turn
 
-	rx        [rxBatch]RxPacket
-	recycle   []uint64
-	held      []RxPacket
-	placed    []placedPacket // beside held; with Config.ImmediatePlacement
-	plan      placedPacket   // of the packet being placed
-	freeHeld  []heldPacket
+	received  received
 	reader    reader
 	op1, op2  wire.Op
 	ackMsg    wire.Ack
@@ -79,10 +74,8 @@ type Engine struct {
 	assemblies []assembly
 
 	controller congestion.Control
-	pressured  Pressured // the link, if it knows; else nil
-	backlog    backlog   // of the link
-	load       uint8     // how close the receiving side is to dropping packets
-	putOff     bool      // Glance left the second half of a turn to the next one
+	backlog    backlog // of the link
+	putOff     bool    // Glance left the second half of a turn to the next one
 	turns      turn.Clock
 
 	limitTotals limitTotals
@@ -100,23 +93,16 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
 		directory: newDirectory(),
-		recycle:   make([]uint64, 0, rxBatch*MaxFrags), frames: make([]Frag, 0, frameCache),
-		held: make([]RxPacket, cfg.HeldPackets), controller: newController(&cfg),
+		frames:    make([]Frag, 0, frameCache),
+		received:  newReceived(link, cfg.HeldPackets, cfg.ImmediatePlacement), controller: newController(&cfg),
 	}
 	e.lead = e
 	if index > 0 {
 		e.lead = g.engines[0]
 	}
-	if cfg.ImmediatePlacement {
-		e.placed = make([]placedPacket, cfg.HeldPackets)
-	}
-	e.pressured, _ = link.(Pressured)
 	e.backlog.device, _ = link.(Backlogged)
 	e.resetTokens = newResetTokens(&g.resetKey)
 	e.guard = guard.New(rng)
-	for i := cfg.HeldPackets; i > 0; i-- {
-		e.freeHeld = append(e.freeHeld, heldPacket(i))
-	}
 	return e
 }
 
@@ -140,36 +126,18 @@ func (e *Engine) failUsersOf(q *CQ) {
 	}
 }
 
-// holdPacket takes p out of the receive batch until the gap before it closes. It fails when too many wait already.
-func (e *Engine) holdPacket(p *RxPacket) (heldPacket, bool) {
-	if len(e.freeHeld) == 0 {
-		return 0, false
+// releaseHeld frees the place of a packet that waited, and gives its frames back.
+func (e *Engine) releaseHeld(at heldPacket) {
+	if p := e.received.leave(at); p != nil {
+		e.release(p)
 	}
-	h := e.freeHeld[len(e.freeHeld)-1]
-	e.freeHeld = e.freeHeld[:len(e.freeHeld)-1]
-	e.held[h-1] = *p
-	return h, true
 }
 
-func (e *Engine) releaseHeld(h heldPacket) {
-	if h == heldNothing {
-		return
-	}
-	e.release(&e.held[h-1])
-	e.freeHeld = append(e.freeHeld, h)
-}
-
-// release gives a packet's frames back to the link they came from (I8), at the end of the batch or when the list is full.
+// release gives a packet's frames back to the link they came from (I8).
 func (e *Engine) release(p *RxPacket) {
-	if len(e.recycle)+p.N > cap(e.recycle) {
-		e.link.Recycle(e.recycle)
-		e.recycle = e.recycle[:0]
-	}
 	if p.origin != nil && p.origin != e {
 		e.sendBack(p)
 		return
 	}
-	for i := range p.N {
-		e.recycle = append(e.recycle, p.Frags[i].ID)
-	}
+	e.received.recycle(p)
 }

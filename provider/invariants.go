@@ -31,8 +31,8 @@ func (e *Engine) Violation() string {
 		}
 	}
 	switch {
-	case waiting+len(e.freeHeld) != len(e.held):
-		return fmt.Sprintf("%d packets wait and %d places are free, of %d", waiting, len(e.freeHeld), len(e.held))
+	case waiting != e.received.waiting():
+		return fmt.Sprintf("%d packets wait in %d places", waiting, e.received.waiting())
 	case e.guard.Sources.HalfOpen() < 0:
 		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.HalfOpen())
 	case e.stats.IllegalTransitions != 0:
@@ -104,7 +104,7 @@ func (e *Engine) Leftover() string {
 		return "a peer, tuple, port, listener or request is left"
 	case e.guard.Sources.Len() != 0 || e.guard.Sources.HalfOpen() != 0:
 		return "a source has a share of nothing"
-	case len(e.freeHeld) != len(e.held):
+	case e.received.waiting() != 0:
 		return "a receive frame is missing"
 	case e.group.poolUse() != (PoolUse{}):
 		return fmt.Sprintf("of the pools is left %+v", e.group.poolUse())

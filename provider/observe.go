@@ -83,9 +83,7 @@ func (e *Engine) FramesHeld() (transmit, receive int) {
 				continue
 			}
 			for _, h := range c.rx[sp].held {
-				if h != 0 && h != heldNothing {
-					receive += e.held[h-1].N
-				}
+				receive += e.received.pieces(h)
 			}
 		}
 	}

@@ -21,16 +21,15 @@ type placedPacket struct {
 // packet has to wait in its frames; nothing was touched then.
 func (c *conn) placeAhead(p *RxPacket, h wire.BaseHeader) (mark heldPacket, ok bool) {
 	e := c.engine
-	e.plan.n = 0
+	e.received.plan.n = 0
 	if !c.walkAhead(p, h, c.planAhead) {
 		return 0, false
 	}
 	mark = heldNothing
-	if e.plan.n > 0 {
-		if mark, ok = e.holdPacket(&RxPacket{}); !ok {
+	if e.received.plan.n > 0 {
+		if mark, ok = e.received.hold(nil); !ok {
 			return 0, false
 		}
-		e.placed[mark-1] = e.plan
 	}
 	c.walkAhead(p, h, c.placeOp)
 	return mark, true
@@ -54,7 +53,7 @@ func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(i int, op *wi
 
 // planAhead checks an operation as it would be when it is carried out, and notes it if it has more to do than to place bytes.
 func (c *conn) planAhead(i int, op *wire.Op, r *reader) bool {
-	plan := &c.engine.plan
+	plan := &c.engine.received.plan
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {

@@ -135,7 +135,7 @@ func TestErrorsWaitForTheirTurn(t *testing.T) {
 			t.Errorf("%s: what was before the error is missing", name)
 		}
 		p.pass(20 * time.Second)
-		if s := p.eng[1].Stats(); s.Connections != 0 || len(p.eng[1].freeHeld) != len(p.eng[1].held) || len(p.link[1].rxFree) != pipeFrames {
+		if s := p.eng[1].Stats(); s.Connections != 0 || p.eng[1].received.waiting() != 0 || len(p.link[1].rxFree) != pipeFrames {
 			t.Errorf("%s: something is left", name)
 		}
 	}
@@ -181,7 +181,7 @@ func TestPlacementIsBounded(t *testing.T) {
 		}
 	}
 	p.outcomes(1, OutcomeSuccess)
-	if len(p.eng[1].freeHeld) != 3 {
+	if p.eng[1].received.waiting() != 0 {
 		t.Error("places are missing")
 	}
 }

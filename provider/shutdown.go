@@ -9,8 +9,9 @@ import (
 
 // cutOff keeps an engine that may be broken from the network, so that ending it touches nothing but its own state.
 func (e *Engine) cutOff() {
-	e.link, e.pressured = cutLink{}, nil
-	e.frames, e.ntx, e.recycle = nil, 0, e.recycle[:0]
+	e.link = cutLink{}
+	e.frames, e.ntx = nil, 0
+	e.received.cutOff(cutLink{})
 }
 
 // cutLink is a link to nowhere.

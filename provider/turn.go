@@ -63,25 +63,22 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
 	}
-	n := e.link.Receive(e.rx[:])
+	n := e.link.Receive(e.received.batch[:])
 	for i := range n {
-		e.receive(&e.rx[i])
+		e.receive(&e.received.batch[i])
 	}
 	if e.relayed {
 		e.flushRelays()
 	}
-	if len(e.recycle) > 0 {
-		e.link.Recycle(e.recycle)
-		e.recycle = e.recycle[:0]
-	}
+	e.received.flush()
 	return heard + n
 }
 
 // sendAndReport is the second half of a turn: timers, what has to be sent, and results.
 func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if heard > 0 || e.putOff {
-		if heard >= manyPackets || e.load > 0 || len(e.freeHeld) < len(e.held) {
-			e.measureLoad() // few packets in the ring are no load
+		if heard >= manyPackets || e.received.load > 0 || e.received.waiting() > 0 {
+			e.received.measureLoad() // few packets in the ring are no load
 		}
 		e.conclude()
 		e.putOff = false
