@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -270,7 +271,7 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 	}
 	m := NewMemory(rand.New(rand.NewPCG(1, 1)))
 	seen := map[Token]bool{}
-	for range 3 * maxRegions / 2 { // every slot is used again
+	for range 3 * memory.MaxRegions / 2 { // every slot is used again
 		r, err := m.Register(make([]byte, 8), RightRemoteRead)
 		if err != nil {
 			t.Fatal(err)

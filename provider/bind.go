@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file is about Bind, Invalidate and, as far as it is a Bind, FastRegister: initiator requests that need no packet. They are
 // carried out when their turn comes in the initiator queue, so that requests posted before them go out before and those after
@@ -13,14 +16,6 @@ type BindRequest struct {
 	Addr, Length uint64  // the part of the region, as Region.Base names it; bytes
 	Context      uint64
 	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead, FlagAllowWrite for the peer's rights
-}
-
-// localRequest is what a Bind or Invalidate has beside its workRequest, whose addr and token are those of the Bind.
-type localRequest struct {
-	window *MemoryWindow
-	region *Region
-	length uint64
-	base   uint64 // what the peer calls the first byte
 }
 
 // local says that requests of this kind need no packet.
@@ -39,17 +34,15 @@ func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o 
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
 	}
-	_, inside := r.Region.slice(r.Addr, r.Length)
-	inside = inside && base+r.Length >= base
-	if !inside || !r.Window.memory.registered(r.Region) || r.Flags&FlagAllowWrite != 0 && r.Region.rights&RightLocalWrite == 0 {
+	b, ok := r.Window.Prepare(r.Region, r.Addr, r.Length, base, r.Flags.rights())
+	if !ok {
 		return false, OutcomeAccessViolation
 	}
-	token := r.Window.prepare()
-	wr := workRequest{context: r.Context, addr: r.Addr, token: token, flags: r.Flags, kind: kind}
-	if o := qp.sq.postLocal(wr, localRequest{window: r.Window, region: r.Region, length: r.Length, base: base}); o != OutcomeSuccess {
+	wr := workRequest{context: r.Context, flags: r.Flags, kind: kind}
+	if o := qp.sq.postLocal(wr, b); o != OutcomeSuccess {
 		return false, o
 	}
-	r.Window.posted.Store(uint32(token))
+	b.Posted()
 	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
 }
 
@@ -61,14 +54,14 @@ func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring
 		return false, o
 	}
 	wr := workRequest{context: context, flags: flags, kind: KindInvalidate}
-	if o := qp.sq.postLocal(wr, localRequest{window: w}); o != OutcomeSuccess {
+	if o := qp.sq.postLocal(wr, memory.Binding{Window: w}); o != OutcomeSuccess {
 		return false, o
 	}
 	return qp.ringUnlessDeferred(flags), OutcomeSuccess
 }
 
 // postLocal copies a request that needs no packet into the next slot.
-func (q *initiatorQueue) postLocal(wr workRequest, l localRequest) Outcome {
+func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	seq := q.posted.Load()
@@ -76,9 +69,9 @@ func (q *initiatorQueue) postLocal(wr workRequest, l localRequest) Outcome {
 		return OutcomeNoMoreEntries
 	}
 	if q.locals == nil {
-		q.locals = make([]localRequest, len(q.wrs))
+		q.locals = make([]memory.Binding, len(q.wrs))
 	}
-	q.wrs[seq&q.mask], q.locals[seq&q.mask] = wr, l
+	q.wrs[seq&q.mask], q.locals[seq&q.mask] = wr, b
 	q.posted.Store(seq + 1)
 	return OutcomeSuccess
 }
@@ -87,14 +80,14 @@ func (q *initiatorQueue) postLocal(wr workRequest, l localRequest) Outcome {
 func (c *conn) runLocal() bool {
 	qp, mem := c.qp, c.engine.mem
 	seq := qp.sq.next
-	wr, l := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
+	wr, b := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
 	var o Outcome
 	if wr.kind == KindInvalidate {
-		o = mem.unbind(qp, l.window)
+		o = mem.Unbind(&qp.memory, b.Window)
 	} else {
-		o = mem.bind(qp, l, wr.addr, wr.token, wr.flags.rights())
+		o = mem.Bind(&qp.memory, b)
 	}
-	*l = localRequest{}
+	*b = memory.Binding{}
 	if o != OutcomeSuccess {
 		c.localFault(seq, o)
 		return false
@@ -125,7 +118,7 @@ func (f PostFlags) rights() (r Rights) {
 func (c *conn) special(op *wire.Op, r *Result) bool {
 	switch op.Opcode {
 	case wire.OpSendInv:
-		if c.engine.mem.unbindToken(c.qp, Token(op.Imm)) != OutcomeSuccess {
+		if c.engine.mem.UnbindToken(&c.qp.memory, Token(op.Imm)) != OutcomeSuccess {
 			return c.refuse(op, wire.TermInvalidate)
 		}
 		r.Invalidated = Token(op.Imm)

@@ -91,9 +91,7 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 		"other queue pair": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
 			w := p.fastRegion()
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
-			r.Token = w.prepare()
-			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: fastBase}
-			p.must(p.mem[1].bind(other, l, p.reg[1].Base(), r.Token, RightRemoteRead|RightRemoteWrite))
+			r.Token = p.bindTo(other, w, fastBase)
 		}},
 		"not carried out": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
 			p.qp[1].rung.Store(true) // the doorbell is not heard
@@ -293,7 +291,7 @@ func TestFastRegistrationIsOfOneQueuePair(t *testing.T) {
 	}
 	p.connect()
 	mine := []SGE{{Addr: fastBase, Len: 64, Token: token}}
-	if b, _ := p.mem[1].local(owner, token, fastBase, 64, RightLocalWrite); b == nil {
+	if b, _ := p.mem[1].Local(owner.user(), token, fastBase, 64, RightLocalWrite); b == nil {
 		t.Fatal("its own queue pair may not use it")
 	}
 	r := p.write(1, 0, 64)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -27,6 +28,17 @@ func (p *pair) bind(side int, w *MemoryWindow, off, n uint64, flags PostFlags) O
 	r := p.reg[side]
 	_, o := p.qp[side].Bind(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags})
 	return o
+}
+
+// bindTo binds a window of the first 4096 bytes of side 1's region, which are called base, to qp, as its engine does.
+func (p *pair) bindTo(qp *QP, w *MemoryWindow, base uint64) Token {
+	p.tb.Helper()
+	b, ok := w.Prepare(p.reg[1], p.reg[1].Base(), 4096, base, RightRemoteRead|RightRemoteWrite)
+	if !ok {
+		p.tb.Fatal("a binding is refused")
+	}
+	p.must(p.mem[1].Bind(qp.user(), &b))
+	return b.Posted()
 }
 
 // grant binds a window of the first n bytes of side 1's region and waits for it.
@@ -212,7 +224,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 		p.outcomes(1, OutcomeSuccess)
 	}
 	return map[string]func(p *pair, w *MemoryWindow, r *Request){
-		"never bound": func(p *pair, _ *MemoryWindow, r *Request) { r.Token = Token(p.mem[1].secret^p.window(1).slot) << 16 },
+		"never bound": func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.window(1).Token() },
 		"invalidated": func(p *pair, w *MemoryWindow, _ *Request) { revoked(p, w) },
 		"old token": func(p *pair, w *MemoryWindow, _ *Request) {
 			revoked(p, w)
@@ -233,9 +245,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 		"other queue pair": func(p *pair, _ *MemoryWindow, r *Request) {
 			w := p.window(1)
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
-			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: base(p)}
-			r.Token = w.prepare()
-			p.must(p.mem[1].bind(other, l, base(p), r.Token, RightRemoteRead|RightRemoteWrite))
+			r.Token = p.bindTo(other, w, base(p))
 		},
 		"not carried out": func(p *pair, _ *MemoryWindow, r *Request) {
 			p.qp[1].rung.Store(true) // the doorbell is not heard
@@ -256,8 +266,8 @@ func TestW07AccessThatNoWindowGrants(t *testing.T) {
 	for name, change := range ungranted() {
 		for _, kind := range []RequestKind{KindWrite, KindRead} {
 			p := newPair(t, 1408).connect()
-			r := p.through(p.grant(4096, readWrite), 0, 100)
-			w := p.mem[1].find(r.Token).window
+			w := p.grant(4096, readWrite)
+			r := p.through(w, 0, 100)
 			r.Kind = kind
 			p.receive(1, 8192, 10)
 			p.runUntilIdle()
@@ -404,8 +414,8 @@ func TestManyWindows(t *testing.T) {
 		ws = append(ws, w)
 	}
 	p.runUntilIdle()
-	if n := len(p.results(1)); n != 200 || p.reg[1].windows != 200 {
-		t.Fatalf("%d results, %d windows", n, p.reg[1].windows)
+	if n := len(p.results(1)); n != 200 || p.mem[1].Windows(p.reg[1]) != 200 {
+		t.Fatalf("%d results, %d windows", n, p.mem[1].Windows(p.reg[1]))
 	}
 	for i := 0; i < 200; i += 2 {
 		r := p.through(ws[i], uint32(i), 100)
@@ -425,7 +435,7 @@ func TestManyWindows(t *testing.T) {
 		}
 		p.runUntilIdle()
 	}
-	if p.reg[1].windows != 0 || p.qp[1].windows != nil {
+	if p.mem[1].Windows(p.reg[1]) != 0 || p.qp[1].user().HasWindows() {
 		t.Error("windows are left")
 	}
 	var full []*MemoryWindow
@@ -436,7 +446,7 @@ func TestManyWindows(t *testing.T) {
 		}
 		full = append(full, w)
 	}
-	if len(full) < maxRegions-300 {
+	if len(full) < memory.MaxRegions-300 {
 		t.Errorf("only %d windows", len(full))
 	}
 	p.mem[1].ReleaseWindow(full[5])

@@ -57,7 +57,7 @@ func (c *conn) planAhead(i int, op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
-			dst, _ := c.engine.mem.remote(c.qp, Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+			dst, _ := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
 			if dst == nil {
 				return false
 			}
@@ -109,8 +109,8 @@ func (c *conn) placeOp(_ int, op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
-			dst, g := c.engine.mem.remote(c.qp, Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
-			g.remoteWrites.Add(1)
+			dst, g := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+			g.CountWrite()
 			r.place(dst)
 		}
 	case wire.OpReadReq:

@@ -1,6 +1,10 @@
 package provider
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
+)
 
 // QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
 type QPConfig struct {
@@ -25,14 +29,13 @@ type QP struct {
 	sq        initiatorQueue
 	rq        receiveQueue // with srq: the one receive that the peer's SEND is filling
 	srq       *SharedReceiveQueue
-	domain    *Domain
-	pool      poolPlace // in srq
+	memory    memory.User // the engine's
+	pool      poolPlace   // in srq
 	state     atomic.Uint32
 	rung      atomic.Bool // in the engine's doorbell list
 	nextRung  *QP         // the doorbell list's link; written by whoever set rung
 	readLimit atomic.Uint32
-	released  bool          // the application closed it; the engine's
-	windows   *MemoryWindow // bound to it; the engine's
+	released  bool // the application closed it; the engine's
 
 	conn   *conn      // the engine's: the connection it is attached to
 	seeker *Connector // the engine's: attached to it, while that looks for the way to its peer
@@ -48,7 +51,7 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 	qp := &QP{
 		lead: e, context: cfg.Context, recvCQ: cfg.ReceiveCQ, initCQ: cfg.InitiatorCQ,
 		sq: newInitiatorQueue(cfg.InitiatorDepth, cfg.MaxInitiatorSGE, cfg.InlineSize),
-		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE), srq: cfg.Shared, domain: cfg.Domain,
+		rq: newReceiveQueue(cfg.ReceiveDepth, cfg.MaxReceiveSGE), srq: cfg.Shared, memory: memory.NewUser(cfg.Domain),
 	}
 	qp.home.Store(e)
 	g := e.group
@@ -62,6 +65,14 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 		qp.initPlace = qp.initCQ.join(qp, several)
 	}
 	return qp
+}
+
+// user is who the queue pair is to the memory table; nil for none, whose memory is what all may use.
+func (qp *QP) user() *memory.User {
+	if qp == nil {
+		return nil
+	}
+	return &qp.memory
 }
 
 // Post queues an initiator request; any goroutine may call it. When it returns true in ring the engine must be run (or

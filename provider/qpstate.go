@@ -63,7 +63,7 @@ func (qp *QP) transition(ev qpEvent) {
 		next = QPError
 	}
 	qp.state.Store(uint32(next))
-	if qp.windows != nil && next != QPReady {
-		qp.lead.mem.revokeAll(qp) // ND specification section 10
+	if qp.memory.HasWindows() && next != QPReady {
+		qp.lead.mem.UnbindAll(&qp.memory) // ND specification section 10
 	}
 }

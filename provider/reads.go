@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file answers the peer's READs. A READ costs one slot whatever its length: responses are made when the window has
 // room for them, from memory that is looked up and checked anew for every packet.
@@ -29,7 +32,7 @@ func (c *conn) mayBeRead(token uint32, addr uint64, n uint32) bool {
 	if n == 0 {
 		return true
 	}
-	src, _ := c.engine.mem.remote(c.qp, Token(token), addr, uint64(n), RightRemoteRead)
+	src, _ := c.engine.mem.Remote(c.qp.user(), Token(token), addr, uint64(n), RightRemoteRead)
 	return src != nil
 }
 
@@ -88,7 +91,7 @@ func (c *conn) memoryGone(rec *txRecord) bool {
 			end, n = rec.to, rec.to.off-at.off
 		}
 		if n > 0 {
-			if src, _ := c.engine.mem.remote(c.qp, slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead); src == nil {
+			if src, _ := c.engine.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead); src == nil {
 				return true
 			}
 		}
@@ -115,15 +118,15 @@ func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
 		}
 		var src []byte
 		if n > 0 {
-			var g *grant
-			src, g = e.mem.remote(c.qp, slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
+			var g *memory.Grant
+			src, g = e.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
 			if src == nil {
 				// Deregistered, or the window invalidated, while the answer was under way.
 				e.abandon()
 				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermReadAccess)
 				return at, false
 			}
-			g.remoteReads.Add(1)
+			g.CountRead()
 		}
 		op := &e.op1
 		*op = wire.Op{Opcode: wire.OpReadResp, Length: uint16(n), Number: at.seq, Offset: at.off, Total: slot.length}

@@ -111,7 +111,7 @@ func (c *conn) mayUse(seq uint32) bool {
 		need = RightLocalWrite
 	}
 	for _, s := range q.sgl(seq) {
-		if b, _ := c.engine.mem.local(c.qp, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+		if b, _ := c.engine.mem.Local(c.qp.user(), s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
 			return false
 		}
 	}
@@ -217,11 +217,11 @@ func (c *conn) gather(seq, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, r := e.mem.local(c.qp, s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, r := e.mem.Local(c.qp.user(), s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
-		if id := r.linkID + (s.Addr + uint64(off) - r.base); r.inLink && take == n && e.build.referable(n, id) {
+		if id, ok := r.LinkID(s.Addr + uint64(off)); ok && take == n && e.build.referable(n, id) {
 			e.refer(src, id)
 		} else {
 			e.payload(src)

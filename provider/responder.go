@@ -195,11 +195,11 @@ func (c *conn) onWrite(op *wire.Op, r *reader) bool {
 	if op.Length == 0 {
 		return true
 	}
-	dst, grant := c.engine.mem.remote(c.qp, Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+	dst, grant := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
 	if dst == nil {
 		return c.refuse(op, wire.TermAccess)
 	}
-	grant.remoteWrites.Add(1)
+	grant.CountWrite()
 	if op.Flags&wire.OpLast != 0 {
 		r.placeLast(dst)
 	} else {
@@ -275,7 +275,7 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 		if take == 0 {
 			break
 		}
-		dst, _ := c.engine.mem.local(c.qp, s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
+		dst, _ := c.engine.mem.Local(c.qp.user(), s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
 		if dst == nil || s.Addr+uint64(off) < s.Addr {
 			return false
 		}

@@ -83,10 +83,7 @@ func TestAttackInvalidation(t *testing.T) {
 		"other queue pair": func(p *pair) Token {
 			w := p.window(1)
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
-			l := &localRequest{window: w, region: p.reg[1], length: 4096, base: p.reg[1].Base()}
-			t := w.prepare()
-			p.must(p.mem[1].bind(other, l, p.reg[1].Base(), t, RightRemoteRead))
-			return t
+			return p.bindTo(other, w, p.reg[1].Base())
 		},
 	} {
 		p := newPair(t, 1408).connect()
@@ -101,7 +98,7 @@ func TestAttackInvalidation(t *testing.T) {
 		if s := p.eng[1].Stats(); s.Drops[wire.DropToken] != 1 || p.ctr[1].State() != CtrLost {
 			t.Errorf("%s: %v", name, p.ctr[1].State())
 		}
-		if name == "other queue pair" && p.reg[1].windows != 1 {
+		if name == "other queue pair" && p.mem[1].Windows(p.reg[1]) != 1 {
 			t.Error("a window of another queue pair was invalidated")
 		}
 	}

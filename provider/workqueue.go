@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -68,7 +69,7 @@ type initiatorQueue struct {
 	wrs        []workRequest
 	sges       []SGE
 	inline     []byte
-	locals     []localRequest // made for the first request without packets
+	locals     []memory.Binding // made for the first request without packets
 
 	mu     sync.Mutex // held by a poster while it fills one slot
 	posted atomic.Uint32

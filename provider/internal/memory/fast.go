@@ -1,0 +1,51 @@
+package memory
+
+// This file is about fast registration: a request gives a region its memory, base address, rights and token when its turn comes
+// in the initiator queue (ND specification section 10). Such a region is a window that its own side may use, too: the engine of
+// one queue pair changes it, and it serves requests and the peer of that queue pair alone.
+
+// aim is what the newest posted fast registration names, also before it is carried out; guarded by Table.mu.
+type aim struct {
+	buf  []byte
+	base uint64
+}
+
+// NewFastRegion makes a region for fast registration, without memory. It has a token already, which grants nothing. It fails
+// with InsufficientResources when the table is full.
+func (m *Table) NewFastRegion() (*Window, error) { return m.newWindow(true) }
+
+// Aim returns the memory and the base address of the newest fast registration that was posted, nil before the first.
+func (w *Window) Aim() (buf []byte, base uint64) {
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	return w.aim.buf, w.aim.base
+}
+
+// Posted returns what the token of the newest fast registration of a region will name when that is carried out. It is for
+// posting requests behind it; nil for other tokens.
+func (m *Table) Posted(t Token) (buf []byte, base uint64) {
+	g := m.slots[m.slotOf(t)].Load()
+	if g == nil || g.window == nil || !g.window.fast || g.window.Token() != t {
+		return nil, 0
+	}
+	return g.window.Aim()
+}
+
+// fastLocal resolves local use of a fast-registered region by u. The caller owns u's engine.
+func (m *Table) fastLocal(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
+	g := m.find(t)
+	if g == nil || g.window == nil || !g.window.fast {
+		return nil, nil
+	}
+	if owner := g.owner.Load(); owner == nil || owner != u || g.rights&need != need {
+		return nil, nil
+	}
+	b, ok := g.slice(addr, n)
+	if !ok {
+		return nil, nil
+	}
+	return b, g.region
+}
+
+// Fast says whether w is a region for fast registration.
+func (w *Window) Fast() bool { return w.fast }

@@ -1,0 +1,202 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
+
+// MaxRegions bounds the table of regions and windows: a slot is 16 bits of a token.
+const MaxRegions = 1 << 16
+
+// Table is the table of an adapter's regions and windows. Lookup is wait-free and may run anywhere; changes lock.
+type Table struct {
+	slots  []atomic.Pointer[Grant]
+	secret uint16
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	free  []uint16
+	next  int
+	count int
+}
+
+// NewTable makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests; the table uses it from
+// any goroutine, under its lock.
+func NewTable(rng *rand.Rand) *Table {
+	return &Table{slots: make([]atomic.Pointer[Grant], MaxRegions), secret: uint16(rng.Uint32()), rng: rng}
+}
+
+// Register adds buf, for the queue pairs of all domains. It fails with InsufficientResources when the table is full.
+func (m *Table) Register(buf []byte, rights Rights) (*Region, error) {
+	return m.RegisterIn(nil, buf, rights)
+}
+
+// RegisterIn is Register for the queue pairs of one domain.
+func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights) (*Region, error) {
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d}})
+}
+
+// RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.
+func (m *Table) RegisterLink(buf []byte, id uint64, rights Rights) (*Region, error) {
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights}, inLink: true, linkID: id})
+}
+
+func (m *Table) add(r *Region) (*Region, error) {
+	if r.rights&RightRemoteWrite != 0 {
+		r.rights |= RightLocalWrite
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slot, ok := m.takeSlot()
+	if !ok {
+		return nil, outcome.InsufficientResources
+	}
+	r.region = r
+	r.token.Store(uint32(m.drawToken(slot, 0)))
+	// Between 2^40 and 2^62: far from zero and from wrapping.
+	r.base = (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
+	m.slots[slot].Store(&r.Grant)
+	m.count++
+	return r, nil
+}
+
+// takeSlot returns a free slot of the table. The caller holds mu.
+func (m *Table) takeSlot() (slot uint16, ok bool) {
+	switch {
+	case m.next < MaxRegions:
+		slot = uint16(m.next)
+		m.next++
+	case len(m.free) > 0:
+		// Oldest first: a slot stays unused as long as possible before it is used again.
+		slot = m.free[0]
+		m.free = m.free[1:]
+	default:
+		return 0, false
+	}
+	return slot, true
+}
+
+// drawToken makes a token for slot, other than old. The caller holds mu.
+func (m *Table) drawToken(slot uint16, old Token) (t Token) {
+	for t == 0 || t == old {
+		t = Token(uint32(slot^m.secret)<<16 | uint32(uint16(m.rng.Uint32())))
+	}
+	return t
+}
+
+// Deregister removes r. The caller must own every engine that uses the table while it calls, so that no packet is being
+// placed into the region when this returns (I5). Outcomes: DeviceBusy while a window is bound to it, InvalidState when
+// it is not registered.
+func (m *Table) Deregister(r *Region) outcome.Outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case r.windows > 0:
+		return outcome.DeviceBusy
+	case !m.registered(r):
+		return outcome.InvalidState
+	}
+	m.remove(r)
+	return outcome.Success
+}
+
+// remove takes r out of the table. The caller holds mu.
+func (m *Table) remove(r *Region) {
+	m.giveSlot(m.slotOf(r.Token()))
+	m.count--
+}
+
+// slotOf is the slot that t names.
+func (m *Table) slotOf(t Token) uint16 { return uint16(t>>16) ^ m.secret }
+
+// registered says whether r is in the table.
+func (m *Table) registered(r *Region) bool { return m.slots[m.slotOf(r.Token())].Load() == &r.Grant }
+
+// giveSlot empties a slot. The caller holds mu.
+func (m *Table) giveSlot(slot uint16) {
+	m.slots[slot].Store(nil)
+	m.free = append(m.free, slot)
+}
+
+// find returns what a token names, or nil.
+func (m *Table) find(t Token) *Grant {
+	g := m.slots[m.slotOf(t)].Load()
+	if g == nil || g.token.Load() != uint32(t) {
+		return nil
+	}
+	return g
+}
+
+// Lookup returns the region a token names, or nil. The token of a window is none here: windows are for peers.
+func (m *Table) Lookup(t Token) *Region {
+	g := m.find(t)
+	if g == nil || g.window != nil {
+		return nil
+	}
+	return g.region
+}
+
+// Windows is how many windows are bound to r.
+func (m *Table) Windows(r *Region) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.windows
+}
+
+// Count is the number of registered regions.
+func (m *Table) Count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count
+}
+
+// Local resolves the n bytes at addr of the region named by t for a request of u, when the region is of u's domain and grants all of
+// need; nil otherwise. The caller owns u's engine.
+func (m *Table) Local(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
+	r := m.Lookup(t)
+	if r == nil {
+		return m.fastLocal(u, t, addr, n, need)
+	}
+	if r.rights&need != need || !r.serves(u) {
+		return nil, nil
+	}
+	b, ok := r.slice(addr, n)
+	if !ok {
+		return nil, nil
+	}
+	return b, r
+}
+
+// granted returns what t names, when the peer of u may do all of need with it. A region is there for the peers of its domain's users, a
+// window for that of its user. The caller owns u's engine.
+func (m *Table) granted(u *User, t Token, need Rights) *Grant {
+	g := m.find(t)
+	if g == nil {
+		return nil
+	}
+	if g.window != nil {
+		if owner := g.owner.Load(); owner == nil || owner != u {
+			return nil
+		}
+	}
+	if g.rights&need != need || !g.serves(u) {
+		return nil
+	}
+	return g
+}
+
+// Remote resolves the n bytes at addr for the peer of u, when t grants it all of need; nil otherwise. The caller owns u's engine.
+func (m *Table) Remote(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
+	g := m.granted(u, t, need)
+	if g == nil {
+		return nil, nil
+	}
+	b, ok := g.slice(addr, n)
+	if !ok {
+		return nil, nil
+	}
+	return b, g
+}

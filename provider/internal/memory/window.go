@@ -1,0 +1,208 @@
+package memory
+
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
+
+// Window grants the peer of one queue pair access to a part of a region, for as long as it is bound. It is bound and unbound
+// by requests of that queue pair; every binding has a token of its own (ND specification section 10).
+type Window struct {
+	Grant
+	table *Table
+	slot  uint16
+	fast  bool // fixed: a region for fast registration
+
+	posted   atomic.Uint32 // the token of the newest Bind
+	released bool          // guarded by Table.mu
+	aim      aim
+
+	// The other windows bound to the same user; its engine's.
+	next, prev *Window
+}
+
+// NewWindow makes a window that is bound to nothing. It fails with InsufficientResources when the table is full.
+func (m *Table) NewWindow() (*Window, error) { return m.newWindow(false) }
+
+func (m *Table) newWindow(fast bool) (*Window, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slot, ok := m.takeSlot()
+	if !ok {
+		return nil, outcome.InsufficientResources
+	}
+	w := &Window{table: m, slot: slot, fast: fast}
+	if fast {
+		w.posted.Store(uint32(m.drawToken(slot, 0)))
+	}
+	w.window = w
+	m.slots[slot].Store(&w.Grant)
+	return w, nil
+}
+
+// Token returns the token of the newest Bind that was posted, also before that is carried out; zero before the first.
+func (w *Window) Token() Token { return Token(w.posted.Load()) }
+
+// Bound says whether the window is bound. It may change at any time but while the caller owns the engine.
+func (w *Window) Bound() bool { return w.owner.Load() != nil }
+
+// Binding is what a posted request does to Window: gives it memory, or ends what it has.
+type Binding struct {
+	Window *Window
+	region *Region // nil to end a binding
+	addr   uint64
+	length uint64
+	base   uint64 // what the peer calls the first byte
+	token  Token
+	rights Rights
+}
+
+// Prepare returns the binding of the n bytes at addr of r, which are called base, and draws its token. The region's remote rights do
+// not limit those that are given, but remote writing needs its local write right. It fails when the bytes are outside the
+// region, base makes them wrap, the region is gone or the right is missing. Any goroutine may call it.
+func (w *Window) Prepare(r *Region, addr, n, base uint64, rights Rights) (b Binding, ok bool) {
+	if _, inside := r.slice(addr, n); !inside || base+n < base {
+		return Binding{}, false
+	}
+	m := w.table
+	if !m.registered(r) || rights&RightRemoteWrite != 0 && r.rights&RightLocalWrite == 0 {
+		return Binding{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Binding{w, r, addr, n, base, m.drawToken(w.slot, w.Token()), rights}, true
+}
+
+// Posted makes b the newest binding of its window, and returns its token: the request was posted.
+func (b *Binding) Posted() Token {
+	w := b.Window
+	if w.fast {
+		buf, _ := b.region.slice(b.addr, b.length)
+		w.table.mu.Lock()
+		w.aim = aim{buf: buf, base: b.base}
+		w.table.mu.Unlock()
+	}
+	w.posted.Store(uint32(b.token))
+	return b.token
+}
+
+// Bind gives u's peer the window, and u as well when it is a region for fast registration. It fails with InvalidRequest for a window
+// that is bound or gone, and with AccessViolation when the region is gone. The caller owns u's engine.
+func (m *Table) Bind(u *User, b *Binding) outcome.Outcome {
+	w, r := b.Window, b.region
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.released || w.Bound() {
+		return outcome.InvalidRequest
+	}
+	buf, ok := r.slice(b.addr, b.length)
+	if !ok || !m.registered(r) {
+		return outcome.AccessViolation
+	}
+	r.windows++
+	w.region, w.base, w.buf, w.rights = r, b.base, buf, b.rights
+	w.token.Store(uint32(b.token))
+	w.owner.Store(u)
+	w.next = u.windows
+	if w.next != nil {
+		w.next.prev = w
+	}
+	u.windows = w
+	return outcome.Success
+}
+
+// Unbind ends w's binding to u. It fails with InvalidRequest when there is none. The caller owns u's engine.
+func (m *Table) Unbind(u *User, w *Window) outcome.Outcome {
+	if w.owner.Load() != u {
+		return outcome.InvalidRequest
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revoke(w)
+	return outcome.Success
+}
+
+// UnbindToken ends the binding to u that t names. It fails with InvalidRequest when there is none. The caller owns u's engine.
+func (m *Table) UnbindToken(u *User, t Token) outcome.Outcome {
+	g := m.find(t)
+	if g == nil || g.window == nil {
+		return outcome.InvalidRequest
+	}
+	return m.Unbind(u, g.window)
+}
+
+// revoke ends a binding. The caller holds mu, and owns the engine of the window's user.
+func (m *Table) revoke(w *Window) {
+	u := w.owner.Swap(nil)
+	if r := w.region; r.windows > 1 {
+		r.windows--
+	} else {
+		r.windows = 0
+		if fin := r.unbound; fin != nil {
+			r.unbound = nil
+			fin(outcome.Success)
+		}
+	}
+	w.region, w.buf = nil, nil
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		u.windows = w.next
+	}
+	w.next, w.prev = nil, nil
+}
+
+// UnbindAll ends the binding of every window of u: its peer is gone. The caller owns u's engine.
+func (m *Table) UnbindAll(u *User) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for u.windows != nil {
+		m.revoke(u.windows)
+	}
+}
+
+// ReleaseWindow removes w for good, bound or not; requests that still name it fail. The caller owns every engine that uses the
+// table.
+func (m *Table) ReleaseWindow(w *Window) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.released {
+		return
+	}
+	w.released = true
+	if w.Bound() {
+		m.revoke(w)
+	}
+	m.giveSlot(w.slot)
+}
+
+// WhenUnbound calls fin when the last window that is bound to r is so no more, and says whether one is: otherwise fin is never
+// called.
+func (m *Table) WhenUnbound(r *Region, fin outcome.Finish) (waits bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.windows == 0 {
+		return false
+	}
+	r.unbound = fin
+	return true
+}
+
+// Release is Deregister for a region whose owner is gone: windows that are bound to it are no more. Releasing twice is harmless.
+// The caller owns every engine that uses the table.
+func (m *Table) Release(r *Region) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for slot := 0; r.windows > 0; slot++ { // seldom, and the table holds no list of them
+		if g := m.slots[slot].Load(); g != nil && g.window != nil && g.region == r {
+			m.revoke(g.window)
+		}
+	}
+	if m.registered(r) {
+		m.remove(r)
+	}
+}
