@@ -32,7 +32,10 @@ func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 			return err
 		}
 		cfg.Local = netip.AddrPortFrom(cfg.Local.Addr(), 0)
-		return errors.Join(Run(ctx, cfg, j.Specs, sink), c.Meet(ctx, "nd done"))
+		if err := Run(ctx, cfg, j.Specs, sink); err != nil {
+			return err // at once: the responder fails for want of this side, and would be heard first
+		}
+		return c.Meet(ctx, "nd done")
 	}
 	s, err := listen(cfg)
 	if err != nil {
