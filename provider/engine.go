@@ -33,14 +33,12 @@ type Engine struct {
 	resetTokens resetTokens
 
 	// The other engines of the adapter.
-	group         *group
-	lead          *Engine // does what only one engine may do: the first one, perhaps this one
-	index         int     // in group.engines, and so the NIC queue
-	shard         *Shard  // runs this engine; nil where a test does
-	inbox         inbox
-	relays        [][]RxPacket // packets of this turn for other engines
-	foreignFrames [][]uint64   // frames of this turn to give back to other engines
-	relayed       bool         // one of these has something
+	group  *group
+	lead   *Engine // does what only one engine may do: the first one, perhaps this one
+	index  int     // in group.engines, and so the NIC queue
+	shard  *Shard  // runs this engine; nil where a test does
+	inbox  inbox
+	outbox outbox // for the others, until the batch is done
 
 	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
@@ -49,8 +47,7 @@ type Engine struct {
 	pools     pools
 	guard     guard.Guard // against strangers
 
-	fresh        line    // have something to transmit and have not used up their share; in turn, before active
-	active       line    // have something to transmit, in turn
+	round        round   // have something to transmit
 	heardConns   []*conn // have heard from their peers in this receive batch
 	acks         []*conn // have an acknowledgement to send
 	touchedConns []*conn
@@ -136,7 +133,7 @@ func (e *Engine) releaseHeld(at heldPacket) {
 // release gives a packet's frames back to the link they came from (I8).
 func (e *Engine) release(p *RxPacket) {
 	if p.origin != nil && p.origin != e {
-		e.sendBack(p)
+		e.outbox.giveBack(p, p.origin.index, len(e.group.engines))
 		return
 	}
 	e.received.recycle(p)

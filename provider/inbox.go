@@ -62,28 +62,52 @@ func (e *Engine) alert() {
 // may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
 func (e *Engine) Called() bool { return e.doorbells.Load() != nil || e.inbox.waiting.Load() }
 
+// outbox is what one engine has for the others of its group, by index, until its receive batch or its turn is done.
+type outbox struct {
+	packets [][]RxPacket
+	frames  [][]uint64 // that came with packets from others
+	pending bool       // there is something
+}
+
+// pass keeps a packet for the engine at index to of several, from the engine that took it from its link.
+func (o *outbox) pass(p *RxPacket, from *Engine, to, several int) {
+	if o.packets == nil {
+		o.packets = make([][]RxPacket, several)
+	}
+	if o.packets[to] == nil {
+		o.packets[to] = make([]RxPacket, 0, rxBatch)
+	}
+	batch := append(o.packets[to], *p)
+	if p.origin == nil {
+		batch[len(batch)-1].origin = from
+	}
+	o.packets[to] = batch
+	o.pending = true
+}
+
+// giveBack keeps the frames of a packet that came from the engine at index to of several.
+func (o *outbox) giveBack(p *RxPacket, to, several int) {
+	if o.frames == nil {
+		o.frames = make([][]uint64, several)
+	}
+	for i := range p.N {
+		o.frames[to] = append(o.frames[to], p.Frags[i].ID)
+	}
+	o.pending = true
+}
+
 // relay keeps a packet of the receive batch for the engine that it is for, until the batch is done.
 func (e *Engine) relay(p *RxPacket, to *Engine) {
-	if e.relays == nil {
-		e.relays = make([][]RxPacket, len(e.group.engines))
-	}
-	if e.relays[to.index] == nil {
-		e.relays[to.index] = make([]RxPacket, 0, rxBatch)
-	}
-	batch := append(e.relays[to.index], *p)
-	if p.origin == nil {
-		batch[len(batch)-1].origin = e
-	}
-	e.relays[to.index] = batch
-	e.relayed = true
+	e.outbox.pass(p, e, to.index, len(e.group.engines))
 	e.stats.Relayed++
 }
 
-// flushRelays puts relayed packets into the inboxes of their engines, and gives other engines' frames back to them.
-func (e *Engine) flushRelays() {
-	e.relayed = false
-	for i := range e.relays {
-		batch := e.relays[i]
+// sendOutbox puts relayed packets into the inboxes of their engines, and gives other engines' frames back to them.
+func (e *Engine) sendOutbox() {
+	o := &e.outbox
+	o.pending = false
+	for i := range o.packets {
+		batch := o.packets[i]
 		if len(batch) == 0 {
 			continue
 		}
@@ -97,32 +121,20 @@ func (e *Engine) flushRelays() {
 			e.drop(wire.DropWrongQueue)
 			e.release(&batch[j])
 		}
-		e.relays[i] = batch[:0]
+		o.packets[i] = batch[:0]
 		to.alert()
 	}
-	for i := range e.foreignFrames {
-		if len(e.foreignFrames[i]) == 0 {
+	for i := range o.frames {
+		if len(o.frames[i]) == 0 {
 			continue
 		}
 		to := e.group.engines[i]
 		to.inbox.mu.Lock()
-		to.inbox.frames = append(to.inbox.frames, e.foreignFrames[i]...)
+		to.inbox.frames = append(to.inbox.frames, o.frames[i]...)
 		to.inbox.mu.Unlock()
-		e.foreignFrames[i] = e.foreignFrames[i][:0]
+		o.frames[i] = o.frames[i][:0]
 		to.alert()
 	}
-}
-
-// sendBack keeps the frames of another engine's packet until they are given back with others.
-func (e *Engine) sendBack(p *RxPacket) {
-	if e.foreignFrames == nil {
-		e.foreignFrames = make([][]uint64, len(e.group.engines))
-	}
-	at := p.origin.index
-	for i := range p.N {
-		e.foreignFrames[at] = append(e.foreignFrames[at], p.Frags[i].ID)
-	}
-	e.relayed = true
 }
 
 // openInbox takes in what the other engines left, and returns how many packets that were.

@@ -112,12 +112,11 @@ func (c *conn) handOver() {
 // unlist takes the connection out of the engine's lists.
 func (c *conn) unlist() {
 	e := c.engine
-	e.fresh.remove(c)
-	e.active.remove(c)
+	e.round.leave(c)
 	if i := slices.Index(e.acks, c); i >= 0 {
 		e.acks = slices.Delete(e.acks, i, i+1)
 	}
-	c.inActive, c.inAcks = false, false
+	c.inAcks = false
 }
 
 // attachConn takes a connection that left another engine.

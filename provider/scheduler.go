@@ -22,12 +22,7 @@ const (
 func (c *conn) activate() {
 	if !c.inActive {
 		c.leaveIdle()
-		c.inActive = true
-		if c.deficit > 0 {
-			c.engine.fresh.push(c)
-		} else {
-			c.engine.active.push(c)
-		}
+		c.engine.round.join(c)
 	}
 	c.touch()
 }
@@ -80,25 +75,46 @@ func (l *line) pop() *conn {
 	return c
 }
 
-// pop takes the connection that is next in line off it.
-func (e *Engine) pop() *conn {
-	l := &e.fresh
+// round is the connections that have something to transmit, each in turn: first those that have not used up their share since they last
+// had work, then the others.
+type round struct{ fresh, active line }
+
+// join puts a connection that is not in line behind those that are there for the same reason.
+func (r *round) join(c *conn) {
+	c.inActive = true
+	if c.deficit > 0 {
+		r.fresh.push(c)
+	} else {
+		r.active.push(c)
+	}
+}
+
+// next takes the connection whose turn it is off its line. There must be one.
+func (r *round) next() *conn {
+	l := &r.fresh
 	if l.n == 0 {
-		l = &e.active
+		l = &r.active
 	}
 	c := l.pop()
 	c.inActive = false
 	return c
 }
 
+// leave takes out a connection that may be in line.
+func (r *round) leave(c *conn) {
+	r.fresh.remove(c)
+	r.active.remove(c)
+	c.inActive = false
+}
+
 // waiting is how many connections are in line.
-func (e *Engine) waiting() int { return e.fresh.n + e.active.n }
+func (r *round) waiting() int { return r.fresh.n + r.active.n }
 
 // transmit gives connections with work their shares, in turn, until the turn's bytes are used up.
 func (e *Engine) transmit() {
-	limit := min(turnLimit, connTurn*e.waiting())
-	for e.waiting() > 0 && e.turnBytes < limit && !e.starved {
-		c := e.pop()
+	limit := min(turnLimit, connTurn*e.round.waiting())
+	for e.round.waiting() > 0 && e.turnBytes < limit && !e.starved {
+		c := e.round.next()
 		if c.phase == phaseOpen {
 			again := c.serve()
 			if again {

@@ -28,6 +28,31 @@ func TestLineAgainstATwin(t *testing.T) {
 	}
 }
 
+// Whoever has not used up its share goes before those that have, each kind in the order of joining; who leaves has no turn.
+func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
+	var r round
+	conns := make([]*conn, 6)
+	for i := range conns {
+		conns[i] = &conn{traffic: &traffic{}}
+		conns[i].deficit = i % 2 // the odd ones are fresh
+		r.join(conns[i])
+	}
+	r.leave(conns[2])
+	r.leave(conns[5])
+	r.leave(conns[5]) // not in line any more
+	for left, want := range []int{1, 3, 0, 4} {
+		if r.waiting() != 4-left {
+			t.Fatalf("%d wait, want %d", r.waiting(), 4-left)
+		}
+		if c := r.next(); c != conns[want] || c.inActive || c.behind != nil {
+			t.Fatalf("turn %d is not that of connection %d", left, want)
+		}
+	}
+	if r.waiting() != 0 || conns[2].inActive || conns[5].inActive {
+		t.Error("somebody is left")
+	}
+}
+
 // TestUsersOfCompletionQueues makes and releases queue pairs at random, with one and with two completion queues, and compares
 // who is listed where.
 func TestUsersOfCompletionQueues(t *testing.T) {

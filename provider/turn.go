@@ -21,7 +21,7 @@ func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.rece
 func (e *Engine) Glance(now clock.Time) (busy bool) {
 	again := e.putOff
 	heard := e.receiveAll(now)
-	if again || heard == 0 || heard >= manyPackets || e.waiting() > 0 || e.doorbells.Load() != nil {
+	if again || heard == 0 || heard >= manyPackets || e.round.waiting() > 0 || e.doorbells.Load() != nil {
 		return e.sendAndReport(heard)
 	}
 	e.putOff = true
@@ -67,8 +67,8 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 	for i := range n {
 		e.receive(&e.received.batch[i])
 	}
-	if e.relayed {
-		e.flushRelays()
+	if e.outbox.pending {
+		e.sendOutbox()
 	}
 	e.received.flush()
 	return heard + n
@@ -90,14 +90,14 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if e.doorbells.Load() != nil {
 		e.answerDoorbells()
 	}
-	if e.waiting() > 0 {
+	if e.round.waiting() > 0 {
 		e.transmit()
 	}
 	if len(e.acks) > 0 {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return heard >= rxBatch || (e.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.turns.Sent() ||
+	return heard >= rxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.turns.Sent() ||
 		e.inbox.waiting.Load()
 }
 
@@ -117,7 +117,7 @@ func (e *Engine) expire() {
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.turns.Sent() && !e.putOff && e.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -139,8 +139,8 @@ func (e *Engine) finishTurn() {
 		}
 	}
 	e.touchedConns = e.touchedConns[:0]
-	if e.relayed {
-		e.flushRelays()
+	if e.outbox.pending {
+		e.sendOutbox()
 	}
 	e.report()
 }
