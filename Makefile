@@ -15,10 +15,14 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: check
-check: fmt-check vet lint tidy-check fix-check generate-check test race fuzz sim-short ## everything a change must pass
+check: fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short ## everything a change must pass
 
 # As root nothing may be skipped for want of it.
 TESTRUN := $(GO) run ./internal/testrun $(if $(filter 0,$(shell id -u)),-root) --
+
+.PHONY: cites
+cites: ## each section of PROTOCOL.md and each invariant is cited by code and by a test; lists those that are not
+	$(GO) test -count=1 -run '^Test(Sections|Invariants)AreCited$$' .
 
 .PHONY: test
 test: ## go test ./..., the kernel tests too when run as root; says at the end what was skipped and why

@@ -69,7 +69,8 @@ func homes(ends []*end) (mask uint64) {
 
 // TestFourQueues opens adapters on interfaces with four queues. In native mode veth keeps the number of the queue, so that
 // connections come to stay on all of them and nothing goes astray any more. In generic mode what queue i sends arrives on queue
-// i-1, so that packets do go astray, are handed over, and connections follow them.
+// i-1, so that packets do go astray, are handed over, and connections follow them. Meanwhile two
+// goroutines take all engines at once, as closing a region does: neither waits for ever (I2).
 func TestFourQueues(t *testing.T) {
 	for _, dp := range []Datapath{DatapathNative, DatapathGeneric} {
 		t.Run(dp.String(), func(t *testing.T) {
@@ -84,6 +85,13 @@ func TestFourQueues(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range conns {
 					group.Go(func() { exchange(t, clients[i], servers[i], rounds) })
+				}
+				for range 2 {
+					group.Go(func() {
+						for range rounds {
+							r.a.verbs.DoAll(func() {})
+						}
+					})
 				}
 				group.Wait()
 			}

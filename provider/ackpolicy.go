@@ -32,7 +32,7 @@ type ackState struct {
 	at      clock.Time
 }
 
-// noteAccepted is called for every packet accepted in order. asked is the ACKREQ flag, gap that a gap closed.
+// noteAccepted is called for every packet accepted in order, and decides when it is acknowledged (PROTOCOL §9.2). asked is the ACKREQ flag, gap that a gap closed.
 func (c *conn) noteAccepted(asked, gap bool) {
 	a := &c.ack
 	a.packets++

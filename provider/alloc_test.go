@@ -36,6 +36,7 @@ func (p *pair) drain(rs []Result) (n int) {
 	return n
 }
 
+// A turn allocates nothing (I10), whatever is posted.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

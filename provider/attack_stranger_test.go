@@ -171,7 +171,7 @@ func TestAttackForeignCookies(t *testing.T) {
 	}
 }
 
-// Whoever knows addresses and ports of a connection but not its id cannot reach it; who knows the id but writes from
+// Nothing of a forged packet is used (I3): whoever knows addresses and ports of a connection but not its id cannot reach it; who knows the id but writes from
 // elsewhere neither. Seen by Drops[unknown_conn], Drops[rate] and Drops[address].
 func TestAttackInjection(t *testing.T) {
 	p := newPair(t, 1408).connect()
@@ -222,7 +222,7 @@ func TestAttackFromTheSameHost(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// DREQ, REJ, RST and ACK by guess. Seen by Drops[unknown_conn], Drops[rst_token] and Drops[ack_range].
+// DREQ, REJ, RST and ACK by guess (PROTOCOL §7.4). Seen by Drops[unknown_conn], Drops[rst_token] and Drops[ack_range].
 func TestAttackBlindEnding(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(10, 10))

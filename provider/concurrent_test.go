@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Eight goroutines post to one queue pair while others poll and look: for the race detector, and no result is missing.
+// Eight goroutines post to one queue pair while others poll and look: for the race detector (I1), and no result is missing.
 func TestConcurrentPosters(t *testing.T) {
 	const rounds, posters, each = 5, 8, 100 // the completion queue takes the results of a round
 	p, s := shards(t)

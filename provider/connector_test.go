@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A message of the handshake that nobody answers is repeated after 20 ms, and then after twice as long each time, up to a second.
+// A message of the handshake that nobody answers is repeated after 20 ms, and then after twice as long each time, up to a second
+// (PROTOCOL §7.2).
 func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 	m := newMeeting(t, 1)
 	begun := m.now

@@ -157,7 +157,7 @@ func TestManyConnectionsFromOneHost(t *testing.T) {
 	}
 }
 
-// Connections that are over cost little memory and are bounded in number: the oldest is forgotten.
+// Connections that are over cost little memory and are bounded in number: the oldest is forgotten (I9).
 func TestLingeringIsBounded(t *testing.T) {
 	w := newWorld(newLanes(), 0, Config{})
 	e := w.eng[1]

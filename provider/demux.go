@@ -144,7 +144,7 @@ func (c *conn) heard(h wire.BaseHeader) {
 	}
 }
 
-// receiveSequenced puts a packet where its PSN says: next, behind a gap, or nowhere.
+// receiveSequenced puts a packet where its PSN says: next, behind a gap, or nowhere (I4).
 func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
 	rs := &c.rx[h.Space()]
 	switch ahead := h.PSN().Sub(rs.next); {

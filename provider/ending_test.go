@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// clean wants nothing left after a while.
+// clean wants nothing left after a while, and every frame back at its link (I8).
 func (p *pair) clean() {
 	p.tb.Helper()
 	p.pass(20 * time.Second)
@@ -202,6 +202,7 @@ func TestCloseCutsThePeerOff(t *testing.T) {
 	}
 }
 
+// A peer that acknowledges nothing for 5 s is lost (PROTOCOL §9.3).
 func TestDeadPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(0, 1000, 10)
@@ -235,6 +236,8 @@ func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
+// A connection without packets for 10 s sends PING: it lives on when the peer answers, and is lost when five are not answered
+// (PROTOCOL §9.5).
 func TestKeepAlive(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.pass(5 * time.Minute) // idle and alive
@@ -255,7 +258,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// A peer that forgot the connection says so, and proves that it may.
+// A peer that forgot the connection says so, and proves that it may (PROTOCOL §7.4).
 func TestResetByAPeerThatLostItsState(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(0, 0, 10)

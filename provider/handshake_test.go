@@ -157,6 +157,7 @@ func TestPeerIsNotThere(t *testing.T) {
 	m.clean()
 }
 
+// A REQ that comes again, in each state of the passive side, gets the answer of the table in PROTOCOL §7.3.
 func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m := newMeeting(t, 0).get()
 	var req *forged

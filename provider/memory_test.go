@@ -72,7 +72,7 @@ func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
 	}
 }
 
-// A region that is deregistered while a Read of it is under way ends the connection, also when the lost response is what
+// A region that is deregistered while a Read of it is under way is not read any more (I5) and ends the connection, also when the lost response is what
 // finds out (it cannot be built again).
 func TestReadOfMemoryThatGoesAway(t *testing.T) {
 	for _, lose := range []int{0, 1, 3} {

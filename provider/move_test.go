@@ -83,6 +83,7 @@ func (p *pair) move(round int) {
 	}
 }
 
+// A connection follows its packets to another queue, and takes its connector and its queue pair along (I11).
 func TestConnectionFollowsItsPackets(t *testing.T) {
 	p := newQueuesPair(t, 1472, 4)
 	p.landOn(1, always(2))
@@ -205,7 +206,7 @@ func TestScatteredPackets(t *testing.T) {
 	}
 }
 
-// TestStrangersAskForConnectionsElsewhere: REQ and RST come to the leader, their connection lives on another engine.
+// TestStrangersAskForConnectionsElsewhere: REQ and RST come to the leader (I12), their connection lives on another engine.
 func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	p := newQueuesPair(t, 1472, 3)
 	var req []byte

@@ -281,7 +281,7 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 	return false
 }
 
-// resend builds the packet with this PSN again: same PSN, same operations, same bytes (PROTOCOL §9.3); in parts when its path
+// resend builds the packet with this PSN again: same PSN, same operations, same bytes (I7, PROTOCOL §9.3); in parts when its path
 // has become too small for it. It reports false when there was no frame for it, or when the memory behind it is gone and the
 // connection with it. It counts in cause, one of the engine's counters.
 func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64) bool {

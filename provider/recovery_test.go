@@ -101,6 +101,7 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	}
 }
 
+// A time-out is undone when the acknowledgement shows that the first transmission had arrived (PROTOCOL §9.3).
 func TestTimeoutThatWasNone(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	for range 20 {
@@ -145,7 +146,8 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// The loss of every n-th packet, in either direction and at every offset, ends in the same memory.
+// The loss of every n-th packet, in either direction and at every offset, ends in the same memory: packets are
+// executed once and in order (I4).
 func TestEveryNthPacketLost(t *testing.T) {
 	for nth := 2; nth < 12; nth++ {
 		for _, size := range []int{1408, 8972} {
@@ -212,7 +214,8 @@ func TestMissingReceiveAfterLoss(t *testing.T) {
 	p.outcomes(0, OutcomeIOTimeout)
 }
 
-// The reordering window grows while the peer reports duplicates, up to a round trip, and falls back 16 round trips after the last.
+// The reordering window grows while the peer reports duplicates, up to a round trip, and falls back 16 round trips after the last
+// (PROTOCOL §9.3).
 func TestReorderingWindowFollowsDuplicates(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	c := p.conn(0)

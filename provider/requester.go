@@ -287,7 +287,7 @@ func (c *conn) moreToSend(space wire.Space) bool {
 }
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ
-// answered whole. A request behind an unfinished one waits.
+// answered whole. A request behind an unfinished one waits (I6).
 func (c *conn) completeRequests() {
 	qp := c.qp
 	if qp == nil {

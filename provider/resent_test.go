@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -78,5 +79,36 @@ func wantResent(t *testing.T, p *pair, want Stats) {
 	}
 	if got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+// A packet that is sent again has the PSN, the operations and the bytes that it had (I7).
+func TestPacketsSentAgainHaveTheSameBytes(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	sent, carried, again := map[wire.PSN][]byte{}, 0, 0
+	p.link[1].mangle = func(b []byte) bool {
+		h := wire.BaseHeader(b)
+		if h.OpCount() == 0 {
+			return true
+		}
+		carried++
+		if old, ok := sent[h.PSN()]; ok {
+			again++
+			if !bytes.Equal(old, b[wire.BaseHeaderLen:]) {
+				t.Errorf("PSN %d: other bytes when it was sent again", h.PSN())
+			}
+		}
+		sent[h.PSN()] = bytes.Clone(b[wire.BaseHeaderLen:])
+		return carried%7 != 3
+	}
+	for i := range 100 {
+		p.receive(1, 1<<20, 2000)
+		p.post(0, p.write(0, uint32(i)*3000, 3000))
+		p.post(0, p.send(0, 2000))
+		p.pass(time.Millisecond)
+	}
+	p.pass(time.Second)
+	if again == 0 {
+		t.Error("nothing was sent again")
 	}
 }

@@ -55,6 +55,7 @@ func TestReadFence(t *testing.T) {
 	}
 }
 
+// Results come in the order of posting (I6): a Write that is acknowledged waits for the Read before it.
 func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 0, 10)

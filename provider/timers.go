@@ -10,7 +10,7 @@ import (
 // This file answers the one deadline each connection has: the earliest of what handshake, recovery, acknowledgement,
 // receive limit, liveness and ending wait for.
 
-// deadline is the earliest time at which the connection wants attention.
+// deadline is the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.halfOpenDeadline(), c.handshake.retryAt)
 	if c.phase == phaseOpen {
@@ -49,7 +49,7 @@ func earlier(at, t clock.Time) clock.Time {
 	return at
 }
 
-// keepAliveAt is when a silent peer is asked for a sign of life. A READ that was acknowledged and waits for its answer has
+// keepAliveAt is when a silent peer is asked for a sign of life (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has
 // no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	if c.pings > 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A receiver that nobody asks speaks after Config.AckEvery packets at once, and after fewer when Config.AckDelay has passed.
+// A receiver that nobody asks speaks after Config.AckEvery packets at once, and after fewer when Config.AckDelay has passed (PROTOCOL
+// §9.2).
 func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 	for n, atOnce := range map[int]bool{7: false, 8: true} {
 		p := newPair(t, 1408).connect()

@@ -11,7 +11,7 @@ import (
 // starvedRetry is when to look again for transmit frames: the link has no way to tell when they come back.
 const starvedRetry = 20 * time.Microsecond
 
-// Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It returns true when more work is ready
+// Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It allocates nothing and reads no clock (I10). It returns true when more work is ready
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
 func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.receiveAll(now)) }
 

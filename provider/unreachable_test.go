@@ -31,7 +31,7 @@ func (m *meeting) asks() (req []byte) {
 	return req
 }
 
-// A quote may be cut off anywhere, and ends the attempt with what the error means. The connector can be used again.
+// A quote may be cut off anywhere, and ends the attempt with what the error means (PROTOCOL §7.7). The connector can be used again.
 func TestUnreachableEndsTheAttempt(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 35, 36, 37, 40, 47, 48, 55, 56, 100, 1200} {
 		for _, o := range []Outcome{OutcomeHostUnreachable, OutcomeNetworkUnreachable, OutcomeRefused} {
