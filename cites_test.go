@@ -15,6 +15,10 @@ import (
 var notCited = map[string]string{
 	"7": "groups its subsections",
 	"9": "groups its subsections",
+
+	"10": "reserved: nothing of it is built",
+	"11": "reserved: nothing of it is built",
+	"12": "reserved: nothing of it is built",
 }
 
 // citation is a place in a comment that names sections: "PROTOCOL §3.1, §4 and §5". What follows at once belongs to it.

@@ -57,3 +57,45 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// Each term of the glossary is in use: in the code, or on another page. The glossary can be found from ARCHITECTURE.
+func TestGlossaryTermsAreUsed(t *testing.T) {
+	page, err := os.ReadFile("docs/GLOSSARY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	architecture, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil || !strings.Contains(string(architecture), "(GLOSSARY.md)") {
+		t.Errorf("docs/ARCHITECTURE.md does not lead to the glossary (%v)", err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([a-z][a-z -]+) \| (.+) \|$`).FindAllStringSubmatch(string(page), -1)
+	unused := map[string]*regexp.Regexp{}
+	for _, row := range rows[1:] { // the first one is the head
+		if unused[row[1]] != nil {
+			t.Errorf("%s stands in the glossary twice", row[1])
+		}
+		unused[row[1]] = regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(row[1], " ", `\s+(?://\s+)?`))
+	}
+	if len(unused) < 10 {
+		t.Fatalf("only %d terms", len(unused))
+	}
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		ext := filepath.Ext(path)
+		if err != nil || d.IsDir() || len(unused) == 0 || d.Name() == "GLOSSARY.md" || d.Name() == "docs_test.go" || ext != ".go" && ext != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for term, use := range unused {
+			if use.Match(text) {
+				delete(unused, term)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for term := range unused {
+		t.Errorf("nothing uses the term %q of the glossary", term)
+	}
+}
