@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,7 +32,11 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 		t.Fatal(pages, err)
 	}
 	named := regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+	decisions, err := filepath.Glob("docs/decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range slices.Concat(pages, decisions, []string{"README.md", "CONTRIBUTING.md"}) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -97,5 +102,47 @@ func TestGlossaryTermsAreUsed(t *testing.T) {
 	}
 	for term := range unused {
 		t.Errorf("nothing uses the term %q of the glossary", term)
+	}
+}
+
+// ARCHITECTURE §5 lists each page of docs/decisions once, with its title and date, and nothing else. A page has its four parts, on
+// 30 lines at the most.
+func TestDecisionsAreListed(t *testing.T) {
+	text, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^- (\d{4}-\d\d-\d\d) \[(.+)\]\((decisions/[\w.-]+)\)$`).FindAllStringSubmatch(string(text), -1) {
+		if listed[m[3]] != "" {
+			t.Errorf("%s is listed twice", m[3])
+		}
+		listed[m[3]] = "# " + m[2] + "\n\nDate: " + m[1] + "\n"
+	}
+	pages, err := filepath.Glob("docs/decisions/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(page, "docs/")
+		if listed[name] == "" || !strings.HasPrefix(string(text), listed[name]) {
+			t.Errorf("%s is not listed with its title and date", page)
+		}
+		delete(listed, name)
+		for _, part := range []string{"Context", "Decision", "Cost", "Consequences"} {
+			if strings.Count(string(text), "\n**"+part+".** ") != 1 {
+				t.Errorf("%s: not one part called %s", page, part)
+			}
+		}
+		if n := strings.Count(string(text), "\n"); n > 30 {
+			t.Errorf("%s has %d lines", page, n)
+		}
+	}
+	for name := range listed {
+		t.Errorf("%s is listed and not there", name)
 	}
 }
