@@ -96,7 +96,8 @@ type AdapterConfig struct {
 	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
 }
 
-// Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it.
+// Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it. All
+// methods may be called from any goroutine.
 type Adapter struct {
 	verbs   *verbs.Adapter
 	udpPort uint16 // 0 over links made by a test
@@ -317,7 +318,7 @@ type Stats struct {
 	Drops map[string]uint64
 }
 
-// Stats reads the counters. It allocates, and takes each engine for a moment.
+// Stats reads the counters. The call allocates, and waits for the running turn of each engine.
 func (a *Adapter) Stats() Stats {
 	p := a.verbs.Stats()
 	s := Stats{

@@ -136,7 +136,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provider.OutcomeCanceled) }
 
 // Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
-// still be fetched. Closing twice is harmless.
+// still be fetched with GetResults. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
 	if q.closed.CompareAndSwap(false, true) {
 		q.adapter.verbs.Objects.Give(verbs.ObjectCQ)

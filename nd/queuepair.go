@@ -18,7 +18,8 @@ type QueuePairConfig struct {
 	InlineSize                     int
 }
 
-// QueuePair is one end of a connection: applications post requests, results come from its completion queues.
+// QueuePair is one end of a connection: applications post requests, results come from its completion queues. All
+// methods may be called from any goroutine.
 type QueuePair struct {
 	adapter *Adapter
 	qp      *provider.QP
@@ -95,8 +96,8 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 	}, sgl)
 }
 
-// Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
-// wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0, which the error's text
+// Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: the ones
+// beyond it wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0, which the error's text
 // says.
 func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {

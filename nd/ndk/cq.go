@@ -25,7 +25,7 @@ const (
 )
 
 // CQ collects the results of requests. GetResults also moves the transport along: a program that polls gets the lowest latency,
-// one that arms is called.
+// a program that arms the queue is called. All methods may be called from any goroutine.
 type CQ struct {
 	object
 	cq        *provider.CQ

@@ -12,7 +12,7 @@ import (
 // and closes.
 type ConnectEvent func(context any, connector *Connector)
 
-// Listener receives connection requests.
+// Listener receives connection requests. All methods may be called from any goroutine.
 type Listener struct {
 	object
 	l         *provider.Listener

@@ -24,8 +24,8 @@ const (
 	MRDoNotSecureVM MRFlags = 0x80000000
 )
 
-// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. What is said of
-// a registration is meant of the newest FastRegister that was posted, if the region is for that.
+// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. For
+// a region for fast registration, the newest FastRegister that was posted counts as its registration.
 type MR struct {
 	object
 	pd     *PD

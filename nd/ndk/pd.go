@@ -6,8 +6,8 @@ import (
 )
 
 // PD is a protection domain: it makes memory regions, memory windows, shared receive queues and queue pairs, which may be used
-// together only when they are of one domain. The token of a region of another domain is as good as a wrong one: to requests of a queue
-// pair and to its peer.
+// together only when they are of one domain. To requests of a queue pair and to its peer, the token of a region
+// of another domain is a wrong token.
 type PD struct {
 	object
 	domain provider.Domain

@@ -7,7 +7,7 @@ import (
 )
 
 // QP is a queue pair: one end of a connection. Applications post requests, results come from its completion queues. A call that
-// fails gives no result, one that succeeds gives one, unless that is silent.
+// fails gives no result; a call that succeeds gives one, unless it asks for silence on success. All methods may be called from any goroutine.
 type QP struct {
 	object
 	pd *PD

@@ -9,8 +9,7 @@ import (
 type Token uint32
 
 // SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region or, for memory of a LAM, the privileged
-// token. A slice that does not
-// lie inside that region ends the request with StatusAccessViolation, as a wrong token does.
+// token. A slice that does not lie inside that region ends the request with StatusAccessViolation, as a wrong token does.
 type SGE struct {
 	Buffer []byte
 	Token  Token

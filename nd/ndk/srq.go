@@ -9,7 +9,7 @@ import (
 )
 
 // SRQ is a pool of receives for any number of queue pairs of its domain: each message takes the oldest one when it arrives. A
-// message that finds the pool empty waits at its sender, for as long as that lives.
+// message that finds the pool empty waits at its sender until a receive is posted, or the connection ends.
 type SRQ struct {
 	object
 	pd     *PD
