@@ -102,8 +102,8 @@ func TestSweep(t *testing.T) {
 		t.Errorf("time %v or command %q is missing", r.Time, r.Command)
 	}
 	for _, x := range r.Results {
-		if x.LatUS != nil && len(x.LatUS.Dist) < 5 {
-			t.Errorf("%s over %s has a distribution of %d points", x.Test, x.Datapath, len(x.LatUS.Dist))
+		if x.LatUS != nil && len(x.LatUS.Dist) == 0 { // how many points depends on how many operations a busy machine gets done
+			t.Errorf("%s over %s has no distribution", x.Test, x.Datapath)
 		}
 	}
 	for _, b := range r.Baselines {
