@@ -80,11 +80,15 @@ var fences = map[string]fence{
 	},
 	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
 	"provider/internal/outcome": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
+	"provider/internal/trace": {
+		ours:  []string{"wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"},
+		noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
 	"provider/internal/memory": {
 		ours: []string{"provider/internal/outcome"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
 	"provider/internal/guard": {
-		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},
 	"provider/internal/turn": {
 		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,

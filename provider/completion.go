@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
 // RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE, which has no FastRegister.
@@ -75,7 +76,7 @@ type CQ struct {
 	mod     moderation
 	users   []*QP // queue pairs that report here, in no order
 
-	resultSample
+	fetched trace.ResultSample
 }
 
 // NewCQ makes a completion queue of at least depth results.
@@ -211,9 +212,7 @@ func (q *CQ) Fetch(dst []Result) int {
 		dst[i] = q.ring[(head+uint32(i))&q.mask]
 	}
 	q.head.Store(head + uint32(n))
-	if w := q.watched.Load(); w != 0 && int32(head+uint32(n)-w) >= 0 {
-		q.fetchedWatched()
-	}
+	q.fetched.Fetched(head + uint32(n))
 	return n
 }
 

@@ -66,7 +66,7 @@ type Config struct {
 	// ResetKey is the secret of the tokens that prove RSTs (PROTOCOL §7.4). It lives as long as the host, so that a process that restarts
 	// ends the connections of the one before it; zero for a key of the adapter's own.
 	ResetKey [32]byte
-	// OnLost is told of connections that were lost, maxFlightRecords a second at most, with the engine's last events. The owner calls it
+	// OnLost is told of connections that were lost, at most four a second, with the engine's last events. The owner calls it
 	// inside a turn: it must not block. Nil for nobody.
 	OnLost func(FlightRecord)
 }

@@ -254,11 +254,23 @@ func (c *conn) bind(peerID uint64) {
 	c.txSeed = wire.Seed(c.local, wire.Endpoint{IP: c.remote.IP, Port: port})
 }
 
+// enter changes where the connection stands on the wire.
+func (c *conn) enter(p phase) {
+	e := c.engine
+	if c.phase == phaseOpen {
+		e.limitTotals.Exit(e.now, c.limit())
+	}
+	e.note(FlightState, c.id, uint32(c.phase), uint32(p))
+	c.ask(p)
+	if c.phase = p; p == phaseOpen {
+		e.limitTotals.Enter(e.now, c.limit())
+	}
+}
+
 // open lets data flow.
 func (c *conn) open() {
 	c.enter(phaseOpen)
 	c.openedAt = c.engine.now
-	c.engine.limitTotals.enter(c.engine.now, c.limit())
 	c.setShare(guard.ShareEstablished)
 	c.recovery.progressAt = c.engine.now
 	c.engine.stats.Established++
@@ -270,7 +282,6 @@ func (c *conn) free() {
 	if c.phase == phaseFree {
 		return
 	}
-	c.closeAccount()
 	c.endProof()
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)

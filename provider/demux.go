@@ -17,7 +17,7 @@ func (e *Engine) receive(p *RxPacket) {
 	d, held := e.dispatch(p)
 	if d != wire.DropNone {
 		e.drop(d)
-		e.noteDrop(p, d)
+		e.note(FlightDrop, p.connID(), uint32(d), 0)
 	}
 	if e.tap != nil {
 		e.tapReceived(p, d, held)
@@ -135,9 +135,7 @@ func (c *conn) heard(h wire.BaseHeader) {
 		d := int32Duration(e.now.Low32() - echo)
 		c.rtt.sample(d)
 		c.noteDelay(d, h.Flags()&wire.FlagAway != 0)
-		if c.sample.state == sampleSent {
-			c.sample.trip = d
-		}
+		c.sample.Trip(d)
 	}
 	if c.peerTxAt == 0 || c.later(h) >= 0 {
 		c.peerTx, c.peerTxAt, c.peerTxLate = h.TxTime(), e.now, e.turns.Away()

@@ -56,7 +56,6 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 	c.leaveIdle()
 	c.ending().word, c.ending().reason = word, reason
 	c.handshake.private = append([]byte(nil), private...)
-	c.closeAccount()
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake.retryAt = 0
@@ -403,7 +402,9 @@ func (c *conn) lost(first Outcome) {
 	}
 	c.connector, k.conn = nil, nil
 	e.stats.Lost++
-	e.recordLoss(c, first)
+	if r, ok := e.flight.Lost(e.now, c.id, first, e.cfg.OnLost != nil); ok {
+		e.cfg.OnLost(r)
+	}
 	if qp := c.qp; qp != nil {
 		qp.transition(qpFail)
 		e.cancelAll(qp, first)

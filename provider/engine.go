@@ -8,6 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -75,12 +76,12 @@ type Engine struct {
 	putOff     bool    // Glance left the second half of a turn to the next one
 	turns      turn.Clock
 
-	limitTotals limitTotals
+	limitTotals trace.LimitTotals
 	clock       clock.Source // the owner's, for samples of latency; nil without any
 
 	tap    Tap // nil: off
 	tapped TapPacket
-	flight flightRecorder
+	flight *trace.Recorder
 
 	stats Stats
 }
@@ -89,9 +90,9 @@ type Engine struct {
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
-		directory: newDirectory(),
-		frames:    make([]Frag, 0, frameCache),
-		received:  newReceived(link, cfg.HeldPackets, cfg.ImmediatePlacement), controller: newController(&cfg),
+		directory: newDirectory(), flight: trace.NewRecorder(phaseNames[:]),
+		frames:   make([]Frag, 0, frameCache),
+		received: newReceived(link, cfg.HeldPackets, cfg.ImmediatePlacement), controller: newController(&cfg),
 	}
 	e.lead = e
 	if index > 0 {

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -40,34 +39,5 @@ func TestFlightRecordOfALostConnection(t *testing.T) {
 			t.Fatalf("no %q, or not in its place, in\n%s", want, text.String())
 		}
 		at += n
-	}
-}
-
-// TestFlightRecorderIsBounded: a flood of the same drop is one event, other events push out the oldest, and records are limited.
-func TestFlightRecorderIsBounded(t *testing.T) {
-	records := 0
-	p := newTunedPair(t, 1408, 1, Config{OnLost: func(FlightRecord) { records++ }}).connect()
-	e := p.eng[0]
-	if size := reflect.TypeFor[FlightEvent]().Size(); size > 40 {
-		t.Errorf("an event has %d bytes", size)
-	}
-	if n := testing.AllocsPerRun(1000, func() { e.note(FlightDrop, 7, 1, 0) }); n != 0 {
-		t.Errorf("%v allocations for an event", n)
-	}
-	r := e.FlightRecord()
-	if v := r.Events[len(r.Events)-1]; v.Count != 1001 || v.Kind != FlightDrop {
-		t.Errorf("a flood became %+v", v)
-	}
-	for i := range uint32(2000) {
-		e.note(FlightTimeout, 7, i, 0)
-	}
-	if r = e.FlightRecord(); len(r.Events) != flightEvents || r.Events[0].From != 2000-flightEvents || r.Events[flightEvents-1].From != 1999 {
-		t.Errorf("%d events from %+v", len(r.Events), r.Events[0])
-	}
-	for range 100 {
-		e.recordLoss(p.conn(0), OutcomeIOTimeout)
-	}
-	if r = e.FlightRecord(); records != maxFlightRecords || r.Suppressed != 100-maxFlightRecords {
-		t.Errorf("%d records, %d suppressed", records, r.Suppressed)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
 // latencyRig makes requests of which each part takes a known time.
@@ -35,7 +36,7 @@ func (r *latencyRig) request() {
 	r.eng[0].Run(r.now)
 	r.now = r.now.Add(r.spent.Completion)
 	r.results(0)
-	r.pass(2 * sampleGap)
+	r.pass(2 * trace.SampleGap)
 }
 
 // acknowledge makes the peer take what it was sent and say so.
@@ -84,7 +85,7 @@ func TestLatencyIsSplit(t *testing.T) {
 	}
 }
 
-// TestSamplesAreRare: whatever an application does, its poster reads the clock once in sampleGap at the most.
+// TestSamplesAreRare: whatever an application does, its poster reads the clock once in trace.SampleGap at the most.
 func TestSamplesAreRare(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	reads := 0
@@ -96,7 +97,7 @@ func TestSamplesAreRare(t *testing.T) {
 		p.turn()
 		p.results(0)
 	}
-	if most := 2*int(p.now.Sub(began)/sampleGap) + 2; reads == 0 || reads > most {
+	if most := 2*int(p.now.Sub(began)/trace.SampleGap) + 2; reads == 0 || reads > most {
 		t.Errorf("%d clock reads in %v", reads, p.now.Sub(began))
 	}
 }

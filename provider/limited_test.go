@@ -185,8 +185,8 @@ func TestLimitsOfEngines(t *testing.T) {
 	p.pass(time.Minute)
 	sum := uint64(0)
 	for _, e := range append(p.more[0], p.eng[0]) {
-		if e.limitTotals.count != [NumLimits]uint64{} {
-			t.Errorf("connections are left in the totals: %v", e.limitTotals.count)
+		if e.limitTotals.Limited() != [NumLimits]uint64{} {
+			t.Errorf("connections are left in the totals: %v", e.limitTotals.Limited())
 		}
 		for _, us := range e.Stats().Limited {
 			sum += us

@@ -102,7 +102,7 @@ func (c *conn) handOver() {
 		c.connector.home.Store(nil)
 	}
 	if c.phase == phaseOpen {
-		e.limitTotals.exit(e.now, c.limit())
+		e.limitTotals.Exit(e.now, c.limit())
 	}
 	e.stats.Moved++
 	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
@@ -139,7 +139,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 	}
 	c.home.Store(e)
 	if c.phase == phaseOpen {
-		e.limitTotals.enter(e.now, c.limit())
+		e.limitTotals.Enter(e.now, c.limit())
 	}
 	c.fitLink()
 	c.touch()

@@ -1,76 +1,5 @@
 package provider
 
-import (
-	"reflect"
-
-	"github.com/ndxdp/ndxdp/wire"
-)
-
-// Stats counts what an engine did. All counts are totals since the engine was made, except Connections.
-type Stats struct {
-	PacketsIn, PacketsOut uint64
-	BytesIn, BytesOut     uint64 // of ND packets
-	AcksOut               uint64
-	Retransmits           uint64 // packets sent again: the sum of the next four
-	ResentLost            uint64 // because later ones arrived
-	ResentProbe           uint64 // by a tail-loss probe
-	ResentTimeout         uint64 // by a time-out
-	ResentReceive         uint64 // because the peer had no receive and dropped them
-	Duplicates            uint64 // packets that peers say they had got before: what was sent again in vain
-	PacketsLost           uint64 // taken for lost by the reordering rule
-	Probes                uint64 // tail-loss probes
-	Timeouts              uint64
-	SpuriousTimeouts      uint64
-	Marked                uint64 // packets that routers marked, as peers reported
-	Pauses                uint64 // times a peer had no receive for what was sent to it
-	PathProbes            uint64 // for a larger packet (PROTOCOL §9.6)
-	PathRaised            uint64 // probes that were answered
-	BlackHoles            uint64 // paths that seemed to have become smaller
-	PartsOut, PartsIn     uint64 // parts of packets that their paths did not carry any more
-	Reassembled           uint64 // packets that came in parts
-	PartsForgotten        uint64 // packets of which some parts had come and were given up
-	NoFrames              uint64 // times a packet waited for a transmit frame
-	IllegalTransitions    uint64
-
-	// Strangers (PROTOCOL §7.5).
-	CookiesSent    uint64 // REQs answered with RETRY
-	CookiesRefused uint64 // REQs with a cookie that is wrong or too old
-	SourceLimited  uint64 // REQs refused because their source has its share
-	Contested      uint64 // times an open connection had to prove itself alive, because a REQ wanted its ND endpoints
-	ProofPings     uint64 // PINGs sent for that
-	Forgotten      uint64 // connections that were over and whose record was needed for another
-
-	// Several engines (ARCHITECTURE §4).
-	Relayed uint64 // packets handed to another engine
-	Moved   uint64 // connections that left for another engine
-
-	Connections uint64 // now in the table
-	Established uint64
-	Refused     uint64
-	Lost        uint64
-
-	// Limited is how long connections were limited by what, in microseconds summed over connections; it never falls.
-	Limited [NumLimits]uint64
-
-	Drops [wire.NumDropReasons]uint64
-}
-
-// Add sums up the counters of several engines: every field is a count.
-func (s *Stats) Add(other Stats) {
-	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other)
-	for i := range to.NumField() {
-		if f := to.Field(i); f.CanUint() {
-			f.SetUint(f.Uint() + by.Field(i).Uint())
-		}
-	}
-	for i, n := range other.Limited {
-		s.Limited[i] += n
-	}
-	for i, n := range other.Drops {
-		s.Drops[i] += n
-	}
-}
-
 // FramesHeld is how many of the link's frames the engine holds between turns: transmit frames kept at hand, and receive
 // frames of packets that wait behind a gap. Everything else was given back. The owner calls it.
 func (e *Engine) FramesHeld() (transmit, receive int) {
@@ -90,33 +19,10 @@ func (e *Engine) FramesHeld() (transmit, receive int) {
 	return len(e.frames), receive
 }
 
-// DropNames are the names of all reasons for which an engine drops a packet: those of frames are not among them, because it
-// gets none. Most such frames the steering gives to the kernel, and a link counts the others as no ND packet.
-func DropNames() (names []string) {
-	for r := wire.DropNone + 1; r < wire.NumDropReasons; r++ {
-		if r < wire.DropEther || r > wire.DropPort {
-			names = append(names, r.String())
-		}
-	}
-	return names
-}
-
-// DropsByName returns the drop counters that are not zero. It allocates.
-func (s *Stats) DropsByName() map[string]uint64 {
-	m := map[string]uint64{}
-	for r, n := range s.Drops {
-		if n > 0 {
-			m[wire.DropReason(r).String()] = n
-		}
-	}
-	return m
-}
-
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats {
-	e.limitTotals.fold(e.now)
 	s := e.stats
-	s.Limited = e.limitTotals.micros
+	s.Limited = e.limitTotals.Micros(e.now)
 	return s
 }
 

@@ -309,8 +309,8 @@ func (c *conn) completeRequests() {
 	if head == from {
 		return
 	}
-	if s := &c.sample; s.state == sampleSent && int32(head-s.seq) > 0 {
-		c.endSample() // before its place in the queue belongs to posters again
+	if seq, ok := c.sample.Done(head); ok {
+		c.endSample(seq) // before its place in the queue belongs to posters again
 	}
 	qp.sq.head.Store(head)
 }

@@ -121,7 +121,10 @@ func (e *Engine) transmit() {
 				c.activate()
 			}
 			c.noteLimit(again)
-			c.watchSample()
+			if c.qp != nil && e.clock != nil && c.sample.Due(e.now) {
+				q := &c.qp.sq
+				c.sample.Watch(e.now, e.clock, &q.sample, q.head.Load(), q.next, q.off)
+			}
 		}
 		c.touch()
 	}

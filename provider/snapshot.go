@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
 // ConnInfo is what one connection does, as its owner saw it at one moment.
@@ -61,16 +62,18 @@ func (c *conn) describe(info *ConnInfo) {
 		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
 		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
 	}
-	if c.phase == phaseOpen {
-		info.Age = e.now.Sub(c.openedAt)
-		c.describeLimits(info)
-	}
+	var times *trace.LimitTimes
 	if t := c.traffic; t != nil {
+		times = &t.limitTimes
 		cc := &t.cc
 		info.Window, info.FabricWindow, info.EndpointWindow = cc.Packets, cc.Window()/congestion.Unit, cc.EndpointWindow()/congestion.Unit
 		info.InFlight = c.inFlight()
 		info.OutstandingReads = int(t.reads.count)
-		info.Latency = t.sample.latency
+		info.Latency = t.sample.Latency()
+	}
+	if c.phase == phaseOpen {
+		info.Age = e.now.Sub(c.openedAt)
+		info.Limited = c.idle.limited.Shares(info.Age, times, e.now)
 	}
 	if qp := c.qp; qp != nil {
 		info.InitiatorDepth, info.ReceiveDepth = qp.Outstanding(), int(qp.rq.waiting())
@@ -78,26 +81,8 @@ func (c *conn) describe(info *ConnInfo) {
 			info.ReceivesShared = true
 			info.ReceiveDepth += int(qp.srq.free.Load())
 		}
-		info.Latency.Completion = time.Duration(qp.initCQ.shown.Load())
+		info.Latency.Completion = qp.initCQ.fetched.Mean()
 	}
-}
-
-// describeLimits adds up the time that each limit took, until now. What the others did not take is the application's.
-func (c *conn) describeLimits(info *ConnInfo) {
-	info.Limited[LimitApplication] = info.Age
-	for i := range c.idle.limited {
-		l := Limit(i + 1)
-		d := time.Duration(float64(c.idle.limited[i]) * float64(time.Second))
-		if t := c.traffic; t != nil {
-			d += t.limitTimes.spent[l]
-			if t.limitTimes.by == l {
-				d += c.engine.now.Sub(t.limitTimes.since)
-			}
-		}
-		info.Limited[l] = d
-		info.Limited[LimitApplication] -= d
-	}
-	info.Limited[LimitApplication] = max(info.Limited[LimitApplication], 0)
 }
 
 // stage is where the connection stands, for people.

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -28,8 +29,8 @@ type traffic struct {
 	term       wire.Op    // the TERM to send, when termQueued
 	termPSN    wire.PSN
 	deficit    int // bytes left of the connection's share of a round
-	limitTimes limitTimes
-	sample     latencySample
+	limitTimes trace.LimitTimes
+	sample     trace.Sample
 	lean       int // bytes that responses were sent more than requests, while both waited
 
 	termQueued, termSent bool
@@ -48,7 +49,7 @@ type idleState struct {
 	served     uint32 // read id the peer uses next
 	duplicates uint32 // recovery's
 	deficit    int32
-	limited    limitHistory
+	limited    trace.LimitHistory
 }
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
@@ -129,7 +130,7 @@ func (c *conn) takeTraffic() {
 	t.recovery.duplicates = p.duplicates
 	t.cc.Reset(e.controller)
 	t.search.At = c.mtu.SearchAt(e.now)
-	t.limitTimes.since = e.now
+	t.limitTimes.Begin(e.now)
 	c.traffic = t
 	c.idleAt = e.now.Add(e.cfg.IdleAfter)
 	c.touch()
@@ -143,7 +144,7 @@ func (c *conn) enterIdle() {
 	}
 	c.limitedBy(LimitApplication)
 	limited := c.idle.limited
-	limited.add(&t.limitTimes)
+	limited.Add(&t.limitTimes)
 	c.idle = idleState{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit), limited: limited}
 	c.dropParts()
 	pools := &c.engine.pools

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -73,7 +74,7 @@ type initiatorQueue struct {
 
 	mu     sync.Mutex // held by a poster while it fills one slot
 	posted atomic.Uint32
-	sample postSample
+	sample trace.PostSample
 	_      [24]byte      // with sample a cache line
 	head   atomic.Uint32 // oldest request not completed; written by the engine
 
@@ -131,9 +132,7 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 	if r.Flags&FlagImmediate != 0 {
 		q.wrs[i].token = Token(r.Immediate)
 	}
-	if q.sample.state.Load() == postWanted {
-		q.sample.record(seq)
-	}
+	q.sample.Record(seq)
 	q.posted.Store(seq + 1)
 	q.mu.Unlock()
 	return OutcomeSuccess

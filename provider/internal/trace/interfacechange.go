@@ -1,4 +1,4 @@
-package provider
+package trace
 
 import "fmt"
 
@@ -47,9 +47,4 @@ func (c InterfaceChange) append(b []byte, value uint32) []byte {
 	case InterfaceUp, InterfaceDown, InterfaceResync, InterfaceEnded, numInterfaceChanges:
 	}
 	return b
-}
-
-// InterfaceChanged notes in the flight recorder what happened to the interface beneath. The owner calls it.
-func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
-	e.note(FlightInterface, 0, uint32(c), value)
 }

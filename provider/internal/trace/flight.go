@@ -1,4 +1,4 @@
-package provider
+package trace
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -16,8 +17,8 @@ import (
 // flightEvents is how many events an engine keeps: 20 KiB, and under loss on one connection about the last second.
 const flightEvents = 512
 
-// maxFlightRecords is how many records an engine hands out in a second. When many connections are lost at once, the first ones say why.
-const maxFlightRecords = 4
+// MaxFlightRecords is how many records an engine hands out in a second. When many connections are lost at once, the first ones say why.
+const MaxFlightRecords = 4
 
 // FlightKind is what happened.
 type FlightKind uint8
@@ -51,65 +52,62 @@ type FlightEvent struct {
 	Kind     FlightKind
 }
 
-// flightRecorder is the ring of events. It belongs to the engine's owner.
-type flightRecorder struct {
+// Recorder is the ring of events. It belongs to the engine's owner.
+type Recorder struct {
 	events [flightEvents]FlightEvent
 	n      uint64 // events ever
 	rate   guard.Bucket
-	kept   uint64 // records that the rate held back
+	kept   uint64   // records that the rate held back
+	states []string // names of what FlightState tells
 }
 
-// note adds an event. One that repeats the newest is counted there, so that a flood of drops leaves the others alone.
-func (e *Engine) note(kind FlightKind, id uint64, from, to uint32) {
-	f := &e.flight
+// NewRecorder makes an empty one. states are the names of a connection's phases, by number.
+func NewRecorder(states []string) *Recorder { return &Recorder{states: states} }
+
+// Note adds an event. One that repeats the newest is counted there, so that a flood of drops leaves the others alone.
+func (f *Recorder) Note(now clock.Time, kind FlightKind, id uint64, from, to uint32) {
 	if last := &f.events[(f.n-1)%flightEvents]; f.n > 0 && last.Kind == kind && last.ConnID == id && last.From == from && last.To == to {
 		last.Count++
-		last.Last = e.now
+		last.Last = now
 		return
 	}
-	f.events[f.n%flightEvents] = FlightEvent{At: e.now, Last: e.now, ConnID: id, From: from, To: to, Count: 1, Kind: kind}
+	f.events[f.n%flightEvents] = FlightEvent{At: now, Last: now, ConnID: id, From: from, To: to, Count: 1, Kind: kind}
 	f.n++
-}
-
-// enter changes where the connection stands on the wire.
-func (c *conn) enter(p phase) {
-	c.engine.note(FlightState, c.id, uint32(c.phase), uint32(p))
-	c.ask(p)
-	c.phase = p
 }
 
 // FlightRecord is a copy of an engine's last events, oldest first.
 type FlightRecord struct {
 	At         clock.Time
-	ConnID     uint64  // of the connection that was lost; zero when none is the reason
-	Outcome    Outcome // of its first request
-	Suppressed uint64  // losses of connections so far for which no record was made
+	ConnID     uint64          // of the connection that was lost; zero when none is the reason
+	Outcome    outcome.Outcome // of its first request
+	Suppressed uint64          // losses of connections so far for which no record was made
 	Events     []FlightEvent
+	states     []string
 }
 
-// FlightRecord returns the last events. It allocates. The owner calls it.
-func (e *Engine) FlightRecord() FlightRecord {
-	f := &e.flight
-	r := FlightRecord{At: e.now, Suppressed: f.kept}
+// Record returns the last events. It allocates.
+func (f *Recorder) Record(now clock.Time) FlightRecord {
+	r := FlightRecord{At: now, Suppressed: f.kept, states: f.states}
 	for i := f.n - min(f.n, flightEvents); i < f.n; i++ {
 		r.Events = append(r.Events, f.events[i%flightEvents])
 	}
 	return r
 }
 
-// recordLoss notes that a connection was lost, and hands the record out if somebody wants it.
-func (e *Engine) recordLoss(c *conn, first Outcome) {
-	e.note(FlightLost, c.id, uint32(first), 0)
-	if e.cfg.OnLost == nil {
-		return
+// Lost notes that a connection was lost, and returns the record that says why, if it is wanted: MaxFlightRecords a second at most. ok is
+// false without one.
+func (f *Recorder) Lost(now clock.Time, id uint64, first outcome.Outcome, wanted bool) (r FlightRecord, ok bool) {
+	f.Note(now, FlightLost, id, uint32(first), 0)
+	if !wanted {
+		return FlightRecord{}, false
 	}
-	if !e.flight.rate.Allow(e.now, maxFlightRecords) {
-		e.flight.kept++
-		return
+	if !f.rate.Allow(now, MaxFlightRecords) {
+		f.kept++
+		return FlightRecord{}, false
 	}
-	r := e.FlightRecord()
-	r.ConnID, r.Outcome = c.id, first
-	e.cfg.OnLost(r)
+	r = f.Record(now)
+	r.ConnID, r.Outcome = id, first
+	return r, true
 }
 
 // WriteTo writes the record for people, an event a line, with times relative to the record's.
@@ -120,17 +118,17 @@ func (r *FlightRecord) WriteTo(w io.Writer) (int64, error) {
 	}
 	b = append(b, '\n')
 	for i := range r.Events {
-		b = r.Events[i].append(b, r.At)
+		b = r.Events[i].append(b, r.At, r.states)
 	}
 	n, err := w.Write(b)
 	return int64(n), err
 }
 
-func (v *FlightEvent) append(b []byte, now clock.Time) []byte {
+func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 	b = fmt.Appendf(b, "%15v  %-16x  %s", -now.Sub(v.At), v.ConnID, flightNames[v.Kind])
 	switch v.Kind {
 	case FlightState:
-		b = fmt.Appendf(b, " %v -> %v", phase(v.From), phase(v.To))
+		b = fmt.Appendf(b, " %s -> %s", states[v.From], states[v.To])
 	case FlightDrop:
 		b = fmt.Appendf(b, " %v", wire.DropReason(v.From))
 	case FlightLoss:
@@ -140,7 +138,7 @@ func (v *FlightEvent) append(b []byte, now clock.Time) []byte {
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
 	case FlightLost:
-		b = fmt.Appendf(b, ": %v", Outcome(v.From))
+		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
 	case FlightInterface:
 		b = InterfaceChange(v.From).append(b, v.To)
 	case FlightProbe, FlightSpurious, FlightPause:
@@ -149,13 +147,4 @@ func (v *FlightEvent) append(b []byte, now clock.Time) []byte {
 		b = fmt.Appendf(b, ", %d times in %v", v.Count, v.Last.Sub(v.At).Round(time.Microsecond))
 	}
 	return append(b, '\n')
-}
-
-// noteDrop notes a packet that was not used, under the connection id that it says.
-func (e *Engine) noteDrop(p *RxPacket, d wire.DropReason) {
-	id := uint64(0)
-	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone {
-		id = h.ConnID()
-	}
-	e.note(FlightDrop, id, uint32(d), 0)
 }

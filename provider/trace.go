@@ -1,0 +1,107 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// What package trace owns and upper layers need.
+type (
+	// Stats counts what an engine did. All counts are totals since the engine was made, except Connections.
+	Stats = trace.Stats
+	// Limit is what keeps a connection from sending more now.
+	Limit = trace.Limit
+	// Latency is where the time of initiator requests goes.
+	Latency = trace.Latency
+	// FlightRecord is a copy of an engine's last events, oldest first.
+	FlightRecord = trace.FlightRecord
+	// FlightEvent is one event, or several of the same kind that followed each other.
+	FlightEvent = trace.FlightEvent
+	// FlightKind is what happened.
+	FlightKind = trace.FlightKind
+	// InterfaceChange is what happened to the interface beneath a link, in an event of the flight recorder.
+	InterfaceChange = trace.InterfaceChange
+)
+
+// The limits, the kinds of events and the changes of an interface; package trace says what each one means.
+const (
+	LimitApplication       = trace.LimitApplication
+	LimitReceive           = trace.LimitReceive
+	LimitRead              = trace.LimitRead
+	LimitFabric            = trace.LimitFabric
+	LimitEndpoint          = trace.LimitEndpoint
+	LimitRing              = trace.LimitRing
+	LimitCPU               = trace.LimitCPU
+	NumLimits              = trace.NumLimits
+	FlightState            = trace.FlightState
+	FlightDrop             = trace.FlightDrop
+	FlightLoss             = trace.FlightLoss
+	FlightProbe            = trace.FlightProbe
+	FlightTimeout          = trace.FlightTimeout
+	FlightSpurious         = trace.FlightSpurious
+	FlightMove             = trace.FlightMove
+	FlightPath             = trace.FlightPath
+	FlightPause            = trace.FlightPause
+	FlightLost             = trace.FlightLost
+	FlightInterface        = trace.FlightInterface
+	InterfaceUp            = trace.InterfaceUp
+	InterfaceDown          = trace.InterfaceDown
+	InterfaceMTU           = trace.InterfaceMTU
+	InterfaceMAC           = trace.InterfaceMAC
+	InterfaceMaster        = trace.InterfaceMaster
+	InterfaceLower         = trace.InterfaceLower
+	InterfaceQueues        = trace.InterfaceQueues
+	InterfaceNeighbour     = trace.InterfaceNeighbour
+	InterfaceNeighbourLost = trace.InterfaceNeighbourLost
+	InterfaceRoute         = trace.InterfaceRoute
+	InterfaceNoRoute       = trace.InterfaceNoRoute
+	InterfaceResync        = trace.InterfaceResync
+	InterfaceEnded         = trace.InterfaceEnded
+)
+
+// DropNames are the names of all reasons for which an engine drops a packet.
+func DropNames() []string { return trace.DropNames() }
+
+// FlightRecord returns the engine's last events. It allocates. The owner calls it.
+func (e *Engine) FlightRecord() FlightRecord { return e.flight.Record(e.now) }
+
+// InterfaceChanged notes in the flight recorder what happened to the interface beneath. The owner calls it.
+func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
+	e.note(FlightInterface, 0, uint32(c), value)
+}
+
+// note adds an event to the flight recorder.
+func (e *Engine) note(kind FlightKind, id uint64, from, to uint32) {
+	e.flight.Note(e.now, kind, id, from, to)
+}
+
+// connID is the connection id that a packet says; zero when it is too short for one.
+func (p *RxPacket) connID() uint64 {
+	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone {
+		return h.ConnID()
+	}
+	return 0
+}
+
+// endSample takes in that the request at seq, which was watched, is done.
+func (c *conn) endSample(seq uint32) {
+	e, q := c.engine, &c.qp.sq
+	wr, last := q.wr(seq), clock.Time(0)
+	if sp := &c.tx[0]; uint32(sp.next.Sub(wr.lastPSN)) <= uint32(len(sp.records)) {
+		last = sp.record(wr.lastPSN).at
+	}
+	c.sample.End(e.now, &q.sample, last)
+	if wr.flags&FlagSilentSuccess == 0 {
+		c.qp.initCQ.watch(e.clock, e.now)
+	}
+}
+
+// watch samples how long the newest result waits to be fetched. The owner calls it.
+func (q *CQ) watch(source clock.Source, now clock.Time) {
+	if q.several {
+		q.producing.Lock()
+		defer q.producing.Unlock()
+	}
+	q.fetched.Watch(q.tail.Load()+q.pending, source, now)
+}
