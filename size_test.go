@@ -1,0 +1,153 @@
+package ndxdp_test
+
+import (
+	"fmt"
+	"go/ast"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// ceiling is how large an object of package provider may be. A number here goes down with the object and never up.
+type ceiling struct{ fields, methods int }
+
+// ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
+// and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
+var ceilings = map[string]ceiling{
+	"conn":   {fields: 65, methods: 222},
+	"Engine": {fields: 53, methods: 103},
+}
+
+// maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
+const maxProviderLines = 10_750
+
+// slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
+const slack = 40
+
+// onlyOthers are packages of this module that some other layer needs and the engine's own package does not, although its fence covers
+// them: what only one object needs is imported there.
+var onlyOthers = []string{"internal/crc32c", "internal/capture", "internal/host", "internal/verbs", "internal/datapath"}
+
+// counts are the fields and methods of the struct types of one package. A field that is embedded counts as one.
+func counts(sources []source, dir string) (of map[string]*ceiling, lines int) {
+	of = map[string]*ceiling{}
+	get := func(name string) *ceiling {
+		if of[name] == nil {
+			of[name] = new(ceiling)
+		}
+		return of[name]
+	}
+	for _, s := range sources {
+		if s.dir != dir || s.isTest() {
+			continue
+		}
+		lines += s.lines
+		for _, d := range s.ast.Decls {
+			switch d := d.(type) {
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					t, ok := spec.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					if st, ok := t.Type.(*ast.StructType); ok {
+						for _, f := range st.Fields.List {
+							get(t.Name.Name).fields += max(len(f.Names), 1)
+						}
+					}
+				}
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					continue
+				}
+				recv := d.Recv.List[0].Type
+				if p, ok := recv.(*ast.StarExpr); ok {
+					recv = p.X
+				}
+				if id, ok := recv.(*ast.Ident); ok {
+					get(id.Name).methods++
+				}
+			}
+		}
+	}
+	return of, lines
+}
+
+// TestEngineGrowsNoMore holds the sizes of conn, Engine and package provider at what they have come down to.
+func TestEngineGrowsNoMore(t *testing.T) {
+	sources, err := parseTree(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, lines := counts(sources, "provider")
+	hold := func(what string, is, limit int) {
+		switch {
+		case is > limit:
+			t.Errorf("%s: %d, the ceiling is %d: give what is new an object of its own", what, is, limit)
+		case is+slack < limit:
+			t.Errorf("%s: %d: lower the ceiling of %d in size_test.go, so that it stays there", what, is, limit)
+		}
+	}
+	for name, c := range ceilings {
+		hold("fields of "+name, of[name].fields, c.fields)
+		hold("methods of "+name, of[name].methods, c.methods)
+	}
+	if lines > maxProviderLines {
+		t.Errorf("provider has %d lines, the ceiling is %d: give what is new a package of its own", lines, maxProviderLines)
+	}
+	for _, s := range sources {
+		if s.dir != "provider" || s.isTest() {
+			continue
+		}
+		for _, imp := range s.ast.Imports {
+			target, err := strconv.Unquote(imp.Path.Value)
+			if inner, ours := strings.CutPrefix(target, module+"/"); err != nil || ours && slices.Contains(onlyOthers, inner) {
+				t.Errorf("%s imports %s, which only another layer needs", path.Join(s.dir, s.name), target)
+			}
+		}
+	}
+}
+
+// What provider hands out is all that upper layers get of the objects beneath it: nobody else may import them.
+func TestObjectsStayBeneathProvider(t *testing.T) {
+	for dir, f := range fences {
+		if !strings.HasPrefix(dir, "provider/internal/") {
+			continue
+		}
+		for _, user := range f.usedBy {
+			if user != "provider" && !strings.HasPrefix(user, "provider/internal/") {
+				t.Errorf("%s may be imported by %s", dir, user)
+			}
+		}
+		if f.usedBy == nil || !f.noClock {
+			t.Errorf("%s has no list of who may import it, or may read a clock", dir)
+		}
+		for _, ours := range f.ours {
+			if ours == "provider" {
+				t.Errorf("%s may import the engine", dir)
+			}
+		}
+	}
+}
+
+// The counter sees embedded fields, several names in a line, and methods of values and pointers in every file; tests do not count.
+func TestCounts(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	sources, err := parseTree(fstest.MapFS{
+		"provider/a.go":      file("package provider\n\ntype conn struct {\n\ta, b int\n\t*traffic\n}\n\nfunc (c *conn) f() {}\n"),
+		"provider/b.go":      file("package provider\n\nfunc (c conn) g() {}\n\nfunc h() {}\n"),
+		"provider/b_test.go": file("package provider\n\nfunc (c conn) t() {}\n"),
+		"other/a.go":         file("package other\n\ntype conn struct{ x int }\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, lines := counts(sources, "provider")
+	if got := fmt.Sprint(*of["conn"], lines); got != "{3 2} 13" {
+		t.Error(got)
+	}
+}
