@@ -117,8 +117,8 @@ var fences = map[string]fence{
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
-		ours:  []string{"provider", "internal/datapath", "internal/verbs"},
-		tests: []string{"nd"},
+		ours:  []string{"provider", "internal/verbs"},
+		tests: []string{"nd", "internal/datapath"},
 	},
 	"nd/ndnet":     {ours: []string{"nd"}},
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},

@@ -2,7 +2,6 @@ package nd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -122,9 +121,6 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if _, err := ParseDatapath(cfg.Datapath.String()); err != nil {
 		return refuse(ErrInvalidParameter, err)
 	}
-	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
-		return refuse(ErrInvalidAddress, nil)
-	}
 	if cfg.FixedWindow < 0 || cfg.FixedWindow > provider.Window {
 		return refuse(ErrInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, provider.Window))
 	}
@@ -136,21 +132,12 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FlightLog != nil {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
 	}
-	h, err := verbs.Open(datapath.Config{
+	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
 		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
 	}, cfg.engine)
-	if err != nil {
-		var unknown *datapath.AddressError
-		switch {
-		case errors.As(err, &unknown):
-			return refuse(ErrInvalidAddress, err)
-		case verbs.NoMemory(err):
-			return refuse(ErrNoMemory, err)
-		case verbs.NoDescriptors(err):
-			return refuse(ErrInsufficientResources, err)
-		}
-		return refuse(ErrDeviceNotReady, err)
+	if o != provider.OutcomeSuccess {
+		return refuse(statusTable[o], cause)
 	}
 	if cfg.FlightLog != nil {
 		go write(h.Life, h.Cause)
@@ -172,12 +159,12 @@ func (a *Adapter) removed(op string) error {
 	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.verbs.Cause()}
 }
 
-// refuse is the error of a call with wrong arguments, unless the adapter ended: that is checked first.
-func (a *Adapter) refuse(wrong *Error) error {
+// wrong is the error of a call with a wrong argument, by its position in the SPI's list, unless the adapter ended: that is checked first.
+func (a *Adapter) wrong(op string, argument int) error {
 	if a.closed() {
-		return a.removed(wrong.Op)
+		return a.removed(op)
 	}
-	return wrong
+	return &Error{Op: op, Status: ErrInvalidParameterN(argument)}
 }
 
 // Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker

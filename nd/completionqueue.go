@@ -3,7 +3,6 @@ package nd
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
@@ -15,12 +14,15 @@ import (
 // All methods may be called from any goroutine.
 type CompletionQueue struct {
 	adapter *Adapter
-	cq      *provider.CQ
+	cq      verbs.CQ
+}
 
-	closed    atomic.Bool
-	moderated atomic.Bool
-	mu        sync.Mutex // one consumer at a time
-	temp      [32]provider.Result
+// inner is what the adapter knows of the queue, nil for none.
+func (q *CompletionQueue) inner() *verbs.CQ {
+	if q == nil {
+		return nil
+	}
+	return &q.cq
 }
 
 // CreateCompletionQueue makes a queue for at least depth results.
@@ -28,14 +30,15 @@ type CompletionQueue struct {
 // Errors: ErrInvalidParameterN(3) for a depth outside 1..MaxCompletionQueueDepth,
 // ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
-	if depth < 1 || depth > maxCQDepth {
-		return nil, &Error{Op: "create completion queue", Status: ErrInvalidParameterN(3)}
+	const op = "create completion queue"
+	if !verbs.ValidCQDepth(depth) {
+		return nil, a.wrong(op, 3)
 	}
-	if err := a.create("create completion queue", verbs.ObjectCQ); err != nil {
+	if err := a.create(op, verbs.ObjectCQ); err != nil {
 		return nil, err
 	}
-	q := &CompletionQueue{adapter: a, cq: provider.NewCQ(depth)}
-	a.verbs.Watch(q.cq)
+	q := &CompletionQueue{adapter: a}
+	q.cq.Init(a.verbs, depth)
 	return q, nil
 }
 
@@ -43,38 +46,14 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 // count below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests
 // were posted, initiator requests and receives each for themselves.
 func (q *CompletionQueue) GetResults(results []Result) int {
-	n := 0
-	q.mu.Lock()
-	if !q.cq.Empty() {
-		n = q.fetch(results)
-	}
-	if n < len(results) {
-		q.adapter.verbs.Poll(q.cq)
-		if !q.cq.Empty() {
-			n += q.fetch(results[n:])
-		}
-	}
-	q.mu.Unlock()
-	return n
+	return verbs.Results(&q.cq, results, putResult)
 }
 
-func (q *CompletionQueue) fetch(results []Result) int {
-	total := 0
-	for total < len(results) {
-		n := q.cq.Fetch(q.temp[:min(len(q.temp), len(results)-total)])
-		if n == 0 {
-			break
-		}
-		for i := range n {
-			r := &q.temp[i]
-			results[total+i] = Result{
-				Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
-				Type: RequestType(r.Kind),
-			}
-		}
-		total += n
+func putResult(to *Result, r *provider.Result) {
+	*to = Result{
+		Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
+		Type: RequestType(r.Kind),
 	}
-	return total
 }
 
 // notification is one waiting Notify; they are pooled, so that waiting allocates nothing.
@@ -101,35 +80,15 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	if q.adapter.closed() {
 		return q.adapter.removed("notify")
 	}
-	level := provider.NotifyAny
-	switch what {
-	case NotifyErrors:
-		level = provider.NotifyErrors
-	case NotifySolicited:
-		level = provider.NotifySolicited
-	case NotifyAny:
-	default:
-		return &Error{Op: "notify", Status: ErrInvalidParameterN(1)}
+	level, ok := verbs.Level(what)
+	if !ok {
+		return q.adapter.wrong("notify", 1)
 	}
 	w := notifications.Get().(*notification)
-	q.mu.Lock()
 	id := q.cq.Arm(level, w.fin)
-	q.mu.Unlock()
-	// Whoever closes marks first and cancels then: one of the two sees the other.
-	switch {
-	case q.adapter.closed():
-		q.cq.CancelWaiter(id, provider.OutcomeDeviceRemoved)
-	case q.closed.Load():
-		q.cq.CancelWaiter(id, provider.OutcomeCanceled)
-	default:
-		q.adapter.verbs.Release(q.cq)
-		if q.moderated.Load() {
-			q.adapter.do(func(e *provider.Engine) { e.Moderate(q.cq) })
-		}
-	}
 	o, cause := wait(ctx, w.done, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	notifications.Put(w)
-	return finished("notify", noAddr, noAddr, o, cause)
+	return q.adapter.fail("notify", noAddr, noAddr, o, cause)
 }
 
 // CancelOverlappedRequests ends every waiting Notify with ErrCanceled, oldest first.
@@ -138,10 +97,8 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 // Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
 // still be fetched with GetResults. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
-	if q.closed.CompareAndSwap(false, true) {
+	if q.cq.Close() {
 		q.adapter.verbs.Objects.Give(verbs.ObjectCQ)
-		q.adapter.verbs.Unwatch(q.cq)
 	}
-	q.CancelOverlappedRequests()
 	return nil
 }

@@ -191,9 +191,9 @@ var memoryRows = map[string]provoke{
 		r.a.Stall(func() { // packets may be on their way into the memory
 			done = start(m.Deregister)
 			eventually(t, "it is under way", func() bool {
-				free := m.mu.TryLock()
+				free := m.mr.Changing.TryLock()
 				if free {
-					m.mu.Unlock()
+					m.mr.Changing.Unlock()
 				}
 				return !free
 			})

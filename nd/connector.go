@@ -20,7 +20,7 @@ import (
 // All methods may be called from any goroutine.
 type Connector struct {
 	adapter  *Adapter
-	k        *provider.Connector
+	k        verbs.Connector
 	released sync.Once
 }
 
@@ -43,20 +43,15 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 	if err := a.create("create connector", verbs.ObjectConnector); err != nil {
 		return nil, err
 	}
-	c := &Connector{adapter: a}
-	a.do(func(e *provider.Engine) { c.k = e.NewConnector() })
-	return c, nil
+	return &Connector{adapter: a, k: a.verbs.NewConnector()}, nil
 }
 
 // Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (c *Connector) Bind(addr netip.AddrPort) error {
-	at, ok := c.adapter.verbs.Local(addr)
-	if !ok {
-		return c.adapter.refuse(&Error{Op: "bind", Local: addr, Status: ErrInvalidAddress})
-	}
-	return bind(addr, at, c.call, func() provider.Outcome { return c.k.Bind(at) })
+	use, o := c.k.Bind(addr)
+	return c.adapter.bound(addr, use, o)
 }
 
 // Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
@@ -77,14 +72,15 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	defer stop()
 	done := make(chan provider.Outcome, 1)
 	answered, returned := false, false
-	if s := c.begin(qp, dest, params, stop, func(o provider.Outcome) {
+	o := c.k.Begin(&verbs.Attempt{QP: qp.inner(), To: dest, Params: params.provider()}, stop, func(o provider.Outcome) {
 		answered, returned = c.k.Answered(), c.k.Returned()
 		done <- o
-	}); s != StatusSuccess {
-		return &Error{Op: "connect", Remote: dest, Status: s}
+	})
+	if o != provider.OutcomeSuccess {
+		return c.adapter.fail("connect", noAddr, dest, o, nil)
 	}
 	peer := dest.Addr().Unmap()
-	unreachable := c.adapter.verbs.Seek(search, c.k, peer)
+	unreachable := c.adapter.verbs.Seek(search, c.k.Connector, peer)
 	o, cause := wait(ctx, done, c.cancelPending)
 	switch {
 	case o == provider.OutcomeIOTimeout:
@@ -94,7 +90,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	case unreachable != nil && o != provider.OutcomeCanceled:
 		cause = unreachable
 	}
-	return finished("connect", noAddr, dest, o, cause)
+	return c.adapter.fail("connect", noAddr, dest, o, cause)
 }
 
 // silence says what a peer's silence means to a Connect, which depends on whether the peer had answered before.
@@ -123,57 +119,25 @@ func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 	}
 }
 
-// begin checks what Connect was given, in the specification's order, state, queue pair, destination, private data, and whether the
-// queue pair is free, and begins when all is well.
-func (c *Connector) begin(qp *QueuePair, dest netip.AddrPort, params ConnectParams, stop func(), fin provider.Finish) Status {
-	s := StatusSuccess
-	o := c.call(func(*provider.Engine) provider.Outcome {
-		if o := c.k.CheckState(); o != provider.OutcomeSuccess {
-			return o
-		}
-		ip := dest.Addr().Unmap()
-		switch {
-		case qp == nil || qp.adapter != c.adapter:
-			s = ErrInvalidParameterN(1)
-		case !verbs.Destination(dest):
-			s = ErrBadNetworkName
-		case ip.Is4() != c.adapter.verbs.Addr.Is4():
-			s = ErrInvalidAddress
-		default:
-			local := provider.EndpointFrom(netip.AddrPortFrom(c.adapter.verbs.Addr, 0))
-			remote := provider.EndpointFrom(netip.AddrPortFrom(ip, dest.Port()))
-			return c.k.Begin(qp.qp, local, remote, params.provider(), stop, fin)
-		}
-		return provider.OutcomeSuccess
-	})
-	if o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	return s
-}
-
 // request starts a request on the connector and waits for it.
 func (c *Connector) request(ctx context.Context, op string, start func(provider.Finish) provider.Outcome) error {
 	if err := checkContext(op, ctx); err != nil {
 		return err
 	}
-	if c.adapter.closed() {
-		return c.adapter.removed(op)
-	}
 	done := make(chan provider.Outcome, 1)
-	var o provider.Outcome
 	var local, peer provider.Endpoint
-	c.do(func(*provider.Engine) {
-		o = start(func(o provider.Outcome) { done <- o })
+	o := c.k.Call(func() provider.Outcome {
+		o := start(func(o provider.Outcome) { done <- o })
 		local, _ = c.k.Local()
 		peer, _ = c.k.Peer()
+		return o
 	})
 	from, to := verbs.AddrPort(local), verbs.AddrPort(peer)
 	if o != provider.OutcomeSuccess {
-		return fail(op, from, to, o)
+		return c.adapter.fail(op, from, to, o, nil)
 	}
 	o, cause := wait(ctx, done, c.cancelPending)
-	return finished(op, from, to, o, cause)
+	return c.adapter.fail(op, from, to, o, cause)
 }
 
 // cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection.
@@ -193,11 +157,8 @@ func (c *Connector) CompleteConnect(ctx context.Context) error {
 // declined after it saw the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrInvalidDeviceState (qp is used up),
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectParams) error {
-	if qp == nil || qp.adapter != c.adapter {
-		return c.adapter.refuse(&Error{Op: "accept", Status: ErrInvalidParameterN(1)})
-	}
 	return c.request(ctx, "accept", func(fin provider.Finish) provider.Outcome {
-		return c.k.Accept(qp.qp, params.provider(), fin)
+		return c.k.Accept(qp.inner(), params.provider(), fin, nil)
 	})
 }
 
@@ -205,19 +166,18 @@ func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectPar
 //
 // Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize.
 func (c *Connector) Reject(private []byte) error {
-	o := c.call(func(*provider.Engine) provider.Outcome { return c.k.Reject(private) })
-	return fail("reject", noAddr, noAddr, o)
+	return c.adapter.fail("reject", noAddr, noAddr, c.k.Reject(private), nil)
 }
 
 // ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
 //
 // Errors: ErrConnectionInvalid (no peer has offered any in this attempt), ErrDeviceRemoved.
 func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
-	o := c.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.k.Call(func() (o provider.Outcome) {
 		inbound, outbound, o = c.k.ReadLimits()
 		return o
 	})
-	return inbound, outbound, fail("read limits", noAddr, noAddr, o)
+	return inbound, outbound, c.adapter.fail("read limits", noAddr, noAddr, o, nil)
 }
 
 // PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection. The next Connect
@@ -226,12 +186,8 @@ func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 // Errors: ErrConnectionInvalid (the peer sent nothing yet), ErrDeviceRemoved.
 func (c *Connector) PrivateData() ([]byte, error) {
 	var data []byte
-	o := c.call(func(*provider.Engine) (o provider.Outcome) {
-		data, o = c.k.Private()
-		data = append([]byte{}, data...)
-		return o
-	})
-	return data, fail("private data", noAddr, noAddr, o)
+	o := c.k.PrivateData(func(sent []byte) { data = append([]byte{}, sent...) })
+	return data, c.adapter.fail("private data", noAddr, noAddr, o, nil)
 }
 
 // GetPrivateData copies what PrivateData returns into buf and returns its length, which may be 0.
@@ -239,34 +195,27 @@ func (c *Connector) PrivateData() ([]byte, error) {
 // Errors: ErrBufferOverflow when buf is too short: it has the first bytes then, and n is how long it must be;
 // ErrConnectionInvalid when the peer sent nothing yet, ErrDeviceRemoved.
 func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
-	o := c.call(func(*provider.Engine) provider.Outcome {
-		data, o := c.k.Private()
-		n = len(data)
-		if copy(buf, data) < n {
-			return provider.OutcomeBufferOverflow
-		}
-		return o
+	short := false
+	o := c.k.PrivateData(func(sent []byte) {
+		n = len(sent)
+		short = copy(buf, sent) < n
 	})
-	return n, fail("private data", noAddr, noAddr, o)
+	if short {
+		o = provider.OutcomeBufferOverflow
+	}
+	return n, c.adapter.fail("private data", noAddr, noAddr, o, nil)
 }
 
 // LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
 func (c *Connector) LocalAddress() (netip.AddrPort, error) {
-	return c.address("local address", c.k.Local)
+	at, o := c.k.LocalAddress()
+	return at, c.adapter.fail("local address", noAddr, noAddr, o, nil)
 }
 
 // PeerAddress returns the peer's ND address, from its accept or request on until the connection is over.
 func (c *Connector) PeerAddress() (netip.AddrPort, error) {
-	return c.address("peer address", c.k.Peer)
-}
-
-func (c *Connector) address(op string, get func() (provider.Endpoint, provider.Outcome)) (netip.AddrPort, error) {
-	var at provider.Endpoint
-	o := c.call(func(*provider.Engine) (o provider.Outcome) {
-		at, o = get()
-		return o
-	})
-	return verbs.AddrPort(at), fail(op, noAddr, noAddr, o)
+	at, o := c.k.PeerAddress()
+	return at, c.adapter.fail("peer address", noAddr, noAddr, o, nil)
 }
 
 // NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
@@ -278,17 +227,17 @@ func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	}
 	w := &notification{done: make(chan provider.Outcome, 1)}
 	var id uint64
-	o := c.call(func(*provider.Engine) (o provider.Outcome) {
+	o := c.k.Call(func() (o provider.Outcome) {
 		id, o = c.k.NotifyDisconnect(func(o provider.Outcome) { w.done <- o })
 		return o
 	})
 	if o != provider.OutcomeSuccess {
-		return fail("notify disconnect", noAddr, noAddr, o)
+		return c.adapter.fail("notify disconnect", noAddr, noAddr, o, nil)
 	}
 	o, cause := wait(ctx, w.done, func() {
 		c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
 	})
-	return finished("notify disconnect", noAddr, noAddr, o, cause)
+	return c.adapter.fail("notify disconnect", noAddr, noAddr, o, cause)
 }
 
 // Disconnect ends the connection gracefully: outstanding requests of this side end with ErrCanceled, the peer's
@@ -309,6 +258,6 @@ func (c *Connector) CancelOverlappedRequests() {
 // ended for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
 	c.released.Do(func() { c.adapter.verbs.Objects.Give(verbs.ObjectConnector) })
-	c.do(func(*provider.Engine) { c.k.Close() })
+	c.k.Close()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
-	"github.com/ndxdp/ndxdp/provider"
 )
 
 // Resize gives the queue room for at least depth results, while traffic runs; no result is lost.
@@ -12,16 +11,7 @@ import (
 // Errors: ErrInvalidParameter for a depth outside 1..MaxCompletionQueueDepth, ErrBufferOverflow when more results than that
 // wait to be fetched, ErrDeviceRemoved. The queue is unchanged then.
 func (q *CompletionQueue) Resize(depth int) error {
-	if q.adapter.closed() {
-		return q.adapter.removed("resize")
-	}
-	if depth < 1 || depth > maxCQDepth {
-		return &Error{Op: "resize", Status: ErrInvalidParameter}
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	o := q.adapter.verbs.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })
-	return fail("resize", noAddr, noAddr, o)
+	return q.adapter.fail("resize", noAddr, noAddr, q.cq.Resize(depth), nil)
 }
 
 // Moderate bounds how often Notify returns: not before count results came since the last notification, or interval passed
@@ -30,11 +20,7 @@ func (q *CompletionQueue) Resize(depth int) error {
 //
 // Errors: ErrInvalidParameterMix when neither has a limit, ErrDeviceRemoved.
 func (q *CompletionQueue) Moderate(interval time.Duration, count uint32) error {
-	o := q.adapter.call(func(*provider.Engine) provider.Outcome { return q.cq.Moderate(interval, count) })
-	if o == provider.OutcomeSuccess {
-		q.moderated.Store(true)
-	}
-	return fail("moderate", noAddr, noAddr, o)
+	return q.adapter.fail("moderate", noAddr, noAddr, q.cq.Moderate(interval, count), nil)
 }
 
 // NotifyAffinity returns the processors on which Notify may be served, ascending: those that this process may use.

@@ -50,12 +50,16 @@ func (e *Error) Unwrap() []error {
 // Timeout says whether the peer was silent for too long, as net.Error asks.
 func (e *Error) Timeout() bool { return e.Status.Timeout() }
 
-// fail makes the error of a call, or nil for success.
-func fail(op string, local, remote netip.AddrPort, o provider.Outcome) error {
-	if o == provider.OutcomeSuccess {
+// fail makes the error of a call on an object of the adapter, or nil for success. cause is what is beneath the status, when it is known;
+// why an adapter ended is.
+func (a *Adapter) fail(op string, local, remote netip.AddrPort, o provider.Outcome, cause error) error {
+	switch o {
+	case provider.OutcomeSuccess:
 		return nil
+	case provider.OutcomeDeviceRemoved:
+		cause = a.verbs.Cause()
 	}
-	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o]}
+	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o], Err: cause}
 }
 
 // errNoContext is behind the ErrInvalidParameter of a call that waits and was given nothing that could end the wait.
@@ -83,12 +87,4 @@ func wait(ctx context.Context, done <-chan provider.Outcome, cancel func()) (o p
 		}
 		return o, cause
 	}
-}
-
-// finished turns the outcome of a request into the error of the call that waited for it.
-func finished(op string, local, remote netip.AddrPort, o provider.Outcome, cause error) error {
-	if o == provider.OutcomeSuccess {
-		return nil
-	}
-	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o], Err: cause}
 }

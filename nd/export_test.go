@@ -12,3 +12,6 @@ func (a *Adapter) Relayed() (n uint64) {
 	}
 	return n
 }
+
+// knownMRFlags are all rights that Register takes.
+const knownMRFlags = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRReadSink | MRDoNotSecureVM

@@ -13,7 +13,7 @@ import (
 // Listener receives connection requests. All methods may be called from any goroutine.
 type Listener struct {
 	adapter  *Adapter
-	l        *provider.Listener
+	l        verbs.Listener
 	released sync.Once
 }
 
@@ -24,9 +24,7 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 	if err := a.create("create listener", verbs.ObjectListener); err != nil {
 		return nil, err
 	}
-	l := &Listener{adapter: a}
-	a.do(func(e *provider.Engine) { l.l = e.NewListener() })
-	return l, nil
+	return &Listener{adapter: a, l: a.verbs.NewListener(nil)}, nil
 }
 
 // Bind takes a local ND address: one of the adapter's, or the unspecified one for all of them; port 0 is a free one of 49152
@@ -34,71 +32,35 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
 func (l *Listener) Bind(addr netip.AddrPort) error {
-	at, ok := l.adapter.verbs.Local(addr)
-	if addr.Addr().IsUnspecified() {
-		at, ok = provider.Endpoint{Port: addr.Port()}, true
-	}
-	if !ok {
-		return l.adapter.refuse(&Error{Op: "bind", Local: addr, Status: ErrInvalidAddress})
-	}
-	return bind(addr, at, l.adapter.call, func() (o provider.Outcome) {
-		_, o = l.l.Bind(at)
-		return o
-	})
+	use, o := l.l.Bind(addr)
+	return l.adapter.bound(addr, use, o)
 }
 
-// bind is Bind of listeners and connectors. call runs take as the owner of the leading engine. An error for a port that is taken says by
-// whom, as far as that is known.
-func bind(
-	addr netip.AddrPort, at provider.Endpoint, call func(func(*provider.Engine) provider.Outcome) provider.Outcome, take func() provider.Outcome,
-) error {
-	listening, users := false, 0
-	o := call(func(e *provider.Engine) provider.Outcome {
-		o := take()
-		if o == provider.OutcomeSharingViolation {
-			listening, users = e.PortUse(at)
-		}
-		return o
-	})
-	if o != provider.OutcomeSharingViolation {
-		return fail("bind", addr, noAddr, o)
+// bound ends Bind of listeners and connectors. An error for a port that is taken says by whom, as far as that is known.
+func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outcome) error {
+	var cause error
+	switch {
+	case o != provider.OutcomeSharingViolation:
+	case use.Listening:
+		cause = fmt.Errorf("a listener listens on ND port %d", addr.Port())
+	default:
+		cause = fmt.Errorf("ND port %d is in use by connectors or listeners that are not closed (%d): connectors keep the port of the listener they arrived over",
+			addr.Port(), use.Users)
 	}
-	err := &Error{Op: "bind", Local: addr, Status: ErrSharingViolation}
-	if listening {
-		err.Err = fmt.Errorf("a listener listens on ND port %d", addr.Port())
-	} else {
-		err.Err = fmt.Errorf("ND port %d is in use by connectors or listeners that are not closed (%d): connectors keep the port of the listener they arrived over",
-			addr.Port(), users)
-	}
-	return err
+	return a.fail("bind", addr, noAddr, o, cause)
 }
 
 // Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0, and more than 4096, is 4096.
 //
 // Errors: ErrInvalidDeviceState (not bound, or listening already).
 func (l *Listener) Listen(backlog int) error {
-	o := l.adapter.call(func(*provider.Engine) provider.Outcome { return l.l.Listen(backlog) })
-	return fail("listen", noAddr, noAddr, o)
+	return l.adapter.fail("listen", noAddr, noAddr, l.l.Listen(backlog), nil)
 }
 
 // LocalAddress returns the address while listening.
 func (l *Listener) LocalAddress() (netip.AddrPort, error) {
-	var at provider.Endpoint
-	o := l.adapter.call(func(*provider.Engine) (o provider.Outcome) {
-		at, o = l.l.Local()
-		return o
-	})
-	if o != provider.OutcomeSuccess {
-		return noAddr, fail("local address", noAddr, noAddr, o)
-	}
-	if at.IP == (provider.Endpoint{}).IP {
-		unspecified := netip.IPv6Unspecified()
-		if l.adapter.verbs.Addr.Is4() {
-			unspecified = netip.IPv4Unspecified()
-		}
-		return netip.AddrPortFrom(unspecified, at.Port), nil
-	}
-	return at.AddrPort(), nil
+	at, o := l.l.LocalAddress()
+	return at, l.adapter.fail("local address", noAddr, noAddr, o, nil)
 }
 
 // GetConnectionRequest waits for the next request and hands it to c, which must be idle or merely bound.
@@ -109,23 +71,20 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 	if err := checkContext("get connection request", ctx); err != nil {
 		return err
 	}
-	if l.adapter.closed() {
-		return l.adapter.removed("get connection request")
-	}
 	if c == nil || c.adapter != l.adapter {
-		return &Error{Op: "get connection request", Status: ErrInvalidParameterN(1)}
+		return l.adapter.wrong("get connection request", 1)
 	}
 	done := make(chan provider.Outcome, 1)
 	o := l.adapter.call(func(*provider.Engine) provider.Outcome {
-		return l.l.GetRequest(c.k, func(o provider.Outcome) { done <- o })
+		return l.l.GetRequest(c.k.Connector, func(o provider.Outcome) { done <- o })
 	})
 	if o != provider.OutcomeSuccess {
-		return fail("get connection request", noAddr, noAddr, o)
+		return l.adapter.fail("get connection request", noAddr, noAddr, o, nil)
 	}
 	o, cause := wait(ctx, done, func() {
-		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k, provider.OutcomeCanceled) })
+		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled) })
 	})
-	return finished("get connection request", noAddr, noAddr, o, cause)
+	return l.adapter.fail("get connection request", noAddr, noAddr, o, cause)
 }
 
 // CancelOverlappedRequests ends every waiting GetConnectionRequest with ErrCanceled; requests that arrived stay queued.
@@ -137,6 +96,6 @@ func (l *Listener) CancelOverlappedRequests() {
 // fails with ErrSharingViolation until their connectors are closed, too. Closing twice is harmless.
 func (l *Listener) Close() error {
 	l.released.Do(func() { l.adapter.verbs.Objects.Give(verbs.ObjectListener) })
-	l.adapter.do(func(*provider.Engine) { l.l.Close() })
+	l.l.Close()
 	return nil
 }

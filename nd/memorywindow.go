@@ -3,7 +3,6 @@ package nd
 import (
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -61,22 +60,16 @@ func (w *MemoryWindow) Close() error {
 // ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries. A call that
 // fails gives no result.
 func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
-	refuse := func(n int) error { return q.refuse("bind", ErrInvalidParameterN(n), nil) }
+	const op = "bind"
 	switch {
 	case region == nil || region.adapter != q.adapter:
-		return refuse(2)
+		return q.wrong(op, 2)
 	case !q.usable(window):
-		return refuse(3)
+		return q.wrong(op, 3)
 	case flags&^(OpSilentSuccess|OpReadFence|OpAllowRead|OpAllowWrite) != 0:
-		return refuse(6)
+		return q.wrong(op, 6)
 	}
-	r := region.current()
-	b := provider.BindRequest{Window: window.window, Region: r, Context: context, Flags: provider.PostFlags(flags)}
-	if off, ok := datapath.OffsetIn(r.Bytes(), buf); ok { // else no region has the address, which is zero
-		b.Addr, b.Length = r.Base()+uint64(off), uint64(len(buf))
-	}
-	ring, o := q.qp.Bind(&b)
-	return q.posted("bind", ring, o)
+	return q.posted(op, q.qp.Bind(context, region.mr.Newest(), window.window, buf, provider.PostFlags(flags)))
 }
 
 // Invalidate posts the end of a window's binding to this queue pair: when the result is there, the peer's access is over, and an
@@ -86,15 +79,14 @@ func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWin
 // Errors: ErrInvalidParameterN(2) for a window that is nil, closed or another adapter's, (3) flags; ErrConnectionInvalid;
 // ErrNoMoreEntries. A call that fails gives no result.
 func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFlags) error {
-	refuse := func(n int) error { return q.refuse("invalidate", ErrInvalidParameterN(n), nil) }
+	const op = "invalidate"
 	switch {
 	case !q.usable(window):
-		return refuse(2)
+		return q.wrong(op, 2)
 	case flags&^(OpSilentSuccess|OpReadFence) != 0:
-		return refuse(3)
+		return q.wrong(op, 3)
 	}
-	ring, o := q.qp.Invalidate(context, window.window, provider.PostFlags(flags))
-	return q.posted("invalidate", ring, o)
+	return q.posted(op, q.qp.Invalidate(context, window.window, provider.PostFlags(flags)))
 }
 
 // usable says whether requests of this queue pair may name w.

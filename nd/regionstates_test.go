@@ -13,7 +13,7 @@ func created(t *testing.T) *MemoryRegion {
 
 // usable says whether requests may use the region.
 func (m *MemoryRegion) usable() bool {
-	return m.adapter.verbs.Memory.Lookup(m.region.Load().Token()) != nil
+	return m.adapter.verbs.Memory.Lookup(m.mr.Newest().Token()) != nil
 }
 
 func TestM01RegisterMakesTheRegionRegistered(t *testing.T) {

@@ -14,9 +14,3 @@ func (a *Adapter) call(f func(*provider.Engine) provider.Outcome) provider.Outco
 
 // do runs f as the owner of the connector, wherever that is at home.
 func (c *Connector) do(f func(*provider.Engine)) { c.k.Own(f) }
-
-// call is do for what a closed adapter refuses.
-func (c *Connector) call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
-	c.do(c.adapter.verbs.UnlessClosed(&o, f))
-	return o
-}

@@ -150,6 +150,17 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeInsufficientResources: ErrInsufficientResources,
 	provider.OutcomeDeviceBusy:            ErrDeviceBusy,
 	provider.OutcomeDeviceRemoved:         ErrDeviceRemoved,
+
+	verbs.OutcomeWrongArgument:  ErrInvalidParameter,
+	verbs.OutcomeWrongFlags:     ErrInvalidParameterN(3), // of Register
+	verbs.OutcomeEmpty:          ErrInvalidBufferSize,
+	verbs.OutcomeWrongQueuePair: ErrInvalidParameterN(1), // of Connect and Accept
+	verbs.OutcomeNoAddress:      ErrBadNetworkName,
+	verbs.OutcomeWrongFamily:    ErrInvalidAddress,
+	verbs.OutcomeWrongAddress:   ErrInvalidAddress,
+	verbs.OutcomeOutside:        ErrAccessViolation,
+	verbs.OutcomeNoMemory:       ErrNoMemory,
+	verbs.OutcomeNotReady:       ErrDeviceNotReady,
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.

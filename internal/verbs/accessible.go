@@ -27,12 +27,12 @@ func Accessible(buf []byte, rights provider.Rights) error {
 		return nil
 	}
 	defer func() { _ = f.Close() }() // read only
-	return accessible(f, uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf)), rights)
+	return accessibleIn(f, uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf)), rights)
 }
 
-// accessible is Accessible for n bytes at an address, from lines like "c000000000-c000400000 rw-p 00000000 00:00 0", ascending. A mapping
+// accessibleIn is Accessible for n bytes at an address, from lines like "c000000000-c000400000 rw-p 00000000 00:00 0", ascending. A mapping
 // that changes meanwhile may show in parts, and a part twice, but what stays mapped is always there (proc(5)).
-func accessible(from io.Reader, at, n uint64, rights provider.Rights) error {
+func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) error {
 	write := rights&(provider.RightLocalWrite|provider.RightRemoteWrite) != 0
 	lines := bufio.NewScanner(from)
 	next := at // all before it may be used

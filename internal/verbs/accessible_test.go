@@ -80,7 +80,7 @@ func TestAccessibleOfMappings(t *testing.T) {
 		{"what is this\n1000-3000 rw-p 0\n", ""},
 		{strings.Repeat("x", 1<<17), ""}, // nothing is known
 	} {
-		err := accessible(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
+		err := accessibleIn(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
 			t.Errorf("%q: %v, want %q", c.maps, err, c.say)
 		}

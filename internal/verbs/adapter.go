@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/ndxdp/ndxdp/internal/capture"
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -25,7 +26,9 @@ type Adapter struct {
 	Device  datapath.Device // nil over links made by a test
 	Memory  *provider.Memory
 	Objects Objects
-	Shards  []*provider.Shard // one for every port; the first one leads
+	// Mappings are what requests may name without a registration of their own.
+	Mappings Mappings
+	Shards   []*provider.Shard // one for every port; the first one leads
 	// KeyFault is why the key of the adapter's reset tokens is its own and not the host's (package hostkey); nil when it is the host's. Peers
 	// then notice only by silence that the process restarted.
 	KeyFault error
@@ -47,15 +50,33 @@ type Adapter struct {
 	kept      []func() error // give back memory that packets which were never sent refer to; guarded by mu
 }
 
+// Config says which interface to open, and how.
+type Config = datapath.Config
+
+// Rung is a way in which packets move.
+type Rung = datapath.Rung
+
+// RungAuto chooses one.
+const RungAuto = datapath.RungAuto
+
+// ParseRung is the rung with a name as flags have it: auto, generic, native, udp.
+func ParseRung(name string) (Rung, error) { return datapath.ParseRung(name) }
+
 // DefaultUDPPort carries ND traffic unless another one is asked for.
 const DefaultUDPPort = 14791
 
 // DefaultArena is how many bytes of memory that is sent without a copy an adapter has unless it is asked for others.
 const DefaultArena = 16 << 20
 
-// Open opens the interface that has cfg.Address, a unicast address. A UDPPort of 0 is DefaultUDPPort; an Arena of 0 is
-// DefaultArena, a negative one none. The engines have the port of cfg. A datapath.AddressError says that no interface has the address.
-func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
+// Open opens the interface that has cfg.Address. A UDPPort of 0 is DefaultUDPPort; an Arena of 0 is DefaultArena, a negative one none. The
+// engines have the port of cfg. cause is what is beneath a failure, when something is.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress (no interface has it, or no single host), OutcomeNoMemory,
+// OutcomeInsufficientResources (file descriptors), OutcomeNotReady for all else.
+func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, cause error) {
+	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
+		return nil, OutcomeWrongAddress, nil
+	}
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = DefaultUDPPort
 	}
@@ -65,7 +86,7 @@ func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
 	cfg.Arena = max(cfg.Arena, 0)
 	dp, err := datapath.Open(cfg)
 	if err != nil {
-		return nil, err
+		return nil, notOpened(err), err
 	}
 	engine.UDPPort = cfg.UDPPort
 	var keyFault error
@@ -73,10 +94,24 @@ func Open(cfg datapath.Config, engine provider.Config) (*Adapter, error) {
 		engine.ResetKey, keyFault = hostkey.Load()
 	}
 	engine.HeldPackets = min(cmp.Or(engine.HeldPackets, provider.DefaultHeldPackets), dp.Info().Held)
-	a := New(cfg.Address, engine, dp.Ports(), dp.Resolve)
+	a = New(cfg.Address, engine, dp.Ports(), dp.Resolve)
 	a.Device, a.KeyFault = dp, keyFault
 	dp.Watch(a.lose, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
-	return a, nil
+	return a, provider.OutcomeSuccess, nil
+}
+
+// notOpened is the outcome of an interface that could not be opened.
+func notOpened(err error) provider.Outcome {
+	var unknown *datapath.AddressError
+	switch {
+	case errors.As(err, &unknown):
+		return OutcomeWrongAddress
+	case errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOBUFS): // none, or none that this process may pin or map
+		return OutcomeNoMemory
+	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		return provider.OutcomeInsufficientResources
+	}
+	return OutcomeNotReady
 }
 
 // New joins an engine to every port. reach finds the way to an address, and fails without one.

@@ -23,8 +23,8 @@ const (
 // random ones of 16384.
 const SourcePorts = 4
 
-// Destination says whether connections can be made to an address at all: one that is of one host.
-func Destination(to netip.AddrPort) bool {
+// destination says whether connections can be made to an address at all: one that is of one host.
+func destination(to netip.AddrPort) bool {
 	ip := to.Addr().Unmap()
 	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	return ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast() && ip != limited && to.Port() != 0

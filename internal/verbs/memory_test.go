@@ -19,7 +19,7 @@ func TestTransferLength(t *testing.T) {
 		{provider.MaxTransfer + 1, 1, provider.MaxTransfer + 1, provider.OutcomeBufferOverflow},
 		{math.MaxUint64, provider.MaxSGE + 1, math.MaxUint32, provider.OutcomeDataOverrun}, // entries are looked at first
 	} {
-		if n, o := TransferLength(c.total, c.entries); n != c.length || o != c.want {
+		if n, o := transferLength(c.total, c.entries); n != c.length || o != c.want {
 			t.Errorf("%d bytes in %d entries: %d, %v", c.total, c.entries, n, o)
 		}
 	}
@@ -30,7 +30,7 @@ func TestRights(t *testing.T) {
 		0: 0, 1: provider.RightLocalWrite, 2: provider.RightRemoteRead, 8: 0,
 		5: provider.RightLocalWrite | provider.RightRemoteWrite, 7: provider.RightLocalWrite | provider.RightRemoteRead | provider.RightRemoteWrite,
 	} {
-		if r := Rights(flags); r != want {
+		if r := rights(flags); r != want {
 			t.Errorf("flags %d: %d, want %d", flags, r, want)
 		}
 	}

@@ -1,6 +1,10 @@
 package verbs
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
 
 // ObjectKind is a kind of object of which an adapter has a limited number.
 type ObjectKind uint8
@@ -59,3 +63,15 @@ func (o *Objects) Give(k ObjectKind) { o.used[k].Add(-1) }
 
 // Used is how many are not closed.
 func (o *Objects) Used(k ObjectKind) int { return int(o.used[k].Load()) }
+
+// Create checks what every call that makes an object checks: that the adapter is there, and that it has one of the kind left, which is
+// taken then.
+func (a *Adapter) Create(k ObjectKind) provider.Outcome {
+	switch {
+	case a.Closed():
+		return provider.OutcomeDeviceRemoved
+	case !a.Objects.Take(k):
+		return provider.OutcomeInsufficientResources
+	}
+	return provider.OutcomeSuccess
+}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -44,11 +43,8 @@ type Adapter struct {
 	verbs *verbs.Adapter
 	calls *calls
 	root  object // all other objects are its successors, directly or not
-	lams  lams
 
 	closing [verbs.NumObjectKinds]atomic.Int32 // objects whose Close was called and that are not over
-
-	privileged provider.Token // names nothing in the table of regions, and nothing else has it
 
 	once  sync.Once
 	ended error
@@ -70,32 +66,23 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if v := cfg.Version; v != (Version{}) && (v.Major != Offered.Major || v.Minor > Offered.Minor) {
 		return refuse(StatusBadVersion, nil)
 	}
-	rung := datapath.RungAuto
+	rung := verbs.RungAuto
 	if cfg.Datapath != "" {
 		var err error
-		if rung, err = datapath.ParseRung(cfg.Datapath); err != nil {
+		if rung, err = verbs.ParseRung(cfg.Datapath); err != nil {
 			return refuse(StatusInvalidParameter, err)
 		}
 	}
-	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
-		return refuse(StatusInvalidAddress, nil)
+	h, o, cause := verbs.Open(verbs.Config{
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
+	}, cfg.engine)
+	if o != provider.OutcomeSuccess {
+		return refuse(statusTable[o], cause)
 	}
-	h, err := verbs.Open(datapath.Config{Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll}, cfg.engine)
-	if err != nil {
-		unknown := (*datapath.AddressError)(nil)
-		switch {
-		case errors.As(err, &unknown):
-			return refuse(StatusInvalidAddress, err)
-		case verbs.NoMemory(err) || verbs.NoDescriptors(err):
-			return refuse(StatusInsufficientResources, err)
-		}
-		return refuse(StatusAdapterNotReady, err)
-	}
-	reserved, err := h.Memory.NewFastRegion()
-	if err != nil {
+	if err := h.Mappings.Reserve(h.Memory); err != nil {
 		return refuse(StatusAdapterNotReady, errors.Join(err, h.Close()))
 	}
-	a := &Adapter{verbs: h, calls: newCalls(), privileged: reserved.Token()}
+	a := &Adapter{verbs: h, calls: newCalls()}
 	a.root.adapter, a.root.refs = a, 1
 	return a, nil
 }

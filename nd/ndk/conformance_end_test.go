@@ -218,7 +218,7 @@ func disconnectRows(rows map[string]provoke) {
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CANCELLED"] = func(t *testing.T, r *rig) Status {
 		client, _ := r.connected(t)
 		p := client.disconnect(t)
-		client.qp.qp.Own(func(e *provider.Engine) { e.ReleaseQP(client.qp.qp) }) // as its Close does
+		client.qp.qp.Own(func(e *provider.Engine) { e.ReleaseQP(client.qp.qp.QP) }) // as its Close does
 		return p.finish(t)
 	}
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CONNECTION_INVALID"] = func(t *testing.T, r *rig) Status {
@@ -230,7 +230,7 @@ func disconnectRows(rows map[string]provoke) {
 		var p *pending
 		server.ctr.k.Own(func(*provider.Engine) { // it does not hear of it, and cuts the connection off
 			p = client.disconnect(t)
-			server.ctr.k.Close()
+			server.ctr.k.Connector.Close()
 		})
 		return p.finish(t)
 	}

@@ -15,7 +15,7 @@ import (
 // because the other application is slow.
 type Connector struct {
 	object
-	k     *provider.Connector
+	k     verbs.Connector
 	event uint64 // id of the notification that leads to the disconnect event; it belongs to the engine's owner, like k
 }
 
@@ -45,25 +45,9 @@ func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any
 	return create(&a.root, verbs.ObjectConnector, done, context, func() (*Connector, Status) {
 		c := &Connector{}
 		c.init(a, verbs.ObjectConnector, &a.root)
-		a.verbs.Do(func(e *provider.Engine) { c.k = e.NewConnector() })
+		c.k = a.verbs.NewConnector()
 		return c, StatusSuccess
 	})
-}
-
-// call runs f as the owner of the connector, unless the adapter is closed.
-func (c *Connector) call(f func() provider.Outcome) (o provider.Outcome) {
-	c.k.Own(c.adapter.verbs.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
-	return o
-}
-
-// attempt is one Connect.
-type attempt struct {
-	qp       *QP
-	endpoint *SharedEndpoint // nil with an address of its own
-	from, to netip.AddrPort
-	params   provider.ConnectParams
-	done     Completion
-	context  any
 }
 
 // Connect takes the local address src, whose port may be 0, and asks the listener at dest for a connection. It finishes when the
@@ -77,7 +61,7 @@ type attempt struct {
 // StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,
 // StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family).
 func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
-	return c.connect(&attempt{qp: qp, from: src, to: dest, params: params.engine(), done: done, context: context})
+	return c.connect(qp, nil, src, dest, params, done, context)
 }
 
 // ConnectWithSharedEndpoint is Connect from the address of an endpoint that other connectors use as well, to other destinations.
@@ -89,75 +73,35 @@ func (c *Connector) ConnectWithSharedEndpoint(
 		return c.adapter.unless(StatusInvalidParameter)
 	}
 	at, _ := endpoint.LocalAddress()
-	return c.connect(&attempt{qp: qp, endpoint: endpoint, from: at, to: dest, params: params.engine(), done: done, context: context})
+	return c.connect(qp, endpoint, at, dest, params, done, context)
 }
 
-func (c *Connector) connect(t *attempt) Status {
-	if c.adapter.verbs.Closed() {
-		return StatusDeviceRemoved
+func (c *Connector) connect(
+	qp *QP, endpoint *SharedEndpoint, src, dest netip.AddrPort, params ConnectParams, done Completion, about any,
+) Status {
+	if done == nil {
+		return c.adapter.unless(StatusInvalidParameter)
+	}
+	t := verbs.Attempt{QP: qp.inner(), From: &src, To: dest, Params: params.engine(), Begun: func() {
+		c.follow(&qp.object)
+		if endpoint != nil {
+			c.follow(&endpoint.object)
+		}
+	}}
+	if endpoint != nil {
+		t.Endpoint = endpoint.shared
 	}
 	search, stop := context.WithCancel(context.Background())
-	c.hold() // until done has returned
-	s := StatusSuccess
-	if o := c.call(func() provider.Outcome {
-		s = c.begin(t, stop)
-		return provider.OutcomeSuccess
-	}); o != provider.OutcomeSuccess {
-		s = statusTable[o]
-	}
-	if s != StatusSuccess {
+	s := c.request(done, about, func(fin provider.Finish) provider.Outcome { return c.k.Begin(&t, stop, fin) })
+	if s != StatusPending {
 		stop()
-		c.drop()
 		return s
 	}
 	go func() {
-		_ = c.adapter.verbs.Seek(search, c.k, t.to.Addr().Unmap()) // the attempt's status says it
+		_ = c.adapter.verbs.Seek(search, c.k.Connector, dest.Addr().Unmap()) // the attempt's status says it
 		stop()
 	}()
 	return StatusPending
-}
-
-// begin finds what is wrong before anything is resolved, in the specification's order, binds and begins. The caller is the owner.
-func (c *Connector) begin(t *attempt, stop func()) Status {
-	if o := c.k.CheckState(); o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	local, mine := c.adapter.verbs.Local(t.from)
-	switch to := t.to.Addr().Unmap(); {
-	case t.done == nil || t.qp == nil || t.qp.adapter != c.adapter || !t.from.IsValid() || !t.to.IsValid() || to.Is4() != c.adapter.verbs.Addr.Is4():
-		return StatusInvalidParameter
-	case !mine:
-		return StatusInvalidAddress
-	case !verbs.Destination(t.to):
-		return StatusNetworkUnreachable
-	}
-	if o := provider.CheckParams(t.qp.qp, t.params); o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	c.k.Unbind()
-	var o provider.Outcome
-	if t.endpoint != nil {
-		o = c.k.BindShared(t.endpoint.shared)
-	} else {
-		o = c.k.Bind(local)
-	}
-	if o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	remote := provider.EndpointFrom(netip.AddrPortFrom(t.to.Addr().Unmap(), t.to.Port()))
-	if o := c.k.Begin(t.qp.qp, provider.Endpoint{}, remote, t.params, stop, func(o provider.Outcome) {
-		c.adapter.calls.push(func() {
-			t.done(t.context, statusTable[o])
-			c.drop()
-		})
-	}); o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	c.follow(&t.qp.object)
-	if t.endpoint != nil {
-		c.follow(&t.endpoint.object)
-	}
-	return StatusSuccess
 }
 
 // CompleteConnect establishes what the peer accepted. event, which may be nil, is called when the peer ends the connection.
@@ -172,7 +116,7 @@ func (c *Connector) CompleteConnect(event DisconnectEvent, eventContext any, don
 // CompleteConnectEx is CompleteConnect with an event that has a reason.
 func (c *Connector) CompleteConnectEx(event DisconnectEventEx, eventContext any, done Completion, context any) Status {
 	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
-		return c.call(func() provider.Outcome { return c.k.CompleteConnect(c.established(fin, event, eventContext)) })
+		return c.k.Call(func() provider.Outcome { return c.k.CompleteConnect(c.established(fin, event, eventContext)) })
 	})
 }
 
@@ -191,16 +135,9 @@ func (c *Connector) Accept(qp *QP, params ConnectParams, event DisconnectEvent, 
 func (c *Connector) AcceptEx(
 	qp *QP, params ConnectParams, event DisconnectEventEx, eventContext any, done Completion, context any,
 ) Status {
-	if qp == nil || qp.adapter != c.adapter {
-		return c.adapter.unless(StatusInvalidParameter)
-	}
 	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
-		return c.call(func() provider.Outcome {
-			o := c.k.Accept(qp.qp, params.engine(), c.established(fin, event, eventContext))
-			if o == provider.OutcomeSuccess {
-				c.follow(&qp.object)
-			}
-			return o
+		return c.k.Call(func() provider.Outcome {
+			return c.k.Accept(qp.inner(), params.engine(), c.established(fin, event, eventContext), func() { c.follow(&qp.object) })
 		})
 	})
 }
@@ -238,7 +175,7 @@ func (c *Connector) established(fin provider.Finish, event DisconnectEventEx, co
 // Statuses: StatusSuccess, StatusConnectionInvalid, StatusConnectionAborted (the peer is gone already), StatusInvalidBufferSize,
 // StatusDeviceRemoved.
 func (c *Connector) Reject(private []byte) Status {
-	return statusTable[c.call(func() provider.Outcome { return c.k.Reject(private) })]
+	return statusTable[c.k.Reject(private)]
 }
 
 // ConnectionData returns the read limits, what the peer offers before Accept and what is in force afterwards, and copies what the
@@ -248,15 +185,10 @@ func (c *Connector) Reject(private []byte) Status {
 // StatusDeviceRemoved.
 func (c *Connector) ConnectionData(buf []byte) (inbound, outbound uint32, n int, s Status) {
 	short := false
-	o := c.call(func() provider.Outcome {
-		data, o := c.k.Private()
-		if o != provider.OutcomeSuccess {
-			return o
-		}
+	o := c.k.PrivateData(func(data []byte) {
 		inbound, outbound, _ = c.k.ReadLimits() // after a rejection there are none
 		n = len(data)
 		short = buf != nil && copy(buf, data) < n
-		return o
 	})
 	if s = statusTable[o]; short {
 		s = StatusBufferTooSmall
@@ -267,20 +199,14 @@ func (c *Connector) ConnectionData(buf []byte) (inbound, outbound uint32, n int,
 // LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
 //
 // Statuses: StatusSuccess, StatusConnectionInvalid, StatusDeviceRemoved.
-func (c *Connector) LocalAddress() (netip.AddrPort, Status) { return c.address(c.k.Local) }
+func (c *Connector) LocalAddress() (netip.AddrPort, Status) { return told(c.k.LocalAddress()) }
 
 // PeerAddress returns the peer's ND address, from its accept or request on until the connection is over. Statuses are those of
 // LocalAddress.
-func (c *Connector) PeerAddress() (netip.AddrPort, Status) { return c.address(c.k.Peer) }
+func (c *Connector) PeerAddress() (netip.AddrPort, Status) { return told(c.k.PeerAddress()) }
 
-func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (at netip.AddrPort, s Status) {
-	o := c.call(func() provider.Outcome {
-		e, o := get()
-		at = verbs.AddrPort(e)
-		return o
-	})
-	return at, statusTable[o]
-}
+// told is what a question was answered.
+func told[T any](what T, o provider.Outcome) (T, Status) { return what, statusTable[o] }
 
 // Disconnect ends the connection gracefully: outstanding requests of this side end with StatusCancelled, the peer's disconnect
 // event is called, and Disconnect finishes when the peer disconnects too. This side's event is not called any more.
@@ -290,7 +216,7 @@ func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (a
 // (not connected, or lost), StatusInvalidParameter (done is nil), StatusDeviceRemoved.
 func (c *Connector) Disconnect(done Completion, context any) Status {
 	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
-		return c.call(func() provider.Outcome {
+		return c.k.Call(func() provider.Outcome {
 			if c.k.State() == provider.CtrEstablished {
 				c.k.CancelNotification(c.event)
 			}
@@ -302,7 +228,5 @@ func (c *Connector) Disconnect(done Completion, context any) Status {
 // Close ends the connector: what is pending ends with StatusCancelled, an attempt is abandoned or refused, a connection is ended for
 // both sides. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (c *Connector) Close(done CloseCompletion, context any) Status {
-	return c.close(func() {
-		c.k.Own(func(*provider.Engine) { c.k.Close() })
-	}, done, context)
+	return c.close(c.k.Close, done, context)
 }

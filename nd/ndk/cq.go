@@ -2,7 +2,6 @@ package ndk
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,15 +27,19 @@ const (
 // a program that arms the queue is called. All methods may be called from any goroutine.
 type CQ struct {
 	object
-	cq        *provider.CQ
-	notify    Notification
-	about     any             // the notification's context
-	faulted   atomic.Uint32   // the Status to tell once the queue is of no use
-	told      provider.Finish // queues the notification; made once, so that arming allocates nothing
-	moderated atomic.Bool
+	cq      verbs.CQ
+	notify  Notification
+	about   any             // the notification's context
+	faulted atomic.Uint32   // the Status to tell once the queue is of no use
+	told    provider.Finish // queues the notification; made once, so that arming allocates nothing
+}
 
-	consumer sync.Mutex // one at a time
-	temp     [32]provider.Result
+// inner is what the adapter knows of the queue, nil for none.
+func (q *CQ) inner() *verbs.CQ {
+	if q == nil {
+		return nil
+	}
+	return &q.cq
 }
 
 // CreateCQ makes a queue for at least depth results. notify, which may be nil, is called with notifyContext once for each time
@@ -46,11 +49,12 @@ type CQ struct {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxCQDepth,
 // StatusInsufficientResources, StatusDeviceRemoved.
 func (a *Adapter) CreateCQ(depth int, notify Notification, notifyContext any, done CreateCompletion[*CQ], context any) (*CQ, Status) {
-	if depth < 1 || depth > verbs.MaxCQDepth {
+	if !verbs.ValidCQDepth(depth) {
 		return nil, a.unless(StatusInvalidParameter)
 	}
 	return create(&a.root, verbs.ObjectCQ, done, context, func() (*CQ, Status) {
-		q := &CQ{cq: provider.NewCQ(depth), notify: notify, about: notifyContext}
+		q := &CQ{notify: notify, about: notifyContext}
+		q.cq.Init(a.verbs, depth)
 		q.init(a, verbs.ObjectCQ, &a.root)
 		call := q.call()
 		q.told = func(o provider.Outcome) {
@@ -60,7 +64,6 @@ func (a *Adapter) CreateCQ(depth int, notify Notification, notifyContext any, do
 				a.calls.push(call)
 			}
 		}
-		a.verbs.Watch(q.cq)
 		return q, StatusSuccess
 	})
 }
@@ -85,75 +88,30 @@ func (q *CQ) call() func() {
 // Arm asks for one notification. Arms that no notification has answered yet are one, for whatever any of them asked for.
 // A result that came after the last notification, and was not fetched, satisfies it at once.
 func (q *CQ) Arm(what NotifyType) {
-	level := provider.NotifyErrors
-	switch what {
-	case NotifyAny:
-		level = provider.NotifyAny
-	case NotifySolicited:
-		level = provider.NotifySolicited
-	case NotifyErrors:
+	level, ok := verbs.Level(what)
+	if !ok {
+		level = provider.NotifyErrors
 	}
-	q.consumer.Lock()
 	q.cq.ArmOnce(level, q.told)
-	q.consumer.Unlock()
-	// Whoever closes marks first and cancels then: one of the two sees the other.
-	if q.adapter.verbs.Closed() || q.ending() {
-		q.cq.CancelWaiters(provider.OutcomeCanceled)
-		return
-	}
-	q.adapter.verbs.Release(q.cq)
-	if q.moderated.Load() {
-		q.adapter.verbs.Do(func(e *provider.Engine) { e.Moderate(q.cq) })
-	}
 }
 
 // GetResults moves up to len(results) results out of the queue, oldest first, and says how many. It never blocks. A count
 // below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests were
 // posted, initiator requests and receives each for themselves.
-func (q *CQ) GetResults(results []Result) int { return get(q, results, resultOf) }
+func (q *CQ) GetResults(results []Result) int { return verbs.Results(&q.cq, results, putResult) }
 
 // GetResultsEx is GetResults with all that is known.
-func (q *CQ) GetResultsEx(results []ResultEx) int { return get(q, results, resultExOf) }
-
-func get[R any](q *CQ, results []R, convert func(*provider.Result) R) int {
-	q.consumer.Lock()
-	n := fetch(q, results, convert)
-	if n < len(results) {
-		q.adapter.verbs.Poll(q.cq)
-		n += fetch(q, results[n:], convert)
-	}
-	q.consumer.Unlock()
-	return n
-}
-
-func fetch[R any](q *CQ, results []R, convert func(*provider.Result) R) int {
-	total := 0
-	for total < len(results) {
-		n := q.cq.Fetch(q.temp[:min(len(q.temp), len(results)-total)])
-		if n == 0 {
-			break
-		}
-		for i := range n {
-			results[total+i] = convert(&q.temp[i])
-		}
-		total += n
-	}
-	return total
-}
+func (q *CQ) GetResultsEx(results []ResultEx) int { return verbs.Results(&q.cq, results, putResultEx) }
 
 // Resize gives the queue room for at least depth results, while traffic runs; no result is lost.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxCQDepth,
 // StatusBufferOverflow when more results than that wait to be fetched, StatusDeviceRemoved. The queue is unchanged then.
 func (q *CQ) Resize(depth int, done Completion, context any) Status {
-	if depth < 1 || depth > verbs.MaxCQDepth {
+	if !verbs.ValidCQDepth(depth) {
 		return q.adapter.unless(StatusInvalidParameter)
 	}
-	return q.perform(done, context, func() Status {
-		q.consumer.Lock()
-		defer q.consumer.Unlock()
-		return statusTable[q.adapter.verbs.CallAll(func() provider.Outcome { return q.cq.Resize(depth) })]
-	})
+	return q.perform(done, context, func() Status { return statusTable[q.cq.Resize(depth)] })
 }
 
 // ControlInterruptModeration bounds how often the notification is called: not before count results came since the last one, or
@@ -166,18 +124,11 @@ func (q *CQ) ControlInterruptModeration(interval, count uint32) Status {
 	if interval == math.MaxUint32 {
 		d = -1
 	}
-	o := q.adapter.verbs.Call(func(*provider.Engine) provider.Outcome { return q.cq.Moderate(d, count) })
-	if o == provider.OutcomeSuccess {
-		q.moderated.Store(true)
-	}
-	return statusTable[o]
+	return statusTable[q.cq.Moderate(d, count)]
 }
 
 // Close ends the queue when its queue pairs are closed. No notification begins any more. It never fails; done, which may be nil,
 // is called iff it returns StatusPending.
 func (q *CQ) Close(done CloseCompletion, context any) Status {
-	return q.close(func() {
-		q.adapter.verbs.Unwatch(q.cq)
-		q.cq.CancelWaiters(provider.OutcomeCanceled)
-	}, done, context)
+	return q.close(func() { q.cq.Close() }, done, context)
 }

@@ -54,21 +54,21 @@ func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, fi
 	const remote = OpAllowRemoteRead | OpAllowRemoteWrite&^OpAllowLocalWrite
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpRDMAReadSink | OpDefer
 	if flags&^known != 0 || region == nil || region.pd != q.pd || region.ending() {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
 	f := region.fast.Load()
 	switch {
 	case f == nil, len(pages) == 0, uint64(len(pages)) > uint64(f.pages), firstByteOffset >= PageSize, length == 0,
 		length > uint64(len(pages))*PageSize-uint64(firstByteOffset),
 		base%PageSize != uint64(firstByteOffset), base > math.MaxUint64-length:
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	case flags&remote != 0 && !f.remote:
-		return q.refuse(StatusAccessViolation)
+		return q.posted(q.qp.Fail(provider.OutcomeAccessViolation))
 	}
-	from := q.adapter.lams.find(pages)
+	from := q.adapter.mapped(pages)
 	first := uint64(pages[0]) + uint64(firstByteOffset)
 	if from == nil || first+length > from.Base()+uint64(len(from.Bytes())) {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
 	engine := flags.engine()
 	if flags&OpAllowLocalWrite != 0 {

@@ -1,10 +1,6 @@
 package ndk
 
 import (
-	"slices"
-	"sync"
-
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -27,12 +23,6 @@ type LAM struct {
 
 // PagesOf is how many pages n bytes take.
 func PagesOf(n int) int { return (n + PageSize - 1) / PageSize }
-
-// lams are the mappings of an adapter. They are few: whoever looks for one walks over all.
-type lams struct {
-	mu   sync.RWMutex
-	list []*provider.Region // guarded by mu
-}
 
 // BuildLAM maps buf, which may not move, for requests of this adapter's queue pairs; peers get no access by that. lam.Pages must
 // have room for PagesOf(len(buf)) pages, which is what needed tells, also on failure. lam may not be used while this is
@@ -69,9 +59,7 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 			lam.Pages[i] = LogicalAddress(r.Base() + uint64(i)*PageSize)
 		}
 		a.root.hold()
-		a.lams.mu.Lock()
-		a.lams.list = append(a.lams.list, r)
-		a.lams.mu.Unlock()
+		a.verbs.Mappings.Add(r)
 		return StatusSuccess
 	})
 }
@@ -79,7 +67,7 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 // ReleaseLAM ends a mapping that BuildLAM made. When it returns nothing touches the memory any more: fast registrations of it have
 // ended, and requests that still name it fail. Releasing what is nil, not mapped, or mapped by another adapter, does nothing.
 func (a *Adapter) ReleaseLAM(lam *LAM) {
-	if lam == nil || lam.region == nil || !a.lams.remove(lam.region) {
+	if lam == nil || lam.region == nil || !a.verbs.Mappings.Remove(lam.region) {
 		return
 	}
 	r := lam.region
@@ -88,47 +76,16 @@ func (a *Adapter) ReleaseLAM(lam *LAM) {
 	a.root.drop()
 }
 
-// remove takes a mapping off the list, and says whether it was there.
-func (l *lams) remove(r *provider.Region) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.list, r)
-	if i < 0 {
-		return false
-	}
-	l.list = slices.Delete(l.list, i, i+1)
-	return true
-}
-
-// tokenOf is the token of a mapping that has buf, zero without one.
-func (l *lams) tokenOf(buf []byte) provider.Token {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, r := range l.list {
-		if _, ok := datapath.OffsetIn(r.Bytes(), buf); ok {
-			return r.Token()
-		}
-	}
-	return 0
-}
-
-// find returns the mapping that has the pages, which must follow each other there as they do here, nil without one.
-func (l *lams) find(pages []LogicalAddress) *provider.Region {
+// mapped returns the mapping that has the pages, which must follow each other there as they do here, nil without one.
+func (a *Adapter) mapped(pages []LogicalAddress) *provider.Region {
 	for i, p := range pages {
 		if p%PageSize != 0 || p != pages[0]+LogicalAddress(i)*PageSize {
 			return nil
 		}
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, r := range l.list {
-		if first := uint64(pages[0]) - r.Base(); first < uint64(len(r.Bytes())) {
-			return r
-		}
-	}
-	return nil
+	return a.verbs.Mappings.At(uint64(pages[0]))
 }
 
 // PrivilegedToken returns the token for entries that name memory of mappings without a registration: it lets requests read and
 // write the slices of every LAM of the adapter, and gives peers nothing. It is the same in all domains.
-func (p *PD) PrivilegedToken() Token { return Token(p.adapter.privileged) }
+func (p *PD) PrivilegedToken() Token { return Token(p.adapter.verbs.Mappings.Token()) }

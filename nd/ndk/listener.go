@@ -15,7 +15,7 @@ type ConnectEvent func(context any, connector *Connector)
 // Listener receives connection requests. All methods may be called from any goroutine.
 type Listener struct {
 	object
-	l         *provider.Listener
+	l         verbs.Listener
 	listening atomic.Bool
 }
 
@@ -30,10 +30,7 @@ func (a *Adapter) CreateListener(event ConnectEvent, eventContext any, done Crea
 	return create(&a.root, verbs.ObjectListener, done, context, func() (*Listener, Status) {
 		l := &Listener{}
 		l.init(a, verbs.ObjectListener, &a.root)
-		a.verbs.Do(func(e *provider.Engine) {
-			l.l = e.NewListener()
-			l.l.OnRequest(func(k *provider.Connector) { l.requested(k, event, eventContext) })
-		})
+		l.l = a.verbs.NewListener(func(k *provider.Connector) { l.requested(k, event, eventContext) })
 		return l, StatusSuccess
 	})
 }
@@ -44,7 +41,7 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 		k.Close()
 		return
 	}
-	c := &Connector{k: k}
+	c := &Connector{k: l.adapter.verbs.Arrived(k)}
 	c.init(l.adapter, verbs.ObjectConnector, &l.adapter.root, &l.object)
 	l.later(func() {
 		if l.ending() { // nobody was told of it
@@ -61,10 +58,7 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusTooManyAddresses,
 // StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
 func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Status {
-	at, mine := l.adapter.verbs.Local(addr)
-	if addr.Addr().IsUnspecified() {
-		at, mine = provider.Endpoint{Port: addr.Port()}, true
-	}
+	_, mine := l.l.Place(addr)
 	switch {
 	case l.listening.Load():
 		return l.adapter.unless(StatusInvalidDeviceState)
@@ -72,13 +66,12 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 		return l.adapter.unless(StatusInvalidAddress)
 	}
 	return l.perform(done, context, func() Status {
-		return statusTable[l.adapter.verbs.Call(func(*provider.Engine) provider.Outcome {
-			if _, o := l.l.Bind(at); o != provider.OutcomeSuccess {
-				return o
-			}
+		_, o := l.l.Bind(addr)
+		if o == provider.OutcomeSuccess {
 			l.listening.Store(true)
-			return l.l.Listen(0)
-		})]
+			o = l.l.Listen(0)
+		}
+		return statusTable[o]
 	})
 }
 
@@ -86,22 +79,7 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 //
 // Statuses: StatusSuccess, StatusInvalidDeviceState (not listening), StatusDeviceRemoved.
 func (l *Listener) LocalAddress() (netip.AddrPort, Status) {
-	var at provider.Endpoint
-	o := l.adapter.verbs.Call(func(*provider.Engine) (o provider.Outcome) {
-		at, o = l.l.Local()
-		return o
-	})
-	if o != provider.OutcomeSuccess {
-		return netip.AddrPort{}, statusTable[o]
-	}
-	if at.IP == (provider.Endpoint{}).IP {
-		unspecified := netip.IPv6Unspecified()
-		if l.adapter.verbs.Addr.Is4() {
-			unspecified = netip.IPv4Unspecified()
-		}
-		return netip.AddrPortFrom(unspecified, at.Port), StatusSuccess
-	}
-	return verbs.AddrPort(at), StatusSuccess
+	return told(l.l.LocalAddress())
 }
 
 // ControlConnectEvents pauses the listener, which makes it look absent to peers, or resumes it. Requests that were announced are
@@ -113,5 +91,5 @@ func (l *Listener) ControlConnectEvents(pause bool) {
 // Close refuses new requests at once, and ends the listener when the connectors that arrived over it are closed; until then its port
 // stays taken. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (l *Listener) Close(done CloseCompletion, context any) Status {
-	return l.close(func() { l.adapter.verbs.Do(func(*provider.Engine) { l.l.Close() }) }, done, context)
+	return l.close(l.l.Close, done, context)
 }

@@ -1,7 +1,6 @@
 package ndk
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/verbs"
@@ -28,21 +27,19 @@ const (
 // a region for fast registration, the newest FastRegister that was posted counts as its registration.
 type MR struct {
 	object
-	pd     *PD
-	region atomic.Pointer[provider.Region] // the registration; nil without one
+	pd *PD
+	mr verbs.MR
 
 	fastRegion *provider.MemoryWindow // fixed; nil unless it is for fast registration
 	fast       atomic.Pointer[fastMR] // nil until InitializeFastRegister
-
-	busy sync.Mutex // one change at a time
 }
 
-// none is what a region without a registration shows.
 var none provider.Region
 
+// current is the registration, an empty one without any.
 func (m *MR) current() *provider.Region {
-	if r := m.region.Load(); r != nil {
-		return r
+	if m.mr.Registered() {
+		return m.mr.Newest()
 	}
 	return &none
 }
@@ -53,6 +50,7 @@ func (m *MR) current() *provider.Region {
 func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, Status) {
 	return create(&p.object, verbs.ObjectMR, done, context, func() (*MR, Status) {
 		m := &MR{pd: p}
+		m.mr.Init(p.adapter.verbs, &p.domain)
 		if fast {
 			var err error
 			if m.fastRegion, err = p.adapter.verbs.Memory.NewFastRegion(); err != nil {
@@ -73,32 +71,22 @@ func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, 
 // MaxRegistrationSize, unknown flags and a region for fast registration; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
 // adapter has no region left, StatusDeviceRemoved.
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
-	const known = MRAllowLocalWrite | MRAllowRemoteRead | MRAllowRemoteWrite | MRRDMAReadSink | MRDoNotSecureVM
+	o := m.adapter.verbs.CheckRegister(buf == nil, len(buf), uint32(flags))
 	switch {
-	case m.fastRegion != nil || len(buf) == 0 || len(buf) > verbs.MaxRegistration || flags&^known != 0:
-		return m.adapter.unless(StatusInvalidParameter)
-	case m.region.Load() != nil:
-		return m.adapter.unless(StatusInvalidDeviceState)
+	case o == provider.OutcomeSuccess && m.fastRegion != nil:
+		o = verbs.OutcomeWrongArgument
+	case o == provider.OutcomeSuccess && m.mr.Registered():
+		o = provider.OutcomeInvalidState
+	}
+	if o != provider.OutcomeSuccess {
+		return statusTable[o]
 	}
 	return m.perform(done, context, func() Status {
-		m.busy.Lock()
-		defer m.busy.Unlock()
-		switch {
-		case m.adapter.verbs.Closed():
-			return StatusDeviceRemoved
-		case m.region.Load() != nil || m.ending():
-			return StatusInvalidDeviceState
+		if m.ending() {
+			return m.adapter.unless(StatusInvalidDeviceState)
 		}
-		rights := verbs.Rights(uint32(flags))
-		if verbs.Accessible(buf, rights) != nil {
-			return StatusAccessViolation
-		}
-		r, err := m.adapter.verbs.Memory.RegisterIn(&m.pd.domain, buf, rights)
-		if err != nil {
-			return StatusInsufficientResources
-		}
-		m.region.Store(r)
-		return StatusSuccess
+		o, _ := m.mr.Register(buf, uint32(flags))
+		return statusTable[o]
 	})
 }
 
@@ -108,25 +96,16 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidDeviceState for a region that is not registered,
 // StatusDeviceBusy while a memory window is bound to it, StatusDeviceRemoved.
 func (m *MR) Deregister(done Completion, context any) Status {
-	r := m.region.Load()
 	switch {
 	case m.adapter.verbs.Closed():
 		return StatusDeviceRemoved
-	case r == nil:
+	case !m.mr.Registered():
 		return StatusInvalidDeviceState
-	case m.adapter.verbs.Memory.Windows(r) > 0:
+	case m.mr.Windows() > 0:
 		return StatusDeviceBusy
 	}
 	return m.perform(done, context, func() Status {
-		m.busy.Lock()
-		defer m.busy.Unlock()
-		o := provider.OutcomeInvalidState
-		if r := m.region.Load(); r != nil {
-			m.adapter.verbs.DoAll(func() { o = m.adapter.verbs.Memory.Deregister(r) })
-		}
-		if o == provider.OutcomeSuccess {
-			m.region.Store(nil)
-		}
+		o, _ := m.mr.Deregister() // the device has no memory to give back here
 		return statusTable[o]
 	})
 }
@@ -184,28 +163,14 @@ func (m *MR) Close(done CloseCompletion, context any) Status {
 		}, done, context)
 	}
 	return m.close(func() {
-		m.busy.Lock()
-		defer m.busy.Unlock()
-		r := m.region.Load()
-		if r == nil {
-			return
-		}
-		memory := m.adapter.verbs.Memory
 		release := func() {
-			m.adapter.verbs.DoAll(func() { memory.Release(r) })
-			m.region.Store(nil)
+			_, _ = m.mr.Close() // the device has no memory to give back here
+			m.drop()
 		}
 		m.hold()
-		if memory.WhenUnbound(r, func(provider.Outcome) {
-			m.adapter.calls.push(func() {
-				release()
-				m.drop()
-			})
-		}) {
-			return
+		if !m.mr.WhenUnbound(func(provider.Outcome) { m.adapter.calls.push(release) }) {
+			release()
 		}
-		release()
-		m.drop()
 	}, done, context)
 }
 

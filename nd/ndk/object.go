@@ -163,11 +163,8 @@ func (o *object) perform(done Completion, context any, work func() Status) Statu
 func create[T any](parent *object, kind verbs.ObjectKind, done CreateCompletion[*T], context any, make func() (*T, Status)) (*T, Status) {
 	counted := func() (*T, Status) {
 		a := parent.adapter
-		switch {
-		case a.verbs.Closed():
-			return nil, StatusDeviceRemoved
-		case !a.verbs.Objects.Take(kind):
-			return nil, StatusInsufficientResources
+		if o := a.verbs.Create(kind); o != provider.OutcomeSuccess {
+			return nil, statusTable[o]
 		}
 		made, s := make()
 		if s != StatusSuccess {

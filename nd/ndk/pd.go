@@ -45,43 +45,42 @@ type QPConfig struct {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a limit beyond the adapter's and for completion
 // queues that are nil or another adapter's; StatusInsufficientResources, StatusDeviceRemoved.
 func (p *PD) CreateQP(cfg QPConfig, done CreateCompletion[*QP], context any) (*QP, Status) {
-	return p.createQP(nil, cfg, done, context)
+	return p.createQP(nil, cfg, p.description(cfg), done, context)
 }
 
 // CreateQPWithSRQ makes a queue pair that takes its receives from srq. Statuses are those of CreateQP; srq must be of this domain.
 func (p *PD) CreateQPWithSRQ(srq *SRQ, cfg QPConfig, done CreateCompletion[*QP], context any) (*QP, Status) {
-	if srq == nil || srq.pd != p {
-		return nil, p.adapter.unless(StatusInvalidParameter)
+	if srq != nil && srq.pd != p {
+		srq = nil
 	}
-	cfg.ReceiveDepth, cfg.MaxReceiveSGE = 0, 0
-	return p.createQP(srq, cfg, done, context)
+	c := p.description(cfg)
+	if c.FromShared = true; srq != nil {
+		c.Shared = &srq.srq
+	}
+	return p.createQP(srq, cfg, c, done, context)
 }
 
-func (p *PD) createQP(srq *SRQ, cfg QPConfig, done CreateCompletion[*QP], context any) (*QP, Status) {
-	outside := func(v, limit int) bool { return v < 0 || v > limit }
-	switch {
-	case cfg.ReceiveCQ == nil || cfg.ReceiveCQ.adapter != p.adapter, cfg.InitiatorCQ == nil || cfg.InitiatorCQ.adapter != p.adapter,
-		outside(cfg.ReceiveDepth, verbs.MaxQueueDepth), outside(cfg.InitiatorDepth, verbs.MaxQueueDepth),
-		outside(cfg.MaxReceiveSGE, provider.MaxSGE), outside(cfg.MaxInitiatorSGE, provider.MaxSGE), outside(cfg.InlineSize, verbs.MaxInline):
-		return nil, p.adapter.unless(StatusInvalidParameter)
+// description is what the adapter is asked for.
+func (p *PD) description(c QPConfig) verbs.QPConfig {
+	return verbs.QPConfig{
+		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.Context,
+		ReceiveDepth: c.ReceiveDepth, InitiatorDepth: c.InitiatorDepth,
+		MaxReceiveSGE: c.MaxReceiveSGE, MaxInitiatorSGE: c.MaxInitiatorSGE, InlineSize: c.InlineSize, Domain: &p.domain,
 	}
-	return create(&p.object, verbs.ObjectQP, done, context, func() (*QP, Status) { return p.newQP(srq, cfg), StatusSuccess })
 }
 
-func (p *PD) newQP(srq *SRQ, cfg QPConfig) *QP {
-	q := &QP{pd: p}
-	engine := provider.QPConfig{
-		Context: cfg.Context, ReceiveCQ: cfg.ReceiveCQ.cq, InitiatorCQ: cfg.InitiatorCQ.cq,
-		ReceiveDepth: cfg.ReceiveDepth, InitiatorDepth: cfg.InitiatorDepth,
-		MaxReceiveSGE: max(cfg.MaxReceiveSGE, verbs.SGEFloor), MaxInitiatorSGE: max(cfg.MaxInitiatorSGE, verbs.SGEFloor),
-		InlineSize: cfg.InlineSize, Domain: &p.domain,
+func (p *PD) createQP(srq *SRQ, cfg QPConfig, c verbs.QPConfig, done CreateCompletion[*QP], context any) (*QP, Status) {
+	if p.adapter.verbs.CheckQP(&c) != verbs.ArgumentNone {
+		return nil, p.adapter.unless(StatusInvalidParameter)
 	}
-	parents := []*object{&p.object, &cfg.ReceiveCQ.object, &cfg.InitiatorCQ.object}
-	if srq != nil {
-		engine.Shared = srq.srq
-		parents = append(parents, &srq.object)
-	}
-	q.init(p.adapter, verbs.ObjectQP, parents...)
-	p.adapter.verbs.Do(func(e *provider.Engine) { q.qp = e.NewQP(engine) })
-	return q
+	return create(&p.object, verbs.ObjectQP, done, context, func() (*QP, Status) {
+		q := &QP{pd: p}
+		parents := []*object{&p.object, &cfg.ReceiveCQ.object, &cfg.InitiatorCQ.object}
+		if srq != nil {
+			parents = append(parents, &srq.object)
+		}
+		q.init(p.adapter, verbs.ObjectQP, parents...)
+		q.qp = p.adapter.verbs.NewQP(&c)
+		return q, StatusSuccess
+	})
 }

@@ -1,7 +1,6 @@
 package ndk
 
 import (
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -11,7 +10,15 @@ import (
 type QP struct {
 	object
 	pd *PD
-	qp *provider.QP
+	qp verbs.QP
+}
+
+// inner is what the adapter knows of the queue pair, nil for none.
+func (q *QP) inner() *verbs.QP {
+	if q == nil {
+		return nil
+	}
+	return &q.qp
 }
 
 // Send posts a message to the peer's next Receive. Flags: silent success, read fence, solicit, inline, defer.
@@ -32,20 +39,19 @@ func (q *QP) SendAndInvalidate(context uint64, sgl []SGE, flags OpFlags, token T
 
 func (q *QP) send(r provider.Request, sgl []SGE, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSendAndSolicitEvent|OpInline|OpDefer) != 0 {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
-	return q.post(r, sgl)
+	return q.posted(verbs.Post(&q.qp, r, sgl))
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory at addr, which token grants. Flags: silent success, read
 // fence, inline, defer. Statuses are those of Send.
 func (q *QP) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
-	return q.post(provider.Request{
-		Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
-	}, sgl)
+	r := provider.Request{Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
+	return q.posted(verbs.Post(&q.qp, r, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
@@ -53,24 +59,17 @@ func (q *QP) Write(context uint64, sgl []SGE, addr uint64, token Token, flags Op
 // StatusInvalidDeviceRequest when the outbound read limit is 0.
 func (q *QP) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpRDMAReadLocalInvalidate|OpDefer) != 0 {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
-	return q.post(provider.Request{
-		Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
-	}, sgl)
+	r := provider.Request{Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
+	return q.posted(verbs.Post(&q.qp, r, sgl))
 }
 
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
 //
 // Statuses: StatusSuccess; StatusBufferOverflow, StatusDataOverrun, StatusNoMoreEntries, StatusDeviceRemoved.
 func (q *QP) Receive(context uint64, sgl []SGE) Status {
-	total, s := lengthOf(sgl)
-	if s != StatusSuccess {
-		return s
-	}
-	var list [provider.MaxSGE]provider.SGE
-	q.adapter.translate(list[:], sgl)
-	return q.posted(q.qp.PostReceive(context, list[:len(sgl)], total))
+	return q.posted(verbs.Receive(&q.qp, context, sgl))
 }
 
 // Bind posts the binding of window to buf, a part of region, so that the peer of this queue pair may read it with
@@ -84,16 +83,9 @@ func (q *QP) Receive(context uint64, sgl []SGE) Status {
 func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFlags) Status {
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpDefer
 	if flags&^known != 0 || region == nil || region.pd != q.pd || region.ending() || window == nil || window.pd != q.pd || window.ending() {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
-	r := region.current()
-	off, ok := datapath.OffsetIn(r.Bytes(), buf)
-	if !ok {
-		return q.refuse(StatusInvalidParameter)
-	}
-	return q.posted(q.qp.Bind(&provider.BindRequest{
-		Window: window.window, Region: r, Addr: r.Base() + uint64(off), Length: uint64(len(buf)), Context: context, Flags: flags.engine(),
-	}))
+	return q.posted(q.qp.Bind(context, region.current(), window.window, buf, flags.engine()))
 }
 
 // Invalidate posts the end of a window's binding to this queue pair, or of a region's fast registration by it; the latter waits
@@ -104,78 +96,26 @@ func (q *QP) Bind(context uint64, region *MR, window *MW, buf []byte, flags OpFl
 // domain or closed, a region that is for Register), StatusDeviceRemoved.
 func (q *QP) Invalidate(context uint64, what Invalidatable, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 || what == nil {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
 	window := what.invalidates(q.pd)
 	if window == nil {
-		return q.refuse(StatusInvalidParameter)
+		return q.wrong()
 	}
 	return q.posted(q.qp.Invalidate(context, window, flags.engine()))
 }
 
-// refuse refuses a request for its arguments, and still makes those move that were deferred before it.
-func (q *QP) refuse(s Status) Status {
-	if o := q.qp.CheckPost(); o != provider.OutcomeSuccess {
-		s = statusTable[o]
-	}
-	q.qp.Push()
-	q.qp.Ring()
-	return q.adapter.unless(s)
-}
-
-// post translates the entries and queues the request.
-func (q *QP) post(r provider.Request, sgl []SGE) Status {
-	total, s := lengthOf(sgl)
-	r.Length = total
-	switch {
-	case r.Flags&provider.FlagInline != 0:
-		return q.postInline(r, sgl)
-	case s != StatusSuccess:
-		return q.refuse(s)
-	}
-	var list [provider.MaxSGE]provider.SGE
-	q.adapter.translate(list[:], sgl)
-	r.SGL = list[:len(sgl)]
-	return q.posted(q.qp.Post(&r))
-}
-
-// postInline queues a request whose bytes are copied now.
-func (q *QP) postInline(r provider.Request, sgl []SGE) Status {
-	var data [verbs.MaxInline]byte
-	if r.Length > verbs.MaxInline {
-		return q.refuse(StatusBufferOverflow)
-	}
-	at := data[:]
-	for i := range sgl {
-		at = at[copy(at, sgl[i].Buffer):]
-	}
-	r.Inline = data[:r.Length]
-	return q.posted(q.qp.Post(&r))
-}
+// wrong refuses a post for its flags or the objects that it names, which are checked before the state of the queue pair.
+func (q *QP) wrong() Status { return statusTable[q.qp.Fail(verbs.OutcomeWrongArgument)] }
 
 // posted ends every posting call.
-func (q *QP) posted(ring bool, o provider.Outcome) Status {
-	switch {
-	case o != provider.OutcomeSuccess:
-		q.qp.Push()
-		ring = true
-	case ring && q.adapter.verbs.Closed(): // nobody runs the engine any more
-		return StatusDeviceRemoved
-	}
-	if ring {
-		q.qp.Ring()
-	}
-	if o != provider.OutcomeSuccess {
-		return q.adapter.unless(statusTable[o])
-	}
-	return StatusSuccess
-}
+func (q *QP) posted(o provider.Outcome) Status { return statusTable[o] }
 
 // Flush ends every outstanding request with StatusCancelled; the results are in the completion queues when it returns.
-func (q *QP) Flush() { q.qp.Own(func(e *provider.Engine) { e.Flush(q.qp) }) }
+func (q *QP) Flush() { q.qp.Flush() }
 
 // Close ends every outstanding request with StatusCancelled, and the connection; the connectors that had the queue pair must be
 // closed before it is. It never fails; done, which may be nil, is called iff it returns StatusPending.
 func (q *QP) Close(done CloseCompletion, context any) Status {
-	return q.close(func() { q.qp.Own(func(e *provider.Engine) { e.ReleaseQP(q.qp) }) }, done, context)
+	return q.close(q.qp.Close, done, context)
 }

@@ -1,9 +1,6 @@
 package ndk
 
-import (
-	"github.com/ndxdp/ndxdp/internal/verbs"
-	"github.com/ndxdp/ndxdp/provider"
-)
+import "github.com/ndxdp/ndxdp/provider"
 
 // Token names registered memory: in SGE to this adapter, and carried to a peer to grant it access. It is opaque.
 type Token uint32
@@ -80,35 +77,14 @@ type ResultEx struct {
 	Invalidated Token // of OperationReceiveAndInvalidate: what the message invalidated
 }
 
-func resultOf(r *provider.Result) Result {
-	return Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
+func putResult(to *Result, r *provider.Result) {
+	*to = Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
 }
 
-func resultExOf(r *provider.Result) ResultEx {
-	x := ResultEx{Result: resultOf(r), Type: operations[r.Kind]}
+func putResultEx(to *ResultEx, r *provider.Result) {
+	putResult(&to.Result, r)
+	to.Type, to.Invalidated = operations[r.Kind], 0
 	if r.Invalidated != 0 {
-		x.Type, x.Invalidated = OperationReceiveAndInvalidate, Token(r.Invalidated)
-	}
-	return x
-}
-
-// lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
-func lengthOf(sgl []SGE) (uint32, Status) {
-	total := uint64(0)
-	for i := range sgl {
-		total += uint64(len(sgl[i].Buffer))
-	}
-	n, o := verbs.TransferLength(total, len(sgl))
-	return n, statusTable[o]
-}
-
-// translate turns slices into addresses of regions.
-func (a *Adapter) translate(dst []provider.SGE, sgl []SGE) {
-	for i := range sgl {
-		t := provider.Token(sgl[i].Token)
-		if t == a.privileged {
-			t = a.lams.tokenOf(sgl[i].Buffer)
-		}
-		dst[i] = a.verbs.Entry(sgl[i].Buffer, t)
+		to.Type, to.Invalidated = OperationReceiveAndInvalidate, Token(r.Invalidated)
 	}
 }

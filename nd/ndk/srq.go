@@ -13,7 +13,7 @@ import (
 type SRQ struct {
 	object
 	pd     *PD
-	srq    *provider.SharedReceiveQueue
+	srq    verbs.SRQ
 	notify Notification
 	about  any         // the notification's context
 	first  atomic.Bool // the threshold of the creation waits for the pool to have been filled
@@ -32,15 +32,15 @@ type SRQ struct {
 func (p *PD) CreateSRQ(
 	depth, maxSGE, threshold int, notify Notification, notifyContext any, done CreateCompletion[*SRQ], context any,
 ) (*SRQ, Status) {
-	if depth < 1 || depth > verbs.MaxSharedDepth || maxSGE < 0 || maxSGE > provider.MaxSGE || threshold < 0 {
+	c := verbs.SRQConfig{Depth: depth, MaxSGE: maxSGE, Threshold: threshold}
+	if c.Check() != verbs.ArgumentNone {
 		return nil, p.adapter.unless(StatusInvalidParameter)
 	}
 	return create(&p.object, verbs.ObjectSRQ, done, context, func() (*SRQ, Status) {
 		s := &SRQ{pd: p, notify: notify, about: notifyContext, threshold: threshold}
-		s.srq = provider.NewSharedReceiveQueue(depth, max(maxSGE, verbs.SGEFloor), threshold)
+		s.srq.Init(p.adapter.verbs, c)
 		s.first.Store(threshold > 0)
 		s.init(p.adapter, verbs.ObjectSRQ, &p.object)
-		p.adapter.verbs.Watch(s.srq)
 		return s, StatusSuccess
 	})
 }
@@ -48,25 +48,11 @@ func (p *PD) CreateSRQ(
 // Receive posts the entries for one message of any peer.
 //
 // Statuses: StatusSuccess; StatusBufferOverflow (longer than MaxTransferLength), StatusDataOverrun (too many entries),
-// StatusNoMoreEntries (queue full), StatusDeviceRemoved. A call that fails gives no result.
+// StatusNoMoreEntries (queue full), StatusInvalidDeviceState (closed), StatusDeviceRemoved. A call that fails gives no result.
 func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
-	if s.adapter.verbs.Closed() {
-		return StatusDeviceRemoved
-	}
-	total, st := lengthOf(sgl)
-	if st != StatusSuccess {
-		return st
-	}
-	var list [provider.MaxSGE]provider.SGE
-	s.adapter.translate(list[:], sgl)
-	waiting, o := s.srq.Post(context, list[:len(sgl)], total)
+	o := verbs.ReceiveShared(&s.srq, context, sgl)
 	if o != provider.OutcomeSuccess {
 		return statusTable[o]
-	}
-	if waiting != nil {
-		if shard := waiting.Shard(); shard != nil {
-			shard.Ring()
-		}
 	}
 	if s.first.Load() {
 		s.armFirst()
@@ -96,9 +82,6 @@ func (s *SRQ) arm() {
 			}
 		})
 	})
-	if s.adapter.verbs.Closed() || s.ending() {
-		s.srq.CancelWaiters(provider.OutcomeCanceled)
-	}
 }
 
 // Modify changes depth and threshold while traffic runs; 0 leaves that value as it is. A threshold also arms one notification, which
@@ -107,15 +90,12 @@ func (s *SRQ) arm() {
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for values that CreateSRQ refuses, StatusBufferOverflow for
 // a depth below the receives that are posted, StatusDeviceRemoved. The queue is unchanged then.
 func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status {
-	if depth < 0 || depth > verbs.MaxSharedDepth || threshold < 0 {
+	if !s.srq.ValidModify(depth, threshold) {
 		return s.adapter.unless(StatusInvalidParameter)
 	}
 	return s.perform(done, context, func() Status {
 		s.arming.Lock()
 		defer s.arming.Unlock()
-		if s.adapter.verbs.Closed() {
-			return StatusDeviceRemoved
-		}
 		if o := s.srq.Modify(depth, 0); o != provider.OutcomeSuccess || threshold == 0 {
 			return statusTable[o]
 		}
@@ -124,7 +104,6 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 		s.threshold = threshold
 		_ = s.srq.Modify(0, threshold) // the depth alone can fail
 		s.arm()
-		s.adapter.verbs.ReleaseAll()
 		return StatusSuccess
 	})
 }
@@ -132,8 +111,5 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 // Close ends the pool when its queue pairs are closed. It never fails; done, which may be nil, is called iff it returns
 // StatusPending.
 func (s *SRQ) Close(done CloseCompletion, context any) Status {
-	return s.close(func() {
-		s.adapter.verbs.Unwatch(s.srq)
-		s.srq.CancelWaiters(provider.OutcomeCanceled)
-	}, done, context)
+	return s.close(func() { s.srq.Close() }, done, context)
 }

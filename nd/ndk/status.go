@@ -150,6 +150,17 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeInsufficientResources: StatusInsufficientResources,
 	provider.OutcomeDeviceBusy:            StatusDeviceBusy,
 	provider.OutcomeDeviceRemoved:         StatusDeviceRemoved,
+
+	verbs.OutcomeWrongArgument:  StatusInvalidParameter,
+	verbs.OutcomeWrongFlags:     StatusInvalidParameter,
+	verbs.OutcomeEmpty:          StatusInvalidParameter,
+	verbs.OutcomeWrongQueuePair: StatusInvalidParameter,
+	verbs.OutcomeNoAddress:      StatusInvalidParameter,
+	verbs.OutcomeWrongFamily:    StatusInvalidParameter,
+	verbs.OutcomeWrongAddress:   StatusInvalidAddress,
+	verbs.OutcomeOutside:        StatusInvalidParameter,
+	verbs.OutcomeNoMemory:       StatusInsufficientResources,
+	verbs.OutcomeNotReady:       StatusAdapterNotReady,
 }
 
 // statusTable is statusOf as an array, because results are converted on the fast path.

@@ -25,10 +25,7 @@ func (a *Adapter) WaitsFor() []string {
 		say(a.verbs.Objects.Used(k)-closing, k.String(), "is open", "are open")
 		say(closing, k.String(), "is closing", "are closing")
 	}
-	a.lams.mu.RLock()
-	mapped := len(a.lams.list)
-	a.lams.mu.RUnlock()
-	say(mapped, "logical address mapping", "is not released", "are not released")
+	say(a.verbs.Mappings.Count(), "logical address mapping", "is not released", "are not released")
 	say(int(a.calls.due.Load()), "callback", "is due or runs", "are due or run")
 	return list
 }

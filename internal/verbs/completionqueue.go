@@ -1,0 +1,130 @@
+package verbs
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// CQ is a completion queue of which any goroutine may be the consumer, one at a time. All methods may be called from any goroutine.
+type CQ struct {
+	*provider.CQ
+	adapter   *Adapter
+	closed    atomic.Bool
+	moderated atomic.Bool
+
+	consumer sync.Mutex
+	temp     [32]provider.Result // guarded by consumer
+}
+
+// ValidCQDepth says whether a completion queue may have so many entries.
+func ValidCQDepth(depth int) bool { return depth >= 1 && depth <= MaxCQDepth }
+
+// Init makes q a queue of an adapter, for a valid depth of results.
+func (q *CQ) Init(a *Adapter, depth int) {
+	q.adapter, q.CQ = a, provider.NewCQ(depth)
+	a.Watch(q.CQ)
+}
+
+// Results moves up to len(results) results out of the queue, oldest first, and says how many. It runs the engines that report here when
+// there are fewer. put writes one.
+func Results[R any](q *CQ, results []R, put func(*R, *provider.Result)) int {
+	q.consumer.Lock()
+	n := fetch(q, results, put)
+	if n < len(results) {
+		q.adapter.Poll(q.CQ)
+		n += fetch(q, results[n:], put)
+	}
+	q.consumer.Unlock()
+	return n
+}
+
+func fetch[R any](q *CQ, results []R, put func(*R, *provider.Result)) int {
+	total := 0
+	for total < len(results) && !q.Empty() {
+		n := q.Fetch(q.temp[:min(len(q.temp), len(results)-total)])
+		for i := range n {
+			put(&results[total+i], &q.temp[i])
+		}
+		total += n
+	}
+	return total
+}
+
+// Level translates the surfaces' types of notification, which are 0 for errors, 1 for any result and 2 for solicited ones and errors.
+func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
+	levels := [...]provider.NotifyLevel{provider.NotifyErrors, provider.NotifyAny, provider.NotifySolicited}
+	if int(what) >= len(levels) {
+		return 0, false
+	}
+	return levels[what], true
+}
+
+// Arm adds a waiting notification. fin is called once: when something of the level came, when Cancel is given the id, or when the queue or the
+// adapter ends.
+func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
+	q.consumer.Lock()
+	id = q.CQ.Arm(level, fin)
+	q.consumer.Unlock()
+	q.armed()
+	return id
+}
+
+// ArmOnce is Arm for those who want one notification for all that was asked for before it comes.
+func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
+	q.consumer.Lock()
+	q.CQ.ArmOnce(level, fin)
+	q.consumer.Unlock()
+	q.armed()
+}
+
+// armed ends each arming. Whoever closes marks first and cancels then: one of the two sees the other.
+func (q *CQ) armed() {
+	switch {
+	case q.adapter.Closed():
+		q.CancelWaiters(provider.OutcomeDeviceRemoved)
+	case q.closed.Load():
+		q.CancelWaiters(provider.OutcomeCanceled)
+	default:
+		q.adapter.Release(q.CQ)
+		if q.moderated.Load() {
+			q.adapter.Do(func(e *provider.Engine) { e.Moderate(q.CQ) })
+		}
+	}
+}
+
+// Resize gives the queue room for at least depth results, while traffic runs.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongArgument, OutcomeBufferOverflow (more results wait), OutcomeDeviceRemoved.
+func (q *CQ) Resize(depth int) provider.Outcome {
+	q.consumer.Lock()
+	defer q.consumer.Unlock()
+	return q.adapter.CallAll(func() provider.Outcome {
+		if !ValidCQDepth(depth) {
+			return OutcomeWrongArgument
+		}
+		return q.CQ.Resize(depth)
+	})
+}
+
+// Moderate bounds how often notifications come (provider.CQ.Moderate).
+//
+// Outcomes: OutcomeSuccess, OutcomeParameterMix, OutcomeDeviceRemoved.
+func (q *CQ) Moderate(interval time.Duration, count uint32) provider.Outcome {
+	o := q.adapter.Call(func(*provider.Engine) provider.Outcome { return q.CQ.Moderate(interval, count) })
+	if o == provider.OutcomeSuccess {
+		q.moderated.Store(true)
+	}
+	return o
+}
+
+// Close ends every waiting notification, and later ones at once. It says whether it is the first.
+func (q *CQ) Close() (first bool) {
+	if first = !q.closed.Swap(true); first {
+		q.adapter.Unwatch(q.CQ)
+	}
+	q.CancelWaiters(provider.OutcomeCanceled)
+	return first
+}

@@ -1,0 +1,169 @@
+package verbs
+
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Connector makes or takes one connection. All methods but Accept and those of provider.Connector may be called from any goroutine; those are
+// for the owner of the connector, which Call and Own make of the caller.
+type Connector struct {
+	*provider.Connector
+	adapter *Adapter
+}
+
+// NewConnector makes an idle connector.
+func (a *Adapter) NewConnector() Connector {
+	c := Connector{adapter: a}
+	a.Do(func(e *provider.Engine) { c.Connector = e.NewConnector() })
+	return c
+}
+
+// Arrived is the connector of a request that a listener announced.
+func (a *Adapter) Arrived(k *provider.Connector) Connector {
+	return Connector{Connector: k, adapter: a}
+}
+
+// Call runs f as the owner of the connector, wherever that is at home, unless the adapter is closed.
+func (c *Connector) Call(f func() provider.Outcome) (o provider.Outcome) {
+	c.Own(c.adapter.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
+	return o
+}
+
+// Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeTooManyAddresses, OutcomeAddressAssociated,
+// OutcomeDeviceRemoved.
+func (c *Connector) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
+	at, ok := c.adapter.Local(addr)
+	c.Own(c.adapter.UnlessClosed(&o, func(e *provider.Engine) provider.Outcome {
+		if !ok {
+			return OutcomeWrongAddress
+		}
+		o := c.Connector.Bind(at)
+		use = portUse(e, at, o)
+		return o
+	}))
+	return use, o
+}
+
+// Attempt is one Connect. Without From, the connector's binding is used, or else the adapter's address with a free port.
+type Attempt struct {
+	QP       *QP // nil for none
+	To       netip.AddrPort
+	Params   provider.ConnectParams
+	From     *netip.AddrPort          // to bind to, whatever the connector was bound to
+	Endpoint *provider.SharedEndpoint // with From: what has that address; nil for an address of the connector's own
+	Begun    func()                   // is called before the attempt can end; nil for nothing
+}
+
+// Begin checks what Connect was given, in the specification's order, state, queue pair, destination, private data, and whether the queue
+// pair is free, and begins when all is well: Seek goes on. stop ends Seek, and fin is called once unless Begin fails.
+//
+// Outcomes: OutcomeSuccess, OutcomeConnectionActive, OutcomeConnectionInvalid, OutcomeWrongQueuePair, OutcomeNoAddress, OutcomeBadNetworkName
+// (no single host), OutcomeWrongFamily, OutcomeWrongAddress (From), OutcomeInvalidBufferSize, OutcomeInvalidState, those of Bind,
+// OutcomeAddressExists, OutcomeInsufficientResources, OutcomeDeviceRemoved.
+func (c *Connector) Begin(t *Attempt, stop func(), fin provider.Finish) provider.Outcome {
+	return c.Call(func() provider.Outcome {
+		o := c.CheckState()
+		if o == provider.OutcomeSuccess {
+			o = c.adapter.checkAttempt(t)
+		}
+		if o == provider.OutcomeSuccess && t.From != nil {
+			o = c.rebind(t)
+		}
+		if o != provider.OutcomeSuccess {
+			return o
+		}
+		local := provider.EndpointFrom(netip.AddrPortFrom(c.adapter.Addr, 0))
+		remote := provider.EndpointFrom(netip.AddrPortFrom(t.To.Addr().Unmap(), t.To.Port()))
+		o = c.Connector.Begin(t.QP.QP, local, remote, t.Params, stop, fin)
+		if o == provider.OutcomeSuccess && t.Begun != nil {
+			t.Begun()
+		}
+		return o
+	})
+}
+
+// checkAttempt checks arguments that need no connector.
+func (a *Adapter) checkAttempt(t *Attempt) provider.Outcome {
+	switch {
+	case t.QP == nil || t.QP.adapter != a:
+		return OutcomeWrongQueuePair
+	case !t.To.IsValid() || t.From != nil && !t.From.IsValid():
+		return OutcomeNoAddress
+	case !destination(t.To):
+		return provider.OutcomeBadNetworkName
+	case t.To.Addr().Unmap().Is4() != a.Addr.Is4():
+		return OutcomeWrongFamily
+	}
+	if t.From == nil {
+		return provider.OutcomeSuccess
+	}
+	if _, mine := a.Local(*t.From); !mine {
+		return OutcomeWrongAddress
+	}
+	return provider.CheckParams(t.QP.QP, t.Params)
+}
+
+// rebind gives the connector the address that an attempt is to come from.
+func (c *Connector) rebind(t *Attempt) provider.Outcome {
+	c.Unbind()
+	if t.Endpoint != nil {
+		return c.BindShared(t.Endpoint)
+	}
+	at, _ := c.adapter.Local(*t.From)
+	return c.Connector.Bind(at)
+}
+
+// Accept answers a request. begun, if any, is called before the answer can end. It is for the owner.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongQueuePair, OutcomeConnectionInvalid, OutcomeAborted, OutcomeConnectionActive,
+// OutcomeInvalidBufferSize, OutcomeInvalidState.
+func (c *Connector) Accept(qp *QP, params provider.ConnectParams, fin provider.Finish, begun func()) provider.Outcome {
+	if qp == nil || qp.adapter != c.adapter {
+		return OutcomeWrongQueuePair
+	}
+	o := c.Connector.Accept(qp.QP, params, fin)
+	if o == provider.OutcomeSuccess && begun != nil {
+		begun()
+	}
+	return o
+}
+
+// Reject refuses a request, or declines after the peer accepted.
+func (c *Connector) Reject(private []byte) provider.Outcome {
+	return c.Call(func() provider.Outcome { return c.Connector.Reject(private) })
+}
+
+// PrivateData shows use what the peer sent most recently. use may not keep it.
+//
+// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid (nothing yet), OutcomeDeviceRemoved.
+func (c *Connector) PrivateData(use func(data []byte)) provider.Outcome {
+	return c.Call(func() provider.Outcome {
+		data, o := c.Private()
+		if o == provider.OutcomeSuccess {
+			use(data)
+		}
+		return o
+	})
+}
+
+// LocalAddress returns the local address, from an attempt or request on until the connection is over.
+func (c *Connector) LocalAddress() (netip.AddrPort, provider.Outcome) { return c.address(c.Local) }
+
+// PeerAddress returns the peer's address, from its accept or request on until the connection is over.
+func (c *Connector) PeerAddress() (netip.AddrPort, provider.Outcome) { return c.address(c.Peer) }
+
+func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (at netip.AddrPort, o provider.Outcome) {
+	o = c.Call(func() provider.Outcome {
+		e, o := get()
+		at = AddrPort(e)
+		return o
+	})
+	return at, o
+}
+
+// Close ends what the connector does, and its connection. Closing twice is harmless.
+func (c *Connector) Close() { c.Own(func(*provider.Engine) { c.Connector.Close() }) }

@@ -1,0 +1,93 @@
+package verbs
+
+import (
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Listener receives connection requests. All methods but those of provider.Listener may be called from any goroutine; those are for the
+// owner of the leading engine, which Adapter.Call makes of the caller.
+type Listener struct {
+	*provider.Listener
+	adapter *Adapter
+}
+
+// NewListener makes an unbound listener. announce, if any, is called for each request (provider.Listener.OnRequest).
+func (a *Adapter) NewListener(announce func(*provider.Connector)) Listener {
+	l := Listener{adapter: a}
+	a.Do(func(e *provider.Engine) {
+		l.Listener = e.NewListener()
+		l.OnRequest(announce)
+	})
+	return l
+}
+
+// PortUse says who has a port that Bind did not get.
+type PortUse struct {
+	Listening bool // a listener listens on it
+	Users     int  // connectors and listeners that have it
+}
+
+func portUse(e *provider.Engine, at provider.Endpoint, o provider.Outcome) (use PortUse) {
+	if o == provider.OutcomeSharingViolation {
+		use.Listening, use.Users = e.PortUse(at)
+	}
+	return use
+}
+
+// Place says which endpoint a listener's address is, and whether it is one of the adapter's or the unspecified one, which is all of them.
+func (l *Listener) Place(addr netip.AddrPort) (provider.Endpoint, bool) {
+	if addr.Addr().IsUnspecified() {
+		return provider.Endpoint{Port: addr.Port()}, true
+	}
+	return l.adapter.Local(addr)
+}
+
+// Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeTooManyAddresses, OutcomeAddressAssociated,
+// OutcomeInvalidState (closed), OutcomeDeviceRemoved.
+func (l *Listener) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
+	at, ok := l.Place(addr)
+	o = l.adapter.Call(func(e *provider.Engine) provider.Outcome {
+		if !ok {
+			return OutcomeWrongAddress
+		}
+		_, o := l.Listener.Bind(at)
+		use = portUse(e, at, o)
+		return o
+	})
+	return use, o
+}
+
+// Listen starts to take requests (provider.Listener.Listen).
+//
+// Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeDeviceRemoved.
+func (l *Listener) Listen(backlog int) provider.Outcome {
+	return l.adapter.Call(func(*provider.Engine) provider.Outcome { return l.Listener.Listen(backlog) })
+}
+
+// LocalAddress returns the address while listening; that of all the adapter's addresses has its family.
+//
+// Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeDeviceRemoved.
+func (l *Listener) LocalAddress() (addr netip.AddrPort, o provider.Outcome) {
+	o = l.adapter.Call(func(*provider.Engine) provider.Outcome {
+		at, o := l.Local()
+		switch {
+		case o != provider.OutcomeSuccess:
+			return o
+		case at.IP != (provider.Endpoint{}).IP:
+			addr = at.AddrPort()
+		case l.adapter.Addr.Is4():
+			addr = netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port)
+		default:
+			addr = netip.AddrPortFrom(netip.IPv6Unspecified(), at.Port)
+		}
+		return o
+	})
+	return addr, o
+}
+
+// Close refuses the requests nobody took, and all later ones. Closing twice is harmless.
+func (l *Listener) Close() { l.adapter.Do(func(*provider.Engine) { l.Listener.Close() }) }

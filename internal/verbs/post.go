@@ -1,0 +1,156 @@
+package verbs
+
+import (
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Entry is a scatter/gather entry, with a surface's own type of token. A surface's type of entries has the same fields.
+type Entry[T ~uint32] struct {
+	Buffer []byte
+	Token  T
+}
+
+// entries is what the elements of a surface's scatter/gather lists are.
+type entries[T ~uint32] interface {
+	~struct {
+		Buffer []byte
+		Token  T
+	}
+}
+
+// QP is a queue pair to which applications post. All methods may be called from any goroutine.
+type QP struct {
+	*provider.QP
+	adapter *Adapter
+}
+
+// Post queues a Send, Write or Read with the bytes of sgl. Its flags were checked. The order of checks is state, entries, length, space
+// (ND specification 11.1). A post that fails leaves nothing behind, and makes the requests move that were deferred before it.
+//
+// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeDataOverrun (entries), OutcomeBufferOverflow (bytes), OutcomeNoMoreEntries,
+// OutcomeInvalidRequest (a Read that the read limits forbid), OutcomeDeviceRemoved.
+func Post[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.Outcome {
+	total, o := lengthOf(sgl)
+	r.Length = total
+	switch {
+	case r.Flags&provider.FlagInline != 0:
+		return postInline(q, r, sgl)
+	case o != provider.OutcomeSuccess:
+		return q.refuse(o)
+	}
+	var list [provider.MaxSGE]provider.SGE
+	translate(q.adapter, list[:], sgl)
+	r.SGL = list[:len(sgl)]
+	return q.posted(q.QP.Post(&r))
+}
+
+// postInline queues a request whose bytes are copied now.
+func postInline[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.Outcome {
+	var data [MaxInline]byte
+	if r.Length > MaxInline {
+		return q.refuse(provider.OutcomeBufferOverflow)
+	}
+	at := data[:]
+	for i := range sgl {
+		at = at[copy(at, Entry[T](sgl[i]).Buffer):]
+	}
+	r.Inline = data[:r.Length]
+	return q.posted(q.QP.Post(&r))
+}
+
+// Receive queues a receive into the entries of sgl, in any state of the queue pair.
+//
+// Outcomes: OutcomeSuccess, OutcomeDataOverrun, OutcomeBufferOverflow, OutcomeNoMoreEntries, OutcomeDeviceRemoved.
+func Receive[S entries[T], T ~uint32](q *QP, context uint64, sgl []S) provider.Outcome {
+	total, o := lengthOf(sgl)
+	if o != provider.OutcomeSuccess {
+		return q.Fail(o)
+	}
+	var list [provider.MaxSGE]provider.SGE
+	translate(q.adapter, list[:], sgl)
+	return q.posted(q.PostReceive(context, list[:len(sgl)], total))
+}
+
+// Bind queues the binding of a window to buf, a part of region. A nil region is one without a registration. State is checked before
+// range and right.
+//
+// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeOutside (buf is no part of the region), OutcomeAccessViolation (a right that
+// the region lacks, or a region that is gone), OutcomeNoMoreEntries, OutcomeDeviceRemoved.
+func (q *QP) Bind(context uint64, region *provider.Region, window *provider.MemoryWindow, buf []byte, flags provider.PostFlags) provider.Outcome {
+	off, ok := datapath.OffsetIn(region.Bytes(), buf)
+	if !ok {
+		return q.refuse(OutcomeOutside)
+	}
+	return q.posted(q.QP.Bind(&provider.BindRequest{
+		Window: window, Region: region, Addr: region.Base() + uint64(off), Length: uint64(len(buf)), Context: context, Flags: flags,
+	}))
+}
+
+// FastRegister queues a fast registration (provider.QP.FastRegister).
+func (q *QP) FastRegister(r *provider.BindRequest, base uint64) provider.Outcome {
+	return q.posted(q.QP.FastRegister(r, base))
+}
+
+// Invalidate queues the end of what a window, or a region for fast registration, grants.
+//
+// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeNoMoreEntries, OutcomeDeviceRemoved.
+func (q *QP) Invalidate(context uint64, w *provider.MemoryWindow, flags provider.PostFlags) provider.Outcome {
+	return q.posted(q.QP.Invalidate(context, w, flags))
+}
+
+// refuse ends a post whose list or range is wrong, unless the connection does not allow any: that is checked first.
+func (q *QP) refuse(o provider.Outcome) provider.Outcome {
+	if state := q.CheckPost(); state != provider.OutcomeSuccess {
+		o = state
+	}
+	return q.Fail(o)
+}
+
+// Fail ends a post that failed: requests that were deferred before it go out, as they do behind one that is taken. It returns o, or that
+// the adapter is closed.
+func (q *QP) Fail(o provider.Outcome) provider.Outcome {
+	if q.adapter.Closed() { // nobody runs the engine any more
+		return provider.OutcomeDeviceRemoved
+	}
+	q.Push()
+	q.Ring()
+	return o
+}
+
+// posted ends every posting call.
+func (q *QP) posted(ring bool, o provider.Outcome) provider.Outcome {
+	switch {
+	case o != provider.OutcomeSuccess:
+		return q.Fail(o)
+	case !ring:
+		return o
+	case q.adapter.Closed(): // nobody runs the engine any more
+		return provider.OutcomeDeviceRemoved
+	}
+	q.Ring()
+	return o
+}
+
+// Flush ends every outstanding request with OutcomeCanceled; the results are in the completion queues when it returns.
+func (q *QP) Flush() { q.Own(func(e *provider.Engine) { e.Flush(q.QP) }) }
+
+// Close ends every outstanding request with OutcomeCanceled, and the connection. Closing twice is harmless.
+func (q *QP) Close() { q.Own(func(e *provider.Engine) { e.ReleaseQP(q.QP) }) }
+
+// lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
+func lengthOf[S entries[T], T ~uint32](sgl []S) (uint32, provider.Outcome) {
+	total := uint64(0)
+	for i := range sgl {
+		total += uint64(len(Entry[T](sgl[i]).Buffer))
+	}
+	return transferLength(total, len(sgl))
+}
+
+// translate turns slices into addresses of regions.
+func translate[S entries[T], T ~uint32](a *Adapter, dst []provider.SGE, sgl []S) {
+	for i := range sgl {
+		e := Entry[T](sgl[i])
+		dst[i] = a.entry(e.Buffer, provider.Token(e.Token))
+	}
+}

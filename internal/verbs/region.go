@@ -1,0 +1,233 @@
+package verbs
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. All methods may be
+// called from any goroutine.
+type MR struct {
+	adapter *Adapter
+	domain  *provider.Domain                // whose regions may be used together; nil for no domain
+	region  atomic.Pointer[provider.Region] // the newest registration; nil before the first
+
+	Changing   sync.Mutex   // one change at a time
+	registered atomic.Bool  // changes with Changing held
+	closed     bool         // guarded by Changing
+	release    func() error // gives allocated memory back; nil for an application's memory; guarded by Changing
+	err        error        // of the first Close; guarded by Changing
+}
+
+// Init makes m a region of an adapter, without memory.
+func (m *MR) Init(a *Adapter, domain *provider.Domain) { m.adapter, m.domain = a, domain }
+
+// none is what a region without a registration shows.
+var none provider.Region
+
+// Newest is the newest registration, whether it has ended or not; an empty one before the first.
+func (m *MR) Newest() *provider.Region {
+	if r := m.region.Load(); r != nil {
+		return r
+	}
+	return &none
+}
+
+// Registered says that the newest registration has not ended.
+func (m *MR) Registered() bool { return m.registered.Load() }
+
+// The rights of a registration: ND_MR_FLAG and NDK_MR_FLAG share their numbers. The flag for remote write has the bit of local write, too.
+// Read sinks need no right here, and nothing secures memory.
+const (
+	localWrite, remoteRead, remoteWrite = 1, 2, 4
+	knownFlags                          = localWrite | remoteRead | remoteWrite | 8 | 0x80000000
+)
+
+// rights are what the flags of a registration grant.
+func rights(flags uint32) (r provider.Rights) {
+	if flags&localWrite != 0 {
+		r |= provider.RightLocalWrite
+	}
+	if flags&remoteRead != 0 {
+		r |= provider.RightRemoteRead
+	}
+	if flags&remoteWrite != 0 {
+		r |= provider.RightRemoteWrite
+	}
+	return r
+}
+
+// CheckRegister checks the arguments of a registration of n bytes, of a slice that is nil when missing.
+//
+// Outcomes: OutcomeSuccess, OutcomeWrongFlags, OutcomeWrongArgument (missing or too long), OutcomeEmpty, OutcomeDeviceRemoved.
+func (a *Adapter) CheckRegister(missing bool, n int, flags uint32) provider.Outcome {
+	switch {
+	case a.Closed():
+		return provider.OutcomeDeviceRemoved
+	case flags&^knownFlags != 0:
+		return OutcomeWrongFlags
+	case missing || n < 0 || n > MaxRegistration:
+		return OutcomeWrongArgument
+	case n == 0:
+		return OutcomeEmpty
+	}
+	return provider.OutcomeSuccess
+}
+
+// Register makes buf usable for requests. cause says what is wrong with the memory.
+//
+// Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right),
+// OutcomeInsufficientResources.
+func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error) {
+	if o := m.adapter.CheckRegister(buf == nil, len(buf), flags); o != provider.OutcomeSuccess {
+		return o, nil
+	}
+	r := rights(flags)
+	o = m.change(nil, func() (*provider.Region, error) {
+		if cause = Accessible(buf, r); cause != nil {
+			return nil, cause
+		}
+		return m.adapter.Memory.RegisterIn(m.domain, buf, r)
+	})
+	if cause != nil {
+		o = provider.OutcomeAccessViolation
+	}
+	return o, cause
+}
+
+// Allocate makes a region of n new zeroed bytes: memory of the device while that has any, and else ordinary memory. cause says why memory
+// of the device was not given back after a failure.
+//
+// Outcomes: those of CheckRegister, OutcomeNoMemory, OutcomeInvalidState, OutcomeInsufficientResources.
+func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
+	a := m.adapter
+	if o := a.CheckRegister(false, n, flags); o != provider.OutcomeSuccess {
+		return o, nil
+	}
+	if a.Device != nil {
+		if buf, id, ok := a.Device.Alloc(n); ok {
+			free := func() error { return a.Device.Release(id) }
+			o = m.change(free, func() (*provider.Region, error) { return a.Memory.RegisterLink(buf, id, rights(flags)) })
+			if o != provider.OutcomeSuccess {
+				cause = free()
+			}
+			return o, cause
+		}
+		if !datapath.FitsMemory(n) {
+			return OutcomeNoMemory, nil
+		}
+	}
+	return m.change(nil, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, pages(n), rights(flags)) }), nil
+}
+
+// change gives the region what register makes, and release to give the memory back. A region that has a registration is refused before
+// anything is made.
+func (m *MR) change(release func() error, register func() (*provider.Region, error)) provider.Outcome {
+	m.Changing.Lock()
+	defer m.Changing.Unlock()
+	switch {
+	case m.adapter.Closed():
+		return provider.OutcomeDeviceRemoved
+	case m.registered.Load() || m.closed:
+		return provider.OutcomeInvalidState
+	}
+	r, err := register()
+	if err != nil {
+		return provider.OutcomeInsufficientResources
+	}
+	m.region.Store(r)
+	m.registered.Store(true)
+	m.release = release
+	return provider.OutcomeSuccess
+}
+
+// Deregister takes the registration back: when it returns nothing touches the memory any more. It works on a closed adapter, too. err is why
+// the device did not take its memory back.
+//
+// Outcomes: OutcomeSuccess, OutcomeInvalidState (not registered), OutcomeDeviceBusy (a window is bound).
+func (m *MR) Deregister() (o provider.Outcome, err error) {
+	m.Changing.Lock()
+	defer m.Changing.Unlock()
+	if !m.registered.Load() {
+		return provider.OutcomeInvalidState, nil
+	}
+	m.adapter.DoAll(func() { o = m.adapter.Memory.Deregister(m.region.Load()) })
+	if o == provider.OutcomeSuccess {
+		err = m.deregistered()
+	}
+	return o, err
+}
+
+// deregistered gives the memory back, when it is the adapter's. The caller holds Changing.
+func (m *MR) deregistered() (err error) {
+	m.registered.Store(false)
+	if m.release != nil {
+		err = m.adapter.giveBack(m.release)
+	}
+	m.release = nil
+	return err
+}
+
+// Windows is how many windows are bound to the registration.
+func (m *MR) Windows() int { return m.adapter.Memory.Windows(m.Newest()) }
+
+// WhenUnbound says whether windows are bound to the registration, and calls fin then once they are not.
+func (m *MR) WhenUnbound(fin provider.Finish) (waits bool) {
+	return m.Registered() && m.adapter.Memory.WhenUnbound(m.Newest(), fin)
+}
+
+// Close deregisters the region for good, whatever is bound to it. It says whether it is the first; err is that of the first.
+func (m *MR) Close() (first bool, err error) {
+	m.Changing.Lock()
+	defer m.Changing.Unlock()
+	if m.registered.Load() {
+		m.adapter.DoAll(func() { m.adapter.Memory.Release(m.region.Load()) })
+		m.err = m.deregistered()
+	}
+	first, m.closed = !m.closed, true
+	return first, m.err
+}
+
+// pages makes ordinary memory. The runtime aligns whole pages to pages.
+func pages(n int) []byte {
+	const page = 4096
+	return make([]byte, n, (n+page-1)&^(page-1))
+}
+
+// entry names the bytes of buf in the region that t names. A slice outside its region becomes an entry that no region grants:
+// it fails when the request is executed, as the specification wants, and not before. A fast-registered region is what it will be
+// when the request's turn comes.
+func (a *Adapter) entry(buf []byte, t provider.Token) provider.SGE {
+	s := provider.SGE{Len: uint32(len(buf))}
+	if r := a.Memory.Lookup(t); r != nil {
+		if off, ok := datapath.OffsetIn(r.Bytes(), buf); ok {
+			s.Addr, s.Token = r.Base()+uint64(off), r.Token()
+		}
+	} else if area, base := a.Memory.Posted(t); area != nil {
+		if off, ok := datapath.OffsetIn(area, buf); ok {
+			s.Addr, s.Token = base+uint64(off), t
+		}
+	} else if r := a.Mappings.holding(t, buf); r != nil {
+		off, _ := datapath.OffsetIn(r.Bytes(), buf)
+		s.Addr, s.Token = r.Base()+uint64(off), r.Token()
+	}
+	return s
+}
+
+// transferLength checks the length of a request that has a list of so many entries with total bytes. The length it returns is that of
+// a list of inline bytes, too, which may have any number of entries. Outcomes: OutcomeSuccess, OutcomeDataOverrun (entries),
+// OutcomeBufferOverflow (bytes).
+func transferLength(total uint64, entries int) (uint32, provider.Outcome) {
+	o := provider.OutcomeSuccess
+	switch {
+	case entries > provider.MaxSGE:
+		o = provider.OutcomeDataOverrun
+	case total > provider.MaxTransfer:
+		o = provider.OutcomeBufferOverflow
+	}
+	return uint32(min(total, math.MaxUint32)), o
+}
