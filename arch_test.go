@@ -68,6 +68,7 @@ var fences = map[string]fence{
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {},
 	"internal/testrun":     {},
+	"internal/testhelp":    {usedBy: []string{}},
 	"internal/broker":      {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":        {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/udp":         {theirs: []string{"golang.org/x/sys/unix"}},
@@ -155,7 +156,7 @@ var fences = map[string]fence{
 
 // testExtras is what test files may import on top of their package's fence.
 var testExtras = fence{
-	ours: []string{"internal/netlab", "internal/netlab/netlabtest", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
+	ours: []string{"internal/testhelp", "internal/netlab", "internal/netlab/netlabtest", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
 		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
 		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",

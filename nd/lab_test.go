@@ -13,7 +13,13 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
+)
+
+var (
+	must       = testhelp.Must
+	eventually = testhelp.Eventually
 )
 
 // patience bounds every wait of a test for something that should happen soon, and on a busy machine happens later.
@@ -78,13 +84,6 @@ func closeCommonRig() error {
 	return errors.Join(r.a.Close(), r.b.Close(), r.pair.Close())
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // wantStatus checks that err is the status, and not more or less.
 func wantStatus(t testing.TB, what string, err error, want Status) {
 	t.Helper()
@@ -113,20 +112,6 @@ func finish(t testing.TB, what string, done <-chan error) error {
 	case <-time.After(patience):
 		t.Fatalf("%s: did not return within %v", what, patience)
 		return nil
-	}
-}
-
-// eventually waits for what other goroutines, the kernel or the peer bring about.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(patience); !done(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("%s: not within %v", what, patience)
-		}
 	}
 }
 

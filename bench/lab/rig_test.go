@@ -9,8 +9,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/impair"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
+
+var must = testhelp.Must
 
 const (
 	udpPort  = 14791
@@ -98,13 +101,6 @@ func (r *rig) stats() (sum nd.Stats) {
 		}
 	}
 	return sum
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // end is one side of a connection.

@@ -18,15 +18,11 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testhelp.Must
 
 // place is where a transfer happens.
 type place struct {

@@ -13,10 +13,13 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
+
+var must = testhelp.Must
 
 // runAgain says in the environment that the test binary is to be ndinfo.
 const runAgain = "NDINFO_TEST_RUN"
@@ -27,13 +30,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // doctor runs the command inside a namespace, and checks that its exit status agrees with its report.

@@ -14,15 +14,11 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testhelp.Must
 
 // log is output that can be waited for.
 type log struct {

@@ -11,16 +11,12 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testhelp.Must
 
 // newConnection connects two endpoints over loopback and opens the first one's adapter to ndstat.
 func newConnection(t *testing.T) *nd.Endpoint {

@@ -8,19 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+var must = testhelp.Must
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 // newUDPPair is two devices on loopback with a port that nobody else has.
 func newUDPPair(t testing.TB) (a, b *plainUDP) {

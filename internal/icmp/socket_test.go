@@ -13,17 +13,13 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-const port = 14791
+var must = testhelp.Must
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+const port = 14791
 
 // open opens a socket on host A of a pair.
 func open(t *testing.T, pair *netlab.Pair, local netip.Addr) (s *Socket) {

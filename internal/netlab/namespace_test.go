@@ -15,7 +15,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
+
+var eventually = testhelp.Eventually
 
 // childEnv makes this test binary build a namespace joined to its own by a veth pair, and wait to be killed.
 const childEnv = "NDXDP_TEST_CHILD"
@@ -128,18 +132,6 @@ func ownNamespace(t *testing.T) uint64 {
 		t.Fatal(err)
 	}
 	return inode
-}
-
-// eventually waits for a condition that the kernel brings about on its own.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 func TestDoEntersAndReturns(t *testing.T) {

@@ -12,19 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
+
+var must = testhelp.Must
 
 var (
 	addrA = netip.MustParseAddr("127.0.0.1")
 	addrB = netip.MustParseAddr("127.0.0.2")
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func newNetwork(t testing.TB) *Network {
 	t.Helper()

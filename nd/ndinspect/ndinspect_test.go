@@ -16,17 +16,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testhelp.Must
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // newPair connects two endpoints over loopback, and returns the adapter of the one that connected.
 func newPair(t *testing.T) *nd.Adapter {

@@ -11,7 +11,13 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
+)
+
+var (
+	must       = testhelp.Must
+	eventually = testhelp.Eventually
 )
 
 // patience bounds every wait of a test for something that should happen soon, and on a busy machine happens later.
@@ -21,13 +27,6 @@ const patience = time.Minute
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 var hello = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // want fails the test unless a status is the right one.
 func want(t testing.TB, what string, got, want Status) {
@@ -46,16 +45,6 @@ func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 		t.Fatalf("%s: nothing after %v", what, patience)
 	}
 	return v
-}
-
-// eventually waits until something is so.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not after %v", what, patience)
-		}
-	}
 }
 
 // checks are what is to be so after a test has closed its objects, by test.

@@ -22,17 +22,13 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-const patience = time.Minute
+var must = testhelp.Must
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+const patience = time.Minute
 
 // networks are two adapters on loopback, which needs no privilege.
 func networks(t testing.TB, cfg Config) (n [2]*Network) {
