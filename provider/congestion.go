@@ -22,7 +22,7 @@ const (
 // newController makes the controller that the configuration names.
 func newController(cfg *Config) congestion.Control {
 	if cfg.Control == ControlFixed {
-		return &congestion.Fixed{Window: cfg.FixedWindow * congestion.Unit}
+		return &congestion.Fixed{Packets: cfg.FixedWindow}
 	}
 	return &congestion.Delay{}
 }
@@ -30,15 +30,18 @@ func newController(cfg *Config) congestion.Control {
 // inFlight is how many packets of both spaces are in flight.
 func (c *conn) inFlight() int { return c.tx[0].inFlight + c.tx[1].inFlight }
 
+// bytesInFlight counts full packets.
+func (c *conn) bytesInFlight() int { return c.inFlight() * int(c.mtu.Packet) }
+
 // room says whether the windows let another packet of either space go. If not, it notes that one had to wait, and sets the pacing
 // timer.
 func (c *conn) room() bool {
 	now := c.engine.now
-	if !c.cc.Full(c.inFlight(), now) {
+	if !c.cc.Full(c.bytesInFlight(), now) {
 		return true
 	}
 	c.cc.Held(now)
-	if at := c.cc.PacedUntil(now); at != 0 && c.inFlight() < c.cc.Packets && c.pacedUntil != at {
+	if at := c.cc.PacedUntil(now); at != 0 && c.inFlight() == 0 && c.pacedUntil != at {
 		c.pacedUntil = at
 		c.touch()
 	}
@@ -50,7 +53,7 @@ func (c *conn) timeOut() { c.cc.TimedOut(c.engine.controller, c.rtt.smoothed) }
 
 // delivered notes that n packets reached the peer, or that it answered with n.
 func (c *conn) delivered(n int) {
-	c.cc.Delivered(n)
+	c.cc.Delivered(n * int(c.mtu.Packet))
 	c.heardBatch()
 }
 
@@ -85,9 +88,9 @@ func (e *Engine) conclude() {
 			c.cc.Discard()
 			continue
 		}
-		longer := c.cc.Conclude(e.controller, congestion.Path{Now: e.now, Base: c.rtt.min, Own: e.turns.OwnPart(), Smoothed: c.rtt.smoothed})
-		if longer > 0 {
-			c.rtt.min = longer
+		c.cc.Conclude(e.controller, congestion.Path{Now: e.now, Own: e.turns.OwnPart(), Smoothed: c.rtt.smoothed})
+		if base := c.cc.Base(); base > 0 {
+			c.rtt.min = base
 		}
 	}
 	e.heardConns = e.heardConns[:0]
@@ -101,4 +104,7 @@ func (c *conn) onMarks(n int) {
 }
 
 // noteLoss takes in that a packet was lost.
-func (c *conn) noteLoss() { c.cc.Lost(c.engine.controller, c.engine.now, c.rtt.smoothed) }
+func (c *conn) noteLoss() {
+	c.cc.Lost(int(c.mtu.Packet))
+	c.heardBatch()
+}

@@ -30,12 +30,12 @@ func TestPacing(t *testing.T) {
 	p.runUntilIdle()
 	c := p.conn(0)
 	c.rtt.smoothed = 100 * time.Microsecond
-	p.eng[0].controller = &congestion.Fixed{Window: congestion.Unit / 4}
-	c.cc.Reset(p.eng[0].controller)
-	c.cc.Repack(1408, 1408, c.rtt.smoothed)
+	p.eng[0].controller = &congestion.Fixed{Bytes: 1408 / 4}
+	c.cc.Reset(p.eng[0].controller, int(c.mtu.Packet))
+	c.cc.Conclude(p.eng[0].controller, congestion.Path{Now: p.now, Smoothed: c.rtt.smoothed})
 	c.cc.Left(p.now)
-	if gap := c.cc.PacedUntil(p.now).Sub(p.now); c.cc.Packets != 1 || gap != 400*time.Microsecond {
-		t.Fatalf("window %d, gap %v", c.cc.Packets, gap)
+	if gap := c.cc.PacedUntil(p.now).Sub(p.now); c.cc.Window != 1408 || gap != 400*time.Microsecond {
+		t.Fatalf("window %d, gap %v", c.cc.Window, gap)
 	}
 	sent := []clock.Time{}
 	p.link[1].mangle = func(b []byte) bool {
@@ -93,8 +93,8 @@ func TestAwayPeer(t *testing.T) {
 // fixed makes both connections' windows small and constant.
 func (p *pair) fixed(packets int) {
 	for i := range 2 {
-		p.eng[i].controller = &congestion.Fixed{Window: packets * congestion.Unit}
-		p.conn(i).cc.Reset(p.eng[i].controller)
+		p.eng[i].controller = &congestion.Fixed{Packets: packets}
+		p.conn(i).cc.Reset(p.eng[i].controller, int(p.conn(i).mtu.Packet))
 	}
 }
 

@@ -125,7 +125,7 @@ func TestMarksReachTheSender(t *testing.T) {
 		}
 		return t.ECN == wire.ECT0, true
 	}
-	before := p.conn(0).cc.Window()
+	before := p.conn(0).cc.NetworkWindow()
 	for range 8 {
 		p.post(0, p.write(0, 0, 5000))
 		p.post(0, p.read(0, 5000))
@@ -135,7 +135,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	if got := p.stats(0).Marked; got != marked || marked == 0 {
 		t.Errorf("%d marks reported, %d packets marked", got, marked)
 	}
-	if now := p.conn(0).cc.Window(); now >= before {
+	if now := p.conn(0).cc.NetworkWindow(); now >= before {
 		t.Errorf("a window of %d became %d", before, now)
 	}
 	if s := p.stats(0); s.Retransmits > 0 {

@@ -63,7 +63,7 @@ func (c *conn) requestLimit() Limit {
 func (c *conn) packetLimit() Limit {
 	cc := &c.cc
 	switch {
-	case cc.Full(c.inFlight(), c.engine.now):
+	case cc.Full(c.bytesInFlight(), c.engine.now):
 		return c.windowLimit()
 	case c.tx[wire.RequestSpace].outstanding() >= c.peerWindow || c.tx[wire.ResponseSpace].outstanding() >= c.peerWindow:
 		return LimitEndpoint

@@ -221,7 +221,7 @@ func TestSnapshotOfAConnection(t *testing.T) {
 	if b.ReceiveDepth != 1 || a.InitiatorDepth != 0 || a.InFlight != 0 || a.Retransmits != 0 || a.PathMTU != 1408 {
 		t.Errorf("queues: %+v, %+v", a, b)
 	}
-	if a.SmoothedRTT <= 0 || a.MinRTT > a.SmoothedRTT || a.Window < congestion.InitialWindow || a.FabricWindow < a.Window || a.EndpointWindow < a.Window {
+	if a.SmoothedRTT <= 0 || a.MinRTT > a.SmoothedRTT || a.Window < congestion.InitialWindow/a.PathMTU || a.FabricWindow < a.Window || a.EndpointWindow < a.Window {
 		t.Errorf("path: %+v", a)
 	}
 	p.link[1].mangle = func([]byte) bool { return false }

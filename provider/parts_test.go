@@ -47,7 +47,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 			p := wide(t, size)
 			for side := range 2 {
 				p.conn(side).leaveIdle()
-				p.conn(side).cc.Reset(&congestion.Fixed{Window: congestion.MaxWindow})
+				p.conn(side).cc.Reset(&congestion.Fixed{Packets: Window}, int(p.conn(side).mtu.Packet))
 				p.link[side].narrow = to
 				p.pattern(1 << 20)
 				copy(p.reg[1].Bytes(), p.reg[0].Bytes()[:1<<20])

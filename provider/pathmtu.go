@@ -81,7 +81,7 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 	if !c.mtu.Answered(&c.search, c.engine.now, m.Nonce, m.Size) {
 		return wire.DropState // of an earlier probe
 	}
-	c.cc.Repack(int(before), int(m.Size), c.rtt.smoothed)
+	c.cc.Resize(int(m.Size), c.rtt.smoothed)
 	c.engine.note(FlightPath, c.id, uint32(before), uint32(m.Size))
 	c.engine.stats.PathRaised++
 	return wire.DropNone
@@ -103,6 +103,7 @@ func (c *conn) pathShrank() {
 	if !c.mtu.Shrink(c.searching(), c.engine.now) {
 		return
 	}
+	c.cc.Resize(wire.MinPacket, c.rtt.smoothed)
 	c.engine.note(FlightPath, c.id, uint32(before), wire.MinPacket)
 	c.engine.stats.BlackHoles++
 }
@@ -118,4 +119,9 @@ func (e *Engine) Resized() {
 }
 
 // fitLink makes the connection follow the size of its engine's link, once the peer's is known.
-func (c *conn) fitLink() { c.mtu.Fit(c.searching(), c.engine.now, c.engine.link.MaxPacket()) }
+func (c *conn) fitLink() {
+	c.mtu.Fit(c.searching(), c.engine.now, c.engine.link.MaxPacket())
+	if c.traffic != nil {
+		c.cc.Resize(int(c.mtu.Packet), c.rtt.smoothed)
+	}
+}

@@ -59,7 +59,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		for i := range 2 { // the whole message in one flight
-			p.conn(i).cc.Reset(&congestion.Fixed{Window: 64 * congestion.Unit})
+			p.conn(i).cc.Reset(&congestion.Fixed{Packets: 64}, int(p.conn(i).mtu.Packet))
 		}
 		if kind == KindWrite {
 			p.post(0, p.write(0, 0, 60*1344))
@@ -109,7 +109,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 		p.runUntilIdle()
 	}
 	p.results(0)
-	window := p.conn(0).cc.Packets
+	window := p.conn(0).cc.Window
 	p.post(0, p.write(0, 0, 30*1344))
 	for range 12 { // the peer is off its core for a while
 		p.eng[0].Run(p.now)
@@ -121,8 +121,8 @@ func TestTimeoutThatWasNone(t *testing.T) {
 	if s.Timeouts == 0 || s.SpuriousTimeouts == 0 {
 		t.Errorf("%+v", s)
 	}
-	if p.conn(0).cc.Packets < window {
-		t.Errorf("window %d, before %d", p.conn(0).cc.Packets, window)
+	if p.conn(0).cc.Window < window {
+		t.Errorf("window %d, before %d", p.conn(0).cc.Window, window)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 				return n != lost || b[1] == 0
 			}
 			c := p.conn(from)
-			c.cc.Reset(&congestion.Fixed{Window: 64 * congestion.Unit})
+			c.cc.Reset(&congestion.Fixed{Packets: 64}, int(c.mtu.Packet))
 			before := p.eng[from].Stats()
 			start := p.now
 			request(packets * 1344)

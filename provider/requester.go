@@ -241,7 +241,7 @@ func (c *conn) windowOpen(sp *sendSpace) bool {
 // them ourselves. Whoever asks for data is the only one who knows all that will come.
 func (c *conn) mayRead() bool {
 	r := &c.reads
-	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.Packets)*uint64(c.mtu.Packet) {
+	if r.count == 0 || r.bytes-uint64(r.off) < uint64(c.cc.Window) {
 		return true
 	}
 	c.cc.Held(c.engine.now)

@@ -3,8 +3,8 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // ConnInfo is what one connection does, as its owner saw it at one moment.
@@ -65,8 +65,8 @@ func (c *conn) describe(info *ConnInfo) {
 	var times *trace.LimitTimes
 	if t := c.traffic; t != nil {
 		times = &t.limitTimes
-		cc := &t.cc
-		info.Window, info.FabricWindow, info.EndpointWindow = cc.Packets, cc.Window()/congestion.Unit, cc.EndpointWindow()/congestion.Unit
+		cc, packet := &t.cc, max(int(c.mtu.Packet), wire.MinPacket)
+		info.Window, info.FabricWindow, info.EndpointWindow = cc.Window/packet, cc.NetworkWindow()/packet, cc.EndpointWindow()/packet
 		info.InFlight = c.inFlight()
 		info.OutstandingReads = int(t.reads.count)
 		info.Latency = t.sample.Latency()

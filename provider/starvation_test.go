@@ -131,7 +131,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 // wire is the question whether the peer lives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p := newCommons(t, 1, 16)
-	window := p.conn(0).cc.Packets
+	window := p.conn(0).cc.Window
 	for v := range 5 {
 		p.say(0, byte(v), 100)
 	}
@@ -155,7 +155,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p.heard(0, 1, 2, 3, 4)
 	p.outcomes(0, 0, 0, 0, 0, 0)
 	p.calm()
-	if w := p.conn(0).cc.Packets; w < window {
+	if w := p.conn(0).cc.Window; w < window {
 		t.Errorf("the window is %d instead of %d", w, window)
 	}
 }

@@ -54,7 +54,7 @@ type idleState struct {
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
 // the initial window, and far more than small messages need. A record ring that small also stays in the cache.
-const shortFlight = congestion.InitialWindow
+const shortFlight = 16
 
 const _ = uint(Window - shortFlight)
 
@@ -128,7 +128,7 @@ func (c *conn) takeTraffic() {
 	t.reads.head = c.nextRead
 	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
 	t.recovery.duplicates = p.duplicates
-	t.cc.Reset(e.controller)
+	t.cc.Reset(e.controller, int(c.mtu.Packet))
 	t.search.At = c.mtu.SearchAt(e.now)
 	t.limitTimes.Begin(e.now)
 	c.traffic = t

@@ -164,7 +164,7 @@ func TestFlightsGrow(t *testing.T) {
 		}
 		p.link[1].loseNth = 3 + start
 		p.conn(0).leaveIdle()
-		p.conn(0).cc.Reset(&congestion.Fixed{Window: 100 * congestion.Unit})
+		p.conn(0).cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
 		p.pass(500 * time.Millisecond)

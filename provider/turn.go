@@ -84,6 +84,9 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 		e.putOff = false
 	}
 	e.expire()
+	if len(e.heardConns) > 0 {
+		e.conclude() // timers find losses, too
+	}
 	if e.backlog.left > 0 && e.now >= e.backlog.due {
 		e.backlog.push(e.now)
 	}

@@ -13,7 +13,7 @@ const (
 	// minQueueing is the least delay in queues that is aimed at. A guess for machines that share cores that held: in
 	// simulation it gives full use of a link of 1 Gb/s with 2 to 16 flows.
 	minQueueing = 50 * time.Microsecond
-	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); maxDecrease halves.
+	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); a decrease halves at most.
 	betaNum, betaDen = 4, 5
 	// scaleRange bounds what flow scaling adds to the aimed delay, in quarters of it: small windows are the sign of many
 	// flows, which need a longer queue to share. Swift allows five times as much as the aimed delay; with once, 16 flows on a
@@ -22,9 +22,21 @@ const (
 	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
 	// queue shows in every sample.
 	maxOver = 4
-	// lossShare: with the delay below the target, loss halves the window only if it took more than an eighth of the packets.
-	// Less is what links do by themselves.
-	lossShare = 8
+	// rivalDrains in a row that leave the delay above the target mean that something keeps it there that does not yield.
+	rivalDrains = 6
+	// pathDrains in a row that show the same round trip mean that it is the path's.
+	pathDrains = 12
+	// longQueue, in least round trips or shortQueue, is what many flows that yield do not come to.
+	longQueue  = 3
+	shortQueue = 4 * minQueueing
+	// manyLonger is how much longer the queue of flows with windows of less than a packet may be.
+	manyLonger = 4
+	// emptyDrains in a row that do not mean that it is gone.
+	emptyDrains = 3
+	// patience is how many round trips below the target the steps of growth begin to double after, and maxStep the part of the window they
+	// come to at most: a long path would else take minutes to fill.
+	patience = 6
+	maxStep  = 16
 )
 
 // delaySignal is the filtered round trip and what it is compared with.
@@ -34,60 +46,34 @@ type delaySignal struct {
 	scale     int // of the window scaledFor: a root takes longer than all else here
 	scaledFor int
 	reducedAt clock.Time
-	// At the smallest window: round trips in a row that were above the target all the same, and the least of them.
-	stuck    int
-	steady   int // of them, within minQueueing of the least
-	leastNow time.Duration
-}
 
-// stuckRounds is how many reductions in a row the smallest window may see, without one round trip below the target between,
-// before the least round trip ever counts as a thing of the past: a packet in 16 round trips makes no queue, so the path itself
-// takes longer than it did, if half of them are alike. Others' queue is not: it comes and goes by packets. 32 flows that each have
-// the smallest window keep 2 ms of queue in front of a link of 200 Mb/s; not asked whether they are alike, they took it for the path, and some
-// finished in a quarter of the others' time. With 32, 8 flows that share a path
-// of less than a packet each took each other for the path (Jain index 0.4; 0.99 with 128). After a change from 0.2 to 2 ms it is found out
-// within a second in simulation; before, the connection kept the smallest window for ever.
-const stuckRounds = 128
+	stepAt clock.Time // when the last round trip of growth began
+	calm   int        // round trips of growth in a row
+	speed  int        // packets per round trip beyond one
 
-// floored notes a reduction that found the window at its smallest, and returns the least round trip of a path that must have
-// become longer; else zero.
-func (d *delaySignal) floored(delay time.Duration) time.Duration {
-	switch {
-	case d.stuck == 0 || delay < d.leastNow-minQueueing:
-		d.leastNow, d.steady = delay, 0
-	case delay < d.leastNow:
-		d.leastNow = delay
-	}
-	if delay <= d.leastNow+minQueueing {
-		d.steady++
-	}
-	if d.stuck++; d.stuck < stuckRounds {
-		return 0
-	}
-	d.stuck = 0
-	if d.steady < stuckRounds/2 {
-		return 0
-	}
-	return d.leastNow
+	rivals          bool          // the delay says nothing: loss bounds the window
+	above           int           // drains in a row that left a long queue
+	below           int           // and that did not
+	lowest, highest time.Duration // round trips that the former saw
 }
 
 // Delay is the Control that keeps the round trip near a target and reacts to loss and marks.
 type Delay struct{}
 
-func (*Delay) start(s *State) { s.window = InitialWindow * Unit }
+func (*Delay) start(s *State) { s.window = s.firstWindow() }
 
 // target is the round trip aimed at for a window.
 func target(base, own time.Duration, scale int) time.Duration {
 	q := max(minQueueing, base)
-	return base + own + q + q*time.Duration(scale)/(4*Unit)
+	return base + own + q + q*time.Duration(scale)/(4*share)
 }
 
-// scale is the part flow scaling adds, in 1/Unit: scaleRange/sqrt(window in packets), at most scaleRange.
-func scale(window int) int {
-	if window <= Unit {
-		return scaleRange * Unit
+// scale is the part flow scaling adds, in 1/share: scaleRange/sqrt(window in packets), at most scaleRange.
+func scale(window, packet int) int {
+	if window <= packet {
+		return scaleRange * share
 	}
-	return scaleRange * Unit * 256 / isqrt(window)
+	return scaleRange * share * 256 / isqrt(window/packet<<16+window%packet<<16/packet)
 }
 
 // isqrt is the integer square root, from above (Newton).
@@ -102,66 +88,110 @@ func isqrt(v int) int {
 	}
 }
 
-// acked implements Control.
-func (*Delay) acked(s *State, b *batch) (longer time.Duration) {
+// heard implements Control.
+func (*Delay) heard(s *State, b *batch) {
 	d := &s.delay
 	if b.delay > 0 {
-		d.sample(b, s.window)
+		d.sample(s, b)
+		s.losses.note(b, d.filtered-s.Base())
 	}
-	if s.window > MinWindow || b.delay > 0 && b.delay <= d.target {
-		d.stuck = 0
+	s.losses.react(s, b)
+	s.marks.heard(s, b)
+	rounds := drainRounds
+	if d.above > 0 && !d.rivals && d.lowest > s.Base()+longQueue*max(shortQueue, s.Base()) {
+		rounds = searchRounds
 	}
-	s.marks.acked(s, b)
+	if s.drain.step(s, b, rounds) {
+		d.drained(s, b)
+	}
 	switch {
-	case d.filtered > d.target && d.target > 0:
+	case s.drain.active():
+	case d.filtered > d.target && d.target > 0 && !d.rivals:
 		s.threshold = min(s.threshold, s.window) // slow start is over
-		if b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > InitialWindow*Unit) {
+		d.calm, d.speed = 0, 0
+		if b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
 			d.reducedAt = b.Now
-			if s.window == MinWindow && b.delay > d.target {
-				longer = d.floored(b.delay)
-			}
-			over := min((d.filtered-d.target)*betaNum*Unit/(d.filtered*betaDen), Unit/2)
-			s.window = max(s.window-int(over)*s.window/Unit, MinWindow)
+			over := min((d.filtered-d.target)*betaNum*share/(d.filtered*betaDen), share/2)
+			s.window = max(s.window-int(int64(over)*int64(s.window)/share), s.leastWindow())
+			s.threshold = s.window
 			s.before = 0
 		}
-	case b.packets > 0 && b.marks == 0 && s.limited(b):
-		s.grow(b.packets)
+	case b.delivered > 0 && b.marks == 0 && s.limited(b) && b.Now >= s.losses.holdUntil:
+		d.quicken(s, b)
+		s.grow(b.delivered, 1+d.speed)
 	}
-	return longer
+}
+
+// quicken makes steps larger while nothing is in the way.
+func (d *delaySignal) quicken(s *State, b *batch) {
+	if b.Now.Sub(d.stepAt) < b.round || s.window < s.threshold {
+		return
+	}
+	d.stepAt = b.Now
+	if d.calm++; d.calm > patience && !d.rivals {
+		d.speed = min(2*d.speed+1, s.window/s.packet/maxStep)
+	}
+}
+
+// drained takes in what a drain showed.
+func (d *delaySignal) drained(s *State, b *batch) {
+	least := s.drain.least
+	if least == 0 {
+		return
+	}
+	long := longQueue * max(shortQueue, s.Base())
+	if least <= s.Base()+b.Own+long {
+		if d.below++; d.below >= emptyDrains {
+			d.rivals = false
+		}
+	} else {
+		d.below = 0
+	}
+	if least <= d.target {
+		d.above = 0
+		return
+	}
+	if d.above == 0 {
+		d.lowest, d.highest = least, least
+	}
+	d.lowest, d.highest = min(d.lowest, least), max(d.highest, least)
+	d.above++
+	steady, manys := d.highest-d.lowest <= minQueueing/2, long
+	if s.window < s.packet {
+		manys *= manyLonger
+	}
+	switch {
+	case d.above == pathDrains:
+		d.above = 0
+		if steady && d.lowest > s.Base()+b.Own+long && (d.rivals || s.window < s.packet) {
+			s.least.restart(b.Now, d.lowest) // without the window the round trip is the same each time: that is the path
+			d.rivals = false
+		}
+	case d.above >= rivalDrains && d.lowest > s.Base()+b.Own+manys:
+		d.rivals = true
+	}
 }
 
 // sample filters a round trip. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
 // small windows a slower filter would still show a queue that is long gone, and the window be halved for it again.
-func (d *delaySignal) sample(b *batch, window int) {
-	if d.scaledFor != window {
-		d.scale, d.scaledFor = scale(window), window
+func (d *delaySignal) sample(s *State, b *batch) {
+	if d.scaledFor != s.window {
+		d.scale, d.scaledFor = scale(s.window, s.packet), s.window
 	}
-	d.target = target(b.Base, b.Own, d.scale)
+	d.target = target(s.Base(), b.Own, d.scale)
 	rtt := min(b.delay, maxOver*d.target)
 	if d.filtered == 0 {
 		d.filtered = rtt
 		return
 	}
-	d.filtered += (rtt - d.filtered) >> min(bits.Len(uint(window/Unit)), 3)
-}
-
-// lost implements Control. Above the target loss is congestion and halves the window. Below it the window only gives up
-// what was lost, unless that is a good part: with 1 % of random loss, halving left 60 % of a link unused.
-func (*Delay) lost(s *State, lost, delivered int) {
-	d := &s.delay
-	part := Unit / 2
-	if d.filtered <= d.target && lost*lossShare <= lost+delivered {
-		part = lost * Unit / (lost + delivered)
-	}
-	s.window = max(s.window-part*s.window/Unit, Unit)
-	s.threshold = min(s.threshold, s.window)
+	d.filtered += (rtt - d.filtered) >> min(bits.Len(uint(s.window/s.packet)), 3)
 }
 
 // timedOut implements Control: one packet, and slow start up to half of what was.
 func (*Delay) timedOut(s *State) {
-	if s.window > Unit {
+	if s.window > s.packet {
 		s.before = s.window
-		s.threshold = max(s.window/2, 2*Unit)
+		s.threshold = max(s.window/2, 2*s.packet)
 	}
-	s.window = Unit
+	s.window = s.packet
 }

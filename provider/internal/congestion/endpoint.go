@@ -18,16 +18,20 @@ type endpoint struct {
 
 func (w *endpoint) reset() { *w = endpoint{window: MaxWindow} }
 
-// heard takes in the load byte of an ACK: AIMD, one step per round trip.
-func (w *endpoint) heard(now clock.Time, load uint8, smoothed time.Duration) {
+// heard takes in the load byte of an ACK: AIMD, one step per round trip, from the window for the network down, which is all that the
+// receiver can have met.
+func (w *endpoint) heard(now clock.Time, load uint8, packet, network int, smoothed time.Duration) {
 	if load <= LoadHigh && w.window == MaxWindow || now.Sub(w.at) <= smoothed {
 		return
 	}
 	w.at = now
 	if load <= LoadHigh {
-		w.window = min(w.window+Unit, MaxWindow)
+		if w.window += packet; w.window > 2*network {
+			w.window = MaxWindow
+		}
 		return
 	}
 	// times 1 - 0.5*(load-128)/128
-	w.window = max(w.window-w.window/256*(int(load)-LoadHigh), Unit)
+	from := min(w.window, network)
+	w.window = max(from-from/256*(int(load)-LoadHigh), packet)
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A larger packet does not make the window larger in bytes, beyond what a connection begins with.
+// The window stays as it is in bytes when packets become larger, but is never less than what a connection begins with.
 func TestWindowFollowsThePacketSize(t *testing.T) {
-	for _, c := range []struct{ packets, from, to, want int }{
-		{100, 1200, 1472, 81},
-		{100, 1200, 8972, 16},
-		{8, 1200, 8972, 8},
-		{256, 1200, 2400, 128},
+	for _, c := range []struct{ window, packet, want int }{
+		{100 * 1200, 1472, 100 * 1200},
+		{100 * 1200, 65507, 2 * 65507},
+		{8 * 1200, 8972, InitialWindow},
 	} {
-		s := State{window: c.packets * Unit}
-		s.Repack(c.from, c.to, 0)
-		if got := s.window / Unit; got != c.want {
-			t.Errorf("%d packets of %d bytes became %d of %d, want %d", c.packets, c.from, got, c.to, c.want)
+		var s State
+		s.Reset(&Delay{}, wire.MinPacket)
+		s.window = c.window
+		s.Resize(c.packet, 0)
+		if s.window != c.want || s.Window != c.want {
+			t.Errorf("%d bytes became %d of packets of %d, want %d", c.window, s.window, c.packet, c.want)
 		}
 	}
 }

@@ -7,19 +7,22 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// signals feeds a controller with round trips, a batch each.
-func signals(s *State, packets int, base time.Duration, delays ...time.Duration) {
+const testPacket = 1472
+
+// signals feeds a controller with round trips, a batch each. The window always held something back.
+func signals(s *State, bytes int, delays ...time.Duration) {
 	for _, d := range delays {
 		now := s.limitedAt.Add(d)
-		s.limitedAt = now
-		(&Delay{}).acked(s, &batch{Path: Path{Now: now, Base: base, Smoothed: d}, packets: packets, delay: d, round: d})
-		s.apply(d)
+		s.Held(now)
+		s.Delivered(bytes)
+		s.Sample(d)
+		s.Conclude(&Delay{}, Path{Now: now, Smoothed: d})
 	}
 }
 
 func newState() *State {
 	s := new(State)
-	s.Reset(&Delay{})
+	s.Reset(&Delay{}, testPacket)
 	s.limitedAt = clock.Time(time.Second)
 	return s
 }
@@ -28,38 +31,61 @@ func newState() *State {
 func TestWindowGrows(t *testing.T) {
 	const base = 100 * time.Microsecond
 	s := newState()
-	signals(s, 16, base, base)
-	if s.window != 32*Unit {
-		t.Errorf("%d packets after the first round trip", s.window/Unit)
+	if s.window != InitialWindow {
+		t.Errorf("%d bytes at first", s.window)
+	}
+	signals(s, InitialWindow, base)
+	if s.window != 2*InitialWindow {
+		t.Errorf("%d bytes after the first round trip", s.window)
 	}
 	s.threshold = s.window
-	signals(s, 32, base, base)
-	if d := s.window - 33*Unit; d < -Unit/8 || d > Unit/8 {
-		t.Errorf("%d/65536 packets after a round trip of avoidance", s.window)
+	before := s.window
+	signals(s, before, base)
+	if d := s.window - before - testPacket; d < -testPacket/8 || d > testPacket/8 {
+		t.Errorf("%d became %d in a round trip of avoidance", before, s.window)
 	}
 	s.limitedAt = 0
-	before := s.window
-	(&Delay{}).acked(s, &batch{Path: Path{Now: clock.Time(5 * time.Second), Base: base, Smoothed: base}, packets: 8, delay: base, round: base})
+	before = s.window
+	s.Delivered(8 * testPacket)
+	s.Sample(base)
+	s.Conclude(&Delay{}, Path{Now: clock.Time(5 * time.Second), Smoothed: base})
 	if s.window != before {
 		t.Error("a window that held nothing back grew")
+	}
+}
+
+// Growth adds up to whole packets however large the window is and however small the steps are.
+func TestGrowthOfLargeWindows(t *testing.T) {
+	for _, window := range []int{testPacket, 100 << 10, 12 << 20, 400 << 20} {
+		s := newState()
+		s.window, s.threshold = window, window
+		for got := 0; got < window; got += 2 * testPacket {
+			s.grow(2*testPacket, 1)
+		}
+		if d := s.window - window; d < testPacket*9/10 || d > 3*testPacket {
+			t.Errorf("a window of %d grew by %d in a round trip", window, d)
+		}
 	}
 }
 
 // The decrease is 0.8 of how far the delay is over the target, at most half, and at most once per round trip.
 func TestWindowShrinks(t *testing.T) {
 	const base = 100 * time.Microsecond
-	for _, over := range []time.Duration{10, 20, 100, 400} {
+	for _, over := range []time.Duration{10, 20, 100} {
 		s := newState()
-		s.window = 4 * Unit
-		want := target(base, 0, scale(s.window))
+		s.window = 4 * testPacket
+		s.least.sample(0, base)
+		s.least.until = clock.Never
+		want := target(base, 0, scale(s.window, testPacket))
 		d := want * (100 + over) / 100
-		signals(s, 1, base, d)
+		signals(s, testPacket, d)
 		keep := max(1000-800*int(d-want)/int(d), 500)
-		if got := s.window * 1000 / (4 * Unit); got < keep-2 || got > keep+2 {
+		if got := s.window * 1000 / (4 * testPacket); got < keep-2 || got > keep+2 {
 			t.Errorf("%d %% over the target %d/1000 of the window are left, want %d", over, got, keep)
 		}
 		left := s.window
-		(&Delay{}).acked(s, &batch{Path: Path{Now: s.limitedAt.Add(d / 2), Base: base, Smoothed: d}, packets: 1, delay: d, round: d})
+		s.Sample(d)
+		s.Conclude(&Delay{}, Path{Now: s.limitedAt.Add(d / 2), Smoothed: d})
 		if s.window != left {
 			t.Error("it shrank twice in a round trip")
 		}
@@ -70,19 +96,19 @@ func TestWindowShrinks(t *testing.T) {
 func TestOneLongRoundTripIsNoQueue(t *testing.T) {
 	const base = 20 * time.Microsecond
 	s := newState()
-	s.window = 64 * Unit
-	signals(s, 8, base, base, base, base, base, base, base, base, 5*time.Millisecond)
-	if s.window < 64*Unit {
-		t.Errorf("%d packets are left of 64", s.window/Unit)
+	s.window = 64 * testPacket
+	signals(s, 8*testPacket, base, base, base, base, base, base, base, base, 5*time.Millisecond)
+	if s.window < 64*testPacket {
+		t.Errorf("%d bytes are left of 64 packets", s.window)
 	}
 }
 
 // Steps below a packet do not depend on the window, so that a decrease in proportion to it makes shares equal.
 func TestSmallWindowsGrowAlike(t *testing.T) {
-	for _, from := range []int{MinWindow, Unit / 2, Unit - 1} {
-		s := State{window: from}
-		s.grow(1)
-		if s.window != from+Unit {
+	for _, from := range []int{testPacket / leastShare, testPacket / 2, testPacket - 1} {
+		s := State{window: from, packet: testPacket}
+		s.grow(testPacket, 1)
+		if s.window != from+testPacket {
 			t.Errorf("one acknowledgement makes %d of %d", s.window, from)
 		}
 	}
@@ -90,10 +116,10 @@ func TestSmallWindowsGrowAlike(t *testing.T) {
 
 func TestFlowScaling(t *testing.T) {
 	last := time.Hour
-	for w := Unit / 16; w <= MaxWindow; w *= 2 {
-		now := target(100, 0, scale(w))
+	for w := testPacket / 16; w <= MaxWindow; w *= 2 {
+		now := target(100, 0, scale(w, testPacket))
 		if now > last || now < 100+minQueueing || now > 100+2*minQueueing {
-			t.Errorf("window %d/65536: target %v, of a smaller window %v", w, now, last)
+			t.Errorf("window %d: target %v, of a smaller window %v", w, now, last)
 		}
 		last = now
 	}
@@ -104,75 +130,135 @@ func TestFlowScaling(t *testing.T) {
 	}
 }
 
-// Loss halves the window when there is a queue, or when it is heavy; otherwise the window gives up what was lost.
+// What loss costs: little when nothing says that it is congestion.
 func TestLossAndTheWindow(t *testing.T) {
+	const base, aimed = 100 * time.Microsecond, 210 * time.Microsecond
 	for _, x := range []struct {
-		delay, lost, good, want int
-	}{{50, 1, 99, 99}, {50, 20, 80, 50}, {500, 1, 99, 50}} {
+		name             string
+		delay, peak, low time.Duration
+		lost, good, want int // packets
+		held             bool
+	}{
+		{"without a queue", base, 0, 0, 1, 99, 99, false},
+		{"far from the longest queue", base + 20e3, 80e3, 0, 1, 99, 99, false},
+		{"a shallow buffer that is full", base + 80e3, 80e3, 0, 1, 99, 70, true},
+		{"a buffer as deep as the target that is full", base + 120e3, 120e3, 0, 1, 99, 70, true},
+		{"a delay that never falls", base + 80e3, 80e3, 75e3, 1, 99, 99, false},
+		{"above the target", 2 * aimed, 300e3, 290e3, 1, 99, 70, true},
+		{"heavy", base, 0, 0, 20, 80, 70, true},
+	} {
 		s := newState()
-		s.window = 100 * Unit
-		s.delay = delaySignal{filtered: time.Duration(x.delay) * time.Microsecond, target: 100 * time.Microsecond}
-		(&Delay{}).lost(s, x.lost, x.good)
-		if got := (s.window + Unit/2) / Unit; got != x.want {
-			t.Errorf("%+v: window %d", x, got)
+		s.window = 100 * testPacket
+		s.least.sample(0, base)
+		s.delay = delaySignal{filtered: x.delay, target: aimed}
+		s.losses.peak, s.losses.low = x.peak, x.low
+		b := batch{Path: Path{Now: clock.Time(time.Hour), Smoothed: x.delay}, round: x.delay, lost: x.lost * testPacket, delivered: x.good * testPacket}
+		s.losses.react(s, &b)
+		if got := (s.window + testPacket/2) / testPacket; got != x.want || s.losses.holdUntil > b.Now != x.held && x.want < 64 {
+			t.Errorf("%s: %d packets are left of 100", x.name, got)
+		}
+		left := s.window
+		s.losses.react(s, &b)
+		if s.window != left {
+			t.Errorf("%s: twice in a round trip", x.name)
 		}
 	}
 }
 
 func TestTimeOutAndUndo(t *testing.T) {
 	s := newState()
-	s.window = 40 * Unit
-	(&Delay{}).timedOut(s)
-	(&Delay{}).timedOut(s)
-	s.apply(0)
-	if s.Packets != 1 || s.threshold != 20*Unit {
-		t.Errorf("window %d, slow start to %d", s.Packets, s.threshold/Unit)
+	s.window = 40 * testPacket
+	s.TimedOut(&Delay{}, 0)
+	s.TimedOut(&Delay{}, 0)
+	if s.Window != testPacket || s.threshold != 20*testPacket {
+		t.Errorf("window %d, slow start to %d", s.Window, s.threshold)
 	}
-	if !s.Undo() || s.Packets != 40 || s.Undo() {
-		t.Errorf("window %d after the undo", s.Packets)
+	if !s.Undo() || s.Window != 40*testPacket || s.Undo() {
+		t.Errorf("window %d after the undo", s.Window)
 	}
 }
 
-// The receiver's load byte: above 128 the window shrinks in proportion, below it grows by a packet, once per round trip.
+// The receiver's load byte: above 128 the window shrinks in proportion, from what the network bears; below it grows by a packet, once per
+// round trip, until it bounds nothing any more.
 func TestEndpointWindow(t *testing.T) {
 	var w endpoint
 	w.reset()
+	const network = 256 * testPacket
 	now := clock.Time(time.Second)
 	for _, x := range []struct {
 		load uint8
-		want int
-	}{{0, 256}, {128, 256}, {255, 129}, {192, 97}, {128, 98}, {0, 99}} {
+		want int // packets
+	}{{0, MaxWindow / testPacket}, {128, MaxWindow / testPacket}, {255, 129}, {192, 97}, {128, 98}, {0, 99}} {
 		now += 1000
-		w.heard(now, x.load, 100)
-		w.heard(now, x.load, 100)
-		if got := (w.window + Unit - 1) / Unit; got != x.want {
-			t.Errorf("load %d: window %d, want %d", x.load, got, x.want)
+		w.heard(now, x.load, testPacket, network, 100)
+		w.heard(now, x.load, testPacket, network, 100)
+		if got := w.window / testPacket; got < x.want-1 || got > x.want {
+			t.Errorf("load %d: window of %d packets, want %d", x.load, got, x.want)
 		}
 	}
 	for range 20 {
 		now += 1000
-		w.heard(now, 255, 100)
+		w.heard(now, 255, testPacket, network, 100)
 	}
-	if w.window != Unit {
+	if w.window != testPacket {
 		t.Errorf("the least window is %d", w.window)
+	}
+	for range 600 {
+		now += 1000
+		w.heard(now, 0, testPacket, network, 100)
+	}
+	if w.window != MaxWindow {
+		t.Errorf("%d bytes after the load is long gone", w.window)
 	}
 }
 
-// A path that became longer shows the same round trip again and again; a queue of many others, as long, does not.
-func TestQueueOfOthersIsNoLongerPath(t *testing.T) {
-	const long = 2 * time.Millisecond
-	for _, c := range []struct {
-		name   string
-		spread time.Duration // of the round trips
-		want   bool
-	}{{"path", minQueueing, true}, {"queue", 8 * minQueueing, false}} {
-		var s delaySignal
-		found := time.Duration(0)
-		for i := range 4 * stuckRounds {
-			found = max(found, s.floored(long+time.Duration(i*7%16)*c.spread/15))
+// The least round trip is that of the last seconds.
+func TestLeastIsForgotten(t *testing.T) {
+	var l least
+	at := clock.Time(time.Second)
+	l.sample(at, 100)
+	for i := range 40 {
+		at = at.Add(leastSpan / 10)
+		l.sample(at, 300)
+		if early := i < 9; early && l.value() != 100 {
+			t.Fatalf("forgotten after %v", at)
 		}
-		if (found > 0) != c.want || found > long {
-			t.Errorf("%s: a least round trip of %v", c.name, found)
+	}
+	if l.value() != 300 {
+		t.Errorf("%v after 20 seconds", l.value())
+	}
+	l.sample(at, 200)
+	if l.value() != 200 {
+		t.Errorf("%v", l.value())
+	}
+}
+
+// Every drain lets the window fall, comes to an end, and gives the window back in steps.
+func TestDrain(t *testing.T) {
+	const base = 100 * time.Microsecond
+	s := newState()
+	s.window, s.threshold = 64*testPacket, 64*testPacket
+	now, drains, steps, last := clock.Time(time.Second), 0, 0, MaxWindow
+	for range 2000 {
+		now = now.Add(base / 4)
+		s.Sample(base + 50*time.Microsecond)
+		s.Conclude(&Delay{}, Path{Now: now, Smoothed: base})
+		switch {
+		case s.Window < last && last != MaxWindow:
+			drains++
+			if s.Window > s.window/drainShare {
+				t.Errorf("a drain leaves %d of %d", s.Window, s.window)
+			}
+		case s.Window > last:
+			if s.Window > 2*last {
+				t.Errorf("the window comes back from %d to %d", last, s.Window)
+			}
+			steps++
 		}
+		last = s.Window
+	}
+	// 50 ms hold two gaps of 20 ms and what drains take.
+	if drains != 2 || steps < 2*drains {
+		t.Errorf("%d drains, %d steps back", drains, steps)
 	}
 }

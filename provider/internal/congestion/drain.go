@@ -1,0 +1,74 @@
+package congestion
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// A connection that keeps a queue never sees its path without one. So from time to time it lets its own part of the queue run dry: a
+// flow whose least round trip contains the queue that others had when it came sees that it is less. BBR does the same every 10 s.
+const (
+	drainRounds  = 50 // round trips from one drain to the next,
+	minDrainGap  = 20 * time.Millisecond
+	maxDrainGap  = 10 * time.Second
+	drainLength  = 2 // round trips
+	drainShare   = 8 // the window becomes this part
+	searchRounds = 10
+	enough       = 8 // packets of a window that need not stay small once the queue is empty
+)
+
+// drain is when the window is small to show the path, and what it showed.
+type drain struct {
+	limit int           // of the window now; zero for none
+	next  clock.Time    // when the next one begins, or this one goes on
+	until clock.Time    // when what this one bounded has been answered; zero for none under way
+	least time.Duration // the least round trip in this one; zero for no sample
+}
+
+func (d *drain) bound(window int) int {
+	if d.limit == 0 {
+		return window
+	}
+	return min(window, d.limit)
+}
+
+// active says that the round trips are not those of the window, or that the window comes back.
+func (d *drain) active() bool { return d.limit > 0 }
+
+// step goes on in time. It reports true when a drain is over, with its result in least. The next one comes after so many round trips.
+func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
+	switch {
+	case d.next == 0:
+		d.next = b.Now.Add(drainGap(b.round, rounds))
+	case b.Now < d.next:
+	case d.until == 0:
+		if s.window < s.threshold { // slow start shows enough
+			return false
+		}
+		d.limit = max(s.window/drainShare, s.packet/4)
+		d.next = b.Now.Add(drainLength * b.round)
+		d.until = d.next.Add(b.round)
+		d.least = 0
+	case d.limit < s.window/2:
+		// The window comes back in steps: all of it at once would be a burst into an empty queue.
+		d.limit, d.next = 2*d.limit, b.Now.Add(s.Base()+b.Own)
+	case b.Now >= d.until:
+		d.limit, d.until, d.next = 0, 0, b.Now.Add(drainGap(b.round, rounds))
+		return true
+	}
+	if d.until > b.Now && b.delay > 0 && (d.least == 0 || b.delay < d.least) {
+		if d.least = b.delay; s.window >= enough*s.packet && d.least <= s.Base()+s.Base()/16 {
+			d.next = min(d.next, b.Now) // there is no more to see
+		}
+	}
+	return false
+}
+
+// drainGap is the time from one drain to the next.
+func drainGap(round time.Duration, rounds int) time.Duration {
+	if rounds < drainRounds {
+		return max(time.Duration(rounds)*round, minDrainGap/4)
+	}
+	return min(max(drainRounds*round, minDrainGap), maxDrainGap)
+}

@@ -1,0 +1,111 @@
+package congestion
+
+import (
+	"testing"
+	"time"
+)
+
+// Flows that begin one after another come to equal shares, and keep a short queue, whatever they found at the start.
+func TestStaggeredFlowsShare(t *testing.T) {
+	for _, base := range []time.Duration{200 * time.Microsecond, 2 * time.Millisecond} {
+		for _, n := range []int{4, 8} {
+			l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
+			for range n {
+				l.add(false)
+				l.pass(400 * time.Millisecond)
+			}
+			l.pass(2 * time.Second)
+			used, jain, queue, _ := l.measure(time.Second)
+			t.Logf("%d flows, %v: %.2f of the link, Jain index %.2f, queue %v", n, base, used, jain, queue)
+			if used < 0.9 || jain < 0.95 || queue > 2*base {
+				t.Errorf("%d flows, %v: %.2f of the link, Jain index %.2f, queue %v", n, base, used, jain, queue)
+			}
+		}
+	}
+}
+
+// Loss that the flows make themselves stays at about 2 % at most where the buffer holds half of what the path does, or more.
+func TestShallowBuffers(t *testing.T) {
+	for _, base := range []time.Duration{200 * time.Microsecond, 10 * time.Millisecond} {
+		for _, buffer := range []float64{0.5, 1, 4} {
+			for _, n := range []int{1, 4} {
+				l := newLink(1e9, base, buffer)
+				for range n {
+					l.add(false)
+				}
+				l.pass(max(200*time.Millisecond, 100*base))
+				used, _, _, drops := l.measure(200 * time.Millisecond)
+				if used < 0.85 || drops > 0.025 {
+					t.Errorf("%d flows, %v, buffer of %g: %.2f of the link, %.3f lost", n, base, buffer, used, drops)
+				}
+			}
+		}
+	}
+}
+
+// Links that lose packets by themselves are used all the same.
+func TestRandomLoss(t *testing.T) {
+	for _, loss := range []float64{0.0001, 0.001, 0.01} {
+		l := newLink(1e9, 200*time.Microsecond, 4)
+		l.loss = loss
+		l.add(false)
+		l.pass(200 * time.Millisecond)
+		if used, _, _, _ := l.measure(300 * time.Millisecond); used < 0.9 {
+			t.Errorf("%g lost: %.2f of the link", loss, used)
+		}
+	}
+}
+
+// One flow fills paths of all lengths.
+func TestPaths(t *testing.T) {
+	for _, x := range []struct {
+		rate   int
+		base   time.Duration
+		packet int
+	}{
+		{1e7, 10 * time.Millisecond, 1472},
+		{1e8, 100 * time.Millisecond, 1472},
+		{1e8, time.Millisecond, 8972},
+		{1e9, 20 * time.Microsecond, 1472},
+		{1e9, 50 * time.Millisecond, 8972},
+		{1e10, 20 * time.Microsecond, 1472},
+		{1e11, 100 * time.Microsecond, 8972},
+	} {
+		l := newLink(x.rate, x.base, 2)
+		l.packet = x.packet
+		l.buffer = max(l.buffer, 2*l.packet)
+		l.add(false)
+		l.pass(max(100*x.base, 20*time.Millisecond))
+		if used, _, _, _ := l.measure(60*x.base + 10*time.Millisecond); used < 0.9 {
+			t.Errorf("%d bit/s, %v, packets of %d: %.2f of the link", x.rate, x.base, x.packet, used)
+		}
+	}
+}
+
+// Beside CUBIC a flow neither starves nor starves it.
+func TestBesideCubic(t *testing.T) {
+	for _, buffer := range []float64{0.5, 1} {
+		l := newLink(1e9, 2*time.Millisecond, buffer)
+		theirs := l.add(true)
+		l.pass(200 * time.Millisecond)
+		ours := l.add(false)
+		l.pass(3 * time.Second)
+		l.measure(4 * time.Second)
+		if share := float64(ours.got) / float64(theirs.got); share < 0.3 || share > 3 {
+			t.Errorf("a buffer of %g: %.2f of CUBIC's share", buffer, share)
+		}
+	}
+}
+
+// A path that becomes longer is used as before, at the latest when its old round trip is forgotten.
+func TestPathBecomesLonger(t *testing.T) {
+	l := newLink(1e9, 200*time.Microsecond, 20)
+	l.add(false)
+	l.pass(200 * time.Millisecond)
+	l.base *= 10
+	l.pass(2 * leastSpan)
+	used, _, queue, _ := l.measure(500 * time.Millisecond)
+	if used < 0.9 || queue > 2*l.base {
+		t.Errorf("%.2f of the link, queue %v", used, queue)
+	}
+}
