@@ -94,6 +94,12 @@ var fences = map[string]fence{
 	"provider/internal/turn": {
 		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
+	"provider/internal/recovery": {
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
+	"provider/internal/space": {
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
 	"provider/internal/congestion": {
 		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},

@@ -172,8 +172,7 @@ func (r *dropRig) send(from uint16, f wire.BaseFields, body []byte) {
 	b := make([]byte, wire.BaseHeaderLen, wire.BaseHeaderLen+len(body))
 	wire.PutBaseHeader(b, &f)
 	b = append(b, body...)
-	seed := wire.Seed(wire.EndpointFrom(netip.AddrPortFrom(r.peer, from)), wire.EndpointFrom(r.here))
-	wire.PutCRC(b, wire.SumFirst(seed, b))
+	wire.PutCRC(b, wire.SumFirst(b))
 	r.raw(from, b)
 }
 
@@ -228,7 +227,11 @@ func (r *dropRig) answer(id uint64, op wire.Opcode) []byte {
 		if d != wire.DropNone || h.ConnID() != id || h.OpCount() != 0 {
 			continue
 		}
-		if msg, d := wire.ParseControl(b[:n], n); d == wire.DropNone && msg.Opcode == op {
+		at, d := wire.ContentOffset(b[:n])
+		if d != wire.DropNone {
+			continue
+		}
+		if msg, d := wire.ParseControl(b[:n], at, n); d == wire.DropNone && msg.Opcode == op {
 			return msg.Body
 		}
 	}
@@ -272,7 +275,7 @@ func (r *dropRig) connect(port uint16) *dropConn {
 	if d := wire.ParseHello(r.answer(id, wire.CtlREP), &h); d != wire.DropNone {
 		r.Fatal(d)
 	}
-	c := &dropConn{r: r, from: wire.SourcePort(id), mine: id, next: wire.BaseFields{ConnID: h.ConnID, Next: h.FirstPSN}}
+	c := &dropConn{r: r, from: wire.SourcePort(id), mine: id, next: wire.BaseFields{ConnID: h.ConnID}}
 	r.send(c.from, c.next, controlOf(wire.CtlRTU, 0, 0, 0, 0))
 	r.must(<-accepted)
 	c.next.OpCount = 1

@@ -67,9 +67,15 @@ var dropProvocations = map[string]provocation{
 		f.OpCount = 0
 		r.send(c.from, f, controlOf(wire.CtlREPACK))
 	}},
-	"duplicate":  {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN-- }) }},
-	"window":     {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN += 256 }) }},
-	"ack_range":  {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.Next[0]++ }) }},
+	"duplicate": {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN-- }) }},
+	"window":    {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN += 256 }) }},
+	"ack_range": {do: func(r *dropRig) {
+		c := r.connect(9)
+		f := c.next
+		f.OpCount, f.Flags = 0, wire.FlagAck
+		unsent := wire.Ack{Largest: 0xf0000000, N: 1} // numbers begin below 2^31
+		r.send(c.from, f, unsent.Append(nil))
+	}},
 	"op_space":   {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpTerm}, same) }},
 	"no_receive": {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpSend}, same) }},
 	"token": {do: func(r *dropRig) {
@@ -145,7 +151,7 @@ var dropProvocations = map[string]provocation{
 	"tx_lost":  {datapath: nd.DatapathUDP, do: answerTooLong},
 }
 
-// answerTooLong gets an acknowledgement of 88 bytes, with IP and UDP headers, out of an interface that sends 86.
+// answerTooLong gets an acknowledgement of 84 bytes, with IP and UDP headers, out of an interface that sends 80.
 func answerTooLong(r *dropRig) {
 	c := r.connect(9)
 	r.must(r.pair.A.Do(func() error {
@@ -153,7 +159,7 @@ func answerTooLong(r *dropRig) {
 		if err != nil {
 			return err
 		}
-		return netlink.LinkSetMTU(link, 86)
+		return netlink.LinkSetMTU(link, 80)
 	}))
 	c.send(aWrite, func(f *wire.BaseFields) { f.Flags |= wire.FlagAckReq })
 }

@@ -1,8 +1,6 @@
 package provider
 
 import (
-	"time"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/wire"
@@ -85,8 +83,11 @@ func (c *conn) raise(u ackUrgency) {
 	}
 }
 
-// ackSent notes that a packet with the cumulative acknowledgements goes out.
+// ackSent notes that the packet at hand goes out, with an ACK block if anything is new.
 func (c *conn) ackSent() {
+	if c.engine.build.flags&wire.FlagAck == 0 {
+		return
+	}
 	a := &c.ack
 	a.packets = 0
 	if !a.explain {
@@ -117,67 +118,18 @@ func (e *Engine) acknowledge() {
 	e.acks = keep
 }
 
-// sendAck sends a whole ACK (PROTOCOL §5.1).
+// sendAck sends a packet of blocks alone (PROTOCOL §9.2).
 func (c *conn) sendAck() bool {
 	e := c.engine
-	m := &e.ackMsg
-	m.ReceiveLimit = c.receiveLimit()
-	m.Load = e.received.load
-	m.Flags = 0
-	if c.wait.state == waitStarved {
-		m.Flags = wire.AckRNR
-	}
-	m.CECount, m.Accepted, m.Duplicates = c.ceCount, c.accepted, c.duplicates
-	for sp := range c.rx {
-		m.Words[sp] = 0
-		if c.rx[sp].holes {
-			m.Words[sp] = len(c.rx[sp].bits)
-			copy(m.Bitmap[sp][:], c.rx[sp].bits[:])
-		}
-	}
-	body, ok := e.control(wire.CtlAck, 0, m.EncodedLen())
-	if !ok {
+	if !c.beginControl(wire.BaseHeaderLen+wire.MaxBlocksLen, true) {
 		e.starved = true
 		return false
 	}
-	m.Append(body[:0])
 	c.ack = ackState{}
-	c.advertised = m.ReceiveLimit
 	e.stats.AcksOut++
-	e.seal(c, 0, 0, 0)
+	c.seal(0, 0, 0)
 	return true
 }
-
-// maxHold is the longest time that an echo may contain: two clocks may differ by 100 parts in a million, so that holding for so long
-// costs a microsecond. An acknowledgement comes far sooner, and what comes later than it needs no echo.
-const maxHold = 10 * time.Millisecond
-
-// echo is the time echo for a packet that goes out now: the peer's newest time plus how long we held it; zero when there is none.
-func (c *conn) echo() uint32 {
-	held := c.engine.now.Sub(c.peerTxAt)
-	if c.peerTxAt == 0 || held > maxHold {
-		return 0
-	}
-	return c.peerTx + uint32(held)
-}
-
-// echoed is when our packet that the peer echoes left, plus what the peer held it; zero when it echoes none.
-func (e *Engine) echoed(h wire.BaseHeader) clock.Time {
-	if h.Echo() == 0 {
-		return 0
-	}
-	return e.now.Add(-int32Duration(e.now.Low32() - h.Echo()))
-}
-
-// later is how much later than the newest packet its peer sent this one, by the peer's clock; negative when it was overtaken. The 32
-// bits of a transmit time go round every 4.3 s. How often they did follows from the time that passed here, if packets are not 2.1 s late.
-func (c *conn) later(h wire.BaseHeader) time.Duration {
-	passed := c.engine.now.Sub(c.peerTxAt)
-	return passed + int32Duration(h.TxTime()-c.peerTx-uint32(passed))
-}
-
-// int32Duration reads a difference of 32-bit times, which may be slightly negative when clocks are read apart.
-func int32Duration(d uint32) time.Duration { return time.Duration(int32(d)) }
 
 // receiveLimit is the first SEND number the peer may not use yet: one for every receive posted. What is in a shared queue
 // is told to everybody, and at least one, so that a peer may always try; RNR takes it back.
@@ -219,31 +171,5 @@ func (c *conn) checkReceiveLimit() {
 	}
 	if starving || int32(limit-c.advertised) >= left {
 		c.ackNow()
-	}
-}
-
-// onAck takes in an ACK whose header was taken in before.
-func (c *conn) onAck(a *wire.Ack, h wire.BaseHeader) {
-	switch {
-	case a.Flags&wire.AckRNR != 0:
-		c.pause(a.ReceiveLimit, h)
-	case int32(a.ReceiveLimit-c.sendLimit) > 0:
-		c.sendLimit = a.ReceiveLimit
-		c.activate()
-	}
-	if c.paused && a.Flags&wire.AckRNR == 0 && !c.overtaken(h) {
-		c.resume()
-	}
-	c.recovery.judge(c, a.Duplicates)
-	c.cc.Load(c.engine.now, a.Load, c.rtt.smoothed)
-	c.heardBatch()
-	if d := a.CECount - c.peerCE; int32(d) > 0 {
-		c.peerCE = a.CECount
-		known := min(d, c.peerCEAhead)
-		c.peerCEAhead -= known
-		c.onMarks(int(d - known))
-	}
-	if a.Words[0]+a.Words[1] > 0 {
-		c.onSACK(a, h)
 	}
 }

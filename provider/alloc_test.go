@@ -150,7 +150,7 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 		"unknown id": func(f *forged) { f.fields.ConnID ^= 1 << 40 },
 		"duplicate":  func(f *forged) { f.fields.PSN-- },
 		"window":     func(f *forged) { f.fields.PSN += Window },
-		"ack range":  func(f *forged) { f.fields.Next[0]++ },
+		"ack range":  func(f *forged) { f.ack = &wire.Ack{Largest: 1 << 31, N: 1} },
 		"stranger":   func(f *forged) { f.fields.ConnID = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,8 +101,8 @@ func TestAttackTokenOracle(t *testing.T) {
 		o := op(p)
 		o.Opcode = wire.OpWrite
 		p.link[0].mangle = func(b []byte) bool {
-			if b[1] != 0 {
-				answers = append(answers, append([]byte(nil), b[wire.BaseHeaderLen:]...))
+			if sequenced(b) {
+				answers = append(answers, append([]byte(nil), contents(b)...))
 			}
 			return true
 		}
@@ -264,7 +264,9 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 	reads, _ := old.RemoteAccesses()
 	p.mem[1].Deregister(old)
 	p.pass(time.Millisecond)
-	p.inject(1, f)      // it lives, and says that it has got nothing
+	lives := p.forge(1) // it lives, and says that it has got nothing but the newest packet
+	lives.alone(p.acks(1, -1, 0))
+	p.inject(1, lives)
 	p.pass(time.Second) // repetitions and the rest of the answer
 	if again, _ := old.RemoteAccesses(); again != reads || reads == 0 || p.eng[1].Stats().Drops[wire.DropToken] == 0 {
 		t.Errorf("%d reads before, %d after", reads, again)

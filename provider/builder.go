@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // frameCache is how many free transmit frames the engine keeps at hand: enough for the largest packet several times over.
 const frameCache = 128
@@ -13,8 +16,11 @@ type builder struct {
 	start int    // where the packet's bytes begin in it
 	pos   int    // next byte to write in it
 	used  int    // ND packet bytes so far, over all frames
+	base  int    // of those, header and blocks: what the packet carries begins there
 	limit int    // most ND packet bytes
 	ops   int
+	flags wire.Flags // of the blocks that are in it
+	told  int        // ranges in its ACK block
 	// referred: all pieces but the first are memory of the link and not frames.
 	referred bool
 	// again: this is a packet that was sent before, and limit its size then. What was copied then is copied now, because
@@ -39,6 +45,7 @@ func (e *Engine) begin(limit int) bool {
 	b.pkt = &e.tx[e.ntx]
 	b.pkt.N = 0
 	b.limit, b.ops, b.referred, b.again = limit, 0, false, false
+	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
 	e.nextFrame(Headroom)
 	b.pos = Headroom + wire.BaseHeaderLen
 	b.used = wire.BaseHeaderLen
@@ -67,7 +74,7 @@ func (b *builder) closeFrame() {
 
 // padding is what the next operation header needs in front of it (PROTOCOL §4).
 func (b *builder) padding() int {
-	return -(b.used - wire.BaseHeaderLen) & (wire.OpAlign - 1)
+	return -(b.used - b.base) & (wire.OpAlign - 1)
 }
 
 // room is how many bytes remain for the payload of another operation; negative when not even its header fits.
@@ -168,24 +175,60 @@ func (e *Engine) abandon() {
 	b.pkt.N = 0
 }
 
-// seal writes the base header and the checksum and puts the packet into the batch. ops is 0 for control packets.
-func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
-	if c.ceEcho && ops > 0 {
-		flags |= wire.FlagCE
+// beginOperations starts a packet of operations of at most limit bytes, with the blocks that are due. It fails when the link has no frames
+// left.
+func (c *conn) beginOperations(limit int) bool {
+	c.makeRoom()
+	if !c.engine.begin(limit) {
+		c.engine.starved = true
+		return false
 	}
-	c.ceEcho = false
-	if c.peerTxLate {
-		flags |= wire.FlagAway
+	c.putBlocks(besideRanges, false, false)
+	return true
+}
+
+// beginAgain starts a packet for operations that took size bytes when they were sent before.
+func (c *conn) beginAgain(size int) bool {
+	e := c.engine
+	c.makeRoom()
+	if !e.begin(wire.BaseHeaderLen + besideLen + size) {
+		e.starved = true
+		return false
 	}
-	c.bytesOut += uint64(e.build.used)
-	ecn := wire.NotECT
+	if wire.BaseHeaderLen+besideLen+size <= int(c.mtu.Packet) {
+		c.putBlocks(besideRanges, false, false)
+	}
+	e.build.limit = e.build.base + size
+	return true
+}
+
+// beginControl starts a control packet of at most limit bytes, with an ACK block.
+func (c *conn) beginControl(limit int, report bool) bool {
+	c.leaveIdle()
+	c.makeRoom()
+	if !c.engine.begin(limit) {
+		return false
+	}
+	c.putBlocks(wire.MaxAckRanges, true, report)
+	return true
+}
+
+// seal numbers the packet that was built, remembers it and puts it into the batch. ops is 0 for control packets; then psn is zero.
+func (c *conn) seal(ops int, flags wire.Flags, psn wire.PSN) {
+	e := c.engine
+	b := &e.build
+	kind, ecn := recovery.Nothing, wire.NotECT
 	if ops > 0 {
-		ecn = c.ecn
+		ecn, kind = c.ecn, recovery.Requests
+		if flags&wire.FlagSpace != 0 {
+			kind = recovery.Responses
+		}
 	}
-	e.sealTo(c.txSeed, c.path, ecn, &wire.BaseFields{
-		OpCount: uint8(ops), Flags: flags, PSN: psn, ConnID: c.peerID,
-		Next:   [wire.NumSpaces]wire.PSN{c.rx[0].next, c.rx[1].next},
-		TxTime: e.now.Low32(), Echo: c.echo(),
+	number := c.sent.Add(e.now, kind, psn)
+	c.blocksLeft(number)
+	c.bytesOut += uint64(b.used)
+	e.sealTo(c.path, ecn, &wire.BaseFields{
+		OpCount: uint8(ops), Flags: flags | b.flags, Number: uint32(number), PSN: psn, ConnID: c.peerID,
 	})
 	if e.tap != nil {
 		e.tapSent(c, c.local, c.remote)
@@ -194,7 +237,7 @@ func (e *Engine) seal(c *conn, ops int, flags wire.Flags, psn wire.PSN) {
 }
 
 // sealTo completes the packet that was built; enqueue puts it into the batch.
-func (e *Engine) sealTo(seed uint32, path Path, ecn wire.ECN, fields *wire.BaseFields) {
+func (e *Engine) sealTo(path Path, ecn wire.ECN, fields *wire.BaseFields) {
 	b := &e.build
 	if !b.referred {
 		b.closeFrame()
@@ -203,7 +246,7 @@ func (e *Engine) sealTo(seed uint32, path Path, ecn wire.ECN, fields *wire.BaseF
 	p.Path, p.ECN, p.Len = path, ecn, b.used
 	first := p.Frags[0].Data
 	wire.PutBaseHeader(first, fields)
-	crc := wire.SumFirst(seed, first)
+	crc := wire.SumFirst(first)
 	for i := 1; i < p.N; i++ {
 		crc = wire.Sum(crc, p.Frags[i].Data)
 	}
@@ -236,28 +279,40 @@ func (e *Engine) forget(p Path) {
 	e.link.Forget(p)
 }
 
-// control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
-func (e *Engine) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
+// control starts a control packet outside any connection and returns the place of its body of exactly n bytes (contiguous, zeroed).
+func (e *Engine) control(op wire.Opcode, n int) ([]byte, bool) {
+	if !e.begin(wire.ControlOffset + wire.ControlHeaderLen + n) {
+		return nil, false
+	}
+	return e.putControl(op, 0, n, 0), true
+}
+
+// control starts a control packet of the connection like Engine.control.
+func (c *conn) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
 	total := 0
 	switch op {
 	case wire.CtlPing, wire.CtlRTU, wire.CtlDREQ:
 		total = wire.RSTPacketLen // so that a peer that knows nothing of us may say so (PROTOCOL §7.4)
 	default:
 	}
-	return e.paddedControl(op, flags, n, total)
+	return c.paddedControl(op, flags, n, total)
 }
 
 // paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.
-func (e *Engine) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
-	total = max(total, wire.ControlOffset+wire.ControlHeaderLen+n)
-	if !e.begin(total) {
+func (c *conn) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
+	if !c.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), false) {
 		return nil, false
 	}
+	return c.engine.putControl(op, flags, n, total), true
+}
+
+// putControl writes a control message into the packet begun, and zeros up to total bytes of packet.
+func (e *Engine) putControl(op wire.Opcode, flags uint8, n, total int) []byte {
 	b := &e.build
-	message := b.buf[b.pos:][:total-wire.ControlOffset]
+	message := b.buf[b.pos:][:max(total-b.used, wire.ControlHeaderLen+n)]
 	clear(message)
 	wire.PutControl(message, op, flags, n)
 	b.pos += len(message)
 	b.used += len(message)
-	return message[wire.ControlHeaderLen:][:n:n], true
+	return message[wire.ControlHeaderLen:][:n:n]
 }

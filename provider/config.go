@@ -15,11 +15,9 @@ const MaxPrivateData = wire.MaxPrivateData
 // MaxSGE is the most entries a request may have.
 const MaxSGE = 16
 
-// Window is the most packets in flight per sequence space, and so the size of the receiver's bitmap. It must be a power
+// Window is the most packets in flight per sequence space, and so how many packets a receiver holds behind a gap. It must be a power
 // of two: PSN & (Window-1) indexes the rings.
 const Window = 256
-
-const _ = uint(wire.MaxSACKWords*64 - Window)
 
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = 32

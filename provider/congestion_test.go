@@ -39,7 +39,7 @@ func TestPacing(t *testing.T) {
 	}
 	sent := []clock.Time{}
 	p.link[1].mangle = func(b []byte) bool {
-		if b[1] != 0 {
+		if sequenced(b) {
 			sent = append(sent, p.now)
 		}
 		return true
@@ -59,7 +59,7 @@ func TestPacing(t *testing.T) {
 	}
 }
 
-// Nobody looked for 5 ms: the echo says so, and the sender takes no delay from it (PROTOCOL §3.2).
+// Nobody looked for 5 ms: the ACK block says so, and the sender takes no delay from it (PROTOCOL §3.5).
 func TestAwayPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 100))
@@ -76,8 +76,11 @@ func TestAwayPeer(t *testing.T) {
 	p.now += clock.Time(5 * time.Millisecond)
 	away := false
 	p.link[0].mangle = func(b []byte) bool {
-		h, _ := wire.ParseBaseHeader(b)
-		away = away || h.Flags()&wire.FlagAway != 0
+		if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
+			var a wire.Ack
+			_, d := wire.ParseAck(b[wire.BaseHeaderLen:], &a)
+			away = away || d == wire.DropNone && a.Flags&wire.AckAway != 0
+		}
 		return true
 	}
 	p.eng[1].Run(p.now)

@@ -54,7 +54,6 @@ type conn struct {
 	idleAt    clock.Time // when to see whether it is idle; zero while it is
 
 	rtt       rtt
-	peerTxAt  clock.Time // when peerTx came
 	wait      receiveWait
 	behind    *conn // next in line for transmission
 	nextTuple *conn // in directory.tuples
@@ -65,7 +64,6 @@ type conn struct {
 	// Identity, again.
 	slot           uint32
 	path           Path
-	txSeed, rxSeed uint32        // CRC of the pseudo headers
 	peerWindow     uint32        // packets per space the peer holds
 	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
 	localND, peerN uint16        // ND ports
@@ -80,6 +78,7 @@ type conn struct {
 
 	// Sending.
 	sendLimit   uint32 // first SEND number the peer does not allow yet
+	firstNumber uint32 // packet number of the first packet
 	nextMessage uint32
 	nextSend    uint32
 	nextRead    uint32
@@ -88,14 +87,13 @@ type conn struct {
 	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
 	// Receiving.
-	peerTx     uint32 // transmit time of the newest accepted packet
 	recvSend   uint32 // SEND number being received
 	recvOff    uint32 // bytes of it placed
 	advertised uint32 // receive limit last told
 	promised   uint32 // highest receive limit that the handshake told
-	accepted   uint32
-	duplicates uint32
 	ceCount    uint32 // packets that a router marked
+
+	taken takenBack
 
 	phase      phase
 	ecn        wire.ECN    // of sequenced packets: ECT0 when both agreed to it
@@ -103,9 +101,9 @@ type conn struct {
 	pings      uint8
 	active     bool // we sent the REQ
 	noRequests bool // flushed: no new requests go out
-	peerTxLate bool // the newest packet may have come long before: nobody looked
 	ceLast     bool // the newest packet was marked
 	ceEcho     bool // the peer has to hear of a mark
+	tellTaken  bool // the peer has to hear of taken
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool
@@ -150,8 +148,9 @@ type sendSpace struct {
 // txRecord remembers what a packet in flight carried, so that it can be built again.
 type txRecord struct {
 	at       clock.Time
+	number   uint64 // of its newest transmission
 	from, to cursor
-	size     uint16 // of the packet as it was first sent, and always is unless it goes in parts
+	size     uint16 // of the operations as they were first sent, and always are unless they go in parts
 	state    recordState
 	losses   uint8 // times that it was taken for lost
 	part     uint8 // in parts: the next one to send,
@@ -163,13 +162,12 @@ type recordState uint8
 const (
 	recSacked recordState = 1 << iota
 	recLost
-	recResent
 	recRefused // the peer dropped it for lack of a receive
 )
 
 func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[int(psn)&(len(s.records)-1)] }
 
-// outstanding is the number of PSNs the peer has not acknowledged cumulatively.
+// outstanding is the number of PSNs from the oldest that the peer has not acknowledged.
 func (s *sendSpace) outstanding() uint32 { return uint32(s.next - s.una) }
 
 // recvSpace is the peer's side of one sequence space. Bit i of bits says that PSN next+1+i arrived.
@@ -238,20 +236,19 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		first := wire.PSN(e.rng.Uint32())
 		c.tx[sp].next, c.tx[sp].una = first, first
 	}
+	c.firstNumber = e.rng.Uint32() >> 1
+	c.sent.Start(uint64(c.firstNumber), uint64(c.firstNumber), c.sent.Ring())
 	c.local.Port = wire.SourcePort(c.id)
 	table.put(slot, c)
 	e.stats.Connections++
 	return c
 }
 
-// bind fixes the peer's id and what follows from it: its UDP source port and both CRC seeds (PROTOCOL §2, §3.4).
+// bind fixes the peer's id and what follows from it: its UDP source port (PROTOCOL §2).
 func (c *conn) bind(peerID uint64) {
 	c.peerID = peerID
 	c.engine.directory.peers.add(c)
 	c.remote.Port = wire.SourcePort(peerID)
-	port := c.engine.cfg.UDPPort
-	c.rxSeed = wire.Seed(c.remote, wire.Endpoint{IP: c.local.IP, Port: port})
-	c.txSeed = wire.Seed(c.local, wire.Endpoint{IP: c.remote.IP, Port: port})
 }
 
 // enter changes where the connection stands on the wire.

@@ -65,7 +65,6 @@ func (k *Connector) Reached() Outcome {
 	qp := k.endSearch()
 	c.path = path
 	c.active = true
-	c.txSeed = wire.Seed(c.local, c.remote)
 	c.nonce = e.rng.Uint64()
 	c.localND, c.peerN = k.local.Port, k.peer.Port
 	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)

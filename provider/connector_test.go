@@ -38,7 +38,7 @@ func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 func TestNoticeDuringTheHandshake(t *testing.T) {
 	notice := func(m *meeting, side int) {
 		c := m.ctr[side].conn
-		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, TxTime: m.now.Low32()}}
+		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id}}
 		f.control(wire.CtlDREQ, nil)
 		m.inject(side, f)
 		m.runUntilIdle()
@@ -67,7 +67,7 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 
 // answer makes a packet to side 0's attempt, whose connection has no peer yet, as the peer's host sends it.
 func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
-	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).id, TxTime: m.now.Low32()}}
+	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).id}}
 	f.control(op, body)
 	f.fields.ConnID = m.conn(0).id
 	return f
@@ -80,7 +80,7 @@ func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 	var rep []byte
 	m.link[0].mangle = func(b []byte) bool {
 		if opcode(b) == wire.CtlREP {
-			rep = append([]byte(nil), b[wire.ControlOffset+wire.ControlHeaderLen:]...)
+			rep = append([]byte(nil), contents(b)[wire.ControlHeaderLen:]...)
 			return false
 		}
 		return true

@@ -27,7 +27,7 @@ func (e *Engine) emptyBacklogs() {
 
 // The handshake under load takes a round trip more, whatever is lost (PROTOCOL §7.5).
 func TestConnectWithACookie(t *testing.T) {
-	for _, lose := range []wire.Opcode{0, wire.CtlRETRY, wire.CtlREQ, wire.CtlPEND, wire.CtlREP} {
+	for _, lose := range []wire.Opcode{0xff, wire.CtlRETRY, wire.CtlREQ, wire.CtlPEND, wire.CtlREP} {
 		m := newMeeting(t, 4).get()
 		m.eng[1].fillBacklogs()
 		m.loseFirst(0, 1, lose)
@@ -106,7 +106,6 @@ func TestRetryOutOfPlace(t *testing.T) {
 	m.accept().runUntilIdle()
 	f := m.forge(0)
 	f.control(wire.CtlRETRY, make([]byte, wire.CookieLen))
-	f.fields.Next = [2]wire.PSN{}
 	m.inject(0, f)
 	m.runUntilIdle()
 	if m.ctr[0].State() != CtrAccepted {

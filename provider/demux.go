@@ -68,7 +68,7 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if p.From != c.remote || p.To.IP != c.local.IP {
 		return wire.DropAddress, false
 	}
-	if !p.intact(c.rxSeed, h) {
+	if !p.intact(h) {
 		return wire.DropCRC, false
 	}
 	if p.origin != nil || c.misrouted.from != 0 {
@@ -87,8 +87,8 @@ func (e *Engine) lookup(id uint64) *conn {
 }
 
 // intact verifies the CRC32C over all pieces (PROTOCOL §3.4).
-func (p *RxPacket) intact(seed uint32, h wire.BaseHeader) bool {
-	crc := wire.SumFirst(seed, p.Frags[0].Data)
+func (p *RxPacket) intact(h wire.BaseHeader) bool {
+	crc := wire.SumFirst(p.Frags[0].Data)
 	for i := 1; i < p.N; i++ {
 		crc = wire.Sum(crc, p.Frags[i].Data)
 	}
@@ -100,21 +100,23 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 	c.leaveIdle()
 	c.bytesIn += uint64(p.Len)
 	c.heard(h)
+	if d := c.engine.readBlocks(p, h); d != wire.DropNone {
+		return d, false
+	}
 	if h.OpCount() == 0 {
 		return c.receiveControl(p, h), false
 	}
 	if !c.readyForData() {
 		if c.phase == phaseLingering {
+			if h.PSN().Sub(c.rx[h.Space()].next) < 0 {
+				c.keep()
+			}
 			c.repeatEnding()
 		}
 		return wire.DropState, false
 	}
-	if !c.onNext(h) {
+	if !c.takeBlocks(h.Flags()) {
 		return wire.DropAckRange, false
-	}
-	if h.Flags()&wire.FlagCE != 0 {
-		c.peerCEAhead++
-		c.onMarks(1)
 	}
 	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
 	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
@@ -127,19 +129,10 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 	return c.receiveSequenced(p, h)
 }
 
-// heard notes a sign of life and takes the time echo (PROTOCOL §3.1).
+// heard notes a sign of life, and the number of the packet.
 func (c *conn) heard(h wire.BaseHeader) {
-	e := c.engine
-	c.lastHeard, c.pings = e.now, 0
-	if echo := h.Echo(); echo != 0 {
-		d := int32Duration(e.now.Low32() - echo)
-		c.rtt.sample(d)
-		c.noteDelay(d, h.Flags()&wire.FlagAway != 0)
-		c.sample.Trip(d)
-	}
-	if c.peerTxAt == 0 || c.later(h) >= 0 {
-		c.peerTx, c.peerTxAt, c.peerTxLate = h.TxTime(), e.now, e.turns.Away()
-	}
+	c.lastHeard, c.pings = c.engine.now, 0
+	c.noteNumber(h)
 }
 
 // receiveSequenced puts a packet where its PSN says: next, behind a gap, or nowhere (I4).
@@ -147,7 +140,7 @@ func (c *conn) receiveSequenced(p *RxPacket, h wire.BaseHeader) (d wire.DropReas
 	rs := &c.rx[h.Space()]
 	switch ahead := h.PSN().Sub(rs.next); {
 	case ahead < 0:
-		c.duplicates++
+		c.keep()
 		c.ackNow()
 		return wire.DropDuplicate, false
 	case ahead >= Window:
@@ -177,7 +170,6 @@ func (c *conn) acceptHeld(rs *recvSpace) bool {
 	held := *slot
 	*slot = 0 // it is ours now: a TERM inside gives all others back
 	if held == heldNothing {
-		c.accepted++
 		rs.advance()
 		return true
 	}
@@ -185,7 +177,6 @@ func (c *conn) acceptHeld(rs *recvSpace) bool {
 		h, _ := wire.ParseBaseHeader(q.Frags[0].Data)
 		c.accept(q, h, rs)
 	} else if c.acceptPlaced(&c.engine.received.placed[held-1]) {
-		c.accepted++
 		rs.advance()
 	}
 	c.engine.releaseHeld(held)
@@ -195,7 +186,7 @@ func (c *conn) acceptHeld(rs *recvSpace) bool {
 // accept executes the packet that is next in its space.
 func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
 	if c.execute(p, h) {
-		c.accepted++
+		c.keep()
 		rs.advance()
 	}
 }
@@ -204,7 +195,7 @@ func (c *conn) accept(p *RxPacket, h wire.BaseHeader, rs *recvSpace) {
 // program that polls the last byte of a message finds the others in place. With Config.ImmediatePlacement it places what it can.
 func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, rs *recvSpace, i uint32) (d wire.DropReason, held bool) {
 	if rs.has(i) {
-		c.duplicates++
+		c.keep()
 		c.ackNow()
 		return wire.DropDuplicate, false
 	}
@@ -228,6 +219,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, rs *recvSpace, i uin
 	c.noteMark(p.CE)
 	rs.held[h.PSN()&(Window-1)] = mark
 	rs.set(i)
+	c.keep()
 	c.ackNow()
 	return wire.DropNone, !placed
 }

@@ -28,7 +28,7 @@ func (p *pair) watchECN() *[2]ecnSeen {
 }
 
 func (s *ecnSeen) count(t *TxPacket) {
-	sequenced := t.Frags[0].Data[1] != 0
+	sequenced := sequenced(t.Frags[0].Data)
 	switch markable := t.ECN == wire.ECT0; {
 	case sequenced && markable:
 		s.markable++
@@ -44,11 +44,11 @@ func (s *ecnSeen) count(t *TxPacket) {
 // stripFeatures is a peer of a time before features: those of its REQ or REP are zero.
 func stripFeatures(from, to wire.Endpoint, op wire.Opcode) func(b []byte) bool {
 	return func(b []byte) bool {
-		if b[1] == 0 && wire.Opcode(b[wire.ControlOffset]) == op {
-			hello := b[wire.ControlOffset+wire.ControlHeaderLen:]
+		if !sequenced(b) && opcode(b) == op {
+			hello := contents(b)[wire.ControlHeaderLen:]
 			binary.BigEndian.PutUint32(hello[20:], 0)
 			from.Port = wire.SourcePort(binary.BigEndian.Uint64(hello))
-			wire.PutCRC(b, wire.SumFirst(wire.Seed(from, to), b))
+			wire.PutCRC(b, wire.SumFirst(b))
 		}
 		return true
 	}

@@ -126,9 +126,9 @@ func (c *conn) sayRejected() {
 		return
 	}
 	m := wire.Reset{ConnID: c.id, Token: c.resetToken()}
-	if body, ok := c.engine.control(wire.CtlRST, 0, resetLen); ok {
+	if body, ok := c.control(wire.CtlRST, 0, resetLen); ok {
 		m.Append(body[:0])
-		c.engine.seal(c, 0, 0, 0)
+		c.seal(0, 0, 0)
 	}
 }
 
@@ -155,8 +155,8 @@ func (c *conn) sendNotice() {
 	if c.end.word == endAbort {
 		flags = wire.CtlFlagAbort
 	}
-	if _, ok := c.engine.control(wire.CtlDREQ, flags, 0); ok {
-		c.engine.seal(c, 0, 0, 0)
+	if _, ok := c.control(wire.CtlDREQ, flags, 0); ok {
+		c.seal(0, 0, 0)
 	}
 }
 

@@ -59,6 +59,8 @@ type Engine struct {
 	reader    reader
 	op1, op2  wire.Op
 	ackMsg    wire.Ack
+	reportMsg wire.Report
+	in        arrival
 	hello     wire.Hello
 	grease    [wire.MaxGrease]byte // of hello
 	tx        [txBatch]TxPacket

@@ -172,12 +172,13 @@ func (x *script) calls() (as []action) {
 
 func sameFlight(a, b flight) bool { return a.to == b.to && flightHash(a) == flightHash(b) }
 
-// flightHash leaves out times, and the checksum over them.
+// flightHash leaves out what differs between repetitions: packet numbers, blocks and the checksum.
 func flightHash(f flight) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte{byte(f.to)})
-	h.Write(f.data[:24])
-	h.Write(f.data[wire.BaseHeaderLen:])
+	h.Write(f.data[:4])
+	h.Write(f.data[8:wire.CRCOffset])
+	h.Write(contents(f.data))
 	return h.Sum64()
 }
 

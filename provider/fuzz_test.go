@@ -189,11 +189,20 @@ func (c *conversation) invent(side int) {
 	victim.leaveIdle() // its numbers are aimed at
 	sp := how >> 7
 	fields := wire.BaseFields{
-		OpCount: how & 7, ConnID: victim.id, Next: [2]wire.PSN{victim.tx[0].una, victim.tx[1].una}, TxTime: c.now.Low32(),
+		OpCount: how & 7, ConnID: victim.id, Number: uint32(victim.received.Largest()) + uint32(how>>3&3),
 	}
 	if fields.OpCount > 0 {
 		fields.PSN = victim.rx[sp].next + wire.PSN(how>>3&3)
 		fields.Flags = wire.Flags(sp)*wire.FlagSpace | wire.Flags(how>>5&1)*wire.FlagExt
+	}
+	if how&0x40 != 0 && len(body) > 0 { // blocks, whose first byte aims at what was sent
+		fields.Flags |= wire.FlagAck
+		if how&0x20 != 0 {
+			fields.Flags |= wire.FlagReport
+		}
+		a := wire.Ack{Largest: uint32(victim.sent.Next()) - 1 - uint32(body[0]&7), N: 1}
+		a.Ranges[0].Last = uint32(body[0] >> 3)
+		body = append(a.Append(nil), body[1:]...)
 	}
 	data := make([]byte, wire.BaseHeaderLen)
 	wire.PutBaseHeader(data, &fields)
@@ -202,7 +211,7 @@ func (c *conversation) invent(side int) {
 
 func (c *conversation) shoot(f flight, fix bool) {
 	if fix && len(f.data) >= wire.BaseHeaderLen {
-		wire.PutCRC(f.data, wire.SumFirst(wire.Seed(f.from, f.at), f.data))
+		wire.PutCRC(f.data, wire.SumFirst(f.data))
 		c.forged = true
 	}
 	c.shots++

@@ -85,15 +85,15 @@ func (c *conn) sendHello(op wire.Opcode) {
 		if c.handshake.retries > 0 {
 			h.Cookie = c.handshake.cookie[:]
 		}
-	} else if !c.mayRepeat(wire.ControlOffset + wire.ControlHeaderLen + h.EncodedLen()) {
+	} else if !c.mayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
 		return
 	}
-	body, ok := e.paddedControl(op, 0, h.EncodedLen(), total)
+	body, ok := c.paddedControl(op, 0, h.EncodedLen(), total)
 	if !ok {
 		return // repeated by the timer
 	}
 	h.Append(body[:0])
-	e.seal(c, 0, 0, 0)
+	c.seal(0, 0, 0)
 }
 
 // grease makes up an item that nobody knows, so that receivers which do not ignore those are noticed today and not when the first new one is
@@ -108,8 +108,8 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 
 // sendPlain sends a control message without a body.
 func (c *conn) sendPlain(op wire.Opcode) {
-	if _, ok := c.engine.control(op, 0, 0); ok {
-		c.engine.seal(c, 0, 0, 0)
+	if _, ok := c.control(op, 0, 0); ok {
+		c.seal(0, 0, 0)
 	}
 }
 
@@ -118,18 +118,18 @@ func (c *conn) sendRTU() {
 	if c.qp != nil {
 		m.ReceiveLimit = c.promise()
 	}
-	if body, ok := c.engine.control(wire.CtlRTU, 0, 4); ok {
+	if body, ok := c.control(wire.CtlRTU, 0, 4); ok {
 		m.Append(body[:0])
-		c.engine.seal(c, 0, 0, 0)
+		c.seal(0, 0, 0)
 	}
 }
 
 // sendReject sends REJ on an existing connection.
 func (c *conn) sendReject(reason wire.RejectReason, private []byte) {
 	m := wire.Reject{Reason: reason, Private: private}
-	if body, ok := c.engine.control(wire.CtlREJ, 0, m.EncodedLen()); ok {
+	if body, ok := c.control(wire.CtlREJ, 0, m.EncodedLen()); ok {
 		m.Append(body[:0])
-		c.engine.seal(c, 0, 0, 0)
+		c.seal(0, 0, 0)
 	}
 }
 
@@ -168,7 +168,7 @@ func (c *conn) established() {
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.intact(wire.Seed(p.From, p.To), h) {
+	if !p.intact(h) {
 		return wire.DropCRC
 	}
 	msg, d := p.control(h)
@@ -203,8 +203,15 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if !c.isAnswer(p, hello) {
 			return wire.DropAddress
 		}
+		if d := c.engine.readBlocks(p, h); d != wire.DropNone {
+			return d
+		}
+		if !c.takeBlocks(h.Flags() &^ wire.FlagReport) {
+			return wire.DropAckRange
+		}
 		c.bind(hello.ConnID)
 		c.heard(h)
+		c.keep()
 		c.onREP(hello)
 		return wire.DropNone
 	case wire.CtlREJ:
@@ -272,17 +279,25 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if c.phase == phaseLingering {
 		return c.receiveLate(msg.Opcode)
 	}
+	if msg.Opcode == 0 && c.phase == phaseRtuSent {
+		c.established()
+	}
+	open := c.phase == phaseOpen
+	if !c.takeBlocks(h.Flags()) {
+		return wire.DropAckRange
+	}
+	c.keep()
+	if msg.Opcode == 0 && !open {
+		return wire.DropState
+	}
+	return c.receiveMessage(&msg)
+}
+
+// receiveMessage takes the message of a control packet, if it has one besides its blocks.
+func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	e := c.engine
 	switch msg.Opcode {
-	case wire.CtlPing, wire.CtlPong, wire.CtlProbe, wire.CtlProbeAck: // acknowledge too: a sign of life without is taken for a loss (memoryGone)
-		if c.phase == phaseOpen && !c.onNext(h) {
-			return wire.DropAckRange
-		}
-	default:
-	}
-	switch msg.Opcode {
-	case wire.CtlAck:
-		return c.receiveAck(h, msg.Body)
+	case 0:
 	case wire.CtlREP:
 		if c.phase == phaseAccepted {
 			c.handshake.heardAt = e.now
@@ -312,9 +327,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlDREP:
 		c.onNoticeAcknowledged()
 	case wire.CtlPing:
-		if body, ok := e.control(wire.CtlPong, 0, 4); ok {
+		if body, ok := c.control(wire.CtlPong, 0, 4); ok {
 			copy(body, msg.Body)
-			e.seal(c, 0, 0, 0)
+			c.seal(0, 0, 0)
 		}
 		if c.phase == phaseOpen {
 			c.ackNow() // it may ask because it missed our receive limit
@@ -326,26 +341,6 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		return c.onProbeAck(msg.Body)
 	default:
 		return wire.DropControl
-	}
-	return wire.DropNone
-}
-
-func (c *conn) receiveAck(h wire.BaseHeader, body []byte) wire.DropReason {
-	e := c.engine
-	if d := wire.ParseAck(body, &e.ackMsg); d != wire.DropNone {
-		return d
-	}
-	if c.phase == phaseRtuSent {
-		c.established()
-	}
-	if c.phase != phaseOpen {
-		return wire.DropState
-	}
-	if !c.onNext(h) {
-		return wire.DropAckRange
-	}
-	if c.phase == phaseOpen { // it may have acknowledged the end
-		c.onAck(&e.ackMsg, h)
 	}
 	return wire.DropNone
 }
@@ -374,7 +369,11 @@ func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
 	if h.OpCount() != 0 {
 		return wire.Control{}, wire.DropControl
 	}
-	msg, d := wire.ParseControl(p.Frags[0].Data, p.Len)
+	at, d := wire.ContentOffset(p.Frags[0].Data)
+	if d != wire.DropNone {
+		return wire.Control{}, d
+	}
+	msg, d := wire.ParseControl(p.Frags[0].Data, at, p.Len)
 	if d != wire.DropNone || p.N == 1 {
 		return msg, d
 	}

@@ -97,7 +97,7 @@ func TestRepeatedRequestAfterReject(t *testing.T) {
 func TestRejectionLostForLong(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
-	m.link[0].mangle = func(b []byte) bool { return wire.Opcode(b[wire.ControlOffset]) != wire.CtlREJ }
+	m.link[0].mangle = func(b []byte) bool { return opcode(b) != wire.CtlREJ }
 	m.must(m.ctr[1].Reject(nil))
 	m.pass(1500 * time.Millisecond)
 	m.link[1].mangle = func([]byte) bool { return false }
@@ -164,16 +164,17 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	var extra promise
 	m.must(m.l.GetRequest(m.eng[1].NewConnector(), extra.finish))
 	m.link[1].mangle = func(b []byte) bool {
-		if wire.Opcode(b[wire.ControlOffset]) == wire.CtlREQ && req == nil {
+		if opcode(b) == wire.CtlREQ && req == nil {
 			req = &forged{body: append([]byte(nil), b[wire.BaseHeaderLen:]...)}
+			req.fields.Number = wire.BaseHeader(b).Number()
 			for range 2 {
-				m.inject(1, &forged{body: req.body, from: m.reqFrom()})
+				m.inject(1, &forged{body: req.body, fields: req.fields, from: m.reqFrom()})
 			}
 		}
 		return true
 	}
 	again := func() {
-		m.inject(1, &forged{body: req.body, from: m.reqFrom()})
+		m.inject(1, &forged{body: req.body, fields: req.fields, from: m.reqFrom()})
 		m.runUntilIdle()
 	}
 	m.connect().runUntilIdle()
@@ -216,7 +217,7 @@ func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
 }
 
 func TestDataStandsInForALostRTU(t *testing.T) {
-	for _, op := range []wire.Opcode{wire.CtlRTU, wire.CtlAck} {
+	for _, op := range []wire.Opcode{wire.CtlRTU, blocksAlone} {
 		m := newMeeting(t, 1).get().connect()
 		m.runUntilIdle()
 		m.accept().runUntilIdle()
@@ -229,7 +230,7 @@ func TestDataStandsInForALostRTU(t *testing.T) {
 		if m.completed.times != 0 {
 			t.Fatal("completed without an answer")
 		}
-		if op == wire.CtlAck { // the passive side knows, and speaks first
+		if op == blocksAlone { // the passive side knows, and speaks first
 			m.accepted.must(t, OutcomeSuccess)
 			m.post(1, m.write(1, 0, 10))
 			m.runUntilIdle()

@@ -12,8 +12,11 @@ import (
 // forged is a packet to be made for one end of an established pair.
 type forged struct {
 	fields wire.BaseFields
+	ack    *wire.Ack    // a block, when there is one
+	report *wire.Report // a block, when there is one
 	body   []byte
 	from   wire.Endpoint
+	fix    func(b []byte)        // before the checksum
 	spoil  func(b []byte) []byte // after the checksum
 }
 
@@ -23,8 +26,7 @@ func (p *pair) forge(side int) *forged {
 	f := &forged{
 		from: c.remote,
 		fields: wire.BaseFields{
-			OpCount: 1, PSN: c.rx[0].next, ConnID: c.id, Next: [wire.NumSpaces]wire.PSN{c.tx[0].next, c.tx[1].next},
-			TxTime: p.now.Low32(),
+			OpCount: 1, PSN: c.rx[0].next, ConnID: c.id, Number: uint32(c.received.Largest()),
 		},
 		body: make([]byte, wire.OpHeaderLen),
 	}
@@ -39,6 +41,18 @@ func (f *forged) control(op wire.Opcode, body []byte) {
 	f.body = append(f.body, body...)
 }
 
+// alone makes the packet one of blocks alone.
+func (f *forged) alone(a *wire.Ack) {
+	f.fields.OpCount, f.fields.PSN, f.body, f.ack = 0, 0, nil, a
+}
+
+// acks is an ACK block for side: its newest number is ahead of side's next packet number by so many, and last below that is the oldest.
+func (p *pair) acks(side, ahead int, last uint32) *wire.Ack {
+	a := &wire.Ack{Largest: uint32(p.conn(side).sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
+	a.Ranges[0].Last = last
+	return a
+}
+
 // inject delivers the packet to side.
 func (p *pair) inject(side int, f *forged) {
 	b := f.bytes(side)
@@ -49,52 +63,85 @@ func (p *pair) inject(side int, f *forged) {
 
 // bytes is the packet as it arrives at side.
 func (f *forged) bytes(side int) []byte {
+	fields := f.fields
 	b := make([]byte, wire.BaseHeaderLen, 1500)
-	wire.PutBaseHeader(b, &f.fields)
+	if f.ack != nil {
+		fields.Flags |= wire.FlagAck
+		b = f.ack.Append(b)
+	}
+	if f.report != nil {
+		fields.Flags |= wire.FlagReport
+		b = f.report.Append(b)
+	}
+	wire.PutBaseHeader(b, &fields)
 	b = append(b, f.body...)
-	to := wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}
-	wire.PutCRC(b, wire.SumFirst(wire.Seed(f.from, to), b))
+	if f.fix != nil {
+		f.fix(b)
+	}
+	wire.PutCRC(b, wire.SumFirst(b))
 	if f.spoil != nil {
 		b = f.spoil(b)
 	}
 	return b
 }
 
+// badPackets are what change makes of a packet that is right, and the reason under which each is dropped.
+var badPackets = map[string]struct {
+	change func(p *pair, f *forged)
+	drop   wire.DropReason
+}{
+	"nothing wrong":   {func(*pair, *forged) {}, wire.DropNone},
+	"checksum":        {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } }, wire.DropCRC},
+	"short":           {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
+	"truncated":       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:50] } }, wire.DropCRC},
+	"version":         {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 3<<4 | 1; return b } }, wire.DropVersion},
+	"reserved nibble": {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 2; return b } }, wire.DropReserved},
+	"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
+	"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
+	"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
+	"wrong port":      {func(_ *pair, f *forged) { f.from.Port ^= 1 }, wire.DropAddress},
+	"wrong address":   {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
+	"duplicate":       {func(_ *pair, f *forged) { f.fields.PSN-- }, wire.DropDuplicate},
+	"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},
+	"out of window":   {func(_ *pair, f *forged) { f.fields.PSN += Window }, wire.DropWindow},
+	"far ahead":       {func(_ *pair, f *forged) { f.fields.PSN += 1 << 30 }, wire.DropWindow},
+	"acks the unsent": {func(p *pair, f *forged) { f.ack = p.acks(1, 0, 0) }, wire.DropAckRange},
+	"acks far ahead":  {func(p *pair, f *forged) { f.ack = p.acks(1, 1<<30, 0) }, wire.DropAckRange},
+	"acks what was before the first": {func(p *pair, f *forged) {
+		f.ack = p.acks(1, -1, uint32(p.conn(1).sent.Next()-p.conn(1).sent.First()))
+	}, wire.DropAckRange},
+	"a range that wraps": {func(p *pair, f *forged) { f.ack = p.acks(1, -1, 1<<32-1) }, wire.DropAckRange},
+	"ranges that wrap": {func(p *pair, f *forged) {
+		f.ack = p.acks(1, -1, 0)
+		f.ack.N = 3
+		f.ack.Ranges[1] = wire.AckRange{First: 2, Last: 1 << 31}
+		f.ack.Ranges[2] = wire.AckRange{First: 1<<31 + 2, Last: 1<<32 - 1}
+	}, wire.DropAckRange},
+	"takes back the unsent": {func(p *pair, f *forged) {
+		c := p.conn(1)
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Place: c.tx[0].next, UpTo: uint32(c.sent.Next())}
+	}, wire.DropAckRange},
+	"takes back beyond": {func(p *pair, f *forged) {
+		c := p.conn(1)
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Place: c.tx[0].next + 1, UpTo: uint32(c.sent.Next() - 1)}
+	}, wire.DropAckRange},
+	"RNR without place": {func(_ *pair, f *forged) { f.report = &wire.Report{Flags: wire.ReportRNR} }, wire.DropReserved},
+	"unknown control":   {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
+	"short control":     {func(_ *pair, f *forged) { f.control(wire.CtlPing, make([]byte, 8)) }, wire.DropLength},
+	"late handshake":    {func(_ *pair, f *forged) { f.control(wire.CtlREPACK, nil) }, wire.DropState},
+	"ACK of the unsent": {func(p *pair, f *forged) {
+		f.alone(p.acks(1, 0, 0))
+	}, wire.DropAckRange},
+	"version 1": {func(_ *pair, f *forged) { f.fix = func(b []byte) { b[0] = b[0]&0xf | 1<<4 } }, wire.DropVersion},
+	"RST by a stranger": {func(p *pair, f *forged) {
+		m := wire.Reset{ConnID: p.conn(0).id}
+		f.control(wire.CtlRST, m.Append(nil))
+		f.fields.ConnID = 0
+	}, wire.DropRSTToken},
+}
+
 func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(p *pair, f *forged)
-		drop   wire.DropReason
-	}{
-		"nothing wrong":   {func(*pair, *forged) {}, wire.DropNone},
-		"checksum":        {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } }, wire.DropCRC},
-		"short":           {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:35] } }, wire.DropShort},
-		"truncated":       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:50] } }, wire.DropCRC},
-		"version":         {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 2 << 4; return b } }, wire.DropVersion},
-		"reserved nibble": {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 1; return b } }, wire.DropReserved},
-		"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
-		"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
-		"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
-		"wrong port":      {func(_ *pair, f *forged) { f.from.Port ^= 1 }, wire.DropAddress},
-		"wrong address":   {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
-		"duplicate":       {func(_ *pair, f *forged) { f.fields.PSN-- }, wire.DropDuplicate},
-		"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},
-		"out of window":   {func(_ *pair, f *forged) { f.fields.PSN += Window }, wire.DropWindow},
-		"far ahead":       {func(_ *pair, f *forged) { f.fields.PSN += 1 << 30 }, wire.DropWindow},
-		"acks the unsent": {func(_ *pair, f *forged) { f.fields.Next[0]++ }, wire.DropAckRange},
-		"acks far ahead":  {func(_ *pair, f *forged) { f.fields.Next[1] += 1 << 30 }, wire.DropAckRange},
-		"unknown control": {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
-		"short control":   {func(_ *pair, f *forged) { f.control(wire.CtlAck, make([]byte, 8)) }, wire.DropLength},
-		"late handshake":  {func(_ *pair, f *forged) { f.control(wire.CtlREPACK, nil) }, wire.DropState},
-		"ACK of the unsent": {func(_ *pair, f *forged) {
-			f.control(wire.CtlAck, make([]byte, wire.AckBodyLen))
-			f.fields.Next[0]++
-		}, wire.DropAckRange},
-		"RST by a stranger": {func(p *pair, f *forged) {
-			m := wire.Reset{ConnID: p.conn(0).id}
-			f.control(wire.CtlRST, m.Append(nil))
-			f.fields.ConnID = 0
-		}, wire.DropRSTToken},
-	} {
+	for name, c := range badPackets {
 		p := newPair(t, 1408).connect()
 		f := p.forge(1)
 		c.change(p, f)
@@ -154,7 +201,6 @@ func TestMalformedOperationsEndTheConnection(t *testing.T) {
 	} {
 		p := newPair(t, 1408).connect()
 		f := p.forge(1)
-		f.fields.Next[1] = p.conn(1).tx[1].next
 		change(f)
 		if f.fields.Flags&wire.FlagSpace != 0 {
 			f.fields.PSN = p.conn(1).rx[1].next
@@ -184,7 +230,7 @@ func TestTermAndWhatItAnswersActOnce(t *testing.T) {
 		t.Fatal("the first Write is not there")
 	}
 	p.fill(1, 0, 10, 2) // the connection is over here: the application uses its memory
-	p.loseFirst(1, 1, wire.CtlAck)
+	p.loseFirst(1, 1, blocksAlone)
 	p.pass(100 * time.Millisecond)
 	p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation)
 	if !p.all(1, 0, 10, 2) {

@@ -122,6 +122,7 @@ func (g *group) poolUse() (sum PoolUse) {
 		sum.ShortFlights += use.ShortFlights
 		sum.WholeFlights += use.WholeFlights
 		sum.Gaps += use.Gaps
+		sum.Numbers += use.Numbers
 	}
 	return sum
 }

@@ -12,7 +12,7 @@ import (
 func (w *world) prove(from [16]byte, id uint64, nd uint16) wire.Opcode {
 	answers := w.inject(stranger(from, id, nd, nil, nil))
 	if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
-		answers = w.inject(stranger(from, id, nd, answers[0][wire.ControlOffset+wire.ControlHeaderLen:], nil))
+		answers = w.inject(stranger(from, id, nd, contents(answers[0])[wire.ControlHeaderLen:], nil))
 	}
 	if len(answers) != 1 {
 		return 0
@@ -37,7 +37,7 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 		}
 		answers := w.inject(req(nil))
 		if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
-			answers = w.inject(req(answers[0][wire.ControlOffset+wire.ControlHeaderLen:]))
+			answers = w.inject(req(contents(answers[0])[wire.ControlHeaderLen:]))
 		}
 		if len(answers) == 1 && opcode(answers[0]) == wire.CtlPEND {
 			waiting++

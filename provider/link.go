@@ -33,6 +33,7 @@ type RxPacket struct {
 	Frags    [MaxFrags]Frag
 
 	origin *Engine // whose link it came from, when it was handed on; the engines'
+	at     int     // where what it carries begins, behind the blocks; once they were looked at
 }
 
 // TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of

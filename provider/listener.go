@@ -171,7 +171,7 @@ func (l *Listener) forget(c *conn) {
 
 // receiveStranger takes a packet without a connection id: a REQ, or an RST from a peer that lost its state.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.intact(wire.Seed(p.From, p.To), h) {
+	if !p.intact(h) {
 		return wire.DropCRC
 	}
 	msg, d := p.control(h)
@@ -226,6 +226,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.path = path
 	c.bind(hello.ConnID)
 	c.heard(h)
+	c.keep()
 	c.nonce = hello.Nonce
 	c.localND, c.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)
@@ -325,10 +326,9 @@ func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, f
 	if !ok {
 		return
 	}
-	if body, ok := e.control(op, 0, n); ok {
+	if body, ok := e.control(op, n); ok {
 		fill(body)
-		seed := wire.Seed(from, wire.Endpoint{IP: p.From.IP, Port: e.cfg.UDPPort})
-		e.sealTo(seed, path, wire.NotECT, &wire.BaseFields{ConnID: id, TxTime: e.now.Low32()})
+		e.sealTo(path, wire.NotECT, &wire.BaseFields{ConnID: id})
 		if e.tap != nil {
 			e.tapSent(nil, from, p.From)
 		}

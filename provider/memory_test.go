@@ -81,7 +81,7 @@ func TestReadOfMemoryThatGoesAway(t *testing.T) {
 		p.post(0, p.read(0, 1<<20))
 		n := lose
 		p.link[0].mangle = func(b []byte) bool {
-			if b[1] != 0 && n > 0 {
+			if sequenced(b) && n > 0 {
 				n--
 				return false
 			}
@@ -117,7 +117,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 		req.Addr, req.Token = r.Base(), r.Token()
 		p.post(0, req)
 		p.link[1].mangle = func(b []byte) bool { // on its way to the responder: acknowledgements
-			return b[1] != 0 || b[wire.ControlOffset] == byte(wire.CtlPing) || b[wire.ControlOffset] == byte(wire.CtlPong)
+			return sequenced(b) || opcode(b) == wire.CtlPing || opcode(b) == wire.CtlPong
 		}
 		if lost {
 			p.loseFirst(0, 1<<30, wire.OpReadResp)

@@ -132,7 +132,7 @@ func (p *pair) gone() {
 		s, use := p.stats(side), p.eng[side].PoolUse()
 		for _, e := range p.more[side] {
 			more := e.PoolUse()
-			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps}
+			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps, use.Numbers + more.Numbers}
 		}
 		lead := p.eng[side]
 		if s.Connections != 0 || use != (PoolUse{}) || lead.directory.peers.n+lead.directory.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
@@ -211,7 +211,7 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	p := newQueuesPair(t, 1472, 3)
 	var req []byte
 	p.queue(1, 0).mangle = func(b []byte) bool {
-		if b[1] == 0 && wire.Opcode(b[wire.ControlOffset]) == wire.CtlREQ {
+		if !sequenced(b) && opcode(b) == wire.CtlREQ {
 			req = append([]byte(nil), b...)
 		}
 		return true

@@ -36,7 +36,7 @@ func (c *conn) stage(space wire.Space, rec *txRecord) bool {
 		}
 	}
 	s.kept, e.frames = e.frames, s.frames
-	e.begin(int(rec.size))
+	e.begin(wire.BaseHeaderLen + int(rec.size))
 	ok := c.pack(space, rec)
 	if s.kept == nil {
 		return false // abandoned
@@ -85,13 +85,14 @@ func (c *conn) resendParts(space wire.Space, psn wire.PSN, rec *txRecord, flags 
 	if !c.stage(space, rec) {
 		return false
 	}
-	total := int(rec.size) - wire.BaseHeaderLen
+	total := int(rec.size)
 	part := wire.Part{Count: uint8(wire.PartsOf(total, int(c.mtu.Packet))), Total: uint16(total)}
 	if rec.left == 0 || rec.left > part.Count {
 		rec.left = part.Count
 	}
 	for ; rec.left > 0; rec.left-- {
 		rec.part %= part.Count
+		c.makeRoom()
 		if !e.begin(int(c.mtu.Packet)) {
 			e.starved = true
 			if rec.state&(recLost|recSacked) == 0 {
@@ -112,7 +113,8 @@ func (c *conn) resendParts(space wire.Space, psn wire.PSN, rec *txRecord, flags 
 		}
 		rec.part++
 		e.stats.PartsOut++
-		e.seal(c, e.staging.ops, f, psn)
+		rec.number = c.sent.Next()
+		c.seal(e.staging.ops, f, psn)
 	}
 	rec.part++ // the next repetition begins elsewhere: a loss that keeps its rhythm must not always take the same part
 	return true
@@ -120,15 +122,16 @@ func (c *conn) resendParts(space wire.Space, psn wire.PSN, rec *txRecord, flags 
 
 // assembly is a packet of which parts have arrived.
 type assembly struct {
-	conn  *conn // nil when the place is free
-	space wire.Space
-	psn   wire.PSN
-	part  wire.Part // of the newest: Count and Total say how the packet was cut
-	ops   int
-	ce    bool
-	have  uint64     // bit i: part i is there
-	at    clock.Time // when the newest arrived
-	buf   []byte     // base header and operations
+	conn   *conn // nil when the place is free
+	space  wire.Space
+	psn    wire.PSN
+	number uint64    // of the newest part
+	part   wire.Part // of the newest: Count and Total say how the packet was cut
+	ops    int
+	ce     bool
+	have   uint64     // bit i: part i is there
+	at     clock.Time // when the newest arrived
+	buf    []byte     // base header and operations
 }
 
 // complete says whether all parts are there.
@@ -154,16 +157,14 @@ func (c *conn) receivePart(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) {
 	ahead := h.PSN().Sub(rs.next)
 	switch {
 	case ahead < 0, ahead > 0 && ahead < Window && rs.has(uint32(ahead-1)):
-		if part.Index == 0 { // one packet, however many parts
-			c.duplicates++
-		}
+		c.keep()
 		c.ackNow()
 		return wire.DropDuplicate
 	case ahead >= Window:
 		return wire.DropWindow
 	}
 	a := e.assemblyFor(c, h, &part)
-	a.at = e.now
+	a.at, a.number = e.now, e.in.number
 	if a.have&(1<<part.Index) != 0 {
 		return wire.DropDuplicate
 	}
@@ -172,6 +173,7 @@ func (c *conn) receivePart(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) {
 	from, to := part.Range()
 	r.place(a.buf[wire.BaseHeaderLen+from : wire.BaseHeaderLen+to])
 	copy(a.buf, h)
+	a.buf[1] &^= byte(wire.FlagAck | wire.FlagReport | wire.FlagExt)
 	if ahead > 0 || !a.complete() {
 		return wire.DropNone
 	}
@@ -234,7 +236,7 @@ func (a *assembly) waited() bool { return a.conn.rx[a.space].next == a.psn }
 func (e *Engine) finishAssembly(a *assembly) *RxPacket {
 	a.conn.assembling--
 	a.conn = nil
-	e.assembled = RxPacket{CE: a.ce, N: 1, Len: len(a.buf)}
+	e.assembled = RxPacket{CE: a.ce, N: 1, Len: len(a.buf), at: wire.BaseHeaderLen}
 	e.assembled.Frags[0].Data = a.buf
 	e.stats.Reassembled++
 	return &e.assembled
@@ -255,6 +257,7 @@ func (c *conn) acceptAssembled(space wire.Space, rs *recvSpace) bool {
 			c.assembling--
 		case ahead == 0 && a.complete():
 			p := e.finishAssembly(a)
+			c.received.Add(a.number, e.now, e.turns.Away())
 			c.noteMark(p.CE)
 			c.accept(p, p.Frags[0].Data[:wire.BaseHeaderLen], rs)
 			return true

@@ -38,7 +38,7 @@ func (c *conn) searchPath() {
 func (c *conn) sendProbe() bool {
 	e := c.engine
 	size := int(c.search.Size)
-	if !e.begin(size) {
+	if !c.beginControl(size, false) {
 		return false
 	}
 	b := &e.build
@@ -51,7 +51,7 @@ func (c *conn) sendProbe() bool {
 		e.payload(zeros[:min(left, len(zeros))])
 	}
 	e.stats.PathProbes++
-	e.seal(c, 0, 0, 0)
+	c.seal(0, 0, 0)
 	return true
 }
 
@@ -64,9 +64,9 @@ func (c *conn) onProbe(body []byte) wire.DropReason {
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
-	if answer, ok := c.engine.control(wire.CtlProbeAck, 0, len(body)); ok {
+	if answer, ok := c.control(wire.CtlProbeAck, 0, len(body)); ok {
 		m.Append(answer[:0])
-		c.engine.seal(c, 0, 0, 0)
+		c.seal(0, 0, 0)
 	}
 	return wire.DropNone
 }
@@ -92,7 +92,7 @@ func (c *conn) countLoss(rec *txRecord) {
 	if rec.losses < maxLosses {
 		rec.losses++
 	}
-	if rec.losses == maxLosses && int(rec.size) > wire.MinPacket {
+	if rec.losses == maxLosses && wire.BaseHeaderLen+int(rec.size) > wire.MinPacket {
 		c.pathShrank()
 	}
 }

@@ -18,7 +18,7 @@ func (p *pair) inOrder(side int, space wire.Space, payload int, ops []wire.Op) {
 		f := p.forge(side)
 		f.body = make([]byte, wire.OpHeaderLen+payload)
 		wire.PutOp(f.body, &ops[i])
-		f.fields.PSN, f.fields.Next[1] = psn, c.tx[1].next
+		f.fields.PSN = psn
 		if space == wire.ResponseSpace {
 			f.fields.Flags |= wire.FlagSpace
 		}

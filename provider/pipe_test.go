@@ -147,7 +147,7 @@ func (p *pipe) carry(pkts []TxPacket) {
 }
 
 func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
-	if t.Frags[0].Data[1] != 0 {
+	if sequenced(t.Frags[0].Data) {
 		p.carried++
 		if p.loseNth > 0 && p.carried%p.loseNth == 0 {
 			p.lost++
@@ -467,7 +467,7 @@ func (p *pair) conn(side int) *conn { return p.qp[side].conn }
 // loseFirst makes the link to side lose the first n packets whose first operation or control message is op.
 func (p *pair) loseFirst(side, n int, op wire.Opcode) {
 	p.link[side].mangle = func(b []byte) bool {
-		if wire.Opcode(b[wire.BaseHeaderLen]) == op && n > 0 {
+		if opcode(b) == op && n > 0 {
 			n--
 			return false
 		}

@@ -14,7 +14,7 @@ func immediate(tb testing.TB) *pair {
 	p := newTunedPair(tb, 1408, 1, Config{ImmediatePlacement: true}).connect()
 	lost := false
 	p.link[1].mangle = func(b []byte) bool {
-		if b[1] != 0 && !lost {
+		if sequenced(b) && !lost {
 			lost = true
 			return false
 		}
@@ -74,7 +74,7 @@ func TestDuplicatesAreNotPlacedAgain(t *testing.T) {
 	var copies [][]byte
 	first := p.link[1].mangle
 	p.link[1].mangle = func(b []byte) bool {
-		if b[1] != 0 {
+		if sequenced(b) {
 			copies = append(copies, append([]byte(nil), b...))
 		}
 		return first(b)
@@ -166,7 +166,7 @@ func TestPlacementIsBounded(t *testing.T) {
 	for _, r := range []*Request{p.send(0, 30000), p.write(0, 0, 30000)} {
 		lost := false
 		p.link[1].mangle = func(b []byte) bool {
-			if b[1] != 0 && !lost {
+			if sequenced(b) && !lost {
 				lost = true
 				return false
 			}

@@ -15,7 +15,7 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 	if op.Number != s.tail {
 		return c.refuse(op, wire.TermProtocol)
 	}
-	if s.tail-s.head >= c.ird {
+	if s.tail-s.head >= c.ird && !c.answerArrived() {
 		return c.refuse(op, wire.TermReadLimit)
 	}
 	if !c.mayBeRead(op.Token, op.Address, op.Total) {
@@ -25,6 +25,18 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 	s.tail++
 	c.activate()
 	return true
+}
+
+// answerArrived takes a READ beyond the inbound limit for the acknowledgement of the oldest answer: who asks within its own limit has that
+// answer, and the packets that said so may have been lost. It reports false when the answer was not sent whole.
+func (c *conn) answerArrived() bool {
+	s := &c.served
+	if s.head == s.next.seq {
+		return false
+	}
+	head := s.head
+	c.acknowledgeBelow(wire.ResponseSpace, s.slots[head%maxReadLimit].lastPSN.Add(1))
+	return s.head != head
 }
 
 // mayBeRead says whether a READ may be served. Length zero touches nothing and is always allowed.
@@ -49,8 +61,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !e.begin(int(c.mtu.Packet)) {
-			e.starved = true
+		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
 		from := s.next
@@ -63,8 +74,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 		c.launch(wire.ResponseSpace, from, to)
 	}
 	if c.termQueued && !c.termSent && sp.outstanding() < c.peerWindow {
-		if !e.begin(int(c.mtu.Packet)) {
-			e.starved = true
+		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
 		at := s.next
@@ -76,10 +86,10 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 }
 
 // memoryGone says that a packet of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
-// we know: no sign of life tells that it was lost. Its requester may have ended the access itself, once it had the answer, by a word to
+// we know: no acknowledgement of a later packet tells that it was lost. Its requester may have ended the access itself, once it had the answer, by a word to
 // our application that was faster than the acknowledgement (PROTOCOL §7.6).
 func (c *conn) memoryGone(rec *txRecord) bool {
-	if c.termQueued || rec.state&recLost != 0 || c.lastHeard.Sub(rec.at) > c.rtt.smoothed+4*c.rtt.variance {
+	if c.termQueued || rec.state&recLost != 0 || c.sent.Passed() > rec.number && c.recovery.ackedAt.Sub(rec.at) > c.rtt.smoothed+4*c.rtt.variance {
 		return false
 	}
 	at := rec.from

@@ -30,8 +30,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !e.begin(int(c.mtu.Packet)) {
-			e.starved = true
+		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
 		from := cursor{qp.sq.next, qp.sq.off}
@@ -257,7 +256,8 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 	}
 	psn := sp.next
 	rec := sp.record(psn)
-	*rec = txRecord{at: e.now, from: from, to: to, size: uint16(e.build.used)}
+	*rec = txRecord{at: e.now, number: c.sent.Next(), from: from, to: to, size: uint16(e.build.used - e.build.base)}
+	full := e.build.used+minSplit > int(c.mtu.Packet)
 	sp.next++
 	sp.inFlight++
 	c.cc.Left(e.now)
@@ -270,9 +270,9 @@ func (c *conn) launch(space wire.Space, from, to cursor) {
 		flags |= wire.FlagAckReq
 	}
 	c.ackSent()
-	e.seal(c, e.build.ops, flags, psn)
+	c.seal(e.build.ops, flags, psn)
 	c.recovery.sent(c)
-	if e.now >= c.search.At && int(rec.size)+minSplit > int(c.mtu.Packet) {
+	if full && e.now >= c.search.At {
 		c.searchPath()
 	}
 }

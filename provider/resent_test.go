@@ -18,10 +18,10 @@ func TestResentByCause(t *testing.T) {
 		"a hole": {func(p *pair) {
 			n := 0
 			p.link[1].mangle = func(b []byte) bool {
-				if b[1] != 0 {
+				if sequenced(b) {
 					n++
 				}
-				return n != 5 || b[1] == 0
+				return n != 5 || !sequenced(b)
 			}
 			p.post(0, p.write(0, 0, 20*1344))
 			p.pass(10 * time.Millisecond)
@@ -37,7 +37,7 @@ func TestResentByCause(t *testing.T) {
 			p.pass(20 * time.Millisecond)
 		}, Stats{Retransmits: 2, ResentProbe: 1, ResentTimeout: 1}},
 		"an acknowledgement": {func(p *pair) {
-			p.loseFirst(0, 1, wire.CtlAck)
+			p.loseFirst(0, 1, blocksAlone)
 			p.post(0, p.write(0, 0, 64))
 			p.pass(10 * time.Millisecond)
 		}, Stats{Retransmits: 1, ResentProbe: 1, Duplicates: 1}},

@@ -46,19 +46,25 @@ func (c *conn) resetToken() [wire.ResetTokenLen]byte {
 // receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
 // smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
 func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && (len(p.Frags[0].Data) <= wire.ControlOffset || wire.Opcode(p.Frags[0].Data[wire.ControlOffset]) == wire.CtlRST) {
+	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && !asksForReset(p.Frags[0].Data) {
 		return wire.DropUnknownConn
 	}
-	if !p.intact(wire.Seed(p.From, p.To), h) {
+	if !p.intact(h) {
 		return wire.DropCRC
 	}
 	if !e.guard.TakeReset(guard.SourceOf(p.From.IP), e.now) {
 		return wire.DropRate
 	}
 	// The peer's id for the lost connection is not known here: the peer finds it by ours.
-	m := wire.Reset{ConnID: h.ConnID(), PSN: h.PSN(), Token: e.resetTokens.of(h.ConnID(), p.To)}
+	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: e.resetTokens.of(h.ConnID(), p.To)}
 	e.answerStranger(p, 0, wire.CtlRST, resetLen, func(body []byte) { m.Append(body[:0]) })
 	return wire.DropUnknownConn
+}
+
+// asksForReset says whether the control packet that begins with first has a message, and not RST.
+func asksForReset(first []byte) bool {
+	at, d := wire.ContentOffset(first)
+	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
 }
 
 // receiveReset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.

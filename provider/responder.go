@@ -12,13 +12,13 @@ type reader struct {
 	frag int
 	rest []byte // what is left of the current piece
 	left int    // what is left of the packet
-	at   int    // bytes consumed since byte 36, for the padding rule
+	at   int    // bytes consumed of what the packet carries, for the padding rule
 }
 
 func (r *reader) reset(p *RxPacket) {
 	r.pkt, r.frag = p, 0
-	r.rest = p.Frags[0].Data[wire.BaseHeaderLen:]
-	r.left = p.Len - wire.BaseHeaderLen
+	r.rest = p.Frags[0].Data[p.at:]
+	r.left = p.Len - p.at
 	r.at = 0
 }
 

@@ -2,11 +2,11 @@ package provider
 
 import "time"
 
-// maxSample bounds a round-trip sample: a larger one is a peer that was stopped, or a forged echo.
+// maxSample bounds a round-trip sample: a larger one is a peer that was stopped, or a forged delay.
 const maxSample = 4 * time.Second
 
-// rtt estimates the round trip (RFC 6298) from the time echo of every packet. The echo contains the time the peer held
-// our packet, so samples are of the network and not of the peer's application (PROTOCOL §3.1).
+// rtt estimates the round trip (RFC 6298) from ACK blocks. They say how long the peer held our packet, so samples are of the network
+// and not of the peer's application (PROTOCOL §3.5).
 type rtt struct {
 	smoothed, variance, min time.Duration
 	backoff                 uint8 // doublings of the time-out since the last progress

@@ -111,7 +111,7 @@ func TestLostReceiveLimitIsAskedFor(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
 	p.runUntilIdle()
-	p.loseFirst(0, 1, wire.CtlAck)
+	p.loseFirst(0, 1, blocksAlone)
 	p.receive(1, 0, 10)
 	p.runUntilIdle()
 	p.outcomes(0)

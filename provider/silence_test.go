@@ -4,16 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The 32 bits of a transmit time go round every 4.3 s. Whatever silence was before, the peer's next packet is the newest.
+// A connection comes to rest, and its numbers with it. Whatever silence was before, the peer's next packet is the newest.
 var silences = []time.Duration{
 	time.Second, 2200 * time.Millisecond, 3 * time.Second, 4200 * time.Millisecond, 5 * time.Second, 7 * time.Second, 9 * time.Second,
 }
 
-func TestEchoAfterSilence(t *testing.T) {
+func TestNumbersAfterSilence(t *testing.T) {
 	for _, silence := range silences {
 		p := newPair(t, 1408).connect()
 		p.post(0, p.write(0, 0, 100))
@@ -24,8 +23,9 @@ func TestEchoAfterSilence(t *testing.T) {
 		sent := p.now
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
-		if c := p.conn(1); c.peerTxAt < sent {
-			t.Errorf("after %v the newest packet counts as older than one that came %v before it", silence, sent.Sub(c.peerTxAt))
+		c, peer := p.conn(1), p.conn(0)
+		if c.received.At() < sent || c.received.Largest()+1 != peer.sent.Next() {
+			t.Errorf("after %v the newest packet is number %d, want %d", silence, c.received.Largest(), peer.sent.Next()-1)
 		}
 	}
 }
@@ -56,25 +56,23 @@ func TestPauseAfterSilence(t *testing.T) {
 
 // A packet that was overtaken is not the newest, whatever silence was before both.
 func TestOvertakenAfterSilence(t *testing.T) {
-	sentAt := func(at clock.Time) wire.BaseHeader {
+	numbered := func(n uint32) wire.BaseHeader {
 		b := make([]byte, wire.BaseHeaderLen)
-		wire.PutBaseHeader(b, &wire.BaseFields{TxTime: at.Low32()})
+		wire.PutBaseHeader(b, &wire.BaseFields{Number: n})
 		return b
 	}
 	for _, silence := range silences {
 		p := newPair(t, 1408).connect()
 		p.pass(silence)
-		c, newest := p.conn(1), p.now
-		first, second := sentAt(newest.Add(-100*time.Microsecond)), sentAt(newest.Add(-50*time.Microsecond))
-		c.engine.now = newest
-		c.heard(second)
-		c.engine.now = newest.Add(20 * time.Microsecond)
-		c.heard(first)
-		if c.peerTxAt != newest {
-			t.Errorf("after %v an overtaken packet counts as the newest", silence)
+		c := p.conn(1)
+		c.leaveIdle()
+		in, newest := &c.engine.in, uint32(c.received.Largest())
+		c.heard(numbered(newest + 2))
+		if in.overtaken || in.number != uint64(newest)+2 {
+			t.Errorf("after %v the newest packet has number %d, overtaken %v", silence, in.number, in.overtaken)
 		}
-		if c.overtaken(second) || !c.overtaken(first) {
-			t.Errorf("after %v: overtaken %v, the one before it %v", silence, c.overtaken(second), c.overtaken(first))
+		if c.heard(numbered(newest + 1)); !in.overtaken || in.number != uint64(newest)+1 {
+			t.Errorf("after %v the packet before it has number %d, overtaken %v", silence, in.number, in.overtaken)
 		}
 	}
 }

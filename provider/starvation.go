@@ -54,6 +54,7 @@ func (c *conn) starve() {
 		c.touch()
 	}
 	c.advertised = c.recvSend
+	c.takeBack()
 	c.forgetAhead()
 	c.ackNow()
 	if qp := c.qp; qp.srq == nil {
@@ -136,15 +137,16 @@ func (c *conn) endWait() {
 	}
 }
 
-// overtaken says that a packet of the peer was heard that it sent after this one.
-func (c *conn) overtaken(h wire.BaseHeader) bool { return c.later(h) < 0 }
-
-// pause takes in RNR: nothing of the request space beyond the acknowledgement in h is at the peer, nothing of it was lost,
-// and limit counts even if more was promised before. It goes out again when an ACK comes without RNR. No timer runs but the
+// pause takes in RNR: nothing of the request space from the report's place on is at the peer, nothing of it was lost, all before it is
+// done, and the limit counts even if more was promised before. It goes out again when a report comes without RNR. No timer runs but the
 // one that asks whether the peer lives.
-func (c *conn) pause(limit uint32, h wire.BaseHeader) {
+func (c *conn) pause(r *wire.Report) {
 	sp := &c.tx[wire.RequestSpace]
-	if c.overtaken(h) || h.NextPSN(wire.RequestSpace) != sp.una || sp.outstanding() == 0 {
+	if r.Place.Sub(sp.una) < 0 || sp.outstanding() == 0 {
+		return
+	}
+	c.acknowledgeBelow(wire.RequestSpace, r.Place)
+	if c.phase != phaseOpen || sp.outstanding() == 0 {
 		return
 	}
 	if !c.paused {
@@ -154,19 +156,17 @@ func (c *conn) pause(limit uint32, h wire.BaseHeader) {
 	c.paused, c.hasPaused = true, true
 	c.limitedBy(LimitReceive)
 	for psn := sp.una; psn != sp.next; psn++ {
-		rec := sp.record(psn)
-		rec.state = rec.state&^recSacked | recLost | recRefused
+		sp.refuse(sp.record(psn))
 	}
-	sp.inFlight, sp.sacked, sp.lost = 0, 0, int(sp.outstanding())
-	if int32(limit-c.sendLimit) < 0 {
-		c.sendLimit = limit
+	if int32(r.ReceiveLimit-c.sendLimit) < 0 {
+		c.sendLimit = r.ReceiveLimit
 	}
 	c.blockedAt = 0
 	c.rtt.backoff = 0
-	r := &c.recovery
-	r.timedOutAt, r.progressAt = 0, c.engine.now
-	r.probed, r.expiries = false, 0
-	r.arm(c)
+	l := &c.recovery
+	l.timedOut, l.progressAt = 0, c.engine.now
+	l.probed, l.expiries = false, 0
+	l.arm(c)
 	c.detectLoss()
 	c.touch()
 }

@@ -279,13 +279,13 @@ func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
 // The ACK that ends the wait is repeated, and so is the one that begins it.
 func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	p := newCommons(t, 1, 8)
-	p.loseFirst(0, 1, wire.CtlAck)
+	p.loseFirst(0, 1, blocksAlone)
 	p.say(0, 1, 10)
 	p.pass(20 * time.Millisecond)
 	if !p.conn(0).paused {
 		t.Fatal("the sender does not know")
 	}
-	p.loseFirst(0, 2, wire.CtlAck)
+	p.loseFirst(0, 2, blocksAlone)
 	p.offer(1)
 	p.pass(200 * time.Millisecond) // two time-outs of a young connection
 	p.heard(1)

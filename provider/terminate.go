@@ -15,6 +15,7 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, n
 		return
 	}
 	c.stopRequests()
+	c.takeBack() // it may have been acknowledged before its turn came
 	c.lost(OutcomeCanceled)
 	c.term = wire.Op{
 		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
@@ -66,6 +67,7 @@ func (c *conn) onTerm(op *wire.Op) {
 	c.lost(OutcomeCanceled)
 	// Acknowledged here, so that the peer stops repeating it: execution ends with the connection.
 	c.rx[wire.ResponseSpace].advance()
+	c.keep()
 	c.sendAck()
 	c.linger(endAck, 0, nil)
 }

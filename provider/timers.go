@@ -186,7 +186,7 @@ func (c *conn) ping() {
 }
 
 func (c *conn) sendPing() {
-	if _, ok := c.engine.control(wire.CtlPing, 0, 4); ok {
-		c.engine.seal(c, 0, 0, 0)
+	if _, ok := c.control(wire.CtlPing, 0, 4); ok {
+		c.seal(0, 0, 0)
 	}
 }

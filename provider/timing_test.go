@@ -36,7 +36,7 @@ func TestTimeOutsBackOff(t *testing.T) {
 	var at []time.Duration
 	begun := p.now
 	p.link[1].mangle = func(b []byte) bool {
-		if b[1] != 0 { // the WRITE, and no PING
+		if sequenced(b) { // the WRITE, and no PING
 			at = append(at, p.now.Sub(begun))
 		}
 		return false
@@ -122,7 +122,6 @@ func TestEachMoveTakesTwiceAsManyPackets(t *testing.T) {
 		packets := 0
 		for ; p.homeOf(1) == from && packets < 1000; packets++ {
 			f := p.forge(1)
-			f.fields.Next[1] = p.conn(1).tx[1].next
 			to := p.queue(1, 1-from)
 			b := f.bytes(1)
 			tx := &TxPacket{N: 1, Len: len(b)}

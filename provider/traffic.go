@@ -3,6 +3,8 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -17,7 +19,9 @@ type traffic struct {
 	// Sending.
 	tx         [wire.NumSpaces]sendSpace
 	cc         congestion.State
-	recovery   recovery
+	sent       recovery.Sent
+	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
+	recovery   lossRecovery
 	search     congestion.Search
 	reads      outstandingReads
 	blockedAt  clock.Time // since when the head SEND waits for a receive; zero when it does not
@@ -36,25 +40,34 @@ type traffic struct {
 	termQueued, termSent bool
 
 	// Receiving.
-	rx     [wire.NumSpaces]recvSpace
-	served servedReads
-	ack    ackState
+	rx       [wire.NumSpaces]recvSpace
+	received space.Received
+	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
+	served   servedReads
+	ack      ackState
 
 	assembling uint8 // packets of which some parts have arrived
 }
 
 // idleState is what remains of the traffic of an idle connection: numbers with nothing between them.
 type idleState struct {
-	tx, rx     [wire.NumSpaces]wire.PSN
-	served     uint32 // read id the peer uses next
-	duplicates uint32 // recovery's
-	deficit    int32
-	limited    trace.LimitHistory
+	tx, rx      [wire.NumSpaces]wire.PSN
+	next, heard uint64 // packet numbers: our next one, the peer's largest
+	served      uint32 // read id the peer uses next
+	deficit     int32
+	limited     trace.LimitHistory
 }
 
 // shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
 // the initial window, and far more than small messages need. A record ring that small also stays in the cache.
 const shortFlight = 16
+
+// A connection remembers shortNumbers transmissions, and wholeNumbers once there are more that may still get lost. With two windows in
+// flight the latter leaves room for as many repetitions and acknowledgements between them.
+const (
+	shortNumbers = 64
+	wholeNumbers = 4 * Window
+)
 
 const _ = uint(Window - shortFlight)
 
@@ -65,6 +78,7 @@ type pools struct {
 	short   pool[[shortFlight]txRecord]
 	whole   pool[[Window]txRecord]
 	gaps    pool[[Window]heldPacket]
+	numbers pool[[wholeNumbers]recovery.Packet]
 }
 
 // pool is a list of free objects.
@@ -101,12 +115,12 @@ func (p *pool[T]) put(x *T) {
 }
 
 // PoolUse is how many objects of the engine's pools connections have.
-type PoolUse struct{ Traffic, ShortFlights, WholeFlights, Gaps int }
+type PoolUse struct{ Traffic, ShortFlights, WholeFlights, Gaps, Numbers int }
 
 // PoolUse tells what connections have from the engine's pools. All is zero when no connection is left. The owner calls it.
 func (e *Engine) PoolUse() PoolUse {
 	p := &e.pools
-	return PoolUse{p.traffic.out, p.short.out, p.whole.out, p.gaps.out}
+	return PoolUse{p.traffic.out, p.short.out, p.whole.out, p.gaps.out, p.numbers.out}
 }
 
 // leaveIdle makes the connection ready to move data. Whatever can happen to an idle connection begins with it.
@@ -127,7 +141,8 @@ func (c *conn) takeTraffic() {
 	}
 	t.reads.head = c.nextRead
 	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
-	t.recovery.duplicates = p.duplicates
+	t.sent.Start(uint64(c.firstNumber), p.next, t.numbers[:])
+	t.received.Resume(p.heard)
 	t.cc.Reset(e.controller, int(c.mtu.Packet))
 	t.search.At = c.mtu.SearchAt(e.now)
 	t.limitTimes.Begin(e.now)
@@ -145,7 +160,10 @@ func (c *conn) enterIdle() {
 	c.limitedBy(LimitApplication)
 	limited := c.idle.limited
 	limited.Add(&t.limitTimes)
-	c.idle = idleState{served: t.served.tail, duplicates: t.recovery.duplicates, deficit: int32(t.deficit), limited: limited}
+	c.idle = idleState{
+		next: t.sent.Next(), heard: t.received.Largest(),
+		served: t.served.tail, deficit: int32(t.deficit), limited: limited,
+	}
 	c.dropParts()
 	pools := &c.engine.pools
 	for sp := range t.tx {
@@ -156,6 +174,9 @@ func (c *conn) enterIdle() {
 			pools.gaps.put(t.rx[sp].held)
 			t.rx[sp].held = nil
 		}
+	}
+	if ring := t.sent.Ring(); len(ring) == wholeNumbers {
+		pools.numbers.put((*[wholeNumbers]recovery.Packet)(ring))
 	}
 	pools.traffic.put(t)
 	c.traffic = nil

@@ -33,13 +33,13 @@ func (m *meeting) asks() (req []byte) {
 
 // A quote may be cut off anywhere, and ends the attempt with what the error means (PROTOCOL §7.7). The connector can be used again.
 func TestUnreachableEndsTheAttempt(t *testing.T) {
-	for _, n := range []int{0, 1, 3, 35, 36, 37, 40, 47, 48, 55, 56, 100, 1200} {
+	for _, n := range []int{0, 1, 3, 23, 24, 25, 28, 35, 36, 43, 44, 100, 1200} {
 		for _, o := range []Outcome{OutcomeHostUnreachable, OutcomeNetworkUnreachable, OutcomeRefused} {
 			m := newMeeting(t, 1)
 			req := m.asks()
 			if q := m.quoteOf(req[:n]); !m.eng[0].Unreachable(q, o) {
 				t.Fatalf("a quote of %d bytes is not believed", n)
-			} else if !m.eng[0].Unreachable(q, o) && n >= 48 {
+			} else if !m.eng[0].Unreachable(q, o) && n >= 36 {
 				t.Errorf("%d bytes: the same quote again is taken for somebody else's", n)
 			}
 			m.connected.must(t, o)
@@ -66,14 +66,14 @@ func TestUnreachableNeedsTheRequest(t *testing.T) {
 	flip := func(i int) func(*Quote) { return func(q *Quote) { q.Packet[i] ^= 0x40 } }
 	for name, change := range map[string]func(*Quote){
 		"version":       flip(0),
-		"operations":    flip(1),
-		"PSN":           flip(7),
+		"operations":    flip(2),
+		"PSN":           flip(19),
 		"id":            flip(15),
-		"opcode":        flip(36),
-		"REP":           func(q *Quote) { q.Packet[36] = byte(wire.CtlREP) },
-		"sender's id":   flip(40),
-		"slot in it":    flip(47),
-		"nonce":         flip(55),
+		"opcode":        flip(24),
+		"REP":           func(q *Quote) { q.Packet[wire.ControlOffset] = byte(wire.CtlREP) },
+		"sender's id":   flip(28),
+		"slot in it":    flip(35),
+		"nonce":         flip(43),
 		"our port":      func(q *Quote) { q.From.Port++ },
 		"our address":   func(q *Quote) { q.From.IP[15]++ },
 		"peer's port":   func(q *Quote) { q.To.Port++ },
@@ -81,7 +81,7 @@ func TestUnreachableNeedsTheRequest(t *testing.T) {
 		"short, port":   func(q *Quote) { q.From.Port++; q.Packet = nil },
 		"short, peer":   func(q *Quote) { q.To.IP[15]++; q.Packet = nil },
 		"short, local":  func(q *Quote) { q.From.IP[15]++; q.Packet = nil },
-		"short, opcode": func(q *Quote) { q.Packet = q.Packet[:37]; q.Packet[36]++ },
+		"short, opcode": func(q *Quote) { q.Packet = q.Packet[:wire.ControlOffset+1]; q.Packet[wire.ControlOffset]++ },
 	} {
 		m := newMeeting(t, 1)
 		q := m.quoteOf(m.asks())

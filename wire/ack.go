@@ -2,81 +2,134 @@ package wire
 
 import "encoding/binary"
 
-// Offsets of the fields of an ACK body (PROTOCOL §5.1).
+// Lengths of the blocks between the base header and what a packet carries (PROTOCOL §3.5).
 const (
-	ackOffLimit      = 0
-	ackOffLoad       = 4
-	ackOffWords      = 5 // one byte per space
-	ackOffFlags      = 7
-	ackOffCE         = 8
-	ackOffAccepted   = 12
-	ackOffDuplicates = 16
+	ackBlockLen = 12 // without further ranges
+	ackRangeLen = 8
 )
 
-// Ack is the body of an ACK (PROTOCOL §5.1); the cumulative part of the acknowledgement is in the base header. The
-// struct is meant to be reused: only Bitmap[s][:Words[s]] is meaningful, words behind that are left over.
+// Ack is the ACK block (PROTOCOL §3.5): packet numbers that were received. The struct is meant to be reused: only
+// Ranges[:N] is meaningful.
 type Ack struct {
-	ReceiveLimit uint32 // the SEND number from which on the peer must wait
-	Load         uint8  // 0 idle to 255
-	Flags        uint8  // AckRNR
-	CECount      uint32
-	Accepted     uint32
-	Duplicates   uint32
-
-	// Bit i, least significant first, says that PSN next+1+i was received, where next is the base header's NextPSN.
-	Words  [NumSpaces]int
-	Bitmap [NumSpaces][MaxSACKWords]uint64
+	Largest uint32 // low 32 bits of the largest number received
+	Delay   uint16 // how long that packet was held here, in units of 256 ns; AckDelayUnknown when that cannot be said
+	Flags   AckFlags
+	N       int // at least 1
+	Ranges  [MaxAckRanges]AckRange
 }
 
-// ParseAck decodes an ACK body into a (PROTOCOL §5.1). On a drop the contents of a are undefined.
-func ParseAck(body []byte, a *Ack) DropReason {
-	if len(body) < AckBodyLen {
-		return DropShort
+// AckRange are the received numbers from Largest-Last to Largest-First. The first range of a block begins with First zero; each
+// further one is at least two numbers below the one before, so that ranges neither overlap nor touch.
+type AckRange struct{ First, Last uint32 }
+
+// maxAckSpan bounds how far below the largest number a block may reach: more is not told apart from what comes later.
+const maxAckSpan = 1 << 31
+
+// ContentOffset returns where operations, the PART extension or the control message of a packet begin: behind the blocks that
+// its flags announce (PROTOCOL §3.5). first is the first fragment, whose base header was accepted by ParseBaseHeader; all
+// blocks must lie in it.
+func ContentOffset(first []byte) (at int, d DropReason) {
+	at = BaseHeaderLen
+	flags := Flags(first[offFlags])
+	if flags&FlagAck != 0 {
+		if len(first) < at+ackBlockLen {
+			return 0, DropShort
+		}
+		further := int(first[at+6])
+		if further >= MaxAckRanges {
+			return 0, DropAckRange
+		}
+		at += ackBlockLen + further*ackRangeLen
 	}
-	h := (*[AckBodyLen]byte)(body)
-	request, response := int(h[ackOffWords]), int(h[ackOffWords+1])
-	if request > MaxSACKWords || response > MaxSACKWords {
-		return DropLength
+	if flags&FlagReport != 0 {
+		at += ReportLen
 	}
-	if len(body) != AckBodyLen+8*(request+response) {
-		return DropLength
+	if len(first) < at {
+		return 0, DropShort
 	}
-	if h[ackOffFlags]&^AckRNR != 0 {
+	return at, DropNone
+}
+
+// ParseAck decodes the ACK block at the start of b into a (PROTOCOL §3.5); ContentOffset has seen that it is there. On a drop the
+// contents of a are undefined.
+func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
+	a.Largest = binary.BigEndian.Uint32(b)
+	a.Delay = binary.BigEndian.Uint16(b[4:])
+	a.N = 1 + int(b[6])
+	a.Flags = AckFlags(b[7])
+	if a.Flags&^knownAckFlags != 0 {
+		return nil, DropReserved
+	}
+	last := uint64(binary.BigEndian.Uint32(b[8:]))
+	a.Ranges[0] = AckRange{0, uint32(last)}
+	b = b[ackBlockLen:]
+	for i := 1; i < a.N; i++ {
+		first := last + 2 + uint64(binary.BigEndian.Uint32(b))
+		last = first + uint64(binary.BigEndian.Uint32(b[4:]))
+		if last >= maxAckSpan {
+			return nil, DropAckRange
+		}
+		a.Ranges[i] = AckRange{uint32(first), uint32(last)}
+		b = b[ackRangeLen:]
+	}
+	if last >= maxAckSpan {
+		return nil, DropAckRange
+	}
+	return b, DropNone
+}
+
+// EncodedLen returns the number of bytes Append adds (PROTOCOL §3.5).
+func (a *Ack) EncodedLen() int { return ackBlockLen + (a.N-1)*ackRangeLen }
+
+// Append appends the ACK block to dst (PROTOCOL §3.5).
+func (a *Ack) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, a.Largest)
+	dst = binary.BigEndian.AppendUint16(dst, a.Delay)
+	dst = append(dst, uint8(a.N-1), uint8(a.Flags))
+	dst = binary.BigEndian.AppendUint32(dst, a.Ranges[0].Last)
+	for i := 1; i < a.N; i++ {
+		r := a.Ranges[i]
+		dst = binary.BigEndian.AppendUint32(dst, r.First-a.Ranges[i-1].Last-2)
+		dst = binary.BigEndian.AppendUint32(dst, r.Last-r.First)
+	}
+	return dst
+}
+
+// Report is the REPORT block (PROTOCOL §3.6): what the sender's receiving side has to say beside which packets came.
+type Report struct {
+	ReceiveLimit uint32 // the SEND number from which on the peer must wait
+	Place        PSN    // with ReportTakenBack: the next PSN expected in the request space
+	UpTo         uint32 // with ReportTakenBack: what came for Place and beyond in packets up to this number does not count
+	Load         uint8  // 0 idle to 255
+	Flags        ReportFlags
+	CECount      uint32 // packets that arrived with a congestion mark
+}
+
+// ParseReport decodes the REPORT block at the start of b into r (PROTOCOL §3.6); ContentOffset has seen that it is there.
+func ParseReport(b []byte, r *Report) DropReason {
+	h := (*[ReportLen]byte)(b)
+	*r = Report{
+		ReceiveLimit: binary.BigEndian.Uint32(h[:]),
+		Place:        PSN(binary.BigEndian.Uint32(h[4:])),
+		UpTo:         binary.BigEndian.Uint32(h[8:]),
+		Load:         h[12],
+		Flags:        ReportFlags(h[13]),
+		CECount:      binary.BigEndian.Uint32(h[16:]),
+	}
+	if r.Flags&^knownReportFlags != 0 || h[14]|h[15] != 0 {
 		return DropReserved
 	}
-	a.ReceiveLimit = binary.BigEndian.Uint32(h[ackOffLimit:])
-	a.Load = h[ackOffLoad]
-	a.Flags = h[ackOffFlags]
-	a.CECount = binary.BigEndian.Uint32(h[ackOffCE:])
-	a.Accepted = binary.BigEndian.Uint32(h[ackOffAccepted:])
-	a.Duplicates = binary.BigEndian.Uint32(h[ackOffDuplicates:])
-	a.Words = [NumSpaces]int{request, response}
-	rest := body[AckBodyLen:]
-	for s := range a.Words {
-		for i := range a.Words[s] {
-			a.Bitmap[s][i] = binary.BigEndian.Uint64(rest)
-			rest = rest[8:]
-		}
+	if taken := r.Flags&ReportTakenBack != 0; !taken && (r.Flags&ReportRNR != 0 || r.Place != 0 || r.UpTo != 0) {
+		return DropReserved
 	}
 	return DropNone
 }
 
-// EncodedLen returns the number of bytes Append adds (PROTOCOL §5.1).
-func (a *Ack) EncodedLen() int {
-	return AckBodyLen + 8*(a.Words[RequestSpace]+a.Words[ResponseSpace])
-}
-
-// Append appends the ACK body to dst (PROTOCOL §5.1); it panics if Words is out of range.
-func (a *Ack) Append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint32(dst, a.ReceiveLimit)
-	dst = append(dst, a.Load, uint8(a.Words[RequestSpace]), uint8(a.Words[ResponseSpace]), a.Flags)
-	dst = binary.BigEndian.AppendUint32(dst, a.CECount)
-	dst = binary.BigEndian.AppendUint32(dst, a.Accepted)
-	dst = binary.BigEndian.AppendUint32(dst, a.Duplicates)
-	for s := range a.Words {
-		for _, w := range a.Bitmap[s][:a.Words[s]] {
-			dst = binary.BigEndian.AppendUint64(dst, w)
-		}
-	}
-	return dst
+// Append appends the REPORT block to dst (PROTOCOL §3.6).
+func (r *Report) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, r.ReceiveLimit)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.Place))
+	dst = binary.BigEndian.AppendUint32(dst, r.UpTo)
+	dst = append(dst, r.Load, uint8(r.Flags), 0, 0)
+	return binary.BigEndian.AppendUint32(dst, r.CECount)
 }

@@ -54,7 +54,7 @@ func (r *Reject) Append(dst []byte) []byte {
 
 // RTU is the body of RTU, ready to use (PROTOCOL §5).
 type RTU struct {
-	ReceiveLimit uint32 // PROTOCOL §5.1
+	ReceiveLimit uint32 // PROTOCOL §3.6
 }
 
 // ParseRTU decodes an RTU body into r (PROTOCOL §5).

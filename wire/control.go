@@ -9,21 +9,18 @@ type Control struct {
 	Body   []byte
 }
 
-// ParseControl decodes the control message of an ND packet of total bytes, whose base header was accepted by ParseBaseHeader and has no
-// operations (PROTOCOL §5). It checks everything about the message but the contents of its body; the body's own parser does
-// that. packet is the first fragment. What lies in others is padding: the caller sees to it that it is zero. Only a PROBE is that long.
-func ParseControl(packet []byte, total int) (Control, DropReason) {
-	if len(packet) < ControlOffset+ControlHeaderLen {
+// ParseControl decodes the control message of a control packet of total bytes, whose base header was accepted by ParseBaseHeader and
+// whose message begins at byte at (ContentOffset, PROTOCOL §5). A packet of blocks alone has none: then Opcode is zero. It checks everything
+// about the message but the contents of its body; the body's own parser does that. packet is the first fragment. What lies in others is
+// padding: the caller sees to it that it is zero. Only a PROBE is that long.
+func ParseControl(packet []byte, at, total int) (Control, DropReason) {
+	rest := packet[at:]
+	if len(rest) == 0 && at > BaseHeaderLen && total == at {
+		return Control{}, DropNone
+	}
+	if len(rest) < ControlHeaderLen {
 		return Control{}, DropShort
 	}
-	if packet[offOpCount] != 0 {
-		return Control{}, DropControl
-	}
-	// PROTOCOL §3.1: the PSN of an unsequenced packet is zero, and it has no parts (§4.1).
-	if binary.BigEndian.Uint32(packet[offPSN:]) != 0 || BaseHeader(packet[:BaseHeaderLen]).Flags()&FlagExt != 0 {
-		return Control{}, DropReserved
-	}
-	rest := packet[ControlOffset:]
 	c := Control{Opcode: Opcode(rest[0]), Flags: rest[1]}
 	if !c.Opcode.IsControl() {
 		return Control{}, DropOpcode
@@ -40,17 +37,15 @@ func ParseControl(packet []byte, total int) (Control, DropReason) {
 		return Control{}, DropLength
 	}
 	c.Body = rest[:n:n]
-	if r := checkPadding(&c, total, rest[n:]); r != DropNone {
+	if r := checkPadding(&c, at, total, rest[n:]); r != DropNone {
 		return Control{}, r
 	}
 	return c, DropNone
 }
 
-// bodyBounds returns the shortest and the longest body of a control message (PROTOCOL §5, §5.1, §7.1).
+// bodyBounds returns the shortest and the longest body of a control message (PROTOCOL §5, §7.1).
 func bodyBounds(o Opcode) (least, most int) {
 	switch o {
-	case CtlAck:
-		return AckBodyLen, AckBodyLen + NumSpaces*MaxSACKWords*8
 	case CtlPing, CtlPong:
 		return nonceLen, nonceLen
 	case CtlProbe, CtlProbeAck:
@@ -72,7 +67,7 @@ func bodyBounds(o Opcode) (least, most int) {
 
 // checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,
 // which must reach MinPacket, behind a PROBE, which must reach exactly the size it names, and behind what asks for an RST.
-func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
+func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:
 		if packetLen < MinPacket {
@@ -84,7 +79,7 @@ func checkPadding(c *Control, packetLen int, padding []byte) DropReason {
 		}
 	case CtlPing, CtlRTU, CtlDREQ:
 	default:
-		if packetLen != ControlOffset+ControlHeaderLen+len(c.Body) {
+		if packetLen != at+ControlHeaderLen+len(c.Body) {
 			return DropTrailing
 		}
 	}
@@ -109,7 +104,7 @@ func AllZero(b []byte) bool {
 	return true
 }
 
-// PutControl writes a control header to b[:ControlHeaderLen], where b starts at ControlOffset of the packet
+// PutControl writes a control header to b[:ControlHeaderLen], where b starts behind the packet's blocks
 // (PROTOCOL §5). The body follows at b[ControlHeaderLen:].
 func PutControl(b []byte, op Opcode, flags uint8, bodyLen int) {
 	h := (*[ControlHeaderLen]byte)(b)

@@ -2,19 +2,19 @@
 //
 // The format is specified in docs/PROTOCOL.md; this package cites it by section. An ND packet travels as
 //
-//	+----------+--------+------+-----+-------------+---------------------------------+
-//	| Ethernet | 802.1Q | IPv4 | UDP | base header | operations, or one control      |
-//	|    14    | 0 or 4 | IPv6 |  8  |     36      | message                         |
-//	+----------+--------+------+-----+-------------+---------------------------------+
-//	           Frame, FrameTemplate  | BaseHeader  | Op, or Control with its body
+//	+----------+--------+------+-----+-------------+--------+---------------------------------+
+//	| Ethernet | 802.1Q | IPv4 | UDP | base header | blocks | operations, or one control      |
+//	|    14    | 0 or 4 | IPv6 |  8  |     24      |        | message, or nothing             |
+//	+----------+--------+------+-----+-------------+--------+---------------------------------+
+//	           Frame, FrameTemplate  | BaseHeader  | Ack,   | Op, or Control with its body
+//	                                               | Report
 //
 //	base header (PROTOCOL §3)              operation (PROTOCOL §4)        control (PROTOCOL §5)
-//	 0  version, zero, op count, flags      0  opcode, op flags, length     0  opcode, flags, body length
-//	 4  PSN                                 4  16 bytes by opcode           4  body: Ack, Hello, Reject,
+//	 0  version, type, flags, op count      0  opcode, op flags, length     0  opcode, flags, body length
+//	 4  packet number                       4  16 bytes by opcode           4  body: Hello, Reject,
 //	 8  connection id                      20  payload, zero padding           Disconnect, RTU, Probe, Reset,
-//	16  next PSN expected, per space           to a multiple of 8              nonce or cookie
-//	24  transmit time, time echo
-//	32  CRC32C
+//	16  PSN                                    to a multiple of 8              nonce or cookie
+//	20  CRC32C
 //
 // # Shape
 //
@@ -24,18 +24,18 @@
 // length with what is there before they use it; FuzzParse tests hold them to that, and to accepting only bytes that the
 // encoder would produce.
 //
-// A packet may lie in several fragments. The headers of the frame, the base header, a control message, and each
+// A packet may lie in several fragments. The headers of the frame, the base header, the blocks, a control message, and each
 // operation header must be contiguous; payload need not be, so ParseOp leaves it to the caller to see that the payload
 // and the padding behind it are there.
 //
 // # Versions
 //
-// ParseBaseHeader accepts version 1 only. Versions are agreed in the handshake: a REQ names the range that its sender speaks
+// ParseBaseHeader accepts version 2 only. Versions are agreed in the handshake: a REQ names the range that its sender speaks
 // (PROTOCOL §3.3).
 //
 // # Reserved bits
 //
-// Reserved bits are zero when sent. Non-zero ones in the base header, in an operation header, in a control header or in
+// Reserved bits are zero when sent. Non-zero ones in the base header, in a block, in an operation header, in a control header or in
 // a control body are a reason to drop (DropReserved), except in the bodies of REQ and REP, which travel before anything
 // is agreed: there they are ignored (PROTOCOL §3.3).
 package wire

@@ -31,12 +31,12 @@ const (
 	DropPort                   // not the ND port (PROTOCOL §2)
 	DropUnknownConn            // no connection with that id (PROTOCOL §6)
 	DropAddress                // not the address of that connection, or one that no peer can have (PROTOCOL §6)
-	DropDuplicate              // PSN already received (PROTOCOL §5.1)
+	DropDuplicate              // contents that were already received (PROTOCOL §9.1)
 	DropWindow                 // PSN beyond the window (PROTOCOL §7.1)
-	DropAckRange               // acknowledges a PSN that was never sent (PROTOCOL §5.1)
+	DropAckRange               // acknowledges what was never sent, or ranges that no block may have (PROTOCOL §3.5)
 	DropState                  // not expected in the connection's state
 	DropHoldFull               // no room to hold a packet behind a gap
-	DropNoReceive              // SEND while the shared receive queue was empty (PROTOCOL §5.1)
+	DropNoReceive              // SEND while there was no receive for it (PROTOCOL §9.4)
 	DropToken                  // no memory behind the token
 	DropBacklog                // REQ while the listener's backlog was full
 	DropRate                   // over a rate limit

@@ -1,12 +1,9 @@
 package wire
 
-import (
-	"encoding/binary"
-	"net/netip"
-)
+import "net/netip"
 
-// Endpoint is an IP address and UDP port: comparable, without pointers, and in the form that enters the checksum, IPv4
-// mapped into IPv6 (PROTOCOL §3.4).
+// Endpoint is an IP address and UDP port: comparable, without pointers, and IPv4 in its form that is mapped
+// into IPv6.
 type Endpoint struct {
 	IP   [16]byte
 	Port uint16
@@ -70,5 +67,3 @@ func (e *Endpoint) appendIP(dst []byte) []byte {
 	}
 	return append(dst, e.IP[:]...)
 }
-
-func (e *Endpoint) word(i int) uint64 { return binary.BigEndian.Uint64(e.IP[8*i:]) }

@@ -36,7 +36,8 @@ func FuzzParseBaseHeader(f *testing.F) {
 func FuzzParseOps(f *testing.F) {
 	for _, p := range testPackets() {
 		if len(p.ops) > 0 {
-			f.Add(p.encode()[BaseHeaderLen:], uint8(p.ops[0].Opcode.Space()))
+			at, _ := ContentOffset(p.encode())
+			f.Add(p.encode()[at:], uint8(p.ops[0].Opcode.Space()))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte, space uint8) {
@@ -76,14 +77,18 @@ func FuzzParseControl(f *testing.F) {
 		if _, r := ParseBaseHeader(b); r != DropNone {
 			return
 		}
-		c, r := ParseControl(b, len(b))
+		at, r := ContentOffset(b)
 		if r != DropNone {
 			return
 		}
+		c, r := ParseControl(b, at, len(b))
+		if r != DropNone || c.Opcode == 0 {
+			return
+		}
 		out := make([]byte, len(b)) // the padding is zero
-		copy(out, b[:BaseHeaderLen])
-		PutControl(out[ControlOffset:], c.Opcode, c.Flags, len(c.Body))
-		copy(out[ControlOffset+ControlHeaderLen:], c.Body)
+		copy(out, b[:at])
+		PutControl(out[at:], c.Opcode, c.Flags, len(c.Body))
+		copy(out[at+ControlHeaderLen:], c.Body)
 		if !bytes.Equal(out, b) {
 			t.Fatalf("% x became % x", b, out)
 		}
@@ -91,7 +96,7 @@ func FuzzParseControl(f *testing.F) {
 		if r != DropNone {
 			return
 		}
-		if _, _, want := oracleReadControl(b); !reflect.DeepEqual(body, want) {
+		if _, _, want := oracleReadControl(b[at:]); !reflect.DeepEqual(body, want) {
 			t.Fatalf("parsed %+v, oracle read %+v", body, want)
 		}
 		checkBodyIdentity(t, c.Opcode, c.Body, body)
@@ -114,24 +119,59 @@ func checkBodyIdentity(t *testing.T, op Opcode, in []byte, body any) {
 	}
 }
 
-// FuzzParseAck covers PROTOCOL §5.1.
-func FuzzParseAck(f *testing.F) {
-	a := testAck()
-	f.Add(a.Append(nil))
-	a.Words = [2]int{MaxSACKWords, MaxSACKWords}
-	f.Add(a.Append(nil))
+// FuzzParseBlocks covers PROTOCOL §3.5 and §3.6.
+func FuzzParseBlocks(f *testing.F) {
+	for _, p := range testPackets() {
+		if p.ack != nil || p.report != nil {
+			f.Add(p.encode())
+		}
+	}
+	most := Ack{N: MaxAckRanges}
+	for i := range most.Ranges {
+		most.Ranges[i] = AckRange{uint32(2 * i), uint32(2 * i)}
+	}
+	f.Add((&testPacket{ack: &most}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var a Ack
-		if ParseAck(b, &a) != DropNone {
+		h, d := ParseBaseHeader(b)
+		if d != DropNone {
 			return
 		}
-		if want := oracleReadAck(bytes.NewReader(b)); a != want {
-			t.Fatalf("parsed %+v, oracle read %+v", a, want)
+		at, d := ContentOffset(b)
+		if d != DropNone {
+			return
 		}
-		if len(b) != a.EncodedLen() {
-			t.Fatalf("%d bytes, announced %d", len(b), a.EncodedLen())
+		rest, r, out := b[BaseHeaderLen:], bytes.NewReader(b[BaseHeaderLen:at]), []byte(nil)
+		if h.Flags()&FlagAck != 0 {
+			var a Ack
+			if rest, d = ParseAck(rest, &a); d != DropNone {
+				return
+			}
+			if want := oracleReadAck(r); a != want {
+				t.Fatalf("parsed %+v, oracle read %+v", a, want)
+			}
+			for i := 1; i < a.N; i++ {
+				if a.Ranges[i].First < a.Ranges[i-1].Last+2 || a.Ranges[i].Last < a.Ranges[i].First || a.Ranges[i].Last >= maxAckSpan {
+					t.Fatalf("ranges %+v", a.Ranges[:a.N])
+				}
+			}
+			out = a.Append(out)
+			if len(out) != a.EncodedLen() {
+				t.Fatalf("%d bytes, announced %d", len(out), a.EncodedLen())
+			}
 		}
-		checkBodyIdentity(t, CtlAck, b, a)
+		if h.Flags()&FlagReport != 0 {
+			var v Report
+			if ParseReport(rest, &v) != DropNone {
+				return
+			}
+			if want := oracleReadReport(r); v != want {
+				t.Fatalf("parsed %+v, oracle read %+v", v, want)
+			}
+			out = v.Append(out)
+		}
+		if !bytes.Equal(out, b[BaseHeaderLen:at]) {
+			t.Fatalf("% x became % x", b[BaseHeaderLen:at], out)
+		}
 	})
 }
 

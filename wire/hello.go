@@ -32,7 +32,7 @@ type Hello struct {
 	IRD, ORD               uint16 // inbound and outbound read limit
 	Window                 uint16 // packets per space that the sender of this message will hold
 	MaxPacket              uint32 // largest ND packet the sender can receive, bytes
-	ReceiveLimit           uint32 // PROTOCOL §5.1
+	ReceiveLimit           uint32 // PROTOCOL §3.6
 	FirstPSN               [NumSpaces]PSN
 	ResetToken             [ResetTokenLen]byte
 

@@ -1,26 +1,26 @@
 package wire
 
 // Version is the protocol version this package speaks (PROTOCOL §3.1).
-const Version = 1
+const Version = 2
 
 // Sizes and offsets of the fixed parts of a packet, in bytes.
 const (
 	// BaseHeaderLen is the length of the base header (PROTOCOL §3).
-	BaseHeaderLen = 36
+	BaseHeaderLen = 24
 	// CRCOffset is where the CRC32C sits in the base header (PROTOCOL §3).
-	CRCOffset = 32
+	CRCOffset = 20
 	// OpHeaderLen is the length of an operation header without its payload (PROTOCOL §4).
 	OpHeaderLen = 20
-	// OpAlign is the multiple, counted from BaseHeaderLen, at which each operation starts (PROTOCOL §4).
+	// OpAlign is the multiple, counted from where the first one does, at which each operation starts (PROTOCOL §4).
 	OpAlign = 8
 	// ReadReqPayloadLen is the payload every READ_REQ carries: read id and a zero word (PROTOCOL §4).
 	ReadReqPayloadLen = 8
-	// ControlOffset is where the control header of an unsequenced packet starts (PROTOCOL §5).
-	ControlOffset = 36
+	// ControlOffset is where the control header starts in a control packet without blocks (PROTOCOL §5).
+	ControlOffset = 24
 	// ControlHeaderLen is the length of the control header: opcode, flags, body length (PROTOCOL §5).
 	ControlHeaderLen = 4
-	// AckBodyLen is the length of an ACK body without its bitmaps (PROTOCOL §5.1).
-	AckBodyLen = 20
+	// ReportLen is the length of a REPORT block (PROTOCOL §3.6).
+	ReportLen = 20
 	// HelloLen is the length of a REQ or REP body without its items (PROTOCOL §7.1).
 	HelloLen = 68
 	// CookieLen is the length of a RETRY cookie (PROTOCOL §5).
@@ -30,6 +30,8 @@ const (
 	RSTPacketLen = ControlOffset + ControlHeaderLen + resetLen
 	// PartLen is the length of the PART extension (PROTOCOL §4.1).
 	PartLen = 8
+	// MaxBlocksLen is the length of the longest ACK block and a REPORT block (PROTOCOL §3.5, §3.6).
+	MaxBlocksLen = ackBlockLen + (MaxAckRanges-1)*ackRangeLen + ReportLen
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
 	ResetTokenLen = 16
 )
@@ -46,8 +48,12 @@ const (
 	MaxPacket = 65507
 	// MaxParts is the most parts of a packet (PROTOCOL §4.1).
 	MaxParts = 64
-	// MaxSACKWords bounds the 64-bit bitmap words of one space in an ACK (PROTOCOL §5.1).
-	MaxSACKWords = 16
+	// MaxAckRanges bounds the ranges of an ACK block (PROTOCOL §3.5).
+	MaxAckRanges = 33
+	// AckDelayUnit is the unit of an ACK block's delay in nanoseconds (PROTOCOL §3.5).
+	AckDelayUnit = 256
+	// AckDelayUnknown is the delay of an ACK block that is none (PROTOCOL §3.5).
+	AckDelayUnknown = 1<<16 - 1
 	// DefaultPort is the UDP destination port unless configured otherwise (PROTOCOL §2).
 	DefaultPort = 14791
 )
@@ -71,8 +77,6 @@ const (
 	_ = uint(BaseHeaderLen - ControlOffset)
 	// A REQ with everything in it fits its padded size, so padding never has to be negative.
 	_ = uint(maxHelloBody - maxHelloSent)
-	// A full ACK fits the smallest path.
-	_ = uint(MinPacket - ControlOffset - ControlHeaderLen - AckBodyLen - NumSpaces*MaxSACKWords*8)
 	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.
 	_ = uint(65535 - ipv4Len - udpLen - MaxPacket)
 	// The largest packet can be cut for the smallest path.

@@ -16,7 +16,6 @@ const (
 
 // Control messages (PROTOCOL §5).
 const (
-	CtlAck      Opcode = 0x10
 	CtlPing     Opcode = 0x11
 	CtlPong     Opcode = 0x12
 	CtlProbe    Opcode = 0x13
@@ -37,7 +36,7 @@ const (
 var opcodeNames = [CtlRST + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
 	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM",
-	CtlAck: "ACK", CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
+	CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
 	CtlREQ: "REQ", CtlRETRY: "RETRY", CtlPEND: "PEND", CtlREP: "REP", CtlREPACK: "REPACK", CtlRTU: "RTU",
 	CtlREJ: "REJ", CtlDREQ: "DREQ", CtlDREP: "DREP", CtlRST: "RST",
 }
@@ -55,7 +54,7 @@ func (o Opcode) String() string { return nameOf(opcodeNames[:], int(o)) }
 
 // IsControl reports whether o is a defined control message (PROTOCOL §5).
 func (o Opcode) IsControl() bool {
-	return o >= CtlAck && o <= CtlRST && opcodeNames[o] != ""
+	return o >= CtlPing && o <= CtlRST && opcodeNames[o] != ""
 }
 
 // Space returns the sequence space in which the operation o travels (PROTOCOL §4); meaningless for control messages.
@@ -67,20 +66,41 @@ func (o Opcode) Space() Space {
 }
 
 // Flags are the flags of the base header (PROTOCOL §3.2).
-type Flags uint16
+type Flags uint8
 
 // Base header flags (PROTOCOL §3.2).
 const (
-	FlagAckReq   Flags = 0x0001
-	FlagRTX      Flags = 0x0002
-	FlagCE       Flags = 0x0004
-	FlagSpace    Flags = 0x0008
-	FlagKeyPhase Flags = 0x0010 // reserved in version 1
-	FlagExt      Flags = 0x0020 // the PART extension stands between base header and operations
-	FlagAway     Flags = 0x0040 // nobody looked when the packet came whose time is echoed
+	FlagAckReq   Flags = 0x01
+	FlagSpace    Flags = 0x02
+	FlagAck      Flags = 0x04 // an ACK block follows the base header
+	FlagReport   Flags = 0x08 // a REPORT block follows
+	FlagExt      Flags = 0x10 // the PART extension stands before the operations
+	FlagKeyPhase Flags = 0x20 // reserved for encryption, zero
 
-	// KnownFlags are the flags version 1 gives a meaning; every other bit must be zero (PROTOCOL §3.3).
-	KnownFlags = FlagAckReq | FlagRTX | FlagCE | FlagSpace | FlagExt | FlagAway
+	// KnownFlags are the flags that have a meaning; every other bit must be zero (PROTOCOL §3.3).
+	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagExt
+)
+
+// AckFlags are the flags of an ACK block (PROTOCOL §3.5).
+type AckFlags uint8
+
+// Flags of an ACK block (PROTOCOL §3.5).
+const (
+	AckCE   AckFlags = 0x01 // a congestion mark arrived since the last packet
+	AckAway AckFlags = 0x02 // nobody looked when the packet with the largest number came
+
+	knownAckFlags = AckCE | AckAway
+)
+
+// ReportFlags are the flags of a REPORT block (PROTOCOL §3.6).
+type ReportFlags uint8
+
+// Flags of a REPORT block (PROTOCOL §3.6).
+const (
+	ReportRNR       ReportFlags = 0x01 // a SEND was dropped because there was no receive for it (PROTOCOL §9.4)
+	ReportTakenBack ReportFlags = 0x02 // Place and UpTo count
+
+	knownReportFlags = ReportRNR | ReportTakenBack
 )
 
 // OpFlags are the flags of an operation header (PROTOCOL §4).
@@ -97,9 +117,6 @@ const (
 
 // CtlFlagAbort is the control flag of a DREQ that ends the connection abortively (PROTOCOL §5).
 const CtlFlagAbort uint8 = 0x01
-
-// AckRNR is the ACK flag for "a SEND was dropped because the shared receive queue was empty" (PROTOCOL §5.1).
-const AckRNR uint8 = 0x01
 
 // RejectReason is why a REJ refuses a connection (PROTOCOL §5).
 type RejectReason uint16

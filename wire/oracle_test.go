@@ -10,12 +10,10 @@ import (
 // no offset and no code with the codecs it checks.
 
 type oracleBase struct {
-	VersionZero, OpCount uint8
-	Flags                uint16
-	PSN                  uint32
-	ConnID               uint64
-	Next                 [2]uint32
-	TxTime, Echo, CRC    uint32
+	VersionType, Flags, OpCount, Zero uint8
+	Number                            uint32
+	ConnID                            uint64
+	PSN, CRC                          uint32
 }
 
 type oracleOpHeader struct {
@@ -36,11 +34,17 @@ type oracleHello struct {
 }
 
 type oracleAck struct {
-	ReceiveLimit                  uint32
-	Load                          uint8
-	Words                         [2]uint8
-	Flags                         uint8
-	CECount, Accepted, Duplicates uint32
+	Largest        uint32
+	Delay          uint16
+	Further, Flags uint8
+	Length         uint32 // less one
+}
+
+type oracleReport struct {
+	ReceiveLimit, Place, UpTo uint32
+	Load, Flags               uint8
+	Zero                      uint16
+	CECount                   uint32
 }
 
 // mustRead fills v from r. The oracle is only given what the codec accepted or produced, so it may panic.
@@ -63,13 +67,10 @@ func mustBytes(r *bytes.Reader, n int) []byte {
 func oracleReadBase(b []byte) (BaseFields, uint32) {
 	var o oracleBase
 	mustRead(bytes.NewReader(b), &o)
-	if o.VersionZero != 0x10 {
-		panic("oracle: version")
+	if want := uint8(0x20) | min(o.OpCount, 1); o.VersionType != want || o.Zero != 0 {
+		panic("oracle: version, type and zero")
 	}
-	return BaseFields{
-		OpCount: o.OpCount, Flags: Flags(o.Flags), PSN: PSN(o.PSN), ConnID: o.ConnID,
-		Next: [2]PSN{PSN(o.Next[0]), PSN(o.Next[1])}, TxTime: o.TxTime, Echo: o.Echo,
-	}, o.CRC
+	return BaseFields{OpCount: o.OpCount, Flags: Flags(o.Flags), Number: o.Number, PSN: PSN(o.PSN), ConnID: o.ConnID}, o.CRC
 }
 
 // oracleReadOp reads one operation header, and the payload of a READ_REQ.
@@ -112,14 +113,12 @@ func oracleReadOp(b []byte) Op {
 	return op
 }
 
-// oracleReadControl reads the control message of a packet and returns its body as the value the codec would produce.
-func oracleReadControl(packet []byte) (opcode Opcode, flags uint8, body any) {
-	r := bytes.NewReader(packet[36:])
+// oracleReadControl reads a control message and returns its body as the value the codec would produce.
+func oracleReadControl(message []byte) (opcode Opcode, flags uint8, body any) {
+	r := bytes.NewReader(message)
 	var h oracleOpHeader // a control header has the same shape
 	mustRead(r, &h)
 	switch h.Opcode {
-	case 0x10:
-		body = oracleReadAck(r)
 	case 0x11, 0x12:
 		var nonce uint32
 		mustRead(r, &nonce)
@@ -142,12 +141,12 @@ func oracleReadControl(packet []byte) (opcode Opcode, flags uint8, body any) {
 		body = Reject{RejectReason(o.Reason), mustBytes(r, int(o.Length))}
 	case 0x29:
 		var o struct {
-			ConnID    uint64
-			PSN, Zero uint32
-			Token     [16]byte
+			ConnID       uint64
+			Number, Zero uint32
+			Token        [16]byte
 		}
 		mustRead(r, &o)
-		body = Reset{o.ConnID, PSN(o.PSN), o.Token}
+		body = Reset{o.ConnID, o.Number, o.Token}
 	}
 	return Opcode(h.Opcode), h.Flags, body
 }
@@ -155,15 +154,25 @@ func oracleReadControl(packet []byte) (opcode Opcode, flags uint8, body any) {
 func oracleReadAck(r *bytes.Reader) Ack {
 	var o oracleAck
 	mustRead(r, &o)
-	a := Ack{
-		ReceiveLimit: o.ReceiveLimit, Load: o.Load, Flags: o.Flags,
-		CECount: o.CECount, Accepted: o.Accepted, Duplicates: o.Duplicates,
-	}
-	for s, n := range o.Words {
-		a.Words[s] = int(n)
-		mustRead(r, a.Bitmap[s][:n])
+	a := Ack{Largest: o.Largest, Delay: o.Delay, Flags: AckFlags(o.Flags), N: 1 + int(o.Further)}
+	lowest := int64(o.Largest) - int64(o.Length)
+	a.Ranges[0].Last = o.Length
+	for i := 1; i < a.N; i++ {
+		var further struct{ Gap, Length uint32 }
+		mustRead(r, &further)
+		highest := lowest - int64(further.Gap) - 2
+		lowest = highest - int64(further.Length)
+		a.Ranges[i] = AckRange{uint32(int64(o.Largest) - highest), uint32(int64(o.Largest) - lowest)}
 	}
 	return a
+}
+
+func oracleReadReport(r *bytes.Reader) Report {
+	var o oracleReport
+	mustRead(r, &o)
+	return Report{
+		ReceiveLimit: o.ReceiveLimit, Place: PSN(o.Place), UpTo: o.UpTo, Load: o.Load, Flags: ReportFlags(o.Flags), CECount: o.CECount,
+	}
 }
 
 func oracleReadHello(r *bytes.Reader) Hello {
@@ -192,14 +201,11 @@ func oracleReadHello(r *bytes.Reader) Hello {
 	return h
 }
 
-// oracleCRC is CRC32C one bit at a time over the pseudo header and the packet (PROTOCOL §3.4).
-func oracleCRC(src, dst Endpoint, packet []byte) uint32 {
+// oracleCRC is CRC32C one bit at a time over the packet (PROTOCOL §3.4).
+func oracleCRC(packet []byte) uint32 {
 	var covered []byte
-	covered = append(covered, src.IP[:]...)
-	covered = append(covered, dst.IP[:]...)
-	covered = append(covered, byte(src.Port>>8), byte(src.Port), byte(dst.Port>>8), byte(dst.Port))
-	covered = append(covered, packet[0:32]...)
-	covered = append(covered, packet[36:]...)
+	covered = append(covered, packet[0:20]...)
+	covered = append(covered, packet[24:]...)
 	crc := ^uint32(0)
 	for _, b := range covered {
 		crc ^= uint32(b)

@@ -2,9 +2,7 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"testing"
 )
 
@@ -34,14 +32,20 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 	}{
 		{"ok", ok, DropNone},
 		{"header only", ok[:BaseHeaderLen], DropNone},
-		{"every known flag", edited(ok, 2, 0x00, 0x6f), DropNone},
+		{"every known flag", edited(packetNamed("write"), 1, 0x1f), DropNone},
 		{"empty", nil, DropShort},
 		{"cut", ok[:BaseHeaderLen-1], DropShort},
 		{"version 0", edited(ok, 0, 0x00), DropVersion},
-		{"version 2", edited(ok, 0, 0x20), DropVersion},
-		{"zero nibble", edited(ok, 0, 0x11), DropReserved},
-		{"keyphase", edited(ok, 3, 0x10), DropReserved},
-		{"highest flag", edited(ok, 2, 0x80), DropReserved},
+		{"version 1", edited(ok, 0, 0x10), DropVersion},
+		{"version 3", edited(ok, 0, 0x30), DropVersion},
+		{"operations without operations", edited(ok, 0, 0x21), DropReserved},
+		{"control with operations", edited(ok, 2, 1), DropReserved},
+		{"type 2", edited(ok, 0, 0x22), DropReserved},
+		{"zero byte", edited(ok, 3, 1), DropReserved},
+		{"PSN of control", edited(ok, 19, 1), DropReserved},
+		{"part of control", edited(ok, 1, 0x10), DropReserved},
+		{"keyphase", edited(ok, 1, 0x20), DropReserved},
+		{"highest flag", edited(ok, 1, 0x80), DropReserved},
 	} {
 		h, got := ParseBaseHeader(c.b)
 		if got != c.want || (h == nil) != (got != DropNone) {
@@ -57,10 +61,10 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 func TestBaseHeaderPatches(t *testing.T) {
 	b := bytes.Repeat([]byte{0xff}, BaseHeaderLen)
 	PutBaseHeader(b, &BaseFields{})
-	if want := append([]byte{0x10}, make([]byte, 35)...); !bytes.Equal(b, want) {
+	if want := append([]byte{0x20}, make([]byte, 23)...); !bytes.Equal(b, want) {
 		t.Errorf("empty header over old bytes: % x", b)
 	}
-	b[offOpCount] = 255
+	PutBaseHeader(b, &BaseFields{OpCount: 255})
 	PutCRC(b, 0x01020304)
 	h, r := ParseBaseHeader(b)
 	if r != DropNone || h.OpCount() != MaxOps || h.CRC() != 0x01020304 {
@@ -70,7 +74,10 @@ func TestBaseHeaderPatches(t *testing.T) {
 
 // TestParseOpDrops covers the rules of PROTOCOL §4 for every opcode.
 func TestParseOpDrops(t *testing.T) {
-	op := func(name string) []byte { return packetNamed(name)[BaseHeaderLen:] }
+	op := func(name string) []byte {
+		at, _ := ContentOffset(packetNamed(name))
+		return packetNamed(name)[at:]
+	}
 	write, send, read, resp, term := op("write"), op("sends"), op("read_req"), op("read_resp"), op("term")
 	inv, imm := send[opSize(3):], send[opSize(3)+opSize(0):]
 	const req, rsp = RequestSpace, ResponseSpace
@@ -95,7 +102,7 @@ func TestParseOpDrops(t *testing.T) {
 		{"read cut", read[:27], req, DropShort},
 		{"opcode 0", edited(write, 0, 0), req, DropOpcode},
 		{"opcode 8", edited(write, 0, 8), req, DropOpcode},
-		{"control opcode", edited(write, 0, byte(CtlAck)), req, DropOpcode},
+		{"control opcode", edited(write, 0, byte(CtlPing)), req, DropOpcode},
 		{"write as response", write, rsp, DropOpSpace},
 		{"read as response", read, rsp, DropOpSpace},
 		{"response as request", resp, req, DropOpSpace},
@@ -156,13 +163,13 @@ func TestPutOpIgnoresForeignFields(t *testing.T) {
 			t.Error("PutOp of a control opcode did not panic")
 		}
 	}()
-	PutOp(make([]byte, 64), &Op{Opcode: CtlAck})
+	PutOp(make([]byte, 64), &Op{Opcode: CtlPing})
 }
 
 // TestParseControlDrops covers the rules that hold for control messages as such (PROTOCOL §5, §7.1).
 func TestParseControlDrops(t *testing.T) {
 	ping, probe, req := packetNamed("ping"), packetNamed("probe"), packetNamed("req")
-	dreq, pend, rep, ack := packetNamed("dreq_abort"), packetNamed("pend"), packetNamed("rep"), packetNamed("ack")
+	dreq, pend, rep := packetNamed("dreq_abort"), packetNamed("pend"), packetNamed("rep")
 	more := func(b []byte, n int) []byte { return append(append([]byte{}, b...), make([]byte, n)...) }
 	for _, c := range []struct {
 		name string
@@ -172,50 +179,47 @@ func TestParseControlDrops(t *testing.T) {
 		{"ping", ping, DropNone},
 		{"abort", dreq, DropNone},
 		{"longer REQ", more(req, 9), DropNone},
-		{"no control header", ping[:39], DropShort},
-		{"body cut", ping[:43], DropShort},
-		{"operations", edited(ping, 1, 1), DropControl},
-		{"PSN", edited(ping, 7, 1), DropReserved},
-		{"operation opcode", edited(ping, 36, byte(OpWrite)), DropOpcode},
-		{"opcode hole", edited(ping, 36, 0x15), DropOpcode},
-		{"opcode 0x2a", edited(ping, 36, 0x2a), DropOpcode},
-		{"opcode 0xff", edited(ping, 36, 0xff), DropOpcode},
-		{"flag on ping", edited(ping, 37, 1), DropReserved},
-		{"unknown flag on DREQ", edited(dreq, 37, 3), DropReserved},
-		{"short nonce", edited(ping[:43], 39, 3), DropLength},
-		{"long nonce", edited(more(ping, 1), 39, 5), DropLength},
-		{"PEND with body", edited(more(pend, 1), 39, 1), DropLength},
-		{"short REP", edited(rep[:40+67], 38, 0, 67), DropLength},
-		{"long REP", edited(more(rep, 1200), 38, 0x04, 0x89), DropLength},
-		{"REP as long as every path carries", edited(more(rep[:40], 1160), 38, 0x04, 0x88), DropNone},
-		{"short ACK", edited(ack[:40+19], 38, 0, 19), DropLength},
-		{"long ACK", edited(more(ack, 1024), 38, 0x01, 0x15), DropLength},
+		{"no control header", ping[:27], DropShort},
+		{"body cut", ping[:31], DropShort},
+		{"operation opcode", edited(ping, 24, byte(OpWrite)), DropOpcode},
+		{"opcode hole", edited(ping, 24, 0x15), DropOpcode},
+		{"opcode 0x2a", edited(ping, 24, 0x2a), DropOpcode},
+		{"opcode 0xff", edited(ping, 24, 0xff), DropOpcode},
+		{"flag on ping", edited(ping, 25, 1), DropReserved},
+		{"unknown flag on DREQ", edited(dreq, 25, 3), DropReserved},
+		{"short nonce", edited(ping[:31], 27, 3), DropLength},
+		{"long nonce", edited(more(ping, 1), 27, 5), DropLength},
+		{"PEND with body", edited(more(pend, 1), 27, 1), DropLength},
+		{"short REP", edited(rep[:28+67], 26, 0, 67), DropLength},
+		{"long REP", edited(more(rep, 1200), 26, 0x04, 0x95), DropLength},
+		{"REP as long as every path carries", edited(more(rep[:28], 1172), 26, 0x04, 0x94), DropNone},
+		{"nothing", ping[:24], DropShort},
 		{"ping padding", more(ping, 28), DropNone},
-		{"ping padding not zero", edited(more(ping, 28), 71, 1), DropTrailing},
+		{"ping padding not zero", edited(more(ping, 28), 59, 1), DropTrailing},
 		{"byte behind PEND", more(pend, 1), DropTrailing},
 		{"byte behind REP", more(rep, 1), DropTrailing},
 		{"REQ below 1200", req[:1199], DropLength},
 		{"REQ padding not zero", edited(req, 1199, 1), DropTrailing},
 		{"PROBE below its size", probe[:1279], DropLength},
 		{"PROBE above its size", more(probe, 1), DropLength},
-		{"PROBE padding not zero", edited(probe, 48, 1), DropTrailing},
+		{"PROBE padding not zero", edited(probe, 36, 1), DropTrailing},
 	} {
-		if _, got := ParseControl(c.b, len(c.b)); got != c.want {
+		if _, got := ParseControl(c.b, BaseHeaderLen, len(c.b)); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// TestParseBodyDrops covers the rules within the bodies (PROTOCOL §5, §5.1, §6, §7.1).
+// TestParseBodyDrops covers the rules within the bodies (PROTOCOL §5, §6, §7.1).
 func TestParseBodyDrops(t *testing.T) {
 	body := func(name string) []byte {
-		c, r := ParseControl(packetNamed(name), len(packetNamed(name)))
+		c, r := ParseControl(packetNamed(name), BaseHeaderLen, len(packetNamed(name)))
 		if r != DropNone {
 			t.Fatal(r)
 		}
 		return c.Body
 	}
-	ack, req, retried, rej, rst := body("ack"), body("req"), body("req_cookie"), body("rej"), body("rst")
+	req, retried, rej, rst := body("req"), body("req_cookie"), body("rej"), body("rst")
 	probe := body("probe")
 	with := func(items ...Item) []byte { // a REQ with other items
 		b := append([]byte{}, req[:HelloLen]...)
@@ -230,12 +234,6 @@ func TestParseBodyDrops(t *testing.T) {
 		b    []byte
 		want DropReason
 	}{
-		{"ack cut", CtlAck, ack[:19], DropShort},
-		{"ack words missing", CtlAck, ack[:len(ack)-8], DropLength},
-		{"ack 17 words", CtlAck, edited(ack, 5, 17, 0), DropLength},
-		{"ack 17 response words", CtlAck, edited(ack, 5, 0, 17), DropLength},
-		{"ack words moved", CtlAck, edited(ack, 5, 0, 3), DropNone},
-		{"ack flag", CtlAck, edited(ack, 7, 2), DropReserved},
 		{"probe", CtlProbe, probe[:7], DropLength},
 		{"probe zero", CtlProbe, edited(probe, 7, 1), DropReserved},
 		{"hello cut", CtlREQ, req[:67], DropShort},
@@ -270,7 +268,7 @@ func TestParseBodyDrops(t *testing.T) {
 	}
 }
 
-// TestEncodedLen checks that the lengths announced are the lengths written (PROTOCOL §5, §5.1, §7.1).
+// TestEncodedLen checks that the lengths announced are the lengths written (PROTOCOL §3.5, §5, §7.1).
 func TestEncodedLen(t *testing.T) {
 	a, h, r := testAck(), testHello(), Reject{RejectPolicy, []byte("why")}
 	if n := len(a.Append(nil)); n != a.EncodedLen() {
@@ -291,7 +289,7 @@ func TestAppendPanics(t *testing.T) {
 		"grease":  func() { h := Hello{Grease: Item{3, nil}}; h.Append(nil) },
 		"private": func() { h := Hello{Private: make([]byte, 513)}; h.Append(nil) },
 		"reject":  func() { r := Reject{Private: make([]byte, 513)}; r.Append(nil) },
-		"words":   func() { a := Ack{Words: [2]int{17, 0}}; a.Append(nil) },
+		"ranges":  func() { a := Ack{N: MaxAckRanges + 1}; a.Append(nil) },
 	} {
 		func() {
 			defer func() {
@@ -309,24 +307,55 @@ func TestCRC(t *testing.T) {
 	if got := Sum(0, []byte("123456789")); got != 0xe3069283 { // RFC 3720 §B.4 uses the same polynomial
 		t.Errorf("check value %#x", got)
 	}
-	for _, pair := range [][2]Endpoint{{testSrc, testDst}, {testDst6, testSrc6}} {
-		var pseudo []byte
-		pseudo = append(append(pseudo, pair[0].IP[:]...), pair[1].IP[:]...)
-		pseudo = binary.BigEndian.AppendUint16(pseudo, pair[0].Port)
-		pseudo = binary.BigEndian.AppendUint16(pseudo, pair[1].Port)
-		seed := Seed(pair[0], pair[1])
-		if want := crc32.Checksum(pseudo, crc32.MakeTable(crc32.Castagnoli)); seed != want {
-			t.Errorf("seed %#x, want %#x", seed, want)
+	packet := packetNamed("probe")
+	for i := range packet {
+		packet[i] += byte(i * 7)
+	}
+	want := oracleCRC(packet)
+	for _, cut := range []int{24, 25, 28, 1000, len(packet)} {
+		if got := Sum(SumFirst(packet[:cut]), packet[cut:]); got != want {
+			t.Errorf("cut at %d: %#x, want %#x", cut, got, want)
 		}
-		packet := packetNamed("probe")
-		for i := range packet {
-			packet[i] += byte(i * 7)
+	}
+}
+
+// TestParseBlocksDrops covers the rules of blocks (PROTOCOL §3.5, §3.6).
+func TestParseBlocksDrops(t *testing.T) {
+	ok := packetNamed("ack") // ACK block of three ranges at 24, REPORT block at 52
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want DropReason
+	}{
+		{"ok", ok, DropNone},
+		{"ACK cut", ok[:35], DropShort},
+		{"ranges cut", ok[:51], DropShort},
+		{"REPORT cut", ok[:71], DropShort},
+		{"33 further ranges", edited(ok, 30, 33), DropAckRange},
+		{"unknown ACK flag", edited(ok, 31, 0x04), DropReserved},
+		{"first range wraps", edited(ok, 32, 0x80), DropAckRange},
+		{"gap wraps", edited(ok, 36, 0xff, 0xff, 0xff, 0xff), DropAckRange},
+		{"length wraps", edited(ok, 40, 0xff, 0xff, 0xff, 0xff), DropAckRange},
+		{"unknown REPORT flag", edited(ok, 65, 0x07), DropReserved},
+		{"RNR without place", edited(ok, 65, 0x01), DropReserved},
+		{"place without flag", edited(ok, 65, 0x00), DropReserved},
+		{"zero", edited(ok, 67, 1), DropReserved},
+	} {
+		at, d := ContentOffset(c.b)
+		if d == DropNone && at != len(ok) {
+			t.Errorf("%s: contents begin at %d", c.name, at)
 		}
-		want := oracleCRC(pair[0], pair[1], packet)
-		for _, cut := range []int{36, 37, 40, 1000, len(packet)} {
-			if got := Sum(SumFirst(seed, packet[:cut]), packet[cut:]); got != want {
-				t.Errorf("cut at %d: %#x, want %#x", cut, got, want)
-			}
+		var a Ack
+		var r Report
+		var rest []byte
+		if d == DropNone {
+			rest, d = ParseAck(c.b[BaseHeaderLen:], &a)
+		}
+		if d == DropNone {
+			d = ParseReport(rest, &r)
+		}
+		if d != c.want {
+			t.Errorf("%s: %v, want %v", c.name, d, c.want)
 		}
 	}
 }
@@ -351,7 +380,7 @@ func TestNames(t *testing.T) {
 			controls++
 		}
 	}
-	if controls != 15 {
+	if controls != 14 {
 		t.Errorf("%d control opcodes", controls)
 	}
 	for i := range 9 {

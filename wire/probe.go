@@ -32,7 +32,7 @@ func (p *Probe) Append(dst []byte) []byte {
 // the connection once.
 type Reset struct {
 	ConnID uint64 // of the offending packet
-	PSN    PSN    // of the offending packet
+	Number uint32 // of the offending packet, low 32 bits
 	Token  [ResetTokenLen]byte
 }
 
@@ -46,7 +46,7 @@ func ParseReset(body []byte, r *Reset) DropReason {
 		return DropReserved
 	}
 	r.ConnID = binary.BigEndian.Uint64(b[:])
-	r.PSN = PSN(binary.BigEndian.Uint32(b[8:]))
+	r.Number = binary.BigEndian.Uint32(b[8:])
 	r.Token = [ResetTokenLen]byte(b[16:])
 	return DropNone
 }
@@ -54,7 +54,7 @@ func ParseReset(body []byte, r *Reset) DropReason {
 // Append appends the RST body to dst (PROTOCOL §5).
 func (r *Reset) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, r.ConnID)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(r.PSN))
+	dst = binary.BigEndian.AppendUint32(dst, r.Number)
 	dst = append(dst, 0, 0, 0, 0)
 	return append(dst, r.Token[:]...)
 }

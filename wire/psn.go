@@ -1,6 +1,6 @@
 package wire
 
-// PSN is a packet sequence number: 32 bits, circular, one sequence per direction and space (PROTOCOL §1, §3.1).
+// PSN numbers the contents of packets: 32 bits, circular, one sequence per direction and space (PROTOCOL §1, §3.1).
 type PSN uint32
 
 // Add returns the PSN n packets after p (PROTOCOL §1).

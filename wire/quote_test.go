@@ -8,7 +8,7 @@ const quotedID, quotedNonce = 0x1122334455667788, 0x99aabbccddeeff00
 // quotedPacket is the beginning of a packet with a control message.
 func quotedPacket(op Opcode) []byte {
 	b := make([]byte, ControlOffset+ControlHeaderLen, MinPacket)
-	PutBaseHeader(b, &BaseFields{TxTime: 77, Echo: 0})
+	PutBaseHeader(b, &BaseFields{Number: 77})
 	PutControl(b[ControlOffset:], op, 0, HelloLen)
 	h := Hello{ConnID: quotedID, Nonce: quotedNonce}
 	return h.Append(b)
@@ -38,10 +38,10 @@ func TestParseQuote(t *testing.T) {
 			t.Errorf("opcode %#x: %t", op, ok)
 		}
 	}
-	for i := range 16 { // each byte that is the same in every REQ
+	for i := range offPSN + 4 { // each byte that is the same in every REQ
 		changed := quotedPacket(CtlREQ)
 		changed[i] ^= 0x10
-		if _, ok := ParseQuote(changed[:i+1]); ok != (i == offFlags || i == offFlags+1) {
+		if _, ok := ParseQuote(changed[:i+1]); ok != (i&^3 == offNumber) {
 			t.Errorf("byte %d changed: %t", i, ok)
 		}
 	}

@@ -1,4 +1,4 @@
--- Wireshark dissector of the ndxdp protocol, version 1 (docs/PROTOCOL.md). It is written from that page and not from the
+-- Wireshark dissector of the ndxdp protocol, version 2 (docs/PROTOCOL.md). It is written from that page and not from the
 -- Go code, so that the two check each other. How to load it: docs/CAPTURE.md.
 --
 -- A packet that a receiver would drop for its form carries the expert info ndxdp.malformed, or ndxdp.unknown when it has an
@@ -10,8 +10,8 @@ ndxdp.prefs.port = Pref.uint("UDP port", 14791, "Destination port of all packets
 ndxdp.prefs.crc = Pref.bool("Verify the CRC32C", false,
 	"Compute the checksum of every packet that was captured whole (PROTOCOL 3.4); slow for large packets")
 
-local BASE, OP_HEADER, CONTROL_HEADER, PART, HELLO = 36, 20, 4, 8, 68
-local MIN_REQ, MAX_PACKET, MAX_PARTS, MAX_PRIVATE, MAX_WORDS = 1200, 65507, 64, 512, 16
+local BASE, ACK, RANGE, REPORT, OP_HEADER, CONTROL_HEADER, PART, HELLO = 24, 12, 8, 20, 20, 4, 8, 68
+local MIN_REQ, MAX_PACKET, MAX_PARTS, MAX_PRIVATE, MAX_FURTHER = 1200, 65507, 64, 512, 32
 
 -- Bits, without operators: Lua 5.2 has none for integers, and Lua 5.4 no bit32.
 
@@ -26,7 +26,7 @@ local OPS = {
 	[0x06] = "READ_RESP", [0x07] = "TERM",
 }
 local CONTROLS = {
-	[0x10] = "ACK", [0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x20] = "REQ",
+	[0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x20] = "REQ",
 	[0x21] = "RETRY", [0x22] = "PEND", [0x23] = "REP", [0x24] = "REPACK", [0x25] = "RTU", [0x26] = "REJ",
 	[0x27] = "DREQ", [0x28] = "DREP", [0x29] = "RST",
 }
@@ -48,22 +48,19 @@ local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
 local bytes, flag, none = ProtoField.bytes, ProtoField.bool, ProtoField.none
 
 field("version", u8, "Version", base.DEC, nil, 0xf0)
-field("zero", u8, "Zero", base.HEX, nil, 0x0f)
+field("type", u8, "Type", base.DEC, { [0] = "control", [1] = "operations" }, 0x0f)
+field("flags", u8, "Flags", base.HEX)
+field("flags.ackreq", flag, "ACKREQ", 8, nil, 0x01, "The sender asks for an acknowledgement now")
+field("flags.space", flag, "SPACE", 8, { "response", "request" }, 0x02)
+field("flags.ack", flag, "ACK", 8, nil, 0x04, "An ACK block follows the base header")
+field("flags.report", flag, "REPORT", 8, nil, 0x08, "A REPORT block follows")
+field("flags.ext", flag, "EXT", 8, nil, 0x10, "An extension stands in front of the operations")
+field("flags.keyphase", flag, "KEYPHASE", 8, nil, 0x20)
 field("op_count", u8, "Operations")
-field("flags", u16, "Flags", base.HEX)
-field("flags.ackreq", flag, "ACKREQ", 16, nil, 0x0001, "The sender asks for an acknowledgement now")
-field("flags.rtx", flag, "RTX", 16, nil, 0x0002, "Sent before with the same PSN")
-field("flags.ce", flag, "CE", 16, nil, 0x0004, "A congestion mark arrived since the last packet")
-field("flags.space", flag, "SPACE", 16, { "response", "request" }, 0x0008)
-field("flags.keyphase", flag, "KEYPHASE", 16, nil, 0x0010)
-field("flags.ext", flag, "EXT", 16, nil, 0x0020, "An extension stands in front of the operations")
-field("flags.away", flag, "AWAY", 16, nil, 0x0040, "The receiver was off its core")
-field("psn", u32, "PSN")
+field("zero", u8, "Zero", base.HEX)
+field("number", u32, "Packet number (low 32 bits)")
 field("conn_id", u64, "Connection id of the receiver", base.HEX)
-field("next.request", u32, "Next PSN expected, request space")
-field("next.response", u32, "Next PSN expected, response space")
-field("tx_time", u32, "Transmit time (ns)")
-field("echo", u32, "Time echo (ns)")
+field("psn", u32, "PSN")
 field("crc", u32, "CRC32C", base.HEX)
 field("crc.good", flag, "CRC32C is right")
 
@@ -109,18 +106,27 @@ field("probe.size", u16, "Size of the ND packet")
 field("probe.zero", u16, "Zero", base.HEX)
 field("limit", u32, "Receive limit")
 
-field("ack.load", u8, "Load")
-field("ack.request_words", u8, "Words of the request bitmap")
-field("ack.response_words", u8, "Words of the response bitmap")
+field("ack", none, "ACK block")
+field("ack.largest", u32, "Largest number received")
+field("ack.delay", u16, "Delay (256 ns)")
+field("ack.further", u8, "Further ranges")
 field("ack.flags", u8, "Flags", base.HEX)
-field("ack.flags.rnr", flag, "RNR", 8, nil, 0x01, "A SEND was dropped because there was no receive for it")
-field("ack.ce_count", u32, "CE count")
-field("ack.accepted", u32, "Accepted packets")
-field("ack.duplicates", u32, "Duplicates")
-field("ack.request_bitmap", u64, "Request bitmap", base.HEX)
-field("ack.response_bitmap", u64, "Response bitmap", base.HEX)
-field("ack.request_psn", u32, "Received beyond the gap, request space")
-field("ack.response_psn", u32, "Received beyond the gap, response space")
+field("ack.flags.ce", flag, "CE", 8, nil, 0x01, "A congestion mark arrived since the last packet")
+field("ack.flags.away", flag, "AWAY", 8, nil, 0x02, "The receiver was off its core")
+field("ack.gap", u32, "Numbers not received, less one")
+field("ack.length", u32, "Numbers received, less one")
+field("ack.low", u32, "Lowest number of a range")
+field("ack.high", u32, "Highest number of a range")
+
+field("report", none, "REPORT block")
+field("report.place", u32, "Next PSN expected, request space")
+field("report.up_to", u32, "Packet number up to which what came for it does not count")
+field("report.load", u8, "Load")
+field("report.flags", u8, "Flags", base.HEX)
+field("report.flags.rnr", flag, "RNR", 8, nil, 0x01, "A SEND was dropped because there was no receive for it")
+field("report.flags.taken_back", flag, "TAKEN BACK", 8, nil, 0x02)
+field("report.zero", u16, "Zero", base.HEX)
+field("report.ce_count", u32, "CE count")
 
 field("hello.conn_id", u64, "Connection id of the sender", base.HEX)
 field("hello.nonce", u64, "Nonce", base.HEX)
@@ -148,7 +154,7 @@ field("private", bytes, "Private data")
 field("rej.reason", u16, "Reason", base.DEC, REJECTS)
 field("rej.private_length", u16, "Private data length")
 field("rst.conn_id", u64, "Offending connection id", base.HEX)
-field("rst.psn", u32, "Offending PSN")
+field("rst.number", u32, "Offending packet number")
 field("rst.zero", u32, "Zero", base.HEX)
 for _, one in pairs(f) do table.insert(ndxdp.fields, one) end
 
@@ -158,11 +164,10 @@ local e = {
 	crc = ProtoExpert.new("ndxdp.crc.bad", "The CRC32C is wrong", expert.group.CHECKSUM, expert.severity.ERROR),
 	padding = ProtoExpert.new("ndxdp.padding", "Padding is not zero", expert.group.PROTOCOL, expert.severity.WARN),
 	cut = ProtoExpert.new("ndxdp.cut", "The capture has not the whole packet", expert.group.UNDECODED, expert.severity.NOTE),
-	rtx = ProtoExpert.new("ndxdp.rtx", "Sent before with the same PSN", expert.group.SEQUENCE, expert.severity.NOTE),
 	term = ProtoExpert.new("ndxdp.term", "The connection ends for an error", expert.group.RESPONSE_CODE, expert.severity.WARN),
 	rnr = ProtoExpert.new("ndxdp.rnr", "No receive for a SEND", expert.group.SEQUENCE, expert.severity.NOTE),
 }
-ndxdp.experts = { e.malformed, e.unknown, e.crc, e.padding, e.cut, e.rtx, e.term, e.rnr }
+ndxdp.experts = { e.malformed, e.unknown, e.crc, e.padding, e.cut, e.term, e.rnr }
 
 -- CRC32C (PROTOCOL 3.4): Castagnoli, reflected, by a table of bytes. Libraries for bits differ between versions of Lua, and one of
 -- them gives negative numbers: the result is brought into range at the end.
@@ -191,30 +196,10 @@ local function crc_add(crc, s)
 	return crc
 end
 
-local ip4_src, ip4_dst, ip6_src, ip6_dst = Field.new("ip.src"), Field.new("ip.dst"), Field.new("ipv6.src"), Field.new("ipv6.dst")
-local udp_src, udp_dst = Field.new("udp.srcport"), Field.new("udp.dstport")
-
--- innermost returns the bytes of the last of a field's values: those of the header right in front of this packet.
-local function innermost(extract)
-	local all = { extract() }
-	local last = all[#all]
-	return last and last.range:bytes():raw()
-end
-
 -- computed_crc returns the checksum that the packet should have, or nil when that cannot be known.
 local function computed_crc(tvb)
 	if tvb:len() < tvb:reported_len() or tvb:len() < BASE then return nil end
-	local mapped = string.rep("\0", 10) .. "\255\255"
-	local src, dst = innermost(ip4_src), innermost(ip4_dst)
-	if src then
-		src, dst = mapped .. src, mapped .. dst
-	else
-		src, dst = innermost(ip6_src), innermost(ip6_dst)
-	end
-	local from, to = innermost(udp_src), innermost(udp_dst)
-	if not (src and dst and from and to) then return nil end
-	local crc = crc_add(0xffffffff, src .. dst .. from .. to)
-	crc = crc_add(crc, tvb:raw(0, 32))
+	local crc = crc_add(0xffffffff, tvb:raw(0, 20))
 	if tvb:len() > BASE then crc = crc_add(crc, tvb:raw(BASE)) end
 	return bxor(crc, 0xffffffff) % 0x100000000
 end
@@ -386,8 +371,9 @@ local function operation(w, response)
 end
 
 local function operations(w, count, response)
+	local start = w.at
 	for i = 1, count do
-		local pad = round8(w.at - BASE) - (w.at - BASE)
+		local pad = round8(w.at - start) - (w.at - start)
 		if i > 1 and pad > 0 then
 			if w:left() < pad then return w:bad(w.tree, "The padding ends behind the packet") end
 			local clean = w:all_zero(pad)
@@ -406,7 +392,7 @@ local function part(w)
 	if not w:seen(PART) then return end
 	local tree = w.tree
 	local kind, item = w:take(tree, "part.type", 1)
-	if kind ~= 1 then w:bad(item, "An extension that is none of version 1") end
+	if kind ~= 1 then w:bad(item, "An extension that is none of version 2") end
 	local index = w:take(tree, "part.index", 1)
 	local count = w:take(tree, "part.count", 1)
 	w:zero(tree, "part.zero", 1)
@@ -434,46 +420,6 @@ local function body_probe(w, tree)
 	w:zero(tree, "probe.zero", 2)
 	w:say("size " .. size)
 	return size
-end
-
--- bitmap takes the words of one space, and lists the PSNs that they name.
-local function bitmap(w, tree, words, space)
-	local first = w.next[space] + 1
-	for i = 0, words - 1 do
-		local range = w.tvb(w.at, 8)
-		local _, item = w:take(tree, "ack." .. space .. "_bitmap", 8)
-		for byte = 0, 7 do -- least significant bit first, and the least significant byte is the last one
-			local value = range(7 - byte, 1):uint()
-			for b = 0, 7 do
-				if has(value, 2 ^ b) then
-					local psn = (first + 64 * i + 8 * byte + b) % 0x100000000
-					item:add(f["ack." .. space .. "_psn"], range, psn):set_generated()
-				end
-			end
-		end
-	end
-end
-
-local function body_ack(w, tree, length)
-	w:take(tree, "limit", 4)
-	w:take(tree, "ack.load", 1)
-	local request, item = w:take(tree, "ack.request_words", 1)
-	local response = w:take(tree, "ack.response_words", 1)
-	local flags, sub = w:take(tree, "ack.flags", 1)
-	sub:add(f["ack.flags.rnr"], w.tvb(w.at - 1, 1))
-	if flags > 1 then w:bad(sub, "Flags that ACK has not") end
-	if has(flags, 1) then sub:add_proto_expert_info(e.rnr) end
-	w:take(tree, "ack.ce_count", 4)
-	w:take(tree, "ack.accepted", 4)
-	w:take(tree, "ack.duplicates", 4)
-	if request > MAX_WORDS or response > MAX_WORDS or length ~= 20 + 8 * (request + response) then
-		return w:bad(item, "Bitmaps of another length than the body")
-	end
-	if not w:seen(length - 20) then return end
-	bitmap(w, tree, request, "request")
-	bitmap(w, tree, response, "response")
-	if has(flags, 1) then w:say("RNR") end
-	if request + response > 0 then w:say("gap") end
 end
 
 -- What each item is: its name, its shortest and its longest value, and the field that holds it.
@@ -548,7 +494,7 @@ end
 
 local function body_rst(w, tree)
 	w:take(tree, "rst.conn_id", 8)
-	w:take(tree, "rst.psn", 4)
+	w:take(tree, "rst.number", 4)
 	w:zero(tree, "rst.zero", 4)
 	w:data(tree, "reset_token", 16)
 end
@@ -557,7 +503,6 @@ local HELLO_MAX = MIN_REQ - BASE - CONTROL_HEADER
 
 -- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
 local CONTROL = {
-	[0x10] = { 20, 20 + 16 * MAX_WORDS, body_ack },
 	[0x11] = { 4, 4, body_nonce, padded = true },
 	[0x12] = { 4, 4, body_nonce },
 	[0x13] = { 8, 8, body_probe, padded = true },
@@ -610,47 +555,111 @@ local function control(w)
 	behind_body(w, tree, code, size)
 end
 
+-- Blocks (PROTOCOL 3.5, 3.6). Each reader returns false when what follows cannot be found.
+
+local function range(w, tree, high, length)
+	local low = high - length
+	tree:add(f["ack.high"], high % 0x100000000):set_generated()
+	tree:add(f["ack.low"], low % 0x100000000):set_generated()
+	return low
+end
+
+local function ack_block(w)
+	if w:left() < ACK then
+		w:bad(w.tree, "No room for an ACK block")
+		return false
+	end
+	if not w:seen(ACK) then return false end
+	local tree = w.tree:add(f.ack, w.tvb(w.at, ACK))
+	local largest = w:take(tree, "ack.largest", 4)
+	w:take(tree, "ack.delay", 2)
+	local further, further_item = w:take(tree, "ack.further", 1)
+	local flags, sub = w:take(tree, "ack.flags", 1)
+	sub:add(f["ack.flags.ce"], w.tvb(w.at - 1, 1))
+	sub:add(f["ack.flags.away"], w.tvb(w.at - 1, 1))
+	if flags > 3 then w:bad(sub, "Flags that an ACK block has not") end
+	if further > MAX_FURTHER then
+		w:bad(further_item, "More ranges than an ACK block has")
+		return false
+	end
+	if w:left() < 4 + further * RANGE then
+		w:bad(tree, "The ranges end behind the packet")
+		return false
+	end
+	if not w:seen(4 + further * RANGE) then return false end
+	local low = range(w, tree, largest, (w:take(tree, "ack.length", 4)))
+	for _ = 1, further do
+		local gap = w:take(tree, "ack.gap", 4)
+		low = range(w, tree, low - gap - 2, (w:take(tree, "ack.length", 4)))
+	end
+	if largest - low >= 0x80000000 then w:bad(tree, "Ranges that reach too far") end
+	w:say("ack " .. largest)
+	return true
+end
+
+local function report_block(w)
+	if w:left() < REPORT then
+		w:bad(w.tree, "No room for a REPORT block")
+		return false
+	end
+	if not w:seen(REPORT) then return false end
+	local tree = w.tree:add(f.report, w.tvb(w.at, REPORT))
+	w:take(tree, "limit", 4)
+	local place = w:take(tree, "report.place", 4)
+	local up_to = w:take(tree, "report.up_to", 4)
+	w:take(tree, "report.load", 1)
+	local flags, sub = w:take(tree, "report.flags", 1)
+	sub:add(f["report.flags.rnr"], w.tvb(w.at - 1, 1))
+	sub:add(f["report.flags.taken_back"], w.tvb(w.at - 1, 1))
+	if flags > 3 then w:bad(sub, "Flags that a REPORT block has not") end
+	if not has(flags, 2) and (has(flags, 1) or place ~= 0 or up_to ~= 0) then w:bad(sub, "A place, and nothing was taken back") end
+	if has(flags, 1) then
+		sub:add_proto_expert_info(e.rnr)
+		w:say("RNR")
+	end
+	w:zero(tree, "report.zero", 2)
+	w:take(tree, "report.ce_count", 4)
+	return true
+end
+
 -- The base header (PROTOCOL 3).
 
-local FLAGS = { "ackreq", "rtx", "ce", "space", "keyphase", "ext", "away" }
+local FLAGS = { "ackreq", "space", "ack", "report", "ext", "keyphase" }
 
 local function base_flags(w, tree)
-	local range = w.tvb(w.at, 2)
-	local value, item = w:take(tree, "flags", 2)
+	local range = w.tvb(w.at, 1)
+	local value, item = w:take(tree, "flags", 1)
 	for i, name in ipairs(FLAGS) do
 		item:add(f["flags." .. name], range)
 		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
 	end
-	if value >= 0x80 or has(value, 0x10) then w:bad(item, "Flags that version 1 has not") end
-	if has(value, 0x02) then item:add_proto_expert_info(e.rtx) end
+	if value >= 0x20 then w:bad(item, "Flags that version 2 has not") end
 	return value
 end
 
 local function base_header(w, tree)
 	local version, item = w:take(tree, "version", 1)
-	tree:add(f.zero, w.tvb(0, 1))
-	if math.floor(version / 16) ~= 1 then item:add_proto_expert_info(e.unknown, "Another version than 1") end
-	if version % 16 ~= 0 then w:bad(item, "A reserved field is not zero") end
-	local count = w:take(tree, "op_count", 1)
+	local kind = version % 16
+	tree:add(f.type, w.tvb(0, 1))
+	if math.floor(version / 16) ~= 2 then item:add_proto_expert_info(e.unknown, "Another version than 2") end
 	local flags = base_flags(w, tree)
-	local psn, psn_item = w:take(tree, "psn", 4)
+	local count = w:take(tree, "op_count", 1)
+	if kind > 1 or (kind == 1) ~= (count > 0) then w:bad(item, "A type that is not that of the packet") end
+	w:zero(tree, "zero", 1)
+	local number = w:take(tree, "number", 4)
 	w:take(tree, "conn_id", 8)
-	local request = w:take(tree, "next.request", 4)
-	local response = w:take(tree, "next.response", 4)
-	w.next = { request = request, response = response }
-	w:take(tree, "tx_time", 4)
-	w:take(tree, "echo", 4)
+	local psn, psn_item = w:take(tree, "psn", 4)
 	local crc, crc_item = w:take(tree, "crc", 4)
 	if ndxdp.prefs.crc then
 		local want = computed_crc(w.tvb)
 		if want then
-			tree:add(f["crc.good"], w.tvb(32, 4), want == crc):set_generated()
+			tree:add(f["crc.good"], w.tvb(20, 4), want == crc):set_generated()
 			if want ~= crc then crc_item:add_proto_expert_info(e.crc, string.format("The CRC32C should be 0x%08x", want)) end
 		end
 	end
-	if count == 0 and psn ~= 0 then w:bad(psn_item, "An unsequenced packet with a PSN") end
-	if count == 0 and has(flags, 0x20) then w:bad(psn_item, "An unsequenced packet with an extension") end
-	return count, flags, psn
+	if count == 0 and psn ~= 0 then w:bad(psn_item, "A control packet with a PSN") end
+	if count == 0 and has(flags, 0x10) then w:bad(psn_item, "A control packet with an extension") end
+	return count, flags, number, psn
 end
 
 -- summary puts operations of the same name together.
@@ -676,15 +685,18 @@ function ndxdp.dissector(tvb, pinfo, root)
 		return tvb:len()
 	end
 	if not w:seen(BASE) then return tvb:len() end
-	local count, flags, psn = base_header(w, tree)
-	local response, where = has(flags, 0x08), ""
+	local count, flags, number, psn = base_header(w, tree)
+	local response, where = has(flags, 0x02), string.format("#%d ", number)
 	if count > 0 then
-		where = string.format("%s PSN %d%s: ", response and "response" or "request", psn, has(flags, 0x02) and " again" or "")
+		where = string.format("#%d %s PSN %d: ", number, response and "response" or "request", psn)
 	end
-	if tvb(0, 1):bitfield(0, 4) == 1 then -- nothing is known of another version
+	local known = tvb(0, 1):bitfield(0, 4) == 2 -- nothing is known of another version
+	if known and has(flags, 0x04) then known = ack_block(w) end
+	if known and has(flags, 0x08) then known = report_block(w) end
+	if known then
 		if count == 0 then
-			control(w)
-		elseif has(flags, 0x20) then
+			if w:left() > 0 or w.at == BASE then control(w) end
+		elseif has(flags, 0x10) then
 			part(w)
 		else
 			operations(w, count, response)
@@ -696,12 +708,11 @@ function ndxdp.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
--- likely says that a datagram on any port is an ND packet: by its first bytes, and by a checksum that covers its addresses.
+-- likely says that a datagram on any port is an ND packet: by its first bytes, and by its checksum.
 local function likely(tvb, pinfo, root)
-	if tvb:len() < BASE + CONTROL_HEADER or tvb(0, 1):uint() ~= 0x10 then return false end
-	local flags = tvb(2, 2):uint()
-	if flags >= 0x80 or has(flags, 0x10) then return false end
-	if computed_crc(tvb) ~= tvb(32, 4):uint() then return false end
+	if tvb:len() < BASE + CONTROL_HEADER or math.floor(tvb(0, 1):uint() / 2) ~= 0x10 then return false end
+	if tvb(1, 1):uint() >= 0x20 then return false end
+	if computed_crc(tvb) ~= tvb(20, 4):uint() then return false end
 	ndxdp.dissector(tvb, pinfo, root)
 	pinfo.conversation = ndxdp
 	return true

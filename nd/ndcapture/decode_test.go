@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math/bits"
 
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -35,29 +34,78 @@ func decode(b []byte) (fields, wire.DropReason) {
 	if d != wire.DropNone {
 		return f, d
 	}
-	f.num("version", 1)
-	f.num("zero", 0)
-	f.num("op_count", uint64(h.OpCount()))
+	f.num("version", 2)
+	f.num("type", uint64(min(h.OpCount(), 1)))
 	f.num("flags", uint64(h.Flags()))
-	for i, name := range []string{"ackreq", "rtx", "ce", "space", "keyphase", "ext", "away"} {
+	for i, name := range []string{"ackreq", "space", "ack", "report", "ext", "keyphase"} {
 		f.flag("flags."+name, h.Flags()>>i&1 != 0)
 	}
-	f.num("psn", uint64(h.PSN()))
+	f.num("op_count", uint64(h.OpCount()))
+	f.num("zero", 0)
+	f.num("number", uint64(h.Number()))
 	f.num("conn_id", h.ConnID())
-	f.num("next.request", uint64(h.NextPSN(wire.RequestSpace)))
-	f.num("next.response", uint64(h.NextPSN(wire.ResponseSpace)))
-	f.num("tx_time", uint64(h.TxTime()))
-	f.num("echo", uint64(h.Echo()))
+	f.num("psn", uint64(h.PSN()))
 	f.num("crc", uint64(h.CRC()))
+	at, d := wire.ContentOffset(b)
+	if d == wire.DropNone {
+		d = f.blocks(b, h)
+	}
 	switch {
+	case d != wire.DropNone:
 	case h.OpCount() == 0:
-		d = f.control(b, h)
+		d = f.control(b, at)
 	case h.Flags()&wire.FlagExt != 0:
-		d = f.part(b[wire.BaseHeaderLen:])
+		d = f.part(b[at:])
 	default:
-		d = f.operations(b[wire.BaseHeaderLen:], h)
+		d = f.operations(b[at:], h)
 	}
 	return f, d
+}
+
+// blocks reads the ACK and the REPORT block.
+func (f fields) blocks(b []byte, h wire.BaseHeader) (d wire.DropReason) {
+	rest := b[wire.BaseHeaderLen:]
+	if h.Flags()&wire.FlagAck != 0 {
+		var a wire.Ack
+		if rest, d = wire.ParseAck(rest, &a); d != wire.DropNone {
+			return d
+		}
+		f.ack(&a)
+	}
+	if h.Flags()&wire.FlagReport == 0 {
+		return wire.DropNone
+	}
+	var r wire.Report
+	if d := wire.ParseReport(rest, &r); d != wire.DropNone {
+		return d
+	}
+	f.num("limit", uint64(r.ReceiveLimit))
+	f.num("report.place", uint64(r.Place))
+	f.num("report.up_to", uint64(r.UpTo))
+	f.num("report.load", uint64(r.Load))
+	f.num("report.flags", uint64(r.Flags))
+	f.flag("report.flags.rnr", r.Flags&wire.ReportRNR != 0)
+	f.flag("report.flags.taken_back", r.Flags&wire.ReportTakenBack != 0)
+	f.num("report.zero", 0)
+	f.num("report.ce_count", uint64(r.CECount))
+	return wire.DropNone
+}
+
+func (f fields) ack(a *wire.Ack) {
+	f.num("ack.largest", uint64(a.Largest))
+	f.num("ack.delay", uint64(a.Delay))
+	f.num("ack.further", uint64(a.N-1))
+	f.num("ack.flags", uint64(a.Flags))
+	f.flag("ack.flags.ce", a.Flags&wire.AckCE != 0)
+	f.flag("ack.flags.away", a.Flags&wire.AckAway != 0)
+	for i, r := range a.Ranges[:a.N] {
+		if i > 0 {
+			f.num("ack.gap", uint64(r.First-a.Ranges[i-1].Last-2))
+		}
+		f.num("ack.length", uint64(r.Last-r.First))
+		f.num("ack.high", uint64(a.Largest-r.First))
+		f.num("ack.low", uint64(a.Largest-r.Last))
+	}
 }
 
 func (f fields) part(b []byte) wire.DropReason {
@@ -147,19 +195,17 @@ func (f fields) operation(op *wire.Op) {
 	f.num("op.number", uint64(op.Number))
 }
 
-func (f fields) control(b []byte, h wire.BaseHeader) wire.DropReason {
-	c, d := wire.ParseControl(b, len(b))
-	if d != wire.DropNone {
+func (f fields) control(b []byte, at int) wire.DropReason {
+	c, d := wire.ParseControl(b, at, len(b))
+	if d != wire.DropNone || c.Opcode == 0 {
 		return d
 	}
 	f.num("ctl.code", uint64(c.Opcode))
 	f.num("ctl.flags", uint64(c.Flags))
 	f.flag("ctl.flags.abort", c.Flags&wire.CtlFlagAbort != 0)
 	f.num("ctl.length", uint64(len(c.Body)))
-	f.bytes("ctl.padding", b[wire.ControlOffset+wire.ControlHeaderLen+len(c.Body):])
+	f.bytes("ctl.padding", b[at+wire.ControlHeaderLen+len(c.Body):])
 	switch c.Opcode {
-	case wire.CtlAck:
-		return f.ack(c.Body, h)
 	case wire.CtlREQ, wire.CtlREP:
 		return f.hello(c.Body)
 	case wire.CtlPing, wire.CtlPong:
@@ -200,38 +246,13 @@ func (f fields) ending(c *wire.Control) wire.DropReason {
 		var r wire.Reset
 		d := wire.ParseReset(c.Body, &r)
 		f.num("rst.conn_id", r.ConnID)
-		f.num("rst.psn", uint64(r.PSN))
+		f.num("rst.number", uint64(r.Number))
 		f.num("rst.zero", 0)
 		f.bytes("reset_token", r.Token[:])
 		return d
 	default:
 		return wire.DropNone
 	}
-}
-
-func (f fields) ack(body []byte, h wire.BaseHeader) wire.DropReason {
-	var a wire.Ack
-	if d := wire.ParseAck(body, &a); d != wire.DropNone {
-		return d
-	}
-	f.num("limit", uint64(a.ReceiveLimit))
-	f.num("ack.load", uint64(a.Load))
-	f.num("ack.flags", uint64(a.Flags))
-	f.flag("ack.flags.rnr", a.Flags&wire.AckRNR != 0)
-	f.num("ack.ce_count", uint64(a.CECount))
-	f.num("ack.accepted", uint64(a.Accepted))
-	f.num("ack.duplicates", uint64(a.Duplicates))
-	for s, name := range []string{"ack.request_", "ack.response_"} {
-		f.num(name+"words", uint64(a.Words[s]))
-		for i, word := range a.Bitmap[s][:a.Words[s]] {
-			f.num(name+"bitmap", word)
-			for ; word != 0; word &= word - 1 {
-				psn := h.NextPSN(wire.Space(s)) + 1 + wire.PSN(64*i+bits.TrailingZeros64(word))
-				f.num(name+"psn", uint64(psn))
-			}
-		}
-	}
-	return wire.DropNone
 }
 
 func (f fields) hello(body []byte) wire.DropReason {

@@ -50,53 +50,63 @@ func (f *forger) send(path pathEnds, packet []byte) {
 	n.carry(f.host, path, packet)
 }
 
-// Places in a packet (PROTOCOL §3, §4, §5.1).
+// Places in a packet, and behind where its contents begin (PROTOCOL §3, §4, §5).
 const (
-	atNext    = 16
-	atTxTime  = 24
-	atLength  = wire.BaseHeaderLen + 2
-	atFields  = wire.BaseHeaderLen + 4 // of an operation or a control message
+	atFlags   = 1
+	atOpCount = 2
+	atNumber  = 4
+	atLength  = 2
+	atFields  = 4 // of an operation or a control message
 	atToken   = atFields + 8
 	atTotal   = atFields + 8  // of a SEND or a READ_RESP
 	atRead    = atFields + 12 // length of a READ
-	atBitmaps = atFields + 20
 	atOffset  = atFields + 4
 )
 
 // spoil changes a packet. It reports false when the packet does not offer itself for it.
 func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	p := *packet
-	ops := p[1]
-	op := wire.Opcode(p[wire.ControlOffset])
+	ops := p[atOpCount]
+	at, d := wire.ContentOffset(p)
+	if d != wire.DropNone {
+		return path, false
+	}
+	inside, op := p[at:], wire.Opcode(0)
+	if len(inside) > 0 {
+		op = wire.Opcode(inside[0])
+	}
 	switch kind {
 	case WrongToken:
 		if ops == 0 || op != wire.OpWrite && op != wire.OpReadReq {
 			return path, false
 		}
-		f.change(p[atToken:][:4])
+		f.change(inside[atToken:][:4])
 	case Overrun:
-		if ops == 0 || !f.overrun(op, p) {
+		if ops == 0 || !f.overrun(op, inside) {
 			return path, false
 		}
 	case Replay:
 		return f.replay(packet, path)
 	case BadLength:
-		if f.rng.IntN(4) == 0 {
-			f.change(p[1:2])
+		if f.rng.IntN(4) == 0 || len(inside) == 0 {
+			f.change(p[atOpCount:][:1])
 		} else {
-			f.change(p[atLength:][:2])
+			f.change(inside[atLength:][:2])
 		}
 	case ForgedAck:
-		if op == wire.CtlAck && ops == 0 && len(p) > atBitmaps && f.rng.IntN(2) == 0 {
-			f.change(p[atBitmaps:])
+		if p[atFlags]&byte(wire.FlagAck) == 0 {
+			return path, false
+		}
+		if f.rng.IntN(2) == 0 {
+			f.change(p[wire.BaseHeaderLen:at])
 			break
 		}
-		at := p[atNext+4*f.rng.IntN(2):][:4]
-		binary.BigEndian.PutUint32(at, binary.BigEndian.Uint32(at)+f.rng.Uint32N(300))
+		largest := p[wire.BaseHeaderLen:][:4]
+		binary.BigEndian.PutUint32(largest, binary.BigEndian.Uint32(largest)+f.rng.Uint32N(300))
 	default:
 		f.change(p[1+f.rng.IntN(len(p)-1):][:1])
 	}
-	f.seal(p, path)
+	f.seal(p)
 	return path, true
 }
 
@@ -141,17 +151,13 @@ func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	}
 	old := f.past[f.rng.IntN(len(f.past))]
 	p := append([]byte(nil), old.packet...)
-	if old.path == path && p[1] != 0 && (*packet)[1] != 0 && f.rng.IntN(2) == 0 {
-		ops := p[1]
-		copy(p[:wire.BaseHeaderLen], *packet)
-		p[1] = ops
-		f.seal(p, path)
+	if old.path == path && p[atOpCount] != 0 && (*packet)[atOpCount] != 0 && f.rng.IntN(2) == 0 {
+		copy(p[atNumber:wire.CRCOffset], (*packet)[atNumber:])
+		f.seal(p)
 	}
 	*packet = p
 	return old.path, true
 }
 
 // seal makes the checksum right.
-func (f *forger) seal(p []byte, path pathEnds) {
-	wire.PutCRC(p, wire.SumFirst(wire.Seed(path.local, path.remote), p))
-}
+func (f *forger) seal(p []byte) { wire.PutCRC(p, wire.SumFirst(p)) }

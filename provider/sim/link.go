@@ -68,9 +68,6 @@ func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
 		h.net.Happened[Overflow]++
 		return
 	}
-	if whole {
-		h.net.watchArrived(h, packet)
-	}
 	h.wake(h.net.now.Add(between(h.rng, 0, h.cfg.Wake)))
 }
 
@@ -81,11 +78,12 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 		return false
 	}
 	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
-	// The base header and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
+	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
-	n := max(size, wire.BaseHeaderLen)
-	if len(packet) < wire.BaseHeaderLen || packet[1] == 0 {
-		n = min(len(packet), wire.MinPacket)
+	n := wire.MinPacket
+	if h, d := wire.ParseBaseHeader(packet); d == wire.DropNone && h.OpCount() > 0 {
+		at, _ := wire.ContentOffset(packet)
+		n = max(size, at, wire.BaseHeaderLen)
 	}
 	for len(packet) > 0 {
 		n = min(n, len(packet))

@@ -19,14 +19,15 @@ type traceEntry struct {
 	at         clock.Time
 	who, what  string
 	packet     bool
-	resent     bool
 	ackRequest bool
 	space      wire.Space
 	opcode     wire.Opcode
 	ops, size  int
 	psn        uint32
+	number     uint32
+	blocks     wire.Flags // ACK, REPORT
+	ack        wire.Ack
 	id         uint64
-	next       [wire.NumSpaces]wire.PSN
 }
 
 // add returns the entry to fill.
@@ -50,10 +51,14 @@ func (t *tracer) packet(at clock.Time, h *Host, what string, p []byte) {
 	e.packet, e.size = true, len(p)
 	if b, d := wire.ParseBaseHeader(p); d == wire.DropNone {
 		e.ops, e.psn, e.space, e.id = b.OpCount(), uint32(b.PSN()), b.Space(), b.ConnID()
-		e.next = [wire.NumSpaces]wire.PSN{b.NextPSN(0), b.NextPSN(1)}
-		e.resent, e.ackRequest = b.Flags()&wire.FlagRTX != 0, b.Flags()&wire.FlagAckReq != 0
-		if len(p) > wire.ControlOffset {
-			e.opcode = wire.Opcode(p[wire.ControlOffset])
+		e.number, e.ackRequest = b.Number(), b.Flags()&wire.FlagAckReq != 0
+		e.blocks = b.Flags() & (wire.FlagAck | wire.FlagReport)
+		at, d := wire.ContentOffset(p)
+		if d == wire.DropNone && e.blocks&wire.FlagAck != 0 {
+			_, _ = wire.ParseAck(p[wire.BaseHeaderLen:], &e.ack)
+		}
+		if d == wire.DropNone && len(p) > at {
+			e.opcode = wire.Opcode(p[at])
 		}
 	}
 	t.print(e)
@@ -65,17 +70,26 @@ func (e *traceEntry) String() string {
 	if !e.packet {
 		return s
 	}
-	s += fmt.Sprintf(" -> %016x %5d B %s", e.id, e.size, e.opcode)
+	s += fmt.Sprintf(" #%d -> %016x %5d B", e.number, e.id, e.size)
+	if e.opcode != 0 {
+		s += " " + e.opcode.String()
+	}
 	if e.ops > 0 {
 		s += fmt.Sprintf(" x%d %s psn %d", e.ops, e.space, e.psn)
-	}
-	if e.resent {
-		s += " again"
 	}
 	if e.ackRequest {
 		s += " ackreq"
 	}
-	return s + fmt.Sprintf(" next %d/%d", e.next[0], e.next[1])
+	if e.blocks&wire.FlagAck != 0 {
+		s += " ack"
+		for _, r := range e.ack.Ranges[:e.ack.N] {
+			s += fmt.Sprintf(" %d-%d", e.ack.Largest-r.Last, e.ack.Largest-r.First)
+		}
+	}
+	if e.blocks&wire.FlagReport != 0 {
+		s += " report"
+	}
+	return s
 }
 
 // last prints the newest events, oldest first.

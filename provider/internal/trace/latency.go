@@ -119,7 +119,7 @@ func (s *Sample) Done(head uint32) (seq uint32, ok bool) {
 	return s.seq, s.state == sampleSent && int32(head-s.seq) > 0
 }
 
-// End takes in that the watched request is done. The echo in the packet that said so tells how long the peer held ours: what passed
+// End takes in that the watched request is done. The delay in the ACK block that said so tells how long the peer held ours: what passed
 // since its last packet left, but for the round trip. last is when that left, zero when that is not known any more.
 func (s *Sample) End(now clock.Time, p *PostSample, last clock.Time) {
 	whole := now.Sub(s.sentAt)

@@ -1,0 +1,223 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file writes and reads the blocks between the base header and what a packet carries: ACK and REPORT (PROTOCOL §3.5, §3.6).
+
+// besideRanges is how many ranges an ACK block has at the most in a packet of operations. An acknowledgement alone has room for all.
+const besideRanges = 3
+
+// besideLen is the room that blocks take in a packet of operations at the most.
+const besideLen = 12 + (besideRanges-1)*8 + wire.ReportLen
+
+// arrival is what the blocks of the packet at hand say, and its number.
+type arrival struct {
+	number    uint64
+	overtaken bool // a packet with a larger number was heard before
+	ack       wire.Ack
+	report    wire.Report
+}
+
+// takenBack is what the peer has to hear because the receiving side dropped packets that it had acknowledged, or that it could not carry
+// out although it had: what came for place and beyond in packets up to upTo does not count (PROTOCOL §3.6). It goes with every
+// acknowledgement until the peer has it.
+type takenBack struct {
+	upTo  uint32 // low bits
+	place wire.PSN
+}
+
+// takeBack takes back what was acknowledged of the request space and not carried out.
+func (c *conn) takeBack() {
+	c.taken = takenBack{upTo: uint32(c.received.Largest()), place: c.rx[wire.RequestSpace].next}
+	c.tellTaken = true
+	c.takenIn = 0
+}
+
+// confirmTaken notes that our packets from low to high arrived.
+func (c *conn) confirmTaken(low, high uint64) {
+	if c.takenIn != 0 && low <= c.takenIn && c.takenIn <= high {
+		c.takenIn = 0
+		c.tellTaken = c.wait.state == waitStarved
+	}
+}
+
+// putBlocks writes the blocks that are due into the packet that was just begun: an ACK block of at most most ranges, and a REPORT block
+// when something was taken back. always adds an ACK block that says nothing new, report the REPORT block.
+func (c *conn) putBlocks(most int, always, report bool) {
+	e := c.engine
+	b, a := &e.build, &e.ackMsg
+	if !always && !c.received.Untold() && !c.ceEcho {
+		return
+	}
+	report = report || c.tellTaken
+	if c.received.Tell(a, e.now, most) {
+		a.Flags = 0
+		if c.ceEcho && !report {
+			a.Flags |= wire.AckCE
+		}
+		if c.received.Late() {
+			a.Flags |= wire.AckAway
+		}
+		b.used += len(a.Append(b.buf[b.pos:b.pos]))
+		b.flags |= wire.FlagAck
+		b.told = a.N
+	}
+	if report {
+		c.fillReport(&e.reportMsg)
+		e.reportMsg.Append(b.buf[b.pos+b.used-b.base : b.pos+b.used-b.base])
+		b.used += wire.ReportLen
+		b.flags |= wire.FlagReport
+	}
+	b.pos += b.used - b.base
+	b.base = b.used
+}
+
+// fillReport says what the receiving side has to say.
+func (c *conn) fillReport(r *wire.Report) {
+	*r = wire.Report{ReceiveLimit: c.receiveLimit(), Load: c.engine.received.load, CECount: c.ceCount}
+	if t := &c.taken; c.tellTaken {
+		r.Flags, r.Place, r.UpTo = wire.ReportTakenBack, t.place, t.upTo
+		if c.wait.state == waitStarved {
+			r.Flags |= wire.ReportRNR
+		}
+	}
+}
+
+// blocksLeft notes that the packet with this number carries the blocks that were put into it.
+func (c *conn) blocksLeft(number uint64) {
+	b := &c.engine.build
+	if b.flags == 0 {
+		return
+	}
+	if b.flags&wire.FlagAck != 0 {
+		c.received.Told(number, b.told)
+	}
+	if b.flags&wire.FlagReport != 0 {
+		c.advertised = c.engine.reportMsg.ReceiveLimit
+		if c.tellTaken && c.takenIn == 0 {
+			c.takenIn = number
+		}
+	}
+	c.ceEcho = false
+}
+
+// readBlocks finds where the contents of a packet begin, and reads its blocks.
+func (e *Engine) readBlocks(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) {
+	first := p.Frags[0].Data
+	if p.at, d = wire.ContentOffset(first); d != wire.DropNone || p.at == wire.BaseHeaderLen {
+		return d
+	}
+	rest := first[wire.BaseHeaderLen:]
+	if h.Flags()&wire.FlagAck != 0 {
+		if rest, d = wire.ParseAck(rest, &e.in.ack); d != wire.DropNone {
+			return d
+		}
+	}
+	if h.Flags()&wire.FlagReport != 0 {
+		return wire.ParseReport(rest, &e.in.report)
+	}
+	return wire.DropNone
+}
+
+// takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is
+// forged or corrupt and must not be used.
+func (c *conn) takeBlocks(flags wire.Flags) bool {
+	in := &c.engine.in
+	largest, ok := uint64(0), true
+	if flags&wire.FlagAck != 0 {
+		if largest, ok = c.sent.Resolve(&in.ack); !ok {
+			return false
+		}
+	}
+	report := flags&wire.FlagReport != 0 && c.phase == phaseOpen
+	if report && in.report.Flags&wire.ReportTakenBack != 0 && !c.onTakenBack(&in.report) {
+		return false
+	}
+	if flags&wire.FlagAck != 0 {
+		c.onAck(&in.ack, largest)
+	}
+	if report && c.phase == phaseOpen { // it may have acknowledged the end
+		c.onReport(&in.report)
+	}
+	return true
+}
+
+// onTakenBack takes in what the peer took back. It reports false when that was never sent.
+func (c *conn) onTakenBack(r *wire.Report) bool {
+	upTo, ok := c.sent.Expand(r.UpTo)
+	sp := &c.tx[wire.RequestSpace]
+	if !ok || r.Place.Sub(sp.next) > 0 {
+		return false
+	}
+	for n := c.sent.Floor(); n <= upTo && n < c.sent.Next(); n++ {
+		if p := c.sent.Packet(n); p.Kind == recovery.Requests && p.PSN.Sub(r.Place) >= 0 {
+			p.Kind = recovery.Nothing
+		}
+	}
+	if sp.outstanding() == 0 {
+		return true
+	}
+	from := sp.una
+	if r.Place.Sub(from) > 0 {
+		from = r.Place
+	}
+	for psn := from; psn != sp.next; psn++ {
+		if rec := sp.record(psn); rec.number <= upTo {
+			sp.refuse(rec)
+		}
+	}
+	if sp.lost > 0 {
+		c.activate()
+	}
+	return true
+}
+
+// refuse notes that the peer does not have a packet, whatever it said before. That is not a loss.
+func (s *sendSpace) refuse(rec *txRecord) {
+	switch {
+	case rec.state&recSacked != 0:
+		s.sacked--
+		s.lost++
+	case rec.state&recLost == 0:
+		s.inFlight--
+		s.lost++
+	}
+	rec.state = rec.state&^recSacked | recLost | recRefused
+}
+
+// onReport takes in a REPORT block.
+func (c *conn) onReport(r *wire.Report) {
+	overtaken := c.engine.in.overtaken
+	switch {
+	case r.Flags&wire.ReportRNR != 0:
+		if !overtaken {
+			c.pause(r)
+		}
+	case int32(r.ReceiveLimit-c.sendLimit) > 0:
+		c.sendLimit = r.ReceiveLimit
+		c.activate()
+	}
+	if c.paused && r.Flags&wire.ReportRNR == 0 && !overtaken {
+		c.resume()
+	}
+	c.cc.Load(c.engine.now, r.Load, c.rtt.smoothed)
+	c.heardBatch()
+	if d := r.CECount - c.peerCE; int32(d) > 0 {
+		c.peerCE = r.CECount
+		known := min(d, c.peerCEAhead)
+		c.peerCEAhead -= known
+		c.onMarks(int(d - known))
+	}
+}
+
+// noteNumber takes in the number of the packet at hand.
+func (c *conn) noteNumber(h wire.BaseHeader) {
+	in := &c.engine.in
+	in.number, in.overtaken = c.received.Heard(h.Number())
+}
+
+// keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
+func (c *conn) keep() { c.received.Add(c.engine.in.number, c.engine.now, c.engine.turns.Away()) }

@@ -1,0 +1,189 @@
+package space
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// told are the numbers of a block, largest first.
+func told(r *Received, most int) (numbers []uint64) {
+	var a wire.Ack
+	if !r.Tell(&a, 0, most) {
+		return nil
+	}
+	largest := Expand(a.Largest, r.Largest())
+	for _, s := range a.Ranges[:a.N] {
+		for d := uint64(s.First); d <= uint64(s.Last); d++ {
+			numbers = append(numbers, largest-d)
+		}
+	}
+	return numbers
+}
+
+// A number is the one nearest to what is expected (RFC 9000 appendix A.3), also where the low 32 bits go round.
+func TestHeardReconstructsNumbers(t *testing.T) {
+	var r Received
+	if n, overtaken := r.Heard(0x7ffffff0); n != 0x7ffffff0 || overtaken {
+		t.Errorf("the first number is %#x, overtaken %v", n, overtaken)
+	}
+	n := uint64(0x7ffffff0)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10000 {
+		n += rng.Uint64N(1 << 30)
+		if got, overtaken := r.Heard(uint32(n)); got != n && n > r.Largest() || got == n && overtaken {
+			t.Fatalf("heard %#x, want %#x", got, n)
+		}
+		late := n - rng.Uint64N(min(1<<30, n))
+		if got, overtaken := r.Heard(uint32(late)); got != late || overtaken != (late < n) {
+			t.Fatalf("heard %#x, want %#x", got, late)
+		}
+	}
+	if n < 1<<40 {
+		t.Error("the low bits did not go round")
+	}
+}
+
+// Whatever the order of arrival, a block names what came and nothing else, and a number that comes twice is known.
+func TestReceivedInAnyOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		var r Received
+		first := rng.Uint64N(1 << 40)
+		came := map[uint64]bool{}
+		for range 1 + rng.IntN(40) {
+			n := first + rng.Uint64N(48)
+			r.heard, r.any = max(r.heard, n), true
+			if fresh := r.Add(n, 0, false); fresh == came[n] {
+				t.Fatalf("%d is new: %v", n-first, fresh)
+			}
+			came[n] = true
+		}
+		got := told(&r, wire.MaxAckRanges)
+		want := make([]uint64, 0, len(came))
+		for n := range came {
+			want = append(want, n)
+		}
+		slices.Sort(want)
+		slices.Reverse(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("told %v, want %v", got, want)
+		}
+	}
+}
+
+// A flood of gaps costs the lowest ranges and nothing else: memory and blocks are bounded.
+func TestRangesAreBounded(t *testing.T) {
+	var r Received
+	for i := range uint64(10000) {
+		r.Heard(uint32(2 * i))
+		r.Add(2*i, 0, false)
+	}
+	got := told(&r, wire.MaxAckRanges)
+	if len(got) != wire.MaxAckRanges || got[0] != 2*9999 || got[len(got)-1] != 2*(10000-wire.MaxAckRanges) {
+		t.Errorf("%d numbers from %d to %d", len(got), got[0], got[len(got)-1])
+	}
+	if r.Add(1, 0, false) {
+		t.Error("a number far below counts as new")
+	}
+	if n := len(told(&r, 3)); n != 3 {
+		t.Errorf("%d ranges in a block of three", n)
+	}
+}
+
+// What the peer is known to have heard is not told again; a carrier that got lost is replaced.
+func TestToldIsForgotten(t *testing.T) {
+	var r Received
+	add := func(numbers ...uint64) {
+		for _, n := range numbers {
+			r.Heard(uint32(n))
+			r.Add(n, 0, false)
+		}
+	}
+	add(1, 2, 4, 6)
+	r.Told(100, 3)
+	if r.Untold() {
+		t.Error("something is untold behind a block")
+	}
+	add(8, 9)
+	r.Told(101, 4) // not the carrier
+	r.Confirmed(101, 101)
+	if got := told(&r, 9); !slices.Equal(got, []uint64{9, 8, 6, 4, 2, 1}) {
+		t.Errorf("told %v before the carrier arrived", got)
+	}
+	r.Confirmed(90, 100)
+	if got := told(&r, 9); !slices.Equal(got, []uint64{9, 8}) {
+		t.Errorf("told %v after the carrier arrived", got)
+	}
+	if r.Add(5, 0, false) {
+		t.Error("a number below what the peer knows counts as new")
+	}
+	add(11)
+	r.Told(102, 2)
+	r.Missed(103) // the carrier got lost
+	r.Confirmed(102, 102)
+	if got := told(&r, 9); len(got) != 3 {
+		t.Errorf("told %v", got)
+	}
+	r.Told(104, 2)
+	r.Confirmed(104, 104)
+	if got := told(&r, 9); !slices.Equal(got, []uint64{11}) {
+		t.Errorf("told %v in the end", got)
+	}
+}
+
+// The delay is that of the largest number, and unknown when it says nothing of a round trip any more.
+func TestDelay(t *testing.T) {
+	var r Received
+	var a wire.Ack
+	at := clock.Time(1_000_000)
+	r.Heard(7)
+	r.Add(7, at, true)
+	r.Add(5, at.Add(time.Millisecond), false)
+	for held, want := range map[time.Duration]uint16{
+		0: 0, 255: 0, 256: 1, 100 * time.Microsecond: 390, maxDelay: 39062, maxDelay + 1: wire.AckDelayUnknown, time.Hour: wire.AckDelayUnknown,
+	} {
+		if r.Tell(&a, at.Add(held), 1); a.Delay != want {
+			t.Errorf("held for %v: delay %d, want %d", held, a.Delay, want)
+		}
+	}
+	if !r.Late() || r.At() != at {
+		t.Error("the largest number is not the one that was late")
+	}
+}
+
+// A connection that comes back from its rest goes on with its numbers.
+func TestResume(t *testing.T) {
+	var r Received
+	r.Resume(1<<40 + 5)
+	if n, overtaken := r.Heard(6); n != 1<<40+6 || overtaken {
+		t.Errorf("heard %#x, overtaken %v", n, overtaken)
+	}
+	if r.Untold() || r.LargestAdded() != 0 {
+		t.Error("something is told of before anything came")
+	}
+	r.Resume(0)
+	if n, _ := r.Heard(77); n != 77 {
+		t.Errorf("heard %d", n)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	var r Received
+	var a wire.Ack
+	n := uint64(0)
+	if got := testing.AllocsPerRun(1000, func() {
+		n += 2
+		r.Heard(uint32(n))
+		r.Add(n, 0, false)
+		r.Tell(&a, 0, wire.MaxAckRanges)
+		r.Told(n, a.N)
+		r.Confirmed(n, n)
+	}); got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+}

@@ -1,0 +1,62 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// What the receiver acknowledged behind a gap and then dropped, because the SEND in the gap found no receive, is sent again, also when
+// the packet that said RNR got lost: no request completes before its bytes are in place.
+func TestTakenBackIsSentAgain(t *testing.T) {
+	p := newCommons(t, 1, 16)
+	p.use(0)
+	const off, n = 64 << 10, 20 * 1344
+	p.fill(0, off, n, 7)
+	lost := false
+	p.link[1].mangle = func(b []byte) bool {
+		first := sequenced(b) && !lost
+		lost = lost || first
+		return !first
+	}
+	silent := true // what the receiver says of the SEND does not arrive
+	p.link[0].mangle = func([]byte) bool { return !silent || p.conn(1).wait.state == waitNone }
+	p.post(0, p.send(0, 1000))
+	p.post(0, p.write(0, off, n))
+	for range 1000 {
+		p.pass(20 * time.Microsecond)
+		if p.conn(1).wait.state == waitStarved {
+			break
+		}
+	}
+	if p.conn(1).wait.state != waitStarved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
+		t.Fatalf("nothing was dropped: %+v", p.eng[1].Stats())
+	}
+	acknowledged := p.conn(0).tx[0].sacked
+	if acknowledged == 0 {
+		t.Fatal("nothing was acknowledged behind the gap")
+	}
+	p.offer(1)
+	p.turn()
+	silent = false
+	for range 1000 {
+		p.pass(100 * time.Microsecond)
+		if done := p.results(0); len(done) > 0 {
+			if !p.all(1, off, n, 7) && len(done) > 1 {
+				t.Fatal("the WRITE completed before its bytes were in place")
+			}
+			if len(done) == 2 {
+				break
+			}
+		}
+	}
+	if !p.all(1, off, n, 7) {
+		t.Error("the WRITE is not in place")
+	}
+	p.post(0, p.write(0, 0, 100)) // acknowledges what told of it
+	p.runUntilIdle()
+	if p.conn(1).tellTaken {
+		t.Error("it is told for ever")
+	}
+}
