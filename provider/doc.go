@@ -21,7 +21,7 @@
 //	I4  Packets of a space are executed once, in the order of their PSNs.
 //	I5  Memory is touched only inside a turn in which its token was looked up: after Deregister returns nobody touches it.
 //	I6  Results of a queue pair come in the order of posting, initiator requests and receives each for themselves, one for each.
-//	I7  A packet sent again has the same PSN, operations and bytes, except what READ responses read anew.
+//	I7  Operations sent again have the same PSN and bytes, except what READ responses read anew, and a packet number of their own.
 //	I8  Every frame that came from the link goes back to that link: at the end of the batch, or when the packet was executed,
 //	    dropped or sent.
 //	I9  Every state that waits for somebody has a deadline, and every table a named bound.

@@ -211,7 +211,7 @@ func (c *conn) resendLost(space wire.Space) (again bool) {
 	return false
 }
 
-// resend sends the operations with this PSN again, under a new packet number (PROTOCOL §9.3); in parts when their path
+// resend sends the operations with this PSN again, under a new packet number (I7, PROTOCOL §9.3); in parts when their path
 // has become too small for them. It reports false when there was no frame for it, or when the memory behind it is gone and the
 // connection with it. It counts in cause, one of the engine's counters.
 func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64) bool {
