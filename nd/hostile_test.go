@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // tap is a link that remembers the packets it sent, without link, network and transport headers.
@@ -52,7 +54,7 @@ func (l *tap) last(t *testing.T) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.sent) - 1; i >= 0; i-- {
-		if l.sent[i][1] > 0 {
+		if wire.BaseHeader(l.sent[i]).OpCount() > 0 {
 			return bytes.Clone(l.sent[i])
 		}
 	}
@@ -99,14 +101,10 @@ func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
 }
 
 // seal computes the checksum anew, as PROTOCOL §3.4 has it.
-func (a *attack) seal(packet []byte) []byte {
-	from, to := a.r.addr[0].As16(), a.r.addr[1].As16()
-	seed := append(append([]byte(nil), from[:]...), to[:]...)
-	seed = binary.BigEndian.AppendUint16(seed, a.tap.from)
-	seed = binary.BigEndian.AppendUint16(seed, verbs.DefaultUDPPort)
+func seal(packet []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := crc32.Checksum(append(append(seed, packet[:32]...), packet[36:]...), table)
-	binary.BigEndian.PutUint32(packet[32:], sum)
+	sum := crc32.Update(crc32.Checksum(packet[:wire.CRCOffset], table), table, packet[wire.BaseHeaderLen:])
+	binary.BigEndian.PutUint32(packet[wire.CRCOffset:], sum)
 	return packet
 }
 
@@ -139,40 +137,48 @@ func TestHostilePackets(t *testing.T) {
 	change := func(at int, with byte) func([]byte) []byte {
 		return func(p []byte) []byte { p[at] ^= with; return p }
 	}
-	sealed := func(f func([]byte) []byte) func([]byte) []byte { return func(p []byte) []byte { return a.seal(f(p)) } }
+	sealed := func(f func([]byte) []byte) func([]byte) []byte { return func(p []byte) []byte { return seal(f(p)) } }
+	content, d := wire.ContentOffset(seen)
+	if d != wire.DropNone {
+		t.Fatal(d)
+	}
+	token := content + 12
 	cases := []struct {
 		name, drop string
 		make       func(p []byte) []byte
 	}{
 		{"replayed", "duplicate", func(p []byte) []byte { return p }},
 		{"empty", "not_nd", func(p []byte) []byte { return p[:0] }},
-		{"cut in the header", "not_nd", func(p []byte) []byte { return p[:35] }},
-		{"cut after the header", "crc", func(p []byte) []byte { return p[:36] }},
-		{"cut in the operation", "crc", func(p []byte) []byte { return p[:50] }},
+		{"cut in the header", "not_nd", func(p []byte) []byte { return p[:wire.BaseHeaderLen-1] }},
+		{"cut after the header", "crc", func(p []byte) []byte { return p[:wire.BaseHeaderLen] }},
+		{"cut in the operation", "crc", func(p []byte) []byte { return p[:content+14] }},
 		{"cut in the payload", "crc", func(p []byte) []byte { return p[:len(p)-1] }},
 		{"longer", "crc", func(p []byte) []byte { return append(p, 0) }},
-		{"another version", "version", change(0, 0x30)},
-		{"reserved bit of the version", "reserved", change(0, 1)},
-		{"reserved flag", "reserved", change(2, 0x80)},
-		{"flipped flag", "crc", change(3, 1)},
-		{"flipped PSN", "crc", change(7, 1)},
+		{"version 1", "version", change(0, 0x30)},
+		{"reserved type", "reserved", change(0, 4)},
+		{"reserved flag", "reserved", change(1, 0x80)},
+		{"flipped flag", "crc", change(1, byte(wire.FlagAckReq))},
+		{"flipped number", "crc", change(7, 1)},
+		{"flipped PSN", "crc", change(19, 1)},
 		{"flipped payload", "crc", change(len(seen)-1, 1)},
-		{"flipped token", "crc", change(36+12, 1)},
-		{"flipped checksum", "crc", change(33, 1)},
+		{"flipped token", "crc", change(token, 1)},
+		{"flipped checksum", "crc", change(wire.CRCOffset+1, 1)},
 		{"guessed id", "crc", change(9, 1)},
 		{"guessed id, sealed", "unknown_conn", sealed(change(9, 1))},
 		{"guessed slot, sealed", "unknown_conn", sealed(change(15, 1))},
 		{"no id, sealed", "control", sealed(func(p []byte) []byte { clear(p[8:16]); return p })},
 		{"PSN beyond the window, sealed, wrong token", "window", sealed(func(p []byte) []byte {
-			binary.BigEndian.PutUint32(p[4:], binary.BigEndian.Uint32(p[4:])+100000)
-			p[36+12] ^= 1
+			binary.BigEndian.PutUint32(p[16:], binary.BigEndian.Uint32(p[16:])+100000)
+			p[token] ^= 1
 			return p
 		})},
 		{"acknowledges what was never sent, sealed", "ack_range", sealed(func(p []byte) []byte {
-			binary.BigEndian.PutUint32(p[16:], binary.BigEndian.Uint32(p[16:])+100000)
-			return p
+			p[1] |= byte(wire.FlagAck)
+			ack := wire.Ack{Largest: binary.BigEndian.Uint32(p[4:]) + 1<<30, N: 1}
+			block := ack.Append(nil)
+			return slices.Insert(p[:wire.BaseHeaderLen:wire.BaseHeaderLen], wire.BaseHeaderLen, append(block, p[content:]...)...)
 		})},
-		{"old PSN, wrong token, sealed", "duplicate", sealed(change(36+12, 1))},
+		{"old PSN, wrong token, sealed", "duplicate", sealed(change(token, 1))},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -231,10 +237,10 @@ func TestGarbage(t *testing.T) {
 			}
 		default: // right in every way, but of long ago
 			p = bytes.Clone(seen)
-			for j := 36; j < len(p); j++ {
+			for j := wire.BaseHeaderLen; j < len(p); j++ {
 				p[j] = byte(rng.Uint32())
 			}
-			p = a.seal(p)
+			p = seal(p)
 		}
 		_, err := a.sock.Write(p)
 		must(t, err)
