@@ -53,10 +53,10 @@ func (e *Error) Timeout() bool { return e.Status.Timeout() }
 // fail makes the error of a call on an object of the adapter, or nil for success. cause is what is beneath the status, when it is known;
 // why an adapter ended is.
 func (a *Adapter) fail(op string, local, remote netip.AddrPort, o provider.Outcome, cause error) error {
-	switch o {
-	case provider.OutcomeSuccess:
+	if o == provider.OutcomeSuccess {
 		return nil
-	case provider.OutcomeDeviceRemoved:
+	}
+	if o == provider.OutcomeDeviceRemoved {
 		cause = a.verbs.Cause()
 	}
 	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o], Err: cause}

@@ -123,17 +123,15 @@ func (a *attack) works(t *testing.T, memory []byte) {
 	a.server.wantResult(t, 50, RequestReceive, StatusSuccess)
 }
 
-// Every packet that is not what it should be is counted under its reason, and changes nothing.
-func TestHostilePackets(t *testing.T) {
-	t.Parallel()
-	a := newAttack(t)
-	copy(a.client.mr.Bytes(), "a Write that an attacker saw")
-	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 28)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
-	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
-	seen := a.tap.last(t)
-	a.r.b.sync()
-	clear(a.server.mr.Bytes()[:28]) // a replay would show
-	memory := bytes.Clone(a.server.mr.Bytes())
+// forgery is a packet made from one that was seen, and the reason under which it is dropped.
+type forgery struct {
+	name, drop string
+	make       func(p []byte) []byte
+}
+
+// forgeries are made from a packet of one Write.
+func forgeries(t *testing.T, seen []byte) []forgery {
+	t.Helper()
 	change := func(at int, with byte) func([]byte) []byte {
 		return func(p []byte) []byte { p[at] ^= with; return p }
 	}
@@ -143,10 +141,7 @@ func TestHostilePackets(t *testing.T) {
 		t.Fatal(d)
 	}
 	token := content + 12
-	cases := []struct {
-		name, drop string
-		make       func(p []byte) []byte
-	}{
+	return []forgery{
 		{"replayed", "duplicate", func(p []byte) []byte { return p }},
 		{"empty", "not_nd", func(p []byte) []byte { return p[:0] }},
 		{"cut in the header", "not_nd", func(p []byte) []byte { return p[:wire.BaseHeaderLen-1] }},
@@ -180,7 +175,20 @@ func TestHostilePackets(t *testing.T) {
 		})},
 		{"old PSN, wrong token, sealed", "duplicate", sealed(change(token, 1))},
 	}
-	for _, c := range cases {
+}
+
+// Every packet that is not what it should be is counted under its reason, and changes nothing.
+func TestHostilePackets(t *testing.T) {
+	t.Parallel()
+	a := newAttack(t)
+	copy(a.client.mr.Bytes(), "a Write that an attacker saw")
+	must(t, a.client.qp.Write(1, []SGE{a.client.mr.SGE(0, 28)}, a.server.mr.Address(), a.server.mr.RemoteToken(), 0))
+	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
+	seen := a.tap.last(t)
+	a.r.b.sync()
+	clear(a.server.mr.Bytes()[:28]) // a replay would show
+	memory := bytes.Clone(a.server.mr.Bytes())
+	for _, c := range forgeries(t, seen) {
 		t.Run(c.name, func(t *testing.T) {
 			before := a.r.b.Stats().Drops
 			_, err := a.sock.Write(c.make(bytes.Clone(seen)))

@@ -157,7 +157,7 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 			p := newPair(t, 1408).connect()
 			f := p.forge(1)
 			change(f)
-			frame := f.bytes(1)
+			frame := f.bytes()
 			to := wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
 			tx := &TxPacket{N: 1, Len: len(frame)}
 			tx.Frags[0].Data = frame

@@ -33,7 +33,7 @@ func TestAttackForcedError(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	f := p.forge(1)
 	before := p.eng[1].Stats().Drops
-	n := len(f.bytes(1))
+	n := len(f.bytes())
 	for bit := range 8 * n {
 		f.spoil = func(b []byte) []byte { b[bit/8] ^= 1 << (bit % 8); return b }
 		p.inject(1, f)
@@ -265,7 +265,7 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 	p.mem[1].Deregister(old)
 	p.pass(time.Millisecond)
 	lives := p.forge(1) // it lives, and says that it has got nothing but the newest packet
-	lives.alone(p.acks(1, -1, 0))
+	lives.alone(p.acks(-1, 0))
 	p.inject(1, lives)
 	p.pass(time.Second) // repetitions and the rest of the answer
 	if again, _ := old.RemoteAccesses(); again != reads || reads == 0 || p.eng[1].Stats().Drops[wire.DropToken] == 0 {

@@ -51,7 +51,7 @@ func (w *world) inject(f *forged) (answers [][]byte) {
 		}
 		return a.at.IP == pairIP[0] || a.to == 1
 	}
-	w.lane[1].arrive(flight{to: 1, from: f.from, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: f.bytes(1)})
+	w.lane[1].arrive(flight{to: 1, from: f.from, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: f.bytes()})
 	w.eng[1].Run(w.now)
 	w.sent = before
 	return answers
@@ -244,7 +244,7 @@ func TestAttackBlindEnding(t *testing.T) {
 		p.inject(1, f)
 	}
 	f := p.forge(1) // id and address are right: an ACK of what was never sent
-	f.alone(p.acks(1, 7, 0))
+	f.alone(p.acks(7, 0))
 	p.inject(1, f)
 	p.runUntilIdle()
 	d := p.eng[1].Stats().Drops
@@ -262,7 +262,7 @@ func TestAttackAmplification(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	sizes := map[int]int{}
 	answered := func(f *forged, what string) {
-		n := len(f.bytes(1))
+		n := len(f.bytes())
 		for _, a := range w.inject(f) {
 			if len(a) > n {
 				t.Errorf("%s: %d bytes for %d", what, len(a), n)
@@ -326,7 +326,7 @@ func TestAttackAmplificationByAccept(t *testing.T) {
 		t.Fatal(o)
 	}
 	w.pass(10*time.Second, func() {})
-	if in := len(f.bytes(1)); bytes < in || bytes > 3*in+700 { // and a rejection at the end
+	if in := len(f.bytes()); bytes < in || bytes > 3*in+700 { // and a rejection at the end
 		t.Errorf("%d bytes for %d", bytes, in)
 	}
 }
@@ -442,7 +442,7 @@ func TestAttackGarbage(t *testing.T) {
 		"RETRY": stranger(address(1), 3, 3, nil, nil), "bad cookie": stranger(address(1), 3, 3, make([]byte, 16), nil), "REJ": nobody, "RST": unknown,
 	} {
 		to := wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
-		b := f.bytes(1)
+		b := f.bytes()
 		tx := &TxPacket{N: 1, Len: len(b)}
 		tx.Frags[0].Data = b
 		out := p.eng[1].Stats().PacketsOut

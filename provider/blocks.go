@@ -126,8 +126,9 @@ func (e *Engine) readBlocks(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) 
 // forged or corrupt and must not be used.
 func (c *conn) takeBlocks(flags wire.Flags) bool {
 	in := &c.engine.in
-	largest, ok := uint64(0), true
+	largest := uint64(0)
 	if flags&wire.FlagAck != 0 {
+		var ok bool
 		if largest, ok = c.sent.Resolve(&in.ack); !ok {
 			return false
 		}

@@ -46,23 +46,23 @@ func (f *forged) alone(a *wire.Ack) {
 	f.fields.OpCount, f.fields.PSN, f.body, f.ack = 0, 0, nil, a
 }
 
-// acks is an ACK block for side: its newest number is ahead of side's next packet number by so many, and last below that is the oldest.
-func (p *pair) acks(side, ahead int, last uint32) *wire.Ack {
-	a := &wire.Ack{Largest: uint32(p.conn(side).sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
+// acks is an ACK block for side 1: its newest number is ahead of that side's next packet number by so many, and last below that is the oldest.
+func (p *pair) acks(ahead int, last uint32) *wire.Ack {
+	a := &wire.Ack{Largest: uint32(p.conn(1).sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
 	a.Ranges[0].Last = last
 	return a
 }
 
 // inject delivers the packet to side.
 func (p *pair) inject(side int, f *forged) {
-	b := f.bytes(side)
+	b := f.bytes()
 	t := &TxPacket{N: 1, Len: len(b)}
 	t.Frags[0].Data = b
 	p.link[side].deliver(t, f.from, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort})
 }
 
-// bytes is the packet as it arrives at side.
-func (f *forged) bytes(side int) []byte {
+// bytes is the packet as it arrives.
+func (f *forged) bytes() []byte {
 	fields := f.fields
 	b := make([]byte, wire.BaseHeaderLen, 1500)
 	if f.ack != nil {
@@ -105,14 +105,14 @@ var badPackets = map[string]struct {
 	"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},
 	"out of window":   {func(_ *pair, f *forged) { f.fields.PSN += Window }, wire.DropWindow},
 	"far ahead":       {func(_ *pair, f *forged) { f.fields.PSN += 1 << 30 }, wire.DropWindow},
-	"acks the unsent": {func(p *pair, f *forged) { f.ack = p.acks(1, 0, 0) }, wire.DropAckRange},
-	"acks far ahead":  {func(p *pair, f *forged) { f.ack = p.acks(1, 1<<30, 0) }, wire.DropAckRange},
+	"acks the unsent": {func(p *pair, f *forged) { f.ack = p.acks(0, 0) }, wire.DropAckRange},
+	"acks far ahead":  {func(p *pair, f *forged) { f.ack = p.acks(1<<30, 0) }, wire.DropAckRange},
 	"acks what was before the first": {func(p *pair, f *forged) {
-		f.ack = p.acks(1, -1, uint32(p.conn(1).sent.Next()-p.conn(1).sent.First()))
+		f.ack = p.acks(-1, uint32(p.conn(1).sent.Next()-p.conn(1).sent.First()))
 	}, wire.DropAckRange},
-	"a range that wraps": {func(p *pair, f *forged) { f.ack = p.acks(1, -1, 1<<32-1) }, wire.DropAckRange},
+	"a range that wraps": {func(p *pair, f *forged) { f.ack = p.acks(-1, 1<<32-1) }, wire.DropAckRange},
 	"ranges that wrap": {func(p *pair, f *forged) {
-		f.ack = p.acks(1, -1, 0)
+		f.ack = p.acks(-1, 0)
 		f.ack.N = 3
 		f.ack.Ranges[1] = wire.AckRange{First: 2, Last: 1 << 31}
 		f.ack.Ranges[2] = wire.AckRange{First: 1<<31 + 2, Last: 1<<32 - 1}
@@ -130,7 +130,7 @@ var badPackets = map[string]struct {
 	"short control":     {func(_ *pair, f *forged) { f.control(wire.CtlPing, make([]byte, 8)) }, wire.DropLength},
 	"late handshake":    {func(_ *pair, f *forged) { f.control(wire.CtlREPACK, nil) }, wire.DropState},
 	"ACK of the unsent": {func(p *pair, f *forged) {
-		f.alone(p.acks(1, 0, 0))
+		f.alone(p.acks(0, 0))
 	}, wire.DropAckRange},
 	"version 1": {func(_ *pair, f *forged) { f.fix = func(b []byte) { b[0] = b[0]&0xf | 1<<4 } }, wire.DropVersion},
 	"RST by a stranger": {func(p *pair, f *forged) {

@@ -454,7 +454,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 	var packets []TxPacket
 	for _, limit := range []int{1200, 4000} { // each makes what came of the other worthless
 		for _, f := range append(whole.cut(limit), whole.cut(limit)[0], whole) {
-			b := f.bytes(1)
+			b := f.bytes()
 			if f == whole {
 				b = b[:len(b)-1] // the checksum is wrong
 			}

@@ -155,7 +155,7 @@ func TestAttackContestedConnection(t *testing.T) {
 			if cookies {
 				h.Cookie = cookie
 			}
-			return asking(pairIP[0], &h).bytes(1)
+			return asking(pairIP[0], &h).bytes()
 		}()})
 		w.pass(time.Millisecond, func() {})
 	}

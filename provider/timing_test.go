@@ -123,7 +123,7 @@ func TestEachMoveTakesTwiceAsManyPackets(t *testing.T) {
 		for ; p.homeOf(1) == from && packets < 1000; packets++ {
 			f := p.forge(1)
 			to := p.queue(1, 1-from)
-			b := f.bytes(1)
+			b := f.bytes()
 			tx := &TxPacket{N: 1, Len: len(b)}
 			tx.Frags[0].Data = b
 			to.deliver(tx, f.from, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort})

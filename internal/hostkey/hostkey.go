@@ -111,7 +111,7 @@ func create(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }() // the link stays
 	var key [Len]byte
 	_, _ = rand.Read(key[:]) // never fails (crypto/rand)
 	_, err = f.Write(key[:])

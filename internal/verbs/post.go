@@ -42,7 +42,7 @@ func Post[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.
 	var list [provider.MaxSGE]provider.SGE
 	translate(q.adapter, list[:], sgl)
 	r.SGL = list[:len(sgl)]
-	return q.posted(q.QP.Post(&r))
+	return q.posted(q.Post(&r))
 }
 
 // postInline queues a request whose bytes are copied now.
@@ -56,7 +56,7 @@ func postInline[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) pro
 		at = at[copy(at, Entry[T](sgl[i]).Buffer):]
 	}
 	r.Inline = data[:r.Length]
-	return q.posted(q.QP.Post(&r))
+	return q.posted(q.Post(&r))
 }
 
 // Receive queues a receive into the entries of sgl, in any state of the queue pair.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -252,7 +253,7 @@ func TestArmingWhatIsOver(t *testing.T) {
 	cq.Arm(provider.NotifyAny, tell)
 	srq.Arm(tell)
 	want := []provider.Outcome{provider.OutcomeCanceled, provider.OutcomeCanceled, provider.OutcomeDeviceRemoved, provider.OutcomeDeviceRemoved}
-	if fmt.Sprint(told) != fmt.Sprint(want) {
+	if !slices.Equal(told, want) {
 		t.Errorf("told %v, want %v", told, want)
 	}
 	expect(t, "receive", ReceiveShared(&srq, 1, []sge{}), provider.OutcomeDeviceRemoved)

@@ -53,7 +53,7 @@ func (h *Host) newQueue(i, frames int) *queue {
 }
 
 // arrive takes a packet from the network, which gives it away.
-func (h *Host) arrive(path pathEnds, packet []byte, whole, marked bool) {
+func (h *Host) arrive(path pathEnds, packet []byte, marked bool) {
 	h.net.trace.packet(h.net.now, h, "arrive", packet)
 	switch {
 	case len(packet) == 0:

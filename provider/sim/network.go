@@ -83,7 +83,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		if copies--; copies > 0 {
 			p = append([]byte(nil), packet...)
 		}
-		p, whole := n.damage(from, p)
+		p = n.damage(from, p)
 		d := n.Delay + between(n.rng, 0, n.Jitter)
 		if n.strikes(n.rng, Reorder) {
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)
@@ -101,7 +101,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			n.Happened[Mark]++
 			marked = true
 		}
-		n.After(n.inOrder(from, to, queued+d), func() { to.arrive(path, p, whole, marked) })
+		n.After(n.inOrder(from, to, queued+d), func() { to.arrive(path, p, marked) })
 	}
 }
 
@@ -151,22 +151,19 @@ func (n *Network) loses(from, to *Host) bool {
 }
 
 // damage may change a packet; whole says that it did not.
-func (n *Network) damage(from *Host, p []byte) (out []byte, whole bool) {
-	whole = true
+func (n *Network) damage(from *Host, p []byte) []byte {
 	if n.strikes(n.rng, Corrupt) {
 		for range 1 + n.rng.IntN(3) {
 			bit := n.rng.IntN(len(p) * 8)
 			p[bit/8] ^= 1 << (bit % 8)
 		}
 		n.trace.packet(n.now, from, "corrupt", p)
-		whole = false
 	}
 	if n.strikes(n.rng, Truncate) {
 		p = p[:n.rng.IntN(len(p))]
 		n.trace.note(n.now, "truncate", from.name)
-		whole = false
 	}
-	return p, whole
+	return p
 }
 
 // hostIP is the address of host number i, IPv4 in its mapped form: 10.0.x.x.
