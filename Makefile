@@ -15,7 +15,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: check
-check: fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short ## everything a change must pass
+check: fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short interleavings ## everything a change must pass
 
 # As root nothing may be skipped for want of it.
 TESTRUN := $(GO) run ./internal/testrun $(if $(filter 0,$(shell id -u)),-root) --
@@ -118,6 +118,12 @@ sim-short: ## as many worlds as it takes to see every fault, and the congestion 
 .PHONY: sim-soak
 sim-soak: ## the simulation, other seeds every time, until stopped
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./provider/sim -sim.soak
+
+.PHONY: interleavings
+interleavings: ## shards, doorbells, inboxes and moves in every order of steps, with DEEPER=0 interruptions beyond the usual
+	$(GO) vet -tags interleave ./provider/...
+	$(GO) test -tags interleave -count=1 -timeout 0 ./provider/internal/interleave
+	$(GO) test -tags interleave -count=1 -timeout 0 -v -run Interleavings ./provider -explore.more $(or $(DEEPER),0)
 
 .PHONY: worlds
 worlds: ## the scoreboard of congestion control: named networks, WORLDS=3 seeds each, WORLD=part of a name; fails for missed bars

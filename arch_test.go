@@ -88,6 +88,7 @@ var fences = map[string]fence{
 	"provider/internal/memory": {
 		ours: []string{"provider/internal/outcome"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},
+	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider"}, noClock: true},
 	"provider/internal/guard": {
 		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},

@@ -1,11 +1,10 @@
 package provider
 
 import (
-	"sync/atomic"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -32,11 +31,11 @@ func (p phase) String() string { return phaseNames[p] }
 //
 // There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.
 type conn struct {
-	engine    *Engine                // the owner's view of home
-	home      atomic.Pointer[Engine] // whose it is; nil while it moves
-	misrouted misrouted              // packets that landed on another engine's queue
-	connector *Connector             // nil once the application let go of it
-	qp        *QP                    // nil before Accept or Connect and after the end
+	engine    *Engine                    // the owner's view of home
+	home      interleave.Pointer[Engine] // whose it is; nil while it moves
+	misrouted misrouted                  // packets that landed on another engine's queue
+	connector *Connector                 // nil once the application let go of it
+	qp        *QP                        // nil before Accept or Connect and after the end
 	listener  *Listener
 
 	*traffic // nil while idle (leaveIdle, enterIdle)

@@ -1,8 +1,7 @@
 package provider
 
 import (
-	"sync/atomic"
-
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -61,10 +60,10 @@ var ctrNext = [numCtrStates]uint16{
 
 // Connector makes or takes one connection for one queue pair.
 type Connector struct {
-	engine *Engine                // the owner's view of home
-	lead   *Engine                // knows ports and listeners
-	home   atomic.Pointer[Engine] // whose it is; nil while it moves
-	conn   *conn                  // nil before Connect or delivery, and once the connection is over
+	engine *Engine                    // the owner's view of home
+	lead   *Engine                    // knows ports and listeners
+	home   interleave.Pointer[Engine] // whose it is; nil while it moves
+	conn   *conn                      // nil before Connect or delivery, and once the connection is over
 	qp     *QP
 
 	pending Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time

@@ -3,11 +3,11 @@ package provider
 import (
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
@@ -41,7 +41,7 @@ type Engine struct {
 	inbox  inbox
 	outbox outbox // for the others, until the batch is done
 
-	doorbells atomic.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
+	doorbells interleave.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
 	directory directory
 	deadlines clock.Deadlines

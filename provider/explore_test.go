@@ -22,7 +22,7 @@ import (
 // and must come to a good end (PROTOCOL §7, §8).
 
 var (
-	exploreMore = flag.Int("explore.more", 0, "packets to lose or double, and timers to fire, beyond the default")
+	exploreMore = flag.Int("explore.more", 0, "packets to lose or double, timers to fire, and goroutines to interrupt, beyond the default")
 	exploreTime = flag.Duration("explore.time", 0, "stop each scenario after this long, as a failure; 0: when all is explored")
 )
 

@@ -1,9 +1,7 @@
 package provider
 
 import (
-	"sync"
-	"sync/atomic"
-
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -16,9 +14,9 @@ const (
 // inbox is where the other engines of a group leave things for one: packets that landed on the wrong queue, receive frames
 // that came back, and calls to run as its owner. Packets and frames come in batches, one lock for each.
 type inbox struct {
-	waiting atomic.Bool // something is inside
+	waiting interleave.Bool // something is inside
 
-	mu      sync.Mutex // guards what follows
+	mu      interleave.Mutex // guards what follows
 	packets []RxPacket
 	frames  []uint64 // ours, that others are done with
 	calls   []func(*Engine)

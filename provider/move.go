@@ -1,11 +1,10 @@
 package provider
 
 import (
-	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -173,7 +172,7 @@ func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire
 }
 
 // own runs f as the owner of what is at home there, wherever that is.
-func own(lead *Engine, home *atomic.Pointer[Engine], f func(*Engine)) {
+func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 	for done := false; !done; {
 		e := home.Load()
 		if e == nil {
@@ -181,7 +180,7 @@ func own(lead *Engine, home *atomic.Pointer[Engine], f func(*Engine)) {
 			for _, e := range lead.group.engines {
 				e.do((*Engine).takeCalls)
 			}
-			runtime.Gosched()
+			interleave.Gosched()
 			continue
 		}
 		e.do(func(e *Engine) {

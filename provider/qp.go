@@ -3,6 +3,7 @@ package provider
 import (
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 )
 
@@ -21,8 +22,8 @@ type QPConfig struct {
 
 // QP is a queue pair: the work queues that applications fill, and the connection that empties them.
 type QP struct {
-	lead      *Engine                // where it was made
-	home      atomic.Pointer[Engine] // whose it is; nil while it moves
+	lead      *Engine                    // where it was made
+	home      interleave.Pointer[Engine] // whose it is; nil while it moves
 	context   uint64
 	recvCQ    *CQ
 	initCQ    *CQ
@@ -32,8 +33,8 @@ type QP struct {
 	memory    memory.User // the engine's
 	pool      poolPlace   // in srq
 	state     atomic.Uint32
-	rung      atomic.Bool // in the engine's doorbell list
-	nextRung  *QP         // the doorbell list's link; written by whoever set rung
+	rung      interleave.Bool // in the engine's doorbell list
+	nextRung  *QP             // the doorbell list's link; written by whoever set rung
 	readLimit atomic.Uint32
 	released  bool // the application closed it; the engine's
 

@@ -1,11 +1,10 @@
 package provider
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
 
 // Waiter lets the progress goroutine sleep. The link's other half implements it.
@@ -24,23 +23,49 @@ const takeOver = time.Millisecond
 
 // Shard owns an engine: whoever holds its lock is the owner for one turn. A polling application takes the lock when it is
 // free and runs a turn itself, which is the fast path; a goroutine of the shard does the same when nobody polls, so that
-// progress never depends on the application (ARCHITECTURE, ownership).
+// progress never depends on the application (ARCHITECTURE, ownership). Which turn somebody runs is a table (whoRuns).
 type Shard struct {
 	engine *Engine
-	waiter Waiter
 	now    clock.Source
+	sleeper
 
-	mu        sync.Mutex
-	idlePolls int           // polls since the last turn; guarded by mu
-	callers   atomic.Int32  // calls of Do that wait for the lock: pollers step aside
-	polls     atomic.Uint32 // turns run by pollers, written under mu; the progress goroutine watches it move
-	asleep    atomic.Bool   // the progress goroutine waits, or is about to
-	until     atomic.Int64  // when it means to wake, while asleep
-	closing   atomic.Bool
+	mu        interleave.Mutex
+	idlePolls int               // polls since the last turn; guarded by mu
+	callers   interleave.Int32  // calls of Do that wait for the lock: pollers step aside
+	polls     interleave.Uint32 // turns run by pollers, written under mu; the progress goroutine watches it move
+	closing   interleave.Bool
 	closed    bool // no turn runs any more: the link may be gone, or the engine broken; guarded by mu
 	inside    bool // engine code runs, or a panic comes out of it; guarded by mu
 	broke     func()
-	done      chan struct{}
+	running   interleave.WaitGroup // the progress goroutine
+}
+
+// sleeper is the progress goroutine's sleep, as all others see it.
+type sleeper struct {
+	waiter Waiter
+	asleep interleave.Bool  // it waits, or is about to; set under the shard's lock
+	until  interleave.Int64 // when it means to wake, while asleep
+}
+
+// wake ends the sleep, if there is one: somebody stored work before.
+func (s *sleeper) wake() {
+	if s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
+		s.waiter.Wake()
+	}
+}
+
+// lieDown begins the sleep. The caller holds the shard's lock, so that whoever runs the next turn compares its deadlines with ours.
+// Asleep is stored before the sleeper reads doorbells and inbox, and others store work before they read asleep: one of the two sees the other.
+func (s *sleeper) lieDown(until clock.Time) {
+	s.until.Store(int64(until))
+	s.asleep.Store(true)
+}
+
+// leave ends a turn that may have set deadlines or left work: the progress goroutine, if it sleeps, must know.
+func (s *sleeper) leave(busy bool, next clock.Time) {
+	if s.asleep.Load() && (busy || int64(next) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
+		s.waiter.Wake()
+	}
 }
 
 // NewShard makes e run: it starts the progress goroutine. The caller gives up e.
@@ -49,26 +74,68 @@ type Shard struct {
 // the process. Where it is recovered, nobody knows what state the engine is in: it never runs a turn again, its packets go nowhere, and
 // broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
 func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
-	s := &Shard{engine: e, waiter: w, now: now, broke: broke, done: make(chan struct{})}
+	s := &Shard{engine: e, sleeper: sleeper{waiter: w}, now: now, broke: broke}
 	e.shard, e.clock = s, now
-	go s.progress()
+	s.running.Go(s.progress)
 	return s
 }
 
-// wake ends the progress goroutine's sleep, if it sleeps: somebody stored work for it.
-func (s *Shard) wake() {
-	if s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
-		s.waiter.Wake()
+// attendance is what the progress goroutine does now. It may wake at any time, and lies down under the lock alone.
+func (s *sleeper) attendance() attendance {
+	if s.asleep.Load() {
+		return sleeps
+	}
+	return attends
+}
+
+// state is the attendance for the holder of the lock.
+func (s *Shard) state() attendance {
+	if s.closed {
+		return finished
+	}
+	return s.attendance()
+}
+
+// turn runs the turn that is the caller's, and sees to it that the rest gets done. The caller holds the lock. qp is for a post.
+func (s *Shard) turn(by caller, qp *QP) {
+	now, e := s.state(), s.engine
+	which := whoRuns[by][now]
+	if which == noTurn {
+		return
+	}
+	e.turns.Watch(now == sleeps)
+	var busy bool
+	switch t := s.now(); which {
+	case wholeTurn:
+		busy = e.Run(t)
+	case glanceTurn:
+		busy = e.Glance(t)
+	case serveTurn:
+		busy = e.Serve(t, qp)
+	case noTurn:
+	}
+	if now == sleeps {
+		s.leave(busy, e.NextDeadline())
 	}
 }
 
+// try runs the turn that is the caller's, unless somebody else runs the engine.
+func (s *Shard) try(by caller) {
+	if whoRuns[by][s.attendance()] == noTurn || !s.enter() {
+		return
+	}
+	defer s.exit()
+	s.turn(by, nil)
+	s.inside = false
+}
+
 // Poll runs one turn if nobody else does. It never blocks. The progress goroutine then leaves the engine to pollers for a while.
-func (s *Shard) Poll() { s.poll(true) }
+func (s *Shard) Poll() { s.poll(callerPoll) }
 
 // Look is Poll for one who only looks in passing, while others sleep until something comes: the progress goroutine goes on.
-func (s *Shard) Look() { s.poll(false) }
+func (s *Shard) Look() { s.poll(callerLook) }
 
-func (s *Shard) poll(claim bool) {
+func (s *Shard) poll(by caller) {
 	if s.callers.Load() > 0 || !s.enter() {
 		return
 	}
@@ -77,23 +144,12 @@ func (s *Shard) poll(claim bool) {
 	// looked at once in many polls.
 	if s.idlePolls++; !s.closed && (s.idlePolls >= timerPolls || !s.engine.idle()) {
 		s.idlePolls = 0
-		s.look(claim)
+		if by == callerPoll {
+			s.polls.Store(s.polls.Load() + 1) // the progress goroutine looks when this stands still
+		}
+		s.turn(by, nil)
 	}
 	s.inside = false
-}
-
-// look runs a turn for a poller. It may never come back: what a turn leaves to the next one, and timers that it set, must not
-// depend on it.
-func (s *Shard) look(claim bool) {
-	if claim {
-		s.polls.Store(s.polls.Load() + 1) // the progress goroutine looks when this stands still
-	}
-	if !claim || s.asleep.Load() {
-		s.turn()
-		return
-	}
-	s.engine.turns.Watch(false)
-	s.engine.Glance(s.now())
 }
 
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.
@@ -101,13 +157,7 @@ const timerPolls = 16
 
 // Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
 // otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
-func (s *Shard) Ring() {
-	if s.asleep.Load() && s.enter() {
-		defer s.exit()
-		s.turn()
-		s.inside = false
-	}
-}
+func (s *Shard) Ring() { s.try(callerRing) }
 
 // serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
 func (s *Shard) serve(qp *QP) bool {
@@ -117,8 +167,7 @@ func (s *Shard) serve(qp *QP) bool {
 	defer s.exit()
 	ours := qp.home.Load() == s.engine && !s.closed
 	if ours {
-		s.engine.turns.Watch(s.asleep.Load())
-		s.leave(s.engine.Serve(s.now(), qp))
+		s.turn(callerPost, qp)
 	}
 	s.inside = false
 	return ours
@@ -143,7 +192,7 @@ func (s *Shard) exit() {
 
 func (s *Shard) turnForOthers() {
 	defer s.unlock()
-	s.turn()
+	s.turn(callerLeave, nil)
 	s.inside = false
 }
 
@@ -178,24 +227,8 @@ func (s *Shard) Do(f func(*Engine)) {
 	}
 	s.engine.takeCalls()
 	f(s.engine)
-	s.turn()
+	s.turn(callerCall, nil)
 	s.inside = false
-}
-
-// turn runs the engine for a caller, and sees to it that the rest gets done: the caller holds the lock.
-func (s *Shard) turn() {
-	if s.closed {
-		return
-	}
-	s.engine.turns.Watch(s.asleep.Load())
-	s.leave(s.engine.Run(s.now()))
-}
-
-// leave ends a turn that may have set deadlines or left work: the progress goroutine, if it sleeps, must know.
-func (s *Shard) leave(busy bool) {
-	if s.asleep.Load() && (busy || int64(s.engine.NextDeadline()) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
-		s.waiter.Wake()
-	}
 }
 
 // Release tells the shard that a poller is about to sleep: the progress goroutine takes over without waiting for its
@@ -206,17 +239,11 @@ func (s *Shard) Release() {
 		s.waiter.Wake()
 		return
 	}
-	// It sleeps on the socket, until a deadline that polling may have left behind.
-	if s.enter() {
-		defer s.exit()
-		s.turn()
-		s.inside = false
-	}
+	s.try(callerRelease) // it sleeps on the socket, until a deadline that polling may have left behind
 }
 
 // progress runs turns while nobody polls.
 func (s *Shard) progress() {
-	defer close(s.done)
 	seen := uint32(0)
 	blind := true
 	for !s.closing.Load() {
@@ -249,15 +276,11 @@ func (s *Shard) advance(blind bool) (busy bool, next clock.Time) {
 	s.mu.Lock()
 	s.inside = true
 	defer s.unlock()
-	if !s.closed {
+	if whoRuns[callerProgress][s.state()] == wholeTurn {
 		s.engine.turns.Watch(!blind)
 		busy = s.engine.Run(s.now())
-		next = s.engine.NextDeadline()
-		if !busy {
-			// Under the lock, so that whoever runs the next turn compares its deadlines with ours. Asleep is stored before the
-			// doorbells are read, and a poster rings before it reads asleep: one of the two sees the other.
-			s.until.Store(int64(next))
-			s.asleep.Store(true)
+		if next = s.engine.NextDeadline(); !busy {
+			s.lieDown(next)
 		}
 	}
 	s.inside = false
@@ -269,7 +292,7 @@ func (s *Shard) Close() {
 	if s.closing.CompareAndSwap(false, true) {
 		s.waiter.Wake()
 	}
-	<-s.done
+	s.running.Wait()
 	s.mu.Lock()
 	s.inside = true
 	defer s.unlock()

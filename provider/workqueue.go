@@ -1,9 +1,7 @@
 package provider
 
 import (
-	"sync"
-	"sync/atomic"
-
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -72,11 +70,11 @@ type initiatorQueue struct {
 	inline     []byte
 	locals     []memory.Binding // made for the first request without packets
 
-	mu     sync.Mutex // held by a poster while it fills one slot
-	posted atomic.Uint32
+	mu     interleave.Mutex // held by a poster while it fills one slot
+	posted interleave.Uint32
 	sample trace.PostSample
-	_      [24]byte      // with sample a cache line
-	head   atomic.Uint32 // oldest request not completed; written by the engine
+	_      [24]byte          // with sample a cache line
+	head   interleave.Uint32 // oldest request not completed; written by the engine
 
 	// The engine's. next/off is the next byte to transmit; requests in [head, next) are sent and unacknowledged.
 	next uint32
@@ -155,12 +153,12 @@ type receiveQueue struct {
 	wrs    []receiveRequest
 	sges   []SGE
 
-	mu     sync.Mutex // held by a poster while it fills one slot
-	posted atomic.Uint32
+	mu     interleave.Mutex // held by a poster while it fills one slot
+	posted interleave.Uint32
 	_      [64]byte
-	head   atomic.Uint32 // oldest receive not completed; written by the engine
+	head   interleave.Uint32 // oldest receive not completed; written by the engine
 	// starved is set by the engine when the peer has used up what was advertised; a poster then rings the doorbell.
-	starved atomic.Bool
+	starved interleave.Bool
 }
 
 func newReceiveQueue(depth, maxSGE int) receiveQueue {

@@ -32,6 +32,7 @@ const (
 type mutant struct {
 	id, file, function string   // function is empty for what stands outside of any
 	pkg                string   // whose tests are run
+	tags               string   // build tags that they need
 	tests              []string // at least one of them fails with the change; none for a survivor
 	survives           string   // why no test notices
 	from, to           string
@@ -42,6 +43,7 @@ type mutant struct {
 //	mutant ID
 //	in FILE [FUNCTION, or TYPE.METHOD]
 //	killed PACKAGE TEST...        or: survives PACKAGE REASON
+//	tags TAG                      if the tests need one
 //	-text to replace, once in the function; several lines make one text
 //	+text instead, if any
 func parse(table string) (rows []*mutant, err error) {
@@ -66,6 +68,8 @@ func parse(table string) (rows []*mutant, err error) {
 				m.pkg, m.tests = words[0], words[1:]
 			case key == "survives" && len(words) > 1:
 				m.pkg, m.survives = words[0], strings.Join(words[1:], " ")
+			case key == "tags" && len(words) == 1:
+				m.tags = words[0]
 			default:
 				return nil, fmt.Errorf("mutant %q: the line %q is none of the table's", m.id, line)
 			}
@@ -132,10 +136,10 @@ type bench struct {
 	out       io.Writer
 }
 
-// build compiles the tests of a package, with the change of m unless that is nil.
-func (b *bench) build(ctx context.Context, pkg string, m *mutant) (binary string, err error) {
+// build compiles the tests of a package with build tags, with the change of m unless that is nil.
+func (b *bench) build(ctx context.Context, pkg, tags string, m *mutant) (binary string, err error) {
 	binary = filepath.Join(b.dir, "test")
-	args := []string{"test", "-c", "-ldflags=-w", "-o", binary} // without what only debuggers need it links faster
+	args := []string{"test", "-c", "-ldflags=-w", "-tags", tags, "-o", binary} // without what only debuggers need it links faster
 	if m != nil {
 		file := filepath.Join(b.root, m.file)
 		src, err := os.ReadFile(file)
@@ -181,9 +185,10 @@ func (b *bench) run(ctx context.Context, binary, pkg string, tests []string) (ou
 	return out, strings.Join(tests, ", ") + " (" + err.Error() + ")"
 }
 
-// sound runs the tests of all rows of a package on the code as it is. Rows whose tests do not pass then cannot be judged.
-func (b *bench) sound(ctx context.Context, pkg string, rows []*mutant) (judged []*mutant, err error) {
-	binary, err := b.build(ctx, pkg, nil)
+// sound runs the tests of all rows of a package, with one set of build tags, on the code as it is. Rows whose tests do not pass then cannot be judged.
+func (b *bench) sound(ctx context.Context, rows []*mutant) (judged []*mutant, err error) {
+	pkg := rows[0].pkg
+	binary, err := b.build(ctx, pkg, rows[0].tags, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +215,7 @@ func (b *bench) sound(ctx context.Context, pkg string, rows []*mutant) (judged [
 // check judges one row. It reports whether that says what happens.
 func (b *bench) check(ctx context.Context, m *mutant) bool {
 	start := time.Now()
-	binary, err := b.build(ctx, m.pkg, m)
+	binary, err := b.build(ctx, m.pkg, m.tags, m)
 	if err != nil {
 		fmt.Fprintln(b.out, "does not build:", err)
 		return false
@@ -244,7 +249,8 @@ func work(ctx context.Context, ids *regexp.Regexp, survivors bool) error {
 	total, wrong, n := 0, 0, 0
 	for _, m := range rows {
 		if ids.MatchString(m.id) && (m.survives != "") == survivors {
-			chosen[m.pkg] = append(chosen[m.pkg], m)
+			key := m.pkg + " " + m.tags
+			chosen[key] = append(chosen[key], m)
 			total++
 		}
 	}
@@ -254,9 +260,9 @@ func work(ctx context.Context, ids *regexp.Regexp, survivors bool) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the directory for temporary files
 	b := &bench{root, dir, os.Stdout}
-	for _, pkg := range slices.Sorted(maps.Keys(chosen)) {
-		rows := chosen[pkg]
-		judged, err := b.sound(ctx, pkg, rows)
+	for _, key := range slices.Sorted(maps.Keys(chosen)) {
+		rows := chosen[key]
+		judged, err := b.sound(ctx, rows)
 		if err != nil {
 			return err
 		}

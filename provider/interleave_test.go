@@ -1,0 +1,380 @@
+//go:build interleave
+
+package provider
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The explorer of interleavings: applications that post, poll, call and close, packets that arrive, and the progress goroutines of real
+// shards around real engines take steps in every order up to a bound. A step is an operation on a lock, an atomic of shards, doorbells,
+// inboxes, work queues and homes, or a call of the link. Nobody may be left waiting, and when nobody can take a step any more, everything
+// that was posted must have been sent, everything that arrived received, and every connection be at home on one engine.
+
+// stepLink is a lane whose calls are steps. One who calls it must own the engine.
+type stepLink struct {
+	*lane
+	x      *crossing
+	engine int
+	ring   interleave.Uint32 // stands for the ring that packets arrive in
+}
+
+func (l *stepLink) owned() {
+	if s := l.x.shards; len(s) > l.engine && !s[l.engine].mu.Mine() {
+		l.x.r.Fail("%s runs an engine that is not its own", l.x.r.Name())
+	}
+}
+
+func (l *stepLink) Receive(pkts []RxPacket) int {
+	l.owned()
+	l.ring.Add(1)
+	return l.lane.Receive(pkts)
+}
+
+func (l *stepLink) Ready() bool {
+	l.ring.Load()
+	return l.lane.Ready()
+}
+
+func (l *stepLink) Transmit(pkts []TxPacket) {
+	l.owned()
+	if x := l.x; len(x.shards) > 0 && x.qp.home.Load() != x.engines[l.engine] {
+		x.r.Fail("engine %d sends for a connection that is not at home there", l.engine)
+	}
+	l.lane.Transmit(pkts)
+}
+
+// stepWaiter sleeps as a step.
+type stepWaiter struct {
+	r       *interleave.Run
+	link    *stepLink
+	woken   interleave.Bool
+	looks   bool // waits for takeOver, and not for packets
+	expired bool
+}
+
+func (w *stepWaiter) Wait(_ time.Duration, packets bool) {
+	w.looks, w.expired = !packets, false
+	w.r.Wait(func() bool { return w.woken.Load() || w.expired || packets && w.link.lane.Ready() })
+	w.looks = false
+	w.woken.Swap(false)
+}
+
+func (w *stepWaiter) Wake() { w.woken.Store(true) }
+
+// crossing is a connection between a side with shards, whose orders are explored, and a peer that was left behind when it was made.
+type crossing struct {
+	r       *interleave.Run
+	now     clock.Time
+	engines []*Engine
+	links   []*stepLink
+	waiters []*stepWaiter
+	shards  []*Shard // once steps are counted
+	peer    *Engine
+	back    *lane // the peer's
+	land    int   // where packets of the peer land
+	held    []flight
+	holding bool // packets of the peer wait in held
+	qp      *QP
+	remote  *QP
+	ctr     *Connector
+	cq      *CQ
+}
+
+// Lanes and memory are used again: making them takes longer than a run.
+var (
+	crossingLanes = [2]*lane{newLane(0), newLane(0)}
+	crossingBack  = newLane(1)
+)
+
+var crossingMem = NewMemory(rand.New(rand.NewPCG(5, 6)))
+
+var crossingRegion, _ = crossingMem.Register(make([]byte, 4096), RightRemoteRead|RightRemoteWrite)
+
+func newCrossing(r *interleave.Run, engines int) *crossing {
+	x := &crossing{r: r, now: clock.Time(time.Second), back: crossingBack}
+	var links []Link
+	for i := range engines {
+		l := &stepLink{lane: crossingLanes[i], x: x, engine: i}
+		l.reset(func(f flight) {
+			if x.shards == nil {
+				x.back.arrive(f)
+			}
+		})
+		x.links, links = append(x.links, l), append(links, l)
+	}
+	x.back.reset(func(f flight) {
+		if x.holding {
+			x.held = append(x.held, f)
+		} else {
+			x.links[x.land].arrive(f)
+		}
+	})
+	cfg := Config{HeldPackets: 1}
+	x.engines = NewGroup(cfg, links, crossingMem, rand.New(rand.NewPCG(0, 7)))
+	x.peer = New(cfg, x.back, crossingMem, rand.New(rand.NewPCG(1, 7)))
+	x.cq = NewCQ(32)
+	made := QPConfig{ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 1, MaxInitiatorSGE: 1, ReceiveCQ: x.cq, InitiatorCQ: x.cq}
+	x.qp = x.engines[0].NewQP(made)
+	made.ReceiveCQ = NewCQ(32)
+	made.InitiatorCQ = made.ReceiveCQ
+	x.remote = x.peer.NewQP(made)
+	x.connect()
+	var shards []*Shard
+	for i, e := range x.engines {
+		w := &stepWaiter{r: r, link: x.links[i]}
+		x.waiters = append(x.waiters, w)
+		shards = append(shards, NewShard(e, w, func() clock.Time { return x.now }, func() { r.Fail("an engine panics") }))
+	}
+	x.shards = shards
+	r.Stuck(x.pass)
+	r.Check(x.check)
+	r.End(func() {
+		for _, s := range x.shards {
+			s.closing.Store(true)
+		}
+	})
+	return x
+}
+
+// settle runs all engines until none has work.
+func (x *crossing) settle() {
+	for busy := true; busy; {
+		x.now += 1000
+		busy = x.peer.Run(x.now) || x.back.Ready()
+		for i, e := range x.engines {
+			busy = e.Run(x.now) || x.links[i].lane.Ready() || e.Called() || busy
+		}
+	}
+}
+
+func (x *crossing) connect() {
+	l := x.peer.NewListener()
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
+	x.must(o)
+	x.must(l.Listen(1))
+	var got, connected, accepted, completed promise
+	k, params := x.peer.NewConnector(), ConnectParams{Inbound: 1, Outbound: 1}
+	x.ctr = x.engines[0].NewConnector()
+	x.must(l.GetRequest(k, got.finish))
+	x.settle()
+	x.must(x.ctr.Connect(x.qp, wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish))
+	x.settle()
+	x.must(k.Accept(x.remote, params, accepted.finish))
+	x.settle()
+	x.must(x.ctr.CompleteConnect(completed.finish))
+	x.settle()
+	if x.qp.State() != QPReady || x.qp.home.Load() == nil {
+		panic("the connection is not there")
+	}
+}
+
+func (x *crossing) must(o Outcome) {
+	if o != OutcomeSuccess {
+		panic(o.String())
+	}
+}
+
+func (x *crossing) write(qp *QP) {
+	_, o := qp.Post(&Request{
+		Kind: KindWrite, SGL: []SGE{{Addr: crossingRegion.Base(), Len: 8, Token: crossingRegion.Token()}},
+		Length: 8, Addr: crossingRegion.Base(), Token: crossingRegion.Token(),
+	})
+	x.must(o)
+}
+
+// post posts and rings as an application does.
+func (x *crossing) post() {
+	x.write(x.qp)
+	x.qp.Ring()
+}
+
+// fromPeer makes the peer send a Write, which arrives on a queue when arrive is called.
+func (x *crossing) fromPeer(queue int) (arrive func()) {
+	x.holding = true
+	x.write(x.remote)
+	x.peer.Run(x.now)
+	x.holding = false
+	if len(x.held) == 0 {
+		panic("the peer sent nothing")
+	}
+	return func() {
+		x.links[queue].ring.Add(1)
+		for _, f := range x.held {
+			x.links[queue].arrive(f)
+		}
+		x.held = nil
+	}
+}
+
+// pass lets the time pass that a progress goroutine leaves pollers alone. Other timers are no excuse for what nobody does.
+func (x *crossing) pass() (helped bool) {
+	for _, w := range x.waiters {
+		if w.looks && !w.expired {
+			w.expired, helped = true, true
+		}
+	}
+	if helped {
+		x.now = x.now.Add(takeOver)
+	}
+	return helped
+}
+
+// check says what was left undone.
+func (x *crossing) check() string {
+	home := x.qp.home.Load()
+	if home == nil || x.qp.conn == nil {
+		return "the queue pair is lost"
+	}
+	if c := x.qp.conn; c.home.Load() != home || c.engine != home || x.ctr.home.Load() != home || x.ctr.engine != home {
+		return "a connection, its queue pair and its connector are at home on two engines"
+	}
+	if x.qp.sq.next != x.qp.sq.posted.Load() && !home.shard.closed {
+		return "a post is never run"
+	}
+	for i, s := range x.shards {
+		e := x.engines[i]
+		switch {
+		case s.closed:
+			continue
+		case e.doorbells.Load() != nil:
+			return fmt.Sprintf("engine %d sleeps with a doorbell rung", i)
+		case e.inbox.waiting.Load() || len(e.inbox.packets)+len(e.inbox.frames)+len(e.inbox.calls) > 0:
+			return fmt.Sprintf("engine %d sleeps with something in its inbox", i)
+		case x.links[i].lane.Ready():
+			return fmt.Sprintf("engine %d sleeps with packets in its ring", i)
+		case e.putOff:
+			return fmt.Sprintf("engine %d sleeps with half a turn put off", i)
+		case !s.asleep.Load():
+			return fmt.Sprintf("the progress goroutine of engine %d waits, and others rely on it", i)
+		case s.until.Load() > int64(e.NextDeadline()):
+			return fmt.Sprintf("engine %d sleeps past its deadline", i)
+		case len(x.links[i].out) > 0 || x.links[i].finished != "":
+			return fmt.Sprintf("engine %d has %d frames %s", i, len(x.links[i].out), x.links[i].finished)
+		}
+	}
+	return ""
+}
+
+// do calls as the owner of the first engine.
+func (x *crossing) do(f func(*Engine)) { x.shards[0].Do(f) }
+
+// moveTo makes the connection leave for another engine, as the owner of the one where it is.
+func (x *crossing) moveTo(engine int) {
+	x.qp.Own(func(e *Engine) {
+		if x.qp.home.Load() != e || !e.shard.mu.Mine() {
+			x.r.Fail("a call is run by somebody who does not own the queue pair")
+		}
+		x.qp.conn.moveTo(x.engines[engine])
+	})
+}
+
+// interleaving is who takes steps.
+type interleaving struct {
+	name          string
+	interruptions int // the most; negative for all orders there are
+	start         func(x *crossing)
+}
+
+var shardInterleavings = []interleaving{
+	{"two post", 2, func(x *crossing) {
+		x.r.Go("poster", x.post)
+		x.r.Go("other poster", x.post)
+	}},
+	{"one posts twice and a packet arrives", 1, func(x *crossing) {
+		arrive := x.fromPeer(0)
+		x.r.Go("poster", func() { x.post(); x.post() })
+		x.r.Go("network", arrive)
+	}},
+	{"one polls and goes away, one posts", 1, func(x *crossing) {
+		arrive := x.fromPeer(0)
+		x.r.Go("poller", func() {
+			x.shards[0].Poll()
+			x.shards[0].Poll()
+		})
+		x.r.Go("poster", x.post)
+		x.r.Go("network", arrive)
+	}},
+	{"one polls and sleeps, one posts", 1, func(x *crossing) {
+		arrive := x.fromPeer(0)
+		x.r.Go("poller", func() {
+			arrive()
+			x.shards[0].Poll()
+			x.shards[0].Release()
+		})
+		x.r.Go("poster", x.post)
+	}},
+	{"one looks, one posts, one calls", 1, func(x *crossing) {
+		x.r.Go("looker", func() { x.shards[0].Look() })
+		x.r.Go("poster", x.post)
+		x.r.Go("caller", func() { x.do(func(*Engine) {}) })
+	}},
+	{"closing", 1, func(x *crossing) {
+		x.r.Go("closer", func() { x.shards[0].Close() })
+		x.r.Go("poster", x.post)
+		x.r.Go("caller", func() { x.do(func(*Engine) {}) })
+	}},
+}
+
+var groupInterleavings = []interleaving{
+	{"a packet for another engine", 1, func(x *crossing) {
+		arrive := x.fromPeer(1)
+		x.r.Go("network", arrive)
+		x.r.Go("poster", x.post)
+	}},
+	{"a move and a post", 1, func(x *crossing) {
+		x.r.Go("mover", func() { x.moveTo(1) })
+		x.r.Go("poster", x.post)
+	}},
+	{"a move, a post and a packet on the old queue", 0, func(x *crossing) {
+		arrive := x.fromPeer(0)
+		x.r.Go("mover", func() { x.moveTo(1) })
+		x.r.Go("poster", x.post)
+		x.r.Go("network", arrive)
+	}},
+	{"there and back, and a post", 1, func(x *crossing) {
+		x.r.Go("mover", func() {
+			x.moveTo(1)
+			x.moveTo(0)
+		})
+		x.r.Go("poster", x.post)
+	}},
+	{"a move, and calls of its owner", 1, func(x *crossing) {
+		x.r.Go("mover", func() { x.moveTo(1) })
+		x.r.Go("caller", func() {
+			x.ctr.Own(func(e *Engine) {
+				if x.ctr.home.Load() != e || x.ctr.engine != e {
+					x.r.Fail("a call is run by somebody who does not own the connector")
+				}
+			})
+		})
+	}},
+}
+
+func TestShardInterleavings(t *testing.T) { explore(t, 1, shardInterleavings) }
+
+func TestGroupInterleavings(t *testing.T) { explore(t, 2, groupInterleavings) }
+
+func explore(t *testing.T, engines int, all []interleaving) {
+	percent := debug.SetGCPercent(1000) // every run makes engines
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			bounds := interleave.Bounds{Interruptions: s.interruptions + *exploreMore, Steps: 2000}
+			began := time.Now()
+			res := interleave.Explore(bounds, func(r *interleave.Run) { s.start(newCrossing(r, engines)) })
+			if res.Failure != "" {
+				t.Error(res.Failure)
+			}
+			t.Logf("%d orders, %d states, up to %d steps in a row; %v", res.Runs, res.States, res.Deepest, time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
