@@ -50,7 +50,15 @@ var dropProvocations = map[string]provocation{
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
 	"no_listener": {do: func(r *dropRig) { r.ask(7, 0) }},
-	"address":     {do: func(r *dropRig) { r.ask(7, stranger) }},
+	"address": {do: func(r *dropRig) { // of a peer that no packet could be sent to
+		h := wire.Hello{ConnID: 1, Nonce: 1, MaxPacket: wire.MinPacket - 1}
+		body := controlOf(wire.CtlREQ, h.Append(nil)...)
+		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
+	}},
+	"path": {do: func(r *dropRig) {
+		c := r.connect(9)
+		r.send(stranger, c.next, make([]byte, wire.OpHeaderLen))
+	}},
 	"backlog": {do: func(r *dropRig) {
 		r.listen(8, 1)
 		r.answer(r.ask(8, 0), wire.CtlPEND)

@@ -243,11 +243,11 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	return c
 }
 
-// bind fixes the peer's id and what follows from it: its UDP source port (PROTOCOL §2).
-func (c *conn) bind(peerID uint64) {
+// bind fixes the peer's id, and the UDP source port that it was said from (PROTOCOL §6.1).
+func (c *conn) bind(peerID uint64, port uint16) {
 	c.peerID = peerID
 	c.engine.directory.peers.add(c)
-	c.remote.Port = wire.SourcePort(peerID)
+	c.remote.Port = port
 }
 
 // enter changes where the connection stands on the wire.

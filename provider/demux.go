@@ -65,8 +65,11 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		}
 		return c.receiveFirst(p, h), false
 	}
-	if p.From != c.remote || p.To.IP != c.local.IP {
+	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
 		return wire.DropAddress, false
+	}
+	if p.From.Port != c.remote.Port {
+		return c.receiveElsewhere(p, h), false
 	}
 	if !p.intact(h) {
 		return wire.DropCRC, false

@@ -34,7 +34,8 @@ type ending struct {
 	giveUpAt clock.Time // when Disconnect stops waiting
 	freeAt   clock.Time // when lingering ends
 
-	proof *proof // that this is not the end, which a REQ demands; nil while none does
+	challenge challenge // of a source port; here because few connections ever have one
+	proof     *proof    // that this is not the end, which a REQ demands; nil while none does
 
 	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }

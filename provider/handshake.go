@@ -179,8 +179,8 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.leaveIdle()
 		// We gave up before the peer's id was known. Now it is, and the peer can be told.
 		hello := &c.engine.hello
-		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(p, hello) {
-			c.bind(hello.ConnID)
+		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) {
+			c.bind(hello.ConnID, p.From.Port)
 		}
 		c.repeatEnding()
 		return wire.DropState
@@ -200,7 +200,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 			return d
 		}
-		if !c.isAnswer(p, hello) {
+		if !c.isAnswer(hello) {
 			return wire.DropAddress
 		}
 		if d := c.engine.readBlocks(p, h); d != wire.DropNone {
@@ -209,7 +209,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if !c.takeBlocks(h.Flags() &^ wire.FlagReport) {
 			return wire.DropAckRange
 		}
-		c.bind(hello.ConnID)
+		c.bind(hello.ConnID, p.From.Port)
 		c.heard(h)
 		c.keep()
 		c.onREP(hello)
@@ -226,8 +226,8 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 }
 
 // isAnswer says whether a REP answers our REQ.
-func (c *conn) isAnswer(p *RxPacket, h *wire.Hello) bool {
-	return usable(h) && h.Nonce == c.nonce && p.From.Port == wire.SourcePort(h.ConnID)
+func (c *conn) isAnswer(h *wire.Hello) bool {
+	return usable(h) && h.Nonce == c.nonce
 }
 
 // onREP takes the first REP.
@@ -335,6 +335,9 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 			c.ackNow() // it may ask because it missed our receive limit
 		}
 	case wire.CtlPong:
+	case wire.CtlChallenge:
+		c.respond(msg.Body)
+	case wire.CtlResponse: // from the port that is known: what came from elsewhere was not the peer's, or came late
 	case wire.CtlProbe:
 		return c.onProbe(msg.Body)
 	case wire.CtlProbeAck:

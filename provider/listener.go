@@ -188,7 +188,7 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 		return d
 	}
-	if !usable(hello) || p.From.Port != wire.SourcePort(hello.ConnID) {
+	if !usable(hello) {
 		return wire.DropAddress
 	}
 	if c := e.directory.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
@@ -224,7 +224,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 		return wire.DropAddress
 	}
 	c.path = path
-	c.bind(hello.ConnID)
+	c.bind(hello.ConnID, p.From.Port)
 	c.heard(h)
 	c.keep()
 	c.nonce = hello.Nonce

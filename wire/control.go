@@ -50,6 +50,8 @@ func bodyBounds(o Opcode) (least, most int) {
 		return nonceLen, nonceLen
 	case CtlProbe, CtlProbeAck:
 		return probeLen, probeLen
+	case CtlChallenge, CtlResponse:
+		return ChallengeLen, ChallengeLen
 	case CtlREQ, CtlREP:
 		return HelloLen, maxHelloBody
 	case CtlRETRY:

@@ -43,6 +43,7 @@ const (
 	DropRSTToken               // RST without the right token (PROTOCOL §7.1)
 	DropNoListener             // REQ for an ND port nobody listens at
 	DropItem                   // an item of a REQ or REP that contradicts itself, or is there twice (PROTOCOL §7.1)
+	DropPath                   // from a UDP source port that is not known to be the peer's (PROTOCOL §6.1)
 	DropPart                   // a part that contradicts itself (PROTOCOL §4.1)
 	DropWrongQueue             // its connection moves to another NIC queue, or the engine that has it is behind
 	NumDropReasons             // number of reasons, for arrays of counters
@@ -57,7 +58,7 @@ var dropNames = [NumDropReasons]string{
 	DropUnknownConn: "unknown_conn", DropAddress: "address", DropDuplicate: "duplicate", DropWindow: "window",
 	DropAckRange: "ack_range", DropState: "state", DropHoldFull: "hold_full", DropNoReceive: "no_receive",
 	DropToken: "token", DropBacklog: "backlog", DropRate: "rate", DropRSTToken: "rst_token",
-	DropNoListener: "no_listener", DropItem: "item", DropPart: "part", DropWrongQueue: "wrong_queue",
+	DropNoListener: "no_listener", DropItem: "item", DropPath: "path", DropPart: "part", DropWrongQueue: "wrong_queue",
 }
 
 // String returns the short name of the reason, as counters and logs print it.

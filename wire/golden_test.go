@@ -93,6 +93,8 @@ func testPackets() []testPacket {
 		{name: "ping", opcode: CtlPing, body: uint32(0xe1e2e3e4)},
 		{name: "pong", opcode: CtlPong, body: uint32(0xe1e2e3e4)},
 		{name: "probe", opcode: CtlProbe, body: Probe{0xe1e2e3e4, 1280}, padTo: 1280},
+		{name: "challenge", opcode: CtlChallenge, body: uint64(0xc1c2c3c4c5c6c7c8)},
+		{name: "response", opcode: CtlResponse, body: uint64(0xc1c2c3c4c5c6c7c8)},
 		{name: "probe_ack", opcode: CtlProbeAck, body: Probe{0xe1e2e3e4, 1280}},
 		{name: "req", opcode: CtlREQ, body: hello, padTo: MinPacket},
 		{name: "req_cookie", opcode: CtlREQ, body: retried, padTo: MinPacket},
@@ -169,6 +171,8 @@ func appendTestBody(dst []byte, body any) []byte {
 	switch v := body.(type) {
 	case uint32:
 		return binary.BigEndian.AppendUint32(dst, v)
+	case uint64:
+		return binary.BigEndian.AppendUint64(dst, v)
 	case Probe:
 		return v.Append(dst)
 	case Hello:
@@ -190,6 +194,8 @@ func parseTestBody(c *Control) (any, DropReason) {
 	switch c.Opcode {
 	case CtlPing, CtlPong:
 		return binary.BigEndian.Uint32(c.Body), DropNone // ParseControl checked the length
+	case CtlChallenge, CtlResponse:
+		return binary.BigEndian.Uint64(c.Body), DropNone // so too
 	case CtlProbe, CtlProbeAck:
 		var p Probe
 		r := ParseProbe(c.Body, &p)

@@ -28,6 +28,8 @@ const (
 	// RSTPacketLen is the length of an RST: what is shorter is not answered with one, so PING, RTU and DREQ are padded to it
 	// (PROTOCOL §7.4).
 	RSTPacketLen = ControlOffset + ControlHeaderLen + resetLen
+	// ChallengeLen is the length of the nonce of CHALLENGE and RESPONSE (PROTOCOL §5).
+	ChallengeLen = 8
 	// PartLen is the length of the PART extension (PROTOCOL §4.1).
 	PartLen = 8
 	// MaxBlocksLen is the length of the longest ACK block and a REPORT block (PROTOCOL §3.5, §3.6).

@@ -20,16 +20,19 @@ const (
 	CtlPong     Opcode = 0x12
 	CtlProbe    Opcode = 0x13
 	CtlProbeAck Opcode = 0x14
-	CtlREQ      Opcode = 0x20
-	CtlRETRY    Opcode = 0x21
-	CtlPEND     Opcode = 0x22
-	CtlREP      Opcode = 0x23
-	CtlREPACK   Opcode = 0x24
-	CtlRTU      Opcode = 0x25
-	CtlREJ      Opcode = 0x26
-	CtlDREQ     Opcode = 0x27
-	CtlDREP     Opcode = 0x28
-	CtlRST      Opcode = 0x29
+
+	CtlChallenge Opcode = 0x15
+	CtlResponse  Opcode = 0x16
+	CtlREQ       Opcode = 0x20
+	CtlRETRY     Opcode = 0x21
+	CtlPEND      Opcode = 0x22
+	CtlREP       Opcode = 0x23
+	CtlREPACK    Opcode = 0x24
+	CtlRTU       Opcode = 0x25
+	CtlREJ       Opcode = 0x26
+	CtlDREQ      Opcode = 0x27
+	CtlDREP      Opcode = 0x28
+	CtlRST       Opcode = 0x29
 )
 
 // opcodeNames is the one list of defined opcodes: an opcode without a name here does not exist.
@@ -37,6 +40,7 @@ var opcodeNames = [CtlRST + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
 	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM",
 	CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
+	CtlChallenge: "CHALLENGE", CtlResponse: "RESPONSE",
 	CtlREQ: "REQ", CtlRETRY: "RETRY", CtlPEND: "PEND", CtlREP: "REP", CtlREPACK: "REPACK", CtlRTU: "RTU",
 	CtlREJ: "REJ", CtlDREQ: "DREQ", CtlDREP: "DREP", CtlRST: "RST",
 }

@@ -123,6 +123,10 @@ func oracleReadControl(message []byte) (opcode Opcode, flags uint8, body any) {
 		var nonce uint32
 		mustRead(r, &nonce)
 		body = nonce
+	case 0x15, 0x16:
+		var nonce uint64
+		mustRead(r, &nonce)
+		body = nonce
 	case 0x13, 0x14:
 		var p Probe
 		mustRead(r, &p)

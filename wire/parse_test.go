@@ -182,7 +182,7 @@ func TestParseControlDrops(t *testing.T) {
 		{"no control header", ping[:27], DropShort},
 		{"body cut", ping[:31], DropShort},
 		{"operation opcode", edited(ping, 24, byte(OpWrite)), DropOpcode},
-		{"opcode hole", edited(ping, 24, 0x15), DropOpcode},
+		{"opcode hole", edited(ping, 24, 0x17), DropOpcode},
 		{"opcode 0x2a", edited(ping, 24, 0x2a), DropOpcode},
 		{"opcode 0xff", edited(ping, 24, 0xff), DropOpcode},
 		{"flag on ping", edited(ping, 25, 1), DropReserved},
@@ -380,7 +380,7 @@ func TestNames(t *testing.T) {
 			controls++
 		}
 	}
-	if controls != 14 {
+	if controls != 16 {
 		t.Errorf("%d control opcodes", controls)
 	}
 	for i := range 9 {

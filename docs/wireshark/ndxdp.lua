@@ -26,7 +26,8 @@ local OPS = {
 	[0x06] = "READ_RESP", [0x07] = "TERM",
 }
 local CONTROLS = {
-	[0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x20] = "REQ",
+	[0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x15] = "CHALLENGE",
+	[0x16] = "RESPONSE", [0x20] = "REQ",
 	[0x21] = "RETRY", [0x22] = "PEND", [0x23] = "REP", [0x24] = "REPACK", [0x25] = "RTU", [0x26] = "REJ",
 	[0x27] = "DREQ", [0x28] = "DREP", [0x29] = "RST",
 }
@@ -102,6 +103,7 @@ field("ctl.flags.abort", flag, "ABORT", 8, nil, 0x01)
 field("ctl.length", u16, "Body length")
 field("ctl.padding", bytes, "Padding")
 field("nonce", u32, "Nonce", base.HEX)
+field("challenge", u64, "Nonce of a path", base.HEX)
 field("probe.size", u16, "Size of the ND packet")
 field("probe.zero", u16, "Zero", base.HEX)
 field("limit", u32, "Receive limit")
@@ -414,6 +416,8 @@ end
 
 local function body_nonce(w, tree) w:take(tree, "nonce", 4) end
 
+local function body_challenge(w, tree) w:take(tree, "challenge", 8) end
+
 local function body_probe(w, tree)
 	w:take(tree, "nonce", 4)
 	local size = w:take(tree, "probe.size", 2)
@@ -507,6 +511,8 @@ local CONTROL = {
 	[0x12] = { 4, 4, body_nonce },
 	[0x13] = { 8, 8, body_probe, padded = true },
 	[0x14] = { 8, 8, body_probe },
+	[0x15] = { 8, 8, body_challenge },
+	[0x16] = { 8, 8, body_challenge },
 	[0x20] = { HELLO, HELLO_MAX, body_hello, padded = true },
 	[0x21] = { 16, 16, body_retry },
 	[0x22] = { 0, 0 },

@@ -211,6 +211,9 @@ func (f fields) control(b []byte, at int) wire.DropReason {
 	case wire.CtlPing, wire.CtlPong:
 		f.num("nonce", uint64(binary.BigEndian.Uint32(c.Body))) // ParseControl checked the length
 		return wire.DropNone
+	case wire.CtlChallenge, wire.CtlResponse:
+		f.num("challenge", binary.BigEndian.Uint64(c.Body)) // so too
+		return wire.DropNone
 	case wire.CtlProbe, wire.CtlProbeAck:
 		var p wire.Probe
 		d := wire.ParseProbe(c.Body, &p)

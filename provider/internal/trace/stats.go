@@ -32,6 +32,10 @@ type Stats struct {
 	NoFrames              uint64 // times a packet waited for a transmit frame
 	IllegalTransitions    uint64
 
+	// Source ports (PROTOCOL §6.1).
+	Challenges   uint64 // CHALLENGEs sent, to peers of which packets came from another port
+	PathsChanged uint64 // peers' ports that were proven
+
 	// Strangers (PROTOCOL §7.5).
 	CookiesSent    uint64 // REQs answered with RETRY
 	CookiesRefused uint64 // REQs with a cookie that is wrong or too old
