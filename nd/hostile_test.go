@@ -201,7 +201,7 @@ func TestHostilePackets(t *testing.T) {
 		before := a.r.b.Stats().Drops
 		_, err := a.other.Write(seen)
 		must(t, err)
-		a.wantDrop(t, before, "address", 1)
+		a.wantDrop(t, before, "path", 1)
 		a.works(t, memory)
 	})
 }
