@@ -191,26 +191,23 @@ func controlOf(op wire.Opcode, body ...byte) []byte {
 	return append(b, body...)
 }
 
-// ask sends a REQ for a new connection from the given source port, or the right one for 0, and returns its id.
-func (r *dropRig) ask(port, from uint16) uint64 {
+// ask sends a REQ for a new connection to an ND port, and returns its id.
+func (r *dropRig) ask(port uint16) uint64 {
 	r.Helper()
 	r.made++
 	id := r.made
-	r.askAs(id, port, from, nil)
+	r.askAs(id, port, nil)
 	return id
 }
 
-func (r *dropRig) askAs(id uint64, port, from uint16, cookie []byte) {
+func (r *dropRig) askAs(id uint64, port uint16, cookie []byte) {
 	r.Helper()
 	h := wire.Hello{
 		ConnID: id, Nonce: id, SrcPort: uint16(20000 + id), DstPort: port, MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: 1, ORD: 1, Window: 256, MaxPacket: wire.MinPacket, ReceiveLimit: 100, Cookie: cookie,
 	}
-	if from == 0 {
-		from = wire.SourcePort(id)
-	}
 	body := controlOf(wire.CtlREQ, h.Append(nil)...)
-	r.send(from, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
+	r.send(wire.SourcePort(id), wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 }
 
 // answer waits for a control message that the adapter sends to a connection of the peer.
@@ -265,7 +262,7 @@ func (r *dropRig) connect(port uint16) *dropConn {
 		ReceiveCQ: r.cq, InitiatorCQ: r.cq, InitiatorDepth: 4, MaxInitiatorSGE: 1,
 	})
 	r.must(err)
-	id := r.ask(port, 0)
+	id := r.ask(port)
 	r.must(l.GetConnectionRequest(r.Context(), ctr))
 	accepted := make(chan error, 1)
 	go func() {

@@ -49,7 +49,7 @@ var dropProvocations = map[string]provocation{
 		body := controlOf(wire.CtlREQ, append(h.Append(nil), 0)...)
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
-	"no_listener": {do: func(r *dropRig) { r.ask(7, 0) }},
+	"no_listener": {do: func(r *dropRig) { r.ask(7) }},
 	"address": {do: func(r *dropRig) { // of a peer that no packet could be sent to
 		h := wire.Hello{ConnID: 1, Nonce: 1, MaxPacket: wire.MinPacket - 1}
 		body := controlOf(wire.CtlREQ, h.Append(nil)...)
@@ -61,9 +61,9 @@ var dropProvocations = map[string]provocation{
 	}},
 	"backlog": {do: func(r *dropRig) {
 		r.listen(8, 1)
-		r.answer(r.ask(8, 0), wire.CtlPEND)
-		id := r.ask(8, 0)
-		r.askAs(id, 8, 0, slices.Clone(r.answer(id, wire.CtlRETRY)))
+		r.answer(r.ask(8), wire.CtlPEND)
+		id := r.ask(8)
+		r.askAs(id, 8, slices.Clone(r.answer(id, wire.CtlRETRY)))
 	}},
 	"rst_token": {do: func(r *dropRig) {
 		m := wire.Reset{ConnID: r.connect(9).mine, Token: [wire.ResetTokenLen]byte{1}}
@@ -146,7 +146,7 @@ var dropProvocations = map[string]provocation{
 	}},
 	"port_taken": {datapath: nd.DatapathUDP, do: func(r *dropRig) {
 		r.occupy(stranger) // which answers to strangers come from
-		r.ask(7, 0)
+		r.ask(7)
 	}},
 	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(4, 1, nil) }}, // too big
 	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }}, // host unreachable
