@@ -146,3 +146,22 @@ func TestDecisionsAreListed(t *testing.T) {
 		t.Errorf("%s is listed and not there", name)
 	}
 }
+
+// TestWalksNameFilesThatExist reads the walks of ARCHITECTURE.md.
+func TestWalksNameFilesThatExist(t *testing.T) {
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walks, found := strings.Cut(string(page), "### Four walks")
+	walks, _, _ = strings.Cut(walks, "\n## ")
+	files := regexp.MustCompile("`([a-z0-9/]+\\.go)`").FindAllStringSubmatch(walks, -1)
+	if !found || len(files) < 30 {
+		t.Fatalf("the walks name %d files", len(files))
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
