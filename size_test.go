@@ -18,15 +18,15 @@ type ceiling struct{ fields, methods int }
 // ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
-	"conn":   {fields: 65, methods: 222},
-	"Engine": {fields: 53, methods: 103},
+	"conn":   {fields: 61, methods: 220},
+	"Engine": {fields: 50, methods: 94},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 10_750
+const maxProviderLines = 10_458
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
-const slack = 40
+const slack = 10
 
 // onlyOthers are packages of this module that some other layer needs and the engine's own package does not, although its fence covers
 // them: what only one object needs is imported there.
