@@ -46,13 +46,16 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 // count below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests
 // were posted, initiator requests and receives each for themselves.
 func (q *CompletionQueue) GetResults(results []Result) int {
-	return verbs.Results(&q.cq, results, putResult)
+	return verbs.Results(&q.cq, results, putResults)
 }
 
-func putResult(to *Result, r *provider.Result) {
-	*to = Result{
-		Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
-		Type: RequestType(r.Kind),
+func putResults(to []Result, from []provider.Result) {
+	for i := range from {
+		r := &from[i]
+		to[i] = Result{
+			Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
+			Type: RequestType(r.Kind),
+		}
 	}
 }
 

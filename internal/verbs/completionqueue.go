@@ -29,8 +29,8 @@ func (q *CQ) Init(a *Adapter, depth int) {
 }
 
 // Results moves up to len(results) results out of the queue, oldest first, and says how many. It runs the engines that report here when
-// there are fewer. put writes one.
-func Results[R any](q *CQ, results []R, put func(*R, *provider.Result)) int {
+// there are fewer. put translates some, of two slices as long as each other.
+func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	q.consumer.Lock()
 	n := fetch(q, results, put)
 	if n < len(results) {
@@ -41,13 +41,11 @@ func Results[R any](q *CQ, results []R, put func(*R, *provider.Result)) int {
 	return n
 }
 
-func fetch[R any](q *CQ, results []R, put func(*R, *provider.Result)) int {
+func fetch[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	total := 0
 	for total < len(results) && !q.Empty() {
 		n := q.Fetch(q.temp[:min(len(q.temp), len(results)-total)])
-		for i := range n {
-			put(&results[total+i], &q.temp[i])
-		}
+		put(results[total:total+n], q.temp[:n])
 		total += n
 	}
 	return total

@@ -98,10 +98,10 @@ func (q *CQ) Arm(what NotifyType) {
 // GetResults moves up to len(results) results out of the queue, oldest first, and says how many. It never blocks. A count
 // below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests were
 // posted, initiator requests and receives each for themselves.
-func (q *CQ) GetResults(results []Result) int { return verbs.Results(&q.cq, results, putResult) }
+func (q *CQ) GetResults(results []Result) int { return verbs.Results(&q.cq, results, putResults) }
 
 // GetResultsEx is GetResults with all that is known.
-func (q *CQ) GetResultsEx(results []ResultEx) int { return verbs.Results(&q.cq, results, putResultEx) }
+func (q *CQ) GetResultsEx(results []ResultEx) int { return verbs.Results(&q.cq, results, putResultsEx) }
 
 // Resize gives the queue room for at least depth results, while traffic runs; no result is lost.
 //

@@ -77,14 +77,22 @@ type ResultEx struct {
 	Invalidated Token // of OperationReceiveAndInvalidate: what the message invalidated
 }
 
-func putResult(to *Result, r *provider.Result) {
-	*to = Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
+func putResults(to []Result, from []provider.Result) {
+	for i := range from {
+		r := &from[i]
+		to[i] = Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
+	}
 }
 
-func putResultEx(to *ResultEx, r *provider.Result) {
-	putResult(&to.Result, r)
-	to.Type, to.Invalidated = operations[r.Kind], 0
-	if r.Invalidated != 0 {
-		to.Type, to.Invalidated = OperationReceiveAndInvalidate, Token(r.Invalidated)
+func putResultsEx(to []ResultEx, from []provider.Result) {
+	for i := range from {
+		r := &from[i]
+		to[i] = ResultEx{
+			Result: Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext},
+			Type:   operations[r.Kind],
+		}
+		if r.Invalidated != 0 {
+			to[i].Type, to[i].Invalidated = OperationReceiveAndInvalidate, Token(r.Invalidated)
+		}
 	}
 }
