@@ -10,6 +10,17 @@ import (
 // What the receiver acknowledged behind a gap and then dropped, because the SEND in the gap found no receive, is sent again, also when
 // the packet that said RNR got lost: no request completes before its bytes are in place.
 func TestTakenBackIsSentAgain(t *testing.T) {
+	t.Run("acknowledged before", func(t *testing.T) {
+		takeBack(t, func(p *commons) bool { return p.conn(1).wait.state == waitNone })
+	})
+	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged with what takes it back
+		takeBack(t, func(p *commons) bool { return p.conn(0).tx[0].sacked == 0 })
+	})
+}
+
+// takeBack has what side 1 says arrive while heard says so, until there is a receive.
+func takeBack(t *testing.T, heard func(*commons) bool) {
+	t.Helper()
 	p := newCommons(t, 1, 16)
 	p.use(0)
 	const off, n = 64 << 10, 20 * 1344
@@ -21,7 +32,7 @@ func TestTakenBackIsSentAgain(t *testing.T) {
 		return !first
 	}
 	silent := true // what the receiver says of the SEND does not arrive
-	p.link[0].mangle = func([]byte) bool { return !silent || p.conn(1).wait.state == waitNone }
+	p.link[0].mangle = func([]byte) bool { return !silent || heard(p) }
 	p.post(0, p.send(0, 1000))
 	p.post(0, p.write(0, off, n))
 	for range 1000 {
