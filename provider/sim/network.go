@@ -150,7 +150,7 @@ func (n *Network) loses(from, to *Host) bool {
 	return n.strikes(n.rng, Loss)
 }
 
-// damage may change a packet; whole says that it did not.
+// damage may change a packet or cut it short.
 func (n *Network) damage(from *Host, p []byte) []byte {
 	if n.strikes(n.rng, Corrupt) {
 		for range 1 + n.rng.IntN(3) {
