@@ -220,6 +220,7 @@ func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
 
 	over := make(chan error, 1)
 	go func() { over <- a.Close() }()
+	eventually(t, "close", a.verbs.Closed) // from here on nothing is created
 	waitsFor("1 completion queue is closing", "2 queue pairs are open", domain, mapping)
 	want(t, "close", qps[0].Close(nil, nil), StatusSuccess)
 	waitsFor("1 completion queue is closing", "1 queue pair is open", domain, mapping)
@@ -227,10 +228,15 @@ func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
 	want(t, "close", qps[1].Close(nil, nil), StatusSuccess)
 	waitsFor(domain)
 	goOn := make(chan struct{})
-	_, s = pd.CreateMW(func(any, Status, *MW) { <-goOn }, nil)
+	made := make(chan Status, 1)
+	_, s = pd.CreateMW(func(_ any, s Status, _ *MW) {
+		<-goOn
+		made <- s
+	}, nil)
 	want(t, "create", s, StatusPending)
 	waitsFor(domain, "1 callback is due or runs")
 	close(goOn)
+	want(t, "create", receive(t, "create", made), StatusDeviceRemoved)
 	closed(t, pd.Close)
 	must(t, receive(t, "close", over))
 	waitsFor()
