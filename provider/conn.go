@@ -275,7 +275,7 @@ func (c *conn) open() {
 // free gives the slot back. Nothing refers to the connection afterwards but the application's connector.
 func (c *conn) free() {
 	e := c.engine
-	if c.phase == phaseFree {
+	if e.group.conns.at(c.slot) != c {
 		return
 	}
 	c.endProof()

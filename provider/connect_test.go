@@ -155,3 +155,24 @@ func TestRequestTakesTheBindingsPlace(t *testing.T) {
 		t.Errorf("local address %v, %v, want the listener's", at, o)
 	}
 }
+
+// TestAttemptWithoutAPathLeavesNothing connects where the link of one end refuses the path. The connection that was made for it was never given
+// back, and each attempt, or request of a stranger, kept a slot until there were none.
+func TestAttemptWithoutAPathLeavesNothing(t *testing.T) {
+	for side, want := range [2]Outcome{OutcomeHostUnreachable, OutcomeSuccess} {
+		m, stops := newMeeting(t, 1), 0
+		m.link[side].noPath = true
+		m.seek(&stops)
+		if o := m.ctr[0].Reached(); o != want {
+			t.Fatalf("side %d: %v", side, o)
+		}
+		m.pass(100 * time.Millisecond) // the request comes several times
+		if n := m.eng[side].Stats().Connections; n != 0 {
+			t.Errorf("side %d keeps %d connections", side, n)
+		}
+		m.ctr[0].Close()
+		m.link[side].noPath = false
+		m.pass(20 * time.Second)
+		m.clean()
+	}
+}

@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type pipe struct {
 	busy    bool                            // packets wait
 	backlog []TxPacket
 	pushes  int
+	noPath  bool         // no peer can be reached
 	land    func() *pipe // chooses the peer's queue for a packet, when it has several
 }
 
@@ -200,6 +202,9 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 }
 
 func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
+	if p.noPath {
+		return 0, false
+	}
 	if len(p.free) == 0 {
 		p.free = append(p.free, Path(len(p.paths)))
 		p.paths = append(p.paths, tuple{})
@@ -410,11 +415,7 @@ func (p *pair) results(side int) []Result {
 func (p *pair) outcomes(side int, want ...Outcome) []Result {
 	p.tb.Helper()
 	rs := p.results(side)
-	ok := len(rs) == len(want)
-	for i := range rs {
-		ok = ok && rs[i].Outcome == want[i]
-	}
-	if !ok {
+	if !slices.EqualFunc(rs, want, func(r Result, o Outcome) bool { return r.Outcome == o }) {
 		p.tb.Fatalf("side %d: results %+v, want outcomes %v", side, rs, want)
 	}
 	return rs
