@@ -92,6 +92,9 @@ var fences = map[string]fence{
 	"provider/internal/guard": {
 		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},
+	"provider/internal/lifetime": {
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+	},
 	"provider/internal/turn": {
 		ours: []string{"internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
 	},

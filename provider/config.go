@@ -69,19 +69,13 @@ type Config struct {
 	OnLost func(FlightRecord)
 }
 
-// The limits of the handshake's timers and caps.
+// The limits of timers and caps.
 const (
-	firstRetry   = 20 * time.Millisecond // handshake messages: first repetition
-	maxRetry     = time.Second           // and the longest gap, which is also the probe interval of a half-open connection
-	pingInterval = time.Second           // between keep-alive probes once the peer was idle too long
-	maxPings     = 5
 	// maxKeepAlives is how many idle connections are asked for a sign of life in a second at the most. Asking and answering
 	// costs both ends 5 µs of engine time: 0.5 % of a core, however many connections there are.
 	maxKeepAlives = 1000
 	// askInterval is how often a sender that waits for a receive asks for the limit: the ACK that raised it may be lost.
 	askInterval = 20 * time.Millisecond
-
-	maxRetries = 8 // RETRYs that one attempt follows (PROTOCOL §7.5)
 
 	initialRTO = 50 * time.Millisecond
 	maxRTO     = time.Second

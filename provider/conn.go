@@ -5,27 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
-
-// phase is where a connection stands on the wire. What its application may do is the connector's state.
-type phase uint8
-
-const (
-	phaseFree      phase = iota
-	phaseReqSent         // active: REQ goes out until something answers
-	phaseAccepted        // active: REP seen, the application thinks
-	phaseRtuSent         // active: RTU goes out until the peer notes it
-	phaseHalfOpen        // passive: REQ seen, the application thinks
-	phaseRepSent         // passive: REP goes out until REPACK, then as a probe
-	phaseOpen            // data flows
-	phaseLingering       // over; repeats its last word for a while
-)
-
-var phaseNames = [...]string{"free", "req_sent", "accepted", "rtu_sent", "half_open", "rep_sent", "open", "lingering"}
-
-// String returns the short name of the phase, as captures and flight records print it.
-func (p phase) String() string { return phaseNames[p] }
 
 // conn is one connection. All of it belongs to the engine.
 //
@@ -44,13 +26,11 @@ type conn struct {
 	id, peerID uint64
 	nonce      uint64
 
-	handshake handshake
-	end       *ending // notEnding until it ends
+	handshake *lifetime.Attempt // nil when it is long over
+	end       *ending           // notEnding until it ends
 
-	// Liveness.
-	lastHeard clock.Time
-	pingAt    clock.Time
-	idleAt    clock.Time // when to see whether it is idle; zero while it is
+	alive  lifetime.Liveness
+	idleAt clock.Time // when to see whether it is idle; zero while it is
 
 	rtt       rtt
 	wait      receiveWait
@@ -97,12 +77,11 @@ type conn struct {
 	phase      phase
 	ecn        wire.ECN    // of sequenced packets: ECT0 when both agreed to it
 	share      guard.Share // of its source's budget
-	pings      uint8
-	active     bool // we sent the REQ
-	noRequests bool // flushed: no new requests go out
-	ceLast     bool // the newest packet was marked
-	ceEcho     bool // the peer has to hear of a mark
-	tellTaken  bool // the peer has to hear of taken
+	active     bool        // we sent the REQ
+	noRequests bool        // flushed: no new requests go out
+	ceLast     bool        // the newest packet was marked
+	ceEcho     bool        // the peer has to hear of a mark
+	tellTaken  bool        // the peer has to hear of taken
 
 	// Places in the engine's lists.
 	inActive, inAcks, touched bool
@@ -224,7 +203,8 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if !ok {
 		return nil
 	}
-	c := &conn{engine: e, end: &notEnding, slot: slot, local: local, remote: remote, lastHeard: e.now}
+	c := &conn{engine: e, end: &notEnding, slot: slot, local: local, remote: remote, handshake: new(lifetime.Attempt)}
+	c.alive.Heard(e.now)
 	c.home.Store(e)
 	for c.id == 0 {
 		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
@@ -248,19 +228,6 @@ func (c *conn) bind(peerID uint64, port uint16) {
 	c.peerID = peerID
 	c.engine.directory.peers.add(c)
 	c.remote.Port = port
-}
-
-// enter changes where the connection stands on the wire.
-func (c *conn) enter(p phase) {
-	e := c.engine
-	if c.phase == phaseOpen {
-		e.limitTotals.Exit(e.now, c.limit())
-	}
-	e.note(FlightState, c.id, uint32(c.phase), uint32(p))
-	c.ask(p)
-	if c.phase = p; p == phaseOpen {
-		e.limitTotals.Enter(e.now, c.limit())
-	}
 }
 
 // open lets data flow.

@@ -79,3 +79,9 @@ func TestSequenceNumbersWrapUnderTraffic(t *testing.T) {
 		t.Error("the PSN did not wrap")
 	}
 }
+
+// forget makes a connection vanish as if its end had started anew.
+func (c *conn) forget() {
+	c.phase = phaseLingering
+	c.free()
+}

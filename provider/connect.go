@@ -68,11 +68,11 @@ func (k *Connector) Reached() Outcome {
 	c.nonce = e.rng.Uint64()
 	c.localND, c.peerN = k.local.Port, k.peer.Port
 	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
-	c.handshake.private = params.Private
+	c.handshake.Private, c.handshake.Proven = params.Private, true
 	c.enter(phaseReqSent)
 	k.attach(c, qp)
 	e.directory.tuples.add(c)
-	c.handshake.begin(e.now)
+	c.handshake.Begin(e.now)
 	c.sendHello(wire.CtlREQ)
 	c.touch()
 	return OutcomeSuccess

@@ -213,10 +213,10 @@ func (k *Connector) deliver(c *conn) {
 	k.addressed = true
 	k.ownsPort = true
 	k.engine.directory.ports.share(k.local)
-	k.private, k.havePrivate = c.handshake.private, true
-	c.handshake.private = nil
-	k.inbound = uint32(c.handshake.offerORD)
-	k.outbound = uint32(c.handshake.offerIRD)
+	k.private, k.havePrivate = c.handshake.Private, true
+	c.handshake.Private = nil
+	k.inbound = uint32(c.handshake.ORD)
+	k.outbound = uint32(c.handshake.IRD)
 	k.haveLimits = true
 	k.transition(CtrRequested)
 }
@@ -236,14 +236,14 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	c := k.conn
 	c.leaveBacklog()
 	k.attach(c, qp)
-	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.offerORD))
-	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.offerIRD))
+	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.ORD))
+	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.IRD))
 	k.inbound, k.outbound = c.ird, c.ord
-	c.handshake.private = append([]byte(nil), params.Private...)
+	c.handshake.Private = append([]byte(nil), params.Private...)
 	c.enter(phaseRepSent)
 	k.pending = fin
 	k.transition(CtrAccepting)
-	c.handshake.begin(k.engine.now)
+	c.handshake.Begin(k.engine.now)
 	c.sendHello(wire.CtlREP)
 	c.touch()
 	return OutcomeSuccess
@@ -299,7 +299,7 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	k.transition(CtrCompleting)
 	c := k.conn
 	c.enter(phaseRtuSent)
-	c.handshake.begin(k.engine.now)
+	c.handshake.Begin(k.engine.now)
 	c.sendRTU()
 	c.touch()
 	return OutcomeSuccess

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -21,13 +22,13 @@ func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 	}
 	m.connect().pass(6 * time.Second)
 	m.connected.must(t, OutcomeIOTimeout)
-	gap, due := firstRetry, time.Duration(0)
+	gap, due := lifetime.FirstRetry, time.Duration(0)
 	for i, sent := range at {
 		if sent < due || sent > due+time.Millisecond {
 			t.Errorf("message %d was sent after %v, want %v", i, sent, due)
 		}
 		due += gap
-		gap = min(2*gap, maxRetry)
+		gap = min(2*gap, lifetime.MaxRetry)
 	}
 	if len(at) < 8 {
 		t.Errorf("only %d messages", len(at))

@@ -32,20 +32,15 @@ func (e *Engine) challenge(p *RxPacket, body []byte, hello *wire.Hello) wire.Dro
 	return wire.DropNone
 }
 
-// onRetry sends the REQ again with the cookie the peer wants to see. It is no sign that the request was noted.
+// onRetry sends the REQ again with the cookie the peer wants to see.
 func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 	cookie, d := wire.ParseCookie(body)
 	if d != wire.DropNone {
 		return d
 	}
-	hs := &c.handshake
-	if c.phase != phaseReqSent || hs.retries == maxRetries || hs.retries > 0 && [wire.CookieLen]byte(cookie) == hs.cookie {
-		return wire.DropState // a copy, or a peer that is never content
+	if c.phase != phaseReqSent || !c.handshake.Follow(cookie, now, c.engine.cfg.DeadPeer) {
+		return wire.DropState
 	}
-	hs.retries++
-	hs.cookie = [wire.CookieLen]byte(cookie)
-	hs.gap = firstRetry
-	hs.retryAt = min(now.Add(hs.gap), hs.heardAt.Add(c.engine.cfg.DeadPeer))
 	c.sendHello(wire.CtlREQ)
 	c.touch()
 	return wire.DropNone

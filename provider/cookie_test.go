@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -87,10 +88,10 @@ func TestEndlessRetry(t *testing.T) {
 		retry(i)
 		retry(i) // a copy
 	}
-	if n := m.eng[0].Stats().PacketsOut - before; n != maxRetries {
+	if n := m.eng[0].Stats().PacketsOut - before; n != lifetime.MaxCookies {
 		t.Errorf("%d requests", n)
 	}
-	if d := m.eng[0].Stats().Drops[wire.DropState]; d != 400-maxRetries {
+	if d := m.eng[0].Stats().Drops[wire.DropState]; d != 400-lifetime.MaxCookies {
 		t.Errorf("%d dropped", d)
 	}
 	m.pass(4990 * time.Millisecond)
@@ -163,8 +164,9 @@ func TestLingeringIsBounded(t *testing.T) {
 	most := 0
 	for range guard.MaxEnded + 1000 {
 		c := e.newConn(wire.Endpoint{IP: pairIP[1]}, wire.Endpoint{IP: pairIP[0]})
+		c.phase = phaseRepSent
 		c.open()
-		c.linger(endNone, 0, nil)
+		c.linger(lifetime.Nothing, 0, nil)
 		e.finishTurn()
 		if c.traffic != nil {
 			t.Fatal("records are kept")
@@ -190,10 +192,13 @@ func TestFullTableForgetsTheOldest(t *testing.T) {
 	w := newWorld(newLanes(), 0, Config{MaxConns: 4})
 	e := w.eng[1]
 	first := e.newConn(wire.Endpoint{}, wire.Endpoint{})
+	first.phase = phaseOpen
 	for range 3 {
-		e.newConn(wire.Endpoint{}, wire.Endpoint{}).linger(endNone, 0, nil)
+		c := e.newConn(wire.Endpoint{}, wire.Endpoint{})
+		c.phase = phaseOpen
+		c.linger(lifetime.Nothing, 0, nil)
 	}
-	first.linger(endNone, 0, nil)
+	first.linger(lifetime.Nothing, 0, nil)
 	oldest := e.lookup(e.guard.Ended.Oldest())
 	for range 4 {
 		if e.newConn(wire.Endpoint{}, wire.Endpoint{}) == nil {

@@ -134,7 +134,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held 
 
 // heard notes a sign of life, and the number of the packet.
 func (c *conn) heard(h wire.BaseHeader) {
-	c.lastHeard, c.pings = c.engine.now, 0
+	c.alive.Heard(c.engine.now)
 	c.noteNumber(h)
 }
 

@@ -3,41 +3,19 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file ends connections (PROTOCOL §8): DREQ is a side's notice that its application disconnected; with ABORT it
-// also says that this side is gone. TERM names the request that could not be carried out. A connection that is over lingers
-// for a while to repeat its last word, then frees its slot.
+// This file ends connections (PROTOCOL §8). What their ends say when is in package lifetime. TERM names the request that could not be carried out.
 
-type lastWord uint8
-
-const (
-	endNone lastWord = iota
-	endReject
-	endNotice
-	endAbort
-	endAck // after TERM: acknowledges it again
-)
-
-// ending is the state of a connection's end.
+// ending is the state of a connection's end, and what else few connections ever have.
 type ending struct {
-	word   lastWord
-	reason wire.RejectReason
+	lifetime.Ending
 
-	noticeSent, noticeAcked, noticeReceived bool
-
-	noticeAt clock.Time // next repetition of our notice; zero when none is due
-	gap      time.Duration
-	giveUpAt clock.Time // when Disconnect stops waiting
-	freeAt   clock.Time // when lingering ends
-
-	challenge challenge // of a source port; here because few connections ever have one
+	challenge challenge // of a source port
 	proof     *proof    // that this is not the end, which a REQ demands; nil while none does
-
-	repeatedAt clock.Time // when the last word was last repeated: once a turn is enough
 }
 
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.
@@ -52,17 +30,15 @@ func (c *conn) ending() *ending {
 }
 
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
-func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
+func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
 	c.leaveIdle()
-	c.ending().word, c.ending().reason = word, reason
-	c.handshake.private = append([]byte(nil), private...)
+	c.ending().Linger(word, reason, append([]byte(nil), private...))
 	c.endProof()
 	c.enter(phaseLingering)
-	c.handshake.retryAt = 0
+	c.handshake = nil
 	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
-	c.ending().giveUpAt = 0
-	c.ending().freeAt = e.now.Add(c.lingerFor())
+	c.ending().FreeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
@@ -75,11 +51,11 @@ func (c *conn) linger(word lastWord, reason wire.RejectReason, private []byte) {
 		c.connector = nil
 	}
 	switch word {
-	case endReject:
+	case lifetime.SayReject:
 		c.sayRejected()
-	case endAbort:
+	case lifetime.SayAbort:
 		c.sendNotice()
-	case endNone, endNotice, endAck:
+	case lifetime.Nothing, lifetime.SayNotice, lifetime.SayAck:
 	}
 	c.touch()
 }
@@ -92,30 +68,25 @@ func (c *conn) startLingering() {
 	c.leaveBacklog()
 }
 
-// lingerFor is how long a connection that is over answers. The REQ of an attempt that we ended may be repeated until its
-// sender has heard nothing for DeadPeer: forgotten before, it would become a second request.
+// lingerFor is how long a connection that is over answers.
 func (c *conn) lingerFor() time.Duration {
 	cfg := &c.engine.cfg
-	if c.end.word == endReject && !c.active {
-		return max(cfg.Linger, cfg.DeadPeer+maxRetry)
-	}
-	return cfg.Linger
+	return c.end.LingerFor(c.active, cfg.Linger, cfg.DeadPeer)
 }
 
 // repeatEnding answers whatever comes for a connection that is over, from a peer that does not know.
 func (c *conn) repeatEnding() {
-	if c.end.repeatedAt == c.engine.now {
+	if !c.ending().RepeatWord(c.engine.now) {
 		return
 	}
-	c.ending().repeatedAt = c.engine.now
-	switch c.end.word {
-	case endReject:
+	switch c.end.Word {
+	case lifetime.SayReject:
 		c.sayRejected()
-	case endAbort:
+	case lifetime.SayAbort:
 		c.sendNotice()
-	case endAck:
+	case lifetime.SayAck:
 		c.sendAck()
-	case endNone, endNotice:
+	case lifetime.Nothing, lifetime.SayNotice:
 	}
 }
 
@@ -123,14 +94,11 @@ func (c *conn) repeatEnding() {
 // known, which is when Connect is canceled before the answer.
 func (c *conn) sayRejected() {
 	if c.peerID != 0 {
-		c.sendReject(c.end.reason, c.handshake.private)
+		c.sendReject(c.end.Reason, c.end.Private)
 		return
 	}
 	m := wire.Reset{ConnID: c.id, Token: c.resetToken()}
-	if body, ok := c.control(wire.CtlRST, 0, resetLen); ok {
-		m.Append(body[:0])
-		c.seal(0, 0, 0)
-	}
+	c.say(wire.CtlRST, 0, m.Append(nil))
 }
 
 // receiveLate answers a control message for a connection that is over. Messages that may themselves answer are not
@@ -138,7 +106,7 @@ func (c *conn) sayRejected() {
 func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 	switch op {
 	case wire.CtlDREQ:
-		c.sendPlain(wire.CtlDREP)
+		c.say(wire.CtlDREP, 0, nil)
 		return wire.DropNone
 	case wire.CtlDREP:
 		c.onNoticeAcknowledged()
@@ -153,12 +121,10 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 // sendNotice sends DREQ, with ABORT when the connection is being cut off.
 func (c *conn) sendNotice() {
 	flags := uint8(0)
-	if c.end.word == endAbort {
+	if c.end.Word == lifetime.SayAbort {
 		flags = wire.CtlFlagAbort
 	}
-	if _, ok := c.control(wire.CtlDREQ, flags, 0); ok {
-		c.seal(0, 0, 0)
-	}
+	c.say(wire.CtlDREQ, flags, nil)
 }
 
 // Disconnect ends a connection gracefully (spec 8.1): everything outstanding here ends CANCELED, the peer gets a notice,
@@ -173,13 +139,11 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	k.pending = fin
 	k.spendQP()
 	c.stopRequests()
-	c.ending().noticeSent = true
-	c.ending().giveUpAt = e.now.Add(e.cfg.Disconnect)
-	c.ending().gap = firstRetry
-	c.ending().noticeAt = e.now.Add(firstRetry)
+	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
+	c.ending().Notify(e.now)
 	c.sendNotice()
 	c.touch()
-	if c.end.noticeReceived {
+	if c.end.NoticeReceived {
 		k.disconnected(OutcomeSuccess)
 	}
 	return OutcomeSuccess
@@ -201,9 +165,9 @@ func (k *Connector) disconnected(o Outcome) {
 	k.transition(CtrDone)
 	if c != nil {
 		c.detachClosed()
-		c.linger(endNotice, 0, nil)
-		if c.end.noticeAcked {
-			c.ending().noticeAt = 0
+		c.linger(lifetime.SayNotice, 0, nil)
+		if c.end.NoticeAcked {
+			c.ending().NoticeAt = 0
 		}
 	}
 	k.notifyAll(OutcomeSuccess)
@@ -239,7 +203,7 @@ func (c *conn) stopRequests() {
 
 // onNotice takes the peer's DREQ.
 func (c *conn) onNotice(abort bool) {
-	c.sendPlain(wire.CtlDREP)
+	c.say(wire.CtlDREP, 0, nil)
 	switch c.phase {
 	case phaseRepSent, phaseRtuSent:
 		// The peer came and went before its last handshake message arrived.
@@ -251,8 +215,8 @@ func (c *conn) onNotice(abort bool) {
 	case phaseFree, phaseReqSent, phaseLingering:
 		return
 	}
-	first := !c.end.noticeReceived
-	c.ending().noticeReceived = true
+	first := !c.end.NoticeReceived
+	c.ending().NoticeReceived = true
 	k := c.connector
 	if abort {
 		if k != nil && k.state == CtrDisconnecting {
@@ -260,7 +224,7 @@ func (c *conn) onNotice(abort bool) {
 			return
 		}
 		c.lost(OutcomeCanceled)
-		c.linger(endNone, 0, nil)
+		c.linger(lifetime.Nothing, 0, nil)
 		return
 	}
 	if !first || k == nil {
@@ -278,8 +242,7 @@ func (c *conn) onNotice(abort bool) {
 
 // onNoticeAcknowledged takes DREP.
 func (c *conn) onNoticeAcknowledged() {
-	c.ending().noticeAcked = true
-	c.ending().noticeAt = 0
+	c.ending().Noted()
 	c.touch()
 }
 
@@ -337,9 +300,8 @@ func (k *Connector) abort() {
 
 // lingerAborted ends the connection with a notice that this side is gone, which is repeated until the peer answers.
 func (c *conn) lingerAborted() {
-	c.linger(endAbort, 0, nil)
-	c.ending().gap = firstRetry
-	c.ending().noticeAt = c.engine.now.Add(firstRetry)
+	c.linger(lifetime.SayAbort, 0, nil)
+	c.ending().Notify(c.engine.now)
 }
 
 // Close releases a connector in any state (spec 3.1).
@@ -428,19 +390,18 @@ func (c *conn) lost(first Outcome) {
 // lose ends a connection whose peer is silent.
 func (c *conn) lose(first Outcome) {
 	c.lost(first)
-	c.linger(endAbort, 0, nil)
+	c.linger(lifetime.SayAbort, 0, nil)
 }
 
 // repeatNotice sends our notice again until it is acknowledged, Disconnect gives up or the connection is forgotten.
 func (c *conn) repeatNotice() {
-	c.ending().gap = min(2*c.end.gap, maxRetry)
-	c.ending().noticeAt = c.engine.now.Add(c.end.gap)
+	c.ending().NotifyAgain(c.engine.now)
 	c.sendNotice()
 }
 
 // giveUp ends the wait of Disconnect, or for the acknowledgement of a TERM.
 func (c *conn) giveUp() {
-	c.ending().giveUpAt = 0
+	c.ending().GiveUpAt = 0
 	if k := c.connector; k != nil && k.state == CtrDisconnecting {
 		k.abort()
 		k.transition(CtrDone)
@@ -448,5 +409,5 @@ func (c *conn) giveUp() {
 		k.finish(OutcomeIOTimeout)
 		return
 	}
-	c.linger(endAbort, 0, nil)
+	c.linger(lifetime.SayAbort, 0, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
@@ -92,7 +93,7 @@ type Engine struct {
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
-		directory: newDirectory(), flight: trace.NewRecorder(phaseNames[:]),
+		directory: newDirectory(), flight: trace.NewRecorder(lifetime.Names()),
 		frames:   make([]Frag, 0, frameCache),
 		received: newReceived(link, cfg.HeldPackets, cfg.ImmediatePlacement), controller: newController(&cfg),
 	}

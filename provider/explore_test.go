@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -265,12 +266,15 @@ func (x *script) hash() uint64 {
 				}
 				return uint64((t - int64(x.now)) >> 20)
 			}
-			hs, end := &c.handshake, c.end
+			hs, end := c.handshake, c.end
+			if hs == nil {
+				hs = &lifetime.Attempt{}
+			}
 			put(uint64(c.phase), c.id, c.peerID, flag(c.connector != nil), flag(c.qp != nil), uint64(c.ird), uint64(c.ord),
-				until(int64(hs.retryAt)), uint64(hs.gap), until(int64(hs.heardAt)), uint64(hs.retries), flag(hs.proven), uint64(hs.sent),
-				uint64(end.word), uint64(end.reason), until(int64(end.noticeAt)), uint64(end.gap), until(int64(end.giveUpAt)),
-				until(int64(end.freeAt)), flag(end.noticeSent), flag(end.noticeAcked), flag(end.noticeReceived),
-				uint64(c.pings), until(int64(c.lastHeard)), uint64(c.share), until(int64(c.deadline())))
+				until(int64(hs.RetryAt)), uint64(hs.Gap), until(int64(hs.HeardAt)), uint64(hs.Retries), flag(hs.Proven), uint64(hs.Sent),
+				uint64(end.Word), uint64(end.Reason), until(int64(end.NoticeAt)), uint64(end.Gap), until(int64(end.GiveUpAt)),
+				until(int64(end.FreeAt)), flag(end.NoticeAcked), flag(end.NoticeReceived),
+				uint64(c.alive.Asked()), until(int64(c.alive.HeardAt())), uint64(c.share), until(int64(c.deadline())))
 			for sp := range wire.NumSpaces {
 				una, next, expected := c.numbers(sp)
 				put(uint64(una), uint64(next), uint64(expected))

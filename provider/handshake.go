@@ -3,48 +3,17 @@ package provider
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is the wire side of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. Every message
-// is repeated until something answers; a message that comes twice is answered by repeating the last answer. A slow
-// application never times out: PEND and REPACK say that the peer's provider is alive, and only its silence ends an attempt.
-
-// handshake is the state of an attempt.
-type handshake struct {
-	retryAt clock.Time // next repetition or probe; zero when none is due
-	gap     time.Duration
-	heardAt clock.Time // when the peer last answered
-	private []byte     // ours, to repeat it: of the REQ or the REP, or of the REJ that ended the attempt
-
-	cookie             [wire.CookieLen]byte // active: of the newest RETRY, when retries > 0
-	sent               int32                // passive: bytes of REP since the last REQ, while not proven
-	offerIRD, offerORD uint8                // the peer's, of its REQ or REP; at most maxReadLimit
-	retries            uint8
-	proven             bool // passive: the peer is where it says
-}
-
-// begin starts repeating a message.
-func (hs *handshake) begin(now clock.Time) {
-	hs.gap = firstRetry
-	hs.retryAt = now.Add(hs.gap)
-	hs.heardAt = now
-}
-
-// slowToProbe slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
-// like any message: with 10 % of loss each way one attempt in 800 died of four lost ones.
-func (hs *handshake) slowToProbe(now clock.Time) {
-	hs.gap = firstRetry / 2 // doubled by the next probe
-	hs.retryAt = now.Add(maxRetry)
-	hs.heardAt = now
-}
+// This file is the wire side of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. When they are repeated is said in
+// package lifetime.
 
 // takeOffer keeps what the peer said of itself in REQ or REP.
 func (c *conn) takeOffer(h *wire.Hello) {
-	c.handshake.offerIRD, c.handshake.offerORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
+	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
 	c.beginSearch(h.MaxPacket)
@@ -71,7 +40,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
 		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
-		ResetToken: c.resetToken(), Private: c.handshake.private, Grease: grease(c.id, &e.grease),
+		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.promise()
@@ -82,10 +51,10 @@ func (c *conn) sendHello(op wire.Opcode) {
 	total := 0
 	if op == wire.CtlREQ {
 		total = wire.MinPacket
-		if c.handshake.retries > 0 {
-			h.Cookie = c.handshake.cookie[:]
+		if c.handshake.Retries > 0 {
+			h.Cookie = c.handshake.Cookie[:]
 		}
-	} else if !c.mayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
+	} else if !c.handshake.MayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
 		return
 	}
 	body, ok := c.paddedControl(op, 0, h.EncodedLen(), total)
@@ -106,9 +75,10 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
 }
 
-// sendPlain sends a control message without a body.
-func (c *conn) sendPlain(op wire.Opcode) {
-	if _, ok := c.control(op, 0, 0); ok {
+// say sends a control message.
+func (c *conn) say(op wire.Opcode, flags uint8, body []byte) {
+	if at, ok := c.control(op, flags, len(body)); ok {
+		copy(at, body)
 		c.seal(0, 0, 0)
 	}
 }
@@ -118,19 +88,13 @@ func (c *conn) sendRTU() {
 	if c.qp != nil {
 		m.ReceiveLimit = c.promise()
 	}
-	if body, ok := c.control(wire.CtlRTU, 0, 4); ok {
-		m.Append(body[:0])
-		c.seal(0, 0, 0)
-	}
+	c.say(wire.CtlRTU, 0, m.Append(nil))
 }
 
 // sendReject sends REJ on an existing connection.
 func (c *conn) sendReject(reason wire.RejectReason, private []byte) {
 	m := wire.Reject{Reason: reason, Private: private}
-	if body, ok := c.control(wire.CtlREJ, 0, m.EncodedLen()); ok {
-		m.Append(body[:0])
-		c.seal(0, 0, 0)
-	}
+	c.say(wire.CtlREJ, 0, m.Append(nil))
 }
 
 // readyForData says whether sequenced packets may be used. The first one may come before the handshake's last message
@@ -150,7 +114,7 @@ func (c *conn) readyForData() bool {
 // established opens the connection for data on either side.
 func (c *conn) established() {
 	c.open()
-	c.handshake.retryAt = 0
+	c.handshake.Stop()
 	// What the handshake's messages said is not counted: they are repeated, and the peer may know any of them.
 	c.advertised = 0
 	c.qp.readLimit.Store(c.ord)
@@ -192,7 +156,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:
-		c.handshake.slowToProbe(c.engine.now)
+		c.handshake.Probe(c.engine.now)
 		c.touch()
 		return wire.DropNone
 	case wire.CtlREP:
@@ -236,9 +200,8 @@ func (c *conn) onREP(h *wire.Hello) {
 	c.ord = min(c.ord, uint32(h.IRD))
 	c.ird = min(c.ird, uint32(h.ORD))
 	c.enter(phaseAccepted)
-	c.handshake.retryAt = 0
-	c.handshake.heardAt = c.engine.now
-	c.sendPlain(wire.CtlREPACK)
+	c.handshake.Answered(c.engine.now)
+	c.say(wire.CtlREPACK, 0, nil)
 	c.touch()
 	if c.connector != nil {
 		c.connector.onAccepted(h.Private)
@@ -247,17 +210,15 @@ func (c *conn) onREP(h *wire.Hello) {
 
 // onREJ takes a rejection of the attempt. An open connection is none any more: it ends by DREQ, TERM and RST (PROTOCOL §7.3).
 func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
-	switch c.phase {
-	case phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent:
-		c.detachQP()
-		if ctr := c.connector; ctr != nil {
-			ctr.onRejected(m.Reason, m.Private)
-		}
-		c.linger(endNone, 0, nil)
-		return wire.DropNone
-	case phaseFree, phaseOpen, phaseLingering:
+	if !c.phase.Attempt() {
+		return wire.DropState
 	}
-	return wire.DropState
+	c.detachQP()
+	if ctr := c.connector; ctr != nil {
+		ctr.onRejected(m.Reason, m.Private)
+	}
+	c.linger(lifetime.Nothing, 0, nil)
+	return wire.DropNone
 }
 
 // detachQP ends an attempt without harm to its queue pair: posted receives stay posted.
@@ -300,16 +261,16 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case 0:
 	case wire.CtlREP:
 		if c.phase == phaseAccepted {
-			c.handshake.heardAt = e.now
-			c.sendPlain(wire.CtlREPACK)
+			c.handshake.HeardAt = e.now
+			c.say(wire.CtlREPACK, 0, nil)
 			c.touch()
 			return wire.DropNone
 		}
 		return wire.DropState
 	case wire.CtlREPACK:
 		if c.phase == phaseRepSent {
-			c.handshake.slowToProbe(e.now)
-			c.handshake.proven = true
+			c.handshake.Probe(e.now)
+			c.handshake.Proven = true
 			c.touch()
 			return wire.DropNone
 		}
@@ -327,16 +288,13 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlDREP:
 		c.onNoticeAcknowledged()
 	case wire.CtlPing:
-		if body, ok := c.control(wire.CtlPong, 0, 4); ok {
-			copy(body, msg.Body)
-			c.seal(0, 0, 0)
-		}
+		c.say(wire.CtlPong, 0, msg.Body)
 		if c.phase == phaseOpen {
 			c.ackNow() // it may ask because it missed our receive limit
 		}
 	case wire.CtlPong:
 	case wire.CtlChallenge:
-		c.respond(msg.Body)
+		c.say(wire.CtlResponse, 0, msg.Body)
 	case wire.CtlResponse: // from the port that is known: what came from elsewhere was not the peer's, or came late
 	case wire.CtlProbe:
 		return c.onProbe(msg.Body)
@@ -393,25 +351,19 @@ func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
 
 // retryHandshake repeats what the peer has not answered, or probes it, or gives up.
 func (c *conn) retryHandshake() {
-	e := c.engine
-	hs := &c.handshake
-	if e.now.Sub(hs.heardAt) >= e.cfg.DeadPeer {
+	now, dead := c.engine.now, c.engine.cfg.DeadPeer
+	if c.handshake.Silent(now, dead) {
 		c.attemptFailed(OutcomeIOTimeout)
 		return
 	}
-	switch c.phase {
-	case phaseReqSent:
-		c.sendHello(wire.CtlREQ)
-	case phaseRepSent:
-		c.sendHello(wire.CtlREP)
-	case phaseRtuSent:
+	switch op := c.phase.Repeated(); op {
+	case wire.CtlREQ, wire.CtlREP:
+		c.sendHello(op)
+	case wire.CtlRTU:
 		c.sendRTU()
-	case phaseFree, phaseAccepted, phaseHalfOpen, phaseOpen, phaseLingering:
-		hs.retryAt = 0
-		return
+	default:
 	}
-	hs.gap = min(2*hs.gap, maxRetry)
-	hs.retryAt = min(e.now.Add(hs.gap), hs.heardAt.Add(e.cfg.DeadPeer))
+	c.handshake.Repeat(c.phase, now, dead)
 	c.touch()
 }
 
@@ -436,15 +388,5 @@ func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
 		c.lingerAborted()
 		return
 	}
-	c.linger(endReject, reason, private)
-}
-
-// halfOpenDeadline is when a half-open connection whose peer is silent is given up: the peer probes every second.
-func (c *conn) halfOpenDeadline() clock.Time {
-	switch c.phase {
-	case phaseHalfOpen, phaseAccepted:
-		return c.handshake.heardAt.Add(c.engine.cfg.DeadPeer)
-	case phaseFree, phaseReqSent, phaseRtuSent, phaseRepSent, phaseOpen, phaseLingering:
-	}
-	return clock.Never
+	c.linger(lifetime.SayReject, reason, private)
 }

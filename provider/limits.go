@@ -35,20 +35,6 @@ func (e *Engine) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello)
 	return true, proven, wire.DropNone
 }
 
-// mayRepeat says whether a message of n bytes may go out on the timer. A source that has not proven its address, by a
-// cookie or by an answer to what was sent there, gets no more than three times what it sent (RFC 9000 §8.1).
-func (c *conn) mayRepeat(n int) bool {
-	hs := &c.handshake
-	if c.active || hs.proven {
-		return true
-	}
-	if int(hs.sent)+n > 3*wire.MinPacket {
-		return false
-	}
-	hs.sent += int32(n)
-	return true
-}
-
 // noteEnded notes a connection that lingers from now on. Beyond guard.MaxEnded the oldest is forgotten at once.
 func (e *Engine) noteEnded(c *conn) {
 	ended := &e.guard.Ended

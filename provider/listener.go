@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -232,12 +233,11 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.takeOffer(hello)
 	c.enter(phaseHalfOpen)
 	c.setShare(guard.ShareHalfOpen)
-	c.handshake.proven = proven
-	c.handshake.heardAt = e.now
-	c.handshake.private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
+	c.handshake.Proven, c.handshake.HeardAt = proven, e.now
+	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
 	e.directory.tuples.add(c)
 	c.touch()
-	c.sendPlain(wire.CtlPEND)
+	c.say(wire.CtlPEND, 0, nil)
 	switch {
 	case l.event != nil:
 		k := e.NewConnector()
@@ -278,20 +278,25 @@ func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReas
 
 // repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
+	e := c.engine
 	c.leaveIdle()
-	c.lastHeard = c.engine.now
-	c.handshake.sent = 0
-	switch c.phase {
-	case phaseHalfOpen:
-		c.handshake.heardAt = c.engine.now
-		c.sendPlain(wire.CtlPEND)
-	case phaseRepSent, phaseOpen:
+	c.alive.Maybe(e.now)
+	answer := c.phase.AnswerToREQ()
+	switch {
+	case answer == wire.CtlPEND:
+		c.handshake.Asked(e.now)
+		c.say(wire.CtlPEND, 0, nil)
+	case answer == wire.CtlREP:
+		if c.handshake == nil {
+			c.handshake = new(lifetime.Attempt)
+		}
+		c.handshake.Sent = 0
 		c.sendHello(wire.CtlREP)
-	case phaseLingering:
-		c.ending().freeAt = c.engine.now.Add(c.lingerFor())
+	case c.phase == phaseLingering:
+		c.ending().FreeAt = e.now.Add(c.lingerFor())
 		c.touch()
 		c.repeatEnding()
-	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent:
+	default:
 		return wire.DropState
 	}
 	return wire.DropNone

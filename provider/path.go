@@ -82,7 +82,7 @@ func (c *conn) receiveElsewhere(p *RxPacket, h wire.BaseHeader) wire.DropReason 
 			d, _ = c.receive(p, h)
 			return d
 		case msg.Opcode == wire.CtlChallenge && c.ending().challenge.mayRespond(e.now, c.rtt.smoothed):
-			c.respond(msg.Body)
+			c.say(wire.CtlResponse, 0, msg.Body)
 		}
 	}
 	if c.ending().challenge.due(e.now, c.rtt.smoothed) {
@@ -93,12 +93,4 @@ func (c *conn) receiveElsewhere(p *RxPacket, h wire.BaseHeader) wire.DropReason 
 		}
 	}
 	return wire.DropPath
-}
-
-// respond answers a CHALLENGE.
-func (c *conn) respond(nonce []byte) {
-	if body, ok := c.control(wire.CtlResponse, 0, wire.ChallengeLen); ok {
-		copy(body, nonce)
-		c.seal(0, 0, 0)
-	}
 }

@@ -82,7 +82,7 @@ func (c *conn) contested() wire.DropReason {
 		c.engine.stats.Contested++
 		c.ending().proof = newProof(c.engine.now, c.rtt.smoothed)
 		c.touch()
-	case p.given(c.lastHeard):
+	case p.given(c.alive.HeardAt()):
 		c.engine.group.setAlive(c, true)
 	}
 	return wire.DropNone
@@ -91,7 +91,7 @@ func (c *conn) contested() wire.DropReason {
 // onProof asks for the sign of life that is due, or ends the demand, and the connection when there was none.
 func (c *conn) onProof() {
 	p := c.end.proof
-	given := p.given(c.lastHeard)
+	given := p.given(c.alive.HeardAt())
 	if p.step(c.engine.now) {
 		if !given {
 			c.engine.stats.ProofPings++

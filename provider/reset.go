@@ -8,6 +8,7 @@ import (
 	"hash"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -88,7 +89,7 @@ func (c *conn) reset() wire.DropReason {
 	switch c.phase {
 	case phaseOpen:
 		c.lost(OutcomeCanceled)
-		c.linger(endNone, 0, nil)
+		c.linger(lifetime.Nothing, 0, nil)
 	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
 		c.attemptFailed(OutcomeAborted)
 	case phaseFree, phaseReqSent, phaseLingering:

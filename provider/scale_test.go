@@ -5,12 +5,14 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 )
 
 // What an idle connection may cost, in bytes: itself, and with its connector and its places in tables.
 const (
-	maxConnBytes = 576
-	maxIdleBytes = 960
+	maxConnBytes = 512
+	maxIdleBytes = 928
 )
 
 // TestMemoryOfIdleConnections measures what one end of an idle connection keeps, beside the application's queue pair.
@@ -113,7 +115,7 @@ func TestKeepAlivesAreBounded(t *testing.T) {
 		}
 	}
 	f.link[1].mangle = func([]byte) bool { return false } // and still notices that its peer is gone
-	f.pass(n*time.Second/maxKeepAlives + (maxPings+1)*pingInterval + time.Second)
+	f.pass(n*time.Second/maxKeepAlives + (lifetime.MaxPings+1)*lifetime.PingInterval + time.Second)
 	if s := f.eng[0].Stats(); s.Lost != n {
 		t.Errorf("%d of %d dead connections were noticed", s.Lost, n)
 	}

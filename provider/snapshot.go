@@ -58,7 +58,7 @@ func (c *conn) describe(info *ConnInfo) {
 	local, remote := c.local, c.remote
 	local.Port, remote.Port = c.localND, c.peerN
 	*info = ConnInfo{
-		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.stage(),
+		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.Stage(),
 		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
 		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
 	}
@@ -83,16 +83,4 @@ func (c *conn) describe(info *ConnInfo) {
 		}
 		info.Latency.Completion = qp.initCQ.fetched.Mean()
 	}
-}
-
-// stage is where the connection stands, for people.
-func (p phase) stage() string {
-	switch p {
-	case phaseOpen:
-		return "open"
-	case phaseLingering, phaseFree:
-		return "closing"
-	case phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent:
-	}
-	return "connecting"
 }

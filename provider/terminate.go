@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file is about TERM, which names the request that could not be carried out (PROTOCOL §8).
 
@@ -21,14 +24,14 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, n
 		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
 	}
 	c.termQueued = true
-	c.ending().giveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
+	c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
 	c.activate()
 }
 
 // termAcknowledged ends the connection on the wire: the peer knows why.
 func (c *conn) termAcknowledged() {
 	if c.phase == phaseOpen {
-		c.linger(endNone, 0, nil)
+		c.linger(lifetime.Nothing, 0, nil)
 	}
 }
 
@@ -69,7 +72,7 @@ func (c *conn) onTerm(op *wire.Op) {
 	c.rx[wire.ResponseSpace].advance()
 	c.keep()
 	c.sendAck()
-	c.linger(endAck, 0, nil)
+	c.linger(lifetime.SayAck, 0, nil)
 }
 
 // findRequest finds the initiator request that the peer names.

@@ -1,9 +1,8 @@
 package provider
 
 import (
-	"time"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -12,7 +11,7 @@ import (
 
 // deadline is the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
-	at := earlier(c.halfOpenDeadline(), c.handshake.retryAt)
+	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
 		at = earlier(at, c.end.proof.due())
@@ -20,9 +19,7 @@ func (c *conn) deadline() clock.Time {
 			at = c.trafficDeadline(at)
 		}
 	}
-	at = earlier(at, c.end.noticeAt)
-	at = earlier(at, c.end.giveUpAt)
-	return earlier(at, c.end.freeAt)
+	return c.end.Due(at)
 }
 
 // trafficDeadline is the part of deadline that an idle connection does not have.
@@ -52,19 +49,11 @@ func earlier(at, t clock.Time) clock.Time {
 // keepAliveAt is when a silent peer is asked for a sign of life (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has
 // no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
-	if c.pings > 0 {
-		return c.pingAt
-	}
+	e := c.engine
 	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.blockedAt != 0) {
-		return max(c.lastHeard, c.recovery.progressAt).Add(min(pingInterval, c.engine.cfg.KeepAlive))
+		return c.alive.AskAt(max(c.alive.HeardAt(), c.recovery.progressAt).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
-	return c.lastHeard.Add(c.engine.keepAliveGap())
-}
-
-// keepAliveGap is how long an idle connection is left alone. With many connections it grows, so that asking all of them costs
-// no more than asking maxKeepAlives of them every second.
-func (e *Engine) keepAliveGap() time.Duration {
-	return max(e.cfg.KeepAlive, time.Duration(e.stats.Connections)*(time.Second/maxKeepAlives))
+	return c.alive.AskAt(c.alive.HeardAt().Add(lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)))
 }
 
 // onDeadline does what is due.
@@ -73,22 +62,22 @@ func (c *conn) onDeadline() {
 	now := e.now
 	due := func(at clock.Time) bool { return at != 0 && at <= now }
 	c.touch()
-	if due(c.end.freeAt) {
+	if due(c.end.FreeAt) {
 		c.free()
 		return
 	}
 	c.leaveIdle()
-	if due(c.end.noticeAt) {
+	if due(c.end.NoticeAt) {
 		c.repeatNotice()
 	}
-	if due(c.end.giveUpAt) {
+	if due(c.end.GiveUpAt) {
 		c.giveUp()
 		return
 	}
-	if due(c.handshake.retryAt) {
+	if due(c.handshake.Due()) {
 		c.retryHandshake()
 	}
-	if c.halfOpenDeadline() <= now {
+	if c.handshake.SilentAt(c.phase, e.cfg.DeadPeer) <= now {
 		c.attemptFailed(OutcomeIOTimeout)
 		return
 	}
@@ -157,7 +146,7 @@ func (c *conn) onBlocked() (ended bool) {
 		return true
 	}
 	if c.blockedAt.Add(e.cfg.NoReceive) <= now {
-		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.lastHeard) <= 4*askInterval {
+		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.alive.HeardAt()) <= 4*askInterval {
 			c.blockedAt = 0
 			c.completeRequests()
 			c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
@@ -173,20 +162,13 @@ func (c *conn) onBlocked() (ended bool) {
 	return false
 }
 
-// ping asks an idle peer for a sign of life, and gives it up after maxPings.
+// ping asks an idle peer for a sign of life, and gives it up when it was asked often enough.
 func (c *conn) ping() {
-	e := c.engine
-	if c.pings == maxPings {
+	if !c.alive.Ask(c.engine.now) {
 		c.lose(OutcomeIOTimeout)
 		return
 	}
-	c.pings++
-	c.pingAt = e.now.Add(pingInterval)
 	c.sendPing()
 }
 
-func (c *conn) sendPing() {
-	if _, ok := c.control(wire.CtlPing, 0, 4); ok {
-		c.seal(0, 0, 0)
-	}
-}
+func (c *conn) sendPing() { c.say(wire.CtlPing, 0, make([]byte, 4)) }

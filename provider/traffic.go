@@ -187,7 +187,7 @@ func (c *conn) enterIdle() {
 // again.
 func (c *conn) enterIdleIfQuiet() {
 	e := c.engine
-	if at := c.lastHeard.Add(e.cfg.IdleAfter); at > e.now {
+	if at := c.alive.HeardAt().Add(e.cfg.IdleAfter); at > e.now {
 		c.idleAt = at
 		return
 	}
@@ -195,7 +195,7 @@ func (c *conn) enterIdleIfQuiet() {
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}
-	c.handshake.private = nil // no REQ will need an answer any more
+	c.handshake = nil // no REQ will need an answer any more
 	c.enterIdle()
 }
 

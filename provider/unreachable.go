@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file takes what routers and hosts say about requests that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can
 // send them, so they count for an attempt that the peer has not answered, and for nothing else.
@@ -20,16 +23,6 @@ type asked struct {
 
 func (c *conn) asked() asked { return asked{c.remote.IP, c.local.Port} }
 
-// ask notes that a connection enters phaseReqSent, or leaves it for another phase.
-func (c *conn) ask(next phase) {
-	e := c.engine
-	if next == phaseReqSent {
-		e.directory.ask(c)
-	} else if c.phase == phaseReqSent {
-		e.directory.answered(c)
-	}
-}
-
 // Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
 // OutcomeNetworkUnreachable or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
 // one that the peer has answered. The leading engine's owner calls it.
@@ -46,7 +39,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 		quote.HasNonce && quote.Nonce != c.nonce {
 		return false
 	}
-	if c.phase == phaseLingering && c.end.word == endReject {
+	if c.phase == phaseLingering && c.end.Word == lifetime.SayReject {
 		return true // the attempt is over: by the quote of an earlier packet, for one
 	}
 	k := c.connector

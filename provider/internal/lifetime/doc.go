@@ -1,0 +1,19 @@
+// Package lifetime is how a connection begins, stays and ends: its phases, the messages of its handshake and of its end, which are repeated
+// until the peer answers, and the signs of life that a silent peer is asked for (PROTOCOL §7, §8, §9.5). All of it is a function of what
+// came and of times; nothing here sends or ends anything. The owner of the engine calls it.
+package lifetime
+
+import "time"
+
+const (
+	// FirstRetry is after what time a message of the handshake or of the end is repeated first. The gap doubles with every repetition.
+	FirstRetry = 20 * time.Millisecond
+	// MaxRetry is the longest gap, which is also the probe interval of a half-open connection.
+	MaxRetry = time.Second
+	// MaxCookies is how many RETRYs one attempt follows (PROTOCOL §7.5).
+	MaxCookies = 8
+	// PingInterval is the time between keep-alive probes, once the peer was silent for too long.
+	PingInterval = time.Second
+	// MaxPings is how many of them are sent before the peer counts as dead.
+	MaxPings = 5
+)

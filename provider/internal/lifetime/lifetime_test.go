@@ -1,0 +1,271 @@
+package lifetime
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+const (
+	start = clock.Time(time.Hour)
+	dead  = 5 * time.Second
+)
+
+// TestGoldenPhases prints what there is to know of each phase. A change here is a change of the protocol.
+func TestGoldenPhases(t *testing.T) {
+	var out bytes.Buffer
+	for p := range Phase(NumPhases) {
+		f := phases[p]
+		fmt.Fprintf(&out, "%-10s %-10s repeats %-5s again %-5s attempt %-5v thinking %-5v", p, p.Stage(), opcode(p.Repeated()), opcode(p.AnswerToREQ()),
+			p.Attempt(), f.thinking)
+		for next := range Phase(NumPhases) {
+			if at := p; at.Enter(next) {
+				fmt.Fprintf(&out, " -> %s", at)
+			}
+		}
+		out.WriteByte('\n')
+	}
+	const path = "testdata/phases.golden"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("the table differs from %s; -update rewrites it:\n%s", path, &out)
+	}
+}
+
+func opcode(op wire.Opcode) string {
+	if op == 0 {
+		return "-"
+	}
+	return op.String()
+}
+
+// Every phase but the first is reached from there, the end is reached from each one, and what may not follow changes nothing.
+func TestPhasesLeadToAnEnd(t *testing.T) {
+	reached, next := map[Phase]bool{Free: true}, []Phase{Free}
+	for len(next) > 0 {
+		from := next[0]
+		next = next[1:]
+		ends := from == Free
+		for to := range Phase(NumPhases) {
+			p := from
+			if !p.Enter(to) {
+				if p != from {
+					t.Errorf("%s became %s, which may not follow", from, p)
+				}
+				continue
+			}
+			ends = ends || to == Free || to == Lingering
+			if !reached[to] {
+				reached[to] = true
+				next = append(next, to)
+			}
+		}
+		if !ends {
+			t.Errorf("%s does not end", from)
+		}
+	}
+	if len(reached) != NumPhases {
+		t.Errorf("only %v are reached", reached)
+	}
+	if len(Names()) != NumPhases {
+		t.Error(Names())
+	}
+}
+
+// Gaps double up to the longest one, and the last repetition is not later than the end.
+func TestAttemptRepeats(t *testing.T) {
+	var a Attempt
+	a.Begin(start)
+	now, gap, times := start, FirstRetry, 0
+	for !a.Silent(now, dead) {
+		if due := a.Due(); due != min(now.Add(gap), start.Add(dead)) {
+			t.Fatalf("%d: due %v after the last one, want %v", times, due.Sub(now), gap)
+		}
+		now = a.Due()
+		a.Repeat(ReqSent, now, dead)
+		gap = min(2*gap, MaxRetry)
+		times++
+	}
+	if now != start.Add(dead) || times != 10 {
+		t.Errorf("silent after %v and %d repetitions", now.Sub(start), times)
+	}
+	a.Repeat(Accepted, now, dead)
+	if a.Due() != 0 {
+		t.Error("a phase without a message repeats one")
+	}
+}
+
+// An answer makes a probe of the repetition, and one that is not answered is repeated soon.
+func TestAttemptProbes(t *testing.T) {
+	var a Attempt
+	a.Begin(start)
+	now := start.Add(time.Minute)
+	a.Probe(now)
+	if a.Due() != now.Add(MaxRetry) || a.Silent(now.Add(dead-1), dead) || !a.Silent(now.Add(dead), dead) {
+		t.Errorf("%+v", a)
+	}
+	at := a.Due()
+	a.Repeat(RepSent, at, dead)
+	if a.Due() != at.Add(FirstRetry) {
+		t.Errorf("again after %v", a.Due().Sub(at))
+	}
+	a.Answered(at)
+	if a.Due() != 0 {
+		t.Error("what was answered is repeated")
+	}
+}
+
+// While an application thinks, only the peer's silence ends the attempt. Nothing is due of one that is over.
+func TestAttemptIsSilent(t *testing.T) {
+	a := Attempt{HeardAt: start}
+	for p := range Phase(NumPhases) {
+		want := clock.Never
+		if p == HalfOpen || p == Accepted {
+			want = start.Add(dead)
+		}
+		if at := a.SilentAt(p, dead); at != want {
+			t.Errorf("%s: %v", p, at)
+		}
+	}
+	var over *Attempt
+	over.Stop()
+	if over.Due() != 0 || over.SilentAt(Open, dead) != clock.Never {
+		t.Error("an attempt that is over is due")
+	}
+}
+
+// A RETRY is followed at once, but not twice for one cookie, and not for ever; none is a sign of life.
+func TestAttemptFollowsCookies(t *testing.T) {
+	var a Attempt
+	a.Begin(start)
+	cookie := make([]byte, wire.CookieLen)
+	for i := range MaxCookies {
+		cookie[0] = byte(i)
+		if !a.Follow(cookie, start, dead) || a.Follow(cookie, start, dead) {
+			t.Fatalf("cookie %d", i)
+		}
+	}
+	cookie[0] = MaxCookies
+	if a.Follow(cookie, start, dead) {
+		t.Error("a peer that is never content is followed")
+	}
+	if a.HeardAt != start || a.Due() != start.Add(FirstRetry) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A peer that has not proven its address is sent three times as much as it sent, for each REQ.
+func TestAttemptIsNoAmplifier(t *testing.T) {
+	var a Attempt
+	sent := func(n int) (sum int) {
+		for range 1000 {
+			if a.MayRepeat(n) {
+				sum += n
+			}
+		}
+		return sum
+	}
+	for _, n := range []int{100, wire.MinPacket, wire.MinPacket + 1} {
+		a.Asked(start)
+		if got := sent(n); got > 3*wire.MinPacket || got <= 3*wire.MinPacket-n {
+			t.Errorf("%d bytes in packets of %d", got, n)
+		}
+	}
+	a.Proven = true
+	if sent(100) != 100_000 {
+		t.Error("a proven peer is limited")
+	}
+}
+
+func TestEndingRepeatsItsNotice(t *testing.T) {
+	var e Ending
+	if e.Due(clock.Never) != clock.Never {
+		t.Error("something is due before the end")
+	}
+	e.Notify(start)
+	now := start
+	for gap := FirstRetry; gap < 8*MaxRetry; gap *= 2 {
+		want := now.Add(min(gap, MaxRetry))
+		if e.Due(clock.Never) != want || e.Due(now) != now {
+			t.Fatalf("due after %v, want %v", e.Due(clock.Never).Sub(now), want.Sub(now))
+		}
+		now = want
+		e.NotifyAgain(now)
+	}
+	e.GiveUpAt, e.FreeAt = now.Add(time.Millisecond), now.Add(time.Minute)
+	if e.Due(clock.Never) != e.GiveUpAt {
+		t.Error("giving up is not due")
+	}
+	e.Noted()
+	e.Linger(SayNotice, 0, nil)
+	if !e.NoticeAcked || e.Due(clock.Never) != e.FreeAt {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A rejection is repeated for as long as its request may come; what else is over lingers as configured.
+func TestEndingLingers(t *testing.T) {
+	const configured = 2 * time.Second
+	for word := Nothing; word <= SayAck; word++ {
+		for _, active := range []bool{false, true} {
+			want := configured
+			if word == SayReject && !active {
+				want = dead + MaxRetry
+			}
+			e := Ending{Word: word}
+			if got := e.LingerFor(active, configured, dead); got != want {
+				t.Errorf("word %d, active %v: %v", word, active, got)
+			}
+		}
+	}
+	var e Ending
+	if !e.RepeatWord(start) || e.RepeatWord(start) || !e.RepeatWord(start+1) {
+		t.Error("the last word is not said once a turn")
+	}
+}
+
+func TestLiveness(t *testing.T) {
+	var l Liveness
+	l.Heard(start)
+	quiet := start.Add(10 * time.Second)
+	now := l.AskAt(quiet)
+	if now != quiet {
+		t.Fatal(now)
+	}
+	for i := range MaxPings {
+		if !l.Ask(now) || l.Asked() != i+1 || l.AskAt(quiet) != now.Add(PingInterval) {
+			t.Fatalf("%d: %+v", i, l)
+		}
+		now = now.Add(PingInterval)
+	}
+	l.Maybe(now)
+	if l.Ask(now) || l.HeardAt() != now {
+		t.Error("a peer that was asked often enough is not dead")
+	}
+	l.Heard(now)
+	if l.Asked() != 0 || l.AskAt(quiet) != quiet || !l.Ask(now) {
+		t.Error("a sign of life does not count")
+	}
+	if QuietFor(dead, 0, 1000) != dead || QuietFor(dead, 4000, 1000) != dead || QuietFor(dead, 6000, 1000) != 6*time.Second {
+		t.Error("many connections are asked as often as few")
+	}
+}

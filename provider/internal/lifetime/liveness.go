@@ -1,0 +1,50 @@
+package lifetime
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// Liveness is when the peer was heard, and how often it was asked for a sign of life since.
+type Liveness struct {
+	heardAt clock.Time
+	askAt   clock.Time // again, while asked
+	asked   uint8
+}
+
+// Heard takes in a sign of life.
+func (l *Liveness) Heard(now clock.Time) { l.heardAt, l.asked = now, 0 }
+
+// Maybe takes in what may be a sign of life: a peer that was asked stays asked.
+func (l *Liveness) Maybe(now clock.Time) { l.heardAt = now }
+
+// HeardAt is when the newest sign of life came.
+func (l *Liveness) HeardAt() clock.Time { return l.heardAt }
+
+// Asked is how often the peer was asked since then.
+func (l *Liveness) Asked() int { return int(l.asked) }
+
+// AskAt is when to ask the peer, which may be silent until quiet.
+func (l *Liveness) AskAt(quiet clock.Time) clock.Time {
+	if l.asked > 0 {
+		return l.askAt
+	}
+	return quiet
+}
+
+// Ask says whether to ask, and notes that the peer is asked; false means that it was asked so often that it is dead.
+func (l *Liveness) Ask(now clock.Time) bool {
+	if l.asked == MaxPings {
+		return false
+	}
+	l.asked++
+	l.askAt = now.Add(PingInterval)
+	return true
+}
+
+// QuietFor is how long a peer may be silent when there are conns connections, configured or longer: asking all of them costs no more than asking
+// perSecond of them every second.
+func QuietFor(configured time.Duration, conns, perSecond uint64) time.Duration {
+	return max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
+}
