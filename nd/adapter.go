@@ -77,7 +77,7 @@ type AdapterConfig struct {
 	// network namespace; opening fails without. With a Broker it is the broker's to decide (ndbroker --busy-poll).
 	BusyPoll bool
 	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
-	// is open. 0 is 16 MiB, negative none.
+	// is open. 0 is 4 MiB, negative none.
 	ArenaBytes int
 	// ImmediatePlacement writes bytes to where they belong as soon as they arrive, also when others that were sent before them
 	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte

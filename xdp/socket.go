@@ -158,7 +158,7 @@ func (s *Socket) reserve() error {
 func (s *Socket) setRings(r Rings) {
 	s.rx, s.fill = NewConsumer(r.Rx), NewProducer(r.Fill)
 	s.tx, s.completion = NewProducer(r.Tx), NewConsumer(r.Completion)
-	s.level = newFillLevel(uint32(len(r.Fill.Slots)))
+	s.level = newFillLevel(min(uint32(len(r.Fill.Slots)), s.cfg.RxFrames))
 }
 
 // Stats reads the kernel's counters and ours. Anyone may call it, beside the owner and after Close, when it returns the

@@ -55,9 +55,8 @@ const minHeld = rxDescs
 // zero-copy mode it is asked for only where packets need it, because most drivers have none with it.
 func bindings(f *bindFacts) []binding {
 	usual := sizesOf(f.queues)
-	copying := binding{
-		mode: xdp.ModeCopy, multiBuffer: f.multiBuffer, sizes: usual, held: max(holds(usual.rxFrames, f.maxPacket, spares{}), 1),
-	}
+	copying := binding{mode: xdp.ModeCopy, multiBuffer: f.multiBuffer, sizes: usual.copying(f.maxPacket)}
+	copying.held = max(holds(copying.sizes.rxFrames, f.maxPacket, spares{}), 1)
 	fast := binding{mode: xdp.ModeZeroCopy, multiBuffer: !f.single, sizes: usual.zeroCopy()}
 	fast.held = holds(fast.sizes.rxFrames, f.maxPacket, spares{true, fast.sizes.rxRing, f.deviceRing})
 	// A packet that leaves from the application's memory has a piece for its headers and another one. And whoever takes his memory back

@@ -66,7 +66,7 @@ func ParseRung(name string) (Rung, error) { return datapath.ParseRung(name) }
 const DefaultUDPPort = 14791
 
 // DefaultArena is how many bytes of memory that is sent without a copy an adapter has unless it is asked for others.
-const DefaultArena = 16 << 20
+const DefaultArena = 4 << 20
 
 // Open opens the interface that has cfg.Address. A UDPPort of 0 is DefaultUDPPort; an Arena of 0 is DefaultArena, a negative one none. The
 // engines have the port of cfg. cause is what is beneath a failure, when something is.

@@ -84,7 +84,7 @@ func program() string {
 }
 
 func judgeMemlock(f *facts) (Finding, bool) {
-	need := uint64(datapath.Pinned(f.nic.RxQueues)) + defaultArena
+	need := f.pinned() + defaultArena
 	switch {
 	case !f.overXDP():
 		return Finding{}, false
@@ -99,7 +99,7 @@ func judgeMemlock(f *facts) (Finding, bool) {
 }
 
 func judgeMemory(f *facts) (Finding, bool) {
-	need := uint64(datapath.Pinned(f.nic.RxQueues)) + defaultArena
+	need := f.pinned() + defaultArena
 	found := fmt.Sprintf("%d receive queues pin %s, %s are available; pages of 4 KiB, no huge pages needed",
 		f.nic.RxQueues, size(need), size(f.available))
 	switch {

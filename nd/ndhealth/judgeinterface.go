@@ -10,7 +10,7 @@ import (
 )
 
 // defaultArena is nd.AdapterConfig.ArenaBytes when nobody asks for another.
-const defaultArena = 16 << 20
+const defaultArena = 4 << 20
 
 func judgeInterface(f *facts) (Finding, bool) {
 	name := f.nic.Name
@@ -53,7 +53,7 @@ func judgeMTU(f *facts) (Finding, bool) {
 	name, mtu := f.nic.Name, f.nic.MTU
 	least := datapath.LeastMTU(f.addr)
 	found := fmt.Sprintf("MTU %d", mtu)
-	native := f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathAuto && f.auto == nd.DatapathNative
+	native := f.overNative()
 	switch {
 	case mtu < least:
 		return problem(found, fmt.Sprintf("packets of a handshake need %d", least), fmt.Sprintf("ip link set %s mtu %d", name, max(least, 1500))), true
@@ -75,6 +75,16 @@ func (f *facts) unlessFallback(found, why, remedy string) Finding {
 	return hint(found, why+"; auto takes generic mode then", remedy)
 }
 
+// overNative says that native mode is asked for or what auto takes.
+func (f *facts) overNative() bool {
+	return f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathAuto && f.auto == nd.DatapathNative
+}
+
+// pinned is how many bytes the frames of all queues take at the most.
+func (f *facts) pinned() uint64 {
+	return uint64(datapath.Pinned(f.nic.RxQueues, f.nic.MTU, f.overNative()))
+}
+
 func judgeQueues(f *facts) (Finding, bool) {
 	rx, tx := f.nic.RxQueues, f.nic.TxQueues
 	found := fmt.Sprintf("%d receive and %d transmit queues, %d processors", rx, tx, f.cores)
@@ -88,7 +98,7 @@ func judgeQueues(f *facts) (Finding, bool) {
 			fmt.Sprintf("ethtool -L %s rx %d tx %d; a virtual machine: no more queues than CPUs", f.nic.Name, tx, tx)), true
 	case rx > f.cores && rx > 1:
 		return hint(found, fmt.Sprintf("an engine for every queue wants a processor, and pins %s",
-			size(uint64(datapath.Pinned(rx)/rx))), fewerQueues(f, f.cores)), true
+			size(f.pinned()/uint64(rx))), fewerQueues(f, f.cores)), true
 	}
 	return ok("%s: one engine for each receive queue", found), true
 }
