@@ -157,7 +157,7 @@ func (k *Connector) dropBinding() {
 		if at := k.local; k.engine == k.lead {
 			k.lead.directory.ports.release(at)
 		} else {
-			k.lead.tell(func(lead *Engine) { lead.directory.ports.release(at) })
+			k.lead.inbox.call(func(lead *Engine) { lead.directory.ports.release(at) })
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
-	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
@@ -23,7 +22,7 @@ const (
 // Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work
 // queues, calls from its owner, and the time; it reads no clock, starts no goroutine and blocks on nothing.
 //
-// Everything in it belongs to its owner, whoever holds Shard's lock (I1), except doorbells and the fields of work and
+// Everything in it belongs to its owner, whoever holds Shard's lock (I1), except what others leave in its inbox and the fields of work and
 // completion queues that say otherwise.
 type Engine struct {
 	cfg  Config
@@ -41,8 +40,6 @@ type Engine struct {
 	shard  *Shard  // runs this engine; nil where a test does
 	inbox  inbox
 	outbox outbox // for the others, until the batch is done
-
-	doorbells interleave.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
 	directory directory
 	deadlines clock.Deadlines
@@ -122,7 +119,7 @@ func (e *Engine) failUsersOf(q *CQ) {
 		if home := qp.home.Load(); home == e || home == nil {
 			fail(e)
 		} else {
-			home.tell(fail)
+			home.inbox.call(fail)
 		}
 	}
 }

@@ -11,11 +11,14 @@ const (
 	inboxCalls   = 4096 // calls that strangers' packets can cause; more are dropped
 )
 
-// inbox is where the other engines of a group leave things for one: packets that landed on the wrong queue, receive frames
-// that came back, and calls to run as its owner. Packets and frames come in batches, one lock for each.
+// inbox is where others leave things for an engine: queue pairs that were posted to, packets that landed on another queue than that of their
+// connection's engine, receive frames that came back, and calls to run as the owner. Packets and frames come in batches, one lock for each.
 type inbox struct {
-	waiting interleave.Bool // something is inside
+	sleeper *sleeper // who is woken; nil where a test runs the engine
 
+	doorbells interleave.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
+
+	waiting interleave.Bool  // something else is inside
 	mu      interleave.Mutex // guards what follows
 	packets []RxPacket
 	frames  []uint64 // ours, that others are done with
@@ -26,39 +29,90 @@ type inbox struct {
 	oldFrames  []uint64
 }
 
-// tell runs f as the owner of e, soon: control work, which may allocate.
-func (e *Engine) tell(f func(*Engine)) {
-	b := &e.inbox
+// ring puts a queue pair on the doorbell list. Its caller has set rung.
+func (b *inbox) ring(qp *QP) {
+	for {
+		head := b.doorbells.Load()
+		qp.nextRung = head
+		if b.doorbells.CompareAndSwap(head, qp) {
+			return
+		}
+	}
+}
+
+// rung says that the doorbell list is not empty.
+func (b *inbox) rung() bool { return b.doorbells.Load() != nil }
+
+// called says that others left something for the engine's next turn.
+func (b *inbox) called() bool { return b.rung() || b.waiting.Load() }
+
+// call leaves a call, to be run soon: control work, which may allocate.
+func (b *inbox) call(f func(*Engine)) {
 	b.mu.Lock()
 	b.calls = append(b.calls, f)
 	b.mu.Unlock()
-	e.alert()
+	b.alert()
 }
 
-// askOwner is tell for what strangers' packets cause: bounded.
-func (e *Engine) askOwner(f func(*Engine)) bool {
-	b := &e.inbox
+// ask is call for what strangers' packets cause: bounded.
+func (b *inbox) ask(f func(*Engine)) bool {
 	b.mu.Lock()
 	ok := len(b.calls) < inboxCalls
 	if ok {
 		b.calls = append(b.calls, f)
 	}
 	b.mu.Unlock()
-	e.alert()
+	b.alert()
 	return ok
 }
 
-// alert says that the inbox is not empty, and wakes who sleeps. The flag is stored before the shard's state is read.
-func (e *Engine) alert() {
-	e.inbox.waiting.Store(true)
-	if e.shard != nil {
-		e.shard.wake()
+// hand leaves packets, and returns how many there was room for.
+func (b *inbox) hand(batch []RxPacket) (n int) {
+	b.mu.Lock()
+	n = min(len(batch), inboxPackets-len(b.packets))
+	b.packets = append(b.packets, batch[:n]...)
+	b.mu.Unlock()
+	return n
+}
+
+// giveBack leaves frames of the engine's link.
+func (b *inbox) giveBack(frames []uint64) {
+	b.mu.Lock()
+	b.frames = append(b.frames, frames...)
+	b.mu.Unlock()
+}
+
+// alert says that the inbox is not empty, and wakes who sleeps. The flag is stored before the sleeper's state is read.
+func (b *inbox) alert() {
+	b.waiting.Store(true)
+	b.wake()
+}
+
+// wake wakes who sleeps.
+func (b *inbox) wake() {
+	if b.sleeper != nil {
+		b.sleeper.wake()
 	}
 }
 
-// Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
-// may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
-func (e *Engine) Called() bool { return e.doorbells.Load() != nil || e.inbox.waiting.Load() }
+// open takes packets and frames out. They are the owner's until it opens the inbox again.
+func (b *inbox) open() (packets []RxPacket, frames []uint64) {
+	b.waiting.Store(false)
+	b.mu.Lock()
+	b.packets, b.oldPackets = b.oldPackets[:0], b.packets
+	b.frames, b.oldFrames = b.oldFrames[:0], b.frames
+	b.mu.Unlock()
+	return b.oldPackets, b.oldFrames
+}
+
+// takeCalls takes the calls out.
+func (b *inbox) takeCalls() (calls []func(*Engine)) {
+	b.mu.Lock()
+	calls = b.calls
+	b.calls = nil
+	b.mu.Unlock()
+	return calls
+}
 
 // outbox is what one engine has for the others of its group, by index, until its receive batch or its turn is done.
 type outbox struct {
@@ -94,77 +148,70 @@ func (o *outbox) giveBack(p *RxPacket, to, several int) {
 	o.pending = true
 }
 
+// send puts the packets into the inboxes of the engines that they are for, and gives other engines' frames back to them. refused is called with each
+// packet that there was no room for.
+func (o *outbox) send(engines []*Engine, refused func(*RxPacket)) {
+	o.pending = false
+	for i, batch := range o.packets {
+		if len(batch) == 0 {
+			continue
+		}
+		to := &engines[i].inbox
+		for n := to.hand(batch); n < len(batch); n++ {
+			refused(&batch[n])
+		}
+		o.packets[i] = batch[:0]
+		to.alert()
+	}
+	for i, frames := range o.frames {
+		if len(frames) == 0 {
+			continue
+		}
+		to := &engines[i].inbox
+		to.giveBack(frames)
+		o.frames[i] = frames[:0]
+		to.alert()
+	}
+}
+
+// Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
+// may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
+func (e *Engine) Called() bool { return e.inbox.called() }
+
 // relay keeps a packet of the receive batch for the engine that it is for, until the batch is done.
 func (e *Engine) relay(p *RxPacket, to *Engine) {
 	e.outbox.pass(p, e, to.index, len(e.group.engines))
 	e.stats.Relayed++
 }
 
-// sendOutbox puts relayed packets into the inboxes of their engines, and gives other engines' frames back to them.
+// sendOutbox gives the others what there is for them.
 func (e *Engine) sendOutbox() {
-	o := &e.outbox
-	o.pending = false
-	for i := range o.packets {
-		batch := o.packets[i]
-		if len(batch) == 0 {
-			continue
-		}
-		to := e.group.engines[i]
-		b := &to.inbox
-		b.mu.Lock()
-		n := min(len(batch), inboxPackets-len(b.packets))
-		b.packets = append(b.packets, batch[:n]...)
-		b.mu.Unlock()
-		for j := n; j < len(batch); j++ {
-			e.drop(wire.DropWrongQueue)
-			e.release(&batch[j])
-		}
-		o.packets[i] = batch[:0]
-		to.alert()
-	}
-	for i := range o.frames {
-		if len(o.frames[i]) == 0 {
-			continue
-		}
-		to := e.group.engines[i]
-		to.inbox.mu.Lock()
-		to.inbox.frames = append(to.inbox.frames, o.frames[i]...)
-		to.inbox.mu.Unlock()
-		o.frames[i] = o.frames[i][:0]
-		to.alert()
-	}
+	e.outbox.send(e.group.engines, func(p *RxPacket) {
+		e.drop(wire.DropWrongQueue)
+		e.release(p)
+	})
 }
 
 // openInbox takes in what the other engines left, and returns how many packets that were.
-func (e *Engine) openInbox() (packets int) {
-	b := &e.inbox
-	b.waiting.Store(false)
-	b.mu.Lock()
-	b.packets, b.oldPackets = b.oldPackets[:0], b.packets
-	b.frames, b.oldFrames = b.oldFrames[:0], b.frames
-	b.mu.Unlock()
-	if len(b.oldFrames) > 0 {
-		e.link.Recycle(b.oldFrames)
+func (e *Engine) openInbox() int {
+	packets, frames := e.inbox.open()
+	if len(frames) > 0 {
+		e.link.Recycle(frames)
 	}
 	e.takeCalls()
-	for i := range b.oldPackets {
-		p := &b.oldPackets[i]
+	for i := range packets {
+		p := &packets[i]
 		if p.origin == e {
 			p.origin = nil // it went round: the connection came here meanwhile
 		}
 		e.receive(p)
 	}
-	return len(b.oldPackets)
+	return len(packets)
 }
 
 // takeCalls runs the calls alone: one of them may bring the connection that a packet at hand is for.
 func (e *Engine) takeCalls() {
-	b := &e.inbox
-	b.mu.Lock()
-	calls := b.calls
-	b.calls = nil
-	b.mu.Unlock()
-	for _, f := range calls {
+	for _, f := range e.inbox.takeCalls() {
 		f(e)
 	}
 }

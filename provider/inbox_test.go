@@ -1,6 +1,12 @@
 package provider
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
 
 // A packet keeps the engine whose link it came from on all its ways, and its frames go back by index.
 func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
@@ -23,5 +29,89 @@ func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 	o.giveBack(p, 0, several)
 	if got := o.frames[0]; len(got) != 4 || got[0] != 7 || got[3] != 8 || len(o.frames[1])+len(o.frames[2]) != 0 {
 		t.Errorf("%v go back", o.frames)
+	}
+}
+
+// asleep is a waiter that counts how often it is woken.
+type asleep struct{ woken int }
+
+func (a *asleep) Wait(time.Duration, bool) {}
+func (a *asleep) Wake()                    { a.woken++ }
+
+// What is left in an inbox comes out once, in order, within its bounds, and wakes who sleeps.
+func TestInbox(t *testing.T) {
+	waiter := &asleep{}
+	b := inbox{sleeper: &sleeper{waiter: waiter}}
+	b.sleeper.lieDown(clock.Never)
+	if b.called() {
+		t.Error("an empty inbox calls")
+	}
+	first, second := &QP{}, &QP{}
+	b.ring(first)
+	b.ring(second)
+	if !b.called() || !b.rung() || waiter.woken != 0 {
+		t.Error("a doorbell is not heard, or wakes by itself")
+	}
+	if qp := b.doorbells.Swap(nil); qp != second || qp.nextRung != first || first.nextRung != nil {
+		t.Error("the doorbell list is not what was rung")
+	}
+	if n := b.hand(make([]RxPacket, inboxPackets+3)); n != inboxPackets || b.hand(make([]RxPacket, 1)) != 0 {
+		t.Errorf("%d packets were taken", n)
+	}
+	b.giveBack([]uint64{7, 8})
+	b.alert()
+	b.alert()
+	if waiter.woken != 1 || !b.called() || b.rung() {
+		t.Errorf("woken %d times", waiter.woken)
+	}
+	var ran []int
+	for i := range inboxCalls {
+		if !b.ask(func(*Engine) { ran = append(ran, i) }) {
+			t.Fatalf("call %d was refused", i)
+		}
+	}
+	if b.ask(func(*Engine) {}) {
+		t.Error("strangers cause calls without a bound")
+	}
+	b.call(func(*Engine) { ran = append(ran, -1) })
+	packets, frames := b.open()
+	if len(packets) != inboxPackets || !slices.Equal(frames, []uint64{7, 8}) || b.called() {
+		t.Errorf("%d packets and frames %v came out", len(packets), frames)
+	}
+	for _, f := range b.takeCalls() {
+		f(nil)
+	}
+	if len(ran) != inboxCalls+1 || ran[0] != 0 || ran[inboxCalls] != -1 {
+		t.Errorf("%d calls", len(ran))
+	}
+	if packets, frames := b.open(); len(packets)+len(frames)+len(b.takeCalls()) != 0 {
+		t.Error("something came out twice")
+	}
+}
+
+// What engines have for each other arrives where it is for; what there is no room for is refused, packet by packet.
+func TestOutboxSends(t *testing.T) {
+	engines := []*Engine{{index: 0}, {index: 1}, {index: 2}}
+	var o outbox
+	for i := range inboxPackets + 2 {
+		o.pass(&RxPacket{Len: i}, engines[0], 2, len(engines))
+	}
+	p := &RxPacket{N: 1}
+	o.giveBack(p, 1, len(engines))
+	var refused []int
+	o.send(engines, func(p *RxPacket) { refused = append(refused, p.Len) })
+	if !slices.Equal(refused, []int{inboxPackets, inboxPackets + 1}) || o.pending {
+		t.Errorf("%v were refused", refused)
+	}
+	for i, want := range [][2]int{{0, 0}, {0, 1}, {inboxPackets, 0}} {
+		called := engines[i].Called()
+		packets, frames := engines[i].inbox.open()
+		if got := [2]int{len(packets), len(frames)}; got != want || called != (got != [2]int{}) {
+			t.Errorf("engine %d has %v, want %v", i, got, want)
+		}
+	}
+	o.send(engines, nil)
+	if engines[1].inbox.waiting.Load() {
+		t.Error("nothing was sent, and yet an engine is called")
 	}
 }

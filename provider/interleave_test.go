@@ -245,7 +245,7 @@ func (x *crossing) check() string {
 		switch {
 		case s.closed:
 			continue
-		case e.doorbells.Load() != nil:
+		case e.inbox.rung():
 			return fmt.Sprintf("engine %d sleeps with a doorbell rung", i)
 		case e.inbox.waiting.Load() || len(e.inbox.packets)+len(e.inbox.frames)+len(e.inbox.calls) > 0:
 			return fmt.Sprintf("engine %d sleeps with something in its inbox", i)

@@ -264,7 +264,7 @@ func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReas
 	if home == e {
 		return do(c)
 	}
-	if home == nil || !home.askOwner(func(home *Engine) {
+	if home == nil || !home.inbox.ask(func(home *Engine) {
 		if c.home.Load() != home {
 			home.drop(wire.DropWrongQueue)
 		} else if d := do(c); d != wire.DropNone {

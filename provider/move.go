@@ -105,7 +105,7 @@ func (c *conn) handOver() {
 	}
 	e.stats.Moved++
 	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
-	to.tell(func(to *Engine) { to.attachConn(c, mac) })
+	to.inbox.call(func(to *Engine) { to.attachConn(c, mac) })
 }
 
 // unlist takes the connection out of the engine's lists.

@@ -160,25 +160,14 @@ func (qp *QP) ring() {
 	if e == nil {
 		e = qp.lead
 	}
-	e.push(qp)
-	if qp.home.Load() != e && e.shard != nil {
-		e.shard.wake() // it moves: the poster will ring somebody else
+	e.inbox.ring(qp)
+	if qp.home.Load() != e {
+		e.inbox.wake() // it moves: the poster will ring somebody else
 	}
 }
 
 // Push makes deferred requests move, after a post that failed; the caller makes the engine run.
 func (qp *QP) Push() { qp.ring() }
-
-// push puts a queue pair that was rung for on the engine's doorbell list.
-func (e *Engine) push(qp *QP) {
-	for {
-		head := e.doorbells.Load()
-		qp.nextRung = head
-		if e.doorbells.CompareAndSwap(head, qp) {
-			return
-		}
-	}
-}
 
 // Flush cancels everything outstanding (spec 8.5). Idle and attached queue pairs stay usable; a ready one goes to the
 // error state while its connection stays up for a graceful Disconnect.

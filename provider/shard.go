@@ -75,7 +75,7 @@ func (s *sleeper) leave(busy bool, next clock.Time) {
 // broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
 func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
 	s := &Shard{engine: e, sleeper: sleeper{waiter: w}, now: now, broke: broke}
-	e.shard, e.clock = s, now
+	e.shard, e.clock, e.inbox.sleeper = s, now, &s.sleeper
 	s.running.Go(s.progress)
 	return s
 }
@@ -185,7 +185,7 @@ func (s *Shard) enter() bool {
 // exit gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
 func (s *Shard) exit() {
 	s.unlock()
-	for s.engine.doorbells.Load() != nil && s.asleep.Load() && s.enter() {
+	for s.engine.inbox.rung() && s.asleep.Load() && s.enter() {
 		s.turnForOthers()
 	}
 }

@@ -160,7 +160,7 @@ func TestSharedReceiveQueueLine(t *testing.T) {
 		t.Fatal("took what was promised to another")
 	}
 	s.leave(qps[0]) // hands it on to qps[2]
-	if !s.hasPromised(qps[2]) || qps[2].lead.doorbells.Load() != qps[2] {
+	if !s.hasPromised(qps[2]) || qps[2].lead.inbox.doorbells.Load() != qps[2] {
 		t.Fatal("it was not handed on")
 	}
 	s.mustPost(t, 1, OutcomeSuccess)
@@ -211,10 +211,10 @@ func TestSharedReceiveQueueConcurrently(t *testing.T) {
 					return
 				default:
 				}
-				if qp.pool.inLineNow(s) && qp.lead.doorbells.Load() == nil {
+				if qp.pool.inLineNow(s) && qp.lead.inbox.doorbells.Load() == nil {
 					continue // as an engine: nothing to do before the doorbell rings
 				}
-				if qp.lead.doorbells.Swap(nil) != nil {
+				if qp.lead.inbox.doorbells.Swap(nil) != nil {
 					qp.rung.Store(false)
 				}
 				if s.dequeue(qp) {

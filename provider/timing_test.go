@@ -100,12 +100,12 @@ func TestCallsForAnotherEngineAreBounded(t *testing.T) {
 	e := newPair(t, 1408).eng[0]
 	ran := 0
 	for i := range inboxCalls + 10 {
-		if ok := e.askOwner(func(*Engine) { ran++ }); ok != (i < inboxCalls) {
+		if ok := e.inbox.ask(func(*Engine) { ran++ }); ok != (i < inboxCalls) {
 			t.Fatalf("call %d was taken: %v", i, ok)
 		}
 	}
 	e.Run(e.now)
-	if ran != inboxCalls || !e.askOwner(func(*Engine) {}) {
+	if ran != inboxCalls || !e.inbox.ask(func(*Engine) {}) {
 		t.Errorf("%d calls ran", ran)
 	}
 }

@@ -21,7 +21,7 @@ func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.rece
 func (e *Engine) Glance(now clock.Time) (busy bool) {
 	again := e.putOff
 	heard := e.receiveAll(now)
-	if again || heard == 0 || heard >= manyPackets || e.round.waiting() > 0 || e.doorbells.Load() != nil {
+	if again || heard == 0 || heard >= manyPackets || e.round.waiting() > 0 || e.inbox.rung() {
 		return e.sendAndReport(heard)
 	}
 	e.putOff = true
@@ -90,7 +90,7 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if e.backlog.left > 0 && e.now >= e.backlog.due {
 		e.backlog.push(e.now)
 	}
-	if e.doorbells.Load() != nil {
+	if e.inbox.rung() {
 		e.answerDoorbells()
 	}
 	if e.round.waiting() > 0 {
@@ -100,7 +100,7 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return heard >= rxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.doorbells.Load() != nil || e.turns.Sent() ||
+	return heard >= rxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.inbox.rung() || e.turns.Sent() ||
 		e.inbox.waiting.Load()
 }
 
@@ -120,7 +120,7 @@ func (e *Engine) expire() {
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && len(e.acks) == 0 && e.doorbells.Load() == nil && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && len(e.acks) == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -172,14 +172,12 @@ func (e *Engine) NextDeadline() clock.Time {
 
 // answerDoorbells looks at every queue pair that was posted to.
 func (e *Engine) answerDoorbells() {
-	for qp := e.doorbells.Swap(nil); qp != nil; {
+	for qp := e.inbox.doorbells.Swap(nil); qp != nil; {
 		next := qp.nextRung
 		qp.nextRung = nil
 		if home := qp.home.Load(); home != e && home != nil {
-			home.push(qp) // it moved
-			if home.shard != nil {
-				home.shard.wake()
-			}
+			home.inbox.ring(qp) // it moved
+			home.inbox.wake()
 		} else {
 			qp.rung.Store(false)
 			if home == e { // else who takes it looks at it
