@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // A process with one adapter and one idle connection keeps little memory resident, all that belongs to it included: before anything was
 // sent, and again after 64 MiB.
 func TestResidentMemory(t *testing.T) {
 	t.Parallel()
-	program := buildProcess(t)
+	program := netlabtest.Build(t, peerProgram)
 	for _, c := range []struct {
 		datapath Datapath
 		mtu, mib int
@@ -23,17 +25,17 @@ func TestResidentMemory(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/MTU%d", c.datapath, c.mtu), func(t *testing.T) {
 			t.Parallel()
-			p := startProcess(t, program, c.datapath, c.mtu)
+			p := startPeer(t, program, c.datapath, c.mtu)
 			var kib [2]int
 			for i := range kib {
 				if i > 0 {
-					p.ask(t, "write 64")
+					p.Ask(t, "write 64")
 				}
 				var err error
-				kib[i], err = strconv.Atoi(p.ask(t, "rest"))
+				kib[i], err = strconv.Atoi(p.Ask(t, "rest"))
 				must(t, err)
 			}
-			p.finish(t)
+			p.End(t)
 			t.Logf("%d KiB resident, %d after 64 MiB were written", kib[0], kib[1])
 			if most := max(kib[0], kib[1]); most > c.mib<<10 {
 				t.Errorf("%d KiB are resident, want at most %d MiB", most, c.mib)

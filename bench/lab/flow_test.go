@@ -14,6 +14,8 @@ import (
 // flow is an application that keeps Writes of one size outstanding.
 type flow struct {
 	from, to *end
+	addr     uint64 // what it writes to
+	token    nd.Token
 	size     int
 	depth    int
 	limit    int          // Writes in all; 0 for no limit
@@ -26,6 +28,7 @@ func (r *rig) newFlow(t testing.TB, host, size, depth, limit int) *flow {
 	t.Helper()
 	f := &flow{size: size, depth: depth, limit: limit}
 	f.from, f.to = r.connect(t, host, size, depth)
+	f.addr, f.token = f.to.mr.Address(), f.to.mr.RemoteToken()
 	return f
 }
 
@@ -64,7 +67,7 @@ func (f *flow) run(ctx context.Context) error {
 }
 
 func (f *flow) write(context uint64) error {
-	return f.from.qp.Write(context, []nd.SGE{f.from.mr.SGE(0, f.size)}, f.to.mr.Address(), f.to.mr.RemoteToken(), 0)
+	return f.from.qp.Write(context, []nd.SGE{f.from.mr.SGE(0, f.size)}, f.addr, f.token, 0)
 }
 
 // results waits until there is at least one result, and fails if one of them is no success.
