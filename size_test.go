@@ -19,11 +19,11 @@ type ceiling struct{ fields, methods int }
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
 	"conn":   {fields: 59, methods: 216},
-	"Engine": {fields: 49, methods: 89},
+	"Engine": {fields: 47, methods: 83},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 10_338
+const maxProviderLines = 10_382
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
 const slack = 10

@@ -48,7 +48,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
 			e.relay(p, e.lead)
 			return wire.DropNone, true
 		}
-		return e.receiveUnknown(p, h), false
+		return e.reply(p, e.guard.unknown(p, h, e.now)), false
 	}
 	if c.home.Load() != e {
 		return e.receiveForeign(c, p, h)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
-	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
@@ -31,8 +30,6 @@ type Engine struct {
 	rng  *rand.Rand
 	now  clock.Time
 
-	resetTokens resetTokens
-
 	// The other engines of the adapter.
 	group  *group
 	lead   *Engine // does what only one engine may do: the first one, perhaps this one
@@ -44,7 +41,7 @@ type Engine struct {
 	directory directory
 	deadlines clock.Deadlines
 	pools     pools
-	guard     guard.Guard // against strangers
+	guard     strangers
 
 	round        round   // have something to transmit
 	heardConns   []*conn // have heard from their peers in this receive batch
@@ -59,8 +56,7 @@ type Engine struct {
 	ackMsg    wire.Ack
 	reportMsg wire.Report
 	in        arrival
-	hello     wire.Hello
-	grease    [wire.MaxGrease]byte // of hello
+	hello     hello
 	tx        [txBatch]TxPacket
 	ntx       int
 	turnBytes int
@@ -86,6 +82,12 @@ type Engine struct {
 	stats Stats
 }
 
+// hello is the REQ or REP at hand.
+type hello struct {
+	wire.Hello
+	grease [wire.MaxGrease]byte
+}
+
 // newEngine makes one engine of a group.
 func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
@@ -99,8 +101,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		e.lead = g.engines[0]
 	}
 	e.backlog.device, _ = link.(Backlogged)
-	e.resetTokens = newResetTokens(&g.resetKey)
-	e.guard = guard.New(rng)
+	e.guard = newStrangers(rng, newResetTokens(&g.resetKey), &e.directory, &e.stats)
 	return e
 }
 

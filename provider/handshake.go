@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -34,13 +35,13 @@ func usable(h *wire.Hello) bool {
 // sendHello sends REQ or REP.
 func (c *conn) sendHello(op wire.Opcode) {
 	e := c.engine
-	h := &e.hello
+	h := &e.hello.Hello
 	*h = wire.Hello{
 		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
 		MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
 		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
-		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.grease),
+		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.promise()
@@ -142,7 +143,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if c.phase == phaseLingering {
 		c.leaveIdle()
 		// We gave up before the peer's id was known. Now it is, and the peer can be told.
-		hello := &c.engine.hello
+		hello := &c.engine.hello.Hello
 		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) {
 			c.bind(hello.ConnID, p.From.Port)
 		}
@@ -160,7 +161,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.touch()
 		return wire.DropNone
 	case wire.CtlREP:
-		hello := &c.engine.hello
+		hello := &c.engine.hello.Hello
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 			return d
 		}
@@ -187,6 +188,20 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	default:
 		return wire.DropState
 	}
+}
+
+// onRetry sends the REQ again with the cookie the peer wants to see.
+func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
+	cookie, d := wire.ParseCookie(body)
+	if d != wire.DropNone {
+		return d
+	}
+	if c.phase != phaseReqSent || !c.handshake.Follow(cookie, now, c.engine.cfg.DeadPeer) {
+		return wire.DropState
+	}
+	c.sendHello(wire.CtlREQ)
+	c.touch()
+	return wire.DropNone
 }
 
 // isAnswer says whether a REP answers our REQ.

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // This file bounds what others can make the engine keep and send (PROTOCOL §7.5), by what internal/guard counts: half-open and
@@ -15,24 +14,6 @@ func (c *conn) setShare(s guard.Share) {
 	}
 	c.engine.guard.Sources.Move(guard.SourceOf(c.remote.IP), c.share, s)
 	c.share = s
-}
-
-// admit decides about a REQ that asks for a new connection: true makes one, false means that it was answered or dropped for
-// the reason returned. A peer that has proven its address gets more, but not everything.
-func (e *Engine) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello) (admitted, proven bool, d wire.DropReason) {
-	u := e.guard.Sources.Usage(guard.SourceOf(p.From.IP))
-	proven = e.proven(p, body, hello)
-	if !proven && e.guard.Challenge(u, l.backed(), l.backlog, e.now) {
-		return false, false, e.challenge(p, body, hello)
-	}
-	if len(l.waiting) == 0 && l.backed() >= l.backlog {
-		return false, proven, e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
-	}
-	if u.Full() {
-		e.stats.SourceLimited++
-		return false, proven, e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
-	}
-	return true, proven, wire.DropNone
 }
 
 // noteEnded notes a connection that lingers from now on. Beyond guard.MaxEnded the oldest is forgotten at once.

@@ -170,7 +170,7 @@ func (l *Listener) forget(c *conn) {
 	}
 }
 
-// receiveStranger takes a packet without a connection id: a REQ, or an RST from a peer that lost its state.
+// receiveStranger takes a packet without a connection id.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if !p.intact(h) {
 		return wire.DropCRC
@@ -179,45 +179,23 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	if d != wire.DropNone {
 		return d
 	}
-	if msg.Opcode == wire.CtlRST {
-		return e.receiveReset(p, msg.Body)
-	}
-	if msg.Opcode != wire.CtlREQ {
-		return wire.DropControl
-	}
-	hello := &e.hello
-	if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
-		return d
-	}
-	if !usable(hello) {
-		return wire.DropAddress
-	}
-	if c := e.directory.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
-		return e.onHomeOf(c, (*conn).repeatAnswer) // also when it is over: one REQ makes one connection
-	}
-	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if c := e.directory.tuples.find(at); c != nil {
-		return e.contest(c, p, msg.Body, hello)
-	}
-	l := e.directory.listener(at.local)
+	v := e.guard.judge(p, &msg, &e.hello.Hello, e.now)
 	switch {
-	case l == nil || l.paused:
-		return e.rejectStranger(p, hello.ConnID, wire.RejectNoListener)
-	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
-		return e.rejectStranger(p, hello.ConnID, wire.RejectVersion)
+	case v.known != nil:
+		return e.onHomeOf(v.known, v.do)
+	case v.rival != nil:
+		return e.contest(v.rival, p, msg.Body, &e.hello.Hello)
+	case v.listener != nil:
+		return e.request(v.listener, p, h, &e.hello.Hello, v.proven)
 	}
-	admitted, proven, d := e.admit(l, p, msg.Body, hello)
-	if !admitted {
-		return d
-	}
-	return e.request(l, p, h, hello, proven)
+	return e.reply(p, v)
 }
 
 // request makes a half-open connection and hands it to the listener.
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
-		return e.rejectStranger(p, hello.ConnID, wire.RejectBacklog)
+		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectBacklog, e.now))
 	}
 	path, ok := e.link.Reply(p, c.local.Port)
 	if !ok {
@@ -302,42 +280,24 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	return wire.DropNone
 }
 
-// rejectStranger answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
-func (e *Engine) rejectStranger(p *RxPacket, id uint64, reason wire.RejectReason) wire.DropReason {
-	e.stats.Refused++
-	var d wire.DropReason
-	switch reason {
-	case wire.RejectNoListener:
-		d = wire.DropNoListener
-	case wire.RejectVersion:
-		d = wire.DropVersion
-	case wire.RejectExists:
-		d = wire.DropState // that of the connection which has these addresses
-	default:
-		d = wire.DropBacklog
+// reply sends the answer to the sender of p, outside any connection, if there is one.
+func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
+	if v.answer == 0 {
+		return v.drop
 	}
-	if !e.guard.TakeReject(e.now) {
-		return wire.DropRate
-	}
-	m := wire.Reject{Reason: reason}
-	e.answerStranger(p, id, wire.CtlREJ, m.EncodedLen(), func(body []byte) { m.Append(body[:0]) })
-	return d
-}
-
-// answerStranger sends one control message to the sender of p, outside any connection.
-func (e *Engine) answerStranger(p *RxPacket, id uint64, op wire.Opcode, n int, fill func(body []byte)) {
 	from := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}
 	path, ok := e.link.Reply(p, from.Port)
 	if !ok {
-		return
+		return v.drop
 	}
-	if body, ok := e.control(op, n); ok {
-		fill(body)
-		e.sealTo(path, wire.NotECT, &wire.BaseFields{ConnID: id})
+	if body, ok := e.control(v.answer, len(v.body)); ok {
+		copy(body, v.body)
+		e.sealTo(path, wire.NotECT, &wire.BaseFields{ConnID: v.id})
 		if e.tap != nil {
 			e.tapSent(nil, from, p.From)
 		}
 		e.enqueue()
 	}
 	e.forget(path)
+	return v.drop
 }

@@ -58,16 +58,16 @@ func (p *proof) step(now clock.Time) (ask bool) {
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
 	if c.home.Load() == e && c.phase != phaseOpen {
-		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectExists, e.now))
 	}
-	if !e.proven(p, body, hello) {
-		return e.challenge(p, body, hello)
+	if !e.guard.proves(p, body, hello, e.now) {
+		return e.reply(p, e.guard.challenge(p, body, hello, e.now))
 	}
 	if d := e.onHomeOf(c, (*conn).contested); d != wire.DropNone {
 		return d
 	}
 	if e.group.isAlive(c) {
-		return e.rejectStranger(p, hello.ConnID, wire.RejectExists)
+		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectExists, e.now))
 	}
 	return wire.DropState
 }

@@ -3,16 +3,14 @@ package provider
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/binary"
 	"hash"
 
-	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file answers packets of connections that are not here, and takes such answers (PROTOCOL §7.4).
+// This file is about the proof that a peer lost its state (PROTOCOL §7.4).
 
 // resetTokens makes the tokens that prove RSTs. Their key is that of the host (Config.ResetKey), so that a process can answer for the
 // connections of the one before it.
@@ -41,47 +39,7 @@ const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
 
 // resetToken is what ends this connection at the peer when an RST has it.
 func (c *conn) resetToken() [wire.ResetTokenLen]byte {
-	return c.engine.resetTokens.of(c.id, wire.Endpoint{IP: c.local.IP, Port: c.engine.cfg.UDPPort})
-}
-
-// receiveUnknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
-// smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
-func (e *Engine) receiveUnknown(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && !asksForReset(p.Frags[0].Data) {
-		return wire.DropUnknownConn
-	}
-	if !p.intact(h) {
-		return wire.DropCRC
-	}
-	if !e.guard.TakeReset(guard.SourceOf(p.From.IP), e.now) {
-		return wire.DropRate
-	}
-	// The peer's id for the lost connection is not known here: the peer finds it by ours.
-	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: e.resetTokens.of(h.ConnID(), p.To)}
-	e.answerStranger(p, 0, wire.CtlRST, resetLen, func(body []byte) { m.Append(body[:0]) })
-	return wire.DropUnknownConn
-}
-
-// asksForReset says whether the control packet that begins with first has a message, and not RST.
-func asksForReset(first []byte) bool {
-	at, d := wire.ContentOffset(first)
-	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
-}
-
-// receiveReset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
-func (e *Engine) receiveReset(p *RxPacket, body []byte) wire.DropReason {
-	var m wire.Reset
-	if d := wire.ParseReset(body, &m); d != wire.DropNone {
-		return d
-	}
-	c := e.directory.peers.find(peerKey{p.From.IP, m.ConnID})
-	if c == nil {
-		return wire.DropUnknownConn
-	}
-	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
-		return wire.DropRSTToken
-	}
-	return e.onHomeOf(c, (*conn).reset)
+	return c.engine.guard.tokens.of(c.id, wire.Endpoint{IP: c.local.IP, Port: c.engine.cfg.UDPPort})
 }
 
 // reset ends a connection whose peer does not know it any more.

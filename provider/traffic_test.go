@@ -75,7 +75,8 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 		"late REQ":        func(p *pair) { p.conn(1).repeatAnswer() },
 		"reset": func(p *pair) {
 			m := wire.Reset{ConnID: p.conn(0).peerID, Token: p.conn(0).peerToken}
-			if d := p.eng[0].receiveReset(&RxPacket{From: p.conn(0).remote}, m.Append(nil)); d != wire.DropNone {
+			v := p.eng[0].guard.reset(&RxPacket{From: p.conn(0).remote}, m.Append(nil))
+			if d := p.eng[0].onHomeOf(v.known, v.do); d != wire.DropNone {
 				p.tb.Fatal(d)
 			}
 		},

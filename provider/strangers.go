@@ -1,0 +1,176 @@
+package provider
+
+import (
+	"crypto/subtle"
+	"math/rand/v2"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// strangers decides about packets of which no connection is known (PROTOCOL §7.4, §7.5): it finds who is meant, and lets internal/guard count what
+// others may make the engine keep and send. It sends nothing and makes nothing: the engine carries out what it says.
+type strangers struct {
+	guard.Guard
+	tokens    resetTokens
+	directory *directory
+	stats     *Stats
+	body      []byte // of the newest answer
+}
+
+// verdict is what to do about a packet of a stranger: at most one of answer, known, rival and listener is set.
+type verdict struct {
+	drop   wire.DropReason // why it is not used; DropNone for a packet that was of use
+	answer wire.Opcode     // what to send to where it came from,
+	id     uint64          // the connection id in it,
+	body   []byte          // and the rest; good until the next verdict
+
+	known *conn                       // the connection that it asks something of,
+	do    func(*conn) wire.DropReason // and what
+
+	rival *conn // of a REQ: the connection that has the ND endpoints it wants
+
+	listener *Listener // of a REQ: who takes it
+	proven   bool      // its sender has proven its address
+}
+
+func newStrangers(rng *rand.Rand, tokens resetTokens, d *directory, stats *Stats) strangers {
+	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, body: make([]byte, 0, resetLen)}
+}
+
+// judge decides about a packet without a connection id: a REQ, which is parsed into hello, or an RST from a peer that lost its state.
+func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now clock.Time) verdict {
+	switch msg.Opcode {
+	case wire.CtlRST:
+		return s.reset(p, msg.Body)
+	case wire.CtlREQ:
+	default:
+		return verdict{drop: wire.DropControl}
+	}
+	if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
+		return verdict{drop: d}
+	}
+	if !usable(hello) {
+		return verdict{drop: wire.DropAddress}
+	}
+	if c := s.directory.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
+		return verdict{known: c, do: (*conn).repeatAnswer} // also when it is over: one REQ makes one connection
+	}
+	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
+	if c := s.directory.tuples.find(at); c != nil {
+		return verdict{rival: c}
+	}
+	l := s.directory.listener(at.local)
+	switch {
+	case l == nil || l.paused:
+		return s.reject(hello.ConnID, wire.RejectNoListener, now)
+	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
+		return s.reject(hello.ConnID, wire.RejectVersion, now)
+	}
+	return s.admit(l, p, msg.Body, hello, now)
+}
+
+// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more, but not everything.
+func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
+	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
+	proven := s.proves(p, body, hello, now)
+	if !proven && s.Challenge(u, l.backed(), l.backlog, now) {
+		return s.challenge(p, body, hello, now)
+	}
+	if len(l.waiting) == 0 && l.backed() >= l.backlog {
+		return s.reject(hello.ConnID, wire.RejectBacklog, now)
+	}
+	if u.Full() {
+		s.stats.SourceLimited++
+		return s.reject(hello.ConnID, wire.RejectBacklog, now)
+	}
+	return verdict{listener: l, proven: proven}
+}
+
+// proves says whether a REQ carries a cookie that its sender got from us at the address it writes from, in this period or
+// the one before.
+func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) bool {
+	if len(hello.Cookie) == 0 {
+		return false
+	}
+	good := s.Cookies.Proves(&p.From, &p.To, body, hello.Cookie, now)
+	if !good {
+		s.stats.CookiesRefused++
+	}
+	return good
+}
+
+// challenge makes a stranger prove its address while the engine is under load, at no cost in memory: a REQ is answered with RETRY and
+// forgotten, and taken when it comes again with the cookie of that RETRY.
+func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
+	if !s.TakeRetry(now) {
+		return verdict{drop: wire.DropRate}
+	}
+	cookie := s.Cookies.Make(&p.From, &p.To, body, len(hello.Cookie) > 0, now)
+	s.stats.CookiesSent++
+	s.body = wire.AppendCookie(s.body[:0], cookie)
+	return verdict{answer: wire.CtlRETRY, id: hello.ConnID, body: s.body}
+}
+
+// reject answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
+func (s *strangers) reject(id uint64, reason wire.RejectReason, now clock.Time) verdict {
+	s.stats.Refused++
+	var d wire.DropReason
+	switch reason {
+	case wire.RejectNoListener:
+		d = wire.DropNoListener
+	case wire.RejectVersion:
+		d = wire.DropVersion
+	case wire.RejectExists:
+		d = wire.DropState // that of the connection which has these addresses
+	default:
+		d = wire.DropBacklog
+	}
+	if !s.TakeReject(now) {
+		return verdict{drop: wire.DropRate}
+	}
+	m := wire.Reject{Reason: reason}
+	s.body = m.Append(s.body[:0])
+	return verdict{drop: d, answer: wire.CtlREJ, id: id, body: s.body}
+}
+
+// reset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
+func (s *strangers) reset(p *RxPacket, body []byte) verdict {
+	var m wire.Reset
+	if d := wire.ParseReset(body, &m); d != wire.DropNone {
+		return verdict{drop: d}
+	}
+	c := s.directory.peers.find(peerKey{p.From.IP, m.ConnID})
+	if c == nil {
+		return verdict{drop: wire.DropUnknownConn}
+	}
+	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
+		return verdict{drop: wire.DropRSTToken}
+	}
+	return verdict{known: c, do: (*conn).reset}
+}
+
+// unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
+// smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
+func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
+	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && !asksForReset(p.Frags[0].Data) {
+		return verdict{drop: wire.DropUnknownConn}
+	}
+	if !p.intact(h) {
+		return verdict{drop: wire.DropCRC}
+	}
+	if !s.TakeReset(guard.SourceOf(p.From.IP), now) {
+		return verdict{drop: wire.DropRate}
+	}
+	// The peer's id for the lost connection is not known here: the peer finds it by ours.
+	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.of(h.ConnID(), p.To)}
+	s.body = m.Append(s.body[:0])
+	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, body: s.body}
+}
+
+// asksForReset says whether the control packet that begins with first has a message, and not RST.
+func asksForReset(first []byte) bool {
+	at, d := wire.ContentOffset(first)
+	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
+}

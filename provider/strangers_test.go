@@ -1,0 +1,135 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// reception is strangers without an engine, and a listener.
+type reception struct {
+	strangers
+	directory directory
+	stats     Stats
+	l         Listener
+	now       clock.Time
+}
+
+func newReception() *reception {
+	r := &reception{directory: newDirectory(), now: clock.Time(time.Hour), l: Listener{backlog: 8, active: true}}
+	r.strangers = newStrangers(rand.New(rand.NewPCG(1, 2)), newResetTokens(&[32]byte{1}), &r.directory, &r.stats)
+	r.directory.listeners[addrPort{IP: pairIP[1], Port: pairPort}] = &r.l
+	return r
+}
+
+// ask lets a stranger ask with a REQ, and returns what to do.
+func (r *reception) ask(change func(*wire.Hello)) verdict {
+	h := wire.Hello{
+		ConnID: 77, SrcPort: 50000, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: wire.MinPacket, Window: 1,
+	}
+	change(&h)
+	msg := wire.Control{Opcode: wire.CtlREQ, Body: h.Append(nil)}
+	return r.judge(unknownSender(), &msg, &wire.Hello{}, r.now)
+}
+
+func unknownSender() *RxPacket {
+	return &RxPacket{From: wire.Endpoint{IP: pairIP[0], Port: 40000}, To: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}}
+}
+
+// A REQ goes to the listener, to the connection that knows its sender, or to the one that has its endpoints; else it is rejected with a reason.
+func TestStrangersRequests(t *testing.T) {
+	plain := func(*wire.Hello) {}
+	ours := identityOf(78)
+	for name, c := range map[string]struct {
+		before func(r *reception)
+		change func(h *wire.Hello)
+		want   verdict
+		reason wire.RejectReason
+	}{
+		"taken":        {func(*reception) {}, plain, verdict{listener: &Listener{}}, 0},
+		"nobody":       {func(*reception) {}, func(h *wire.Hello) { h.DstPort++ }, verdict{drop: wire.DropNoListener, answer: wire.CtlREJ}, wire.RejectNoListener},
+		"paused":       {func(r *reception) { r.l.paused = true }, plain, verdict{drop: wire.DropNoListener, answer: wire.CtlREJ}, wire.RejectNoListener},
+		"version":      {func(*reception) {}, func(h *wire.Hello) { h.MinVersion++; h.MaxVersion++ }, verdict{drop: wire.DropVersion, answer: wire.CtlREJ}, wire.RejectVersion},
+		"unusable":     {func(*reception) {}, func(h *wire.Hello) { h.Window = 0 }, verdict{drop: wire.DropAddress}, 0},
+		"comes again":  {func(r *reception) { r.directory.peers.add(ours) }, func(h *wire.Hello) { h.ConnID = 78 }, verdict{known: ours}, 0},
+		"has a rival":  {func(r *reception) { r.directory.tuples.add(ours) }, plain, verdict{rival: ours}, 0},
+		"half a queue": {func(r *reception) { r.l.queue = make([]*conn, 5) }, plain, verdict{answer: wire.CtlRETRY}, 0},
+		"source is full": {func(r *reception) {
+			for range guard.MaxSourceConns {
+				r.Sources.Move(guard.SourceOf(pairIP[0]), guard.ShareNone, guard.ShareEstablished)
+			}
+		}, plain, verdict{answer: wire.CtlRETRY}, 0},
+		"too many REJs": {func(r *reception) {
+			for r.TakeReject(r.now) {
+			}
+		}, func(h *wire.Hello) { h.DstPort++ }, verdict{drop: wire.DropRate}, 0},
+	} {
+		r := newReception()
+		c.before(r)
+		v := r.ask(c.change)
+		if v.drop != c.want.drop || v.answer != c.want.answer || v.known != c.want.known || v.rival != c.want.rival || (v.listener != nil) != (c.want.listener != nil) {
+			t.Errorf("%s: %+v", name, v)
+			continue
+		}
+		var m wire.Reject
+		if v.answer == wire.CtlREJ && (wire.ParseReject(v.body, &m) != wire.DropNone || m.Reason != c.reason || v.id != 77) {
+			t.Errorf("%s: rejected with %v to %d", name, m.Reason, v.id)
+		}
+	}
+}
+
+// A cookie that came back gets its REQ past the demand for one, and no further than the backlog.
+func TestStrangersCookies(t *testing.T) {
+	r := newReception()
+	r.l.queue = make([]*conn, 5)
+	v := r.ask(func(*wire.Hello) {})
+	cookie, d := wire.ParseCookie(v.body)
+	if v.answer != wire.CtlRETRY || d != wire.DropNone {
+		t.Fatalf("%+v, %v", v, d)
+	}
+	cookie = append([]byte(nil), cookie...)
+	with := func(h *wire.Hello) { h.Cookie = cookie }
+	if v := r.ask(with); v.listener != &r.l || !v.proven {
+		t.Errorf("%+v", v)
+	}
+	r.l.queue = make([]*conn, 8)
+	if v := r.ask(with); v.answer != wire.CtlREJ || v.drop != wire.DropBacklog {
+		t.Errorf("beyond the backlog: %+v", v)
+	}
+	cookie[0] ^= 1
+	if v := r.ask(with); v.answer != wire.CtlRETRY || r.stats.CookiesRefused != 1 || r.stats.CookiesSent != 2 {
+		t.Errorf("a made-up cookie: %+v, %+v", v, r.stats)
+	}
+}
+
+// An RST counts for the connection that its token is of.
+func TestStrangersResets(t *testing.T) {
+	r, c := newReception(), identityOf(78)
+	c.peerToken[3] = 9
+	r.directory.peers.add(c)
+	for name, test := range map[string]struct {
+		m    wire.Reset
+		want wire.DropReason
+	}{
+		"right":         {wire.Reset{ConnID: 78, Token: c.peerToken}, wire.DropNone},
+		"wrong token":   {wire.Reset{ConnID: 78}, wire.DropRSTToken},
+		"no connection": {wire.Reset{ConnID: 79, Token: c.peerToken}, wire.DropUnknownConn},
+	} {
+		msg := wire.Control{Opcode: wire.CtlRST, Body: test.m.Append(nil)}
+		if v := r.judge(unknownSender(), &msg, &wire.Hello{}, r.now); v.drop != test.want || (v.known == c) != (test.want == wire.DropNone) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// identityOf is a connection as the directory sees it: that of the stranger with an id of the peer's.
+func identityOf(peerID uint64) *conn {
+	c := &conn{}
+	c.peerID, c.peerN, c.localND = peerID, 50000, pairPort
+	c.remote.IP, c.local.IP = pairIP[0], pairIP[1]
+	return c
+}
