@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * nd_impair spoils ND packets on their way out of a router's port, in front of
- * the port's queue: it drops, duplicates, corrupts and marks them. Everything
+ * the port's queue: it drops, duplicates, corrupts and marks them, and lets none
+ * pass from one source port, as a dead path does among several of equal cost. Everything
  * but UDP to nd_port passes untouched.
  *
  * Marking follows a queue that exists only here (a phantom queue: Alizadeh et
@@ -137,6 +138,19 @@ static __always_inline __u32 nd_payload(struct __sk_buff *skb)
 	return at + sizeof(udp);
 }
 
+/* Says whether the packet comes from the source port whose path is dead. */
+static __always_inline int nd_dead(struct __sk_buff *skb, __u32 payload,
+				   const struct nd_impairment *how)
+{
+	__be16 source;
+
+	if (!how->dead_port)
+		return 0;
+	if (bpf_skb_load_bytes(skb, payload - sizeof(struct udphdr), &source, sizeof(source)))
+		return 0;
+	return bpf_ntohs(source) == how->dead_port;
+}
+
 /* Changes one byte behind the UDP header, and no checksum. */
 static __always_inline void nd_corrupt(struct __sk_buff *skb, __u32 payload, __u64 where)
 {
@@ -170,7 +184,7 @@ int nd_impair(struct __sk_buff *skb)
 		return TC_ACT_OK;
 	nd_count(ND_SEEN);
 	nd_decide(state, how, skb->len, &plan);
-	if (plan.drop < how->loss) {
+	if (plan.drop < how->loss || nd_dead(skb, payload, how)) {
 		nd_count(ND_DROPPED);
 		return TC_ACT_SHOT;
 	}

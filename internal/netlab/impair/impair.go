@@ -17,6 +17,9 @@ type Config struct {
 	Loss, Duplication float64
 	Corruption        float64 // of one byte behind the UDP header, with no checksum corrected
 
+	// DeadPort is a UDP source port from which nothing passes, as when a hash of the ports leads to a dead path; none when zero.
+	DeadPort uint16
+
 	// MarkAfter, when positive, marks congestion (CE, RFC 3168) on packets that would wait longer than this in a queue that
 	// drains at MarkRate. Packets that say that they do not understand marks are counted and left alone.
 	MarkAfter time.Duration
@@ -81,7 +84,8 @@ func (p *Impairment) attach(ifindex int, udpPort uint16) error {
 func (p *Impairment) Set(cfg Config) error {
 	how := impairNdImpairment{
 		Loss: parts(cfg.Loss), Duplication: parts(cfg.Duplication), Corruption: parts(cfg.Corruption),
-		MarkNs: uint64(max(cfg.MarkAfter, 0)), MarkRate: uint64(max(cfg.MarkRate, 0)),
+		DeadPort: uint32(cfg.DeadPort),
+		MarkNs:   uint64(max(cfg.MarkAfter, 0)), MarkRate: uint64(max(cfg.MarkRate, 0)),
 	}
 	// The generator must not begin with zero.
 	state := impairNdState{Random: cfg.Seed*2 + 1}

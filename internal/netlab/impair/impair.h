@@ -21,7 +21,7 @@ struct nd_impairment {
 	__u32 loss;
 	__u32 duplication;
 	__u32 corruption;
-	__u32 reserved;
+	__u32 dead_port; /* packets from this UDP source port are dropped; 0 for none */
 	__u64 mark_ns;   /* packets that would wait longer are marked; 0 for none */
 	__u64 mark_rate; /* in a queue of so many bytes a second */
 };

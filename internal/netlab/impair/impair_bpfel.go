@@ -30,7 +30,7 @@ type impairNdImpairment struct {
 	Loss        uint32
 	Duplication uint32
 	Corruption  uint32
-	Reserved    uint32
+	DeadPort    uint32
 	MarkNs      uint64
 	MarkRate    uint64
 }

@@ -156,6 +156,24 @@ func TestImpairments(t *testing.T) {
 	}
 }
 
+// Nothing passes from a dead source port, and everything from others.
+func TestDeadPort(t *testing.T) {
+	l := newLine(t)
+	from, sink := l.sockets(t, l.Hosts[1].Addr.Addr(), testPort)
+	own := netip.MustParseAddrPort(from.LocalAddr().String()).Port()
+	for _, c := range []struct {
+		dead    uint16
+		arrives int
+	}{{own, 0}, {own ^ 1, 10}, {own<<8 | own>>8, 10}, {0, 10}} {
+		if c.dead == own {
+			c.arrives = 0
+		}
+		if got := len(l.send(t, from, sink, Config{DeadPort: c.dead}, 10)); got != c.arrives {
+			t.Errorf("%d arrive from port %d while %d is dead, want %d", got, own, c.dead, c.arrives)
+		}
+	}
+}
+
 // The same seed gives the same fate to the same packets.
 func TestSeed(t *testing.T) {
 	l := newLine(t)
