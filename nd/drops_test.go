@@ -56,8 +56,9 @@ var dropProvocations = map[string]provocation{
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
 	"path": {do: func(r *dropRig) {
-		c := r.connect(9)
-		r.send(stranger, c.next, make([]byte, wire.OpHeaderLen))
+		f := r.connect(9).next
+		f.Number += 1 << 16 // a number that is not to be expected, from a port that nobody has proven
+		r.send(stranger, f, make([]byte, wire.OpHeaderLen))
 	}},
 	"backlog": {do: func(r *dropRig) {
 		r.listen(8, 1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -210,6 +211,7 @@ func TestAttackFromTheSameHost(t *testing.T) {
 	} {
 		f := p.forge(1)
 		f.from = from
+		f.fields.Number += sourceport.Reach // it knows the id and not the numbers
 		p.inject(1, f)
 	}
 	p.runUntilIdle()

@@ -68,11 +68,11 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
 		return wire.DropAddress, false
 	}
-	if p.From.Port != c.remote.Port {
-		return c.receiveElsewhere(p, h), false
-	}
 	if !p.intact(h) {
 		return wire.DropCRC, false
+	}
+	if p.From.Port != c.remote.Port && !c.fromElsewhere(p, h) {
+		return wire.DropPath, false
 	}
 	if p.origin != nil || c.misrouted.from != 0 {
 		c.follow(p.origin)

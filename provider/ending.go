@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -14,8 +15,8 @@ import (
 type ending struct {
 	lifetime.Ending
 
-	challenge challenge // of a source port
-	proof     *proof    // that this is not the end, which a REQ demands; nil while none does
+	challenge sourceport.Challenge
+	proof     *proof // that this is not the end, which a REQ demands; nil while none does
 }
 
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.

@@ -371,14 +371,18 @@ func (c *conn) retryHandshake() {
 		c.attemptFailed(OutcomeIOTimeout)
 		return
 	}
-	switch op := c.phase.Repeated(); op {
+	c.handshake.Repeat(c.phase, now, dead)
+	op := c.phase.Repeated()
+	if op != 0 {
+		changePort(c, int(c.handshake.Repeats))
+	}
+	switch op {
 	case wire.CtlREQ, wire.CtlREP:
 		c.sendHello(op)
 	case wire.CtlRTU:
 		c.sendRTU()
 	default:
 	}
-	c.handshake.Repeat(c.phase, now, dead)
 	c.touch()
 }
 

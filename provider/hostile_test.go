@@ -99,7 +99,7 @@ var badPackets = map[string]struct {
 	"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
 	"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
 	"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
-	"wrong port":      {func(_ *pair, f *forged) { f.from.Port ^= 1 }, wire.DropPath},
+	"wrong port":      {func(_ *pair, f *forged) { f.from.Port, f.fields.Number = f.from.Port^1, f.fields.Number+1<<16 }, wire.DropPath},
 	"wrong address":   {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
 	"duplicate":       {func(_ *pair, f *forged) { f.fields.PSN-- }, wire.DropDuplicate},
 	"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},

@@ -120,8 +120,7 @@ func (c *conn) unlist() {
 
 // attachConn takes a connection that left another engine.
 func (e *Engine) attachConn(c *conn, mac [6]byte) {
-	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
-	path, ok := e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac}, c.local.Port)
+	path, ok := replyPath(e, c, mac, c.local.Port)
 	if !ok {
 		panic("provider: a link of a group refused a path that another one had")
 	}

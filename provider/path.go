@@ -3,94 +3,78 @@ package provider
 import (
 	"cmp"
 	"encoding/binary"
-	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file keeps the UDP source port of a connection's peer (PROTOCOL §6.1), which may change and is then proven before anything from it is
-// used.
+// This file keeps the UDP source ports of a connection's two ends (PROTOCOL §6.1): the peer's, which may change and is then proven, and our own, which
+// changes when the path behind it is silent.
 
-// minChallengeGap is the least time between two CHALLENGEs while the round trip is not known.
-const minChallengeGap = initialRTO
-
-// challenge is the CHALLENGE that was sent last. There is one at a time.
-type challenge struct {
-	nonce     uint64
-	at        clock.Time
-	respondAt clock.Time // when another one of the peer's may be answered, if it comes from elsewhere
-	out       bool       // not answered
-}
-
-// due says whether another one may go out: one in a round trip.
-func (ch *challenge) due(now clock.Time, roundTrip time.Duration) bool {
-	return ch.at == 0 || now.Sub(ch.at) >= cmp.Or(roundTrip, minChallengeGap)
-}
-
-// send notes what is sent and returns the nonce to send: a fresh one, or the one that was not answered yet, because its answer may be under way
-// for longer than the round trip was before.
-func (ch *challenge) send(now clock.Time, fresh uint64) uint64 {
-	if !ch.out {
-		ch.nonce, ch.out = fresh, true
-	}
-	ch.at = now
-	return ch.nonce
-}
-
-// mayRespond says whether to answer a CHALLENGE from a port that is not known to be the peer's, and notes that it is answered: one in a round
-// trip. The answer goes where the peer receives. Without it, two ends that change their ports at the same time would wait for each other.
-func (ch *challenge) mayRespond(now clock.Time, roundTrip time.Duration) bool {
-	if now < ch.respondAt {
-		return false
-	}
-	ch.respondAt = now.Add(cmp.Or(roundTrip, minChallengeGap))
-	return true
-}
-
-// answered says whether a nonce is the one that was sent, once.
-func (ch *challenge) answered(nonce uint64) bool {
-	if !ch.out || nonce != ch.nonce {
-		return false
-	}
-	ch.out = false
-	return true
-}
-
-// receiveElsewhere takes a packet of the connection from a source port that is not known to be the peer's. It is not executed: the peer is asked
-// for a sign that it is its own, at the port that it receives on, and what the answer comes from is its port from then on.
-func (c *conn) receiveElsewhere(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.intact(h) {
-		return wire.DropCRC
-	}
-	switch c.phase {
-	case phaseFree, phaseReqSent, phaseLingering:
-		return wire.DropPath
-	case phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseRepSent, phaseOpen:
-	}
+// fromElsewhere takes an intact packet of the connection from a source port that is not known to be the peer's. It reports whether the packet is
+// to be used: its number takes the place of the port. The peer is asked for a sign that it is its own, and what the answer comes from is its port
+// from then on.
+func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 	e := c.engine
 	c.leaveIdle()
 	c.touch()
+	use = c.received.Near(h.Number(), sourceport.Reach)
+	if c.phase == phaseLingering {
+		return use
+	}
+	ch := &c.ending().challenge
 	if h.OpCount() == 0 {
 		msg, d := p.control(h)
-		switch {
-		case d != wire.DropNone:
-			return d
-		case msg.Opcode == wire.CtlResponse && c.ending().challenge.answered(binary.BigEndian.Uint64(msg.Body)):
+		if d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
 			c.remote.Port = p.From.Port
 			e.stats.PathsChanged++
-			d, _ = c.receive(p, h)
-			return d
-		case msg.Opcode == wire.CtlChallenge && c.ending().challenge.mayRespond(e.now, c.rtt.smoothed):
-			c.say(wire.CtlResponse, 0, msg.Body)
+			return true
 		}
 	}
-	if c.ending().challenge.due(e.now, c.rtt.smoothed) {
+	if ch.Due(e.now, cmp.Or(c.rtt.smoothed, initialRTO)) {
+		if ch.InVain(e.now, c.rtt.silence(e.cfg.MinRTO)) {
+			changePort(c, 0)
+		}
 		if body, ok := c.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
-			binary.BigEndian.PutUint64(body, c.ending().challenge.send(e.now, e.rng.Uint64()))
+			binary.BigEndian.PutUint64(body, ch.Send(e.now, e.rng.Uint64()))
 			c.seal(0, 0, 0)
 			e.stats.Challenges++
 		}
 	}
-	return wire.DropPath
+	return use
+}
+
+// changePort sends what follows on a connection from another source port, and so on another path where the network chooses one by a hash of ports, when what was
+// sent stayed without answer for an even number of times in a row. When the link does not give the port, nothing changes until the next time.
+func changePort(c *conn, times int) {
+	e := c.engine
+	if times%2 != 0 {
+		return
+	}
+	local := wire.Endpoint{IP: c.local.IP, Port: wire.SourcePort(e.rng.Uint64())}
+	asks := c.phase == phaseReqSent
+	path, ok := Path(0), false
+	if asks {
+		path, ok = e.link.Connect(local, c.remote)
+	} else {
+		path, ok = replyPath(e, c, e.link.Hop(c.path), local.Port)
+	}
+	if !ok {
+		return
+	}
+	e.forget(c.path)
+	if asks {
+		e.directory.answered(c)
+	}
+	c.path, c.local = path, local
+	e.stats.PortsChanged++
+	if asks {
+		e.directory.ask(c)
+	}
+}
+
+// replyPath makes a path to the peer of a connection, whose link-layer address is mac, from a source port of ours on the link of an engine.
+func replyPath(e *Engine, c *conn, mac [6]byte, port uint16) (Path, bool) {
+	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
+	return e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac}, port)
 }

@@ -2,10 +2,11 @@ package provider
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -39,8 +40,8 @@ func (w *world) write(t *testing.T, n uint32, within time.Duration) bool {
 	return done == 1 && rs[0].Outcome == OutcomeSuccess
 }
 
-// A translator in between gives a connection other source ports, and later others again: it works from the first packet on, and goes on after a
-// CHALLENGE.
+// A translator in between gives a connection other source ports, and later others again: it works from the first packet on, and the change costs
+// no packet.
 func TestTranslatedSourcePorts(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	shift := uint16(1000)
@@ -61,19 +62,19 @@ func TestTranslatedSourcePorts(t *testing.T) {
 		t.Fatal("nothing goes through after the change")
 	}
 	for side := range 2 {
-		if s := w.eng[side].Stats(); s.PathsChanged != 1 || s.Drops[wire.DropPath] == 0 || s.Lost != 0 {
-			t.Errorf("side %d: %d paths changed, %d dropped", side, s.PathsChanged, s.Drops[wire.DropPath])
+		if s := w.eng[side].Stats(); s.PathsChanged != 1 || s.Drops[wire.DropPath] != 0 || s.Timeouts != 0 || s.PortsChanged != 0 {
+			t.Errorf("side %d: %d paths changed, %d dropped, %d time-outs, %d own ports", side, s.PathsChanged, s.Drops[wire.DropPath], s.Timeouts, s.PortsChanged)
 		}
 	}
 }
 
-// Who knows the id and writes from another port gets nothing executed, and costs a CHALLENGE in a round trip; nothing is answered to that port, and
-// the connection goes on meanwhile. So does one whose CHALLENGEs never come back. Seen by Challenges and Drops[path].
+// Who knows the id and writes from another port gets nothing executed without the number, and costs a CHALLENGE in a round trip; nothing is
+// answered to that port, and the connection goes on meanwhile. Seen by Challenges and Drops[path].
 func TestAttackUnprovenPorts(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(20, 20))
-	rx, port := p.conn(1).rx, p.conn(1).remote.Port
-	p.link[0].mangle = func([]byte) bool { return false } // nothing that side 0 says comes back
+	rx, port, own := p.conn(1).rx, p.conn(1).remote.Port, p.conn(1).local.Port
+	p.link[0].mangle = func([]byte) bool { return false } // nothing that side 1 says arrives, so that no CHALLENGE is answered
 	const tries = 500                                     // half a second: an idle connection has no such state
 	began := p.now
 	for range tries {
@@ -82,6 +83,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		if f.from.Port == port {
 			f.from.Port ^= 1
 		}
+		f.fields.Number += sourceport.Reach + rng.Uint32N(1<<32-2*sourceport.Reach+1)
 		p.inject(1, f)
 		p.now = p.now.Add(time.Millisecond)
 		p.eng[1].Run(p.now)
@@ -90,13 +92,14 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		f := p.forge(1)
 		f.control(wire.CtlResponse, []byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0})
 		f.from.Port = port ^ 2
+		f.fields.Number += sourceport.Reach
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 	}
 	s := p.eng[1].Stats()
 	gap := p.conn(1).rtt.smoothed
 	if gap == 0 {
-		gap = minChallengeGap
+		gap = initialRTO
 	}
 	if most := uint64(p.now.Sub(began)/max(gap, time.Millisecond)) + 2; s.Challenges == 0 || s.Challenges > most {
 		t.Errorf("%d challenges, want at most %d", s.Challenges, most)
@@ -104,57 +107,190 @@ func TestAttackUnprovenPorts(t *testing.T) {
 	if s.Drops[wire.DropPath] != 2*tries || s.PathsChanged != 0 || p.conn(1).rx != rx || p.conn(1).remote.Port != port {
 		t.Errorf("%d dropped, %d paths", s.Drops[wire.DropPath], s.PathsChanged)
 	}
+	if s.PortsChanged == 0 || s.PortsChanged > 8 || p.conn(1).local.Port == own {
+		t.Errorf("our own port changed %d times within half a second of silence", s.PortsChanged)
+	}
 	p.link[0].mangle = nil
 	p.post(0, p.write(0, 0, 3000))
 	p.pass(2 * time.Second)
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// A peer that moves its port with every packet keeps its connection busy with nothing but a CHALLENGE in a round trip.
+// The number takes the place of the port: what is near the largest number heard is used, and nothing else is (PROTOCOL §6.1).
+func TestNumbersFromUnprovenPorts(t *testing.T) {
+	const reach = sourceport.Reach
+	for _, c := range []struct {
+		off int64
+		use bool
+	}{{0, true}, {1, true}, {reach - 1, true}, {1 - reach, true}, {reach, false}, {-reach, false}, {1 << 31, false}, {1 << 20, false}, {-1 << 20, false}} {
+		p := newPair(t, 1408).connect()
+		f := p.forge(1)
+		f.from.Port ^= 1
+		f.fields.Number += uint32(c.off)
+		next := f.fields.PSN
+		p.inject(1, f)
+		p.eng[1].Run(p.now)
+		if used := p.conn(1).rx[0].next != next; used != c.use {
+			t.Errorf("%d from the largest number: used is %v", c.off, used)
+		}
+		if s := p.eng[1].Stats(); s.Challenges != 1 || (s.Drops[wire.DropPath] == 0) != c.use {
+			t.Errorf("%d from the largest number: %d challenges, %d dropped", c.off, s.Challenges, s.Drops[wire.DropPath])
+		}
+	}
+}
+
+// A peer that moves its port with every packet is served, and costs a CHALLENGE in a round trip.
 func TestAttackPortOfEveryPacket(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	if _, ok := w.connect(w.qp); !ok {
 		t.Fatal("no connection")
 	}
-	next, move := uint16(50000), true
-	w.rewriting(0, func(f *flight) uint16 {
-		if !move {
-			return f.from.Port
-		}
-		next++
-		return next
-	})
+	next := uint16(50000)
+	w.rewriting(0, func(*flight) uint16 { next++; return next })
 	before := w.eng[1].Stats()
-	w.write(t, 3000, 2*time.Second)
+	for range 10 {
+		if !w.write(t, 30000, 100*time.Millisecond) {
+			t.Fatal("a WRITE does not succeed")
+		}
+	}
 	s := w.eng[1].Stats()
 	roundTrip := w.qp[1].conn.rtt.smoothed
-	if s.Challenges > uint64(2*time.Second/roundTrip)+1 || s.PacketsOut-before.PacketsOut > 2*(s.PacketsIn-before.PacketsIn)+10 {
+	if s.Challenges == 0 || s.Challenges > uint64(time.Second/roundTrip)+1 || s.PacketsOut-before.PacketsOut > 2*(s.PacketsIn-before.PacketsIn)+10 {
 		t.Errorf("%d challenges, %d packets for %d", s.Challenges, s.PacketsOut-before.PacketsOut, s.PacketsIn-before.PacketsIn)
 	}
-	move = false
-	if !w.write(t, 3000, 5*time.Second) && w.qp[0].conn != nil {
-		t.Error("the connection does not recover when its port stays")
+	if s.PathsChanged == 0 || s.PathsChanged > s.Challenges || s.PortsChanged != 0 {
+		t.Errorf("%d ports proven by %d challenges, %d of our own changed", s.PathsChanged, s.Challenges, s.PortsChanged)
 	}
 }
 
-// One CHALLENGE at a time, one in a round trip, and each is answered once.
-func TestChallenge(t *testing.T) {
-	var ch challenge
-	now := clock.Time(time.Second)
-	if !ch.due(now, 0) || ch.answered(0) {
-		t.Error("a new one")
+// deadPorts loses what a side sends from the ports it had when it was called, as a dead path does that the ports' hash leads to.
+func (w *world) deadPorts(sides ...int) {
+	dead := map[uint16]bool{}
+	for _, side := range sides {
+		dead[w.qp[side].conn.local.Port] = true
 	}
-	ch.send(now, 7)
-	if ch.due(now.Add(time.Millisecond-1), time.Millisecond) || !ch.due(now.Add(time.Millisecond), time.Millisecond) || ch.due(now.Add(time.Millisecond), 0) {
-		t.Error("not one in a round trip")
+	w.sent = func(f flight) bool { return !dead[f.from.Port] }
+}
+
+// A connection whose path dies, in one direction or in both, goes on from other source ports: after two time-outs where the requests' way died, and
+// after one more where that of the acknowledgements did (PROTOCOL §6.1).
+func TestDeadPathIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		dead     []int
+		timeouts uint64
+	}{
+		"there": {[]int{0}, 2}, "back": {[]int{1}, 3}, "both": {[]int{0, 1}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(newLanes(), 64, Config{})
+			if _, ok := w.connect(w.qp); !ok {
+				t.Fatal("no connection")
+			}
+			for range stableMoves { // so that the time-out follows from round trips
+				if !w.write(t, 30, 100*time.Millisecond) {
+					t.Fatal("no WRITE")
+				}
+			}
+			w.qp[1].conn.rtt = w.qp[0].conn.rtt // it sent no data to measure with
+			w.deadPorts(c.dead...)
+			if !w.write(t, 30, 100*time.Millisecond) {
+				t.Fatal("the connection does not go on")
+			}
+			s := [2]Stats{w.eng[0].Stats(), w.eng[1].Stats()}
+			if s[0].Timeouts != c.timeouts {
+				t.Errorf("it took %d time-outs, want %d", s[0].Timeouts, c.timeouts)
+			}
+			for side := range 2 {
+				// Both sides change theirs where the way back is dead: who waits does not know which it is.
+				if n := s[side].PortsChanged; n > 1 || n == 0 && slices.Contains(c.dead, side) {
+					t.Errorf("side %d changed its port %d times", side, n)
+				}
+				if s[side].Lost != 0 || s[side].Drops[wire.DropPath] != 0 {
+					t.Errorf("side %d: %d lost, %d dropped", side, s[side].Lost, s[side].Drops[wire.DropPath])
+				}
+			}
+			w.write(t, 30, time.Second)
+			if s := w.eng[1].Stats(); s.PathsChanged == 0 {
+				t.Error("the new port was not proven")
+			}
+		})
 	}
-	if ch.answered(8) || !ch.answered(7) || ch.answered(7) {
-		t.Error("answered by another nonce, or twice")
+}
+
+// An idle connection whose path died is found by its PINGs, and changes its port with the second of them (PROTOCOL §6.1, §9.5).
+func TestDeadPathOfAnIdleConnection(t *testing.T) {
+	for name, dead := range map[string][]int{"there": {0}, "back": {1}, "both": {0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(newLanes(), 64, Config{})
+			if _, ok := w.connect(w.qp); !ok {
+				t.Fatal("no connection")
+			}
+			w.deadPorts(dead...)
+			w.pass(time.Minute, func() {})
+			for side := range 2 {
+				if s := w.eng[side].Stats(); s.Lost != 0 || s.PortsChanged > 2 {
+					t.Errorf("side %d: %d lost, %d ports", side, s.Lost, s.PortsChanged)
+				}
+			}
+			if !w.write(t, 30, 100*time.Millisecond) {
+				t.Error("the connection does not go on")
+			}
+		})
 	}
-	if ch.send(now, 9) != 9 || ch.send(now, 10) != 9 {
-		t.Error("a repetition has another nonce, or a new one the old")
+}
+
+// A handshake goes on from other ports, whichever of its messages a dead path took.
+func TestDeadPathOfAHandshake(t *testing.T) {
+	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlPEND, wire.CtlREP, wire.CtlREPACK, wire.CtlRTU} {
+		t.Run(op.String(), func(t *testing.T) {
+			w := newWorld(newLanes(), 64, Config{})
+			dead := map[uint16]bool{}
+			w.sent = func(f flight) bool {
+				if h, _ := wire.ParseBaseHeader(f.data); len(dead) == 0 && h.OpCount() == 0 {
+					at, _ := wire.ContentOffset(f.data)
+					if msg, d := wire.ParseControl(f.data, at, len(f.data)); d == wire.DropNone && msg.Opcode == op {
+						dead[f.from.Port] = true
+					}
+				}
+				return !dead[f.from.Port]
+			}
+			w.listen()
+			ctr, qp := w.slowConnect(t)
+			if ctr[0].State() != CtrEstablished || ctr[1].State() != CtrEstablished || len(dead) == 0 {
+				t.Fatalf("%v and %v", ctr[0].State(), ctr[1].State())
+			}
+			w.qp = qp
+			if !w.write(t, 30, 5*time.Second) {
+				t.Error("no WRITE")
+			}
+			if w.eng[0].Stats().PortsChanged+w.eng[1].Stats().PortsChanged == 0 {
+				t.Error("no port changed")
+			}
+		})
 	}
-	if ch.answered(7) || ch.answered(10) || !ch.answered(9) {
-		t.Error("one that was never sent counts, or one that was answered")
+}
+
+// slowConnect joins the two queue pairs, with a second for each step.
+func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
+	t.Helper()
+	var got, connected, accepted, completed promise
+	ctr = [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
+	params := ConnectParams{Inbound: 4, Outbound: 4}
+	if o := w.l.GetRequest(ctr[1], got.finish); o != OutcomeSuccess {
+		t.Fatal(o)
 	}
+	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	if o := ctr[1].Accept(w.qp[1], params, accepted.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	if o := ctr[0].CompleteConnect(completed.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	return ctr, w.qp
 }

@@ -154,6 +154,7 @@ func (r *lossRecovery) expire(c *conn) {
 	if r.expiries == maxMarkable && c.rtt.moves == 0 {
 		c.ecn = wire.NotECT
 	}
+	changePort(c, r.expiries)
 	c.timeOut()
 	if c.rtt.backoff < maxBackoff {
 		c.rtt.backoff++

@@ -49,6 +49,14 @@ func (r *rtt) timeout(floor time.Duration) time.Duration {
 	return min(d<<r.backoff, maxRTO)
 }
 
+// silence is how long an answer may take before the path counts as silent: the time-out without what makes it longer.
+func (r *rtt) silence(floor time.Duration) time.Duration {
+	if r.smoothed == 0 {
+		return initialRTO
+	}
+	return max(r.smoothed+4*r.variance, floor)
+}
+
 // probe is the tail-loss probe time-out (RFC 8985 §7.2): 2 SRTT + 50 µs, not below 200 µs. The floor is for software
 // peers that are off their core for a moment.
 func (r *rtt) probe() time.Duration {

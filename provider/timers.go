@@ -168,6 +168,7 @@ func (c *conn) ping() {
 		c.lose(OutcomeIOTimeout)
 		return
 	}
+	changePort(c, c.alive.Asked())
 	c.sendPing()
 }
 

@@ -61,6 +61,26 @@ func TestUnreachableEndsTheAttempt(t *testing.T) {
 	}
 }
 
+// A request that was repeated from another source port is the one that an error quotes then, and leaves nothing behind of the port before
+// (PROTOCOL §6.1).
+func TestUnreachableAfterAChangeOfPort(t *testing.T) {
+	m := newMeeting(t, 1)
+	first := m.asks()
+	before := *m.quoteOf(first[:0])
+	m.pass(100 * time.Millisecond)
+	now := m.quoteOf(first[:0])
+	if now.From.Port == before.From.Port {
+		t.Fatal("the port did not change")
+	}
+	if m.eng[0].Unreachable(&before, OutcomeRefused) || !m.eng[0].Unreachable(now, OutcomeRefused) {
+		t.Error("the port that is quoted is not that of now")
+	}
+	m.connected.must(t, OutcomeRefused)
+	if n := len(m.eng[0].directory.asking); n != 0 {
+		t.Errorf("%d requests wait for an answer", n)
+	}
+}
+
 // What differs from the request in anything that was quoted is no quote of it.
 func TestUnreachableNeedsTheRequest(t *testing.T) {
 	flip := func(i int) func(*Quote) { return func(q *Quote) { q.Packet[i] ^= 0x40 } }

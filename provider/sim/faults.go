@@ -33,6 +33,7 @@ const (
 	PathMTU      // a path carries other lengths than before, in one direction: per random fault; counted are the packets that are too long
 	LinkMTU      // a host's link does, and the host is told: per random fault
 	Overflow     // the receive ring is full: per host that has a small one
+	DeadPath     // paths of equal cost from one host to another carry nothing for up to a second: per random fault; counted are the packets that took one
 	OneWayLoss   // of what a host sends, and of nothing else: per host
 	Held         // jitter keeps the order of a path: per world; counted are the packets that wait for one before them
 	Drift        // a host's clock is up to 100 ppm too fast or too slow: per host
@@ -52,7 +53,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields",
 }
 
@@ -60,7 +61,7 @@ var faultNames = [numFaults]string{
 var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
-	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000,
+	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
 	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000,
 }

@@ -4,35 +4,30 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A flow is what one connection sent. It is known by its sender and the sender's UDP port, which follows from its id.
+// A flow is what one connection sent. It is known by its sender and by the receiver's connection id, because ports may change.
 type flowKey struct {
 	host *Host
-	port uint16
+	to   uint64
 }
 
 type flow struct {
 	number uint32 // of the newest packet
 	sent   [wire.NumSpaces]wire.PSN
 	begun  [wire.NumSpaces]bool
-	to     uint64 // the receiver's connection id, of the first packet of operations
-	shared bool   // two connections have this port: nothing can be said
 }
 
 // watchSent checks that every transmission of a connection has its own packet number, larger than those before, and that no PSN is
 // skipped (PROTOCOL §3.1).
-func (n *Network) watchSent(from *Host, path pathEnds, packet []byte) {
+func (n *Network) watchSent(from *Host, packet []byte) {
 	h, d := wire.ParseBaseHeader(packet)
 	if d != wire.DropNone || h.OpCount() == 0 {
 		return
 	}
-	key := flowKey{from, path.local.Port}
+	key := flowKey{from, h.ConnID()}
 	f := n.flows[key]
 	if f == nil {
-		f = &flow{number: h.Number() - 1, to: h.ConnID()}
+		f = &flow{number: h.Number() - 1}
 		n.flows[key] = f
-	}
-	if f.shared = f.shared || f.to != h.ConnID(); f.shared {
-		return
 	}
 	if int32(h.Number()-f.number) <= 0 {
 		n.Fail("%s sends packet number %d after %d", from.name, h.Number(), f.number)

@@ -160,7 +160,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		}
 		path.ecn = p.ECN
 		if h.forger == nil {
-			h.net.watchSent(h, path, packet)
+			h.net.watchSent(h, packet)
 		}
 		q.backlog = append(q.backlog, func() {
 			switch {

@@ -19,26 +19,28 @@ type Network struct {
 
 	fastRegistered uint64 // fast registrations that succeeded
 
-	rng    *rand.Rand
-	now    clock.Time
-	events eventHeap
-	seq    uint64
-	hosts  []*Host
-	byIP   map[[16]byte]*Host
-	burst  clock.Time // everything is lost until then
-	cut    map[[2]*Host]clock.Time
-	narrow map[[2]*Host]int        // longest packet that passes, where that is less than what the two hosts can do
-	last   map[[2]*Host]clock.Time // when the last packet of a path arrives; with InOrder
-	trace  tracer
-	broken []string // what was found to be wrong
-	flows  map[flowKey]*flow
+	rng     *rand.Rand
+	now     clock.Time
+	events  eventHeap
+	seq     uint64
+	hosts   []*Host
+	byIP    map[[16]byte]*Host
+	burst   clock.Time // everything is lost until then
+	cut     map[[2]*Host]clock.Time
+	narrow  map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
+	outages map[[2]*Host]outage
+	last    map[[2]*Host]clock.Time // when the last packet of a path arrives; with InOrder
+	trace   tracer
+	broken  []string // what was found to be wrong
+	flows   map[flowKey]*flow
+	watch   func(from *Host, ends pathEnds) // sees the way of each packet, when it is set
 }
 
 // NewNetwork makes an empty network.
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, last: map[[2]*Host]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, outages: map[[2]*Host]outage{}, last: map[[2]*Host]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -70,7 +72,10 @@ const packetLife = time.Second
 func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	to := n.byIP[path.remote.IP]
 	n.trace.packet(n.now, from, "send", packet)
-	if to == nil || n.tooLong(from, to, len(packet)) || n.loses(from, to) {
+	if n.watch != nil {
+		n.watch(from, path)
+	}
+	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
 		return
 	}

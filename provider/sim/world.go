@@ -197,6 +197,11 @@ func (w *world) randomFault() {
 	if d := between(w.rng, 0, 300*time.Millisecond); chance(w.rng, rates[ClockJump]) && b.ahead < b.cfg.Clock+time.Second {
 		b.Leap(d)
 	}
+	paths, back := uint8(w.rng.Uint32()&w.rng.Uint32()), uint8(w.rng.Uint32()&w.rng.Uint32()) // a quarter of them
+	if d := between(w.rng, 0, time.Second); chance(w.rng, rates[DeadPath]) {
+		w.net.KillPaths(a, b, paths, d)
+		w.net.KillPaths(b, a, back, d)
+	}
 	if size := maxPackets[w.rng.IntN(len(maxPackets))]; chance(w.rng, rates[PathMTU]) {
 		w.net.Narrow(a, b, size)
 	}

@@ -20,12 +20,13 @@ type Attempt struct {
 	Sent     int32                // passive: bytes of REP since the last REQ, while not Proven
 	IRD, ORD uint8                // the peer's, of its REQ or REP
 	Retries  uint8
-	Proven   bool // the peer is where it says, or we chose where it is
+	Repeats  uint8 // times that the message of now was repeated
+	Proven   bool  // the peer is where it says, or we chose where it is
 }
 
 // Begin starts repeating a message.
 func (a *Attempt) Begin(now clock.Time) {
-	a.Gap = FirstRetry
+	a.Gap, a.Repeats = FirstRetry, 0
 	a.RetryAt = now.Add(a.Gap)
 	a.HeardAt = now
 }
@@ -33,7 +34,7 @@ func (a *Attempt) Begin(now clock.Time) {
 // Probe slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
 // like any message: with 10 % of loss each way one attempt in 800 died of four lost ones.
 func (a *Attempt) Probe(now clock.Time) {
-	a.Gap = FirstRetry / 2 // doubled by the next probe
+	a.Gap, a.Repeats = FirstRetry/2, 0 // doubled by the next probe
 	a.RetryAt = now.Add(MaxRetry)
 	a.HeardAt = now
 }
@@ -79,6 +80,7 @@ func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration) {
 		a.RetryAt = 0
 		return
 	}
+	a.Repeats++
 	a.Gap = min(2*a.Gap, MaxRetry)
 	a.RetryAt = min(now.Add(a.Gap), a.HeardAt.Add(dead))
 }

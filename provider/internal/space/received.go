@@ -68,6 +68,11 @@ func (r *Received) Heard(low uint32) (number uint64, overtaken bool) {
 	return number, number < r.heard
 }
 
+// Near says whether the number whose low 32 bits a packet has is less than reach from the largest heard. When nothing was heard, none is.
+func (r *Received) Near(low uint32, reach uint64) bool {
+	return r.any && Expand(low, r.heard)+reach-1-r.heard < 2*reach-1
+}
+
 // Expand returns the number with these low 32 bits that is nearest to expected.
 func Expand(low uint32, expected uint64) uint64 {
 	const half, whole = 1 << 31, 1 << 32

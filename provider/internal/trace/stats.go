@@ -35,6 +35,7 @@ type Stats struct {
 	// Source ports (PROTOCOL §6.1).
 	Challenges   uint64 // CHALLENGEs sent, to peers of which packets came from another port
 	PathsChanged uint64 // peers' ports that were proven
+	PortsChanged uint64 // times our own port changed, because its path was silent
 
 	// Strangers (PROTOCOL §7.5).
 	CookiesSent    uint64 // REQs answered with RETRY

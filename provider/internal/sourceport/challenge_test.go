@@ -1,0 +1,61 @@
+package sourceport
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+const start = clock.Time(time.Second)
+
+// One CHALLENGE at a time, one in a round trip, and each is answered once (PROTOCOL §6.1).
+func TestChallenge(t *testing.T) {
+	var ch Challenge
+	if !ch.Due(start, time.Hour) || ch.Answered(0) {
+		t.Error("one that was never sent")
+	}
+	ch.Send(start, 7)
+	if ch.Due(start.Add(time.Millisecond-1), time.Millisecond) || !ch.Due(start.Add(time.Millisecond), time.Millisecond) {
+		t.Error("not one in a round trip")
+	}
+	if ch.Answered(8) || !ch.Answered(7) || ch.Answered(7) {
+		t.Error("answered by another nonce, or twice")
+	}
+	if ch.Send(start, 9) != 9 || ch.Send(start, 10) != 9 {
+		t.Error("a repetition has another nonce, or a new one the old")
+	}
+	if ch.Answered(7) || ch.Answered(10) || !ch.Answered(9) {
+		t.Error("one that was never sent counts, or one that was answered")
+	}
+}
+
+// A CHALLENGE without answer changes our own port after a time-out, and then after twice the time, up to a second: whoever never answers costs
+// little (PROTOCOL §6.1).
+func TestChallengeInVain(t *testing.T) {
+	var ch Challenge
+	const timeout = 2 * time.Millisecond
+	if ch.InVain(start.Add(time.Hour), timeout) {
+		t.Error("in vain before it was sent")
+	}
+	var at []time.Duration
+	for now := start; now < start.Add(10*time.Second); now += clock.Time(time.Millisecond) {
+		ch.Send(now, 1)
+		if ch.InVain(now, timeout) {
+			at = append(at, now.Sub(start))
+		}
+	}
+	want := []time.Duration{2, 6, 14, 30, 62, 126, 254, 510, 1022, 2022, 3022}
+	for i, w := range want {
+		if i >= len(at) || at[i] != w*time.Millisecond {
+			t.Fatalf("in vain at %v, want %v ms", at, want)
+		}
+	}
+	if !ch.Answered(1) || ch.InVain(start.Add(time.Hour), timeout) {
+		t.Error("in vain although it was answered")
+	}
+	ch.Send(start, 2)
+	if ch.InVain(start.Add(timeout-1), timeout) || !ch.InVain(start.Add(timeout), timeout) {
+		t.Error("an answer does not begin anew")
+	}
+}
