@@ -297,6 +297,10 @@ type Stats struct {
 
 	Strangers uint64 // connection requests that were asked to prove their address first
 
+	// UDP source ports: Challenges asked a peer whose packets came from another one to prove it, PathsChanged are those that were
+	// proven, and PortsChanged the changes of our own, because nothing came back from the path behind one.
+	Challenges, PathsChanged, PortsChanged uint64
+
 	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
 	// keys are LimitNames.
 	LimitedSeconds map[string]float64
@@ -316,6 +320,7 @@ func (a *Adapter) Stats() Stats {
 		ResentLost: p.ResentLost, ResentProbe: p.ResentProbe, ResentTimeout: p.ResentTimeout, ResentReceive: p.ResentReceive,
 		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,
+		Challenges: p.Challenges, PathsChanged: p.PathsChanged, PortsChanged: p.PortsChanged,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}
 	for l, us := range p.Limited {

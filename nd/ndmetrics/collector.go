@@ -81,6 +81,9 @@ func NewCollector(a *nd.Adapter) *Collector {
 		{"transmit_frame_waits_total", "Times that a packet waited for a transmit frame.", func(s *nd.Stats) uint64 { return s.NoFrames }},
 		{"path_probes_total", "Packets sent to find a larger packet size.", func(s *nd.Stats) uint64 { return s.PathProbes }},
 		{"path_raises_total", "Larger packet sizes found.", func(s *nd.Stats) uint64 { return s.PathRaised }},
+		{"source_port_challenges_total", "Packets that asked a peer to prove another source port.", func(s *nd.Stats) uint64 { return s.Challenges }},
+		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.PathsChanged }},
+		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.PortsChanged }},
 		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.BlackHoles }},
 	} {
 		c.counts = append(c.counts, count{desc(x.name, x.help), x.of})
