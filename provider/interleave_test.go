@@ -206,12 +206,13 @@ func (x *crossing) fromPeer(queue int) (arrive func()) {
 	if len(x.held) == 0 {
 		panic("the peer sent nothing")
 	}
+	flights := x.held
+	x.held = nil
 	return func() {
 		x.links[queue].ring.Add(1)
-		for _, f := range x.held {
+		for _, f := range flights {
 			x.links[queue].arrive(f)
 		}
-		x.held = nil
 	}
 }
 
@@ -294,6 +295,13 @@ var shardInterleavings = []interleaving{
 		x.r.Go("poster", func() { x.post(); x.post() })
 		x.r.Go("network", arrive)
 	}},
+	{"one rings for nothing, one posts", 1, func(x *crossing) {
+		x.r.Go("ringer", func() {
+			x.qp.Push()
+			x.qp.Ring()
+		})
+		x.r.Go("poster", x.post)
+	}},
 	{"one polls and goes away, one posts", 1, func(x *crossing) {
 		arrive := x.fromPeer(0)
 		x.r.Go("poller", func() {
@@ -329,6 +337,11 @@ var groupInterleavings = []interleaving{
 		arrive := x.fromPeer(1)
 		x.r.Go("network", arrive)
 		x.r.Go("poster", x.post)
+	}},
+	{"two packets for another engine, one by one", 1, func(x *crossing) {
+		first, second := x.fromPeer(1), x.fromPeer(1)
+		x.r.Go("network", first)
+		x.r.Go("network again", second)
 	}},
 	{"a move and a post", 1, func(x *crossing) {
 		x.r.Go("mover", func() { x.moveTo(1) })
