@@ -108,8 +108,10 @@ func (b *inbox) open() (packets []RxPacket, frames []uint64) {
 // takeCalls takes the calls out.
 func (b *inbox) takeCalls() (calls []func(*Engine)) {
 	b.mu.Lock()
-	calls = b.calls
-	b.calls = nil
+	calls, b.calls = b.calls, nil
+	if len(calls) > 0 && len(b.packets)+len(b.frames) == 0 {
+		b.waiting.Store(false) // others add under the lock and say so behind it
+	}
 	b.mu.Unlock()
 	return calls
 }
@@ -151,7 +153,6 @@ func (o *outbox) giveBack(p *RxPacket, to, several int) {
 // send puts the packets into the inboxes of the engines that they are for, and gives other engines' frames back to them. refused is called with each
 // packet that there was no room for.
 func (o *outbox) send(engines []*Engine, refused func(*RxPacket)) {
-	o.pending = false
 	for i, batch := range o.packets {
 		if len(batch) == 0 {
 			continue
@@ -172,6 +173,7 @@ func (o *outbox) send(engines []*Engine, refused func(*RxPacket)) {
 		o.frames[i] = frames[:0]
 		to.alert()
 	}
+	o.pending = false // also what refused packets left
 }
 
 // Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine

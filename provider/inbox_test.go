@@ -115,3 +115,34 @@ func TestOutboxSends(t *testing.T) {
 		t.Error("nothing was sent, and yet an engine is called")
 	}
 }
+
+// A packet of a third engine that is refused gives its frames back in the same batch, and nothing is left to send.
+func TestRefusedPacketOfAThirdEngine(t *testing.T) {
+	engines := []*Engine{{index: 0}, {index: 1}, {index: 2}}
+	var o outbox
+	for range inboxPackets + 1 {
+		o.pass(&RxPacket{N: 1, origin: engines[2]}, engines[0], 1, len(engines))
+	}
+	o.send(engines, func(p *RxPacket) { o.giveBack(p, p.origin.index, len(engines)) })
+	if _, frames := engines[2].inbox.open(); len(frames) != 1 {
+		t.Errorf("%d frames came back", len(frames))
+	}
+	if o.pending {
+		t.Error("there is something to send, and nothing was left")
+	}
+}
+
+// Calls that were taken before a call of the owner leave an inbox that says that it is empty; packets and frames stay, and are told of.
+func TestCallsAreTakenAlone(t *testing.T) {
+	var b inbox
+	b.call(func(*Engine) {})
+	if b.takeCalls(); b.called() {
+		t.Error("an empty inbox calls")
+	}
+	b.giveBack([]uint64{7})
+	b.alert()
+	b.call(func(*Engine) {})
+	if b.takeCalls(); !b.called() {
+		t.Error("frames are in an inbox that says that it is empty")
+	}
+}
