@@ -1,0 +1,243 @@
+package provider
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The attacks with versions, packet numbers and acknowledgements. Each costs its victim a bounded time and memory, allocates nothing, and is counted.
+
+// flood delivers what next makes of a forged packet n times to side 1, a microsecond apart, and returns the packets that side 1 sent meanwhile.
+func (p *pair) flood(n int, f *forged, next func(i int, f *forged)) (answers uint64) {
+	p.tb.Helper()
+	before := p.eng[1].Stats().PacketsOut
+	for i := range n {
+		next(i, f)
+		p.inject(1, f)
+		p.now = p.now.Add(time.Microsecond)
+		p.eng[1].Run(p.now)
+	}
+	return p.eng[1].Stats().PacketsOut - before
+}
+
+// works wants a WRITE of the honest peer to succeed.
+func (p *pair) works() {
+	p.tb.Helper()
+	p.pass(2 * time.Second)
+	p.post(0, p.write(0, 0, 3000))
+	p.pass(2 * time.Second)
+	p.outcomes(0, OutcomeSuccess)
+}
+
+// Packets of other versions, REQs among them, get no answer and change nothing (PROTOCOL §3.3). Seen by Drops[version].
+func TestAttackOtherVersions(t *testing.T) {
+	const tries = 1000
+	for version := range byte(16) {
+		if version == wire.Version {
+			continue
+		}
+		p := newPair(t, 1408).connect()
+		l := p.eng[1].NewListener()
+		_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort + 1})
+		p.must(o)
+		p.must(l.Listen(1))
+		rx, connections := p.conn(1).rx, p.eng[1].Stats().Connections
+		control := p.forge(1)
+		control.control(wire.CtlDREQ, nil)
+		req := stranger(address(1), 3, 3, nil, nil)
+		binary.BigEndian.PutUint16(req.body[wire.ControlHeaderLen+18:], pairPort+1)
+		answers := uint64(0)
+		for _, f := range []*forged{p.forge(1), control, req} {
+			f.fix = func(b []byte) { b[0] = b[0]&0xf | version<<4 }
+			answers += p.flood(tries, f, func(int, *forged) {})
+		}
+		s := p.eng[1].Stats()
+		if s.Drops[wire.DropVersion] != 3*tries || answers != 0 || s.Connections != connections || p.conn(1).rx != rx {
+			t.Errorf("version %d: %d dropped, %d answers, %d connections", version, s.Drops[wire.DropVersion], answers, s.Connections)
+		}
+		p.works()
+	}
+}
+
+// rawAck is an ACK block as it is written, whatever it means.
+func rawAck(largest uint32, further int, flags byte, first uint32, ranges ...[2]uint32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, largest)
+	b = append(b, 0xff, 0xff, byte(further), flags)
+	b = binary.BigEndian.AppendUint32(b, first)
+	for _, r := range ranges {
+		b = binary.BigEndian.AppendUint32(b, r[0])
+		b = binary.BigEndian.AppendUint32(b, r[1])
+	}
+	return b
+}
+
+// ACK blocks that cannot be true acknowledge nothing, while data are under way: those of what was never sent, before the first number and beyond the
+// newest; ranges that would overlap, which can only be said by going round; those beyond what a block may reach, more than a block may
+// have, and more than it has; flags that nobody knows (PROTOCOL §3.5). Seen by Drops[ack_range], Drops[short] and Drops[reserved].
+func TestAttackAcknowledgements(t *testing.T) {
+	for name, c := range map[string]struct {
+		block func(next, sent uint32) []byte // next is the number of the next packet, sent how many there were
+		drop  wire.DropReason
+	}{
+		"next":                  {func(next, _ uint32) []byte { return rawAck(next, 0, 0, 0) }, wire.DropAckRange},
+		"far ahead":             {func(next, _ uint32) []byte { return rawAck(next+1<<30, 0, 0, 0) }, wire.DropAckRange},
+		"half way round":        {func(next, _ uint32) []byte { return rawAck(next+1<<31, 0, 0, 0) }, wire.DropAckRange},
+		"before the first":      {func(next, sent uint32) []byte { return rawAck(next-sent-1, 0, 0, 0) }, wire.DropAckRange},
+		"down before the first": {func(next, sent uint32) []byte { return rawAck(next-1, 0, 0, sent) }, wire.DropAckRange},
+		"everything":            {func(next, _ uint32) []byte { return rawAck(next-1, 0, 0, 1<<32-1) }, wire.DropAckRange},
+		"half of everything":    {func(next, _ uint32) []byte { return rawAck(next-1, 0, 0, 1<<31) }, wire.DropAckRange},
+		"second range before the first number": {func(next, sent uint32) []byte {
+			return rawAck(next-1, 1, 0, 0, [2]uint32{sent, 0})
+		}, wire.DropAckRange},
+		"a gap that goes round to overlap": {func(next, _ uint32) []byte {
+			return rawAck(next-1, 1, 0, 0, [2]uint32{1<<32 - 2, 0})
+		}, wire.DropAckRange},
+		"a length that goes round to overlap": {func(next, _ uint32) []byte {
+			return rawAck(next-1, 1, 0, 0, [2]uint32{0, 1<<32 - 3})
+		}, wire.DropAckRange},
+		"ranges that go round together": {func(next, _ uint32) []byte {
+			return rawAck(next-1, 2, 0, 0, [2]uint32{0, 1<<30 - 1}, [2]uint32{0, 1<<32 - 1<<30})
+		}, wire.DropAckRange},
+		"too many ranges": {func(next, _ uint32) []byte {
+			return rawAck(next-1, wire.MaxAckRanges, 0, 0, make([][2]uint32, wire.MaxAckRanges)...)
+		}, wire.DropAckRange},
+		"ranges that are not there": {func(next, _ uint32) []byte { return rawAck(next-1, 3, 0, 0, [2]uint32{}) }, wire.DropShort},
+		"unknown flags":             {func(next, _ uint32) []byte { return rawAck(next-1, 0, 0x80, 0) }, wire.DropReserved},
+	} {
+		for _, beside := range []bool{false, true} {
+			if beside && c.drop == wire.DropShort {
+				continue // what follows the block is taken for its ranges
+			}
+			p := newPair(t, 1408).connect()
+			p.post(1, p.write(1, 0, 20000))
+			p.link[0].mangle = func([]byte) bool { return false } // lost: nothing is acknowledged
+			p.eng[1].Run(p.now)
+			v := p.conn(1)
+			una, next := v.tx[0].una, uint32(v.sent.Next())
+			f := p.forge(1)
+			if !beside {
+				f.fields.OpCount, f.fields.PSN, f.body = 0, 0, nil
+			}
+			f.fields.Flags |= wire.FlagAck
+			f.body = append(c.block(next, next-uint32(v.sent.First())), f.body...)
+			rx := v.rx
+			p.flood(100, f, func(int, *forged) {})
+			if s := p.eng[1].Stats(); s.Drops[c.drop] != 100 || v.tx[0].una != una || v.tx[0].sacked != 0 || v.rx != rx {
+				t.Errorf("%s, beside %v: %d dropped, %d acknowledged", name, beside, s.Drops[c.drop], int(v.tx[0].una.Sub(una))+v.tx[0].sacked)
+			}
+			p.link[0].mangle = nil
+			p.pass(5 * time.Second)
+			p.outcomes(1, OutcomeSuccess)
+			p.works()
+		}
+	}
+}
+
+// Numbers with holes between all of them, far more than a block has ranges, cost the lowest ones and nothing else: what is kept and what is told is
+// bounded (PROTOCOL §3.5). Each packet is answered once at the most. Seen by AcksOut.
+func TestAttackTinyRanges(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	f := p.forge(1)
+	const tries = 20000
+	longest := 0
+	p.link[0].mangle = func(b []byte) bool {
+		longest = max(longest, len(b))
+		return false
+	}
+	answers := p.flood(tries, f, func(_ int, f *forged) {
+		f.fields.Number += 2
+		f.fields.PSN = p.conn(1).rx[0].next
+	})
+	if answers > tries+1 || longest > wire.BaseHeaderLen+wire.MaxBlocksLen {
+		t.Errorf("%d answers to %d packets, up to %d bytes", answers, tries, longest)
+	}
+	var a wire.Ack
+	if !p.conn(1).received.Tell(&a, p.now, wire.MaxAckRanges) || a.N != wire.MaxAckRanges {
+		t.Errorf("%d ranges are told", a.N)
+	}
+	if s := p.eng[1].Stats(); s.AcksOut == 0 || p.qp[1].State() != QPReady {
+		t.Errorf("%d acknowledgements, %v", s.AcksOut, p.qp[1].State())
+	}
+	if !raceEnabled {
+		if n := testing.AllocsPerRun(100, func() {
+			p.flood(1, f, func(_ int, f *forged) {
+				f.fields.Number += 2
+				f.fields.PSN = p.conn(1).rx[0].next
+			})
+		}); n > 10 { // the forger's
+			t.Errorf("%v allocations for each", n)
+		}
+	}
+}
+
+// Holes that never fill hold as many packets as may wait over all connections, and no more. Other connections go on, also behind losses, and
+// the frames come back with the end of those that held them (PROTOCOL §9.1). Seen by Drops[hold_full] and Drops[duplicate].
+func TestAttackHoles(t *testing.T) {
+	const attackers = 6
+	f := newFleet(t, attackers+1)
+	honest := f.qps[0][attackers]
+	for i := range attackers {
+		f.qp[0], f.qp[1] = f.qps[0][i], f.qps[1][i]
+		hole := f.forge(1)
+		first := hole.fields.PSN
+		f.flood(2*Window, hole, func(k int, h *forged) {
+			h.fields.PSN = first + 1 + wire.PSN(k%(Window-1))
+			h.fields.Number++
+		})
+	}
+	s := f.eng[1].Stats()
+	if s.Drops[wire.DropHoldFull] == 0 || s.Drops[wire.DropDuplicate] == 0 {
+		t.Errorf("%v", s.DropsByName())
+	}
+	if pinned := pipeFrames - len(f.link[1].rxFree); pinned > DefaultHeldPackets {
+		t.Errorf("%d frames are pinned", pinned)
+	}
+	f.qp[0], f.qp[1] = honest, f.qps[1][attackers]
+	f.link[1].loseNth = 3
+	for range 10 {
+		f.post(0, f.write(0, 0, 30000))
+		f.pass(5 * time.Second)
+		f.outcomes(0, OutcomeSuccess)
+	}
+	for _, ctr := range f.ctrs[1] {
+		ctr.Close()
+	}
+	f.pass(time.Minute)
+	if n := len(f.link[1].rxFree); n != pipeFrames {
+		t.Errorf("%d frames of %d came back", n, pipeFrames)
+	}
+}
+
+// What was taken back and told without receives, as often as a peer likes to say so, sends nothing more often than it asks, and ends nothing
+// (PROTOCOL §3.6, §9.4). Seen by Pauses.
+func TestAttackPauses(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.post(1, p.write(1, 0, 20000))
+	p.eng[1].Run(p.now)
+	v := p.conn(1)
+	out := v.tx[0].outstanding()
+	f := p.forge(1)
+	f.fields.OpCount, f.fields.PSN, f.body = 0, 0, nil
+	const tries = 1000
+	answers := p.flood(tries, f, func(i int, f *forged) {
+		f.fields.Number++
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Place: v.tx[0].una, UpTo: uint32(v.sent.Next() - 1)}
+		if i%2 == 0 {
+			f.report.Flags |= wire.ReportRNR
+		}
+	})
+	s := p.eng[1].Stats()
+	if s.Pauses == 0 || v.tx[0].outstanding() != out || answers > tries*uint64(out) {
+		t.Errorf("%d pauses, %d of %d under way, %d packets for %d", s.Pauses, v.tx[0].outstanding(), out, answers, tries)
+	}
+	p.link[0].mangle = nil
+	f.report = &wire.Report{ReceiveLimit: 1 << 20, Place: v.tx[0].una, UpTo: uint32(v.sent.Next() - 1), Flags: wire.ReportTakenBack}
+	f.fields.Number++
+	p.inject(1, f)
+	p.pass(5 * time.Second)
+	p.outcomes(1, OutcomeSuccess)
+}
