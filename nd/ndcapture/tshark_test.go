@@ -25,6 +25,9 @@ func tshark(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}
+	if _, err := os.Stat(script); err != nil { // also so that a result from before the script changed is not taken from the cache
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), path, append(args, "-X", "lua_script:"+script)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // nobody's preferences
 	var stderr strings.Builder
