@@ -4,7 +4,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
-	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -13,18 +12,15 @@ import (
 //
 // There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.
 type conn struct {
-	engine    *Engine                    // the owner's view of home
-	home      interleave.Pointer[Engine] // whose it is; nil while it moves
-	misrouted misrouted                  // packets that landed on another engine's queue
-	connector *Connector                 // nil once the application let go of it
-	qp        *QP                        // nil before Accept or Connect and after the end
-	listener  *Listener
-
+	identity
+	residence
 	*traffic // nil while idle (leaveIdle, enterIdle)
+	counters
+	places
 
-	// Identity: fixed once both ids are known.
-	id, peerID uint64
-	nonce      uint64
+	connector *Connector // nil once the application let go of it
+	qp        *QP        // nil before Accept or Connect and after the end
+	listener  *Listener
 
 	handshake *lifetime.Attempt // nil when it is long over
 	end       *ending           // notEnding until it ends
@@ -32,28 +28,12 @@ type conn struct {
 	alive  lifetime.Liveness
 	idleAt clock.Time // when to see whether it is idle; zero while it is
 
-	rtt       rtt
-	wait      receiveWait
-	behind    *conn // next in line for transmission
-	nextTuple *conn // in directory.tuples
-	nextPeer  *conn // in directory.peers
-
-	mtu congestion.PathMTU
-
-	// Identity, again.
-	slot           uint32
-	path           Path
-	peerWindow     uint32        // packets per space the peer holds
-	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
-	localND, peerN uint16        // ND ports
-	peerToken      [wire.ResetTokenLen]byte
-
+	rtt  rtt
+	wait receiveWait
+	mtu  congestion.PathMTU
 	idle idleState
 
-	// What snapshots tell.
-	openedAt          clock.Time // zero before
-	bytesIn, bytesOut uint64     // of ND packets
-	retransmits       uint32
+	peerWindow uint32 // packets per space the peer holds
 
 	// Sending.
 	sendLimit   uint32 // first SEND number the peer does not allow yet
@@ -77,13 +57,22 @@ type conn struct {
 	phase      phase
 	ecn        wire.ECN    // of sequenced packets: ECT0 when both agreed to it
 	share      guard.Share // of its source's budget
-	active     bool        // we sent the REQ
 	noRequests bool        // flushed: no new requests go out
 	ceLast     bool        // the newest packet was marked
 	ceEcho     bool        // the peer has to hear of a mark
 	tellTaken  bool        // the peer has to hear of taken
+}
 
-	// Places in the engine's lists.
+// counters are what snapshots tell of a connection.
+type counters struct {
+	openedAt          clock.Time // zero before
+	bytesIn, bytesOut uint64     // of ND packets
+	retransmits       uint32
+}
+
+// places are where a connection stands in its engine's lists.
+type places struct {
+	behind                    *conn // next in line for transmission
 	inActive, inAcks, touched bool
 }
 
@@ -180,19 +169,6 @@ func (s *recvSpace) advance() {
 	s.holes = any != 0
 }
 
-// peerKey names a connection as its peer does.
-type peerKey struct {
-	ip [16]byte
-	id uint64
-}
-
-func (c *conn) peerKey() peerKey { return peerKey{c.remote.IP, c.peerID} }
-
-// tuple names the connection by its ND endpoints.
-func (c *conn) tuple() tuple {
-	return tuple{addrPort{IP: c.local.IP, Port: c.localND}, addrPort{IP: c.remote.IP, Port: c.peerN}}
-}
-
 // newConn takes a slot of the connection table. It returns nil when the table is full.
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	table, limit := &e.group.conns, uint32(e.cfg.MaxConns)
@@ -203,7 +179,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if !ok {
 		return nil
 	}
-	c := &conn{engine: e, end: &notEnding, slot: slot, local: local, remote: remote, handshake: new(lifetime.Attempt)}
+	c := &conn{residence: residence{engine: e}, end: &notEnding, identity: identity{slot: slot, local: local, remote: remote}, handshake: new(lifetime.Attempt)}
 	c.alive.Heard(e.now)
 	c.home.Store(e)
 	for c.id == 0 {

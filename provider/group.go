@@ -46,6 +46,9 @@ func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
 	return g.engines
 }
 
+// at returns the engine at a place that is not none.
+func (g *group) at(p place) *Engine { return g.engines[p-1] }
+
 // connTable holds the connections of a group by slot. The leader writes; every engine looks up.
 type connTable struct {
 	slots atomic.Pointer[[]atomic.Pointer[conn]] // replaced when it grows; never empties a slot that the leader did not

@@ -204,11 +204,6 @@ func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 	return wire.DropNone
 }
 
-// isAnswer says whether a REP answers our REQ.
-func (c *conn) isAnswer(h *wire.Hello) bool {
-	return usable(h) && h.Nonce == c.nonce
-}
-
 // onREP takes the first REP.
 func (c *conn) onREP(h *wire.Hello) {
 	c.takeOffer(h)

@@ -9,9 +9,6 @@ import (
 // addrPort is an ND endpoint: an address and an ND port. The zero address is the wildcard.
 type addrPort = wire.Endpoint
 
-// tuple identifies a connection by its ND addresses and ports.
-type tuple struct{ local, remote addrPort }
-
 // Listener receives connection requests for an endpoint.
 type Listener struct {
 	engine  *Engine

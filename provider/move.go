@@ -12,6 +12,14 @@ import (
 // no other, and which queue a peer's packets land on is the NIC's choice. A packet on the wrong queue is handed to the engine
 // whose connection it is for, and counted; a connection whose packets keep landing elsewhere follows them.
 
+// residence is the engine that a connection is on, and where its packets come from and go to.
+type residence struct {
+	engine    *Engine                    // the owner's view of home
+	home      interleave.Pointer[Engine] // whose it is; nil while it moves
+	misrouted misrouted                  // packets that landed on another engine's queue
+	path      Path                       // of the engine's link
+}
+
 // followAfter is how many packets in a row must land on another queue before a connection follows them there. It doubles
 // with every move, so that a path that scatters its packets does not make a connection move all the time.
 const followAfter = 32
@@ -31,9 +39,6 @@ func placeOf(e *Engine) place {
 	return place(e.index + 1)
 }
 
-// at returns the engine at a place that is not none.
-func (c *conn) at(p place) *Engine { return c.engine.group.engines[p-1] }
-
 // misrouted counts the newest packets of a connection that did not land on its engine's queue.
 type misrouted struct {
 	count  uint32 // how many in a row
@@ -42,17 +47,24 @@ type misrouted struct {
 	moves  uint8
 }
 
+// landed notes where a packet landed; none for our own queue. It reports whether so many landed there that the connection should follow.
+func (m *misrouted) landed(from place) (follow bool) {
+	if from != m.from {
+		m.from, m.count = from, 0
+	}
+	if from == 0 {
+		return false
+	}
+	m.count++
+	return m.count >= followAfter<<m.moves
+}
+
+// leave begins to count anew, at the next engine.
+func (m *misrouted) leave() { *m = misrouted{moves: min(m.moves+1, maxMoves)} }
+
 // follow notes where a packet landed: on origin's queue, or on our own when it is nil.
 func (c *conn) follow(origin *Engine) {
-	s := &c.misrouted
-	if from := placeOf(origin); from != s.from {
-		s.from, s.count = from, 0
-	}
-	if origin == nil {
-		return
-	}
-	s.count++
-	if s.count >= followAfter<<s.moves && c.phase == phaseOpen {
+	if c.misrouted.landed(placeOf(origin)) && c.phase == phaseOpen {
 		c.moveTo(origin)
 	}
 }
@@ -60,13 +72,13 @@ func (c *conn) follow(origin *Engine) {
 // chooseEngine chooses the engine of a connection that has just opened: the queue its peer's last packet landed on. That says nothing
 // when it was the leader's, because that is where every handshake is answered from; the active side then spreads.
 func (c *conn) chooseEngine() {
-	e := c.engine
-	switch engines := e.group.engines; {
-	case len(engines) == 1:
+	g := c.engine.group
+	switch {
+	case len(g.engines) == 1:
 	case c.misrouted.from != 0:
-		c.moveTo(c.at(c.misrouted.from))
+		c.moveTo(g.at(c.misrouted.from))
 	case c.active:
-		c.moveTo(engines[int(wire.SourcePort(c.id))%len(engines)])
+		c.moveTo(g.engines[int(wire.SourcePort(c.id))%len(g.engines)])
 	}
 }
 
@@ -81,13 +93,13 @@ func (c *conn) moveTo(to *Engine) {
 // handOver hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
 // its target is chosen again: their frames are the engine's.
 func (c *conn) handOver() {
-	e, to := c.engine, c.at(c.misrouted.target)
+	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
 	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
 		return
 	}
 	c.dropParts()
-	c.misrouted = misrouted{moves: min(c.misrouted.moves+1, maxMoves)}
+	c.misrouted.leave()
 	mac := e.link.Hop(c.path)
 	e.forget(c.path)
 	c.path = 0

@@ -11,7 +11,7 @@ import (
 
 // What an idle connection may cost, in bytes: itself, and with its connector and its places in tables.
 const (
-	maxConnBytes = 512
+	maxConnBytes = 480
 	maxIdleBytes = 928
 )
 

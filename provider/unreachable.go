@@ -15,14 +15,6 @@ type Quote struct {
 	Packet   []byte
 }
 
-// asked is an unanswered REQ as even the shortest quote names it: where it went, and the UDP port that it came from.
-type asked struct {
-	to   [16]byte
-	from uint16
-}
-
-func (c *conn) asked() asked { return asked{c.remote.IP, c.local.Port} }
-
 // Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
 // OutcomeNetworkUnreachable or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
 // one that the peer has answered. The leading engine's owner calls it.
@@ -35,8 +27,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	if quote.HasConnID {
 		c = e.lookup(quote.ConnID)
 	}
-	if c == nil || !c.active || c.remote.IP != q.To.IP || c.local.IP != q.From.IP || c.local.Port != q.From.Port ||
-		quote.HasNonce && quote.Nonce != c.nonce {
+	if c == nil || !c.quoted(q, &quote) {
 		return false
 	}
 	if c.phase == phaseLingering && c.end.Word == lifetime.SayReject {
