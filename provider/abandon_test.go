@@ -43,7 +43,7 @@ func TestAbandonedAfterRTU(t *testing.T) {
 		{"RTU lost, canceled", 1, wire.CtlRTU, func(m *meeting) { m.ctr[0].Cancel() }},
 		{"ACK lost, canceled", 0, blocksAlone, func(m *meeting) { m.ctr[0].Cancel() }},
 		{"ACK lost, connector closed", 0, blocksAlone, func(m *meeting) { m.ctr[0].Close() }},
-		{"ACK lost, queue pair released", 0, blocksAlone, func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) }},
+		{"ACK lost, queue pair released", 0, blocksAlone, func(m *meeting) { m.qp[0].Release() }},
 		{"ACK lost for ever", 0, blocksAlone, func(m *meeting) { m.pass(6 * time.Second) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

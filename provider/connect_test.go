@@ -26,7 +26,7 @@ func TestSearchEndsWithItsAttempt(t *testing.T) {
 		"cancel":         {func(m *meeting) { m.ctr[0].Cancel() }, OutcomeCanceled, CtrDone, QPIdle},
 		"cancel pending": {func(m *meeting) { m.ctr[0].CancelPending() }, OutcomeCanceled, CtrDone, QPIdle},
 		"close":          {func(m *meeting) { m.ctr[0].Close() }, OutcomeCanceled, CtrDone, QPIdle},
-		"queue pair":     {func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) }, OutcomeCanceled, CtrDone, QPClosed},
+		"queue pair":     {func(m *meeting) { m.qp[0].Release() }, OutcomeCanceled, CtrDone, QPClosed},
 		"shutdown":       {func(m *meeting) { m.eng[0].Shutdown() }, OutcomeDeviceRemoved, CtrDone, QPClosed},
 		"no neighbour":   {func(m *meeting) { m.ctr[0].NotReached(OutcomeHostUnreachable) }, OutcomeHostUnreachable, CtrBound, QPIdle},
 		"no route":       {func(m *meeting) { m.ctr[0].NotReached(OutcomeNetworkUnreachable) }, OutcomeNetworkUnreachable, CtrBound, QPIdle},
@@ -128,7 +128,7 @@ func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
 			t.Errorf("%d bytes with a busy queue pair: %v, want %v", len(c.params.Private), o, c.want)
 		}
 	}
-	m.eng[0].ReleaseQP(m.qp[0])
+	m.qp[0].Release()
 	if o := m.eng[0].NewConnector().Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, long, m.got.finish); o != OutcomeInvalidBufferSize {
 		t.Errorf("too many bytes with a spent queue pair: %v", o)
 	}

@@ -158,7 +158,7 @@ func TestOwnEndOfAConnection(t *testing.T) {
 		want Outcome
 	}{
 		"close":    {func(p *pair) { p.ctr[0].Close() }, OutcomeCanceled},
-		"release":  {func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) }, OutcomeCanceled},
+		"release":  {func(p *pair) { p.qp[0].Release() }, OutcomeCanceled},
 		"canceled": {func(p *pair) { p.ctr[0].Cancel() }, OutcomeCanceled},
 		"disconnect given up": {func(p *pair) {
 			p.must(p.ctr[0].Disconnect(func(Outcome) {}))

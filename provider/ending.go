@@ -156,7 +156,7 @@ func (k *Connector) spendQP() {
 	if qp == nil {
 		return
 	}
-	k.engine.cancelAll(qp, OutcomeCanceled)
+	qp.cancelAll(&k.engine.results, OutcomeCanceled)
 	qp.transition(qpFinish)
 }
 
@@ -371,7 +371,7 @@ func (c *conn) lost(first Outcome) {
 	}
 	if qp := c.qp; qp != nil {
 		qp.transition(qpFail)
-		e.cancelAll(qp, first)
+		qp.cancelAll(&e.results, first)
 		c.detachClosed()
 	}
 	if k.state == CtrDisconnecting {

@@ -173,7 +173,7 @@ func TestDisconnectWithAReadUnderWay(t *testing.T) {
 func TestCloseCutsThePeerOff(t *testing.T) {
 	for name, end := range map[string]func(p *pair){
 		"connector closed":    func(p *pair) { p.ctr[0].Close() },
-		"queue pair released": func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) },
+		"queue pair released": func(p *pair) { p.qp[0].Release() },
 		"canceled disconnect": func(p *pair) {
 			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
 			p.runUntilIdle()
@@ -276,7 +276,7 @@ func TestResetByAPeerThatLostItsState(t *testing.T) {
 func TestFlush(t *testing.T) {
 	p := newPair(t, 1408)
 	p.receive(0, 0, 10)
-	p.eng[0].Flush(p.qp[0]) // idle: it stays usable
+	p.qp[0].Flush() // idle: it stays usable
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled)
 	p.connect()
@@ -287,7 +287,7 @@ func TestFlush(t *testing.T) {
 	p.post(0, p.write(0, 0, 10))
 	p.post(0, p.read(0, 10))
 	p.turn()
-	p.eng[0].Flush(p.qp[0])
+	p.qp[0].Flush()
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled, OutcomeCanceled)
 	p.post(0, p.write(0, 0, 10))

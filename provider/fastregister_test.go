@@ -240,7 +240,7 @@ func TestSendInvalidatesAFastRegion(t *testing.T) {
 // The registration ends with its queue pair, with the region and with the memory behind it.
 func TestFastRegistrationEnds(t *testing.T) {
 	for name, end := range map[string]func(p *pair, w *MemoryWindow){
-		"flush":  func(p *pair, _ *MemoryWindow) { p.eng[1].Flush(p.qp[1]) },
+		"flush":  func(p *pair, _ *MemoryWindow) { p.qp[1].Flush() },
 		"region": func(p *pair, w *MemoryWindow) { p.mem[1].ReleaseWindow(w) },
 		"memory": func(p *pair, _ *MemoryWindow) { p.mem[1].Release(p.reg[1]) },
 	} {

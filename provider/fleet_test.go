@@ -100,7 +100,7 @@ func (f *fleet) close() {
 		f.runUntilIdle()
 		for side := range 2 {
 			f.ctrs[side][i].Close()
-			f.eng[side].ReleaseQP(f.qps[side][i])
+			f.qps[side][i].Release()
 		}
 	}
 	f.listener.Close()

@@ -128,7 +128,7 @@ func TestSamplesOutlastEndings(t *testing.T) {
 		p.post(0, p.write(0, 0, 64))
 		p.pass(2 * time.Millisecond)
 	}
-	p.eng[0].Flush(p.qp[0])
+	p.qp[0].Flush()
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
 	p.ctr[0].Close()

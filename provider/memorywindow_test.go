@@ -161,8 +161,8 @@ func TestW05DeregisterWithABoundWindowIsBusy(t *testing.T) {
 
 func TestW06WindowsEndWithTheirQueuePair(t *testing.T) {
 	for name, end := range map[string]func(p *pair){
-		"flushed":  func(p *pair) { p.eng[1].Flush(p.qp[1]) },
-		"released": func(p *pair) { p.eng[1].ReleaseQP(p.qp[1]) },
+		"flushed":  func(p *pair) { p.qp[1].Flush() },
+		"released": func(p *pair) { p.qp[1].Release() },
 		"lost": func(p *pair) {
 			bad := p.write(0, 0, 10)
 			bad.Token ^= 1
@@ -202,7 +202,7 @@ func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
 			p.post(0, r)
 			p.eng[0].Run(p.now)
 			if end == "flush" {
-				p.eng[1].Flush(p.qp[1])
+				p.qp[1].Flush()
 			} else {
 				p.must(p.ctr[1].Disconnect(func(Outcome) {}))
 			}
@@ -376,7 +376,7 @@ func TestBindOfWhatIsGoneWhenItsTurnComes(t *testing.T) {
 func TestBindAfterTheEndIsCanceled(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.window(1)
-	p.eng[1].Flush(p.qp[1])
+	p.qp[1].Flush()
 	p.must(p.bind(1, w, 0, 64, readWrite))
 	p.invalidate(w)
 	p.runUntilIdle()

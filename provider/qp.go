@@ -170,17 +170,17 @@ func (qp *QP) ring() {
 func (qp *QP) Push() { qp.ring() }
 
 // Flush cancels everything outstanding (spec 8.5). Idle and attached queue pairs stay usable; a ready one goes to the
-// error state while its connection stays up for a graceful Disconnect.
-func (e *Engine) Flush(qp *QP) {
+// error state while its connection stays up for a graceful Disconnect. The owner calls it.
+func (qp *QP) Flush() {
 	qp.transition(qpFlush)
-	e.cancelAll(qp, OutcomeCanceled)
+	qp.cancelAll(&qp.home.Load().results, OutcomeCanceled)
 	if qp.conn != nil && qp.State() == QPError {
 		qp.conn.stopRequests()
 	}
 }
 
-// ReleaseQP ends a queue pair: its requests end CANCELED and its connection, if any, is cut off.
-func (e *Engine) ReleaseQP(qp *QP) {
+// Release ends a queue pair: its requests end CANCELED and its connection, if any, is cut off. The owner calls it.
+func (qp *QP) Release() {
 	if qp.released {
 		return
 	}
@@ -192,7 +192,8 @@ func (e *Engine) ReleaseQP(qp *QP) {
 		qp.seeker.searchCanceled()
 	}
 	qp.transition(qpRelease)
-	e.cancelAll(qp, OutcomeCanceled)
+	e := qp.home.Load()
+	qp.cancelAll(&e.results, OutcomeCanceled)
 	g := e.group
 	g.mu.Lock()
 	delete(g.qps, qp)
@@ -200,21 +201,5 @@ func (e *Engine) ReleaseQP(qp *QP) {
 	qp.recvCQ.leave(qp)
 	if qp.initCQ != qp.recvCQ {
 		qp.initCQ.leave(qp)
-	}
-}
-
-// cancelAll completes every outstanding request of qp with CANCELED, the oldest initiator request with first.
-func (e *Engine) cancelAll(qp *QP, first Outcome) {
-	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
-		wr := qp.sq.wr(seq)
-		e.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
-		first = OutcomeCanceled
-		qp.sq.head.Store(seq + 1)
-	}
-	qp.sq.next, qp.sq.off = qp.sq.head.Load(), 0
-	for seq := qp.rq.head.Load(); seq != qp.rq.posted.Load(); seq++ {
-		wr := qp.rq.wr(seq)
-		e.results.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
-		qp.rq.head.Store(seq + 1)
 	}
 }

@@ -66,7 +66,7 @@ func TestUsersOfCompletionQueues(t *testing.T) {
 			alive = append(alive, e.NewQP(QPConfig{ReceiveCQ: queues[rng.IntN(3)], InitiatorCQ: queues[rng.IntN(3)]}))
 		} else {
 			i := rng.IntN(len(alive))
-			e.ReleaseQP(alive[i])
+			alive[i].Release()
 			alive = slices.Delete(alive, i, i+1)
 		}
 		for _, q := range queues {
@@ -102,7 +102,7 @@ func TestReleasingTwiceIsHarmless(t *testing.T) {
 	p := newPair(t, 1408)
 	other := p.eng[0].NewQP(QPConfig{ReceiveCQ: p.cq[0], InitiatorCQ: p.cq[0], ReceiveDepth: 1, InitiatorDepth: 1})
 	for range 2 {
-		p.eng[0].ReleaseQP(p.qp[0])
+		p.qp[0].Release()
 		if users := p.cq[0].users; len(users) != 1 || users[0] != other {
 			t.Errorf("%d users are left", len(users))
 		}

@@ -52,7 +52,7 @@ func (e *Engine) Shutdown() {
 		if qp.seeker != nil {
 			qp.seeker.remove()
 		}
-		e.ReleaseQP(qp)
+		qp.Release()
 	}
 	e.report() // there may be no turn that does
 }

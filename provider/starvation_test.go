@@ -328,7 +328,7 @@ func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 	p.runUntilIdle()
 	p.heard(0)
 	p.offer(1) // promised to connection 1, whose queue pair goes before its engine looks
-	p.qps[1][1].home.Load().ReleaseQP(p.qps[1][1])
+	p.qps[1][1].Release()
 	p.runUntilIdle()
 	p.heard(2)
 	for i := range 40 { // more than it takes to follow packets to another queue

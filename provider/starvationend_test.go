@@ -12,8 +12,8 @@ import (
 // What was promised to a connection that ends, or whose peer is silent, goes to the next one.
 func TestPromisedReceiveIsHandedOn(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
-		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qps[1][0]) },
-		"flushed":  func(p *commons) { p.eng[1].Flush(p.qps[1][0]) },
+		"released": func(p *commons) { p.qps[1][0].Release() },
+		"flushed":  func(p *commons) { p.qps[1][0].Flush() },
 		"disconnected": func(p *commons) {
 			p.must(p.ctrs[1][0].Disconnect(func(Outcome) {}))
 		},
@@ -73,8 +73,8 @@ func TestPeerDiesWhileASendWaits(t *testing.T) {
 // ND specification 11.4: receives of a shared queue are not flushed with a queue pair, but for one that a message fills.
 func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
-		"released": func(p *commons) { p.eng[1].ReleaseQP(p.qp[1]) },
-		"flushed":  func(p *commons) { p.eng[1].Flush(p.qp[1]) },
+		"released": func(p *commons) { p.qp[1].Release() },
+		"flushed":  func(p *commons) { p.qp[1].Flush() },
 		"closed":   func(p *commons) { p.ctr[1].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestFlushWhileAttachedAfterTheLimitWasTold(t *testing.T) {
 			p.receive(1, 0, 100)
 			p.receive(1, 0, 100)
 			p.afterAccept = func() {
-				p.eng[1].Flush(p.qp[1])
+				p.qp[1].Flush()
 				p.runUntilIdle()
 				p.outcomes(1, OutcomeCanceled, OutcomeCanceled)
 			}

@@ -140,9 +140,9 @@ func (s *stage) ask(who, call string) (o Outcome) {
 	case "close":
 		k.Close()
 	case "release":
-		s.eng[side].ReleaseQP(s.qps[who])
+		s.qps[who].Release()
 	case "flush":
-		s.eng[side].Flush(s.qps[who])
+		s.qps[who].Flush()
 	case "private":
 		_, o = k.Private()
 	case "limits":

@@ -38,33 +38,20 @@ func (c *conn) termAcknowledged() {
 // localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that may not be
 // used, or a window in the wrong state. Requests before it that are not done end CANCELED.
 func (c *conn) localFault(seq uint32, o Outcome) {
-	c.failRequest(seq, o)
+	if c.qp != nil {
+		c.qp.failAt(&c.engine.results, seq, o)
+	}
 	c.terminate(wire.TermLocal, 0, 0, 0)
-}
-
-// failRequest reports the requests before seq as canceled, unless they were done, and the one at seq with o.
-func (c *conn) failRequest(seq uint32, o Outcome) {
-	qp := c.qp
-	if qp == nil {
-		return
-	}
-	for head := qp.sq.head.Load(); head != seq+1; head++ {
-		wr := qp.sq.wr(head)
-		r := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
-		if head == seq {
-			r.Outcome = o
-		}
-		c.engine.results.complete(qp.initCQ, &r)
-		qp.sq.head.Store(head + 1)
-	}
 }
 
 // onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
 // well, all others CANCELED.
 func (c *conn) onTerm(op *wire.Op) {
-	if seq, ok := c.findRequest(op.FailedOp, op.Number); ok {
-		c.completeBefore(seq)
-		c.failRequest(seq, termOutcome(op.Reason))
+	if qp := c.qp; qp != nil {
+		if seq, ok := qp.named(op.FailedOp, op.Number); ok {
+			qp.succeedBefore(&c.engine.results, seq)
+			qp.failAt(&c.engine.results, seq, termOutcome(op.Reason))
+		}
 	}
 	c.stopRequests()
 	c.lost(OutcomeCanceled)
@@ -73,51 +60,6 @@ func (c *conn) onTerm(op *wire.Op) {
 	c.keep()
 	c.sendAck()
 	c.linger(lifetime.SayAck, 0, nil)
-}
-
-// findRequest finds the initiator request that the peer names.
-func (c *conn) findRequest(op wire.Opcode, number uint32) (seq uint32, ok bool) {
-	if c.qp == nil {
-		return 0, false
-	}
-	var kind RequestKind
-	switch op {
-	case wire.OpWrite:
-		kind = KindWrite
-	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
-		kind = KindSend
-	case wire.OpReadReq:
-		kind = KindRead
-	default:
-		return 0, false
-	}
-	q := &c.qp.sq
-	end := q.next
-	if q.off > 0 {
-		end++
-	}
-	for seq := q.head.Load(); seq != end; seq++ {
-		if wr := q.wr(seq); wr.kind == kind && wr.number == number {
-			return seq, true
-		}
-	}
-	return 0, false
-}
-
-// completeBefore reports success for the requests before seq, up to the first READ that was not answered: the peer
-// executes in order, so it executed them all.
-func (c *conn) completeBefore(seq uint32) {
-	qp := c.qp
-	for head := qp.sq.head.Load(); head != seq; head++ {
-		wr := qp.sq.wr(head)
-		if wr.kind == KindRead && !wr.done {
-			return
-		}
-		if wr.flags&FlagSilentSuccess == 0 {
-			c.engine.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
-		}
-		qp.sq.head.Store(head + 1)
-	}
 }
 
 // termOutcome is what a TERM's reason means to the request it names.

@@ -149,7 +149,7 @@ func (c *conn) onBlocked() (ended bool) {
 		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.alive.HeardAt()) <= 4*askInterval {
 			c.blockedAt = 0
 			c.completeRequests()
-			c.failRequest(c.qp.sq.next, OutcomeIOTimeout)
+			c.qp.failAt(&e.results, c.qp.sq.next, OutcomeIOTimeout)
 			c.terminate(wire.TermNoReceive, 0, 0, 0)
 			return true
 		}

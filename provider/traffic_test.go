@@ -60,11 +60,11 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	for name, do := range map[string]func(p *pair){
 		"post":            func(p *pair) { p.post(0, p.write(0, 0, 10)) },
 		"post a receive":  func(p *pair) { p.receive(0, 0, 10) },
-		"flush":           func(p *pair) { p.eng[0].Flush(p.qp[0]) },
+		"flush":           func(p *pair) { p.qp[0].Flush() },
 		"disconnect":      func(p *pair) { p.must(p.ctr[0].Disconnect(func(Outcome) {})) },
 		"cancel":          func(p *pair) { _ = p.ctr[0].Disconnect(func(Outcome) {}); p.ctr[0].Cancel() },
 		"close":           func(p *pair) { p.ctr[0].Close() },
-		"release":         func(p *pair) { p.eng[0].ReleaseQP(p.qp[0]) },
+		"release":         func(p *pair) { p.qp[0].Release() },
 		"shut down":       func(p *pair) { p.eng[0].Shutdown() },
 		"local fault":     func(p *pair) { r := p.write(0, 0, 10); r.SGL[0].Token++; p.post(0, r) },
 		"remote fault":    func(p *pair) { r := p.write(0, 0, 10); r.Token++; p.post(0, r) },
@@ -91,7 +91,7 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 			p.pass(time.Minute)
 			for i := range 2 {
 				p.ctr[i].Close()
-				p.eng[i].ReleaseQP(p.qp[i])
+				p.qp[i].Release()
 				p.eng[i].finishTurn()
 			}
 			p.pass(time.Minute)

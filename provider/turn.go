@@ -202,7 +202,7 @@ func (e *Engine) answer(qp *QP) {
 			}
 		}
 	case QPError, QPClosed:
-		e.cancelAll(qp, OutcomeCanceled)
+		qp.cancelAll(&e.results, OutcomeCanceled)
 	case QPIdle, QPAttached:
 	}
 }

@@ -162,7 +162,7 @@ func TestAskingIsForgotten(t *testing.T) {
 	for name, end := range map[string]func(m *meeting){
 		"cancel":   func(m *meeting) { m.ctr[0].Cancel() },
 		"close":    func(m *meeting) { m.ctr[0].Close() },
-		"release":  func(m *meeting) { m.eng[0].ReleaseQP(m.qp[0]) },
+		"release":  func(m *meeting) { m.qp[0].Release() },
 		"silence":  func(m *meeting) { m.pass(10 * time.Second) },
 		"shutdown": func(m *meeting) { m.eng[0].Shutdown() },
 		"answer":   func(m *meeting) { m.link[1].mangle = nil; m.get().pass(time.Second); m.accept().runUntilIdle() },

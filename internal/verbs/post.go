@@ -133,10 +133,10 @@ func (q *QP) posted(ring bool, o provider.Outcome) provider.Outcome {
 }
 
 // Flush ends every outstanding request with OutcomeCanceled; the results are in the completion queues when it returns.
-func (q *QP) Flush() { q.Own(func(e *provider.Engine) { e.Flush(q.QP) }) }
+func (q *QP) Flush() { q.Own(func(*provider.Engine) { q.QP.Flush() }) }
 
 // Close ends every outstanding request with OutcomeCanceled, and the connection. Closing twice is harmless.
-func (q *QP) Close() { q.Own(func(e *provider.Engine) { e.ReleaseQP(q.QP) }) }
+func (q *QP) Close() { q.Own(func(*provider.Engine) { q.QP.Release() }) }
 
 // lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
 func lengthOf[S entries[T], T ~uint32](sgl []S) (uint32, provider.Outcome) {

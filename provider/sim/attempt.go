@@ -143,7 +143,7 @@ func (t *attempt) end() {
 	}
 	if s.b.host.life == t.life[1] {
 		s.b.host.Own(t.b, func(*provider.Engine) { t.b.Close() })
-		s.b.host.Own(t.spare, func(e *provider.Engine) { e.ReleaseQP(t.spare) })
+		s.b.host.Own(t.spare, func(*provider.Engine) { t.spare.Release() })
 		if t.listener != nil {
 			s.b.host.Do(func(*provider.Engine) { t.listener.Close() })
 		}

@@ -40,7 +40,7 @@ func (s *session) end() {
 	case activeCloses:
 		s.a.host.Own(s.a.ctr, func(*provider.Engine) { s.a.ctr.Close() })
 	case activeFlushes:
-		s.a.host.Own(s.a.qp, func(e *provider.Engine) { e.Flush(s.a.qp) })
+		s.a.host.Own(s.a.qp, func(*provider.Engine) { s.a.qp.Flush() })
 		s.a.finishes++
 		s.net.After(between(s.rng, 0, time.Millisecond), func() {
 			s.a.finishes--
@@ -51,7 +51,7 @@ func (s *session) end() {
 		s.disconnect(s.b)
 		s.net.After(between(s.rng, 0, 3*time.Second), func() { s.cancel(s.b) })
 	default:
-		s.b.host.Own(s.b.qp, func(e *provider.Engine) { e.ReleaseQP(s.b.qp) })
+		s.b.host.Own(s.b.qp, func(*provider.Engine) { s.b.qp.Release() })
 	}
 	s.a.look(0)
 	s.b.look(0)

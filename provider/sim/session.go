@@ -251,7 +251,7 @@ func (s *session) tearDown() {
 func (s *session) release(x *side) {
 	x.closed = true
 	x.host.Own(x.ctr, func(*provider.Engine) { x.ctr.Close() })
-	x.host.Own(x.qp, func(e *provider.Engine) { e.ReleaseQP(x.qp) })
+	x.host.Own(x.qp, func(*provider.Engine) { x.qp.Release() })
 	if x == s.b && s.listener != nil {
 		x.host.Do(func(*provider.Engine) { s.listener.Close() })
 	}

@@ -1,0 +1,75 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// This file is how requests end that are outstanding when something else than the peer's acknowledgement ends them. The owner calls it.
+
+// cancelAll completes every outstanding request with CANCELED, the oldest initiator request with first.
+func (qp *QP) cancelAll(r *results, first Outcome) {
+	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
+		wr := qp.sq.wr(seq)
+		r.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
+		first = OutcomeCanceled
+		qp.sq.head.Store(seq + 1)
+	}
+	qp.sq.next, qp.sq.off = qp.sq.head.Load(), 0
+	for seq := qp.rq.head.Load(); seq != qp.rq.posted.Load(); seq++ {
+		wr := qp.rq.wr(seq)
+		r.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
+		qp.rq.head.Store(seq + 1)
+	}
+}
+
+// failAt reports the initiator requests before seq as canceled, unless they were done, and the one at seq with o.
+func (qp *QP) failAt(r *results, seq uint32, o Outcome) {
+	for head := qp.sq.head.Load(); head != seq+1; head++ {
+		wr := qp.sq.wr(head)
+		res := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
+		if head == seq {
+			res.Outcome = o
+		}
+		r.complete(qp.initCQ, &res)
+		qp.sq.head.Store(head + 1)
+	}
+}
+
+// succeedBefore reports success for the initiator requests before seq, up to the first READ that was not answered: the peer
+// executes in order, so it executed them all.
+func (qp *QP) succeedBefore(r *results, seq uint32) {
+	for head := qp.sq.head.Load(); head != seq; head++ {
+		wr := qp.sq.wr(head)
+		if wr.kind == KindRead && !wr.done {
+			return
+		}
+		if wr.flags&FlagSilentSuccess == 0 {
+			r.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+		}
+		qp.sq.head.Store(head + 1)
+	}
+}
+
+// named finds the initiator request that the peer names: one that was sent, at least in part.
+func (qp *QP) named(op wire.Opcode, number uint32) (seq uint32, ok bool) {
+	var kind RequestKind
+	switch op {
+	case wire.OpWrite:
+		kind = KindWrite
+	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
+		kind = KindSend
+	case wire.OpReadReq:
+		kind = KindRead
+	default:
+		return 0, false
+	}
+	q := &qp.sq
+	end := q.next
+	if q.off > 0 {
+		end++
+	}
+	for seq := q.head.Load(); seq != end; seq++ {
+		if wr := q.wr(seq); wr.kind == kind && wr.number == number {
+			return seq, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,78 @@
+package provider
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// outstanding is a queue pair without an engine, with a request of each kind: SEND 0, READ 0 (unanswered), WRITE 1 (silent), SEND 1, SEND 2 (posted and not
+// sent). Two receives are posted.
+func outstanding() (qp *QP, r *results) {
+	cq := NewCQ(16)
+	qp = &QP{context: 5, recvCQ: cq, initCQ: cq, sq: newInitiatorQueue(8, 1, 0), rq: newReceiveQueue(4, 1)}
+	for i, q := range []struct {
+		kind   RequestKind
+		number uint32
+		flags  PostFlags
+	}{{KindSend, 0, 0}, {KindRead, 0, 0}, {KindWrite, 1, FlagSilentSuccess}, {KindSend, 1, 0}, {KindSend, 2, 0}} {
+		qp.sq.post(&Request{Kind: q.kind, Context: uint64(i), Flags: q.flags})
+		qp.sq.wr(uint32(i)).number = q.number
+	}
+	qp.sq.next, qp.sq.off = 3, 1 // of SEND 1 a part was sent
+	qp.rq.post(100, nil, 0)
+	qp.rq.post(101, nil, 0)
+	return qp, new(results)
+}
+
+func (r *results) shown(qp *QP) (all string) {
+	r.report(1)
+	rs := make([]Result, 16)
+	for _, res := range rs[:qp.initCQ.Fetch(rs)] {
+		all += fmt.Sprintf("%d %v, ", res.RequestContext, res.Outcome)
+	}
+	return all
+}
+
+// What a TERM names is found among what was sent, by kind and number.
+func TestOutstandingRequestIsNamed(t *testing.T) {
+	qp, _ := outstanding()
+	for _, c := range []struct {
+		op     wire.Opcode
+		number uint32
+		want   uint32
+		ok     bool
+	}{
+		{wire.OpSend, 0, 0, true},
+		{wire.OpReadReq, 0, 1, true},
+		{wire.OpWrite, 1, 2, true},
+		{wire.OpSendImm, 1, 3, true},
+		{wire.OpSend, 2, 0, false},
+		{wire.OpWrite, 0, 0, false},
+		{wire.OpTerm, 0, 0, false},
+	} {
+		if seq, ok := qp.named(c.op, c.number); ok != c.ok || ok && seq != c.want {
+			t.Errorf("%v %d: %d, %v", c.op, c.number, seq, ok)
+		}
+	}
+}
+
+func TestOutstandingRequestsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(qp *QP, r *results)
+		want string
+		left int
+	}{
+		"all":            {func(qp *QP, r *results) { qp.cancelAll(r, OutcomeIOTimeout) }, "0 I/O timeout, 1 canceled, 2 canceled, 3 canceled, 4 canceled, 100 canceled, 101 canceled, ", 0},
+		"one":            {func(qp *QP, r *results) { qp.failAt(r, 2, OutcomeAccessViolation) }, "0 canceled, 1 canceled, 2 access violation, ", 2},
+		"before a read":  {func(qp *QP, r *results) { qp.succeedBefore(r, 3) }, "0 success, ", 4},
+		"silent success": {func(qp *QP, r *results) { qp.sq.wr(1).done = true; qp.succeedBefore(r, 4) }, "0 success, 1 success, 3 success, ", 1},
+	} {
+		qp, r := outstanding()
+		c.end(qp, r)
+		if got := r.shown(qp); got != c.want || qp.Outstanding() != c.left {
+			t.Errorf("%s: %s%d left", name, got, qp.Outstanding())
+		}
+	}
+}
