@@ -211,7 +211,7 @@ func TestAttackReplay(t *testing.T) {
 	if !p.all(1, 0, 5000, 2) || s.Established != 1 || s.CookiesRefused == 0 || s.Drops[wire.DropUnknownConn] == 0 || s.Connections != 0 {
 		t.Errorf("%+v", s)
 	}
-	if p.eng[1].lookup(id) != nil {
+	if p.eng[1].group.conns.lookup(id) != nil {
 		t.Error("the connection is back")
 	}
 }

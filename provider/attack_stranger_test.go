@@ -417,7 +417,7 @@ func TestAttackTables(t *testing.T) {
 	high := map[uint64]bool{}
 	for c := range e.group.conns.all {
 		high[c.id>>24] = true
-		if e.lookup(c.id) != c || e.lookup(c.id^1<<40) != nil || e.lookup(c.peerID) == c {
+		if of := &e.group.conns; of.lookup(c.id) != c || of.lookup(c.id^1<<40) != nil || of.lookup(c.peerID) == c {
 			t.Fatal("an id leads astray")
 		}
 	}

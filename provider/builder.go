@@ -230,7 +230,7 @@ func (c *conn) seal(ops int, flags wire.Flags, psn wire.PSN) {
 	e.sealTo(c.path, ecn, &wire.BaseFields{
 		OpCount: uint8(ops), Flags: flags | b.flags, Number: uint32(number), PSN: psn, ConnID: c.peerID,
 	})
-	if e.tap != nil {
+	if e.tap.on() {
 		e.tapSent(c, c.local, c.remote)
 	}
 	e.enqueue()

@@ -173,7 +173,7 @@ func (s *recvSpace) advance() {
 func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	table, limit := &e.group.conns, uint32(e.cfg.MaxConns)
 	if table.full(limit) {
-		e.forgetEnded()
+		table.makeRoom()
 	}
 	slot, ok := table.alloc(limit)
 	if !ok {
@@ -183,8 +183,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	c.alive.Heard(e.now)
 	c.home.Store(e)
 	for c.id == 0 {
-		// PROTOCOL §6: slot XOR secret below, 40 random bits above.
-		c.id = e.rng.Uint64()<<24 | uint64((slot^e.group.slotSecret)&(1<<24-1))
+		c.id = table.idOf(slot, e.rng.Uint64())
 	}
 	c.leaveIdle()
 	for sp := range c.tx {
@@ -240,6 +239,21 @@ func (c *conn) free() {
 	e.group.conns.give(c.slot)
 	e.stats.Connections--
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
+}
+
+// forget gives back a connection that still answered.
+func (c *conn) forget() {
+	c.engine.stats.Forgotten++
+	c.free()
+}
+
+// setShare moves the connection to another part of its source's budget. Connections that we asked for are nobody's share.
+func (c *conn) setShare(s guard.Share) {
+	if c.active || c.share == s {
+		return
+	}
+	c.engine.guard.Sources.Move(guard.SourceOf(c.remote.IP), c.share, s)
+	c.share = s
 }
 
 // dropHeld gives back every packet that waited behind a gap, and what arrived in parts.

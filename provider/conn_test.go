@@ -80,8 +80,8 @@ func TestSequenceNumbersWrapUnderTraffic(t *testing.T) {
 	}
 }
 
-// forget makes a connection vanish as if its end had started anew.
-func (c *conn) forget() {
+// vanish makes a connection go as if its end had started anew.
+func (c *conn) vanish() {
 	c.phase = phaseLingering
 	c.free()
 }

@@ -175,8 +175,8 @@ func TestLingeringIsBounded(t *testing.T) {
 		w.now += 1000
 		e.now = w.now
 	}
-	if most != guard.MaxEnded || e.Stats().Forgotten != 1000 || e.guard.Ended.Cap() > guard.MaxEnded {
-		t.Errorf("%d linger, %d places, %d forgotten", most, e.guard.Ended.Cap(), e.Stats().Forgotten)
+	if most != guard.MaxEnded || e.Stats().Forgotten != 1000 || e.group.conns.ended.Cap() > guard.MaxEnded {
+		t.Errorf("%d linger, %d places, %d forgotten", most, e.group.conns.ended.Cap(), e.Stats().Forgotten)
 	}
 	w.pass(time.Minute, func() {})
 	if e.Stats().Connections != 0 {
@@ -199,7 +199,7 @@ func TestFullTableForgetsTheOldest(t *testing.T) {
 		c.linger(lifetime.Nothing, 0, nil)
 	}
 	first.linger(lifetime.Nothing, 0, nil)
-	oldest := e.lookup(e.guard.Ended.Oldest())
+	oldest := e.group.conns.lookup(e.group.conns.ended.Oldest())
 	for range 4 {
 		if e.newConn(wire.Endpoint{}, wire.Endpoint{}) == nil {
 			t.Fatal("no room")

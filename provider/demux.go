@@ -19,7 +19,7 @@ func (e *Engine) receive(p *RxPacket) {
 		e.drop(d)
 		e.note(FlightDrop, p.connID(), uint32(d), 0)
 	}
-	if e.tap != nil {
+	if e.tap.on() {
 		e.tapReceived(p, d, held)
 	}
 	if !held {
@@ -42,7 +42,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, held bool) {
 		}
 		return e.receiveStranger(p, h), false
 	}
-	c := e.lookup(id)
+	c := e.group.conns.lookup(id)
 	if c == nil {
 		if e != e.lead {
 			e.relay(p, e.lead)
@@ -78,15 +78,6 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		c.follow(p.origin)
 	}
 	return c.receive(p, h)
-}
-
-// lookup finds a connection by its id (PROTOCOL §6): the slot, then all 64 bits.
-func (e *Engine) lookup(id uint64) *conn {
-	c := e.group.conns.at(uint32(id^uint64(e.group.slotSecret)) & (1<<24 - 1))
-	if c == nil || c.id != id {
-		return nil
-	}
-	return c
 }
 
 // intact verifies the CRC32C over all pieces (PROTOCOL §3.4).

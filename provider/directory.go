@@ -1,7 +1,7 @@
 package provider
 
 // directory is where the leader of a group finds who is meant: listeners and endpoints in use by ND address and port, connections by
-// what packets of strangers and ICMP errors name. Established connections are found by their id alone (Engine.lookup).
+// what packets of strangers and ICMP errors name. Established connections are found by their id alone (connTable.lookup).
 type directory struct {
 	listeners map[addrPort]*Listener
 	ports     ports

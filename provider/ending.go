@@ -64,7 +64,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 // startLingering takes what is over out of what the leader keeps of living connections.
 func (c *conn) startLingering() {
 	c.setShare(guard.ShareNone)
-	c.engine.noteEnded(c)
+	c.engine.group.conns.over(c)
 	c.engine.directory.tuples.remove(c)
 	c.leaveBacklog()
 }

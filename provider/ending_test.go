@@ -262,7 +262,7 @@ func TestKeepAlive(t *testing.T) {
 func TestResetByAPeerThatLostItsState(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(0, 0, 10)
-	p.conn(1).forget()
+	p.conn(1).vanish()
 	p.qp[1].conn = nil
 	p.post(0, p.write(0, 0, 10)) // shorter than an RST: the PING that follows is answered
 	p.pass(time.Second)

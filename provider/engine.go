@@ -75,8 +75,7 @@ type Engine struct {
 	limitTotals trace.LimitTotals
 	clock       clock.Source // the owner's, for samples of latency; nil without any
 
-	tap    Tap // nil: off
-	tapped TapPacket
+	tap    tapping
 	flight *trace.Recorder
 
 	stats Stats

@@ -182,7 +182,7 @@ func (c *conversation) invent(side int) {
 	n := min(int(c.byte()), len(c.in))
 	body := c.in[:n]
 	c.in = c.in[n:]
-	victim := c.eng[side].lookup(c.ids[side])
+	victim := c.eng[side].group.conns.lookup(c.ids[side])
 	if victim == nil {
 		return
 	}

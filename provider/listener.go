@@ -290,7 +290,7 @@ func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	if body, ok := e.control(v.answer, len(v.body)); ok {
 		copy(body, v.body)
 		e.sealTo(path, wire.NotECT, &wire.BaseFields{ConnID: v.id})
-		if e.tap != nil {
+		if e.tap.on() {
 			e.tapSent(nil, from, p.From)
 		}
 		e.enqueue()

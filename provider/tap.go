@@ -29,38 +29,50 @@ type TapPacket struct {
 	Pieces   []Frag          // the ND packet
 }
 
+// tapping is an engine's tap, and what it is told next.
+type tapping struct {
+	tap Tap // nil: off
+	p   TapPacket
+}
+
 // SetTap makes t the engine's tap; nil ends that. The owner calls it.
-func (e *Engine) SetTap(t Tap) { e.tap = t }
+func (e *Engine) SetTap(t Tap) { e.tap.tap = t }
+
+// on says that somebody wants to be told.
+func (t *tapping) on() bool { return t.tap != nil }
+
+// received tells of a packet that was handled, of the connection c if that is not nil.
+func (t *tapping) received(p *RxPacket, c *conn, d wire.DropReason, held bool, now clock.Time) {
+	t.p = TapPacket{At: now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N]}
+	t.tell(c)
+}
+
+// sent tells of a packet that was sealed.
+func (t *tapping) sent(p *TxPacket, c *conn, from, to wire.Endpoint, mac [6]byte, now clock.Time) {
+	t.p = TapPacket{At: now, Sent: true, Src: from, Dst: to, ECN: p.ECN, MAC: mac, Len: p.Len, Pieces: p.Frags[:p.N]}
+	t.tell(c)
+}
+
+func (t *tapping) tell(c *conn) {
+	if c != nil {
+		t.p.ConnID, t.p.State = c.id, c.phase.String()
+	}
+	t.tap.Packet(&t.p)
+}
 
 // tapReceived tells the tap of a packet that was handled. What went on to another engine is that one's to tell.
 func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, held bool) {
-	t := &e.tapped
-	*t = TapPacket{
-		At: e.now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N],
+	c := e.group.conns.lookup(p.connID())
+	if c != nil && c.home.Load() != e {
+		c = nil
 	}
-	var c *conn
-	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone && h.ConnID() != 0 {
-		c = e.lookup(h.ConnID())
+	if c != nil || !held {
+		e.tap.received(p, c, d, held, e.now)
 	}
-	if held && (c == nil || c.home.Load() != e) {
-		return
-	}
-	if c != nil && c.home.Load() == e {
-		t.ConnID, t.State = c.id, c.phase.String()
-	}
-	e.tap.Packet(t)
 }
 
 // tapSent tells the tap of the packet that was sealed last. c is nil outside connections.
 func (e *Engine) tapSent(c *conn, local, remote wire.Endpoint) {
 	p := &e.tx[e.ntx]
-	t := &e.tapped
-	*t = TapPacket{
-		At: e.now, Sent: true, Src: local, Dst: wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, ECN: p.ECN, Len: p.Len, Pieces: p.Frags[:p.N],
-	}
-	t.MAC = e.link.Hop(p.Path)
-	if c != nil {
-		t.ConnID, t.State = c.id, c.phase.String()
-	}
-	e.tap.Packet(t)
+	e.tap.sent(p, c, local, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, e.link.Hop(p.Path), e.now)
 }

@@ -71,7 +71,7 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 		"no receive":      func(p *pair) { p.post(0, p.send(0, 10)) },
 		"overrun":         func(p *pair) { p.cq[0].setFault(OutcomeBufferOverflow); p.post(0, p.write(0, 0, 10)) },
 		"dead peer":       func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } },
-		"forget the peer": func(p *pair) { c := p.conn(1); p.ctr[1].conn = nil; c.connector = nil; c.detachClosed(); c.forget() },
+		"forget the peer": func(p *pair) { c := p.conn(1); p.ctr[1].conn = nil; c.connector = nil; c.detachClosed(); c.vanish() },
 		"late REQ":        func(p *pair) { p.conn(1).repeatAnswer() },
 		"reset": func(p *pair) {
 			m := wire.Reset{ConnID: p.conn(0).peerID, Token: p.conn(0).peerToken}

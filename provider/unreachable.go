@@ -25,7 +25,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	}
 	c := e.directory.asking[asked{q.To.IP, q.From.Port}]
 	if quote.HasConnID {
-		c = e.lookup(quote.ConnID)
+		c = e.group.conns.lookup(quote.ConnID)
 	}
 	if c == nil || !c.quoted(q, &quote) {
 		return false

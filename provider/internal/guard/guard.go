@@ -31,7 +31,6 @@ const (
 type Guard struct {
 	Cookies Mint
 	Sources Sources
-	Ended   Ended
 
 	unproven     Bucket // REQs without a cookie
 	retries      Bucket // answers, by kind

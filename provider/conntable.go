@@ -1,0 +1,108 @@
+package provider
+
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
+)
+
+// connTable holds the connections of a group by slot. The leader writes; every engine looks up.
+type connTable struct {
+	secret uint32                                 // of connection ids
+	slots  atomic.Pointer[[]atomic.Pointer[conn]] // replaced when it grows; never empties a slot that the leader did not
+	used   uint32                                 // slots that were ever taken; the leader's
+	free   []uint32                               // the leader's
+	ended  guard.Ended                            // those that are over; the leader's
+}
+
+// at returns the connection in a slot, or nil.
+func (t *connTable) at(slot uint32) *conn {
+	slots := *t.slots.Load()
+	if slot >= uint32(len(slots)) {
+		return nil
+	}
+	return slots[slot].Load()
+}
+
+// idOf makes the id of a connection in a slot (PROTOCOL §6): slot XOR secret below, 40 random bits above.
+func (t *connTable) idOf(slot uint32, random uint64) uint64 {
+	return random<<24 | uint64((slot^t.secret)&(1<<24-1))
+}
+
+// lookup finds a connection by its id (PROTOCOL §6): the slot, then all 64 bits.
+func (t *connTable) lookup(id uint64) *conn {
+	c := t.at(uint32(id^uint64(t.secret)) & (1<<24 - 1))
+	if c == nil || c.id != id {
+		return nil
+	}
+	return c
+}
+
+// over notes a connection that lingers from now on. Beyond guard.MaxEnded the oldest is forgotten at once. The leader calls it.
+func (t *connTable) over(c *conn) {
+	for t.ended.Len() > 0 {
+		oldest := t.lookup(t.ended.Oldest())
+		if oldest != nil && oldest != c && t.ended.Len() < guard.MaxEnded {
+			break
+		}
+		t.ended.Pop()
+		if oldest != nil && oldest != c {
+			oldest.forget()
+		}
+	}
+	t.ended.Push(c.id)
+}
+
+// makeRoom forgets the oldest lingering connection, because its slot is needed. The leader calls it.
+func (t *connTable) makeRoom() {
+	for t.ended.Len() > 0 {
+		if oldest := t.lookup(t.ended.Pop()); oldest != nil {
+			oldest.forget()
+			return
+		}
+	}
+}
+
+// all yields every connection of the table.
+func (t *connTable) all(yield func(*conn) bool) {
+	slots := *t.slots.Load()
+	for i := range slots {
+		if c := slots[i].Load(); c != nil && !yield(c) {
+			return
+		}
+	}
+}
+
+// alloc reserves a slot; ok is false when limit are taken.
+func (t *connTable) alloc(limit uint32) (slot uint32, ok bool) {
+	if n := len(t.free); n > 0 {
+		slot = t.free[n-1]
+		t.free = t.free[:n-1]
+		return slot, true
+	}
+	if t.used >= limit {
+		return 0, false
+	}
+	slot = t.used
+	t.used++
+	if slots := *t.slots.Load(); slot == uint32(len(slots)) {
+		// Whoever still reads the old one may find a connection that is over by then, and asks its home, the leader, about it.
+		grown := make([]atomic.Pointer[conn], max(64, 2*len(slots)))
+		for i := range slots {
+			grown[i].Store(slots[i].Load())
+		}
+		t.slots.Store(&grown)
+	}
+	return slot, true
+}
+
+// full says that only a slot that is given back could be taken.
+func (t *connTable) full(limit uint32) bool { return len(t.free) == 0 && t.used >= limit }
+
+func (t *connTable) put(slot uint32, c *conn) { (*t.slots.Load())[slot].Store(c) }
+
+// give frees a slot.
+func (t *connTable) give(slot uint32) {
+	t.put(slot, nil)
+	t.free = append(t.free, slot)
+}
