@@ -46,6 +46,9 @@ func TestBindings(t *testing.T) {
 			if w.held < 1 {
 				t.Errorf("%s: %d packets may wait", c.name, w.held)
 			}
+			if most := sizesOf(f.queues).copying(f.maxPacket); w.mode == xdp.ModeCopy && w.sizes != most {
+				t.Errorf("%s: %+v in copy mode, want %+v", c.name, w.sizes, most)
+			}
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("%s: %s, want %s", c.name, s, c.want)
