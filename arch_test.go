@@ -88,15 +88,16 @@ var fences = map[string]fence{
 	"provider/internal/outcome": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/trace": {
 		ours:  []string{"wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"},
-		noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+		noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},
 	"provider/internal/memory": {
-		ours: []string{"provider/internal/outcome"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true,
+		ours: []string{"provider/internal/outcome"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},
 	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider"}, noClock: true},
 	"provider/internal/guard": {
 		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
 	},
+	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
 	"provider/internal/lifetime":   object("wire", "internal/clock"),
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/recovery":   object("wire", "internal/clock"),

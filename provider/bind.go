@@ -18,11 +18,6 @@ type BindRequest struct {
 	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead, FlagAllowWrite for the peer's rights
 }
 
-// local says that requests of this kind need no packet.
-func (k RequestKind) local() bool {
-	return k == KindBind || k == KindInvalidate || k == KindFastRegister
-}
-
 // Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token may be given
 // away when it returns. The region's remote rights do not limit the window's, but writing needs its local write right.
 //

@@ -319,8 +319,8 @@ func TestCompletionQueueOverrun(t *testing.T) {
 		p.post(0, p.write(0, 0, 10))
 	}
 	p.runUntilIdle()
-	if !small.faulted.Load() || p.ctr[0].State() != CtrLost || p.ctr[1].State() != CtrLost {
-		t.Error(small.faulted.Load(), p.ctr[0].State(), p.ctr[1].State())
+	if !small.Faulted() || p.ctr[0].State() != CtrLost || p.ctr[1].State() != CtrLost {
+		t.Error(small.Faulted(), p.ctr[0].State(), p.ctr[1].State())
 	}
 	rs := make([]Result, 8)
 	if n := small.Fetch(rs); n != 4 {

@@ -2,9 +2,9 @@ package provider
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
@@ -47,7 +47,7 @@ type Engine struct {
 	heardConns   []*conn // have heard from their peers in this receive batch
 	acks         []*conn // have an acknowledgement to send
 	touchedConns []*conn
-	results      results
+	results      completion.Reporter
 	starved      bool // the link had no frames this turn
 
 	received  received
@@ -107,10 +107,8 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 // failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is
 // done once; whoever connects later ends at once (conn.established), and a SEND whose result was lost ends its connection before (onSend).
 func (e *Engine) failUsersOf(q *CQ) {
-	q.mu.Lock()
-	users := slices.Clone(q.users)
-	q.mu.Unlock()
-	for _, qp := range users {
+	for _, u := range q.Users() {
+		qp := u.(*QP)
 		fail := func(e *Engine) {
 			if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
 				qp.conn.terminate(wire.TermLocal, 0, 0, 0)

@@ -125,7 +125,7 @@ func (c *conn) established() {
 	}
 	c.activate()
 	c.checkReceiveLimit()
-	if qp := c.qp; qp != nil && (qp.recvCQ.faulted.Load() || qp.initCQ.faulted.Load()) {
+	if qp := c.qp; qp != nil && (qp.recvCQ.Faulted() || qp.initCQ.Faulted()) {
 		c.terminate(wire.TermLocal, 0, 0, 0)
 	}
 	c.chooseEngine()

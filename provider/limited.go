@@ -45,7 +45,7 @@ func (c *conn) requestLimit() Limit {
 	wr := q.wr(q.next)
 	switch {
 	case q.off != 0:
-	case wr.kind.local():
+	case wr.kind.Local():
 		return LimitApplication
 	case wr.flags&FlagReadFence != 0 && c.reads.count > 0:
 		return LimitRead

@@ -8,7 +8,7 @@ import (
 // report makes n results in the first queue.
 func (p *pair) report(n int) {
 	for range n {
-		p.eng[0].results.complete(p.cq[0], &Result{Kind: KindSend})
+		p.eng[0].results.Complete(p.cq[0], &Result{Kind: KindSend})
 	}
 	p.runUntilIdle()
 }
@@ -37,7 +37,7 @@ func TestModeration(t *testing.T) {
 	pends("early")
 	p.pass(200 * time.Microsecond)
 	told.must(t, OutcomeSuccess)
-	if len(p.eng[0].results.moderated) != 0 {
+	if p.eng[0].results.Moderating() {
 		t.Error("the engine still has the queue on its list")
 	}
 

@@ -143,8 +143,8 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 		k.home.Store(e)
 	}
 	if qp != nil {
-		qp.recvCQ.servedBy(e)
-		qp.initCQ.servedBy(e)
+		qp.recvCQ.ServedBy(e.index)
+		qp.initCQ.ServedBy(e.index)
 		qp.home.Store(e)
 	}
 	c.home.Store(e)

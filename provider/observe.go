@@ -30,21 +30,11 @@ func (e *Engine) Stats() Stats {
 func (k *Connector) Notifications() int { return k.notify.Len() }
 
 // Waiting is how many notifications wait.
-func (q *CQ) Waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waiters.Len()
-}
-
-// Waiting is how many notifications wait.
 func (s *SharedReceiveQueue) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiters.Len()
 }
-
-// Queued is how many results can be fetched.
-func (q *CQ) Queued() int { return int(q.tail.Load() - q.head.Load()) }
 
 // Outstanding is how many initiator requests are not done.
 func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }

@@ -1,48 +1,51 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/completion"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file is how requests end that are outstanding when something else than the peer's acknowledgement ends them. The owner calls it.
 
 // cancelAll completes every outstanding request with CANCELED, the oldest initiator request with first.
-func (qp *QP) cancelAll(r *results, first Outcome) {
+func (qp *QP) cancelAll(r *completion.Reporter, first Outcome) {
 	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
 		wr := qp.sq.wr(seq)
-		r.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
+		r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
 		first = OutcomeCanceled
 		qp.sq.head.Store(seq + 1)
 	}
 	qp.sq.next, qp.sq.off = qp.sq.head.Load(), 0
 	for seq := qp.rq.head.Load(); seq != qp.rq.posted.Load(); seq++ {
 		wr := qp.rq.wr(seq)
-		r.complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
+		r.Complete(qp.recvCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: KindReceive})
 		qp.rq.head.Store(seq + 1)
 	}
 }
 
 // failAt reports the initiator requests before seq as canceled, unless they were done, and the one at seq with o.
-func (qp *QP) failAt(r *results, seq uint32, o Outcome) {
+func (qp *QP) failAt(r *completion.Reporter, seq uint32, o Outcome) {
 	for head := qp.sq.head.Load(); head != seq+1; head++ {
 		wr := qp.sq.wr(head)
 		res := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
 		if head == seq {
 			res.Outcome = o
 		}
-		r.complete(qp.initCQ, &res)
+		r.Complete(qp.initCQ, &res)
 		qp.sq.head.Store(head + 1)
 	}
 }
 
 // succeedBefore reports success for the initiator requests before seq, up to the first READ that was not answered: the peer
 // executes in order, so it executed them all.
-func (qp *QP) succeedBefore(r *results, seq uint32) {
+func (qp *QP) succeedBefore(r *completion.Reporter, seq uint32) {
 	for head := qp.sq.head.Load(); head != seq; head++ {
 		wr := qp.sq.wr(head)
 		if wr.kind == KindRead && !wr.done {
 			return
 		}
 		if wr.flags&FlagSilentSuccess == 0 {
-			r.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
 		}
 		qp.sq.head.Store(head + 1)
 	}

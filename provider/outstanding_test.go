@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // outstanding is a queue pair without an engine, with a request of each kind: SEND 0, READ 0 (unanswered), WRITE 1 (silent), SEND 1, SEND 2 (posted and not
 // sent). Two receives are posted.
-func outstanding() (qp *QP, r *results) {
+func outstanding() (qp *QP, r *completion.Reporter) {
 	cq := NewCQ(16)
 	qp = &QP{context: 5, recvCQ: cq, initCQ: cq, sq: newInitiatorQueue(8, 1, 0), rq: newReceiveQueue(4, 1)}
 	for i, q := range []struct {
@@ -23,11 +24,12 @@ func outstanding() (qp *QP, r *results) {
 	qp.sq.next, qp.sq.off = 3, 1 // of SEND 1 a part was sent
 	qp.rq.post(100, nil, 0)
 	qp.rq.post(101, nil, 0)
-	return qp, new(results)
+	return qp, new(completion.Reporter)
 }
 
-func (r *results) shown(qp *QP) (all string) {
-	r.report(1)
+// shown is what the queue shows.
+func shown(r *completion.Reporter, qp *QP) (all string) {
+	r.Report(1)
 	rs := make([]Result, 16)
 	for _, res := range rs[:qp.initCQ.Fetch(rs)] {
 		all += fmt.Sprintf("%d %v, ", res.RequestContext, res.Outcome)
@@ -60,18 +62,18 @@ func TestOutstandingRequestIsNamed(t *testing.T) {
 
 func TestOutstandingRequestsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(qp *QP, r *results)
+		end  func(qp *QP, r *completion.Reporter)
 		want string
 		left int
 	}{
-		"all":            {func(qp *QP, r *results) { qp.cancelAll(r, OutcomeIOTimeout) }, "0 I/O timeout, 1 canceled, 2 canceled, 3 canceled, 4 canceled, 100 canceled, 101 canceled, ", 0},
-		"one":            {func(qp *QP, r *results) { qp.failAt(r, 2, OutcomeAccessViolation) }, "0 canceled, 1 canceled, 2 access violation, ", 2},
-		"before a read":  {func(qp *QP, r *results) { qp.succeedBefore(r, 3) }, "0 success, ", 4},
-		"silent success": {func(qp *QP, r *results) { qp.sq.wr(1).done = true; qp.succeedBefore(r, 4) }, "0 success, 1 success, 3 success, ", 1},
+		"all":            {func(qp *QP, r *completion.Reporter) { qp.cancelAll(r, OutcomeIOTimeout) }, "0 I/O timeout, 1 canceled, 2 canceled, 3 canceled, 4 canceled, 100 canceled, 101 canceled, ", 0},
+		"one":            {func(qp *QP, r *completion.Reporter) { qp.failAt(r, 2, OutcomeAccessViolation) }, "0 canceled, 1 canceled, 2 access violation, ", 2},
+		"before a read":  {func(qp *QP, r *completion.Reporter) { qp.succeedBefore(r, 3) }, "0 success, ", 4},
+		"silent success": {func(qp *QP, r *completion.Reporter) { qp.sq.wr(1).done = true; qp.succeedBefore(r, 4) }, "0 success, 1 success, 3 success, ", 1},
 	} {
 		qp, r := outstanding()
 		c.end(qp, r)
-		if got := r.shown(qp); got != c.want || qp.Outstanding() != c.left {
+		if got := shown(r, qp); got != c.want || qp.Outstanding() != c.left {
 			t.Errorf("%s: %s%d left", name, got, qp.Outstanding())
 		}
 	}

@@ -40,7 +40,7 @@ type QP struct {
 
 	conn   *conn      // the engine's: the connection it is attached to
 	seeker *Connector // the engine's: attached to it, while that looks for the way to its peer
-	// Where the completion queues list it; the engine's. Both are the same when one queue serves both directions.
+	// Where the completion queues list it; theirs. The first alone when one queue serves both directions.
 	recvPlace, initPlace int
 }
 
@@ -60,12 +60,19 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 	g.qps[qp] = struct{}{}
 	g.mu.Unlock()
 	several := len(g.engines) > 1
-	qp.recvPlace = qp.recvCQ.join(qp, several)
-	qp.initPlace = qp.recvPlace
+	qp.recvCQ.Join(qp, several)
 	if qp.initCQ != qp.recvCQ {
-		qp.initPlace = qp.initCQ.join(qp, several)
+		qp.initCQ.Join(qp, several)
 	}
 	return qp
+}
+
+// ListedAt is where the queue pair keeps its place in the list of a completion queue.
+func (qp *QP) ListedAt(q *CQ) *int {
+	if qp.recvCQ == q {
+		return &qp.recvPlace
+	}
+	return &qp.initPlace
 }
 
 // user is who the queue pair is to the memory table; nil for none, whose memory is what all may use.
@@ -198,8 +205,8 @@ func (qp *QP) Release() {
 	g.mu.Lock()
 	delete(g.qps, qp)
 	g.mu.Unlock()
-	qp.recvCQ.leave(qp)
+	qp.recvCQ.Leave(qp)
 	if qp.initCQ != qp.recvCQ {
-		qp.initCQ.leave(qp)
+		qp.initCQ.Leave(qp)
 	}
 }

@@ -16,7 +16,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 	sp := &c.tx[wire.RequestSpace]
 	qp := c.qp
 	for qp != nil && !c.noRequests && c.phase == phaseOpen && c.mayStart(qp.sq.next, qp.sq.off) {
-		local := qp.sq.wr(qp.sq.next).kind.local()
+		local := qp.sq.wr(qp.sq.next).kind.Local()
 		if !local && !c.windowOpen(sp) {
 			return false
 		}
@@ -125,7 +125,7 @@ func (c *conn) packRequests(at, stop cursor, fresh bool) (to cursor, ok bool) {
 	q := &c.qp.sq
 	for at != stop && (!fresh || c.mayStart(at.seq, at.off)) {
 		wr := q.wr(at.seq)
-		if wr.kind.local() {
+		if wr.kind.Local() {
 			break // the packet ends here: what it carries is before it, and what follows may only start after it
 		}
 		n, fits := b.piece(wr.length-at.off, wr.kind == KindRead)
@@ -283,7 +283,7 @@ func (c *conn) moreToSend(space wire.Space) bool {
 	if space == wire.ResponseSpace {
 		return c.served.next.seq != c.served.tail
 	}
-	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off) && !c.qp.sq.wr(c.qp.sq.next).kind.local()
+	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off) && !c.qp.sq.wr(c.qp.sq.next).kind.Local()
 }
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ
@@ -302,7 +302,7 @@ func (c *conn) completeRequests() {
 			break
 		}
 		if wr.flags&FlagSilentSuccess == 0 {
-			c.engine.results.complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+			c.engine.results.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
 		}
 		head++
 	}

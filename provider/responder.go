@@ -226,14 +226,14 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	head := qp.rq.head.Load()
 	wr := qp.rq.wr(head)
 	if op.Total > wr.capacity {
-		c.engine.results.complete(qp.recvCQ, &Result{
+		c.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeBufferOverflow, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
 		return c.refuse(op, wire.TermSendTooLong)
 	}
 	if !c.scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
-		c.engine.results.complete(qp.recvCQ, &Result{
+		c.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
@@ -248,12 +248,12 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	}
 	res := Result{
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
-		solicited: op.Flags&wire.OpSolicit != 0,
+		Solicited: op.Flags&wire.OpSolicit != 0,
 	}
 	if op.Opcode != wire.OpSend && !c.special(op, &res) {
 		return false
 	}
-	if !c.engine.results.complete(qp.recvCQ, &res) {
+	if !c.engine.results.Complete(qp.recvCQ, &res) {
 		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
 	c.recvSend, c.recvOff = c.recvSend+1, 0

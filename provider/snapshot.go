@@ -81,6 +81,6 @@ func (c *conn) describe(info *ConnInfo) {
 			info.ReceivesShared = true
 			info.ReceiveDepth += int(qp.srq.free.Load())
 		}
-		info.Latency.Completion = qp.initCQ.fetched.Mean()
+		info.Latency.Completion = qp.initCQ.FetchLatency()
 	}
 }

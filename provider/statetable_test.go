@@ -293,7 +293,7 @@ func (s *stage) report(who, event string) {
 				s.post(side, &Request{Kind: KindWrite})
 			}
 			s.runUntilIdle()
-			if q.faulted.Load() {
+			if q.Faulted() {
 				return
 			}
 		}

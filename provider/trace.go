@@ -93,15 +93,6 @@ func (c *conn) endSample(seq uint32) {
 	}
 	c.sample.End(e.now, &q.sample, last)
 	if wr.flags&FlagSilentSuccess == 0 {
-		c.qp.initCQ.watch(e.clock, e.now)
+		c.qp.initCQ.Watch(e.clock, e.now)
 	}
-}
-
-// watch samples how long the newest result waits to be fetched. The owner calls it.
-func (q *CQ) watch(source clock.Source, now clock.Time) {
-	if q.several {
-		q.producing.Lock()
-		defer q.producing.Unlock()
-	}
-	q.fetched.Watch(q.tail.Load()+q.pending, source, now)
 }

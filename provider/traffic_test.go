@@ -58,18 +58,22 @@ func TestTrafficAfterIdling(t *testing.T) {
 // it is gone.
 func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	for name, do := range map[string]func(p *pair){
-		"post":            func(p *pair) { p.post(0, p.write(0, 0, 10)) },
-		"post a receive":  func(p *pair) { p.receive(0, 0, 10) },
-		"flush":           func(p *pair) { p.qp[0].Flush() },
-		"disconnect":      func(p *pair) { p.must(p.ctr[0].Disconnect(func(Outcome) {})) },
-		"cancel":          func(p *pair) { _ = p.ctr[0].Disconnect(func(Outcome) {}); p.ctr[0].Cancel() },
-		"close":           func(p *pair) { p.ctr[0].Close() },
-		"release":         func(p *pair) { p.qp[0].Release() },
-		"shut down":       func(p *pair) { p.eng[0].Shutdown() },
-		"local fault":     func(p *pair) { r := p.write(0, 0, 10); r.SGL[0].Token++; p.post(0, r) },
-		"remote fault":    func(p *pair) { r := p.write(0, 0, 10); r.Token++; p.post(0, r) },
-		"no receive":      func(p *pair) { p.post(0, p.send(0, 10)) },
-		"overrun":         func(p *pair) { p.cq[0].setFault(OutcomeBufferOverflow); p.post(0, p.write(0, 0, 10)) },
+		"post":           func(p *pair) { p.post(0, p.write(0, 0, 10)) },
+		"post a receive": func(p *pair) { p.receive(0, 0, 10) },
+		"flush":          func(p *pair) { p.qp[0].Flush() },
+		"disconnect":     func(p *pair) { p.must(p.ctr[0].Disconnect(func(Outcome) {})) },
+		"cancel":         func(p *pair) { _ = p.ctr[0].Disconnect(func(Outcome) {}); p.ctr[0].Cancel() },
+		"close":          func(p *pair) { p.ctr[0].Close() },
+		"release":        func(p *pair) { p.qp[0].Release() },
+		"shut down":      func(p *pair) { p.eng[0].Shutdown() },
+		"local fault":    func(p *pair) { r := p.write(0, 0, 10); r.SGL[0].Token++; p.post(0, r) },
+		"remote fault":   func(p *pair) { r := p.write(0, 0, 10); r.Token++; p.post(0, r) },
+		"no receive":     func(p *pair) { p.post(0, p.send(0, 10)) },
+		"overrun": func(p *pair) {
+			for p.eng[0].results.Complete(p.cq[0], &Result{}) {
+			}
+			p.post(0, p.write(0, 0, 10))
+		},
 		"dead peer":       func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } },
 		"forget the peer": func(p *pair) { c := p.conn(1); p.ctr[1].conn = nil; c.connector = nil; c.detachClosed(); c.vanish() },
 		"late REQ":        func(p *pair) { p.conn(1).repeatAnswer() },

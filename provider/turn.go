@@ -113,8 +113,8 @@ func (e *Engine) expire() {
 		}
 		e.group.conns.at(slot).onDeadline()
 	}
-	if len(e.results.moderated) > 0 {
-		e.results.tell(e.now)
+	if e.results.Moderating() {
+		e.results.Tell(e.now)
 	}
 }
 
@@ -150,7 +150,7 @@ func (e *Engine) finishTurn() {
 
 // report shows applications what completed.
 func (e *Engine) report() {
-	for q := e.results.report(e.now); q != nil; q = e.results.report(e.now) {
+	for q := e.results.Report(e.now); q != nil; q = e.results.Report(e.now) {
 		e.failUsersOf(q)
 	}
 }
@@ -161,8 +161,8 @@ func (e *Engine) NextDeadline() clock.Time {
 		return e.now.Add(starvedRetry)
 	}
 	next := e.deadlines.Next()
-	if len(e.results.moderated) > 0 {
-		next = min(next, e.results.due())
+	if e.results.Moderating() {
+		next = min(next, e.results.Due())
 	}
 	if e.backlog.left > 0 {
 		next = min(next, e.backlog.due)

@@ -1,20 +1,22 @@
-package provider
+package completion
+
+import "github.com/ndxdp/ndxdp/provider/internal/outcome"
 
 // Resize gives the queue room for at least depth results, more or less than before; none is lost. It fails with
-// OutcomeBufferOverflow when more than depth results wait to be fetched. The caller owns all engines and is the consumer: nobody
+// outcome.BufferOverflow when more than depth results wait to be fetched. The caller owns all engines and is the consumer: nobody
 // else writes or reads meanwhile.
-func (q *CQ) Resize(depth int) Outcome {
+func (q *Queue) Resize(depth int) outcome.Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	head, end := q.head.Load(), q.tail.Load()+q.pending
 	if int(end-head) > depth {
-		return OutcomeBufferOverflow
+		return outcome.BufferOverflow
 	}
-	ring := make([]Result, ringSize(depth))
+	ring := NewQueue(depth).ring
 	mask := uint32(len(ring) - 1)
 	for i := head; i != end; i++ {
 		ring[i&mask] = q.ring[i&q.mask]
 	}
 	q.ring, q.mask = ring, mask
-	return OutcomeSuccess
+	return outcome.Success
 }

@@ -1,13 +1,21 @@
-package provider
+package completion
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
 
 // Queues of every size and fill are resized, and no result is lost or out of order.
 func TestResizeKeepsResults(t *testing.T) {
-	p := newPair(t, 1400)
+	var reporter Reporter
+	resize := func(q *Queue, depth int) {
+		if o := q.Resize(depth); o != outcome.Success {
+			t.Fatal(o)
+		}
+	}
 	var in, out uint64
-	q := NewCQ(1)
-	p.eng[0].results.touched = nil
+	q := NewQueue(1)
 	var res [8]Result
 	check := func(n int) {
 		t.Helper()
@@ -22,23 +30,23 @@ func TestResizeKeepsResults(t *testing.T) {
 		depth := 1 + step*7%13
 		switch queued := int(in - out); {
 		case queued > depth:
-			if o := q.Resize(depth); o != OutcomeBufferOverflow {
+			if o := q.Resize(depth); o != outcome.BufferOverflow {
 				t.Fatalf("%d queued, resized to %d: %v", queued, depth, o)
 			}
 			depth = queued
-			p.must(q.Resize(depth))
+			resize(q, depth)
 		default:
-			p.must(q.Resize(depth))
+			resize(q, depth)
 		}
 		for int(in-out) < depth {
-			p.eng[0].results.complete(q, &Result{RequestContext: in})
+			reporter.Complete(q, &Result{RequestContext: in})
 			in++
 			if in%3 == 0 {
 				break
 			}
 		}
-		p.eng[0].finishTurn()
-		if q.faulted.Load() {
+		reporter.Report(1)
+		if q.Faulted() {
 			t.Fatalf("overrun at %d results and depth %d", in-out, depth)
 		}
 		check(step % 4)

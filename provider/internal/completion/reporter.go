@@ -1,26 +1,27 @@
-package provider
+package completion
 
 import (
 	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// results takes what an engine reports to the completion queues that are to show it: at the end of a turn, or later where a queue
+// Reporter takes what an engine reports to the completion queues that are to show it: at the end of a turn, or later where a queue
 // moderates its notifications.
-type results struct {
-	touched   []*CQ       // have results that nobody sees yet
+type Reporter struct {
+	touched   []*Queue    // have results that nobody sees yet
 	moderated []moderated // hold notifications back
 }
 
 // moderated is a queue whose waiters are told at the latest at a given time.
 type moderated struct {
-	cq *CQ
+	cq *Queue
 	at clock.Time
 }
 
-// complete writes a result into a queue. False means that the completion queue has overrun, and nobody will ever see it.
-func (r *results) complete(q *CQ, res *Result) (ok bool) {
+// Complete writes a result into a queue. False means that the completion queue has overrun, and nobody will ever see it.
+func (r *Reporter) Complete(q *Queue, res *Result) (ok bool) {
 	if q.several {
 		q.producing.Lock()
 		ok = q.push(res)
@@ -38,9 +39,9 @@ func (r *results) complete(q *CQ, res *Result) (ok bool) {
 	return ok
 }
 
-// report shows applications what completed until now. It stops at a queue that overran and returns it, once for each such queue; nil
+// Report shows applications what completed until now. It stops at a queue that overran and returns it, once for each such queue; nil
 // says that everything is shown.
-func (r *results) report(now clock.Time) (overran *CQ) {
+func (r *Reporter) Report(now clock.Time) (overran *Queue) {
 	for len(r.touched) > 0 {
 		last := len(r.touched) - 1
 		q := r.touched[last]
@@ -51,7 +52,7 @@ func (r *results) report(now clock.Time) (overran *CQ) {
 		}
 		q.queued = false
 		if q.publish() {
-			r.moderate(q, now)
+			r.Moderate(q, now)
 		}
 		overran := !q.failed && q.faulted.Load()
 		q.failed = q.failed || overran
@@ -65,8 +66,8 @@ func (r *results) report(now clock.Time) (overran *CQ) {
 	return nil
 }
 
-// moderate starts the time of notifications that a queue holds back, if it holds some and the time does not run yet.
-func (r *results) moderate(q *CQ, now clock.Time) {
+// Moderate starts the time of notifications that a queue holds back, if it holds some and the time does not run yet.
+func (r *Reporter) Moderate(q *Queue, now clock.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.mod.withheld || q.mod.timed || q.mod.interval < 0 {
@@ -76,8 +77,8 @@ func (r *results) moderate(q *CQ, now clock.Time) {
 	r.moderated = append(r.moderated, moderated{q, now.Add(q.mod.interval)})
 }
 
-// tell notifies the waiters whose time has come.
-func (r *results) tell(now clock.Time) {
+// Tell notifies the waiters whose time has come.
+func (r *Reporter) Tell(now clock.Time) {
 	kept := r.moderated[:0]
 	for _, m := range r.moderated {
 		if m.at > now {
@@ -87,7 +88,7 @@ func (r *results) tell(now clock.Time) {
 		m.cq.mu.Lock()
 		m.cq.mod.timed = false
 		if m.cq.mod.withheld {
-			m.cq.notify(OutcomeSuccess)
+			m.cq.notify(outcome.Success)
 		}
 		m.cq.mu.Unlock()
 	}
@@ -95,11 +96,14 @@ func (r *results) tell(now clock.Time) {
 	r.moderated = kept
 }
 
-// due is when tell has something to do.
-func (r *results) due() clock.Time {
+// Due is when Tell has something to do.
+func (r *Reporter) Due() clock.Time {
 	at := clock.Never
 	for _, m := range r.moderated {
 		at = min(at, m.at)
 	}
 	return at
 }
+
+// Moderating says that some notifications are held back.
+func (r *Reporter) Moderating() bool { return len(r.moderated) > 0 }
