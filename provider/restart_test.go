@@ -122,6 +122,114 @@ func TestClientReturnsFromItsPort(t *testing.T) {
 	}
 }
 
+// A client that was killed in the middle of a handshake returns from the same ND port and is accepted within a second, however far its first
+// attempt had come; that one has failed for the application (PROTOCOL §7.3).
+func TestClientReturnsInTheMiddleOfAHandshake(t *testing.T) {
+	for name, steps := range map[string]int{"handed out": 1, "accepted": 2} {
+		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
+		old := w.eng[1].NewConnector()
+		var connected, got, accepted promise
+		if steps > 0 {
+			_ = w.l.GetRequest(old, got.finish)
+		}
+		at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+		if o := w.eng[0].NewConnector().Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		w.pass(100*time.Millisecond, func() {})
+		if steps > 1 {
+			if o := old.Accept(w.qp[1], ConnectParams{}, accepted.finish); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			w.pass(100*time.Millisecond, func() {})
+		}
+		w.restart(0, Config{ResetKey: hostKey})
+		ctr, o, took := w.fromPort([2]*QP{w.qp[0], w.newQP(1)})
+		if o != OutcomeSuccess || took > time.Second || ctr[1].State() != CtrEstablished {
+			t.Errorf("%s: %v after %v, %v", name, o, took, ctr[1].State())
+		}
+		if steps == 1 {
+			if o := old.Accept(w.qp[1], ConnectParams{}, accepted.finish); o != OutcomeAborted {
+				t.Errorf("%s: the old request can be accepted: %v", name, o)
+			}
+		}
+		if steps == 2 && (accepted.times != 1 || accepted.outcome != OutcomeAborted) {
+			t.Errorf("%s: Accept ended %d times with %v", name, accepted.times, accepted.outcome)
+		}
+	}
+}
+
+// An attempt that waits in a listener's queue makes room for the one that its client made since: the application gets that one alone.
+func TestClientReturnsToTheQueue(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
+	var connected [2]promise
+	var got, accepted promise
+	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	for i := range connected {
+		if o := w.eng[0].NewConnector().Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected[i].finish); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		w.pass(time.Second, func() {})
+		if n := len(w.l.queue); n != 1 {
+			t.Errorf("%d requests in the queue", n)
+		}
+		if i == 0 {
+			w.restart(0, Config{ResetKey: hostKey})
+		}
+	}
+	ctr := w.eng[1].NewConnector()
+	_ = w.l.GetRequest(ctr, got.finish)
+	if o := ctr.Accept(w.qp[1], ConnectParams{}, accepted.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	if connected[0].times != 0 || connected[1].times != 1 || connected[1].outcome != OutcomeSuccess {
+		t.Errorf("%+v", connected)
+	}
+}
+
+// A REQ that only claims to come from the host of an attempt does not end it: without a cookie it gets RETRY. An attempt that this side made
+// stays, whoever asks. Seen by CookiesSent and Refused.
+func TestAttackContestedAttempt(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	ctr := w.eng[1].NewConnector()
+	var got, connected, accepted, completed promise
+	_ = w.l.GetRequest(ctr, got.finish)
+	from, at := wire.Endpoint{IP: pairIP[0], Port: 7}, wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	own := w.eng[0].NewConnector()
+	if o := own.Connect(w.qp[0], from, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(10*time.Millisecond, func() {})
+	forge := func(to int, src, dst wire.Endpoint, id uint64) {
+		h := wire.Hello{
+			ConnID: id, Nonce: 1, SrcPort: src.Port, DstPort: dst.Port, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+		}
+		w.lane[to].arrive(flight{
+			to: to, from: wire.Endpoint{IP: src.IP, Port: wire.SourcePort(id)}, at: wire.Endpoint{IP: dst.IP, Port: wire.DefaultPort}, data: asking(src.IP, &h).bytes(),
+		})
+		w.pass(time.Millisecond, func() {})
+	}
+	for id := range uint64(100) {
+		forge(1, from, at, id+1)
+		forge(0, at, from, id+1)
+	}
+	if s := [2]Stats{w.eng[0].Stats(), w.eng[1].Stats()}; s[1].CookiesSent != 100 || s[0].Refused != 100 {
+		t.Errorf("%d cookies, %d refused", s[1].CookiesSent, s[0].Refused)
+	}
+	if o := ctr.Accept(w.qp[1], ConnectParams{}, accepted.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	if o := own.CompleteConnect(completed.finish); o != OutcomeSuccess {
+		t.Fatal(o)
+	}
+	w.pass(time.Second, func() {})
+	if ctr.State() != CtrEstablished || own.State() != CtrEstablished {
+		t.Errorf("%v and %v", ctr.State(), own.State())
+	}
+}
+
 // REQs for the ND endpoints of a connection that lives do not end it: not those of its own host, which have cookies, however many come and
 // though all but one PING of each demand are lost, and not forged ones, which cannot have one. They cost a bounded number of PINGs. Seen by
 // Contested, ProofPings and CookiesSent.
