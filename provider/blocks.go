@@ -11,7 +11,7 @@ import (
 const besideRanges = 3
 
 // besideLen is the room that blocks take in a packet of operations at the most.
-const besideLen = 12 + (besideRanges-1)*8 + wire.ReportLen
+const besideLen = wire.AckLen + (besideRanges-1)*wire.AckRangeLen + wire.ReportLen
 
 // arrival is what the blocks of the packet at hand say, and its number.
 type arrival struct {

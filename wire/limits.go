@@ -33,7 +33,7 @@ const (
 	// PartLen is the length of the PART extension (PROTOCOL §4.1).
 	PartLen = 8
 	// MaxBlocksLen is the length of the longest ACK block and a REPORT block (PROTOCOL §3.5, §3.6).
-	MaxBlocksLen = ackBlockLen + (MaxAckRanges-1)*ackRangeLen + ReportLen
+	MaxBlocksLen = AckLen + (MaxAckRanges-1)*AckRangeLen + ReportLen
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
 	ResetTokenLen = 16
 )
