@@ -8,7 +8,7 @@ package provider
 // r.Region; requests and peers name the first of them by base. Any goroutine may call it. FlagAllowRead, FlagAllowWrite and
 // FlagLocalWrite are the rights; FlagAllowWrite includes FlagLocalWrite. The new token may be used when it returns.
 //
-// What is refused here and what ends the connection is as with Bind. A range that base would make wrap is refused, too.
+// What is refused here and what ends the connection is as with Bind; to write, requests need the region's local write right, too. A range that base would make wrap is refused, too.
 func (qp *QP) FastRegister(r *BindRequest, base uint64) (ring bool, o Outcome) {
 	if r.Flags&FlagAllowWrite != 0 {
 		r.Flags |= FlagLocalWrite

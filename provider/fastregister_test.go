@@ -152,6 +152,18 @@ func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, o)
 		}
 	}
+	readOnly, err := p.mem[1].Register(make([]byte, 4096), RightRemoteRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[PostFlags]Outcome{
+		FlagLocalWrite: OutcomeAccessViolation, FlagAllowWrite: OutcomeAccessViolation, FlagLocalWrite | FlagAllowRead: OutcomeAccessViolation,
+	} {
+		_, o := p.qp[1].FastRegister(&BindRequest{Window: w, Region: readOnly, Addr: readOnly.Base(), Length: 64, Flags: flags}, fastBase)
+		if buf, _ := w.Aim(); o != want || w.Token() != token || buf != nil {
+			t.Errorf("flags %x of memory that may not be written: %v", flags, o)
+		}
+	}
 	idle := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1], InitiatorDepth: 4})
 	if _, o := idle.FastRegister(&BindRequest{Window: w, Region: r, Addr: r.Base(), Length: 1}, 0); o != OutcomeConnectionInvalid {
 		t.Error(o)

@@ -229,6 +229,7 @@ func TestBindingsThatAreRefused(t *testing.T) {
 		"gone":          {gone, gone.Base(), 7, base, 0},
 		"wraps":         {d.region, base, 8, math.MaxUint64 - 6, 0},
 		"missing right": {d.region, base, 8, base, RightRemoteWrite},
+		"writing here":  {d.region, base, 8, base, RightLocalWrite},
 	} {
 		if _, ok := w.Prepare(c.r, c.addr, c.n, c.base, c.rights); ok {
 			t.Errorf("%s: not refused", name)

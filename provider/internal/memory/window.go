@@ -59,14 +59,14 @@ type Binding struct {
 }
 
 // Prepare returns the binding of the n bytes at addr of r, which are called base, and draws its token. The region's remote rights do
-// not limit those that are given, but remote writing needs its local write right. It fails when the bytes are outside the
+// not limit those that are given, but writing, remote or local, needs its local write right. It fails when the bytes are outside the
 // region, base makes them wrap, the region is gone or the right is missing. Any goroutine may call it.
 func (w *Window) Prepare(r *Region, addr, n, base uint64, rights Rights) (b Binding, ok bool) {
 	if _, inside := r.slice(addr, n); !inside || base+n < base {
 		return Binding{}, false
 	}
 	m := w.table
-	if !m.registered(r) || rights&RightRemoteWrite != 0 && r.rights&RightLocalWrite == 0 {
+	if !m.registered(r) || rights&(RightRemoteWrite|RightLocalWrite) != 0 && r.rights&RightLocalWrite == 0 {
 		return Binding{}, false
 	}
 	m.mu.Lock()
