@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -194,7 +195,23 @@ var createRows = map[string]provoke{
 }
 
 var helperRows = map[string]provoke{
-	"NdHelper/NdStartup/ND_SUCCESS": provided(func(*testing.T, *Provider, *rig) error { return nil }),
+	"NdHelper/NdStartup/ND_SUCCESS": func(t *testing.T, r *rig) error {
+		first := openProvider(t, r.pair.A)
+		var second *Provider
+		err := r.pair.A.Do(func() (err error) { second, err = OpenProvider(); return err })
+		if err != nil {
+			return err
+		}
+		must(t, first.Close()) // each start has its own end
+		if list, err := second.QueryAddressList(); err != nil || !slices.Contains(list, r.addr[0]) || slices.Contains(list, r.addr[1]) {
+			t.Errorf("%v, %v: the second start ended with the first, or knows other addresses", list, err)
+		}
+		if _, err := first.QueryAddressList(); !errors.Is(err, ErrDeviceNotReady) {
+			t.Errorf("the first start did not end: %v", err)
+		}
+		must(t, second.Close())
+		return nil
+	},
 	"NdHelper/NdCleanup/ND_SUCCESS": provided(func(_ *testing.T, p *Provider, _ *rig) error { return p.Close() }),
 	"NdHelper/NdCleanup/ND_DEVICE_NOT_READY": provided(func(t *testing.T, p *Provider, _ *rig) error {
 		must(t, p.Close())
