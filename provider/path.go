@@ -18,18 +18,14 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 	e := c.engine
 	c.leaveIdle()
 	c.touch()
-	use = c.received.Near(h.Number(), sourceport.Reach)
-	if c.phase == phaseLingering {
+	if use = c.received.Near(h.Number(), sourceport.Reach); c.phase == phaseLingering {
 		return use
 	}
 	ch := &c.ending().challenge
-	if h.OpCount() == 0 {
-		msg, d := p.control(h)
-		if d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
-			c.remote.Port = p.From.Port
-			e.stats.PathsChanged++
-			return true
-		}
+	if msg, d := p.control(h); d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
+		c.remote.Port = p.From.Port
+		e.stats.PathsChanged++
+		return true
 	}
 	if ch.Due(e.now, cmp.Or(c.rtt.smoothed, initialRTO)) {
 		if ch.InVain(e.now, c.rtt.silence(e.cfg.MinRTO)) {
@@ -63,9 +59,7 @@ func changePort(c *conn, times int) {
 		return
 	}
 	e.forget(c.path)
-	if asks {
-		e.directory.answered(c)
-	}
+	e.directory.answered(c) // if it is asking
 	c.path, c.local = path, local
 	e.stats.PortsChanged++
 	if asks {

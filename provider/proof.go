@@ -55,8 +55,8 @@ func (p *proof) step(now clock.Time) (ask bool) {
 }
 
 // contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make an open one prove
-// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again. A peer's attempt that is
-// not established ends at once: a host has each ND port once, so that the sender of the REQ has forgotten it.
+// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again. A peer's attempt ends at once: a
+// host has each ND port once, so that it has forgotten the one before.
 func (e *Engine) contest(c *conn, p *RxPacket, h wire.BaseHeader, body []byte, hello *wire.Hello) wire.DropReason {
 	attempt := c.home.Load() == e && c.phase != phaseOpen
 	if attempt && c.active {
