@@ -58,6 +58,7 @@ type plainUDP struct {
 	// The owner's.
 	maxPacket      int
 	rxPool, txPool *udp.Pool
+	trim           atomic.Bool // the progress goroutine went to sleep for long: frames that a burst took may go back
 	receiver       *udp.Receiver
 	sender         *udp.Sender
 	arrived, taken int // packets of the receiver's batch, and how many of them the engine has

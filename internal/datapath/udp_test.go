@@ -281,3 +281,23 @@ func TestUDPPressure(t *testing.T) {
 		t.Errorf("pressure %d after everything was taken", p)
 	}
 }
+
+// After a long sleep, in which nothing is under way, the first batch gives back what packets behind gaps once took; after a short one it
+// does not.
+func TestPlainSocketsGiveMemoryBack(t *testing.T) {
+	a, _ := newUDPPair(t)
+	for _, c := range []struct {
+		sleep time.Duration
+		trims bool
+	}{{longSleep, true}, {longSleep - 1, false}, {-1, true}} {
+		a.Wake()
+		a.Wait(c.sleep, true)
+		if got := a.trim.Load(); got != c.trims {
+			t.Errorf("after a sleep of %v: %v", c.sleep, got)
+		}
+		a.Receive(make([]provider.RxPacket, 1))
+		if a.trim.Load() {
+			t.Errorf("after a sleep of %v the next batch gives nothing back", c.sleep)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package datapath
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -10,6 +11,21 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
+
+// keptFrames are the receive frames that stay with us when nothing is under way: a few batches of the largest packets.
+const keptFrames = 512
+
+// longSleep is how long the progress goroutine sleeps only when no connection has anything under way.
+const longSleep = 2 * time.Second
+
+// Wait implements provider.Waiter. What packets behind gaps once took goes back to the kernel with the first batch after a long sleep,
+// which a keep-alive brings: the pool is the owner's.
+func (d *plainUDP) Wait(timeout time.Duration, packets bool) {
+	if timeout < 0 || timeout >= longSleep {
+		d.trim.Store(true)
+	}
+	d.sleeper.Wait(timeout, packets)
+}
 
 // Ready implements provider.Link. There is no ring to look at, so it receives: a look by system call costs as much as a
 // fruitless receive, and what was received is kept for Receive.
@@ -23,6 +39,10 @@ func (d *plainUDP) Ready() bool {
 
 // Receive implements provider.Link.
 func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
+	if d.trim.Load() {
+		d.trim.Store(false)
+		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
+	}
 	n := 0
 	for n < len(pkts) && d.Ready() {
 		for ; d.taken < d.arrived && n < len(pkts); d.taken++ {

@@ -2,6 +2,7 @@ package udp
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,7 @@ const FrameSize = 4096
 type Pool struct {
 	mem  []byte
 	free []uint32 // last in, first out: the frame that comes next is the one most likely in a cache
+	low  int      // the fewest that were free since Trim: so many, below in the stack, were not touched
 }
 
 // NewPool makes a pool of n frames.
@@ -23,7 +25,7 @@ func NewPool(n int) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %d packet frames: %w", n, err)
 	}
-	p := &Pool{mem: mem, free: make([]uint32, 0, n)}
+	p := &Pool{mem: mem, free: make([]uint32, 0, n), low: n}
 	for i := n; i > 0; i-- {
 		p.free = append(p.free, uint32(i-1))
 	}
@@ -38,7 +40,31 @@ func (p *Pool) Get() (id uint32, ok bool) {
 	}
 	id = p.free[last]
 	p.free = p.free[:last]
+	p.low = min(p.low, last)
 	return id, true
+}
+
+// Trim gives the memory of free frames back to the kernel, but for keep of them, if more than that were used since the last time.
+func (p *Pool) Trim(keep int) error {
+	touched := p.free[min(p.low, len(p.free)):]
+	if len(touched) <= keep {
+		return nil
+	}
+	// Frames that lie together go back together. Those that are kept come next.
+	slices.Sort(touched)
+	slices.Reverse(touched)
+	for rest := touched[:len(touched)-keep]; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n] == rest[n-1]-1 {
+			n++
+		}
+		if err := unix.Madvise(p.mem[int(rest[n-1])*FrameSize:][:n*FrameSize], unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("give back %d packet frames: %w", n, err)
+		}
+		rest = rest[n:]
+	}
+	p.low = len(p.free) - keep
+	return nil
 }
 
 // Put gives a frame back.
