@@ -128,53 +128,6 @@ func (c *conn) sendNotice() {
 	c.say(wire.CtlDREQ, flags, nil)
 }
 
-// Disconnect ends a connection gracefully (spec 8.1): everything outstanding here ends CANCELED, the peer gets a notice,
-// and fin is called when the peer's own notice has come, the connection is lost, or Config.Disconnect has passed.
-func (k *Connector) Disconnect(fin Finish) Outcome {
-	e := k.engine
-	if k.state != CtrEstablished && k.state != CtrPeerGone {
-		return OutcomeConnectionInvalid
-	}
-	c := k.conn
-	k.transition(CtrDisconnecting)
-	k.pending = fin
-	k.spendQP()
-	c.stopRequests()
-	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
-	c.ending().Notify(e.now)
-	c.sendNotice()
-	c.touch()
-	if c.end.NoticeReceived {
-		k.disconnected(OutcomeSuccess)
-	}
-	return OutcomeSuccess
-}
-
-// spendQP ends the queue pair's use of the connection: all its requests end CANCELED and it is closed for ever.
-func (k *Connector) spendQP() {
-	qp := k.qp
-	if qp == nil {
-		return
-	}
-	qp.cancelAll(&k.engine.results, OutcomeCanceled)
-	qp.transition(qpFinish)
-}
-
-// disconnected finishes Disconnect.
-func (k *Connector) disconnected(o Outcome) {
-	c := k.conn
-	k.transition(CtrDone)
-	if c != nil {
-		c.detachClosed()
-		c.linger(lifetime.SayNotice, 0, nil)
-		if c.end.NoticeAcked {
-			c.ending().NoticeAt = 0
-		}
-	}
-	k.notifyAll(OutcomeSuccess)
-	k.finish(o)
-}
-
 // detachClosed separates a connection from its queue pair, whose state stays what it is.
 func (c *conn) detachClosed() {
 	if c.qp != nil {
@@ -219,25 +172,14 @@ func (c *conn) onNotice(abort bool) {
 	first := !c.end.NoticeReceived
 	c.ending().NoticeReceived = true
 	k := c.connector
-	if abort {
-		if k != nil && k.state == CtrDisconnecting {
-			k.disconnected(OutcomeAborted)
-			return
-		}
+	switch {
+	case abort && k != nil && k.state == CtrDisconnecting:
+		k.disconnected(OutcomeAborted)
+	case abort:
 		c.lost(OutcomeCanceled)
 		c.linger(lifetime.Nothing, 0, nil)
-		return
-	}
-	if !first || k == nil {
-		return
-	}
-	switch k.state {
-	case CtrEstablished:
-		k.transition(CtrPeerGone)
-		k.notifyAll(OutcomeSuccess)
-	case CtrDisconnecting:
-		k.disconnected(OutcomeSuccess)
-	default:
+	case first && k != nil:
+		k.onPeerDisconnected()
 	}
 }
 
@@ -247,114 +189,10 @@ func (c *conn) onNoticeAcknowledged() {
 	c.touch()
 }
 
-// NotifyDisconnect adds a notification that finishes when the peer disconnects or the connection is lost, at once when that
-// has happened. It returns its id for CancelNotification.
-func (k *Connector) NotifyDisconnect(fin Finish) (id uint64, o Outcome) {
-	switch k.state {
-	case CtrEstablished, CtrDisconnecting:
-		return k.notify.Add(fin), OutcomeSuccess
-	case CtrPeerGone, CtrLost:
-		fin(OutcomeSuccess)
-	default:
-		return 0, OutcomeConnectionInvalid
-	}
-	return 0, OutcomeSuccess
-}
-
-// CancelNotification finishes one pending notification CANCELED, if it still waits.
-func (k *Connector) CancelNotification(id uint64) {
-	k.notify.Cancel(id, OutcomeCanceled)
-}
-
-// Cancel ends everything that is pending on the connector.
-func (k *Connector) Cancel() {
-	k.notifyAll(OutcomeCanceled)
-	k.CancelPending()
-}
-
-// CancelPending ends the pending Connect, CompleteConnect, Accept or Disconnect, as spec 7.6 says for each state. A
-// connection that ends by it is an event for those who wait for its end.
-func (k *Connector) CancelPending() {
-	switch k.state {
-	case CtrConnecting, CtrCompleting, CtrAccepting:
-		k.refuse(nil)
-		k.transition(CtrDone)
-		k.finish(OutcomeCanceled)
-	case CtrDisconnecting:
-		k.abort()
-		k.transition(CtrDone)
-		k.notifyAll(OutcomeSuccess)
-		k.finish(OutcomeCanceled)
-	default:
-	}
-}
-
-// abort cuts the connection off: the peer is told that this side is gone.
-func (k *Connector) abort() {
-	c := k.conn
-	if c == nil {
-		return
-	}
-	c.detachClosed()
-	c.lingerAborted()
-}
-
 // lingerAborted ends the connection with a notice that this side is gone, which is repeated until the peer answers.
 func (c *conn) lingerAborted() {
 	c.linger(lifetime.SayAbort, 0, nil)
 	c.ending().Notify(c.engine.now)
-}
-
-// Close releases a connector in any state (spec 3.1).
-func (k *Connector) Close() {
-	switch k.state {
-	case CtrConnecting, CtrAccepted, CtrCompleting, CtrRequested, CtrAccepting:
-		k.refuse(nil)
-	case CtrPeerGone:
-		_ = k.Disconnect(nil) // never refused here: the peer has disconnected too, it is a graceful end for both
-	case CtrEstablished:
-		k.spendQP()
-		k.abort()
-	case CtrDisconnecting:
-		k.abort()
-	case CtrWaitReq:
-		for _, l := range k.lead.directory.listeners {
-			l.CancelRequest(k, OutcomeCanceled)
-		}
-	case CtrIdle, CtrBound, CtrLost, CtrDone:
-	}
-	k.state = CtrDone
-	k.finish(OutcomeCanceled)
-	k.notifyAll(OutcomeCanceled)
-	k.dropBinding()
-}
-
-// queuePairReleased ends the connection because its queue pair is gone.
-func (c *conn) queuePairReleased() {
-	k := c.connector
-	if c.phase == phaseOpen {
-		c.detachClosed()
-		if k == nil {
-			return
-		}
-		if k.state == CtrDisconnecting {
-			k.abort()
-			k.transition(CtrDone)
-			k.finish(OutcomeCanceled)
-			return
-		}
-		k.abort()
-		k.transition(CtrDone)
-		k.notifyAll(OutcomeCanceled)
-		return
-	}
-	if k != nil {
-		k.refuse(nil)
-		if k.state == CtrConnecting || k.state == CtrAccepted || k.state == CtrCompleting || k.state == CtrAccepting {
-			k.transition(CtrDone)
-		}
-		k.finish(OutcomeCanceled)
-	}
 }
 
 // lost ends an open connection for the application: requests end, the first one with outcome first, the others CANCELED.
@@ -374,18 +212,7 @@ func (c *conn) lost(first Outcome) {
 		qp.cancelAll(&e.results, first)
 		c.detachClosed()
 	}
-	if k.state == CtrDisconnecting {
-		k.transition(CtrDone)
-		k.notifyAll(OutcomeSuccess)
-		if first == OutcomeIOTimeout {
-			k.finish(OutcomeIOTimeout)
-		} else {
-			k.finish(OutcomeAborted)
-		}
-		return
-	}
-	k.transition(CtrLost)
-	k.notifyAll(OutcomeSuccess)
+	k.onLost(first)
 }
 
 // lose ends a connection whose peer is silent.
@@ -405,9 +232,7 @@ func (c *conn) giveUp() {
 	c.ending().GiveUpAt = 0
 	if k := c.connector; k != nil && k.state == CtrDisconnecting {
 		k.abort()
-		k.transition(CtrDone)
-		k.notifyAll(OutcomeSuccess)
-		k.finish(OutcomeIOTimeout)
+		k.disconnectEnded(OutcomeIOTimeout)
 		return
 	}
 	c.linger(lifetime.SayAbort, 0, nil)

@@ -193,7 +193,13 @@ func (qp *QP) Release() {
 	}
 	qp.released = true
 	if c := qp.conn; c != nil {
-		c.queuePairReleased()
+		established := c.phase == phaseOpen
+		if established {
+			c.detachClosed()
+		}
+		if k := c.connector; k != nil {
+			k.queuePairReleased(established)
+		}
 	}
 	if qp.seeker != nil {
 		qp.seeker.searchCanceled()

@@ -1,0 +1,178 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/provider/internal/lifetime"
+
+// This file ends connectors: what their applications ask for (ND specification 3.1, 7.6, 8.1), and what they are told of connections that end.
+
+// Disconnect ends a connection gracefully (spec 8.1): everything outstanding here ends CANCELED, the peer gets a notice,
+// and fin is called when the peer's own notice has come, the connection is lost, or Config.Disconnect has passed.
+func (k *Connector) Disconnect(fin Finish) Outcome {
+	e := k.engine
+	if k.state != CtrEstablished && k.state != CtrPeerGone {
+		return OutcomeConnectionInvalid
+	}
+	c := k.conn
+	k.transition(CtrDisconnecting)
+	k.pending = fin
+	k.spendQP()
+	c.stopRequests()
+	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
+	c.ending().Notify(e.now)
+	c.sendNotice()
+	c.touch()
+	if c.end.NoticeReceived {
+		k.disconnected(OutcomeSuccess)
+	}
+	return OutcomeSuccess
+}
+
+// spendQP ends the queue pair's use of the connection: all its requests end CANCELED and it is closed for ever.
+func (k *Connector) spendQP() {
+	qp := k.qp
+	if qp == nil {
+		return
+	}
+	qp.cancelAll(&k.engine.results, OutcomeCanceled)
+	qp.transition(qpFinish)
+}
+
+// disconnected finishes Disconnect.
+func (k *Connector) disconnected(o Outcome) {
+	c := k.conn
+	k.transition(CtrDone)
+	if c != nil {
+		c.detachClosed()
+		c.linger(lifetime.SayNotice, 0, nil)
+		if c.end.NoticeAcked {
+			c.ending().NoticeAt = 0
+		}
+	}
+	k.notifyAll(OutcomeSuccess)
+	k.finish(o)
+}
+
+// onPeerDisconnected takes in that the peer's application disconnected: an event for ours, or the end when ours has as well.
+func (k *Connector) onPeerDisconnected() {
+	switch k.state {
+	case CtrEstablished:
+		k.transition(CtrPeerGone)
+		k.notifyAll(OutcomeSuccess)
+	case CtrDisconnecting:
+		k.disconnected(OutcomeSuccess)
+	default:
+	}
+}
+
+// onLost takes in that the connection was lost, with the outcome of the first request that it ended. A Disconnect that waits ends by it.
+func (k *Connector) onLost(first Outcome) {
+	if k.state != CtrDisconnecting {
+		k.transition(CtrLost)
+		k.notifyAll(OutcomeSuccess)
+		return
+	}
+	if first != OutcomeIOTimeout {
+		first = OutcomeAborted
+	}
+	k.disconnectEnded(first)
+}
+
+// disconnectEnded ends the wait of Disconnect, which is an event for those who wait for the end of the connection.
+func (k *Connector) disconnectEnded(o Outcome) {
+	k.transition(CtrDone)
+	k.notifyAll(OutcomeSuccess)
+	k.finish(o)
+}
+
+// queuePairReleased ends the connection, which was established or still an attempt, because its queue pair is gone.
+func (k *Connector) queuePairReleased(established bool) {
+	switch {
+	case !established:
+		k.refuse(nil)
+		if k.state == CtrConnecting || k.state == CtrAccepted || k.state == CtrCompleting || k.state == CtrAccepting {
+			k.transition(CtrDone)
+		}
+		k.finish(OutcomeCanceled)
+	case k.state == CtrDisconnecting:
+		k.abort()
+		k.transition(CtrDone)
+		k.finish(OutcomeCanceled)
+	default:
+		k.abort()
+		k.transition(CtrDone)
+		k.notifyAll(OutcomeCanceled)
+	}
+}
+
+// NotifyDisconnect adds a notification that finishes when the peer disconnects or the connection is lost, at once when that
+// has happened. It returns its id for CancelNotification.
+func (k *Connector) NotifyDisconnect(fin Finish) (id uint64, o Outcome) {
+	switch k.state {
+	case CtrEstablished, CtrDisconnecting:
+		return k.notify.Add(fin), OutcomeSuccess
+	case CtrPeerGone, CtrLost:
+		fin(OutcomeSuccess)
+	default:
+		return 0, OutcomeConnectionInvalid
+	}
+	return 0, OutcomeSuccess
+}
+
+// CancelNotification finishes one pending notification CANCELED, if it still waits.
+func (k *Connector) CancelNotification(id uint64) {
+	k.notify.Cancel(id, OutcomeCanceled)
+}
+
+// Cancel ends everything that is pending on the connector.
+func (k *Connector) Cancel() {
+	k.notifyAll(OutcomeCanceled)
+	k.CancelPending()
+}
+
+// CancelPending ends the pending Connect, CompleteConnect, Accept or Disconnect, as spec 7.6 says for each state. A
+// connection that ends by it is an event for those who wait for its end.
+func (k *Connector) CancelPending() {
+	switch k.state {
+	case CtrConnecting, CtrCompleting, CtrAccepting:
+		k.refuse(nil)
+		k.transition(CtrDone)
+		k.finish(OutcomeCanceled)
+	case CtrDisconnecting:
+		k.abort()
+		k.disconnectEnded(OutcomeCanceled)
+	default:
+	}
+}
+
+// abort cuts the connection off: the peer is told that this side is gone.
+func (k *Connector) abort() {
+	c := k.conn
+	if c == nil {
+		return
+	}
+	c.detachClosed()
+	c.lingerAborted()
+}
+
+// Close releases a connector in any state (spec 3.1).
+func (k *Connector) Close() {
+	switch k.state {
+	case CtrConnecting, CtrAccepted, CtrCompleting, CtrRequested, CtrAccepting:
+		k.refuse(nil)
+	case CtrPeerGone:
+		_ = k.Disconnect(nil) // never refused here: the peer has disconnected too, it is a graceful end for both
+	case CtrEstablished:
+		k.spendQP()
+		k.abort()
+	case CtrDisconnecting:
+		k.abort()
+	case CtrWaitReq:
+		for _, l := range k.lead.directory.listeners {
+			l.CancelRequest(k, OutcomeCanceled)
+		}
+	case CtrIdle, CtrBound, CtrLost, CtrDone:
+	}
+	k.state = CtrDone
+	k.finish(OutcomeCanceled)
+	k.notifyAll(OutcomeCanceled)
+	k.dropBinding()
+}
