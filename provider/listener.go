@@ -181,7 +181,7 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	case v.known != nil:
 		return e.onHomeOf(v.known, v.do)
 	case v.rival != nil:
-		return e.contest(v.rival, p, h, msg.Body, &e.hello.Hello)
+		return e.contest(v.rival, p, msg.Body, &e.hello.Hello)
 	case v.listener != nil:
 		return e.request(v.listener, p, h, &e.hello.Hello, v.proven)
 	}

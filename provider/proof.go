@@ -55,19 +55,13 @@ func (p *proof) step(now clock.Time) (ask bool) {
 }
 
 // contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make an open one prove
-// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again. A peer's attempt ends at once: a
-// host has each ND port once, so that it has forgotten the one before.
-func (e *Engine) contest(c *conn, p *RxPacket, h wire.BaseHeader, body []byte, hello *wire.Hello) wire.DropReason {
-	attempt := c.home.Load() == e && c.phase != phaseOpen
-	if attempt && c.active {
+// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
+func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
+	if c.home.Load() == e && c.phase != phaseOpen {
 		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectExists, e.now))
 	}
 	if !e.guard.proves(p, body, hello, e.now) {
 		return e.reply(p, e.guard.challenge(p, body, hello, e.now))
-	}
-	if attempt {
-		c.attemptFailed(OutcomeAborted)
-		return e.receiveStranger(p, h) // there is nothing in its way any more
 	}
 	if d := e.onHomeOf(c, (*conn).contested); d != wire.DropNone {
 		return d
