@@ -235,7 +235,7 @@ func (c *conn) free() {
 		e.forget(c.path)
 		c.path = 0
 	}
-	e.deadlines.Set(c.slot, clock.Never)
+	e.timers.deadlines.Set(c.slot, clock.Never)
 	e.group.conns.give(c.slot)
 	e.stats.Connections--
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
@@ -277,9 +277,4 @@ func (c *conn) dropHeld() {
 }
 
 // touch makes the engine look at the connection's deadline at the end of the turn.
-func (c *conn) touch() {
-	if !c.touched {
-		c.touched = true
-		c.engine.touchedConns = append(c.engine.touchedConns, c)
-	}
-}
+func (c *conn) touch() { c.engine.timers.touch(c) }

@@ -39,16 +39,15 @@ type Engine struct {
 	outbox outbox // for the others, until the batch is done
 
 	directory directory
-	deadlines clock.Deadlines
+	timers    timers
 	pools     pools
 	guard     strangers
 
-	round        round   // have something to transmit
-	heardConns   []*conn // have heard from their peers in this receive batch
-	acks         []*conn // have an acknowledgement to send
-	touchedConns []*conn
-	results      completion.Reporter
-	starved      bool // the link had no frames this turn
+	round      round   // have something to transmit
+	heardConns []*conn // have heard from their peers in this receive batch
+	acks       []*conn // have an acknowledgement to send
+	results    completion.Reporter
+	starved    bool // the link had no frames this turn
 
 	received  received
 	reader    reader
@@ -72,13 +71,11 @@ type Engine struct {
 	putOff     bool    // Glance left the second half of a turn to the next one
 	turns      turn.Clock
 
-	limitTotals trace.LimitTotals
 	clock       clock.Source // the owner's, for samples of latency; nil without any
-
-	tap    tapping
-	flight *trace.Recorder
-
-	stats Stats
+	limitTotals trace.LimitTotals
+	tap         tapping
+	flight      *trace.Recorder
+	stats       Stats
 }
 
 // hello is the REQ or REP at hand.
@@ -102,24 +99,6 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	e.backlog.device, _ = link.(Backlogged)
 	e.guard = newStrangers(rng, newResetTokens(&g.resetKey), &e.directory, &e.stats)
 	return e
-}
-
-// failUsersOf ends the connections of all queue pairs that report to a completion queue that overran (spec section 9). It is
-// done once; whoever connects later ends at once (conn.established), and a SEND whose result was lost ends its connection before (onSend).
-func (e *Engine) failUsersOf(q *CQ) {
-	for _, u := range q.Users() {
-		qp := u.(*QP)
-		fail := func(e *Engine) {
-			if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
-				qp.conn.terminate(wire.TermLocal, 0, 0, 0)
-			}
-		}
-		if home := qp.home.Load(); home == e || home == nil {
-			fail(e)
-		} else {
-			home.inbox.call(fail)
-		}
-	}
 }
 
 // releaseHeld frees the place of a packet that waited, and gives its frames back.

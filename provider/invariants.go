@@ -108,7 +108,7 @@ func (e *Engine) Leftover() string {
 		return "a receive frame is missing"
 	case e.group.poolUse() != (PoolUse{}):
 		return fmt.Sprintf("of the pools is left %+v", e.group.poolUse())
-	case e.deadlines.Len() != 0:
+	case e.timers.deadlines.Len() != 0:
 		return "a deadline is left"
 	}
 	return e.Violation()

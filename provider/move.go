@@ -104,7 +104,7 @@ func (c *conn) handOver() {
 	e.forget(c.path)
 	c.path = 0
 	c.unlist()
-	e.deadlines.Set(c.slot, clock.Never)
+	e.timers.deadlines.Set(c.slot, clock.Never)
 	c.home.Store(nil)
 	if c.qp != nil {
 		c.qp.home.Store(nil)
@@ -161,7 +161,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 	c.raise(c.ack.urgency)
 	c.activate()
 	if qp != nil {
-		e.answer(qp) // what was posted on the way
+		qp.answer(e) // what was posted on the way
 	}
 }
 

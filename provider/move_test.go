@@ -236,7 +236,7 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	// The peer forgets everything and says so about the next packet it sees.
 	for c := range p.eng[0].group.conns.all {
 		c.unlist()
-		c.engine.deadlines.Set(c.slot, clock.Never)
+		c.engine.timers.deadlines.Set(c.slot, clock.Never)
 		p.eng[0].group.conns.put(c.slot, nil)
 	}
 	var ended promise

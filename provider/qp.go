@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
@@ -214,5 +215,39 @@ func (qp *QP) Release() {
 	qp.recvCQ.Leave(qp)
 	if qp.initCQ != qp.recvCQ {
 		qp.initCQ.Leave(qp)
+	}
+}
+
+// overran ends the connection, because a completion queue that the queue pair reports to overran (spec section 9); e saw it. That is done
+// once; whoever connects later ends at once (conn.established), and a SEND whose result was lost ends its connection before (onSend).
+func (qp *QP) overran(e *Engine) {
+	fail := func(e *Engine) {
+		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
+			qp.conn.terminate(wire.TermLocal, 0, 0, 0)
+		}
+	}
+	if home := qp.home.Load(); home == e || home == nil {
+		fail(e)
+	} else {
+		home.inbox.call(fail)
+	}
+}
+
+// answer looks at what was posted, on the engine that the queue pair is on.
+func (qp *QP) answer(e *Engine) {
+	switch qp.State() {
+	case QPReady:
+		if c := qp.conn; c != nil {
+			if qp.sq.next != qp.sq.posted.Load() {
+				c.activate()
+			}
+			c.checkReceiveLimit()
+			if c.wait.state == waitStarved {
+				c.receivePosted()
+			}
+		}
+	case QPError, QPClosed:
+		qp.cancelAll(&e.results, OutcomeCanceled)
+	case QPIdle, QPAttached:
 	}
 }

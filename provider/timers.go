@@ -6,6 +6,20 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
+// timers are when connections want attention, each once, and those for which that may have changed in this turn.
+type timers struct {
+	deadlines clock.Deadlines
+	touched   []*conn
+}
+
+// touch makes the engine look at the deadline of a connection at the end of the turn.
+func (t *timers) touch(c *conn) {
+	if !c.touched {
+		c.touched = true
+		t.touched = append(t.touched, c)
+	}
+}
+
 // This file answers the one deadline each connection has: the earliest of what handshake, recovery, acknowledgement,
 // receive limit, liveness and ending wait for.
 

@@ -32,7 +32,7 @@ func (e *Engine) Glance(now clock.Time) (busy bool) {
 // Serve is Run for a poster: what it posted leaves first, and what came meanwhile is left to the next turn.
 func (e *Engine) Serve(now clock.Time, qp *QP) (busy bool) {
 	e.beginTurn(now)
-	e.answer(qp)
+	qp.answer(e)
 	e.transmit()
 	e.flush()
 	return e.sendAndReport(0)
@@ -107,7 +107,7 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 // expire does what has come due.
 func (e *Engine) expire() {
 	for {
-		slot, due := e.deadlines.PopDue(e.now)
+		slot, due := e.timers.deadlines.PopDue(e.now)
 		if !due {
 			break
 		}
@@ -126,9 +126,9 @@ func (e *Engine) idle() bool {
 // finishTurn makes visible what the turn, or a call from the owner, did.
 func (e *Engine) finishTurn() {
 	e.flush()
-	for i, c := range e.touchedConns {
+	for i, c := range e.timers.touched {
 		c.touched = false
-		e.touchedConns[i] = nil
+		e.timers.touched[i] = nil
 		switch {
 		case c.phase == phaseFree:
 			c.enterIdle()
@@ -136,12 +136,12 @@ func (e *Engine) finishTurn() {
 		case c.phase == phaseLingering && !c.inAcks:
 			c.enterIdle()
 		}
-		e.deadlines.Set(c.slot, c.deadline())
+		e.timers.deadlines.Set(c.slot, c.deadline())
 		if c.misrouted.target != 0 {
 			c.handOver()
 		}
 	}
-	e.touchedConns = e.touchedConns[:0]
+	e.timers.touched = e.timers.touched[:0]
 	if e.outbox.pending {
 		e.sendOutbox()
 	}
@@ -151,7 +151,9 @@ func (e *Engine) finishTurn() {
 // report shows applications what completed.
 func (e *Engine) report() {
 	for q := e.results.Report(e.now); q != nil; q = e.results.Report(e.now) {
-		e.failUsersOf(q)
+		for _, u := range q.Users() {
+			u.(*QP).overran(e)
+		}
 	}
 }
 
@@ -160,7 +162,7 @@ func (e *Engine) NextDeadline() clock.Time {
 	if e.starved {
 		return e.now.Add(starvedRetry)
 	}
-	next := e.deadlines.Next()
+	next := e.timers.deadlines.Next()
 	if e.results.Moderating() {
 		next = min(next, e.results.Due())
 	}
@@ -181,28 +183,9 @@ func (e *Engine) answerDoorbells() {
 		} else {
 			qp.rung.Store(false)
 			if home == e { // else who takes it looks at it
-				e.answer(qp)
+				qp.answer(e)
 			}
 		}
 		qp = next
-	}
-}
-
-// answer looks at a queue pair that was posted to.
-func (e *Engine) answer(qp *QP) {
-	switch qp.State() {
-	case QPReady:
-		if c := qp.conn; c != nil {
-			if qp.sq.next != qp.sq.posted.Load() {
-				c.activate()
-			}
-			c.checkReceiveLimit()
-			if c.wait.state == waitStarved {
-				c.receivePosted()
-			}
-		}
-	case QPError, QPClosed:
-		qp.cancelAll(&e.results, OutcomeCanceled)
-	case QPIdle, QPAttached:
 	}
 }

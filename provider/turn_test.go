@@ -32,7 +32,7 @@ func TestGlanceReportsBeforeItSends(t *testing.T) {
 		t.Errorf("put off %v, idle %v, answered %v: want the rest of the turn to come", e.putOff, e.idle(), p.link[0].Ready())
 	}
 	p.runUntilIdle()
-	if e.putOff || !e.idle() || len(e.heardConns)+len(e.touchedConns)+len(e.acks) > 0 {
+	if e.putOff || !e.idle() || len(e.heardConns)+len(e.timers.touched)+len(e.acks) > 0 {
 		t.Error("the next turn left something of the glance undone")
 	}
 	p.outcomes(0, OutcomeSuccess)
@@ -52,7 +52,7 @@ func TestGlanceThatSeesNothingIsATurn(t *testing.T) {
 	p.now = at
 	before := p.eng[0].stats.PacketsOut
 	p.eng[0].Glance(p.now)
-	if p.eng[0].deadlines.Next() == at && p.eng[0].stats.PacketsOut == before {
+	if p.eng[0].timers.deadlines.Next() == at && p.eng[0].stats.PacketsOut == before {
 		t.Error("a glance ran no timer that was due")
 	}
 }
