@@ -100,9 +100,11 @@ var fences = map[string]fence{
 	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
 	"provider/internal/lifetime":   object("wire", "internal/clock"),
 	"provider/internal/turn":       object("internal/clock"),
-	"provider/internal/recovery":   object("wire", "internal/clock"),
+	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
 	"provider/internal/sourceport": object("internal/clock"),
-	"provider/internal/space":      object("wire", "internal/clock"),
+	"provider/internal/space": { // places are what recovery remembers packets by
+		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/recovery"}, noClock: true,
+	},
 	"provider/internal/congestion": object("wire", "internal/clock"),
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},

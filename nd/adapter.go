@@ -20,6 +20,7 @@ const (
 	maxInline       = verbs.MaxInline
 	maxReadLimit    = verbs.MaxReadLimit
 	sgeFloor        = verbs.SGEFloor
+	maxFixedWindow  = 1 << 16 // packets
 )
 
 // Datapath chooses how packets move.
@@ -83,7 +84,7 @@ type AdapterConfig struct {
 	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
 	// of a message then, but has to wait for results, which come in order as always.
 	ImmediatePlacement bool
-	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 256, whatever happens to
+	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever happens to
 	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
 	FixedWindow int
 
@@ -121,8 +122,8 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if _, err := ParseDatapath(cfg.Datapath.String()); err != nil {
 		return refuse(ErrInvalidParameter, err)
 	}
-	if cfg.FixedWindow < 0 || cfg.FixedWindow > provider.Window {
-		return refuse(ErrInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, provider.Window))
+	if cfg.FixedWindow < 0 || cfg.FixedWindow > maxFixedWindow {
+		return refuse(ErrInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, maxFixedWindow))
 	}
 	if cfg.FixedWindow > 0 {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
@@ -283,9 +284,8 @@ type Stats struct {
 	Connections, Established, Refused, Lost  uint64
 	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
 	Relayed, Moved uint64
-	// PathProbes looked for a larger packet size and PathRaised found one; BlackHoles are paths that became smaller. PartsOut are
-	// pieces of packets that did not fit their path any more, Reassembled packets that came in pieces.
-	PathProbes, PathRaised, BlackHoles, PartsOut, Reassembled uint64
+	// PathProbes looked for a larger packet size and PathRaised found one; BlackHoles are paths that became smaller.
+	PathProbes, PathRaised, BlackHoles uint64
 
 	PacketsLost, TailProbes uint64 // taken for lost, and sent to find out
 	NoFrames                uint64 // times a packet waited for a transmit frame
@@ -316,7 +316,7 @@ func (a *Adapter) Stats() Stats {
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,
 		Acks: p.AcksOut, Retransmits: p.Retransmits, Timeouts: p.Timeouts, Spurious: p.SpuriousTimeouts, Marked: p.Marked, Pauses: p.Pauses,
 		Connections: p.Connections, Established: p.Established, Refused: p.Refused, Lost: p.Lost, Relayed: p.Relayed, Moved: p.Moved,
-		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles, PartsOut: p.PartsOut, Reassembled: p.Reassembled,
+		PathProbes: p.PathProbes, PathRaised: p.PathRaised, BlackHoles: p.BlackHoles,
 		ResentLost: p.ResentLost, ResentProbe: p.ResentProbe, ResentTimeout: p.ResentTimeout, ResentReceive: p.ResentReceive,
 		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,

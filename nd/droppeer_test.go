@@ -221,7 +221,7 @@ func (r *dropRig) answer(id uint64, op wire.Opcode) []byte {
 			r.Fatalf("no %s: %v", op, err)
 		}
 		h, d := wire.ParseBaseHeader(b[:n])
-		if d != wire.DropNone || h.ConnID() != id || h.OpCount() != 0 {
+		if d != wire.DropNone || h.ConnID() != id || !h.Control() {
 			continue
 		}
 		at, d := wire.ContentOffset(b[:n])
@@ -253,8 +253,9 @@ type dropConn struct {
 }
 
 // connect opens a connection to the adapter.
-func (r *dropRig) connect(port uint16) *dropConn {
+func (r *dropRig) connect() *dropConn {
 	r.Helper()
+	const port = 9
 	l := r.listen(port, 0)
 	ctr, err := r.adapter.CreateConnector()
 	r.must(err)
@@ -275,29 +276,29 @@ func (r *dropRig) connect(port uint16) *dropConn {
 	c := &dropConn{r: r, from: wire.SourcePort(id), mine: id, next: wire.BaseFields{ConnID: h.ConnID}}
 	r.send(c.from, c.next, controlOf(wire.CtlRTU, 0, 0, 0, 0))
 	r.must(<-accepted)
-	c.next.OpCount = 1
+	c.next.Operations = true
 	return c
 }
 
 // send sends an operation without payload: the next packet, or what change makes of it.
 func (c *dropConn) send(op wire.Op, change func(*wire.BaseFields)) {
 	c.r.Helper()
-	b := make([]byte, wire.OpHeaderLen)
-	op.Flags = wire.OpFirst | wire.OpLast
-	wire.PutOp(b, &op)
+	b := make([]byte, wire.MaxOpHeader)
+	op.Flags = wire.OpLast
+	n := wire.PutOp(b, &op)
 	f := c.next
 	change(&f)
-	c.r.send(c.from, f, b)
+	c.r.send(c.from, f, b[:n])
 }
 
 // ahead leaves a gap, and sends so many packets of so many bytes behind it.
 func (c *dropConn) ahead(packets, payload int) {
 	c.r.Helper()
-	b := make([]byte, wire.OpHeaderLen+payload)
-	wire.PutOp(b, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast, Length: uint16(payload)})
+	b := make([]byte, wire.MaxOpHeader+payload)
+	n := wire.PutOp(b, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast, Length: uint16(payload)})
 	for i := range packets {
 		f := c.next
-		f.PSN += wire.PSN(1 + i)
-		c.r.send(c.from, f, b)
+		f.Message += uint16(1 + i)
+		c.r.send(c.from, f, b[:n+payload])
 	}
 }

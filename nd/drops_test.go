@@ -29,7 +29,7 @@ func same(*wire.BaseFields) {}
 var dropProvocations = map[string]provocation{
 	"not_nd":   {do: func(r *dropRig) { r.raw(stranger, make([]byte, 8)) }},
 	"version":  {do: func(r *dropRig) { r.raw(stranger, append([]byte{0xf0}, make([]byte, 99)...)) }},
-	"reserved": {do: func(r *dropRig) { r.raw(stranger, append([]byte{wire.Version<<4 | 1}, make([]byte, 99)...)) }},
+	"reserved": {do: func(r *dropRig) { r.raw(stranger, append([]byte{wire.Version<<4 | 3}, make([]byte, 99)...)) }},
 	"crc":      {do: func(r *dropRig) { r.raw(stranger, append([]byte{wire.Version << 4}, make([]byte, 99)...)) }},
 	"short":    {do: func(r *dropRig) { r.send(stranger, wire.BaseFields{}, []byte{byte(wire.CtlPing), 0, 0, 200}) }},
 	"opcode":   {do: func(r *dropRig) { r.control(0x1f) }},
@@ -37,11 +37,11 @@ var dropProvocations = map[string]provocation{
 	"trailing": {do: func(r *dropRig) { r.send(stranger, wire.BaseFields{}, append(controlOf(wire.CtlPEND), 0)) }},
 	"control":  {do: func(r *dropRig) { r.control(wire.CtlPEND) }},
 	"unknown_conn": {do: func(r *dropRig) {
-		r.send(stranger, wire.BaseFields{OpCount: 1, ConnID: 1}, make([]byte, wire.OpHeaderLen))
+		r.send(stranger, wire.BaseFields{Operations: true, ConnID: 1}, make([]byte, wire.MaxOpHeader))
 	}},
 	"rate": {do: func(r *dropRig) {
 		for range 1000 { // as many RSTs go to no source
-			r.send(stranger, wire.BaseFields{OpCount: 1, ConnID: 1}, make([]byte, 100))
+			r.send(stranger, wire.BaseFields{Operations: true, ConnID: 1}, make([]byte, 100))
 		}
 	}},
 	"item": {do: func(r *dropRig) {
@@ -56,9 +56,9 @@ var dropProvocations = map[string]provocation{
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
 	"path": {do: func(r *dropRig) {
-		f := r.connect(9).next
+		f := r.connect().next
 		f.Number += 1 << 16 // a number that is not to be expected, from a port that nobody has proven
-		r.send(stranger, f, make([]byte, wire.OpHeaderLen))
+		r.send(stranger, f, make([]byte, wire.MaxOpHeader))
 	}},
 	"backlog": {do: func(r *dropRig) {
 		r.listen(8, 1)
@@ -67,42 +67,39 @@ var dropProvocations = map[string]provocation{
 		r.askAs(id, 8, slices.Clone(r.answer(id, wire.CtlRETRY)))
 	}},
 	"rst_token": {do: func(r *dropRig) {
-		m := wire.Reset{ConnID: r.connect(9).mine, Token: [wire.ResetTokenLen]byte{1}}
+		m := wire.Reset{ConnID: r.connect().mine, Token: [wire.ResetTokenLen]byte{1}}
 		r.control(wire.CtlRST, m.Append(nil)...)
 	}},
 	"state": {do: func(r *dropRig) {
-		c := r.connect(9)
+		c := r.connect()
 		f := c.next
-		f.OpCount = 0
+		f.Operations = false
 		r.send(c.from, f, controlOf(wire.CtlREPACK))
 	}},
-	"duplicate": {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN-- }) }},
-	"window":    {do: func(r *dropRig) { r.connect(9).send(aWrite, func(f *wire.BaseFields) { f.PSN += 256 }) }},
+	"duplicate": {do: func(r *dropRig) {
+		c := r.connect()
+		c.send(aWrite, same)
+		c.send(aWrite, same)
+	}},
 	"ack_range": {do: func(r *dropRig) {
-		c := r.connect(9)
+		c := r.connect()
 		f := c.next
-		f.OpCount, f.Flags = 0, wire.FlagAck
+		f.Operations, f.Flags = false, wire.FlagAck
 		unsent := wire.Ack{Largest: 0xf0000000, N: 1} // numbers begin below 2^31
 		r.send(c.from, f, unsent.Append(nil))
 	}},
-	"op_space":   {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpTerm}, same) }},
-	"no_receive": {do: func(r *dropRig) { r.connect(9).send(wire.Op{Opcode: wire.OpSend}, same) }},
+	"op_space":   {do: func(r *dropRig) { r.connect().send(wire.Op{Opcode: wire.OpTerm}, same) }},
+	"no_receive": {do: func(r *dropRig) { r.connect().send(wire.Op{Opcode: wire.OpSend}, same) }},
 	"token": {do: func(r *dropRig) {
-		c := r.connect(9)
-		body := make([]byte, wire.OpHeaderLen+8)
-		wire.PutOp(body, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast, Length: 8, Token: 77})
-		r.send(c.from, c.next, body)
+		c := r.connect()
+		body := make([]byte, wire.MaxOpHeader+8)
+		n := wire.PutOp(body, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast, Length: 8, Token: 77})
+		r.send(c.from, c.next, body[:n+8])
 	}},
-	"part": {do: func(r *dropRig) {
-		c := r.connect(9)
-		part := wire.Part{Count: 1, Total: wire.OpHeaderLen}
-		f := c.next
-		f.Flags |= wire.FlagExt
-		r.send(c.from, f, append(part.Append(nil), make([]byte, wire.OpHeaderLen)...))
-	}},
-	"hold_full": {do: func(r *dropRig) {
-		for i := range uint16(5) { // 1024 packets may wait
-			r.connect(100+i).ahead(255, 0)
+	"hold_full": {mtu: 65535, do: func(r *dropRig) {
+		c := r.connect()
+		for i := 0; i < 20 && r.count("hold_full") == 0; i++ {
+			c.ahead(600, 40000) // 512 of them may wait, in 64 KiB each: half of what there is
 		}
 	}},
 	"wrong_queue": {datapath: nd.DatapathNative, queues: 2, do: func(r *dropRig) {
@@ -162,7 +159,7 @@ var dropProvocations = map[string]provocation{
 
 // answerTooLong gets an acknowledgement of 84 bytes, with IP and UDP headers, out of an interface that sends 80.
 func answerTooLong(r *dropRig) {
-	c := r.connect(9)
+	c := r.connect()
 	r.must(r.pair.A.Do(func() error {
 		link, err := netlink.LinkByName(r.pair.NameA)
 		if err != nil {

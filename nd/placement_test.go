@@ -28,11 +28,11 @@ func TestImmediatePlacement(t *testing.T) {
 	moveEverything(t, r)
 }
 
-// With a fixed window everything moves as well; windows that no connection can have are refused.
+// With a fixed window everything moves as well; windows out of bounds are refused.
 func TestFixedWindow(t *testing.T) {
 	t.Parallel()
 	cfg := AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP}
-	for _, cfg.FixedWindow = range []int{-1, 257} {
+	for _, cfg.FixedWindow = range []int{-1, maxFixedWindow + 1} {
 		_, err := OpenAdapter(cfg)
 		wantStatus(t, "open", err, ErrInvalidParameter)
 	}

@@ -3,7 +3,7 @@ package nd
 import "testing"
 
 // Two adapters draw from differently seeded generators: tokens and addresses of one say nothing about the other. Connection
-// ids, first PSNs and keys come from the same generator (PROTOCOL §7.6).
+// ids, first packet numbers and keys come from the same generator (PROTOCOL §7.6).
 func TestAdaptersDiffer(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

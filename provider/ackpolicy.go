@@ -127,7 +127,7 @@ func (c *conn) sendAck() bool {
 	}
 	c.ack = ackState{}
 	e.stats.AcksOut++
-	c.seal(0, 0, 0)
+	c.sealControl()
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -144,19 +145,23 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	for name, change := range map[string]func(f *forged){
-		"checksum":   func(f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } },
-		"short":      func(f *forged) { f.spoil = func(b []byte) []byte { return b[:20] } },
-		"unknown id": func(f *forged) { f.fields.ConnID ^= 1 << 40 },
-		"duplicate":  func(f *forged) { f.fields.PSN-- },
-		"window":     func(f *forged) { f.fields.PSN += Window },
-		"ack range":  func(f *forged) { f.ack = &wire.Ack{Largest: 1 << 31, N: 1} },
-		"stranger":   func(f *forged) { f.fields.ConnID = 0 },
+	for name, change := range map[string]func(p *pair, f *forged){
+		"checksum":   func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[len(b)-1] ^= 1; return b } },
+		"short":      func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:20] } },
+		"unknown id": func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 },
+		"duplicate":  func(p *pair, f *forged) { f.at(wire.RequestSpace, p.conn(1).rx[0].next-space.At(1, 0)) },
+		"waits":      func(p *pair, f *forged) { f.at(wire.RequestSpace, p.conn(1).rx[0].next.NextMessage()) },
+		"no room": func(p *pair, f *forged) {
+			p.eng[1].store = space.NewStore(0)
+			f.at(wire.RequestSpace, p.conn(1).rx[0].next.NextMessage())
+		},
+		"ack range": func(_ *pair, f *forged) { f.ack = &wire.Ack{Largest: 1 << 31, N: 1} },
+		"stranger":  func(_ *pair, f *forged) { f.fields.ConnID = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, 1408).connect()
 			f := p.forge(1)
-			change(f)
+			change(p, f)
 			frame := f.bytes()
 			to := wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
 			tx := &TxPacket{N: 1, Len: len(frame)}
@@ -169,5 +174,63 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 				t.Errorf("only %d packets came", n)
 			}
 		})
+	}
+}
+
+// Neither sending pieces again, cut anew, nor keeping and giving up overlapping ones allocates, once each has been done.
+func TestRecutAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p := wide(t, 8972)
+	p.link[1].mangle = func(b []byte) bool { return !sequenced(b) }
+	p.post(0, p.write(0, 0, 20000))
+	p.eng[0].Run(p.now)
+	c := p.conn(0)
+	c.mtu.Packet = wire.MinPacket
+	sp := &c.tx[wire.RequestSpace]
+	out := func() {
+		for at := sp.Una(); at != sp.Next(); {
+			sp.Missing(space.Piece{From: at, To: sp.Next()})
+			c.resend(wire.RequestSpace, space.Piece{From: at, To: sp.Next()}, true, &p.eng[0].stats.ResentLost)
+			p.eng[0].flush()
+			rest, ok := sp.Again()
+			if !ok {
+				return
+			}
+			at = rest.From
+		}
+	}
+	for range 300 {
+		out()
+	}
+	if n := testing.AllocsPerRun(100, out); n != 0 {
+		t.Errorf("sending: %v allocations", n)
+	}
+	p = newPair(t, 8972).connect()
+	want := bigWrite()
+	m := p.writeOf(1, want) // nothing is carried out, so that all can come again
+	var packets []TxPacket
+	for _, most := range []int{1200, 4000, 3000} {
+		for _, f := range m.cut(most, true) {
+			b := f.bytes()
+			packets = append(packets, TxPacket{N: 1, Len: len(b), Frags: [MaxFrags]Frag{{Data: b}}})
+		}
+	}
+	from, to := p.conn(1).remote, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
+	in := func() {
+		for i := range packets {
+			p.link[1].deliver(&packets[i], from, to)
+			p.eng[1].Run(p.now)
+		}
+		g := &p.conn(1).rx[wire.RequestSpace].gaps
+		for !g.Empty() {
+			h := g.Take()
+			p.eng[1].store.Release(&h)
+		}
+	}
+	in()
+	if n := testing.AllocsPerRun(100, in); n != 0 {
+		t.Errorf("receiving: %v allocations", n)
 	}
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -87,9 +88,11 @@ func (c *conn) runLocal() bool {
 		c.localFault(seq, o)
 		return false
 	}
-	// It is done when all before it are, the last of which are in the newest packet.
-	wr.lastPSN = c.tx[wire.RequestSpace].next - 1
+	// The peer has no part in it: it is done when all before it are.
+	sp, at := &c.tx[wire.RequestSpace], space.At(seq, 0)
 	qp.sq.next++
+	sp.Sent(at.NextMessage())
+	sp.Arrived(at, at.NextMessage(), 0)
 	c.completeRequests()
 	return true
 }

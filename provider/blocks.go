@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -9,9 +10,6 @@ import (
 
 // besideRanges is how many ranges an ACK block has at the most in a packet of operations. An acknowledgement alone has room for all.
 const besideRanges = 3
-
-// besideLen is the room that blocks take in a packet of operations at the most.
-const besideLen = wire.AckLen + (besideRanges-1)*wire.AckRangeLen + wire.ReportLen
 
 // arrival is what the blocks of the packet at hand say, and its number.
 type arrival struct {
@@ -26,7 +24,7 @@ type arrival struct {
 // acknowledgement until the peer has it.
 type takenBack struct {
 	upTo  uint32 // low bits
-	place wire.PSN
+	place space.Place
 }
 
 // takeBack takes back what was acknowledged of the request space and not carried out.
@@ -79,7 +77,8 @@ func (c *conn) putBlocks(most int, always, report bool) {
 func (c *conn) fillReport(r *wire.Report) {
 	*r = wire.Report{ReceiveLimit: c.receiveLimit(), Load: c.engine.received.load, CECount: c.ceCount}
 	if t := &c.taken; c.tellTaken {
-		r.Flags, r.Place, r.UpTo = wire.ReportTakenBack, t.place, t.upTo
+		r.Flags, r.UpTo = wire.ReportTakenBack, t.upTo
+		r.Message, r.Offset = uint16(t.place.Message()), t.place.Offset()
 		if c.wait.state == waitStarved {
 			r.Flags |= wire.ReportRNR
 		}
@@ -89,7 +88,7 @@ func (c *conn) fillReport(r *wire.Report) {
 // blocksLeft notes that the packet with this number carries the blocks that were put into it.
 func (c *conn) blocksLeft(number uint64) {
 	b := &c.engine.build
-	if b.flags == 0 {
+	if b.flags&(wire.FlagAck|wire.FlagReport) == 0 {
 		return
 	}
 	if b.flags&wire.FlagAck != 0 {
@@ -149,44 +148,66 @@ func (c *conn) takeBlocks(flags wire.Flags) bool {
 // onTakenBack takes in what the peer took back. It reports false when that was never sent.
 func (c *conn) onTakenBack(r *wire.Report) bool {
 	upTo, ok := c.sent.Expand(r.UpTo)
-	sp := &c.tx[wire.RequestSpace]
-	if !ok || r.Place.Sub(sp.next) > 0 {
+	if !ok {
 		return false
 	}
+	place, ok := c.requestPlace(r.Message, r.Offset)
+	if !ok {
+		return false
+	}
+	sp := &c.tx[wire.RequestSpace]
+	sp.TakenBack(place)
+	if c.qp != nil && !c.noRequests {
+		c.keepLocals(place)
+	}
 	for n := c.sent.Floor(); n <= upTo && n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.Kind == recovery.Requests && p.PSN.Sub(r.Place) >= 0 {
-			p.Kind = recovery.Nothing
+		if p := c.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
+			c.refused(p)
+			c.sent.Void(p) // no acknowledgement of it counts
 		}
 	}
-	if sp.outstanding() == 0 {
-		return true
-	}
-	from := sp.una
-	if r.Place.Sub(from) > 0 {
-		from = r.Place
-	}
-	for psn := from; psn != sp.next; psn++ {
-		if rec := sp.record(psn); rec.number <= upTo {
-			sp.refuse(rec)
-		}
-	}
-	if sp.lost > 0 {
+	if sp.HasAgain() {
 		c.activate()
 	}
 	return true
 }
 
-// refuse notes that the peer does not have a packet, whatever it said before. That is not a loss.
-func (s *sendSpace) refuse(rec *txRecord) {
-	switch {
-	case rec.state&recSacked != 0:
-		s.sacked--
-		s.lost++
-	case rec.state&recLost == 0:
-		s.inFlight--
-		s.lost++
+// keepLocals notes that the requests without packets from a place on stay done, whatever the peer takes back.
+func (c *conn) keepLocals(place space.Place) {
+	sp := &c.tx[wire.RequestSpace]
+	for at := place; at.Before(sp.Next()); at = at.NextMessage() {
+		if c.qp.sq.wr(at.Message()).kind.Local() {
+			sp.Arrived(at, at.NextMessage(), 0)
+		}
 	}
-	rec.state = rec.state&^recSacked | recLost | recRefused
+}
+
+// refused takes in that what a transmission carried is not at the peer, without a loss.
+func (t *traffic) refused(p *recovery.Packet) {
+	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
+}
+
+// requestPlace is the place in the initiator queue of a place in the request space as the peer names it. It reports false when that was
+// never sent.
+func (c *conn) requestPlace(message uint16, offset uint32) (at space.Place, ok bool) {
+	sp := &c.tx[wire.RequestSpace]
+	number := wire.ExpandMessage(message, c.nextMessage)
+	switch {
+	case number == c.nextMessage:
+		return sp.Next(), offset == 0 && (c.noRequests || sp.Next().Offset() == 0)
+	case int32(number-c.nextMessage) > 0:
+		return 0, false
+	case c.noRequests || c.qp == nil:
+		return sp.Next(), true // given up
+	}
+	q := &c.qp.sq
+	for seq := q.head.Load(); space.At(seq, 0).Before(sp.Next()); seq++ {
+		if wr := q.wr(seq); !wr.kind.Local() && wr.message == number {
+			at = space.At(seq, offset)
+			return at, !sp.Next().Before(at)
+		}
+	}
+	return sp.Una(), true // done long ago
 }
 
 // onReport takes in a REPORT block.

@@ -12,21 +12,19 @@ const frameCache = 128
 // abandoned before the next one begins.
 type builder struct {
 	pkt   *TxPacket
-	buf   []byte // current frame, whole
-	start int    // where the packet's bytes begin in it
-	pos   int    // next byte to write in it
-	used  int    // ND packet bytes so far, over all frames
-	base  int    // of those, header and blocks: what the packet carries begins there
-	limit int    // most ND packet bytes
-	ops   int
-	flags wire.Flags // of the blocks that are in it
+	buf   []byte     // current frame, whole
+	start int        // where the packet's bytes begin in it
+	pos   int        // next byte to write in it
+	used  int        // ND packet bytes so far, over all frames
+	base  int        // of those, header and blocks: what the packet carries begins there
+	limit int        // most ND packet bytes
+	ops   int        // operations, or one piece without a header
+	flags wire.Flags // of the blocks that are in it, and of a piece
 	told  int        // ranges in its ACK block
+	piece bool       // it carries one piece of a message without an operation header
 	// referred: all pieces but the first are memory of the link and not frames.
 	referred bool
-	// again: this is a packet that was sent before, and limit its size then. What was copied then is copied now, because
-	// referring ends the packet.
-	again bool
-	whole [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+	whole    [MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
 
 // begin starts a packet of at most limit bytes. It fails when the link has no frames left.
@@ -44,7 +42,7 @@ func (e *Engine) begin(limit int) bool {
 	b := &e.build
 	b.pkt = &e.tx[e.ntx]
 	b.pkt.N = 0
-	b.limit, b.ops, b.referred, b.again = limit, 0, false, false
+	b.limit, b.ops, b.referred, b.piece = limit, 0, false, false
 	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
 	e.nextFrame(Headroom)
 	b.pos = Headroom + wire.BaseHeaderLen
@@ -77,20 +75,47 @@ func (b *builder) padding() int {
 	return -(b.used - b.base) & (wire.OpAlign - 1)
 }
 
-// room is how many bytes remain for the payload of another operation; negative when not even its header fits.
-func (b *builder) room() int {
-	if b.ops == wire.MaxOps {
-		return -1
+// room is how many bytes remain for the payload of another operation with this header; negative when not even that fits.
+func (b *builder) room(header int) int { return b.limit - b.used - b.padding() - header }
+
+// fit decides how many of the bytes of a message that op is about go into the packet now: length of them are left to send, of which whole
+// packets may end the message. It sets the operation's length and whether it is the last. False means that it has to wait for the next packet.
+func (b *builder) fit(op *wire.Op, length uint32, ends bool) bool {
+	more := op.Opcode == wire.OpMore
+	if full := b.limit - b.used; more && b.ops == 0 && int(length) >= full&^(pieceAlign-1) {
+		b.piece = true // it needs no header, because it fills the packet
+		op.Length = uint16(full &^ (pieceAlign - 1))
+		if ends && int(op.Length) == int(length) {
+			op.Flags |= wire.OpLast
+		}
+		return true
 	}
-	return b.limit - b.used - b.padding() - wire.OpHeaderLen
+	if ends {
+		op.Flags |= wire.OpLast
+	}
+	if b.room(wire.OpLen(op.Opcode, op.Flags)) >= int(length) {
+		op.Length = uint16(length)
+		return true
+	}
+	op.Flags &^= wire.OpLast
+	room := b.room(wire.OpLen(op.Opcode, op.Flags))
+	if room < pieceAlign || b.ops > 0 && room < minSplit {
+		return false
+	}
+	op.Length = uint16(room &^ (pieceAlign - 1))
+	return true
 }
 
-// readRequestLen is the size of a READ_REQ with its 8 bytes of payload.
-const readRequestLen = wire.OpHeaderLen + 8
-
-// op writes an operation header. The caller checked room.
+// op writes an operation header, for which fit has found room.
 func (e *Engine) op(op *wire.Op) {
 	b := &e.build
+	if b.piece {
+		b.ops = 1
+		if op.Flags&wire.OpLast != 0 {
+			b.flags |= wire.FlagEnd
+		}
+		return
+	}
 	for pad := b.padding(); pad > 0; pad-- {
 		if b.pos == len(b.buf) {
 			e.nextFrame(0)
@@ -99,10 +124,7 @@ func (e *Engine) op(op *wire.Op) {
 		b.pos++
 		b.used++
 	}
-	n := wire.OpHeaderLen
-	if op.Opcode == wire.OpReadReq {
-		n = readRequestLen
-	}
+	n := wire.OpLen(op.Opcode, op.Flags)
 	if b.pos+n > len(b.buf) {
 		e.nextFrame(0)
 	}
@@ -151,7 +173,7 @@ func (e *Engine) refer(src []byte, id uint64) {
 // referable says whether n bytes may be referred to: when they fill most of the packet, as its only payload, and the pieces
 // are few enough.
 func (b *builder) referable(n uint32, id uint64) bool {
-	if n < referMin || b.again || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
+	if n < referMin || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
 		return false
 	}
 	pieces := (id%FrameSize + uint64(n) + FrameSize - 1) / FrameSize
@@ -161,10 +183,6 @@ func (b *builder) referable(n uint32, id uint64) bool {
 // abandon gives the frames of an unfinished packet back to the cache.
 func (e *Engine) abandon() {
 	b := &e.build
-	if e.staging.kept != nil {
-		e.unstage()
-		return
-	}
 	n := b.pkt.N
 	if b.referred {
 		n = 1
@@ -187,18 +205,13 @@ func (c *conn) beginOperations(limit int) bool {
 	return true
 }
 
-// beginAgain starts a packet for operations that took size bytes when they were sent before.
-func (c *conn) beginAgain(size int) bool {
-	e := c.engine
+// beginAgain starts a packet for what is sent again. It has no blocks: what filled a packet fills one again.
+func (c *conn) beginAgain() bool {
 	c.makeRoom()
-	if !e.begin(wire.BaseHeaderLen + besideLen + size) {
-		e.starved = true
+	if !c.engine.begin(int(c.mtu.Packet)) {
+		c.engine.starved = true
 		return false
 	}
-	if wire.BaseHeaderLen+besideLen+size <= int(c.mtu.Packet) {
-		c.putBlocks(besideRanges, false, false)
-	}
-	e.build.limit = e.build.base + size
 	return true
 }
 
@@ -213,23 +226,22 @@ func (c *conn) beginControl(limit int, report bool) bool {
 	return true
 }
 
-// seal numbers the packet that was built, remembers it and puts it into the batch. ops is 0 for control packets; then psn is zero.
-func (c *conn) seal(ops int, flags wire.Flags, psn wire.PSN) {
+// sealControl completes a control packet.
+func (c *conn) sealControl() {
+	c.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{}, wire.NotECT)
+}
+
+// seal numbers the packet that was built, remembers it as p and puts it into the batch. f says what kind of packet it is, and its place.
+func (c *conn) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	e := c.engine
 	b := &e.build
-	kind, ecn := recovery.Nothing, wire.NotECT
-	if ops > 0 {
-		ecn, kind = c.ecn, recovery.Requests
-		if flags&wire.FlagSpace != 0 {
-			kind = recovery.Responses
-		}
-	}
-	number := c.sent.Add(e.now, kind, psn)
+	p.At, p.Size = e.now, uint16(b.used)
+	number := c.sent.Add(p)
 	c.blocksLeft(number)
 	c.bytesOut += uint64(b.used)
-	e.sealTo(c.path, ecn, &wire.BaseFields{
-		OpCount: uint8(ops), Flags: flags | b.flags, Number: uint32(number), PSN: psn, ConnID: c.peerID,
-	})
+	f.Flags |= b.flags
+	f.Number, f.ConnID = uint32(number), c.peerID
+	e.sealTo(c.path, ecn, &f)
 	if e.tap.on() {
 		e.tapSent(c, c.local, c.remote)
 	}

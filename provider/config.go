@@ -15,15 +15,15 @@ const MaxPrivateData = wire.MaxPrivateData
 // MaxSGE is the most entries a request may have.
 const MaxSGE = 16
 
-// Window is the most packets in flight per sequence space, and so how many packets a receiver holds behind a gap. It must be a power
-// of two: PSN & (Window-1) indexes the rings.
-const Window = 256
+// FixedPackets is the window of ControlFixed unless Config says something else.
+const FixedPackets = 256
 
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = 32
 
-// DefaultHeldPackets is how many receive packets of an engine may wait behind gaps unless Config says something else.
-const DefaultHeldPackets = 1024
+// DefaultHeldBytes is how much memory the packets of an engine that wait behind gaps may take unless Config says something else: twice what a path of
+// 10 Gb/s and 20 ms has under way.
+const DefaultHeldBytes = 64 << 20
 
 // Config tunes an engine. The zero value of a field takes the default named beside it.
 type Config struct {
@@ -31,10 +31,11 @@ type Config struct {
 	UDPPort uint16
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
-	// HeldPackets bounds the receive packets that wait behind a gap, over all connections; default DefaultHeldPackets.
-	HeldPackets int
+	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. Half of it is the window of a
+	// connection. It is taken when packets wait, and given back.
+	HeldBytes int
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
-	// keeping them in receive frames. Completions stay in order, but memory is no longer written in order.
+	// keeping them only. Completions stay in order, but memory is no longer written in order.
 	ImmediatePlacement bool
 	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
 	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
@@ -43,7 +44,7 @@ type Config struct {
 	AckDelay time.Duration
 	// Control is the congestion controller; default ControlDelay.
 	Control Control
-	// FixedWindow is the window of ControlFixed, in packets; default Window.
+	// FixedWindow is the window of ControlFixed, in packets; default FixedPackets.
 	FixedWindow int
 	// MinRTO bounds the retransmission time-out from below; default 2 ms, because a peer on a shared machine can be off its
 	// core for several milliseconds.
@@ -94,15 +95,14 @@ func (c *Config) setDefaults() {
 	if c.MaxConns <= 0 {
 		c.MaxConns = 1 << 17
 	}
-	if c.HeldPackets <= 0 {
-		c.HeldPackets = DefaultHeldPackets
+	if c.HeldBytes <= 0 {
+		c.HeldBytes = DefaultHeldBytes
 	}
-	c.HeldPackets = min(c.HeldPackets, int(heldNothing)-1)
 	if c.AckEvery <= 0 {
 		c.AckEvery = 8
 	}
 	if c.FixedWindow <= 0 {
-		c.FixedWindow = Window
+		c.FixedWindow = FixedPackets
 	}
 	orDuration(&c.AckDelay, 50*time.Microsecond)
 	orDuration(&c.MinRTO, 2*time.Millisecond)

@@ -27,21 +27,15 @@ func newController(cfg *Config) congestion.Control {
 	return &congestion.Delay{}
 }
 
-// inFlight is how many packets of both spaces are in flight.
-func (c *conn) inFlight() int { return c.tx[0].inFlight + c.tx[1].inFlight }
-
-// bytesInFlight counts full packets.
-func (c *conn) bytesInFlight() int { return c.inFlight() * int(c.mtu.Packet) }
-
-// room says whether the windows let another packet of either space go. If not, it notes that one had to wait, and sets the pacing
-// timer.
-func (c *conn) room() bool {
-	now := c.engine.now
-	if !c.cc.Full(c.bytesInFlight(), now) {
+// room says whether the windows let another packet of either space go beside those in flight and one of leaving bytes that is about to be.
+// If not, it notes that one had to wait, and sets the pacing timer.
+func (c *conn) room(leaving int) bool {
+	now, inFlight := c.engine.now, c.sent.InFlight()+leaving
+	if !c.cc.Full(inFlight, now) {
 		return true
 	}
 	c.cc.Held(now)
-	if at := c.cc.PacedUntil(now); at != 0 && c.inFlight() == 0 && c.pacedUntil != at {
+	if at := c.cc.PacedUntil(now); at != 0 && inFlight == 0 && c.pacedUntil != at {
 		c.pacedUntil = at
 		c.touch()
 	}
@@ -51,9 +45,9 @@ func (c *conn) room() bool {
 // timeOut reacts to a retransmission time-out.
 func (c *conn) timeOut() { c.cc.TimedOut(c.engine.controller, c.rtt.smoothed) }
 
-// delivered notes that n packets reached the peer, or that it answered with n.
+// delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
 func (c *conn) delivered(n int) {
-	c.cc.Delivered(n * int(c.mtu.Packet))
+	c.cc.Delivered(n)
 	c.heardBatch()
 }
 
@@ -100,11 +94,5 @@ func (e *Engine) conclude() {
 func (c *conn) onMarks(n int) {
 	c.cc.Marked(n)
 	c.engine.stats.Marked += uint64(n)
-	c.heardBatch()
-}
-
-// noteLoss takes in that a packet was lost.
-func (c *conn) noteLoss() {
-	c.cc.Lost(int(c.mtu.Packet))
 	c.heardBatch()
 }

@@ -6,13 +6,20 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A receiver whose pool of held packets fills says so, and the sender slows down.
+// A receiver whose memory of packets that wait fills says so, and the sender slows down.
 func TestLoadIsReported(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.eng[1].received.free = p.eng[1].received.free[:len(p.eng[1].received.held)/5]
+	store := &p.eng[1].store
+	var others [4]space.Gaps // each has a fifth of it
+	for i := range uint32(store.Limit() / 5 / wire.MaxPacket) {
+		for j := range others {
+			others[j].Hold(store, space.At(i, 0), space.At(i+1, 0), wire.MaxPacket, 0)
+		}
+	}
 	for range 4 {
 		p.post(0, p.write(0, 0, 60*1344))
 		p.pass(time.Millisecond)
@@ -20,7 +27,6 @@ func TestLoadIsReported(t *testing.T) {
 	if w := p.conn(0).cc.EndpointWindow(); w == congestion.MaxWindow {
 		t.Error("the sender did not hear of the load")
 	}
-	p.eng[1].received.free = p.eng[1].received.free[:len(p.eng[1].received.held)/5]
 }
 
 // A window below one packet is served by time.
@@ -107,7 +113,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	p.fixed(4)
 	var bytes [wire.NumSpaces]int
 	p.link[1].mangle = func(b []byte) bool {
-		if h, _ := wire.ParseBaseHeader(b); h.OpCount() > 0 {
+		if h, _ := wire.ParseBaseHeader(b); !h.Control() {
 			bytes[h.Space()] += int(p.conn(0).mtu.Packet)
 		}
 		return true
@@ -118,7 +124,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	p.post(0, p.write(0, 0, 1<<20))
 	for range 2000 {
 		p.turn()
-		if p.qp[0].sq.next != 0 || p.conn(0).served.next.seq != 0 {
+		if p.qp[0].sq.next != 0 || p.conn(0).tx[wire.ResponseSpace].Next().Message() != 0 {
 			break // one of the two is through
 		}
 	}

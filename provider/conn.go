@@ -33,7 +33,7 @@ type conn struct {
 	mtu  congestion.PathMTU
 	idle idleState
 
-	peerWindow uint32 // packets per space the peer holds
+	peerWindow uint32 // bytes of packets that the peer holds behind a gap
 
 	// Sending.
 	sendLimit   uint32 // first SEND number the peer does not allow yet
@@ -47,7 +47,6 @@ type conn struct {
 
 	// Receiving.
 	recvSend   uint32 // SEND number being received
-	recvOff    uint32 // bytes of it placed
 	advertised uint32 // receive limit last told
 	promised   uint32 // highest receive limit that the handshake told
 	ceCount    uint32 // packets that a router marked
@@ -85,11 +84,11 @@ type outstandingReads struct {
 	bytes uint64 // asked for by all of them
 }
 
-// servedReads are the peer's READs we answer: one slot for each the inbound read limit allows.
+// servedReads are the peer's READs we answer: one slot for each the inbound read limit allows. Where their answers have come to is
+// the response space's next place.
 type servedReads struct {
 	slots [maxReadLimit]readSlot
 	head  uint32 // read id of the oldest not fully acknowledged
-	next  cursor // next byte to send: read id and offset
 	tail  uint32 // read id the peer uses next
 }
 
@@ -97,76 +96,7 @@ type readSlot struct {
 	addr    uint64
 	length  uint32
 	token   Token
-	lastPSN wire.PSN
-}
-
-// cursor is a place in a sequence of messages: a message and a byte in it.
-type cursor struct{ seq, off uint32 }
-
-// sendSpace is our side of one sequence space.
-type sendSpace struct {
-	next, una wire.PSN   // next new PSN; oldest not acknowledged
-	inFlight  int        // sent, and neither acknowledged nor taken for lost
-	lost      int        // taken for lost and not sent again
-	sacked    int        // acknowledged beyond una
-	records   []txRecord // a ring of shortFlight or Window; nil before the first packet
-}
-
-// txRecord remembers what a packet in flight carried, so that it can be built again.
-type txRecord struct {
-	at       clock.Time
-	number   uint64 // of its newest transmission
-	from, to cursor
-	size     uint16 // of the operations as they were first sent, and always are unless they go in parts
-	state    recordState
-	losses   uint8 // times that it was taken for lost
-	part     uint8 // in parts: the next one to send,
-	left     uint8 // and how many are to be sent before this repetition is over; zero when none is under way
-}
-
-type recordState uint8
-
-const (
-	recSacked recordState = 1 << iota
-	recLost
-	recRefused // the peer dropped it for lack of a receive
-)
-
-func (s *sendSpace) record(psn wire.PSN) *txRecord { return &s.records[int(psn)&(len(s.records)-1)] }
-
-// outstanding is the number of PSNs from the oldest that the peer has not acknowledged.
-func (s *sendSpace) outstanding() uint32 { return uint32(s.next - s.una) }
-
-// recvSpace is the peer's side of one sequence space. Bit i of bits says that PSN next+1+i arrived.
-type recvSpace struct {
-	next  wire.PSN
-	bits  [Window / 64]uint64
-	holes bool                // some bit is set
-	held  *[Window]heldPacket // taken at the first gap
-}
-
-func (s *recvSpace) has(i uint32) bool { return s.bits[i/64]&(1<<(i%64)) != 0 }
-
-func (s *recvSpace) set(i uint32) {
-	s.bits[i/64] |= 1 << (i % 64)
-	s.holes = true
-}
-
-// advance moves next by one.
-func (s *recvSpace) advance() {
-	s.next++
-	if !s.holes {
-		return
-	}
-	any := uint64(0)
-	for i := range s.bits {
-		s.bits[i] >>= 1
-		if i+1 < len(s.bits) {
-			s.bits[i] |= s.bits[i+1] << 63
-		}
-		any |= s.bits[i]
-	}
-	s.holes = any != 0
+	message uint32 // of the READ_REQ
 }
 
 // newConn takes a slot of the connection table. It returns nil when the table is full.
@@ -186,10 +116,6 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		c.id = table.idOf(slot, e.rng.Uint64())
 	}
 	c.leaveIdle()
-	for sp := range c.tx {
-		first := wire.PSN(e.rng.Uint32())
-		c.tx[sp].next, c.tx[sp].una = first, first
-	}
 	c.firstNumber = e.rng.Uint32() >> 1
 	c.sent.Start(uint64(c.firstNumber), uint64(c.firstNumber), c.sent.Ring())
 	c.local.Port = wire.SourcePort(c.id)
@@ -254,26 +180,6 @@ func (c *conn) setShare(s guard.Share) {
 	}
 	c.engine.guard.Sources.Move(guard.SourceOf(c.remote.IP), c.share, s)
 	c.share = s
-}
-
-// dropHeld gives back every packet that waited behind a gap, and what arrived in parts.
-func (c *conn) dropHeld() {
-	if c.traffic == nil {
-		return
-	}
-	c.dropParts()
-	for sp := range c.rx {
-		rs := &c.rx[sp]
-		if rs.held == nil {
-			continue
-		}
-		for i, h := range rs.held {
-			if h != 0 {
-				c.engine.releaseHeld(h)
-				rs.held[i] = 0
-			}
-		}
-	}
 }
 
 // touch makes the engine look at the connection's deadline at the end of the turn.

@@ -2,81 +2,81 @@ package provider
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestReceiveBitmapAgainstATwin drives recvSpace and a set of PSNs with random arrivals, from shortly before the PSN wraps
-// until long after.
-func TestReceiveBitmapAgainstATwin(t *testing.T) {
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		rs := recvSpace{next: wire.PSN(math.MaxUint32 - 300)}
-		twin := map[wire.PSN]bool{} // arrived beyond next
-		for range 20000 {
-			ahead := uint32(rng.IntN(Window))
-			if rng.IntN(3) == 0 {
-				ahead = uint32(rng.IntN(4))
-			}
-			psn := rs.next.Add(ahead)
-			if ahead > 0 {
-				if rs.has(ahead-1) != twin[psn] {
-					t.Fatalf("seed %d: PSN next+%d arrived: %v, twin %v", seed, ahead, rs.has(ahead-1), twin[psn])
-				}
-				rs.set(ahead - 1)
-				twin[psn] = true
-				continue
-			}
-			for arrived := true; arrived; { // what waited behind it is next in turn
-				arrived = rs.has(0)
-				rs.advance()
-				if arrived != twin[rs.next] {
-					t.Fatalf("seed %d: advance to %d, had arrived: %v", seed, rs.next, arrived)
-				}
-				delete(twin, rs.next)
-			}
-			if rs.holes != (len(twin) > 0) {
-				t.Fatalf("seed %d: holes %v with %d packets waiting", seed, rs.holes, len(twin))
-			}
+// beginAt makes a fresh connection one that has sent requests and answered READs before: the next message of each space is number, on
+// both sides, and so is the next place of the initiator queue.
+func (p *pair) beginAt(number uint32) {
+	for i := range 2 {
+		c, peer := p.conn(i), p.conn(1-i)
+		c.leaveIdle()
+		peer.leaveIdle()
+		q := &c.qp.sq
+		q.head.Store(number)
+		q.posted.Store(number)
+		q.next = number
+		c.tx[wire.RequestSpace].Reset(space.At(number, 0))
+		c.nextMessage, peer.rx[wire.RequestSpace].next = number, space.At(number, 0)
+		c.nextRead, c.reads.head = number, number
+		peer.served.head, peer.served.tail = number, number
+		peer.tx[wire.ResponseSpace].Reset(space.At(number, 0))
+		c.rx[wire.ResponseSpace].next = space.At(number, 0)
+	}
+}
+
+// TestMessageNumbersWrapUnderTraffic lets the numbers of messages of both spaces go round while packets are lost: all 32 bits, and the 16 that
+// packets carry.
+func TestMessageNumbersWrapUnderTraffic(t *testing.T) {
+	for _, round := range []uint32{1 << 16, 1 << 31, 0} {
+		p := newPair(t, 1408).connect()
+		p.beginAt(round - 20)
+		for i := range 2 {
+			p.link[i].loseNth = 9
 		}
-		for i := range uint32(Window - 1) {
-			if rs.has(i) != twin[rs.next.Add(i+1)] {
-				t.Fatalf("seed %d: bit %d", seed, i)
-			}
+		for i := range 200000 {
+			p.reg[0].Bytes()[i] = byte(i >> 4)
 		}
-		if rs.next > math.MaxUint32/2 {
-			t.Fatal("the PSN did not wrap")
+		for i := range uint32(50) {
+			w, r := p.write(0, i*4000, 4000), p.read(i*4000, 4000)
+			r.SGL = p.sge(0, 1<<20+i*4000, 4000)
+			p.post(0, w)
+			p.post(0, r)
+			p.post(0, &Request{Kind: KindWrite})
+		}
+		p.pass(time.Second)
+		if rs := p.results(0); len(rs) != 150 || slices.ContainsFunc(rs, func(r Result) bool { return r.Outcome != OutcomeSuccess }) {
+			t.Fatalf("round %#x: %d results: %+v", round, len(rs), rs)
+		}
+		if !slices.Equal(p.reg[0].Bytes()[1<<20:][:200000], p.reg[0].Bytes()[:200000]) {
+			t.Errorf("round %#x: wrong bytes", round)
+		}
+		for sp, want := range []uint32{round - 20 + 150, round - 20 + 50} {
+			if next := p.conn(sp).tx[sp].Next(); next != space.At(want, 0) {
+				t.Errorf("round %#x: space %d is at %x, want message %x", round, sp, next, want)
+			}
 		}
 	}
 }
 
-// TestSequenceNumbersWrapUnderTraffic lets both spaces wrap while packets are lost.
-func TestSequenceNumbersWrapUnderTraffic(t *testing.T) {
+// TestOneMessageOfManyPackets moves more bytes in one message than the pieces of a window, over the place where the message numbers that
+// packets carry go round.
+func TestOneMessageOfManyPackets(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	for i := range 2 {
-		for space := range p.conn(i).tx {
-			start := wire.PSN(math.MaxUint32 - 20 - uint32(7*space))
-			p.conn(i).tx[space].next, p.conn(i).tx[space].una = start, start
-			p.conn(1 - i).rx[space].next = start
-		}
-		p.link[i].loseNth = 9
-	}
-	for i := range 200000 {
-		p.reg[0].Bytes()[i] = byte(i >> 4)
-	}
-	p.post(0, p.write(0, 0, 200000))
-	p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 1<<20, 200000), Length: 200000, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
-	p.pass(time.Second)
+	p.beginAt(math.MaxUint16)
+	p.link[1].loseNth = 50
+	p.fill(0, 0, 3<<20, 5)
+	p.post(0, p.write(0, 0, 3<<20))
+	p.post(0, p.write(0, 0, 8))
+	p.pass(5 * time.Second)
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
-	if !slices.Equal(p.reg[0].Bytes()[1<<20:][:200000], p.reg[0].Bytes()[:200000]) {
+	if !p.all(1, 0, 3<<20, 5) {
 		t.Error("wrong bytes")
-	}
-	if next := p.conn(0).tx[0].next; next > math.MaxUint32/2 {
-		t.Error("the PSN did not wrap")
 	}
 }
 

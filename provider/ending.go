@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -144,7 +145,8 @@ func (c *conn) stopRequests() {
 	c.leaveIdle()
 	c.noRequests = true
 	sp := &c.tx[wire.RequestSpace]
-	sp.una, sp.inFlight, sp.lost, sp.sacked = sp.next, 0, 0, 0
+	sp.Reset(sp.Next())
+	c.sent.VoidAll(recovery.Requests)
 	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
 	c.blockedAt, c.paused = 0, false
 	c.limitedBy(LimitApplication)
@@ -216,8 +218,8 @@ func (c *conn) lost(first Outcome) {
 }
 
 // lose ends a connection whose peer is silent.
-func (c *conn) lose(first Outcome) {
-	c.lost(first)
+func (c *conn) lose() {
+	c.lost(OutcomeIOTimeout)
 	c.linger(lifetime.SayAbort, 0, nil)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
@@ -49,22 +50,20 @@ type Engine struct {
 	results    completion.Reporter
 	starved    bool // the link had no frames this turn
 
-	received  received
-	reader    reader
-	op1, op2  wire.Op
-	ackMsg    wire.Ack
-	reportMsg wire.Report
-	in        arrival
-	hello     hello
-	tx        [txBatch]TxPacket
-	ntx       int
-	turnBytes int
-	frames    []Frag
-	build     builder
-	staging   staging
-	assembled RxPacket // from parts
-	// assemblies are packets of which parts have arrived; made for the first.
-	assemblies []assembly
+	received   received
+	reader     reader
+	op1, op2   wire.Op
+	ackMsg     wire.Ack
+	reportMsg  wire.Report
+	in         arrival
+	hello      hello
+	tx         [txBatch]TxPacket
+	ntx        int
+	turnBytes  int
+	frames     []Frag
+	build      builder
+	store      space.Store // of packets that wait behind gaps
+	heldPacket RxPacket    // the one of them whose turn has come
 
 	controller congestion.Control
 	backlog    backlog // of the link
@@ -90,7 +89,7 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
 		directory: newDirectory(), flight: trace.NewRecorder(lifetime.Names()),
 		frames:   make([]Frag, 0, frameCache),
-		received: newReceived(link, cfg.HeldPackets, cfg.ImmediatePlacement), controller: newController(&cfg),
+		received: newReceived(link), store: space.NewStore(cfg.HeldBytes), controller: newController(&cfg),
 	}
 	e.lead = e
 	if index > 0 {
@@ -99,13 +98,6 @@ func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *ran
 	e.backlog.device, _ = link.(Backlogged)
 	e.guard = newStrangers(rng, newResetTokens(&g.resetKey), &e.directory, &e.stats)
 	return e
-}
-
-// releaseHeld frees the place of a packet that waited, and gives its frames back.
-func (e *Engine) releaseHeld(at heldPacket) {
-	if p := e.received.leave(at); p != nil {
-		e.release(p)
-	}
 }
 
 // release gives a packet's frames back to the link they came from (I8).

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -40,12 +41,12 @@ var fuzzRegions = sync.OnceValue(func() (rs [2]*Region) {
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x03\x01\x40\x02\x01\x01\x02\x00\x20"))
-	f.Add([]byte("\x86\x21\x10\x01\x01\x02\x00\x00\x10\x00\x00abcdefgh\x86\x21\x10\x01\x00\x02\x00\x00\x10\x00\x00\x01\x03\x00\x00\x00\x00\x00\x00")) // two parts
+	f.Add([]byte("\x85\x86\x2d\x08abcdefgh\x08\x00\x86\x01\x18\x02\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00ijklmnop")) // two pieces, the second one first
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) > 1024 {
 			return
 		}
-		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldPackets: 64, ImmediatePlacement: len(in)%2 == 1}), t: t, in: in}
+		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldBytes: 256 << 10, ImmediatePlacement: len(in)%2 == 1}), t: t, in: in}
 		c.sent = func(f flight) bool {
 			if c.record && len(c.log) < 64 {
 				c.log = append(c.log, f)
@@ -176,7 +177,7 @@ func (c *conversation) replay() {
 	c.shoot(f, how&0x10 != 0)
 }
 
-// invent injects a packet with the right addresses, ids and sequence numbers and any contents.
+// invent injects a packet with the right addresses, ids and numbers, a place that is next or not far from it, and any contents.
 func (c *conversation) invent(side int) {
 	how := c.byte()
 	n := min(int(c.byte()), len(c.in))
@@ -188,12 +189,18 @@ func (c *conversation) invent(side int) {
 	}
 	victim.leaveIdle() // its numbers are aimed at
 	sp := how >> 7
-	fields := wire.BaseFields{
-		OpCount: how & 7, ConnID: victim.id, Number: uint32(victim.received.Largest()) + uint32(how>>3&3),
-	}
-	if fields.OpCount > 0 {
-		fields.PSN = victim.rx[sp].next + wire.PSN(how>>3&3)
-		fields.Flags = wire.Flags(sp)*wire.FlagSpace | wire.Flags(how>>5&1)*wire.FlagExt
+	fields := wire.BaseFields{ConnID: victim.id, Number: uint32(victim.received.Largest()) + uint32(how>>3&3)}
+	if how&7 > 0 {
+		at := victim.rx[sp].next
+		if ahead := how >> 3 & 3; ahead > 0 {
+			at = space.At(at.Message()+uint32(ahead-1), uint32(c.word()))
+		}
+		fields.Operations, fields.Piece = how&4 == 0, how&4 != 0
+		fields.Message, fields.Offset = uint16(at.Message()), at.Offset()
+		fields.Flags = wire.Flags(sp) * wire.FlagSpace
+		if fields.Piece && how&0x20 != 0 {
+			fields.Flags |= wire.FlagEnd
+		}
 	}
 	if how&0x40 != 0 && len(body) > 0 { // blocks, whose first byte aims at what was sent
 		fields.Flags |= wire.FlagAck

@@ -21,15 +21,15 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	if h.Features&wire.FeatureECT != 0 {
 		c.ecn = wire.ECT0
 	}
-	c.peerWindow = min(Window, uint32(h.Window))
-	for sp := range c.rx {
-		c.rx[sp].next = h.FirstPSN[sp]
-	}
+	c.peerWindow = max(h.Window, minWindow)
 }
+
+// minWindow is what a peer is taken to hold behind a gap whatever it says: one packet, which it may drop.
+const minWindow = wire.MaxPacket
 
 // usable says whether REQ or REP describe a peer that can be talked to.
 func usable(h *wire.Hello) bool {
-	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.Window > 0
+	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket
 }
 
 // sendHello sends REQ or REP.
@@ -39,8 +39,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 	*h = wire.Hello{
 		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
 		MinVersion: wire.Version, MaxVersion: wire.Version,
-		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: Window, MaxPacket: uint32(e.link.MaxPacket()),
-		FirstPSN:   [wire.NumSpaces]wire.PSN{c.tx[0].una, c.tx[1].una},
+		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
 		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
 	}
 	if c.qp != nil {
@@ -63,7 +62,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		return // repeated by the timer
 	}
 	h.Append(body[:0])
-	c.seal(0, 0, 0)
+	c.sealControl()
 }
 
 // grease makes up an item that nobody knows, so that receivers which do not ignore those are noticed today and not when the first new one is
@@ -80,7 +79,7 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 func (c *conn) say(op wire.Opcode, flags uint8, body []byte) {
 	if at, ok := c.control(op, flags, len(body)); ok {
 		copy(at, body)
-		c.seal(0, 0, 0)
+		c.sealControl()
 	}
 }
 
@@ -126,7 +125,7 @@ func (c *conn) established() {
 	c.activate()
 	c.checkReceiveLimit()
 	if qp := c.qp; qp != nil && (qp.recvCQ.Faulted() || qp.initCQ.Faulted()) {
-		c.terminate(wire.TermLocal, 0, 0, 0)
+		c.terminate(wire.TermLocal, 0, 0)
 	}
 	c.chooseEngine()
 }
@@ -337,7 +336,7 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 
 // control parses the control message of a packet. Control messages lie in one piece, but for the padding of a PROBE.
 func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
-	if h.OpCount() != 0 {
+	if !h.Control() {
 		return wire.Control{}, wire.DropControl
 	}
 	at, d := wire.ContentOffset(p.Frags[0].Data)
@@ -366,7 +365,7 @@ func (c *conn) retryHandshake() {
 		c.attemptFailed(OutcomeIOTimeout)
 		return
 	}
-	c.handshake.Repeat(c.phase, now, dead)
+	c.handshake.Repeat(c.phase, now, dead, uint8(c.nonce))
 	op := c.phase.Repeated()
 	if op != 0 {
 		changePort(c, int(c.handshake.Repeats))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -23,27 +24,55 @@ type forged struct {
 // forge starts a packet that side's connection would take from its peer: a WRITE of length zero, the next in order.
 func (p *pair) forge(side int) *forged {
 	c := p.conn(side)
-	f := &forged{
-		from: c.remote,
-		fields: wire.BaseFields{
-			OpCount: 1, PSN: c.rx[0].next, ConnID: c.id, Number: uint32(c.received.Largest()),
-		},
-		body: make([]byte, wire.OpHeaderLen),
+	f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest())}}
+	return f.at(wire.RequestSpace, c.rx[wire.RequestSpace].next).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast})
+}
+
+// at says where the packet's contents lie.
+func (f *forged) at(sp wire.Space, at space.Place) *forged {
+	f.fields.Message, f.fields.Offset = uint16(at.Message()), at.Offset()
+	f.fields.Flags = wire.Flags(sp) * wire.FlagSpace
+	return f
+}
+
+// ops makes the packet one of operations, whose payload is zeros.
+func (f *forged) ops(ops ...wire.Op) *forged {
+	f.fields.Operations, f.fields.Piece, f.body = true, false, nil
+	for i := range ops {
+		f.body = append(f.body, make([]byte, -len(f.body)&(wire.OpAlign-1))...)
+		var header [wire.MaxOpHeader]byte
+		n := wire.PutOp(header[:], &ops[i])
+		f.body = append(append(f.body, header[:n]...), make([]byte, ops[i].Length)...)
 	}
-	wire.PutOp(f.body, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpFirst | wire.OpLast})
+	return f
+}
+
+// piece makes the packet one piece of the message that its place is in.
+func (f *forged) piece(payload []byte, last bool) *forged {
+	f.fields.Operations, f.fields.Piece, f.body = false, true, payload
+	if last {
+		f.fields.Flags |= wire.FlagEnd
+	}
 	return f
 }
 
 func (f *forged) control(op wire.Opcode, body []byte) {
-	f.fields.OpCount, f.fields.PSN = 0, 0
+	f.bare()
 	f.body = make([]byte, wire.ControlHeaderLen)
 	wire.PutControl(f.body, op, 0, len(body))
 	f.body = append(f.body, body...)
 }
 
+// bare makes the packet a control packet with nothing in it.
+func (f *forged) bare() {
+	f.fields = wire.BaseFields{ConnID: f.fields.ConnID, Number: f.fields.Number}
+	f.body = nil
+}
+
 // alone makes the packet one of blocks alone.
 func (f *forged) alone(a *wire.Ack) {
-	f.fields.OpCount, f.fields.PSN, f.body, f.ack = 0, 0, nil, a
+	f.bare()
+	f.ack = a
 }
 
 // acks is an ACK block for side 1: its newest number is ahead of that side's next packet number by so many, and last below that is the oldest.
@@ -90,23 +119,28 @@ var badPackets = map[string]struct {
 	change func(p *pair, f *forged)
 	drop   wire.DropReason
 }{
-	"nothing wrong":   {func(*pair, *forged) {}, wire.DropNone},
-	"checksum":        {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[40] ^= 1; return b } }, wire.DropCRC},
-	"short":           {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
-	"truncated":       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:50] } }, wire.DropCRC},
-	"version":         {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 3<<4 | 1; return b } }, wire.DropVersion},
-	"reserved nibble": {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 2; return b } }, wire.DropReserved},
-	"reserved flag":   {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
-	"wrong id":        {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
-	"wrong slot":      {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
-	"wrong port":      {func(_ *pair, f *forged) { f.from.Port, f.fields.Number = f.from.Port^1, f.fields.Number+1<<16 }, wire.DropPath},
-	"wrong address":   {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
-	"duplicate":       {func(_ *pair, f *forged) { f.fields.PSN-- }, wire.DropDuplicate},
-	"long gone":       {func(_ *pair, f *forged) { f.fields.PSN -= 1 << 30 }, wire.DropDuplicate},
-	"out of window":   {func(_ *pair, f *forged) { f.fields.PSN += Window }, wire.DropWindow},
-	"far ahead":       {func(_ *pair, f *forged) { f.fields.PSN += 1 << 30 }, wire.DropWindow},
-	"acks the unsent": {func(p *pair, f *forged) { f.ack = p.acks(0, 0) }, wire.DropAckRange},
-	"acks far ahead":  {func(p *pair, f *forged) { f.ack = p.acks(1<<30, 0) }, wire.DropAckRange},
+	"nothing wrong":               {func(*pair, *forged) {}, wire.DropNone},
+	"checksum":                    {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[30] ^= 1; return b } }, wire.DropCRC},
+	"short":                       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
+	"truncated":                   {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:30] } }, wire.DropCRC},
+	"version":                     {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 3<<4 | 1; return b } }, wire.DropVersion},
+	"reserved nibble":             {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 2; return b } }, wire.DropReserved},
+	"reserved flag":               {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
+	"wrong id":                    {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
+	"wrong slot":                  {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
+	"wrong port":                  {func(_ *pair, f *forged) { f.from.Port, f.fields.Number = f.from.Port^1, f.fields.Number+1<<16 }, wire.DropPath},
+	"wrong address":               {func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
+	"a piece that is a first one": {func(_ *pair, f *forged) { f.piece(make([]byte, 8), false) }, wire.DropReserved},
+	"the end of no piece":         {func(_ *pair, f *forged) { f.fields.Flags |= wire.FlagEnd }, wire.DropReserved},
+	"control with a message":      {func(_ *pair, f *forged) { f.control(wire.CtlPing, nil); f.fields.Message = 1 }, wire.DropReserved},
+	"control with an offset":      {func(_ *pair, f *forged) { f.control(wire.CtlPing, nil); f.fields.Offset = 1 }, wire.DropReserved},
+	"control of a space":          {func(_ *pair, f *forged) { f.control(wire.CtlPing, nil); f.fields.Flags = wire.FlagSpace }, wire.DropReserved},
+	"control that ends a message": {func(_ *pair, f *forged) { f.control(wire.CtlPing, nil); f.fields.Flags = wire.FlagEnd }, wire.DropReserved},
+	"duplicate":                   {func(_ *pair, f *forged) { f.fields.Message-- }, wire.DropDuplicate},
+	"long gone":                   {func(_ *pair, f *forged) { f.fields.Message -= 1 << 14 }, wire.DropDuplicate},
+	"as far ahead as behind":      {func(_ *pair, f *forged) { f.fields.Message += 1 << 15 }, wire.DropDuplicate},
+	"acks the unsent":             {func(p *pair, f *forged) { f.ack = p.acks(0, 0) }, wire.DropAckRange},
+	"acks far ahead":              {func(p *pair, f *forged) { f.ack = p.acks(1<<30, 0) }, wire.DropAckRange},
 	"acks what was before the first": {func(p *pair, f *forged) {
 		f.ack = p.acks(-1, uint32(p.conn(1).sent.Next()-p.conn(1).sent.First()))
 	}, wire.DropAckRange},
@@ -119,11 +153,15 @@ var badPackets = map[string]struct {
 	}, wire.DropAckRange},
 	"takes back the unsent": {func(p *pair, f *forged) {
 		c := p.conn(1)
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, Place: c.tx[0].next, UpTo: uint32(c.sent.Next())}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.nextMessage), UpTo: uint32(c.sent.Next())}
 	}, wire.DropAckRange},
 	"takes back beyond": {func(p *pair, f *forged) {
 		c := p.conn(1)
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, Place: c.tx[0].next + 1, UpTo: uint32(c.sent.Next() - 1)}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.nextMessage) + 1, UpTo: uint32(c.sent.Next() - 1)}
+	}, wire.DropAckRange},
+	"takes back a byte beyond": {func(p *pair, f *forged) {
+		c := p.conn(1)
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.nextMessage), Offset: 1, UpTo: uint32(c.sent.Next() - 1)}
 	}, wire.DropAckRange},
 	"RNR without place": {func(_ *pair, f *forged) { f.report = &wire.Report{Flags: wire.ReportRNR} }, wire.DropReserved},
 	"unknown control":   {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
@@ -146,14 +184,14 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 		f := p.forge(1)
 		c.change(p, f)
 		before := p.eng[1].Stats()
-		rx, tx := p.conn(1).rx, [2]wire.PSN{p.conn(1).tx[0].una, p.conn(1).tx[1].una}
+		rx, tx := p.conn(1).expects(), p.conn(1).una()
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 		after := p.eng[1].Stats()
 		if c.drop != wire.DropNone && after.Drops[c.drop] != before.Drops[c.drop]+1 {
 			t.Errorf("%s: not counted as %v: %v", name, c.drop, after.Drops)
 		}
-		if c.drop != wire.DropNone && rx != p.conn(1).rx || tx != [2]wire.PSN{p.conn(1).tx[0].una, p.conn(1).tx[1].una} {
+		if c.drop != wire.DropNone && rx != p.conn(1).expects() || tx != p.conn(1).una() || p.eng[1].store.Used() != 0 {
 			t.Errorf("%s: something changed", name)
 		}
 		if len(p.link[1].rxFree) != pipeFrames {
@@ -171,40 +209,52 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 
 // Operations that are intact and yet wrong end the connection: the peer is broken.
 func TestMalformedOperationsEndTheConnection(t *testing.T) {
-	put := func(op wire.Op) func(f *forged) {
-		return func(f *forged) {
-			f.body = make([]byte, wire.OpHeaderLen+8)
-			wire.PutOp(f.body, &op)
-			f.body = f.body[:wire.OpHeaderLen]
-		}
-	}
-	const whole = wire.OpFirst | wire.OpLast
+	put := func(op wire.Op) func(f *forged) { return func(f *forged) { f.ops(op) } }
+	const whole = wire.OpLast
 	for name, change := range map[string]func(f *forged){
-		"opcode":          func(f *forged) { f.body[0] = 0x0f },
-		"space":           put(wire.Op{Opcode: wire.OpTerm, Flags: whole}),
-		"op flags":        func(f *forged) { f.body[1] |= 0x80 },
-		"too few bytes":   put(wire.Op{Opcode: wire.OpWrite, Flags: whole, Length: 8}),
-		"too many bytes":  func(f *forged) { f.body = append(f.body, 0, 0, 0, 0) },
+		"opcode":   func(f *forged) { f.body[0] = 0x0f },
+		"space":    put(wire.Op{Opcode: wire.OpTerm, Flags: whole}),
+		"op flags": func(f *forged) { f.body[1] |= 0x80 },
+		"first":    func(f *forged) { f.body[1] |= 1 },
+		"too few bytes": func(f *forged) {
+			f.ops(wire.Op{Opcode: wire.OpWrite, Flags: whole, Length: 8})
+			f.body = f.body[:len(f.body)-8]
+		},
+		"too many bytes": func(f *forged) { f.body = append(f.body, 0, 0, 0, 0) },
+		"padding behind": func(f *forged) {
+			f.ops(wire.Op{Opcode: wire.OpWrite, Flags: whole, Length: 1})
+			f.body = append(f.body, make([]byte, 7)...)
+		},
 		"short header":    func(f *forged) { f.body = f.body[:10] },
-		"missing op":      func(f *forged) { f.fields.OpCount = 2 },
-		"many ops":        func(f *forged) { f.fields.OpCount = 255 },
+		"nothing":         func(f *forged) { f.body = nil },
+		"nothing, ahead":  func(f *forged) { f.body = nil; f.fields.Message++ },
+		"an empty piece":  func(f *forged) { f.piece(nil, true); f.fields.Offset = 8 },
 		"send number":     put(wire.Op{Opcode: wire.OpSend, Flags: whole, Number: 1}),
-		"send offset":     put(wire.Op{Opcode: wire.OpSend, Flags: whole, Offset: 5, Total: 5}),
+		"send offset":     func(f *forged) { f.ops(wire.Op{Opcode: wire.OpSend, Flags: whole}); f.fields.Offset = 5 },
 		"send unasked":    put(wire.Op{Opcode: wire.OpSend, Flags: whole}),
 		"read id":         put(wire.Op{Opcode: wire.OpReadReq, Flags: whole, Number: 7}),
+		"read goes on":    put(wire.Op{Opcode: wire.OpReadReq}),
 		"invalidate":      put(wire.Op{Opcode: wire.OpSendInv, Flags: whole}),
-		"half a READ_REQ": put(wire.Op{Opcode: wire.OpReadReq, Flags: whole}),
+		"half a READ_REQ": func(f *forged) { f.ops(wire.Op{Opcode: wire.OpReadReq, Flags: whole}); f.body = f.body[:16] },
 		"response unasked": func(f *forged) {
-			put(wire.Op{Opcode: wire.OpReadResp, Flags: whole})(f)
+			f.ops(wire.Op{Opcode: wire.OpReadResp, Flags: whole})
+			f.fields.Flags |= wire.FlagSpace
+		},
+		"more of nothing":            put(wire.Op{Opcode: wire.OpMore, Flags: whole, Length: 8}),
+		"more without bytes":         func(f *forged) { f.ops(wire.Op{Opcode: wire.OpMore, Flags: whole}); f.fields.Offset = 8 },
+		"goes on, empty":             put(wire.Op{Opcode: wire.OpWrite, Total: 8}),
+		"goes on, and is whole":      put(wire.Op{Opcode: wire.OpWrite, Length: 8, Total: 8}),
+		"goes on beyond its total":   put(wire.Op{Opcode: wire.OpWrite, Length: 8, Total: 4}),
+		"SEND ends before its total": put(wire.Op{Opcode: wire.OpSend, Flags: whole, Length: 8, Total: 16}),
+		"SEND goes on, and is whole": put(wire.Op{Opcode: wire.OpSend, Length: 8, Total: 8}),
+		"response ends before its total": func(f *forged) {
+			f.ops(wire.Op{Opcode: wire.OpReadResp, Flags: whole, Length: 8, Total: 16})
 			f.fields.Flags |= wire.FlagSpace
 		},
 	} {
 		p := newPair(t, 1408).connect()
 		f := p.forge(1)
 		change(f)
-		if f.fields.Flags&wire.FlagSpace != 0 {
-			f.fields.PSN = p.conn(1).rx[1].next
-		}
 		p.inject(1, f)
 		p.runUntilIdle()
 		if p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
@@ -296,7 +346,6 @@ func TestHeldPacketThatEndsTheConnection(t *testing.T) {
 func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
 	for name, change := range map[string]func(h *wire.Hello){
 		"tiny packets": func(h *wire.Hello) { h.MaxPacket = 100 },
-		"no window":    func(h *wire.Hello) { h.Window = 0 },
 	} {
 		p := newPair(t, 1408)
 		l := p.eng[1].NewListener()
@@ -312,6 +361,27 @@ func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
 		p.runUntilIdle()
 		if s := p.eng[1].Stats(); s.Connections != 0 || s.Drops[wire.DropAddress] != 1 {
 			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// A peer that says it holds next to nothing is taken to hold one packet: else it would stop our side for ever.
+func TestPeerThatHoldsNothingGetsAPacketAtATime(t *testing.T) {
+	for _, window := range []uint32{0, 1, minWindow, minWindow + 1} {
+		w := newWorld(newLanes(), 0, Config{})
+		w.listen()
+		w.inject(asking(address(1), &wire.Hello{
+			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: window,
+		}))
+		n := 0
+		for c := range w.eng[1].group.conns.all {
+			n++
+			if c.peerWindow != max(window, minWindow) {
+				t.Errorf("%d bytes are used as %d", window, c.peerWindow)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d connections", n)
 		}
 	}
 }

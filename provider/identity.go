@@ -45,5 +45,6 @@ func (i *identity) isAnswer(h *wire.Hello) bool { return usable(h) && h.Nonce ==
 
 // quoted says whether an ICMP error quotes our REQ.
 func (i *identity) quoted(q *Quote, quote *wire.Quote) bool {
-	return i.active && i.remote.IP == q.To.IP && i.local.IP == q.From.IP && i.local.Port == q.From.Port && (!quote.HasNonce || quote.Nonce == i.nonce)
+	return i.active && i.remote.IP == q.To.IP && i.local.IP == q.From.IP &&
+		(quote.HasNonce && quote.Nonce == i.nonce || !quote.HasNonce && i.local.Port == q.From.Port)
 }

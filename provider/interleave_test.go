@@ -118,9 +118,8 @@ func newCrossing(r *interleave.Run, engines int) *crossing {
 			x.links[x.land].arrive(f)
 		}
 	})
-	cfg := Config{HeldPackets: 1}
-	x.engines = NewGroup(cfg, links, crossingMem, rand.New(rand.NewPCG(0, 7)))
-	x.peer = New(cfg, x.back, crossingMem, rand.New(rand.NewPCG(1, 7)))
+	x.engines = NewGroup(Config{}, links, crossingMem, rand.New(rand.NewPCG(0, 7)))
+	x.peer = New(Config{}, x.back, crossingMem, rand.New(rand.NewPCG(1, 7)))
 	x.cq = NewCQ(32)
 	made := QPConfig{ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 1, MaxInitiatorSGE: 1, ReceiveCQ: x.cq, InitiatorCQ: x.cq}
 	x.qp = x.engines[0].NewQP(made)

@@ -1,27 +1,24 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Violation says which invariant of the engine does not hold; it is empty when all do. It looks at everything, so it is for
 // simulations and tests. The owner of all engines of the adapter calls it between turns.
 func (e *Engine) Violation() string {
-	waiting := 0
+	waiting := 0 // bytes
 	for c := range e.group.conns.all {
 		if c.home.Load() != e || c.traffic == nil {
 			continue // another engine's, or idle and so with nothing under way
 		}
 		for sp := range c.rx {
-			if held := c.rx[sp].held; held != nil {
-				for _, h := range held {
-					if h != 0 {
-						waiting++
-					}
-				}
-			}
+			waiting += c.rx[sp].gaps.Bytes()
 		}
 		if c.phase != phaseOpen {
 			continue
@@ -31,8 +28,8 @@ func (e *Engine) Violation() string {
 		}
 	}
 	switch {
-	case waiting != e.received.waiting():
-		return fmt.Sprintf("%d packets wait in %d places", waiting, e.received.waiting())
+	case waiting != e.store.Used():
+		return fmt.Sprintf("packets that wait take %d bytes of memory, %d are counted", waiting, e.store.Used())
 	case e.guard.Sources.HalfOpen() < 0:
 		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.HalfOpen())
 	case e.stats.IllegalTransitions != 0:
@@ -51,19 +48,24 @@ func (e *Engine) Violation() string {
 	return ""
 }
 
-// violation checks the windows of an open connection: none is ever negative, or larger than was granted.
+// violation checks the windows of an open connection: none is ever negative, or larger than was granted; and that nothing that has to
+// arrive is forgotten.
 func (c *conn) violation() string {
 	for i := range c.tx {
 		sp := &c.tx[i]
-		out := int(sp.outstanding())
-		if sp.inFlight < 0 || sp.lost < 0 || sp.sacked < 0 || sp.inFlight+sp.lost+sp.sacked != out || out > int(c.peerWindow) {
-			return fmt.Sprintf("%s space: %d in flight, %d lost, %d acknowledged beyond the oldest, %d outstanding of %d",
-				wire.Space(i), sp.inFlight, sp.lost, sp.sacked, out, c.peerWindow)
+		if what := sp.Violation(); what != "" {
+			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
+		}
+		if what := c.forgotten(recovery.Kind(i)); what != "" {
+			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
 		}
 	}
+	if what := c.sent.Violation(); what != "" {
+		return what
+	}
 	switch cc := &c.cc; {
-	case c.mtu.Packet < wire.MinPacket || c.mtu.Packet > c.mtu.Ceiling || c.assembling > maxAssemblies:
-		return fmt.Sprintf("packets of %d bytes, at most %d; %d in parts", c.mtu.Packet, c.mtu.Ceiling, c.assembling)
+	case c.mtu.Packet < wire.MinPacket || c.mtu.Packet > c.mtu.Ceiling:
+		return fmt.Sprintf("packets of %d bytes, at most %d", c.mtu.Packet, c.mtu.Ceiling)
 	case !cc.Valid():
 		return fmt.Sprintf("congestion window: %+v", *cc)
 	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.group.pauses() == 0: // RNR takes promises back
@@ -72,6 +74,31 @@ func (c *conn) violation() string {
 		return fmt.Sprintf("%d READs are out, the limit is %d", c.reads.count, c.ord)
 	case c.served.tail-c.served.head > c.ird:
 		return fmt.Sprintf("%d READs are served, the limit is %d", c.served.tail-c.served.head, c.ird)
+	}
+	return ""
+}
+
+// forgotten says that something is missing at the peer that is neither in flight nor to be sent again.
+func (c *conn) forgotten(kind recovery.Kind) string {
+	sp := &c.tx[kind]
+	var underWay []*recovery.Packet
+	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
+		if p := c.sent.Packet(n); p.State == 0 && p.Kind == kind {
+			underWay = append(underWay, p)
+		}
+	}
+	at := sp.Una()
+	slices.SortFunc(underWay, func(p, q *recovery.Packet) int { return cmp.Compare(int64(p.From-q.From), 0) })
+	for _, p := range underWay {
+		if hole, ok := sp.Hole(at, p.From); ok {
+			return fmt.Sprintf("nobody sends %v again", hole)
+		}
+		if at.Before(p.To) {
+			at = p.To
+		}
+	}
+	if hole, ok := sp.Hole(at, sp.Next()); ok {
+		return fmt.Sprintf("nobody sends %v again", hole)
 	}
 	return ""
 }
@@ -104,8 +131,8 @@ func (e *Engine) Leftover() string {
 		return "a peer, tuple, port, listener or request is left"
 	case e.guard.Sources.Len() != 0 || e.guard.Sources.HalfOpen() != 0:
 		return "a source has a share of nothing"
-	case e.received.waiting() != 0:
-		return "a receive frame is missing"
+	case e.store.Used() != 0:
+		return "a packet waits for nobody"
 	case e.group.poolUse() != (PoolUse{}):
 		return fmt.Sprintf("of the pools is left %+v", e.group.poolUse())
 	case e.timers.deadlines.Len() != 0:
@@ -119,9 +146,6 @@ func (g *group) poolUse() (sum PoolUse) {
 	for _, e := range g.engines {
 		use := e.PoolUse()
 		sum.Traffic += use.Traffic
-		sum.ShortFlights += use.ShortFlights
-		sum.WholeFlights += use.WholeFlights
-		sum.Gaps += use.Gaps
 		sum.Numbers += use.Numbers
 	}
 	return sum

@@ -146,7 +146,6 @@ var worldMem = [2]*Memory{
 // newWorld makes a world in which side 1 listens. Lanes and memory tables may be used again.
 func newWorld(lanes [2]*lane, room int, cfg Config) *world {
 	w := &world{now: clock.Time(time.Second), room: room, mem: worldMem, lane: lanes, sent: func(flight) bool { return true }}
-	cfg.HeldPackets = max(cfg.HeldPackets, 1)
 	for i := range 2 {
 		w.lane[i].reset(func(f flight) {
 			if w.sent(f) && len(w.air) < w.room {

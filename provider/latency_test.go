@@ -49,7 +49,7 @@ func (r *latencyRig) acknowledge() {
 // TestLatencyIsSplit makes each part of a request slow on its own, and then all of them: each shows as itself, and in no other
 // part.
 func TestLatencyIsSplit(t *testing.T) {
-	const slow, rest, open = 50 * time.Microsecond, 4 * time.Microsecond, Window
+	const slow, rest, open = 50 * time.Microsecond, 4 * time.Microsecond, FixedPackets
 	for _, c := range []struct {
 		name   string
 		window int

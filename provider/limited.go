@@ -31,7 +31,7 @@ func (c *conn) noteLimit(again bool) {
 		by = LimitCPU
 	case c.paused:
 		by = LimitReceive
-	case c.tx[0].lost+c.tx[1].lost > 0 || c.served.next.seq != c.served.tail:
+	case c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.unanswered():
 		by = c.packetLimit()
 	case c.qp != nil && !c.noRequests && c.qp.sq.next != c.qp.sq.posted.Load():
 		by = c.requestLimit()
@@ -63,11 +63,11 @@ func (c *conn) requestLimit() Limit {
 func (c *conn) packetLimit() Limit {
 	cc := &c.cc
 	switch {
-	case cc.Full(c.bytesInFlight(), c.engine.now):
+	case cc.Full(c.sent.InFlight(), c.engine.now):
 		return c.windowLimit()
-	case c.tx[wire.RequestSpace].outstanding() >= c.peerWindow || c.tx[wire.ResponseSpace].outstanding() >= c.peerWindow:
+	case c.sent.InFlight()+max(c.tx[0].Beyond(), c.tx[1].Beyond()) >= int(c.peerWindow):
 		return LimitEndpoint
-	case c.hasPaused && c.tx[wire.RequestSpace].lost > 0:
+	case c.hasPaused && c.tx[wire.RequestSpace].HasAgain():
 		return LimitReceive // what RNR took back is not allowed yet
 	}
 	return LimitApplication // posted since we looked

@@ -46,11 +46,13 @@ func TestEveryLimitIsSeen(t *testing.T) {
 			many(p, p.read(0, 100))
 		},
 		LimitFabric: func(p *pair) { silent(p); many(p, p.write(0, 0, 20000)) },
-		LimitEndpoint: func(p *pair) {
-			for i := range 20 {
-				p.conn(0).cc.Load(p.now.Add(time.Duration(i)), 255, 0)
+		LimitEndpoint: func(p *pair) { // whose packets all say so; without any, time-outs make the other window as small
+			loaded := func([]byte) bool { p.conn(0).cc.Load(p.now, 255, 0); return true }
+			p.link[0].mangle = loaded
+			for range 20 {
+				p.now++
+				loaded(nil)
 			}
-			silent(p)
 			many(p, p.write(0, 0, 20000))
 		},
 		LimitRing: func(p *pair) {
@@ -140,11 +142,11 @@ func TestFencesAndWindowsOfReads(t *testing.T) {
 
 	p = newPair(t, 1408).connect()
 	p.link[1].mangle = func([]byte) bool { return false }
-	p.conn(0).peerWindow = 2
+	p.conn(0).peerWindow = 2000
 	p.post(0, p.write(0, 0, 20000))
 	p.turn()
 	if by := p.info(0).LimitedBy; by != LimitEndpoint {
-		t.Errorf("a peer that holds two packets counts as %v", by)
+		t.Errorf("a peer that holds 2,000 bytes counts as %v", by)
 	}
 }
 

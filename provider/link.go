@@ -6,9 +6,9 @@ import "github.com/ndxdp/ndxdp/wire"
 const MaxFrags = 18
 
 // Headroom is where the ND packet starts in the first frame of a transmit packet. The link writes its link, network and
-// transport headers in front of it (at most 62 bytes: Ethernet, IPv6, UDP), and the first operation's
-// payload lands on byte 128, a cache line.
-const Headroom = 128 - wire.BaseHeaderLen - wire.OpHeaderLen
+// transport headers in front of it (at most 62 bytes: Ethernet, IPv6, UDP), and the
+// payload of a WRITE that is first in a packet without blocks lands on byte 128, a cache line.
+const Headroom = 128 - wire.BaseHeaderLen - 16
 
 // FrameSize is the capacity of every frame a link hands out for transmission.
 const FrameSize = 4096
@@ -34,6 +34,7 @@ type RxPacket struct {
 
 	origin *Engine // whose link it came from, when it was handed on; the engines'
 	at     int     // where what it carries begins, behind the blocks; once they were looked at
+	placed bool    // the bytes of its operations are where they belong
 }
 
 // TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of

@@ -123,7 +123,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 			p.loseFirst(0, 1<<30, wire.OpReadResp)
 		}
 		p.conn(1).leaveIdle()
-		for p.conn(1).tx[wire.ResponseSpace].outstanding() < 2 {
+		for p.conn(1).sent.PacketsInFlight() < 2 {
 			p.turn()
 		}
 		p.runUntilIdle()

@@ -91,14 +91,13 @@ func (c *conn) moveTo(to *Engine) {
 }
 
 // handOver hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
-// its target is chosen again: their frames are the engine's.
+// its target is chosen again: their memory is of the engine's store.
 func (c *conn) handOver() {
 	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
-	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && (c.rx[0].holes || c.rx[1].holes)) {
+	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && c.gapsOpen()) {
 		return
 	}
-	c.dropParts()
 	c.misrouted.leave()
 	mac := e.link.Hop(c.path)
 	e.forget(c.path)
@@ -166,7 +165,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 }
 
 // receiveForeign takes a packet whose connection is another engine's, or was.
-func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, held bool) {
+func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
 	home := c.home.Load()
 	if home == nil {
 		e.takeCalls() // it may be on its way here
@@ -174,12 +173,12 @@ func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire
 	}
 	switch home {
 	case nil:
-		return wire.DropWrongQueue, false
+		return wire.DropWrongQueue, keptNothing
 	case e:
 		return e.deliver(c, p, h)
 	}
 	e.relay(p, home)
-	return wire.DropNone, true
+	return wire.DropNone, keptFrames
 }
 
 // own runs f as the owner of what is at home there, wherever that is.

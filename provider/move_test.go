@@ -132,7 +132,7 @@ func (p *pair) gone() {
 		s, use := p.stats(side), p.eng[side].PoolUse()
 		for _, e := range p.more[side] {
 			more := e.PoolUse()
-			use = PoolUse{use.Traffic + more.Traffic, use.ShortFlights + more.ShortFlights, use.WholeFlights + more.WholeFlights, use.Gaps + more.Gaps, use.Numbers + more.Numbers}
+			use = PoolUse{use.Traffic + more.Traffic, use.Numbers + more.Numbers}
 		}
 		lead := p.eng[side]
 		if s.Connections != 0 || use != (PoolUse{}) || lead.directory.peers.n+lead.directory.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {

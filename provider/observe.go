@@ -1,23 +1,8 @@
 package provider
 
-// FramesHeld is how many of the link's frames the engine holds between turns: transmit frames kept at hand, and receive
-// frames of packets that wait behind a gap. Everything else was given back. The owner calls it.
-func (e *Engine) FramesHeld() (transmit, receive int) {
-	for c := range e.group.conns.all {
-		if c.home.Load() != e || c.traffic == nil {
-			continue
-		}
-		for sp := range c.rx {
-			if c.rx[sp].held == nil {
-				continue
-			}
-			for _, h := range c.rx[sp].held {
-				receive += e.received.pieces(h)
-			}
-		}
-	}
-	return len(e.frames), receive
-}
+// FramesHeld is how many of the link's transmit frames the engine keeps at hand between turns. Everything else was given back. The
+// owner calls it.
+func (e *Engine) FramesHeld() (transmit int) { return len(e.frames) }
 
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats {

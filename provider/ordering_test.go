@@ -36,8 +36,11 @@ func inStorms(t *testing.T, f func(t *testing.T, s *storm, immediate bool)) {
 				s.until(func() bool { return len(s.late[0])+len(s.late[1]) == 0 })
 				p.pass(20 * time.Millisecond)
 				for side, e := range p.eng {
-					if _, held := e.FramesHeld(); len(p.link[side].rxFree)+held != pipeFrames {
-						t.Errorf("side %d: %d frames are free, %d are kept", side, len(p.link[side].rxFree), held)
+					if free := len(p.link[side].rxFree); free != pipeFrames {
+						t.Errorf("side %d: %d frames are free", side, free)
+					}
+					if what := e.Violation(); what != "" {
+						t.Errorf("side %d: %s", side, what)
 					}
 				}
 			}

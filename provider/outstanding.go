@@ -1,9 +1,6 @@
 package provider
 
-import (
-	"github.com/ndxdp/ndxdp/provider/internal/completion"
-	"github.com/ndxdp/ndxdp/wire"
-)
+import "github.com/ndxdp/ndxdp/provider/internal/completion"
 
 // This file is how requests end that are outstanding when something else than the peer's acknowledgement ends them. The owner calls it.
 
@@ -51,26 +48,15 @@ func (qp *QP) succeedBefore(r *completion.Reporter, seq uint32) {
 	}
 }
 
-// named finds the initiator request that the peer names: one that was sent, at least in part.
-func (qp *QP) named(op wire.Opcode, number uint32) (seq uint32, ok bool) {
-	var kind RequestKind
-	switch op {
-	case wire.OpWrite:
-		kind = KindWrite
-	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
-		kind = KindSend
-	case wire.OpReadReq:
-		kind = KindRead
-	default:
-		return 0, false
-	}
+// named finds the initiator request whose message the peer names: one that was sent, at least in part.
+func (qp *QP) named(message uint32) (seq uint32, ok bool) {
 	q := &qp.sq
 	end := q.next
 	if q.off > 0 {
 		end++
 	}
 	for seq := q.head.Load(); seq != end; seq++ {
-		if wr := q.wr(seq); wr.kind == kind && wr.number == number {
+		if wr := q.wr(seq); !wr.kind.Local() && wr.message == message {
 			return seq, true
 		}
 	}

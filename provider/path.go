@@ -33,7 +33,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 		}
 		if body, ok := c.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
 			binary.BigEndian.PutUint64(body, ch.Send(e.now, e.rng.Uint64()))
-			c.seal(0, 0, 0)
+			c.sealControl()
 			e.stats.Challenges++
 		}
 	}

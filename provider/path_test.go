@@ -73,7 +73,7 @@ func TestTranslatedSourcePorts(t *testing.T) {
 func TestAttackUnprovenPorts(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(20, 20))
-	rx, port, own := p.conn(1).rx, p.conn(1).remote.Port, p.conn(1).local.Port
+	rx, port, own := p.conn(1).expects(), p.conn(1).remote.Port, p.conn(1).local.Port
 	p.link[0].mangle = func([]byte) bool { return false } // nothing that side 1 says arrives, so that no CHALLENGE is answered
 	const tries = 500                                     // half a second: an idle connection has no such state
 	began := p.now
@@ -104,7 +104,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 	if most := uint64(p.now.Sub(began)/max(gap, time.Millisecond)) + 2; s.Challenges == 0 || s.Challenges > most {
 		t.Errorf("%d challenges, want at most %d", s.Challenges, most)
 	}
-	if s.Drops[wire.DropPath] != 2*tries || s.PathsChanged != 0 || p.conn(1).rx != rx || p.conn(1).remote.Port != port {
+	if s.Drops[wire.DropPath] != 2*tries || s.PathsChanged != 0 || p.conn(1).expects() != rx || p.conn(1).remote.Port != port {
 		t.Errorf("%d dropped, %d paths", s.Drops[wire.DropPath], s.PathsChanged)
 	}
 	if s.PortsChanged == 0 || s.PortsChanged > 8 || p.conn(1).local.Port == own {
@@ -127,7 +127,7 @@ func TestNumbersFromUnprovenPorts(t *testing.T) {
 		f := p.forge(1)
 		f.from.Port ^= 1
 		f.fields.Number += uint32(c.off)
-		next := f.fields.PSN
+		next := p.conn(1).rx[0].next
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 		if used := p.conn(1).rx[0].next != next; used != c.use {
@@ -246,7 +246,7 @@ func TestDeadPathOfAHandshake(t *testing.T) {
 			w := newWorld(newLanes(), 64, Config{})
 			dead := map[uint16]bool{}
 			w.sent = func(f flight) bool {
-				if h, _ := wire.ParseBaseHeader(f.data); len(dead) == 0 && h.OpCount() == 0 {
+				if h, _ := wire.ParseBaseHeader(f.data); len(dead) == 0 && h.Control() {
 					at, _ := wire.ContentOffset(f.data)
 					if msg, d := wire.ParseControl(f.data, at, len(f.data)); d == wire.DropNone && msg.Opcode == op {
 						dead[f.from.Port] = true

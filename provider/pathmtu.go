@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -51,7 +52,7 @@ func (c *conn) sendProbe() bool {
 		e.payload(zeros[:min(left, len(zeros))])
 	}
 	e.stats.PathProbes++
-	c.seal(0, 0, 0)
+	c.sealControl()
 	return true
 }
 
@@ -66,7 +67,7 @@ func (c *conn) onProbe(body []byte) wire.DropReason {
 	}
 	if answer, ok := c.control(wire.CtlProbeAck, 0, len(body)); ok {
 		m.Append(answer[:0])
-		c.seal(0, 0, 0)
+		c.sealControl()
 	}
 	return wire.DropNone
 }
@@ -88,11 +89,11 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 }
 
 // countLoss counts that a packet was taken for lost.
-func (c *conn) countLoss(rec *txRecord) {
-	if rec.losses < maxLosses {
-		rec.losses++
+func (c *conn) countLoss(p *recovery.Packet) {
+	if p.Losses < maxLosses {
+		p.Losses++
 	}
-	if rec.losses == maxLosses && wire.BaseHeaderLen+int(rec.size) > wire.MinPacket {
+	if p.Losses == maxLosses && p.Size > wire.MinPacket {
 		c.pathShrank()
 	}
 }

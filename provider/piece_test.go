@@ -10,71 +10,134 @@ import (
 // Pieces of messages that are intact, one by one, and do not make a message together: the peer is broken or hostile, and no request may
 // succeed by them.
 
-// inOrder injects packets of one operation each, next in their space at side, as its peer would send them.
-func (p *pair) inOrder(side int, space wire.Space, payload int, ops []wire.Op) {
-	c := p.conn(side)
-	psn := c.rx[space].next
-	for i := range ops {
-		f := p.forge(side)
-		f.body = make([]byte, wire.OpHeaderLen+payload)
-		wire.PutOp(f.body, &ops[i])
-		f.fields.PSN = psn
-		if space == wire.ResponseSpace {
-			f.fields.Flags |= wire.FlagSpace
+// inOrder injects packets of one operation each at side, as its peer would send them: the first is next in its space, each further one follows
+// it. With bare, what goes on with a message comes in packets without operation headers.
+func (p *pair) inOrder(side int, sp wire.Space, bare bool, ops []wire.Op) {
+	at := p.conn(side).rx[sp].next
+	for _, op := range ops {
+		f := p.forge(side).at(sp, at)
+		if bare && op.Opcode == wire.OpMore {
+			f.piece(make([]byte, op.Length), op.Flags&wire.OpLast != 0)
+		} else {
+			f.ops(op)
 		}
-		psn++
 		p.inject(side, f)
 		p.eng[side].Run(p.now)
+		at = at.After(uint32(op.Length), op.Flags&wire.OpLast != 0)
 	}
 	p.runUntilIdle()
 }
 
-const (
-	first = wire.OpFirst
-	last  = wire.OpLast
-	whole = first | last
-)
+const last = wire.OpLast
+
+// more goes on with a message.
+func more(flags wire.OpFlags, length uint16) wire.Op {
+	return wire.Op{Opcode: wire.OpMore, Flags: flags, Length: length}
+}
+
+// onlyWithHeader names what a piece without an operation header cannot say: with it, it says nothing that could be a packet.
+var onlyWithHeader = map[string]bool{
+	"asks to wake in the middle": true, "goes on with nothing": true, "goes on with what is over": true,
+}
 
 func TestPiecesThatMakeNoSend(t *testing.T) {
-	send := func(flags wire.OpFlags, number, offset, total uint32) wire.Op {
-		return wire.Op{Opcode: wire.OpSend, Flags: flags, Length: 8, Number: number, Offset: offset, Total: total}
+	send := func(flags wire.OpFlags, number uint32, length uint16, total uint32) wire.Op {
+		return wire.Op{Opcode: wire.OpSend, Flags: flags, Length: length, Number: number, Total: total}
 	}
+	solicited := more(last, 8)
+	solicited.Flags |= wire.OpSolicit
 	for name, ops := range map[string][]wire.Op{
-		"ends before its total": {send(whole, 0, 0, 16)},
-		"another number":        {send(whole, 1, 0, 8)},
-		"begins in the middle":  {send(last, 0, 8, 16)},
-		"one piece twice":       {send(first, 0, 0, 16), send(last, 0, 0, 16)},
-		"a piece is missing":    {send(first, 0, 0, 24), send(last, 0, 16, 24)},
+		"ends before its total":        {send(last, 0, 8, 16)},
+		"goes on at its end":           {send(0, 0, 16, 16)},
+		"longer than its total":        {send(last, 0, 16, 8)},
+		"another number":               {send(last, 1, 8, 8)},
+		"goes on with what is over":    {{Opcode: wire.OpWrite, Flags: last, Length: 8, Total: 8}, more(last, 8)},
+		"goes on with nothing":         {more(last, 8)},
+		"begins in the middle":         {send(0, 0, 8, 24), send(last, 0, 16, 16)},
+		"begins again in the middle":   {send(0, 0, 8, 24), {Opcode: wire.OpWrite, Flags: last}},
+		"goes on beyond its total":     {send(0, 0, 8, 24), more(last, 24)},
+		"goes on far beyond its total": {send(0, 0, 8, 24), more(0, 1000)},
+		"does not end at its end":      {send(0, 0, 8, 24), more(0, 16)},
+		"ends in the middle":           {send(0, 0, 8, 24), more(last, 8)},
+		"ends in the middle, later":    {send(0, 0, 8, 24), more(0, 8), more(last, 4)},
+		"goes on with nothing in it":   {send(0, 0, 8, 24), more(0, 0)},
+		"empty, and goes on":           {send(0, 0, 0, 24)},
+		"asks to wake in the middle":   {send(0, 0, 8, 16), solicited},
 	} {
-		p := newPair(t, 1408).connect()
-		p.receive(1, 0, 64)
-		p.inOrder(1, wire.RequestSpace, 8, ops)
-		if rs := p.results(1); len(rs) != 1 || rs[0].Outcome != OutcomeCanceled || p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost {
-			t.Errorf("%s: %+v, %v, %v", name, rs, p.qp[1].State(), p.ctr[1].State())
+		for _, bare := range []bool{false, true} {
+			if bare && onlyWithHeader[name] {
+				continue
+			}
+			p := newPair(t, 1408).connect()
+			p.receive(1, 0, 64)
+			for i := range ops {
+				if op := &ops[i]; op.Opcode == wire.OpWrite && op.Length > 0 {
+					op.Address, op.Token = p.reg[1].Base()+1<<20, uint32(p.reg[1].Token())
+				}
+			}
+			p.fill(1, 0, 2000, 7)
+			p.inOrder(1, wire.RequestSpace, bare, ops)
+			if rs := p.results(1); len(rs) != 1 || rs[0].Outcome != OutcomeCanceled || p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost {
+				t.Errorf("%s, bare %v: %+v, %v, %v", name, bare, rs, p.qp[1].State(), p.ctr[1].State())
+			}
+			if !p.all(1, 24, 2000-24, 7) {
+				t.Errorf("%s, bare %v: bytes behind the message were written", name, bare)
+			}
 		}
 	}
 }
 
 func TestPiecesThatAnswerNoRead(t *testing.T) {
-	answer := func(flags wire.OpFlags, number, offset, total uint32) wire.Op {
-		return wire.Op{Opcode: wire.OpReadResp, Flags: flags, Length: 8, Number: number, Offset: offset, Total: total}
+	answer := func(flags wire.OpFlags, length uint16, total uint32) wire.Op {
+		return wire.Op{Opcode: wire.OpReadResp, Flags: flags, Length: length, Total: total}
 	}
 	for name, ops := range map[string][]wire.Op{
-		"of another Read":         {answer(first, 1, 0, 16)},
-		"begins in the middle":    {answer(last, 0, 8, 16)},
-		"shorter than the Read":   {answer(whole, 0, 0, 8)},
-		"longer than the Read":    {answer(first, 0, 0, 24)},
-		"ends before its total":   {answer(whole, 0, 0, 16)},
-		"does not end at its end": {answer(first, 0, 0, 16), answer(0, 0, 8, 16)},
-		"one piece twice":         {answer(first, 0, 0, 16), answer(last, 0, 0, 16)},
+		"of no Read":                 {answer(last, 16, 16), answer(last, 16, 16)},
+		"goes on with nothing":       {more(last, 8)},
+		"begins in the middle":       {answer(0, 8, 16), answer(last, 8, 8)},
+		"shorter than the Read":      {answer(last, 8, 8)},
+		"longer than the Read":       {answer(0, 8, 24)},
+		"ends before its total":      {answer(last, 8, 16)},
+		"does not end at its end":    {answer(0, 8, 16), more(0, 8)},
+		"goes on beyond its end":     {answer(0, 8, 16), more(last, 16)},
+		"ends in the middle":         {answer(0, 8, 16), more(last, 4)},
+		"empty, and goes on":         {answer(0, 0, 16)},
+		"goes on with nothing in it": {answer(0, 8, 16), more(0, 0)},
 	} {
-		p := newPair(t, 1408).connect()
-		p.link[1].mangle = func([]byte) bool { return false } // the peer does not know of the Read, and does not answer
-		p.post(0, p.read(0, 16))
-		p.runUntilIdle()
-		p.inOrder(0, wire.ResponseSpace, 8, ops)
-		if rs := p.results(0); len(rs) != 1 || rs[0].Outcome != OutcomeCanceled || p.ctr[0].State() != CtrLost {
-			t.Errorf("%s: %+v, %v", name, rs, p.ctr[0].State())
+		for _, bare := range []bool{false, true} {
+			if bare && onlyWithHeader[name] {
+				continue
+			}
+			p := newPair(t, 1408).connect()
+			p.link[1].mangle = func([]byte) bool { return false } // the peer does not know of the Read, and does not answer
+			p.post(0, p.read(0, 16))
+			p.fill(0, 16, 100, 7)
+			p.runUntilIdle()
+			p.inOrder(0, wire.ResponseSpace, bare, ops)
+			if rs := p.results(0); len(rs) != 1 || rs[0].Outcome != OutcomeCanceled || p.ctr[0].State() != CtrLost || !p.all(0, 16, 100, 7) {
+				t.Errorf("%s, bare %v: %+v, %v", name, bare, rs, p.ctr[0].State())
+			}
+		}
+	}
+}
+
+// Pieces of a WRITE write inside of it and nowhere else, whatever they say of its end.
+func TestPiecesThatMakeNoWrite(t *testing.T) {
+	for name, further := range map[string]wire.Op{
+		"beyond its total":        more(last, 24),
+		"far beyond its total":    more(0, 1000),
+		"does not end at its end": more(0, 16),
+		"ends in the middle":      more(last, 8),
+	} {
+		for _, bare := range []bool{false, true} {
+			p := newPair(t, 1408).connect()
+			p.fill(1, 0, 2000, 7)
+			p.inOrder(1, wire.RequestSpace, bare, []wire.Op{{
+				Opcode: wire.OpWrite, Length: 8, Total: 24, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()),
+			}, further})
+			if !p.all(1, 0, 8, 0) || !p.all(1, 8, 1992, 7) || p.ctr[1].State() != CtrLost {
+				t.Errorf("%s, bare %v: %v, or wrong bytes", name, bare, p.ctr[1].State())
+			}
 		}
 	}
 }
@@ -83,9 +146,10 @@ func TestPiecesThatAnswerNoRead(t *testing.T) {
 func TestWriteLongerThanItsPacket(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fill(1, 0, 200, 7)
-	p.inOrder(1, wire.RequestSpace, 8, []wire.Op{{
-		Opcode: wire.OpWrite, Flags: whole, Length: 100, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()),
-	}})
+	f := p.forge(1).ops(wire.Op{Opcode: wire.OpWrite, Flags: last, Length: 100, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())})
+	f.body = f.body[:len(f.body)-92]
+	p.inject(1, f)
+	p.runUntilIdle()
 	if !p.all(1, 0, 200, 7) || p.ctr[1].State() != CtrLost {
 		t.Errorf("%v: bytes were written", p.ctr[1].State())
 	}
@@ -128,20 +192,29 @@ func TestReceiveIntoReadOnlyMemory(t *testing.T) {
 	}
 }
 
-// No more packets are under way than the peer said it would hold.
+// No more bytes are under way, or arrived beyond what is missing, than the peer said it would hold, but for the last packet.
 func TestWindowOfThePeer(t *testing.T) {
-	for _, most := range []uint32{1, 3, 8} {
-		p := newPair(t, 1408).connect()
-		p.conn(0).peerWindow = most
-		p.link[1].mangle = func([]byte) bool { return false }
-		p.post(0, p.write(0, 0, 100000))
-		p.runUntilIdle()
-		if n := p.conn(0).tx[wire.RequestSpace].outstanding(); n != most {
-			t.Errorf("%d packets under way, want %d", n, most)
+	for _, most := range []int{1, 3000, 10000} {
+		for _, lost := range []int{1, 1 << 30} {
+			p := newPair(t, 1408).connect()
+			p.conn(0).peerWindow = uint32(most)
+			p.link[1].mangle = func(b []byte) bool { // the first byte does not arrive, and now and then nothing does
+				return !sequenced(b) || lost == 1 && (wire.BaseHeader(b).Message() != 0 || opcode(b) == wire.OpMore)
+			}
+			p.post(0, p.write(0, 0, 100000))
+			p.runUntilIdle()
+			c := p.conn(0)
+			size := int(c.mtu.Packet)
+			if n := c.sent.InFlight() + c.tx[wire.RequestSpace].Beyond(); n < most || n >= most+size {
+				t.Errorf("%d bytes under way or waiting, want %d", n, most)
+			}
+			if used := p.eng[1].store.Used(); used > (most/size+1)*2048 {
+				t.Errorf("%d bytes of the peer are taken with a window of %d", used, most)
+			}
+			p.link[1].mangle = nil
+			p.pass(10 * time.Second)
+			p.outcomes(0, OutcomeSuccess)
 		}
-		p.link[1].mangle = nil
-		p.pass(10 * time.Second)
-		p.outcomes(0, OutcomeSuccess)
 	}
 }
 

@@ -4,81 +4,59 @@ import "github.com/ndxdp/ndxdp/wire"
 
 // This file places the bytes of packets that arrive before one sent earlier (Config.ImmediatePlacement, PROTOCOL §9.1). All else that
 // a packet does waits for its turn: completions, READs, invalidations, and errors. A packet is placed when every operation in it
-// passes its checks now; otherwise it waits in its frames like without the option, and fails, or does not, when its turn comes.
+// passes its checks now; otherwise it waits like without the option, and fails, or does not, when its turn comes.
 
-// maxPlacedOps is how many operations besides WRITEs a packet that is placed early may have: what remains to be done for it is
-// kept, and is smaller than its frames.
-const maxPlacedOps = 4
-
-// placedPacket is what remains to be done for a packet whose bytes are in place: its operations without the WRITEs.
-type placedPacket struct {
-	ops [maxPlacedOps]wire.Op
-	at  [maxPlacedOps]uint8 // the place of each in the packet
-	n   uint8
-}
-
-// placeAhead places the bytes of a packet behind a gap, and returns what stands for it until its turn comes. It fails when the
-// packet has to wait in its frames; nothing was touched then.
-func (c *conn) placeAhead(p *RxPacket, h wire.BaseHeader) (mark heldPacket, ok bool) {
-	e := c.engine
-	e.received.plan.n = 0
-	if !c.walkAhead(p, h, c.planAhead) {
-		return 0, false
-	}
-	mark = heldNothing
-	if e.received.plan.n > 0 {
-		if mark, ok = e.received.hold(nil); !ok {
-			return 0, false
-		}
-	}
-	c.walkAhead(p, h, c.placeOp)
-	return mark, true
+// placeAhead places the bytes of a packet behind a gap. It reports false when they have to wait; nothing was touched then.
+func (c *conn) placeAhead(p *RxPacket, h wire.BaseHeader) bool {
+	return c.walkAhead(p, h, c.checkAhead) && c.walkAhead(p, h, c.placeOp)
 }
 
 // walkAhead goes through a packet's operations as long as each says so. It reports whether it got to the end.
-func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(i int, op *wire.Op, r *reader) bool) bool {
-	r, op := &c.engine.reader, &c.engine.op2
+func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(op *wire.Op, r *reader) bool) bool {
+	rs, r, op := &c.rx[h.Space()], &c.engine.reader, &c.engine.op2
+	w := walk{at: rs.place(h), piece: h.Piece()}
 	r.reset(p)
-	for i := range h.OpCount() {
-		if r.operation(i, h.Space(), op) != wire.DropNone {
+	for r.left > 0 {
+		if w.step(r, h, op) != wire.DropNone {
 			return false
 		}
-		op.FailedPSN = h.PSN()
-		if !each(i, op, r) {
+		if op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), op) || !each(op, r) {
 			return false
 		}
 	}
-	return r.left == 0
+	return true
 }
 
-// planAhead checks an operation as it would be when it is carried out, and notes it if it has more to do than to place bytes.
-func (c *conn) planAhead(i int, op *wire.Op, r *reader) bool {
-	plan := &c.engine.received.plan
-	switch op.Opcode {
-	case wire.OpWrite:
-		if op.Length > 0 {
-			dst, _ := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
-			if dst == nil {
-				return false
-			}
-			r.skip(int(op.Length))
-		}
+// continuesAhead completes an operation that goes on with a message, if its first piece is known: that of the message that is being
+// received, or one of the answers to our READs, which we know.
+func (rs *recvSpace) continuesAhead(kind wire.Space, op *wire.Op) bool {
+	if kind == wire.ResponseSpace {
+		op.Opcode = wire.OpReadResp
 		return true
+	}
+	return rs.next.Offset() > 0 && op.Message == rs.next.Message() && rs.continues(op)
+}
+
+// checkAhead checks an operation as it would be when it is carried out.
+func (c *conn) checkAhead(op *wire.Op, r *reader) bool {
+	switch op.Opcode {
 	case wire.OpReadReq:
+		return true
 	case wire.OpTerm:
 		return false
+	case wire.OpWrite:
+		if op.Length > 0 {
+			if dst, _ := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite); dst == nil {
+				return false
+			}
+		}
 	default:
 		sgl, ok := c.placeFor(op)
 		if !ok || !c.scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
 			return false
 		}
-		r.skip(int(op.Length))
 	}
-	if plan.n == maxPlacedOps {
-		return false
-	}
-	plan.ops[plan.n], plan.at[plan.n] = *op, uint8(i)
-	plan.n++
+	r.skip(int(op.Length))
 	return true
 }
 
@@ -90,11 +68,11 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 	}
 	if op.Opcode == wire.OpReadResp {
 		o := &c.reads
-		if c.noRequests || op.Number-o.head >= o.count {
+		if c.noRequests || op.Message-o.head >= o.count {
 			return nil, false
 		}
-		seq := o.seqs[op.Number%maxReadLimit]
-		return qp.sq.sgl(seq), op.Total == qp.sq.wr(seq).length
+		seq := o.seqs[op.Message%maxReadLimit]
+		return qp.sq.sgl(seq), op.Offset+uint32(op.Length) <= qp.sq.wr(seq).length
 	}
 	ahead := op.Number - c.recvSend
 	if qp.State() != QPReady || ahead >= qp.rq.waiting() {
@@ -105,7 +83,7 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 }
 
 // placeOp places an operation's bytes. All checks were passed in the same turn, so none fails.
-func (c *conn) placeOp(_ int, op *wire.Op, r *reader) bool {
+func (c *conn) placeOp(op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
@@ -117,17 +95,6 @@ func (c *conn) placeOp(_ int, op *wire.Op, r *reader) bool {
 	default:
 		sgl, _ := c.placeFor(op)
 		c.scatter(sgl, op.Offset, uint32(op.Length), false, r)
-	}
-	return true
-}
-
-// acceptPlaced does what remains of a packet whose turn has come. It reports what execute does.
-func (c *conn) acceptPlaced(rec *placedPacket) bool {
-	for i := range rec.n {
-		if !c.executeOp(&rec.ops[i], nil) {
-			c.wait.done = rec.at[i]
-			return false
-		}
 	}
 	return true
 }

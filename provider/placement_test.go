@@ -28,15 +28,15 @@ func TestPlacedAtOnceAndDeliveredInOrder(t *testing.T) {
 	p.receive(1, 1<<20, 5000)
 	p.runUntilIdle()
 	p.fill(0, 0, 5000, 7)
-	p.post(0, p.write(0, 8192, 1300))
-	p.post(0, p.write(0, 0, 1300))
+	p.post(0, p.write(0, 8192, 1000))
+	p.post(0, p.write(0, 0, 1100))
 	p.post(0, p.send(0, 5000))
 	p.post(0, p.read(1<<16, 10))
 	p.runUntilIdle()
-	if _, held := p.eng[1].FramesHeld(); held != 0 || len(p.link[1].rxFree) != pipeFrames {
-		t.Errorf("%d frames are kept, %d of %d are free", held, len(p.link[1].rxFree), pipeFrames)
+	if free := len(p.link[1].rxFree); free != pipeFrames {
+		t.Errorf("%d of %d frames are free", free, pipeFrames)
 	}
-	if !p.all(1, 0, 1300, 7) || !p.all(1, 1<<20, 3000, 7) {
+	if !p.all(1, 0, 1100, 7) || !p.all(1, 1<<20, 1000, 7) || !p.all(1, 8192, 1000, 0) {
 		t.Error("what came was not placed")
 	}
 	if s := &p.conn(1).served; s.tail != 0 || !p.cq[1].Empty() {
@@ -47,6 +47,42 @@ func TestPlacedAtOnceAndDeliveredInOrder(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 	if !p.all(1, 1<<20, 5000, 7) {
 		t.Error("bytes are missing")
+	}
+}
+
+// Of a message that is being received, what comes behind a gap is placed at once: its first piece said where.
+func TestRestOfAMessageIsPlacedAtOnce(t *testing.T) {
+	for _, kind := range []RequestKind{KindWrite, KindSend, KindRead} {
+		p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: true}).connect()
+		p.receive(1, 0, 8000)
+		p.runUntilIdle()
+		from, to := 0, 1
+		if kind == KindRead {
+			from, to = 1, 0
+		}
+		n, lost := 0, 0
+		p.link[to].mangle = func(b []byte) bool {
+			if sequenced(b) {
+				if n++; n == 3 {
+					lost = int(wire.BaseHeader(b).Offset())
+				}
+			}
+			return !sequenced(b) || n != 3
+		}
+		p.fill(from, 0, 8000, 7)
+		r := p.write(0, 0, 8000)
+		r.Kind = kind
+		p.post(0, r)
+		p.runUntilIdle()
+		gap := uint32(lost)
+		if lost == 0 || !p.all(to, 0, gap, 7) || !p.all(to, gap, 1000, 0) || !p.all(to, gap+1408, 8000-gap-1408, 7) || !p.cq[to].Empty() {
+			t.Errorf("kind %d: what came was not placed", kind)
+		}
+		p.pass(50 * time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+		if !p.all(to, 0, 8000, 7) {
+			t.Errorf("kind %d: bytes are missing", kind)
+		}
 	}
 }
 
@@ -135,7 +171,7 @@ func TestErrorsWaitForTheirTurn(t *testing.T) {
 			t.Errorf("%s: what was before the error is missing", name)
 		}
 		p.pass(20 * time.Second)
-		if s := p.eng[1].Stats(); s.Connections != 0 || p.eng[1].received.waiting() != 0 || len(p.link[1].rxFree) != pipeFrames {
+		if s := p.eng[1].Stats(); s.Connections != 0 || p.eng[1].store.Used() != 0 || len(p.link[1].rxFree) != pipeFrames {
 			t.Errorf("%s: something is left", name)
 		}
 	}
@@ -143,9 +179,21 @@ func TestErrorsWaitForTheirTurn(t *testing.T) {
 
 // The right to write is that of the moment when the bytes come: a window that is invalidated behind the gap takes what came before.
 func TestPlacedBeforeTheWindowEnds(t *testing.T) {
-	p := immediate(t)
+	p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: true}).connect()
 	w := p.grant(4096, FlagAllowWrite)
 	p.fill(0, 0, 4000, 1)
+	n, lost, behind := 0, uint32(0), uint32(0)
+	p.link[1].mangle = func(b []byte) bool { // the second packet is lost
+		if sequenced(b) {
+			switch n++; n {
+			case 2:
+				lost = wire.BaseHeader(b).Offset()
+			case 3:
+				behind = wire.BaseHeader(b).Offset()
+			}
+		}
+		return !sequenced(b) || n != 2
+	}
 	p.post(0, p.through(w, 0, 3000))
 	p.runUntilIdle()
 	p.invalidate(w)
@@ -153,17 +201,17 @@ func TestPlacedBeforeTheWindowEnds(t *testing.T) {
 	p.outcomes(1, OutcomeSuccess)
 	p.pass(50 * time.Millisecond)
 	p.outcomes(0, OutcomeAccessViolation) // for the lost piece
-	if p.all(1, 0, 1, 1) || !p.all(1, 1408, 1000, 1) {
+	if lost == 0 || behind == 0 || !p.all(1, 0, lost, 1) || !p.all(1, lost, behind-lost, 0) || !p.all(1, behind, 3000-behind, 1) {
 		t.Error("wrong bytes")
 	}
 }
 
-// What has to be kept is bounded: beyond it packets are dropped and come again. A packet of WRITEs needs nothing.
+// What has to be kept is bounded, whatever it carries: beyond it packets are dropped and come again.
 func TestPlacementIsBounded(t *testing.T) {
-	p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: true, HeldPackets: 3}).connect()
-	p.receive(1, 1<<20, 30000)
-	p.runUntilIdle()
-	for _, r := range []*Request{p.send(0, 30000), p.write(0, 0, 30000)} {
+	for _, kind := range []RequestKind{KindSend, KindWrite} {
+		p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: true, HeldBytes: 3 * 2048}).connect()
+		p.receive(1, 1<<20, 30000)
+		p.runUntilIdle()
 		lost := false
 		p.link[1].mangle = func(b []byte) bool {
 			if sequenced(b) && !lost {
@@ -172,16 +220,17 @@ func TestPlacementIsBounded(t *testing.T) {
 			}
 			return true
 		}
-		before := p.eng[1].Stats().Drops[wire.DropHoldFull]
+		p.conn(0).peerWindow = 1 << 20 // more than there is room for
+		r := p.write(0, 0, 30000)
+		r.Kind = kind
 		p.post(0, r)
 		p.pass(100 * time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
-		if full := p.eng[1].Stats().Drops[wire.DropHoldFull] > before; full != (r.Kind == KindSend) {
-			t.Errorf("kind %d: beyond the bound: %v", r.Kind, full)
+		if p.eng[1].Stats().Drops[wire.DropHoldFull] == 0 {
+			t.Errorf("kind %d: nothing was beyond the bound", kind)
 		}
-	}
-	p.outcomes(1, OutcomeSuccess)
-	if p.eng[1].received.waiting() != 0 {
-		t.Error("places are missing")
+		if used := p.eng[1].store.Used(); used != 0 {
+			t.Errorf("kind %d: %d bytes are missing", kind, used)
+		}
 	}
 }

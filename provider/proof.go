@@ -101,7 +101,7 @@ func (c *conn) onProof() {
 	}
 	c.endProof()
 	if !given {
-		c.lose(OutcomeIOTimeout)
+		c.lose()
 	}
 }
 

@@ -223,7 +223,7 @@ func (qp *QP) Release() {
 func (qp *QP) overran(e *Engine) {
 	fail := func(e *Engine) {
 		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
-			qp.conn.terminate(wire.TermLocal, 0, 0, 0)
+			qp.conn.terminate(wire.TermLocal, 0, 0)
 		}
 	}
 	if home := qp.home.Load(); home == e || home == nil {

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -21,7 +23,7 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 	if !c.mayBeRead(op.Token, op.Address, op.Total) {
 		return c.refuse(op, wire.TermReadAccess)
 	}
-	s.slots[s.tail%maxReadLimit] = readSlot{addr: op.Address, token: Token(op.Token), length: op.Total}
+	s.slots[s.tail%maxReadLimit] = readSlot{addr: op.Address, token: Token(op.Token), length: op.Total, message: op.Message}
 	s.tail++
 	c.activate()
 	return true
@@ -31,11 +33,11 @@ func (c *conn) onReadRequest(op *wire.Op) bool {
 // answer, and the packets that said so may have been lost. It reports false when the answer was not sent whole.
 func (c *conn) answerArrived() bool {
 	s := &c.served
-	if s.head == s.next.seq {
+	if s.head == c.tx[wire.ResponseSpace].Next().Message() {
 		return false
 	}
 	head := s.head
-	c.acknowledgeBelow(wire.ResponseSpace, s.slots[head%maxReadLimit].lastPSN.Add(1))
+	c.acknowledgeBelow(wire.ResponseSpace, space.At(head+1, 0))
 	return s.head != head
 }
 
@@ -53,8 +55,8 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 	e := c.engine
 	sp := &c.tx[wire.ResponseSpace]
 	s := &c.served
-	for s.next.seq != s.tail && !c.termQueued {
-		if !c.windowOpen(sp) {
+	for c.unanswered() {
+		if !c.windowOpen(sp, 0) {
 			return false
 		}
 		if budget <= 0 || *burst == 0 {
@@ -64,99 +66,106 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
-		from := s.next
-		to, ok := c.packResponses(from, cursor{s.tail, 0}, true)
+		from := sp.Next()
+		to, ok := c.packResponses(from, space.At(s.tail, 0))
 		if !ok {
 			return false
 		}
-		s.next = to
 		budget -= e.build.used
 		c.launch(wire.ResponseSpace, from, to)
 	}
-	if c.termQueued && !c.termSent && sp.outstanding() < c.peerWindow {
+	if c.termQueued && !c.termSent {
 		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
-		at := s.next
-		c.termSent, c.termPSN = true, sp.next
+		c.termSent = true
 		e.op(&c.term)
-		c.launch(wire.ResponseSpace, at, at)
+		c.launch(wire.ResponseSpace, sp.Next(), space.At(s.tail+1, 0)) // nothing comes behind it
 	}
 	return false
 }
 
-// memoryGone says that a packet of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
-// we know: no acknowledgement of a later packet tells that it was lost. Its requester may have ended the access itself, once it had the answer, by a word to
-// our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (c *conn) memoryGone(rec *txRecord) bool {
-	if c.termQueued || rec.state&recLost != 0 || c.sent.Passed() > rec.number && c.recovery.ackedAt.Sub(rec.at) > c.rtt.smoothed+4*c.rtt.variance {
+// unanswered says whether something of the answers to the peer's READs was never sent, and still may be.
+func (t *traffic) unanswered() bool {
+	return t.tx[wire.ResponseSpace].Next().Message() != t.served.tail && !t.termQueued
+}
+
+// mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
+// we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
+// the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
+func (c *conn) mayHaveArrived(p space.Piece) bool {
+	if c.termQueued || !c.memoryGone(p) {
 		return false
 	}
-	at := rec.from
-	for at != rec.to {
-		slot := &c.served.slots[at.seq%maxReadLimit]
-		end := cursor{at.seq + 1, 0}
-		n := slot.length - at.off
-		if at.seq == rec.to.seq {
-			end, n = rec.to, rec.to.off-at.off
+	for n := c.sent.Next(); n > c.sent.Floor(); {
+		n--
+		if t := c.sent.Packet(n); t.Kind == recovery.Responses && t.From.Before(p.To) && p.From.Before(t.To) {
+			passed := c.sent.Passed()
+			return passed <= n || c.sent.Packet(passed).At.Sub(t.At) <= c.rtt.smoothed+4*c.rtt.variance
+		}
+	}
+	return false
+}
+
+// memoryGone says that the memory behind a piece of READ responses may not be read any more.
+func (c *conn) memoryGone(p space.Piece) bool {
+	for at := p.From; at.Before(p.To); at = at.NextMessage() {
+		slot := &c.served.slots[at.Message()%maxReadLimit]
+		n := slot.length - at.Offset()
+		if at.Message() == p.To.Message() {
+			n = p.To.Offset() - at.Offset()
 		}
 		if n > 0 {
-			if src, _ := c.engine.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead); src == nil {
+			if src, _ := c.engine.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(at.Offset()), uint64(n), RightRemoteRead); src == nil {
 				return true
 			}
 		}
-		at = end
 	}
 	return false
 }
 
-// packResponses fills the packet begun with READ responses from at up to stop. Like packRequests it gives the same packet
-// for the same range, until the connection is terminated: then the memory of a lost response may be gone, so whatever is
-// sent again is the TERM, and the first gap the peer has gets it.
-func (c *conn) packResponses(at, stop cursor, fresh bool) (to cursor, ok bool) {
+// packResponses fills the packet begun with READ responses from at up to stop, until the connection is terminated: then the memory of a
+// lost response may be gone, so whatever is sent again is the TERM, and the first gap the peer has gets it.
+func (c *conn) packResponses(at, stop space.Place) (to space.Place, ok bool) {
 	e := c.engine
-	b := &e.build
 	if c.termQueued {
 		e.op(&c.term)
-		return at, true
+		return stop, true
 	}
 	for at != stop {
-		slot := &c.served.slots[at.seq%maxReadLimit]
-		n, fits := b.piece(slot.length-at.off, false)
-		if !fits {
+		slot := &c.served.slots[at.Message()%maxReadLimit]
+		off := at.Offset()
+		length, ends := slot.length-off, true
+		if at.Message() == stop.Message() {
+			length, ends = stop.Offset()-off, stop.Offset() == slot.length
+		}
+		op := &e.op1
+		*op = wire.Op{Opcode: wire.OpReadResp, Total: slot.length}
+		if off > 0 {
+			op.Opcode = wire.OpMore
+		}
+		if !e.build.fit(op, length, ends) {
 			break
 		}
 		var src []byte
-		if n > 0 {
+		if op.Length > 0 {
 			var g *memory.Grant
-			src, g = e.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(at.off), uint64(n), RightRemoteRead)
+			src, g = e.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(off), uint64(op.Length), RightRemoteRead)
 			if src == nil {
 				// Deregistered, or the window invalidated, while the answer was under way.
 				e.abandon()
-				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Number: at.seq}, wire.TermReadAccess)
+				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: slot.message}, wire.TermReadAccess)
 				return at, false
 			}
 			g.CountRead()
 		}
-		op := &e.op1
-		*op = wire.Op{Opcode: wire.OpReadResp, Length: uint16(n), Number: at.seq, Offset: at.off, Total: slot.length}
-		if at.off == 0 {
-			op.Flags |= wire.OpFirst
-		}
-		last := at.off+n == slot.length
-		if last {
-			op.Flags |= wire.OpLast
-		}
 		e.op(op)
 		e.payload(src)
-		if !last {
-			at.off += n
+		last := op.Flags&wire.OpLast != 0
+		at = at.After(uint32(op.Length), last)
+		if !last || e.build.piece {
 			break
 		}
-		if fresh {
-			slot.lastPSN = c.tx[wire.ResponseSpace].next
-		}
-		at = cursor{at.seq + 1, 0}
 	}
 	return at, true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -48,7 +49,7 @@ func (r *lossRecovery) arm(c *conn) {
 
 // unacknowledged says whether the peer has something left to acknowledge.
 func (c *conn) unacknowledged() bool {
-	return c.tx[0].outstanding() > 0 && !c.paused || c.tx[1].outstanding() > 0
+	return c.tx[0].Outstanding() && !c.paused || c.tx[1].Outstanding()
 }
 
 // progress is called when the oldest packet of a space was acknowledged.
@@ -82,26 +83,18 @@ func (r *lossRecovery) inVain(c *conn, number uint64, state recovery.State) {
 func (c *conn) detectLoss() {
 	r := &c.recovery
 	r.reorderAt = 0
-	if c.tx[0].inFlight+c.tx[1].inFlight == 0 {
+	if c.sent.PacketsInFlight() == 0 {
 		return
 	}
-	window := r.window(&c.rtt, c.engine.now)
-	for n, end := c.sent.Floor(), c.sent.Passed(); n < end; n++ {
+	wait := c.rtt.smoothed + r.window(&c.rtt, c.engine.now)
+	for n := c.sent.Oldest(); n < c.sent.Passed(); n = c.sent.Oldest() {
 		p := c.sent.Packet(n)
-		if p.State != 0 || c.learnt(n, false) {
-			continue
-		}
-		rec := c.tx[p.Kind].record(p.PSN)
-		if rec.state&(recSacked|recLost) != 0 {
-			continue
-		}
-		if due := p.At.Add(c.rtt.smoothed + window); due > c.engine.now {
+		if due := p.At.Add(wait); due > c.engine.now {
 			r.reorderAt = due
 			c.touch()
 			return
 		}
-		p.State |= recovery.Lost
-		c.markLost(wire.Space(p.Kind), rec)
+		c.markLost(p)
 	}
 }
 
@@ -114,20 +107,16 @@ func (r *lossRecovery) window(t *rtt, now clock.Time) time.Duration {
 	return max(t.reorder(), min(t.reorder()+time.Duration(r.slack)*t.min/4, t.smoothed))
 }
 
-// setLost takes an outstanding packet for lost.
-func (sp *sendSpace) setLost(rec *txRecord) {
-	rec.state |= recLost
-	sp.inFlight--
-	sp.lost++
-}
-
-func (c *conn) markLost(space wire.Space, rec *txRecord) {
+// markLost takes a transmission in flight for lost: what it carried goes again.
+func (c *conn) markLost(p *recovery.Packet) {
 	e := c.engine
-	c.tx[space].setLost(rec)
-	c.countLoss(rec)
+	c.sent.Mark(p, recovery.Lost)
+	c.countLoss(p)
+	c.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
-	e.note(FlightLoss, c.id, 0, uint32(space))
-	c.noteLoss()
+	e.note(FlightLoss, c.id, 0, uint32(p.Kind))
+	c.cc.Lost(int(p.Size))
+	c.heardBatch()
 	c.activate()
 }
 
@@ -138,7 +127,9 @@ func (r *lossRecovery) expire(c *conn) {
 		r.probed = true
 		e.stats.Probes++
 		e.note(FlightProbe, c.id, 0, 0)
-		c.resendNewest()
+		for kind := range c.tx {
+			c.resendNewest(wire.Space(kind))
+		}
 		r.arm(c)
 		return
 	}
@@ -148,7 +139,7 @@ func (r *lossRecovery) expire(c *conn) {
 	e.stats.Timeouts++
 	e.note(FlightTimeout, c.id, uint32(r.expiries), 0)
 	if e.now.Sub(r.progressAt) >= e.cfg.DeadPeer && r.expiries >= minExpiries {
-		c.lose(OutcomeIOTimeout)
+		c.lose()
 		return
 	}
 	if r.expiries == maxMarkable && c.rtt.moves == 0 {
@@ -159,10 +150,9 @@ func (r *lossRecovery) expire(c *conn) {
 	if c.rtt.backoff < maxBackoff {
 		c.rtt.backoff++
 	}
-	for space := range c.tx {
-		if sp := &c.tx[space]; sp.outstanding() > 0 && !c.holds(wire.Space(space)) {
-			c.countLoss(sp.record(sp.una))
-			c.resend(wire.Space(space), sp.una, true, &e.stats.ResentTimeout)
+	for kind := range c.tx {
+		if c.tx[kind].Outstanding() && !c.holds(wire.Space(kind)) {
+			c.resendOldest(wire.Space(kind))
 		}
 	}
 	r.arm(c)
@@ -177,107 +167,101 @@ const (
 	maxMarkable = 3
 )
 
-// resendNewest sends the newest unacknowledged packet of each space again, asking for an acknowledgement.
-func (c *conn) resendNewest() {
-	for space := range c.tx {
-		sp := &c.tx[space]
-		for psn := sp.next; psn != sp.una; {
-			psn--
-			if sp.record(psn).state&(recSacked|recLost) == 0 {
-				c.resend(wire.Space(space), psn, true, &c.engine.stats.ResentProbe)
-				break
+// resendNewest sends the newest packet of a space that is in flight again, asking for an acknowledgement.
+func (c *conn) resendNewest(kind wire.Space) {
+	for n := c.sent.Next(); n > c.sent.Oldest(); {
+		n--
+		if p := c.sent.Packet(n); p.State == 0 && p.Kind == recovery.Kind(kind) {
+			if c.resendInFlight(n, &c.engine.stats.ResentProbe) {
+				return
 			}
 		}
 	}
 }
 
-// resendLost sends lost packets again while the window allows. It reports whether more remain.
-func (c *conn) resendLost(space wire.Space) (again bool) {
-	sp := &c.tx[space]
-	for psn := sp.una; sp.lost > 0 && psn != sp.next; psn++ {
-		if sp.record(psn).state&recLost == 0 {
+// resendOldest sends the oldest that is missing of a space again, asking for an acknowledgement.
+func (c *conn) resendOldest(kind wire.Space) {
+	cause := &c.engine.stats.ResentTimeout
+	una := c.tx[kind].Una() // by place: a repetition has a larger number than what was sent behind it
+	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
+		p := c.sent.Packet(n)
+		if p.State != 0 || p.Kind != recovery.Kind(kind) || una.Before(p.From) || !una.Before(p.To) {
 			continue
 		}
-		if !c.room() || c.hasPaused && space == wire.RequestSpace && !c.allowed(sp.record(psn)) {
+		c.countLoss(p)
+		if c.resendInFlight(n, cause) {
+			return
+		}
+	}
+	if again, ok := c.tx[kind].Again(); ok {
+		c.resend(kind, again, true, cause)
+	}
+}
+
+// resendInFlight sends what a packet in flight carries again, because a timer says so. It reports false when all of that arrived in other
+// packets.
+func (c *conn) resendInFlight(number uint64, cause *uint64) bool {
+	p := c.sent.Packet(number)
+	kind := wire.Space(p.Kind)
+	c.sent.Mark(p, recovery.Again)
+	sp := &c.tx[kind]
+	sp.Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
+	missing, ok := sp.MissingIn(p.From, p.To)
+	if !ok {
+		return false
+	}
+	if !c.resend(kind, missing, true, cause) && c.phase == phaseOpen {
+		c.sendPing() // its answer tells whether that arrived
+	}
+	c.activate() // for the rest, if the path shrank
+	return true
+}
+
+// resendLost sends lost packets again while the window allows. It reports whether more remain.
+func (c *conn) resendLost(kind wire.Space) (again bool) {
+	sp := &c.tx[kind]
+	for {
+		p, ok := sp.Again()
+		if !ok || !c.room(0) {
 			return false
 		}
 		cause := &c.engine.stats.ResentLost
-		if sp.record(psn).state&recRefused != 0 {
+		if p.Refused {
 			cause = &c.engine.stats.ResentReceive
 		}
-		if !c.resend(space, psn, sp.lost == 1, cause) {
-			return c.phase == phaseOpen
+		if !c.resend(kind, p, sp.LastAgain(), cause) {
+			return c.phase == phaseOpen && c.engine.starved
 		}
 	}
-	return false
 }
 
-// resend sends the operations with this PSN again, under a new packet number (I7, PROTOCOL §9.3); in parts when their path
-// has become too small for them. It reports false when there was no frame for it, or when the memory behind it is gone and the
-// connection with it. It counts in cause, one of the engine's counters.
-func (c *conn) resend(space wire.Space, psn wire.PSN, ackReq bool, cause *uint64) bool {
+// resend sends a piece again, or as much of it as a packet takes, under a new packet number (I7, PROTOCOL §9.3). It reports false when
+// nothing was sent: there was no frame for it, a limit forbids it, or the memory behind it is gone, and perhaps the connection with it. It
+// counts in cause, one of the engine's counters.
+func (c *conn) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
 	e := c.engine
-	sp := &c.tx[space]
-	rec := sp.record(psn)
-	var flags wire.Flags
-	if space == wire.ResponseSpace {
-		if c.memoryGone(rec) {
-			c.sendPing() // its answer tells
-			return false
-		}
-		flags |= wire.FlagSpace
-	}
-	if ackReq {
-		flags |= wire.FlagAckReq
-	}
-	before := rec.number
-	parts := wire.BaseHeaderLen+int(rec.size) > int(c.mtu.Packet) && (space == wire.RequestSpace || !c.termQueued)
-	switch {
-	case parts:
-		if !c.resendParts(space, psn, rec, flags) {
-			return false
-		}
-	case !c.beginAgain(int(rec.size)), !c.pack(space, rec):
+	if kind == wire.ResponseSpace && c.mayHaveArrived(p) || !c.beginAgain() {
 		return false
 	}
-	if before >= c.sent.Floor() && rec.state&recLost == 0 {
-		c.sent.Packet(before).State |= recovery.Again
+	var to space.Place
+	var ok bool
+	if kind == wire.ResponseSpace {
+		to, ok = c.packResponses(p.From, p.To)
+	} else {
+		to, ok = c.packRequests(p.From, p.To, false)
 	}
-	if rec.state&recLost != 0 {
-		rec.state &^= recLost | recRefused
-		sp.lost--
-		sp.inFlight++
+	if !ok {
+		return false
 	}
-	rec.at = e.now
+	if to == p.From {
+		e.abandon()
+		return false
+	}
+	c.tx[kind].SentAgain(p.From, to)
 	e.stats.Retransmits++
 	*cause++
 	c.retransmits++
 	c.cc.Left(e.now)
-	if !parts {
-		c.ackSent()
-		rec.number = c.sent.Next()
-		c.seal(e.build.ops, flags, psn)
-	} else if e.now >= c.search.At {
-		c.searchPath()
-	}
+	c.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
 	return true
-}
-
-// pack fills the packet begun, of the size it had, with what the record says.
-func (c *conn) pack(space wire.Space, rec *txRecord) (ok bool) {
-	e := c.engine
-	e.build.again = true
-	switch {
-	case space == wire.ResponseSpace:
-		_, ok = c.packResponses(rec.from, rec.to, false)
-	case c.qp != nil:
-		_, ok = c.packRequests(rec.from, rec.to, false)
-	default:
-		ok = true // nobody waits for it any more: empty
-	}
-	if ok && e.build.ops == 0 {
-		e.abandon()
-		ok = false
-	}
-	return ok
 }

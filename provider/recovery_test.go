@@ -18,8 +18,12 @@ func TestOvertakenACK(t *testing.T) {
 	p.post(0, p.write(0, 0, 20*1344))
 	p.turn()
 	c := p.conn(0)
-	una := c.tx[0].una
-	number := func(i int) uint64 { return c.tx[0].record(una.Add(uint32(i))).number }
+	var numbers []uint64 // of the packets with requests
+	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
+		if c.sent.Packet(n).Kind == recovery.Requests {
+			numbers = append(numbers, n)
+		}
+	}
 	tell := func(by uint32, first, last uint64) {
 		a := &wire.Ack{Largest: uint32(last), Delay: wire.AckDelayUnknown, N: 1}
 		a.Ranges[0].Last = uint32(last - first)
@@ -27,16 +31,24 @@ func TestOvertakenACK(t *testing.T) {
 		f.alone(a)
 		p.inject(0, f)
 	}
-	tell(2, number(0), number(2))
-	tell(1, number(6), number(6))
+	tell(2, numbers[0], numbers[2])
+	tell(1, numbers[6], numbers[6])
 	p.eng[0].Run(p.now)
-	if c.tx[0].una != una+3 {
-		t.Fatalf("acknowledged up to una+%d", c.tx[0].una-una)
+	sp := &c.tx[0]
+	if sp.Una() != c.sent.Packet(numbers[3]).From {
+		t.Fatalf("acknowledged up to %x", sp.Una())
 	}
-	for i := una + 3; i != c.tx[0].next; i++ {
-		if got := c.tx[0].record(i).state&recSacked != 0; got != (i == una+6) {
-			t.Errorf("PSN una+%d acknowledged: %v", i-una, got)
+	for i, n := range numbers[3:] {
+		sent := c.sent.Packet(n)
+		if got := sent.State&recovery.Acked != 0; got != (i == 3) {
+			t.Errorf("packet %d acknowledged: %v", i+3, got)
 		}
+		if hole, missing := sp.Hole(sent.From, sent.To); missing == (i == 3) {
+			t.Errorf("packet %d: %x has not arrived: %v", i+3, hole.From, missing)
+		}
+	}
+	if sp.Beyond() != int(c.sent.Packet(numbers[6]).Size) {
+		t.Errorf("%d bytes arrived beyond the oldest that is missing", sp.Beyond())
 	}
 }
 
@@ -91,16 +103,13 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	for range 3 {
 		for space := range c.tx {
 			sp := &c.tx[space]
-			if len(sp.records) == 0 {
-				c.extendFlight(sp)
-			}
+			from := sp.Next()
+			sp.Sent(from.NextMessage())
 			at := p.now.Add(time.Duration(space) * 10 * time.Microsecond)
-			*sp.record(sp.next) = txRecord{at: at, number: c.sent.Add(at, recovery.Kind(space), sp.next)}
-			sp.next++
-			sp.inFlight++
+			c.sent.Add(recovery.Packet{At: at, From: from, To: sp.Next(), Size: 100, Kind: recovery.Kind(space)})
 		}
 	}
-	newest := c.sent.Add(p.now.Add(100*time.Microsecond), recovery.Nothing, 0)
+	newest := c.sent.Add(recovery.Packet{At: p.now.Add(100 * time.Microsecond), Kind: recovery.Nothing})
 	c.sent.Acknowledge(newest)
 	c.detectLoss()
 	if want := p.now.Add(time.Millisecond + c.rtt.reorder()); c.recovery.reorderAt != want {
@@ -193,7 +202,7 @@ func TestLossIsNoMissingReceive(t *testing.T) {
 	p.post(0, p.send(0, 6*1300))
 	p.post(0, p.send(0, 100))
 	p.pass(4 * time.Second)
-	if c := p.conn(0); c == nil || c.tx[0].outstanding() == 0 {
+	if c := p.conn(0); c == nil || !c.tx[0].Outstanding() {
 		t.Fatal("the first SEND is through, or the connection is over")
 	}
 	p.link[1].mangle = nil

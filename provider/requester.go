@@ -1,6 +1,10 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // minSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
 // in the next packet, because a split costs another operation header.
@@ -17,7 +21,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 	qp := c.qp
 	for qp != nil && !c.noRequests && c.phase == phaseOpen && c.mayStart(qp.sq.next, qp.sq.off) {
 		local := qp.sq.wr(qp.sq.next).kind.Local()
-		if !local && !c.windowOpen(sp) {
+		if !local && !c.windowOpen(sp, 0) {
 			return false
 		}
 		if budget <= 0 || *burst == 0 {
@@ -33,12 +37,12 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 		if !c.beginOperations(int(c.mtu.Packet)) {
 			return true
 		}
-		from := cursor{qp.sq.next, qp.sq.off}
-		to, ok := c.packRequests(from, cursor{qp.sq.posted.Load(), 0}, true)
+		from := sp.Next()
+		to, ok := c.packRequests(from, space.At(qp.sq.posted.Load(), 0), true)
 		if !ok {
 			return false
 		}
-		qp.sq.next, qp.sq.off = to.seq, to.off
+		qp.sq.next, qp.sq.off = to.Message(), to.Offset()
 		budget -= e.build.used
 		c.launch(wire.RequestSpace, from, to)
 	}
@@ -82,10 +86,9 @@ func (c *conn) start(seq uint32) bool {
 		c.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
+	wr.message = c.nextMessage
+	c.nextMessage++
 	switch wr.kind {
-	case KindWrite:
-		wr.number = c.nextMessage
-		c.nextMessage++
 	case KindSend:
 		wr.number = c.nextSend
 		c.nextSend++
@@ -97,7 +100,7 @@ func (c *conn) start(seq uint32) bool {
 		r.seqs[(r.head+r.count)%maxReadLimit] = seq
 		r.count++
 		r.bytes += uint64(wr.length)
-	case KindReceive, KindBind, KindInvalidate, KindFastRegister:
+	case KindWrite, KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
 	return true
 }
@@ -117,86 +120,81 @@ func (c *conn) mayUse(seq uint32) bool {
 	return true
 }
 
-// packRequests fills the packet begun with operations from at up to stop. The result depends only on at, stop and the
-// packet size, so that a lost packet is built again exactly. ok is false after a local fault; the packet is then gone.
-func (c *conn) packRequests(at, stop cursor, fresh bool) (to cursor, ok bool) {
+// packRequests fills the packet begun with operations from at up to stop, or up to what has to wait. fresh says that they are sent for
+// the first time. ok is false after a local fault; the packet is then gone.
+func (c *conn) packRequests(at, stop space.Place, fresh bool) (to space.Place, ok bool) {
 	e := c.engine
-	b := &e.build
 	q := &c.qp.sq
-	for at != stop && (!fresh || c.mayStart(at.seq, at.off)) {
-		wr := q.wr(at.seq)
+	for at != stop {
+		seq, off := at.Message(), at.Offset()
+		wr := q.wr(seq)
+		if fresh && !c.mayStart(seq, off) || !fresh && c.mustWait(wr, off) {
+			break
+		}
 		if wr.kind.Local() {
 			break // the packet ends here: what it carries is before it, and what follows may only start after it
 		}
-		n, fits := b.piece(wr.length-at.off, wr.kind == KindRead)
-		if !fits {
+		op := &e.op1
+		if !c.describeRequest(op, wr, at, stop) {
 			break
 		}
-		if fresh && at.off == 0 && !c.start(at.seq) {
+		if fresh && off == 0 {
+			if !c.start(seq) {
+				e.abandon()
+				return at, false
+			}
+			op.Number = wr.number
+		}
+		e.op(op)
+		if wr.kind != KindRead && !c.gather(seq, off, uint32(op.Length)) {
 			e.abandon()
+			c.localFault(seq, OutcomeAccessViolation)
 			return at, false
 		}
-		last := wr.kind == KindRead || at.off+n == wr.length
-		c.putRequest(wr, at.off, n, last)
-		if wr.kind != KindRead && !c.gather(at.seq, at.off, n) {
-			e.abandon()
-			c.localFault(at.seq, OutcomeAccessViolation)
-			return at, false
-		}
-		if !last {
-			at.off += n
+		last := op.Flags&wire.OpLast != 0
+		at = at.After(uint32(op.Length), last)
+		if !last || e.build.piece {
 			break
 		}
-		if fresh {
-			wr.lastPSN = c.tx[wire.RequestSpace].next
-		}
-		at = cursor{at.seq + 1, 0}
 	}
 	return at, true
 }
 
-// piece decides how many of want payload bytes go into the packet now.
-func (b *builder) piece(want uint32, read bool) (n uint32, fits bool) {
-	room := b.room()
-	switch {
-	case read:
-		return 0, room >= readRequestLen-wire.OpHeaderLen
-	case room >= int(want):
-		return want, true
-	case room < pieceAlign || b.ops > 0 && room < minSplit:
-		return 0, false
-	}
-	return uint32(room) &^ (pieceAlign - 1), true
+// mustWait says that the request at off of wr must not go again yet: it is a SEND beyond the limit, which RNR may have lowered since it was
+// sent.
+func (c *conn) mustWait(wr *workRequest, off uint32) bool {
+	return c.hasPaused && off == 0 && wr.kind == KindSend && int32(c.sendLimit-wr.number) <= 0
 }
 
-// putRequest writes the operation header of one piece.
-func (c *conn) putRequest(wr *workRequest, off, n uint32, last bool) {
-	op := &c.engine.op1
-	*op = wire.Op{Length: uint16(n), Number: wr.number}
-	if off == 0 {
-		op.Flags |= wire.OpFirst
+// describeRequest fills in the operation for a request from at on, up to stop if that is inside of it. It reports false when the packet has no room for it.
+func (c *conn) describeRequest(op *wire.Op, wr *workRequest, at, stop space.Place) bool {
+	b := &c.engine.build
+	off := at.Offset()
+	length, ends := wr.length-off, true
+	if at.Message() == stop.Message() {
+		length, ends = stop.Offset()-off, stop.Offset() == wr.length
 	}
-	if last {
-		op.Flags |= wire.OpLast
-	}
-	switch wr.kind {
-	case KindWrite:
-		op.Opcode, op.Address, op.Token = wire.OpWrite, wr.addr+uint64(off), uint32(wr.token)
-	case KindRead:
-		op.Opcode, op.Address, op.Token, op.Total, op.Length = wire.OpReadReq, wr.addr, uint32(wr.token), wr.length, 8
-	case KindSend:
-		op.Opcode, op.Offset, op.Total = wire.OpSend, off, wr.length
+	*op = wire.Op{Number: wr.number, Total: wr.length}
+	switch {
+	case wr.kind == KindRead:
+		op.Opcode, op.Flags, op.Address, op.Token = wire.OpReadReq, wire.OpLast, wr.addr, uint32(wr.token)
+		return b.room(wire.OpLen(wire.OpReadReq, wire.OpLast)) >= 0
+	case off > 0:
+		op.Opcode = wire.OpMore
+	case wr.kind == KindWrite:
+		op.Opcode, op.Address, op.Token = wire.OpWrite, wr.addr, uint32(wr.token)
+	default:
+		op.Opcode = wire.OpSend
 		if wr.flags&FlagInvalidate != 0 {
 			op.Opcode, op.Imm = wire.OpSendInv, uint32(wr.token)
 		} else if wr.flags&FlagImmediate != 0 {
 			op.Opcode, op.Imm = wire.OpSendImm, uint32(wr.token)
 		}
-		if last && wr.flags&FlagSolicit != 0 {
+		if wr.flags&FlagSolicit != 0 {
 			op.Flags |= wire.OpSolicit
 		}
-	case KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
-	c.engine.op(op)
+	return b.fit(op, length, ends)
 }
 
 // gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
@@ -231,9 +229,10 @@ func (c *conn) gather(seq, off, n uint32) bool {
 	return n == 0
 }
 
-// windowOpen says whether another packet may be in flight.
-func (c *conn) windowOpen(sp *sendSpace) bool {
-	return c.room() && sp.outstanding() < c.peerWindow
+// windowOpen says whether another packet may be in flight, beside one of leaving bytes that is about to be: the congestion window has room
+// for it, and the peer for what may have to wait behind a gap.
+func (c *conn) windowOpen(sp *space.Send, leaving int) bool {
+	return c.room(leaving) && c.sent.InFlight()+leaving+sp.Beyond() < int(c.peerWindow)
 }
 
 // mayRead says whether another READ may be asked for: the answers that are under way may fill the window, as if we had sent
@@ -247,41 +246,46 @@ func (c *conn) mayRead() bool {
 	return false
 }
 
-// launch numbers, records and seals the packet just packed.
-func (c *conn) launch(space wire.Space, from, to cursor) {
+// launch completes the packet just packed, of what is sent for the first time.
+func (c *conn) launch(kind wire.Space, from, to space.Place) {
 	e := c.engine
-	sp := &c.tx[space]
-	if sp.outstanding() == uint32(len(sp.records)) {
-		c.extendFlight(sp)
-	}
-	psn := sp.next
-	rec := sp.record(psn)
-	*rec = txRecord{at: e.now, number: c.sent.Next(), from: from, to: to, size: uint16(e.build.used - e.build.base)}
 	full := e.build.used+minSplit > int(c.mtu.Packet)
-	sp.next++
-	sp.inFlight++
+	sp := &c.tx[kind]
+	sp.Sent(to)
 	c.cc.Left(e.now)
-	var flags wire.Flags
-	if space == wire.ResponseSpace {
-		flags |= wire.FlagSpace
-	}
-	// Ask for an acknowledgement at the end of a burst, and on the way every quarter of a window.
-	if uint32(psn)%(Window/4) == 0 || !c.windowOpen(sp) || !c.moreToSend(space) {
-		flags |= wire.FlagAckReq
-	}
-	c.ackSent()
-	c.seal(e.build.ops, flags, psn)
+	// Ask for an acknowledgement at the end of a burst, and now and then on the way.
+	c.sealContents(kind, recovery.Packet{From: from, To: to}, c.sent.Next()%askEvery == 0 || !c.windowOpen(sp, e.build.used) || !c.moreToSend(kind))
 	c.recovery.sent(c)
 	if full && e.now >= c.search.At {
 		c.searchPath()
 	}
 }
 
+// askEvery is after how many packets an acknowledgement is asked for at the latest.
+const askEvery = 64
+
+// sealContents completes a packet with contents of a space.
+func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
+	b := &c.engine.build
+	f := wire.BaseFields{Operations: true, Piece: b.piece, Message: uint16(p.From.Message()), Offset: p.From.Offset()}
+	p.Kind = recovery.Kind(kind)
+	if kind == wire.ResponseSpace {
+		f.Flags |= wire.FlagSpace
+	} else {
+		f.Message = uint16(c.qp.sq.wr(p.From.Message()).message)
+	}
+	if ackReq {
+		f.Flags |= wire.FlagAckReq
+	}
+	c.ackSent()
+	c.seal(p, f, c.ecn)
+}
+
 // moreToSend says whether another packet of the space follows at once. A request without packets that is next is none, and its result
 // waits for the acknowledgement of what was sent before.
 func (c *conn) moreToSend(space wire.Space) bool {
 	if space == wire.ResponseSpace {
-		return c.served.next.seq != c.served.tail
+		return c.unanswered()
 	}
 	return c.qp != nil && c.mayStart(c.qp.sq.next, c.qp.sq.off) && !c.qp.sq.wr(c.qp.sq.next).kind.Local()
 }
@@ -293,12 +297,12 @@ func (c *conn) completeRequests() {
 	if qp == nil {
 		return
 	}
-	una := c.tx[wire.RequestSpace].una
+	una := c.tx[wire.RequestSpace].Una().Message()
 	head := qp.sq.head.Load()
 	from := head
-	for head != qp.sq.next {
+	for int32(una-head) > 0 {
 		wr := qp.sq.wr(head)
-		if wr.lastPSN.Sub(una) >= 0 || wr.kind == KindRead && !wr.done {
+		if wr.kind == KindRead && !wr.done {
 			break
 		}
 		if wr.flags&FlagSilentSuccess == 0 {

@@ -1,10 +1,10 @@
 package provider
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -82,37 +82,118 @@ func wantResent(t *testing.T, p *pair, want Stats) {
 	}
 }
 
-// Operations that are sent again have the PSN and the bytes that they had, under a new packet number (I7).
-func TestPacketsSentAgainHaveTheSameBytes(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	sent, carried, again := map[wire.PSN][]byte{}, 0, 0
-	p.link[1].mangle = func(b []byte) bool {
-		h := wire.BaseHeader(b)
-		if h.OpCount() == 0 {
-			return true
+// byPlace is what packets of one direction said of every byte, and of every message.
+type byPlace struct {
+	t      *testing.T
+	next   [wire.NumSpaces]uint32 // a message that is near
+	bytes  [wire.NumSpaces]map[space.Place]byte
+	first  [wire.NumSpaces]map[uint32]wire.Op
+	ends   [wire.NumSpaces]map[uint32]uint32 // length of a message, from the packet with its last byte
+	again  int                               // bytes that came again
+	pieces map[[2]space.Place]bool           // how messages were cut
+}
+
+func newByPlace(t *testing.T) *byPlace {
+	w := &byPlace{t: t, pieces: map[[2]space.Place]bool{}}
+	for sp := range w.bytes {
+		w.bytes[sp], w.first[sp], w.ends[sp] = map[space.Place]byte{}, map[uint32]wire.Op{}, map[uint32]uint32{}
+	}
+	return w
+}
+
+// packet looks at a packet, and wants the same of all that was said before.
+func (w *byPlace) packet(b []byte) {
+	h := wire.BaseHeader(b)
+	if h.Control() {
+		return
+	}
+	at, d := wire.ContentOffset(b)
+	if d != wire.DropNone {
+		w.t.Errorf("%v", d)
+		return
+	}
+	sp, rest := h.Space(), b[at:]
+	w.next[sp] = wire.ExpandMessage(h.Message(), w.next[sp])
+	place := space.At(w.next[sp], h.Offset())
+	for used := 0; used < len(rest); {
+		op := wire.Op{Opcode: wire.OpMore, Length: uint16(len(rest))}
+		if h.Flags()&wire.FlagEnd != 0 {
+			op.Flags = wire.OpLast
 		}
-		at, d := wire.ContentOffset(b)
-		if d != wire.DropNone {
-			t.Errorf("PSN %d: %v", h.PSN(), d)
+		if !h.Piece() {
+			used += -used & (wire.OpAlign - 1)
+			n, d := wire.ParseOp(rest[used:], sp, &op)
+			if d != wire.DropNone {
+				w.t.Errorf("%v", d)
+				return
+			}
+			used += n
 		}
-		carried++
-		if old, ok := sent[h.PSN()]; ok {
-			again++
-			if !bytes.Equal(old, b[at:]) {
-				t.Errorf("PSN %d: other bytes when it was sent again", h.PSN())
+		w.operation(sp, place, &op, rest[used:][:op.Length])
+		used += int(op.Length)
+		place = place.After(uint32(op.Length), op.Flags&wire.OpLast != 0)
+	}
+}
+
+// operation looks at an operation and its payload.
+func (w *byPlace) operation(sp wire.Space, place space.Place, op *wire.Op, payload []byte) {
+	if op.Opcode != wire.OpMore {
+		said := *op
+		said.Length, said.Flags = 0, op.Flags&^wire.OpLast
+		if old, ok := w.first[sp][place.Message()]; ok && old != said {
+			w.t.Errorf("message %d was %+v and is %+v", place.Message(), old, said)
+		}
+		w.first[sp][place.Message()] = said
+	}
+	for i, b := range payload {
+		p := place + space.Place(i)
+		if old, ok := w.bytes[sp][p]; ok {
+			w.again++
+			if old != b {
+				w.t.Errorf("byte %x was %d and is %d", p, old, b)
+				return
 			}
 		}
-		sent[h.PSN()] = bytes.Clone(b[at:])
-		return carried%7 != 3
+		w.bytes[sp][p] = b
 	}
-	for i := range 100 {
+	if end := place.Offset() + uint32(op.Length); op.Flags&wire.OpLast != 0 {
+		if old, ok := w.ends[sp][place.Message()]; ok && old != end {
+			w.t.Errorf("message %d had %d bytes and has %d", place.Message(), old, end)
+		}
+		w.ends[sp][place.Message()] = end
+	}
+	w.pieces[[2]space.Place{place, place + space.Place(op.Length)}] = true
+}
+
+// Bytes that are sent again are those that had their place, of the same message, under a new packet number (I7).
+func TestBytesSentAgainAreTheSame(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	w := newByPlace(t)
+	carried, last := 0, -1
+	p.link[1].mangle = func(b []byte) bool {
+		h := wire.BaseHeader(b)
+		if number := int(h.Number()); number <= last {
+			t.Errorf("packet number %d after %d", number, last)
+		} else {
+			last = number
+		}
+		w.packet(b)
+		if sequenced(b) {
+			carried++
+		}
+		return !sequenced(b) || carried%7 != 3
+	}
+	for i := range uint32(100) {
+		for j := range uint32(3000) {
+			p.reg[0].Bytes()[i*3000+j] = byte(i*j*j>>4 + j)
+		}
 		p.receive(1, 1<<20, 2000)
-		p.post(0, p.write(0, uint32(i)*3000, 3000))
-		p.post(0, p.send(0, 2000))
+		p.post(0, p.write(0, i*3000, 3000))
+		p.post(0, &Request{Kind: KindSend, SGL: p.sge(0, i*3000, 2000), Length: 2000})
 		p.pass(time.Millisecond)
 	}
 	p.pass(time.Second)
-	if again == 0 {
-		t.Error("nothing was sent again")
+	if w.again == 0 || len(w.ends[0]) != 200 {
+		t.Errorf("%d bytes of %d messages were sent again", w.again, len(w.ends[0]))
 	}
 }

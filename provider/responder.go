@@ -3,6 +3,7 @@ package provider
 import (
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -35,13 +36,15 @@ func (r *reader) next(n int) []byte {
 	return b
 }
 
-// header returns n bytes (at most len(scratch)) that lie together, copied only when they straddle pieces.
-func (r *reader) header(n int, scratch *[readRequestLen]byte) []byte {
-	if len(r.rest) >= n {
-		return r.next(n)
+// peek returns what is next, together: as much as the longest operation header, or all that is left. It is copied only when it
+// straddles pieces.
+func (r *reader) peek(scratch *[wire.MaxOpHeader]byte) []byte {
+	if len(r.rest) >= len(scratch) || len(r.rest) == r.left {
+		return r.rest
 	}
-	for got := 0; got < n; {
-		got += copy(scratch[got:n], r.next(n-got))
+	n := copy(scratch[:], r.rest)
+	for i := r.frag + 1; n < len(scratch) && i < r.pkt.N; i++ {
+		n += copy(scratch[n:], r.pkt.Frags[i].Data)
 	}
 	return scratch[:n]
 }
@@ -61,36 +64,23 @@ func (r *reader) skip(n int) {
 	}
 }
 
-// operation reads the header of operation i of a packet, and of READ_REQ all of it. The payload behind it is there.
-func (r *reader) operation(i int, space wire.Space, op *wire.Op) wire.DropReason {
-	var scratch [readRequestLen]byte
-	pad := -r.at & (wire.OpAlign - 1)
-	if i > 0 && pad > 0 {
+// operation reads the next operation header of a packet of operations. The payload behind it is there.
+func (r *reader) operation(space wire.Space, op *wire.Op) wire.DropReason {
+	var scratch [wire.MaxOpHeader]byte
+	if pad := -r.at & (wire.OpAlign - 1); pad > 0 {
 		if r.left < pad {
 			return wire.DropLength
 		}
 		r.skip(pad)
 	}
-	if r.left < wire.OpHeaderLen {
+	n, d := wire.ParseOp(r.peek(&scratch), space, op)
+	switch {
+	case d == wire.DropShort, d == wire.DropNone && n+int(op.Length) > r.left:
 		return wire.DropLength
-	}
-	head := r.header(wire.OpHeaderLen, &scratch)
-	if wire.Opcode(head[0]) == wire.OpReadReq {
-		if r.left < readRequestLen-wire.OpHeaderLen {
-			return wire.DropLength
-		}
-		copy(scratch[:], head)
-		for got := wire.OpHeaderLen; got < readRequestLen; {
-			got += copy(scratch[got:], r.next(readRequestLen-got))
-		}
-		head = scratch[:]
-	}
-	if d := wire.ParseOp(head, space, op); d != wire.DropNone {
+	case d != wire.DropNone:
 		return d
 	}
-	if op.Opcode != wire.OpReadReq && int(op.Length) > r.left {
-		return wire.DropLength
-	}
+	r.skip(n)
 	return wire.DropNone
 }
 
@@ -106,39 +96,105 @@ func (r *reader) placeLast(dst []byte) {
 	dst[len(dst)-1] = tail[0]
 }
 
-// execute carries out the operations of a packet that is next in its space. It reports false when the connection ended, or
-// when a SEND found no receive.
+// execute carries out what a packet has from the place on that is next in its space. It reports false when the connection ended, or
+// when a SEND found no receive; what was done before that is done.
 func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 	e := c.engine
-	r := &e.reader
+	rs := &c.rx[h.Space()]
+	r, op := &e.reader, &e.op2
+	w := walk{at: rs.place(h), piece: h.Piece()}
 	r.reset(p)
-	op := &e.op2
-	done := 0
-	if h.Space() == wire.RequestSpace {
-		done = int(c.wait.done)
+	if r.left == 0 {
+		return c.malformed(op, wire.DropLength)
 	}
-	for i := 0; i < h.OpCount(); i++ {
-		if d := r.operation(i, h.Space(), op); d != wire.DropNone {
-			return c.malformed(h, d)
+	for r.left > 0 {
+		if d := w.step(r, h, op); d != wire.DropNone {
+			return c.malformed(op, d)
 		}
-		op.FailedPSN = h.PSN()
-		if i < done { // before the packet was dropped for a SEND without a receive
-			if op.Opcode != wire.OpReadReq {
-				r.skip(int(op.Length))
-			}
+		length := int(op.Length)
+		switch done := int64(rs.next - w.from); {
+		case !rs.next.Before(w.at):
+			r.skip(length)
 			continue
+		case op.Opcode == wire.OpTerm: // for what is missing, whatever arrived of the piece that it stands for
+		case done > 0: // a piece that was cut otherwise before
+			if int(done) > length {
+				return c.malformed(op, wire.DropLength)
+			}
+			r.skip(int(done))
+			op.Offset += uint32(done)
+			op.Length -= uint16(done)
 		}
-		if !c.executeOp(op, r) {
-			c.wait.done = uint8(i)
+		if !c.executePiece(rs, op, r, p.placed) {
 			return false
 		}
+		rs.next = w.at
 	}
-	if r.left != 0 {
-		return c.malformed(h, wire.DropTrailing)
+	return true
+}
+
+// walk goes through the operations of a packet.
+type walk struct {
+	from, at space.Place // of the operation at hand, and of what is behind it
+	piece    bool        // the packet is one piece without an operation header
+	open     bool        // the operation before goes on in another packet
+}
+
+// step reads the next operation, with its place. Of one that goes on with a message that is not in the packet, only the place is known.
+func (w *walk) step(r *reader, h wire.BaseHeader, op *wire.Op) wire.DropReason {
+	w.from = w.at
+	if w.open {
+		return wire.DropTrailing
 	}
-	if h.Space() == wire.RequestSpace && (done > 0 || c.wait.state != waitNone) {
-		c.wait = receiveWait{}
+	if w.piece {
+		*op = wire.Op{Opcode: wire.OpMore, Length: uint16(r.left)}
+		if h.Flags()&wire.FlagEnd != 0 {
+			op.Flags = wire.OpLast
+		}
+	} else if d := r.operation(h.Space(), op); d != wire.DropNone {
+		return d
 	}
+	op.Message, op.Offset = w.from.Message(), w.from.Offset()
+	if more := op.Opcode == wire.OpMore; more != (op.Offset > 0) && op.Opcode != wire.OpTerm {
+		return wire.DropLength
+	}
+	last := op.Flags&wire.OpLast != 0
+	if op.Offset+uint32(op.Length) < op.Offset {
+		return wire.DropLength
+	}
+	w.at, w.open = w.from.After(uint32(op.Length), last), !last
+	return wire.DropNone
+}
+
+// executePiece carries out one operation, or the rest of one, at the place that is next.
+func (c *conn) executePiece(rs *recvSpace, op *wire.Op, r *reader, placed bool) bool {
+	if op.Offset == 0 && op.Opcode != wire.OpTerm {
+		if op.Flags&wire.OpLast == 0 {
+			rs.message = *op // what the further pieces do not say
+		}
+	} else if op.Opcode != wire.OpTerm && !rs.continues(op) {
+		return c.refuse(op, wire.TermProtocol)
+	}
+	if placed {
+		r.skip(int(op.Length))
+		r = nil
+	}
+	return c.executeOp(op, r)
+}
+
+// continues completes an operation that goes on with the message whose first piece was the newest. It reports false when the two
+// contradict each other.
+func (rs *recvSpace) continues(op *wire.Op) bool {
+	m, end := &rs.message, uint64(op.Offset)+uint64(op.Length)
+	if op.Opcode != wire.OpMore && (op.Opcode != m.Opcode || op.Total != m.Total) {
+		return false // a first piece again, of which only the rest is new
+	}
+	if last := op.Flags&wire.OpLast != 0; end > uint64(m.Total) || last != (end == uint64(m.Total)) {
+		return false
+	}
+	op.Opcode, op.Token, op.Number, op.Total, op.Imm = m.Opcode, m.Token, m.Number, m.Total, m.Imm
+	op.Address = m.Address + uint64(op.Offset)
+	op.Flags |= m.Flags & wire.OpSolicit
 	return true
 }
 
@@ -146,7 +202,7 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
-		return c.onWrite(op, r)
+		return r == nil || c.onWrite(op, r)
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
 		return c.onSend(op, r)
 	case wire.OpReadReq:
@@ -162,9 +218,9 @@ func (c *conn) executeOp(op *wire.Op, r *reader) bool {
 }
 
 // malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
-func (c *conn) malformed(h wire.BaseHeader, d wire.DropReason) bool {
+func (c *conn) malformed(op *wire.Op, d wire.DropReason) bool {
 	c.engine.drop(d)
-	return c.refuse(&wire.Op{FailedPSN: h.PSN()}, wire.TermProtocol)
+	return c.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
 }
 
 // refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false for the
@@ -174,7 +230,7 @@ func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
 		c.engine.drop(wire.DropToken)
 		reason = c.whyGone(reason)
 	}
-	c.terminate(reason, op.Opcode, op.FailedPSN, op.Number)
+	c.terminate(reason, op.Opcode, op.Message)
 	return false
 }
 
@@ -211,7 +267,7 @@ func (c *conn) onWrite(op *wire.Op, r *reader) bool {
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
 func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	qp := c.qp
-	if op.Number != c.recvSend || op.Offset != c.recvOff {
+	if op.Number != c.recvSend {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if qp == nil || qp.State() == QPClosed {
@@ -239,12 +295,8 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 		qp.rq.head.Store(head + 1)
 		return c.refuse(op, wire.TermLocal)
 	}
-	c.recvOff += uint32(op.Length)
 	if op.Flags&wire.OpLast == 0 {
 		return true
-	}
-	if c.recvOff != op.Total {
-		return c.refuse(op, wire.TermProtocol)
 	}
 	res := Result{
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
@@ -256,7 +308,7 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	if !c.engine.results.Complete(qp.recvCQ, &res) {
 		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
-	c.recvSend, c.recvOff = c.recvSend+1, 0
+	c.recvSend++
 	qp.rq.head.Store(head + 1)
 	c.checkReceiveLimit()
 	return true
@@ -308,19 +360,16 @@ func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
 	}
 	seq := o.seqs[o.head%maxReadLimit]
 	wr := qp.sq.wr(seq)
-	if op.Number != o.head || op.Offset != o.off || op.Total != wr.length {
+	if op.Message != o.head || op.Offset != o.off || op.Total != wr.length {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	last := op.Flags&wire.OpLast != 0
-	if last != (op.Offset+uint32(op.Length) == op.Total) {
-		return c.refuse(op, wire.TermProtocol)
-	}
 	if !c.scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
 		c.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
 	o.off += uint32(op.Length)
-	c.delivered(1)
+	c.delivered(int(op.Length))
 	if last {
 		wr.done = true
 		o.head++

@@ -14,7 +14,6 @@ var hostKey = [32]byte{1, 2, 3}
 
 // restart puts an engine that knows nothing into the place of side i, as a process that was killed and started again.
 func (w *world) restart(i int, cfg Config) {
-	cfg.HeldPackets = 1
 	carry := w.lane[i].carry
 	w.lane[i].reset(carry)
 	w.eng[i] = New(cfg, w.lane[i], w.mem[i], rand.New(rand.NewPCG(uint64(w.now), 8)))

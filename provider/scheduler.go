@@ -152,7 +152,7 @@ func (c *conn) serve() (again bool) {
 func (c *conn) transmit(budget int) (again bool) {
 	e := c.engine
 	for space := range c.tx {
-		if c.tx[space].lost > 0 && !c.holds(wire.Space(space)) && c.resendLost(wire.Space(space)) {
+		if c.tx[space].HasAgain() && !c.holds(wire.Space(space)) && c.resendLost(wire.Space(space)) {
 			return true
 		}
 	}
@@ -193,11 +193,11 @@ func (c *conn) sendSpace(space wire.Space, budget int, burst *int) (again bool) 
 
 // hasWork says whether there is anything to transmit, now or when something allows it.
 func (c *conn) hasWork() bool {
-	return c.tx[0].lost+c.tx[1].lost > 0 || c.hasResponses() || c.qp != nil && c.qp.sq.next != c.qp.sq.posted.Load()
+	return c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.hasResponses() || c.qp != nil && c.qp.sq.next != c.qp.sq.posted.Load()
 }
 
 func (c *conn) hasResponses() bool {
-	return c.served.next.seq != c.served.tail || c.termQueued && !c.termSent
+	return c.unanswered() || c.termQueued && !c.termSent
 }
 
 func (c *conn) hasRequests() bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -15,13 +16,14 @@ func (c *conn) onAck(a *wire.Ack, largest uint64) {
 		c.onMarks(1)
 	}
 	c.recovery.ackedAt = c.engine.now
+	una := c.una()
 	fresh, carried := false, false
 	for i := range a.N {
 		low, high := largest-uint64(a.Ranges[i].Last), largest-uint64(a.Ranges[i].First)
 		c.received.Confirmed(low, high)
 		c.confirmTaken(low, high)
 		for n := max(low, c.sent.Floor()); n <= high; n++ {
-			p := c.sent.Acknowledge(n)
+			p, was := c.sent.Acknowledge(n)
 			if p == nil {
 				continue
 			}
@@ -29,7 +31,7 @@ func (c *conn) onAck(a *wire.Ack, largest uint64) {
 			if n == largest {
 				c.measureTrip(p.At, a)
 			}
-			if c.arrived(n, p) {
+			if c.arrived(n, p, was) {
 				carried = true
 			}
 		}
@@ -40,11 +42,23 @@ func (c *conn) onAck(a *wire.Ack, largest uint64) {
 	}
 	switch {
 	case carried:
-		c.advance()
+		c.advance(una)
 	case fresh:
+		c.settleCopies()
 		c.forgetSent()
 		c.detectLoss()
+		if c.hasWork() {
+			c.activate() // a packet less in flight, although the peer had what was in it
+		}
 	}
+}
+
+// una returns the oldest place of each space that is not known to have arrived.
+func (t *traffic) una() (una [wire.NumSpaces]space.Place) {
+	for sp := range t.tx {
+		una[sp] = t.tx[sp].Una()
+	}
+	return una
 }
 
 // measureTrip takes the round trip of the packet with the largest number in an ACK block, without the time that the peer held it.
@@ -52,77 +66,48 @@ func (c *conn) measureTrip(at clock.Time, a *wire.Ack) {
 	if a.Delay == wire.AckDelayUnknown {
 		return
 	}
-	d := c.engine.now.Sub(at) - time.Duration(a.Delay)*wire.AckDelayUnit
+	held := time.Duration(a.Delay) * wire.AckDelayUnit
+	d := c.engine.now.Sub(at) - held
+	c.cc.HeldByPeer(held)
 	c.rtt.sample(d)
 	c.noteDelay(d, a.Flags&wire.AckAway != 0)
 	c.sample.Trip(d)
 }
 
-// arrived takes in that a transmission arrived. It reports whether the peer has something by it that it was not known to have.
-func (c *conn) arrived(number uint64, p *recovery.Packet) (carried bool) {
-	if p.State&(recovery.Lost|recovery.Again) != 0 {
-		c.recovery.inVain(c, number, p.State)
+// arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it
+// was not known to have.
+func (c *conn) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
+	if was != 0 {
+		c.recovery.inVain(c, number, was)
 	}
-	if p.Kind == recovery.Nothing {
+	if p.Kind == recovery.Nothing || !c.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false
 	}
-	sp := &c.tx[p.Kind]
-	if !p.PSN.InWindow(sp.una, sp.outstanding()) {
-		return false
-	}
-	rec := sp.record(p.PSN)
-	if rec.state&recSacked != 0 {
-		return false
-	}
-	sp.acknowledge(rec)
-	c.delivered(1)
+	c.delivered(int(p.Size))
 	return true
 }
 
-// acknowledge marks an outstanding packet as arrived.
-func (s *sendSpace) acknowledge(rec *txRecord) {
-	if rec.state&recLost != 0 {
-		s.lost--
-	} else {
-		s.inFlight--
-	}
-	rec.state = rec.state&^(recLost|recRefused) | recSacked
-	s.sacked++
-}
-
 // acknowledgeBelow takes in that everything of a space below end arrived, which the peer said otherwise than by packet numbers.
-func (c *conn) acknowledgeBelow(space wire.Space, end wire.PSN) {
-	sp := &c.tx[space]
-	if end.Sub(sp.una) <= 0 {
-		return
+func (c *conn) acknowledgeBelow(kind wire.Space, end space.Place) {
+	una := c.una()
+	if c.tx[kind].Arrived(una[kind], end, 0) {
+		c.advance(una)
 	}
-	for psn := sp.una; psn != end; psn++ {
-		if rec := sp.record(psn); rec.state&recSacked == 0 {
-			sp.acknowledge(rec)
-			c.delivered(1)
-		}
-	}
-	c.advance()
 }
 
-// advance moves the oldest packet that is not acknowledged in each space, and draws conclusions for the others.
-func (c *conn) advance() {
+// advance draws conclusions from what arrived since the oldest places that had not were una.
+func (c *conn) advance(una [wire.NumSpaces]space.Place) {
 	progress := false
-	for space := range c.tx {
-		sp := &c.tx[space]
-		from := sp.una
-		for sp.una != sp.next && sp.record(sp.una).state&recSacked != 0 {
-			sp.una++
-			sp.sacked--
-		}
-		if sp.una != from {
+	for sp := range c.tx {
+		if c.tx[sp].Una() != una[sp] {
 			progress = true
-			c.ackedTo(wire.Space(space), sp.una)
+			c.ackedTo(wire.Space(sp))
 		}
 	}
 	if c.phase != phaseOpen {
 		return // that was its end
 	}
+	c.settleCopies()
 	c.forgetSent()
 	if progress {
 		c.recovery.progress(c)
@@ -135,9 +120,22 @@ func (c *conn) advance() {
 	c.activate() // a packet less in flight is room for another one
 }
 
-// ackedTo does what follows from the acknowledgement of every packet of the space below next.
-func (c *conn) ackedTo(space wire.Space, next wire.PSN) {
-	if space == wire.RequestSpace {
+// settleCopies ends the wait for packets in flight when the peer has everything: what they carried arrived in others, and no timer runs for
+// them.
+func (t *traffic) settleCopies() {
+	if t.sent.PacketsInFlight() == 0 || t.tx[0].Outstanding() || t.tx[1].Outstanding() {
+		return
+	}
+	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
+		if p := t.sent.Packet(n); p.State == 0 && p.Kind != recovery.Nothing {
+			t.sent.Mark(p, recovery.Again)
+		}
+	}
+}
+
+// ackedTo does what follows when more of a space has arrived.
+func (c *conn) ackedTo(kind wire.Space) {
+	if kind == wire.RequestSpace {
 		c.paused = false // the peer took what it had dropped
 		if c.blockedAt != 0 {
 			c.blockedAt = c.engine.now // what went before was still under way: no fault of the peer's
@@ -146,9 +144,11 @@ func (c *conn) ackedTo(space wire.Space, next wire.PSN) {
 		c.completeRequests()
 		return
 	}
-	for r := &c.served; r.head != r.next.seq && r.slots[r.head%maxReadLimit].lastPSN.Sub(next) < 0; r.head++ {
+	r, una := &c.served, c.tx[kind].Una()
+	for int32(una.Message()-r.head) > 0 && r.head != r.tail {
+		r.head++
 	}
-	if c.termSent && c.termPSN.Sub(next) < 0 {
+	if c.termSent && !c.tx[kind].Outstanding() {
 		c.termAcknowledged()
 	}
 }
@@ -156,23 +156,21 @@ func (c *conn) ackedTo(space wire.Space, next wire.PSN) {
 // learntAfter is how many round trips a packet that was taken for lost is remembered, to see that it was only late.
 const learntAfter = 16
 
-// learnt says whether all is known of a transmission: it arrived, it carried nothing, or what it carried went under another number. With
+// learnt says whether all is known of a transmission: it arrived, it carried nothing, or what it carried is to go under another number. With
 // patience, one that was taken for lost is remembered for a while.
-func (c *conn) learnt(number uint64, patience bool) bool {
-	p := c.sent.Packet(number)
-	if p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing {
+func (c *conn) learnt(p *recovery.Packet, patience bool) bool {
+	switch {
+	case p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing:
 		return true
-	}
-	if p.State&(recovery.Lost|recovery.Again) != 0 {
+	case p.State&(recovery.Lost|recovery.Again) != 0:
 		return !patience || c.engine.now.Sub(p.At) > learntAfter*c.rtt.smoothed
 	}
-	sp := &c.tx[p.Kind]
-	return !p.PSN.InWindow(sp.una, sp.outstanding()) || sp.record(p.PSN).number != number
+	return false
 }
 
 // forgetSent forgets the oldest transmissions of which all is known.
 func (c *conn) forgetSent() {
-	for n := c.sent.Floor(); n < c.sent.Passed() && c.learnt(n, true); n++ {
+	for c.sent.Floor() < c.sent.Passed() && c.learnt(c.sent.Packet(c.sent.Floor()), true) {
 		c.sent.Drop()
 	}
 }
@@ -181,16 +179,12 @@ func (c *conn) forgetSent() {
 // of, it counts as lost.
 func (c *conn) makeRoom() {
 	for c.sent.Full() {
-		n := c.sent.Floor()
-		if !c.learnt(n, false) {
-			if len(c.sent.Ring()) == shortNumbers {
-				c.sent.Grow(c.engine.pools.numbers.get()[:])
+		if p := c.sent.Packet(c.sent.Floor()); !c.learnt(p, false) {
+			if size := 4 * len(c.sent.Ring()); size <= maxNumbers {
+				c.engine.pools.putNumbers(c.sent.Grow(c.engine.pools.getNumbers(size)))
 				return
 			}
-			p := c.sent.Packet(n)
-			if rec := c.tx[p.Kind].record(p.PSN); rec.state&(recSacked|recLost) == 0 {
-				c.markLost(wire.Space(p.Kind), rec)
-			}
+			c.markLost(p)
 		}
 		c.sent.Drop()
 	}

@@ -67,7 +67,7 @@ func (c *conn) describe(info *ConnInfo) {
 		times = &t.limitTimes
 		cc, packet := &t.cc, max(int(c.mtu.Packet), wire.MinPacket)
 		info.Window, info.FabricWindow, info.EndpointWindow = cc.Window/packet, cc.NetworkWindow()/packet, cc.EndpointWindow()/packet
-		info.InFlight = c.inFlight()
+		info.InFlight = c.sent.PacketsInFlight()
 		info.OutstandingReads = int(t.reads.count)
 		info.Latency = t.sample.Latency()
 	}

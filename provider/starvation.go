@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -21,7 +22,6 @@ const (
 // receiveWait is the receiving side's state.
 type receiveWait struct {
 	state waitState
-	done  uint8      // operations of the packet that is next which were executed before it was dropped
 	tries uint8      // how often the peer was told that there is a receive
 	at    clock.Time // starved: since when; promised: when to tell again
 }
@@ -66,21 +66,11 @@ func (c *conn) starve() {
 	}
 }
 
-// forgetAhead gives back the packets that wait behind the gap in the request space. RNR tells the peer.
+// forgetAhead gives up the packets that wait behind the gap in the request space. RNR tells the peer.
 func (c *conn) forgetAhead() {
-	rs := &c.rx[wire.RequestSpace]
-	if !rs.holes {
-		return
-	}
-	for i, h := range rs.held {
-		if h != 0 {
-			c.engine.drop(wire.DropNoReceive)
-			c.engine.releaseHeld(h)
-			rs.held[i] = 0
-		}
-	}
-	clear(rs.bits[:])
-	rs.holes = false
+	n := c.rx[wire.RequestSpace].gaps.Drop(&c.engine.store)
+	c.engine.stats.Drops[wire.DropNoReceive] += uint64(n)
+	c.noteGaps()
 }
 
 // receivePosted tells the peer of a starved connection when there is a receive for it now.
@@ -118,7 +108,7 @@ func (c *conn) waitDeadline() clock.Time {
 func (c *conn) onWaitDeadline() {
 	switch {
 	case c.wait.state == waitStarved:
-		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next, c.recvSend)
+		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next.Message())
 	case c.wait.tries < maxTold:
 		c.tellReceive()
 	default:
@@ -142,11 +132,12 @@ func (c *conn) endWait() {
 // one that asks whether the peer lives.
 func (c *conn) pause(r *wire.Report) {
 	sp := &c.tx[wire.RequestSpace]
-	if r.Place.Sub(sp.una) < 0 || sp.outstanding() == 0 {
+	place, ok := c.requestPlace(r.Message, r.Offset)
+	if !ok || place.Before(sp.Una()) || !sp.Outstanding() {
 		return
 	}
-	c.acknowledgeBelow(wire.RequestSpace, r.Place)
-	if c.phase != phaseOpen || sp.outstanding() == 0 {
+	c.acknowledgeBelow(wire.RequestSpace, place)
+	if c.phase != phaseOpen || !sp.Outstanding() {
 		return
 	}
 	if !c.paused {
@@ -155,8 +146,11 @@ func (c *conn) pause(r *wire.Report) {
 	}
 	c.paused, c.hasPaused = true, true
 	c.limitedBy(LimitReceive)
-	for psn := sp.una; psn != sp.next; psn++ {
-		sp.refuse(sp.record(psn))
+	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
+		if p := c.sent.Packet(n); p.State == 0 && p.Kind == recovery.Requests {
+			c.refused(p)
+			c.sent.Mark(p, recovery.Again) // it may have come after the report
+		}
 	}
 	if int32(r.ReceiveLimit-c.sendLimit) < 0 {
 		c.sendLimit = r.ReceiveLimit
@@ -181,24 +175,3 @@ func (c *conn) resume() {
 
 // holds says whether packets of the space have to wait although they have to be sent again.
 func (c *conn) holds(space wire.Space) bool { return c.paused && space == wire.RequestSpace }
-
-// allowed says whether no SEND that begins in the packet is beyond the limit, which RNR may have lowered since it was sent.
-func (c *conn) allowed(rec *txRecord) bool {
-	if c.qp == nil {
-		return true
-	}
-	q := &c.qp.sq
-	seq, end := rec.from.seq, rec.to.seq
-	if rec.from.off > 0 {
-		seq++
-	}
-	if rec.to.off > 0 {
-		end++
-	}
-	for ; int32(end-seq) > 0; seq++ {
-		if wr := q.wr(seq); wr.kind == KindSend && int32(c.sendLimit-wr.number) <= 0 {
-			return false
-		}
-	}
-	return true
-}

@@ -202,8 +202,8 @@ func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
 	p.heard(1)
 }
 
-// A connection that waits keeps no receive frames: it may wait for ever, and others need them.
-func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
+// A connection that waits keeps no packets, neither receive frames nor memory of the engine: it may wait for ever, and others need them.
+func TestStarvedConnectionHoldsNothing(t *testing.T) {
 	p := newCommons(t, 1, 64)
 	p.trust(100)
 	p.loseFirst(1, 1, wire.OpSend) // the others wait behind the gap
@@ -217,8 +217,8 @@ func TestStarvedConnectionHoldsNoFrames(t *testing.T) {
 		p.say(0, byte(v), 1000)
 	}
 	p.runUntilIdle()
-	if _, held := p.eng[1].FramesHeld(); held != 0 || p.conn(1).wait.state != waitStarved {
-		t.Fatalf("%d frames held, state %d", held, p.conn(1).wait.state)
+	if used, free := p.eng[1].store.Used(), len(p.link[1].rxFree); used != 0 || free != pipeFrames || p.conn(1).wait.state != waitStarved {
+		t.Fatalf("%d bytes wait, %d frames are free, state %d", used, free, p.conn(1).wait.state)
 	}
 	want, before := []byte{}, p.eng[0].Stats().Retransmits
 	for v := range 20 {

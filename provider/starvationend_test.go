@@ -82,7 +82,7 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 			p.offer(3)
 			p.use(0)
 			p.link[1].mangle = func(b []byte) bool { // only the first packet arrives
-				return opcode(b) != wire.OpSend || contents(b)[1]&byte(wire.OpFirst) != 0
+				return !sequenced(b) || opcode(b) == wire.OpSend
 			}
 			p.say(0, 1, 5000)
 			p.runUntilIdle()

@@ -154,7 +154,7 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 // unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
 // smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
-	if p.Len < wire.RSTPacketLen || h.OpCount() == 0 && !asksForReset(p.Frags[0].Data) {
+	if p.Len < wire.RSTPacketLen || h.Control() && !asksForReset(p.Frags[0].Data) {
 		return verdict{drop: wire.DropUnknownConn}
 	}
 	if !p.intact(h) {

@@ -54,7 +54,7 @@ func TestStrangersRequests(t *testing.T) {
 		"nobody":       {func(*reception) {}, func(h *wire.Hello) { h.DstPort++ }, verdict{drop: wire.DropNoListener, answer: wire.CtlREJ}, wire.RejectNoListener},
 		"paused":       {func(r *reception) { r.l.paused = true }, plain, verdict{drop: wire.DropNoListener, answer: wire.CtlREJ}, wire.RejectNoListener},
 		"version":      {func(*reception) {}, func(h *wire.Hello) { h.MinVersion++; h.MaxVersion++ }, verdict{drop: wire.DropVersion, answer: wire.CtlREJ}, wire.RejectVersion},
-		"unusable":     {func(*reception) {}, func(h *wire.Hello) { h.Window = 0 }, verdict{drop: wire.DropAddress}, 0},
+		"unusable":     {func(*reception) {}, func(h *wire.Hello) { h.MaxPacket = wire.MinPacket - 1 }, verdict{drop: wire.DropAddress}, 0},
 		"comes again":  {func(r *reception) { r.directory.peers.add(ours) }, func(h *wire.Hello) { h.ConnID = 78 }, verdict{known: ours}, 0},
 		"has a rival":  {func(r *reception) { r.directory.tuples.add(ours) }, plain, verdict{rival: ours}, 0},
 		"half a queue": {func(r *reception) { r.l.queue = make([]*conn, 5) }, plain, verdict{answer: wire.CtlRETRY}, 0},

@@ -61,13 +61,13 @@ func (t *tapping) tell(c *conn) {
 }
 
 // tapReceived tells the tap of a packet that was handled. What went on to another engine is that one's to tell.
-func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, held bool) {
+func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, keeps kept) {
 	c := e.group.conns.lookup(p.connID())
 	if c != nil && c.home.Load() != e {
 		c = nil
 	}
-	if c != nil || !held {
-		e.tap.received(p, c, d, held, e.now)
+	if c != nil || keeps != keptFrames {
+		e.tap.received(p, c, d, keeps == keptCopy, e.now)
 	}
 }
 

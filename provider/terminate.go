@@ -9,7 +9,7 @@ import (
 
 // terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
 // peer which one it was.
-func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, number uint32) {
+func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, message uint32) {
 	if c.phase != phaseOpen {
 		return
 	}
@@ -20,9 +20,7 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, psn wire.PSN, n
 	c.stopRequests()
 	c.takeBack() // it may have been acknowledged before its turn came
 	c.lost(OutcomeCanceled)
-	c.term = wire.Op{
-		Opcode: wire.OpTerm, Flags: wire.OpFirst | wire.OpLast, Reason: reason, FailedOp: op, FailedPSN: psn, Number: number,
-	}
+	c.term = wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message}
 	c.termQueued = true
 	c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
 	c.activate()
@@ -41,14 +39,14 @@ func (c *conn) localFault(seq uint32, o Outcome) {
 	if c.qp != nil {
 		c.qp.failAt(&c.engine.results, seq, o)
 	}
-	c.terminate(wire.TermLocal, 0, 0, 0)
+	c.terminate(wire.TermLocal, 0, 0)
 }
 
 // onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
 // well, all others CANCELED.
 func (c *conn) onTerm(op *wire.Op) {
 	if qp := c.qp; qp != nil {
-		if seq, ok := qp.named(op.FailedOp, op.Number); ok {
+		if seq, ok := qp.named(op.Number); ok && op.FailedOp != 0 {
 			qp.succeedBefore(&c.engine.results, seq)
 			qp.failAt(&c.engine.results, seq, termOutcome(op.Reason))
 		}
@@ -56,7 +54,8 @@ func (c *conn) onTerm(op *wire.Op) {
 	c.stopRequests()
 	c.lost(OutcomeCanceled)
 	// Acknowledged here, so that the peer stops repeating it: execution ends with the connection.
-	c.rx[wire.ResponseSpace].advance()
+	rs := &c.rx[wire.ResponseSpace]
+	rs.next = rs.next.NextMessage()
 	c.keep()
 	c.sendAck()
 	c.linger(lifetime.SayAck, 0, nil)

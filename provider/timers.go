@@ -49,6 +49,7 @@ func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 		at = earlier(at, c.askAt)
 	}
 	at = earlier(at, c.waitDeadline())
+	at = earlier(at, c.gapDeadline())
 	return earlier(at, c.idleAt)
 }
 
@@ -108,6 +109,10 @@ func (c *conn) onDeadline() {
 	if due(c.recovery.reorderAt) {
 		c.detectLoss()
 	}
+	if due(c.gapDeadline()) {
+		c.lose()
+		return
+	}
 	if due(c.waitDeadline()) {
 		c.onWaitDeadline()
 	}
@@ -160,11 +165,11 @@ func (c *conn) onBlocked() (ended bool) {
 		return true
 	}
 	if c.blockedAt.Add(e.cfg.NoReceive) <= now {
-		if c.tx[wire.RequestSpace].outstanding() == 0 && now.Sub(c.alive.HeardAt()) <= 4*askInterval {
+		if !c.tx[wire.RequestSpace].Outstanding() && now.Sub(c.alive.HeardAt()) <= 4*askInterval {
 			c.blockedAt = 0
 			c.completeRequests()
 			c.qp.failAt(&e.results, c.qp.sq.next, OutcomeIOTimeout)
-			c.terminate(wire.TermNoReceive, 0, 0, 0)
+			c.terminate(wire.TermNoReceive, 0, 0)
 			return true
 		}
 		c.blockedAt = now.Add(askInterval - e.cfg.NoReceive)
@@ -179,7 +184,7 @@ func (c *conn) onBlocked() (ended bool) {
 // ping asks an idle peer for a sign of life, and gives it up when it was asked often enough.
 func (c *conn) ping() {
 	if !c.alive.Ask(c.engine.now) {
-		c.lose(OutcomeIOTimeout)
+		c.lose()
 		return
 	}
 	changePort(c, c.alive.Asked())

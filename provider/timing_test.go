@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -16,7 +17,8 @@ func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 		acks := p.eng[1].Stats().AcksOut
 		for i := range n {
 			f := p.forge(1)
-			f.fields.PSN += wire.PSN(i)
+			f.at(wire.RequestSpace, p.conn(1).rx[wire.RequestSpace].next+space.At(uint32(i), 0))
+			f.fields.Number += 1 + uint32(i)
 			p.inject(1, f)
 		}
 		p.eng[1].Run(p.now)

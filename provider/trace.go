@@ -2,6 +2,8 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -88,8 +90,10 @@ func (p *RxPacket) connID() uint64 {
 func (c *conn) endSample(seq uint32) {
 	e, q := c.engine, &c.qp.sq
 	wr, last := q.wr(seq), clock.Time(0)
-	if sp := &c.tx[0]; uint32(sp.next.Sub(wr.lastPSN)) <= uint32(len(sp.records)) {
-		last = sp.record(wr.lastPSN).at
+	for n, end := c.sent.Floor(), space.At(seq+1, 0); n != c.sent.Next(); n++ {
+		if p := c.sent.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
+			last = p.At
+		}
 	}
 	c.sample.End(e.now, &q.sample, last)
 	if wr.flags&FlagSilentSuccess == 0 {

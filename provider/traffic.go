@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"math/bits"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
@@ -17,7 +19,7 @@ import (
 // idle for the first time, and from leaveIdle until it is idle again.
 type traffic struct {
 	// Sending.
-	tx         [wire.NumSpaces]sendSpace
+	tx         [wire.NumSpaces]space.Send
 	cc         congestion.State
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
@@ -31,8 +33,7 @@ type traffic struct {
 	paused     bool       // RNR: nothing of the request space goes out
 	hasPaused  bool       // it was paused before
 	term       wire.Op    // the TERM to send, when termQueued
-	termPSN    wire.PSN
-	deficit    int // bytes left of the connection's share of a round
+	deficit    int        // bytes left of the connection's share of a round
 	limitTimes trace.LimitTimes
 	sample     trace.Sample
 	lean       int // bytes that responses were sent more than requests, while both waited
@@ -45,40 +46,56 @@ type traffic struct {
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
 	served   servedReads
 	ack      ackState
-
-	assembling uint8 // packets of which some parts have arrived
+	gapSince clock.Time // since when packets wait behind a gap, or when one last left; zero when none waits
 }
 
 // idleState is what remains of the traffic of an idle connection: numbers with nothing between them.
 type idleState struct {
-	tx, rx      [wire.NumSpaces]wire.PSN
-	next, heard uint64 // packet numbers: our next one, the peer's largest
-	served      uint32 // read id the peer uses next
+	rx          [wire.NumSpaces]uint32 // messages that are next
+	next, heard uint64                 // packet numbers: our next one, the peer's largest
+	newest      space.Run              // of the peer's numbers: it may not know that these came
+	served      uint32                 // read id the peer uses next
 	deficit     int32
 	limited     trace.LimitHistory
 }
 
-// shortFlight is how many packets a connection may have in flight in a space before it takes the records for a whole window:
-// the initial window, and far more than small messages need. A record ring that small also stays in the cache.
-const shortFlight = 16
-
-// A connection remembers shortNumbers transmissions, and wholeNumbers once there are more that may still get lost. With two windows in
-// flight the latter leaves room for as many repetitions and acknowledgements between them.
+// A connection remembers shortNumbers transmissions, and four times as many whenever more may still get lost, up to maxNumbers: as many
+// as fill 10 Gb/s for 50 ms with packets of 1500 bytes.
 const (
 	shortNumbers = 64
-	wholeNumbers = 4 * Window
+	maxNumbers   = 1 << 16
 )
-
-const _ = uint(Window - shortFlight)
 
 // pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other
 // pools than it took from.
 type pools struct {
 	traffic pool[traffic]
-	short   pool[[shortFlight]txRecord]
-	whole   pool[[Window]txRecord]
-	gaps    pool[[Window]heldPacket]
-	numbers pool[[wholeNumbers]recovery.Packet]
+	numbers [numberSizes]pool[[]recovery.Packet]
+}
+
+// numberSizes is how many sizes there are from shortNumbers, which is none of them, to maxNumbers.
+const numberSizes = 5
+
+// numbersOf is the pool of rings of n entries.
+func (p *pools) numbersOf(n int) *pool[[]recovery.Packet] {
+	return &p.numbers[(bits.Len(uint(n/shortNumbers))-3)/2]
+}
+
+// getNumbers takes a ring of n entries.
+func (p *pools) getNumbers(n int) []recovery.Packet {
+	ring := p.numbersOf(n).get()
+	if *ring == nil {
+		*ring = make([]recovery.Packet, n)
+	}
+	return *ring
+}
+
+// putNumbers gives a ring back, unless it is a connection's own.
+func (p *pools) putNumbers(ring []recovery.Packet) {
+	if n := len(ring); n > shortNumbers {
+		kept := ring // not the parameter, which would be allocated for a connection's own too
+		p.numbersOf(n).put(&kept)
+	}
 }
 
 // pool is a list of free objects.
@@ -115,12 +132,15 @@ func (p *pool[T]) put(x *T) {
 }
 
 // PoolUse is how many objects of the engine's pools connections have.
-type PoolUse struct{ Traffic, ShortFlights, WholeFlights, Gaps, Numbers int }
+type PoolUse struct{ Traffic, Numbers int }
 
 // PoolUse tells what connections have from the engine's pools. All is zero when no connection is left. The owner calls it.
 func (e *Engine) PoolUse() PoolUse {
-	p := &e.pools
-	return PoolUse{p.traffic.out, p.short.out, p.whole.out, p.gaps.out, p.numbers.out}
+	use := PoolUse{Traffic: e.pools.traffic.out}
+	for i := range e.pools.numbers {
+		use.Numbers += e.pools.numbers[i].out
+	}
+	return use
 }
 
 // leaveIdle makes the connection ready to move data. Whatever can happen to an idle connection begins with it.
@@ -135,14 +155,17 @@ func (c *conn) takeTraffic() {
 	e, p := c.engine, &c.idle
 	t := e.pools.traffic.get()
 	*t = traffic{deficit: int(p.deficit)}
-	for sp := range t.tx {
-		t.tx[sp].next, t.tx[sp].una = p.tx[sp], p.tx[sp]
-		t.rx[sp].next = p.rx[sp]
+	for sp := range t.rx {
+		t.rx[sp].next = space.At(p.rx[sp], 0)
 	}
+	if c.qp != nil {
+		t.tx[wire.RequestSpace].Reset(space.At(c.qp.sq.next, 0))
+	}
+	t.tx[wire.ResponseSpace].Reset(space.At(p.served, 0))
 	t.reads.head = c.nextRead
-	t.served.head, t.served.next.seq, t.served.tail = p.served, p.served, p.served
+	t.served.head, t.served.tail = p.served, p.served
 	t.sent.Start(uint64(c.firstNumber), p.next, t.numbers[:])
-	t.received.Resume(p.heard)
+	t.received.Resume(p.heard, p.newest)
 	t.cc.Reset(e.controller, int(c.mtu.Packet))
 	t.search.At = c.mtu.SearchAt(e.now)
 	t.limitTimes.Begin(e.now)
@@ -161,23 +184,14 @@ func (c *conn) enterIdle() {
 	limited := c.idle.limited
 	limited.Add(&t.limitTimes)
 	c.idle = idleState{
-		next: t.sent.Next(), heard: t.received.Largest(),
+		next: t.sent.Next(), heard: t.received.Largest(), newest: t.received.Newest(),
 		served: t.served.tail, deficit: int32(t.deficit), limited: limited,
 	}
-	c.dropParts()
+	for sp := range t.rx {
+		c.idle.rx[sp] = t.rx[sp].next.Message()
+	}
 	pools := &c.engine.pools
-	for sp := range t.tx {
-		c.idle.tx[sp], c.idle.rx[sp] = t.tx[sp].next, t.rx[sp].next
-		pools.giveFlight(t.tx[sp].records)
-		t.tx[sp].records = nil
-		if t.rx[sp].held != nil {
-			pools.gaps.put(t.rx[sp].held)
-			t.rx[sp].held = nil
-		}
-	}
-	if ring := t.sent.Ring(); len(ring) == wholeNumbers {
-		pools.numbers.put((*[wholeNumbers]recovery.Packet)(ring))
-	}
+	pools.putNumbers(t.sent.Ring())
 	pools.traffic.put(t)
 	c.traffic = nil
 	c.idleAt = 0
@@ -202,36 +216,11 @@ func (c *conn) enterIdleIfQuiet() {
 // hasWorkUnderWay says that something is under way which the numbers of idleState do not tell.
 func (c *conn) hasWorkUnderWay() bool {
 	for sp := range c.tx {
-		if c.tx[sp].outstanding() > 0 || c.rx[sp].holes {
+		if c.tx[sp].Outstanding() || c.rx[sp].next.Offset() > 0 {
 			return true
 		}
 	}
 	s := &c.served
 	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
-		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.awaitsParts()
-}
-
-// extendFlight makes room for the record of another packet.
-func (c *conn) extendFlight(sp *sendSpace) {
-	pools := &c.engine.pools
-	old := sp.records
-	if old == nil {
-		sp.records = pools.short.get()[:]
-		return
-	}
-	sp.records = pools.whole.get()[:]
-	for psn := sp.una; psn != sp.next; psn++ {
-		*sp.record(psn) = old[uint32(psn)%shortFlight]
-	}
-	pools.giveFlight(old)
-}
-
-// giveFlight gives the records of a space back.
-func (p *pools) giveFlight(records []txRecord) {
-	switch len(records) {
-	case shortFlight:
-		p.short.put((*[shortFlight]txRecord)(records))
-	case Window:
-		p.whole.put((*[Window]txRecord)(records))
-	}
+		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
 }

@@ -134,7 +134,7 @@ func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 }
 
 // TestSmallMessagesKeepTheirTraffic: messages that follow each other within Config.IdleAfter take and return nothing, and need
-// no records for a whole window.
+// no memory for more transmissions.
 func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.makeIdle()
@@ -148,37 +148,38 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 		}
 		had = p.conn(0).traffic
 	}
-	if use := p.eng[0].PoolUse(); use != (PoolUse{Traffic: 1, ShortFlights: 1}) {
+	if use := p.eng[0].PoolUse(); use != (PoolUse{Traffic: 1}) {
 		t.Errorf("in use: %+v", use)
 	}
 }
 
-// TestFlightsGrow fills the short record ring and takes the long one in the middle of a flight that begins at every place of
-// the ring, with packets lost before and after.
-func TestFlightsGrow(t *testing.T) {
+// TestNumbersGrow fills the connection's own ring of transmissions and takes a larger one in the middle of a flight that begins at many
+// places of the ring, with packets lost before and after.
+func TestNumbersGrow(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
-	for start := range 2*shortFlight + 1 {
+	for start := 0; start <= 2*shortNumbers; start += 7 {
 		p.makeIdle()
 		for range start {
 			p.post(0, p.write(0, 0, 64))
 			p.runUntilIdle()
 		}
 		p.results(0)
-		if use := p.eng[0].PoolUse(); use.WholeFlights != 0 {
+		if use := p.eng[0].PoolUse(); use.Numbers != 0 {
 			t.Fatalf("%+v for small messages", use)
 		}
-		p.link[1].loseNth = 3 + start
+		p.link[1].loseNth = 3 + start/3
+		p.link[0].mangle = func([]byte) bool { return p.eng[0].PoolUse().Numbers > 0 } // until more are under way than it has room for
 		p.conn(0).leaveIdle()
 		p.conn(0).cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
 		p.pass(500 * time.Millisecond)
-		p.link[1].loseNth = 0
+		p.link[1].loseNth, p.link[0].mangle = 0, nil
 		p.outcomes(0, OutcomeSuccess)
 		if !p.all(1, 0, 80*1408, byte(start)) {
 			t.Fatal("wrong bytes")
 		}
-		if use := p.eng[0].PoolUse(); use.WholeFlights != 1 || use.ShortFlights != 0 {
+		if use := p.eng[0].PoolUse(); use.Numbers != 1 {
 			t.Fatalf("in use: %+v", use)
 		}
 	}

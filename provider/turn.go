@@ -77,8 +77,8 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 // sendAndReport is the second half of a turn: timers, what has to be sent, and results.
 func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if heard > 0 || e.putOff {
-		if heard >= manyPackets || e.received.load > 0 || e.received.waiting() > 0 {
-			e.received.measureLoad() // few packets in the ring are no load
+		if heard >= manyPackets || e.received.load > 0 || e.store.Used() > 0 {
+			e.received.measureLoad(e.store.Used(), e.store.Limit()) // few packets in the ring are no load
 		}
 		e.conclude()
 		e.putOff = false

@@ -86,15 +86,15 @@ func TestUnreachableNeedsTheRequest(t *testing.T) {
 	flip := func(i int) func(*Quote) { return func(q *Quote) { q.Packet[i] ^= 0x40 } }
 	for name, change := range map[string]func(*Quote){
 		"version":       flip(0),
-		"operations":    flip(2),
-		"PSN":           flip(19),
+		"message":       flip(2),
+		"offset":        flip(19),
 		"id":            flip(15),
 		"opcode":        flip(24),
 		"REP":           func(q *Quote) { q.Packet[wire.ControlOffset] = byte(wire.CtlREP) },
 		"sender's id":   flip(28),
 		"slot in it":    flip(35),
 		"nonce":         flip(43),
-		"our port":      func(q *Quote) { q.From.Port++ },
+		"our port":      func(q *Quote) { q.From.Port++; q.Packet = q.Packet[:wire.ControlOffset+wire.ControlHeaderLen+8] }, // without the nonce
 		"our address":   func(q *Quote) { q.From.IP[15]++ },
 		"peer's port":   func(q *Quote) { q.To.Port++ },
 		"peer":          func(q *Quote) { q.To.IP[15]++ },
@@ -176,4 +176,18 @@ func TestAskingIsForgotten(t *testing.T) {
 			t.Errorf("%s: the request is remembered", name)
 		}
 	}
+}
+
+// A REQ that was quoted whole proves itself by its nonce: a router may tell of it after the attempt went on from another port.
+func TestUnreachableFromThePortBefore(t *testing.T) {
+	m := newMeeting(t, 1)
+	before := m.quoteOf(m.asks())
+	m.pass(100 * time.Millisecond)
+	if m.quoteOf(nil).From.Port == before.From.Port {
+		t.Fatal("the port did not change")
+	}
+	if !m.eng[0].Unreachable(before, OutcomeRefused) {
+		t.Error("not believed")
+	}
+	m.connected.must(t, OutcomeRefused)
 }

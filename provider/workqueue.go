@@ -4,7 +4,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // SGE is a scatter/gather entry: Len bytes at Addr of the region that Token names.
@@ -50,8 +49,8 @@ type workRequest struct {
 	addr    uint64
 	length  uint32
 	token   Token  // of a Send: what FlagInvalidate or FlagImmediate sends along
-	number  uint32 // message number, SEND number or read id, given when the request starts
-	lastPSN wire.PSN
+	number  uint32 // SEND number or read id, given when the request starts
+	message uint32 // number of its message in the request space, given with it
 	flags   PostFlags
 	kind    RequestKind
 	nsge    uint8

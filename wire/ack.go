@@ -25,7 +25,7 @@ type AckRange struct{ First, Last uint32 }
 // maxAckSpan bounds how far below the largest number a block may reach: more is not told apart from what comes later.
 const maxAckSpan = 1 << 31
 
-// ContentOffset returns where operations, the PART extension or the control message of a packet begin: behind the blocks that
+// ContentOffset returns where the contents of a packet or its control message begin: behind the blocks that
 // its flags announce (PROTOCOL §3.5). first is the first fragment, whose base header was accepted by ParseBaseHeader; all
 // blocks must lie in it.
 func ContentOffset(first []byte) (at int, d DropReason) {
@@ -98,8 +98,9 @@ func (a *Ack) Append(dst []byte) []byte {
 // Report is the REPORT block (PROTOCOL §3.6): what the sender's receiving side has to say beside which packets came.
 type Report struct {
 	ReceiveLimit uint32 // the SEND number from which on the peer must wait
-	Place        PSN    // with ReportTakenBack: the next PSN expected in the request space
-	UpTo         uint32 // with ReportTakenBack: what came for Place and beyond in packets up to this number does not count
+	Message      uint16 // with ReportTakenBack: low bits of the message that is next in the request space
+	Offset       uint32 // with ReportTakenBack: the byte of it that is next
+	UpTo         uint32 // with ReportTakenBack: what came for that place and beyond in packets up to this number does not count
 	Load         uint8  // 0 idle to 255
 	Flags        ReportFlags
 	CECount      uint32 // packets that arrived with a congestion mark
@@ -110,16 +111,17 @@ func ParseReport(b []byte, r *Report) DropReason {
 	h := (*[ReportLen]byte)(b)
 	*r = Report{
 		ReceiveLimit: binary.BigEndian.Uint32(h[:]),
-		Place:        PSN(binary.BigEndian.Uint32(h[4:])),
+		Message:      binary.BigEndian.Uint16(h[14:]),
+		Offset:       binary.BigEndian.Uint32(h[4:]),
 		UpTo:         binary.BigEndian.Uint32(h[8:]),
 		Load:         h[12],
 		Flags:        ReportFlags(h[13]),
 		CECount:      binary.BigEndian.Uint32(h[16:]),
 	}
-	if r.Flags&^knownReportFlags != 0 || h[14]|h[15] != 0 {
+	if r.Flags&^knownReportFlags != 0 {
 		return DropReserved
 	}
-	if taken := r.Flags&ReportTakenBack != 0; !taken && (r.Flags&ReportRNR != 0 || r.Place != 0 || r.UpTo != 0) {
+	if taken := r.Flags&ReportTakenBack != 0; !taken && (r.Flags&ReportRNR != 0 || r.Message != 0 || r.Offset != 0 || r.UpTo != 0) {
 		return DropReserved
 	}
 	return DropNone
@@ -128,8 +130,9 @@ func ParseReport(b []byte, r *Report) DropReason {
 // Append appends the REPORT block to dst (PROTOCOL §3.6).
 func (r *Report) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, r.ReceiveLimit)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(r.Place))
+	dst = binary.BigEndian.AppendUint32(dst, r.Offset)
 	dst = binary.BigEndian.AppendUint32(dst, r.UpTo)
-	dst = append(dst, r.Load, uint8(r.Flags), 0, 0)
+	dst = append(dst, r.Load, uint8(r.Flags))
+	dst = binary.BigEndian.AppendUint16(dst, r.Message)
 	return binary.BigEndian.AppendUint32(dst, r.CECount)
 }

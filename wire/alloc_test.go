@@ -17,7 +17,7 @@ func TestNoAllocations(t *testing.T) {
 		encoded[i] = packets[i].encode()
 	}
 	out := make([]byte, 2048)
-	fields := BaseFields{OpCount: 1, PSN: 5}
+	fields := BaseFields{Operations: true, Message: 5, Offset: 6}
 	var f Frame
 	var op Op
 	var parsed parsedBodies
@@ -46,7 +46,7 @@ func TestNoAllocations(t *testing.T) {
 				if h.Flags()&FlagReport != 0 {
 					ParseReport(rest, &parsed.report)
 				}
-				if h.OpCount() == 0 {
+				if h.Control() {
 					c, _ := ParseControl(b, at, len(b))
 					parsed.parse(&c)
 				}
@@ -56,7 +56,7 @@ func TestNoAllocations(t *testing.T) {
 			for i := range packets {
 				for j := range packets[i].ops {
 					PutOp(out, &packets[i].ops[j])
-					if ParseOp(out, packets[i].ops[j].Opcode.Space(), &op) != DropNone {
+					if _, d := ParseOp(out, packets[i].space(), &op); d != DropNone {
 						t.Fail()
 					}
 				}

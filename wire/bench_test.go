@@ -7,8 +7,8 @@ import (
 
 func BenchmarkPut(b *testing.B) {
 	out := make([]byte, 64)
-	f := BaseFields{OpCount: 1, Flags: FlagAckReq, Number: 9, PSN: 5, ConnID: 7}
-	op := Op{Opcode: OpWrite, Flags: OpFirst | OpLast, Length: 8, Address: 1 << 40, Token: 3, Number: 4}
+	f := BaseFields{Operations: true, Flags: FlagAckReq, Number: 9, Message: 5, ConnID: 7}
+	op := Op{Opcode: OpWrite, Flags: OpLast, Length: 8, Address: 1 << 40, Token: 3, Total: 8}
 	b.ReportAllocs()
 	for b.Loop() {
 		PutBaseHeader(out, &f)
@@ -25,7 +25,7 @@ func BenchmarkParse(b *testing.B) {
 		if r != DropNone {
 			b.Fatal(r)
 		}
-		if r := ParseOp(packet[BaseHeaderLen:], h.Space(), &op); r != DropNone {
+		if _, r := ParseOp(packet[BaseHeaderLen:], h.Space(), &op); r != DropNone {
 			b.Fatal(r)
 		}
 	}

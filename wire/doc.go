@@ -4,17 +4,19 @@
 //
 //	+----------+--------+------+-----+-------------+--------+---------------------------------+
 //	| Ethernet | 802.1Q | IPv4 | UDP | base header | blocks | operations, or one control      |
-//	|    14    | 0 or 4 | IPv6 |  8  |     24      |        | message, or nothing             |
+//	|    14    | 0 or 4 | IPv6 |  8  |     24      |        | message, a piece, or nothing    |
 //	+----------+--------+------+-----+-------------+--------+---------------------------------+
 //	           Frame, FrameTemplate  | BaseHeader  | Ack,   | Op, or Control with its body
 //	                                               | Report
 //
-//	base header (PROTOCOL §3)              operation (PROTOCOL §4)        control (PROTOCOL §5)
-//	 0  version, type, flags, op count      0  opcode, op flags, length     0  opcode, flags, body length
-//	 4  packet number                       4  16 bytes by opcode           4  body: Hello, Reject,
-//	 8  connection id                      20  payload, zero padding           Disconnect, RTU, Probe, Reset,
-//	16  PSN                                    to a multiple of 8              nonce or cookie
+//	base header (PROTOCOL §3)             operation (PROTOCOL §4)         control (PROTOCOL §5)
+//	 0  version, type, flags, message      0  opcode, op flags, length     0  opcode, flags, body length
+//	 4  packet number                      4  0 to 20 bytes by opcode      4  body: Hello, Reject,
+//	 8  connection id                      …  payload, zero padding           Disconnect, RTU, Probe, Reset,
+//	16  offset in the message                 to a multiple of 8              nonce or cookie
 //	20  CRC32C
+//
+// A packet of type piece has nothing behind its blocks but payload, of one message that began in a packet before.
 //
 // # Shape
 //

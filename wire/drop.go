@@ -32,7 +32,6 @@ const (
 	DropUnknownConn            // no connection with that id (PROTOCOL §6)
 	DropAddress                // not the address of that connection, or one that no peer can have (PROTOCOL §6)
 	DropDuplicate              // contents that were already received (PROTOCOL §9.1)
-	DropWindow                 // PSN beyond the window (PROTOCOL §7.1)
 	DropAckRange               // acknowledges what was never sent, or ranges that no block may have (PROTOCOL §3.5)
 	DropState                  // not expected in the connection's state
 	DropHoldFull               // no room to hold a packet behind a gap
@@ -44,7 +43,6 @@ const (
 	DropNoListener             // REQ for an ND port nobody listens at
 	DropItem                   // an item of a REQ or REP that contradicts itself, or is there twice (PROTOCOL §7.1)
 	DropPath                   // from a UDP source port that is not known to be the peer's (PROTOCOL §6.1)
-	DropPart                   // a part that contradicts itself (PROTOCOL §4.1)
 	DropWrongQueue             // its connection moves to another NIC queue, or the engine that has it is behind
 	NumDropReasons             // number of reasons, for arrays of counters
 )
@@ -55,10 +53,10 @@ var dropNames = [NumDropReasons]string{
 	DropControl: "control", DropEther: "ether", DropVLAN: "vlan", DropIPVersion: "ip_version",
 	DropIPOptions: "ip_options", DropFragment: "fragment", DropIPChecksum: "ip_checksum", DropIPLength: "ip_length",
 	DropNotUDP: "not_udp", DropUDPLength: "udp_length", DropUDPChecksum: "udp_checksum", DropPort: "port",
-	DropUnknownConn: "unknown_conn", DropAddress: "address", DropDuplicate: "duplicate", DropWindow: "window",
+	DropUnknownConn: "unknown_conn", DropAddress: "address", DropDuplicate: "duplicate",
 	DropAckRange: "ack_range", DropState: "state", DropHoldFull: "hold_full", DropNoReceive: "no_receive",
 	DropToken: "token", DropBacklog: "backlog", DropRate: "rate", DropRSTToken: "rst_token",
-	DropNoListener: "no_listener", DropItem: "item", DropPath: "path", DropPart: "part", DropWrongQueue: "wrong_queue",
+	DropNoListener: "no_listener", DropItem: "item", DropPath: "path", DropWrongQueue: "wrong_queue",
 }
 
 // String returns the short name of the reason, as counters and logs print it.

@@ -20,10 +20,10 @@ func testFrame(src, dst Endpoint, ecn ECN, payload []byte) []byte {
 }
 
 func frameCases() map[string][]byte {
-	ping, write := testPackets()[6].encode(), testPackets()[0].encode()
+	report, write := packetNamed("report"), packetNamed("write")
 	return map[string][]byte{
-		"frame_ipv4":          testFrame(testSrc, testDst, NotECT, ping),
-		"frame_ipv6":          testFrame(testSrc6, testDst6, NotECT, ping),
+		"frame_ipv4":          testFrame(testSrc, testDst, NotECT, report),
+		"frame_ipv6":          testFrame(testSrc6, testDst6, NotECT, report),
 		"frame_ipv4_markable": testFrame(testSrc, testDst, ECT0, write),
 		"frame_ipv6_markable": testFrame(testSrc6, testDst6, ECT0, write),
 	}

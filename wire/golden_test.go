@@ -26,14 +26,16 @@ var (
 	testMACs = [2][6]byte{{0x02, 0, 0, 0, 0, 0x0a}, {0x02, 0, 0, 0, 0, 0x0b}}
 )
 
-// testPacket is a packet as values: operations with their payloads, or a control message.
+// testPacket is a packet as values: operations with their payloads, a piece, or a control message.
 type testPacket struct {
 	name     string
 	flags    Flags
+	offset   uint32  // where its first byte lies in its message
 	ack      *Ack    // block
 	report   *Report // block
 	ops      []Op
 	payloads []string
+	piece    string
 	opcode   Opcode // control
 	ctlFlags uint8
 	body     any
@@ -43,9 +45,8 @@ type testPacket struct {
 func testHello() Hello {
 	h := Hello{
 		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: FeatureECT,
-		MinVersion: 2, MaxVersion: 2, IRD: 16, ORD: 8, Window: 1024, MaxPacket: 65507, ReceiveLimit: 64,
-		FirstPSN: [2]PSN{0xfffffff0, 0x80000000}, Private: []byte("private data."),
-		Grease: Item{0xfabc, []byte("grease")},
+		MinVersion: 2, MaxVersion: 2, IRD: 16, ORD: 8, Window: 0x00a00000, MaxPacket: 65507, ReceiveLimit: 64,
+		Private: []byte("private data."), Grease: Item{0xfabc, []byte("grease")},
 	}
 	copy(h.ResetToken[:], "reset-token-here")
 	return h
@@ -58,7 +59,9 @@ func testAck() Ack {
 }
 
 func testReport() Report {
-	return Report{ReceiveLimit: 0x100, Place: 0xfffffff3, UpTo: 0x51525354, Load: 7, Flags: ReportRNR | ReportTakenBack, CECount: 3}
+	return Report{
+		ReceiveLimit: 0x100, Message: 0xf1f2, Offset: 0x41424344, UpTo: 0x51525354, Load: 7, Flags: ReportRNR | ReportTakenBack, CECount: 3,
+	}
 }
 
 // testPackets has every packet type at least once (PROTOCOL §4, §5).
@@ -67,29 +70,10 @@ func testPackets() []testPacket {
 	retried.Cookie, retried.Private, retried.Grease = []byte("cookie-16-bytes."), nil, Item{}
 	token := [16]byte([]byte("reset-token-here"))
 	ack, beside, report := testAck(), Ack{Largest: 0x61626364, Delay: AckDelayUnknown, Flags: AckCE, N: 1}, testReport()
-	const both = OpFirst | OpLast
-	return []testPacket{
-		{name: "write", flags: FlagAckReq, payloads: []string{"hello, remote memory"}, ops: []Op{
-			{Opcode: OpWrite, Flags: both, Length: 20, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Number: 5},
-		}},
-		{name: "sends", ack: &beside, payloads: []string{"abc", "", "12345678"}, ops: []Op{
-			{Opcode: OpSend, Flags: both | OpSolicit, Length: 3, Number: 6, Total: 3},
-			{Opcode: OpSendInv, Flags: both, Number: 7, Imm: 0xb1b2b3b4},
-			{Opcode: OpSendImm, Flags: OpLast, Length: 8, Number: 8, Offset: 0x1000, Total: 0x1008, Imm: 0xc1c2c3c4},
-		}},
-		{name: "read_req", payloads: []string{""}, ops: []Op{{
-			Opcode: OpReadReq, Flags: both, Length: 8,
-			Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 0x00100000, Number: 9,
-		}}},
-		{name: "read_resp", flags: FlagSpace, payloads: []string{"response"}, ops: []Op{
-			{Opcode: OpReadResp, Flags: OpFirst, Length: 8, Number: 9, Total: 0x00100000},
-		}},
-		{name: "term", flags: FlagSpace, payloads: []string{""}, ops: []Op{{
-			Opcode: OpTerm, Flags: both,
-			Reason: TermAccess, FailedOp: OpWrite, FailedPSN: 0xfffffff3, Number: 5, Detail: 0xd1d2d3d4,
-		}}},
+	return append(testContents(&beside), []testPacket{
 		{name: "ack", ack: &ack, report: &report},
 		{name: "report", report: &Report{ReceiveLimit: 9}},
+		{name: "taken_back", ack: &beside, report: &Report{Message: 0xfffe, UpTo: 0x51525354, Flags: ReportTakenBack}},
 		{name: "ping", opcode: CtlPing, body: uint32(0xe1e2e3e4)},
 		{name: "pong", opcode: CtlPong, body: uint32(0xe1e2e3e4)},
 		{name: "probe", opcode: CtlProbe, body: Probe{0xe1e2e3e4, 1280}, padTo: 1280},
@@ -108,12 +92,57 @@ func testPackets() []testPacket {
 		{name: "dreq_abort", opcode: CtlDREQ, ctlFlags: CtlFlagAbort},
 		{name: "drep", opcode: CtlDREP},
 		{name: "rst", opcode: CtlRST, body: Reset{0x0102030405060708, 0xfffffff3, token}},
+	}...)
+}
+
+// testContents has every operation at least once, at the beginning of its message and inside of it (PROTOCOL §3.1, §4).
+func testContents(beside *Ack) []testPacket {
+	const offset = 0x00012340
+	return []testPacket{
+		{name: "write", flags: FlagAckReq, payloads: []string{"hello, remote memory"}, ops: []Op{
+			{Opcode: OpWrite, Flags: OpLast, Length: 20, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 20},
+		}},
+		{name: "write_of", payloads: []string{"no", "the first piece"}, ops: []Op{
+			{Opcode: OpWrite, Flags: OpLast, Length: 2, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 2},
+			{Opcode: OpWrite, Length: 15, Address: 0x99aabbccddeeff00, Token: 0xb1b2b3b4, Total: 0x00200000},
+		}},
+		{name: "sends", ack: beside, payloads: []string{"abc", "", "12345678"}, ops: []Op{
+			{Opcode: OpSend, Flags: OpLast | OpSolicit, Length: 3, Number: 6, Total: 3},
+			{Opcode: OpSendInv, Flags: OpLast, Number: 7, Imm: 0xb1b2b3b4},
+			{Opcode: OpSendImm, Flags: OpSolicit, Length: 8, Number: 8, Total: 0x1008, Imm: 0xc1c2c3c4},
+		}},
+		{name: "more", offset: offset, payloads: []string{"the end of one", "next"}, ops: []Op{
+			{Opcode: OpMore, Flags: OpLast, Length: 14},
+			{Opcode: OpSend, Flags: OpLast, Length: 4, Number: 9, Total: 4},
+		}},
+		{name: "more_response", flags: FlagSpace, offset: offset, payloads: []string{"the middle"}, ops: []Op{
+			{Opcode: OpMore, Length: 10},
+		}},
+		{name: "piece", offset: offset, piece: "nothing but payload"},
+		{name: "piece_end", flags: FlagSpace | FlagEnd, offset: offset, piece: "the last of it"},
+		{name: "read_req", payloads: []string{""}, ops: []Op{{
+			Opcode: OpReadReq, Flags: OpLast, Address: 0x1122334455667788, Token: 0xa1a2a3a4, Total: 0x00100000, Number: 9,
+		}}},
+		{name: "read_resp", flags: FlagSpace, payloads: []string{"response"}, ops: []Op{
+			{Opcode: OpReadResp, Length: 8, Total: 0x00100000},
+		}},
+		{name: "term", flags: FlagSpace, offset: offset, payloads: []string{""}, ops: []Op{ // in the middle of a response
+			{Opcode: OpTerm, Flags: OpLast, Reason: TermAccess, FailedOp: OpWrite, Number: 0xfffffff3},
+		}},
 	}
+}
+
+func (p *testPacket) space() Space {
+	if p.flags&FlagSpace != 0 {
+		return ResponseSpace
+	}
+	return RequestSpace
 }
 
 func (p *testPacket) base() BaseFields {
 	f := BaseFields{
-		OpCount: uint8(len(p.ops)), Flags: p.flags, Number: 0x30313233, ConnID: 0x8081828384858687,
+		Operations: len(p.ops) > 0, Piece: p.piece != "", Flags: p.flags, Offset: p.offset,
+		Number: 0x30313233, ConnID: 0x8081828384858687,
 	}
 	if p.ack != nil {
 		f.Flags |= FlagAck
@@ -121,8 +150,8 @@ func (p *testPacket) base() BaseFields {
 	if p.report != nil {
 		f.Flags |= FlagReport
 	}
-	if len(p.ops) > 0 {
-		f.PSN = 0xfffffff3
+	if f.Operations || f.Piece {
+		f.Message = 0xfff3
 	}
 	if p.opcode == CtlREQ {
 		f.ConnID = 0
@@ -141,19 +170,16 @@ func (p *testPacket) encode() []byte {
 	if p.report != nil {
 		b = p.report.Append(b)
 	}
+	first := len(b)
 	for i := range p.ops {
+		for (len(b)-first)%OpAlign > 0 {
+			b = append(b, 0)
+		}
 		start := len(b)
-		n := OpHeaderLen + len(p.payloads[i])
-		if p.ops[i].Opcode == OpReadReq {
-			n += ReadReqPayloadLen
-		}
-		b = b[:start+n]
-		PutOp(b[start:], &p.ops[i])
-		copy(b[start+OpHeaderLen+int(p.ops[i].Length)-len(p.payloads[i]):], p.payloads[i])
-		if i < len(p.ops)-1 {
-			b = b[:start+opSize(int(p.ops[i].Length))]
-		}
+		b = b[:start+MaxOpHeader]
+		b = append(b[:start+PutOp(b[start:], &p.ops[i])], p.payloads[i]...)
 	}
+	b = append(b, p.piece...)
 	if p.opcode != 0 {
 		at := len(b)
 		b = appendTestBody(b[:at+ControlHeaderLen], p.body)
@@ -163,9 +189,6 @@ func (p *testPacket) encode() []byte {
 	PutCRC(b, SumFirst(b))
 	return b
 }
-
-// opSize is the bytes an operation with that much payload takes, padding to the next operation included (PROTOCOL §4).
-func opSize(payload int) int { return (OpHeaderLen + payload + OpAlign - 1) &^ (OpAlign - 1) }
 
 func appendTestBody(dst []byte, body any) []byte {
 	switch v := body.(type) {
@@ -271,8 +294,14 @@ func TestGoldenPackets(t *testing.T) {
 			b := readGolden(t, p.name)
 			checkBase(t, b, p.base())
 			at := checkBlocks(t, b, &p)
-			if len(p.ops) > 0 {
-				checkOps(t, b, at, &p)
+			switch {
+			case p.piece != "":
+				if got := string(b[at:]); got != p.piece {
+					t.Errorf("piece %q, want %q", got, p.piece)
+				}
+				return
+			case len(p.ops) > 0:
+				checkOps(t, b[at:], &p)
 				return
 			}
 			c, r := ParseControl(b, at, len(b))
@@ -300,7 +329,7 @@ func checkBase(t *testing.T, b []byte, want BaseFields) {
 	if r != DropNone {
 		t.Fatalf("ParseBaseHeader: %v", r)
 	}
-	if got := fieldsOf(h); got != want {
+	if got := fieldsOf(h); got != want || (h.Space() == ResponseSpace) != (want.Flags&FlagSpace != 0) {
 		t.Errorf("parsed %+v, want %+v", got, want)
 	}
 	fields, crc := oracleReadBase(b)
@@ -314,7 +343,8 @@ func checkBase(t *testing.T, b []byte, want BaseFields) {
 
 func fieldsOf(h BaseHeader) BaseFields {
 	return BaseFields{
-		OpCount: uint8(h.OpCount()), Flags: h.Flags(), Number: h.Number(), PSN: h.PSN(), ConnID: h.ConnID(),
+		Operations: !h.Control() && !h.Piece(), Piece: h.Piece(), Flags: h.Flags(), Message: h.Message(), Number: h.Number(),
+		Offset: h.Offset(), ConnID: h.ConnID(),
 	}
 }
 
@@ -350,29 +380,31 @@ func checkBlocks(t *testing.T, b []byte, p *testPacket) (at int) {
 	return at
 }
 
-func checkOps(t *testing.T, b []byte, off int, p *testPacket) {
+func checkOps(t *testing.T, rest []byte, p *testPacket) {
 	t.Helper()
-	space := BaseHeader(b[:BaseHeaderLen]).Space()
 	for i, want := range p.ops {
 		var op Op
-		if r := ParseOp(b[off:], space, &op); r != DropNone {
-			t.Fatalf("op %d: %v", i, r)
+		n, d := ParseOp(rest, p.space(), &op)
+		if d != DropNone || op != want {
+			t.Fatalf("op %d: parsed %+v (%v), want %+v", i, op, d, want)
 		}
-		if op != want {
-			t.Errorf("op %d: parsed %+v, want %+v", i, op, want)
+		if got, length := oracleReadOp(rest); got != want || length != n {
+			t.Errorf("op %d: oracle read %+v of %d bytes, want %+v of %d", i, got, length, want, n)
 		}
-		if got := oracleReadOp(b[off:]); got != want {
-			t.Errorf("op %d: oracle read %+v, want %+v", i, got, want)
-		}
-		payload := b[off+OpHeaderLen:][:op.Length]
-		if want.Opcode != OpReadReq && string(payload) != p.payloads[i] {
-			t.Errorf("op %d: payload %q, want %q", i, payload, p.payloads[i])
+		end := n + int(op.Length)
+		if got := string(rest[n:end]); got != p.payloads[i] {
+			t.Errorf("op %d: payload %q, want %q", i, got, p.payloads[i])
 		}
 		if i == len(p.ops)-1 {
-			if end := off + OpHeaderLen + int(op.Length); end != len(b) {
-				t.Errorf("last operation ends at %d of %d", end, len(b))
+			if end != len(rest) {
+				t.Errorf("%d bytes behind the last operation", len(rest)-end)
 			}
+			return
 		}
-		off += opSize(int(op.Length))
+		next := (end + OpAlign - 1) &^ (OpAlign - 1)
+		if !AllZero(rest[end:next]) {
+			t.Errorf("op %d: padding % x", i, rest[end:next])
+		}
+		rest = rest[next:]
 	}
 }

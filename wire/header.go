@@ -6,17 +6,17 @@ import "encoding/binary"
 const (
 	offVersion = 0 // version and type
 	offFlags   = 1
-	offOpCount = 2
-	offZero    = 3
+	offMessage = 2
 	offNumber  = 4
 	offConnID  = 8
-	offPSN     = 16
+	offOffset  = 16
 )
 
 // Types of a packet (PROTOCOL §3.1).
 const (
 	typeControl    = 0
 	typeOperations = 1
+	typePiece      = 2
 )
 
 // BaseHeader is a checked view of a packet's base header (PROTOCOL §3). Its length is BaseHeaderLen, so the accessors
@@ -33,16 +33,21 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 	if h[offVersion]>>4 != Version {
 		return nil, DropVersion
 	}
-	if h.Flags()&^KnownFlags != 0 || h[offZero] != 0 {
+	flags := h.Flags()
+	if flags&^KnownFlags != 0 {
 		return nil, DropReserved
 	}
 	switch h[offVersion] & 0xf {
-	case typeControl: // PROTOCOL §3.1: it has no operations, no PSN and no parts
-		if h[offOpCount] != 0 || h.PSN() != 0 || h.Flags()&FlagExt != 0 {
+	case typeControl: // it has no place
+		if h.Message() != 0 || h.Offset() != 0 || flags&(FlagEnd|FlagSpace) != 0 {
 			return nil, DropReserved
 		}
 	case typeOperations:
-		if h[offOpCount] == 0 {
+		if flags&FlagEnd != 0 {
+			return nil, DropReserved
+		}
+	case typePiece: // the first piece of a message has an operation header
+		if h.Offset() == 0 {
 			return nil, DropReserved
 		}
 	default:
@@ -51,8 +56,11 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 	return h, DropNone
 }
 
-// OpCount returns the number of operations; 0 means that this is a control packet (PROTOCOL §3.1).
-func (h BaseHeader) OpCount() int { return int(h[offOpCount]) }
+// Control says that this is a control packet, which has no contents (PROTOCOL §3.1).
+func (h BaseHeader) Control() bool { return h[offVersion]&0xf == typeControl }
+
+// Piece says that the packet is one piece of a message, without operation headers (PROTOCOL §3.1).
+func (h BaseHeader) Piece() bool { return h[offVersion]&0xf == typePiece }
 
 // Flags returns the flags (PROTOCOL §3.2).
 func (h BaseHeader) Flags() Flags { return Flags(h[offFlags]) }
@@ -60,10 +68,13 @@ func (h BaseHeader) Flags() Flags { return Flags(h[offFlags]) }
 // Number returns the low 32 bits of the packet number (PROTOCOL §3.1).
 func (h BaseHeader) Number() uint32 { return binary.BigEndian.Uint32(h[offNumber:]) }
 
-// PSN returns the number of the packet's operations in their space; zero in control packets (PROTOCOL §3.1).
-func (h BaseHeader) PSN() PSN { return PSN(binary.BigEndian.Uint32(h[offPSN:])) }
+// Message returns the low 16 bits of the message number of the packet's first byte of contents; zero in control packets (PROTOCOL §3.1).
+func (h BaseHeader) Message() uint16 { return binary.BigEndian.Uint16(h[offMessage:]) }
 
-// Space returns the sequence space of the packet (PROTOCOL §3.2).
+// Offset returns where the packet's first byte of contents lies in its message; zero in control packets (PROTOCOL §3.1).
+func (h BaseHeader) Offset() uint32 { return binary.BigEndian.Uint32(h[offOffset:]) }
+
+// Space returns the space of the packet's contents (PROTOCOL §3.2).
 func (h BaseHeader) Space() Space {
 	if h.Flags()&FlagSpace != 0 {
 		return ResponseSpace
@@ -77,29 +88,34 @@ func (h BaseHeader) ConnID() uint64 { return binary.BigEndian.Uint64(h[offConnID
 // CRC returns the packet's checksum (PROTOCOL §3.4).
 func (h BaseHeader) CRC() uint32 { return binary.BigEndian.Uint32(h[CRCOffset:]) }
 
-// BaseFields are the values PutBaseHeader encodes (PROTOCOL §3). The version is implied, the type follows from OpCount, the CRC
-// is written by PutCRC.
+// BaseFields are the values PutBaseHeader encodes (PROTOCOL §3). The version is implied, the CRC is written by PutCRC. Neither
+// Operations nor Piece makes a control packet.
 type BaseFields struct {
-	OpCount uint8
-	Flags   Flags
-	Number  uint32 // low 32 bits of the packet number
-	PSN     PSN
-	ConnID  uint64
+	Operations bool
+	Piece      bool // of a message, without operation headers
+	Flags      Flags
+	Message    uint16 // low bits
+	Number     uint32 // low 32 bits of the packet number
+	Offset     uint32
+	ConnID     uint64
 }
 
 // PutBaseHeader writes the base header with a zero CRC to b[:BaseHeaderLen] (PROTOCOL §3); it panics if b is shorter.
 func PutBaseHeader(b []byte, f *BaseFields) {
 	h := (*[BaseHeaderLen]byte)(b)
-	h[offVersion] = Version<<4 | typeControl
-	if f.OpCount > 0 {
-		h[offVersion] = Version<<4 | typeOperations
+	kind := uint8(typeControl)
+	switch {
+	case f.Piece:
+		kind = typePiece
+	case f.Operations:
+		kind = typeOperations
 	}
+	h[offVersion] = Version<<4 | kind
 	h[offFlags] = uint8(f.Flags)
-	h[offOpCount] = f.OpCount
-	h[offZero] = 0
+	binary.BigEndian.PutUint16(h[offMessage:], f.Message)
 	binary.BigEndian.PutUint32(h[offNumber:], f.Number)
 	binary.BigEndian.PutUint64(h[offConnID:], f.ConnID)
-	binary.BigEndian.PutUint32(h[offPSN:], uint32(f.PSN))
+	binary.BigEndian.PutUint32(h[offOffset:], f.Offset)
 	binary.BigEndian.PutUint32(h[CRCOffset:], 0)
 }
 

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Offsets of the fields of a REQ or REP body (PROTOCOL §7.1). Bytes 26, 27, 34 and 35 are reserved.
+// Offsets of the fields of a REQ or REP body (PROTOCOL §7.1). Bytes 26 and 27 are reserved.
 const (
 	helloOffConnID     = 0
 	helloOffNonce      = 8
@@ -16,8 +16,7 @@ const (
 	helloOffWindow     = 32
 	helloOffMaxPacket  = 36
 	helloOffLimit      = 40
-	helloOffFirstPSN   = 44 // one word per space
-	helloOffToken      = 52
+	helloOffToken      = 44
 )
 
 // FeatureECT is the feature that sequenced packets may be marked (PROTOCOL §7.1).
@@ -30,10 +29,9 @@ type Hello struct {
 	Features               uint32 // offered or agreed
 	MinVersion, MaxVersion uint8
 	IRD, ORD               uint16 // inbound and outbound read limit
-	Window                 uint16 // packets per space that the sender of this message will hold
+	Window                 uint32 // bytes of packets that the sender of this message will hold behind a gap
 	MaxPacket              uint32 // largest ND packet the sender can receive, bytes
 	ReceiveLimit           uint32 // PROTOCOL §3.6
-	FirstPSN               [NumSpaces]PSN
 	ResetToken             [ResetTokenLen]byte
 
 	// The items. After parsing they are views into the body: nil or CookieLen, and up to MaxPrivateData bytes.
@@ -63,11 +61,9 @@ func ParseHello(body []byte, h *Hello) DropReason {
 	h.MaxVersion = b[helloOffMaxVersion]
 	h.IRD = binary.BigEndian.Uint16(b[helloOffIRD:])
 	h.ORD = binary.BigEndian.Uint16(b[helloOffORD:])
-	h.Window = binary.BigEndian.Uint16(b[helloOffWindow:])
+	h.Window = binary.BigEndian.Uint32(b[helloOffWindow:])
 	h.MaxPacket = binary.BigEndian.Uint32(b[helloOffMaxPacket:])
 	h.ReceiveLimit = binary.BigEndian.Uint32(b[helloOffLimit:])
-	h.FirstPSN[RequestSpace] = PSN(binary.BigEndian.Uint32(b[helloOffFirstPSN:]))
-	h.FirstPSN[ResponseSpace] = PSN(binary.BigEndian.Uint32(b[helloOffFirstPSN+4:]))
 	h.ResetToken = [ResetTokenLen]byte(b[helloOffToken:])
 	return h.parseItems(body[HelloLen:])
 }
@@ -131,12 +127,9 @@ func (h *Hello) Append(dst []byte) []byte {
 	dst = append(dst, h.MinVersion, h.MaxVersion, 0, 0)
 	dst = binary.BigEndian.AppendUint16(dst, h.IRD)
 	dst = binary.BigEndian.AppendUint16(dst, h.ORD)
-	dst = binary.BigEndian.AppendUint16(dst, h.Window)
-	dst = append(dst, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, h.Window)
 	dst = binary.BigEndian.AppendUint32(dst, h.MaxPacket)
 	dst = binary.BigEndian.AppendUint32(dst, h.ReceiveLimit)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.FirstPSN[RequestSpace]))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.FirstPSN[ResponseSpace]))
 	dst = append(dst, h.ResetToken[:]...)
 	if len(h.Cookie) > 0 {
 		dst = appendItem(dst, Item{ItemCookie, h.Cookie})

@@ -9,12 +9,10 @@ const (
 	BaseHeaderLen = 24
 	// CRCOffset is where the CRC32C sits in the base header (PROTOCOL §3).
 	CRCOffset = 20
-	// OpHeaderLen is the length of an operation header without its payload (PROTOCOL §4).
-	OpHeaderLen = 20
+	// MaxOpHeader is the length of the longest operation header (PROTOCOL §4).
+	MaxOpHeader = readReqLen
 	// OpAlign is the multiple, counted from where the first one does, at which each operation starts (PROTOCOL §4).
 	OpAlign = 8
-	// ReadReqPayloadLen is the payload every READ_REQ carries: read id and a zero word (PROTOCOL §4).
-	ReadReqPayloadLen = 8
 	// ControlOffset is where the control header starts in a control packet without blocks (PROTOCOL §5).
 	ControlOffset = 24
 	// ControlHeaderLen is the length of the control header: opcode, flags, body length (PROTOCOL §5).
@@ -22,7 +20,7 @@ const (
 	// ReportLen is the length of a REPORT block (PROTOCOL §3.6).
 	ReportLen = 20
 	// HelloLen is the length of a REQ or REP body without its items (PROTOCOL §7.1).
-	HelloLen = 68
+	HelloLen = 60
 	// CookieLen is the length of a RETRY cookie (PROTOCOL §5).
 	CookieLen = 16
 	// RSTPacketLen is the length of an RST: what is shorter is not answered with one, so PING, RTU and DREQ are padded to it
@@ -30,8 +28,6 @@ const (
 	RSTPacketLen = ControlOffset + ControlHeaderLen + resetLen
 	// ChallengeLen is the length of the nonce of CHALLENGE and RESPONSE (PROTOCOL §5).
 	ChallengeLen = 8
-	// PartLen is the length of the PART extension (PROTOCOL §4.1).
-	PartLen = 8
 	// MaxBlocksLen is the length of the longest ACK block and a REPORT block (PROTOCOL §3.5, §3.6).
 	MaxBlocksLen = AckLen + (MaxAckRanges-1)*AckRangeLen + ReportLen
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
@@ -40,16 +36,14 @@ const (
 
 // Maxima and minima.
 const (
-	// MaxOps is the largest number of operations in a packet: the op count is one byte (PROTOCOL §3).
-	MaxOps = 255
+	// MaxMessages is the number of messages of a space that may be under way: a packet names a message by 16 bits (PROTOCOL §3.1).
+	MaxMessages = 1<<15 - 1
 	// MaxPrivateData bounds the private data of REQ, REP and REJ (PROTOCOL §7.1).
 	MaxPrivateData = 512
 	// MinPacket is the size to which REQ is padded, so the size every path must carry (PROTOCOL §7.1).
 	MinPacket = 1200
 	// MaxPacket is the largest ND packet: 65535 less the IPv4 and UDP headers (PROTOCOL §2, RFC 791, RFC 768).
 	MaxPacket = 65507
-	// MaxParts is the most parts of a packet (PROTOCOL §4.1).
-	MaxParts = 64
 	// MaxAckRanges bounds the ranges of an ACK block (PROTOCOL §3.5).
 	MaxAckRanges = 33
 	// AckDelayUnit is the unit of an ACK block's delay in nanoseconds (PROTOCOL §3.5).
@@ -59,9 +53,6 @@ const (
 	// DefaultPort is the UDP destination port unless configured otherwise (PROTOCOL §2).
 	DefaultPort = 14791
 )
-
-// extPart is the type of the PART extension (PROTOCOL §4.1).
-const extPart = 1
 
 // maxHelloBody is the longest body of a REQ or REP: what fits into the packet that every path carries, because nobody knows how long the
 // items are that later versions add.
@@ -81,8 +72,4 @@ const (
 	_ = uint(maxHelloBody - maxHelloSent)
 	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.
 	_ = uint(65535 - ipv4Len - udpLen - MaxPacket)
-	// The largest packet can be cut for the smallest path.
-	_ = uint(MaxParts*((MinPacket-BaseHeaderLen-PartLen)&^(OpAlign-1)) - (MaxPacket - BaseHeaderLen))
-	// A full packet of operations without payload is within the packet limit.
-	_ = uint(MaxPacket - BaseHeaderLen - MaxOps*(OpHeaderLen+OpAlign))
 )

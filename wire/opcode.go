@@ -12,6 +12,7 @@ const (
 	OpReadReq  Opcode = 0x05
 	OpReadResp Opcode = 0x06
 	OpTerm     Opcode = 0x07
+	OpMore     Opcode = 0x08 // goes on with a message, of either space
 )
 
 // Control messages (PROTOCOL §5).
@@ -38,7 +39,7 @@ const (
 // opcodeNames is the one list of defined opcodes: an opcode without a name here does not exist.
 var opcodeNames = [CtlRST + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
-	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM",
+	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM", OpMore: "MORE",
 	CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
 	CtlChallenge: "CHALLENGE", CtlResponse: "RESPONSE",
 	CtlREQ: "REQ", CtlRETRY: "RETRY", CtlPEND: "PEND", CtlREP: "REP", CtlREPACK: "REPACK", CtlRTU: "RTU",
@@ -61,7 +62,10 @@ func (o Opcode) IsControl() bool {
 	return o >= CtlPing && o <= CtlRST && opcodeNames[o] != ""
 }
 
-// Space returns the sequence space in which the operation o travels (PROTOCOL §4); meaningless for control messages.
+// isSend says whether o is a SEND of any kind.
+func (o Opcode) isSend() bool { return o == OpSend || o == OpSendInv || o == OpSendImm }
+
+// Space returns the space in which the operation o travels (PROTOCOL §4); meaningless for MORE and control messages.
 func (o Opcode) Space() Space {
 	if o == OpReadResp || o == OpTerm {
 		return ResponseSpace
@@ -78,11 +82,11 @@ const (
 	FlagSpace    Flags = 0x02
 	FlagAck      Flags = 0x04 // an ACK block follows the base header
 	FlagReport   Flags = 0x08 // a REPORT block follows
-	FlagExt      Flags = 0x10 // the PART extension stands before the operations
+	FlagEnd      Flags = 0x10 // the piece is the last of its message
 	FlagKeyPhase Flags = 0x20 // reserved for encryption, zero
 
 	// KnownFlags are the flags that have a meaning; every other bit must be zero (PROTOCOL §3.3).
-	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagExt
+	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd
 )
 
 // AckFlags are the flags of an ACK block (PROTOCOL §3.5).
@@ -112,11 +116,10 @@ type OpFlags uint8
 
 // Operation flags (PROTOCOL §4).
 const (
-	OpFirst   OpFlags = 0x01 // first piece of its message
 	OpLast    OpFlags = 0x02 // last piece of its message
-	OpSolicit OpFlags = 0x04 // wake the receiver; with OpLast of a SEND only
+	OpSolicit OpFlags = 0x04 // wake the receiver; at the first piece of a SEND only
 
-	knownOpFlags = OpFirst | OpLast | OpSolicit
+	knownOpFlags = OpLast | OpSolicit
 )
 
 // CtlFlagAbort is the control flag of a DREQ that ends the connection abortively (PROTOCOL §5).

@@ -10,10 +10,11 @@ import (
 // no offset and no code with the codecs it checks.
 
 type oracleBase struct {
-	VersionType, Flags, OpCount, Zero uint8
-	Number                            uint32
-	ConnID                            uint64
-	PSN, CRC                          uint32
+	VersionType, Flags uint8
+	Message            uint16
+	Number             uint32
+	ConnID             uint64
+	Offset, CRC        uint32
 }
 
 type oracleOpHeader struct {
@@ -22,15 +23,14 @@ type oracleOpHeader struct {
 }
 
 type oracleHello struct {
-	ConnID, Nonce           uint64
-	SrcPort, DstPort        uint16
-	Features                uint32
-	MinVersion, MaxVersion  uint8
-	Zero                    uint16
-	IRD, ORD, Window, Zero2 uint16
-	MaxPacket, ReceiveLimit uint32
-	FirstPSN                [2]uint32
-	Token                   [16]byte
+	ConnID, Nonce                   uint64
+	SrcPort, DstPort                uint16
+	Features                        uint32
+	MinVersion, MaxVersion          uint8
+	Zero                            uint16
+	IRD, ORD                        uint16
+	Window, MaxPacket, ReceiveLimit uint32
+	Token                           [16]byte
 }
 
 type oracleAck struct {
@@ -41,10 +41,10 @@ type oracleAck struct {
 }
 
 type oracleReport struct {
-	ReceiveLimit, Place, UpTo uint32
-	Load, Flags               uint8
-	Zero                      uint16
-	CECount                   uint32
+	ReceiveLimit, Offset, UpTo uint32
+	Load, Flags                uint8
+	Message                    uint16
+	CECount                    uint32
 }
 
 // mustRead fills v from r. The oracle is only given what the codec accepted or produced, so it may panic.
@@ -67,50 +67,63 @@ func mustBytes(r *bytes.Reader, n int) []byte {
 func oracleReadBase(b []byte) (BaseFields, uint32) {
 	var o oracleBase
 	mustRead(bytes.NewReader(b), &o)
-	if want := uint8(0x20) | min(o.OpCount, 1); o.VersionType != want || o.Zero != 0 {
-		panic("oracle: version, type and zero")
+	f := BaseFields{Flags: Flags(o.Flags), Message: o.Message, Number: o.Number, Offset: o.Offset, ConnID: o.ConnID}
+	switch o.VersionType {
+	case 0x20:
+	case 0x21:
+		f.Operations = true
+	case 0x22:
+		f.Piece = true
+	default:
+		panic("oracle: version and type")
 	}
-	return BaseFields{OpCount: o.OpCount, Flags: Flags(o.Flags), Number: o.Number, PSN: PSN(o.PSN), ConnID: o.ConnID}, o.CRC
+	return f, o.CRC
 }
 
-// oracleReadOp reads one operation header, and the payload of a READ_REQ.
-func oracleReadOp(b []byte) Op {
+// oracleReadOp reads one operation header, and returns its length.
+func oracleReadOp(b []byte) (op Op, n int) {
 	r := bytes.NewReader(b)
 	var h oracleOpHeader
 	mustRead(r, &h)
-	op := Op{Opcode: Opcode(h.Opcode), Flags: OpFlags(h.Flags), Length: h.Length}
+	op = Op{Opcode: Opcode(h.Opcode), Flags: OpFlags(h.Flags), Length: h.Length}
 	switch h.Opcode {
 	case 0x01:
 		var o struct {
-			Address       uint64
-			Token, Number uint32
+			Token   uint32
+			Address uint64
 		}
 		mustRead(r, &o)
-		op.Address, op.Token, op.Number = o.Address, o.Token, o.Number
-	case 0x02, 0x03, 0x04, 0x06:
-		var o struct{ Number, Offset, Total, Last uint32 }
+		op.Token, op.Address, op.Total = o.Token, o.Address, uint32(h.Length)
+		if h.Flags&2 == 0 {
+			mustRead(r, &op.Total)
+		}
+	case 0x02, 0x03, 0x04:
+		var o struct{ Number, Total, Last uint32 }
 		mustRead(r, &o)
-		op.Number, op.Offset, op.Total, op.Imm = o.Number, o.Offset, o.Total, o.Last
+		op.Number, op.Total, op.Imm = o.Number, o.Total, o.Last
 	case 0x05:
 		var o struct {
-			Address                     uint64
-			Token, Length, ReadID, Zero uint32
+			Token          uint32
+			Address        uint64
+			Length, ReadID uint32
 		}
 		mustRead(r, &o)
-		op.Address, op.Token, op.Total, op.Number = o.Address, o.Token, o.Length, o.ReadID
+		op.Token, op.Address, op.Total, op.Number = o.Token, o.Address, o.Length, o.ReadID
+	case 0x06:
+		mustRead(r, &op.Total)
 	case 0x07:
 		var o struct {
-			Reason              uint16
-			Opcode, Zero        uint8
-			PSN, Number, Detail uint32
+			Reason       uint16
+			Opcode, Zero uint8
+			Message      uint32
 		}
 		mustRead(r, &o)
-		op.Reason, op.FailedOp, op.FailedPSN = TermReason(o.Reason), Opcode(o.Opcode), PSN(o.PSN)
-		op.Number, op.Detail = o.Number, o.Detail
+		op.Reason, op.FailedOp, op.Number = TermReason(o.Reason), Opcode(o.Opcode), o.Message
+	case 0x08:
 	default:
 		panic("oracle: opcode")
 	}
-	return op
+	return op, len(b) - r.Len()
 }
 
 // oracleReadControl reads a control message and returns its body as the value the codec would produce.
@@ -175,7 +188,8 @@ func oracleReadReport(r *bytes.Reader) Report {
 	var o oracleReport
 	mustRead(r, &o)
 	return Report{
-		ReceiveLimit: o.ReceiveLimit, Place: PSN(o.Place), UpTo: o.UpTo, Load: o.Load, Flags: ReportFlags(o.Flags), CECount: o.CECount,
+		ReceiveLimit: o.ReceiveLimit, Message: o.Message, Offset: o.Offset, UpTo: o.UpTo, Load: o.Load, Flags: ReportFlags(o.Flags),
+		CECount: o.CECount,
 	}
 }
 
@@ -185,8 +199,7 @@ func oracleReadHello(r *bytes.Reader) Hello {
 	h := Hello{
 		ConnID: o.ConnID, Nonce: o.Nonce, SrcPort: o.SrcPort, DstPort: o.DstPort, Features: o.Features,
 		MinVersion: o.MinVersion, MaxVersion: o.MaxVersion, IRD: o.IRD, ORD: o.ORD, Window: o.Window,
-		MaxPacket: o.MaxPacket, ReceiveLimit: o.ReceiveLimit,
-		FirstPSN: [2]PSN{PSN(o.FirstPSN[0]), PSN(o.FirstPSN[1])}, ResetToken: o.Token,
+		MaxPacket: o.MaxPacket, ReceiveLimit: o.ReceiveLimit, ResetToken: o.Token,
 	}
 	for r.Len() > 0 {
 		var it struct{ Type, Length uint16 }

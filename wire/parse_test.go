@@ -22,9 +22,9 @@ func packetNamed(name string) []byte {
 	panic("no test packet " + name)
 }
 
-// TestParseBaseHeaderDrops covers length, version and reserved bits (PROTOCOL §3, §3.2, §3.3).
+// TestParseBaseHeaderDrops covers length, version, type and reserved bits, and what each type has of a place (PROTOCOL §3, §3.1 to §3.3).
 func TestParseBaseHeaderDrops(t *testing.T) {
-	ok := packetNamed("ping")
+	ok, write, piece := packetNamed("ping"), packetNamed("write"), packetNamed("piece")
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -32,19 +32,29 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 	}{
 		{"ok", ok, DropNone},
 		{"header only", ok[:BaseHeaderLen], DropNone},
-		{"every known flag", edited(packetNamed("write"), 1, 0x1f), DropNone},
+		{"every flag of control", edited(ok, 1, 0x0d), DropNone},
+		{"every flag of operations", edited(write, 1, 0x0f), DropNone},
+		{"every flag of a piece", edited(piece, 1, 0x1f), DropNone},
+		{"operations at offset 0", edited(write, 16, 0, 0, 0, 0), DropNone},
+		{"operations at the last offset", edited(write, 16, 0xff, 0xff, 0xff, 0xff), DropNone},
 		{"empty", nil, DropShort},
 		{"cut", ok[:BaseHeaderLen-1], DropShort},
 		{"version 0", edited(ok, 0, 0x00), DropVersion},
 		{"version 1", edited(ok, 0, 0x10), DropVersion},
 		{"version 3", edited(ok, 0, 0x30), DropVersion},
-		{"operations without operations", edited(ok, 0, 0x21), DropReserved},
-		{"control with operations", edited(ok, 2, 1), DropReserved},
-		{"type 2", edited(ok, 0, 0x22), DropReserved},
-		{"zero byte", edited(ok, 3, 1), DropReserved},
-		{"PSN of control", edited(ok, 19, 1), DropReserved},
-		{"part of control", edited(ok, 1, 0x10), DropReserved},
+		{"type 3", edited(ok, 0, 0x23), DropReserved},
+		{"type 15", edited(ok, 0, 0x2f), DropReserved},
+		{"message of control", edited(ok, 3, 1), DropReserved},
+		{"high byte of a message of control", edited(ok, 2, 1), DropReserved},
+		{"offset of control", edited(ok, 19, 1), DropReserved},
+		{"space of control", edited(ok, 1, 0x02), DropReserved},
+		{"end of control", edited(ok, 1, 0x10), DropReserved},
+		{"end of operations", edited(write, 1, 0x10), DropReserved},
+		{"piece at offset 0", edited(piece, 16, 0, 0, 0, 0), DropReserved},
+		{"piece at offset 1", edited(piece, 16, 0, 0, 0, 1), DropNone},
 		{"keyphase", edited(ok, 1, 0x20), DropReserved},
+		{"keyphase of a piece", edited(piece, 1, 0x20), DropReserved},
+		{"flag 0x40", edited(write, 1, 0x40), DropReserved},
 		{"highest flag", edited(ok, 1, 0x80), DropReserved},
 	} {
 		h, got := ParseBaseHeader(c.b)
@@ -64,106 +74,12 @@ func TestBaseHeaderPatches(t *testing.T) {
 	if want := append([]byte{0x20}, make([]byte, 23)...); !bytes.Equal(b, want) {
 		t.Errorf("empty header over old bytes: % x", b)
 	}
-	PutBaseHeader(b, &BaseFields{OpCount: 255})
+	PutBaseHeader(b, &BaseFields{Operations: true})
 	PutCRC(b, 0x01020304)
 	h, r := ParseBaseHeader(b)
-	if r != DropNone || h.OpCount() != MaxOps || h.CRC() != 0x01020304 {
-		t.Errorf("%v, count %d, CRC %#x", r, h.OpCount(), h.CRC())
+	if r != DropNone || h.Control() || h.Piece() || h.CRC() != 0x01020304 {
+		t.Errorf("%v, control %t, piece %t, CRC %#x", r, h.Control(), h.Piece(), h.CRC())
 	}
-}
-
-// TestParseOpDrops covers the rules of PROTOCOL §4 for every opcode.
-func TestParseOpDrops(t *testing.T) {
-	op := func(name string) []byte {
-		at, _ := ContentOffset(packetNamed(name))
-		return packetNamed(name)[at:]
-	}
-	write, send, read, resp, term := op("write"), op("sends"), op("read_req"), op("read_resp"), op("term")
-	inv, imm := send[opSize(3):], send[opSize(3)+opSize(0):]
-	const req, rsp = RequestSpace, ResponseSpace
-	for _, c := range []struct {
-		name  string
-		b     []byte
-		space Space
-		want  DropReason
-	}{
-		{"write", write, req, DropNone},
-		{"write header only", write[:OpHeaderLen], req, DropNone},
-		{"write middle", edited(write, 1, 0), req, DropNone},
-		{"send", send, req, DropNone},
-		{"send_inv", inv, req, DropNone},
-		{"send_imm", imm, req, DropNone},
-		{"send_imm zero", edited(imm, 16, 0, 0, 0, 0), req, DropNone},
-		{"read", read, req, DropNone},
-		{"response", resp, rsp, DropNone},
-		{"term", term, rsp, DropNone},
-		{"empty", nil, req, DropShort},
-		{"cut", write[:OpHeaderLen-1], req, DropShort},
-		{"read cut", read[:27], req, DropShort},
-		{"opcode 0", edited(write, 0, 0), req, DropOpcode},
-		{"opcode 8", edited(write, 0, 8), req, DropOpcode},
-		{"control opcode", edited(write, 0, byte(CtlPing)), req, DropOpcode},
-		{"write as response", write, rsp, DropOpSpace},
-		{"read as response", read, rsp, DropOpSpace},
-		{"response as request", resp, req, DropOpSpace},
-		{"term as request", term, req, DropOpSpace},
-		{"unknown flag", edited(write, 1, 0x08), req, DropReserved},
-		{"write solicited", edited(write, 1, 0x07), req, DropReserved},
-		{"send solicited before last", edited(send, 1, 0x05), req, DropReserved},
-		{"response solicited", edited(resp, 1, 0x06), rsp, DropReserved},
-		{"read not last", edited(read, 1, 0x01), req, DropReserved},
-		{"read not first", edited(read, 1, 0x02), req, DropReserved},
-		{"read solicited", edited(read, 1, 0x07), req, DropReserved},
-		{"term not last", edited(term, 1, 0x01), rsp, DropReserved},
-		{"send zero word", edited(send, 19, 1), req, DropReserved},
-		{"response zero word", edited(resp, 16, 1), rsp, DropReserved},
-		{"read zero word", edited(read, 27, 1), req, DropReserved},
-		{"term zero byte", edited(term, 7, 1), rsp, DropReserved},
-		{"read payload 7", edited(read, 3, 7), req, DropLength},
-		{"read payload 9", edited(read, 3, 9), req, DropLength},
-		{"term payload", edited(term, 3, 1), rsp, DropLength},
-		{"send ends exactly", edited(imm, 15, 0x08), req, DropNone},
-		{"send beyond total", edited(imm, 15, 0x07), req, DropLength},
-		{"send wraps 32 bits", edited(imm, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), req, DropLength},
-		{"response wraps 32 bits", edited(resp, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), rsp, DropLength},
-	} {
-		var o Op
-		if got := ParseOp(c.b, c.space, &o); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-// TestParseOpClears proves that a reused Op keeps nothing of the operation before (PROTOCOL §4).
-func TestParseOpClears(t *testing.T) {
-	o := Op{Detail: 1, FailedPSN: 2, FailedOp: 3, Reason: 4, Offset: 5, Total: 6, Imm: 7}
-	b := packetNamed("write")[BaseHeaderLen:]
-	if r := ParseOp(b, RequestSpace, &o); r != DropNone || o != oracleReadOp(b) {
-		t.Errorf("%v, %+v", r, o)
-	}
-}
-
-// TestPutOpIgnoresForeignFields keeps reserved bits zero whatever a reused Op still holds (PROTOCOL §3.3, §4).
-func TestPutOpIgnoresForeignFields(t *testing.T) {
-	dirty := Op{
-		Flags: OpFirst | OpLast, Address: ^uint64(0), Token: ^uint32(0), Number: ^uint32(0), Offset: 0, Total: ^uint32(0),
-		Imm: ^uint32(0), Reason: ^TermReason(0), FailedOp: ^Opcode(0), FailedPSN: ^PSN(0), Detail: ^uint32(0),
-	}
-	for o := OpWrite; o <= OpTerm; o++ {
-		b := bytes.Repeat([]byte{0xff}, OpHeaderLen+ReadReqPayloadLen)
-		dirty.Opcode, dirty.Length = o, 8
-		PutOp(b, &dirty)
-		var got Op
-		if r := ParseOp(b, o.Space(), &got); r != DropNone {
-			t.Errorf("%v: %v, % x", o, r, b)
-		}
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("PutOp of a control opcode did not panic")
-		}
-	}()
-	PutOp(make([]byte, 64), &Op{Opcode: CtlPing})
 }
 
 // TestParseControlDrops covers the rules that hold for control messages as such (PROTOCOL §5, §7.1).
@@ -190,7 +106,7 @@ func TestParseControlDrops(t *testing.T) {
 		{"short nonce", edited(ping[:31], 27, 3), DropLength},
 		{"long nonce", edited(more(ping, 1), 27, 5), DropLength},
 		{"PEND with body", edited(more(pend, 1), 27, 1), DropLength},
-		{"short REP", edited(rep[:28+67], 26, 0, 67), DropLength},
+		{"short REP", edited(rep[:28+59], 26, 0, 59), DropLength},
 		{"long REP", edited(more(rep, 1200), 26, 0x04, 0x95), DropLength},
 		{"REP as long as every path carries", edited(more(rep[:28], 1172), 26, 0x04, 0x94), DropNone},
 		{"nothing", ping[:24], DropShort},
@@ -236,7 +152,7 @@ func TestParseBodyDrops(t *testing.T) {
 	}{
 		{"probe", CtlProbe, probe[:7], DropLength},
 		{"probe zero", CtlProbe, edited(probe, 7, 1), DropReserved},
-		{"hello cut", CtlREQ, req[:67], DropShort},
+		{"hello cut", CtlREQ, req[:59], DropShort},
 		{"no item", CtlREQ, req[:HelloLen], DropNone},
 		{"cookie length", CtlREQ, with(Item{ItemCookie, make([]byte, 15)}), DropItem},
 		{"cookie of nothing", CtlREQ, with(Item{ItemCookie, nil}), DropItem},
@@ -322,6 +238,7 @@ func TestCRC(t *testing.T) {
 // TestParseBlocksDrops covers the rules of blocks (PROTOCOL §3.5, §3.6).
 func TestParseBlocksDrops(t *testing.T) {
 	ok := packetNamed("ack") // ACK block of three ranges at 24, REPORT block at 52
+	bare := edited(ok, 56, make([]byte, 12)...)
 	for _, c := range []struct {
 		name string
 		b    []byte
@@ -337,9 +254,13 @@ func TestParseBlocksDrops(t *testing.T) {
 		{"gap wraps", edited(ok, 36, 0xff, 0xff, 0xff, 0xff), DropAckRange},
 		{"length wraps", edited(ok, 40, 0xff, 0xff, 0xff, 0xff), DropAckRange},
 		{"unknown REPORT flag", edited(ok, 65, 0x07), DropReserved},
-		{"RNR without place", edited(ok, 65, 0x01), DropReserved},
+		{"RNR without place", edited(bare, 65, 0x01), DropReserved},
+		{"nothing taken back", bare, DropNone},
 		{"place without flag", edited(ok, 65, 0x00), DropReserved},
-		{"zero", edited(ok, 67, 1), DropReserved},
+		{"offset without flag", edited(bare, 59, 1), DropReserved},
+		{"number without flag", edited(bare, 60, 0x80), DropReserved},
+		{"message without flag", edited(bare, 67, 1), DropReserved},
+		{"RNR at the first place", edited(bare, 65, 0x03), DropNone},
 	} {
 		at, d := ContentOffset(c.b)
 		if d == DropNone && at != len(ok) {
@@ -372,7 +293,7 @@ func TestNames(t *testing.T) {
 	controls := 0
 	for o := range 256 {
 		op := Opcode(o)
-		known := op.IsControl() || (op >= OpWrite && op <= OpTerm)
+		known := op.IsControl() || (op >= OpWrite && op <= OpMore)
 		if known != (op.String() != "unknown") {
 			t.Errorf("opcode %#x is called %q", o, op)
 		}

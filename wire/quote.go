@@ -13,7 +13,7 @@ type Quote struct {
 // one of those that begin or end an attempt to connect: REQ, or RST from the side that gives up. Nothing in it is certain: the checksum covers
 // bytes that are not there.
 func ParseQuote(b []byte) (q Quote, ok bool) {
-	head := [offPSN + 4]byte{offVersion: Version<<4 | typeControl} // both are control packets, for a connection without an id
+	head := [offOffset + 4]byte{offVersion: Version<<4 | typeControl} // both are control packets, for a connection without an id
 	for i, c := range b[:min(len(b), len(head))] {
 		if c != head[i] && i&^3 != offNumber {
 			return q, false

@@ -38,7 +38,7 @@ func TestParseQuote(t *testing.T) {
 			t.Errorf("opcode %#x: %t", op, ok)
 		}
 	}
-	for i := range offPSN + 4 { // each byte that is the same in every REQ
+	for i := range offOffset + 4 { // each byte that is the same in every REQ
 		changed := quotedPacket(CtlREQ)
 		changed[i] ^= 0x10
 		if _, ok := ParseQuote(changed[:i+1]); ok != (i&^3 == offNumber) {

@@ -51,7 +51,7 @@ func decodedWhole(t *testing.T, file string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	fields := exec.CommandContext(ctx, "tshark", "-X", "lua_script:../../docs/wireshark/ndxdp.lua", "-r", file, "-T", "fields",
-		"-e", "ndxdp.psn", "-e", "_ws.malformed", "-e", "_ws.lua.error", "-e", "ndxdp.unknown")
+		"-e", "ndxdp.number", "-e", "_ws.malformed", "-e", "_ws.lua.error", "-e", "ndxdp.unknown")
 	out, err := fields.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func decodedWhole(t *testing.T, file string) {
 	packets := 0
 	for line := range strings.Lines(string(out)) {
 		packets++
-		if psn, bad, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); psn == "" || strings.Trim(bad, "\t") != "" {
+		if number, bad, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); number == "" || strings.Trim(bad, "\t") != "" {
 			t.Fatalf("%s, packet %d: %q", file, packets, line)
 		}
 	}

@@ -2,7 +2,7 @@
 -- Go code, so that the two check each other. How to load it: docs/CAPTURE.md.
 --
 -- A packet that a receiver would drop for its form carries the expert info ndxdp.malformed, or ndxdp.unknown when it has an
--- opcode or a version that the page does not define. What only a connection can judge (windows, tokens) is not judged here.
+-- opcode or a version that the page does not define. What only a connection can judge (places, tokens) is not judged here.
 
 local ndxdp = Proto("ndxdp", "NetworkDirect over XDP")
 
@@ -10,8 +10,10 @@ ndxdp.prefs.port = Pref.uint("UDP port", 14791, "Destination port of all packets
 ndxdp.prefs.crc = Pref.bool("Verify the CRC32C", false,
 	"Compute the checksum of every packet that was captured whole (PROTOCOL 3.4); slow for large packets")
 
-local BASE, ACK, RANGE, REPORT, OP_HEADER, CONTROL_HEADER, PART, HELLO = 24, 12, 8, 20, 20, 4, 8, 68
-local MIN_REQ, MAX_PACKET, MAX_PARTS, MAX_PRIVATE, MAX_FURTHER = 1200, 65507, 64, 512, 32
+local BASE, ACK, RANGE, REPORT, OP_HEADER, CONTROL_HEADER, HELLO = 24, 12, 8, 20, 4, 4, 60
+local MIN_REQ, MAX_PRIVATE, MAX_FURTHER = 1200, 512, 32
+local T_CONTROL, T_OPERATIONS, T_PIECE = 0, 1, 2
+local MORE, TERM = 0x08, 0x07
 
 -- Bits, without operators: Lua 5.2 has none for integers, and Lua 5.4 no bit32.
 
@@ -23,7 +25,7 @@ local function round8(n) return math.ceil(n / 8) * 8 end
 
 local OPS = {
 	[0x01] = "WRITE", [0x02] = "SEND", [0x03] = "SEND_INV", [0x04] = "SEND_IMM", [0x05] = "READ_REQ",
-	[0x06] = "READ_RESP", [0x07] = "TERM",
+	[0x06] = "READ_RESP", [0x07] = "TERM", [0x08] = "MORE",
 }
 local CONTROLS = {
 	[0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x15] = "CHALLENGE",
@@ -49,33 +51,31 @@ local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
 local bytes, flag, none = ProtoField.bytes, ProtoField.bool, ProtoField.none
 
 field("version", u8, "Version", base.DEC, nil, 0xf0)
-field("type", u8, "Type", base.DEC, { [0] = "control", [1] = "operations" }, 0x0f)
+field("type", u8, "Type", base.DEC, { [0] = "control", [1] = "operations", [2] = "piece" }, 0x0f)
 field("flags", u8, "Flags", base.HEX)
 field("flags.ackreq", flag, "ACKREQ", 8, nil, 0x01, "The sender asks for an acknowledgement now")
 field("flags.space", flag, "SPACE", 8, { "response", "request" }, 0x02)
 field("flags.ack", flag, "ACK", 8, nil, 0x04, "An ACK block follows the base header")
 field("flags.report", flag, "REPORT", 8, nil, 0x08, "A REPORT block follows")
-field("flags.ext", flag, "EXT", 8, nil, 0x10, "An extension stands in front of the operations")
+field("flags.end", flag, "END", 8, nil, 0x10, "The piece is the last of its message")
 field("flags.keyphase", flag, "KEYPHASE", 8, nil, 0x20)
-field("op_count", u8, "Operations")
-field("zero", u8, "Zero", base.HEX)
+field("message", u16, "Message of the first byte (low 16 bits)")
 field("number", u32, "Packet number (low 32 bits)")
 field("conn_id", u64, "Connection id of the receiver", base.HEX)
-field("psn", u32, "PSN")
+field("offset", u32, "Offset of the first byte in its message")
 field("crc", u32, "CRC32C", base.HEX)
 field("crc.good", flag, "CRC32C is right")
 
 field("op", none, "Operation")
 field("op.code", u8, "Opcode", base.HEX, OPS)
 field("op.flags", u8, "Flags", base.HEX)
-field("op.flags.first", flag, "FIRST", 8, nil, 0x01)
 field("op.flags.last", flag, "LAST", 8, nil, 0x02)
 field("op.flags.solicit", flag, "SOLICIT", 8, nil, 0x04)
 field("op.length", u16, "Payload length")
+field("op.message", u16, "Message (low 16 bits)")
 field("op.address", u64, "Address", base.HEX)
 field("op.token", u32, "Token", base.HEX)
-field("op.number", u32, "Number", base.DEC, nil, nil, "Message number, SEND number, read id, or failing number")
-field("op.offset", u32, "Offset")
+field("op.number", u32, "Number", base.DEC, nil, nil, "SEND number, read id, or number of the failing message")
 field("op.total", u32, "Total length")
 field("op.zero", u32, "Zero", base.HEX)
 field("op.invalidate", u32, "Token to invalidate", base.HEX)
@@ -83,18 +83,10 @@ field("op.immediate", u32, "Immediate", base.HEX)
 field("op.read_length", u32, "Length of the READ")
 field("op.reason", u16, "Reason", base.DEC, TERMS)
 field("op.failed_code", u8, "Failing opcode", base.HEX, OPS)
-field("op.failed_psn", u32, "Failing PSN")
-field("op.detail", u32, "Detail", base.HEX)
 field("op.payload", bytes, "Payload")
 field("op.padding", bytes, "Padding")
 
-field("part.type", u8, "Extension type")
-field("part.index", u8, "Part index")
-field("part.count", u8, "Parts")
-field("part.total", u16, "Bytes of operations in the whole")
-field("part.zero", u16, "Zero", base.HEX)
-field("part.offset", u32, "First byte of the part in the operations")
-field("part.data", bytes, "Operations, in part")
+field("piece", bytes, "Piece of a message")
 
 field("ctl", none, "Control message")
 field("ctl.code", u8, "Opcode", base.HEX, CONTROLS)
@@ -121,13 +113,13 @@ field("ack.low", u32, "Lowest number of a range")
 field("ack.high", u32, "Highest number of a range")
 
 field("report", none, "REPORT block")
-field("report.place", u32, "Next PSN expected, request space")
+field("report.message", u16, "Message that is next in the request space (low 16 bits)")
+field("report.offset", u32, "Byte of that message that is next")
 field("report.up_to", u32, "Packet number up to which what came for it does not count")
 field("report.load", u8, "Load")
 field("report.flags", u8, "Flags", base.HEX)
 field("report.flags.rnr", flag, "RNR", 8, nil, 0x01, "A SEND was dropped because there was no receive for it")
 field("report.flags.taken_back", flag, "TAKEN BACK", 8, nil, 0x02)
-field("report.zero", u16, "Zero", base.HEX)
 field("report.ce_count", u32, "CE count")
 
 field("hello.conn_id", u64, "Connection id of the sender", base.HEX)
@@ -140,10 +132,8 @@ field("hello.max_version", u8, "Highest version")
 field("hello.zero", u16, "Reserved", base.HEX)
 field("hello.ird", u16, "Inbound read limit")
 field("hello.ord", u16, "Outbound read limit")
-field("hello.window", u16, "Window (packets per space)")
+field("hello.window", u32, "Window (bytes of packets held behind a gap)")
 field("hello.max_packet", u32, "Largest ND packet")
-field("hello.first_request", u32, "First PSN, request space")
-field("hello.first_response", u32, "First PSN, response space")
 field("item", none, "Item")
 field("item.type", u16, "Type", base.HEX)
 field("item.length", u16, "Length")
@@ -263,82 +253,81 @@ end
 
 function walk:say(text) table.insert(self.info, text) end
 
--- Operations (PROTOCOL 4).
+-- Contents (PROTOCOL 3.1, 4). Each reader takes what is behind the first four bytes of an operation header. The length of the header was
+-- checked.
 
 local function op_flags(w, tree, range, allowed)
 	local value = range:uint()
-	local sub, bad = tree:add(f["op.flags"], range), value >= 8
-	sub:add(f["op.flags.first"], range)
+	local sub = tree:add(f["op.flags"], range)
 	sub:add(f["op.flags.last"], range)
 	sub:add(f["op.flags.solicit"], range)
-	if allowed == "send" then
-		bad = bad or has(value, 4) and not has(value, 2)
-	elseif allowed == "piece" then
-		bad = bad or has(value, 4)
-	elseif allowed == "both" then
-		bad = bad or value ~= 3
-	end
+	local bad = value ~= 0 and value ~= 2 and value ~= 4 and value ~= 6
+	if allowed ~= "send" and has(value, 4) or allowed == "last" and value ~= 2 then bad = true end
 	if bad then w:bad(sub, "Operation flags that this operation may not have") end
-	return value
+	return has(value, 2)
 end
 
-local function op_write(w, tree)
-	w:take(tree, "op.address", 8)
+-- total takes the length of a message that begins, and compares it with the first piece.
+local function total(w, tree, length, last)
+	local value, item = w:take(tree, "op.total", 4)
+	if length > value or last ~= (length == value) then w:bad(item, "LAST disagrees with the lengths") end
+end
+
+local function op_write(w, tree, length, last)
 	w:take(tree, "op.token", 4)
-	w:take(tree, "op.number", 4)
+	w:take(tree, "op.address", 8)
+	if not last then total(w, tree, length, last) end
 end
 
-local function op_piece(last)
-	return function(w, tree, length, flags)
+local function op_send(third)
+	return function(w, tree, length, last)
 		w:take(tree, "op.number", 4)
-		local offset = w:take(tree, "op.offset", 4)
-		local total, item = w:take(tree, "op.total", 4)
-		if offset + length > total then w:bad(item, "The piece ends behind its message") end
-		if last then w:take(tree, last, 4) else w:zero(tree, "op.zero", 4) end
-		return offset + length == total, flags
+		total(w, tree, length, last)
+		if third then w:take(tree, third, 4) else w:zero(tree, "op.zero", 4) end
 	end
 end
 
-local function op_read_resp(w, tree, length, flags)
-	local ends = op_piece(nil)(w, tree, length)
-	if ends ~= has(flags, 2) then w:bad(tree, "LAST disagrees with offset and total length") end
-end
-
-local function op_read_req(w, tree, length)
-	w:take(tree, "op.address", 8)
+local function op_read_req(w, tree)
 	w:take(tree, "op.token", 4)
+	w:take(tree, "op.address", 8)
 	w:take(tree, "op.read_length", 4)
-	if length ~= 8 then return w:bad(tree, "The payload of READ_REQ has not 8 bytes") end
-	if w:left() < 8 then return w:bad(tree, "READ_REQ without its read id") end
-	if not w:seen(8) then return end
 	w:take(tree, "op.number", 4)
-	w:zero(tree, "op.zero", 4)
 end
 
-local function op_term(w, tree, length)
+local function op_term(w, tree)
 	local reason, item = w:take(tree, "op.reason", 2)
 	item:add_proto_expert_info(e.term, "The connection ends: " .. (TERMS[reason] or reason))
 	w:take(tree, "op.failed_code", 1)
 	w:zero(tree, "op.zero", 1)
-	w:take(tree, "op.failed_psn", 4)
 	w:take(tree, "op.number", 4)
-	w:take(tree, "op.detail", 4)
-	if length ~= 0 then w:bad(tree, "TERM with a payload") end
 end
 
--- What each operation is: its sequence space, which flags it may have, and the reader of its 16 bytes.
+-- What each operation is: its space (MORE travels in both), which flags it may have, the length of its header with LAST and
+-- without, the reader of what is behind the first four bytes, and whether it has payload.
 local OPERATION = {
-	[0x01] = { response = false, flags = "piece", read = op_write },
-	[0x02] = { response = false, flags = "send", read = op_piece(nil) },
-	[0x03] = { response = false, flags = "send", read = op_piece("op.invalidate") },
-	[0x04] = { response = false, flags = "send", read = op_piece("op.immediate") },
-	[0x05] = { response = false, flags = "both", read = op_read_req },
-	[0x06] = { response = true, flags = "piece", read = op_read_resp },
-	[0x07] = { response = true, flags = "both", read = op_term },
+	[0x01] = { response = false, flags = "piece", last = 16, open = 20, read = op_write, payload = true },
+	[0x02] = { response = false, flags = "send", last = 16, open = 16, read = op_send(nil), payload = true },
+	[0x03] = { response = false, flags = "send", last = 16, open = 16, read = op_send("op.invalidate"), payload = true },
+	[0x04] = { response = false, flags = "send", last = 16, open = 16, read = op_send("op.immediate"), payload = true },
+	[0x05] = { response = false, flags = "last", last = 24, open = 24, read = op_read_req },
+	[0x06] = { response = true, flags = "piece", last = 8, open = 8, read = total, payload = true },
+	[0x07] = { response = true, flags = "last", last = 12, open = 12, read = op_term },
+	[0x08] = { flags = "piece", last = 4, open = 4, read = function() end, payload = true },
 }
 
--- operation reads one operation. It returns false when the next one cannot be found.
-local function operation(w, response)
+-- place_of judges where an operation stands: one that begins a message at its first byte, MORE behind it and first in its packet, TERM
+-- anywhere. place.inside says that the message is one that began before.
+local function place_of(w, item, code, name, place)
+	if code == TERM then return end
+	if (code == MORE) ~= place.inside then
+		w:bad(item, name .. (place.inside and " inside of a message" or " at the beginning of a message"))
+	elseif code == MORE and not place.first then
+		w:bad(item, "MORE that is not the first of its packet")
+	end
+end
+
+-- operation reads one operation at a place, and moves the place behind it. It returns false when the next one cannot be found.
+local function operation(w, response, place)
 	if w:left() < OP_HEADER then
 		w:bad(w.tree, "No room for an operation header")
 		return false
@@ -357,59 +346,48 @@ local function operation(w, response)
 		item:add_proto_expert_info(e.unknown, "Unknown operation")
 		return false
 	end
-	if kind.response ~= response then w:bad(item, name .. " does not travel in this space") end
-	local flags = op_flags(w, tree, head(1, 1), kind.flags)
-	tree:add(f["op.length"], head(2, 2))
-	w.at = start + 4
-	kind.read(w, tree, length, flags)
-	local behind = start + OP_HEADER + length - w.at
-	if behind > w:left() then
-		w:bad(tree, "The payload ends behind the packet")
+	if kind.response ~= nil and kind.response ~= response then w:bad(item, name .. " does not travel in this space") end
+	local last = op_flags(w, tree, head(1, 1), kind.flags)
+	local length_item = tree:add(f["op.length"], head(2, 2))
+	tree:add(f["op.message"], place.message):set_generated()
+	place_of(w, item, code, name, place)
+	if length > 0 and not kind.payload then w:bad(length_item, name .. " with a payload") end
+	if length == 0 and not last and kind.payload then w:bad(length_item, "Nothing, of a message that goes on") end
+	if length == 0 and code == MORE then w:bad(length_item, "MORE of nothing") end
+	local header = last and kind.last or kind.open
+	if w:left() < header + length then
+		w:bad(tree, "The operation ends behind the packet")
 		return false
 	end
-	if behind > 0 then w:data(tree, "op.payload", behind) end
-	w.at = start + OP_HEADER + length
+	if not w:seen(header) then return false end
+	w.at = start + OP_HEADER
+	kind.read(w, tree, length, last)
+	if length > 0 then w:data(tree, "op.payload", length) end
+	place.first, place.inside = false, not last
+	if last then place.message = (place.message + 1) % 0x10000 end
 	return true
 end
 
-local function operations(w, count, response)
+local function operations(w, response, message, offset)
 	local start = w.at
-	for i = 1, count do
+	local place = { message = message, inside = offset > 0, first = true }
+	repeat
 		local pad = round8(w.at - start) - (w.at - start)
-		if i > 1 and pad > 0 then
+		if pad > 0 then
 			if w:left() < pad then return w:bad(w.tree, "The padding ends behind the packet") end
 			local clean = w:all_zero(pad)
 			local item = w:data(w.tree, "op.padding", pad)
-			if not clean then item:add_proto_expert_info(e.padding) end
+			if item and not clean then item:add_proto_expert_info(e.padding) end
 		end
-		if not operation(w, response) then return end
-	end
-	if w:left() > 0 then w:bad(w.tree, "Bytes behind the last operation") end
+		if not operation(w, response, place) then return end
+	until w:left() == 0
 end
 
--- Parts (PROTOCOL 4.1).
-
-local function part(w)
-	if w:left() < PART then return w:bad(w.tree, "No room for the extension") end
-	if not w:seen(PART) then return end
-	local tree = w.tree
-	local kind, item = w:take(tree, "part.type", 1)
-	if kind ~= 1 then w:bad(item, "An extension that is none of version 2") end
-	local index = w:take(tree, "part.index", 1)
-	local count = w:take(tree, "part.count", 1)
-	w:zero(tree, "part.zero", 1)
-	local total, whole = w:take(tree, "part.total", 2)
-	w:zero(tree, "part.zero", 2)
-	w:say(string.format("part %d of %d", index + 1, count))
-	if count < 2 or count > MAX_PARTS or index >= count or total > MAX_PACKET - BASE then
-		return w:bad(whole, "Parts that contradict themselves")
-	end
-	local each = round8(math.ceil(total / count))
-	local from = index * each
-	local to = math.min(from + each, total)
-	tree:add(f["part.offset"], from):set_generated()
-	if from >= to or to - from ~= w:left() then w:bad(whole, "The part has not the length of its place") end
-	w:data(tree, "part.data", w:left())
+-- piece reads a packet that is one piece of a message: payload, and nothing else.
+local function piece(w)
+	if w:left() == 0 then return w:bad(w.tree, "A piece of nothing") end
+	w:say(string.format("piece of %d bytes", w:left()))
+	w:data(w.tree, "piece", w:left())
 end
 
 -- Control messages (PROTOCOL 5, 7.1). Each reader takes a body of a length that was checked.
@@ -472,12 +450,9 @@ local function body_hello(w, tree, length)
 	w:take(tree, "hello.zero", 2) -- ignored: it travels before anything is agreed (PROTOCOL 3.3)
 	w:take(tree, "hello.ird", 2)
 	w:take(tree, "hello.ord", 2)
-	w:take(tree, "hello.window", 2)
-	w:take(tree, "hello.zero", 2)
+	w:take(tree, "hello.window", 4)
 	w:take(tree, "hello.max_packet", 4)
 	w:take(tree, "limit", 4)
-	w:take(tree, "hello.first_request", 4)
-	w:take(tree, "hello.first_response", 4)
 	w:data(tree, "reset_token", 16)
 	items(w, tree, w.at + length - HELLO)
 end
@@ -611,26 +586,28 @@ local function report_block(w)
 	if not w:seen(REPORT) then return false end
 	local tree = w.tree:add(f.report, w.tvb(w.at, REPORT))
 	w:take(tree, "limit", 4)
-	local place = w:take(tree, "report.place", 4)
+	local offset = w:take(tree, "report.offset", 4)
 	local up_to = w:take(tree, "report.up_to", 4)
 	w:take(tree, "report.load", 1)
 	local flags, sub = w:take(tree, "report.flags", 1)
 	sub:add(f["report.flags.rnr"], w.tvb(w.at - 1, 1))
 	sub:add(f["report.flags.taken_back"], w.tvb(w.at - 1, 1))
 	if flags > 3 then w:bad(sub, "Flags that a REPORT block has not") end
-	if not has(flags, 2) and (has(flags, 1) or place ~= 0 or up_to ~= 0) then w:bad(sub, "A place, and nothing was taken back") end
+	local message = w:take(tree, "report.message", 2)
+	if not has(flags, 2) and (has(flags, 1) or message ~= 0 or offset ~= 0 or up_to ~= 0) then
+		w:bad(sub, "A place, and nothing was taken back")
+	end
 	if has(flags, 1) then
 		sub:add_proto_expert_info(e.rnr)
 		w:say("RNR")
 	end
-	w:zero(tree, "report.zero", 2)
 	w:take(tree, "report.ce_count", 4)
 	return true
 end
 
 -- The base header (PROTOCOL 3).
 
-local FLAGS = { "ackreq", "space", "ack", "report", "ext", "keyphase" }
+local FLAGS = { "ackreq", "space", "ack", "report", "end", "keyphase" }
 
 local function base_flags(w, tree)
 	local range = w.tvb(w.at, 1)
@@ -640,7 +617,7 @@ local function base_flags(w, tree)
 		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
 	end
 	if value >= 0x20 then w:bad(item, "Flags that version 2 has not") end
-	return value
+	return value, item
 end
 
 local function base_header(w, tree)
@@ -648,13 +625,11 @@ local function base_header(w, tree)
 	local kind = version % 16
 	tree:add(f.type, w.tvb(0, 1))
 	if math.floor(version / 16) ~= 2 then item:add_proto_expert_info(e.unknown, "Another version than 2") end
-	local flags = base_flags(w, tree)
-	local count = w:take(tree, "op_count", 1)
-	if kind > 1 or (kind == 1) ~= (count > 0) then w:bad(item, "A type that is not that of the packet") end
-	w:zero(tree, "zero", 1)
+	local flags, flags_item = base_flags(w, tree)
+	local message, message_item = w:take(tree, "message", 2)
 	local number = w:take(tree, "number", 4)
 	w:take(tree, "conn_id", 8)
-	local psn, psn_item = w:take(tree, "psn", 4)
+	local offset, offset_item = w:take(tree, "offset", 4)
 	local crc, crc_item = w:take(tree, "crc", 4)
 	if ndxdp.prefs.crc then
 		local want = computed_crc(w.tvb)
@@ -663,9 +638,12 @@ local function base_header(w, tree)
 			if want ~= crc then crc_item:add_proto_expert_info(e.crc, string.format("The CRC32C should be 0x%08x", want)) end
 		end
 	end
-	if count == 0 and psn ~= 0 then w:bad(psn_item, "A control packet with a PSN") end
-	if count == 0 and has(flags, 0x10) then w:bad(psn_item, "A control packet with an extension") end
-	return count, flags, number, psn
+	if kind > T_PIECE then w:bad(item, "A type that version 2 has not") end
+	if kind == T_CONTROL and (message ~= 0 or offset ~= 0) then w:bad(message_item, "A control packet with a place") end
+	if kind == T_CONTROL and has(flags, 0x02) then w:bad(flags_item, "A control packet with SPACE") end
+	if kind < T_PIECE and has(flags, 0x10) then w:bad(flags_item, "END in a packet that is no piece") end
+	if kind == T_PIECE and offset == 0 then w:bad(offset_item, "A piece at the beginning of its message") end
+	return { kind = kind, flags = flags, number = number, message = message, offset = offset }
 end
 
 -- summary puts operations of the same name together.
@@ -691,21 +669,21 @@ function ndxdp.dissector(tvb, pinfo, root)
 		return tvb:len()
 	end
 	if not w:seen(BASE) then return tvb:len() end
-	local count, flags, number, psn = base_header(w, tree)
-	local response, where = has(flags, 0x02), string.format("#%d ", number)
-	if count > 0 then
-		where = string.format("#%d %s PSN %d: ", number, response and "response" or "request", psn)
+	local h = base_header(w, tree)
+	local response, where = has(h.flags, 0x02), string.format("#%d ", h.number)
+	if h.kind ~= T_CONTROL then
+		where = string.format("#%d %s message %d+%d: ", h.number, response and "response" or "request", h.message, h.offset)
 	end
 	local known = tvb(0, 1):bitfield(0, 4) == 2 -- nothing is known of another version
-	if known and has(flags, 0x04) then known = ack_block(w) end
-	if known and has(flags, 0x08) then known = report_block(w) end
+	if known and has(h.flags, 0x04) then known = ack_block(w) end
+	if known and has(h.flags, 0x08) then known = report_block(w) end
 	if known then
-		if count == 0 then
-			if w:left() > 0 or w.at == BASE then control(w) end
-		elseif has(flags, 0x10) then
-			part(w)
-		else
-			operations(w, count, response)
+		if h.kind == T_OPERATIONS then
+			operations(w, response, h.message, h.offset)
+		elseif h.kind == T_PIECE then
+			piece(w)
+		elseif h.kind == T_CONTROL and (w:left() > 0 or w.at == BASE) then
+			control(w)
 		end
 	end
 	local text = where .. summary(w.info)
@@ -716,7 +694,7 @@ end
 
 -- likely says that a datagram on any port is an ND packet: by its first bytes, and by its checksum.
 local function likely(tvb, pinfo, root)
-	if tvb:len() < BASE + CONTROL_HEADER or math.floor(tvb(0, 1):uint() / 2) ~= 0x10 then return false end
+	if tvb:len() <= BASE or math.floor(tvb(0, 1):uint() / 16) ~= 2 or tvb(0, 1):uint() % 16 > T_PIECE then return false end
 	if tvb(1, 1):uint() >= 0x20 then return false end
 	if computed_crc(tvb) ~= tvb(20, 4):uint() then return false end
 	ndxdp.dissector(tvb, pinfo, root)

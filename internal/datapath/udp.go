@@ -23,8 +23,7 @@ const (
 	// udpBatchBytes ends a batch of large packets, which each take several microseconds to copy, so that the scheduler is
 	// kept waiting for 100 µs at most and the engine finds them in the cache.
 	udpBatchBytes = 512 << 10
-	// heldPackets are the packets that may wait behind gaps.
-	heldPackets = provider.DefaultHeldPackets
+
 	// sendFrames is the engine's cache of 128 and the frames of a batch of 32 packets that each have MaxFrags; a frame is free
 	// again when Transmit returns.
 	sendFrames = 1024
@@ -118,7 +117,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 		return nil, err
 	}
 	d.ethernet = len(nic.MAC) == 6
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Held: heldPackets}
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
 	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
 	copy(link.mac[:], nic.MAC)
 	d.state = newNetState(nic.Index, cfg.Address, link)
@@ -142,8 +141,8 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	}
 	batch := min(max(udpBatchBytes/d.maxPacket, 1), udpBatch)
 	per := (d.maxPacket + udp.FrameSize - 1) / udp.FrameSize
-	// Packets that wait behind gaps, those of a batch that the engine works on, and those that are posted.
-	if d.rxPool, err = udp.NewPool(per * (heldPackets + 2*udpBatch)); err != nil {
+	// Those of a batch that the engine works on, those that are posted, and as many that go on to other engines.
+	if d.rxPool, err = udp.NewPool(per * 4 * udpBatch); err != nil {
 		return nil, err
 	}
 	if d.txPool, err = udp.NewPool(sendFrames); err != nil {

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -93,7 +92,6 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	if engine.ResetKey == [hostkey.Len]byte{} {
 		engine.ResetKey, keyFault = hostkey.Load()
 	}
-	engine.HeldPackets = min(cmp.Or(engine.HeldPackets, provider.DefaultHeldPackets), dp.Info().Held)
 	a = New(cfg.Address, engine, dp.Ports(), dp.Resolve)
 	a.Device, a.KeyFault = dp, keyFault
 	dp.Watch(a.lose, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })

@@ -136,7 +136,7 @@ func (q *QP) posted(ring bool, o provider.Outcome) provider.Outcome {
 func (q *QP) Flush() { q.Own(func(*provider.Engine) { q.QP.Flush() }) }
 
 // Close ends every outstanding request with OutcomeCanceled, and the connection. Closing twice is harmless.
-func (q *QP) Close() { q.Own(func(*provider.Engine) { q.QP.Release() }) }
+func (q *QP) Close() { q.Own(func(*provider.Engine) { q.Release() }) }
 
 // lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
 func lengthOf[S entries[T], T ~uint32](sgl []S) (uint32, provider.Outcome) {

@@ -35,16 +35,15 @@ func decode(b []byte) (fields, wire.DropReason) {
 		return f, d
 	}
 	f.num("version", 2)
-	f.num("type", uint64(min(h.OpCount(), 1)))
+	f.num("type", kindOf(h))
 	f.num("flags", uint64(h.Flags()))
-	for i, name := range []string{"ackreq", "space", "ack", "report", "ext", "keyphase"} {
+	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "keyphase"} {
 		f.flag("flags."+name, h.Flags()>>i&1 != 0)
 	}
-	f.num("op_count", uint64(h.OpCount()))
-	f.num("zero", 0)
+	f.num("message", uint64(h.Message()))
 	f.num("number", uint64(h.Number()))
 	f.num("conn_id", h.ConnID())
-	f.num("psn", uint64(h.PSN()))
+	f.num("offset", uint64(h.Offset()))
 	f.num("crc", uint64(h.CRC()))
 	at, d := wire.ContentOffset(b)
 	if d == wire.DropNone {
@@ -52,14 +51,28 @@ func decode(b []byte) (fields, wire.DropReason) {
 	}
 	switch {
 	case d != wire.DropNone:
-	case h.OpCount() == 0:
+	case h.Control():
 		d = f.control(b, at)
-	case h.Flags()&wire.FlagExt != 0:
-		d = f.part(b[at:])
+	case h.Piece():
+		if at == len(b) { // PROTOCOL §4: a piece is not empty
+			d = wire.DropLength
+		}
+		f.bytes("piece", b[at:])
 	default:
 		d = f.operations(b[at:], h)
 	}
 	return f, d
+}
+
+// kindOf returns the type of a packet.
+func kindOf(h wire.BaseHeader) uint64 {
+	switch {
+	case h.Control():
+		return 0
+	case h.Piece():
+		return 2
+	}
+	return 1
 }
 
 // blocks reads the ACK and the REPORT block.
@@ -80,13 +93,13 @@ func (f fields) blocks(b []byte, h wire.BaseHeader) (d wire.DropReason) {
 		return d
 	}
 	f.num("limit", uint64(r.ReceiveLimit))
-	f.num("report.place", uint64(r.Place))
+	f.num("report.message", uint64(r.Message))
+	f.num("report.offset", uint64(r.Offset))
 	f.num("report.up_to", uint64(r.UpTo))
 	f.num("report.load", uint64(r.Load))
 	f.num("report.flags", uint64(r.Flags))
 	f.flag("report.flags.rnr", r.Flags&wire.ReportRNR != 0)
 	f.flag("report.flags.taken_back", r.Flags&wire.ReportTakenBack != 0)
-	f.num("report.zero", 0)
 	f.num("report.ce_count", uint64(r.CECount))
 	return wire.DropNone
 }
@@ -108,91 +121,77 @@ func (f fields) ack(a *wire.Ack) {
 	}
 }
 
-func (f fields) part(b []byte) wire.DropReason {
-	var p wire.Part
-	if d := wire.ParsePart(b, len(b)-wire.PartLen, &p); d != wire.DropNone {
-		return d
-	}
-	from, _ := p.Range()
-	f.num("part.type", 1)
-	f.num("part.index", uint64(p.Index))
-	f.num("part.count", uint64(p.Count))
-	f.num("part.zero", 0, 0)
-	f.num("part.total", uint64(p.Total))
-	f.num("part.offset", uint64(from))
-	f.bytes("part.data", b[wire.PartLen:])
-	return wire.DropNone
-}
-
-// operations walks the operations as PROTOCOL §4 lays them out.
+// operations walks the operations as PROTOCOL §4 lays them out. Each begins a message, but for MORE, which is the first of its packet and
+// goes on with one, and TERM, which may stand anywhere.
 func (f fields) operations(b []byte, h wire.BaseHeader) wire.DropReason {
-	for i, at := 0, 0; i < h.OpCount(); i++ {
-		if start := (at + wire.OpAlign - 1) &^ (wire.OpAlign - 1); i > 0 && start > at {
-			if start > len(b) {
-				return wire.DropLength
-			}
-			f.bytes("op.padding", b[at:start])
-			at = start
-		}
-		if len(b)-at < wire.OpHeaderLen {
+	message, inside := h.Message(), h.Offset() > 0
+	for at := 0; ; {
+		if len(b) == at {
 			return wire.DropLength
 		}
 		var op wire.Op
-		if d := wire.ParseOp(b[at:], h.Space(), &op); d != wire.DropNone {
+		n, d := wire.ParseOp(b[at:], h.Space(), &op)
+		if d != wire.DropNone {
 			return d
 		}
-		end := at + wire.OpHeaderLen + int(op.Length)
+		more := op.Opcode == wire.OpMore
+		if op.Opcode != wire.OpTerm && more != inside || more && at > 0 {
+			return wire.DropLength
+		}
+		end := at + n + int(op.Length)
 		if end > len(b) {
 			return wire.DropLength
 		}
-		// PROTOCOL §4: a READ_RESP whose LAST disagrees with offset and total is a protocol error.
-		if op.Opcode == wire.OpReadResp && (op.Flags&wire.OpLast != 0) != (op.Offset+uint32(op.Length) == op.Total) {
+		f.operation(&op)
+		f.num("op.message", uint64(message))
+		f.bytes("op.payload", b[at+n:end])
+		if end == len(b) {
+			return wire.DropNone
+		}
+		inside = op.Flags&wire.OpLast == 0
+		if !inside {
+			message++
+		}
+		at = (end + wire.OpAlign - 1) &^ (wire.OpAlign - 1)
+		if at > len(b) {
 			return wire.DropLength
 		}
-		f.operation(&op)
-		if op.Opcode != wire.OpReadReq {
-			f.bytes("op.payload", b[at+wire.OpHeaderLen:end])
-		}
-		at = end
-		if i == h.OpCount()-1 && at < len(b) {
-			return wire.DropTrailing
-		}
+		f.bytes("op.padding", b[end:at])
 	}
-	return wire.DropNone
 }
 
 func (f fields) operation(op *wire.Op) {
+	last := op.Flags&wire.OpLast != 0
 	f.num("op.code", uint64(op.Opcode))
 	f.num("op.flags", uint64(op.Flags))
-	f.flag("op.flags.first", op.Flags&wire.OpFirst != 0)
-	f.flag("op.flags.last", op.Flags&wire.OpLast != 0)
+	f.flag("op.flags.last", last)
 	f.flag("op.flags.solicit", op.Flags&wire.OpSolicit != 0)
 	f.num("op.length", uint64(op.Length))
 	switch op.Opcode {
 	case wire.OpWrite:
 		f.num("op.address", op.Address)
 		f.num("op.token", uint64(op.Token))
+		if !last {
+			f.num("op.total", uint64(op.Total))
+		}
 	case wire.OpReadReq:
 		f.num("op.address", op.Address)
 		f.num("op.token", uint64(op.Token))
 		f.num("op.read_length", uint64(op.Total))
-		f.num("op.zero", 0)
+		f.num("op.number", uint64(op.Number))
+	case wire.OpReadResp:
+		f.num("op.total", uint64(op.Total))
 	case wire.OpTerm:
 		f.num("op.reason", uint64(op.Reason))
 		f.num("op.failed_code", uint64(op.FailedOp))
 		f.num("op.zero", 0)
-		f.num("op.failed_psn", uint64(op.FailedPSN))
-		f.num("op.detail", uint64(op.Detail))
-	default:
-		f.num("op.offset", uint64(op.Offset))
+		f.num("op.number", uint64(op.Number))
+	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
+		f.num("op.number", uint64(op.Number))
 		f.num("op.total", uint64(op.Total))
-		last := map[wire.Opcode]string{wire.OpSendInv: "op.invalidate", wire.OpSendImm: "op.immediate"}[op.Opcode]
-		if last == "" {
-			last = "op.zero"
-		}
-		f.num(last, uint64(op.Imm))
+		third := map[wire.Opcode]string{wire.OpSend: "op.zero", wire.OpSendInv: "op.invalidate", wire.OpSendImm: "op.immediate"}
+		f.num(third[op.Opcode], uint64(op.Imm))
 	}
-	f.num("op.number", uint64(op.Number))
 }
 
 func (f fields) control(b []byte, at int) wire.DropReason {
@@ -270,14 +269,12 @@ func (f fields) hello(body []byte) wire.DropReason {
 	f.num("hello.features", uint64(m.Features))
 	f.num("hello.min_version", uint64(m.MinVersion))
 	f.num("hello.max_version", uint64(m.MaxVersion))
-	f.num("hello.zero", 0, 0)
+	f.num("hello.zero", 0)
 	f.num("hello.ird", uint64(m.IRD))
 	f.num("hello.ord", uint64(m.ORD))
 	f.num("hello.window", uint64(m.Window))
 	f.num("hello.max_packet", uint64(m.MaxPacket))
 	f.num("limit", uint64(m.ReceiveLimit))
-	f.num("hello.first_request", uint64(m.FirstPSN[wire.RequestSpace]))
-	f.num("hello.first_response", uint64(m.FirstPSN[wire.ResponseSpace]))
 	f.bytes("reset_token", m.ResetToken[:])
 	return f.items(body[wire.HelloLen:])
 }

@@ -48,7 +48,7 @@ func goldens(t *testing.T) (names []string, packets [][]byte) {
 }
 
 // TestDissectorReadsEveryPacketType compares every field that the dissector has with the value that the Go decoder finds, over
-// the golden packets: two readers of PROTOCOL §3, §4, §3.5, §3.6, §4.1, §5 and §7.1 that share no code.
+// the golden packets: two readers of PROTOCOL §3, §3.5, §3.6, §4, §5 and §7.1 that share no code.
 func TestDissectorReadsEveryPacketType(t *testing.T) {
 	names, packets := goldens(t)
 	all := allFields(t)
@@ -151,11 +151,64 @@ func mangled(packets [][]byte, rng *rand.Rand) (broken [][]byte) {
 	return slices.DeleteFunc(broken, func(b []byte) bool { return len(b) == 0 })
 }
 
-// TestDissectorAgreesOnWhatIsMalformed lets both decoders judge thousands of broken packets (PROTOCOL §3.3, §4, §4.1, §5): what the Go
+// misplaced returns packets of operations that are right by themselves, in every order, at the beginning of a message and inside of one
+// (PROTOCOL §3.1, §4), operations that are not, and packets without contents.
+func misplaced() (packets [][]byte) {
+	ops := []wire.Op{
+		{Opcode: wire.OpWrite, Flags: wire.OpLast},
+		{Opcode: wire.OpWrite, Length: 8, Total: 16},
+		{Opcode: wire.OpReadReq, Flags: wire.OpLast},
+		{Opcode: wire.OpReadResp, Length: 8, Total: 16},
+		{Opcode: wire.OpTerm, Flags: wire.OpLast},
+		{Opcode: wire.OpMore, Length: 8},
+		{Opcode: wire.OpMore, Flags: wire.OpLast, Length: 4},
+	}
+	wrong := []wire.Op{ // by themselves: lengths and flags that they may not have
+		{Opcode: wire.OpReadResp, Length: 8, Total: 4},
+		{Opcode: wire.OpReadResp, Total: 16},
+		{Opcode: wire.OpMore, Flags: wire.OpLast},
+		{Opcode: wire.OpReadReq, Flags: wire.OpLast, Length: 4},
+		{Opcode: wire.OpTerm, Flags: wire.OpLast, Length: 4},
+		{Opcode: wire.OpReadReq},
+		{Opcode: wire.OpTerm},
+	}
+	for _, flags := range []wire.Flags{0, wire.FlagSpace} {
+		for _, offset := range []uint32{0, 1 << 16} {
+			bare := wire.BaseFields{Operations: true, Flags: flags, Offset: offset, ConnID: 1}
+			packets = append(packets, packetOf(&bare))
+			for i := range wrong {
+				packets = append(packets, packetOf(&bare, wrong[i]))
+			}
+			for i := range ops {
+				for j := range ops {
+					packets = append(packets, packetOf(&bare, ops[i], ops[j]))
+				}
+			}
+			bare.Operations, bare.Piece = false, true
+			packets = append(packets, packetOf(&bare), append(packetOf(&bare), 7))
+		}
+	}
+	starved := wire.Report{Flags: wire.ReportRNR} // nowhere
+	return append(packets, starved.Append(packetOf(&wire.BaseFields{Flags: wire.FlagReport, ConnID: 1})))
+}
+
+// packetOf lays operations out with payload of zeros.
+func packetOf(f *wire.BaseFields, ops ...wire.Op) []byte {
+	b := make([]byte, wire.BaseHeaderLen, 256)
+	wire.PutBaseHeader(b, f)
+	for i := range ops {
+		at := (len(b) + wire.OpAlign - 1) &^ (wire.OpAlign - 1)
+		b = b[:at+wire.MaxOpHeader]
+		b = b[:at+wire.PutOp(b[at:], &ops[i])+int(ops[i].Length)]
+	}
+	return b
+}
+
+// TestDissectorAgreesOnWhatIsMalformed lets both decoders judge thousands of broken packets (PROTOCOL §3.1, §3.3, §4, §5): what the Go
 // decoder drops has an expert info that says so, and nothing else has.
 func TestDissectorAgreesOnWhatIsMalformed(t *testing.T) {
 	_, packets := goldens(t)
-	broken := mangled(packets, rand.New(rand.NewPCG(1, 2)))
+	broken := append(mangled(packets, rand.New(rand.NewPCG(1, 2))), misplaced()...)
 	expert := []string{"ndxdp.malformed", "ndxdp.unknown", "_ws.malformed", "_ws.lua.error"}
 	got := dissect(t, writePackets(t, peer4, 0, broken...), append(expert, "ndxdp.version"))
 	if len(got) != len(broken) {

@@ -22,8 +22,8 @@ type kind struct {
 // packet is a packet with these blocks, operations or control message behind its base header, and its right checksum.
 func packet(fields wire.BaseFields, parts ...[]byte) []byte {
 	fields.Number, fields.ConnID = 0x10203040, 0x0102030405060708
-	if fields.OpCount > 0 {
-		fields.PSN = 0x50607080
+	if fields.Operations {
+		fields.Message = 0x5060
 	}
 	b := make([]byte, wire.BaseHeaderLen)
 	wire.PutBaseHeader(b, &fields)
@@ -38,9 +38,9 @@ func controlBytes(op wire.Opcode, flags uint8, body []byte) []byte {
 	return append(b, body...)
 }
 
-// opBytes is an operation of 8 bytes, which a READ_REQ must have.
+// opBytes is an operation with 8 bytes of payload, if it has any.
 func opBytes(op wire.Op) []byte {
-	b := make([]byte, wire.OpHeaderLen+8)
+	b := make([]byte, wire.MaxOpHeader+8)
 	if op.Opcode != wire.OpTerm && op.Opcode != wire.OpReadReq {
 		op.Length, op.Total = 8, op.Offset+8
 	}
@@ -48,12 +48,9 @@ func opBytes(op wire.Op) []byte {
 	if code.IsControl() || code.String() == "unknown" {
 		op.Opcode = wire.OpWrite // what follows has to mean something
 	}
-	wire.PutOp(b, &op)
+	n := wire.PutOp(b, &op)
 	b[0] = byte(code)
-	if op.Opcode == wire.OpTerm {
-		b = b[:wire.OpHeaderLen]
-	}
-	return b
+	return b[:n+int(op.Length)]
 }
 
 // ofSpace is how a packet says in which space an operation travels.
@@ -64,7 +61,7 @@ func ofSpace(op wire.Opcode) wire.Flags {
 	return 0
 }
 
-const whole = wire.OpFirst | wire.OpLast
+const whole = wire.OpLast
 
 // kinds are all values of each field that says of what kind something is: opcodes with all lengths that a body may have, flags, reasons, and items.
 // Most values mean nothing, and receivers drop them.
@@ -90,11 +87,13 @@ func kinds() (all []kind) {
 				add(packet(wire.BaseFields{}, controlBytes(op, 0, make([]byte, n))), "control %v (%#x) of %d", op, v, n)
 			}
 		}
-		add(packet(wire.BaseFields{OpCount: 1, Flags: ofSpace(op)}, opBytes(wire.Op{Opcode: op, Flags: whole})), "operation %v (%#x)", op, v)
+		add(packet(wire.BaseFields{Operations: true, Flags: ofSpace(op)}, opBytes(wire.Op{Opcode: op, Flags: whole})), "operation %v (%#x)", op, v)
+		more := wire.BaseFields{Operations: true, Flags: wire.Flags(v&1) * wire.FlagSpace, Offset: 64}
+		add(packet(more, opBytes(wire.Op{Opcode: wire.OpMore, Flags: wire.OpFlags(v)})), "MORE flags %#x", v)
 		add(packet(wire.BaseFields{}, controlBytes(wire.CtlDREQ, uint8(v), nil)), "DREQ flags %#x", v)
 		add(packet(wire.BaseFields{}, controlBytes(wire.CtlPEND, uint8(v), nil)), "PEND flags %#x", v)
 		for _, op := range []wire.Opcode{wire.OpWrite, wire.OpSend, wire.OpSendInv, wire.OpSendImm, wire.OpReadReq, wire.OpReadResp, wire.OpTerm} {
-			add(packet(wire.BaseFields{OpCount: 1, Flags: ofSpace(op)}, opBytes(wire.Op{Opcode: op, Flags: wire.OpFlags(v)})), "%v flags %#x", op, v)
+			add(packet(wire.BaseFields{Operations: true, Flags: ofSpace(op)}, opBytes(wire.Op{Opcode: op, Flags: wire.OpFlags(v)})), "%v flags %#x", op, v)
 		}
 		var blocks []byte
 		if wire.Flags(v)&wire.FlagAck != 0 {
@@ -103,8 +102,8 @@ func kinds() (all []kind) {
 		if wire.Flags(v)&wire.FlagReport != 0 {
 			blocks = append(blocks, report...)
 		}
-		if wire.Flags(v)&wire.FlagExt == 0 {
-			add(packet(wire.BaseFields{OpCount: 1, Flags: wire.Flags(v) &^ wire.FlagSpace}, blocks, write), "flags %#x of operations", v)
+		if wire.Flags(v)&wire.FlagEnd == 0 {
+			add(packet(wire.BaseFields{Operations: true, Flags: wire.Flags(v) &^ wire.FlagSpace}, blocks, write), "flags %#x of operations", v)
 		}
 		add(packet(wire.BaseFields{Flags: wire.Flags(v)}, blocks, controlBytes(wire.CtlPEND, 0, nil)), "flags %#x of a control packet", v)
 		marked := slices.Clone(ack)
@@ -113,7 +112,7 @@ func kinds() (all []kind) {
 		told := slices.Clone(report)
 		told[13] = byte(v)
 		add(packet(wire.BaseFields{Flags: wire.FlagReport}, told), "REPORT flags %#x", v)
-		both := packet(wire.BaseFields{OpCount: 1, Flags: wire.FlagAck | wire.FlagReport}, marked, told, write)
+		both := packet(wire.BaseFields{Operations: true, Flags: wire.FlagAck | wire.FlagReport}, marked, told, write)
 		add(both, "flags %#x of both blocks beside a WRITE", v)
 		further := slices.Concat(ack, make([]byte, 8*min(v, 64)))
 		further[6] = byte(v)
@@ -125,7 +124,7 @@ func kinds() (all []kind) {
 			add(packet(wire.BaseFields{}, controlBytes(wire.CtlREJ, 0, m.Append(nil))), "REJ reason %d, private data of %d", v, private)
 		}
 		term := wire.Op{Opcode: wire.OpTerm, Flags: whole, Reason: wire.TermReason(v), FailedOp: wire.OpWrite}
-		add(packet(wire.BaseFields{OpCount: 1, Flags: wire.FlagSpace}, opBytes(term)), "TERM reason %d", v)
+		add(packet(wire.BaseFields{Operations: true, Flags: wire.FlagSpace}, opBytes(term)), "TERM reason %d", v)
 	}
 	return append(all, items()...)
 }

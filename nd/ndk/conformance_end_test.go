@@ -218,7 +218,7 @@ func disconnectRows(rows map[string]provoke) {
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CANCELLED"] = func(t *testing.T, r *rig) Status {
 		client, _ := r.connected(t)
 		p := client.disconnect(t)
-		client.qp.qp.Own(func(*provider.Engine) { client.qp.qp.QP.Release() }) // as its Close does
+		client.qp.qp.Own(func(*provider.Engine) { client.qp.qp.Release() }) // as its Close does
 		return p.finish(t)
 	}
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CONNECTION_INVALID"] = func(t *testing.T, r *rig) Status {

@@ -72,8 +72,6 @@ func NewCollector(a *nd.Adapter) *Collector {
 		{"packets_resent_receive_total", "Packets sent again because the peer had no receive.", func(s *nd.Stats) uint64 { return s.ResentReceive }},
 		{"packets_duplicate_total", "Packets that peers had got before: sent again in vain.", func(s *nd.Stats) uint64 { return s.Duplicates }},
 		{"packets_relayed_total", "Packets that landed on another NIC queue than their connection's.", func(s *nd.Stats) uint64 { return s.Relayed }},
-		{"packet_parts_sent_total", "Parts of packets that their path did not carry any more.", func(s *nd.Stats) uint64 { return s.PartsOut }},
-		{"packets_reassembled_total", "Packets that came in parts.", func(s *nd.Stats) uint64 { return s.Reassembled }},
 		{"tail_probes_total", "Packets sent again to find out whether the last ones were lost.", func(s *nd.Stats) uint64 { return s.TailProbes }},
 		{"timeouts_total", "Retransmission time-outs.", func(s *nd.Stats) uint64 { return s.Timeouts }},
 		{"timeouts_spurious_total", "Time-outs before which nothing had been lost.", func(s *nd.Stats) uint64 { return s.Spurious }},

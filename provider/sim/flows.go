@@ -11,16 +11,34 @@ type flowKey struct {
 }
 
 type flow struct {
-	number uint32 // of the newest packet
-	sent   [wire.NumSpaces]wire.PSN
-	begun  [wire.NumSpaces]bool
+	number uint32                // of the newest packet
+	sent   [wire.NumSpaces]place // behind all that was sent
 }
 
-// watchSent checks that every transmission of a connection has its own packet number, larger than those before, and that no PSN is
+// place is a byte in a space.
+type place struct{ message, offset uint32 }
+
+// before says whether p comes before q.
+func (p place) before(q place) bool {
+	if d := int32(p.message - q.message); d != 0 {
+		return d < 0
+	}
+	return p.offset < q.offset
+}
+
+// after is the place behind n bytes at p, or behind the message when these end it.
+func (p place) after(n int, last bool) place {
+	if last {
+		return place{message: p.message + 1}
+	}
+	return place{p.message, p.offset + uint32(n)}
+}
+
+// watchSent checks that every transmission of a connection has its own packet number, larger than those before, and that no contents are
 // skipped (PROTOCOL §3.1).
 func (n *Network) watchSent(from *Host, packet []byte) {
 	h, d := wire.ParseBaseHeader(packet)
-	if d != wire.DropNone || h.OpCount() == 0 {
+	if d != wire.DropNone || h.Control() {
 		return
 	}
 	key := flowKey{from, h.ConnID()}
@@ -33,11 +51,31 @@ func (n *Network) watchSent(from *Host, packet []byte) {
 		n.Fail("%s sends packet number %d after %d", from.name, h.Number(), f.number)
 	}
 	f.number = h.Number()
-	space := h.Space()
-	if psn := h.PSN(); !f.begun[space] || f.sent[space].Less(psn) {
-		if f.begun[space] && psn.Sub(f.sent[space]) != 1 {
-			n.Fail("%s skips from PSN %d to %d", from.name, f.sent[space], psn)
-		}
-		f.sent[space], f.begun[space] = psn, true
+	sent := &f.sent[h.Space()]
+	at := place{wire.ExpandMessage(h.Message(), sent.message), h.Offset()}
+	if sent.before(at) {
+		n.Fail("%s skips in the %s space from %v to %v", from.name, h.Space(), *sent, at)
 	}
+	if end := endOf(packet, h, at); sent.before(end) {
+		*sent = end
+	}
+}
+
+// endOf is the place behind the contents of a packet that begin at a place.
+func endOf(packet []byte, h wire.BaseHeader, at place) place {
+	from, _ := wire.ContentOffset(packet)
+	inside := packet[from:]
+	if h.Piece() {
+		return at.after(len(inside), h.Flags()&wire.FlagEnd != 0)
+	}
+	for used := 0; used < len(inside); used = (used + wire.OpAlign - 1) &^ (wire.OpAlign - 1) {
+		var op wire.Op
+		n, d := wire.ParseOp(inside[used:], h.Space(), &op)
+		if d != wire.DropNone {
+			return at
+		}
+		at = at.after(int(op.Length), op.Flags&wire.OpLast != 0)
+		used += n + int(op.Length)
+	}
+	return at
 }

@@ -272,9 +272,9 @@ func (h *Host) Audit() {
 func (q *queue) audit() {
 	h := q.host
 	h.check(q.engine.Leftover())
-	transmit, receive := q.engine.FramesHeld()
-	if len(q.rx) != receive || receive != 0 {
-		h.net.Fail("%s: %d receive frames out, %d held", q.name, len(q.rx), receive)
+	transmit := q.engine.FramesHeld()
+	if len(q.rx) != 0 {
+		h.net.Fail("%s: %d receive frames out", q.name, len(q.rx))
 	}
 	if len(q.txOut) != transmit {
 		h.net.Fail("%s: %d transmit frames out, the engine has %d", q.name, len(q.txOut), transmit)

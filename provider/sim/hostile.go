@@ -53,43 +53,45 @@ func (f *forger) send(path pathEnds, packet []byte) {
 // Places in a packet, and behind where its contents begin (PROTOCOL §3, §4, §5).
 const (
 	atFlags   = 1
-	atOpCount = 2
+	atMessage = 2
 	atNumber  = 4
+	atPlace   = 16
 	atLength  = 2
-	atFields  = 4 // of an operation or a control message
-	atToken   = atFields + 8
-	atTotal   = atFields + 8  // of a SEND or a READ_RESP
-	atRead    = atFields + 12 // length of a READ
-	atOffset  = atFields + 4
+	atToken   = 4  // of WRITE and READ_REQ
+	atAddress = 8  // of them
+	atRead    = 16 // length of a READ
+	atTotal   = 8  // of a SEND
+	atRespond = 4  // of a READ_RESP
 )
 
 // spoil changes a packet. It reports false when the packet does not offer itself for it.
 func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	p := *packet
-	ops := p[atOpCount]
+	h, _ := wire.ParseBaseHeader(p)
 	at, d := wire.ContentOffset(p)
 	if d != wire.DropNone {
 		return path, false
 	}
 	inside, op := p[at:], wire.Opcode(0)
-	if len(inside) > 0 {
+	if len(inside) > 0 && !h.Piece() {
 		op = wire.Opcode(inside[0])
 	}
 	switch kind {
 	case WrongToken:
-		if ops == 0 || op != wire.OpWrite && op != wire.OpReadReq {
+		if h.Control() || op != wire.OpWrite && op != wire.OpReadReq {
 			return path, false
 		}
 		f.change(inside[atToken:][:4])
 	case Overrun:
-		if ops == 0 || !f.overrun(op, inside) {
+		if h.Control() {
 			return path, false
 		}
+		f.overrun(p, op, inside)
 	case Replay:
 		return f.replay(packet, path)
 	case BadLength:
 		if f.rng.IntN(4) == 0 || len(inside) == 0 {
-			f.change(p[atOpCount:][:1])
+			f.change(p[atMessage:][:2])
 		} else {
 			f.change(inside[atLength:][:2])
 		}
@@ -119,29 +121,31 @@ func (f *forger) change(b []byte) {
 }
 
 // overrun aims an operation at what it may not reach.
-func (f *forger) overrun(op wire.Opcode, p []byte) bool {
+func (f *forger) overrun(packet []byte, op wire.Opcode, p []byte) {
 	beyond := uint64(1) << f.rng.IntN(64)
 	switch op {
 	case wire.OpWrite, wire.OpReadReq:
 		if op == wire.OpReadReq && f.rng.IntN(2) == 0 {
 			binary.BigEndian.PutUint32(p[atRead:], 1<<f.rng.IntN(31))
-			return true
+			return
 		}
-		at := binary.BigEndian.Uint64(p[atFields:])
+		at := binary.BigEndian.Uint64(p[atAddress:])
 		if f.rng.IntN(2) == 0 {
 			beyond = -beyond
 		}
-		binary.BigEndian.PutUint64(p[atFields:], at+beyond)
+		binary.BigEndian.PutUint64(p[atAddress:], at+beyond)
 	case wire.OpSend, wire.OpReadResp:
-		at := atTotal
-		if f.rng.IntN(2) == 0 {
-			at = atOffset
+		at := p[atTotal:]
+		if op == wire.OpReadResp {
+			at = p[atRespond:]
 		}
-		binary.BigEndian.PutUint32(p[at:], binary.BigEndian.Uint32(p[at:])+uint32(beyond>>32|1))
-	default:
-		return false
+		if f.rng.IntN(2) == 0 {
+			at = packet[atPlace:]
+		}
+		binary.BigEndian.PutUint32(at, binary.BigEndian.Uint32(at)+uint32(beyond>>32|1))
+	default: // a piece, or the rest of a message
+		binary.BigEndian.PutUint32(packet[atPlace:], binary.BigEndian.Uint32(packet[atPlace:])+uint32(beyond>>32|1))
 	}
-	return true
 }
 
 // replay sends something of the past once more: as it was, or its operations under the number of the present packet.
@@ -151,7 +155,7 @@ func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	}
 	old := f.past[f.rng.IntN(len(f.past))]
 	p := append([]byte(nil), old.packet...)
-	if old.path == path && p[atOpCount] != 0 && (*packet)[atOpCount] != 0 && f.rng.IntN(2) == 0 {
+	if old.path == path && p[0]&0xf != 0 && (*packet)[0]&0xf != 0 && f.rng.IntN(2) == 0 {
 		copy(p[atNumber:wire.CRCOffset], (*packet)[atNumber:])
 		f.seal(p)
 	}

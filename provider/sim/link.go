@@ -81,7 +81,7 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := wire.MinPacket
-	if h, d := wire.ParseBaseHeader(packet); d == wire.DropNone && h.OpCount() > 0 {
+	if h, d := wire.ParseBaseHeader(packet); d == wire.DropNone && !h.Control() {
 		at, _ := wire.ContentOffset(packet)
 		n = max(size, at, wire.BaseHeaderLen)
 	}

@@ -29,7 +29,6 @@ type Report struct {
 	Packets         uint64
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
-	Reassembled     uint64 // packets that arrived in parts
 	Engines         int
 	Relayed         uint64 // packets that an engine handed to another of its host
 	Moved           uint64 // connections that left for another engine
@@ -48,7 +47,6 @@ func (r *Report) Add(o *Report) {
 	r.Packets += o.Packets
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious
-	r.Reassembled += o.Reassembled
 	r.Engines += o.Engines
 	r.Relayed += o.Relayed
 	r.Moved += o.Moved

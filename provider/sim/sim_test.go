@@ -84,8 +84,8 @@ func (f *fleet) run(o sim.Options) {
 // summary is the table at the end of a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
-		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "came in parts", r.Reassembled, "relayed", r.Relayed, "moved", r.Moved,
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 

@@ -22,8 +22,10 @@ type traceEntry struct {
 	ackRequest bool
 	space      wire.Space
 	opcode     wire.Opcode
-	ops, size  int
-	psn        uint32
+	size       int
+	contents   bool
+	message    uint16
+	offset     uint32
 	number     uint32
 	blocks     wire.Flags // ACK, REPORT
 	ack        wire.Ack
@@ -50,14 +52,14 @@ func (t *tracer) packet(at clock.Time, h *Host, what string, p []byte) {
 	e := t.add(at, what, h.name)
 	e.packet, e.size = true, len(p)
 	if b, d := wire.ParseBaseHeader(p); d == wire.DropNone {
-		e.ops, e.psn, e.space, e.id = b.OpCount(), uint32(b.PSN()), b.Space(), b.ConnID()
+		e.contents, e.message, e.offset, e.space, e.id = !b.Control(), b.Message(), b.Offset(), b.Space(), b.ConnID()
 		e.number, e.ackRequest = b.Number(), b.Flags()&wire.FlagAckReq != 0
 		e.blocks = b.Flags() & (wire.FlagAck | wire.FlagReport)
 		at, d := wire.ContentOffset(p)
 		if d == wire.DropNone && e.blocks&wire.FlagAck != 0 {
 			_, _ = wire.ParseAck(p[wire.BaseHeaderLen:], &e.ack)
 		}
-		if d == wire.DropNone && len(p) > at {
+		if d == wire.DropNone && len(p) > at && !b.Piece() {
 			e.opcode = wire.Opcode(p[at])
 		}
 	}
@@ -74,8 +76,8 @@ func (e *traceEntry) String() string {
 	if e.opcode != 0 {
 		s += " " + e.opcode.String()
 	}
-	if e.ops > 0 {
-		s += fmt.Sprintf(" x%d %s psn %d", e.ops, e.space, e.psn)
+	if e.contents {
+		s += fmt.Sprintf(" %s %d+%d", e.space, e.message, e.offset)
 	}
 	if e.ackRequest {
 		s += " ackreq"

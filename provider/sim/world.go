@@ -75,8 +75,8 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 		}
 		cfg := HostConfig{
 			Engine: provider.Config{
-				HeldPackets: []int{8, 40, 150, 1024}[w.rng.IntN(4)],
-				IdleAfter:   []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)],
+				HeldBytes: []int{32 << 10, 160 << 10, 600 << 10, 64 << 20}[w.rng.IntN(4)],
+				IdleAfter: []time.Duration{50 * time.Microsecond, 2 * time.Millisecond, time.Second}[w.rng.IntN(3)],
 			},
 			MaxPacket: maxPackets[mtu],
 			FragSize:  []int{3840, 2048, 333, 97, 61, 1}[w.rng.IntN(6)],
@@ -306,7 +306,6 @@ func (w *world) count(r *Report) {
 		r.Packets += s.PacketsOut
 		r.Retransmits += s.Retransmits
 		r.Spurious += s.SpuriousTimeouts
-		r.Reassembled += s.Reassembled
 		r.Relayed += s.Relayed
 		r.Moved += s.Moved
 		for i, n := range s.Drops {

@@ -47,6 +47,7 @@ type batch struct {
 	lost      int           // bytes taken for lost
 	marks     int           // packets that arrived with a congestion mark
 	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
+	held      time.Duration // how long the peer held an acknowledgement
 }
 
 // State is what the sending side of a connection knows about its network: how much may be in flight, and from when on. A method that
@@ -108,6 +109,12 @@ func (s *State) Lost(bytes int) { s.batch.lost += bytes }
 
 // Marked notes that a router marked n of our packets.
 func (s *State) Marked(n int) { s.batch.marks += n }
+
+// HeldByPeer notes how long the peer kept an acknowledgement to itself. The longest of a receive batch counts.
+func (s *State) HeldByPeer(d time.Duration) { s.batch.held = max(s.batch.held, min(d, maxHeld)) }
+
+// maxHeld bounds that time: a peer of ours keeps nothing for longer than 50 µs when packets wait for it.
+const maxHeld = time.Millisecond
 
 // Sample notes one round trip, without our own part of it. The least of a receive batch counts.
 func (s *State) Sample(d time.Duration) {
@@ -208,8 +215,9 @@ func (s *State) grow(bytes, packets int) {
 }
 
 // limited says whether the window held packets back in the last round trip, or an eighth of one before: with one packet in flight
-// the last time is exactly one ago. A window that did not may neither grow, because nobody knows whether the path bears more,
+// the last time is exactly one ago. The time that the peer held an acknowledgement counts: with so few packets in flight that it waits for more, nothing goes out
+// meanwhile. A window that did not may neither grow, because nobody knows whether the path bears more,
 // nor shrink below where it began, because it holds nothing back.
 func (s *State) limited(b *batch) bool {
-	return b.Now.Sub(s.limitedAt) <= b.Smoothed+b.Smoothed/8+s.pacing.gap
+	return b.Now.Sub(s.limitedAt) <= b.Smoothed+b.Smoothed/8+s.pacing.gap+b.held
 }

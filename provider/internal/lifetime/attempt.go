@@ -74,15 +74,16 @@ func (a *Attempt) SilentAt(p Phase, dead time.Duration) clock.Time {
 	return a.HeardAt.Add(dead)
 }
 
-// Repeat notes that the message goes out again, or nothing does in a phase that repeats none.
-func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration) {
+// Repeat notes that the message goes out again, or nothing does in a phase that repeats none. sooner is by how many 1024ths of the gap the next repetition comes
+// before its time: attempts that began together and differ in it do not go on meeting in a queue that has no room for all of them.
+func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration, sooner uint8) {
 	if p.Repeated() == 0 {
 		a.RetryAt = 0
 		return
 	}
 	a.Repeats++
 	a.Gap = min(2*a.Gap, MaxRetry)
-	a.RetryAt = min(now.Add(a.Gap), a.HeardAt.Add(dead))
+	a.RetryAt = min(now.Add(a.Gap-a.Gap*time.Duration(sooner)/1024), a.HeardAt.Add(dead))
 }
 
 // Follow takes the cookie of a RETRY, with which the REQ is sent again. It refuses a copy of one, and a peer that is never content. A RETRY is

@@ -101,14 +101,14 @@ func TestAttemptRepeats(t *testing.T) {
 			t.Fatalf("%d: due %v after the last one, want %v", times, due.Sub(now), gap)
 		}
 		now = a.Due()
-		a.Repeat(ReqSent, now, dead)
+		a.Repeat(ReqSent, now, dead, 0)
 		gap = min(2*gap, MaxRetry)
 		times++
 	}
 	if now != start.Add(dead) || times != 10 {
 		t.Errorf("silent after %v and %d repetitions", now.Sub(start), times)
 	}
-	a.Repeat(Accepted, now, dead)
+	a.Repeat(Accepted, now, dead, 0)
 	if a.Due() != 0 {
 		t.Error("a phase without a message repeats one")
 	}
@@ -124,7 +124,7 @@ func TestAttemptProbes(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	at := a.Due()
-	a.Repeat(RepSent, at, dead)
+	a.Repeat(RepSent, at, dead, 0)
 	if a.Due() != at.Add(FirstRetry) {
 		t.Errorf("again after %v", a.Due().Sub(at))
 	}

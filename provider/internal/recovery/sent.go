@@ -3,14 +3,17 @@
 package recovery
 
 import (
+	"fmt"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Kind says what a transmission carried.
 type Kind uint8
 
-// The kinds of transmissions. The first two are the sequence spaces of wire.
+// The kinds of transmissions. The first two are the spaces of wire.
 const (
 	Requests  = Kind(wire.RequestSpace)
 	Responses = Kind(wire.ResponseSpace)
@@ -29,25 +32,33 @@ const (
 
 // Packet is what is remembered of a transmission.
 type Packet struct {
-	At    clock.Time // when it left
-	PSN   wire.PSN   // of what it carried
-	Kind  Kind
-	State State
+	At       clock.Time  // when it left
+	From, To space.Place // what it carried, in terms of the sending side
+	Size     uint16      // bytes of ND packet
+	Kind     Kind
+	State    State
+	Losses   uint8 // times that packets with the same contents were taken for lost before
 }
+
+// settled says that nothing has to be found out about a transmission.
+func (p *Packet) settled() bool { return p.State != 0 || p.Kind == Nothing }
 
 // Sent are the newest transmissions of one direction of a connection: a ring in the order of packet numbers, which is the order in time.
 // The caller provides its memory, a power of two of entries.
 type Sent struct {
-	first   uint64 // number of the first one ever
-	next    uint64 // number of the next one
-	floor   uint64 // none below is remembered
-	largest uint64 // largest acknowledged, plus one; zero while none is
-	ring    []Packet
+	first    uint64 // number of the first one ever
+	next     uint64 // number of the next one
+	floor    uint64 // none below is remembered
+	oldest   uint64 // all below are settled; not below floor
+	largest  uint64 // largest acknowledged, plus one; zero while none is
+	inFlight int    // bytes of those that are not settled
+	packets  int    // how many these are
+	ring     []Packet
 }
 
 // Start begins with a number, or goes on with it: first is what the connection began with.
 func (s *Sent) Start(first, next uint64, ring []Packet) {
-	*s = Sent{first: first, next: next, floor: next, ring: ring}
+	*s = Sent{first: first, next: next, floor: next, oldest: next, ring: ring}
 }
 
 // First returns the number that the connection began with.
@@ -70,7 +81,10 @@ func (s *Sent) Packet(number uint64) *Packet { return &s.ring[number&uint64(len(
 func (s *Sent) Full() bool { return s.next-s.floor == uint64(len(s.ring)) }
 
 // Drop forgets the transmission with the lowest number.
-func (s *Sent) Drop() { s.floor++ }
+func (s *Sent) Drop() {
+	s.floor++
+	s.oldest = max(s.oldest, s.floor)
+}
 
 // Grow goes on in a larger ring and returns the old one.
 func (s *Sent) Grow(ring []Packet) (old []Packet) {
@@ -83,11 +97,58 @@ func (s *Sent) Grow(ring []Packet) (old []Packet) {
 }
 
 // Add remembers the next transmission and returns its number. Full must be false.
-func (s *Sent) Add(at clock.Time, kind Kind, psn wire.PSN) (number uint64) {
+func (s *Sent) Add(p Packet) (number uint64) {
 	number = s.next
 	s.next++
-	*s.Packet(number) = Packet{At: at, Kind: kind, PSN: psn}
+	*s.Packet(number) = p
+	if !p.settled() {
+		s.inFlight += int(p.Size)
+		s.packets++
+	}
 	return number
+}
+
+// InFlight returns the bytes of the transmissions that carried something and are neither known to have arrived nor taken for lost.
+func (s *Sent) InFlight() int { return s.inFlight }
+
+// PacketsInFlight returns how many these are.
+func (s *Sent) PacketsInFlight() int { return s.packets }
+
+// Oldest returns the number of the oldest transmission in flight; Next when there is none.
+func (s *Sent) Oldest() uint64 {
+	for s.oldest < s.next && s.Packet(s.oldest).settled() {
+		s.oldest++
+	}
+	return s.oldest
+}
+
+// settle counts a transmission out, before its state or its kind changes.
+func (s *Sent) settle(p *Packet) {
+	if !p.settled() {
+		s.inFlight -= int(p.Size)
+		s.packets--
+	}
+}
+
+// Mark notes what became of a transmission: that it is taken for lost, or that a timer sent again what it carried.
+func (s *Sent) Mark(p *Packet, state State) {
+	s.settle(p)
+	p.State |= state
+}
+
+// Void notes that what a transmission carried does not count any more.
+func (s *Sent) Void(p *Packet) {
+	s.settle(p)
+	p.Kind = Nothing
+}
+
+// VoidAll is Void for all transmissions of a kind.
+func (s *Sent) VoidAll(k Kind) {
+	for n := s.floor; n != s.next; n++ {
+		if p := s.Packet(n); p.Kind == k {
+			s.Void(p)
+		}
+	}
 }
 
 // Resolve returns the largest number of a block. It reports false when the block acknowledges what was never sent.
@@ -105,18 +166,35 @@ func (s *Sent) Expand(low uint32) (number uint64, ok bool) {
 	return s.next - uint64(behind), true
 }
 
-// Acknowledge notes that a transmission arrived. It returns nil when that was known, or when it is not remembered.
-func (s *Sent) Acknowledge(number uint64) *Packet {
+// Acknowledge notes that a transmission arrived, and returns what had become of it before. It returns nil when that was known, or when
+// the transmission is not remembered.
+func (s *Sent) Acknowledge(number uint64) (p *Packet, was State) {
 	if number < s.floor {
-		return nil
+		return nil, 0
 	}
-	p := s.Packet(number)
+	p = s.Packet(number)
 	if p.State&Acked != 0 {
-		return nil
+		return nil, 0
 	}
-	p.State |= Acked
+	was = p.State
+	s.Mark(p, Acked)
 	s.largest = max(s.largest, number+1)
-	return p
+	return p, was
+}
+
+// Violation says which rule between the numbers does not hold; it is empty when all do.
+func (s *Sent) Violation() string {
+	bytes, packets := 0, 0
+	for n := s.floor; n != s.next; n++ {
+		if p := s.Packet(n); !p.settled() {
+			bytes += int(p.Size)
+			packets++
+		}
+	}
+	if bytes != s.inFlight || packets != s.packets {
+		return fmt.Sprintf("%d packets of %d bytes are in flight, %d of %d are counted", packets, bytes, s.packets, s.inFlight)
+	}
+	return ""
 }
 
 // Ring returns the memory.

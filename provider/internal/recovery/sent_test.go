@@ -1,9 +1,11 @@
 package recovery
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -11,6 +13,11 @@ func started(first uint64, size int) *Sent {
 	s := new(Sent)
 	s.Start(first, first, make([]Packet, size))
 	return s
+}
+
+// carrying is a transmission of some bytes that carries one message.
+func carrying(k Kind, message uint32) Packet {
+	return Packet{At: clock.Time(message), From: space.At(message, 0), To: space.At(message+1, 0), Size: 100, Kind: k}
 }
 
 // Numbers follow each other, and each transmission is found under its own until it is dropped.
@@ -21,7 +28,7 @@ func TestTransmissionsByNumber(t *testing.T) {
 		if s.Full() {
 			t.Fatalf("full with %d", i)
 		}
-		if n := s.Add(clock.Time(i), Requests, wire.PSN(100+i)); n != first+i {
+		if n := s.Add(carrying(Requests, uint32(100+i))); n != first+i {
 			t.Fatalf("number %d, want %d", n, first+i)
 		}
 	}
@@ -31,12 +38,12 @@ func TestTransmissionsByNumber(t *testing.T) {
 	s.Drop()
 	s.Drop()
 	old := s.Grow(make([]Packet, 32))
-	if len(old) != 8 || s.Full() || s.Floor() != first+2 {
+	if len(old) != 8 || len(s.Ring()) != 32 || s.Full() || s.Floor() != first+2 {
 		t.Fatalf("ring of %d, floor %d", len(old), s.Floor())
 	}
 	for n := s.Floor(); n != s.Next(); n++ {
-		if p := s.Packet(n); p.PSN != wire.PSN(100+n-first) {
-			t.Errorf("number %d carries %d", n, p.PSN)
+		if p := s.Packet(n); *p != carrying(Requests, uint32(100+n-first)) {
+			t.Errorf("number %d carries %+v", n, p)
 		}
 	}
 	if n, ok := s.Expand(uint32(first + 4)); !ok || n != first+4 {
@@ -47,24 +54,172 @@ func TestTransmissionsByNumber(t *testing.T) {
 // A transmission is acknowledged once. What is below the floor is not known any more.
 func TestAcknowledgedOnce(t *testing.T) {
 	s := started(10, 16)
-	for i := range 5 {
-		s.Add(clock.Time(i), Responses, wire.PSN(i))
+	for i := range uint32(5) {
+		s.Add(carrying(Responses, i))
 	}
 	if s.Passed() != 0 {
 		t.Error("something is passed before anything was acknowledged")
 	}
-	if p := s.Acknowledge(13); p == nil || p.PSN != 3 || s.Passed() != 13 {
+	if p, was := s.Acknowledge(13); p == nil || p.From.Message() != 3 || was != 0 || s.Passed() != 13 {
 		t.Errorf("acknowledged %+v, passed %d", p, s.Passed())
 	}
-	if s.Acknowledge(13) != nil {
+	if p, _ := s.Acknowledge(13); p != nil {
 		t.Error("acknowledged twice")
 	}
-	if p := s.Acknowledge(11); p == nil || s.Passed() != 13 {
+	if p, _ := s.Acknowledge(11); p == nil || s.Passed() != 13 {
 		t.Errorf("acknowledged %+v, passed %d", p, s.Passed())
 	}
 	s.Drop()
-	if s.Acknowledge(10) != nil {
+	if p, _ := s.Acknowledge(10); p != nil {
 		t.Error("acknowledged below the floor")
+	}
+}
+
+// What had become of a transmission before is told when it arrives after all, and it stays counted out.
+func TestArrivedAfterAll(t *testing.T) {
+	for _, state := range []State{Lost, Again} {
+		s := started(10, 16)
+		s.Add(carrying(Requests, 0))
+		s.Mark(s.Packet(10), state)
+		if s.InFlight() != 0 || s.PacketsInFlight() != 0 {
+			t.Errorf("%d packets are in flight after the only one was marked %d", s.PacketsInFlight(), state)
+		}
+		if p, was := s.Acknowledge(10); p == nil || was != state || p.State != state|Acked {
+			t.Errorf("acknowledged %+v that was %d", p, was)
+		}
+		if s.InFlight() != 0 || s.PacketsInFlight() != 0 || s.Violation() != "" {
+			t.Errorf("%d bytes in flight: %s", s.InFlight(), s.Violation())
+		}
+	}
+}
+
+// What does not count any more is in flight no more, whatever became of it.
+func TestVoid(t *testing.T) {
+	s := started(5, 16)
+	for i := range uint32(6) {
+		s.Add(carrying(Kind(i%2), i))
+	}
+	s.Add(carrying(Nothing, 0))
+	s.Acknowledge(5)
+	s.Mark(s.Packet(7), Lost)
+	s.VoidAll(Requests)
+	if s.PacketsInFlight() != 3 || s.InFlight() != 300 || s.Oldest() != 6 || s.Violation() != "" {
+		t.Errorf("%d packets of %d bytes in flight, the oldest is %d: %s", s.PacketsInFlight(), s.InFlight(), s.Oldest(), s.Violation())
+	}
+	for n := s.Floor(); n != s.Next(); n++ {
+		if k := s.Packet(n).Kind; k == Requests {
+			t.Errorf("number %d still counts", n)
+		}
+	}
+	s.Void(s.Packet(6))
+	if s.PacketsInFlight() != 2 || s.Oldest() != 8 {
+		t.Errorf("%d packets in flight, the oldest is %d", s.PacketsInFlight(), s.Oldest())
+	}
+	if p, _ := s.Acknowledge(6); p == nil || p.Kind != Nothing || s.PacketsInFlight() != 2 {
+		t.Errorf("acknowledged %+v, %d in flight", p, s.PacketsInFlight())
+	}
+}
+
+// sentModel is a list of transmissions beside a Sent.
+type sentModel struct {
+	t     *testing.T
+	sent  *Sent
+	first uint64
+	floor uint64
+	all   []Packet // from first on
+}
+
+func (m *sentModel) check() {
+	m.t.Helper()
+	bytes, packets, oldest := 0, 0, uint64(0)
+	for i, p := range m.all {
+		n := m.first + uint64(i)
+		if n < m.floor {
+			continue
+		}
+		if got := m.sent.Packet(n); *got != p {
+			m.t.Fatalf("number %d is %+v, want %+v", n, got, p)
+		}
+		if p.State == 0 && p.Kind != Nothing {
+			bytes += int(p.Size)
+			if packets++; packets == 1 {
+				oldest = n
+			}
+		}
+	}
+	next := m.first + uint64(len(m.all))
+	if packets == 0 {
+		oldest = next
+	}
+	s := m.sent
+	if s.InFlight() != bytes || s.PacketsInFlight() != packets || s.Oldest() != oldest || s.Next() != next || s.Floor() != m.floor {
+		m.t.Fatalf("%d packets of %d bytes from %d on, want %d of %d from %d on", s.PacketsInFlight(), s.InFlight(), s.Oldest(), packets, bytes, oldest)
+	}
+	if v := s.Violation(); v != "" {
+		m.t.Fatal(v)
+	}
+}
+
+// Whatever becomes of transmissions, in any order: what is in flight is what a list says, and the oldest of it is found.
+func TestInFlightAgainstAList(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		m := &sentModel{t: t, first: 1<<32 - 50, floor: 1<<32 - 50}
+		m.sent = started(m.first, 16)
+		for range 3000 {
+			next := m.first + uint64(len(m.all))
+			if m.sent.Full() {
+				if rng.IntN(20) == 0 && len(m.sent.Ring()) < 256 {
+					m.sent.Grow(make([]Packet, 4*len(m.sent.Ring())))
+				} else {
+					m.dropOldest()
+				}
+			}
+			switch n := m.floor + uint64(rng.IntN(int(next-m.floor)+1)); {
+			case n == next || rng.IntN(3) == 0:
+				p := Packet{Kind: Kind(rng.IntN(3)), Size: uint16(rng.IntN(9000)), At: clock.Time(len(m.all)), Losses: uint8(rng.IntN(3))}
+				m.all = append(m.all, p)
+				if got := m.sent.Add(p); got != next {
+					t.Fatalf("number %d, want %d", got, next)
+				}
+			default:
+				m.change(rng, n)
+			}
+			m.check()
+		}
+	}
+}
+
+// dropOldest forgets the oldest, once something has become of it.
+func (m *sentModel) dropOldest() {
+	p := &m.all[m.floor-m.first]
+	if p.State == 0 && p.Kind != Nothing {
+		p.State |= Lost
+		m.sent.Mark(m.sent.Packet(m.floor), Lost)
+	}
+	m.sent.Drop()
+	m.floor++
+}
+
+// change has something become of a transmission.
+func (m *sentModel) change(rng *rand.Rand, n uint64) {
+	p := &m.all[n-m.first]
+	switch rng.IntN(5) {
+	case 0, 1:
+		known := p.State&Acked != 0
+		was := p.State
+		got, gotWas := m.sent.Acknowledge(n)
+		if (got == nil) != known || !known && gotWas != was {
+			m.t.Fatalf("number %d, which was %d: acknowledged %v, was %d", n, was, got != nil, gotWas)
+		}
+		p.State |= Acked
+	case 2, 3:
+		state := []State{Lost, Again}[rng.IntN(2)]
+		m.sent.Mark(m.sent.Packet(n), state)
+		p.State |= state
+	default:
+		m.sent.Void(m.sent.Packet(n))
+		p.Kind = Nothing
 	}
 }
 
@@ -81,7 +236,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("from %d: acknowledged before anything was sent", first)
 		}
 		for range 10 {
-			s.Add(0, Nothing, 0)
+			s.Add(Packet{Kind: Nothing})
 		}
 		for _, c := range []struct {
 			largest uint64
@@ -110,13 +265,13 @@ func TestResolve(t *testing.T) {
 func TestStartAgain(t *testing.T) {
 	s := new(Sent)
 	s.Start(3, 1<<33, make([]Packet, 8))
-	if n := s.Add(0, Nothing, 0); n != 1<<33 || s.First() != 3 {
+	if n := s.Add(Packet{Kind: Nothing}); n != 1<<33 || s.First() != 3 {
 		t.Errorf("number %d, first %d", n, s.First())
 	}
 	if _, ok := s.Expand(1<<31 + 5); !ok {
 		t.Error("a number from before the rest was never sent")
 	}
-	if s.Acknowledge(1<<33-1) != nil {
+	if p, _ := s.Acknowledge(1<<33 - 1); p != nil {
 		t.Error("a transmission from before the rest is remembered")
 	}
 }

@@ -1,8 +1,7 @@
-// Package space keeps what is known of the packet numbers of one direction of a connection (PROTOCOL §3.5). Its objects are
-// values without locks or allocations; whoever owns the connection calls them.
 package space
 
 import (
+	"math"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -25,15 +24,33 @@ type Received struct {
 	late    bool // nobody looked when the largest number came
 	n       int
 	at      clock.Time // when the largest number came
-	floor   uint64     // numbers up to here are not told: the peer knows that they came
 	carrier uint64     // our packet whose block told everything up to toldTo; zero while none is awaited
 	toldTo  uint64
 	spans   [wire.MaxAckRanges]span // descending
 }
 
-// Resume begins anew after what the largest number heard before was; zero when none was.
-func (r *Received) Resume(heard uint64) {
+// Resume begins anew after what the largest number heard before was, zero when none was, and the run of numbers was that ended with the
+// largest added: the block that told it may have been lost.
+func (r *Received) Resume(heard uint64, newest Run) {
 	*r = Received{heard: heard, any: heard != 0}
+	if newest.Length > 0 {
+		r.n, r.spans[0] = 1, span{heard - uint64(newest.Below) - uint64(newest.Length) + 1, heard - uint64(newest.Below)}
+	}
+}
+
+// Run is a run of received numbers, as far below the largest heard as its largest is.
+type Run struct {
+	Below  uint16
+	Length uint16
+}
+
+// Newest returns the run that ends with the largest number added, or as much of it as a Run tells; its length is zero when there is none.
+func (r *Received) Newest() Run {
+	if r.n == 0 || r.heard-r.spans[0].high > math.MaxUint16 {
+		return Run{}
+	}
+	s := r.spans[0]
+	return Run{Below: uint16(r.heard - s.high), Length: uint16(min(s.high-s.low+1, math.MaxUint16))}
 }
 
 // Largest returns the largest number that was heard, zero when none was. It need not have been added.
@@ -94,10 +111,6 @@ func (r *Received) Add(number uint64, now clock.Time, late bool) (fresh bool) {
 		r.at, r.late, r.untold = now, late, true
 		return true
 	}
-	if r.n > 0 && number <= r.floor {
-		r.untold = true // its sender wants to hear something
-		return false
-	}
 	if r.n == 0 || number > r.spans[0].high {
 		r.insert(0, number)
 		r.at, r.late = now, late
@@ -109,6 +122,9 @@ func (r *Received) Add(number uint64, now clock.Time, late bool) (fresh bool) {
 // addBelow is Add for a number below the largest.
 func (r *Received) addBelow(number uint64) (fresh bool) {
 	r.untold = true
+	if number <= r.toldTo {
+		r.carrier = 0 // that packet does not tell of this number
+	}
 	i := 0
 	for i < r.n && number < r.spans[i].low {
 		i++
@@ -198,11 +214,10 @@ func (r *Received) Missed(largest uint64) {
 
 // forget stops telling numbers up to toldTo, but for the largest of all.
 func (r *Received) forget() {
-	r.floor = max(r.floor, r.toldTo)
-	for r.n > 1 && r.spans[r.n-1].high <= r.floor {
+	for r.n > 1 && r.spans[r.n-1].high <= r.toldTo {
 		r.n--
 	}
-	if last := &r.spans[r.n-1]; last.low <= r.floor {
-		last.low = min(r.floor+1, last.high)
+	if last := &r.spans[r.n-1]; last.low <= r.toldTo {
+		last.low = min(r.toldTo+1, last.high)
 	}
 }

@@ -119,18 +119,24 @@ func TestToldIsForgotten(t *testing.T) {
 	if got := told(&r, 9); !slices.Equal(got, []uint64{9, 8}) {
 		t.Errorf("told %v after the carrier arrived", got)
 	}
-	if r.Add(5, 0, false) {
-		t.Error("a number below what the peer knows counts as new")
+	if !r.Add(5, 0, false) {
+		t.Error("a number that comes late is not told any more")
 	}
 	add(11)
-	r.Told(102, 2)
+	r.Told(102, 3)
 	r.Missed(103) // the carrier got lost
 	r.Confirmed(102, 102)
-	if got := told(&r, 9); len(got) != 3 {
-		t.Errorf("told %v", got)
+	if got := told(&r, 9); !slices.Equal(got, []uint64{11, 9, 8, 5}) {
+		t.Errorf("told %v without the carrier", got)
 	}
-	r.Told(104, 2)
+	r.Told(104, 3)
+	r.Add(3, 0, false) // the carrier does not tell it
 	r.Confirmed(104, 104)
+	if got := told(&r, 9); !slices.Equal(got, []uint64{11, 9, 8, 5, 3}) {
+		t.Errorf("told %v after a carrier that came before one of them", got)
+	}
+	r.Told(105, 4)
+	r.Confirmed(105, 105)
 	if got := told(&r, 9); !slices.Equal(got, []uint64{11}) {
 		t.Errorf("told %v in the end", got)
 	}
@@ -159,14 +165,14 @@ func TestDelay(t *testing.T) {
 // A connection that comes back from its rest goes on with its numbers.
 func TestResume(t *testing.T) {
 	var r Received
-	r.Resume(1<<40 + 5)
+	r.Resume(1<<40+5, Run{})
 	if n, overtaken := r.Heard(6); n != 1<<40+6 || overtaken {
 		t.Errorf("heard %#x, overtaken %v", n, overtaken)
 	}
 	if r.Untold() || r.LargestAdded() != 0 {
 		t.Error("something is told of before anything came")
 	}
-	r.Resume(0)
+	r.Resume(0, Run{})
 	if n, _ := r.Heard(77); n != 77 {
 		t.Errorf("heard %d", n)
 	}

@@ -26,9 +26,6 @@ type Stats struct {
 	PathProbes            uint64 // for a larger packet (PROTOCOL §9.6)
 	PathRaised            uint64 // probes that were answered
 	BlackHoles            uint64 // paths that seemed to have become smaller
-	PartsOut, PartsIn     uint64 // parts of packets that their paths did not carry any more
-	Reassembled           uint64 // packets that came in parts
-	PartsForgotten        uint64 // packets of which some parts had come and were given up
 	NoFrames              uint64 // times a packet waited for a transmit frame
 	IllegalTransitions    uint64
 

@@ -1,0 +1,163 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file takes the contents of packets in the order of their places (PROTOCOL §9.1): each is carried out once, when all before it
+// were. What comes too early waits in memory of its own.
+
+// recvSpace is the receiving side of a space.
+type recvSpace struct {
+	next    space.Place // what comes before was carried out
+	message wire.Op     // first piece of the message that next is inside of
+	gaps    space.Gaps
+}
+
+// place returns the place of a packet's first byte of contents.
+func (rs *recvSpace) place(h wire.BaseHeader) space.Place {
+	return space.At(wire.ExpandMessage(h.Message(), rs.next.Message()), h.Offset())
+}
+
+// extent returns the place behind a packet's contents, or why they cannot be.
+func (c *conn) extent(p *RxPacket, h wire.BaseHeader) (to space.Place, d wire.DropReason) {
+	rs, r, op := &c.rx[h.Space()], &c.engine.reader, &c.engine.op2
+	w := walk{at: rs.place(h), piece: h.Piece()}
+	r.reset(p)
+	if r.left == 0 {
+		return 0, wire.DropLength
+	}
+	for r.left > 0 {
+		if d := w.step(r, h, op); d != wire.DropNone {
+			return 0, d
+		}
+		r.skip(int(op.Length))
+	}
+	return w.at, wire.DropNone
+}
+
+// receiveContents puts a packet where its place says: next, behind a gap, or nowhere (I4).
+func (c *conn) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
+	rs := &c.rx[h.Space()]
+	from := rs.place(h)
+	if from != rs.next {
+		to, d := c.extent(p, h)
+		switch {
+		case d != wire.DropNone:
+			c.malformed(&wire.Op{Message: from.Message()}, d)
+			return wire.DropNone, keptNothing
+		case !rs.next.Before(to):
+			c.keep()
+			c.ackNow()
+			return wire.DropDuplicate, keptNothing
+		case rs.next.Before(from):
+			return c.receiveAhead(p, h, from, to)
+		}
+	}
+	c.noteMark(p.CE)
+	filled := !rs.gaps.Empty()
+	if c.execute(p, h) {
+		c.keep()
+		for c.executeHeld(rs) {
+		}
+	}
+	if c.phase == phaseOpen {
+		c.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
+	}
+	return wire.DropNone, keptNothing
+}
+
+// receiveAhead keeps a packet that arrived before one sent earlier: memory is written in order, so that a program that polls the last
+// byte of a message finds the others in place. With Config.ImmediatePlacement it places what it can.
+func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
+	e := c.engine
+	rs := &c.rx[h.Space()]
+	if rs.gaps.Has(from, to) {
+		c.keep()
+		c.ackNow()
+		return wire.DropDuplicate, keptNothing
+	}
+	if c.wait.state == waitStarved && h.Space() == wire.RequestSpace {
+		c.ackNow()
+		return wire.DropNoReceive, keptNothing
+	}
+	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.at, c.rx[1-h.Space()].gaps.Bytes())
+	if held == nil {
+		return wire.DropHoldFull, keptNothing
+	}
+	if c.gapSince == 0 {
+		c.gapSince = e.now
+		c.touch()
+	}
+	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && c.placeAhead(p, h)
+	copy(held.Data, h)
+	held.Data[1] &^= byte(wire.FlagAck | wire.FlagReport)
+	r := &e.reader
+	r.reset(p)
+	r.place(held.Data[wire.BaseHeaderLen:])
+	c.noteMark(p.CE)
+	c.keep()
+	c.ackNow()
+	return wire.DropNone, keptCopy
+}
+
+// executeHeld carries out the packet with the lowest place that waits, if its turn has come. It reports whether there may be another: not
+// behind one that failed, because a second one for its place must not be carried out in its stead.
+func (c *conn) executeHeld(rs *recvSpace) bool {
+	if rs.gaps.Empty() {
+		c.noteGaps()
+		return false
+	}
+	first := rs.gaps.First()
+	if rs.next.Before(first.From) {
+		return false
+	}
+	e := c.engine
+	held, ok := rs.gaps.Take(), true
+	if c.gapSince = e.now; rs.next.Before(held.To) {
+		p := &e.heldPacket
+		*p = RxPacket{N: 1, Len: len(held.Data), at: wire.BaseHeaderLen, CE: held.CE, placed: held.Placed}
+		p.Frags[0].Data = held.Data
+		ok = c.execute(p, held.Data[:wire.BaseHeaderLen])
+	}
+	e.store.Release(&held)
+	return ok
+}
+
+// noteGaps notes that no packet waits any more.
+func (t *traffic) noteGaps() {
+	if t.gapSince != 0 && !t.gapsOpen() {
+		t.gapSince = 0
+	}
+}
+
+// gapDeadline is when a gap has been open for too long: a peer that lives fills it sooner. Zero is never.
+func (c *conn) gapDeadline() clock.Time {
+	if c.gapSince == 0 {
+		return 0
+	}
+	return c.gapSince.Add(c.engine.cfg.DeadPeer)
+}
+
+// gapsOpen says whether packets wait behind a gap.
+func (t *traffic) gapsOpen() bool {
+	for sp := range t.rx {
+		if !t.rx[sp].gaps.Empty() {
+			return true
+		}
+	}
+	return false
+}
+
+// dropHeld gives up every packet that waits behind a gap.
+func (c *conn) dropHeld() {
+	if c.traffic == nil {
+		return
+	}
+	for sp := range c.rx {
+		c.rx[sp].gaps.Drop(&c.engine.store)
+	}
+	c.gapSince = 0
+}

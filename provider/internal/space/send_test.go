@@ -1,0 +1,242 @@
+package space
+
+import "testing"
+
+// What became of a byte, as the model of the sending side has it.
+const (
+	underWay = iota
+	arrived
+	again
+)
+
+// sendModel is a plain map of bytes beside a Send.
+type sendModel struct {
+	*stream
+	t      *testing.T
+	send   Send
+	next   int   // index of the place of what is sent next
+	state  []int // by index
+	losses []uint8
+}
+
+// newSendModel has sent nothing.
+func newSendModel(t *testing.T, seed uint64) *sendModel {
+	m := &sendModel{stream: newStream(seed, 60), t: t}
+	m.state, m.losses = make([]int, len(m.places)), make([]uint8, len(m.places))
+	m.send.Reset(m.at(0))
+	return m
+}
+
+// una is the index of the oldest byte that did not arrive.
+func (m *sendModel) una() int {
+	i := 0
+	for i < m.next && m.state[i] == arrived {
+		i++
+	}
+	return i
+}
+
+// first returns the index of the first byte in a state from one index to another; false when there is none.
+func (m *sendModel) first(state, from, to int) (i int, ok bool) {
+	for i = max(from, 0); i < min(to, m.next); i++ {
+		if m.state[i] == state {
+			return i, true
+		}
+	}
+	return i, false
+}
+
+// check compares everything that the Send says with the model.
+func (m *sendModel) check(what string) {
+	m.t.Helper()
+	s, una := &m.send, m.una()
+	if s.Una() != m.at(una) || s.Next() != m.at(m.next) || s.Outstanding() != (una < m.next) {
+		m.t.Fatalf("%s: from %x to %x is outstanding, the model has %x to %x", what, s.Una(), s.Next(), m.at(una), m.at(m.next))
+	}
+	if v := s.Violation(); v != "" {
+		m.t.Fatalf("%s: %s", what, v)
+	}
+	i, has := m.first(again, 0, m.next)
+	p, ok := s.Again()
+	if ok != has || s.HasAgain() != has {
+		m.t.Fatalf("%s: something has to be sent again: %v, in the model: %v", what, ok, has)
+	}
+	if has {
+		m.checkPiece(what, p, i, m.next)
+	}
+	if _, gone := m.first(arrived, una, m.next); !gone && s.Beyond() != 0 {
+		m.t.Fatalf("%s: %d bytes beyond the oldest that is missing, where nothing arrived", what, s.Beyond())
+	}
+	from := m.rng.IntN(m.next)
+	to := from + 1 + m.rng.IntN(m.next-from)
+	i, has = m.first(again, from, to)
+	if p, ok = s.MissingIn(m.at(from), m.at(to)); ok != has {
+		m.t.Fatalf("%s: missing between %d and %d: %v, in the model: %v", what, from, to, ok, has)
+	}
+	if has {
+		m.checkPiece(what, p, i, to)
+	}
+	from = max(from, una)
+	i, has = m.first(underWay, from, to)
+	if p, ok = s.Hole(m.at(from), m.at(to)); ok != has || has && p.From != m.at(i) {
+		m.t.Fatalf("%s: hole at %x: %v, in the model at %d: %v", what, p.From, ok, i, has)
+	}
+}
+
+// checkPiece wants a piece to begin at an index, end up to another one, and have nothing in it that need not be sent again.
+func (m *sendModel) checkPiece(what string, p Piece, from, most int) {
+	m.t.Helper()
+	to, ok := m.index[p.To]
+	if p.From != m.at(from) || !ok || to <= from || to > most {
+		m.t.Fatalf("%s: from %x to %x has to be sent again, the model begins at %x", what, p.From, p.To, m.at(from))
+	}
+	for i := from; i < to; i++ {
+		if m.state[i] != again || m.losses[i] > p.Losses {
+			m.t.Fatalf("%s: byte %d is in state %d, lost %d times, in a piece that was lost %d times", what, i, m.state[i], m.losses[i], p.Losses)
+		}
+	}
+}
+
+// change changes the state of the bytes from one index to another that have not arrived, and reports whether any did.
+func (m *sendModel) change(from, to, state int, only func(was int) bool) (any bool) {
+	for i := from; i < min(to, m.next); i++ {
+		if only(m.state[i]) {
+			m.state[i], any = state, true
+		}
+	}
+	return any
+}
+
+// step does something at random to both.
+func (m *sendModel) step() string {
+	notArrived := func(was int) bool { return was != arrived }
+	if m.next == 0 || m.rng.IntN(4) == 0 && m.next < len(m.places) {
+		m.next = min(m.next+1+m.rng.IntN(9), len(m.places))
+		m.send.Sent(m.at(m.next))
+		return "sent"
+	}
+	from, to := m.piece(m.next, 12)
+	switch m.rng.IntN(8) {
+	case 0, 1, 2:
+		fresh := m.change(from, to, arrived, notArrived)
+		if got := m.send.Arrived(m.at(from), m.at(to), to-from); got != fresh {
+			m.t.Fatalf("from %d to %d arrived: new %v, in the model %v", from, to, got, fresh)
+		}
+		return "arrived"
+	case 3, 4:
+		losses := uint8(m.rng.IntN(4))
+		for i := from; i < to; i++ {
+			if m.state[i] == underWay {
+				m.losses[i] = 0
+			}
+			m.losses[i] = max(m.losses[i], losses)
+		}
+		m.change(from, to, again, notArrived)
+		m.send.Missing(Piece{From: m.at(from), To: m.at(to), Losses: losses})
+		return "missing"
+	case 5:
+		if p, ok := m.send.Again(); ok {
+			from = m.index[p.From]
+			to = from + 1 + m.rng.IntN(m.index[p.To]-from)
+		}
+		m.change(from, to, underWay, func(was int) bool { return was == again })
+		m.send.SentAgain(m.at(from), m.at(to))
+		return "sent again"
+	case 6:
+		if m.rng.IntN(10) > 0 {
+			return "nothing"
+		}
+		una := m.una()
+		for i := max(from, una); i < m.next; i++ {
+			if m.state[i] == arrived {
+				m.state[i], m.losses[i] = again, 0
+			}
+		}
+		m.send.TakenBack(m.at(from))
+		return "taken back"
+	default:
+		una := m.una() // the usual case: what is oldest arrives
+		to = min(una+1+m.rng.IntN(12), m.next)
+		if una == to {
+			return "nothing"
+		}
+		m.change(una, to, arrived, notArrived)
+		m.send.Arrived(m.at(una), m.at(to), to-una)
+		return "the oldest arrived"
+	}
+}
+
+// What is sent, arrives, gets lost, goes again and is taken back in random pieces is what a map of bytes says, also where the numbers of
+// messages go round and messages are empty.
+func TestSendAgainstAMapOfBytes(t *testing.T) {
+	for seed := range uint64(40) {
+		m := newSendModel(t, seed)
+		for range 2000 {
+			m.check(m.step())
+		}
+		m.change(0, len(m.places), arrived, func(int) bool { return true })
+		m.next = len(m.places)
+		m.send.Sent(m.at(m.next))
+		m.send.Arrived(m.at(0), m.at(m.next), 1)
+		for i := range m.next {
+			m.state[i] = arrived
+		}
+		m.check("the end")
+		if m.send.Beyond() != 0 || len(m.send.arrived)+len(m.send.again) != 0 {
+			t.Fatalf("seed %d: something is left: %+v", seed, m.send)
+		}
+	}
+}
+
+// Packets that each arrive once are counted with their bytes while something before them is missing.
+func TestBytesBeyondWhatIsMissing(t *testing.T) {
+	for seed := range uint64(20) {
+		m := newSendModel(t, seed)
+		m.next = len(m.places)
+		m.send.Sent(m.at(m.next))
+		var cuts []int
+		for i := 0; i < m.next; i = min(i+1+m.rng.IntN(9), m.next) {
+			cuts = append(cuts, i)
+		}
+		cuts = append(cuts, m.next)
+		for _, k := range m.rng.Perm(len(cuts) - 1) {
+			from, to := cuts[k], cuts[k+1]
+			m.send.Arrived(m.at(from), m.at(to), 100+to-from)
+			m.change(from, to, arrived, func(int) bool { return true })
+			want := 0
+			for j := range len(cuts) - 1 {
+				if cuts[j] >= m.una() && m.state[cuts[j]] == arrived {
+					want += 100 + cuts[j+1] - cuts[j]
+				}
+			}
+			if m.send.Beyond() != want {
+				t.Fatalf("seed %d: %d bytes beyond, want %d", seed, m.send.Beyond(), want)
+			}
+			m.check("arrived")
+		}
+	}
+}
+
+// What was taken back is marked as refused: it was not lost.
+func TestTakenBackIsRefused(t *testing.T) {
+	var s Send
+	s.Reset(At(3, 0))
+	s.Sent(At(9, 0))
+	s.Arrived(At(4, 0), At(6, 50), 100)
+	s.Arrived(At(7, 0), At(8, 0), 100)
+	s.TakenBack(At(5, 10))
+	for _, want := range []Piece{{From: At(5, 10), To: At(6, 50), Refused: true}, {From: At(7, 0), To: At(8, 0), Refused: true}} {
+		p, ok := s.Again()
+		if !ok || p.From != want.From || p.To != want.To || p.Refused != want.Refused || p.Losses != 0 {
+			t.Errorf("%+v has to be sent again, want %+v", p, want)
+		}
+		if got, one := s.LastAgain(), p.From == At(7, 0); got != one {
+			t.Errorf("%+v is the last: %v", p, got)
+		}
+		s.SentAgain(p.From, p.To)
+	}
+	s.TakenBack(At(1, 0)) // before what is outstanding
+	if p, ok := s.Again(); !ok || p.From != At(4, 0) || p.To != At(5, 10) || s.Una() != At(3, 0) {
+		t.Errorf("%+v has to be sent again", p)
+	}
+}
