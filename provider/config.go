@@ -21,7 +21,7 @@ const FixedPackets = 256
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = 32
 
-// DefaultHeldBytes is how much memory the packets of an engine that wait behind gaps may take unless Config says something else: twice what a path of
+// DefaultHeldBytes is how much memory the packets of an adapter that wait behind gaps may take unless Config says something else: twice what a path of
 // 10 Gb/s and 20 ms has under way.
 const DefaultHeldBytes = 64 << 20
 
@@ -31,8 +31,8 @@ type Config struct {
 	UDPPort uint16
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
-	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. Half of it is the window of a
-	// connection. It is taken when packets wait, and given back.
+	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. The engines of a group share it equally, but
+	// each has 8 MiB of it. Half of an engine's share is the window of a connection. It is taken when packets wait, and given back.
 	HeldBytes int
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
 	// keeping them only. Completions stay in order, but memory is no longer written in order.

@@ -23,10 +23,14 @@ type group struct {
 	alive map[uint64]struct{} // connections that have proven themselves alive since a REQ demanded it (proof.go)
 }
 
+// leastHeldBytes is what each engine of a group has for packets that wait behind gaps, unless Config.HeldBytes is less.
+const leastHeldBytes = 8 << 20
+
 // NewGroup makes the engines of one adapter, one for each link, at most MaxEngines. All randomness comes from rng, which
-// must be unpredictable outside tests: connection ids, first PSNs and, unless cfg has one, the reset key are drawn from it.
+// must be unpredictable outside tests: connection ids, first packet numbers and, unless cfg has one, the reset key are drawn from it.
 func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
 	cfg.setDefaults()
+	cfg.HeldBytes = max(cfg.HeldBytes/max(len(links), 1), min(cfg.HeldBytes, leastHeldBytes))
 	g := &group{conns: connTable{secret: rng.Uint32()}, qps: map[*QP]struct{}{}, alive: map[uint64]struct{}{}}
 	for i := range g.resetKey {
 		g.resetKey[i] = byte(rng.Uint32())

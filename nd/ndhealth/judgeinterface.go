@@ -115,7 +115,7 @@ func judgeSpread(f *facts) (Finding, bool) {
 	}
 }
 
-// fewDescriptors is a receive ring that a burst of two full windows of 256 packets overruns.
+// fewDescriptors is a receive ring that a burst of 512 packets overruns.
 const fewDescriptors = 512
 
 func judgeRings(f *facts) (Finding, bool) {
