@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -124,11 +125,15 @@ func (c *Connector) state() (s provider.ConnectorState) {
 // Without anybody the kernel says so, which is an answer.
 func silenceAt(t testing.TB, ns *netlab.Namespace, addr netip.Addr) {
 	t.Helper()
-	must(t, ns.Do(func() error {
-		s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, DefaultUDPPort)))
-		if err == nil {
-			t.Cleanup(func() { must(t, s.Close()) })
-		}
+	must(t, ns.Do(func() (err error) {
+		// A process that another test starts has our sockets, also those that were closed, until it runs its own program.
+		eventually(t, "the port is free", func() bool {
+			var s *net.UDPConn
+			if s, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, DefaultUDPPort))); err == nil {
+				t.Cleanup(func() { must(t, s.Close()) })
+			}
+			return !errors.Is(err, unix.EADDRINUSE)
+		})
 		return err
 	}))
 }
