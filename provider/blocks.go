@@ -155,6 +155,10 @@ func (c *conn) onTakenBack(r *wire.Report) bool {
 	if !ok {
 		return false
 	}
+	if upTo <= c.refusedTo {
+		return true // it is told until we are known to have heard it, and what went again since does count
+	}
+	c.refusedTo = upTo
 	sp := &c.tx[wire.RequestSpace]
 	sp.TakenBack(place)
 	if c.qp != nil && !c.noRequests {

@@ -299,7 +299,8 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlPing:
 		c.say(wire.CtlPong, 0, msg.Body)
 		if c.phase == phaseOpen {
-			c.ackNow() // it may ask because it missed our receive limit
+			c.peerAsked()
+			c.ackNow() // it may have missed our receive limit
 		}
 	case wire.CtlPong:
 	case wire.CtlChallenge:

@@ -242,9 +242,7 @@ func (qp *QP) answer(e *Engine) {
 				c.activate()
 			}
 			c.checkReceiveLimit()
-			if c.wait.state == waitStarved {
-				c.receivePosted()
-			}
+			c.receivePosted()
 		}
 	case QPError, QPClosed:
 		qp.cancelAll(&e.results, OutcomeCanceled)

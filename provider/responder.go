@@ -310,6 +310,7 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 	}
 	c.recvSend++
 	qp.rq.head.Store(head + 1)
+	c.endWait()
 	c.checkReceiveLimit()
 	return true
 }

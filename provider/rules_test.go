@@ -106,20 +106,6 @@ func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 	}
 }
 
-// A waiting sender asks for the limit: the ACK that raises it is sent once and may be lost.
-func TestLostReceiveLimitIsAskedFor(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	p.post(0, p.send(0, 10))
-	p.runUntilIdle()
-	p.loseFirst(0, 1, blocksAlone)
-	p.receive(1, 0, 10)
-	p.runUntilIdle()
-	p.outcomes(0)
-	p.pass(2 * askInterval)
-	p.outcomes(0, OutcomeSuccess)
-	p.outcomes(1, OutcomeSuccess)
-}
-
 // Receives that are posted between Accept and the establishment count, although REP did not tell of them.
 func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
 	p := newPair(t, 1408)

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"time"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
@@ -15,6 +17,7 @@ type waitState uint8
 
 const (
 	waitNone     waitState = iota
+	waitAsked              // the peer has used up its limit and asked for more
 	waitStarved            // no receive; the peer is told RNR
 	waitPromised           // there is one; the peer is told until its packet comes
 )
@@ -26,9 +29,12 @@ type receiveWait struct {
 	at    clock.Time // starved: since when; promised: when to tell again
 }
 
-// maxTold is how often a peer is told that there is a receive for it before that goes to somebody else. The peer asks for
-// itself after pingInterval.
-const maxTold = 6
+// maxTold is how often a peer is told that there is a receive for it before that goes to somebody else: at least 100 ms in all, which a
+// peer that is off its core outlasts. After that the peer asks for itself.
+const maxTold = 10
+
+// minTold is the least time until a receive is told again, and until a sender that waits for one asks: a peer that is at work answers sooner.
+const minTold = 100 * time.Microsecond
 
 // takeReceive finds a receive for the SEND that begins with op, because the queue pair's own queue is empty. False means
 // that there is none, or that the peer had no reason to expect one.
@@ -38,7 +44,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if srq != nil && srq.dequeue(c.qp) {
-		c.wait.state = waitNone
+		c.wait = receiveWait{}
 		return true
 	}
 	c.starve()
@@ -73,9 +79,12 @@ func (c *conn) forgetAhead() {
 	c.noteGaps()
 }
 
-// receivePosted tells the peer of a starved connection when there is a receive for it now.
+// receivePosted tells a peer that waits when there is a receive for it now.
 func (c *conn) receivePosted() {
 	qp := c.qp
+	if c.wait.state != waitAsked && c.wait.state != waitStarved {
+		return
+	}
 	if qp.srq == nil && qp.rq.waiting() == 0 || qp.srq != nil && !qp.srq.hasPromised(qp) {
 		return
 	}
@@ -83,9 +92,16 @@ func (c *conn) receivePosted() {
 	c.tellReceive()
 }
 
+// peerAsked takes in a PING. A peer that has used up the limit it was told waits for the next one, which is told until it has arrived.
+func (c *conn) peerAsked() {
+	if c.wait.state == waitNone && c.qp != nil && c.qp.srq == nil && int32(c.advertised-c.recvSend) <= 0 {
+		c.wait.state = waitAsked
+	}
+}
+
 // tellReceive sends an ACK without RNR, and plans to do so again: it may be lost.
 func (c *conn) tellReceive() {
-	gap := c.rtt.timeout(c.engine.cfg.MinRTO) << c.wait.tries
+	gap := max(c.rtt.smoothed+c.rtt.smoothed/2, minTold) << c.wait.tries
 	c.wait.tries++
 	c.wait.at = c.engine.now.Add(min(gap, maxRTO))
 	c.ackNow()
@@ -121,7 +137,7 @@ func (c *conn) endWait() {
 	if c.wait.state == waitNone {
 		return
 	}
-	c.wait.state = waitNone
+	c.wait = receiveWait{}
 	if c.qp.srq != nil {
 		c.qp.srq.leave(c.qp)
 	}

@@ -72,3 +72,43 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 		t.Error("it is told for ever")
 	}
 }
+
+// What takes contents back is told until it is known to have been heard. What was sent again meanwhile and arrived is not sent a third time.
+func TestTakenBackIsSentAgainOnce(t *testing.T) {
+	p := newCommons(t, 1, 16)
+	p.use(0)
+	const off, pieces = 64 << 10, 20
+	p.loseFirst(1, 1, wire.OpSend)
+	p.post(0, p.send(0, 1000))
+	p.post(0, p.write(0, off, pieces*1344))
+	for range 1000 {
+		p.pass(20 * time.Microsecond)
+		if p.conn(1).wait.state == waitStarved && p.conn(0).paused {
+			break
+		}
+	}
+	p.offer(1)
+	told := 0
+	lost := false
+	p.link[1].mangle = func(b []byte) bool {
+		first := opcode(b) == wire.OpSend && !lost // what follows arrives behind a gap again
+		lost = lost || first
+		return !first && sequenced(b) // that the report came is not heard
+	}
+	p.link[0].mangle = func([]byte) bool {
+		if p.conn(1).tellTaken {
+			told++
+		}
+		return true
+	}
+	for range 1000 {
+		p.pass(100 * time.Microsecond)
+	}
+	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
+	if told < 2 {
+		t.Errorf("it was told %d times", told)
+	}
+	if n := p.conn(0).retransmits; n > 1+1+pieces+1+1 {
+		t.Errorf("%d packets were sent again of %d", n, 1+pieces)
+	}
+}

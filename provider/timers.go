@@ -140,10 +140,21 @@ func (c *conn) onDeadline() {
 func (c *conn) blockOnReceive(seq uint32) {
 	if c.blockedAt == 0 {
 		c.blockedAt = c.engine.now
-		c.askAt = c.engine.now.Add(askInterval)
+		c.asks = 0
+		c.planAsk()
 		c.faultAhead(seq)
 		c.touch()
 	}
+}
+
+// planAsk plans the next question for the limit: the report that raised it may be lost. The first one comes after half a round trip, so that
+// such a loss costs one and a half, and each further one after twice as long.
+func (c *conn) planAsk() {
+	gap := max(c.rtt.smoothed/2, minTold) << c.asks
+	if gap < askInterval {
+		c.asks++
+	}
+	c.askAt = c.engine.now.Add(min(gap, askInterval))
 }
 
 // faultAhead lets onBlocked look at once at a SEND that waits in vain, because it names memory that it may not use.
@@ -175,7 +186,7 @@ func (c *conn) onBlocked() (ended bool) {
 		c.blockedAt = now.Add(askInterval - e.cfg.NoReceive)
 	}
 	if c.askAt <= now {
-		c.askAt = now.Add(askInterval)
+		c.planAsk()
 		c.sendPing()
 	}
 	return false

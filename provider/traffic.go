@@ -30,6 +30,8 @@ type traffic struct {
 	askAt      clock.Time // when to ask for the receive limit, while blockedAt
 	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
 	concludes  bool       // in Engine.heardConns
+	asks       uint8      // how often it was asked for since, as far as that makes the next time later
+	refusedTo  uint64     // number of ours up to which the peer last took back what it had acknowledged
 	paused     bool       // RNR: nothing of the request space goes out
 	hasPaused  bool       // it was paused before
 	term       wire.Op    // the TERM to send, when termQueued
@@ -222,5 +224,5 @@ func (c *conn) hasWorkUnderWay() bool {
 	}
 	s := &c.served
 	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
-		c.wait != (receiveWait{}) || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
+		c.wait.state > waitAsked || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
 }

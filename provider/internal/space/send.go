@@ -195,17 +195,17 @@ func (s *Send) SentAgain(from, to Place) { s.removeAgain(from, to) }
 func (s *Send) TakenBack(place Place) {
 	place = later(place, s.una)
 	i := s.search(s.arrived, place)
-	lost := slices.Clone(s.arrived[i:])
-	if i < len(s.arrived) && s.arrived[i].From.Before(place) {
-		lost[0].From = place
-		s.arrived[i].To, s.arrived[i].bytes = place, 0
-		i++
-	}
-	s.arrived = s.arrived[:i]
-	for _, p := range lost {
+	keep := i
+	for ; i < len(s.arrived); i++ {
+		p := &s.arrived[i]
 		s.beyond -= p.bytes
-		s.addAgain(Piece{From: p.From, To: p.To, Refused: true})
+		s.addAgain(Piece{From: later(p.From, place), To: p.To, Refused: true})
+		if p.From.Before(place) {
+			p.To, p.bytes = place, 0
+			keep++
+		}
 	}
+	s.arrived = s.arrived[:keep]
 }
 
 // Hole returns the first piece between two places that neither arrived nor has to be sent again; false when there is none.

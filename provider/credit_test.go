@@ -1,0 +1,78 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// What raises the limit of a sender that waits may be lost. That costs no more than a round trip and a half, however long the sender has waited
+// (PROTOCOL §9.4).
+func TestLostReceiveLimitCostsARoundTripAndAHalf(t *testing.T) {
+	for _, trip := range []time.Duration{200 * time.Microsecond, 10 * time.Millisecond, time.Second} {
+		for name, waited := range map[string]time.Duration{"at once": 0, "a round trip": trip, "long": 1500 * time.Millisecond} {
+			t.Run(trip.String()+" "+name, func(t *testing.T) {
+				p := newPair(t, 1408).connect()
+				for side := range 2 {
+					p.conn(side).rtt.smoothed = trip
+				}
+				p.post(0, p.send(0, 10))
+				p.runUntilIdle()
+				p.pass(waited)
+				p.loseFirst(0, 1, blocksAlone)
+				p.receive(1, 0, 10)
+				p.runUntilIdle()
+				p.outcomes(0)
+				p.pass(trip + trip/2)
+				p.outcomes(0, OutcomeSuccess)
+				p.outcomes(1, OutcomeSuccess)
+			})
+		}
+	}
+}
+
+// A peer that has what it waited for is told no more, and the connection becomes idle like any other.
+func TestWaitForAReceiveLeavesNothing(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.send(0, 10))
+	p.pass(100 * time.Millisecond)
+	if s := p.conn(1).wait.state; s != waitAsked {
+		t.Fatalf("state %d of the wait", s)
+	}
+	p.receive(1, 0, 10)
+	p.runUntilIdle()
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	if w := p.conn(1).wait; w != (receiveWait{}) {
+		t.Errorf("it still waits: %+v", w)
+	}
+	acks := p.eng[1].Stats().AcksOut
+	p.pass(100 * time.Millisecond)
+	if n := p.eng[1].Stats().AcksOut - acks; n > 1 {
+		t.Errorf("%d acknowledgements of one message", n)
+	}
+	p.pass(2 * p.eng[1].cfg.IdleAfter)
+	for side := range 2 {
+		if p.conn(side).traffic != nil {
+			t.Errorf("side %d is not idle", side)
+		}
+	}
+}
+
+// A sender that waits long asks ever more seldom.
+func TestWaitingSenderAsksEverMoreSeldom(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	asked := 0
+	p.link[1].mangle = func(b []byte) bool {
+		if opcode(b) == wire.CtlPing {
+			asked++
+		}
+		return true
+	}
+	p.post(0, p.send(0, 10))
+	p.pass(time.Second)
+	if least, most := int(time.Second/askInterval), int(time.Second/askInterval)+10; asked < least || asked > most {
+		t.Errorf("it asked %d times in a second, not %d to %d times", asked, least, most)
+	}
+}
