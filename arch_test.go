@@ -99,6 +99,7 @@ var fences = map[string]fence{
 	},
 	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
 	"provider/internal/lifetime":   object("wire", "internal/clock"),
+	"provider/internal/credit":     object("internal/clock"),
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
 	"provider/internal/sourceport": object("internal/clock"),

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -140,7 +141,7 @@ func (c *conn) receiveLimit() uint32 {
 		return c.advertised
 	case qp.srq == nil:
 		return c.recvSend + qp.rq.waiting()
-	case c.wait.state == waitStarved:
+	case c.wait.State() == credit.Starved:
 		return c.recvSend
 	}
 	limit := c.recvSend + max(qp.rq.waiting()+qp.srq.free.Load(), 1)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -38,7 +39,7 @@ func (c *conn) takeBack() {
 func (c *conn) confirmTaken(low, high uint64) {
 	if c.takenIn != 0 && low <= c.takenIn && c.takenIn <= high {
 		c.takenIn = 0
-		c.tellTaken = c.wait.state == waitStarved
+		c.tellTaken = c.wait.State() == credit.Starved
 	}
 }
 
@@ -79,7 +80,7 @@ func (c *conn) fillReport(r *wire.Report) {
 	if t := &c.taken; c.tellTaken {
 		r.Flags, r.UpTo = wire.ReportTakenBack, t.upTo
 		r.Message, r.Offset = uint16(t.place.Message()), t.place.Offset()
-		if c.wait.state == waitStarved {
+		if c.wait.State() == credit.Starved {
 			r.Flags |= wire.ReportRNR
 		}
 	}

@@ -75,8 +75,6 @@ const (
 	// maxKeepAlives is how many idle connections are asked for a sign of life in a second at the most. Asking and answering
 	// costs both ends 5 µs of engine time: 0.5 % of a core, however many connections there are.
 	maxKeepAlives = 1000
-	// askInterval is how often a sender that has waited for a receive for long asks for the limit.
-	askInterval = 20 * time.Millisecond
 
 	initialRTO = 50 * time.Millisecond
 	maxRTO     = time.Second

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
@@ -29,7 +30,7 @@ type conn struct {
 	idleAt clock.Time // when to see whether it is idle; zero while it is
 
 	rtt  rtt
-	wait receiveWait
+	wait credit.Wait
 	mtu  congestion.PathMTU
 	idle idleState
 

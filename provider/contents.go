@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -79,7 +80,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place
 		c.ackNow()
 		return wire.DropDuplicate, keptNothing
 	}
-	if c.wait.state == waitStarved && h.Space() == wire.RequestSpace {
+	if c.wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
 		c.ackNow()
 		return wire.DropNoReceive, keptNothing
 	}

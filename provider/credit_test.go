@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -37,14 +38,14 @@ func TestWaitForAReceiveLeavesNothing(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
 	p.pass(100 * time.Millisecond)
-	if s := p.conn(1).wait.state; s != waitAsked {
+	if s := p.conn(1).wait.State(); s != credit.Asked {
 		t.Fatalf("state %d of the wait", s)
 	}
 	p.receive(1, 0, 10)
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
-	if w := p.conn(1).wait; w != (receiveWait{}) {
+	if w := p.conn(1).wait; w != (credit.Wait{}) {
 		t.Errorf("it still waits: %+v", w)
 	}
 	acks := p.eng[1].Stats().AcksOut
@@ -72,7 +73,7 @@ func TestWaitingSenderAsksEverMoreSeldom(t *testing.T) {
 	}
 	p.post(0, p.send(0, 10))
 	p.pass(time.Second)
-	if least, most := int(time.Second/askInterval), int(time.Second/askInterval)+10; asked < least || asked > most {
+	if least, most := int(time.Second/credit.AskInterval), int(time.Second/credit.AskInterval)+10; asked < least || asked > most {
 		t.Errorf("it asked %d times in a second, not %d to %d times", asked, least, most)
 	}
 }

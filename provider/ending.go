@@ -3,6 +3,7 @@ package provider
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
@@ -39,7 +40,8 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake = nil
-	c.recovery.timerAt, c.recovery.reorderAt, c.blockedAt = 0, 0, 0
+	c.recovery.timerAt, c.recovery.reorderAt = 0, 0
+	c.ask.End()
 	c.ending().FreeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
 	if e == e.lead {
@@ -148,9 +150,10 @@ func (c *conn) stopRequests() {
 	sp.Reset(sp.Next())
 	c.sent.VoidAll(recovery.Requests)
 	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
-	c.blockedAt, c.paused = 0, false
+	c.ask.End()
+	c.paused = false
 	c.limitedBy(LimitApplication)
-	if c.wait.state == waitStarved {
+	if c.wait.State() == credit.Starved {
 		c.ackNow() // the peer's requests get their answers
 	}
 	c.endWait()

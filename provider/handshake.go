@@ -299,7 +299,9 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlPing:
 		c.say(wire.CtlPong, 0, msg.Body)
 		if c.phase == phaseOpen {
-			c.peerAsked()
+			if c.qp != nil && c.qp.srq == nil && int32(c.advertised-c.recvSend) <= 0 {
+				c.wait.Ask()
+			}
 			c.ackNow() // it may have missed our receive limit
 		}
 	case wire.CtlPong:

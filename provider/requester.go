@@ -92,7 +92,7 @@ func (c *conn) start(seq uint32) bool {
 	case KindSend:
 		wr.number = c.nextSend
 		c.nextSend++
-		c.blockedAt = 0
+		c.ask.End()
 	case KindRead:
 		wr.number = c.nextRead
 		c.nextRead++

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -150,7 +151,7 @@ func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
 			p.pass(100 * time.Millisecond)
 			p.outcomes(0)
 			p.must(p.mem[0].Deregister(p.reg[0]))
-			p.pass(askInterval)
+			p.pass(credit.AskInterval)
 		},
 	} {
 		p := newPair(t, 1408).connect()
@@ -192,7 +193,7 @@ func TestRequestsAheadOfASendThatWaitsInVainAreDone(t *testing.T) {
 	p.post(0, p.read(0, 100000))
 	p.post(0, wrong)
 	p.runUntilIdle()
-	p.pass(askInterval)
+	p.pass(credit.AskInterval)
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeAccessViolation)
 	p.outcomes(1, OutcomeSuccess)
 }

@@ -137,8 +137,8 @@ func (t *traffic) settleCopies() {
 func (c *conn) ackedTo(kind wire.Space) {
 	if kind == wire.RequestSpace {
 		c.paused = false // the peer took what it had dropped
-		if c.blockedAt != 0 {
-			c.blockedAt = c.engine.now // what went before was still under way: no fault of the peer's
+		if c.ask.Waiting() {
+			c.ask.Restart(c.engine.now) // what went before was still under way: no fault of the peer's
 			c.faultAhead(c.qp.sq.next)
 		}
 		c.completeRequests()

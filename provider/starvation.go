@@ -1,9 +1,8 @@
 package provider
 
 import (
-	"time"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -11,30 +10,6 @@ import (
 // This file is about a SEND that finds no receive although its number was allowed (PROTOCOL §9.4): the limit of a shared
 // receive queue is told to many peers, and that of an ordinary one may have been flushed meanwhile. The receiver drops the
 // packet and all behind it and says RNR; the sender pauses its request space until an ACK comes without RNR.
-
-// waitState is what the receiving side does about a SEND without a receive.
-type waitState uint8
-
-const (
-	waitNone     waitState = iota
-	waitAsked              // the peer has used up its limit and asked for more
-	waitStarved            // no receive; the peer is told RNR
-	waitPromised           // there is one; the peer is told until its packet comes
-)
-
-// receiveWait is the receiving side's state.
-type receiveWait struct {
-	state waitState
-	tries uint8      // how often the peer was told that there is a receive
-	at    clock.Time // starved: since when; promised: when to tell again
-}
-
-// maxTold is how often a peer is told that there is a receive for it before that goes to somebody else: at least 100 ms in all, which a
-// peer that is off its core outlasts. After that the peer asks for itself.
-const maxTold = 10
-
-// minTold is the least time until a receive is told again, and until a sender that waits for one asks: a peer that is at work answers sooner.
-const minTold = 100 * time.Microsecond
 
 // takeReceive finds a receive for the SEND that begins with op, because the queue pair's own queue is empty. False means
 // that there is none, or that the peer had no reason to expect one.
@@ -44,7 +19,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if srq != nil && srq.dequeue(c.qp) {
-		c.wait = receiveWait{}
+		c.wait = credit.Wait{}
 		return true
 	}
 	c.starve()
@@ -55,8 +30,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 // frames from others.
 func (c *conn) starve() {
 	c.engine.drop(wire.DropNoReceive)
-	if c.wait.state != waitStarved {
-		c.wait.state, c.wait.at = waitStarved, c.engine.now
+	if c.wait.Starve(c.engine.now) {
 		c.touch()
 	}
 	c.advertised = c.recvSend
@@ -82,28 +56,22 @@ func (c *conn) forgetAhead() {
 // receivePosted tells a peer that waits when there is a receive for it now.
 func (c *conn) receivePosted() {
 	qp := c.qp
-	if c.wait.state != waitAsked && c.wait.state != waitStarved {
+	if !c.wait.Unpromised() {
 		return
 	}
 	if qp.srq == nil && qp.rq.waiting() == 0 || qp.srq != nil && !qp.srq.hasPromised(qp) {
 		return
 	}
-	c.wait.state, c.wait.tries = waitPromised, 0
+	c.wait.Promise()
 	c.tellReceive()
 }
 
-// peerAsked takes in a PING. A peer that has used up the limit it was told waits for the next one, which is told until it has arrived.
-func (c *conn) peerAsked() {
-	if c.wait.state == waitNone && c.qp != nil && c.qp.srq == nil && int32(c.advertised-c.recvSend) <= 0 {
-		c.wait.state = waitAsked
-	}
-}
-
-// tellReceive sends an ACK without RNR, and plans to do so again: it may be lost.
+// tellReceive sends an ACK without RNR, and plans to do so again: it may be lost. What was told often enough goes to somebody else.
 func (c *conn) tellReceive() {
-	gap := max(c.rtt.smoothed+c.rtt.smoothed/2, minTold) << c.wait.tries
-	c.wait.tries++
-	c.wait.at = c.engine.now.Add(min(gap, maxRTO))
+	if !c.wait.Tell(c.engine.now, c.rtt.smoothed) {
+		c.endWait()
+		return
+	}
 	c.ackNow()
 	c.touch()
 }
@@ -111,33 +79,27 @@ func (c *conn) tellReceive() {
 // waitDeadline is when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
 // 11.3): with a shared one the peer waits for as long as it lives.
 func (c *conn) waitDeadline() clock.Time {
-	switch {
-	case c.wait.state == waitPromised:
-		return c.wait.at
-	case c.wait.state == waitStarved && c.qp.srq == nil:
-		return c.wait.at.Add(c.engine.cfg.NoReceive)
+	if c.wait.State() == credit.Starved && c.qp.srq != nil {
+		return 0
 	}
-	return 0
+	return c.wait.Due(c.engine.cfg.NoReceive)
 }
 
 // onWaitDeadline does what is due then.
 func (c *conn) onWaitDeadline() {
-	switch {
-	case c.wait.state == waitStarved:
+	if c.wait.State() == credit.Starved {
 		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next.Message())
-	case c.wait.tries < maxTold:
-		c.tellReceive()
-	default:
-		c.endWait()
+		return
 	}
+	c.tellReceive()
 }
 
 // endWait ends the waiting. The peer's packet is looked at anew if it comes.
 func (c *conn) endWait() {
-	if c.wait.state == waitNone {
+	if c.wait.State() == credit.None {
 		return
 	}
-	c.wait = receiveWait{}
+	c.wait = credit.Wait{}
 	if c.qp.srq != nil {
 		c.qp.srq.leave(c.qp)
 	}
@@ -171,7 +133,7 @@ func (c *conn) pause(r *wire.Report) {
 	if int32(r.ReceiveLimit-c.sendLimit) < 0 {
 		c.sendLimit = r.ReceiveLimit
 	}
-	c.blockedAt = 0
+	c.ask.End()
 	c.rtt.backoff = 0
 	l := &c.recovery
 	l.timedOut, l.progressAt = 0, c.engine.now

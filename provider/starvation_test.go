@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -217,8 +218,8 @@ func TestStarvedConnectionHoldsNothing(t *testing.T) {
 		p.say(0, byte(v), 1000)
 	}
 	p.runUntilIdle()
-	if used, free := p.eng[1].store.Used(), len(p.link[1].rxFree); used != 0 || free != pipeFrames || p.conn(1).wait.state != waitStarved {
-		t.Fatalf("%d bytes wait, %d frames are free, state %d", used, free, p.conn(1).wait.state)
+	if used, free := p.eng[1].store.Used(), len(p.link[1].rxFree); used != 0 || free != pipeFrames || p.conn(1).wait.State() != credit.Starved {
+		t.Fatalf("%d bytes wait, %d frames are free, state %d", used, free, p.conn(1).wait.State())
 	}
 	want, before := []byte{}, p.eng[0].Stats().Retransmits
 	for v := range 20 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -11,7 +12,7 @@ import (
 // the packet that said RNR got lost: no request completes before its bytes are in place.
 func TestTakenBackIsSentAgain(t *testing.T) {
 	t.Run("acknowledged before", func(t *testing.T) {
-		takeBack(t, func(p *commons) bool { return p.conn(1).wait.state == waitNone })
+		takeBack(t, func(p *commons) bool { return p.conn(1).wait.State() == credit.None })
 	})
 	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged with what takes it back
 		takeBack(t, func(p *commons) bool { return p.conn(0).tx[0].Beyond() == 0 })
@@ -37,11 +38,11 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 	p.post(0, p.write(0, off, n))
 	for range 1000 {
 		p.pass(20 * time.Microsecond)
-		if p.conn(1).wait.state == waitStarved {
+		if p.conn(1).wait.State() == credit.Starved {
 			break
 		}
 	}
-	if p.conn(1).wait.state != waitStarved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
+	if p.conn(1).wait.State() != credit.Starved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
 		t.Fatalf("nothing was dropped: %+v", p.eng[1].Stats())
 	}
 	if p.conn(0).tx[0].Beyond() == 0 {
@@ -83,7 +84,7 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	p.post(0, p.write(0, off, pieces*1344))
 	for range 1000 {
 		p.pass(20 * time.Microsecond)
-		if p.conn(1).wait.state == waitStarved && p.conn(0).paused {
+		if p.conn(1).wait.State() == credit.Starved && p.conn(0).paused {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -44,9 +45,9 @@ func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 	if c.ack.urgency == ackDelayed {
 		at = earlier(at, c.ack.at)
 	}
-	if c.blockedAt != 0 {
-		at = earlier(at, c.blockedAt.Add(c.engine.cfg.NoReceive))
-		at = earlier(at, c.askAt)
+	if c.ask.Waiting() {
+		at = earlier(at, c.ask.Since().Add(c.engine.cfg.NoReceive))
+		at = earlier(at, c.ask.At())
 	}
 	at = earlier(at, c.waitDeadline())
 	at = earlier(at, c.gapDeadline())
@@ -65,7 +66,7 @@ func earlier(at, t clock.Time) clock.Time {
 // no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
-	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.blockedAt != 0) {
+	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.ask.Waiting()) {
 		return c.alive.AskAt(max(c.alive.HeardAt(), c.recovery.progressAt).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
 	return c.alive.AskAt(c.alive.HeardAt().Add(lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)))
@@ -116,7 +117,7 @@ func (c *conn) onDeadline() {
 	if due(c.waitDeadline()) {
 		c.onWaitDeadline()
 	}
-	if c.blockedAt != 0 && c.onBlocked() {
+	if c.ask.Waiting() && c.onBlocked() {
 		return
 	}
 	if due(c.recovery.timerAt) {
@@ -138,29 +139,17 @@ func (c *conn) onDeadline() {
 
 // blockOnReceive starts the clock of the SEND at seq that waits for the peer to post a receive.
 func (c *conn) blockOnReceive(seq uint32) {
-	if c.blockedAt == 0 {
-		c.blockedAt = c.engine.now
-		c.asks = 0
-		c.planAsk()
+	if !c.ask.Waiting() {
+		c.ask.Begin(c.engine.now, c.rtt.smoothed)
 		c.faultAhead(seq)
 		c.touch()
 	}
 }
 
-// planAsk plans the next question for the limit: the report that raised it may be lost. The first one comes after half a round trip, so that
-// such a loss costs one and a half, and each further one after twice as long.
-func (c *conn) planAsk() {
-	gap := max(c.rtt.smoothed/2, minTold) << c.asks
-	if gap < askInterval {
-		c.asks++
-	}
-	c.askAt = c.engine.now.Add(min(gap, askInterval))
-}
-
 // faultAhead lets onBlocked look at once at a SEND that waits in vain, because it names memory that it may not use.
 func (c *conn) faultAhead(seq uint32) {
 	if !c.mayUse(seq) {
-		c.askAt = c.engine.now
+		c.ask.Soon(c.engine.now)
 	}
 }
 
@@ -170,23 +159,23 @@ func (c *conn) faultAhead(seq uint32) {
 func (c *conn) onBlocked() (ended bool) {
 	e := c.engine
 	now := e.now
-	if q := &c.qp.sq; c.askAt <= now && q.head.Load() == q.next && !c.mayUse(q.next) {
-		c.blockedAt = 0
+	if q := &c.qp.sq; c.ask.At() <= now && q.head.Load() == q.next && !c.mayUse(q.next) {
+		c.ask.End()
 		c.localFault(q.next, OutcomeAccessViolation)
 		return true
 	}
-	if c.blockedAt.Add(e.cfg.NoReceive) <= now {
-		if !c.tx[wire.RequestSpace].Outstanding() && now.Sub(c.alive.HeardAt()) <= 4*askInterval {
-			c.blockedAt = 0
+	if c.ask.Since().Add(e.cfg.NoReceive) <= now {
+		if !c.tx[wire.RequestSpace].Outstanding() && now.Sub(c.alive.HeardAt()) <= 4*credit.AskInterval {
+			c.ask.End()
 			c.completeRequests()
 			c.qp.failAt(&e.results, c.qp.sq.next, OutcomeIOTimeout)
 			c.terminate(wire.TermNoReceive, 0, 0)
 			return true
 		}
-		c.blockedAt = now.Add(askInterval - e.cfg.NoReceive)
+		c.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
 	}
-	if c.askAt <= now {
-		c.planAsk()
+	if c.ask.At() <= now {
+		c.ask.Next(now, c.rtt.smoothed)
 		c.sendPing()
 	}
 	return false

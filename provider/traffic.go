@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
@@ -26,11 +27,9 @@ type traffic struct {
 	recovery   lossRecovery
 	search     congestion.Search
 	reads      outstandingReads
-	blockedAt  clock.Time // since when the head SEND waits for a receive; zero when it does not
-	askAt      clock.Time // when to ask for the receive limit, while blockedAt
+	ask        credit.Ask // while the head SEND waits for a receive
 	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
 	concludes  bool       // in Engine.heardConns
-	asks       uint8      // how often it was asked for since, as far as that makes the next time later
 	refusedTo  uint64     // number of ours up to which the peer last took back what it had acknowledged
 	paused     bool       // RNR: nothing of the request space goes out
 	hasPaused  bool       // it was paused before
@@ -223,6 +222,6 @@ func (c *conn) hasWorkUnderWay() bool {
 		}
 	}
 	s := &c.served
-	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.blockedAt != 0 ||
-		c.wait.state > waitAsked || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
+	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.ask.Waiting() ||
+		c.wait.State() > credit.Asked || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
 }
