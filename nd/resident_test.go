@@ -19,7 +19,7 @@ func TestResidentMemory(t *testing.T) {
 	}{
 		{DatapathGeneric, 1500, 32},
 		{DatapathGeneric, 9000, 32},
-		{DatapathGeneric, 65000, 48},
+		{DatapathGeneric, 65000, 32},
 		{DatapathUDP, 1500, 32},
 		{DatapathUDP, 65000, 32},
 	} {

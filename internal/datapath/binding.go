@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +32,6 @@ type binding struct {
 	inPlace     bool // applications get memory that packets leave from
 	native      bool // the driver runs the program
 	sizes       sizes
-	held        int    // packets that may wait behind gaps
 	copying     string // why it copies; empty when it does not
 }
 
@@ -46,19 +46,14 @@ func completesLate() bool {
 	return err != nil || strings.TrimSpace(string(set)) != "N"
 }
 
-// minHeld is how many packets must have room behind gaps at the least: a batch of what the engine looks at.
-const minHeld = rxDescs
-
 // bindings lists the ways to try, best first. The last one works on every driver.
 //
 // In copy mode multi-buffer costs nothing, and a packet may leave from two places at once: its header, and the application's memory. In
 // zero-copy mode it is asked for only where packets need it, because most drivers have none with it.
 func bindings(f *bindFacts) []binding {
 	usual := sizesOf(f.queues)
-	copying := binding{mode: xdp.ModeCopy, multiBuffer: f.multiBuffer, sizes: usual.copying(f.maxPacket)}
-	copying.held = max(holds(copying.sizes.rxFrames, f.maxPacket, spares{}), 1)
+	copying := binding{mode: xdp.ModeCopy, multiBuffer: f.multiBuffer, sizes: usual.copying()}
 	fast := binding{mode: xdp.ModeZeroCopy, multiBuffer: !f.single, sizes: usual.zeroCopy()}
-	fast.held = holds(fast.sizes.rxFrames, f.maxPacket, spares{true, fast.sizes.rxRing, f.deviceRing})
 	// A packet that leaves from the application's memory has a piece for its headers and another one. And whoever takes his memory back
 	// must be able to know that it was read (TransmitDone).
 	copying.inPlace = copying.multiBuffer && !f.completesEarly
@@ -69,7 +64,7 @@ func bindings(f *bindFacts) []binding {
 		copying.copying = "generic XDP always copies"
 	case f.brokered && !f.exposed:
 		copying.copying = "with zero-copy the broker's client would see everything that arrives: ndbroker --zero-copy allows it"
-	case fast.held < minHeld:
+	case fast.sizes.left(framesOf(f.maxPacket)) < cmp.Or(f.deviceRing, usualDeviceRing):
 		copying.copying = fmt.Sprintf("with %d queues and receive rings of %d descriptors (ethtool -g) there would be too few frames for "+
 			"others when this process stops", f.queues, f.deviceRing)
 	default:
@@ -125,7 +120,7 @@ func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err er
 	if err != nil {
 		return "", err
 	}
-	d.sizes, d.info.Held, d.info.Socket = way.sizes, way.held, d.queues[0].sock.Info()
+	d.sizes, d.info.Socket = way.sizes, d.queues[0].sock.Info()
 	return way.copying, nil
 }
 

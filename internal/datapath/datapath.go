@@ -51,10 +51,8 @@ type Info struct {
 	Queues    int
 	Rung      Rung
 	Reason    string // why this rung
-	// Held is how many packets may wait behind gaps on each queue and leave receive frames for others, for the MTU at opening.
-	Held    int
-	Socket  xdp.Info
-	Copying string // why the sockets copy; empty with zero-copy, and for plain sockets
+	Socket    xdp.Info
+	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.

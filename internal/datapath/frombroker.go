@@ -23,8 +23,7 @@ func openFromBroker(cfg Config) (_ Device, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	nic, err := d.findInterface()
-	if err != nil {
+	if _, err := d.findInterface(); err != nil {
 		return nil, err
 	}
 	if d.lease, err = broker.Dial(cfg.Broker, broker.Request{
@@ -32,7 +31,7 @@ func openFromBroker(cfg Config) (_ Device, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := d.mapLease(nic.RxRing); err != nil {
+	if err := d.mapLease(); err != nil {
 		return nil, err
 	}
 	if d.udp, err = listenBy(d.index, netip.AddrPortFrom(cfg.Address, 0)); err != nil {
@@ -50,8 +49,8 @@ func (d *Datapath) probeNeighbour(dst netip.Addr) {
 	_, _ = d.udp.WriteToUDPAddrPort(nil, netip.AddrPortFrom(dst, d.cfg.UDPPort))
 }
 
-// mapLease maps what the lease brought. deviceRing is as in bindFacts.
-func (d *Datapath) mapLease(deviceRing int) error {
+// mapLease maps what the lease brought.
+func (d *Datapath) mapLease() error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
@@ -95,7 +94,6 @@ func (d *Datapath) mapLease(deviceRing int) error {
 			return err
 		}
 	}
-	d.info.Held = max(holds(g.RxFrames, d.maxPacket, spares{g.ZeroCopy, g.RxRing, deviceRing}), 1)
 	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
 	d.info.Copying = g.Copying
 	return nil

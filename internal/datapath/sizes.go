@@ -1,7 +1,6 @@
 package datapath
 
 import (
-	"cmp"
 	"math/bits"
 
 	"github.com/ndxdp/ndxdp/xdp"
@@ -32,22 +31,15 @@ func sizesOf(queues int) sizes {
 	return sizes{rxFrames: 3072, txFrames: 1024, rxRing: 2048, fillRing: 4096, txRing: 1024, completionRing: 1024}
 }
 
-// copying changes the sizes for copy mode, in which only ND packets of up to packet bytes lie in the frames. The kernel pins all memory
-// when a socket is opened, so what is there for the worst case is there for an idle adapter: 14 MiB up to packets of three frames, 28 MiB
-// above. The receive frames are a window of the largest packets and as much again behind gaps or in the ring; those to send are several
-// batches, because the kernel gives them back as soon as it has sent.
-func (s sizes) copying(packet int) sizes {
-	frames := sizes{rxFrames: 3072, txFrames: 512, rxRing: 2048, fillRing: 4096}
-	if framesOf(packet) > jumboFrames {
-		frames = sizes{rxFrames: 6144, txFrames: 1024, rxRing: 4096, fillRing: 8192}
-	}
-	s.rxFrames, s.txFrames = min(s.rxFrames, frames.rxFrames), min(s.txFrames, frames.txFrames)
-	s.rxRing, s.fillRing = min(s.rxRing, frames.rxRing), min(s.fillRing, frames.fillRing)
+// copying changes the sizes for copy mode, in which only ND packets lie in the frames. The kernel pins all memory when a socket is opened, so
+// what is there for the worst case is there for an idle adapter: 14 MiB. The receive frames are what arrives while the process is off its
+// core: 12 MiB of large packets, or 3072 small ones. Packets behind gaps take none. The frames to send are several batches, because the kernel gives
+// them back as soon as it has sent.
+func (s sizes) copying() sizes {
+	s.rxFrames, s.txFrames = min(s.rxFrames, 3072), min(s.txFrames, 512)
+	s.rxRing, s.fillRing = min(s.rxRing, 2048), min(s.fillRing, 4096)
 	return s // the rings to send hold what leaves from the arena as well
 }
-
-// jumboFrames hold a packet of MTU 9000, the most that networks outside a machine carry.
-const jumboFrames = 3
 
 // framesOf is how many receive frames a packet takes.
 func framesOf(packet int) int { return (packet + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes }
@@ -62,10 +54,10 @@ func (s *sizes) config() xdp.Config {
 
 // Pinned is how many bytes of memory an adapter of an interface with so many receive queues pins over AF_XDP at the most, besides its
 // arena. In native mode the driver may have zero-copy.
-func Pinned(queues, mtu int, native bool) int {
+func Pinned(queues int, native bool) int {
 	s := sizesOf(queues)
 	if !native {
-		s = s.copying(mtu)
+		s = s.copying()
 	}
 	return max(queues, 1) * int(s.rxFrames+s.txFrames) * xdp.FrameSize
 }
@@ -78,32 +70,11 @@ func (s sizes) zeroCopy() sizes {
 	return s
 }
 
-// spares are the receive frames of a queue that packets which wait behind gaps must leave to others.
-type spares struct {
-	zeroCopy bool
-	rxRing   uint32 // slots
-	device   int    // descriptors of the device's own ring
-}
-
-// freeFrames is what they are in copy mode: the packet that fills a gap needs one.
-const freeFrames = 1024
-
-// frames is how many that are, for packets of so many frames. In zero-copy mode a process that stops keeps a full rx ring, a batch that
-// the engine looks at and what it has not put back yet; what is left fills the device's ring, so that all others are still
-// received.
-func (s spares) frames(per int) int {
-	if !s.zeroCopy {
-		return freeFrames
-	}
-	return int(s.rxRing) + rxDescs*per + xdp.RefillBatch + cmp.Or(s.device, usualDeviceRing)
+// left is how many receive frames others have in zero-copy mode when a process stops at the worst moment: it keeps a full rx ring, a batch of packets of
+// so many frames that the engine looks at, and what it has not put back yet.
+func (s *sizes) left(per int) int {
+	return int(s.rxFrames) - int(s.rxRing) - rxDescs*per - xdp.RefillBatch
 }
 
 // usualDeviceRing stands for the ring of a driver that does not tell its length.
 const usualDeviceRing = 1024
-
-// holds is how many packets of up to size bytes may wait behind gaps on a queue with so many receive frames. It is not positive when
-// there are too few frames to hold any.
-func holds(frames uint32, size int, s spares) int {
-	per := framesOf(size)
-	return (int(frames) - s.frames(per)) / per
-}

@@ -82,7 +82,7 @@ func (f *facts) overNative() bool {
 
 // pinned is how many bytes the frames of all queues take at the most.
 func (f *facts) pinned() uint64 {
-	return uint64(datapath.Pinned(f.nic.RxQueues, f.nic.MTU, f.overNative()))
+	return uint64(datapath.Pinned(f.nic.RxQueues, f.overNative()))
 }
 
 func judgeQueues(f *facts) (Finding, bool) {
