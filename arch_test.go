@@ -40,6 +40,12 @@ func object(ours ...string) fence {
 	return fence{ours: ours, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true}
 }
 
+// shared is the fence of an object that others know, too.
+func shared(f fence, others ...string) fence {
+	f.usedBy = append(f.usedBy, others...)
+	return f
+}
+
 // fences holds the import rules; docs/ARCHITECTURE.md explains them. A directory that is not listed may not exist:
 // a new package starts by deciding here what it may know.
 var fences = map[string]fence{
@@ -85,27 +91,20 @@ var fences = map[string]fence{
 		noStd: []string{"net", "os", "syscall"}, noClock: true,
 	},
 	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
-	"provider/internal/outcome": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
-	"provider/internal/trace": {
-		ours:  []string{"wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"},
-		noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
-	},
-	"provider/internal/memory": {
-		ours: []string{"provider/internal/outcome"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
-	},
+	"provider/internal/outcome":    {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
+	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"), "provider/internal/"),
+	"provider/internal/memory":     shared(object("provider/internal/outcome"), "provider/internal/"),
 	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider"}, noClock: true},
-	"provider/internal/guard": {
-		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true,
-	},
+	"provider/internal/guard":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
 	"provider/internal/lifetime":   object("wire", "internal/clock"),
 	"provider/internal/credit":     object("internal/clock"),
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
+	"provider/internal/link":       shared(object("wire"), "provider/internal/packet"),
+	"provider/internal/packet":     object("wire", "provider/internal/link", "provider/internal/space"),
 	"provider/internal/sourceport": object("internal/clock"),
-	"provider/internal/space": { // places are what recovery remembers packets by
-		ours: []string{"wire", "internal/clock"}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/recovery"}, noClock: true,
-	},
+	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/recovery", "provider/internal/packet"),
 	"provider/internal/congestion": object("wire", "internal/clock"),
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},

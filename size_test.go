@@ -19,11 +19,11 @@ type ceiling struct{ fields, methods int }
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
 	"conn":   {fields: 39, methods: 208},
-	"Engine": {fields: 45, methods: 75},
+	"Engine": {fields: 40, methods: 60},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9_640
+const maxProviderLines = 9_180
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
 const slack = 10

@@ -36,7 +36,7 @@ func (c *conn) noteAccepted(asked, gap bool) {
 	a := &c.ack
 	a.packets++
 	switch {
-	case gap, c.engine.received.load > congestion.LoadHigh && a.packets >= c.engine.cfg.AckEvery:
+	case gap, c.engine.received.Load() > congestion.LoadHigh && a.packets >= c.engine.cfg.AckEvery:
 		c.ackNow() // only a whole ACK carries the load
 	case a.packets >= c.engine.cfg.AckEvery:
 		c.raise(ackAtOnce)
@@ -86,7 +86,7 @@ func (c *conn) raise(u ackUrgency) {
 
 // ackSent notes that the packet at hand goes out, with an ACK block if anything is new.
 func (c *conn) ackSent() {
-	if c.engine.build.flags&wire.FlagAck == 0 {
+	if c.engine.out.Flags()&wire.FlagAck == 0 {
 		return
 	}
 	a := &c.ack
@@ -123,7 +123,7 @@ func (e *Engine) acknowledge() {
 func (c *conn) sendAck() bool {
 	e := c.engine
 	if !c.beginControl(wire.BaseHeaderLen+wire.MaxBlocksLen, true) {
-		e.starved = true
+		e.out.Starve()
 		return false
 	}
 	c.ack = ackState{}

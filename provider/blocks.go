@@ -47,7 +47,7 @@ func (c *conn) confirmTaken(low, high uint64) {
 // when something was taken back. always adds an ACK block that says nothing new, report the REPORT block.
 func (c *conn) putBlocks(most int, always, report bool) {
 	e := c.engine
-	b, a := &e.build, &e.ackMsg
+	out, a := &e.out, &e.ackMsg
 	if !always && !c.received.Untold() && !c.ceEcho {
 		return
 	}
@@ -60,23 +60,17 @@ func (c *conn) putBlocks(most int, always, report bool) {
 		if c.received.Late() {
 			a.Flags |= wire.AckAway
 		}
-		b.used += len(a.Append(b.buf[b.pos:b.pos]))
-		b.flags |= wire.FlagAck
-		b.told = a.N
+		out.PutAck(a)
 	}
 	if report {
 		c.fillReport(&e.reportMsg)
-		e.reportMsg.Append(b.buf[b.pos+b.used-b.base : b.pos+b.used-b.base])
-		b.used += wire.ReportLen
-		b.flags |= wire.FlagReport
+		out.PutReport(&e.reportMsg)
 	}
-	b.pos += b.used - b.base
-	b.base = b.used
 }
 
 // fillReport says what the receiving side has to say.
 func (c *conn) fillReport(r *wire.Report) {
-	*r = wire.Report{ReceiveLimit: c.receiveLimit(), Load: c.engine.received.load, CECount: c.ceCount}
+	*r = wire.Report{ReceiveLimit: c.receiveLimit(), Load: c.engine.received.Load(), CECount: c.ceCount}
 	if t := &c.taken; c.tellTaken {
 		r.Flags, r.UpTo = wire.ReportTakenBack, t.upTo
 		r.Message, r.Offset = uint16(t.place.Message()), t.place.Offset()
@@ -88,38 +82,20 @@ func (c *conn) fillReport(r *wire.Report) {
 
 // blocksLeft notes that the packet with this number carries the blocks that were put into it.
 func (c *conn) blocksLeft(number uint64) {
-	b := &c.engine.build
-	if b.flags&(wire.FlagAck|wire.FlagReport) == 0 {
+	out := &c.engine.out
+	if out.Flags()&(wire.FlagAck|wire.FlagReport) == 0 {
 		return
 	}
-	if b.flags&wire.FlagAck != 0 {
-		c.received.Told(number, b.told)
+	if out.Flags()&wire.FlagAck != 0 {
+		c.received.Told(number, out.Told())
 	}
-	if b.flags&wire.FlagReport != 0 {
+	if out.Flags()&wire.FlagReport != 0 {
 		c.advertised = c.engine.reportMsg.ReceiveLimit
 		if c.tellTaken && c.takenIn == 0 {
 			c.takenIn = number
 		}
 	}
 	c.ceEcho = false
-}
-
-// readBlocks finds where the contents of a packet begin, and reads its blocks.
-func (e *Engine) readBlocks(p *RxPacket, h wire.BaseHeader) (d wire.DropReason) {
-	first := p.Frags[0].Data
-	if p.at, d = wire.ContentOffset(first); d != wire.DropNone || p.at == wire.BaseHeaderLen {
-		return d
-	}
-	rest := first[wire.BaseHeaderLen:]
-	if h.Flags()&wire.FlagAck != 0 {
-		if rest, d = wire.ParseAck(rest, &e.in.ack); d != wire.DropNone {
-			return d
-		}
-	}
-	if h.Flags()&wire.FlagReport != 0 {
-		return wire.ParseReport(rest, &e.in.report)
-	}
-	return wire.DropNone
 }
 
 // takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is

@@ -24,19 +24,14 @@ func (rs *recvSpace) place(h wire.BaseHeader) space.Place {
 
 // extent returns the place behind a packet's contents, or why they cannot be.
 func (c *conn) extent(p *RxPacket, h wire.BaseHeader) (to space.Place, d wire.DropReason) {
-	rs, r, op := &c.rx[h.Space()], &c.engine.reader, &c.engine.op2
-	w := walk{at: rs.place(h), piece: h.Piece()}
-	r.reset(p)
-	if r.left == 0 {
-		return 0, wire.DropLength
-	}
-	for r.left > 0 {
-		if d := w.step(r, h, op); d != wire.DropNone {
+	w := &c.engine.walk
+	for w.Start(p, h, c.rx[h.Space()].place(h)); w.More(); {
+		if d := w.Step(); d != wire.DropNone {
 			return 0, d
 		}
-		r.skip(int(op.Length))
+		w.Skip(int(w.Op.Length))
 	}
-	return w.at, wire.DropNone
+	return w.To, wire.DropNone
 }
 
 // receiveContents puts a packet where its place says: next, behind a gap, or nowhere (I4).
@@ -84,7 +79,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place
 		c.ackNow()
 		return wire.DropNoReceive, keptNothing
 	}
-	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.at, c.rx[1-h.Space()].gaps.Bytes())
+	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.At, c.rx[1-h.Space()].gaps.Bytes())
 	if held == nil {
 		return wire.DropHoldFull, keptNothing
 	}
@@ -95,9 +90,9 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place
 	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && c.placeAhead(p, h)
 	copy(held.Data, h)
 	held.Data[1] &^= byte(wire.FlagAck | wire.FlagReport)
-	r := &e.reader
-	r.reset(p)
-	r.place(held.Data[wire.BaseHeaderLen:])
+	r := &e.walk
+	r.Reset(p)
+	r.Place(held.Data[wire.BaseHeaderLen:])
 	c.noteMark(p.CE)
 	c.keep()
 	c.ackNow()
@@ -119,7 +114,7 @@ func (c *conn) executeHeld(rs *recvSpace) bool {
 	held, ok := rs.gaps.Take(), true
 	if c.gapSince = e.now; rs.next.Before(held.To) {
 		p := &e.heldPacket
-		*p = RxPacket{N: 1, Len: len(held.Data), at: wire.BaseHeaderLen, CE: held.CE, placed: held.Placed}
+		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE, Placed: held.Placed}
 		p.Frags[0].Data = held.Data
 		ok = c.execute(p, held.Data[:wire.BaseHeaderLen])
 	}

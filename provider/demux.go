@@ -20,14 +20,14 @@ const (
 // receive takes one packet from the link to the connection it belongs to, to connection management, or to a counter. It
 // gives the frames back unless they go on to another engine.
 func (e *Engine) receive(p *RxPacket) {
-	if p.origin == nil {
+	if p.Origin == 0 {
 		e.stats.PacketsIn++
 		e.stats.BytesIn += uint64(p.Len)
 	}
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
 		e.drop(d)
-		e.note(FlightDrop, p.connID(), uint32(d), 0)
+		e.note(FlightDrop, p.ConnID(), uint32(d), 0)
 	}
 	if e.tap.on() {
 		e.tapReceived(p, d, keeps)
@@ -78,25 +78,16 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
 		return wire.DropAddress, keptNothing
 	}
-	if !p.intact(h) {
+	if !p.Intact(h) {
 		return wire.DropCRC, keptNothing
 	}
 	if p.From.Port != c.remote.Port && !c.fromElsewhere(p, h) {
 		return wire.DropPath, keptNothing
 	}
-	if p.origin != nil || c.misrouted.from != 0 {
-		c.follow(p.origin)
+	if p.Origin != 0 || c.misrouted.from != 0 {
+		c.follow(p.Origin)
 	}
 	return c.receive(p, h)
-}
-
-// intact verifies the CRC32C over all pieces (PROTOCOL §3.4).
-func (p *RxPacket) intact(h wire.BaseHeader) bool {
-	crc := wire.SumFirst(p.Frags[0].Data)
-	for i := 1; i < p.N; i++ {
-		crc = wire.Sum(crc, p.Frags[i].Data)
-	}
-	return crc == h.CRC()
 }
 
 // receive takes an authentic, intact packet of a known connection.
@@ -104,7 +95,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 	c.leaveIdle()
 	c.bytesIn += uint64(p.Len)
 	c.heard(h)
-	if d := c.engine.readBlocks(p, h); d != wire.DropNone {
+	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
 	}
 	if h.Control() {

@@ -16,7 +16,7 @@ func (p *pair) clean() {
 		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].directory.peers.n != 0 || p.eng[i].directory.tuples.n != 0 {
 			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].directory.peers.n, p.eng[i].directory.tuples.n)
 		}
-		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+len(p.eng[i].frames) != pipeFrames {
+		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+p.eng[i].FramesHeld() != pipeFrames {
 			p.tb.Errorf("engine %d: frames are missing", i)
 		}
 		if use := p.eng[i].PoolUse(); use != (PoolUse{}) {

@@ -7,16 +7,12 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
-)
-
-// Batch sizes of one turn.
-const (
-	rxBatch = 64
-	txBatch = 32
 )
 
 // Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work
@@ -48,20 +44,15 @@ type Engine struct {
 	heardConns []*conn // have heard from their peers in this receive batch
 	acks       []*conn // have an acknowledgement to send
 	results    completion.Reporter
-	starved    bool // the link had no frames this turn
 
-	received   received
-	reader     reader
-	op1, op2   wire.Op
+	received   link.Received
+	out        packet.Out
+	walk       packet.Walk // through the packet at hand
+	op1        wire.Op
 	ackMsg     wire.Ack
 	reportMsg  wire.Report
 	in         arrival
 	hello      hello
-	tx         [txBatch]TxPacket
-	ntx        int
-	turnBytes  int
-	frames     []Frag
-	build      builder
 	store      space.Store // of packets that wait behind gaps
 	heldPacket RxPacket    // the one of them whose turn has come
 
@@ -84,27 +75,26 @@ type hello struct {
 }
 
 // newEngine makes one engine of a group.
-func newEngine(cfg Config, g *group, index int, link Link, mem *Memory, rng *rand.Rand) *Engine {
+func newEngine(cfg Config, g *group, index int, l Link, mem *Memory, rng *rand.Rand) *Engine {
 	e := &Engine{
-		cfg: cfg, link: link, mem: mem, rng: rng, group: g, index: index,
+		cfg: cfg, link: l, mem: mem, rng: rng, group: g, index: index,
 		directory: newDirectory(), flight: trace.NewRecorder(lifetime.Names()),
-		frames:   make([]Frag, 0, frameCache),
-		received: newReceived(link), store: space.NewStore(cfg.HeldBytes), controller: newController(&cfg),
+		out: packet.NewOut(l), received: link.NewReceived(l), store: space.NewStore(cfg.HeldBytes), controller: newController(&cfg),
 	}
 	e.lead = e
 	if index > 0 {
 		e.lead = g.engines[0]
 	}
-	e.backlog.device, _ = link.(Backlogged)
+	e.backlog.device, _ = l.(Backlogged)
 	e.guard = newStrangers(rng, newResetTokens(&g.resetKey), &e.directory, &e.stats)
 	return e
 }
 
 // release gives a packet's frames back to the link they came from (I8).
 func (e *Engine) release(p *RxPacket) {
-	if p.origin != nil && p.origin != e {
-		e.outbox.giveBack(p, p.origin.index, len(e.group.engines))
+	if p.Origin != 0 && p.Origin != numberOf(e) {
+		e.outbox.giveBack(p, int(p.Origin-1), len(e.group.engines))
 		return
 	}
-	e.received.recycle(p)
+	e.received.Recycle(p)
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
 // MaxEngines is the most engines an adapter may have: a completion queue keeps one bit for each.
@@ -39,15 +41,15 @@ func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
 		g.resetKey = cfg.ResetKey
 	}
 	g.conns.slots.Store(new([]atomic.Pointer[conn]))
-	for i, link := range links {
+	for i, l := range links {
 		own := rng
 		if i > 0 {
 			own = rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
 		}
-		g.engines = append(g.engines, newEngine(cfg, g, i, link, mem, own))
+		g.engines = append(g.engines, newEngine(cfg, g, i, l, mem, own))
 	}
 	return g.engines
 }
 
-// at returns the engine at a place that is not none.
-func (g *group) at(p place) *Engine { return g.engines[p-1] }
+// at returns the engine at a number that is not none.
+func (g *group) at(n link.Number) *Engine { return g.engines[n-1] }

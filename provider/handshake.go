@@ -132,10 +132,10 @@ func (c *conn) established() {
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.intact(h) {
+	if !p.Intact(h) {
 		return wire.DropCRC
 	}
-	msg, d := p.control(h)
+	msg, d := p.Control(h)
 	if d != wire.DropNone {
 		return d
 	}
@@ -167,7 +167,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if !c.isAnswer(hello) {
 			return wire.DropAddress
 		}
-		if d := c.engine.readBlocks(p, h); d != wire.DropNone {
+		if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 			return d
 		}
 		if !c.takeBlocks(h.Flags() &^ wire.FlagReport) {
@@ -242,7 +242,7 @@ func (c *conn) detachQP() {
 
 // receiveControl takes a control message of a connection whose ends know each other.
 func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	msg, d := p.control(h)
+	msg, d := p.Control(h)
 	if d != wire.DropNone {
 		return d
 	}
@@ -335,30 +335,6 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	}
 	c.ackNow()
 	return wire.DropNone
-}
-
-// control parses the control message of a packet. Control messages lie in one piece, but for the padding of a PROBE.
-func (p *RxPacket) control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
-	if !h.Control() {
-		return wire.Control{}, wire.DropControl
-	}
-	at, d := wire.ContentOffset(p.Frags[0].Data)
-	if d != wire.DropNone {
-		return wire.Control{}, d
-	}
-	msg, d := wire.ParseControl(p.Frags[0].Data, at, p.Len)
-	if d != wire.DropNone || p.N == 1 {
-		return msg, d
-	}
-	if msg.Opcode != wire.CtlProbe {
-		return wire.Control{}, wire.DropControl
-	}
-	for i := 1; i < p.N; i++ {
-		if !wire.AllZero(p.Frags[i].Data) {
-			return wire.Control{}, wire.DropTrailing
-		}
-	}
-	return msg, wire.DropNone
 }
 
 // retryHandshake repeats what the peer has not answered, or probes it, or gives up.

@@ -3,6 +3,7 @@ package provider
 import (
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -73,7 +74,7 @@ func TestMisrouted(t *testing.T) {
 }
 
 // landedRow says whether the last of n packets from one queue makes the connection follow.
-func (m *misrouted) landedRow(from place, n int) (follow bool) {
+func (m *misrouted) landedRow(from link.Number, n int) (follow bool) {
 	for range n {
 		follow = m.landed(from)
 	}

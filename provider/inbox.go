@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -129,11 +130,11 @@ func (o *outbox) pass(p *RxPacket, from *Engine, to, several int) {
 		o.packets = make([][]RxPacket, several)
 	}
 	if o.packets[to] == nil {
-		o.packets[to] = make([]RxPacket, 0, rxBatch)
+		o.packets[to] = make([]RxPacket, 0, link.RxBatch)
 	}
 	batch := append(o.packets[to], *p)
-	if p.origin == nil {
-		batch[len(batch)-1].origin = from
+	if p.Origin == 0 {
+		batch[len(batch)-1].Origin = numberOf(from)
 	}
 	o.packets[to] = batch
 	o.pending = true
@@ -203,8 +204,8 @@ func (e *Engine) openInbox() int {
 	e.takeCalls()
 	for i := range packets {
 		p := &packets[i]
-		if p.origin == e {
-			p.origin = nil // it went round: the connection came here meanwhile
+		if p.Origin == numberOf(e) {
+			p.Origin = 0 // it went round: the connection came here meanwhile
 		}
 		e.receive(p)
 	}

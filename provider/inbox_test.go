@@ -16,13 +16,13 @@ func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 	p := &RxPacket{N: 2}
 	p.Frags[0].ID, p.Frags[1].ID = 7, 8
 	o.pass(p, first, 1, several)
-	if !o.pending || len(o.packets[1]) != 1 || o.packets[1][0].origin != first || p.origin != nil {
+	if !o.pending || len(o.packets[1]) != 1 || o.packets[1][0].Origin != numberOf(first) || p.Origin != 0 {
 		t.Fatalf("%+v", o.packets)
 	}
 	o = outbox{}
-	p.origin = first
+	p.Origin = numberOf(first)
 	o.pass(p, second, 2, several) // the connection moved on
-	if o.packets[2][0].origin != first {
+	if o.packets[2][0].Origin != numberOf(first) {
 		t.Error("a packet that goes on belongs to another link")
 	}
 	o.giveBack(p, 0, several)
@@ -121,9 +121,9 @@ func TestRefusedPacketOfAThirdEngine(t *testing.T) {
 	engines := []*Engine{{index: 0}, {index: 1}, {index: 2}}
 	var o outbox
 	for range inboxPackets + 1 {
-		o.pass(&RxPacket{N: 1, origin: engines[2]}, engines[0], 1, len(engines))
+		o.pass(&RxPacket{N: 1, Origin: numberOf(engines[2])}, engines[0], 1, len(engines))
 	}
-	o.send(engines, func(p *RxPacket) { o.giveBack(p, p.origin.index, len(engines)) })
+	o.send(engines, func(p *RxPacket) { o.giveBack(p, int(p.Origin-1), len(engines)) })
 	if _, frames := engines[2].inbox.open(); len(frames) != 1 {
 		t.Errorf("%d frames came back", len(frames))
 	}

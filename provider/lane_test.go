@@ -252,7 +252,7 @@ func (w *world) left() string {
 			return e.Leftover()
 		case len(l.out) != 0:
 			return "a receive frame is missing"
-		case len(l.txFree)+len(e.frames) != len(l.tx):
+		case len(l.txFree)+e.FramesHeld() != len(l.tx):
 			return "a transmit frame is missing"
 		case l.open != 0:
 			return "a path is left"

@@ -25,7 +25,7 @@ func (t *traffic) limit() Limit {
 func (c *conn) noteLimit(again bool) {
 	by := LimitApplication
 	switch {
-	case again && c.engine.starved:
+	case again && c.engine.out.Starved():
 		by = LimitRing
 	case again:
 		by = LimitCPU

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -56,7 +57,7 @@ func TestEveryLimitIsSeen(t *testing.T) {
 			many(p, p.write(0, 0, 20000))
 		},
 		LimitRing: func(p *pair) {
-			p.eng[0].frames, p.link[0].txFree = nil, nil
+			p.eng[0].out, p.link[0].txFree = packet.NewOut(p.link[0]), nil
 			many(p, p.write(0, 0, 100))
 		},
 	} {

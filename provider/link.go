@@ -1,75 +1,26 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import "github.com/ndxdp/ndxdp/provider/internal/link"
 
-// MaxFrags is the most pieces one packet may have: CONFIG_MAX_SKB_FRAGS+1 in the kernel's AF_XDP copy path.
-const MaxFrags = 18
+// What package link owns and upper layers need.
+type (
+	// Link is the engine's only view of the network. It is called by the engine's owner only, in batches.
+	Link = link.Link
+	// Pressured is a Link that knows how full its receive memory is.
+	Pressured = link.Pressured
+	// Path names a route to a peer inside one link. Zero is never a path.
+	Path = link.Path
+	// Frag is one contiguous piece of a packet.
+	Frag = link.Frag
+	// RxPacket is a packet that arrived.
+	RxPacket = link.RxPacket
+	// TxPacket is a packet to send.
+	TxPacket = link.TxPacket
+)
 
-// Headroom is where the ND packet starts in the first frame of a transmit packet. The link writes its link, network and
-// transport headers in front of it (at most 62 bytes: Ethernet, IPv6, UDP), and the
-// payload of a WRITE that is first in a packet without blocks lands on byte 128, a cache line.
-const Headroom = 128 - wire.BaseHeaderLen - 16
-
-// FrameSize is the capacity of every frame a link hands out for transmission.
-const FrameSize = 4096
-
-// Frag is one contiguous piece of a packet. ID is the link's own name for the memory.
-type Frag struct {
-	Data []byte
-	ID   uint64
-}
-
-// Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is never a path.
-type Path uint32
-
-// RxPacket is a packet that arrived: the ND packet (PROTOCOL §3) in pieces, and where it came from. The engine owns the
-// frames until it gives them to Link.Recycle.
-type RxPacket struct {
-	From, To wire.Endpoint
-	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
-	CE       bool
-	N        int
-	Len      int // bytes over all pieces
-	Frags    [MaxFrags]Frag
-
-	origin *Engine // whose link it came from, when it was handed on; the engines'
-	at     int     // where what it carries begins, behind the blocks; once they were looked at
-	placed bool    // the bytes of its operations are where they belong
-}
-
-// TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of
-// it; the others are sent as they are.
-type TxPacket struct {
-	Path  Path
-	ECN   wire.ECN // whether routers may mark it
-	N     int
-	Len   int // bytes of ND packet over all pieces
-	Frags [MaxFrags]Frag
-}
-
-// Link is the engine's only view of the network. It is called by the engine's owner only, in batches.
-type Link interface {
-	// Receive fills pkts with packets that arrived and returns how many.
-	Receive(pkts []RxPacket) int
-	// Ready says whether Receive would find something. It costs next to nothing: pollers ask it in a loop.
-	Ready() bool
-	// Recycle takes back receive frames by ID.
-	Recycle(ids []uint64)
-	// Frames fills dst with free transmit frames (Data has FrameSize bytes) and returns how many there were. When it
-	// returns none the engine stops building packets: that is the back-pressure of the transmit ring.
-	Frames(dst []Frag) int
-	// Transmit sends packets whose frames came from Frames. It takes all of them; what the device refuses is lost like
-	// any packet on a network, and counted by the link.
-	Transmit(pkts []TxPacket)
-	// Connect makes a path from our address and UDP port to a peer that was resolved before.
-	Connect(local, remote wire.Endpoint) (Path, bool)
-	// Reply makes a path that answers p from our UDP port localPort.
-	Reply(p *RxPacket, localPort uint16) (Path, bool)
-	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
-	// same path and never fails.
-	Hop(p Path) (mac [6]byte)
-	// Forget frees a path. No packet for it comes to Transmit any more.
-	Forget(p Path)
-	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.
-	MaxPacket() int
-}
+// How packets lie in frames; package link says what each one means.
+const (
+	MaxFrags  = link.MaxFrags
+	Headroom  = link.Headroom
+	FrameSize = link.FrameSize
+)

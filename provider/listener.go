@@ -169,10 +169,10 @@ func (l *Listener) forget(c *conn) {
 
 // receiveStranger takes a packet without a connection id.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.intact(h) {
+	if !p.Intact(h) {
 		return wire.DropCRC
 	}
-	msg, d := p.control(h)
+	msg, d := p.Control(h)
 	if d != wire.DropNone {
 		return d
 	}
@@ -287,13 +287,9 @@ func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	if !ok {
 		return v.drop
 	}
-	if body, ok := e.control(v.answer, len(v.body)); ok {
-		copy(body, v.body)
-		e.sealTo(path, wire.NotECT, &wire.BaseFields{ConnID: v.id})
-		if e.tap.on() {
-			e.tapSent(nil, from, p.From)
-		}
-		e.enqueue()
+	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
+		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
+		e.send(e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}), nil, from, p.From)
 	}
 	e.forget(path)
 	return v.drop

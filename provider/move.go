@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -27,28 +28,21 @@ const followAfter = 32
 // maxMoves is how many moves still double that: it fits misrouted.count.
 const maxMoves = 20
 
-// place is an engine of the group by its index, plus one; zero is none.
-type place uint8
-
 const _ = uint(255 - MaxEngines)
 
-func placeOf(e *Engine) place {
-	if e == nil {
-		return 0
-	}
-	return place(e.index + 1)
-}
+// numberOf is the number of an engine's link.
+func numberOf(e *Engine) link.Number { return link.Number(e.index + 1) }
 
 // misrouted counts the newest packets of a connection that did not land on its engine's queue.
 type misrouted struct {
-	count  uint32 // how many in a row
-	from   place  // where they landed; none when the newest one landed right
-	target place  // where the connection goes at the end of the turn; none to stay
+	count  uint32      // how many in a row
+	from   link.Number // where they landed; none when the newest one landed right
+	target link.Number // where the connection goes at the end of the turn; none to stay
 	moves  uint8
 }
 
 // landed notes where a packet landed; none for our own queue. It reports whether so many landed there that the connection should follow.
-func (m *misrouted) landed(from place) (follow bool) {
+func (m *misrouted) landed(from link.Number) (follow bool) {
 	if from != m.from {
 		m.from, m.count = from, 0
 	}
@@ -62,10 +56,10 @@ func (m *misrouted) landed(from place) (follow bool) {
 // leave begins to count anew, at the next engine.
 func (m *misrouted) leave() { *m = misrouted{moves: min(m.moves+1, maxMoves)} }
 
-// follow notes where a packet landed: on origin's queue, or on our own when it is nil.
-func (c *conn) follow(origin *Engine) {
-	if c.misrouted.landed(placeOf(origin)) && c.phase == phaseOpen {
-		c.moveTo(origin)
+// follow notes where a packet landed: on another queue, or on our own when that is none.
+func (c *conn) follow(origin link.Number) {
+	if c.misrouted.landed(origin) && c.phase == phaseOpen {
+		c.moveTo(c.engine.group.at(origin))
 	}
 }
 
@@ -85,7 +79,7 @@ func (c *conn) chooseEngine() {
 // moveTo makes the connection leave for another engine at the end of the turn.
 func (c *conn) moveTo(to *Engine) {
 	if to != c.engine {
-		c.misrouted.target = placeOf(to)
+		c.misrouted.target = numberOf(to)
 		c.touch()
 	}
 }

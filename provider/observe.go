@@ -2,11 +2,12 @@ package provider
 
 // FramesHeld is how many of the link's transmit frames the engine keeps at hand between turns. Everything else was given back. The
 // owner calls it.
-func (e *Engine) FramesHeld() (transmit int) { return len(e.frames) }
+func (e *Engine) FramesHeld() (transmit int) { return e.out.Frames() }
 
 // Stats returns the counters. The owner calls it.
 func (e *Engine) Stats() Stats {
-	s := e.stats
+	s, sent := e.stats, e.out.Counts()
+	s.PacketsOut, s.BytesOut, s.NoFrames = sent.Packets, sent.Bytes, sent.NoFrames
 	s.Limited = e.limitTotals.Micros(e.now)
 	return s
 }

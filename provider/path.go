@@ -22,7 +22,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 		return use
 	}
 	ch := &c.ending().challenge
-	if msg, d := p.control(h); d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
+	if msg, d := p.Control(h); d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
 		c.remote.Port = p.From.Port
 		e.stats.PathsChanged++
 		return true

@@ -42,22 +42,13 @@ func (c *conn) sendProbe() bool {
 	if !c.beginControl(size, false) {
 		return false
 	}
-	b := &e.build
 	m := wire.Probe{Nonce: c.search.Nonce, Size: c.search.Size}
-	head := m.Append(b.buf[b.pos:][:wire.ControlHeaderLen])
-	wire.PutControl(head, wire.CtlProbe, 0, len(head)-wire.ControlHeaderLen)
-	b.pos += len(head)
-	b.used += len(head)
-	for left := size - b.used; left > 0; left = size - b.used {
-		e.payload(zeros[:min(left, len(zeros))])
-	}
+	m.Append(e.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
+	e.out.Pad(size)
 	e.stats.PathProbes++
 	c.sealControl()
 	return true
 }
-
-// zeros is what probes are padded with.
-var zeros [FrameSize]byte
 
 // onProbe answers a PROBE.
 func (c *conn) onProbe(body []byte) wire.DropReason {

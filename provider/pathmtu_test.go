@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -208,8 +209,8 @@ func TestLinkIsResized(t *testing.T) {
 func TestProbeWaitsForFrames(t *testing.T) {
 	p := newPair(t, 65507).connect()
 	kept := p.link[0].txFree
-	cache := p.eng[0].frames
-	p.link[0].txFree, p.eng[0].frames = kept[:0:0], p.eng[0].frames[:0]
+	out := p.eng[0].out
+	p.link[0].txFree, p.eng[0].out = kept[:0:0], packet.NewOut(p.link[0])
 	for i := range uint64(4) {
 		p.link[0].txFree = append(p.link[0].txFree, kept[i])
 	}
@@ -219,7 +220,7 @@ func TestProbeWaitsForFrames(t *testing.T) {
 	if n := p.eng[0].Stats().PathProbes; n != 0 {
 		t.Fatalf("%d probes without frames", n)
 	}
-	p.link[0].txFree, p.eng[0].frames = kept[4:], cache
+	p.link[0].txFree, p.eng[0].out = kept[4:], out
 	p.transfer(20000)
 	p.transfer(200000)
 	if p.conn(0).mtu.Packet != 65507 {

@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file places the bytes of packets that arrive before one sent earlier (Config.ImmediatePlacement, PROTOCOL §9.1). All else that
 // a packet does waits for its turn: completions, READs, invalidations, and errors. A packet is placed when every operation in it
@@ -12,15 +15,13 @@ func (c *conn) placeAhead(p *RxPacket, h wire.BaseHeader) bool {
 }
 
 // walkAhead goes through a packet's operations as long as each says so. It reports whether it got to the end.
-func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(op *wire.Op, r *reader) bool) bool {
-	rs, r, op := &c.rx[h.Space()], &c.engine.reader, &c.engine.op2
-	w := walk{at: rs.place(h), piece: h.Piece()}
-	r.reset(p)
-	for r.left > 0 {
-		if w.step(r, h, op) != wire.DropNone {
+func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(op *wire.Op, r *packet.Walk) bool) bool {
+	rs, w := &c.rx[h.Space()], &c.engine.walk
+	for w.Start(p, h, rs.place(h)); w.More(); {
+		if w.Step() != wire.DropNone {
 			return false
 		}
-		if op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), op) || !each(op, r) {
+		if w.Op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), &w.Op) || !each(&w.Op, w) {
 			return false
 		}
 	}
@@ -38,7 +39,7 @@ func (rs *recvSpace) continuesAhead(kind wire.Space, op *wire.Op) bool {
 }
 
 // checkAhead checks an operation as it would be when it is carried out.
-func (c *conn) checkAhead(op *wire.Op, r *reader) bool {
+func (c *conn) checkAhead(op *wire.Op, r *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpReadReq:
 		return true
@@ -56,7 +57,7 @@ func (c *conn) checkAhead(op *wire.Op, r *reader) bool {
 			return false
 		}
 	}
-	r.skip(int(op.Length))
+	r.Skip(int(op.Length))
 	return true
 }
 
@@ -83,13 +84,13 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 }
 
 // placeOp places an operation's bytes. All checks were passed in the same turn, so none fails.
-func (c *conn) placeOp(op *wire.Op, r *reader) bool {
+func (c *conn) placeOp(op *wire.Op, r *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
 			dst, g := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
 			g.CountWrite()
-			r.place(dst)
+			r.Place(dst)
 		}
 	case wire.OpReadReq:
 	default:

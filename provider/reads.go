@@ -71,7 +71,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 		if !ok {
 			return false
 		}
-		budget -= e.build.used
+		budget -= e.out.Used()
 		c.launch(wire.ResponseSpace, from, to)
 	}
 	if c.termQueued && !c.termSent {
@@ -79,7 +79,7 @@ func (c *conn) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		c.termSent = true
-		e.op(&c.term)
+		e.out.Put(&c.term)
 		c.launch(wire.ResponseSpace, sp.Next(), space.At(s.tail+1, 0)) // nothing comes behind it
 	}
 	return false
@@ -129,7 +129,7 @@ func (c *conn) memoryGone(p space.Piece) bool {
 func (c *conn) packResponses(at, stop space.Place) (to space.Place, ok bool) {
 	e := c.engine
 	if c.termQueued {
-		e.op(&c.term)
+		e.out.Put(&c.term)
 		return stop, true
 	}
 	for at != stop {
@@ -144,7 +144,7 @@ func (c *conn) packResponses(at, stop space.Place) (to space.Place, ok bool) {
 		if off > 0 {
 			op.Opcode = wire.OpMore
 		}
-		if !e.build.fit(op, length, ends) {
+		if !e.out.Fit(op, length, ends) {
 			break
 		}
 		var src []byte
@@ -153,17 +153,17 @@ func (c *conn) packResponses(at, stop space.Place) (to space.Place, ok bool) {
 			src, g = e.mem.Remote(c.qp.user(), slot.token, slot.addr+uint64(off), uint64(op.Length), RightRemoteRead)
 			if src == nil {
 				// Deregistered, or the window invalidated, while the answer was under way.
-				e.abandon()
+				e.out.Abandon()
 				c.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: slot.message}, wire.TermReadAccess)
 				return at, false
 			}
 			g.CountRead()
 		}
-		e.op(op)
-		e.payload(src)
+		e.out.Put(op)
+		e.out.Payload(src)
 		last := op.Flags&wire.OpLast != 0
 		at = at.After(uint32(op.Length), last)
-		if !last || e.build.piece {
+		if !last || e.out.Piece() {
 			break
 		}
 	}

@@ -230,7 +230,7 @@ func (c *conn) resendLost(kind wire.Space) (again bool) {
 			cause = &c.engine.stats.ResentReceive
 		}
 		if !c.resend(kind, p, sp.LastAgain(), cause) {
-			return c.phase == phaseOpen && c.engine.starved
+			return c.phase == phaseOpen && c.engine.out.Starved()
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (c *conn) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64
 		return false
 	}
 	if to == p.From {
-		e.abandon()
+		e.out.Abandon()
 		return false
 	}
 	c.tx[kind].SentAgain(p.From, to)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -147,8 +148,8 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	p.runUntilIdle()
 	taken := p.link[0].txFree
 	p.link[0].txFree = nil
-	cache := p.eng[0].frames
-	p.eng[0].frames = p.eng[0].frames[:0]
+	out := p.eng[0].out
+	p.eng[0].out = packet.NewOut(p.link[0])
 	p.post(0, p.write(0, 0, 10000))
 	p.conn(0).ackNow()
 	if p.eng[0].Run(p.now) {
@@ -157,7 +158,7 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	if at := p.eng[0].NextDeadline(); at != p.now.Add(starvedRetry) {
 		t.Fatalf("next look at %v", at.Sub(p.now))
 	}
-	p.link[0].txFree, p.eng[0].frames = taken, cache
+	p.link[0].txFree, p.eng[0].out = taken, out
 	p.pass(time.Millisecond)
 	p.outcomes(0, OutcomeSuccess)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -408,7 +409,7 @@ func TestRecutWithFewFrames(t *testing.T) {
 	p.link[1].narrow = wire.MinPacket
 	keep := p.link[0].txFree[:20:20]
 	p.link[0].txFree = append([]uint64(nil), keep...)
-	p.eng[0].frames = p.eng[0].frames[:0]
+	p.eng[0].out = packet.NewOut(p.link[0])
 	for i := range 3 {
 		p.transfer(100000 + uint32(i))
 	}

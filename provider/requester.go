@@ -1,17 +1,11 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
-
-// minSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
-// in the next packet, because a split costs another operation header.
-const minSplit = 256
-
-// pieceAlign keeps the pieces of long messages on cache lines.
-const pieceAlign = 64
 
 // sendRequests builds packets of the request space until the window, the budget or the work ends. It reports whether
 // the connection should be asked again.
@@ -43,7 +37,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 			return false
 		}
 		qp.sq.next, qp.sq.off = to.Message(), to.Offset()
-		budget -= e.build.used
+		budget -= e.out.Used()
 		c.launch(wire.RequestSpace, from, to)
 	}
 	return false
@@ -140,20 +134,20 @@ func (c *conn) packRequests(at, stop space.Place, fresh bool) (to space.Place, o
 		}
 		if fresh && off == 0 {
 			if !c.start(seq) {
-				e.abandon()
+				e.out.Abandon()
 				return at, false
 			}
 			op.Number = wr.number
 		}
-		e.op(op)
+		e.out.Put(op)
 		if wr.kind != KindRead && !c.gather(seq, off, uint32(op.Length)) {
-			e.abandon()
+			e.out.Abandon()
 			c.localFault(seq, OutcomeAccessViolation)
 			return at, false
 		}
 		last := op.Flags&wire.OpLast != 0
 		at = at.After(uint32(op.Length), last)
-		if !last || e.build.piece {
+		if !last || e.out.Piece() {
 			break
 		}
 	}
@@ -168,7 +162,7 @@ func (c *conn) mustWait(wr *workRequest, off uint32) bool {
 
 // describeRequest fills in the operation for a request from at on, up to stop if that is inside of it. It reports false when the packet has no room for it.
 func (c *conn) describeRequest(op *wire.Op, wr *workRequest, at, stop space.Place) bool {
-	b := &c.engine.build
+	b := &c.engine.out
 	off := at.Offset()
 	length, ends := wr.length-off, true
 	if at.Message() == stop.Message() {
@@ -178,7 +172,7 @@ func (c *conn) describeRequest(op *wire.Op, wr *workRequest, at, stop space.Plac
 	switch {
 	case wr.kind == KindRead:
 		op.Opcode, op.Flags, op.Address, op.Token = wire.OpReadReq, wire.OpLast, wr.addr, uint32(wr.token)
-		return b.room(wire.OpLen(wire.OpReadReq, wire.OpLast)) >= 0
+		return b.Fits(op)
 	case off > 0:
 		op.Opcode = wire.OpMore
 	case wr.kind == KindWrite:
@@ -194,7 +188,7 @@ func (c *conn) describeRequest(op *wire.Op, wr *workRequest, at, stop space.Plac
 			op.Flags |= wire.OpSolicit
 		}
 	}
-	return b.fit(op, length, ends)
+	return b.Fit(op, length, ends)
 }
 
 // gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
@@ -202,7 +196,7 @@ func (c *conn) gather(seq, off, n uint32) bool {
 	e := c.engine
 	q := &c.qp.sq
 	if q.wr(seq).flags&FlagInline != 0 {
-		e.payload(q.inlineBytes(seq)[off : off+n])
+		e.out.Payload(q.inlineBytes(seq)[off : off+n])
 		return true
 	}
 	for _, s := range q.sgl(seq) {
@@ -218,10 +212,10 @@ func (c *conn) gather(seq, off, n uint32) bool {
 		if src == nil {
 			return false
 		}
-		if id, ok := r.LinkID(s.Addr + uint64(off)); ok && take == n && e.build.referable(n, id) {
-			e.refer(src, id)
+		if id, ok := r.LinkID(s.Addr + uint64(off)); ok && take == n && e.out.Referable(n, id) {
+			e.out.Refer(src, id)
 		} else {
-			e.payload(src)
+			e.out.Payload(src)
 		}
 		n -= take
 		off = 0
@@ -249,12 +243,12 @@ func (c *conn) mayRead() bool {
 // launch completes the packet just packed, of what is sent for the first time.
 func (c *conn) launch(kind wire.Space, from, to space.Place) {
 	e := c.engine
-	full := e.build.used+minSplit > int(c.mtu.Packet)
+	full := e.out.Used()+packet.MinSplit > int(c.mtu.Packet)
 	sp := &c.tx[kind]
 	sp.Sent(to)
 	c.cc.Left(e.now)
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way.
-	c.sealContents(kind, recovery.Packet{From: from, To: to}, c.sent.Next()%askEvery == 0 || !c.windowOpen(sp, e.build.used) || !c.moreToSend(kind))
+	c.sealContents(kind, recovery.Packet{From: from, To: to}, c.sent.Next()%askEvery == 0 || !c.windowOpen(sp, e.out.Used()) || !c.moreToSend(kind))
 	c.recovery.sent(c)
 	if full && e.now >= c.search.At {
 		c.searchPath()
@@ -266,8 +260,7 @@ const askEvery = 64
 
 // sealContents completes a packet with contents of a space.
 func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
-	b := &c.engine.build
-	f := wire.BaseFields{Operations: true, Piece: b.piece, Message: uint16(p.From.Message()), Offset: p.From.Offset()}
+	f := wire.BaseFields{Operations: true, Piece: c.engine.out.Piece(), Message: uint16(p.From.Message()), Offset: p.From.Offset()}
 	p.Kind = recovery.Kind(kind)
 	if kind == wire.ResponseSpace {
 		f.Flags |= wire.FlagSpace

@@ -1,173 +1,44 @@
 package provider
 
 import (
-	"sync/atomic"
-
-	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
-
-// reader walks the bytes of a received packet across its pieces.
-type reader struct {
-	pkt  *RxPacket
-	frag int
-	rest []byte // what is left of the current piece
-	left int    // what is left of the packet
-	at   int    // bytes consumed of what the packet carries, for the padding rule
-}
-
-func (r *reader) reset(p *RxPacket) {
-	r.pkt, r.frag = p, 0
-	r.rest = p.Frags[0].Data[p.at:]
-	r.left = p.Len - p.at
-	r.at = 0
-}
-
-// next returns up to n bytes that lie together, and at least one while there are any.
-func (r *reader) next(n int) []byte {
-	for len(r.rest) == 0 {
-		r.frag++
-		r.rest = r.pkt.Frags[r.frag].Data
-	}
-	b := r.rest[:min(n, len(r.rest))]
-	r.rest = r.rest[len(b):]
-	r.left -= len(b)
-	r.at += len(b)
-	return b
-}
-
-// peek returns what is next, together: as much as the longest operation header, or all that is left. It is copied only when it
-// straddles pieces.
-func (r *reader) peek(scratch *[wire.MaxOpHeader]byte) []byte {
-	if len(r.rest) >= len(scratch) || len(r.rest) == r.left {
-		return r.rest
-	}
-	n := copy(scratch[:], r.rest)
-	for i := r.frag + 1; n < len(scratch) && i < r.pkt.N; i++ {
-		n += copy(scratch[n:], r.pkt.Frags[i].Data)
-	}
-	return scratch[:n]
-}
-
-// place copies n bytes to dst, whose length is n.
-func (r *reader) place(dst []byte) {
-	for len(dst) > 0 {
-		b := r.next(len(dst))
-		copy(dst, b)
-		dst = dst[len(b):]
-	}
-}
-
-func (r *reader) skip(n int) {
-	for n > 0 {
-		n -= len(r.next(n))
-	}
-}
-
-// operation reads the next operation header of a packet of operations. The payload behind it is there.
-func (r *reader) operation(space wire.Space, op *wire.Op) wire.DropReason {
-	var scratch [wire.MaxOpHeader]byte
-	if pad := -r.at & (wire.OpAlign - 1); pad > 0 {
-		if r.left < pad {
-			return wire.DropLength
-		}
-		r.skip(pad)
-	}
-	n, d := wire.ParseOp(r.peek(&scratch), space, op)
-	switch {
-	case d == wire.DropShort, d == wire.DropNone && n+int(op.Length) > r.left:
-		return wire.DropLength
-	case d != wire.DropNone:
-		return d
-	}
-	r.skip(n)
-	return wire.DropNone
-}
-
-// publishOrder separates the bytes of a message from its last one: a full barrier on every architecture Go supports, so
-// that whoever polls the last byte sees the others (PROTOCOL §9.1).
-var publishOrder atomic.Uint32
-
-// placeLast is place for the last piece of a message: its last byte is stored after all others.
-func (r *reader) placeLast(dst []byte) {
-	r.place(dst[:len(dst)-1])
-	tail := r.next(1)
-	publishOrder.Add(1)
-	dst[len(dst)-1] = tail[0]
-}
 
 // execute carries out what a packet has from the place on that is next in its space. It reports false when the connection ended, or
 // when a SEND found no receive; what was done before that is done.
 func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
-	e := c.engine
 	rs := &c.rx[h.Space()]
-	r, op := &e.reader, &e.op2
-	w := walk{at: rs.place(h), piece: h.Piece()}
-	r.reset(p)
-	if r.left == 0 {
-		return c.malformed(op, wire.DropLength)
-	}
-	for r.left > 0 {
-		if d := w.step(r, h, op); d != wire.DropNone {
+	w := &c.engine.walk
+	op := &w.Op
+	for w.Start(p, h, rs.place(h)); w.More(); {
+		if d := w.Step(); d != wire.DropNone {
 			return c.malformed(op, d)
 		}
 		length := int(op.Length)
-		switch done := int64(rs.next - w.from); {
-		case !rs.next.Before(w.at):
-			r.skip(length)
+		switch done := int64(rs.next - w.From); {
+		case !rs.next.Before(w.To):
+			w.Skip(length)
 			continue
 		case op.Opcode == wire.OpTerm: // for what is missing, whatever arrived of the piece that it stands for
 		case done > 0: // a piece that was cut otherwise before
 			if int(done) > length {
 				return c.malformed(op, wire.DropLength)
 			}
-			r.skip(int(done))
+			w.Skip(int(done))
 			op.Offset += uint32(done)
 			op.Length -= uint16(done)
 		}
-		if !c.executePiece(rs, op, r, p.placed) {
+		if !c.executePiece(rs, op, w, p.Placed) {
 			return false
 		}
-		rs.next = w.at
+		rs.next = w.To
 	}
 	return true
 }
 
-// walk goes through the operations of a packet.
-type walk struct {
-	from, at space.Place // of the operation at hand, and of what is behind it
-	piece    bool        // the packet is one piece without an operation header
-	open     bool        // the operation before goes on in another packet
-}
-
-// step reads the next operation, with its place. Of one that goes on with a message that is not in the packet, only the place is known.
-func (w *walk) step(r *reader, h wire.BaseHeader, op *wire.Op) wire.DropReason {
-	w.from = w.at
-	if w.open {
-		return wire.DropTrailing
-	}
-	if w.piece {
-		*op = wire.Op{Opcode: wire.OpMore, Length: uint16(r.left)}
-		if h.Flags()&wire.FlagEnd != 0 {
-			op.Flags = wire.OpLast
-		}
-	} else if d := r.operation(h.Space(), op); d != wire.DropNone {
-		return d
-	}
-	op.Message, op.Offset = w.from.Message(), w.from.Offset()
-	if more := op.Opcode == wire.OpMore; more != (op.Offset > 0) && op.Opcode != wire.OpTerm {
-		return wire.DropLength
-	}
-	last := op.Flags&wire.OpLast != 0
-	if op.Offset+uint32(op.Length) < op.Offset {
-		return wire.DropLength
-	}
-	w.at, w.open = w.from.After(uint32(op.Length), last), !last
-	return wire.DropNone
-}
-
 // executePiece carries out one operation, or the rest of one, at the place that is next.
-func (c *conn) executePiece(rs *recvSpace, op *wire.Op, r *reader, placed bool) bool {
+func (c *conn) executePiece(rs *recvSpace, op *wire.Op, r *packet.Walk, placed bool) bool {
 	if op.Offset == 0 && op.Opcode != wire.OpTerm {
 		if op.Flags&wire.OpLast == 0 {
 			rs.message = *op // what the further pieces do not say
@@ -176,7 +47,7 @@ func (c *conn) executePiece(rs *recvSpace, op *wire.Op, r *reader, placed bool) 
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if placed {
-		r.skip(int(op.Length))
+		r.Skip(int(op.Length))
 		r = nil
 	}
 	return c.executeOp(op, r)
@@ -199,7 +70,7 @@ func (rs *recvSpace) continues(op *wire.Op) bool {
 }
 
 // executeOp carries out one operation. r is at its payload; without r that is in place already.
-func (c *conn) executeOp(op *wire.Op, r *reader) bool {
+func (c *conn) executeOp(op *wire.Op, r *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		return r == nil || c.onWrite(op, r)
@@ -247,7 +118,7 @@ func (c *conn) whyGone(reason wire.TermReason) wire.TermReason {
 }
 
 // onWrite places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked.
-func (c *conn) onWrite(op *wire.Op, r *reader) bool {
+func (c *conn) onWrite(op *wire.Op, r *packet.Walk) bool {
 	if op.Length == 0 {
 		return true
 	}
@@ -257,15 +128,15 @@ func (c *conn) onWrite(op *wire.Op, r *reader) bool {
 	}
 	grant.CountWrite()
 	if op.Flags&wire.OpLast != 0 {
-		r.placeLast(dst)
+		r.PlaceLast(dst)
 	} else {
-		r.place(dst)
+		r.Place(dst)
 	}
 	return true
 }
 
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
-func (c *conn) onSend(op *wire.Op, r *reader) bool {
+func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 	qp := c.qp
 	if op.Number != c.recvSend {
 		return c.refuse(op, wire.TermProtocol)
@@ -317,7 +188,7 @@ func (c *conn) onSend(op *wire.Op, r *reader) bool {
 
 // scatter places n bytes at byte off of a list of local entries; without a reader it only checks. False means that the memory may
 // not be written.
-func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
+func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *packet.Walk) bool {
 	for i := range sgl {
 		s := &sgl[i]
 		if off >= s.Len {
@@ -337,9 +208,9 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 		switch {
 		case r == nil:
 		case n == 0 && last:
-			r.placeLast(dst)
+			r.PlaceLast(dst)
 		default:
-			r.place(dst)
+			r.Place(dst)
 		}
 	}
 	return n == 0
@@ -347,12 +218,12 @@ func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *reader) bool {
 
 // onReadResponse places one piece of an answer to the oldest outstanding READ. The peer names our read id and an offset,
 // never an address: it cannot aim.
-func (c *conn) onReadResponse(op *wire.Op, r *reader) bool {
+func (c *conn) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	o := &c.reads
 	qp := c.qp
 	if c.noRequests { // we gave the READ up
 		if r != nil {
-			r.skip(int(op.Length))
+			r.Skip(int(op.Length))
 		}
 		return true
 	}

@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // Who sends next: deficit round robin by bytes over connections, and over the two spaces of one. A connection that has not
 // used up its share since it last had work goes before those that have (FQ-CoDel, RFC 8290 §4.1), so that a small message
@@ -10,7 +13,7 @@ const (
 	// quantum is one connection's share of a round, in bytes. Not above a burst of full packets at MTU 1500.
 	quantum = 32 << 10
 	// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
-	connBurst = txBatch
+	connBurst = packet.TxBatch
 	// turnLimit ends the transmit phase of a turn; a packet is never cut for it. A turn is short so that acknowledgements
 	// are answered while bulk data goes out.
 	turnLimit = 256 << 10
@@ -113,7 +116,7 @@ func (r *round) waiting() int { return r.fresh.n + r.active.n }
 // transmit gives connections with work their shares, in turn, until the turn's bytes are used up.
 func (e *Engine) transmit() {
 	limit := min(turnLimit, connTurn*e.round.waiting())
-	for e.round.waiting() > 0 && e.turnBytes < limit && !e.starved {
+	for e.round.waiting() > 0 && e.out.Bytes() < limit && !e.out.Starved() {
 		c := e.round.next()
 		if c.phase == phaseOpen {
 			again := c.serve()
@@ -138,9 +141,9 @@ func (c *conn) serve() (again bool) {
 			return true // a large packet took the shares of several rounds
 		}
 	}
-	before := c.engine.turnBytes
+	before := c.engine.out.Bytes()
 	again = c.transmit(c.deficit)
-	c.deficit -= c.engine.turnBytes - before
+	c.deficit -= c.engine.out.Bytes() - before
 	if again && c.deficit > 0 {
 		c.deficit = 0 // stopped by the burst: no saving up, and the end of the line
 	}
@@ -164,13 +167,13 @@ func (c *conn) transmit(budget int) (again bool) {
 		if c.lean > 0 {
 			first = wire.RequestSpace
 		}
-		start := e.turnBytes
+		start := e.out.Bytes()
 		again = c.sendSpace(first, budget/2, &burst)
-		middle := e.turnBytes
+		middle := e.out.Bytes()
 		if c.sendSpace(1-first, budget-(middle-start), &burst) {
 			again = true
 		}
-		d := 2*middle - start - e.turnBytes // what the first sent more than the second
+		d := 2*middle - start - e.out.Bytes() // what the first sent more than the second
 		if first == wire.RequestSpace {
 			d = -d
 		}

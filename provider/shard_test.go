@@ -148,7 +148,7 @@ func TestPostedWorkMovesWithoutAPoller(t *testing.T) {
 func (s *Shard) packetsOut() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.engine.stats.PacketsOut
+	return s.engine.out.Counts().Packets
 }
 
 func TestALoneRequestIsSentWithoutAPollWhileAnApplicationPolls(t *testing.T) {

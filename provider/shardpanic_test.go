@@ -34,7 +34,11 @@ func TestPanicInsideAnEngine(t *testing.T) {
 				r.Flags = FlagDefer
 				p.post(0, r)
 				s[0].mu.Lock()
-				s[0].engine.link = boomLink{s[0].engine.link}
+				e := s[0].engine
+				boom := boomLink{e.link}
+				e.link = boom
+				e.out.CutOff(boom)
+				e.received.CutOff(boom)
 				s[0].mu.Unlock()
 				if got := recovered(func() { run.do(p, s[0]) }); got != errBoom {
 					t.Fatalf("whoever ran the engine got %v, want its panic", got)

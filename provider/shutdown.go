@@ -10,8 +10,8 @@ import (
 // cutOff keeps an engine that may be broken from the network, so that ending it touches nothing but its own state.
 func (e *Engine) cutOff() {
 	e.link = cutLink{}
-	e.frames, e.ntx = nil, 0
-	e.received.cutOff(cutLink{})
+	e.out.CutOff(cutLink{})
+	e.received.CutOff(cutLink{})
 }
 
 // cutLink is a link to nowhere.

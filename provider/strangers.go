@@ -157,7 +157,7 @@ func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verd
 	if p.Len < wire.RSTPacketLen || h.Control() && !asksForReset(p.Frags[0].Data) {
 		return verdict{drop: wire.DropUnknownConn}
 	}
-	if !p.intact(h) {
+	if !p.Intact(h) {
 		return verdict{drop: wire.DropCRC}
 	}
 	if !s.TakeReset(guard.SourceOf(p.From.IP), now) {

@@ -62,17 +62,11 @@ func (t *tapping) tell(c *conn) {
 
 // tapReceived tells the tap of a packet that was handled. What went on to another engine is that one's to tell.
 func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, keeps kept) {
-	c := e.group.conns.lookup(p.connID())
+	c := e.group.conns.lookup(p.ConnID())
 	if c != nil && c.home.Load() != e {
 		c = nil
 	}
 	if c != nil || keeps != keptFrames {
 		e.tap.received(p, c, d, keeps == keptCopy, e.now)
 	}
-}
-
-// tapSent tells the tap of the packet that was sealed last. c is nil outside connections.
-func (e *Engine) tapSent(c *conn, local, remote wire.Endpoint) {
-	p := &e.tx[e.ntx]
-	e.tap.sent(p, c, local, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, e.link.Hop(p.Path), e.now)
 }

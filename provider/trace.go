@@ -5,7 +5,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // What package trace owns and upper layers need.
@@ -76,14 +75,6 @@ func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
 // note adds an event to the flight recorder.
 func (e *Engine) note(kind FlightKind, id uint64, from, to uint32) {
 	e.flight.Note(e.now, kind, id, from, to)
-}
-
-// connID is the connection id that a packet says; zero when it is too short for one.
-func (p *RxPacket) connID() uint64 {
-	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone {
-		return h.ConnID()
-	}
-	return 0
 }
 
 // endSample takes in that the request at seq, which was watched, is done.

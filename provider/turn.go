@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
 // This file is the order in which an engine does its work: a turn.
@@ -46,14 +47,13 @@ func (e *Engine) catchUp() {
 }
 
 // manyPackets in one batch mean that the peers send faster than the engine looks.
-const manyPackets = rxBatch / 4
+const manyPackets = link.RxBatch / 4
 
 // beginTurn begins a turn.
 func (e *Engine) beginTurn(now clock.Time) {
 	e.turns.Begin(e.now, now)
 	e.now = now
-	e.turnBytes = 0
-	e.starved = false
+	e.out.BeginTurn()
 }
 
 // receiveAll is the first half of a turn: it takes in what arrived, and says how many packets that was.
@@ -63,22 +63,22 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 	if e.inbox.waiting.Load() {
 		heard = e.openInbox()
 	}
-	n := e.link.Receive(e.received.batch[:])
-	for i := range n {
-		e.receive(&e.received.batch[i])
+	batch := e.received.Receive()
+	for i := range batch {
+		e.receive(&batch[i])
 	}
 	if e.outbox.pending {
 		e.sendOutbox()
 	}
-	e.received.flush()
-	return heard + n
+	e.received.Flush()
+	return heard + len(batch)
 }
 
 // sendAndReport is the second half of a turn: timers, what has to be sent, and results.
 func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if heard > 0 || e.putOff {
-		if heard >= manyPackets || e.received.load > 0 || e.store.Used() > 0 {
-			e.received.measureLoad(e.store.Used(), e.store.Limit()) // few packets in the ring are no load
+		if heard >= manyPackets || e.received.Load() > 0 || e.store.Used() > 0 {
+			e.received.MeasureLoad(e.store.Used(), e.store.Limit()) // few packets in the ring are no load
 		}
 		e.conclude()
 		e.putOff = false
@@ -100,7 +100,7 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 		e.acknowledge()
 	}
 	e.finishTurn()
-	return heard >= rxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.starved || e.inbox.rung() || e.turns.Sent() ||
+	return heard >= link.RxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.out.Starved() || e.inbox.rung() || e.turns.Sent() ||
 		e.inbox.waiting.Load()
 }
 
@@ -159,7 +159,7 @@ func (e *Engine) report() {
 
 // NextDeadline is when the engine wants to be run even if nothing happens.
 func (e *Engine) NextDeadline() clock.Time {
-	if e.starved {
+	if e.out.Starved() {
 		return e.now.Add(starvedRetry)
 	}
 	next := e.timers.deadlines.Next()

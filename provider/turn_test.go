@@ -50,9 +50,9 @@ func TestGlanceThatSeesNothingIsATurn(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 	at := p.eng[0].NextDeadline()
 	p.now = at
-	before := p.eng[0].stats.PacketsOut
+	before := p.eng[0].out.Counts().Packets
 	p.eng[0].Glance(p.now)
-	if p.eng[0].timers.deadlines.Next() == at && p.eng[0].stats.PacketsOut == before {
+	if p.eng[0].timers.deadlines.Next() == at && p.eng[0].out.Counts().Packets == before {
 		t.Error("a glance ran no timer that was due")
 	}
 }
@@ -135,7 +135,7 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 		sent := func() (n uint64) {
 			s[0].mu.Lock() // not Do, which is a turn
 			defer s[0].mu.Unlock()
-			return p.eng[0].stats.PacketsOut
+			return p.eng[0].out.Counts().Packets
 		}
 		before := sent()
 		ring, o := p.qp[0].Post(p.write(0, 0, 64))
@@ -191,13 +191,13 @@ func TestCallsAfterCloseSendNothing(t *testing.T) {
 		s[1].engine.Glance(s[1].now())
 		s[1].mu.Unlock()
 		s[1].Close()
-		before := p.eng[1].stats.PacketsOut
+		before := p.eng[1].out.Counts().Packets
 		s[1].Do(func(e *Engine) {
 			if e.putOff || len(e.heardConns) > 0 {
 				t.Error("closing left undone what a glance had put off")
 			}
 		})
-		if p.eng[1].stats.PacketsOut != before {
+		if p.eng[1].out.Counts().Packets != before {
 			t.Error("a call after Close sent something")
 		}
 	})

@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // Lengths of the blocks between the base header and what a packet carries (PROTOCOL §3.5).
 const (
-	AckLen      = 12 // without further ranges
-	AckRangeLen = 8
+	ackLen      = 12 // without further ranges
+	ackRangeLen = 8
 )
 
 // Ack is the ACK block (PROTOCOL §3.5): packet numbers that were received. The struct is meant to be reused: only
@@ -32,14 +32,14 @@ func ContentOffset(first []byte) (at int, d DropReason) {
 	at = BaseHeaderLen
 	flags := Flags(first[offFlags])
 	if flags&FlagAck != 0 {
-		if len(first) < at+AckLen {
+		if len(first) < at+ackLen {
 			return 0, DropShort
 		}
 		further := int(first[at+6])
 		if further >= MaxAckRanges {
 			return 0, DropAckRange
 		}
-		at += AckLen + further*AckRangeLen
+		at += ackLen + further*ackRangeLen
 	}
 	if flags&FlagReport != 0 {
 		at += ReportLen
@@ -62,7 +62,7 @@ func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
 	}
 	last := uint64(binary.BigEndian.Uint32(b[8:]))
 	a.Ranges[0] = AckRange{0, uint32(last)}
-	b = b[AckLen:]
+	b = b[ackLen:]
 	for i := 1; i < a.N; i++ {
 		first := last + 2 + uint64(binary.BigEndian.Uint32(b))
 		last = first + uint64(binary.BigEndian.Uint32(b[4:]))
@@ -70,7 +70,7 @@ func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
 			return nil, DropAckRange
 		}
 		a.Ranges[i] = AckRange{uint32(first), uint32(last)}
-		b = b[AckRangeLen:]
+		b = b[ackRangeLen:]
 	}
 	if last >= maxAckSpan {
 		return nil, DropAckRange
@@ -79,7 +79,7 @@ func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
 }
 
 // EncodedLen returns the number of bytes Append adds (PROTOCOL §3.5).
-func (a *Ack) EncodedLen() int { return AckLen + (a.N-1)*AckRangeLen }
+func (a *Ack) EncodedLen() int { return ackLen + (a.N-1)*ackRangeLen }
 
 // Append appends the ACK block to dst (PROTOCOL §3.5).
 func (a *Ack) Append(dst []byte) []byte {

@@ -2,10 +2,12 @@ package wire
 
 import "encoding/binary"
 
-// Body lengths of the fixed control messages (PROTOCOL §5).
+// ProbeLen is the length of the bodies of PROBE and PROBE_ACK (PROTOCOL §5).
+const ProbeLen = 8
+
+// Body lengths of the other fixed control messages (PROTOCOL §5).
 const (
 	nonceLen  = 4
-	probeLen  = 8
 	rtuLen    = 4
 	rejectLen = 4 // without private data
 	resetLen  = 16 + ResetTokenLen

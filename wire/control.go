@@ -49,7 +49,7 @@ func bodyBounds(o Opcode) (least, most int) {
 	case CtlPing, CtlPong:
 		return nonceLen, nonceLen
 	case CtlProbe, CtlProbeAck:
-		return probeLen, probeLen
+		return ProbeLen, ProbeLen
 	case CtlChallenge, CtlResponse:
 		return ChallengeLen, ChallengeLen
 	case CtlREQ, CtlREP:

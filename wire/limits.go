@@ -29,7 +29,7 @@ const (
 	// ChallengeLen is the length of the nonce of CHALLENGE and RESPONSE (PROTOCOL §5).
 	ChallengeLen = 8
 	// MaxBlocksLen is the length of the longest ACK block and a REPORT block (PROTOCOL §3.5, §3.6).
-	MaxBlocksLen = AckLen + (MaxAckRanges-1)*AckRangeLen + ReportLen
+	MaxBlocksLen = ackLen + (MaxAckRanges-1)*ackRangeLen + ReportLen
 	// ResetTokenLen is the length of the token that proves an RST (PROTOCOL §5, §7.1).
 	ResetTokenLen = 16
 )

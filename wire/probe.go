@@ -10,7 +10,7 @@ type Probe struct {
 
 // ParseProbe decodes a PROBE or PROBE_ACK body into p (PROTOCOL §5).
 func ParseProbe(body []byte, p *Probe) DropReason {
-	if len(body) != probeLen {
+	if len(body) != ProbeLen {
 		return DropLength
 	}
 	if body[6]|body[7] != 0 {

@@ -1,4 +1,4 @@
-package provider
+package link
 
 import (
 	"math/rand/v2"
@@ -42,21 +42,21 @@ func TestFramesComeBackOnce(t *testing.T) {
 	for _, pieces := range []int{1, 3, MaxFrags} {
 		rng := rand.New(rand.NewPCG(1, uint64(pieces)))
 		link := &frameLink{t: t, out: map[uint64]bool{}, pieces: pieces}
-		r := newReceived(link)
+		r := NewReceived(link)
 		var away []RxPacket // at another engine
 		for range 200 {
-			for i := range r.link.Receive(r.batch[:1+rng.IntN(rxBatch)]) {
+			for i := range r.link.Receive(r.batch[:1+rng.IntN(RxBatch)]) {
 				if p := &r.batch[i]; rng.IntN(8) == 0 {
 					away = append(away, *p)
 				} else {
-					r.recycle(p)
+					r.Recycle(p)
 				}
 			}
 			for len(away) > 0 && rng.IntN(2) == 0 {
-				r.recycle(&away[0])
+				r.Recycle(&away[0])
 				away = away[1:]
 			}
-			r.flush()
+			r.Flush()
 			if len(link.out) != len(away)*pieces || len(r.back) != 0 {
 				t.Fatalf("%d frames are out, want %d", len(link.out), len(away)*pieces)
 			}
@@ -67,14 +67,14 @@ func TestFramesComeBackOnce(t *testing.T) {
 // The load is that of the fuller side.
 func TestLoad(t *testing.T) {
 	link := &frameLink{t: t, out: map[uint64]bool{}}
-	r := newReceived(link)
+	r := NewReceived(link)
 	for _, test := range []struct {
 		held     int
 		pressure uint8
 		want     uint8
 	}{{0, 0, 0}, {0, 99, 99}, {1 << 20, 99, 99}, {2 << 20, 99, 128}, {4 << 20, 0, 255}, {4 << 20, 255, 255}} {
 		link.pressure = test.pressure
-		if r.measureLoad(test.held, 4<<20); r.load != test.want {
+		if r.MeasureLoad(test.held, 4<<20); r.load != test.want {
 			t.Errorf("%d of %d bytes, pressure %d: load %d, want %d", test.held, 4<<20, test.pressure, r.load, test.want)
 		}
 	}

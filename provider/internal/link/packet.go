@@ -1,0 +1,63 @@
+package link
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// ConnID is the connection id that a packet says; zero when it is too short for one.
+func (p *RxPacket) ConnID() uint64 {
+	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone {
+		return h.ConnID()
+	}
+	return 0
+}
+
+// Intact verifies the CRC32C over all pieces (PROTOCOL §3.4).
+func (p *RxPacket) Intact(h wire.BaseHeader) bool {
+	crc := wire.SumFirst(p.Frags[0].Data)
+	for i := 1; i < p.N; i++ {
+		crc = wire.Sum(crc, p.Frags[i].Data)
+	}
+	return crc == h.CRC()
+}
+
+// Control parses the control message of a packet. Control messages lie in one piece, but for the padding of a PROBE.
+func (p *RxPacket) Control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
+	if !h.Control() {
+		return wire.Control{}, wire.DropControl
+	}
+	at, d := wire.ContentOffset(p.Frags[0].Data)
+	if d != wire.DropNone {
+		return wire.Control{}, d
+	}
+	msg, d := wire.ParseControl(p.Frags[0].Data, at, p.Len)
+	if d != wire.DropNone || p.N == 1 {
+		return msg, d
+	}
+	if msg.Opcode != wire.CtlProbe {
+		return wire.Control{}, wire.DropControl
+	}
+	for i := 1; i < p.N; i++ {
+		if !wire.AllZero(p.Frags[i].Data) {
+			return wire.Control{}, wire.DropTrailing
+		}
+	}
+	return msg, wire.DropNone
+}
+
+// ReadBlocks finds where the contents of a packet begin, and reads the blocks before them: ACK and REPORT (PROTOCOL §3.5, §3.6), as far as the
+// packet has them.
+func (p *RxPacket) ReadBlocks(h wire.BaseHeader, ack *wire.Ack, report *wire.Report) (d wire.DropReason) {
+	first := p.Frags[0].Data
+	if p.At, d = wire.ContentOffset(first); d != wire.DropNone || p.At == wire.BaseHeaderLen {
+		return d
+	}
+	rest := first[wire.BaseHeaderLen:]
+	if h.Flags()&wire.FlagAck != 0 {
+		if rest, d = wire.ParseAck(rest, ack); d != wire.DropNone {
+			return d
+		}
+	}
+	if h.Flags()&wire.FlagReport != 0 {
+		return wire.ParseReport(rest, report)
+	}
+	return wire.DropNone
+}

@@ -1,0 +1,245 @@
+package packet
+
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+const (
+	// MinSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
+	// in the next packet, because a split costs another operation header.
+	MinSplit = 256
+	// pieceAlign keeps the pieces of long messages on cache lines.
+	pieceAlign = 64
+	// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
+	// below a few kilobytes a copy is cheaper.
+	referMin = 4096
+)
+
+// builder writes one packet into frames: it is begun, filled and then sealed or abandoned before the next one begins.
+type builder struct {
+	pkt   *link.TxPacket
+	buf   []byte     // current frame, whole
+	start int        // where the packet's bytes begin in it
+	pos   int        // next byte to write in it
+	used  int        // ND packet bytes so far, over all frames
+	base  int        // of those, header and blocks: what the packet carries begins there
+	limit int        // most ND packet bytes
+	ops   int        // operations, or one piece without a header
+	flags wire.Flags // of the blocks that are in it, and of a piece
+	told  int        // ranges in its ACK block
+	piece bool       // it carries one piece of a message without an operation header
+	// referred: all pieces but the first are memory of the link and not frames.
+	referred bool
+	whole    [link.MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+}
+
+// begin starts a packet of at most limit bytes. Frames for it are there.
+func (o *Out) begin(limit int) {
+	b := &o.builder
+	b.pkt = &o.batch[o.n]
+	b.pkt.N = 0
+	b.limit, b.ops, b.referred, b.piece = limit, 0, false, false
+	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
+	o.nextFrame(link.Headroom)
+	b.pos = link.Headroom + wire.BaseHeaderLen
+	b.used = wire.BaseHeaderLen
+}
+
+// nextFrame closes the current frame and opens another one.
+func (o *Out) nextFrame(start int) {
+	b := &o.builder
+	if b.pkt.N > 0 {
+		b.closeFrame()
+	}
+	last := len(o.frames) - 1
+	b.pkt.Frags[b.pkt.N] = o.frames[last]
+	o.frames = o.frames[:last]
+	b.buf = b.pkt.Frags[b.pkt.N].Data
+	b.whole[b.pkt.N] = b.buf
+	b.start, b.pos = start, start
+	b.pkt.N++
+}
+
+func (b *builder) closeFrame() {
+	f := &b.pkt.Frags[b.pkt.N-1]
+	f.Data = b.buf[b.start:b.pos]
+}
+
+// padding is what the next operation header needs in front of it (PROTOCOL §4).
+func (b *builder) padding() int {
+	return -(b.used - b.base) & (wire.OpAlign - 1)
+}
+
+// room is how many bytes remain for the payload of another operation with this header; negative when not even that fits.
+func (b *builder) room(header int) int { return b.limit - b.used - b.padding() - header }
+
+// Used is how many bytes the packet at hand has so far, header and blocks included; after Seal, how many it has.
+func (b *builder) Used() int { return b.used }
+
+// Flags are those of the blocks in the packet at hand, and of a piece.
+func (b *builder) Flags() wire.Flags { return b.flags }
+
+// Told is how many ranges the ACK block of the packet at hand has.
+func (b *builder) Told() int { return b.told }
+
+// Piece says that the packet at hand is one piece without an operation header. It takes no further operation.
+func (b *builder) Piece() bool { return b.piece }
+
+// Fits says whether an operation without payload has room in the packet at hand.
+func (b *builder) Fits(op *wire.Op) bool { return b.room(wire.OpLen(op.Opcode, op.Flags)) >= 0 }
+
+// Fit decides how many of the bytes of a message that op is about go into the packet now: length of them are left to send, of which whole
+// packets may end the message. It sets the operation's length and whether it is the last. False means that it has to wait for the next packet.
+func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
+	more := op.Opcode == wire.OpMore
+	if full := b.limit - b.used; more && b.ops == 0 && int(length) >= full&^(pieceAlign-1) {
+		b.piece = true // it needs no header, because it fills the packet
+		op.Length = uint16(full &^ (pieceAlign - 1))
+		if ends && int(op.Length) == int(length) {
+			op.Flags |= wire.OpLast
+		}
+		return true
+	}
+	if ends {
+		op.Flags |= wire.OpLast
+	}
+	if b.room(wire.OpLen(op.Opcode, op.Flags)) >= int(length) {
+		op.Length = uint16(length)
+		return true
+	}
+	op.Flags &^= wire.OpLast
+	room := b.room(wire.OpLen(op.Opcode, op.Flags))
+	if room < pieceAlign || b.ops > 0 && room < MinSplit {
+		return false
+	}
+	op.Length = uint16(room &^ (pieceAlign - 1))
+	return true
+}
+
+// PutAck writes an ACK block into the packet that was just begun, PutReport a REPORT block behind it (PROTOCOL §3.5, §3.6).
+func (b *builder) PutAck(a *wire.Ack) {
+	b.blockPut(wire.FlagAck, len(a.Append(b.buf[b.pos:b.pos])))
+	b.told = a.N
+}
+
+// PutReport writes a REPORT block into the packet, before anything but an ACK block.
+func (b *builder) PutReport(r *wire.Report) {
+	r.Append(b.buf[b.pos:b.pos])
+	b.blockPut(wire.FlagReport, wire.ReportLen)
+}
+
+// blockPut notes a block of n bytes.
+func (b *builder) blockPut(f wire.Flags, n int) {
+	b.flags |= f
+	b.pos += n
+	b.used += n
+	b.base = b.used
+}
+
+// Put writes an operation header, for which Fit or Fits has found room.
+func (o *Out) Put(op *wire.Op) {
+	b := &o.builder
+	if b.piece {
+		b.ops = 1
+		if op.Flags&wire.OpLast != 0 {
+			b.flags |= wire.FlagEnd
+		}
+		return
+	}
+	for pad := b.padding(); pad > 0; pad-- {
+		if b.pos == len(b.buf) {
+			o.nextFrame(0)
+		}
+		b.buf[b.pos] = 0
+		b.pos++
+		b.used++
+	}
+	n := wire.OpLen(op.Opcode, op.Flags)
+	if b.pos+n > len(b.buf) {
+		o.nextFrame(0)
+	}
+	wire.PutOp(b.buf[b.pos:], op)
+	b.pos += n
+	b.used += n
+	b.ops++
+}
+
+// Payload appends src to the operation just written.
+func (o *Out) Payload(src []byte) {
+	b := &o.builder
+	b.used += len(src)
+	for {
+		n := copy(b.buf[b.pos:], src)
+		b.pos += n
+		if n == len(src) {
+			return
+		}
+		src = src[n:]
+		o.nextFrame(0)
+	}
+}
+
+// Refer appends src to the operation just written without copying it: id is the link's name for src's first byte. The
+// packet takes no further operation. The pieces must not cross frame boundaries of the link's memory.
+func (b *builder) Refer(src []byte, id uint64) {
+	b.closeFrame()
+	b.used += len(src)
+	b.limit = b.used
+	for len(src) > 0 {
+		n := min(len(src), link.FrameSize-int(id%link.FrameSize))
+		b.pkt.Frags[b.pkt.N] = link.Frag{Data: src[:n:n], ID: id}
+		b.pkt.N++
+		src = src[n:]
+		id += uint64(n)
+	}
+	b.referred = true
+}
+
+// Referable says whether n bytes may be referred to: when they fill most of the packet, as its only payload, and the pieces
+// are few enough.
+func (b *builder) Referable(n uint32, id uint64) bool {
+	if n < referMin || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
+		return false
+	}
+	pieces := (id%link.FrameSize + uint64(n) + link.FrameSize - 1) / link.FrameSize
+	return pieces < link.MaxFrags
+}
+
+// PutControl writes a control message with a body of n bytes into the packet at hand, and zeros up to total bytes of packet, all in its first frame.
+// It returns the place of the body, zeroed.
+func (b *builder) PutControl(op wire.Opcode, flags uint8, n, total int) (body []byte) {
+	message := b.buf[b.pos:][:max(total-b.used, wire.ControlHeaderLen+n)]
+	clear(message)
+	wire.PutControl(message, op, flags, n)
+	b.pos += len(message)
+	b.used += len(message)
+	return message[wire.ControlHeaderLen:][:n:n]
+}
+
+// zeros is what packets are padded with.
+var zeros [link.FrameSize]byte
+
+// Pad appends zeros up to total bytes of packet, over as many frames as it takes.
+func (o *Out) Pad(total int) {
+	for left := total - o.used; left > 0; left = total - o.used {
+		o.Payload(zeros[:min(left, len(zeros))])
+	}
+}
+
+// Seal completes the packet at hand, for a path. Add puts it into the batch.
+func (b *builder) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {
+	if !b.referred {
+		b.closeFrame()
+	}
+	p := b.pkt
+	p.Path, p.ECN, p.Len = path, ecn, b.used
+	first := p.Frags[0].Data
+	wire.PutBaseHeader(first, fields)
+	crc := wire.SumFirst(first)
+	for i := 1; i < p.N; i++ {
+		crc = wire.Sum(crc, p.Frags[i].Data)
+	}
+	wire.PutCRC(first, crc)
+	return p
+}

@@ -1,0 +1,106 @@
+package packet
+
+import "github.com/ndxdp/ndxdp/provider/internal/link"
+
+const (
+	// TxBatch is how many packets leave together at the most.
+	TxBatch = 32
+	// frameCache is how many free transmit frames are kept at hand: enough for the largest packet several times over.
+	frameCache = 128
+)
+
+// Out is what an engine sends: the packet at hand, those that leave with it, and the frames for the next ones.
+type Out struct {
+	builder
+	link     sender
+	batch    [TxBatch]link.TxPacket
+	n        int         // packets of the batch that wait
+	frames   []link.Frag // free ones, at hand
+	bytes    int         // of packets, this turn
+	noFrames bool        // this turn something that has to go out found no frames
+	counts   Counts
+}
+
+// sender is what Out needs of a Link.
+type sender interface {
+	Frames(dst []link.Frag) int
+	Transmit(pkts []link.TxPacket)
+}
+
+// Counts are totals of what was sent.
+type Counts struct {
+	Packets, Bytes uint64 // of ND packets
+	NoFrames       uint64 // times a packet waited for a transmit frame
+}
+
+// NewOut has sent nothing.
+func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, frameCache)} }
+
+// BeginTurn begins a turn.
+func (o *Out) BeginTurn() { o.bytes, o.noFrames = 0, false }
+
+// Begin starts a packet of at most limit bytes. It fails when the link has no frames left.
+func (o *Out) Begin(limit int) bool {
+	need := limit/link.FrameSize + 2
+	if len(o.frames) < need {
+		have := len(o.frames)
+		got := o.link.Frames(o.frames[have:cap(o.frames)])
+		o.frames = o.frames[:have+got]
+		if len(o.frames) < need {
+			o.counts.NoFrames++
+			return false
+		}
+	}
+	o.begin(limit)
+	return true
+}
+
+// Starve notes that what has to go out found no frames: nothing more is to be tried this turn.
+func (o *Out) Starve() { o.noFrames = true }
+
+// Starved says that something that has to go out found no frames this turn.
+func (o *Out) Starved() bool { return o.noFrames }
+
+// Abandon gives the frames of the packet at hand back to the cache.
+func (o *Out) Abandon() {
+	b := &o.builder
+	n := b.pkt.N
+	if b.referred {
+		n = 1
+	}
+	for i := range n {
+		o.frames = append(o.frames, link.Frag{Data: b.whole[i], ID: b.pkt.Frags[i].ID})
+	}
+	b.pkt.N = 0
+}
+
+// Add puts the packet that was sealed into the batch. It reports that the batch is full, and must be flushed before another one begins.
+func (o *Out) Add() (full bool) {
+	o.counts.Packets++
+	o.counts.Bytes += uint64(o.used)
+	o.bytes += o.used
+	o.n++
+	return o.n == len(o.batch)
+}
+
+// Flush hands the batch to the link. It reports whether there was anything in it.
+func (o *Out) Flush() bool {
+	if o.n == 0 {
+		return false
+	}
+	o.link.Transmit(o.batch[:o.n])
+	o.n = 0
+	return true
+}
+
+// CutOff parts from a link that must not be called any more; l takes its place. What was about to leave is lost.
+func (o *Out) CutOff(l sender) { o.link, o.frames, o.n = l, o.frames[:0], 0 }
+
+// Bytes is how many bytes of packets this turn has sent.
+func (o *Out) Bytes() int { return o.bytes }
+
+// Frames is how many of the link's frames are kept at hand.
+func (o *Out) Frames() int { return len(o.frames) }
+
+// Counts are the totals.
+func (o *Out) Counts() Counts { return o.counts }

@@ -1,0 +1,179 @@
+package packet
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// frames is a link that has so many frames, and keeps what leaves.
+type frames struct {
+	left int
+	sent []link.TxPacket
+}
+
+func (f *frames) Frames(dst []link.Frag) (n int) {
+	for ; n < len(dst) && f.left > 0; n++ {
+		f.left--
+		dst[n] = link.Frag{Data: make([]byte, link.FrameSize), ID: uint64(f.left)}
+	}
+	return n
+}
+
+func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
+
+// arrive makes what was sent a packet that arrived.
+func arrive(t *testing.T, p *link.TxPacket) (*link.RxPacket, wire.BaseHeader) {
+	t.Helper()
+	rx := &link.RxPacket{N: p.N, Len: p.Len, Frags: p.Frags}
+	h, d := wire.ParseBaseHeader(rx.Frags[0].Data)
+	if d != wire.DropNone || !rx.Intact(h) {
+		t.Fatalf("%v, intact %v", d, rx.Intact(h))
+	}
+	var ack wire.Ack
+	var report wire.Report
+	if d := rx.ReadBlocks(h, &ack, &report); d != wire.DropNone {
+		t.Fatal(d)
+	}
+	return rx, h
+}
+
+// What is written is what Walk finds, with the places that follow from the first one, over as many frames as it takes, and no frame is lost.
+func TestWalkFindsWhatWasWritten(t *testing.T) {
+	message := make([]byte, 40000)
+	for i := range message {
+		message[i] = byte(i * 7)
+	}
+	for _, limit := range []int{wire.MinPacket, 4096, 8972, 65507} {
+		l := &frames{left: 400}
+		o := NewOut(l)
+		all := l.left
+		at, got := space.At(5, 0), []byte(nil)
+		for off := 0; off < len(message); {
+			if !o.Begin(limit) {
+				t.Fatal("no frames")
+			}
+			op := wire.Op{Opcode: wire.OpWrite, Address: 1, Token: 2, Total: uint32(len(message))}
+			if off > 0 {
+				op.Opcode = wire.OpMore
+			}
+			if !o.Fit(&op, uint32(len(message)-off), true) {
+				t.Fatal("no room in an empty packet")
+			}
+			o.Put(&op)
+			o.Payload(message[off : off+int(op.Length)])
+			if o.Used() > limit {
+				t.Fatalf("%d bytes in a packet of %d", o.Used(), limit)
+			}
+			f := wire.BaseFields{Flags: o.Flags(), Operations: true, Piece: o.Piece(), Message: 5, Offset: uint32(off), ConnID: 9}
+			rx, h := arrive(t, o.Seal(1, wire.NotECT, &f))
+			var w Walk
+			for w.Start(rx, h, at); w.More(); {
+				if d := w.Step(); d != wire.DropNone {
+					t.Fatal(d)
+				}
+				dst := make([]byte, w.Op.Length)
+				w.Place(dst)
+				got = append(got, dst...)
+			}
+			at = w.To
+			off += int(op.Length)
+			l.left += rx.N
+			o.Add()
+			o.Flush()
+		}
+		if !bytes.Equal(got, message) || at != space.At(6, 0) {
+			t.Errorf("packets of %d: %d of %d bytes, up to %v", limit, len(got), len(message), at)
+		}
+		if l.left+o.Frames() != all {
+			t.Errorf("packets of %d: %d frames are gone", limit, all-l.left-o.Frames())
+		}
+	}
+}
+
+// A packet without contents, and one that goes on behind a message that it does not end, are refused.
+func TestWalkRefuses(t *testing.T) {
+	l := &frames{left: 100}
+	o := NewOut(l)
+	build := func(ops ...wire.Op) (*link.RxPacket, wire.BaseHeader) {
+		o.Begin(wire.MinPacket)
+		for i := range ops {
+			o.Put(&ops[i])
+			o.Payload(make([]byte, ops[i].Length))
+		}
+		return arrive(t, o.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true, ConnID: 9}))
+	}
+	open := wire.Op{Opcode: wire.OpWrite, Token: 2, Total: 64, Length: 32}
+	for want, ops := range map[wire.DropReason][]wire.Op{wire.DropLength: nil, wire.DropTrailing: {open, open}} {
+		rx, h := build(ops...)
+		var w Walk
+		d := wire.DropNone
+		for w.Start(rx, h, space.At(0, 0)); w.More() && d == wire.DropNone; {
+			if d = w.Step(); d == wire.DropNone {
+				w.Skip(int(w.Op.Length))
+			}
+		}
+		if d != want {
+			t.Errorf("%v, want %v", d, want)
+		}
+	}
+}
+
+// A packet that is given up gives its frames back, also when its payload was memory of the link.
+func TestAbandonGivesFramesBack(t *testing.T) {
+	l := &frames{left: 100}
+	o := NewOut(l)
+	for _, refer := range []bool{false, true} {
+		o.Begin(65507)
+		before := o.Frames() + 1
+		op := wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast, Total: 60000, Length: 60000}
+		o.Put(&op)
+		if src := make([]byte, op.Length); refer {
+			if !o.Referable(uint32(len(src)), 0) {
+				t.Fatal("a payload that fills the packet is copied")
+			}
+			o.Refer(src, 0)
+		} else {
+			o.Payload(src)
+		}
+		o.Abandon()
+		if o.Frames() != before {
+			t.Errorf("%d frames, %d before", o.Frames(), before)
+		}
+	}
+	o.CutOff(&frames{})
+	if o.Begin(100) || o.Counts().NoFrames != 1 || o.Starved() {
+		t.Error("a packet without a frame")
+	}
+	o.Starve()
+	if !o.Starved() {
+		t.Error("what had to go out is not missed")
+	}
+	o.BeginTurn()
+	if o.Starved() || o.Bytes() != 0 {
+		t.Error("a turn begins with what the one before left")
+	}
+}
+
+// The batch is handed over when it is full, in order.
+func TestBatch(t *testing.T) {
+	l := &frames{left: 100}
+	o := NewOut(l)
+	for i := range TxBatch {
+		o.Begin(wire.MinPacket)
+		o.Pad(wire.MinPacket)
+		o.Seal(link.Path(i+1), wire.NotECT, &wire.BaseFields{ConnID: 9})
+		if full := o.Add(); full != (i == TxBatch-1) {
+			t.Fatalf("full after %d packets: %v", i+1, full)
+		}
+	}
+	if !o.Flush() || o.Flush() || len(l.sent) != TxBatch || l.sent[TxBatch-1].Path != TxBatch {
+		t.Errorf("%d packets left", len(l.sent))
+	}
+	if c := o.Counts(); c.Packets != TxBatch || c.Bytes != TxBatch*wire.MinPacket || o.Bytes() != TxBatch*wire.MinPacket {
+		t.Errorf("%+v", c)
+	}
+}
