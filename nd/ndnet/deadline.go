@@ -11,17 +11,17 @@ type deadline struct {
 	past  bool
 }
 
-// set replaces the deadline; the zero time is none. wake is called under lock when it passes.
-func (d *deadline) set(t time.Time, lock sync.Locker, wake func()) {
+// set replaces the deadline, the zero time being none, and says whether it is past. wake is called under lock when it passes later.
+func (d *deadline) set(t time.Time, lock sync.Locker, wake func()) (past bool) {
 	d.stop()
 	d.past = false
 	if t.IsZero() {
-		return
+		return false
 	}
 	left := time.Until(t)
 	if left <= 0 {
 		d.past = true
-		return
+		return true
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(left, func() {
@@ -33,6 +33,7 @@ func (d *deadline) set(t time.Time, lock sync.Locker, wake func()) {
 		}
 	})
 	d.timer = timer
+	return false
 }
 
 func (d *deadline) stop() {

@@ -1,17 +1,40 @@
 // Package ndnet is net.Conn, net.Listener and a dialer over queue pairs, so that net/http, gRPC and everything else that
 // speaks through package net runs over ND unchanged.
 //
-// A connection is one queue pair. Its bytes travel as Sends into receives that are always posted: each side tells the other
-// how many it may use, so that no Send ever waits in the transport for a reader that is slow (one that waits for two seconds
-// ends its connection), and a writer waits here instead, under its deadline. The credits ride on data, and alone when half of
-// them are unreported.
+// A connection is one queue pair and one completion queue. The bytes of each direction go with one-sided Writes into a ring of the reader's
+// memory, or, when they are few, in a message; a message follows every Write and says how far the ring is filled. The reader says how
+// far it has read, and the writer never writes more than the ring takes, so that nothing waits in the transport for a reader that
+// is slow: a writer waits here instead, under its deadline. A connection has no goroutine: whoever waits in Read or Write waits in the completion
+// queue itself. Only what a Write could not send at once, and Close, have one, until it is sent.
 //
-// # Message format
+// Small writes are sent at once while few messages are on their way, and gather while many are.
 //
-// Every Send begins with 8 bytes, big endian: flags (1), zero (3), and the number of receives that its sender has posted since
-// the connection was made (4), modulo 2^32. Flag 1: no more data follows, the sender has shut down writing. Flag 2: the sender is
-// gone, it will not read either. Data follows, and may be empty.
+// # Messages
 //
-// The private data of both sides is 16 bytes: "ndnet", version 1 (1), receives posted (2), bytes of the largest message (4),
-// zero (4).
+// A message is a Send of at most 160 bytes. It begins with 12 bytes, big endian: flags (1), zero (1), the number of receives that
+// its sender has posted (2), of the bytes it has written, those of this message included (4), and of those it has read (4), each counted from the
+// beginning of the connection and cut to its low bits. With flag 4 a ring follows: address (8), token (4), size in bytes (4). All else is
+// data: the newest bytes of the stream, which the reader puts into its ring itself.
+//
+//   - Flag 1: no more data follows, the sender has shut down writing.
+//   - Flag 2: the sender reads no more.
+//   - Flag 4: a ring is offered. It is used when the peer says so; no other one is offered before.
+//   - Flag 8: the ring that was offered last is in use, from this message's bytes on, which begin at its first byte. Bytes before are in the ring before.
+//   - Flag 16: the sender has more to write than the ring takes.
+//
+// A ring's size is a power of two of 512 to 64 Mi. The byte at position p of the stream has its place at p - s modulo the size, s being
+// the position at which the ring came into use. Token 0 is a ring that cannot be written into: all bytes come in messages.
+//
+// The private data of both sides is 24 bytes: "ndnet", version 2 (1), receives posted (2), 8 to 1024, and the first ring (16).
+//
+// A message uses a receive of the peer. One that carries data or a Write leaves two of them, one that only says something leaves one, but
+// for one that says of at least half of its sender's receives that they are new. So both sides can always say that.
+//
+// A side ends the connection with EPROTO when the other says that it has read what was not written, written more than the ring takes or behind its end,
+// posted fewer receives than before, or more than 1024 at once, uses a ring that was not offered, or offers one before the last is in use.
+//
+// # Errors
+//
+// Errors are *net.OpError. Inside, for errors.Is, are what package net would have (ECONNREFUSED, ECONNRESET, EPIPE, ETIMEDOUT, EADDRINUSE,
+// os.ErrDeadlineExceeded, net.ErrClosed and others) and the nd.Status behind it.
 package ndnet

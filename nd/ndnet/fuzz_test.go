@@ -5,30 +5,26 @@ import (
 	"testing"
 )
 
-// A header that is taken says the same when it is written again.
-func FuzzParseHeader(f *testing.F) {
-	for _, flags := range []uint8{0, flagEnd, flagsAll, flagsAll + 1} {
-		b := make([]byte, headerLen)
-		putHeader(b, flags, 7)
-		f.Add(b)
-	}
+// A message that is taken says the same when it is written again.
+func FuzzParseMessage(f *testing.F) {
+	f.Add((&message{flags: flagEnd, receives: 7, written: 1 << 31, read: 9}).appendTo(nil))
+	f.Add((&message{flags: flagsAll, offer: grant{1 << 40, 3, minRing}}).appendTo(nil))
+	f.Add(append((&message{written: 4}).appendTo(nil), "data"...))
 	f.Add([]byte("short"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		flags, posted, err := parseHeader(b)
+		m, err := parseMessage(b)
 		if err != nil {
 			return
 		}
-		again := make([]byte, headerLen)
-		putHeader(again, flags, posted)
-		if !bytes.Equal(again, b[:headerLen]) {
-			t.Errorf("%x was read as flags %d, %d receives", b[:headerLen], flags, posted)
+		if again := append(m.appendTo(nil), m.data...); !bytes.Equal(again, b) {
+			t.Errorf("%x was read as %+v, which is %x", b, m, again)
 		}
 	})
 }
 
-// A greeting that is taken leaves room for data in every message, and a receive to spare for a message without.
+// A greeting that is taken names receives enough, and a ring of a possible size.
 func FuzzParseGreeting(f *testing.F) {
-	f.Add(greeting{receives: 64, maxMessage: 1 << 16}.encode())
+	f.Add(greeting{receives: minReceives, ring: grant{size: minRing}}.encode())
 	f.Add(greeting{}.encode())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -36,10 +32,10 @@ func FuzzParseGreeting(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if g.receives < minBuffers || g.maxMessage <= headerLen {
+		if g.receives < minReceives || g.receives > maxReceives || !g.ring.valid() {
 			t.Errorf("%x was read as %+v", b, g)
 		}
-		if !bytes.Equal(g.encode()[:greetingLen-4], b[:greetingLen-4]) {
+		if !bytes.Equal(g.encode(), b[:greetingLen]) {
 			t.Errorf("%x was read as %+v", b, g)
 		}
 	})

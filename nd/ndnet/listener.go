@@ -29,7 +29,7 @@ type Listener struct {
 func (n *Network) Listen(_, address string) (net.Listener, error) {
 	l, err := n.listen(address)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "nd", Err: err}
+		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
 	}
 	return l, nil
 }
@@ -122,7 +122,7 @@ func (l *Listener) next() (*Conn, error) {
 // fail ends the listener.
 func (l *Listener) fail(err error) {
 	l.once.Do(func() {
-		l.failed = err
+		l.failed = meaning(err)
 		l.end()
 		_ = l.listener.Close()
 	})

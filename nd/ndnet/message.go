@@ -5,56 +5,135 @@ import (
 	"errors"
 )
 
-// The header of a message; see the package's documentation.
-const headerLen = 8
-
+// The flags of a message; see the package's documentation.
 const (
-	flagEnd  = 1 // no data follows
-	flagGone = 2 // and none is read any more
-	flagsAll = flagEnd | flagGone
+	flagEnd      = 1 << iota // no data follows
+	flagGone                 // and none is read any more
+	flagRing                 // a ring is offered
+	flagSwitched             // the ring that was offered last is in use, from this message's bytes on
+	flagBlocked              // there is more to write than the ring takes
+	flagsAll     = flagEnd | flagGone | flagRing | flagSwitched | flagBlocked
 )
 
-var errMessage = errors.New("the peer sent a message that is not of this protocol")
+// Sizes of messages.
+const (
+	headerLen  = 12
+	offerLen   = 16
+	messageLen = 160                    // the longest: what a receive holds
+	inlineMax  = messageLen - headerLen // bytes of the stream in a message without an offer
+)
 
-func putHeader(b []byte, flags uint8, posted uint32) {
-	_ = b[headerLen-1]
-	b[0], b[1], b[2], b[3] = flags, 0, 0, 0
-	binary.BigEndian.PutUint32(b[4:], posted)
+// message is what one side tells the other. Counters are the low bits of those that count from the beginning of the connection.
+type message struct {
+	flags    uint8
+	receives uint16 // posted
+	written  uint32 // bytes of the stream, those of this message included
+	read     uint32 // bytes of the other direction that were read
+	offer    grant  // with flagRing
+	data     []byte // bytes of the stream that are in the message itself
 }
 
-func parseHeader(b []byte) (flags uint8, posted uint32, err error) {
-	if len(b) < headerLen || b[0]&^flagsAll != 0 || b[1]|b[2]|b[3] != 0 {
-		return 0, 0, errMessage
+// grant is memory of a ring that its peer may write: size bytes, the first of them at addr. With token 0 it may not: all bytes come in
+// messages.
+type grant struct {
+	addr  uint64
+	token uint32
+	size  uint32
+}
+
+// The ring sizes that a grant may have, powers of two.
+const (
+	minRing = 512
+	maxRing = 64 << 20
+)
+
+func (g grant) valid() bool {
+	return g.size >= minRing && g.size <= maxRing && g.size&(g.size-1) == 0 && g.addr+uint64(g.size) > g.addr
+}
+
+var (
+	errMessage = errors.New("the peer sent a message that is not of this protocol")
+	errGrant   = errors.New("the peer offered a ring of an impossible size")
+)
+
+// appendTo appends the message without its data.
+func (m *message) appendTo(b []byte) []byte {
+	b = append(b, m.flags, 0)
+	b = binary.BigEndian.AppendUint16(b, m.receives)
+	b = binary.BigEndian.AppendUint32(b, m.written)
+	b = binary.BigEndian.AppendUint32(b, m.read)
+	if m.flags&flagRing != 0 {
+		b = m.offer.appendTo(b)
 	}
-	return b[0], binary.BigEndian.Uint32(b[4:]), nil
+	return b
+}
+
+func (g grant) appendTo(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, g.addr)
+	b = binary.BigEndian.AppendUint32(b, g.token)
+	return binary.BigEndian.AppendUint32(b, g.size)
+}
+
+func parseGrant(b []byte) (g grant, err error) {
+	g.addr, g.token, g.size = binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
+	if !g.valid() {
+		err = errGrant
+	}
+	return g, err
+}
+
+// parseMessage reads a message. Its data is part of b.
+func parseMessage(b []byte) (m message, err error) {
+	if len(b) < headerLen || b[0]&^flagsAll != 0 || b[1] != 0 {
+		return m, errMessage
+	}
+	m.flags = b[0]
+	m.receives = binary.BigEndian.Uint16(b[2:])
+	m.written, m.read = binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	b = b[headerLen:]
+	if m.flags&flagRing != 0 {
+		if len(b) < offerLen {
+			return m, errMessage
+		}
+		if m.offer, err = parseGrant(b); err != nil {
+			return m, err
+		}
+		b = b[offerLen:]
+	}
+	m.data = b
+	return m, nil
 }
 
 // greeting is the private data: what a side offers.
 type greeting struct {
-	receives   int
-	maxMessage int // bytes, with header
+	receives uint16
+	ring     grant
 }
 
 const (
-	magic       = "ndnet\x01"
-	greetingLen = 16
+	magic       = "ndnet\x02"
+	greetingLen = 24
 )
 
 func (g greeting) encode() []byte {
 	b := append(make([]byte, 0, greetingLen), magic...)
-	b = binary.BigEndian.AppendUint16(b, uint16(g.receives))
-	b = binary.BigEndian.AppendUint32(b, uint32(g.maxMessage))
-	return append(b, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint16(b, g.receives)
+	return g.ring.appendTo(b)
 }
+
+var (
+	errGreeting    = errors.New("the peer does not speak the protocol of package ndnet")
+	errFewReceives = errors.New("the peer offers too few receives, or too many")
+)
 
 func parseGreeting(b []byte) (g greeting, err error) {
 	if len(b) < greetingLen || string(b[:len(magic)]) != magic {
-		return g, errors.New("the peer does not speak the protocol of package ndnet")
+		return g, errGreeting
 	}
-	g.receives = int(binary.BigEndian.Uint16(b[6:]))
-	g.maxMessage = int(binary.BigEndian.Uint32(b[8:]))
-	if g.receives < minBuffers || g.maxMessage <= headerLen {
-		return g, errors.New("the peer offers too few receives")
+	g.receives = binary.BigEndian.Uint16(b[len(magic):])
+	if g.receives < minReceives || g.receives > maxReceives {
+		return g, errFewReceives
 	}
-	return g, nil
+	g.ring, err = parseGrant(b[len(magic)+2:])
+	return g, err
 }

@@ -11,21 +11,18 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The bounds of Config.
+// The bounds of Config.MaxBuffer.
 const (
-	minBuffers     = 4
-	maxBuffers     = 4096
-	minBufferBytes = 64
-	maxBufferBytes = 1 << 20
+	minMaxBuffer     = 16 << 10
+	defaultMaxBuffer = 1 << 20
 )
 
 // Config sizes connections. The zero value of a field takes its default.
 type Config struct {
-	// Buffers is how many messages a connection can hold in each direction, 4 to 4096; default 16.
-	Buffers int
-	// BufferBytes is the size of one of them with its 8 bytes of header, 64 to 1 MiB; default 16 KiB. A connection takes
-	// 2 * Buffers * BufferBytes of memory, from the adapter's arena while that lasts.
-	BufferBytes int
+	// MaxBuffer is how large the buffers of a connection may grow, bytes: what waits to be sent, and what has arrived and waits to be read,
+	// each. It is rounded up to a power of two of 16 KiB to 64 MiB; default 1 MiB. Buffers begin with 512 bytes, grow
+	// when they hold up the peer or a Write, and are given back after seconds without traffic.
+	MaxBuffer int
 	// EstablishTimeout is how long a client of a listener may take to complete once it was accepted; 0 is 5 s. Dial completes at once. A
 	// listener accepts 16 clients at a time, and those that go no further would keep all others out.
 	EstablishTimeout time.Duration
@@ -35,21 +32,20 @@ type Config struct {
 const defaultEstablish = 5 * time.Second
 
 func (c *Config) check() error {
-	if c.Buffers == 0 {
-		c.Buffers = 16
-	}
-	if c.BufferBytes == 0 {
-		c.BufferBytes = 16 << 10
+	if c.MaxBuffer == 0 {
+		c.MaxBuffer = defaultMaxBuffer
 	}
 	if c.EstablishTimeout <= 0 {
 		c.EstablishTimeout = defaultEstablish
 	}
-	if c.Buffers < minBuffers || c.Buffers > maxBuffers {
-		return fmt.Errorf("ndnet: Config.Buffers is %d, want %d to %d", c.Buffers, minBuffers, maxBuffers)
+	if c.MaxBuffer < 0 || c.MaxBuffer > maxRing {
+		return fmt.Errorf("ndnet: Config.MaxBuffer is %d, want at most %d", c.MaxBuffer, maxRing)
 	}
-	if c.BufferBytes < minBufferBytes || c.BufferBytes > maxBufferBytes {
-		return fmt.Errorf("ndnet: Config.BufferBytes is %d, want %d to %d", c.BufferBytes, minBufferBytes, maxBufferBytes)
+	size := minMaxBuffer
+	for size < c.MaxBuffer {
+		size *= 2
 	}
+	c.MaxBuffer = size
 	return nil
 }
 
@@ -59,6 +55,11 @@ type Network struct {
 	local   netip.Addr
 	cfg     Config
 	busy    sync.WaitGroup // connections that are not released yet, and accepting
+	pool    pool
+
+	mu      sync.Mutex
+	tidying bool             // tidy comes again
+	grown   map[*Conn]uint64 // connections with memory to give back, and what had moved when it was looked at last
 }
 
 // New makes a network of an adapter, which stays the caller's to close: after Wait. The error says what is wrong with cfg, or that there is
@@ -70,7 +71,7 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if adapter == nil {
 		return nil, fmt.Errorf("ndnet: new network: no adapter: %w", nd.ErrInvalidParameter)
 	}
-	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg}, nil
+	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{}}, nil
 }
 
 // Wait returns when every listener and connection of the network has been closed and has said its last word to its peer.
@@ -96,7 +97,7 @@ func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn,
 	}
 	c, err := n.dial(ctx, to)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: err}
+		return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: meaning(err)}
 	}
 	return c, nil
 }

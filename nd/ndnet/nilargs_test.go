@@ -13,8 +13,13 @@ import (
 func TestNilArguments(t *testing.T) {
 	n := networks(t, Config{})
 	var none context.Context
+	client, _, stop, err := pipe(n)
+	must(t, err)
+	c := client.(*Conn)
 	calls := map[string]func() error{
-		"New 1": func() error { _, err := New(nil, Config{}); return err },
+		"Conn.ReadFrom 1": func() error { _, err := c.ReadFrom(nil); return err },
+		"Conn.WriteTo 1":  func() error { _, err := c.WriteTo(nil); return err },
+		"New 1":           func() error { _, err := New(nil, Config{}); return err },
 		"Network.DialContext 1": func() error {
 			_, err := n[0].DialContext(none, "nd", n[1].local.String()+":80")
 			return err
@@ -28,5 +33,5 @@ func TestNilArguments(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	n[0].Wait() // nothing is left of them
+	stop() // nothing is left of them
 }

@@ -1,0 +1,131 @@
+package ndnet
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// attendance is how the goroutines of a connection wait: one of them waits in the completion queue itself, so that nobody stands between a
+// packet and a Read, and takes in what comes for all; the others wait for it. Who leaves wakes the others, and one of them takes its place.
+type attendance struct {
+	changed sync.Cond
+	inside  bool // somebody is in the queue
+	all     bool // and wakes for everything: also for what this side has sent
+	wantAll int  // how many wait that need that
+	helped  bool // a goroutine finishes what a Write left
+	bell    context.Context
+	ring    context.CancelFunc // interrupts who is inside
+}
+
+// wake makes everybody look again at what they wait for. The caller holds mu.
+func (c *Conn) wake() {
+	c.waiting.changed.Broadcast()
+	c.interrupt()
+}
+
+// interrupt takes the one out of the queue who waits there.
+func (c *Conn) interrupt() {
+	if w := &c.waiting; w.inside && w.ring != nil {
+		w.ring()
+		w.bell, w.ring = nil, nil
+	}
+}
+
+// await returns when there may be news. It is called, with mu held, by who has looked and found nothing, and looks again afterwards. Who
+// waits for messages of the peer is not woken when those of this side have arrived, unless somebody needs that: all says so.
+func (c *Conn) await(all bool) {
+	w := &c.waiting
+	if c.takeResults() {
+		return
+	}
+	if all {
+		w.wantAll++
+		defer func() { w.wantAll-- }()
+	}
+	if w.inside {
+		if all && !w.all {
+			c.interrupt()
+		}
+		w.changed.Wait()
+		return
+	}
+	if !all && w.wantAll > 0 { // one of those takes the place
+		w.changed.Wait()
+		return
+	}
+	level := nd.NotifySolicited
+	if all || c.unfinished() {
+		level = nd.NotifyAny
+	}
+	if w.bell == nil {
+		w.bell, w.ring = context.WithCancel(context.Background())
+	}
+	bell := w.bell
+	w.inside, w.all = true, level == nd.NotifyAny
+	c.mu.Unlock()
+	err := c.cq.Notify(bell, level)
+	c.mu.Lock()
+	w.inside = false
+	c.takeResults()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		c.fail(lost(err))
+	}
+	w.changed.Broadcast()
+}
+
+// takeResults handles the results there are, and says whether there were any. The caller holds mu.
+func (c *Conn) takeResults() (news bool) {
+	if c.failed != nil {
+		return false
+	}
+	before := c.in.written
+	for {
+		n := c.cq.GetResults(c.results[:])
+		for i := range c.results[:n] {
+			c.result(&c.results[i])
+		}
+		news = news || n > 0
+		if n < len(c.results) {
+			break
+		}
+	}
+	if news {
+		c.flush()
+		c.waiting.changed.Broadcast()
+		if c.in.written != before || c.ended || c.gone || c.closed {
+			c.interrupt() // that may be what the one inside waits for, and the queue does not tell of it any more
+		}
+	}
+	return news
+}
+
+// leave ends a call. What it could not send yet is sent by who waits inside, or by a goroutine of its own. The caller holds mu.
+func (c *Conn) leave() {
+	w := &c.waiting
+	if !c.unfinished() || c.closed {
+		return
+	}
+	if w.inside {
+		if !w.all {
+			c.interrupt()
+		}
+		return
+	}
+	if !w.helped {
+		w.helped = true
+		go c.finish()
+	}
+}
+
+// finish sends what a Write has left, when the peer lets it.
+func (c *Conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.unfinished() && !c.closed {
+		c.await(true)
+	}
+	c.waiting.helped = false
+}

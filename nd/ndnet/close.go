@@ -1,0 +1,114 @@
+package ndnet
+
+import (
+	"net"
+	"time"
+)
+
+// lingerTime bounds how long a closed connection keeps delivering what was written before.
+const lingerTime = 10 * time.Second
+
+// CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on.
+func (c *Conn) CloseWrite() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.writable(); err != nil {
+		return c.opError("close", err)
+	}
+	c.shut = true
+	c.sayFlags(flagEnd)
+	c.leave()
+	return nil
+}
+
+// CloseRead shuts down reading: Read returns io.EOF, what has arrived and arrives is thrown away, and the peer's Write fails.
+func (c *Conn) CloseRead() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("close", net.ErrClosed)
+	}
+	c.deaf = true
+	c.in.consume(c.in.unread())
+	c.sayFlags(flagGone)
+	c.leave()
+	return nil
+}
+
+// sayFlags tells the peer how much of the connection is over. The caller holds mu.
+func (c *Conn) sayFlags(flags uint8) {
+	c.send.flags |= flags
+	c.flush()
+	c.wake()
+}
+
+// Close ends the connection. Pending calls return; what was written before is still delivered, in the background, for at most ten
+// seconds. Closing twice is an error, as for other connections.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("close", net.ErrClosed)
+	}
+	c.closed, c.shut = true, true
+	c.readTime.stop()
+	c.writeTime.stop()
+	c.keep.stop()
+	c.in.consume(c.in.unread())
+	c.sayFlags(flagEnd | flagGone)
+	go c.linger()
+	return nil
+}
+
+// linger delivers what was written, and gives everything back.
+func (c *Conn) linger() {
+	c.mu.Lock()
+	over := false
+	stop := time.AfterFunc(lingerTime, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		over = true
+		c.wake()
+	})
+	for c.failed == nil && !over && !c.delivered() {
+		c.await(true)
+	}
+	c.mu.Unlock()
+	stop.Stop()
+	c.release()
+}
+
+// delivered says that everything written has arrived at the peer, and the end of it. The caller holds mu.
+func (c *Conn) delivered() bool {
+	return c.gone || c.send.n == 0 && c.send.ring.waiting() == 0 && c.send.saidFlags == c.send.flags
+}
+
+// release gives everything back. The peer has all that it gets: ending the connection now takes nothing from it.
+func (c *Conn) release() {
+	if c.connector != nil {
+		_ = c.connector.Close() // like all below, never fails
+	}
+	if c.qp != nil {
+		_ = c.qp.Close()
+	}
+	if c.cq != nil {
+		_ = c.cq.Close()
+	}
+	c.mu.Lock()
+	c.fail(net.ErrClosed)
+	c.mu.Unlock()
+	c.reading.Lock() // those who copy
+	c.writing.Lock()
+	c.network.forget(c)
+	c.revoke(&c.inside.now)
+	c.revoke(&c.inside.next)
+	for _, b := range []block{c.inside.now.block, c.inside.before.block, c.inside.next.block, c.send.block, c.send.was, c.control} {
+		c.network.pool.put(b)
+	}
+	c.writing.Unlock()
+	c.reading.Unlock()
+	_ = c.network.pool.trim() // of an adapter that is closed, or memory that it keeps until then
+	c.network.busy.Done()
+}

@@ -1,0 +1,99 @@
+package ndnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// fault is what went wrong in the words of package net, and what package nd said.
+type fault struct {
+	what  error // a syscall.Errno, or an error of packages net and os
+	cause error
+}
+
+func (f *fault) Error() string {
+	if f.cause == nil {
+		return f.what.Error()
+	}
+	return f.what.Error() + ": " + f.cause.Error()
+}
+
+func (f *fault) Unwrap() []error { return []error{f.what, f.cause} }
+
+// Timeout says whether waiting for longer might have helped, as net.Error asks.
+func (f *fault) Timeout() bool {
+	t, ok := f.what.(interface{ Timeout() bool })
+	return ok && t.Timeout()
+}
+
+// Temporary is what net.Error asks for.
+func (f *fault) Temporary() bool {
+	t, ok := f.what.(interface{ Temporary() bool })
+	return ok && t.Temporary()
+}
+
+// meanings are the errors of package net for those of package nd, the more particular ones first.
+var meanings = []struct{ nd, net error }{
+	{context.DeadlineExceeded, os.ErrDeadlineExceeded},
+	{nd.ErrConnectionRefused, syscall.ECONNREFUSED},
+	{nd.ErrIOTimeout, syscall.ETIMEDOUT},
+	{nd.ErrHostUnreachable, syscall.EHOSTUNREACH},
+	{nd.ErrNetworkUnreachable, syscall.ENETUNREACH},
+	{nd.ErrSharingViolation, syscall.EADDRINUSE},
+	{nd.ErrAddressAlreadyExists, syscall.EADDRINUSE},
+	{nd.ErrTooManyAddresses, syscall.EADDRNOTAVAIL},
+	{nd.ErrInvalidAddress, syscall.EADDRNOTAVAIL},
+	{nd.ErrBadNetworkName, syscall.EADDRNOTAVAIL},
+	{nd.ErrDeviceRemoved, syscall.ENETDOWN},
+	{nd.ErrDeviceNotReady, syscall.ENETDOWN},
+	{nd.ErrInsufficientResources, syscall.ENOBUFS},
+	{nd.ErrNoMemory, syscall.ENOMEM},
+	{nd.ErrConnectionAborted, syscall.ECONNABORTED},
+	{nd.ErrConnectionInvalid, syscall.ENOTCONN},
+	{nd.ErrCanceled, net.ErrClosed},
+}
+
+// meaning is an error of package nd with that of package net which it stands for.
+func meaning(err error) error {
+	var done *fault
+	if err == nil || errors.As(err, &done) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	for _, m := range meanings {
+		if errors.Is(err, m.nd) {
+			return &fault{m.net, err}
+		}
+	}
+	return err
+}
+
+// errNil is what is wrong with an argument that is nil.
+var errNil error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
+
+// lost is why a connection is over that ended with err: a peer that goes away cancels what is outstanding.
+func lost(err error) error {
+	switch {
+	case errors.Is(err, nd.ErrDeviceRemoved):
+		return &fault{syscall.ENETDOWN, err}
+	case errors.Is(err, nd.ErrIOTimeout):
+		return &fault{syscall.ETIMEDOUT, err}
+	}
+	return &fault{syscall.ECONNRESET, err}
+}
+
+// violated is the end of a connection whose peer does not keep to the protocol.
+func violated(err error) error { return &fault{syscall.EPROTO, err} }
+
+// opError is the error of a call on a connection, as package net makes them.
+func (c *Conn) opError(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "nd", Source: c.local, Addr: c.remote, Err: err}
+}

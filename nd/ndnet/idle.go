@@ -1,0 +1,81 @@
+package ndnet
+
+import "time"
+
+// tidyInterval is how often connections with grown buffers are looked at. One on which nothing moved from one look to the next gives them back.
+const tidyInterval = time.Second
+
+// noteGrown has a connection looked at.
+func (n *Network) noteGrown(c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.tidying {
+		n.tidying = true
+		time.AfterFunc(tidyInterval, n.tidy)
+	}
+	if _, there := n.grown[c]; !there {
+		n.grown[c] = 0
+	}
+}
+
+// forget is for a connection that is released.
+func (n *Network) forget(c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.grown, c)
+}
+
+// tidy looks at all connections with grown buffers, and comes again while there are any.
+func (n *Network) tidy() {
+	n.mu.Lock()
+	look := make(map[*Conn]uint64, len(n.grown))
+	for c, moved := range n.grown {
+		look[c] = moved
+	}
+	n.mu.Unlock()
+	for c, before := range look {
+		moved, small := c.tidy(before)
+		n.mu.Lock()
+		if _, there := n.grown[c]; there && small {
+			delete(n.grown, c)
+		} else if there {
+			n.grown[c] = moved
+		}
+		n.mu.Unlock()
+	}
+	_ = n.pool.trim() // what cannot be given back now is with the adapter
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tidying = len(n.grown) > 0; n.tidying {
+		time.AfterFunc(tidyInterval, n.tidy)
+	}
+}
+
+// tidy gives back the buffers of a connection that is idle: one on which nothing has moved since before. It says what has moved, and whether
+// nothing is left to give back.
+func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
+	if !c.writing.TryLock() {
+		return 0, false
+	}
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, false // it is about to be released
+	}
+	c.takeResults()
+	if moved = c.out.written + c.in.written + c.in.read + 1; moved != before {
+		return moved, false
+	}
+	s := &c.send
+	if s.ring.tail == s.ring.head && s.old.mem == nil {
+		c.network.pool.put(s.block)
+		s.ring, s.block = sendRing{}, block{}
+	}
+	if c.inside.now.window != nil && c.in.next == nil && c.in.before == nil && c.in.unread() == 0 {
+		c.offer(c.firstRing(), grant{size: minRing})
+		c.flush()
+		c.leave()
+	}
+	return moved, s.block.mem == nil && s.old.mem == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
+}

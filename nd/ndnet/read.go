@@ -1,0 +1,94 @@
+package ndnet
+
+import (
+	"io"
+	"net"
+	"os"
+)
+
+// longCopy is from how many bytes on a copy is made without the connection's lock, so that others go on meanwhile.
+const longCopy = 4 << 10
+
+// Read reads what has arrived, and waits for the first byte. It returns io.EOF once the peer has shut down writing and
+// everything was read.
+func (c *Conn) Read(p []byte) (n int, err error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.leave()
+	if err := c.readable(len(p) == 0); err != nil {
+		return 0, c.opError("read", err)
+	}
+	for n < len(p) && c.in.unread() > 0 { // a second time where the ring wraps
+		from := c.in.peek()
+		from = from[:min(len(from), len(p)-n)]
+		if len(from) >= longCopy {
+			c.mu.Unlock()
+			n += copy(p[n:], from)
+			c.mu.Lock()
+		} else {
+			n += copy(p[n:], from)
+		}
+		c.consume(len(from))
+	}
+	return n, nil
+}
+
+// consume counts bytes as read, and tells the peer when it must know. The caller holds mu and reading.
+func (c *Conn) consume(n int) {
+	if n > c.in.unread() { // Close or CloseRead has come between
+		return
+	}
+	c.in.consume(n)
+	c.settle()
+	c.flush()
+}
+
+// readable waits until there is something to read, or returns why there will not be. now says that it need not wait. The caller holds mu.
+func (c *Conn) readable(now bool) error {
+	for {
+		switch {
+		case c.closed:
+			return net.ErrClosed
+		case c.readTime.past:
+			return os.ErrDeadlineExceeded
+		case now, c.in.unread() > 0:
+			return nil
+		case c.ended, c.deaf:
+			return io.EOF
+		case c.failed != nil:
+			return c.failed
+		}
+		c.await(false)
+	}
+}
+
+// WriteTo writes to w, without a copy between, what arrives until the peer shuts down writing.
+func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
+	if w == nil {
+		return 0, c.opError("read", errNil)
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if err := c.readable(false); err != nil {
+			if err == io.EOF {
+				return n, nil
+			}
+			return n, c.opError("read", err)
+		}
+		from := c.in.peek()
+		c.mu.Unlock()
+		wrote, err := w.Write(from)
+		c.mu.Lock()
+		n += int64(wrote)
+		c.consume(wrote)
+		c.leave()
+		if err != nil {
+			return n, err
+		}
+	}
+}

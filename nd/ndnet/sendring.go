@@ -1,0 +1,45 @@
+package ndnet
+
+// sendRing is where written bytes wait to be sent and, once they were, for the peer's acknowledgement. Bytes enter at tail, are posted, and
+// leave at head, in order. Positions are bytes since the ring was made.
+type sendRing struct {
+	mem    []byte // a power of two; nil for none
+	head   uint64 // oldest byte that is not acknowledged
+	posted uint64 // oldest byte that was not posted
+	tail   uint64
+}
+
+func (r *sendRing) waiting() int  { return int(r.tail - r.posted) }
+func (r *sendRing) inFlight() int { return int(r.posted - r.head) }
+func (r *sendRing) free() int     { return len(r.mem) - int(r.tail-r.head) }
+
+// space is where the next bytes go, in one piece.
+func (r *sendRing) space() []byte {
+	if len(r.mem) == 0 {
+		return nil
+	}
+	off := int(r.tail) & (len(r.mem) - 1)
+	return r.mem[off:min(len(r.mem), off+r.free())]
+}
+
+// next are the first n bytes that were not posted, in one piece or two.
+func (r *sendRing) next(n int) (a, b []byte) {
+	off := int(r.posted) & (len(r.mem) - 1)
+	a = r.mem[off:min(len(r.mem), off+n)]
+	return a, r.mem[:n-len(a)]
+}
+
+// moveTo takes the bytes that were not posted into other memory, which is large enough, and returns the ring they leave: it has those in
+// flight alone.
+func (r *sendRing) moveTo(mem []byte) (left sendRing) {
+	left = *r
+	n := 0
+	if r.waiting() > 0 {
+		a, b := r.next(r.waiting())
+		n = copy(mem, a)
+		n += copy(mem[n:], b)
+	}
+	*r = sendRing{mem: mem, tail: uint64(n)}
+	left.tail = left.posted
+	return left
+}
