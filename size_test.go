@@ -18,12 +18,12 @@ type ceiling struct{ fields, methods int }
 // ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
-	"conn":   {fields: 39, methods: 208},
+	"conn":   {fields: 34, methods: 198},
 	"Engine": {fields: 40, methods: 60},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9_180
+const maxProviderLines = 9_240
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
 const slack = 10

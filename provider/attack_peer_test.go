@@ -139,8 +139,8 @@ func TestAttackReadFlood(t *testing.T) {
 			t.Errorf("after %d READs %d connections are lost", i+1, lost)
 		}
 	}
-	if p.conn(1) != nil || c.term.Reason != wire.TermReadLimit {
-		t.Errorf("%v", c.term.Reason)
+	if p.conn(1) != nil || c.served.term.Reason != wire.TermReadLimit {
+		t.Errorf("%v", c.served.term.Reason)
 	}
 }
 

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
-	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -72,25 +71,29 @@ func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	return OutcomeSuccess
 }
 
-// runLocal carries out the request without packets that is next in the queue. False means that it failed, and the connection with it.
-func (c *conn) runLocal() bool {
-	qp, mem := c.qp, c.engine.mem
+// runLocal carries out the request without packets that is next in the queue.
+func (qp *QP) runLocal(mem *Memory) (o Outcome) {
 	seq := qp.sq.next
 	wr, b := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
-	var o Outcome
 	if wr.kind == KindInvalidate {
 		o = mem.Unbind(&qp.memory, b.Window)
 	} else {
 		o = mem.Bind(&qp.memory, b)
 	}
 	*b = memory.Binding{}
-	if o != OutcomeSuccess {
-		c.localFault(seq, o)
+	return o
+}
+
+// runLocal carries out the request without packets that is next in the queue. False means that it failed, and the connection with it.
+func (c *conn) runLocal() bool {
+	q := &c.qp.sq
+	if o := c.qp.runLocal(c.engine.mem); o != OutcomeSuccess {
+		c.localFault(q.next, o)
 		return false
 	}
 	// The peer has no part in it: it is done when all before it are.
-	sp, at := &c.tx[wire.RequestSpace], space.At(seq, 0)
-	qp.sq.next++
+	sp, at := &c.tx[wire.RequestSpace], q.at()
+	q.next++
 	sp.Sent(at.NextMessage())
 	sp.Arrived(at, at.NextMessage(), 0)
 	c.completeRequests()

@@ -128,7 +128,8 @@ func (c *conn) onTakenBack(r *wire.Report) bool {
 	if !ok {
 		return false
 	}
-	place, ok := c.requestPlace(r.Message, r.Offset)
+	sp := &c.tx[wire.RequestSpace]
+	place, ok := c.place(c.qp.queue(), sp, r.Message, r.Offset)
 	if !ok {
 		return false
 	}
@@ -136,10 +137,9 @@ func (c *conn) onTakenBack(r *wire.Report) bool {
 		return true // it is told until we are known to have heard it, and what went again since does count
 	}
 	c.refusedTo = upTo
-	sp := &c.tx[wire.RequestSpace]
 	sp.TakenBack(place)
-	if c.qp != nil && !c.noRequests {
-		c.keepLocals(place)
+	if c.requesting() {
+		c.qp.sq.keepLocals(sp, place)
 	}
 	for n := c.sent.Floor(); n <= upTo && n < c.sent.Next(); n++ {
 		if p := c.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
@@ -153,42 +153,9 @@ func (c *conn) onTakenBack(r *wire.Report) bool {
 	return true
 }
 
-// keepLocals notes that the requests without packets from a place on stay done, whatever the peer takes back.
-func (c *conn) keepLocals(place space.Place) {
-	sp := &c.tx[wire.RequestSpace]
-	for at := place; at.Before(sp.Next()); at = at.NextMessage() {
-		if c.qp.sq.wr(at.Message()).kind.Local() {
-			sp.Arrived(at, at.NextMessage(), 0)
-		}
-	}
-}
-
 // refused takes in that what a transmission carried is not at the peer, without a loss.
 func (t *traffic) refused(p *recovery.Packet) {
 	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
-}
-
-// requestPlace is the place in the initiator queue of a place in the request space as the peer names it. It reports false when that was
-// never sent.
-func (c *conn) requestPlace(message uint16, offset uint32) (at space.Place, ok bool) {
-	sp := &c.tx[wire.RequestSpace]
-	number := wire.ExpandMessage(message, c.nextMessage)
-	switch {
-	case number == c.nextMessage:
-		return sp.Next(), offset == 0 && (c.noRequests || sp.Next().Offset() == 0)
-	case int32(number-c.nextMessage) > 0:
-		return 0, false
-	case c.noRequests || c.qp == nil:
-		return sp.Next(), true // given up
-	}
-	q := &c.qp.sq
-	for seq := q.head.Load(); space.At(seq, 0).Before(sp.Next()); seq++ {
-		if wr := q.wr(seq); !wr.kind.Local() && wr.message == number {
-			at = space.At(seq, offset)
-			return at, !sp.Next().Before(at)
-		}
-	}
-	return sp.Una(), true // done long ago
 }
 
 // onReport takes in a REPORT block.

@@ -27,19 +27,18 @@ func newController(cfg *Config) congestion.Control {
 	return &congestion.Delay{}
 }
 
-// room says whether the windows let another packet of either space go beside those in flight and one of leaving bytes that is about to be.
-// If not, it notes that one had to wait, and sets the pacing timer.
-func (c *conn) room(leaving int) bool {
+// noteFull notes that a packet has to wait, and sets the pacing timer, if the windows let none of either space go beside those in flight and one of
+// leaving bytes that is about to be.
+func (c *conn) noteFull(leaving int) {
 	now, inFlight := c.engine.now, c.sent.InFlight()+leaving
 	if !c.cc.Full(inFlight, now) {
-		return true
+		return
 	}
 	c.cc.Held(now)
 	if at := c.cc.PacedUntil(now); at != 0 && inFlight == 0 && c.pacedUntil != at {
 		c.pacedUntil = at
 		c.touch()
 	}
-	return false
 }
 
 // timeOut reacts to a retransmission time-out.

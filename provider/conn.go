@@ -18,6 +18,7 @@ type conn struct {
 	*traffic // nil while idle (leaveIdle, enterIdle)
 	counters
 	places
+	requestNumbers
 
 	connector *Connector // nil once the application let go of it
 	qp        *QP        // nil before Accept or Connect and after the end
@@ -37,12 +38,8 @@ type conn struct {
 	peerWindow uint32 // bytes of packets that the peer holds behind a gap
 
 	// Sending.
-	sendLimit   uint32 // first SEND number the peer does not allow yet
 	firstNumber uint32 // packet number of the first packet
-	nextMessage uint32
-	nextSend    uint32
-	nextRead    uint32
-	ord, ird    uint32
+	ird         uint32 // READs that the peer may have outstanding
 	peerCE      uint32 // marks that the peer reported last
 	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
@@ -54,13 +51,12 @@ type conn struct {
 
 	taken takenBack
 
-	phase      phase
-	ecn        wire.ECN    // of sequenced packets: ECT0 when both agreed to it
-	share      guard.Share // of its source's budget
-	noRequests bool        // flushed: no new requests go out
-	ceLast     bool        // the newest packet was marked
-	ceEcho     bool        // the peer has to hear of a mark
-	tellTaken  bool        // the peer has to hear of taken
+	phase     phase
+	ecn       wire.ECN    // of sequenced packets: ECT0 when both agreed to it
+	share     guard.Share // of its source's budget
+	ceLast    bool        // the newest packet was marked
+	ceEcho    bool        // the peer has to hear of a mark
+	tellTaken bool        // the peer has to hear of taken
 }
 
 // counters are what snapshots tell of a connection.
@@ -74,30 +70,6 @@ type counters struct {
 type places struct {
 	behind                    *conn // next in line for transmission
 	inActive, inAcks, touched bool
-}
-
-// outstandingReads are our READs that the peer has not fully answered, oldest first, as indices of the initiator queue.
-type outstandingReads struct {
-	seqs  [maxReadLimit]uint32
-	head  uint32 // read id of the oldest
-	count uint32
-	off   uint32 // bytes of the oldest that arrived
-	bytes uint64 // asked for by all of them
-}
-
-// servedReads are the peer's READs we answer: one slot for each the inbound read limit allows. Where their answers have come to is
-// the response space's next place.
-type servedReads struct {
-	slots [maxReadLimit]readSlot
-	head  uint32 // read id of the oldest not fully acknowledged
-	tail  uint32 // read id the peer uses next
-}
-
-type readSlot struct {
-	addr    uint64
-	length  uint32
-	token   Token
-	message uint32 // of the READ_REQ
 }
 
 // newConn takes a slot of the connection table. It returns nil when the table is full.

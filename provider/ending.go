@@ -145,13 +145,10 @@ func (c *conn) detachClosed() {
 // behind it is the application's again.
 func (c *conn) stopRequests() {
 	c.leaveIdle()
-	c.noRequests = true
+	c.stop()
 	sp := &c.tx[wire.RequestSpace]
 	sp.Reset(sp.Next())
 	c.sent.VoidAll(recovery.Requests)
-	c.reads = outstandingReads{head: c.reads.head + c.reads.count}
-	c.ask.End()
-	c.paused = false
 	c.limitedBy(LimitApplication)
 	if c.wait.State() == credit.Starved {
 		c.ackNow() // the peer's requests get their answers

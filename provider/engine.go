@@ -48,7 +48,6 @@ type Engine struct {
 	received   link.Received
 	out        packet.Out
 	walk       packet.Walk // through the packet at hand
-	op1        wire.Op
 	ackMsg     wire.Ack
 	reportMsg  wire.Report
 	in         arrival

@@ -31,9 +31,9 @@ func (c *conn) noteLimit(again bool) {
 		by = LimitCPU
 	case c.paused:
 		by = LimitReceive
-	case c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.unanswered():
+	case c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.served.unsent(c.tx[wire.ResponseSpace].Next()):
 		by = c.packetLimit()
-	case c.qp != nil && !c.noRequests && c.qp.sq.next != c.qp.sq.posted.Load():
+	case c.requesting() && c.qp.sq.next != c.qp.sq.posted.Load():
 		by = c.requestLimit()
 	}
 	c.limitedBy(by)
@@ -43,18 +43,17 @@ func (c *conn) noteLimit(again bool) {
 func (c *conn) requestLimit() Limit {
 	q := &c.qp.sq
 	wr := q.wr(q.next)
-	switch {
-	case q.off != 0:
-	case wr.kind.Local():
+	if q.off == 0 && wr.kind.Local() {
 		return LimitApplication
-	case wr.flags&FlagReadFence != 0 && c.reads.count > 0:
+	}
+	switch c.hold(q, q.at(), c.cc.Window) {
+	case holdFence, holdReads:
 		return LimitRead
-	case wr.kind == KindRead && c.reads.count >= c.ord:
-		return LimitRead
-	case wr.kind == KindRead && !c.mayRead():
+	case holdWindow:
 		return c.windowLimit()
-	case wr.kind == KindSend && int32(c.sendLimit-c.nextSend) <= 0:
+	case holdReceive:
 		return LimitReceive
+	case holdNone, holdNothing, holdEarlier:
 	}
 	return c.packetLimit()
 }

@@ -20,6 +20,23 @@ func (qp *QP) cancelAll(r *completion.Reporter, first Outcome) {
 	}
 }
 
+// reportDone reports the initiator requests before una that are done, in posting order, and returns the first one that is not. Their places in the
+// queue are the caller's to give up.
+func (qp *QP) reportDone(r *completion.Reporter, una uint32) (head uint32) {
+	head = qp.sq.head.Load()
+	for int32(una-head) > 0 {
+		wr := qp.sq.wr(head)
+		if wr.kind == KindRead && !wr.done {
+			break
+		}
+		if wr.flags&FlagSilentSuccess == 0 {
+			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+		}
+		head++
+	}
+	return head
+}
+
 // failAt reports the initiator requests before seq as canceled, unless they were done, and the one at seq with o.
 func (qp *QP) failAt(r *completion.Reporter, seq uint32, o Outcome) {
 	for head := qp.sq.head.Load(); head != seq+1; head++ {

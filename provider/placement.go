@@ -47,13 +47,13 @@ func (c *conn) checkAhead(op *wire.Op, r *packet.Walk) bool {
 		return false
 	case wire.OpWrite:
 		if op.Length > 0 {
-			if dst, _ := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite); dst == nil {
+			if dst, _ := c.access().written(Token(op.Token), op.Address, uint32(op.Length)); dst == nil {
 				return false
 			}
 		}
 	default:
 		sgl, ok := c.placeFor(op)
-		if !ok || !c.scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
+		if !ok || !c.access().scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
 			return false
 		}
 	}
@@ -68,11 +68,10 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 		return nil, false
 	}
 	if op.Opcode == wire.OpReadResp {
-		o := &c.reads
-		if c.noRequests || op.Message-o.head >= o.count {
+		seq, ok := c.reads.find(op.Message)
+		if c.noRequests || !ok {
 			return nil, false
 		}
-		seq := o.seqs[op.Message%maxReadLimit]
 		return qp.sq.sgl(seq), op.Offset+uint32(op.Length) <= qp.sq.wr(seq).length
 	}
 	ahead := op.Number - c.recvSend
@@ -88,14 +87,14 @@ func (c *conn) placeOp(op *wire.Op, r *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
-			dst, g := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+			dst, g := c.access().written(Token(op.Token), op.Address, uint32(op.Length))
 			g.CountWrite()
 			r.Place(dst)
 		}
 	case wire.OpReadReq:
 	default:
 		sgl, _ := c.placeFor(op)
-		c.scatter(sgl, op.Offset, uint32(op.Length), false, r)
+		c.access().scatter(sgl, op.Offset, uint32(op.Length), false, r)
 	}
 	return true
 }

@@ -76,6 +76,14 @@ func (qp *QP) ListedAt(q *CQ) *int {
 	return &qp.initPlace
 }
 
+// queue is the initiator queue; nil for no queue pair.
+func (qp *QP) queue() *initiatorQueue {
+	if qp == nil {
+		return nil
+	}
+	return &qp.sq
+}
+
 // user is who the queue pair is to the memory table; nil for none, whose memory is what all may use.
 func (qp *QP) user() *memory.User {
 	if qp == nil {

@@ -222,7 +222,11 @@ func (c *conn) resendLost(kind wire.Space) (again bool) {
 	sp := &c.tx[kind]
 	for {
 		p, ok := sp.Again()
-		if !ok || !c.room(0) {
+		if !ok {
+			return false
+		}
+		if c.cc.Full(c.sent.InFlight(), c.engine.now) {
+			c.noteFull(0)
 			return false
 		}
 		cause := &c.engine.stats.ResentLost
@@ -243,13 +247,7 @@ func (c *conn) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64
 	if kind == wire.ResponseSpace && c.mayHaveArrived(p) || !c.beginAgain() {
 		return false
 	}
-	var to space.Place
-	var ok bool
-	if kind == wire.ResponseSpace {
-		to, ok = c.packResponses(p.From, p.To)
-	} else {
-		to, ok = c.packRequests(p.From, p.To, false)
-	}
+	to, ok := c.packSpace(kind, p.From, p.To, false)
 	if !ok {
 		return false
 	}

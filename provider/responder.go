@@ -122,7 +122,7 @@ func (c *conn) onWrite(op *wire.Op, r *packet.Walk) bool {
 	if op.Length == 0 {
 		return true
 	}
-	dst, grant := c.engine.mem.Remote(c.qp.user(), Token(op.Token), op.Address, uint64(op.Length), RightRemoteWrite)
+	dst, grant := c.access().written(Token(op.Token), op.Address, uint32(op.Length))
 	if dst == nil {
 		return c.refuse(op, wire.TermAccess)
 	}
@@ -159,7 +159,7 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 		qp.rq.head.Store(head + 1)
 		return c.refuse(op, wire.TermSendTooLong)
 	}
-	if !c.scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
+	if !c.access().scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
 		c.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})
@@ -186,36 +186,6 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 	return true
 }
 
-// scatter places n bytes at byte off of a list of local entries; without a reader it only checks. False means that the memory may
-// not be written.
-func (c *conn) scatter(sgl []SGE, off, n uint32, last bool, r *packet.Walk) bool {
-	for i := range sgl {
-		s := &sgl[i]
-		if off >= s.Len {
-			off -= s.Len
-			continue
-		}
-		take := min(n, s.Len-off)
-		if take == 0 {
-			break
-		}
-		dst, _ := c.engine.mem.Local(c.qp.user(), s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
-		if dst == nil || s.Addr+uint64(off) < s.Addr {
-			return false
-		}
-		n -= take
-		off = 0
-		switch {
-		case r == nil:
-		case n == 0 && last:
-			r.PlaceLast(dst)
-		default:
-			r.Place(dst)
-		}
-	}
-	return n == 0
-}
-
 // onReadResponse places one piece of an answer to the oldest outstanding READ. The peer names our read id and an offset,
 // never an address: it cannot aim.
 func (c *conn) onReadResponse(op *wire.Op, r *packet.Walk) bool {
@@ -230,13 +200,13 @@ func (c *conn) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	if qp == nil || o.count == 0 {
 		return c.refuse(op, wire.TermProtocol)
 	}
-	seq := o.seqs[o.head%maxReadLimit]
+	seq := o.oldest()
 	wr := qp.sq.wr(seq)
 	if op.Message != o.head || op.Offset != o.off || op.Total != wr.length {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	last := op.Flags&wire.OpLast != 0
-	if !c.scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
+	if !c.access().scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
 		c.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
@@ -244,10 +214,7 @@ func (c *conn) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	c.delivered(int(op.Length))
 	if last {
 		wr.done = true
-		o.head++
-		o.count--
-		o.bytes -= uint64(wr.length)
-		o.off = 0
+		o.remove(wr.length)
 		c.completeRequests()
 		c.activate()
 	}

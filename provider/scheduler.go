@@ -160,7 +160,7 @@ func (c *conn) transmit(budget int) (again bool) {
 		}
 	}
 	burst := connBurst
-	respond, request := c.hasResponses(), c.hasRequests()
+	respond, request := c.hasResponses(), c.lookForRequests()
 	if respond && request {
 		// Each gets half, and what the other leaves; the window may end before the budget does, so the order alternates by bytes.
 		first := wire.ResponseSpace
@@ -199,10 +199,14 @@ func (c *conn) hasWork() bool {
 	return c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.hasResponses() || c.qp != nil && c.qp.sq.next != c.qp.sq.posted.Load()
 }
 
-func (c *conn) hasResponses() bool {
-	return c.unanswered() || c.termQueued && !c.termSent
-}
+func (c *conn) hasResponses() bool { return c.served.waiting(c.tx[wire.ResponseSpace].Next()) }
 
-func (c *conn) hasRequests() bool {
-	return c.qp != nil && !c.noRequests && !c.paused && c.mayStart(c.qp.sq.next, c.qp.sq.off)
+// lookForRequests says whether a request may go out, and notes what the next one waits for.
+func (c *conn) lookForRequests() bool {
+	if !c.requesting() || c.paused {
+		return false
+	}
+	h := c.hold(&c.qp.sq, c.qp.sq.at(), c.cc.Window)
+	c.noteHold(h)
+	return h == holdNone
 }

@@ -144,11 +144,8 @@ func (c *conn) ackedTo(kind wire.Space) {
 		c.completeRequests()
 		return
 	}
-	r, una := &c.served, c.tx[kind].Una()
-	for int32(una.Message()-r.head) > 0 && r.head != r.tail {
-		r.head++
-	}
-	if c.termSent && !c.tx[kind].Outstanding() {
+	c.served.acknowledge(c.tx[kind].Una())
+	if c.served.termSent && !c.tx[kind].Outstanding() {
 		c.termAcknowledged()
 	}
 }

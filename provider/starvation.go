@@ -110,7 +110,7 @@ func (c *conn) endWait() {
 // one that asks whether the peer lives.
 func (c *conn) pause(r *wire.Report) {
 	sp := &c.tx[wire.RequestSpace]
-	place, ok := c.requestPlace(r.Message, r.Offset)
+	place, ok := c.place(c.qp.queue(), sp, r.Message, r.Offset)
 	if !ok || place.Before(sp.Una()) || !sp.Outstanding() {
 		return
 	}

@@ -14,14 +14,13 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, message uint32)
 		return
 	}
 	c.leaveIdle()
-	if c.termQueued {
+	if c.served.termQueued {
 		return
 	}
 	c.stopRequests()
 	c.takeBack() // it may have been acknowledged before its turn came
 	c.lost(OutcomeCanceled)
-	c.term = wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message}
-	c.termQueued = true
+	c.served.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
 	c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
 	c.activate()
 }

@@ -148,7 +148,7 @@ func (c *conn) blockOnReceive(seq uint32) {
 
 // faultAhead lets onBlocked look at once at a SEND that waits in vain, because it names memory that it may not use.
 func (c *conn) faultAhead(seq uint32) {
-	if !c.mayUse(seq) {
+	if !c.qp.sq.mayUse(c.access(), seq) {
 		c.ask.Soon(c.engine.now)
 	}
 }
@@ -159,7 +159,7 @@ func (c *conn) faultAhead(seq uint32) {
 func (c *conn) onBlocked() (ended bool) {
 	e := c.engine
 	now := e.now
-	if q := &c.qp.sq; c.ask.At() <= now && q.head.Load() == q.next && !c.mayUse(q.next) {
+	if q := &c.qp.sq; c.ask.At() <= now && q.head.Load() == q.next && !q.mayUse(c.access(), q.next) {
 		c.ask.End()
 		c.localFault(q.next, OutcomeAccessViolation)
 		return true

@@ -20,32 +20,25 @@ import (
 // idle for the first time, and from leaveIdle until it is idle again.
 type traffic struct {
 	// Sending.
+	requester
+	served     answers
 	tx         [wire.NumSpaces]space.Send
 	cc         congestion.State
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
 	recovery   lossRecovery
 	search     congestion.Search
-	reads      outstandingReads
-	ask        credit.Ask // while the head SEND waits for a receive
 	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
 	concludes  bool       // in Engine.heardConns
 	refusedTo  uint64     // number of ours up to which the peer last took back what it had acknowledged
-	paused     bool       // RNR: nothing of the request space goes out
-	hasPaused  bool       // it was paused before
-	term       wire.Op    // the TERM to send, when termQueued
 	deficit    int        // bytes left of the connection's share of a round
 	limitTimes trace.LimitTimes
-	sample     trace.Sample
 	lean       int // bytes that responses were sent more than requests, while both waited
-
-	termQueued, termSent bool
 
 	// Receiving.
 	rx       [wire.NumSpaces]recvSpace
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
-	served   servedReads
 	ack      ackState
 	gapSince clock.Time // since when packets wait behind a gap, or when one last left; zero when none waits
 }
@@ -155,7 +148,7 @@ func (c *conn) leaveIdle() {
 func (c *conn) takeTraffic() {
 	e, p := c.engine, &c.idle
 	t := e.pools.traffic.get()
-	*t = traffic{deficit: int(p.deficit)}
+	*t = traffic{deficit: int(p.deficit), requester: requester{requestNumbers: &c.requestNumbers}}
 	for sp := range t.rx {
 		t.rx[sp].next = space.At(p.rx[sp], 0)
 	}
@@ -193,6 +186,7 @@ func (c *conn) enterIdle() {
 	}
 	pools := &c.engine.pools
 	pools.putNumbers(t.sent.Ring())
+	t.requestNumbers = nil // the pool must not keep the connection
 	pools.traffic.put(t)
 	c.traffic = nil
 	c.idleAt = 0
@@ -223,5 +217,5 @@ func (c *conn) hasWorkUnderWay() bool {
 	}
 	s := &c.served
 	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.ask.Waiting() ||
-		c.wait.State() > credit.Asked || c.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
+		c.wait.State() > credit.Asked || s.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
@@ -95,6 +96,9 @@ func newInitiatorQueue(depth, maxSGE, inlineSize int) initiatorQueue {
 		wrs: make([]workRequest, size), sges: make([]SGE, int(size)*maxSGE), inline: make([]byte, int(size)*inlineSize),
 	}
 }
+
+// at is the next byte to transmit.
+func (q *initiatorQueue) at() space.Place { return space.At(q.next, q.off) }
 
 func (q *initiatorQueue) wr(seq uint32) *workRequest { return &q.wrs[seq&q.mask] }
 

@@ -1,0 +1,97 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+)
+
+// access is the memory that the requests of one queue pair, and its peer, may use. Without a user that is what all may use.
+type access struct {
+	table *Memory
+	user  *memory.User
+}
+
+// mayUse says whether all entries of a list name memory of this side that grants need.
+func (a access) mayUse(sgl []SGE, need Rights) bool {
+	for _, s := range sgl {
+		if b, _ := a.table.Local(a.user, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// gather appends n bytes of the entries of a list to the operation just written, from byte off. False means that the memory is not there any more.
+func (a access) gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
+	for _, s := range sgl {
+		if off >= s.Len {
+			off -= s.Len
+			continue
+		}
+		take := min(n, s.Len-off)
+		if take == 0 {
+			break
+		}
+		src, r := a.table.Local(a.user, s.Token, s.Addr+uint64(off), uint64(take), 0)
+		if src == nil {
+			return false
+		}
+		if id, ok := r.LinkID(s.Addr + uint64(off)); ok && take == n && out.Referable(n, id) {
+			out.Refer(src, id)
+		} else {
+			out.Payload(src)
+		}
+		n -= take
+		off = 0
+	}
+	return n == 0
+}
+
+// scatter places n bytes at byte off of a list of local entries; without a walk it only checks. False means that the memory may
+// not be written.
+func (a access) scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bool {
+	for i := range sgl {
+		s := &sgl[i]
+		if off >= s.Len {
+			off -= s.Len
+			continue
+		}
+		take := min(n, s.Len-off)
+		if take == 0 {
+			break
+		}
+		dst, _ := a.table.Local(a.user, s.Token, s.Addr+uint64(off), uint64(take), RightLocalWrite)
+		if dst == nil || s.Addr+uint64(off) < s.Addr {
+			return false
+		}
+		n -= take
+		off = 0
+		switch {
+		case w == nil:
+		case n == 0 && last:
+			w.PlaceLast(dst)
+		default:
+			w.Place(dst)
+		}
+	}
+	return n == 0
+}
+
+// written returns n bytes that the peer may write, and what grants them; nil when it may not.
+func (a access) written(t Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
+	return a.table.Remote(a.user, t, addr, uint64(n), RightRemoteWrite)
+}
+
+// read returns n bytes that the peer may read, and what grants them; nil when it may not.
+func (a access) read(t Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
+	return a.table.Remote(a.user, t, addr, uint64(n), RightRemoteRead)
+}
+
+// readable says whether the peer may read n bytes. None touch nothing, and may always be read.
+func (a access) readable(t Token, addr uint64, n uint32) bool {
+	if n == 0 {
+		return true
+	}
+	src, _ := a.read(t, addr, n)
+	return src != nil
+}

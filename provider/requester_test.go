@@ -1,0 +1,210 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// frameSource is a link that gives frames and takes packets, for objects that write packets without an engine.
+type frameSource struct{}
+
+func (frameSource) Frames(dst []Frag) int {
+	for i := range dst {
+		dst[i] = Frag{Data: make([]byte, FrameSize), ID: uint64(i)}
+	}
+	return len(dst)
+}
+
+func (frameSource) Transmit([]TxPacket) {}
+
+// someAccess is memory of one region that all may use, with its token and the address of its first byte.
+func someAccess(t *testing.T, rights Rights) (mem access, token Token, base uint64) {
+	t.Helper()
+	table := NewMemory(rand.New(rand.NewPCG(1, 2)))
+	r, err := table.Register(make([]byte, 1<<16), rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access{table: table}, r.Token(), r.Base()
+}
+
+// posted is an initiator queue with requests of 64 bytes each.
+func posted(t *testing.T, token Token, base uint64, reqs ...Request) *initiatorQueue {
+	t.Helper()
+	q := newInitiatorQueue(8, 1, 0)
+	for i := range reqs {
+		reqs[i].SGL, reqs[i].Length = []SGE{{Addr: base, Len: 64, Token: token}}, 64
+		if o := q.post(&reqs[i]); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+	}
+	return &q
+}
+
+// What a request waits for is a question: asked twice it says the same, and nothing has changed.
+func TestRequesterHolds(t *testing.T) {
+	const window = 1 << 20
+	for name, test := range map[string]struct {
+		req    Request
+		change func(r *requester)
+		window int
+		want   hold
+	}{
+		"write":            {req: Request{Kind: KindWrite}, window: window, want: holdNone},
+		"send with credit": {req: Request{Kind: KindSend}, change: func(r *requester) { r.sendLimit = 1 }, window: window, want: holdNone},
+		"send without":     {req: Request{Kind: KindSend}, window: window, want: holdReceive},
+		"read":             {req: Request{Kind: KindRead}, window: window, want: holdNone},
+		"reads enough": {
+			req: Request{Kind: KindRead}, window: window, want: holdReads,
+			change: func(r *requester) { r.reads.add(5, 10); r.reads.add(6, 10) },
+		},
+		"window of reads": {req: Request{Kind: KindRead}, window: 10, want: holdWindow, change: func(r *requester) { r.reads.add(5, 10) }},
+		"fence": {
+			req: Request{Kind: KindWrite, Flags: FlagReadFence}, window: window, want: holdFence,
+			change: func(r *requester) { r.reads.add(5, 10) },
+		},
+	} {
+		r := requester{requestNumbers: &requestNumbers{ord: 2}}
+		if test.change != nil {
+			test.change(&r)
+		}
+		numbers, before := *r.requestNumbers, r
+		q := posted(t, 0, 0, test.req)
+		for range 2 {
+			if got := r.hold(q, q.at(), test.window); got != test.want {
+				t.Errorf("%s: %d, want %d", name, got, test.want)
+			}
+		}
+		if *r.requestNumbers != numbers || r != before {
+			t.Errorf("%s: a question wrote", name)
+		}
+		if got := r.hold(q, space.At(1, 0), test.window); got != holdNothing {
+			t.Errorf("%s: behind the last request: %d", name, got)
+		}
+	}
+}
+
+// Requests get their numbers when they start, as many as fit or may, and READs are outstanding from then on.
+func TestRequesterPacks(t *testing.T) {
+	mem, token, base := someAccess(t, RightLocalWrite)
+	out := packet.NewOut(frameSource{})
+	r := requester{requestNumbers: &requestNumbers{ord: 1, sendLimit: 1}}
+	q := posted(t, token, base, Request{Kind: KindSend}, Request{Kind: KindRead}, Request{Kind: KindWrite}, Request{Kind: KindSend})
+	out.Begin(8972)
+	to, ok := r.pack(&out, q, mem, q.at(), space.At(4, 0), true, 1<<20)
+	if !ok || to != space.At(3, 0) {
+		t.Fatalf("up to %v, %v", to, ok) // the second SEND has no receive
+	}
+	if r.nextMessage != 3 || r.nextSend != 1 || r.nextRead != 1 || r.reads.count != 1 || r.reads.oldest() != 1 {
+		t.Errorf("%+v, %+v", *r.requestNumbers, r.reads)
+	}
+	if _, ok := r.reads.find(0); !ok {
+		t.Error("the READ is not outstanding")
+	}
+	out.Abandon()
+
+	// Again, the numbers are the same, and RNR holds back what is beyond the limit.
+	out.Begin(8972)
+	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.nextMessage != 3 {
+		t.Errorf("again up to %v, %v, %+v", to, ok, *r.requestNumbers)
+	}
+	out.Abandon()
+	r.hasPaused, r.sendLimit = true, 0
+	out.Begin(8972)
+	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(0, 0) {
+		t.Errorf("beyond the limit up to %v, %v", to, ok)
+	}
+	out.Abandon()
+
+	// A READ into memory that may not be written ends it, and its packet.
+	mem, token, base = someAccess(t, 0)
+	q = posted(t, token, base, Request{Kind: KindWrite}, Request{Kind: KindRead})
+	out.Begin(8972)
+	frames := out.Frames()
+	r = requester{requestNumbers: &requestNumbers{ord: 1}}
+	if to, ok := r.pack(&out, q, mem, q.at(), space.At(2, 0), true, 1<<20); ok || to != space.At(1, 0) || out.Frames() != frames+1 {
+		t.Errorf("up to %v, %v, %d frames", to, ok, out.Frames()-frames)
+	}
+}
+
+// A place that the peer names is found by its message, unless that was never sent.
+func TestRequesterFindsPlaces(t *testing.T) {
+	mem, token, base := someAccess(t, RightLocalWrite)
+	out := packet.NewOut(frameSource{})
+	r := requester{requestNumbers: &requestNumbers{nextMessage: 70000}}
+	q := posted(t, token, base, Request{Kind: KindWrite}, Request{Kind: KindWrite})
+	out.Begin(8972)
+	to, _ := r.pack(&out, q, mem, q.at(), space.At(2, 0), true, 1<<20)
+	var sp space.Send
+	sp.Sent(to)
+	for _, test := range []struct {
+		message uint32
+		offset  uint32
+		at      space.Place
+		ok      bool
+	}{
+		{70000, 0, space.At(0, 0), true},
+		{70001, 32, space.At(1, 32), true},
+		{70002, 0, to, true},
+		{70002, 1, to, false},
+		{70003, 0, 0, false},
+		{69999, 0, sp.Una(), true},
+	} {
+		if at, ok := r.place(q, &sp, uint16(test.message), test.offset); ok != test.ok || at != test.at {
+			t.Errorf("message %d from %d: %v %v, want %v %v", test.message, test.offset, at, ok, test.at, test.ok)
+		}
+	}
+	if at, ok := r.place(nil, &sp, 70001-1<<16, 0); !ok || at != sp.Next() {
+		t.Errorf("without a queue: %v %v", at, ok)
+	}
+}
+
+// Answers are read when they are sent, and end with the memory; TERM takes their place.
+func TestAnswers(t *testing.T) {
+	mem, token, base := someAccess(t, RightRemoteRead)
+	out := packet.NewOut(frameSource{})
+	var a answers
+	first := space.At(0, 0)
+	for i := range uint32(3) {
+		a.add(&wire.Op{Address: base + uint64(i)*100, Total: 100 * (i + 1), Token: uint32(token)})
+	}
+	if !a.full(3) || a.full(4) || !a.unsent(first) || a.unsent(a.end()) || a.end() != space.At(3, 0) {
+		t.Errorf("%+v", a)
+	}
+	out.Begin(8972)
+	if to, ok := a.pack(&out, mem, first, a.end()); !ok || to != a.end() || out.Used() < 600 || out.Used() > 700 {
+		t.Errorf("up to %v, %v, %d bytes", to, ok, out.Used())
+	}
+	out.Abandon()
+	a.acknowledge(space.At(1, 50))
+	if a.head != 1 || a.full(3) {
+		t.Errorf("%d are acknowledged", a.head)
+	}
+	piece := space.Piece{From: space.At(1, 50), To: space.At(2, 10)}
+	if a.gone(mem, piece) {
+		t.Error("memory that is there is gone")
+	}
+	empty := access{table: NewMemory(rand.New(rand.NewPCG(3, 4)))}
+	if !a.gone(empty, piece) || a.gone(empty, space.Piece{From: space.At(1, 200), To: space.At(2, 0)}) {
+		t.Error("memory that is gone is there")
+	}
+	out.Begin(8972)
+	if to, ok := a.pack(&out, empty, piece.From, piece.To); ok || to != piece.From {
+		t.Errorf("from memory that is gone: %v %v", to, ok)
+	}
+	a.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast})
+	if a.unsent(first) || !a.waiting(first) {
+		t.Error("answers go out behind TERM")
+	}
+	out.Begin(8972)
+	if to, ok := a.pack(&out, empty, piece.From, piece.To); !ok || to != piece.To {
+		t.Errorf("TERM: %v %v", to, ok)
+	}
+	if a.termSent = true; a.waiting(first) || a.end() != space.At(4, 0) {
+		t.Error("TERM is sent twice")
+	}
+}
