@@ -254,12 +254,12 @@ func (r *connRun) idle(ctx context.Context, empty, queues uint64) error {
 	n := float64(r.spec.N)
 	r.side.QueueBytes = (float64(queues) - float64(empty)) / n
 	r.side.OtherBytes = (float64(memoryUse()) - float64(queues)) / n
-	from, cpu := time.Now(), cpuTime()
+	from, cpu := time.Now(), CPUTime()
 	if err := sleep(ctx, r.spec.Idle); err != nil {
 		return err
 	}
 	took := time.Since(from)
-	r.side.IdleSeconds, r.side.IdleCPU = took.Seconds(), 100*(cpuTime()-cpu).Seconds()/took.Seconds()
+	r.side.IdleSeconds, r.side.IdleCPU = took.Seconds(), 100*(CPUTime()-cpu).Seconds()/took.Seconds()
 	return nil
 }
 

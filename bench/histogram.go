@@ -50,6 +50,9 @@ func (h *Histogram) Record(d time.Duration) {
 // Count returns how many durations were recorded.
 func (h *Histogram) Count() uint64 { return uint64(h.h.TotalCount()) }
 
+// Merge adds what another histogram recorded.
+func (h *Histogram) Merge(o *Histogram) { h.h.Merge(o.h) }
+
 // Reset forgets everything, keeping the memory.
 func (h *Histogram) Reset() { h.h.Reset() }
 

@@ -43,6 +43,7 @@ type Job struct {
 	Snap     int    `json:"snap,omitempty"`
 
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
+	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which has none either
 }
 
 // Coordinator lets the two processes of a job meet: Meet returns once both have called it with the same point.
@@ -57,6 +58,7 @@ type Sink interface {
 	Baseline(Baseline)
 	Stage(string) // of a job that has no specs: what begins now
 	Connections(ConnSide)
+	App(AppSide)
 	Captured(Captured) // at the end of a side whose packets are captured
 }
 
@@ -73,6 +75,11 @@ func (j Job) Budget() time.Duration {
 	total := 2 * connectTimeout
 	if j.Conn != nil {
 		total += j.Conn.budget()
+	}
+	if j.Apps != nil {
+		for _, s := range j.Apps.Specs {
+			total += s.Budget()
+		}
 	}
 	for _, s := range j.Specs {
 		total += s.budget()

@@ -16,8 +16,8 @@ func memoryUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// cpuTime is how long this process has run, in user and kernel mode together.
-func cpuTime() time.Duration {
+// CPUTime is how long this process has run, in user and kernel mode together.
+func CPUTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0 // it cannot fail for the own process

@@ -69,6 +69,7 @@ func (r *Report) SetRatios() {
 		}
 	}
 	r.boundConnections()
+	r.compareApps()
 	if x := worstAllocs; x != nil {
 		ratio := Ratio{Name: "most allocations of a test, of those allowed", Test: x.Test, Value: x.ofAllowed()}
 		ratio.hold(ofAllowedAllocs)

@@ -127,8 +127,10 @@ type Report struct {
 	Baselines []Baseline `json:"baselines"`
 	Ratios    []Ratio    `json:"ratios"`
 
-	Connections []ConnSide `json:"connections,omitempty"` // of ndperf conn: one side each
-	Captures    []Captured `json:"captures,omitempty"`    // present: figures are those of a run whose packets were copied
+	Connections []ConnSide  `json:"connections,omitempty"` // of ndperf conn: one side each
+	Apps        []AppResult `json:"apps,omitempty"`        // of ndperf apps
+	Beside      int         `json:"beside,omitempty"`      // processes that kept cores busy all the time
+	Captures    []Captured  `json:"captures,omitempty"`    // present: figures are those of a run whose packets were copied
 }
 
 // NewReport returns an empty report about this machine.
@@ -175,12 +177,17 @@ func (r *Report) Validate() error {
 	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
 		fail("host is incomplete: %+v", h)
 	}
-	if len(r.Results)+len(r.Connections) == 0 {
+	if len(r.Results)+len(r.Connections)+len(r.Apps) == 0 {
 		fail("no results")
 	}
 	for _, x := range r.Connections {
 		if err := x.sane(); err != nil {
 			fail("connections of the %s: %w", x.Role, err)
+		}
+	}
+	for i := range r.Apps {
+		if err := r.Apps[i].sane(); err != nil {
+			fail("%s over %s: %w", r.Apps[i].Spec(), r.Apps[i].By(), err)
 		}
 	}
 	for _, x := range r.Results {

@@ -45,6 +45,18 @@ func sample() *Report {
 		{Kind: KindRaw, Test: WriteBW, Size: 1 << 20, MTU: 1500, Ops: 1100, Bytes: 1100 << 20, Seconds: 1},
 		{Kind: KindTCP, Test: WriteBW, Size: 1 << 20, MTU: 1500, Ops: 2000, Bytes: 2000 << 20, Seconds: 1},
 	}
+	for i, over := range []string{OverND, OverTCP, OverTCP} {
+		program := AppResult{Test: AppEcho, Connections: 16, Size: 64, MTU: 1500, Over: over, Pinned: i == 2, Verified: true}
+		if over == OverND {
+			program.Datapath = "generic"
+		}
+		for round := range 3 {
+			f := float64(10 + i + 5*round)
+			r.AddApp(program, AppRound{
+				Seconds: 1, Ops: 1000, Bytes: 64000, PerSecond: 1e6 / f, Gbps: 0.5 / f, P50US: f, P99US: 2 * f, CPUUS: 3 * f, RequesterCPU: 60, ResponderCPU: 50,
+			})
+		}
+	}
 	for i := range r.Results {
 		r.Results[i].setRate()
 	}
@@ -140,7 +152,7 @@ func TestValidateReport(t *testing.T) {
 	}{
 		{"schema", func(r *Report) { r.Schema = "ndperf/0" }},
 		{"host", func(r *Report) { r.Host.Kernel = "" }},
-		{"no results", func(r *Report) { r.Results = nil }},
+		{"no results", func(r *Report) { r.Results, r.Apps = nil, nil }},
 		{"not verified", func(r *Report) { r.Results[0].Verified = false }},
 		{"datapath", func(r *Report) { r.Results[0].Datapath = "" }},
 		{"lat_us is missing", func(r *Report) { r.Results[0].LatUS = nil }},

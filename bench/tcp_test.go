@@ -62,6 +62,8 @@ func (c *collector) Baseline(b Baseline) {
 }
 
 func (*collector) Stage(string) {}
+func (*collector) App(AppSide)  {}
+
 func (c *collector) Captured(s Captured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

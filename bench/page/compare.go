@@ -41,16 +41,39 @@ func compare(sources []Source) []comparison {
 	}
 	var out []comparison
 	for _, k := range order {
-		if c, ok := compareValues(k.test, values[k]); ok {
+		if c, ok := compareValues(unit(k.test), k.test.IsLatency(), values[k]); ok {
 			c.What = fmt.Sprintf("%s, %s, %s, MTU %d", k.by, k.test, bench.FormatSize(k.size), k.mtu)
+			out = append(out, c)
+		}
+	}
+	return append(out, comparePrograms(sources)...)
+}
+
+// comparePrograms lists the programs that the reports have in common, by their rate.
+func comparePrograms(sources []Source) (out []comparison) {
+	values := map[string][]float64{}
+	var order []string
+	for i, s := range sources {
+		for _, x := range s.Report.Apps {
+			what := fmt.Sprintf("%s %d over %s, MTU %d", x.Test, x.Connections, x.By(), x.MTU)
+			if values[what] == nil {
+				values[what] = make([]float64, len(sources))
+				order = append(order, what)
+			}
+			values[what][i] = x.PerSecond
+		}
+	}
+	for _, what := range order {
+		if c, ok := compareValues("operations a second", false, values[what]); ok {
+			c.What = what
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// compareValues sets the last value against the first; ok is false if there is only one.
-func compareValues(t bench.Test, values []float64) (c comparison, ok bool) {
+// compareValues sets the last value against the first; ok is false if there is only one. With less, less is better.
+func compareValues(unit string, less bool, values []float64) (c comparison, ok bool) {
 	first, last, n := 0.0, 0.0, 0
 	for _, v := range values {
 		text := ""
@@ -66,9 +89,9 @@ func compareValues(t bench.Test, values []float64) (c comparison, ok bool) {
 		return c, false
 	}
 	ratio := last / first
-	c.Ratio, c.Unit, c.Verdict = strconv.FormatFloat(ratio, 'f', 3, 64), unit(t), "same"
+	c.Ratio, c.Unit, c.Verdict = strconv.FormatFloat(ratio, 'f', 3, 64), unit, "same"
 	gain := ratio
-	if t.IsLatency() {
+	if less {
 		gain = 1 / ratio
 	}
 	switch {

@@ -52,6 +52,7 @@ type view struct {
 	Figures     []Figure
 	Comparisons []comparison
 	Met, Missed int
+	Programs    bool // a report has some
 }
 
 // Render writes the page about one report, or about several side by side. The reports must be valid; the error says what to do.
@@ -65,6 +66,7 @@ func Render(w io.Writer, sources []Source) error {
 			"measure with the same flags, or make a page of each")
 	}
 	for _, s := range sources {
+		v.Programs = v.Programs || len(s.Report.Apps) > 0
 		for _, x := range s.Report.Ratios {
 			switch {
 			case x.Bound == nil:

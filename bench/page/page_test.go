@@ -47,7 +47,7 @@ func render(t *testing.T, sources ...Source) string {
 func TestPageStructure(t *testing.T) {
 	html := render(t, Source{"one.json", golden(t)})
 	for _, want := range []string{
-		`<html lang="en">`, `<title>ndperf report</title>`, `id="environment"`, `id="bounds"`, `id="plots"`, `id="figures"`,
+		`<html lang="en">`, `<title>ndperf report</title>`, `id="environment"`, `id="bounds"`, `id="plots"`, `id="programs"`, `<th scope="row">echo</th><td class="n">16</td><td>tcp, pinned</td>`, `id="figures"`,
 		`id="plot-write_lat-distribution"`, `id="plot-bandwidth-generic-1500"`, "Example CPU, 2 cores", "6.18.0", "0123456789ab",
 		`<span class="missed">MISSED</span>`, `<span class="met">met</span>`, "prefers-color-scheme: dark", "@media print", "&lt;= 1.6",
 	} {
@@ -92,6 +92,7 @@ func TestComparison(t *testing.T) {
 	after.Results[0].LatUS.P50 /= 2
 	after.Results[1].Gbps /= 2
 	after.Results[2].Gbps *= 1.04
+	after.Apps[0].PerSecond *= 2
 	html := render(t, Source{"before.json", before}, Source{"after.json", after})
 	if !strings.Contains(html, `id="comparison"`) || !strings.Contains(html, "B: after.json") {
 		t.Error("the page has no comparison")
@@ -103,6 +104,7 @@ func TestComparison(t *testing.T) {
 	for what, want := range map[string]string{
 		"nd generic, write_lat, 64 B, MTU 1500": "better 0.500", "nd generic, write_bw, 1 MiB, MTU 1500": "worse 0.500",
 		"nd generic, read_bw, 1 MiB, MTU 1500": "same 1.040", "raw, write_bw, 1 MiB, MTU 1500": "same 1.000",
+		"echo 16 over nd generic, MTU 1500": "better 2.000", "echo 16 over tcp, MTU 1500": "same 1.000",
 	} {
 		if verdicts[what] != want {
 			t.Errorf("%s: %q, want %q (all: %v)", what, verdicts[what], want, verdicts)
@@ -112,6 +114,7 @@ func TestComparison(t *testing.T) {
 
 func TestRenderRefuses(t *testing.T) {
 	other := golden(t)
+	other.Apps = nil
 	for i := range other.Results {
 		other.Results[i].MTU = 9000
 	}

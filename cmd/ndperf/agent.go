@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/bench/apps"
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -33,6 +34,7 @@ type message struct {
 	Baseline *bench.Baseline `json:"baseline,omitempty"`
 	Stage    string          `json:"stage,omitempty"`
 	Conns    *bench.ConnSide `json:"conns,omitempty"`
+	App      *bench.AppSide  `json:"app,omitempty"`
 	Captured *bench.Captured `json:"captured,omitempty"`
 	Error    string          `json:"error,omitempty"`
 	Follows  bool            `json:"follows,omitempty"` // the error follows from the end of the other side, or of the run
@@ -115,7 +117,11 @@ func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 			a.released <- struct{}{}
 		}
 	}()
-	if err := job.Run(ctx, a, a); err != nil {
+	do := job.Run
+	if job.Kind == bench.KindApps {
+		do = func(ctx context.Context, c bench.Coordinator, s bench.Sink) error { return apps.Run(ctx, job, c, s) }
+	}
+	if err := do(ctx, a, a); err != nil {
 		follows := errors.Is(err, nd.ErrCanceled) || errors.Is(err, context.Canceled)
 		return errors.Join(a.send(message{Error: cli.OneLine(err), Follows: follows}), err)
 	}
@@ -156,5 +162,7 @@ func (a *agent) Baseline(b bench.Baseline) { a.report(message{Baseline: &b}) }
 func (a *agent) Stage(what string)         { a.report(message{Stage: what}) }
 
 func (a *agent) Captured(c bench.Captured) { a.report(message{Captured: &c}) }
+
+func (a *agent) App(s bench.AppSide) { a.report(message{App: &s}) }
 
 func (a *agent) Connections(s bench.ConnSide) { a.report(message{Conns: &s}) }

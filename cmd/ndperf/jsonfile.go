@@ -86,8 +86,8 @@ func newValidate() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("validate %s: %w", name, err)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d rivals, %d sides of connections, %d ratios: whole, verified, no figure beyond its floor\n",
-					name, len(r.Results), len(r.Baselines), len(r.Connections), len(r.Ratios))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d results, %d rivals, %d sides of connections, %d programs, %d ratios: whole, verified, no figure beyond its floor\n",
+					name, len(r.Results), len(r.Baselines), len(r.Connections), len(r.Apps), len(r.Ratios))
 			}
 			return nil
 		},

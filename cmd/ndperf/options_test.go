@@ -44,6 +44,14 @@ func TestArgumentErrors(t *testing.T) {
 		{"conn -n 16385", "-n 16385 is out of range"},
 		{"conn --loop --idle 0s", "--idle 0s is not a positive duration"},
 		{"conn --loop --datapath native", "[datapath loop]"},
+		{"apps --tests teleport", `--tests: "teleport" is unknown: choose from echo,`},
+		{"apps --rounds 0", "--rounds 0 is out of range: 1 to 100"},
+		{"apps --duration 1us", "--duration 1µs is out of range"},
+		{"apps --beside 65", "--beside 65 is out of range: 0 to 64"},
+		{"apps --mtu 100", "--mtu 100 is out of range"},
+		{"apps --loop --datapath native", "[datapath loop]"},
+		{"apps --loop --mtu 1500", "[loop mtu]"},
+		{"veth --beside -1", "--beside -1 is out of range"},
 		{"fly", `unknown command "fly"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -186,6 +186,8 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 			sink.Stage(m.Stage)
 		case m.Conns != nil:
 			sink.Connections(*m.Conns)
+		case m.App != nil:
+			sink.App(*m.App)
 		case m.Captured != nil:
 			sink.Captured(*m.Captured)
 		}

@@ -25,6 +25,9 @@ func renderReport(w io.Writer, r *bench.Report) {
 	if len(r.Connections) > 0 {
 		renderConnections(w, r)
 	}
+	if len(r.Apps) > 0 {
+		renderApps(w, r)
+	}
 	renderRatios(w, r)
 	for _, c := range r.Captures {
 		fmt.Fprintf(w, "%s; every packet was copied, which the figures show\n", c)

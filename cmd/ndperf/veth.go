@@ -30,6 +30,7 @@ type vethFlags struct {
 	mtus      []int
 	baselines []string
 	rps       string
+	beside    int
 }
 
 func newVeth() *cobra.Command {
@@ -57,6 +58,7 @@ All tests run at every MTU.`,
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
 	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
+	registerBeside(cmd, &f.beside)
 	return cmd
 }
 
@@ -80,13 +82,22 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if err := checkBeside(f.beside); err != nil {
+		return err
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
 	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
+	stop, err := startBusy(f.beside)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture}
+	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp, true)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
@@ -257,6 +268,9 @@ func (s *reportSink) Baseline(b bench.Baseline) {
 func (s *reportSink) Stage(what string) { s.progress.stage(what) }
 
 func (s *reportSink) Captured(c bench.Captured) { s.report.Captures = append(s.report.Captures, c) }
+
+// App is of programs, which have a sink of their own.
+func (s *reportSink) App(bench.AppSide) {}
 
 func (s *reportSink) Connections(x bench.ConnSide) {
 	s.report.Connections = append(s.report.Connections, x)

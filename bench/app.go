@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// KindApps is the job kind that runs ordinary programs of package net, over ND or over kernel TCP. Package apps does it.
+const KindApps = "apps"
+
+// AppTest names one ordinary program.
+type AppTest string
+
+// The programs.
+const (
+	AppEcho   AppTest = "echo"   // each connection sends a message and waits until it comes back
+	AppHTTP   AppTest = "http"   // net/http, requests one after the other on each connection
+	AppGRPC   AppTest = "grpc"   // google.golang.org/grpc, unary calls one after the other on each connection
+	AppStream AppTest = "stream" // one direction, as fast as it goes
+	AppIdle   AppTest = "idle"   // connections that do nothing
+)
+
+// AppTests lists every program in the order in which they run and are printed.
+func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStream, AppIdle} }
+
+// What carries the bytes of a program.
+const (
+	OverND  = "nd"
+	OverTCP = "tcp"
+)
+
+const (
+	// appMessage is the size of echoes and answers, as for latency.
+	appMessage = DefaultLatSize
+	// AppChunk is what a stream writes at once: iperf3's default.
+	AppChunk = 128 << 10
+	// appsPerConnection is how long the opening and closing of a connection may take.
+	appsPerConnection = 5 * time.Millisecond
+)
+
+// AppSpec is one measurement of a program.
+type AppSpec struct {
+	Test        AppTest       `json:"test"`
+	Connections int           `json:"connections"`
+	Size        int           `json:"size"` // bytes of a message
+	MTU         int           `json:"mtu"`  // of the link, for the report
+	Duration    time.Duration `json:"duration"`
+}
+
+// AppSpecs are what is measured at one MTU: the connections of each test are those that its bars are about.
+func AppSpecs(tests []AppTest, mtu int, d time.Duration) (specs []AppSpec) {
+	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
+	for _, t := range tests {
+		size := appMessage
+		if t == AppStream {
+			size = AppChunk
+		}
+		for _, n := range connections[t] {
+			specs = append(specs, AppSpec{t, n, size, mtu, d})
+		}
+	}
+	return specs
+}
+
+// String names the spec in progress lines and errors.
+func (s AppSpec) String() string {
+	if s.MTU == 0 {
+		return fmt.Sprintf("%s %d", s.Test, s.Connections)
+	}
+	return fmt.Sprintf("%s %d mtu %d", s.Test, s.Connections, s.MTU)
+}
+
+// WarmUp is how long the program runs before it is measured, and how long idle connections rest.
+func (s AppSpec) WarmUp() time.Duration {
+	if s.Test == AppIdle {
+		return restTime
+	}
+	return Spec{Duration: s.Duration}.warmUp()
+}
+
+// Budget is the time after which a program that still runs hangs.
+func (s AppSpec) Budget() time.Duration {
+	return s.WarmUp() + 2*s.Duration + 3*connectTimeout + time.Duration(s.Connections)*appsPerConnection
+}
+
+// AppPlan is what a KindApps job does, one spec after the other.
+type AppPlan struct {
+	Over  string    `json:"over"` // OverND or OverTCP
+	Specs []AppSpec `json:"specs"`
+}
+
+// AppSide is what one side found. Only the requester counts operations.
+type AppSide struct {
+	Role       Role          `json:"role"`
+	Spec       AppSpec       `json:"spec"`
+	Datapath   string        `json:"datapath,omitempty"` // of ND
+	Ops        uint64        `json:"ops,omitempty"`
+	Bytes      uint64        `json:"bytes,omitempty"`
+	Seconds    float64       `json:"seconds,omitempty"`
+	LatUS      *Latency      `json:"lat_us,omitempty"`
+	CPU        time.Duration `json:"cpu"`  // of this process while the other measured
+	CPUElapsed time.Duration `json:"took"` // how long that was
+}
+
+// AppRound is one round of a program: both sides together.
+type AppRound struct {
+	Seconds   float64 `json:"seconds"`
+	Ops       uint64  `json:"ops,omitempty"` // operations; none of idle connections
+	Bytes     uint64  `json:"bytes,omitempty"`
+	PerSecond float64 `json:"per_second,omitempty"`
+	Gbps      float64 `json:"gbps,omitempty"`
+	P50US     float64 `json:"p50_us,omitempty"` // whole operation; none of a stream
+	P99US     float64 `json:"p99_us,omitempty"`
+	// CPUUS is the processor time of both processes for an operation. CPU is that of each, in percent of one core.
+	CPUUS        float64 `json:"cpu_us,omitempty"`
+	RequesterCPU float64 `json:"requester_cpu_percent"`
+	ResponderCPU float64 `json:"responder_cpu_percent"`
+}
+
+// JoinApp makes a round of what its two sides found.
+func JoinApp(requester, responder AppSide) AppRound {
+	r := AppRound{
+		Seconds: requester.Seconds, Ops: requester.Ops, Bytes: requester.Bytes,
+		RequesterCPU: percent(requester.CPU, requester.CPUElapsed), ResponderCPU: percent(responder.CPU, responder.CPUElapsed),
+	}
+	if r.Ops > 0 {
+		r.PerSecond = float64(r.Ops) / r.Seconds
+		r.Gbps, _ = rates(r.Ops, r.Bytes, r.Seconds)
+		r.CPUUS = (requester.CPU + responder.CPU).Seconds() * 1e6 / float64(r.Ops)
+	}
+	if l := requester.LatUS; l != nil {
+		r.P50US, r.P99US = l.P50, l.P99
+	}
+	return r
+}
+
+func percent(cpu, of time.Duration) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return 100 * cpu.Seconds() / of.Seconds()
+}
+
+// AppResult is a program over one transport: the median of each figure over its rounds, and the rounds.
+type AppResult struct {
+	Test        AppTest `json:"test"`
+	Connections int     `json:"connections"`
+	Size        int     `json:"size"`
+	MTU         int     `json:"mtu"`
+	Over        string  `json:"over"`               // OverND or OverTCP
+	Datapath    string  `json:"datapath,omitempty"` // of ND
+	Pinned      bool    `json:"pinned"`             // each process on a core of its own; else both on all
+	Verified    bool    `json:"verified"`           // each operation's bytes were looked at
+	AppRound
+	Rounds []AppRound `json:"rounds"`
+}
+
+// Result is that of the program of a requester's side, without figures yet. Package apps looks at the bytes of each operation.
+func (s AppSide) Result(over string, pinned bool) AppResult {
+	return AppResult{
+		Test: s.Spec.Test, Connections: s.Spec.Connections, Size: s.Spec.Size, MTU: s.Spec.MTU,
+		Over: over, Datapath: s.Datapath, Pinned: pinned, Verified: true,
+	}
+}
+
+// Spec is what was measured.
+func (x *AppResult) Spec() AppSpec {
+	return AppSpec{Test: x.Test, Connections: x.Connections, Size: x.Size, MTU: x.MTU}
+}
+
+// By names the transport.
+func (x *AppResult) By() string {
+	by := x.Over
+	if x.Datapath != "" {
+		by += " " + x.Datapath
+	}
+	if x.Pinned {
+		by += ", pinned"
+	}
+	return by
+}
+
+// AddApp adds a round to the result of the same program under the same conditions, and keeps the medians up to date.
+func (r *Report) AddApp(x AppResult, round AppRound) {
+	var at *AppResult
+	for i := range r.Apps {
+		if y := &r.Apps[i]; y.Spec() == x.Spec() && y.Over == x.Over && y.Pinned == x.Pinned {
+			at = y
+		}
+	}
+	if at == nil {
+		r.Apps = append(r.Apps, x)
+		at = &r.Apps[len(r.Apps)-1]
+	}
+	at.Rounds = append(at.Rounds, round)
+	at.AppRound = medianRound(at.Rounds)
+}
+
+// medianRound has the median of each figure. Operations, bytes and seconds are sums.
+func medianRound(rounds []AppRound) AppRound {
+	of := func(get func(AppRound) float64) float64 {
+		values := make([]float64, len(rounds))
+		for i, r := range rounds {
+			values[i] = get(r)
+		}
+		return median(values)
+	}
+	m := AppRound{
+		PerSecond: of(func(r AppRound) float64 { return r.PerSecond }), Gbps: of(func(r AppRound) float64 { return r.Gbps }),
+		P50US: of(func(r AppRound) float64 { return r.P50US }), P99US: of(func(r AppRound) float64 { return r.P99US }),
+		CPUUS:        of(func(r AppRound) float64 { return r.CPUUS }),
+		RequesterCPU: of(func(r AppRound) float64 { return r.RequesterCPU }),
+		ResponderCPU: of(func(r AppRound) float64 { return r.ResponderCPU }),
+	}
+	for _, r := range rounds {
+		m.Seconds, m.Ops, m.Bytes = m.Seconds+r.Seconds, m.Ops+r.Ops, m.Bytes+r.Bytes
+	}
+	return m
+}
+
+// sane checks that nothing is missing, and the figures against each other.
+func (x *AppResult) sane() error {
+	switch {
+	case x.Connections < 1 || len(x.Rounds) == 0:
+		return fmt.Errorf("%d connections, %d rounds", x.Connections, len(x.Rounds))
+	case x.Over != OverTCP && (x.Over != OverND || x.Datapath == ""):
+		return fmt.Errorf("over %q, datapath %q", x.Over, x.Datapath)
+	case !x.Verified:
+		return errors.New("the bytes were not verified")
+	}
+	for _, r := range append(x.Rounds, x.AppRound) {
+		for _, v := range []float64{r.Seconds, r.PerSecond, r.Gbps, r.P50US, r.P99US, r.CPUUS, r.RequesterCPU, r.ResponderCPU} {
+			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+				return fmt.Errorf("figures must not be negative: %+v", r)
+			}
+		}
+		timed := x.Test != AppIdle && x.Test != AppStream
+		switch {
+		case r.Seconds <= 0 || x.Test != AppIdle && (r.Ops == 0 || r.Bytes == 0 || r.PerSecond <= 0 || r.Gbps <= 0):
+			return fmt.Errorf("nothing was moved: %+v", r)
+		case timed && (r.P50US <= 0 || r.P99US < r.P50US):
+			return fmt.Errorf("latency is not in order: %+v", r)
+		}
+	}
+	return saneSize(x.Size, x.MTU)
+}
+
+// SortApps puts the results of a program together: by MTU, program and connections, then ND before TCP.
+func (r *Report) SortApps() {
+	slices.SortStableFunc(r.Apps, func(a, b AppResult) int {
+		rank := func(x *AppResult) int { return slices.Index(AppTests(), x.Test) }
+		return cmp.Or(cmp.Compare(a.MTU, b.MTU), cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Connections, b.Connections),
+			cmp.Compare(a.Over, b.Over))
+	})
+}

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// A program over ND is held against the same one over TCP, pinned or not, whichever of the two is better in that figure: nobody can say that
+// TCP was held back. docs/PERFORMANCE.md explains the bounds. Those of plain sockets allow for what each packet costs there.
+var (
+	echoTime    = limit{"<=", 1, 50}
+	echoTimeUDP = limit{"<=", 1.2, 50}
+	appRate     = limit{">=", 1, 0.005}
+	streamUDP   = limit{">=", 0.8, 0.001}
+	appsIdleCPU = limit{"<=", 0.2, 50} // percent of a core
+)
+
+// boundedStreamMTU is from which MTU on a stream has a bound: below it TCP crosses a virtual link in segments of 64 KiB.
+const boundedStreamMTU = 9000
+
+// compareApps holds programs over ND against TCP.
+func (r *Report) compareApps() {
+	for i := range r.Apps {
+		x := &r.Apps[i]
+		if x.Over != OverND {
+			continue
+		}
+		if x.Test == AppIdle {
+			r.addApp(x, "CPU percent", max(x.RequesterCPU, x.ResponderCPU), &appsIdleCPU)
+			continue
+		}
+		udp := x.Datapath == nd.DatapathUDP.String()
+		r.versusTCP(x, "p50 / tcp", func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
+		r.versusTCP(x, "rate / tcp", func(y *AppResult) float64 { return y.PerSecond }, true, x.rateLimit(udp))
+		r.versusTCP(x, "CPU / tcp", func(y *AppResult) float64 { return y.CPUUS }, false, nil)
+	}
+}
+
+// timeLimit is what the time of an operation is held against; nothing for programs that are judged by their rate.
+func (x *AppResult) timeLimit(udp bool) *limit {
+	switch {
+	case x.Test != AppEcho:
+		return nil
+	case udp:
+		return &echoTimeUDP
+	default:
+		return &echoTime
+	}
+}
+
+// rateLimit is what operations a second are held against.
+func (x *AppResult) rateLimit(udp bool) *limit {
+	switch {
+	case x.Test == AppStream && udp:
+		return &streamUDP
+	case udp, x.Test == AppGRPC, x.Test == AppStream && x.MTU < boundedStreamMTU:
+		return nil
+	default:
+		return &appRate
+	}
+}
+
+// versusTCP adds the ratio of one figure to the better one of TCP.
+func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) float64, more bool, l *limit) {
+	var rivals []float64
+	for i := range r.Apps {
+		if y := &r.Apps[i]; y.Over == OverTCP && y.Spec() == x.Spec() && figure(y) > 0 {
+			rivals = append(rivals, figure(y))
+		}
+	}
+	if len(rivals) == 0 || figure(x) <= 0 {
+		return
+	}
+	best := slices.Min(rivals)
+	if more {
+		best = slices.Max(rivals)
+	}
+	r.addApp(x, name, figure(x)/best, l)
+}
+
+// addApp adds a ratio with a bound, or for information. The bounds are those of a machine whose cores are free.
+func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
+	name = fmt.Sprintf("%s %d %s", x.Test, x.Connections, name)
+	if x.Pinned {
+		name += ", pinned"
+	}
+	if r.Beside > 0 {
+		name += fmt.Sprintf(", %d beside", r.Beside)
+	}
+	ratio := Ratio{Name: name, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true}
+	if l != nil && r.Beside == 0 {
+		ratio.hold(*l)
+	}
+	r.Ratios = append(r.Ratios, ratio)
+}
+
+// median is the middle value, and the lower one of two.
+func median(values []float64) float64 {
+	values = slices.Clone(values)
+	slices.SortFunc(values, cmp.Compare)
+	return values[(len(values)-1)/2]
+}

@@ -1,0 +1,175 @@
+package apps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// meeting is where the two sides of a job in one process wait for each other.
+type meeting struct {
+	mu      sync.Mutex
+	point   string
+	waiting chan struct{}
+}
+
+func (m *meeting) Meet(ctx context.Context, point string) error {
+	m.mu.Lock()
+	if m.waiting != nil {
+		defer m.mu.Unlock()
+		if m.point != point {
+			return fmt.Errorf("one side is at %q, the other at %q", m.point, point)
+		}
+		close(m.waiting)
+		m.waiting = nil
+		return nil
+	}
+	done := make(chan struct{})
+	m.waiting, m.point = done, point
+	m.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// collector keeps what the sides of programs say.
+type collector struct {
+	bench.Sink
+	mu    sync.Mutex
+	sides []bench.AppSide
+}
+
+func (c *collector) App(s bench.AppSide) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sides = append(c.sides, s)
+}
+
+// runBoth runs both sides of a job in this process.
+func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	job := bench.Job{Kind: bench.KindApps, Datapath: "udp", UDPPort: port, Apps: &plan}
+	var ends [2]bench.End
+	for i, addr := range []string{"127.0.0.31", "127.0.0.32"} {
+		ends[i].Addr = netip.AddrPortFrom(netip.MustParseAddr(addr), port)
+	}
+	c, m := &collector{}, &meeting{}
+	errs := make(chan error, 2)
+	for i, role := range []bench.Role{bench.Requester, bench.Responder} {
+		j := job
+		j.Role, j.Local, j.Peer = role, ends[i], ends[1-i]
+		go func() {
+			err := Run(ctx, j, m, c)
+			if err != nil {
+				cancel()
+			}
+			errs <- err
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		return nil, err
+	}
+	r := bench.NewReport()
+	for _, s := range plan.Specs {
+		var of [2]bench.AppSide
+		for _, side := range c.sides {
+			if side.Spec == s && side.Role == bench.Requester {
+				of[0] = side
+			} else if side.Spec == s {
+				of[1] = side
+			}
+		}
+		r.AddApp(of[0].Result(plan.Over, false), bench.JoinApp(of[0], of[1]))
+	}
+	return r, nil
+}
+
+// specs are all programs in a quick form.
+func specs() []bench.AppSpec {
+	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond)
+	for i := range all {
+		all[i].Connections = min(all[i].Connections, 16+i)
+	}
+	return append(all, bench.AppSpec{Test: bench.AppIdle, Connections: 8, Size: 64, Duration: 10 * time.Millisecond})
+}
+
+// TestPrograms runs every program over TCP and over ND on plain sockets. The figures are of no interest here; that there are some
+// is, and that each operation's bytes were the right ones.
+func TestPrograms(t *testing.T) {
+	for _, over := range []string{bench.OverTCP, bench.OverND} {
+		t.Run(over, func(t *testing.T) {
+			r, err := runBoth(t, bench.AppPlan{Over: over, Specs: specs()}, netlabtest.FreePort(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Validate(); err != nil {
+				t.Error(err)
+			}
+			if len(r.Apps) != len(specs()) {
+				t.Errorf("%d programs of %d have figures", len(r.Apps), len(specs()))
+			}
+			for _, x := range r.Apps {
+				if (x.Datapath == "udp") != (over == bench.OverND) {
+					t.Errorf("%s over %s has the datapath %q", x.Spec(), over, x.Datapath)
+				}
+				if x.Ops > 0 && x.CPUUS <= 0 {
+					t.Errorf("%s over %s took no processor time", x.Spec(), over)
+				}
+				t.Logf("%s over %s: %+v", x.Spec(), over, x.AppRound)
+			}
+		})
+	}
+}
+
+// TestWrongBytesAreSeen flips one byte of a message on its way, and puts a message into the place of another.
+func TestWrongBytesAreSeen(t *testing.T) {
+	msg := make([]byte, 3*stampEvery)
+	number(msg, 7)
+	if err := numbered(msg, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := numbered(msg, 8); !errors.Is(err, errWrong) {
+		t.Errorf("message 7 passes for message 8: %v", err)
+	}
+	if err := numbered(append(msg[stampEvery:], msg[:stampEvery]...), 7); !errors.Is(err, errWrong) {
+		t.Errorf("bytes that are missing are not missed: %v", err)
+	}
+	msg[2*stampEvery] ^= 1
+	if err := numbered(msg, 7); !errors.Is(err, errWrong) {
+		t.Errorf("a byte that changed is not seen: %v", err)
+	}
+}
+
+// TestPeerThatLeavesEndsTheRun: a requester whose peer never listens gives up when it is told to.
+func TestPeerThatLeavesEndsTheRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	end := bench.End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.31"), netlabtest.FreePort(t))}
+	j := bench.Job{
+		Kind: bench.KindApps, Role: bench.Requester, Local: end, Peer: end,
+		Apps: &bench.AppPlan{Over: bench.OverTCP, Specs: specs()[:1]},
+	}
+	if err := Run(ctx, j, &meeting{}, &collector{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	j.Apps.Specs[0].Test = "teleport"
+	if err := Run(t.Context(), j, &meeting{}, &collector{}); err == nil {
+		t.Error("an unknown program runs")
+	}
+}

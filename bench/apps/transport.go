@@ -1,0 +1,85 @@
+package apps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndnet"
+)
+
+// The wait for connections to say their last word is bounded, by more for many.
+const (
+	closeTimeout       = 5 * time.Second
+	closePerConnection = 20 * time.Millisecond
+)
+
+// transport carries the bytes of programs.
+type transport struct {
+	local, peer netip.AddrPort
+	datapath    string // of ND
+	listen      func(ctx context.Context, network, address string) (net.Listener, error)
+	dial        func(ctx context.Context, network, address string) (net.Conn, error)
+	close       func() error
+}
+
+// open makes the transport of a job.
+func open(j bench.Job) (*transport, error) {
+	t := &transport{local: j.Local.Addr, peer: j.Peer.Addr}
+	if j.Apps.Over == bench.OverTCP {
+		var l net.ListenConfig
+		var d net.Dialer
+		t.listen, t.dial, t.close = l.Listen, d.DialContext, func() error { return nil }
+		return t, nil
+	}
+	mode := nd.DatapathAuto
+	if j.Datapath != "" {
+		var err error
+		if mode, err = nd.ParseDatapath(j.Datapath); err != nil {
+			return nil, err
+		}
+	}
+	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: j.Local.Addr.Addr(), UDPPort: j.UDPPort, Datapath: mode})
+	if err != nil {
+		return nil, err
+	}
+	network, err := ndnet.New(adapter, ndnet.Config{})
+	if err != nil {
+		return nil, errors.Join(err, adapter.Close())
+	}
+	t.datapath = adapter.Datapath().Datapath.String()
+	t.dial = network.DialContext
+	t.listen = func(_ context.Context, name, address string) (net.Listener, error) {
+		return network.Listen(name, address)
+	}
+	patience := closeTimeout
+	for _, s := range j.Apps.Specs {
+		patience += time.Duration(s.Connections) * closePerConnection
+	}
+	t.close = func() error {
+		quiet := make(chan struct{})
+		go func() { network.Wait(); close(quiet) }()
+		var late error
+		select {
+		case <-quiet:
+		case <-time.After(patience):
+			late = fmt.Errorf("connections are still open %v after the programs ended", patience)
+		}
+		return errors.Join(late, adapter.Close())
+	}
+	return t, nil
+}
+
+// nextPort takes the port behind, for the next program: connections over ND keep the port of their listener until they have said their last
+// word.
+func (t *transport) nextPort() {
+	if t.datapath != "" {
+		t.local = netip.AddrPortFrom(t.local.Addr(), t.local.Port()+1)
+		t.peer = netip.AddrPortFrom(t.peer.Addr(), t.peer.Port()+1)
+	}
+}

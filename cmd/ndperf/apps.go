@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+)
+
+// What apps measures unless told otherwise: all programs take about three minutes.
+const (
+	appsDuration = 500 * time.Millisecond
+	appsRounds   = 3
+	maxRounds    = 100
+)
+
+// appsFlags are the flags of the apps command.
+type appsFlags struct {
+	tests    []string
+	mtus     []int
+	duration time.Duration
+	rounds   int
+	beside   int
+	loop     bool
+	datapath string
+	udpPort  uint16
+	json     string
+}
+
+func newApps() *cobra.Command {
+	f := &appsFlags{}
+	cmd := &cobra.Command{
+		Use:   "apps",
+		Short: "Measure ordinary Go programs over ND and over TCP (root, or --loop)",
+		Long: `apps runs ordinary programs of package net over ND and over kernel TCP, in two network namespaces joined by one
+veth pair, with the kernel's offloads as they are: echo with 1, 16 and 128 connections, net/http with 1 and 16,
+unary calls of gRPC, one stream, and 1000 connections that do nothing. Each runs with its processes on a core each
+(pinned) and on all cores. It prints times and rates, the processor time of both processes for an operation, and how they
+compare with the better one of TCP. Each round runs everything once; figures are medians of the rounds.
+
+All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
+interface, which needs no privilege.`,
+		Example: `  ndperf apps                                          everything, about three minutes
+  ndperf apps --tests echo,http --mtu 1500             a part
+  ndperf apps --beside 2                               while two processes keep cores busy
+  ndperf apps --loop --rounds 1 --duration 100ms       a quick look without root`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runApps(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.tests, "tests", nil, "programs to run (default all): "+appNames())
+	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
+	fl.DurationVar(&f.duration, "duration", appsDuration, "measured time of each program in each round")
+	fl.IntVar(&f.rounds, "rounds", appsRounds, fmt.Sprintf("how often everything runs, at most %d", maxRounds))
+	registerBeside(cmd, &f.beside)
+	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
+	fl.StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
+	cli.Complete(cmd, "datapath", cli.Datapaths)
+	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
+	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
+	cmd.MarkFlagsMutuallyExclusive("loop", "mtu")
+	return cmd
+}
+
+func appNames() string {
+	var names []string
+	for _, t := range bench.AppTests() {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ",")
+}
+
+// check refuses what makes no sense, and returns the tests in the order in which they run.
+func (f *appsFlags) check() ([]bench.AppTest, error) {
+	tests := bench.AppTests()
+	for _, name := range f.tests {
+		if !slices.Contains(tests, bench.AppTest(name)) {
+			return nil, cli.Usagef("--tests: %q is unknown: choose from %s", name, appNames())
+		}
+	}
+	if len(f.tests) > 0 {
+		tests = slices.DeleteFunc(tests, func(t bench.AppTest) bool { return !slices.Contains(f.tests, string(t)) })
+	}
+	if err := (&runFlags{datapath: f.datapath}).checkDatapath(); err != nil {
+		return nil, err
+	}
+	if err := checkMTUs(f.mtus); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.duration < time.Millisecond || f.duration > time.Hour:
+		return nil, cli.Usagef("--duration %v is out of range: 1ms to 1h", f.duration)
+	case f.rounds < 1 || f.rounds > maxRounds:
+		return nil, cli.Usagef("--rounds %d is out of range: 1 to %d", f.rounds, maxRounds)
+	case !f.loop && os.Geteuid() != 0:
+		return nil, errors.New("apps makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
+	}
+	return tests, checkBeside(f.beside)
+}
+
+// jobs are those of one round at one MTU. Over each transport the programs run twice; connections that are idle have no rival, and do not
+// care where they are.
+func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
+	specs := bench.AppSpecs(tests, mtu, f.duration)
+	if !first {
+		specs = slices.DeleteFunc(specs, func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
+	}
+	idle := func(s bench.AppSpec) bool { return s.Test == bench.AppIdle }
+	add := func(over string, unpinned bool, specs []bench.AppSpec) {
+		if len(specs) > 0 {
+			jobs = append(jobs, bench.Job{
+				Kind: bench.KindApps, Datapath: f.datapath, UDPPort: f.udpPort, Unpinned: unpinned,
+				Apps: &bench.AppPlan{Over: over, Specs: specs},
+			})
+		}
+	}
+	rivals := slices.DeleteFunc(slices.Clone(specs), idle)
+	add(bench.OverND, true, specs)
+	add(bench.OverTCP, true, rivals)
+	add(bench.OverND, false, rivals)
+	add(bench.OverTCP, false, rivals)
+	return jobs
+}
+
+func runApps(ctx context.Context, f *appsFlags, stdout, stderr io.Writer) error {
+	tests, err := f.check()
+	if err != nil {
+		return err
+	}
+	if f.loop {
+		mtu, err := loopbackMTU()
+		if err != nil {
+			return err
+		}
+		f.datapath, f.mtus = "udp", []int{mtu}
+	}
+	out, err := openJSON(f.json, stdout)
+	if err != nil {
+		return err
+	}
+	defer out.abandon()
+	if out.toStdout() {
+		stdout = stderr
+	}
+	stop, err := startBusy(f.beside)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	r := &appsRun{flags: f, report: newReport()}
+	r.report.Beside = f.beside
+	if err := r.all(ctx, tests, stderr); err != nil {
+		return err
+	}
+	r.report.SortApps()
+	r.report.SetRatios()
+	renderReport(stdout, r.report)
+	return out.write(r.report)
+}
+
+// appsRun is one run of the apps command.
+type appsRun struct {
+	flags    *appsFlags
+	report   *bench.Report
+	progress *progress
+}
+
+// all runs all rounds, at one MTU after the other.
+func (r *appsRun) all(ctx context.Context, tests []bench.AppTest, stderr io.Writer) error {
+	f := r.flags
+	total := 0
+	for i, mtu := range f.mtus {
+		for _, j := range f.jobs(tests, i == 0, mtu) {
+			total += f.rounds * len(j.Apps.Specs)
+		}
+	}
+	r.progress = newProgress(stderr, total)
+	for i, mtu := range f.mtus {
+		jobs := f.jobs(tests, i == 0, mtu)
+		if len(jobs) == 0 {
+			continue
+		}
+		do := r.overVeth
+		if f.loop {
+			do = r.overLoop
+		}
+		if err := do(ctx, mtu, jobs); err != nil {
+			r.progress.abandon()
+			return err
+		}
+	}
+	r.progress.finish()
+	return nil
+}
+
+// overVeth runs all rounds over one pair: TCP over the same one as ND, with all that the kernel does for it.
+func (r *appsRun) overVeth(ctx context.Context, mtu int, jobs []bench.Job) (err error) {
+	pair, err := netlab.NewPair(netlab.PairConfig{MTU: mtu, Queues: 1, Offloads: true, StaticNeighbours: true})
+	if err != nil {
+		return fmt.Errorf("build a veth pair with MTU %d: %w", mtu, err)
+	}
+	defer func() { err = errors.Join(err, pair.Close()) }()
+	r.report.Pairs = append(r.report.Pairs, bench.Pair{For: "programs", MTU: mtu, Offloads: true, Queues: 1})
+	return r.rounds(ctx, jobs, func(job bench.Job, sink bench.Sink) error {
+		job.Local.Addr = netip.AddrPortFrom(pair.AddrA.Addr(), ndPort)
+		job.Peer.Addr = netip.AddrPortFrom(pair.AddrB.Addr(), ndPort)
+		return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
+	})
+}
+
+func (r *appsRun) overLoop(ctx context.Context, _ int, jobs []bench.Job) error {
+	return r.rounds(ctx, jobs, func(job bench.Job, sink bench.Sink) error {
+		port := uint16(ndPort)
+		if job.Apps.Over == bench.OverTCP {
+			var err error
+			if port, err = freeTCPPort(loopAddrs[1]); err != nil {
+				return err
+			}
+		}
+		job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], port), netip.AddrPortFrom(loopAddrs[1], port)
+		return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, sink)
+	})
+}
+
+// rounds runs the jobs in turn, as often as there are rounds.
+func (r *appsRun) rounds(ctx context.Context, jobs []bench.Job, run func(bench.Job, bench.Sink) error) error {
+	for range r.flags.rounds {
+		for _, job := range jobs {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			sink := &appSink{reportSink: reportSink{job.Kind, r.report, r.progress}, job: job}
+			if err := run(job, sink); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// appSink puts the sides of programs together.
+type appSink struct {
+	reportSink
+	job  bench.Job
+	last *bench.AppSide // waits for the other side
+}
+
+// App takes one side. The two come one after the other: neither begins the next program alone.
+func (s *appSink) App(x bench.AppSide) {
+	if s.last == nil {
+		s.last = &x
+		return
+	}
+	a, b := *s.last, x
+	s.last = nil
+	if a.Role == bench.Responder {
+		a, b = b, a
+	}
+	result, round := a.Result(s.job.Apps.Over, !s.job.Unpinned), bench.JoinApp(a, b)
+	s.report.AddApp(result, round)
+	s.progress.done(appLine(result, round))
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// TestAppsAsOrdinaryUser runs programs over plain sockets and over TCP, pinned and not, beside a busy process, and makes a page of it.
+func TestAppsAsOrdinaryUser(t *testing.T) {
+	r := runAsNobody(t, "apps", "--loop", "--duration", "10ms", "--rounds", "2", "--tests", "http,stream,idle", "--beside", "1")
+	var got []string
+	for i := range r.Apps {
+		x := &r.Apps[i]
+		got = append(got, fmt.Sprintf("%s %d over %s: %d", x.Test, x.Connections, x.By(), len(x.Rounds)))
+	}
+	slices.Sort(got)
+	var want []string
+	for _, program := range []string{"http 1", "http 16", "stream 1"} {
+		for _, by := range []string{"nd udp", "nd udp, pinned", "tcp", "tcp, pinned"} {
+			want = append(want, program+" over "+by+": 2")
+		}
+	}
+	want = append(want, "idle 1000 over nd udp: 2")
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("programs are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if r.Beside != 1 {
+		t.Errorf("%d processes beside", r.Beside)
+	}
+	file, page := filepath.Join(t.TempDir(), "apps.json"), filepath.Join(t.TempDir(), "page.html")
+	var text bytes.Buffer
+	if err := r.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage([]string{file}, page, "", &text); err != nil {
+		t.Error(err)
+	}
+	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte(`id="programs"`)) {
+		t.Errorf("the page has no programs (%v)", err)
+	}
+}
+
+// TestAppsOverVeth is the same over AF_XDP, whose bounds are judged.
+func TestAppsOverVeth(t *testing.T) {
+	netlabtest.NeedRoot(t)
+	out := filepath.Join(t.TempDir(), "apps.json")
+	if text, err := ndperf(t, "apps", "--duration", "10ms", "--rounds", "1", "--tests", "echo,grpc", "--mtu", "9000", "--json", out).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	r, err := readReport(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.MissedFloors(); err != nil {
+		t.Error(err)
+	}
+	if len(r.Apps) != 16 || len(bench.Bars([]*bench.Report{r})) != 12 {
+		t.Errorf("%d programs, %d bars", len(r.Apps), len(bench.Bars([]*bench.Report{r})))
+	}
+}
+
+// TestTableOfProgramsFitsATerminal prints the widest figures that are plausible.
+func TestTableOfProgramsFitsATerminal(t *testing.T) {
+	r := bench.NewReport()
+	r.Beside = 2
+	for _, test := range bench.AppTests() {
+		x := bench.AppResult{Test: test, Connections: 1000, Size: 64, MTU: 65000, Over: bench.OverTCP, Pinned: true}
+		cpu := 200.0
+		if test == bench.AppIdle {
+			cpu = 99.9
+		}
+		r.AddApp(x, bench.AppRound{
+			Ops: 1, PerSecond: 1234567, Gbps: 123, P50US: 99999, P99US: 999999, CPUUS: 99999, RequesterCPU: cpu, ResponderCPU: cpu,
+		})
+	}
+	var out bytes.Buffer
+	renderApps(&out, r)
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// children are the processes that pid started and that have not ended.
+func children(pid int) (all []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // state, parent, ...
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && fields[0] != "Z" && fields[1] == strconv.Itoa(pid) {
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// TestBusyProcessesDieWithTheirParent kills a run that has busy processes beside it.
+func TestBusyProcessesDieWithTheirParent(t *testing.T) {
+	cmd := ndperf(t, "apps", "--loop", "--tests", "echo", "--duration", "1m", "--beside", "3", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var busy []int
+	deadline := time.Now().Add(patience)
+	for len(busy) < 3+2 && time.Now().Before(deadline) { // and both sides of the program
+		busy = children(cmd.Process.Pid)
+		time.Sleep(10 * time.Millisecond) // what is awaited is another process
+	}
+	if len(busy) < 3+2 {
+		t.Errorf("%d processes run, want 5", len(busy))
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for _, pid := range busy {
+		for !ended(pid) {
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d lives on", pid)
+			}
+			time.Sleep(10 * time.Millisecond) // as above
+		}
+	}
+}
+
+// ended says whether a process is gone, or only waits for somebody to ask how it ended.
+func ended(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")
+}
+
+// TestBusyProcessEnds: when it is told to, when its input ends, and after its time.
+func TestBusyProcessEnds(t *testing.T) {
+	late := time.Now().Add(patience)
+	stop, never := make(chan struct{}), make(chan error, 1)
+	close(stop)
+	if err := compute(stop, never, late); err != nil {
+		t.Error(err)
+	}
+	never <- nil
+	if err := compute(nil, never, late); err != nil {
+		t.Error(err)
+	}
+	if err := compute(nil, nil, time.Now()); !errors.Is(err, errTooLong) {
+		t.Errorf("error is %v", err)
+	}
+	before := children(os.Getpid())
+	t.Setenv(runAgain, "1")
+	end, err := startBusy(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(children(os.Getpid())) - len(before); n != 2 {
+		t.Errorf("%d busy processes, want 2", n)
+	}
+	end()
+	if after := children(os.Getpid()); len(after) != len(before) {
+		t.Errorf("%d processes are left", len(after)-len(before))
+	}
+}

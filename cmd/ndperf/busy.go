@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/internal/cli"
+)
+
+// Busy processes keep cores from what is measured. They end with the run, with its process however that ends, and after maxBusy.
+const (
+	maxBeside = 64
+	maxBusy   = time.Hour
+)
+
+// registerBeside is the flag of commands that measure beside busy processes.
+func registerBeside(cmd *cobra.Command, n *int) {
+	cmd.Flags().IntVar(n, "beside", 0, "so many processes keep cores busy meanwhile")
+}
+
+func checkBeside(n int) error {
+	if n < 0 || n > maxBeside {
+		return cli.Usagef("--beside %d is out of range: 0 to %d processes", n, maxBeside)
+	}
+	return nil
+}
+
+// startBusy starts n processes that compute until stop is called.
+func startBusy(n int) (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, one := range stops {
+			one()
+		}
+	}
+	for range n {
+		one, err := startOneBusy()
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("--beside: %w", err)
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
+}
+
+// startOneBusy keeps the thread that starts the process for as long as that runs: the kernel ends the child when the thread ends, and Go ends
+// threads when it likes.
+func startOneBusy() (stop func(), err error) {
+	cmd := exec.Command("/proc/self/exe", "busy")
+	cmd.Args[0] = "ndperf"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it was killed, or its input ended: as it should
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return func() {
+		_ = cmd.Process.Kill() // or it has ended
+		_ = stdin.Close()
+		<-ended
+	}, nil
+}
+
+// newBusy is the process that keeps a core busy.
+func newBusy() *cobra.Command {
+	return &cobra.Command{
+		Use:    "busy",
+		Short:  "Keep a core busy until standard input ends; started by ndperf itself",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, os.Stdin)
+				ended <- err
+			}()
+			return compute(cmd.Context().Done(), ended, time.Now().Add(maxBusy))
+		},
+	}
+}
+
+// errTooLong is said of a busy process that nobody ended.
+var errTooLong = errors.New("nobody ended this process in time")
+
+// compute uses one core until it is told to stop.
+func compute(stop <-chan struct{}, ended <-chan error, until time.Time) error {
+	const turns = 1 << 16 // well below a millisecond
+	for x := uint64(1); ; {
+		for range turns {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+		}
+		select {
+		case <-stop:
+			return nil
+		case err := <-ended:
+			return err
+		default:
+			if x == 0 || time.Now().After(until) { // x is never 0
+				return errTooLong
+			}
+		}
+	}
+}
