@@ -19,24 +19,24 @@ import (
 // acknowledgements, completions, lengths. It is the hundredth of every thousand, because a busy machine may not come to the thousandth. What
 // ndperf says beside the tests, in JSON, is spared, so that it can say what it found.
 const (
-	faultyFile = "../../provider/responder.go"
+	faultyFile = "../../provider/internal/packet/reader.go"
 	faultyCode = `
 var faultyPieces atomic.Uint64
 
-func (r *reader) loses(dst []byte) bool {
-	if faultyPieces.Add(1)%1000 != 100 || r.rest[0] == '{' {
+func (r *Reader) loses(dst []byte) bool {
+	if faultyPieces.Add(1)%1000 != 100 || len(r.rest) == 0 || r.rest[0] == '{' {
 		return false
 	}
-	r.skip(len(dst))
+	r.Skip(len(dst))
 	return true
 }
 `
 )
 
-// faultyPlaces are where payload is put into memory. placeLast calls place, which counts its piece again.
+// faultyPlaces are where payload is put into memory. PlaceLast calls Place, which counts its piece again.
 var faultyPlaces = map[string]string{
-	"func (r *reader) place(dst []byte) {\n":     "\tif r.loses(dst) {\n\t\treturn\n\t}\n",
-	"func (r *reader) placeLast(dst []byte) {\n": "\tif r.loses(dst) {\n\t\treturn\n\t}\n\tfaultyPieces.Add(^uint64(0))\n",
+	"func (r *Reader) Place(dst []byte) {\n":     "\tif r.loses(dst) {\n\t\treturn\n\t}\n",
+	"func (r *Reader) PlaceLast(dst []byte) {\n": "\tif r.loses(dst) {\n\t\treturn\n\t}\n\tfaultyPieces.Add(^uint64(0))\n",
 }
 
 // buildFaulty builds ndperf with the fault, without touching the tree.
@@ -58,7 +58,7 @@ func buildFaulty(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, overlay, binary := filepath.Join(dir, "responder.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "ndperf")
+	changed, overlay, binary := filepath.Join(dir, "reader.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "ndperf")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
 	if err != nil {
 		t.Fatal(err)
