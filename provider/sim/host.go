@@ -95,6 +95,7 @@ func (h *Host) start() {
 	h.Engine = engines[0]
 	for i, q := range h.queues {
 		q.engine = engines[i]
+		q.engine.SetTap(h.net.tap)
 	}
 	h.runAt = h.net.now
 	h.queue()

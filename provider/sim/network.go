@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -33,6 +34,7 @@ type Network struct {
 	trace   tracer
 	broken  []string // what was found to be wrong
 	flows   map[flowKey]*flow
+	tap     provider.Tap
 	watch   func(from *Host, ends pathEnds) // sees the way of each packet, when it is set
 }
 

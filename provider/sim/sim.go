@@ -6,15 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Options bound a run: a seed that fails is made smaller with them until it is easy to read. Zero bounds nothing.
 type Options struct {
-	Hosts, Sessions, Requests int       // at most; requests of each side of a session
-	Engines                   int       // of a host, at most
-	Without                   Faults    // these do not happen
-	Trace                     io.Writer // every event goes there; nil for none
+	Hosts, Sessions, Requests int          // at most; requests of each side of a session
+	Engines                   int          // of a host, at most
+	Without                   Faults       // these do not happen
+	Trace                     io.Writer    // every event goes there; nil for none
+	Tap                       provider.Tap // of all engines; nil for none
 }
 
 // Report is what a run did.

@@ -27,6 +27,7 @@ func newWorld(seed uint64, o Options) *world {
 		}
 	}
 	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng}
+	w.net.tap = o.Tap
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
 		if bound > 0 {
