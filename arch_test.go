@@ -138,8 +138,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer
-		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."},
-		tests: []string{"wire", "provider", "provider/sim"},
+		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
 		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
