@@ -256,6 +256,9 @@ type DatapathInfo struct {
 	// OwnResetKey is why the secret by which peers are told that a process restarted is the adapter's own; empty when it is the host's. With the
 	// host's, peers of a process that is killed and started again lose their connections at once, else after seconds of silence (PROTOCOL §7.4).
 	OwnResetKey string
+	// Apart is why plain sockets send or receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO), refused one, or handed over merged
+	// packets that were damaged. Empty when packets go in runs to peers that do so too, and over AF_XDP.
+	Apart string
 }
 
 // Datapath tells how packets move.
@@ -271,6 +274,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 	return DatapathInfo{
 		OwnResetKey: own,
 		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
+		Apart:    i.Alone,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
 	}
 }
@@ -305,6 +309,10 @@ type Stats struct {
 	// keys are LimitNames.
 	LimitedSeconds map[string]float64
 
+	// Over plain sockets: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
+	// of a connection left one by one for some time, because runs may have been lost as a whole.
+	InRuns, Merged, RunsPaused uint64
+
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64
 }
@@ -321,6 +329,7 @@ func (a *Adapter) Stats() Stats {
 		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,
 		Challenges: p.Challenges, PathsChanged: p.PathsChanged, PortsChanged: p.PortsChanged,
+		RunsPaused:     p.RunsPaused,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}
 	for l, us := range p.Limited {
@@ -331,6 +340,7 @@ func (a *Adapter) Stats() Stats {
 	}
 	// The socket's counters are for people; a socket that cannot be read reports none.
 	if d, err := a.verbs.Device.Stats(); err == nil {
+		s.InRuns, s.Merged = d.InRuns, d.Merged
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,

@@ -37,6 +37,8 @@ type Config struct {
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
 	// keeping them only. Completions stay in order, but memory is no longer written in order.
 	ImmediatePlacement bool
+	// Runs says that a kernel socket is below the link, which takes runs of packets apart that a peer sends, and may send some (PROTOCOL §7.1).
+	Runs bool
 	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
 	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
 	AckEvery int

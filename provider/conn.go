@@ -53,6 +53,7 @@ type conn struct {
 
 	phase     phase
 	ecn       wire.ECN    // of sequenced packets: ECT0 when both agreed to it
+	joins     bool        // both ends agreed to runs
 	share     guard.Share // of its source's budget
 	ceLast    bool        // the newest packet was marked
 	ceEcho    bool        // the peer has to hear of a mark

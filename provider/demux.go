@@ -79,6 +79,7 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		return wire.DropAddress, keptNothing
 	}
 	if !p.Intact(h) {
+		e.received.Mangled(p)
 		return wire.DropCRC, keptNothing
 	}
 	if p.From.Port != c.remote.Port && !c.fromElsewhere(p, h) {

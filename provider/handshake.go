@@ -21,6 +21,7 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	if h.Features&wire.FeatureECT != 0 {
 		c.ecn = wire.ECT0
 	}
+	c.joins = c.engine.cfg.Runs && h.Features&wire.FeatureRuns != 0
 	c.peerWindow = max(h.Window, minWindow)
 }
 
@@ -47,6 +48,9 @@ func (c *conn) sendHello(op wire.Opcode) {
 	}
 	if op == wire.CtlREQ || c.ecn != wire.NotECT {
 		h.Features = wire.FeatureECT
+	}
+	if op == wire.CtlREQ && e.cfg.Runs || c.joins {
+		h.Features |= wire.FeatureRuns
 	}
 	total := 0
 	if op == wire.CtlREQ {

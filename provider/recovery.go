@@ -71,6 +71,7 @@ func (r *lossRecovery) inVain(c *conn, number uint64, state recovery.State) {
 	}
 	if state&recovery.Again != 0 && number < r.timedOut {
 		r.timedOut = 0
+		c.runs.InTime(e.now)
 		if c.cc.Undo() {
 			e.stats.SpuriousTimeouts++
 			e.note(FlightSpurious, c.id, 0, 0)
@@ -144,6 +145,9 @@ func (r *lossRecovery) expire(c *conn) {
 	}
 	if r.expiries == maxMarkable && c.rtt.moves == 0 {
 		c.ecn = wire.NotECT
+	}
+	if r.expiries == 1 && c.joins && c.runs.TimedOut(e.now) {
+		e.stats.RunsPaused++
 	}
 	changePort(c, r.expiries)
 	c.timeOut()

@@ -159,6 +159,9 @@ func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 	if ackReq {
 		f.Flags |= wire.FlagAckReq
 	}
+	if c.joins && c.runs.May(c.engine.now) {
+		c.engine.out.Join()
+	}
 	c.ackSent()
 	c.seal(p, f, c.ecn)
 }

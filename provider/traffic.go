@@ -24,6 +24,7 @@ type traffic struct {
 	served     answers
 	tx         [wire.NumSpaces]space.Send
 	cc         congestion.State
+	runs       congestion.Runs
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
 	recovery   lossRecovery

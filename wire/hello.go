@@ -22,6 +22,9 @@ const (
 // FeatureECT is the feature that sequenced packets may be marked (PROTOCOL §7.1).
 const FeatureECT uint32 = 1 << 0
 
+// FeatureRuns is the feature that the kernel takes apart what arrives merged (PROTOCOL §7.1).
+const FeatureRuns uint32 = 1 << 1
+
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
 type Hello struct {
 	ConnID, Nonce          uint64

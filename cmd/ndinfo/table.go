@@ -53,6 +53,8 @@ func renderOpen(w io.Writer, list []ndhealth.Adapter) {
 			switch {
 			case r.Copying != "":
 				copied = "copied: " + r.Copying
+			case r.Apart != "":
+				copied = "plain sockets, packet by packet: " + r.Apart
 			case !r.ZeroCopy:
 				copied = "plain sockets"
 			}

@@ -148,7 +148,7 @@ type step struct {
 	jobs     []bench.Job
 	rivals   bool
 	mtu      int
-	offloads bool // of the pair: only kernel TCP can use them
+	offloads bool // of the pair: only kernel sockets can use them
 }
 
 // figures is how many lines the step has to say.
@@ -183,7 +183,8 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp, eve
 		rivals(false, tcp)
 		rivals(raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), false)
 		for _, datapath := range datapaths {
-			steps = append(steps, step{jobs: []bench.Job{{Kind: bench.KindND, Datapath: datapath, Specs: here}}, mtu: mtu})
+			job := bench.Job{Kind: bench.KindND, Datapath: datapath, Specs: here}
+			steps = append(steps, step{jobs: []bench.Job{job}, mtu: mtu, offloads: datapath == "udp"})
 		}
 	}
 	return steps
@@ -238,8 +239,11 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 
 func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
 	p := bench.Pair{For: "nd,raw", MTU: s.mtu, Offloads: s.offloads, Queues: cfg.Queues, RPSMask: cfg.RPSMask}
-	if s.offloads {
+	switch {
+	case s.rivals && s.offloads:
 		p.For = "tcp"
+	case s.offloads:
+		p.For = "nd udp"
 	}
 	if !slices.Contains(r.report.Pairs, p) {
 		r.report.Pairs = append(r.report.Pairs, p)

@@ -87,6 +87,8 @@ func moves(r *ndinspect.Reply) string {
 		return r.Datapath + ", zero-copy"
 	case r.Copying != "":
 		return r.Datapath + ", copy"
+	case r.Apart != "":
+		return r.Datapath + ", packet by packet"
 	}
 	return r.Datapath
 }

@@ -53,6 +53,7 @@ type Info struct {
 	Reason    string // why this rung
 	Socket    xdp.Info
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
+	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
@@ -384,6 +385,8 @@ type Stats struct {
 	TooLong uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
 	PortTaken uint64
+	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams; of the UDP rung only.
+	InRuns, Merged uint64
 	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
 	// answer; more than are looked at.
 	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64

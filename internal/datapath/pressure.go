@@ -15,7 +15,7 @@ func (q *queue) Pressure() uint8 { return uint8(min(q.sock.RxBacklog(), 255)) }
 // Pressure implements provider.Pressured by the receive buffer. The kernel is asked only after a batch that was full: else the
 // buffer was emptied.
 func (d *plainUDP) Pressure() uint8 {
-	if d.arrived < d.batch {
+	if !d.receiver.Full() {
 		return 0
 	}
 	return uint8(min(d.in.Fill(), 255))

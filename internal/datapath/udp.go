@@ -29,13 +29,16 @@ const (
 	sendFrames = 1024
 	// socketBuffer holds a window of the largest packets for both spaces, where the kernel allows so much.
 	socketBuffer = 32 << 20
-	udpFrags     = (wire.MaxPacket + udp.FrameSize - 1) / udp.FrameSize
+	// mergedSize is the most that the kernel hands over at once, so what a receive frame has to hold. Memory is taken for what arrives in it.
+	mergedSize = 64 << 10
+	// receiveFrames are those of a batch that the engine works on, and those that are posted, with as many to spare.
+	receiveFrames = 3 * udpBatch
 )
 
+// Every packet fits into a receive frame, and transmit frames are what the engine takes them for.
 const (
-	_ = uint(provider.MaxFrags - udpFrags)
-	_ = uint(udp.FrameSize - provider.FrameSize)
-	_ = uint(provider.FrameSize - udp.FrameSize)
+	_ = uint(mergedSize - wire.MaxPacket)
+	_ = uint(-(provider.FrameSize % udp.PageSize))
 )
 
 // plainUDP is the rung that needs no privilege: one socket on the ND port receives, and one for every source port sends
@@ -60,8 +63,7 @@ type plainUDP struct {
 	trim           atomic.Bool // the progress goroutine went to sleep for long: frames that a burst took may go back
 	receiver       *udp.Receiver
 	sender         *udp.Sender
-	arrived, taken int // packets of the receiver's batch, and how many of them the engine has
-	batch          int // the most a batch has
+	damaged        damage
 	sources        map[uint16]*source
 	paths          []udpPath
 	freePaths      []provider.Path
@@ -70,6 +72,9 @@ type plainUDP struct {
 	foreign   atomic.Uint64
 	tooLong   atomic.Uint64
 	portTaken atomic.Uint64
+	inRuns    atomic.Uint64
+	merged    atomic.Uint64
+	alone     atomic.Pointer[string] // why there are no runs, or no merged packets, any more
 
 	errors      *udp.Watcher // of what was sent
 	unreachable unreachable
@@ -124,8 +129,12 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.network, err = udp.NewNetwork(); err != nil {
 		return nil, err
 	}
+	if why := d.network.Runs(); why != nil {
+		d.goAlone(why.Error())
+	}
 	d.in, err = d.network.Open(udp.Config{
 		Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Scope: nic.Index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+		Runs: d.alone.Load() == nil,
 	})
 	if err != nil {
 		return nil, portError(err, cfg)
@@ -139,17 +148,13 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
 		return nil, err
 	}
-	batch := min(max(udpBatchBytes/d.maxPacket, 1), udpBatch)
-	per := (d.maxPacket + udp.FrameSize - 1) / udp.FrameSize
-	// Those of a batch that the engine works on, those that are posted, and as many that go on to other engines.
-	if d.rxPool, err = udp.NewPool(per * 4 * udpBatch); err != nil {
+	if d.rxPool, err = udp.NewPool(receiveFrames, mergedSize); err != nil {
 		return nil, err
 	}
-	if d.txPool, err = udp.NewPool(sendFrames); err != nil {
+	if d.txPool, err = udp.NewPool(sendFrames, provider.FrameSize); err != nil {
 		return nil, err
 	}
-	d.batch = batch
-	d.receiver = udp.NewReceiver(d.rxPool, batch, d.maxPacket)
+	d.receiver = udp.NewReceiver(d.rxPool, udpBatch, udpBatchBytes, wire.BaseHeaderLen)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
 	d.sender.From(cfg.Address, nic.Index)
 	return d, nil
@@ -162,6 +167,9 @@ func (d *plainUDP) Ports() []Port { return []Port{d} }
 func (d *plainUDP) Info() Info {
 	i := d.info
 	i.MAC = d.state.mac()
+	if why := d.alone.Load(); why != nil {
+		i.Alone = *why
+	}
 	return i
 }
 
@@ -173,7 +181,10 @@ func (d *plainUDP) Release(uint64) error { return nil }
 
 // Stats implements Device.
 func (d *plainUDP) Stats() (Stats, error) {
-	s := Stats{Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load(), TooLong: d.tooLong.Load()}
+	s := Stats{
+		Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load(), TooLong: d.tooLong.Load(),
+		InRuns: d.inRuns.Load(), Merged: d.merged.Load(),
+	}
 	d.unreachable.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()

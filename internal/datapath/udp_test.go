@@ -272,7 +272,7 @@ func TestUDPPressure(t *testing.T) {
 		a.packet(t, &tx[0], path, 5000)
 		a.Transmit(tx[:])
 	}
-	drain(b.batch)
+	drain(udpBatch)
 	if p := b.Pressure(); p < 128 {
 		t.Errorf("pressure %d of 255 while the buffer is nearly full", p)
 	}

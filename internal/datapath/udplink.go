@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// keptFrames are the receive frames that stay with us when nothing is under way: a few batches of the largest packets.
-const keptFrames = 512
+// keptFrames are the receive frames that stay with us when nothing is under way: two batches of merged packets, 1 MiB.
+const keptFrames = 2 * udpBatchBytes / mergedSize
 
 // longSleep is how long the progress goroutine sleeps only when no connection has anything under way.
 const longSleep = 2 * time.Second
@@ -29,13 +29,7 @@ func (d *plainUDP) Wait(timeout time.Duration, packets bool) {
 
 // Ready implements provider.Link. There is no ring to look at, so it receives: a look by system call costs as much as a
 // fruitless receive, and what was received is kept for Receive.
-func (d *plainUDP) Ready() bool {
-	if d.taken < d.arrived {
-		return true
-	}
-	d.taken, d.arrived = 0, d.receiver.Receive(d.in)
-	return d.arrived > 0
-}
+func (d *plainUDP) Ready() bool { return d.receiver.Waiting() || d.receiver.Receive(d.in) }
 
 // Receive implements provider.Link.
 func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
@@ -43,41 +37,39 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 		d.trim.Store(false)
 		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
 	}
-	n := 0
+	n, merged, foreign := 0, uint64(0), uint64(0)
+	var arrived udp.Datagram
 	for n < len(pkts) && d.Ready() {
-		for ; d.taken < d.arrived && n < len(pkts); d.taken++ {
-			if d.take(d.taken, &pkts[n]) {
-				n++
-			} else {
-				d.foreign.Add(1)
+		for n < len(pkts) && d.receiver.Next(&arrived) {
+			if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
+				d.receiver.Release(arrived.Frame)
+				foreign++
+				continue
+			}
+			p := &pkts[n]
+			p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
+			p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame)}
+			p.N, p.Len, p.Merged = 1, len(arrived.Data), arrived.Merged
+			n++
+			if arrived.Merged {
+				merged++
 			}
 		}
+		foreign += d.receiver.Unfit()
+	}
+	if merged > 0 {
+		d.merged.Add(merged)
+	}
+	if foreign > 0 {
+		d.foreign.Add(foreign)
 	}
 	return n
-}
-
-// take fills p with datagram i of the batch. It reports false when that cannot be an ND packet.
-func (d *plainUDP) take(i int, p *provider.RxPacket) bool {
-	ip, port, n, marked, whole := d.receiver.Message(i)
-	if !whole || n < wire.BaseHeaderLen {
-		return false
-	}
-	p.From, p.To, p.CE = wire.Endpoint{IP: ip, Port: port}, d.local, marked
-	p.N, p.Len = 0, n
-	for n > 0 {
-		mem, id := d.receiver.Take(i, p.N)
-		b := mem[:min(n, len(mem))]
-		p.Frags[p.N] = provider.Frag{Data: b, ID: uint64(id)}
-		n -= len(b)
-		p.N++
-	}
-	return true
 }
 
 // Recycle implements provider.Link.
 func (d *plainUDP) Recycle(ids []uint64) {
 	for _, id := range ids {
-		d.rxPool.Put(uint32(id))
+		d.receiver.Release(uint32(id))
 	}
 }
 
@@ -93,10 +85,10 @@ func (d *plainUDP) Frames(dst []provider.Frag) int {
 	return len(dst)
 }
 
-// Transmit implements provider.Link: one system call for each run of packets from the same source port.
+// Transmit implements provider.Link: one system call for each row of packets from the same source port.
 func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 	var from *source
-	gathered := 0
+	gathered, runs := 0, d.alone.Load() == nil
 	for i := range pkts {
 		p := &pkts[i]
 		path := &d.paths[p.Path]
@@ -106,7 +98,7 @@ func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 			}
 			from, gathered = path.from, 0
 		}
-		d.sender.Begin(&path.to, p.ECN == wire.ECT0)
+		d.sender.Begin(&path.to, p.ECN == wire.ECT0, p.Len, p.Joins && runs)
 		for j := range p.N {
 			d.sender.Add(p.Frags[j].Data)
 		}
@@ -128,6 +120,12 @@ func (d *plainUDP) send(from *source) {
 	if lost, tooLong := d.sender.Send(from.socket); lost > 0 {
 		d.lost.Add(uint64(lost))
 		d.tooLong.Add(uint64(tooLong))
+	}
+	if n := d.sender.InRuns(); n > 0 {
+		d.inRuns.Add(n)
+	}
+	if why := d.sender.Alone(); why != nil && d.alone.Load() == nil {
+		d.goAlone("the kernel refused to send a run: " + why.Error())
 	}
 }
 
@@ -163,7 +161,7 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 		to := d.addrOf(dst)
 		s := udp.NewSender(1, 1)
 		s.From(d.cfg.Address, d.neighbors.index)
-		s.Begin(&to, false)
+		s.Begin(&to, false, 0, false)
 		s.Send(d.in)
 	}
 }
@@ -213,6 +211,7 @@ func (d *plainUDP) source(port uint16) *source {
 		var err error
 		s.socket, err = d.network.Open(udp.Config{
 			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer,
+			Runs: d.alone.Load() == nil,
 		})
 		if err != nil {
 			return nil

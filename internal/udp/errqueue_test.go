@@ -27,12 +27,12 @@ func TestErrorsAreTold(t *testing.T) {
 		must(t, err)
 		defer func() { must(t, out.Close()) }()
 		in, to := open(t, n, at)
-		s, r := NewSender(4, 1), NewReceiver(newPool(t, 8), 8, 100)
+		s, r := NewSender(4, 1), newReceiver(t, 8, 8)
 		closed := nobody(t, n, at)
 		var buf [8]byte
 
 		send(s, out, closed, []byte("unheard"), 10)
-		if refused := send(s, out, to, []byte("one"), 10); refused != 0 || r.Receive(in) != 1 {
+		if refused := send(s, out, to, []byte("one"), 10); refused != 0 || r.count(in) != 1 {
 			t.Errorf("%v: a socket that does not tell: %d refused", at, refused)
 		}
 		for range 2 { // on and off again
@@ -41,7 +41,7 @@ func TestErrorsAreTold(t *testing.T) {
 			if ports, err := w.Wait(); err != nil || len(ports) != 1 || ports[0] != 77 {
 				t.Errorf("%v: the watcher saw %v, %v", at, ports, err)
 			}
-			if refused := send(s, out, to, []byte("two"), 10); refused != 0 || r.Receive(in) != 1 {
+			if refused := send(s, out, to, []byte("two"), 10); refused != 0 || r.count(in) != 1 {
 				t.Errorf("%v: %d datagrams refused, or lost, after an error", at, refused)
 			}
 			e, ok := out.ReadError(buf[:])
@@ -57,11 +57,11 @@ func TestErrorsAreTold(t *testing.T) {
 			}
 			send(s, out, closed, []byte("told of, and left alone"), 100)
 			must(t, out.TellErrors(nil, 77))
-			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.Receive(in) != 1 {
+			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.count(in) != 1 {
 				t.Errorf("%v: %d datagrams refused by what was left", at, refused)
 			}
 			send(s, out, closed, []byte("unheard"), 10)
-			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.Receive(in) != 1 {
+			if refused := send(s, out, to, []byte("three"), 10); refused != 0 || r.count(in) != 1 {
 				t.Errorf("%v: a socket that does not tell any more: %d refused", at, refused)
 			}
 		}
@@ -79,13 +79,13 @@ func TestOwnErrorsAreNoICMP(t *testing.T) {
 	a := AddrOf(to, 0)
 	s := NewSender(3, 1)
 	for _, size := range []int{1, 70000, 2} {
-		s.Begin(&a, false)
+		s.Begin(&a, false, size, false)
 		s.Add(make([]byte, size))
 	}
 	if lost, tooLong := s.Send(out); lost != 1 || tooLong != 1 {
 		t.Errorf("%d datagrams were refused, %d too long, want 1", lost, tooLong)
 	}
-	if r := NewReceiver(newPool(t, 8), 4, 100); r.Receive(in) != 2 {
+	if newReceiver(t, 4, 8).count(in) != 2 {
 		t.Error("the others were lost")
 	}
 	var buf [8]byte

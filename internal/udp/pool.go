@@ -7,25 +7,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FrameSize is the capacity of a frame: a page, so that a pool that is made for the worst case costs no memory before the
-// worst case comes.
-const FrameSize = 4096
+// PageSize is what frames are a multiple of: a pool that is made for the worst case costs no memory before the worst case comes.
+const PageSize = 4096
 
 // Pool is memory cut into frames. It comes from mmap: pages that nobody touched do not exist, and the garbage collector
 // need not know.
 type Pool struct {
 	mem  []byte
+	size int
 	free []uint32 // last in, first out: the frame that comes next is the one most likely in a cache
 	low  int      // the fewest that were free since Trim: so many, below in the stack, were not touched
 }
 
-// NewPool makes a pool of n frames.
-func NewPool(n int) (*Pool, error) {
-	mem, err := unix.Mmap(-1, 0, n*FrameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+// NewPool makes a pool of n frames of size bytes each, a multiple of PageSize.
+func NewPool(n, size int) (*Pool, error) {
+	mem, err := unix.Mmap(-1, 0, n*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("map %d packet frames: %w", n, err)
 	}
-	p := &Pool{mem: mem, free: make([]uint32, 0, n), low: n}
+	p := &Pool{mem: mem, size: size, free: make([]uint32, 0, n), low: n}
 	for i := n; i > 0; i-- {
 		p.free = append(p.free, uint32(i-1))
 	}
@@ -58,7 +58,7 @@ func (p *Pool) Trim(keep int) error {
 		for n < len(rest) && rest[n] == rest[n-1]-1 {
 			n++
 		}
-		if err := unix.Madvise(p.mem[int(rest[n-1])*FrameSize:][:n*FrameSize], unix.MADV_DONTNEED); err != nil {
+		if err := unix.Madvise(p.mem[int(rest[n-1])*p.size:][:n*p.size], unix.MADV_DONTNEED); err != nil {
 			return fmt.Errorf("give back %d packet frames: %w", n, err)
 		}
 		rest = rest[n:]
@@ -75,8 +75,8 @@ func (p *Pool) Free() int { return len(p.free) }
 
 // Frame is the memory of a frame, capped at its end.
 func (p *Pool) Frame(id uint32) []byte {
-	at := int(id) * FrameSize
-	return p.mem[at : at+FrameSize : at+FrameSize]
+	at := int(id) * p.size
+	return p.mem[at : at+p.size : at+p.size]
 }
 
 // Close unmaps the memory. No frame may be touched afterwards, by nobody.

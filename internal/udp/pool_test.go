@@ -10,7 +10,7 @@ import (
 // resident counts the frames whose page exists.
 func (p *Pool) resident(t *testing.T) (n int) {
 	t.Helper()
-	pages := make([]byte, len(p.mem)/FrameSize)
+	pages := make([]byte, len(p.mem)/PageSize)
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&p.mem[0])), uintptr(len(p.mem)), uintptr(unsafe.Pointer(&pages[0])))
 	if errno != 0 {
 		t.Fatal(errno)
@@ -24,7 +24,9 @@ func (p *Pool) resident(t *testing.T) (n int) {
 // What a burst took goes back to the kernel, but for the frames that are kept and those in use; frames in use keep their bytes.
 func TestPoolIsTrimmed(t *testing.T) {
 	const all, burst, keep = 100, 60, 10
-	p := newPool(t, all)
+	p, err := NewPool(all, PageSize)
+	must(t, err)
+	defer func() { must(t, p.Close()) }()
 	var taken []uint32
 	for range burst {
 		id, ok := p.Get()

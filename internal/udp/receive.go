@@ -9,109 +9,200 @@ import (
 // none is no frame.
 const none = ^uint32(0)
 
-// Receiver takes datagrams from a socket in batches. Every datagram has frames posted for the largest one there can be, but
-// uses up only those that it fills: the others stay posted.
-type Receiver struct {
-	pool    *Pool
-	per     int // frames for a datagram
-	msgs    []mmsghdr
-	pieces  []unix.Iovec
-	frames  []uint32 // of each piece, or none
-	names   []unix.RawSockaddrInet6
-	control []byte
-	room    int // bytes of control for each datagram
-	dirty   int // the first so many datagrams may lack frames, or have the kernel's answers in their headers
+// Datagram is one as its sender sent it, in a frame that it may share with others it was merged with on its way.
+type Datagram struct {
+	Data   []byte
+	Frame  uint32 // to be given to Release once
+	IP     [16]byte
+	Port   uint16
+	Marked bool // it carries a congestion mark (CE)
+	Merged bool // it was cut from a merged one
 }
 
-// NewReceiver makes a receiver of batches of datagrams, each at most largest bytes long, into frames from pool.
-func NewReceiver(pool *Pool, batch, largest int) *Receiver {
-	per := (largest + FrameSize - 1) / FrameSize
+// Receiver takes datagrams from a socket in batches, each into a frame of its own, and cuts those apart that the kernel merged (UDP_GRO).
+// Nothing is copied: the parts share the frame.
+type Receiver struct {
+	pool    *Pool
+	shares  []uint32 // of each frame: datagrams in it that were not released
+	msgs    []mmsghdr
+	pieces  []unix.Iovec
+	frames  []uint32 // of each message, or none
+	names   []unix.RawSockaddrInet6
+	control []byte
+	dirty   int // the first so many messages may lack frames, or have the kernel's answers in their headers
+	offered int // how many messages the next call offers; see adapt
+	most    int // bytes that a call had better not exceed
+	least   int
+
+	// What the kernel filled, and how far it was handed out.
+	arrived, at int
+	full        bool
+	rest        []byte // of message at, behind the parts that were handed out
+	part        Datagram
+	segment     int
+	unfit       uint64
+}
+
+// controlRoom is for the type of service and the segment size of a message, each an int.
+var controlRoom = 2 * unix.CmsgSpace(4)
+
+// NewReceiver makes a receiver of batches of at most batch messages and about most bytes, into frames from pool, which belongs to it alone.
+// A message that does not fit into a frame, and one whose parts are shorter than least, is no datagram: it is dropped and counted as Unfit.
+func NewReceiver(pool *Pool, batch, most, least int) *Receiver {
 	r := &Receiver{
-		pool: pool, per: per, msgs: make([]mmsghdr, batch), pieces: make([]unix.Iovec, batch*per), frames: make([]uint32, batch*per),
-		names: make([]unix.RawSockaddrInet6, batch), room: unix.CmsgSpace(4), dirty: batch,
-	}
-	r.control = make([]byte, batch*r.room)
-	for i := range r.frames {
-		r.frames[i] = none
+		pool: pool, shares: make([]uint32, len(pool.mem)/pool.size), msgs: make([]mmsghdr, batch), pieces: make([]unix.Iovec, batch),
+		frames: make([]uint32, batch), names: make([]unix.RawSockaddrInet6, batch), control: make([]byte, batch*controlRoom),
+		dirty: batch, most: most, least: least, offered: min(max(most/pool.size, 1), batch),
 	}
 	for i := range r.msgs {
+		r.frames[i] = none
 		h := &r.msgs[i].hdr
-		h.Name, h.Control, h.Iov = nameOf(&r.names[i]), &r.control[i*r.room], &r.pieces[i*per]
-		h.SetIovlen(per)
+		h.Name, h.Control, h.Iov = nameOf(&r.names[i]), &r.control[i*controlRoom], &r.pieces[i]
+		h.SetIovlen(1)
 	}
 	return r
 }
 
-// Receive takes what the socket has, at most a batch. The datagrams are described by Message until the next call.
-func (r *Receiver) Receive(from *Socket) int {
-	ready := r.post()
+// Receive takes what the socket has, at most a batch, and reports whether that was anything. It may be called when Next has handed out
+// everything of the batch before.
+func (r *Receiver) Receive(from *Socket) bool {
+	r.arrived, r.at, r.full = 0, 0, false
+	ready := min(r.post(), r.offered)
 	if ready == 0 {
-		return 0
+		return false
 	}
 	n, errno := recvmmsg(from.fd, r.msgs[:ready])
 	if errno != 0 {
-		return 0 // nothing there, or an error that the socket had to tell: the next call looks again
+		return false // nothing there, or an error that the socket had to tell: the next call looks again
 	}
-	r.dirty = max(r.dirty, n)
-	return n
+	r.arrived, r.dirty, r.full = n, max(r.dirty, n), n == ready
+	r.adapt()
+	return n > 0
 }
 
-// post replaces the frames that were taken and returns how many datagrams can be received: fewer than a batch when the pool
-// has run dry.
+// adapt chooses how many messages the next call offers. Merged ones have 44 times the bytes of others, and a call that takes many of them
+// keeps the scheduler waiting and leaves the cache; few that are small would take a call for each handful.
+func (r *Receiver) adapt() {
+	bytes := 0
+	for i := range r.arrived {
+		bytes += int(r.msgs[i].n)
+	}
+	switch {
+	case bytes > r.most:
+		r.offered = max(r.offered/2, 1)
+	case r.arrived == r.offered && 2*bytes <= r.most:
+		r.offered = min(2*r.offered, len(r.msgs))
+	}
+}
+
+// post replaces the frames that were taken and returns how many messages can be received: fewer than a batch when the pool has run dry.
 func (r *Receiver) post() int {
 	for i := range r.dirty {
-		for j := i * r.per; j < (i+1)*r.per; j++ {
-			if r.frames[j] != none {
-				continue
-			}
+		if r.frames[i] == none {
 			id, ok := r.pool.Get()
 			if !ok {
 				return i
 			}
-			r.frames[j] = id
-			r.pieces[j].Base = &r.pool.Frame(id)[0]
-			r.pieces[j].SetLen(FrameSize)
+			r.frames[i] = id
+			r.pieces[i].Base = &r.pool.Frame(id)[0]
+			r.pieces[i].SetLen(r.pool.size)
 		}
 		h := &r.msgs[i].hdr
 		h.Namelen = unix.SizeofSockaddrInet6
-		h.SetControllen(r.room)
+		h.SetControllen(controlRoom)
 	}
 	r.dirty = 0
 	return len(r.msgs)
 }
 
-// Message tells where datagram i of the last batch came from, its length, and whether it carries a congestion mark. ok is
-// false for one that was cut off.
-func (r *Receiver) Message(i int) (ip [16]byte, port uint16, n int, marked, ok bool) {
-	m := &r.msgs[i]
-	ip, port = parse(&r.names[i])
-	return ip, port, int(m.n), r.marked(i), m.hdr.Flags&unix.MSG_TRUNC == 0
-}
+// Full says that the newest batch had as many messages as it could, so that more may wait in the socket.
+func (r *Receiver) Full() bool { return r.full }
 
-// marked looks for CE (RFC 3168) in the type of service, an octet over IPv4 and an int over IPv6.
-func (r *Receiver) marked(i int) bool {
-	c := r.control[i*r.room:][:r.room]
-	at := unix.CmsgLen(0)
-	if int(r.msgs[i].hdr.Controllen) <= at {
+// Waiting says whether Next has something.
+func (r *Receiver) Waiting() bool { return len(r.rest) > 0 || r.at < r.arrived }
+
+// Next hands out the next datagram of the batch, which is the caller's until Release. It reports false when there is none left.
+func (r *Receiver) Next(d *Datagram) bool {
+	if len(r.rest) == 0 && !r.open() {
 		return false
 	}
-	tos := c[at]
-	if r.names[i].Family == unix.AF_INET6 {
-		tos = byte(binary.NativeEndian.Uint32(c[at:]))
+	n := min(r.segment, len(r.rest))
+	r.part.Data = r.rest[:n:n]
+	r.rest = r.rest[n:]
+	*d = r.part
+	return true
+}
+
+// open begins with the next message that has a datagram in it.
+func (r *Receiver) open() bool {
+	for ; r.at < r.arrived; r.at++ {
+		i := r.at
+		m := &r.msgs[i]
+		n := int(m.n)
+		tos, segment := r.controls(i)
+		merged := segment > 0 && segment < n
+		if !merged {
+			segment = n
+		}
+		if m.hdr.Flags&unix.MSG_TRUNC != 0 || segment < max(r.least, 1) {
+			r.unfit++ // its frame stays posted
+			continue
+		}
+		id := r.frames[i]
+		r.frames[i] = none
+		r.shares[id] = uint32((n + segment - 1) / segment)
+		r.rest, r.segment = r.pool.Frame(id)[:n], segment
+		r.part = Datagram{Frame: id, Marked: tos&3 == 3, Merged: merged}
+		r.part.IP, r.part.Port = parse(&r.names[i])
+		r.at++
+		return true
 	}
-	return tos&3 == 3
+	return false
 }
 
-// Take gives frame j of datagram i to the caller, whole.
-func (r *Receiver) Take(i, j int) (mem []byte, id uint32) {
-	at := i*r.per + j
-	id = r.frames[at]
-	r.frames[at] = none
-	return r.pool.Frame(id), id
+// controls reads the type of service (RFC 3168), an octet over IPv4 and an int over IPv6, and the size of the parts of a merged message,
+// which is 0 for one that was not merged.
+func (r *Receiver) controls(i int) (tos byte, segment int) {
+	const header = unix.SizeofCmsghdr
+	c := r.control[i*controlRoom:][:min(int(r.msgs[i].hdr.Controllen), controlRoom)]
+	for len(c) > header {
+		n, level, kind := cmsgOf(c)
+		if n <= header || n > len(c) {
+			break
+		}
+		value := c[header:n]
+		switch {
+		case level == unix.SOL_UDP && kind == unix.UDP_GRO && len(value) >= 4:
+			segment = int(int32(binary.NativeEndian.Uint32(value)))
+		case level == unix.SOL_IP && kind == unix.IP_TOS:
+			tos = value[0]
+		case level == unix.SOL_IPV6 && kind == unix.IPV6_TCLASS && len(value) >= 4:
+			tos = byte(binary.NativeEndian.Uint32(value))
+		}
+		c = c[min(unix.CmsgSpace(n-header), len(c)):]
+	}
+	return tos, segment
 }
 
-// Close gives all posted frames back to the pool.
+// Release takes a datagram back. The frame is free with the last one that shares it.
+func (r *Receiver) Release(frame uint32) {
+	if r.shares[frame]--; r.shares[frame] == 0 {
+		r.pool.Put(frame)
+	}
+}
+
+// Unfit counts the messages since the last call that were none for the caller: cut off, or too short.
+func (r *Receiver) Unfit() uint64 {
+	n := r.unfit
+	r.unfit = 0
+	return n
+}
+
+// Close gives all posted frames back to the pool, and what was not handed out.
 func (r *Receiver) Close() {
+	for d := (Datagram{}); r.Next(&d); {
+		r.Release(d.Frame)
+	}
 	for i, id := range r.frames {
 		if id != none {
 			r.pool.Put(id)

@@ -8,28 +8,61 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sender gathers datagrams and sends them with one system call.
+// Sender gathers datagrams and sends them with one system call. Those that may, go together in runs: the kernel takes a run through its
+// network stack as one, and cuts it as late as it can (UDP_SEGMENT).
 type Sender struct {
-	msgs       []mmsghdr
+	datagrams  []datagram
 	pieces     []unix.Iovec
-	nm, np     int
+	runs       []run
+	msgs       []mmsghdr // of runs
+	single     []mmsghdr // of the datagrams of one run
+	control    []byte    // of each run
+	nd, np, nr int
 	ect4, ect6 []byte    // control messages that set ect0
 	direct     [2][]byte // control messages that name the interface, without and with ect0; see From
+
+	size []byte // the control message of the size of segments
+
+	alone  unix.Errno // why there are no runs any more
+	inRuns uint64     // datagrams that left in runs
 }
 
-// maxSends is how often a datagram is sent that meets errors about others: all that came before fail one send, and more may come
-// meanwhile.
-const maxSends = 4
+// datagram is where one is among the pieces.
+type datagram struct{ piece, pieces int }
 
-// ect0 is the codepoint that says that routers may mark the datagram (RFC 3168 §5).
-const ect0 = 2
+// run is datagrams to one destination that leave as one message: all of the same length, but for the last, which may be shorter.
+type run struct {
+	to       *Addr
+	markable bool
+	open     bool // a further one may join
+	first, n int
+	segment  int // length of each, but for the last
+	bytes    int
+}
+
+const (
+	// maxSegments is the kernel's UDP_MAX_SEGMENTS before Linux 6.9, which doubled it.
+	maxSegments = 64
+	// maxRun is the longest UDP payload over IPv4, in bytes, and the kernel's bound of a run over both families.
+	maxRun = 65507
+	// maxSends is how often a datagram is sent that meets errors about others: all that came before fail one send, and more may come
+	// meanwhile.
+	maxSends = 4
+	// ect0 is the codepoint that says that routers may mark the datagram (RFC 3168 §5).
+	ect0 = 2
+)
+
+// sendControl is room for an interface, a codepoint and the size of the segments.
+var sendControl = unix.CmsgSpace(unix.SizeofInet6Pktinfo) + unix.CmsgSpace(4) + unix.CmsgSpace(2)
 
 // NewSender makes a sender for so many datagrams of so many pieces each.
 func NewSender(datagrams, pieces int) *Sender {
 	mark := binary.NativeEndian.AppendUint32(nil, ect0)
 	return &Sender{
-		msgs: make([]mmsghdr, datagrams), pieces: make([]unix.Iovec, datagrams*pieces),
+		datagrams: make([]datagram, datagrams), pieces: make([]unix.Iovec, datagrams*pieces), runs: make([]run, datagrams),
+		msgs: make([]mmsghdr, datagrams), single: make([]mmsghdr, maxSegments), control: make([]byte, datagrams*sendControl),
 		ect4: controlOf(unix.SOL_IP, unix.IP_TOS, mark), ect6: controlOf(unix.SOL_IPV6, unix.IPV6_TCLASS, mark),
+		size: controlOf(unix.SOL_UDP, unix.UDP_SEGMENT, make([]byte, 2)),
 	}
 }
 
@@ -47,30 +80,25 @@ func (s *Sender) From(local netip.Addr, index int) {
 	s.direct[1] = slices.Concat(s.direct[0], s.ect6)
 }
 
-// Begin starts a datagram, which routers may mark or not. to must not change before Send.
-func (s *Sender) Begin(to *Addr, markable bool) {
-	h := &s.msgs[s.nm].hdr
-	h.Name, h.Namelen = nameOf(&to.raw), to.n
-	h.Control = nil
-	h.SetControllen(0)
-	var control []byte
-	switch {
-	case to.direct && markable:
-		control = s.direct[1]
-	case to.direct:
-		control = s.direct[0]
-	case markable && to.raw.Family == unix.AF_INET6:
-		control = s.ect6
-	case markable:
-		control = s.ect4
+// Begin starts a datagram of length bytes, which routers may mark or not, and which may leave in a run with those before it or not. to must
+// not change before Send.
+func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
+	joins = joins && s.alone == 0
+	if !joins || s.nr == 0 || !s.runs[s.nr-1].takes(to, markable, length) {
+		s.runs[s.nr] = run{to: to, markable: markable, open: joins, first: s.nd, segment: length}
+		s.nr++
 	}
-	if control != nil {
-		h.Control = &control[0]
-		h.SetControllen(len(control))
-	}
-	h.Iov = &s.pieces[s.np]
-	h.SetIovlen(0)
-	s.nm++
+	r := &s.runs[s.nr-1]
+	r.open = r.open && length == r.segment
+	r.n++
+	r.bytes += length
+	s.datagrams[s.nd] = datagram{piece: s.np}
+	s.nd++
+}
+
+// takes says whether a datagram may join the run.
+func (r *run) takes(to *Addr, markable bool, length int) bool {
+	return r.open && r.to == to && r.markable == markable && length <= r.segment && r.n < maxSegments && r.bytes+length <= maxRun
 }
 
 // Add appends a piece, which is not empty, to the datagram that was begun last.
@@ -79,38 +107,149 @@ func (s *Sender) Add(b []byte) {
 	v.Base = &b[0]
 	v.SetLen(len(b))
 	s.np++
-	h := &s.msgs[s.nm-1].hdr
-	h.SetIovlen(int(h.Iovlen) + 1)
+	s.datagrams[s.nd-1].pieces++
+}
+
+// gather makes messages of the runs.
+func (s *Sender) gather() {
+	for i := range s.nr {
+		r := &s.runs[i]
+		control := s.options(r)
+		if r.n > 1 {
+			control = append(append(s.control[i*sendControl:][:0:sendControl], control...), s.size...)
+			binary.NativeEndian.PutUint16(control[len(control)-len(s.size)+unix.CmsgLen(0):], uint16(r.segment))
+		}
+		s.message(&s.msgs[i], r, r.first, r.n, control)
+	}
+}
+
+// options are the control messages of each datagram of a run.
+func (s *Sender) options(r *run) []byte {
+	switch {
+	case r.to.direct && r.markable:
+		return s.direct[1]
+	case r.to.direct:
+		return s.direct[0]
+	case r.markable && r.to.raw.Family == unix.AF_INET6:
+		return s.ect6
+	case r.markable:
+		return s.ect4
+	}
+	return nil
+}
+
+// message makes m one of n of a run's datagrams.
+func (s *Sender) message(m *mmsghdr, r *run, first, n int, control []byte) {
+	h := &m.hdr
+	h.Name, h.Namelen = nameOf(&r.to.raw), r.to.n
+	h.Control, h.Iov = nil, nil
+	if len(control) > 0 {
+		h.Control = &control[0]
+	}
+	h.SetControllen(len(control))
+	d, last := &s.datagrams[first], &s.datagrams[first+n-1]
+	pieces := last.piece + last.pieces - d.piece
+	if pieces > 0 {
+		h.Iov = &s.pieces[d.piece]
+	}
+	h.SetIovlen(pieces)
 }
 
 // Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
 // they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
 // not stop those behind it; a full send buffer does. Where ICMP errors are told, a send may fail for an earlier datagram and is
-// repeated.
+// repeated. A run that is refused goes again as single datagrams; when all of those are taken, a run is what the kernel or the device cannot
+// do, and there are none from then on (Alone).
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
-	left := s.msgs[:s.nm]
-	s.nm, s.np = 0, 0
-	for failed := 0; len(left) > 0; {
-		n, errno := sendmmsg(on.fd, left)
-		left = left[n:]
+	s.gather()
+	for at := 0; at < s.nr; at++ {
+		n, errno := push(on, s.msgs[at:s.nr])
+		for i := range s.runs[at : at+n] {
+			if r := &s.runs[at+i]; r.n > 1 {
+				s.inRuns += uint64(r.n)
+			}
+		}
+		if at += n; at == s.nr {
+			break
+		}
+		r := &s.runs[at]
+		switch {
+		case full(errno):
+			refused += s.nd - r.first
+			at = s.nr
+		case r.n > 1:
+			lost, long := s.apart(on, r)
+			if lost == 0 {
+				s.alone = errno
+			}
+			refused, tooLong = refused+lost, tooLong+long
+		default:
+			refused, tooLong = refused+1, tooLong+tooLongFor(errno)
+		}
+	}
+	s.nd, s.np, s.nr = 0, 0, 0
+	return refused, tooLong
+}
+
+// apart sends the datagrams of a run one by one.
+func (s *Sender) apart(on *Socket, r *run) (refused, tooLong int) {
+	for i := range r.n {
+		s.message(&s.single[i], r, r.first+i, 1, s.options(r))
+	}
+	for left := s.single[:r.n]; len(left) > 0; left = left[1:] {
+		n, errno := push(on, left)
+		if left = left[n:]; len(left) == 0 {
+			break
+		}
+		if full(errno) {
+			return refused + len(left), tooLong
+		}
+		refused, tooLong = refused+1, tooLong+tooLongFor(errno)
+	}
+	return refused, tooLong
+}
+
+// push sends messages until the kernel refuses one, and returns how many it took and why not the next one.
+func push(on *Socket, msgs []mmsghdr) (taken int, errno unix.Errno) {
+	for failed := 0; taken < len(msgs); {
+		n, errno := sendmmsg(on.fd, msgs[taken:])
+		taken += n
 		if n > 0 {
 			failed = 0
 		}
-		switch errno {
-		case 0, unix.EINTR:
-		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-			return refused + len(left), tooLong
-		default:
-			if failed++; on.watcher != nil && failed < maxSends {
-				continue
-			}
-			failed = 0
-			if errno == unix.EMSGSIZE {
-				tooLong++
-			}
-			refused++
-			left = left[1:]
+		if errno == 0 || errno == unix.EINTR {
+			continue
+		}
+		if failed++; full(errno) || on.watcher == nil || failed == maxSends {
+			return taken, errno
 		}
 	}
-	return refused, tooLong
+	return taken, 0
+}
+
+// full says that an error is about the send buffer, and not about a datagram.
+func full(errno unix.Errno) bool {
+	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
+}
+
+func tooLongFor(errno unix.Errno) int {
+	if errno == unix.EMSGSIZE {
+		return 1
+	}
+	return 0
+}
+
+// Alone is why the sender makes no runs any more; nil while it may.
+func (s *Sender) Alone() error {
+	if s.alone == 0 {
+		return nil
+	}
+	return s.alone
+}
+
+// InRuns counts the datagrams since the last call that left in runs.
+func (s *Sender) InRuns() uint64 {
+	n := s.inRuns
+	s.inRuns = 0
+	return n
 }

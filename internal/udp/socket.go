@@ -22,6 +22,8 @@ type Config struct {
 	Device int
 	// Buffers in bytes of payload; the kernel's limits hold unless the process may exceed them. 0 is the smallest.
 	ReceiveBuffer, SendBuffer int
+	// Runs makes the kernel hand over datagrams that it merged, and lets runs be sent (see Sender), which have UDP checksums over IPv4 as well.
+	Runs bool
 }
 
 // Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
@@ -123,7 +125,7 @@ type Socket struct {
 const hops = 64
 
 // setOptions makes packets look as they do on every other path (PROTOCOL §2): never fragmented, 64 hops, no UDP checksum
-// over IPv4. What the kernel learned of a path's MTU from ICMP is left out, because anyone can send that (PROTOCOL §9.6). The type of service of what arrives is asked for because of congestion marks.
+// over IPv4 where there are no runs. What the kernel learned of a path's MTU from ICMP is left out, because anyone can send that (PROTOCOL §9.6). The type of service of what arrives is asked for because of congestion marks.
 func (s *Socket) setOptions(family int, cfg Config) error {
 	type option struct{ level, name, value int }
 	options := []option{
@@ -132,6 +134,9 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 		{unix.SOL_IP, unix.IP_RECVTOS, 1},
 		{unix.SOL_SOCKET, unix.SO_NO_CHECK, 1},
 	}
+	if cfg.Runs {
+		options[len(options)-1].value = 0
+	}
 	if family == unix.AF_INET6 {
 		options = []option{
 			{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1},
@@ -139,6 +144,9 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 			{unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, hops},
 			{unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1},
 		}
+	}
+	if cfg.Runs {
+		options = append(options, option{unix.SOL_UDP, unix.UDP_GRO, 1})
 	}
 	for _, o := range options {
 		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
@@ -163,6 +171,9 @@ func (s *Socket) setBuffer(force, plain, size int) error {
 	}
 	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
 }
+
+// Apart makes the kernel take merged datagrams apart again itself, from the next one on that arrives.
+func (s *Socket) Apart() error { return unix.SetsockoptInt(s.fd, unix.SOL_UDP, unix.UDP_GRO, 0) }
 
 // FD is the descriptor. It stays the Socket's property.
 func (s *Socket) FD() int { return s.fd }

@@ -56,6 +56,14 @@ func controlOf(level, kind int32, value []byte) []byte {
 	return b
 }
 
+// cmsgOf reads the header of the first control message in b, which is longer than a header: the length with it, the level and the type.
+func cmsgOf(b []byte) (n int, level, kind int32) {
+	_ = b[unix.SizeofCmsghdr-1]
+	// unsafe: in bounds by the line above; b is a multiple of a header's alignment into memory of the Go heap, which is aligned to 8 bytes.
+	h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+	return int(h.Len), h.Level, h.Type
+}
+
 // memInfo is what SO_MEMINFO gives, a word for each: SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS, the last.
 type memInfo [9]uint32
 

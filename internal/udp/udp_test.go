@@ -55,16 +55,38 @@ func portOf(t testing.TB, s *Socket, at netip.Addr) netip.AddrPort {
 
 func newPool(t testing.TB, n int) *Pool {
 	t.Helper()
-	p, err := NewPool(n)
+	p, err := NewPool(n, frameSize)
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	return p
 }
 
+// frameSize holds whatever one message may bring.
+const frameSize = 64 << 10
+
+// newReceiver has frames of its own, and takes what has a byte.
+func newReceiver(t testing.TB, batch, frames int) *Receiver {
+	t.Helper()
+	return NewReceiver(newPool(t, frames), batch, 8*frameSize, 1)
+}
+
+// count takes the datagrams of one batch, and gives them back.
+func (r *Receiver) count(from *Socket) int { return len(r.all(from)) }
+
+// all takes a batch: the bytes of its datagrams.
+func (r *Receiver) all(from *Socket) (seen [][]byte) {
+	r.Receive(from)
+	for d := (Datagram{}); r.Next(&d); {
+		seen = append(seen, bytes.Clone(d.Data))
+		r.Release(d.Frame)
+	}
+	return seen
+}
+
 // send sends one datagram in pieces of at most cut bytes.
 func send(s *Sender, on *Socket, to netip.AddrPort, data []byte, cut int) int {
 	a := AddrOf(to, 0)
-	s.Begin(&a, false)
+	s.Begin(&a, false, len(data), false)
 	for len(data) > 0 {
 		n := min(cut, len(data))
 		s.Add(data[:n])
@@ -74,27 +96,13 @@ func send(s *Sender, on *Socket, to netip.AddrPort, data []byte, cut int) int {
 	return refused
 }
 
-// take copies datagram i together and gives its frames back.
-func take(r *Receiver, p *Pool, i int) []byte {
-	_, _, n, _, _ := r.Message(i)
-	var all []byte
-	for j := 0; n > 0; j++ {
-		mem, id := r.Take(i, j)
-		all = append(all, mem[:min(n, len(mem))]...)
-		n -= min(n, len(mem))
-		p.Put(id)
-	}
-	return all
-}
-
 func TestLayoutOfMmsghdr(t *testing.T) {
 	if got, want := unsafe.Sizeof(mmsghdr{}), unsafe.Sizeof(unix.Msghdr{})+unsafe.Sizeof(uintptr(0)); got != want {
 		t.Errorf("struct mmsghdr has %d bytes, want %d", got, want)
 	}
 }
 
-// TestDatagrams sends every interesting size, over both families: what arrives is what was sent, from whom it was sent, in
-// exactly the frames that it fills.
+// TestDatagrams sends every interesting size, over both families: what arrives is what was sent, from whom it was sent.
 func TestDatagrams(t *testing.T) {
 	for _, c := range []struct{ from, to netip.Addr }{
 		{addrA, addrB}, {netip.IPv6Loopback(), netip.IPv6Loopback()},
@@ -102,52 +110,53 @@ func TestDatagrams(t *testing.T) {
 		n := newNetwork(t)
 		out, from := open(t, n, c.from)
 		in, to := open(t, n, c.to)
-		pool := newPool(t, 64)
-		r := NewReceiver(pool, 2, 65507)
+		r := newReceiver(t, 2, 4)
 		s := NewSender(1, 20)
-		for _, size := range []int{0, 1, 36, 1472, FrameSize - 1, FrameSize, FrameSize + 1, 3 * FrameSize, 60000, 65487} {
+		for _, size := range []int{1, 36, 1472, PageSize - 1, PageSize, PageSize + 1, 3 * PageSize, 60000, 65487} {
 			data := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, size/7+1)[:size]
 			if lost := send(s, out, to, data, 4001); lost != 0 {
 				t.Fatalf("%d bytes: refused", size)
 			}
-			if got := r.Receive(in); got != 1 {
-				t.Fatalf("%d bytes: %d datagrams arrived", size, got)
+			var d Datagram
+			if !r.Receive(in) || !r.Waiting() || !r.Next(&d) || r.Next(&Datagram{}) {
+				t.Fatalf("%d bytes: not one datagram arrived", size)
 			}
-			ip, port, length, marked, whole := r.Message(0)
-			if netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), port) != from || length != size || marked || !whole {
-				t.Fatalf("%d bytes: %d from %v port %d, marked %v, whole %v", size, length, ip, port, marked, whole)
+			if netip.AddrPortFrom(netip.AddrFrom16(d.IP).Unmap(), d.Port) != from || d.Marked || d.Merged {
+				t.Fatalf("%d bytes: %v port %d, marked %v, merged %v", size, d.IP, d.Port, d.Marked, d.Merged)
 			}
-			free := pool.Free()
-			if got := take(r, pool, 0); !bytes.Equal(got, data) {
+			if !bytes.Equal(d.Data, data) || cap(d.Data) != size {
 				t.Fatalf("%d bytes arrived as others", size)
 			}
-			if used := pool.Free() - free; used != (size+FrameSize-1)/FrameSize {
-				t.Fatalf("%d bytes took %d frames", size, used)
-			}
+			r.Release(d.Frame)
 		}
-		if r.Receive(in) != 0 {
+		if r.Receive(in) || r.Waiting() {
 			t.Error("something arrived that nobody sent")
 		}
 		r.Close()
-		if pool.Free() != 64 {
-			t.Errorf("%d of 64 frames came back", pool.Free())
+		if r.pool.Free() != 4 {
+			t.Errorf("%d of 4 frames came back", r.pool.Free())
 		}
 	}
 }
 
-// TestCutOff receives a datagram longer than there is room for.
-func TestCutOff(t *testing.T) {
+// What does not fit into a frame, and what is too short, is counted and leaves its frame where it is.
+func TestUnfit(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
 	in, to := open(t, n, addrB)
-	pool := newPool(t, 4)
-	r := NewReceiver(pool, 1, 1500)
-	send(NewSender(1, 2), out, to, make([]byte, FrameSize+1), FrameSize)
-	if got := r.Receive(in); got != 1 {
-		t.Fatalf("%d datagrams arrived", got)
+	pool, err := NewPool(4, PageSize)
+	must(t, err)
+	defer func() { must(t, pool.Close()) }()
+	r := NewReceiver(pool, 4, 4*PageSize, 24)
+	s := NewSender(1, 2)
+	for _, size := range []int{PageSize + 1, 23, 0, 24} {
+		send(s, out, to, make([]byte, size), PageSize)
 	}
-	if _, _, _, _, whole := r.Message(0); whole {
-		t.Error("a datagram that was cut off passes for whole")
+	if seen := r.all(in); len(seen) != 1 || len(seen[0]) != 24 {
+		t.Errorf("%d datagrams", len(seen))
+	}
+	if n := r.Unfit(); n != 3 || r.Unfit() != 0 || pool.Free() != 1 {
+		t.Errorf("%d were unfit, want 3; %d frames are free, want 1 and 3 posted", n, pool.Free())
 	}
 }
 
@@ -156,8 +165,7 @@ func TestPoolRunsDry(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
 	in, to := open(t, n, addrB)
-	pool := newPool(t, 3)
-	r := NewReceiver(pool, 2, 100)
+	r := newReceiver(t, 2, 3)
 	s := NewSender(1, 1)
 	for i := range 5 {
 		send(s, out, to, []byte{byte(i)}, 1)
@@ -165,19 +173,19 @@ func TestPoolRunsDry(t *testing.T) {
 	var kept []uint32
 	var seen []byte
 	for range 4 {
-		for i := range r.Receive(in) {
-			mem, id := r.Take(i, 0)
-			kept, seen = append(kept, id), append(seen, mem[0])
+		r.Receive(in)
+		for d := (Datagram{}); r.Next(&d); {
+			kept, seen = append(kept, d.Frame), append(seen, d.Data[0])
 		}
 	}
-	if !bytes.Equal(seen, []byte{0, 1, 2}) || r.Receive(in) != 0 {
+	if !bytes.Equal(seen, []byte{0, 1, 2}) || r.Receive(in) {
 		t.Fatalf("with three frames arrived %v", seen)
 	}
 	for _, id := range kept {
-		pool.Put(id)
+		r.Release(id)
 	}
-	for i := range r.Receive(in) {
-		seen = append(seen, take(r, pool, i)...)
+	for _, b := range r.all(in) {
+		seen = append(seen, b...)
 	}
 	if !bytes.Equal(seen, []byte{0, 1, 2, 3, 4}) {
 		t.Fatalf("arrived %v", seen)
@@ -193,17 +201,19 @@ func TestMarks(t *testing.T) {
 		n := newNetwork(t)
 		out, _ := open(t, n, c.at)
 		in, to := open(t, n, c.at)
-		r := NewReceiver(newPool(t, 4), 2, 100)
+		r := newReceiver(t, 2, 4)
 		s := NewSender(1, 1)
 		for _, tos := range []int{0, 3, 1, 2, 0xff} {
 			must(t, unix.SetsockoptInt(out.FD(), c.level, c.name, tos))
 			send(s, out, to, []byte("x"), 1)
-			if r.Receive(in) != 1 {
+			var d Datagram
+			if !r.Receive(in) || !r.Next(&d) {
 				t.Fatal("nothing arrived")
 			}
-			if _, _, _, marked, _ := r.Message(0); marked != (tos&3 == 3) {
-				t.Errorf("%v: type of service %#x is marked: %v", c.at, tos, marked)
+			if d.Marked != (tos&3 == 3) {
+				t.Errorf("%v: type of service %#x is marked: %v", c.at, tos, d.Marked)
 			}
+			r.Release(d.Frame)
 		}
 	}
 }
@@ -224,14 +234,13 @@ func TestRefused(t *testing.T) {
 	a := AddrOf(to, 0)
 	s := NewSender(3, 1)
 	for _, size := range []int{1, 65508, 2} {
-		s.Begin(&a, false)
+		s.Begin(&a, false, size, false)
 		s.Add(make([]byte, size))
 	}
 	if lost, tooLong := s.Send(out); lost != 1 || tooLong != 1 {
 		t.Errorf("%d datagrams were refused, want 1", lost)
 	}
-	r := NewReceiver(newPool(t, 8), 4, 100)
-	if got := r.Receive(in); got != 2 {
+	if got := newReceiver(t, 4, 8).count(in); got != 2 {
 		t.Errorf("%d datagrams arrived, want 2", got)
 	}
 }
@@ -271,25 +280,22 @@ func TestAllocations(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
 	in, to := open(t, n, addrB)
-	pool := newPool(t, 64)
-	r := NewReceiver(pool, 8, 9000)
+	r := newReceiver(t, 8, 16)
 	s := NewSender(8, 2)
 	a := AddrOf(to, 0)
 	data := make([]byte, 5000)
 	round := func() {
 		for range 8 {
-			s.Begin(&a, false)
+			s.Begin(&a, false, len(data), false)
 			s.Add(data[:4096])
 			s.Add(data[4096:])
 		}
 		if lost, _ := s.Send(out); lost != 0 {
 			t.Fatal("refused")
 		}
-		for i := range r.Receive(in) {
-			for j := range 2 {
-				_, id := r.Take(i, j)
-				pool.Put(id)
-			}
+		r.Receive(in)
+		for d := (Datagram{}); r.Next(&d); {
+			r.Release(d.Frame)
 		}
 	}
 	if got := testing.AllocsPerRun(100, round); got != 0 {
@@ -307,24 +313,22 @@ func BenchmarkBatch(b *testing.B) {
 			n := newNetwork(b)
 			out, _ := open(b, n, addrA)
 			in, to := open(b, n, addrB)
-			pool := newPool(b, 1024)
-			r := NewReceiver(pool, 32, size)
+			r := newReceiver(b, 32, 128)
 			s := NewSender(32, 1)
 			a := AddrOf(to, 0)
 			data := make([]byte, size)
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				s.Begin(&a, false)
+				s.Begin(&a, false, size, false)
 				s.Add(data)
 				if i%32 < 31 {
 					continue
 				}
 				s.Send(out)
-				for m := range r.Receive(in) {
-					for j := range (size + FrameSize - 1) / FrameSize {
-						_, id := r.Take(m, j)
-						pool.Put(id)
+				for d := (Datagram{}); r.Receive(in); {
+					for r.Next(&d) {
+						r.Release(d.Frame)
 					}
 				}
 			}
@@ -336,7 +340,7 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkEmptyReceive(b *testing.B) {
 	n := newNetwork(b)
 	in, _ := open(b, n, addrB)
-	r := NewReceiver(newPool(b, 1024), 8, 65507)
+	r := newReceiver(b, 8, 16)
 	for b.Loop() {
 		r.Receive(in)
 	}
@@ -348,14 +352,14 @@ func TestMarkable(t *testing.T) {
 		n := newNetwork(t)
 		out, _ := open(t, n, at)
 		in, to := open(t, n, at)
-		r, s := NewReceiver(newPool(t, 4), 4, 100), NewSender(4, 1)
+		r, s := newReceiver(t, 4, 4), NewSender(4, 1)
 		a := AddrOf(to, 0)
 		for round := range 2 { // the second one finds what the first one left in the headers
 			for i := range 4 {
-				s.Begin(&a, i%2 == round)
+				s.Begin(&a, i%2 == round, 1, false)
 				s.Add([]byte("x"))
 			}
-			if refused, _ := s.Send(out); refused > 0 || r.Receive(in) != 4 {
+			if refused, _ := s.Send(out); refused > 0 || r.count(in) != 4 {
 				t.Fatalf("%v: %d datagrams refused, or not all arrived", at, refused)
 			}
 			for i := range 4 {
@@ -364,7 +368,7 @@ func TestMarkable(t *testing.T) {
 					want = 2 // RFC 3168 §5
 				}
 				// An octet, or the first one of an int: machines of the other byte order are not supported (package xdp).
-				if got := r.control[i*r.room+unix.CmsgLen(0)] & 3; got != want {
+				if got := r.control[i*controlRoom+unix.CmsgLen(0)] & 3; got != want {
 					t.Errorf("%v, round %d: datagram %d has codepoint %d, want %d", at, round, i, got, want)
 				}
 			}
@@ -382,8 +386,7 @@ func TestDirect(t *testing.T) {
 		n := newNetwork(t)
 		out, from := open(t, n, at)
 		in, to := open(t, n, at)
-		pool := newPool(t, 4)
-		r, s := NewReceiver(pool, 2, 100), NewSender(1, 1)
+		r, s := newReceiver(t, 2, 4), NewSender(1, 1)
 		for _, c := range []struct {
 			index  int
 			marked bool
@@ -392,22 +395,22 @@ func TestDirect(t *testing.T) {
 			s.From(at, c.index)
 			direct := AddrOf(to, 0)
 			direct.Direct()
-			s.Begin(&direct, c.marked)
+			s.Begin(&direct, c.marked, 1, false)
 			s.Add([]byte{1})
 			if lost, _ := s.Send(out); lost != c.lost {
 				t.Fatalf("%s over interface %d: %d refused, want %d", at, c.index, lost, c.lost)
 			}
-			if got := r.Receive(in); got != 1-c.lost {
-				t.Fatalf("%s over interface %d: %d arrived", at, c.index, got)
+			var d Datagram
+			if got := r.Receive(in) && r.Next(&d); got != (c.lost == 0) {
+				t.Fatalf("%s over interface %d: arrived: %v", at, c.index, got)
 			}
 			if c.lost > 0 {
 				continue
 			}
-			ip, port, _, _, _ := r.Message(0)
-			if netip.AddrPortFrom(netip.AddrFrom16(ip).Unmap(), port) != from {
-				t.Errorf("%s: it came from %v port %d", at, ip, port)
+			if netip.AddrPortFrom(netip.AddrFrom16(d.IP).Unmap(), d.Port) != from {
+				t.Errorf("%s: it came from %v port %d", at, d.IP, d.Port)
 			}
-			take(r, pool, 0)
+			r.Release(d.Frame)
 		}
 		r.Close()
 	}

@@ -88,6 +88,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 		return nil, notOpened(err), err
 	}
 	engine.UDPPort = cfg.UDPPort
+	engine.Runs = dp.Info().Rung == datapath.RungUDP
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {
 		engine.ResetKey, keyFault = hostkey.Load()

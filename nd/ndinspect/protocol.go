@@ -51,6 +51,7 @@ type Reply struct {
 	Datapath    string              `json:"datapath"`
 	ZeroCopy    bool                `json:"zero_copy"`           // of the adapter's sockets, as the kernel says
 	Copying     string              `json:"copying,omitempty"`   // why they copy; empty over plain sockets
+	Apart       string              `json:"apart,omitempty"`     // why plain sockets send or receive packet by packet; see nd.DatapathInfo
 	Capturing   bool                `json:"capturing,omitempty"` // packets are copied, for whomever
 	Streams     bool                `json:"streams,omitempty"`   // a capture follows
 	Stats       nd.Stats            `json:"stats"`

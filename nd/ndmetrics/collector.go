@@ -81,6 +81,9 @@ func NewCollector(a *nd.Adapter) *Collector {
 		{"path_raises_total", "Larger packet sizes found.", func(s *nd.Stats) uint64 { return s.PathRaised }},
 		{"source_port_challenges_total", "Packets that asked a peer to prove another source port.", func(s *nd.Stats) uint64 { return s.Challenges }},
 		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.PathsChanged }},
+		{"packets_out_in_runs_total", "Packets that left plain sockets in runs which the kernel cuts.", func(s *nd.Stats) uint64 { return s.InRuns }},
+		{"packets_in_merged_total", "Packets that arrived at plain sockets merged.", func(s *nd.Stats) uint64 { return s.Merged }},
+		{"runs_paused_total", "Times packets of a connection left one by one for some time.", func(s *nd.Stats) uint64 { return s.RunsPaused }},
 		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.PortsChanged }},
 		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.BlackHoles }},
 	} {

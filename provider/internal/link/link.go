@@ -31,6 +31,7 @@ type RxPacket struct {
 	From, To wire.Endpoint
 	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
 	CE       bool
+	Merged   bool // it was cut from packets that were merged on the way; see Merging
 	N        int
 	Len      int // bytes over all pieces
 	Frags    [MaxFrags]Frag
@@ -46,6 +47,7 @@ type RxPacket struct {
 type TxPacket struct {
 	Path  Path
 	ECN   wire.ECN // whether routers may mark it
+	Joins bool     // it may leave in a run with those before it to the same peer, which the kernel or a device cuts
 	N     int
 	Len   int // bytes of ND packet over all pieces
 	Frags [MaxFrags]Frag

@@ -21,6 +21,7 @@ type Stats struct {
 	Probes                uint64 // tail-loss probes
 	Timeouts              uint64
 	SpuriousTimeouts      uint64
+	RunsPaused            uint64 // times packets left one by one for some time, because runs may have been lost as a whole
 	Marked                uint64 // packets that routers marked, as peers reported
 	Pauses                uint64 // times a peer had no receive for what was sent to it
 	PathProbes            uint64 // for a larger packet (PROTOCOL §9.6)

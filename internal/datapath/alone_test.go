@@ -1,0 +1,123 @@
+package datapath
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// run builds packets of these lengths that may leave together.
+func (d *plainUDP) run(t *testing.T, paths []provider.Path, lengths []int) []provider.TxPacket {
+	t.Helper()
+	tx := make([]provider.TxPacket, len(lengths))
+	for i, n := range lengths {
+		d.packet(t, &tx[i], paths[i%len(paths)], n)
+		tx[i].Joins = true
+	}
+	return tx
+}
+
+// lengths takes all packets that wait, and gives their frames back.
+func (d *plainUDP) lengths(t *testing.T) (all []int) {
+	t.Helper()
+	var rx [64]provider.RxPacket
+	for n := d.Receive(rx[:]); n > 0; n = d.Receive(rx[:]) {
+		for i := range n {
+			p := &rx[i]
+			if p.N != 1 || len(p.Frags[0].Data) != p.Len || p.Frags[0].Data[provider.Headroom] != byte(p.Len-provider.Headroom) {
+				t.Fatalf("a packet of %d bytes in %d pieces is not what was sent", p.Len, p.N)
+			}
+			all = append(all, p.Len)
+			d.recycle(p)
+		}
+	}
+	return all
+}
+
+// Packets that leave in runs arrive each for itself, in order, whichever connections they are of: two that share a source port share runs on
+// the way as well. All frames come back.
+func TestUDPRuns(t *testing.T) {
+	a, b := newUDPPair(t)
+	if why := a.Info().Alone; why != "" {
+		t.Skip(why)
+	}
+	first, _ := a.Connect(a.endpoint(portA), b.local)
+	second, _ := a.Connect(a.endpoint(portA), b.local)
+	sent := slices.Concat(slices.Repeat([]int{1432}, 20), []int{200}, slices.Repeat([]int{500}, 11))
+	for _, paths := range [][]provider.Path{{first}, {first, second}} {
+		before, _ := a.Stats()
+		a.Transmit(a.run(t, paths, sent))
+		if got := b.lengths(t); !slices.Equal(got, sent) {
+			t.Fatalf("%d paths: arrived %v", len(paths), got)
+		}
+		after, _ := a.Stats()
+		if inRuns := after.InRuns - before.InRuns; inRuns != uint64(len(sent)*(2-len(paths))) {
+			t.Errorf("%d paths: %d packets left in runs", len(paths), inRuns)
+		}
+	}
+	if s, _ := b.Stats(); s.Merged == 0 || s.Foreign != 0 {
+		t.Errorf("%d merged, %d foreign", s.Merged, s.Foreign)
+	}
+	if b.receiver.Close(); b.rxPool.Free() != receiveFrames || a.txPool.Free() != sendFrames {
+		t.Errorf("%d and %d frames came back", b.rxPool.Free(), a.txPool.Free())
+	}
+}
+
+// The end of a merged datagram that is too short for a packet is foreign, and the rest is what it is.
+func TestUDPShortTail(t *testing.T) {
+	a, b := newUDPPair(t)
+	to, from := a.addrOf(loopback[1]), a.in
+	s := udp.NewSender(4, 1)
+	for _, n := range []int{100, 100, wire.BaseHeaderLen - 1} {
+		s.Begin(&to, false, n, true)
+		s.Add(slices.Repeat([]byte{byte(n - provider.Headroom)}, n))
+	}
+	s.Send(from)
+	if got := b.lengths(t); !slices.Equal(got, []int{100, 100}) {
+		t.Errorf("arrived %v", got)
+	}
+	if s, _ := b.Stats(); s.Foreign != 1 {
+		t.Errorf("%d foreign packets, want the tail", s.Foreign)
+	}
+}
+
+// A few damaged packets among many are the network's; more end merging, and runs, with a reason that Info shows.
+func TestUDPDamage(t *testing.T) {
+	a, b := newUDPPair(t)
+	if why := a.Info().Alone; why != "" {
+		t.Skip(why)
+	}
+	for range 3 {
+		for range mostDamaged {
+			b.Mangled()
+		}
+		b.merged.Add(mergedWindow + 1)
+	}
+	if why := b.Info().Alone; why != "" {
+		t.Fatalf("%d damaged packets of a million: %s", mostDamaged, why)
+	}
+	for range mostDamaged + 1 {
+		b.Mangled()
+	}
+	if b.Info().Alone == "" {
+		t.Fatal("damaged packets go on")
+	}
+	path, _ := a.Connect(a.endpoint(portA), b.local)
+	before, _ := b.Stats()
+	sent := slices.Repeat([]int{1000}, 8)
+	a.Transmit(a.run(t, []provider.Path{path}, sent))
+	if got := b.lengths(t); !slices.Equal(got, sent) {
+		t.Errorf("arrived %v", got)
+	}
+	if after, _ := b.Stats(); after.Merged != before.Merged {
+		t.Errorf("%d packets arrived merged", after.Merged-before.Merged)
+	}
+	back, _ := b.Connect(b.endpoint(portB), a.local)
+	b.Transmit(b.run(t, []provider.Path{back}, sent))
+	if s, _ := b.Stats(); s.InRuns != 0 {
+		t.Errorf("%d packets left in runs", s.InRuns)
+	}
+}

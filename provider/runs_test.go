@@ -1,0 +1,136 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// watchJoins counts the packets that may join runs, and those that may not, of contents that each side gets.
+func (p *pair) watchJoins() *[2]struct{ joins, alone, control int } {
+	var seen [2]struct{ joins, alone, control int }
+	for side, end := range p.link {
+		end.router = func(t *TxPacket) (ce, ok bool) {
+			s := &seen[side]
+			switch {
+			case t.Joins && !sequenced(t.Frags[0].Data):
+				s.control++
+			case t.Joins:
+				s.joins++
+			case sequenced(t.Frags[0].Data):
+				s.alone++
+			}
+			return false, true
+		}
+	}
+	return &seen
+}
+
+// Packets with contents may leave in runs when both ends sit on kernel sockets and said so, and never else (PROTOCOL §7.1).
+func TestRunsAreAgreed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		runs  bool
+		old   int // the side that knows no features; -1 for none
+		op    wire.Opcode
+		wants bool
+	}{
+		{"both", true, -1, 0, true},
+		{"no sockets", false, -1, 0, false},
+		{"the caller does not", true, 0, wire.CtlREQ, false},
+		{"the called does not", true, 1, wire.CtlREP, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newTunedPair(t, 1408, 1, Config{Runs: c.runs})
+			if c.old >= 0 {
+				p.link[1-c.old].mangle = stripFeatures(c.op)
+			}
+			seen := p.watchJoins()
+			p.connect()
+			p.move(0)
+			sender := 0
+			if c.old == 0 {
+				sender = 1
+			}
+			s := seen[1-sender]
+			if s.control > 0 || c.wants != (s.joins > 0) || c.wants != (s.alone == 0) {
+				t.Errorf("side %d got %+v, want runs: %v", 1-sender, s, c.wants)
+			}
+		})
+	}
+}
+
+// A path that loses whole runs and carries packets one by one is used so after one time-out.
+func TestRunsThatAreLost(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect()
+	p.pattern(60 * 1344)
+	p.link[1].router = func(t *TxPacket) (ce, ok bool) { return false, !t.Joins }
+	start := p.now
+	p.post(0, p.write(0, 0, 60*1344))
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	s := p.eng[0].Stats()
+	if s.RunsPaused != 1 || s.Timeouts != 1 {
+		t.Errorf("runs paused %d times, %d time-outs", s.RunsPaused, s.Timeouts)
+	}
+	if took := p.now.Sub(start); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// mergingPipe counts what the engine tells of packets that were cut wrongly.
+type mergingPipe struct {
+	*pipe
+	merged  bool
+	mangled int
+}
+
+func (m *mergingPipe) Receive(pkts []RxPacket) int {
+	n := m.pipe.Receive(pkts)
+	for i := range n {
+		pkts[i].Merged = m.merged
+	}
+	return n
+}
+
+func (m *mergingPipe) Mangled() { m.mangled++ }
+
+// The link hears of packets with wrong checksums that it cut from merged ones, when they name a connection and come from its peer: of no others.
+func TestMangledPackets(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	m := &mergingPipe{pipe: p.link[1]}
+	p.eng[1].received = link.NewReceived(m)
+	for _, c := range []struct {
+		name           string
+		merged, broken bool
+		id             bool
+		want           int
+	}{
+		{"merged and whole", true, false, true, 0},
+		{"broken and not merged", false, true, true, 0},
+		{"broken, of nobody", true, true, false, 0},
+		{"broken", true, true, true, 1},
+	} {
+		before := m.mangled
+		p.link[1].mangle = func(b []byte) bool {
+			if c.broken && sequenced(b) {
+				b[len(b)-1] ^= 1
+				if !c.id {
+					b[9] ^= 1
+				}
+			}
+			return true
+		}
+		m.merged = c.merged
+		p.post(0, p.write(0, 0, 100))
+		p.turn()
+		if got := m.mangled - before; got != c.want {
+			t.Errorf("%s: the link heard of %d, want %d", c.name, got, c.want)
+		}
+		p.link[1].mangle = nil
+		p.pass(time.Second)
+		p.outcomes(0, OutcomeSuccess)
+	}
+}
