@@ -1,0 +1,419 @@
+package ndnet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// goroutinesBack waits until no more goroutines are there than before.
+func goroutinesBack(t *testing.T, before int) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; <-tick.C {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 64<<10)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// pairs are connections between two networks, clients first.
+func pairs(t testing.TB, n [2]*Network, count int) (ends [][2]*Conn) {
+	t.Helper()
+	l, err := n[1].Listen("nd", ":0")
+	must(t, err)
+	for range count {
+		client, err := n[0].Dial("nd", l.Addr().String())
+		must(t, err)
+		server, err := l.Accept()
+		must(t, err)
+		ends = append(ends, [2]*Conn{client.(*Conn), server.(*Conn)})
+	}
+	must(t, l.Close())
+	return ends
+}
+
+// The adapter is closed under a thousand sleeping readers, and writers: all of them return within a second, and nothing is left of them.
+func TestAdapterClosedUnderSleepers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	n := networks(t, Config{MaxBuffer: minMaxBuffer})
+	ends := pairs(t, n, 500)
+	var asleep, work sync.WaitGroup
+	for i, e := range ends {
+		for _, c := range e {
+			asleep.Add(1)
+			work.Go(func() {
+				asleep.Done()
+				if i%10 == 0 && c == e[0] {
+					if _, err := c.Write(make([]byte, 8*minMaxBuffer)); !errors.Is(err, syscall.ENETDOWN) && !errors.Is(err, syscall.ECONNRESET) {
+						t.Errorf("write: %v", err)
+					}
+					return
+				}
+				p := make([]byte, 1)
+				if i%10 == 0 { // its peer writes, and it does not read on
+					if _, err := c.Read(p); err != nil {
+						t.Errorf("first read: %v", err)
+					}
+					return
+				}
+				if _, err := c.Read(p); !errors.Is(err, syscall.ENETDOWN) && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("read: %v", err)
+				}
+			})
+		}
+	}
+	asleep.Wait()
+	for _, e := range ends { // everybody is inside, or about to be
+		for !e[1].isInside() && !e[1].hasRead() {
+			runtime.Gosched()
+		}
+	}
+	begin := time.Now()
+	must(t, n[0].adapter.Close())
+	must(t, n[1].adapter.Close())
+	work.Wait()
+	if took := time.Since(begin); took > 10*time.Second { // on a machine that has nothing else to do it is less than one
+		t.Errorf("all returned after %v", took)
+	} else {
+		t.Logf("all returned after %v", took)
+	}
+	for _, e := range ends {
+		must(t, e[0].Close())
+		must(t, e[1].Close())
+	}
+	n[0].Wait()
+	n[1].Wait()
+	goroutinesBack(t, before+2*len(n)) // the adapters' own end with the test
+}
+
+func (c *Conn) isInside() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting.inside
+}
+
+func (c *Conn) hasRead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.read > 0
+}
+
+// Connections are closed in every order: who closes, shuts down or falls silent first, with bytes on the way or without.
+func TestCloseInEveryOrder(t *testing.T) {
+	n := networks(t, Config{})
+	steps := map[string]func(*Conn){
+		"close":      func(c *Conn) { _ = c.Close() },
+		"closeWrite": func(c *Conn) { _ = c.CloseWrite() },
+		"closeRead":  func(c *Conn) { _ = c.CloseRead() },
+		"write":      func(c *Conn) { _, _ = c.Write(make([]byte, 3000)) },
+		"read": func(c *Conn) {
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, _ = c.Read(make([]byte, 2000))
+		},
+	}
+	var names []string
+	for name := range steps {
+		names = append(names, name)
+	}
+	for _, first := range names {
+		for _, second := range names {
+			for _, third := range names {
+				ends := pairs(t, n, 1)[0]
+				steps[first](ends[0])
+				steps[second](ends[1])
+				steps[third](ends[0])
+				steps[first](ends[1])
+				for _, c := range ends {
+					if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+						t.Errorf("%s %s %s: %v", first, second, third, err)
+					}
+				}
+			}
+		}
+	}
+	done := make(chan bool)
+	go func() {
+		n[0].Wait()
+		n[1].Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("a connection was not released")
+	}
+	for _, n := range n {
+		if err := n.pool.trim(); err != nil || n.pool.used != 0 || n.pool.own != nil || n.pool.kept != 0 {
+			t.Errorf("the pool has %d blocks out, %d slabs, %d bytes (%v)", n.pool.used, len(n.pool.own), n.pool.kept, err)
+		}
+	}
+}
+
+// A deadline in the past ends every call at once, those that wait and those to come, and a later one lets them go on.
+func TestDeadlineInThePast(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := client.Read(make([]byte, 1))
+		waiting <- err
+	}()
+	for !client.isInside() {
+		runtime.Gosched()
+	}
+	must(t, client.SetDeadline(time.Unix(1, 0)))
+	if err := <-waiting; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the Read that waited: %v", err)
+	}
+	var timeout net.Error
+	if _, err := client.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("write: %v", err)
+	}
+	must(t, client.SetDeadline(time.Time{}))
+	_, err := client.Write([]byte("x"))
+	must(t, err)
+	if _, err := io.ReadFull(server, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A hundred goroutines write records and read them back on one connection: none is cut in two, and none is lost.
+func TestHundredGoroutines(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	const writers, records, size = 50, 40, 700
+	var work, reading sync.WaitGroup
+	for _, c := range []*Conn{client, server} {
+		for w := range writers {
+			work.Go(func() {
+				for range records {
+					if n, err := c.Write(bytes.Repeat([]byte{byte(w)}, size)); n != size || err != nil {
+						t.Errorf("%d bytes, %v", n, err)
+						return
+					}
+					_ = c.SetReadDeadline(time.Time{})
+				}
+			})
+		}
+		reading.Go(func() {
+			p := make([]byte, size)
+			var got [writers]int
+			for range writers * records {
+				if _, err := io.ReadFull(c, p); err != nil {
+					t.Error(err)
+					return
+				}
+				if !bytes.Equal(p, bytes.Repeat(p[:1], size)) {
+					t.Error("a record was cut in two")
+					return
+				}
+				got[p[0]]++
+			}
+			for w, n := range got {
+				if n != records {
+					t.Errorf("%d records of writer %d", n, w)
+				}
+			}
+		})
+	}
+	work.Wait()
+	reading.Wait()
+}
+
+// CloseRead throws away what comes, and the peer learns that nobody reads.
+func TestCloseRead(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := client.Read(make([]byte, 1))
+		waiting <- err
+	}()
+	for !client.isInside() {
+		runtime.Gosched()
+	}
+	must(t, client.CloseRead())
+	if err := <-waiting; err != io.EOF {
+		t.Errorf("the Read that waited: %v", err)
+	}
+	var err error
+	for deadline := time.Now().Add(patience); err == nil && time.Now().Before(deadline); {
+		_, err = server.Write(make([]byte, 1000))
+	}
+	if !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the peer's Write: %v", err)
+	}
+	_, err = client.Write([]byte("still"))
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 5))
+	must(t, err)
+}
+
+// An idle connection gives its buffers back, on both sides, and takes them again when there is traffic.
+func TestIdleGivesBack(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	transfer := func() {
+		data := make([]byte, 300<<10)
+		got := make(chan error, 1)
+		go func() {
+			_, err := io.ReadFull(server, make([]byte, len(data)))
+			got <- err
+		}()
+		_, err := client.Write(data)
+		must(t, errors.Join(err, <-got))
+	}
+	transfer()
+	go func() { _, _ = client.Read(make([]byte, 1)) }() // a reader sleeps, as in most programs; it ends with the connection
+	before := uint64(0)
+	for _, c := range []*Conn{server, client, server} { // what the first has given up the second confirms
+		small := false
+		for deadline := time.Now().Add(patience); !small; runtime.Gosched() {
+			if before, small = c.tidy(before); time.Now().After(deadline) {
+				t.Fatal("buffers are not given back")
+			}
+		}
+		before = 0
+	}
+	for _, c := range []*Conn{client, server} {
+		c.mu.Lock()
+		if len(c.in.now) != minRing || c.send.ring.mem != nil || c.inside.now.window != nil {
+			t.Errorf("a ring of %d bytes, %d bytes to send from", len(c.in.now), len(c.send.ring.mem))
+		}
+		c.mu.Unlock()
+	}
+	transfer()
+}
+
+// TestKeepAlive: an idle connection says something when it is asked to, and stops when it is not.
+func TestKeepAlive(t *testing.T) {
+	client, _ := newPipe(t, Config{})
+	must(t, client.SetKeepAlivePeriod(time.Millisecond))
+	said := func() uint {
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		return client.send.number
+	}
+	for deadline := time.Now().Add(patience); said() < 3; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is said")
+		}
+	}
+	must(t, client.SetKeepAlive(false))
+	must(t, client.Close())
+	if err := client.SetKeepAlive(true); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("of a closed connection: %v", err)
+	}
+}
+
+// liar is a connection whose side of the protocol a test speaks itself.
+func liar(t testing.TB, n [2]*Network) (raw, honest *Conn) {
+	e := pairs(t, n, 1)[0]
+	return e[0], e[1]
+}
+
+// say sends a message as it is.
+func (c *Conn) say(b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := copy(c.control.mem[headersAt:][:depth*headerSlot], b)
+	return c.qp.Send(0, []nd.SGE{c.control.sge(c.control.mem[headersAt:][:n])}, nd.OpSolicit)
+}
+
+// Every lie of a peer ends the connection, with an error that says so, and the liar's end too.
+func TestLiesEndTheConnection(t *testing.T) {
+	n := networks(t, Config{})
+	header := func(m message) []byte { return append(m.appendTo(nil), m.data...) }
+	for name, c := range map[string]struct {
+		message []byte
+		want    error
+	}{
+		"short":            {[]byte("short"), errMessage},
+		"unknown flag":     {header(message{flags: 0x80, receives: depth}), errMessage},
+		"read too much":    {header(message{receives: depth, read: 1}), errCredit},
+		"written too much": {header(message{receives: depth, written: minRing + 1}), errWritten},
+		"fewer receives":   {header(message{receives: 3}), errReceives},
+		"many receives":    {header(message{receives: 60000}), errReceives},
+		"ring of 3 bytes":  {header(message{receives: depth, flags: flagRing, offer: grant{1, 1, 3}}), errGrant},
+		"ring not there":   {header(message{receives: depth, flags: flagSwitched}), errSwitched},
+		"data uncounted":   {header(message{receives: depth, data: []byte("xx"), written: 1}), errWritten},
+	} {
+		raw, honest := liar(t, n)
+		must(t, raw.say(c.message))
+		must(t, honest.SetDeadline(time.Now().Add(patience)))
+		if _, err := honest.Read(make([]byte, 1)); !errors.Is(err, c.want) || !errors.Is(err, syscall.EPROTO) {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, raw.SetDeadline(time.Now().Add(patience)))
+		if _, err := raw.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: the liar's end: %v", name, err)
+		}
+		must(t, errors.Join(raw.Close(), honest.Close()))
+	}
+	n[0].Wait()
+	n[1].Wait()
+}
+
+// A peer that never reads and never returns credits holds up a Write until its deadline, with bounded memory, and Close at once.
+func TestPeerThatNeverCredits(t *testing.T) {
+	n := networks(t, Config{MaxBuffer: minMaxBuffer})
+	_, honest := liar(t, n)
+	must(t, honest.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+	took, err := honest.Write(make([]byte, 1<<20))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*minMaxBuffer {
+		t.Errorf("%d bytes taken, %v", took, err)
+	}
+	if size := len(honest.send.ring.mem); size > minMaxBuffer {
+		t.Errorf("%d bytes of buffer", size)
+	}
+	begin := time.Now()
+	must(t, honest.Close())
+	if took := time.Since(begin); took > time.Second*5 {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// FuzzPeer lets a peer say anything to a connection: nothing panics, and a Read ends.
+func FuzzPeer(f *testing.F) {
+	n := networks(f, Config{MaxBuffer: minMaxBuffer})
+	f.Add((&message{receives: depth, flags: flagEnd}).appendTo(nil))
+	f.Add(append((&message{receives: depth, written: 4}).appendTo(nil), "data"...))
+	f.Add((&message{receives: depth, flags: flagRing | flagBlocked, offer: grant{1 << 40, 3, minRing}}).appendTo(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		raw, honest := liar(t, n)
+		must(t, raw.say(b[:min(len(b), messageLen)]))
+		must(t, honest.SetDeadline(time.Now().Add(20*time.Millisecond)))
+		_, _ = io.Copy(io.Discard, honest)
+		_, _ = honest.Write(make([]byte, 1000))
+		must(t, errors.Join(raw.Close(), honest.Close()))
+	})
+}
+
+// An attempt that is given up says so as package net does.
+func TestDialErrors(t *testing.T) {
+	n := networks(t, Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	var timeout net.Error
+	if _, err := n[0].DialContext(ctx, "nd", "127.0.0.2:9"); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("deadline: %v", err)
+	}
+	if _, err := n[0].Dial("nd", "127.0.0.2:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	l, err := n[1].Listen("nd", ":80")
+	must(t, err)
+	if _, err := n[1].Listen("nd", ":80"); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("port taken: %v", err)
+	}
+	must(t, l.Close())
+}
