@@ -43,7 +43,11 @@ func (c *Conn) await(all bool) {
 	}
 	if all {
 		w.wantAll++
-		defer func() { w.wantAll-- }()
+		defer func() {
+			if w.wantAll--; w.wantAll == 0 && !w.inside {
+				w.changed.Broadcast() // somebody may have left the place to us
+			}
+		}()
 	}
 	if w.inside {
 		if all && !w.all {

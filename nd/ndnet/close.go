@@ -110,5 +110,6 @@ func (c *Conn) release() {
 	c.writing.Unlock()
 	c.reading.Unlock()
 	_ = c.network.pool.trim() // of an adapter that is closed, or memory that it keeps until then
+	c.network.drop()
 	c.network.busy.Done()
 }

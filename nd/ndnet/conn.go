@@ -57,6 +57,7 @@ func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	c := &Conn{network: n, connector: k}
 	c.waiting.changed.L = &c.mu
 	n.busy.Add(1)
+	n.hold()
 	defer func() {
 		if err != nil {
 			c.release()

@@ -156,9 +156,12 @@ func TestCloseInEveryOrder(t *testing.T) {
 		t.Error("a connection was not released")
 	}
 	for _, n := range n {
-		if err := n.pool.trim(); err != nil || n.pool.used != 0 || n.pool.own != nil || n.pool.kept != 0 {
+		err := n.pool.trim()
+		n.pool.mu.Lock()
+		if err != nil || n.pool.used != 0 || n.pool.own != nil || n.pool.kept != 0 {
 			t.Errorf("the pool has %d blocks out, %d slabs, %d bytes (%v)", n.pool.used, len(n.pool.own), n.pool.kept, err)
 		}
+		n.pool.mu.Unlock()
 	}
 }
 
@@ -416,4 +419,33 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("port taken: %v", err)
 	}
 	must(t, l.Close())
+}
+
+// A reader goes back inside when the goroutine to which it had left the place finds its work done: nothing else would wake it.
+func TestPlaceIsTakenAgain(t *testing.T) {
+	n := networks(t, Config{})
+	for _, n := range n {
+		n.mu.Lock()
+		n.tidying = true // nobody comes by chance
+		n.mu.Unlock()
+	}
+	const size = 1500 // more than goes at once on a new connection
+	for _, e := range pairs(t, n, 50) {
+		must(t, errors.Join(e[0].SetDeadline(time.Now().Add(patience)), e[1].SetDeadline(time.Now().Add(patience))))
+		done := make(chan error, 1)
+		go func() {
+			p := make([]byte, size)
+			_, err := io.ReadFull(e[1], p)
+			if err == nil {
+				_, err = e[1].Write(p)
+			}
+			done <- err
+		}()
+		_, err := e[0].Write(make([]byte, size))
+		must(t, err)
+		_, err = io.ReadFull(e[0], make([]byte, size))
+		must(t, err)
+		must(t, <-done)
+		must(t, errors.Join(e[0].Close(), e[1].Close()))
+	}
 }

@@ -27,28 +27,39 @@ type Listener struct {
 // Listen accepts connections on an ND address of the adapter, such as "192.0.2.1:80". An empty host or an unspecified address
 // is the adapter's own, port 0 a free one.
 func (n *Network) Listen(_, address string) (net.Listener, error) {
-	l, err := n.listen(address)
+	at, err := n.own(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
+	}
+	l, err := n.listen(at)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
 	}
 	return l, nil
 }
 
-func (n *Network) listen(address string) (*Listener, error) {
+// own is the address of the adapter that an address to listen on means. Names are resolved.
+func (n *Network) own(address string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, err
+		return netip.AddrPort{}, err
 	}
-	if host == "" {
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = n.local.String()
 	}
-	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
+	all, err := resolve(context.Background(), nil, "", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, err
+		return netip.AddrPort{}, err
 	}
-	if at.Addr().IsUnspecified() {
-		at = netip.AddrPortFrom(n.local, at.Port())
+	for _, at := range all {
+		if at.Addr().WithZone("") == n.local {
+			return netip.AddrPortFrom(n.local, at.Port()), nil
+		}
 	}
+	return all[0], nil // the adapter says that it is not its own
+}
+
+func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 	under, err := n.adapter.CreateListener()
 	if err != nil {
 		return nil, err
@@ -65,9 +76,17 @@ func (n *Network) listen(address string) (*Listener, error) {
 	}
 	l := &Listener{network: n, listener: under, addr: Addr{at}, ready: make(chan *Conn)}
 	l.life, l.end = context.WithCancel(context.Background())
+	n.hold()
+	n.busy.Add(1)
+	var accepting sync.WaitGroup
 	for range acceptors {
-		n.busy.Go(l.accept)
+		accepting.Go(l.accept)
 	}
+	go func() {
+		accepting.Wait()
+		n.drop()
+		n.busy.Done()
+	}()
 	return l, nil
 }
 

@@ -204,16 +204,13 @@ func TestListener(t *testing.T) {
 	if _, err := n[1].Listen("tcp", ":80"); !errors.Is(err, nd.ErrSharingViolation) {
 		t.Errorf("the same port twice: %v", err)
 	}
-	for _, bad := range []string{"", "127.0.0.2", "127.0.0.2:http", "192.0.2.1:1"} {
+	for _, bad := range []string{"", "127.0.0.2", "127.0.0.2:no-such-service", "192.0.2.1:1"} {
 		if _, err := n[1].Listen("tcp", bad); err == nil {
 			t.Errorf("listen on %q succeeded", bad)
 		}
 	}
 	if _, err := n[0].Dial("tcp", "127.0.0.2:81"); !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("nobody listens there: %v", err)
-	}
-	if _, err := n[0].Dial("tcp", "localhost:81"); err == nil {
-		t.Error("a name was resolved")
 	}
 	waiting := make(chan error, 1)
 	go func() {

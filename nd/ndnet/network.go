@@ -55,6 +55,8 @@ type Network struct {
 	local   netip.Addr
 	cfg     Config
 	busy    sync.WaitGroup // connections that are not released yet, and accepting
+	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
+	drop    func()         // notes the end of one
 	pool    pool
 
 	mu      sync.Mutex
@@ -71,7 +73,7 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if adapter == nil {
 		return nil, fmt.Errorf("ndnet: new network: no adapter: %w", nd.ErrInvalidParameter)
 	}
-	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{}}, nil
+	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{}, hold: func() {}, drop: func() {}}, nil
 }
 
 // Wait returns when every listener and connection of the network has been closed and has said its last word to its peer.
@@ -89,15 +91,28 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext is Dial with a context, which has no effect on the connection once it is made. It is what http.Transport and gRPC
-// take as their dialer. Names are not resolved: address is an IP address and an ND port.
+// take as their dialer. Names are resolved; of their addresses those of the adapter's family are tried.
 func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "nd", Err: err}
+	if ctx == nil {
+		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
 	}
-	c, err := n.dial(ctx, to)
+	name := "nd6"
+	if n.local.Is4() {
+		name = "nd4"
+	}
+	targets, err := resolve(ctx, nil, name, address)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: meaning(err)}
+		return nil, &net.OpError{Op: "dial", Net: "nd", Err: meaning(err)}
+	}
+	c, errs := race(ctx, defaultFallback, targets, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+		c, err := n.dial(ctx, to)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: meaning(err)}
+		}
+		return c, nil
+	})
+	if errs != nil {
+		return nil, errs[0] // as package net does
 	}
 	return c, nil
 }
@@ -107,6 +122,7 @@ func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	to = netip.AddrPortFrom(to.Addr().WithZone(""), to.Port()) // an adapter is of one interface
 	err = c.connector.Connect(ctx, c.qp, to, c.params())
 	if err == nil {
 		err = c.greet()

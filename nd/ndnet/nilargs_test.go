@@ -17,15 +17,17 @@ func TestNilArguments(t *testing.T) {
 	must(t, err)
 	c := client.(*Conn)
 	calls := map[string]func() error{
-		"Conn.ReadFrom 1": func() error { _, err := c.ReadFrom(nil); return err },
-		"Conn.WriteTo 1":  func() error { _, err := c.WriteTo(nil); return err },
-		"New 1":           func() error { _, err := New(nil, Config{}); return err },
+		"Dialer.DialContext 1":  func() error { _, err := new(Dialer).DialContext(none, "nd", "127.0.0.1:80"); return err },
+		"ListenConfig.Listen 1": func() error { _, err := new(ListenConfig).Listen(none, "nd", "127.0.0.1:80"); return err },
+		"Conn.ReadFrom 1":       func() error { _, err := c.ReadFrom(nil); return err },
+		"Conn.WriteTo 1":        func() error { _, err := c.WriteTo(nil); return err },
+		"New 1":                 func() error { _, err := New(nil, Config{}); return err },
 		"Network.DialContext 1": func() error {
 			_, err := n[0].DialContext(none, "nd", n[1].local.String()+":80")
 			return err
 		},
 	}
-	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Conn)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
+	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

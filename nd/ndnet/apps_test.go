@@ -1,0 +1,175 @@
+package ndnet
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/rpc"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// identity is a certificate for example.com, and a client's settings that trust it.
+func identity(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS() // makes a certificate of package httptest's own; nobody connects
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates}, &tls.Config{RootCAs: roots, ServerName: "example.com"}
+}
+
+// crypto/tls speaks through a connection, with half close and with bytes of all sizes.
+func TestTLS(t *testing.T) {
+	server, client := identity(t)
+	a, b := newPipe(t, Config{})
+	data := bytes.Repeat([]byte("0123456789abcdef"), 20000)
+	sent := make(chan error, 1)
+	go func() {
+		c := tls.Server(b, server)
+		_, err := io.Copy(c, bytes.NewReader(data))
+		if err == nil {
+			err = c.CloseWrite()
+		}
+		sent <- err
+	}()
+	c := tls.Client(a, client)
+	must(t, c.HandshakeContext(t.Context()))
+	got, err := io.ReadAll(c)
+	must(t, err)
+	must(t, <-sent)
+	if !bytes.Equal(got, data) {
+		t.Errorf("%d bytes arrived of %d, or others", len(got), len(data))
+	}
+}
+
+// net/http runs over TLS, HTTP/1.1 and HTTP/2.
+func TestHTTPS(t *testing.T) {
+	server, client := identity(t)
+	n := networks(t, Config{})
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		l, err := n[1].Listen("tcp", ":0")
+		must(t, err)
+		s := &http.Server{TLSConfig: server.Clone(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // an error shows as a short answer
+			_, _ = w.Write(body)
+		})}
+		go s.ServeTLS(l, "", "")
+		transport := &http.Transport{DialContext: n[0].DialContext, TLSClientConfig: client.Clone(), ForceAttemptHTTP2: proto == "HTTP/2.0"}
+		for _, size := range []int{0, 10, 100 << 10} {
+			body := bytes.Repeat([]byte("x"), size)
+			res, err := (&http.Client{Transport: transport}).Post("https://"+l.Addr().String(), "text/plain", bytes.NewReader(body))
+			must(t, err)
+			got, err := io.ReadAll(res.Body)
+			must(t, err)
+			must(t, res.Body.Close())
+			if !bytes.Equal(got, body) || res.Proto != proto {
+				t.Errorf("%s: %d bytes of %d", res.Proto, len(got), size)
+			}
+		}
+		transport.CloseIdleConnections()
+		must(t, s.Close())
+	}
+	n[0].Wait()
+	n[1].Wait()
+}
+
+// gRPC makes calls and streams over TLS.
+func TestGRPC(t *testing.T) {
+	server, client := identity(t)
+	n := networks(t, Config{})
+	l, err := n[1].Listen("tcp", ":0")
+	must(t, err)
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
+	status := health.NewServer()
+	grpc_health_v1.RegisterHealthServer(s, status)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	c, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(client)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return n[0].DialContext(ctx, "tcp", address)
+		}))
+	must(t, err)
+	ask := grpc_health_v1.NewHealthClient(c)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range 100 {
+		res, err := ask.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		must(t, err)
+		if res.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Fatal(res.GetStatus())
+		}
+	}
+	stream, err := ask.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "x"})
+	must(t, err)
+	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
+		grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN, grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING,
+	} {
+		got, err := stream.Recv()
+		must(t, err)
+		if got.GetStatus() != want {
+			t.Errorf("status %v, want %v", got.GetStatus(), want)
+		}
+		next := grpc_health_v1.HealthCheckResponse_SERVING
+		if want == next {
+			next = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+		}
+		status.SetServingStatus("x", next)
+	}
+	must(t, c.Close())
+	s.Stop()
+	must(t, <-served)
+	n[0].Wait()
+	n[1].Wait()
+}
+
+// Adder is a service of net/rpc.
+type Adder struct{}
+
+// Add adds.
+func (Adder) Add(terms [2]int, sum *int) error {
+	*sum = terms[0] + terms[1]
+	return nil
+}
+
+// net/rpc makes calls.
+func TestRPC(t *testing.T) {
+	n := networks(t, Config{})
+	l, err := n[1].Listen("tcp", ":0")
+	must(t, err)
+	s := rpc.NewServer()
+	must(t, s.Register(Adder{}))
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.ServeConn(c)
+		}
+	}()
+	c, err := n[0].Dial("tcp", l.Addr().String())
+	must(t, err)
+	client := rpc.NewClient(c)
+	for i := range 50 {
+		sum := 0
+		must(t, client.Call("Adder.Add", [2]int{i, 1}, &sum))
+		if sum != i+1 {
+			t.Errorf("%d + 1 is %d", i, sum)
+		}
+	}
+	must(t, client.Close())
+	must(t, l.Close())
+	n[0].Wait()
+	n[1].Wait()
+}

@@ -1,0 +1,195 @@
+package ndnet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// ListenConfig listens on adapters that it opens, or shares with others of the process. The zero value is useful.
+type ListenConfig struct {
+	Adapters
+
+	// TCP also accepts connections over TCP, on the same addresses and port, so that clients change from one to the other when they like.
+	TCP bool
+	// Resolver looks up names; nil is net.DefaultResolver.
+	Resolver *net.Resolver
+}
+
+// Listen listens on an address with a zero ListenConfig.
+func Listen(network, address string) (net.Listener, error) {
+	return (&ListenConfig{}).Listen(context.Background(), network, address)
+}
+
+// Listen accepts connections on "host:port". Without a host, or with an unspecified one, it listens on every address of the machine that an adapter
+// can be opened on, loopback included, and succeeds when one of them can be. Port 0 is a free one.
+func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	if ctx == nil {
+		return nil, &net.OpError{Op: "listen", Net: "nd", Err: errNil}
+	}
+	all, err := l.listen(ctx, network, address)
+	if err != nil {
+		var done *net.OpError
+		if errors.As(err, &done) {
+			return nil, err
+		}
+		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	return merge(all), nil
+}
+
+func (l *ListenConfig) listen(ctx context.Context, network, address string) (all []net.Listener, err error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	any := host == ""
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		any = true
+	}
+	if any {
+		host = ""
+	}
+	at, err := resolve(ctx, l.Resolver, network, net.JoinHostPort(host, service))
+	if err != nil {
+		return nil, err
+	}
+	port := at[0].Port()
+	if l.TCP {
+		t, err := (&net.ListenConfig{}).Listen(ctx, tcpName(network), net.JoinHostPort(host, strconv.Itoa(int(port))))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+		port = t.Addr().(*net.TCPAddr).AddrPort().Port()
+	}
+	addrs := []netip.Addr{at[0].Addr()}
+	if any {
+		if addrs, err = everyAddress(family(network)); err != nil {
+			return nil, errors.Join(err, closeAll(all))
+		}
+	}
+	tcp, first := len(all), error(nil)
+	for _, a := range addrs {
+		one, err := l.listenOne(netip.AddrPortFrom(a, port))
+		if err != nil {
+			first = errors.Join(first, err)
+			continue
+		}
+		port = one.addr.Port()
+		all = append(all, one)
+	}
+	if len(all) == tcp {
+		return nil, errors.Join(first, closeAll(all))
+	}
+	return all, nil
+}
+
+// everyAddress are the addresses that adapters can be opened on.
+func everyAddress(family byte) (all []netip.Addr, err error) {
+	p, err := nd.OpenProvider()
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.QueryAddressList()
+	err = errors.Join(err, p.Close())
+	for _, a := range list {
+		if fits(family, a) {
+			all = append(all, a)
+		}
+	}
+	return all, err
+}
+
+func (l *ListenConfig) listenOne(at netip.AddrPort) (*Listener, error) {
+	n, err := l.network(at.Addr().WithZone(""))
+	if err != nil {
+		return nil, err
+	}
+	defer n.drop()
+	return n.listen(netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()))
+}
+
+func closeAll(all []net.Listener) (err error) {
+	for _, l := range all {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+// merged accepts from several listeners.
+type merged struct {
+	all      []net.Listener
+	accepted chan net.Conn
+	done     chan struct{}
+	once     sync.Once
+	err      error // why it is over; set before done is closed
+}
+
+func merge(all []net.Listener) *merged {
+	m := &merged{all: all, accepted: make(chan net.Conn), done: make(chan struct{})}
+	for _, l := range all {
+		go m.run(l)
+	}
+	return m
+}
+
+// run accepts from one listener. When one fails, all end.
+func (m *merged) run(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				continue
+			}
+			_ = m.end(err)
+			return
+		}
+		select {
+		case m.accepted <- c:
+		case <-m.done:
+			_ = c.Close()
+		}
+	}
+}
+
+func (m *merged) end(why error) (err error) {
+	err = net.ErrClosed
+	m.once.Do(func() {
+		m.err = why
+		close(m.done)
+		err = closeAll(m.all)
+	})
+	return err
+}
+
+// Accept waits for the next connection of any of the listeners.
+func (m *merged) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.accepted:
+		return c, nil
+	case <-m.done:
+		return nil, m.err
+	}
+}
+
+// Close ends all of them.
+func (m *merged) Close() error {
+	closed := &net.OpError{Op: "accept", Net: "nd", Addr: m.Addr(), Err: net.ErrClosed}
+	if err := m.end(closed); err != nil {
+		return &net.OpError{Op: "close", Net: "nd", Addr: m.Addr(), Err: err}
+	}
+	return nil
+}
+
+// Addr is the address of the first: that of TCP where it accepts TCP.
+func (m *merged) Addr() net.Addr { return m.all[0].Addr() }

@@ -1,0 +1,145 @@
+package ndnet
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// sharedIdle is how long an adapter that the package has opened stays open when nobody uses it, because opening takes longer than connecting.
+const sharedIdle = 2 * time.Second
+
+// adapterKey says which adapters are the same one.
+type adapterKey struct {
+	addr     netip.Addr
+	udpPort  uint16
+	datapath nd.Datapath
+}
+
+// sharedAdapter is an adapter that all dialers and listeners of the process share which want the same one.
+type sharedAdapter struct {
+	adapter *nd.Adapter
+
+	mu       sync.Mutex
+	users    int // calls under way, listeners and connections
+	networks map[Config]*Network
+	ended    bool // nobody gets it any more
+	idle     *time.Timer
+}
+
+// registry are the adapters that the package has opened.
+type registry struct {
+	mu   sync.Mutex
+	open map[adapterKey]*place
+}
+
+// place is where the adapter with a key is, or will be again. One at a time opens or closes it.
+type place struct {
+	mu  sync.Mutex
+	now *sharedAdapter
+}
+
+var adapters = registry{open: map[adapterKey]*place{}}
+
+// network returns a network on the adapter with a key, opening it if need be. The caller is a user of it until it calls drop.
+func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	p := r.open[key]
+	if p == nil {
+		p = &place{}
+		r.open[key] = p
+	}
+	r.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.now; s != nil && s.adapter.Removed() != nil {
+		p.now = nil
+		s.end() // its users close it as they go
+	}
+	if p.now == nil {
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: key.addr, UDPPort: key.udpPort, Datapath: key.datapath})
+		if err != nil {
+			return nil, err
+		}
+		p.now = &sharedAdapter{adapter: a, networks: map[Config]*Network{}}
+	}
+	return p.now.network(p, cfg)
+}
+
+func (s *sharedAdapter) network(p *place, cfg Config) (*Network, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.networks[cfg]
+	if n == nil {
+		var err error
+		if n, err = New(s.adapter, cfg); err != nil {
+			return nil, err
+		}
+		n.hold, n.drop = s.use, func() { s.leave(p) }
+		s.networks[cfg] = n
+	}
+	s.users++
+	return n, nil
+}
+
+func (s *sharedAdapter) use() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users++
+}
+
+// leave is the end of a use. Some time after the last one the adapter is closed.
+func (s *sharedAdapter) leave(p *place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	switch {
+	case s.users > 0:
+	case s.ended:
+		go s.close()
+	case s.idle == nil:
+		s.idle = time.AfterFunc(sharedIdle, func() { p.closeIdle(s) })
+	default:
+		s.idle.Reset(sharedIdle)
+	}
+}
+
+// end has no one get the adapter any more.
+func (s *sharedAdapter) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended = true; s.users == 0 {
+		go s.close()
+	}
+}
+
+// close closes the adapter. There is nobody to tell of an error.
+func (s *sharedAdapter) close() { _ = s.adapter.Close() }
+
+// closeIdle closes an adapter that nobody uses.
+func (p *place) closeIdle(s *sharedAdapter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.now == s && s.users == 0 {
+		p.now = nil
+		s.close()
+	}
+}
+
+// sourceFor is the local address from which the kernel would send to an address.
+func sourceFor(to netip.AddrPort) (netip.Addr, error) {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to)) // sends nothing
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	at := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+	return at.Unmap().WithZone(""), c.Close()
+}

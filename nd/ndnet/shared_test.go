@@ -1,0 +1,218 @@
+package ndnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// onLoopback are adapters that only one test opens.
+func onLoopback(t *testing.T) Adapters {
+	t.Helper()
+	a := Adapters{UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP}
+	t.Cleanup(func() { // nobody is left, so that they close
+		open := func() (n int) {
+			adapters.mu.Lock()
+			defer adapters.mu.Unlock()
+			for key, p := range adapters.open {
+				p.mu.Lock()
+				if key.udpPort == a.UDPPort && p.now != nil {
+					n++
+				}
+				p.mu.Unlock()
+			}
+			return n
+		}
+		for deadline := time.Now().Add(patience); open() > 0; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d adapters are still open", open())
+			}
+		}
+	})
+	return a
+}
+
+// serveEcho echoes on every connection of l.
+func serveEcho(t *testing.T, l net.Listener) {
+	t.Helper()
+	t.Cleanup(func() { must(t, l.Close()) })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(c, c) // ends with the connection
+				_ = c.Close()
+			}()
+		}
+	}()
+}
+
+func askEcho(t *testing.T, c net.Conn) {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(patience)))
+	_, err := c.Write([]byte("hello"))
+	must(t, err)
+	p := make([]byte, 5)
+	_, err = io.ReadFull(c, p)
+	must(t, err)
+	if string(p) != "hello" {
+		t.Errorf("%q came back", p)
+	}
+	must(t, c.Close())
+}
+
+// Names are resolved, and all who want the same adapter share one, which closes after the last of them.
+func TestSharedAdapter(t *testing.T) {
+	a := onLoopback(t)
+	l, err := (&ListenConfig{Adapters: a}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	serveEcho(t, l)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	d := &Dialer{Adapters: a, Timeout: patience, KeepAliveConfig: net.KeepAliveConfig{Enable: true}}
+	for _, address := range []string{l.Addr().String(), "localhost:" + port, ":" + port} {
+		c, err := d.Dial("tcp4", address)
+		must(t, err)
+		if n := c.(*Conn).network; n != l.(*Listener).network {
+			t.Error("the adapter was opened twice")
+		}
+		askEcho(t, c)
+	}
+	if _, err := d.Dial("tcp6", l.Addr().String()); err == nil {
+		t.Error("an IPv4 address was dialed for IPv6")
+	}
+	var op *net.OpError
+	if _, err := d.Dial("tcp", "no-such-name.invalid:80"); !errors.As(err, &op) || !errors.As(err, new(*net.DNSError)) {
+		t.Errorf("a name that is not: %v", err)
+	}
+	if _, err := d.Dial("tcp", "127.0.0.1:9"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+// A listener for both has clients of either; a client that prefers ND gets it, and TCP where nobody speaks ND, in bounded time.
+func TestBothWays(t *testing.T) {
+	a := onLoopback(t)
+	both, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	serveEcho(t, both)
+	d := &Dialer{Adapters: a, TCP: &net.Dialer{}, TCPAfter: patience}
+	c, err := d.Dial("tcp", both.Addr().String())
+	must(t, err)
+	if _, nd := c.(*Conn); !nd {
+		t.Errorf("connected by %T, want ND", c)
+	}
+	askEcho(t, c)
+	c, err = net.Dial("tcp", both.Addr().String())
+	must(t, err)
+	askEcho(t, c)
+
+	only, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	serveEcho(t, only)
+	c, err = d.Dial("tcp", only.Addr().String()) // ND is refused at once
+	must(t, err)
+	if _, tcp := c.(*net.TCPConn); !tcp {
+		t.Errorf("connected by %T, want TCP", c)
+	}
+	askEcho(t, c)
+	if _, err := d.Dial("tcp", "127.0.0.1:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
+		t.Errorf("neither is there: %v", err)
+	}
+	d.UDPPort, d.TCPAfter = netlabtest.FreePort(t), time.Millisecond // and here it may be silent
+	c, err = d.Dial("tcp", only.Addr().String())
+	must(t, err)
+	askEcho(t, c)
+}
+
+// Without a host a listener listens wherever an adapter can be opened.
+func TestListenEverywhere(t *testing.T) {
+	a := onLoopback(t)
+	l, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp4", ":0")
+	must(t, err)
+	serveEcho(t, l)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	c, err := (&Dialer{Adapters: a}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+	must(t, err)
+	askEcho(t, c)
+}
+
+// Of several addresses the next is tried when one takes long or fails, the first that connects wins, and late ones are closed.
+func TestRace(t *testing.T) {
+	late := make(chan bool)
+	lateClosed := make(chan bool, 1)
+	dial := func(_ context.Context, what string) (net.Conn, error) {
+		switch what {
+		case "fails":
+			return nil, syscall.ECONNREFUSED
+		case "late":
+			<-late
+			return &closeSpy{closed: lateClosed}, nil
+		}
+		return &closeSpy{}, nil
+	}
+	for _, targets := range [][]string{{"works"}, {"fails", "works"}, {"fails", "fails", "works"}} {
+		if _, err := race(t.Context(), patience, targets, dial); len(err) > 0 {
+			t.Errorf("%v: %v", targets, err)
+		}
+	}
+	if _, err := race(t.Context(), time.Millisecond, []string{"late", "works"}, dial); len(err) > 0 {
+		t.Error(err)
+	}
+	close(late)
+	select {
+	case <-lateClosed:
+	case <-time.After(patience):
+		t.Error("the connection that came too late was not closed")
+	}
+	if _, err := race(t.Context(), time.Millisecond, []string{"fails", "fails"}, dial); len(err) != 2 || !errors.Is(err[1], syscall.ECONNREFUSED) {
+		t.Error(err)
+	}
+}
+
+type closeSpy struct {
+	net.Conn
+	closed chan bool
+}
+
+func (c *closeSpy) Close() error {
+	c.closed <- true
+	return nil
+}
+
+// Both families take turns, IPv6 first; services have names, and addresses zones.
+func TestResolve(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1:80":         "192.0.2.1:80",
+		"192.0.2.1:http":       "192.0.2.1:80",
+		"[fe80::1%veth0]:7":    "[fe80::1%veth0]:7",
+		"[::ffff:192.0.2.1]:7": "192.0.2.1:7",
+		":7":                   "127.0.0.1:7",
+	} {
+		all, err := resolve(t.Context(), nil, "tcp", address)
+		if err != nil || len(all) != 1 || all[0] != netip.MustParseAddrPort(want) {
+			t.Errorf("%s: %v, %v", address, all, err)
+		}
+	}
+	for _, bad := range []string{"", "192.0.2.1", "192.0.2.1:no-such-service", "192.0.2.1:70000"} {
+		if _, err := resolve(t.Context(), nil, "tcp", bad); err == nil {
+			t.Errorf("%q was resolved", bad)
+		}
+	}
+	if _, err := resolve(t.Context(), nil, "tcp6", "192.0.2.1:80"); err == nil {
+		t.Error("an IPv4 address was found for IPv6")
+	}
+}
