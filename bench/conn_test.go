@@ -60,7 +60,7 @@ func TestConnectionReports(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(x *ConnSide){
 		"opened a second": func(x *ConnSide) { x.PerSecond-- },
-		"bytes per idle":  func(x *ConnSide) { x.OtherBytes++ },
+		"bytes an idle":   func(x *ConnSide) { x.OtherBytes++ },
 		"idle CPU":        func(x *ConnSide) { x.IdleCPU += 0.1 },
 	} {
 		r.Connections = goodSides()

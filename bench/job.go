@@ -97,7 +97,7 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 	ctx, cancel := context.WithTimeout(ctx, j.Budget())
 	defer cancel()
 	switch j.Kind {
-	case KindTCP, KindTCPSpin:
+	case KindTCP, KindTCPSpin, KindTCPBlock:
 		return j.runTCP(ctx, c, sink)
 	case KindRaw:
 		return j.runRaw(ctx, c, sink)

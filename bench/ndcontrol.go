@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -48,9 +49,10 @@ type doneMessage struct {
 }
 
 type resultMessage struct {
-	Mallocs uint64 `json:"mallocs"`
-	Resent  Resent `json:"resent"`
-	Error   string `json:"error,omitempty"` // of the verification
+	Mallocs uint64        `json:"mallocs"`
+	Resent  Resent        `json:"resent"`
+	CPU     time.Duration `json:"cpu"`
+	Error   string        `json:"error,omitempty"` // of the verification
 }
 
 // control is one side's end of the channel. Slots 0 to controlDepth-1 of its region receive, the last one sends.

@@ -38,6 +38,7 @@ type meter struct {
 	stats   nd.Stats
 	mallocs uint64
 	limited limits
+	cpu     time.Duration
 	began   time.Time
 }
 
@@ -45,12 +46,15 @@ type meter struct {
 func startMeter(a *nd.Adapter) meter {
 	m := meter{adapter: a, stats: a.Stats(), limited: takeLimits(a)}
 	m.mallocs = mallocs() // last: reading the other counters allocates
-	m.began = time.Now()
+	m.cpu, m.began = CPUTime(), time.Now()
 	return m
 }
 
 // mallocsSince is how often memory was allocated since the start.
 func (m *meter) mallocsSince() uint64 { return mallocs() - m.mallocs }
+
+// cpuSince is the processor time that this process took since the start.
+func (m *meter) cpuSince() time.Duration { return CPUTime() - m.cpu }
 
 // resent is what was sent again since the start.
 func (m *meter) resent() Resent {

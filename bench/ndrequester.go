@@ -118,9 +118,10 @@ type data struct {
 	moved             atomic.Uint64 // operations that ended, for guard
 
 	meter    meter
-	mallocs  uint64 // of the measured part
-	measured uint64 // operations of the measured part
-	result   Result // requester only
+	mallocs  uint64        // of the measured part
+	cpu      time.Duration // likewise
+	measured uint64        // operations of the measured part
+	result   Result        // requester only
 	hist     *Histogram
 }
 
@@ -254,6 +255,7 @@ func (d *data) finish(ctx context.Context) error {
 	r.Verified = d.spec.Verify
 	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
 	// The responder counts from start to done, the requester the measured part: each divided by its own operations.
+	r.CPUUS = 1e6 * (d.cpu.Seconds()/float64(max(d.measured, 1)) + m.Result.CPU.Seconds()/float64(max(d.posted, 1)))
 	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.posted, 1))
 	r.Resent = resent.plus(m.Result.Resent)
 	r.Retransmits = r.Resent.Sum()
@@ -271,6 +273,7 @@ func (d *data) beginMeasuring() time.Time {
 func (d *data) endMeasuring(now time.Time, ops uint64) {
 	d.measured = ops
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
+	d.cpu = d.meter.cpuSince()
 	d.mallocs = d.meter.mallocsSince()
 	d.meter.limited.explain(takeLimits(d.adapter), &d.result)
 }

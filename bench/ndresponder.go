@@ -182,7 +182,7 @@ func (d *data) watch(ctx context.Context) error {
 func (d *data) report(ctx context.Context) error {
 	var r resultMessage
 	d.live = 0
-	r.Mallocs, r.Resent = d.meter.mallocsSince(), d.meter.resent()
+	r.CPU, r.Mallocs, r.Resent = d.meter.cpuSince(), d.meter.mallocsSince(), d.meter.resent()
 	m, err := d.control.recv(ctx)
 	if err != nil {
 		return err

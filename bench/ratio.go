@@ -22,6 +22,14 @@ var (
 	otherBWVsWrite = limit{">=", 0.9, 0.001}
 	writeRateMops  = limit{">=", 2, 0.0001}
 
+	// Of a Send whose receiver sleeps, over TCP in blocking system calls.
+	asleepP50 = limit{"<=", 1, 100}
+	asleepP99 = limit{"<=", 1.5, 500}
+	asleepCPU = limit{"<=", 1.3, 100}
+
+	// Beside busy processes, over the best kernel TCP beside them.
+	besideBW = limit{">=", 0.7, 0.001}
+
 	connectsASecond = limit{">=", 10000, 100}
 	idleBytes       = limit{"<=", 1024, 4096} // of an idle connection, beside the application's queues
 	idleCPU         = limit{"<=", 2, 100}     // percent of a core, on either side
@@ -61,17 +69,19 @@ func (r *Report) SetRatios() {
 				r.addFigure(x, "write_rate, million a second", x.Mops, writeRateMops)
 			}
 		case ReadBW, SendBW:
+			r.compareKernel(x)
 			if w := r.result(WriteBW, x); w != nil && w.Gbps > 0 {
 				r.addStream(x, string(x.Test)+" / write_bw", x.Gbps/w.Gbps, otherBWVsWrite)
 			}
 		case ReadLat, SendLat:
 			r.noteLatency(x)
+			r.compareAsleep(x)
 		}
 	}
 	r.boundConnections()
 	r.compareApps()
 	if x := worstAllocs; x != nil {
-		ratio := Ratio{Name: "most allocations of a test, of those allowed", Test: x.Test, Value: x.ofAllowed()}
+		ratio := Ratio{Name: "most allocations, of those allowed", Test: x.Test, Value: x.ofAllowed()}
 		ratio.hold(ofAllowedAllocs)
 		r.Ratios = append(r.Ratios, ratio)
 	}
@@ -91,8 +101,8 @@ func (r *Report) boundConnections() {
 		if x.Role == Requester {
 			bound("connections opened a second", x.PerSecond, connectsASecond)
 		}
-		bound(fmt.Sprintf("bytes per idle connection (%s)", x.Role), x.OtherBytes, idleBytes)
-		bound(fmt.Sprintf("idle CPU, percent of a core (%s)", x.Role), x.IdleCPU, idleCPU)
+		bound(fmt.Sprintf("bytes an idle connection (%s)", x.Role), x.OtherBytes, idleBytes)
+		bound(fmt.Sprintf("idle CPU percent (%s)", x.Role), x.IdleCPU, idleCPU)
 	}
 }
 
@@ -143,19 +153,62 @@ func (r *Report) noteLatency(x *Result) {
 	}
 }
 
+// compareAsleep holds a Send whose receiver sleeps against TCP whose receiver does, in time and in processor time.
+func (r *Report) compareAsleep(x *Result) {
+	if x.Test != SendLat || x.Mode != ModeEvent || x.LatUS == nil {
+		return
+	}
+	for _, kind := range []string{KindTCPBlock, KindTCP} {
+		b := r.baseline(kind, x)
+		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 || b.LatUS.P99 <= 0 {
+			continue
+		}
+		p50, p99 := x.LatUS.P50/b.LatUS.P50, x.LatUS.P99/b.LatUS.P99
+		if kind != KindTCPBlock || x.Size > DefaultLatSize {
+			r.addNote(x, "send_lat asleep p50 / "+kind, p50)
+			r.addNote(x, "send_lat asleep p99 / "+kind, p99)
+			continue
+		}
+		r.addFigure(x, "send_lat asleep p50 / "+kind, p50, asleepP50)
+		r.addFigure(x, "send_lat asleep p99 / "+kind, p99, asleepP99)
+		if b.CPUUS > 0 && x.CPUUS > 0 {
+			r.addFigure(x, "send_lat asleep CPU / "+kind, x.CPUUS/b.CPUUS, asleepCPU)
+		}
+	}
+}
+
 func (r *Report) compareBandwidth(x *Result) {
 	if b := r.baseline(KindRaw, x); b != nil && b.Gbps > 0 {
 		r.addStream(x, "write_bw / raw", x.Gbps/b.Gbps, writeBWVsRaw)
 	}
-	best := 0.0
+	if best := r.bestKernel(x, true); best > 0 {
+		r.addNote(x, "write_bw / best TCP at any MTU", x.Gbps/best)
+	}
+	r.compareKernel(x)
+}
+
+// compareKernel holds a stream against the best of kernel TCP on the same link. Beside busy processes that is what has a bound.
+func (r *Report) compareKernel(x *Result) {
+	best := r.bestKernel(x, false)
+	if best <= 0 {
+		return
+	}
+	name, value := string(x.Test)+" / best TCP", x.Gbps/best
+	if r.Beside == 0 || x.Size < DefaultBWSize || x.Test == ReadBW || x.Datapath == nd.DatapathUDP.String() {
+		r.addNote(x, name, value)
+		return
+	}
+	r.addRatio(x, fmt.Sprintf("%s, %d beside", name, r.Beside), value, besideBW)
+}
+
+// bestKernel is what the best stream of kernel TCP moved, at the MTU of x or at any.
+func (r *Report) bestKernel(x *Result, anyMTU bool) (best float64) {
 	for _, b := range r.Baselines {
-		if b.Kind != KindRaw && b.Test == WriteBW && b.Size == x.Size {
+		if b.Kind != KindRaw && b.Test == WriteBW && b.Size == x.Size && (anyMTU || b.MTU == x.MTU) {
 			best = max(best, b.Gbps)
 		}
 	}
-	if best > 0 {
-		r.addNote(x, "write_bw / best kernel TCP at any MTU", x.Gbps/best)
-	}
+	return best
 }
 
 // addStream adds a comparison of streams. Their bounds are about moving bytes: a stream of small messages is a rate.
@@ -167,9 +220,10 @@ func (r *Report) addStream(x *Result, name string, value float64, l limit) {
 	r.addFigure(x, name, value, l)
 }
 
-// addFigure adds a comparison with a limit that holds for AF_XDP: over plain sockets it is for information.
+// addFigure adds a comparison with a limit that holds for AF_XDP and free cores: over plain sockets, and beside busy processes, it is for
+// information.
 func (r *Report) addFigure(x *Result, name string, value float64, l limit) {
-	if x.Datapath == nd.DatapathUDP.String() {
+	if x.Datapath == nd.DatapathUDP.String() || r.Beside > 0 {
 		r.addNote(x, name, value)
 		return
 	}
@@ -178,22 +232,28 @@ func (r *Report) addFigure(x *Result, name string, value float64, l limit) {
 
 // addRatio adds a comparison with a limit.
 func (r *Report) addRatio(x *Result, name string, value float64, l limit) {
-	ratio := Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value}
+	ratio := x.ratio(name, value)
 	ratio.hold(l)
 	r.Ratios = append(r.Ratios, ratio)
 }
 
 // addNote adds a comparison without a bound.
 func (r *Report) addNote(x *Result, name string, value float64) {
-	r.Ratios = append(r.Ratios, Ratio{
-		Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true,
-	})
+	r.Ratios = append(r.Ratios, x.ratio(name, value))
+}
+
+// ratio names a comparison of the result.
+func (x *Result) ratio(name string, value float64) Ratio {
+	if x.Unpinned {
+		name += ", unpinned"
+	}
+	return Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true}
 }
 
 // result finds what another test measured under the conditions of x.
 func (r *Report) result(t Test, x *Result) *Result {
 	for i := range r.Results {
-		if y := &r.Results[i]; y.Test == t && y.Size == x.Size && y.MTU == x.MTU && y.Datapath == x.Datapath {
+		if y := &r.Results[i]; y.Test == t && y.Size == x.Size && y.MTU == x.MTU && y.Datapath == x.Datapath && y.Unpinned == x.Unpinned {
 			return y
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type Result struct {
 	Datapath    string   `json:"datapath"`
 	ZeroCopy    bool     `json:"zero_copy"`
 	BusyPoll    bool     `json:"busy_poll,omitempty"` // pollers ran the driver
+	Unpinned    bool     `json:"unpinned,omitempty"`  // both processes could use every core; else each had one
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`
 	Seconds     float64  `json:"seconds"`
@@ -34,9 +36,10 @@ type Result struct {
 	Mops        float64  `json:"mops"`
 	LatIs       string   `json:"lat_is,omitempty"` // HalfRoundTrip or WholeOp
 	LatUS       *Latency `json:"lat_us,omitempty"`
-	AllocsPerOp float64  `json:"allocs_per_op"` // heap allocations of both sides
-	Retransmits uint64   `json:"retransmits"`   // packets sent again, of both sides: the sum of Resent
-	Resent      Resent   `json:"resent"`        // why; zero in older reports
+	CPUUS       float64  `json:"cpu_us,omitempty"` // processor time of both processes for an operation; older reports have none
+	AllocsPerOp float64  `json:"allocs_per_op"`    // heap allocations of both sides
+	Retransmits uint64   `json:"retransmits"`      // packets sent again, of both sides: the sum of Resent
+	Resent      Resent   `json:"resent"`           // why; zero in older reports
 	// Verified: each operation moved its own bytes. Stamps in every kilobyte and at the end of each were checked as it arrived, and
 	// every byte of the last pass over memory at the end; ping-pongs compare every byte of every message.
 	Verified bool `json:"verified"`
@@ -62,9 +65,10 @@ func rates(ops, bytes uint64, seconds float64) (gbps, mops float64) {
 
 // Kinds of baseline.
 const (
-	KindRaw     = "raw"      // AF_XDP packets without a protocol, both sides spinning
-	KindTCP     = "tcp"      // package net, blocking
-	KindTCPSpin = "tcp_spin" // non-blocking reads in a loop
+	KindRaw      = "raw"       // AF_XDP packets without a protocol, both sides spinning
+	KindTCP      = "tcp"       // package net, blocking
+	KindTCPSpin  = "tcp_spin"  // non-blocking reads in a loop
+	KindTCPBlock = "tcp_block" // blocking system calls on a thread, as sockperf makes them
 )
 
 // Baseline is the same movement of data by other means. Test names the nd test it stands beside.
@@ -81,6 +85,7 @@ type Baseline struct {
 	Mops     float64  `json:"mops"`
 	LatIs    string   `json:"lat_is,omitempty"`
 	LatUS    *Latency `json:"lat_us,omitempty"`
+	CPUUS    float64  `json:"cpu_us,omitempty"` // processor time of both processes for an operation; of TCP, and none in older reports
 	Note     string   `json:"note,omitempty"`
 
 	// Variant is the best one, which the figures are of, and Variants are all that were tried (Best). Older reports have neither.
@@ -145,6 +150,12 @@ func NewReport() *Report {
 		Baselines: []Baseline{},
 		Ratios:    []Ratio{},
 	}
+}
+
+// Any says whether a result or a baseline has such a latency.
+func (r *Report) Any(such func(*Latency) bool) bool {
+	return slices.ContainsFunc(r.Results, func(x Result) bool { return such(x.LatUS) }) ||
+		slices.ContainsFunc(r.Baselines, func(b Baseline) bool { return such(b.LatUS) })
 }
 
 // WriteJSON writes the report with indentation and a final newline.

@@ -33,33 +33,44 @@ const referFrom = 4096
 func rawBatches() []int { return []int{16 << 10, streamBatch, 256 << 10} }
 
 // Rivals are the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. They are interleaved. Best picks from what
-// they found. Specs whose test has no rival are left out.
+// they found. Specs whose test has no rival are left out. A Send whose
+// receiver sleeps has those of a receiver that sleeps: in the poller of Go, and in a system call.
 func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
-	var streams, pings []Spec
+	var streams, pings, asleep []Spec
 	for _, s := range specs {
 		s.Duration = max(s.Duration/rivalShare, rivalLeast)
-		switch s.Test {
-		case WriteBW:
-			streams = append(streams, s)
-		case WriteLat:
+		switch {
+		case s.Test == WriteBW, s.Test == ReadBW, s.Test == SendBW:
+			same := func(o Spec) bool { return o.Size == s.Size && o.MTU == s.MTU }
+			if !slices.ContainsFunc(streams, same) { // all of them have the same rival
+				s.Test = WriteBW
+				streams = append(streams, s)
+			}
+		case s.Test == WriteLat:
 			pings = append(pings, s)
-		default:
+		case s.Test == SendLat && s.Event:
+			asleep = append(asleep, s)
 		}
 	}
 	both := slices.Concat(pings, streams)
-	if len(both) == 0 {
+	if len(both)+len(asleep) == 0 {
 		return nil
 	}
 	for range rivalRounds {
-		if raw {
+		if raw && len(both) > 0 {
 			for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathNative} {
 				jobs = append(jobs, Job{Kind: KindRaw, Datapath: d.String(), Specs: slices.Concat(pings, rawVariants(streams))})
 			}
 		}
 		if tcp {
-			for _, kind := range []string{KindTCP, KindTCPSpin} {
-				jobs = append(jobs, Job{Kind: kind, Specs: both}, Job{Kind: kind, Specs: both, Unpinned: true})
+			add := func(kind string, specs []Spec) {
+				if len(specs) > 0 {
+					jobs = append(jobs, Job{Kind: kind, Specs: specs}, Job{Kind: kind, Specs: specs, Unpinned: true})
+				}
 			}
+			add(KindTCP, slices.Concat(both, asleep))
+			add(KindTCPSpin, both)
+			add(KindTCPBlock, asleep)
 		}
 	}
 	return jobs

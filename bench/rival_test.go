@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"maps"
 	"testing"
 	"time"
 )
@@ -50,7 +51,7 @@ func TestBestVariantCounts(t *testing.T) {
 // exactly where nd sends by reference.
 func TestRivalsTryEveryVariant(t *testing.T) {
 	for mtu, want := range map[int]int{1500: 6, 9000: 12} {
-		specs := []Spec{{Test: WriteLat, Size: 64, MTU: mtu}, {Test: WriteBW, Size: 1 << 20, MTU: mtu, Duration: time.Second}, {Test: SendBW, MTU: mtu}}
+		specs := []Spec{{Test: WriteLat, Size: 64, MTU: mtu}, {Test: WriteBW, Size: 1 << 20, MTU: mtu, Duration: time.Second}, {Test: SendBW, Size: 1 << 20, MTU: mtu}}
 		names := map[string]int{}
 		for _, j := range Rivals(specs, true, true) {
 			for _, s := range j.Specs {
@@ -69,6 +70,69 @@ func TestRivalsTryEveryVariant(t *testing.T) {
 			if n != rivalRounds {
 				t.Errorf("%s runs %d rounds", name, n)
 			}
+		}
+	}
+}
+
+// TestSleepingSendHasRivalsThatSleep: in Go's poller and in a system call, pinned and not; a polling one has none. Streams of every kind have
+// the same rival.
+func TestSleepingSendHasRivalsThatSleep(t *testing.T) {
+	specs := []Spec{{Test: SendLat, Size: 64, MTU: 1500, Event: true}, {Test: SendLat, Size: 64, MTU: 1500}, {Test: ReadBW, Size: 4096}, {Test: SendBW, Size: 4096}}
+	ran := map[string]int{}
+	for _, j := range Rivals(specs, true, true) {
+		for _, s := range j.Specs {
+			if j.Kind != KindRaw {
+				ran[j.Kind+" "+string(s.Test)+" "+j.variantOf(s, "")]++
+			}
+		}
+	}
+	want := map[string]int{}
+	for _, of := range []string{KindTCP + " send_lat", KindTCPBlock + " send_lat", KindTCP + " write_bw", KindTCPSpin + " write_bw"} {
+		want[of+" pinned"], want[of+" unpinned"] = rivalRounds, rivalRounds
+	}
+	if !maps.Equal(ran, want) {
+		t.Errorf("rivals are %v, want %v", ran, want)
+	}
+}
+
+// TestBoundsAsleepAndBeside: a Send whose receiver sleeps is held against TCP in system calls, in time and in processor time; beside busy processes
+// only streams are held to a bound, which is another one.
+func TestBoundsAsleepAndBeside(t *testing.T) {
+	r := NewReport()
+	r.Results = []Result{
+		{
+			Test: SendLat, Mode: ModeEvent, Size: 64, MTU: 1500, Datapath: "generic", LatIs: HalfRoundTrip,
+			LatUS: &Latency{P50: 20, P99: 20}, CPUUS: 30, Ops: 1e6,
+		},
+		{
+			Test: SendLat, Mode: ModeEvent, Size: 64, MTU: 1500, Datapath: "generic", LatIs: HalfRoundTrip, Unpinned: true,
+			LatUS: &Latency{P50: 9, P99: 40}, CPUUS: 20, Ops: 1e6,
+		},
+		{Test: SendBW, Mode: ModePoll, Size: 1 << 20, MTU: 1500, Datapath: "generic", Gbps: 6, Ops: 1e6},
+	}
+	r.Baselines = []Baseline{
+		{Kind: KindTCP, Test: SendLat, Size: 64, MTU: 1500, LatUS: &Latency{P50: 5, P99: 5}, CPUUS: 1},
+		{Kind: KindTCPBlock, Test: SendLat, Size: 64, MTU: 1500, LatUS: &Latency{P50: 10, P99: 20}, CPUUS: 20},
+		{Kind: KindTCP, Test: WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 10},
+		{Kind: KindTCP, Test: WriteBW, Size: 1 << 20, MTU: 9000, Gbps: 40},
+	}
+	for beside, want := range map[int]map[string]bool{
+		0: {
+			"send_lat asleep p50 / tcp_block": false, "send_lat asleep p99 / tcp_block": true, "send_lat asleep CPU / tcp_block": false,
+			"send_lat asleep p50 / tcp_block, unpinned": true, "send_lat asleep p99 / tcp_block, unpinned": false, "send_lat asleep CPU / tcp_block, unpinned": true,
+		},
+		2: {"send_bw / best TCP, 2 beside": false},
+	} {
+		r.Beside = beside
+		r.SetRatios()
+		got := map[string]bool{}
+		for _, x := range r.Ratios {
+			if x.Bound != nil && x.MTU > 0 {
+				got[x.Name] = x.OK
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%d beside: bounds are %v, want %v", beside, got, want)
 		}
 	}
 }

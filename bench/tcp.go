@@ -2,15 +2,13 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // clockEvery is how many iterations of a throughput loop share one look at the clock.
@@ -53,25 +51,44 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 		return nil, err
 	}
 	defer conn.Close()
-	// Every read and write below is bounded by this deadline, and an interrupt ends them by closing.
+	// Every read and write below is bounded by this deadline, and an interrupt ends them by closing, those of blocking system calls too.
 	if err := conn.SetDeadline(time.Now().Add(s.budget())); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer context.AfterFunc(ctx, func() { _, _, _ = conn.CloseRead(), conn.CloseWrite(), conn.Close() })()
 
 	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU, Variant: j.variantOf(s, "")}
-	switch {
-	case !s.Test.IsLatency() && j.Role == Requester:
-		return nil, j.tcpSource(conn, s)
-	case !s.Test.IsLatency():
-		err = j.tcpSink(conn, s, b)
-	case j.Role == Responder:
-		return nil, j.tcpEcho(conn, s)
-	default:
-		err = j.tcpPing(conn, s, b)
+	part := map[bool]map[Role]func(*net.TCPConn, Spec, *Baseline) (uint64, error){
+		true: {Requester: j.tcpPing, Responder: j.tcpEcho}, false: {Requester: j.tcpSource, Responder: j.tcpSink},
+	}[s.Test.IsLatency()][j.Role]
+	cpu := CPUTime()
+	ops, err := part(conn, s, b)
+	if err != nil {
+		return nil, err
 	}
+	own := tcpSide{Ops: b.Ops, Bytes: b.Bytes, Seconds: b.Seconds, CPUUS: (CPUTime() - cpu).Seconds() * 1e6 / float64(max(ops, 1))}
+	if j.Role == Responder {
+		return nil, json.NewEncoder(conn).Encode(own)
+	}
+	var other tcpSide
+	if err := json.NewDecoder(conn).Decode(&other); err != nil {
+		return nil, fmt.Errorf("hear what the other side found: %w", err)
+	}
+	if !s.Test.IsLatency() {
+		b.Ops, b.Bytes, b.Seconds = other.Ops, other.Bytes, other.Seconds
+	}
+	b.CPUUS = own.CPUUS + other.CPUUS
 	b.setRate()
-	return b, err
+	return b, nil
+}
+
+// tcpSide is what the responder tells the requester at the end. Processor time is for each operation, those of the warm-up included: both
+// sides know how many they made, and neither when the other one measures.
+type tcpSide struct {
+	Ops     uint64  `json:"ops"`
+	Bytes   uint64  `json:"bytes"`
+	Seconds float64 `json:"seconds"`
+	CPUUS   float64 `json:"cpu_us"`
 }
 
 func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPConn, error) {
@@ -101,8 +118,8 @@ func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPCon
 }
 
 // tcpSource writes messages until the reader has measured, and tells it by closing its half. The reader knows best how long that takes:
-// on a busy machine it may begin late.
-func (j Job) tcpSource(conn *net.TCPConn, s Spec) error {
+// on a busy machine it may begin late. It returns how many it wrote, as the others do.
+func (j Job) tcpSource(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	FillPattern(buf, 1)
 	var enough atomic.Bool
@@ -112,8 +129,8 @@ func (j Job) tcpSource(conn *net.TCPConn, s Spec) error {
 		enough.Store(true)
 		said <- err
 	}()
-	err := j.withExchanger(conn, s, func(ex exchanger) error {
-		for off, n := 0, 0; n%clockEvery != 0 || !enough.Load(); n++ {
+	err = j.withExchanger(conn, s, func(ex exchanger) error {
+		for off := 0; ops%clockEvery != 0 || !enough.Load(); ops++ {
 			if off+s.Size > len(buf) {
 				off = 0
 			}
@@ -125,24 +142,26 @@ func (j Job) tcpSource(conn *net.TCPConn, s Spec) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return ops, err
 	}
-	return errors.Join(<-said, conn.CloseWrite())
+	return ops, errors.Join(<-said, conn.CloseWrite())
 }
 
 // tcpSink counts what arrives during the measurement, and then says that it has enough.
-func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) error {
+func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	chunk := min(max(s.Size, 64<<10), 1<<20)
 	begin := time.Now().Add(s.warmUp())
 	var started time.Time
-	err := j.withExchanger(conn, s, func(ex exchanger) error {
+	all := uint64(0)
+	err = j.withExchanger(conn, s, func(ex exchanger) error {
 		for off := 0; ; off += chunk {
 			if off+chunk > len(buf) {
 				off = 0
 			}
 			n, err := ex.some(buf[off : off+chunk])
 			now := time.Now()
+			all += uint64(n)
 			switch {
 			case started.IsZero() && now.After(begin):
 				started, b.Bytes = now, 0
@@ -161,26 +180,30 @@ func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) error {
 		}
 	})
 	if !errors.Is(err, io.EOF) {
-		return err
+		return 0, err
 	}
 	if b.Seconds == 0 {
-		return fmt.Errorf("the sender stopped before %v were over", s.Duration)
+		return 0, fmt.Errorf("the sender stopped before %v were over", s.Duration)
 	}
 	b.Ops = b.Bytes / uint64(s.Size)
-	return nil
+	return all / uint64(s.Size), nil
 }
 
 // tcpPing sends a message, waits for its echo, and records the round trips.
-func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) error {
+func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
 	exchange := func(ex exchanger) error {
 		return ping(s, b, func(msg []byte) error {
+			ops++
 			if err := ex.send(msg); err != nil {
 				return err
 			}
 			return ex.recv(msg)
 		})
 	}
-	return j.withExchanger(conn, s, exchange)
+	if err := j.withExchanger(conn, s, exchange); err != nil {
+		return ops, err
+	}
+	return ops, conn.CloseWrite()
 }
 
 // ping calls roundTrip until the spec's time is over and fills b with half of what it took.
@@ -215,9 +238,9 @@ func ping(s Spec, b *Baseline, roundTrip func(msg []byte) error) error {
 }
 
 // tcpEcho answers until the other side closes.
-func (j Job) tcpEcho(conn *net.TCPConn, s Spec) error {
+func (j Job) tcpEcho(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
 	msg := make([]byte, s.Size)
-	err := j.withExchanger(conn, s, func(ex exchanger) error {
+	err = j.withExchanger(conn, s, func(ex exchanger) error {
 		for {
 			if err := ex.recv(msg); err != nil {
 				return err
@@ -225,102 +248,11 @@ func (j Job) tcpEcho(conn *net.TCPConn, s Spec) error {
 			if err := ex.send(msg); err != nil {
 				return err
 			}
+			ops++
 		}
 	})
-	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		return nil
+	if errors.Is(err, io.EOF) {
+		return ops, nil
 	}
-	return err
-}
-
-// exchanger moves whole messages over one connection.
-type exchanger interface {
-	send(msg []byte) error
-	recv(msg []byte) error
-	some(buf []byte) (int, error) // reads what there is, one byte at least
-}
-
-// withExchanger runs fn over the connection in the way of the job's kind.
-func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) error {
-	if j.Kind == KindTCP {
-		return fn(blockingExchanger{conn})
-	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	hold := raw.Read
-	if !s.Test.IsLatency() && j.Role == Requester {
-		hold = raw.Write
-	}
-	return spinOn(hold, time.Now().Add(s.budget()), fn)
-}
-
-// blockingExchanger is package net as everybody uses it: the goroutine parks, the poller wakes it.
-type blockingExchanger struct{ conn *net.TCPConn }
-
-func (e blockingExchanger) send(msg []byte) error {
-	_, err := e.conn.Write(msg)
-	return err
-}
-
-func (e blockingExchanger) recv(msg []byte) error {
-	_, err := io.ReadFull(e.conn, msg)
-	return err
-}
-
-func (e blockingExchanger) some(buf []byte) (int, error) { return e.conn.Read(buf) }
-
-// spinExchanger reads the non-blocking descriptor in a loop, so neither the scheduler nor the poller takes part.
-type spinExchanger struct {
-	fd       int
-	deadline time.Time
-}
-
-// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The other direction stays free for others: a sender
-// hears in a goroutine of its own that the receiver has enough.
-func spinOn(hold func(func(uintptr) bool) error, deadline time.Time, fn func(exchanger) error) error {
-	var inner error
-	err := hold(func(fd uintptr) bool {
-		inner = fn(&spinExchanger{fd: int(fd), deadline: deadline})
-		return true
-	})
-	return errors.Join(inner, err)
-}
-
-func (e *spinExchanger) send(msg []byte) error { return e.all(msg, unix.Write) }
-
-func (e *spinExchanger) recv(msg []byte) error { return e.all(msg, unix.Read) }
-
-func (e *spinExchanger) some(buf []byte) (int, error) { return e.once(buf, unix.Read) }
-
-// all repeats call until all of msg has moved.
-func (e *spinExchanger) all(msg []byte, call func(int, []byte) (int, error)) error {
-	for len(msg) > 0 {
-		n, err := e.once(msg, call)
-		if err != nil {
-			return err
-		}
-		msg = msg[n:]
-	}
-	return nil
-}
-
-// once repeats call until it has moved something. It looks at the clock rarely: a turn costs a microsecond.
-func (e *spinExchanger) once(msg []byte, call func(int, []byte) (int, error)) (int, error) {
-	for turns := 0; ; turns++ {
-		n, err := call(e.fd, msg)
-		switch {
-		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
-			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
-				return 0, fmt.Errorf("the peer moved nothing until the deadline: %w", syscall.ETIMEDOUT)
-			}
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
+	return ops, err
 }

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -104,7 +106,7 @@ func runBoth(t *testing.T, job Job, requester, responder func(func() error) erro
 func here(fn func() error) error { return fn() }
 
 func TestTCPOnLoopback(t *testing.T) {
-	for _, kind := range []string{KindTCP, KindTCPSpin} {
+	for _, kind := range []string{KindTCP, KindTCPSpin, KindTCPBlock} {
 		t.Run(kind, func(t *testing.T) {
 			end := End{Addr: netip.MustParseAddrPort("127.0.0.1:47391")}
 			job := Job{Kind: kind, Local: end, Peer: end, Specs: []Spec{
@@ -117,6 +119,9 @@ func TestTCPOnLoopback(t *testing.T) {
 				t.Fatalf("%d baselines of %d started, want 3: %+v", len(got.baselines), got.started, got.baselines)
 			}
 			for _, b := range got.baselines {
+				if b.CPUUS <= 0 {
+					t.Errorf("%s %d took no processor time", b.Test, b.Size)
+				}
 				if b.Kind != kind {
 					t.Errorf("kind is %q, want %q", b.Kind, kind)
 				}
@@ -125,6 +130,39 @@ func TestTCPOnLoopback(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBlockedTCPEnds: a system call that waits for a peer which says nothing ends with the context of its job.
+func TestBlockedTCPEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	end := End{Addr: netip.MustParseAddrPort(l.Addr().String())}
+	job := Job{Kind: KindTCPBlock, Role: Requester, Local: end, Peer: end, Specs: []Spec{{Test: SendLat, Duration: time.Hour}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- job.Run(ctx, &meeting{waiting: make(chan struct{}), point: "tcp_block send_lat 64 B"}, &collector{})
+	}()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.ReadFull(conn, make([]byte, DefaultLatSize)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the job succeeded")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the job still waits")
 	}
 }
 

@@ -45,6 +45,9 @@ func measuredIn(sources []Source) []measured {
 			if x.Mode == bench.ModeEvent {
 				by += " event"
 			}
+			if x.Unpinned {
+				by += " unpinned"
+			}
 			all = append(all, measured{i, by, x.Test, x.Size, x.MTU, x.Datapath, x.LatIs, x.LatUS, x.Gbps, x.Mops, false})
 		}
 		for _, b := range s.Report.Baselines {

@@ -244,7 +244,7 @@ func (r *appsRun) rounds(ctx context.Context, jobs []bench.Job, run func(bench.J
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			sink := &appSink{reportSink: reportSink{job.Kind, r.report, r.progress}, job: job}
+			sink := &appSink{reportSink: reportSink{kind: job.Kind, report: r.report, progress: r.progress}, job: job}
 			if err := run(job, sink); err != nil {
 				return err
 			}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -72,29 +71,6 @@ func TestAppsOverVeth(t *testing.T) {
 	}
 	if len(r.Apps) != 16 || len(bench.Bars([]*bench.Report{r})) != 12 {
 		t.Errorf("%d programs, %d bars", len(r.Apps), len(bench.Bars([]*bench.Report{r})))
-	}
-}
-
-// TestTableOfProgramsFitsATerminal prints the widest figures that are plausible.
-func TestTableOfProgramsFitsATerminal(t *testing.T) {
-	r := bench.NewReport()
-	r.Beside = 2
-	for _, test := range bench.AppTests() {
-		x := bench.AppResult{Test: test, Connections: 1000, Size: 64, MTU: 65000, Over: bench.OverTCP, Pinned: true}
-		cpu := 200.0
-		if test == bench.AppIdle {
-			cpu = 99.9
-		}
-		r.AddApp(x, bench.AppRound{
-			Ops: 1, PerSecond: 1234567, Gbps: 123, P50US: 99999, P99US: 999999, CPUUS: 99999, RequesterCPU: cpu, ResponderCPU: cpu,
-		})
-	}
-	var out bytes.Buffer
-	renderApps(&out, r)
-	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
 	}
 }
 

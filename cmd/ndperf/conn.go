@@ -89,7 +89,7 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	job := bench.Job{
 		Kind: bench.KindConn, Datapath: f.datapath, UDPPort: f.udpPort, Conn: &bench.ConnSpec{N: f.n, Idle: f.idle},
 	}
-	sink := &reportSink{job.Kind, report, p}
+	sink := &reportSink{kind: job.Kind, report: report, progress: p}
 	if f.loop {
 		job.Datapath = "udp"
 		job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], ndPort), netip.AddrPortFrom(loopAddrs[1], ndPort)

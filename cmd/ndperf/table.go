@@ -19,8 +19,15 @@ func renderReport(w io.Writer, r *bench.Report) {
 	fmt.Fprintf(w, "\nndperf %s · %s · %d cores · kernel %s · %s\n",
 		r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
 	if len(r.Results)+len(r.Baselines) > 0 {
-		renderLatency(w, r)
-		renderBandwidth(w, r)
+		rates := func(l *bench.Latency) bool { return l == nil }
+		times := func(l *bench.Latency) bool { return l != nil }
+		if r.Any(times) {
+			renderLatency(w, r)
+		}
+		if r.Any(rates) {
+			renderBandwidth(w, r)
+		}
+		renderCauses(w, r)
 	}
 	if len(r.Connections) > 0 {
 		renderConnections(w, r)
@@ -68,53 +75,57 @@ func newTable(w io.Writer, title string, numeric int, header ...any) table.Write
 	return t
 }
 
+// renderLatency prints times. Like the other tables it fits into 80 columns.
 func renderLatency(w io.Writer, r *bench.Report) {
-	t := newTable(w, "Latency in µs", 5, "test", "by", "size", "MTU", "of", "min", "p50", "p90", "p99", "p99.9", "max", "Mop/s")
-	row := func(test bench.Test, by string, size, link int, is string, l *bench.Latency, mops float64) {
-		t.AppendRow(table.Row{
-			test, by, bench.FormatSize(size), mtu(link), latencyOf(is),
-			micros(l.Min), micros(l.P50), micros(l.P90), micros(l.P99), micros(l.P999), micros(l.Max), number(mops),
-		})
+	t := newTable(w, "Latency in µs", 4, "test", "by", "size", "MTU", "p50", "p99", "p99.9", "max", "CPU")
+	whole := map[bench.Test]bool{}
+	row := func(test bench.Test, by string, size, link int, l *bench.Latency, cpu float64) {
+		t.AppendRow(table.Row{test, by, bench.FormatSize(size), mtu(link), micros(l.P50), number(l.P99), number(l.P999), number(l.Max), known(cpu)})
 	}
 	for _, x := range r.Results {
 		if x.LatUS != nil {
-			row(x.Test, "nd "+datapath(x), x.Size, x.MTU, x.LatIs, x.LatUS, x.Mops)
+			whole[x.Test] = whole[x.Test] || x.LatIs == bench.WholeOp
+			row(x.Test, "nd "+datapath(x), x.Size, x.MTU, x.LatUS, x.CPUUS)
 		}
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS != nil {
-			row("ping-pong", rival(b), b.Size, b.MTU, b.LatIs, b.LatUS, b.Mops)
+			row("ping-pong", rival(b), b.Size, b.MTU, b.LatUS, b.CPUUS)
 		}
 	}
-	if t.Length() > 0 {
-		t.Render()
-		fmt.Fprintln(w, "½ round trip: there and back between two applications, halved; operation: post to completion, not halved")
+	t.Render()
+	fmt.Fprintln(w, "half a round trip between two applications; CPU: µs of both, for a whole one")
+	for _, test := range bench.Tests() {
+		if whole[test] {
+			fmt.Fprintf(w, "%s: from post to completion, not halved\n", test)
+		}
 	}
 }
 
 func renderBandwidth(w io.Writer, r *bench.Report) {
-	t := newTable(w, "Bandwidth and rate", 2, "test", "by", "size", "MTU", "Gb/s", "Mop/s", "allocs/op", "resent", "bytes")
+	t := newTable(w, "Bandwidth and rate", 2, "test", "by", "size", "MTU", "Gb/s", "Mop/s", "CPU µs", "resent")
+	unverified := false
 	for _, x := range r.Results {
-		if x.LatUS != nil {
-			continue
+		unverified = unverified || !x.Verified
+		if x.LatUS == nil {
+			t.AppendRow(table.Row{
+				x.Test, "nd " + datapath(x), bench.FormatSize(x.Size), mtu(x.MTU), number(x.Gbps), number(x.Mops), known(x.CPUUS), x.Retransmits,
+			})
 		}
-		verified := "unverified"
-		if x.Verified {
-			verified = "verified"
-		}
-		t.AppendRow(table.Row{
-			x.Test, "nd " + datapath(x), bench.FormatSize(x.Size), mtu(x.MTU), number(x.Gbps), number(x.Mops),
-			strconv.FormatFloat(x.AllocsPerOp, 'f', 3, 64), x.Retransmits, verified,
-		})
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS == nil {
-			t.AppendRow(table.Row{"stream", rival(b), bench.FormatSize(b.Size), mtu(b.MTU), number(b.Gbps), number(b.Mops), "", "", ""})
+			t.AppendRow(table.Row{"stream", rival(b), bench.FormatSize(b.Size), mtu(b.MTU), number(b.Gbps), number(b.Mops), known(b.CPUUS), ""})
 		}
 	}
-	if t.Length() > 0 {
-		t.Render()
+	t.Render()
+	if unverified {
+		fmt.Fprintln(w, "unverified: nobody looked at the bytes")
 	}
+}
+
+// renderCauses says what limited tests, why packets went again, and which form of raw was the best.
+func renderCauses(w io.Writer, r *bench.Report) {
 	for _, x := range r.Results {
 		for _, line := range []string{limitsLine(x), resentLine(x)} {
 			if line != "" {
@@ -122,6 +133,22 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 			}
 		}
 	}
+	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Unpinned }) {
+		fmt.Fprintln(w, "* both processes may use every core; otherwise nd has one for each")
+	}
+	for _, b := range r.Baselines {
+		if b.LatUS == nil && b.Kind == bench.KindRaw && b.Variant != "" {
+			fmt.Fprintf(w, "raw %s, MTU %d: %s\n", bench.FormatSize(b.Size), b.MTU, b.Variant)
+		}
+	}
+}
+
+// known is empty for what was not measured.
+func known(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return number(v)
 }
 
 // unusualShare is the share of the time from which on a limit is worth a line.
@@ -174,7 +201,7 @@ func renderRatios(w io.Writer, r *bench.Report) {
 				verdict = "MISSED"
 			}
 		}
-		t.AppendRow(table.Row{x.Name, ratioSize(x), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
+		t.AppendRow(table.Row{strings.Replace(x.Name, ", unpinned", "*", 1), ratioSize(x), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
 	}
 	t.Render()
 	fmt.Fprintln(w)
@@ -193,15 +220,18 @@ func datapath(x bench.Result) string {
 	if x.Mode == bench.ModeEvent {
 		s += ", event"
 	}
+	if x.Unpinned {
+		s += "*"
+	}
 	return s
 }
 
-// rival names a baseline with its best variant.
+// rival names a baseline with its best variant, but for those of raw streams, which take a line of their own.
 func rival(b bench.Baseline) string {
-	if b.Variant == "" {
+	if b.Variant == "" || b.Kind == bench.KindRaw && b.LatUS == nil {
 		return b.Kind
 	}
-	return b.Kind + " (" + b.Variant + ")"
+	return b.Kind + " " + b.Variant
 }
 
 func latencyOf(is string) string {

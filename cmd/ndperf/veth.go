@@ -42,7 +42,7 @@ func newVeth() *cobra.Command {
 queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
 same run. Nothing is left behind, however it ends.
 
-All tests run at every MTU.`,
+All tests run at every MTU. With --event and --beside nd runs pinned, each process on a core of its own, and on all cores.`,
 		Example: `  ndperf veth                                          everything, about three minutes
   ndperf veth --duration 300ms --mtu 1500              a quick look
   ndperf veth --tests write_lat --event                latency with sleeping completion waits
@@ -99,6 +99,9 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp, true)
+	if f.event || f.beside > 0 {
+		steps = bothWays(steps)
+	}
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
@@ -190,11 +193,24 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp, eve
 	return steps
 }
 
+// bothWays runs nd a second time, with processes that may use every core: whoever sleeps, or shares cores, is rarely pinned.
+func bothWays(steps []step) []step {
+	for i := range steps {
+		if s := &steps[i]; !s.rivals {
+			for _, j := range slices.Clone(s.jobs) {
+				j.Unpinned = true
+				s.jobs = append(s.jobs, j)
+			}
+		}
+	}
+	return steps
+}
+
 // runStep runs the jobs of a step and puts into the report what they find.
 func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, bench.Sink) error) error {
 	var rounds bench.Report
 	for _, job := range s.jobs {
-		sink := &reportSink{job.Kind, report, p}
+		sink := &reportSink{job.Kind, report, p, job.Unpinned}
 		if s.rivals {
 			sink.report = &rounds
 		}
@@ -255,11 +271,13 @@ type reportSink struct {
 	kind     string
 	report   *bench.Report
 	progress *progress
+	unpinned bool // of results
 }
 
 func (s *reportSink) Started(spec bench.Spec) { s.progress.start(s.kind + " " + spec.String()) }
 
 func (s *reportSink) Result(x bench.Result) {
+	x.Unpinned = s.unpinned
 	s.report.Results = append(s.report.Results, x)
 	s.progress.done(resultLine(x))
 }

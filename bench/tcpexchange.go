@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// exchanger moves whole messages over one connection.
+type exchanger interface {
+	send(msg []byte) error
+	recv(msg []byte) error
+	some(buf []byte) (int, error) // reads what there is, one byte at least
+}
+
+// withExchanger runs fn over the connection in the way of the job's kind.
+func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) error {
+	switch j.Kind {
+	case KindTCP:
+		return fn(netExchanger{conn})
+	case KindTCPBlock:
+		return blockOn(conn, s.budget(), fn)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	hold := raw.Read
+	if !s.Test.IsLatency() && j.Role == Requester {
+		hold = raw.Write
+	}
+	return spinOn(hold, time.Now().Add(s.budget()), fn)
+}
+
+// netExchanger is package net as everybody uses it: the goroutine parks, the poller wakes it.
+type netExchanger struct{ conn *net.TCPConn }
+
+func (e netExchanger) send(msg []byte) error {
+	_, err := e.conn.Write(msg)
+	return err
+}
+
+func (e netExchanger) recv(msg []byte) error {
+	_, err := io.ReadFull(e.conn, msg)
+	return err
+}
+
+func (e netExchanger) some(buf []byte) (int, error) { return e.conn.Read(buf) }
+
+// blockExchanger makes blocking system calls on a thread of its own, as sockperf and most programs in C do: neither the poller nor the
+// scheduler of Go takes part.
+type blockExchanger struct{ fd int }
+
+// blockOn runs fn on a duplicate of the connection that blocks, and so does the connection itself from then on.
+func blockOn(conn *net.TCPConn, patience time.Duration, fn func(exchanger) error) error {
+	f, err := conn.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	limit := unix.NsecToTimeval(int64(patience))
+	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
+			return err
+		}
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return fn(blockExchanger{fd})
+}
+
+func (e blockExchanger) send(msg []byte) error {
+	for len(msg) > 0 {
+		n, err := unix.Write(e.fd, msg)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		msg = msg[max(n, 0):]
+	}
+	return nil
+}
+
+func (e blockExchanger) recv(msg []byte) error {
+	for len(msg) > 0 {
+		n, err := e.some(msg)
+		if err != nil {
+			return err
+		}
+		msg = msg[n:]
+	}
+	return nil
+}
+
+func (e blockExchanger) some(buf []byte) (int, error) {
+	for {
+		switch n, err := unix.Read(e.fd, buf); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// spinExchanger reads the non-blocking descriptor in a loop, so neither the scheduler nor the poller takes part.
+type spinExchanger struct {
+	fd       int
+	deadline time.Time
+}
+
+// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The other direction stays free for others: a sender
+// hears in a goroutine of its own that the receiver has enough.
+func spinOn(hold func(func(uintptr) bool) error, deadline time.Time, fn func(exchanger) error) error {
+	var inner error
+	err := hold(func(fd uintptr) bool {
+		inner = fn(&spinExchanger{fd: int(fd), deadline: deadline})
+		return true
+	})
+	return errors.Join(inner, err)
+}
+
+func (e *spinExchanger) send(msg []byte) error { return e.all(msg, unix.Write) }
+
+func (e *spinExchanger) recv(msg []byte) error { return e.all(msg, unix.Read) }
+
+func (e *spinExchanger) some(buf []byte) (int, error) { return e.once(buf, unix.Read) }
+
+// all repeats call until all of msg has moved.
+func (e *spinExchanger) all(msg []byte, call func(int, []byte) (int, error)) error {
+	for len(msg) > 0 {
+		n, err := e.once(msg, call)
+		if err != nil {
+			return err
+		}
+		msg = msg[n:]
+	}
+	return nil
+}
+
+// once repeats call until it has moved something. It looks at the clock rarely: a turn costs a microsecond.
+func (e *spinExchanger) once(msg []byte, call func(int, []byte) (int, error)) (int, error) {
+	for turns := 0; ; turns++ {
+		n, err := call(e.fd, msg)
+		switch {
+		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
+				return 0, fmt.Errorf("the peer moved nothing until the deadline: %w", syscall.ETIMEDOUT)
+			}
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}

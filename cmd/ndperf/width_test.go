@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// columns is how wide a terminal is that nobody made wider.
+const columns = 80
+
+// fits says which lines of tables do not fit into a terminal.
+func fits(t *testing.T, render func(*bytes.Buffer)) {
+	t.Helper()
+	var out bytes.Buffer
+	render(&out)
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestTablesFitATerminal prints the widest figures that are plausible.
+func TestTablesFitATerminal(t *testing.T) {
+	r := bench.NewReport()
+	r.Beside = 2
+	for _, test := range bench.AppTests() {
+		x := bench.AppResult{Test: test, Connections: 1000, Size: 64, MTU: 65000, Over: bench.OverTCP, Pinned: true}
+		cpu := 200.0
+		if test == bench.AppIdle {
+			cpu = 99.9
+		}
+		r.AddApp(x, bench.AppRound{
+			Ops: 1, PerSecond: 1234567, Gbps: 123, P50US: 99999, P99US: 999999, CPUUS: 99999, RequesterCPU: cpu, ResponderCPU: cpu,
+		})
+	}
+	for _, test := range bench.Tests() {
+		x := bench.Result{
+			Test: test, Size: 512 << 10, MTU: 65000, Mode: bench.ModeEvent, Datapath: "generic", Ops: 1e6, Unpinned: true, Gbps: 123, Mops: 12.3, CPUUS: 99.9, Retransmits: 99999, Verified: true,
+		}
+		b := bench.Baseline{Kind: bench.KindTCPBlock, Variant: "unpinned", Test: test, Size: x.Size, MTU: x.MTU, Gbps: 123, Mops: 12.3, CPUUS: 99.9}
+		raw := bench.Baseline{Kind: bench.KindRaw, Variant: "generic, batches of 256 KiB, by reference", Test: test, Size: x.Size, MTU: x.MTU, Gbps: 123, Mops: 12.3}
+		if test.IsLatency() {
+			x.LatUS, x.LatIs = &bench.Latency{P50: 123.45, P99: 1234.56, P999: 12345.67, Max: 1e6}, bench.HalfRoundTrip
+			x.Size, b.Size, b.LatUS = 64, 64, x.LatUS
+			raw.Size, raw.LatUS, raw.Variant = 64, x.LatUS, "generic"
+		}
+		r.Results, r.Baselines = append(r.Results, x), append(r.Baselines, b, raw)
+	}
+	r.Connections = []bench.ConnSide{{Role: bench.Requester, Connections: 10000, Datapath: "generic"}, {Role: bench.Responder, Datapath: "generic"}}
+	r.SetRatios()
+	for name, render := range map[string]func(*bytes.Buffer){
+		"programs":  func(w *bytes.Buffer) { renderApps(w, r) },
+		"latency":   func(w *bytes.Buffer) { renderLatency(w, r) },
+		"bandwidth": func(w *bytes.Buffer) { renderBandwidth(w, r) },
+		"ratios":    func(w *bytes.Buffer) { renderRatios(w, r) },
+	} {
+		t.Run(name, func(t *testing.T) { fits(t, render) })
+	}
+}
