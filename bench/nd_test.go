@@ -28,6 +28,11 @@ func TestNDOverVeth(t *testing.T) {
 				Spec{Test: SendBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: ReadBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: WriteBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
+				// in pieces, and more of them at once
+				Spec{Test: WriteLat, Size: 64, Entries: 3, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
+				Spec{Test: WriteBW, Size: 70001, Entries: 16, Depth: 20, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
+				Spec{Test: ReadBW, Size: 70001, Entries: 7, Depth: 20, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
+				Spec{Test: SendBW, Size: 4096, Entries: 2, Depth: 20, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 			)
 			got := runBoth(t, job, pair.A.Do, pair.B.Do)
 			if len(got.results) != len(job.Specs) {

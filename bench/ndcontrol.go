@@ -75,7 +75,7 @@ func newControl(s *station) (*control, error) {
 	if c.mem, err = s.newRegion(controlBytes, controlDepth+1); err != nil {
 		return nil, err
 	}
-	if c.link, err = s.newLink(controlContext, controlDepth, 1); err != nil {
+	if c.link, err = s.newLink(controlContext, controlDepth, 1, 1); err != nil {
 		c.mem.close()
 		return nil, err
 	}

@@ -119,10 +119,10 @@ type link struct {
 }
 
 // newLink creates a queue pair whose completions all go to the station's queue.
-func (s *station) newLink(qpContext uint64, receives, requests int) (*link, error) {
+func (s *station) newLink(qpContext uint64, receives, requests, entries int) (*link, error) {
 	qp, err := s.adapter.CreateQueuePair(nd.QueuePairConfig{
 		ReceiveCQ: s.cq, InitiatorCQ: s.cq, Context: qpContext,
-		ReceiveDepth: receives, InitiatorDepth: requests, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+		ReceiveDepth: receives, InitiatorDepth: requests, MaxReceiveSGE: 1, MaxInitiatorSGE: entries,
 	})
 	if err != nil {
 		return nil, err
@@ -209,6 +209,21 @@ func (g *region) slot(i int) []byte { return g.buf[i*g.size : (i+1)*g.size] }
 
 func (g *region) remote() remoteRegion {
 	return remoteRegion{Address: g.mr.Address(), Token: uint32(g.mr.RemoteToken())}
+}
+
+// entries is sge with the slot in n pieces, which the last one ends.
+func (g *region) entries(list []nd.SGE, i, n int) []nd.SGE {
+	if n <= 1 {
+		return g.sge(list, i)
+	}
+	rest, token := g.slot(i), g.mr.LocalToken()
+	piece := len(rest) / n
+	for k := range n - 1 {
+		list[k] = nd.SGE{Buffer: rest[:piece], Token: token}
+		rest = rest[piece:]
+	}
+	list[n-1] = nd.SGE{Buffer: rest, Token: token}
+	return list[:n]
 }
 
 // sge puts slot i into list, which the caller reuses: the hot loops allocate nothing.

@@ -91,7 +91,7 @@ func (d *data) say(ctx context.Context) error {
 	}
 	msg[len(msg)-1] = mark(k)
 	d.posted++
-	list := d.mem.sge(d.sges[:], slot)
+	list := d.mem.entries(d.sges[:], slot, d.spec.Entries)
 	flags := nd.OpSilentSuccess
 	if d.posted%signalEvery == 0 {
 		flags = 0

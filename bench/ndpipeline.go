@@ -82,11 +82,11 @@ func (d *data) postOne(flags nd.OpFlags) error {
 	token := nd.Token(d.remote.Token)
 	switch d.spec.Test {
 	case SendBW, SendLat:
-		return d.link.qp.Send(w.k, d.mem.sge(d.sges[:], w.src), flags)
+		return d.link.qp.Send(w.k, d.mem.entries(d.sges[:], w.src, d.spec.Entries), flags)
 	case ReadBW, ReadLat:
-		return d.link.qp.Read(w.k, d.mem.sge(d.sges[:], d.slots+w.dst), d.remoteAddress(w.src), token, flags)
+		return d.link.qp.Read(w.k, d.mem.entries(d.sges[:], d.slots+w.dst, d.spec.Entries), d.remoteAddress(w.src), token, flags)
 	case WriteBW, WriteLat, WriteRate:
-		return d.link.qp.Write(w.k, d.mem.sge(d.sges[:], w.src), d.remoteAddress(d.slots+w.dst), token, flags)
+		return d.link.qp.Write(w.k, d.mem.entries(d.sges[:], w.src, d.spec.Entries), d.remoteAddress(d.slots+w.dst), token, flags)
 	}
 	return fmt.Errorf("test %q is unknown", d.spec.Test)
 }

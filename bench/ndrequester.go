@@ -50,7 +50,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	defer d.close()
 	info := q.adapter.Datapath()
 	d.result = Result{
-		Test: s.Test, Size: s.Size, MTU: s.MTU, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy, BusyPoll: info.BusyPoll,
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Depth: s.Depth, Entries: s.Entries, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy, BusyPoll: info.BusyPoll,
 	}
 	if s.Event {
 		d.result.Mode = ModeEvent
@@ -107,7 +107,7 @@ type data struct {
 	// What the spec says, kept because hot loops ask.
 	slots, step  int
 	window, half uint64
-	sges         [1]nd.SGE
+	sges         [MaxEntries]nd.SGE
 
 	posted, completed uint64 // operations of this side
 	received, heard   uint64 // receives completed; messages of the other side taken note of
@@ -139,7 +139,7 @@ func (s *station) newData(spec Spec, role Role) (*data, error) {
 	}
 	fillPoison(mem.buf)
 	s.used++
-	link, err := s.newLink(s.used, spec.receives()+flowReceives, max(spec.Depth, pingPongDepth)+flowReceives)
+	link, err := s.newLink(s.used, spec.receives()+flowReceives, max(spec.Depth, pingPongDepth)+flowReceives, max(spec.Entries, 1))
 	if err != nil {
 		mem.close()
 		return nil, fmt.Errorf("queue pair: %w", err)

@@ -28,6 +28,8 @@ type Result struct {
 	Datapath    string   `json:"datapath"`
 	ZeroCopy    bool     `json:"zero_copy"`
 	BusyPoll    bool     `json:"busy_poll,omitempty"` // pollers ran the driver
+	Depth       int      `json:"depth,omitempty"`     // operations outstanding; older reports do not say it
+	Entries     int      `json:"entries,omitempty"`   // pieces of memory of an operation, if more than one
 	Unpinned    bool     `json:"unpinned,omitempty"`  // both processes could use every core; else each had one
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`

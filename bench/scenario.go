@@ -66,6 +66,8 @@ const (
 	// and credit of each pass (flow) do not show in the 99th percentile.
 	latSlots = 256
 	maxDepth = 64
+	// MaxEntries is how many pieces of memory an operation may have here.
+	MaxEntries = 16
 	// minSlots lets the source of an operation be used again when the one that had it is complete, with two outstanding: slotPair.
 	minSlots = 3
 	// rateLists is how many lists write_rate keeps outstanding.
@@ -75,13 +77,14 @@ const (
 // Spec describes one measurement.
 type Spec struct {
 	Test     Test          `json:"test"`
-	Size     int           `json:"size"`      // bytes per message
-	MTU      int           `json:"mtu"`       // link MTU, for the report
-	Duration time.Duration `json:"duration"`  // of the measured part, in nanoseconds
-	Event    bool          `json:"event"`     // wait for completions by Notify instead of polling
-	Verify   bool          `json:"verify"`    // check every operation (stamp), and every byte at the end
-	ListSize int           `json:"list_size"` // write_rate: requests per list
-	Depth    int           `json:"depth"`     // operations outstanding
+	Size     int           `json:"size"`              // bytes per message
+	MTU      int           `json:"mtu"`               // link MTU, for the report
+	Duration time.Duration `json:"duration"`          // of the measured part, in nanoseconds
+	Event    bool          `json:"event"`             // wait for completions by Notify instead of polling
+	Verify   bool          `json:"verify"`            // check every operation (stamp), and every byte at the end
+	ListSize int           `json:"list_size"`         // write_rate: requests per list
+	Depth    int           `json:"depth"`             // operations outstanding
+	Entries  int           `json:"entries,omitempty"` // pieces of memory that an operation gathers or scatters; 0 is 1
 	Raw      RawOptions    `json:"raw,omitzero"`
 }
 
@@ -136,6 +139,8 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, min(maxSpecDepth, s.slots()-1))
 	case s.ListSize < 1 || s.ListSize > s.Depth:
 		return fmt.Errorf("%s: list size %d is out of range: 1 to the depth, %d", s.Test, s.ListSize, s.Depth)
+	case s.Entries < 0 || s.Entries > MaxEntries || s.Entries > s.Size:
+		return fmt.Errorf("%s: %d entries are out of range: 1 to %d, of at least a byte each", s.Test, s.Entries, MaxEntries)
 	case s.memory() > maxSpecMemory:
 		return fmt.Errorf("%s: size %s in lists of %d takes %d GiB of memory, the limit is %d: choose a smaller size or list size",
 			s.Test, FormatSize(s.Size), s.ListSize, s.memory()>>30, int64(maxSpecMemory)>>30)
@@ -232,6 +237,9 @@ func Plan(tests []Test, sizes []int, base Spec) ([]Spec, error) {
 		for _, size := range perTest {
 			s := base
 			s.Test, s.Size = t, size
+			if t.IsLatency() { // one operation at a time
+				s.Depth, s.ListSize = 0, 0
+			}
 			s = s.WithDefaults()
 			if err := s.Validate(); err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 type runFlags struct {
 	tests, sizes []string
 	duration     time.Duration
+	depth, list  int
+	entries      int
 	datapath     string
 	poll, event  bool
 	verify       bool
@@ -47,7 +50,10 @@ func (f *runFlags) registerInspect(cmd *cobra.Command) {
 func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.tests, "tests", nil, "tests to run (default all): "+testNames())
-	fl.StringSliceVar(&f.sizes, "sizes", nil, "message sizes such as 64,4K or 64-64K, which doubles (default 64 for latency and rate, 1M for bandwidth)")
+	fl.StringSliceVar(&f.sizes, "sizes", nil, "message sizes such as 64,4K or 64-64K, which doubles; all is 2 bytes to 8M (default 64 for latency and rate, 1M for bandwidth)")
+	fl.IntVar(&f.depth, "depth", 0, "operations outstanding (default 1 for latency, up to 64 for bandwidth, 512 for the rate)")
+	fl.IntVar(&f.list, "list", 0, "operations posted together (default 32 for the rate, else 1)")
+	fl.IntVar(&f.entries, "entries", 0, fmt.Sprintf("pieces of memory that each operation gathers or scatters, 1 to %d (default 1)", bench.MaxEntries))
 	fl.DurationVar(&f.duration, "duration", bench.DefaultDuration, "measured time of each test")
 	fl.BoolVar(&f.poll, "poll", false, "poll the completion queues (the default)")
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
@@ -80,6 +86,10 @@ func (f *runFlags) plan() ([]bench.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := len(f.sizes) == 1 && f.sizes[0] == allSizes
+	if all {
+		f.sizes = []string{allSizesAre}
+	}
 	sizes, err := cli.Sizes("sizes", f.sizes, 1, bench.MaxSize, "1 to "+bench.FormatSize(bench.MaxSize))
 	if err != nil {
 		return nil, err
@@ -87,8 +97,20 @@ func (f *runFlags) plan() ([]bench.Spec, error) {
 	if f.duration <= 0 {
 		return nil, cli.Usagef("--duration %v is not a positive duration", f.duration)
 	}
-	return bench.Plan(tests, sizes, bench.Spec{Duration: f.duration, Event: f.event, Verify: f.verify})
+	specs, err := bench.Plan(tests, sizes, bench.Spec{
+		Duration: f.duration, Event: f.event, Verify: f.verify, Depth: f.depth, ListSize: f.list, Entries: f.entries,
+	})
+	if all { // beyond that the rate is the bandwidth over the size
+		specs = slices.DeleteFunc(specs, func(s bench.Spec) bool { return s.Test.IsRate() && s.Size > sweepRateSize })
+	}
+	return specs, err
 }
+
+// allSizes is what perftest's -a is.
+const (
+	allSizes    = "all"
+	allSizesAre = "2-8M"
+)
 
 func testNames() string {
 	var names []string

@@ -17,6 +17,9 @@ func TestArgumentErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"veth --tests teleport", `--tests: "teleport" is unknown: choose from write_lat,`},
 		{"veth --sizes 12Q", `--sizes: "12Q" is not a size`},
+		{"veth --entries 17", "17 entries are out of range: 1 to 16"},
+		{"veth --depth -1", "depth -1 is out of range"},
+		{"veth --sizes 64,all", `--sizes: "all" is not a size`},
 		{"veth --sizes 0", `--sizes: "0" is not a size`},
 		{"veth --sizes 2G", `--sizes: "2G" is not a size`},
 		{"veth --sizes M", `--sizes: "M" is not a size`},
@@ -96,5 +99,25 @@ func TestParseBaselines(t *testing.T) {
 		if raw != c.raw || tcp != c.tcp || err != nil {
 			t.Errorf("%q: raw %v, tcp %v, error %v", c.in, raw, tcp, err)
 		}
+	}
+}
+
+// TestAllSizes: from 2 bytes to 8 MiB, each twice the one before; the rate of those that are no rate any more is left out.
+func TestAllSizes(t *testing.T) {
+	f := &runFlags{tests: []string{"write_bw", "write_rate"}, sizes: []string{"all"}, duration: bench.DefaultDuration, datapath: "auto"}
+	specs, err := f.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var streams, rates []int
+	for _, s := range specs {
+		if s.Test == bench.WriteBW {
+			streams = append(streams, s.Size)
+		} else {
+			rates = append(rates, s.Size)
+		}
+	}
+	if len(streams) != 23 || streams[0] != 2 || streams[22] != 8<<20 || len(rates) != 6 || rates[5] != 64 {
+		t.Errorf("streams of %v, rates of %v", streams, rates)
 	}
 }
