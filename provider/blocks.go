@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -20,18 +19,9 @@ type arrival struct {
 	report    wire.Report
 }
 
-// takenBack is what the peer has to hear because the receiving side dropped packets that it had acknowledged, or that it could not carry
-// out although it had: what came for place and beyond in packets up to upTo does not count (PROTOCOL §3.6). It goes with every
-// acknowledgement until the peer has it.
-type takenBack struct {
-	upTo  uint32 // low bits
-	place space.Place
-}
-
 // takeBack takes back what was acknowledged of the request space and not carried out.
 func (c *conn) takeBack() {
-	c.taken = takenBack{upTo: uint32(c.received.Largest()), place: c.rx[wire.RequestSpace].next}
-	c.tellTaken = true
+	c.receives.TakeBack(c.received.Largest(), c.rx[wire.RequestSpace].next)
 	c.takenIn = 0
 }
 
@@ -39,7 +29,7 @@ func (c *conn) takeBack() {
 func (c *conn) confirmTaken(low, high uint64) {
 	if c.takenIn != 0 && low <= c.takenIn && c.takenIn <= high {
 		c.takenIn = 0
-		c.tellTaken = c.wait.State() == credit.Starved
+		c.receives.Known()
 	}
 }
 
@@ -48,13 +38,13 @@ func (c *conn) confirmTaken(low, high uint64) {
 func (c *conn) putBlocks(most int, always, report bool) {
 	e := c.engine
 	out, a := &e.out, &e.ackMsg
-	if !always && !c.received.Untold() && !c.ceEcho {
+	if !always && !c.received.Untold() && !c.marks.Owed() {
 		return
 	}
-	report = report || c.tellTaken
+	report = report || c.receives.TakenBack()
 	if c.received.Tell(a, e.now, most) {
 		a.Flags = 0
-		if c.ceEcho && !report {
+		if c.marks.Owed() && !report {
 			a.Flags |= wire.AckCE
 		}
 		if c.received.Late() {
@@ -63,20 +53,9 @@ func (c *conn) putBlocks(most int, always, report bool) {
 		out.PutAck(a)
 	}
 	if report {
-		c.fillReport(&e.reportMsg)
+		e.reportMsg = wire.Report{ReceiveLimit: c.receiveLimit(), Load: e.received.Load(), CECount: c.marks.Count()}
+		c.receives.Report(&e.reportMsg)
 		out.PutReport(&e.reportMsg)
-	}
-}
-
-// fillReport says what the receiving side has to say.
-func (c *conn) fillReport(r *wire.Report) {
-	*r = wire.Report{ReceiveLimit: c.receiveLimit(), Load: c.engine.received.Load(), CECount: c.ceCount}
-	if t := &c.taken; c.tellTaken {
-		r.Flags, r.UpTo = wire.ReportTakenBack, t.upTo
-		r.Message, r.Offset = uint16(t.place.Message()), t.place.Offset()
-		if c.wait.State() == credit.Starved {
-			r.Flags |= wire.ReportRNR
-		}
 	}
 }
 
@@ -90,12 +69,12 @@ func (c *conn) blocksLeft(number uint64) {
 		c.received.Told(number, out.Told())
 	}
 	if out.Flags()&wire.FlagReport != 0 {
-		c.advertised = c.engine.reportMsg.ReceiveLimit
-		if c.tellTaken && c.takenIn == 0 {
+		c.receives.Tell(c.engine.reportMsg.ReceiveLimit)
+		if c.receives.TakenBack() && c.takenIn == 0 {
 			c.takenIn = number
 		}
 	}
-	c.ceEcho = false
+	c.marks.Told()
 }
 
 // takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is
@@ -173,14 +152,9 @@ func (c *conn) onReport(r *wire.Report) {
 	if c.paused && r.Flags&wire.ReportRNR == 0 && !overtaken {
 		c.resume()
 	}
-	c.cc.Load(c.engine.now, r.Load, c.rtt.smoothed)
+	c.cc.Load(c.engine.now, r.Load, c.rtt.Smoothed)
 	c.heardBatch()
-	if d := r.CECount - c.peerCE; int32(d) > 0 {
-		c.peerCE = r.CECount
-		known := min(d, c.peerCEAhead)
-		c.peerCEAhead -= known
-		c.onMarks(int(d - known))
-	}
+	c.onMarks(c.marks.Reported(r.CECount))
 }
 
 // noteNumber takes in the number of the packet at hand.

@@ -77,9 +77,6 @@ const (
 	// maxKeepAlives is how many idle connections are asked for a sign of life in a second at the most. Asking and answering
 	// costs both ends 5 µs of engine time: 0.5 % of a core, however many connections there are.
 	maxKeepAlives = 1000
-
-	initialRTO = 50 * time.Millisecond
-	maxRTO     = time.Second
 )
 
 func orDuration(v *time.Duration, def time.Duration) {

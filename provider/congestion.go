@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 )
 
 // This file is where connections meet congestion control: what they tell it, and what it lets them do.
@@ -41,9 +42,6 @@ func (c *conn) noteFull(leaving int) {
 	}
 }
 
-// timeOut reacts to a retransmission time-out.
-func (c *conn) timeOut() { c.cc.TimedOut(c.engine.controller, c.rtt.smoothed) }
-
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
 func (c *conn) delivered(n int) {
 	c.cc.Delivered(n)
@@ -61,10 +59,10 @@ func (c *conn) heardBatch() {
 // noteDelay takes in one round trip. What spans a time when one of the two peers was off its core says nothing at all.
 func (c *conn) noteDelay(d time.Duration, away bool) {
 	e := c.engine
-	if d <= 0 || d > maxSample || away {
+	if d <= 0 || d > recovery.MaxSample || away {
 		return
 	}
-	d, ok := e.turns.Network(d, c.rtt.min, e.now)
+	d, ok := e.turns.Network(d, c.rtt.Min, e.now)
 	if !ok {
 		return
 	}
@@ -81,9 +79,9 @@ func (e *Engine) conclude() {
 			c.cc.Discard()
 			continue
 		}
-		c.cc.Conclude(e.controller, congestion.Path{Now: e.now, Own: e.turns.OwnPart(), Smoothed: c.rtt.smoothed})
+		c.cc.Conclude(e.controller, congestion.Path{Now: e.now, Own: e.turns.OwnPart(), Smoothed: c.rtt.Smoothed})
 		if base := c.cc.Base(); base > 0 {
-			c.rtt.min = base
+			c.rtt.Min = base
 		}
 	}
 	e.heardConns = e.heardConns[:0]

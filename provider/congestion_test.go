@@ -35,10 +35,10 @@ func TestPacing(t *testing.T) {
 	p.post(0, p.write(0, 0, 1344)) // a round trip to learn from
 	p.runUntilIdle()
 	c := p.conn(0)
-	c.rtt.smoothed = 100 * time.Microsecond
+	c.rtt.Smoothed = 100 * time.Microsecond
 	p.eng[0].controller = &congestion.Fixed{Bytes: 1408 / 4}
 	c.cc.Reset(p.eng[0].controller, int(c.mtu.Packet))
-	c.cc.Conclude(p.eng[0].controller, congestion.Path{Now: p.now, Smoothed: c.rtt.smoothed})
+	c.cc.Conclude(p.eng[0].controller, congestion.Path{Now: p.now, Smoothed: c.rtt.Smoothed})
 	c.cc.Left(p.now)
 	if gap := c.cc.PacedUntil(p.now).Sub(p.now); c.cc.Window != 1408 || gap != 400*time.Microsecond {
 		t.Fatalf("window %d, gap %v", c.cc.Window, gap)

@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -30,34 +31,26 @@ type conn struct {
 	alive  lifetime.Liveness
 	idleAt clock.Time // when to see whether it is idle; zero while it is
 
-	rtt  rtt
-	wait credit.Wait
+	rtt  recovery.RTT
 	mtu  congestion.PathMTU
 	idle idleState
 
-	peerWindow uint32 // bytes of packets that the peer holds behind a gap
+	receives credit.Receiver
+	marks    recovery.Marks
 
-	// Sending.
+	peerWindow  uint32 // bytes of packets that the peer holds behind a gap
 	firstNumber uint32 // packet number of the first packet
 	ird         uint32 // READs that the peer may have outstanding
-	peerCE      uint32 // marks that the peer reported last
-	peerCEAhead uint32 // marks echoed beside data, which the next report contains
 
-	// Receiving.
-	recvSend   uint32 // SEND number being received
-	advertised uint32 // receive limit last told
-	promised   uint32 // highest receive limit that the handshake told
-	ceCount    uint32 // packets that a router marked
+	phase phase
+	features
+	share guard.Share // of its source's budget
+}
 
-	taken takenBack
-
-	phase     phase
-	ecn       wire.ECN    // of sequenced packets: ECT0 when both agreed to it
-	joins     bool        // both ends agreed to runs
-	share     guard.Share // of its source's budget
-	ceLast    bool        // the newest packet was marked
-	ceEcho    bool        // the peer has to hear of a mark
-	tellTaken bool        // the peer has to hear of taken
+// features are what both ends of a connection agreed to.
+type features struct {
+	ecn   wire.ECN // of sequenced packets: ECT0 when both agreed to it
+	joins bool     // both ends agreed to runs
 }
 
 // counters are what snapshots tell of a connection.
@@ -110,7 +103,7 @@ func (c *conn) open() {
 	c.enter(phaseOpen)
 	c.openedAt = c.engine.now
 	c.setShare(guard.ShareEstablished)
-	c.recovery.progressAt = c.engine.now
+	c.loss.Restart(c.engine.now)
 	c.engine.stats.Established++
 }
 

@@ -75,7 +75,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place
 		c.ackNow()
 		return wire.DropDuplicate, keptNothing
 	}
-	if c.wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
+	if c.receives.Wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
 		c.ackNow()
 		return wire.DropNoReceive, keptNothing
 	}

@@ -16,7 +16,7 @@ func TestLostReceiveLimitCostsARoundTripAndAHalf(t *testing.T) {
 			t.Run(trip.String()+" "+name, func(t *testing.T) {
 				p := newPair(t, 1408).connect()
 				for side := range 2 {
-					p.conn(side).rtt.smoothed = trip
+					p.conn(side).rtt.Smoothed = trip
 				}
 				p.post(0, p.send(0, 10))
 				p.runUntilIdle()
@@ -38,14 +38,14 @@ func TestWaitForAReceiveLeavesNothing(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
 	p.pass(100 * time.Millisecond)
-	if s := p.conn(1).wait.State(); s != credit.Asked {
+	if s := p.conn(1).receives.Wait.State(); s != credit.Asked {
 		t.Fatalf("state %d of the wait", s)
 	}
 	p.receive(1, 0, 10)
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
-	if w := p.conn(1).wait; w != (credit.Wait{}) {
+	if w := p.conn(1).receives.Wait; w != (credit.Wait{}) {
 		t.Errorf("it still waits: %+v", w)
 	}
 	acks := p.eng[1].Stats().AcksOut

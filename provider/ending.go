@@ -40,7 +40,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake = nil
-	c.recovery.timerAt, c.recovery.reorderAt = 0, 0
+	c.loss.Stop()
 	c.ask.End()
 	c.ending().FreeAt = e.now.Add(c.lingerFor())
 	c.dropHeld()
@@ -150,11 +150,11 @@ func (c *conn) stopRequests() {
 	sp.Reset(sp.Next())
 	c.sent.VoidAll(recovery.Requests)
 	c.limitedBy(LimitApplication)
-	if c.wait.State() == credit.Starved {
+	if c.receives.Wait.State() == credit.Starved {
 		c.ackNow() // the peer's requests get their answers
 	}
 	c.endWait()
-	c.recovery.arm(c)
+	c.armTimer()
 }
 
 // onNotice takes the peer's DREQ.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -213,7 +214,7 @@ func TestDeadPeer(t *testing.T) {
 	p.outcomes(0)
 	p.pass(2 * time.Second)
 	p.outcomes(0, OutcomeIOTimeout, OutcomeCanceled, OutcomeCanceled)
-	if s := p.eng[0].Stats(); s.Timeouts < minExpiries {
+	if s := p.eng[0].Stats(); s.Timeouts < recovery.MinExpiries {
 		t.Errorf("given up after %d time-outs", s.Timeouts)
 	}
 	p.link[1].mangle = nil
@@ -227,7 +228,7 @@ func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
 	p.post(0, p.write(0, 0, 10))
 	p.runUntilIdle()
 	p.now = p.now.Add(2 * p.eng[0].cfg.DeadPeer)
-	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < minExpiries-2 { // one more is answered
+	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < recovery.MinExpiries-2 { // one more is answered
 		p.pass(10 * time.Millisecond)
 	}
 	p.outcomes(0)

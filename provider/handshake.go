@@ -44,7 +44,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
 	}
 	if c.qp != nil {
-		h.ReceiveLimit = c.promise()
+		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
 	}
 	if op == wire.CtlREQ || c.ecn != wire.NotECT {
 		h.Features = wire.FeatureECT
@@ -90,7 +90,7 @@ func (c *conn) say(op wire.Opcode, flags uint8, body []byte) {
 func (c *conn) sendRTU() {
 	m := wire.RTU{}
 	if c.qp != nil {
-		m.ReceiveLimit = c.promise()
+		m.ReceiveLimit = c.receives.Promise(c.receiveLimit())
 	}
 	c.say(wire.CtlRTU, 0, m.Append(nil))
 }
@@ -119,8 +119,7 @@ func (c *conn) readyForData() bool {
 func (c *conn) established() {
 	c.open()
 	c.handshake.Stop()
-	// What the handshake's messages said is not counted: they are repeated, and the peer may know any of them.
-	c.advertised = 0
+	c.receives.Forget()
 	c.qp.readLimit.Store(c.ord)
 	c.qp.transition(qpEstablish)
 	if c.connector != nil {
@@ -303,8 +302,8 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlPing:
 		c.say(wire.CtlPong, 0, msg.Body)
 		if c.phase == phaseOpen {
-			if c.qp != nil && c.qp.srq == nil && int32(c.advertised-c.recvSend) <= 0 {
-				c.wait.Ask()
+			if c.qp != nil && c.qp.srq == nil && c.receives.Left() <= 0 {
+				c.receives.Wait.Ask()
 			}
 			c.ackNow() // it may have missed our receive limit
 		}

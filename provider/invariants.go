@@ -83,7 +83,7 @@ func (c *conn) forgotten(kind recovery.Kind) string {
 	sp := &c.tx[kind]
 	var underWay []*recovery.Packet
 	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.State == 0 && p.Kind == kind {
+		if p := c.sent.Packet(n); p.InFlight() && p.Kind == kind {
 			underWay = append(underWay, p)
 		}
 	}

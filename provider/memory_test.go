@@ -128,7 +128,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 		}
 		p.runUntilIdle()
 		p.must(p.mem[1].Deregister(r))
-		p.pass(p.conn(1).rtt.probe() * 2)
+		p.pass(p.conn(1).rtt.Probe() * 2)
 		p.link[1].mangle = nil
 		p.pass(time.Second)
 		if lost {

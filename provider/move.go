@@ -151,7 +151,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 		return
 	}
 	c.leaveIdle()
-	c.raise(c.ack.urgency)
+	c.raise(c.ack.Urgency())
 	c.activate()
 	if qp != nil {
 		qp.answer(e) // what was posted on the way

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -27,8 +28,8 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 		e.stats.PathsChanged++
 		return true
 	}
-	if ch.Due(e.now, cmp.Or(c.rtt.smoothed, initialRTO)) {
-		if ch.InVain(e.now, c.rtt.silence(e.cfg.MinRTO)) {
+	if ch.Due(e.now, cmp.Or(c.rtt.Smoothed, recovery.InitialRTO)) {
+		if ch.InVain(e.now, c.rtt.Silence(e.cfg.MinRTO)) {
 			changePort(c, 0)
 		}
 		if body, ok := c.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {

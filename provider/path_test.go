@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -97,9 +98,9 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		p.eng[1].Run(p.now)
 	}
 	s := p.eng[1].Stats()
-	gap := p.conn(1).rtt.smoothed
+	gap := p.conn(1).rtt.Smoothed
 	if gap == 0 {
-		gap = initialRTO
+		gap = recovery.InitialRTO
 	}
 	if most := uint64(p.now.Sub(began)/max(gap, time.Millisecond)) + 2; s.Challenges == 0 || s.Challenges > most {
 		t.Errorf("%d challenges, want at most %d", s.Challenges, most)
@@ -154,7 +155,7 @@ func TestAttackPortOfEveryPacket(t *testing.T) {
 		}
 	}
 	s := w.eng[1].Stats()
-	roundTrip := w.qp[1].conn.rtt.smoothed
+	roundTrip := w.qp[1].conn.rtt.Smoothed
 	if s.Challenges == 0 || s.Challenges > uint64(time.Second/roundTrip)+1 || s.PacketsOut-before.PacketsOut > 2*(s.PacketsIn-before.PacketsIn)+10 {
 		t.Errorf("%d challenges, %d packets for %d", s.Challenges, s.PacketsOut-before.PacketsOut, s.PacketsIn-before.PacketsIn)
 	}
@@ -186,7 +187,7 @@ func TestDeadPathIsLeft(t *testing.T) {
 			if _, ok := w.connect(w.qp); !ok {
 				t.Fatal("no connection")
 			}
-			for range stableMoves { // so that the time-out follows from round trips
+			for range recovery.SettledAfter { // so that the time-out follows from round trips
 				if !w.write(t, 30, 100*time.Millisecond) {
 					t.Fatal("no WRITE")
 				}

@@ -29,7 +29,7 @@ func (c *conn) searching() *congestion.Search {
 func (c *conn) searchPath() {
 	e := c.engine
 	if c.mtu.Next(&c.search, e.now, e.rng) && c.sendProbe() {
-		c.mtu.Sent(&c.search, e.now, c.rtt.timeout(e.cfg.MinRTO))
+		c.mtu.Sent(&c.search, e.now, c.rtt.Timeout(e.cfg.MinRTO))
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 	if !c.mtu.Answered(&c.search, c.engine.now, m.Nonce, m.Size) {
 		return wire.DropState // of an earlier probe
 	}
-	c.cc.Resize(int(m.Size), c.rtt.smoothed)
+	c.cc.Resize(int(m.Size), c.rtt.Smoothed)
 	c.engine.note(FlightPath, c.id, uint32(before), uint32(m.Size))
 	c.engine.stats.PathRaised++
 	return wire.DropNone
@@ -95,7 +95,7 @@ func (c *conn) pathShrank() {
 	if !c.mtu.Shrink(c.searching(), c.engine.now) {
 		return
 	}
-	c.cc.Resize(wire.MinPacket, c.rtt.smoothed)
+	c.cc.Resize(wire.MinPacket, c.rtt.Smoothed)
 	c.engine.note(FlightPath, c.id, uint32(before), wire.MinPacket)
 	c.engine.stats.BlackHoles++
 }
@@ -114,6 +114,6 @@ func (e *Engine) Resized() {
 func (c *conn) fitLink() {
 	c.mtu.Fit(c.searching(), c.engine.now, c.engine.link.MaxPacket())
 	if c.traffic != nil {
-		c.cc.Resize(int(c.mtu.Packet), c.rtt.smoothed)
+		c.cc.Resize(int(c.mtu.Packet), c.rtt.Smoothed)
 	}
 }

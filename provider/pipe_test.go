@@ -376,7 +376,7 @@ func (p *pair) connect() *pair {
 // warmedUp makes the connection one whose time-outs follow from its round trips.
 func (p *pair) warmedUp() *pair {
 	for side := range p.eng {
-		p.conn(side).rtt.moves = stableMoves
+		p.conn(side).rtt.Settle()
 	}
 	return p
 }

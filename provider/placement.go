@@ -74,7 +74,7 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 		}
 		return qp.sq.sgl(seq), op.Offset+uint32(op.Length) <= qp.sq.wr(seq).length
 	}
-	ahead := op.Number - c.recvSend
+	ahead := op.Number - c.receives.Next()
 	if qp.State() != QPReady || ahead >= qp.rq.waiting() {
 		return nil, false
 	}

@@ -80,7 +80,7 @@ func (c *conn) contested() wire.DropReason {
 	switch p := c.end.proof; {
 	case p == nil:
 		c.engine.stats.Contested++
-		c.ending().proof = newProof(c.engine.now, c.rtt.smoothed)
+		c.ending().proof = newProof(c.engine.now, c.rtt.Smoothed)
 		c.touch()
 	case p.given(c.alive.HeardAt()):
 		c.engine.group.setAlive(c, true)

@@ -48,7 +48,7 @@ func (c *conn) mayHaveArrived(p space.Piece) bool {
 		n--
 		if t := c.sent.Packet(n); t.Kind == recovery.Responses && t.From.Before(p.To) && p.From.Before(t.To) {
 			passed := c.sent.Passed()
-			return passed <= n || c.sent.Packet(passed).At.Sub(t.At) <= c.rtt.smoothed+4*c.rtt.variance
+			return passed <= n || c.sent.Packet(passed).At.Sub(t.At) <= c.rtt.Smoothed+4*c.rtt.Variance
 		}
 	}
 	return false

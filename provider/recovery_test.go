@@ -100,7 +100,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	c := p.conn(0)
-	c.rtt = rtt{smoothed: time.Millisecond, variance: 0, min: time.Millisecond}
+	c.rtt = recovery.RTT{Smoothed: time.Millisecond, Min: time.Millisecond}
 	for range 3 {
 		for space := range c.tx {
 			sp := &c.tx[space]
@@ -113,8 +113,8 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	newest := c.sent.Add(recovery.Packet{At: p.now.Add(100 * time.Microsecond), Kind: recovery.Nothing})
 	c.sent.Acknowledge(newest)
 	c.detectLoss()
-	if want := p.now.Add(time.Millisecond + c.rtt.reorder()); c.recovery.reorderAt != want {
-		t.Errorf("timer at %d, want %d", c.recovery.reorderAt, want)
+	if want := p.now.Add(time.Millisecond + c.rtt.Reorder()); c.loss.ReorderAt() != want {
+		t.Errorf("timer at %d, want %d", c.loss.ReorderAt(), want)
 	}
 }
 
@@ -231,43 +231,20 @@ func TestMissingReceiveAfterLoss(t *testing.T) {
 	p.outcomes(0, OutcomeIOTimeout)
 }
 
-// The reordering window grows while packets that were taken for lost arrive, up to a round trip, and falls back 16 round trips after
-// the last (PROTOCOL §9.3).
-func TestReorderingWindowFollowsLatePackets(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	c := p.conn(0)
-	c.rtt = rtt{smoothed: 300 * time.Microsecond, min: 200 * time.Microsecond}
-	r := &c.recovery
-	var got []time.Duration
-	for range 6 {
-		p.eng[0].now = p.eng[0].now.Add(400 * time.Microsecond)
-		r.inVain(c, 0, recovery.Lost)
-		r.inVain(c, 0, recovery.Lost) // in the same round trip: counts once
-		got = append(got, r.window(&c.rtt, p.eng[0].now))
-	}
-	us := time.Microsecond
-	if want := []time.Duration{100 * us, 150 * us, 200 * us, 250 * us, 300 * us, 300 * us}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if w := r.window(&c.rtt, p.eng[0].now.Add(17*300*time.Microsecond)); w != 50*us {
-		t.Errorf("%v after a while without late packets", w)
-	}
-}
-
 // What the first packets measured says nothing of a queue that many connections are about to fill: as long as few were
 // acknowledged the time-out is as long as it is before the first.
 func TestFirstTimeoutsAreLong(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	for done := range stableMoves {
-		if got := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO); got != initialRTO {
-			t.Fatalf("after %d acknowledgements: %v, want %v", done, got, initialRTO)
+	for done := range recovery.SettledAfter {
+		if got := p.conn(0).rtt.Timeout(p.eng[0].cfg.MinRTO); got != recovery.InitialRTO {
+			t.Fatalf("after %d acknowledgements: %v, want %v", done, got, recovery.InitialRTO)
 		}
 		p.post(0, p.write(0, 0, 64))
 		p.pass(time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
 	}
-	if got, want := p.conn(0).rtt.timeout(p.eng[0].cfg.MinRTO), p.eng[0].cfg.MinRTO; got != want {
-		t.Errorf("after %d acknowledgements: %v, want %v", stableMoves, got, want)
+	if got, want := p.conn(0).rtt.Timeout(p.eng[0].cfg.MinRTO), p.eng[0].cfg.MinRTO; got != want {
+		t.Errorf("after %d acknowledgements: %v, want %v", recovery.SettledAfter, got, want)
 	}
 }
 
@@ -309,7 +286,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 			}
 			p.outcomes(0, OutcomeSuccess)
 			s := p.eng[from].Stats()
-			if took, want := p.now.Sub(start), 2*c.rtt.smoothed+c.rtt.reorder()+20*time.Microsecond; s.Probes != before.Probes || took > want {
+			if took, want := p.now.Sub(start), 2*c.rtt.Smoothed+c.rtt.Reorder()+20*time.Microsecond; s.Probes != before.Probes || took > want {
 				t.Errorf("%v without packet %d of %d: %v and %d probes, want %v and none", kind, lost, packets, took, s.Probes-before.Probes, want)
 			}
 		}

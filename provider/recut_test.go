@@ -10,6 +10,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -327,7 +328,7 @@ func TestPiecesOutlastRest(t *testing.T) {
 		}
 		for _, f := range pieces {
 			p.inject(1, f)
-			p.pass(maxRTO)
+			p.pass(recovery.MaxRTO)
 		}
 		if !bytes.Equal(p.reg[1].Bytes()[:len(want)], want) {
 			t.Error("not put together")

@@ -138,7 +138,7 @@ func (c *conn) onWrite(op *wire.Op, r *packet.Walk) bool {
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
 func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 	qp := c.qp
-	if op.Number != c.recvSend {
+	if op.Number != c.receives.Next() {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if qp == nil || qp.State() == QPClosed {
@@ -179,7 +179,7 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 	if !c.engine.results.Complete(qp.recvCQ, &res) {
 		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
-	c.recvSend++
+	c.receives.Took()
 	qp.rq.head.Store(head + 1)
 	c.endWait()
 	c.checkReceiveLimit()

@@ -74,7 +74,7 @@ func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 		rtt := &w.qp[1].conn.rtt
 		limit := time.Millisecond // the answer to the packet itself
 		if c.n < 30 {             // too short to be answered: that to the PING which goes with the first time-out, after a probe
-			limit += rtt.probe() + rtt.timeout(0)
+			limit += rtt.Probe() + rtt.Timeout(0)
 		}
 		if _, err := w.qp[1].Post(&Request{
 			Kind: KindWrite, SGL: []SGE{{Addr: region.Base(), Len: c.n, Token: region.Token()}}, Length: c.n, Addr: 1, Token: 1,

@@ -138,7 +138,10 @@ func (c *conn) launch(kind wire.Space, from, to space.Place) {
 		ask = true
 	}
 	c.sealContents(kind, recovery.Packet{From: from, To: to}, ask || !c.moreToSend(kind))
-	c.recovery.sent(c)
+	if c.loss.Idle() {
+		c.loss.Restart(e.now)
+		c.armTimer()
+	}
 	if full && e.now >= c.search.At {
 		c.searchPath()
 	}
@@ -162,7 +165,9 @@ func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 	if c.joins && c.runs.May(c.engine.now) {
 		c.engine.out.Join()
 	}
-	c.ackSent()
+	if c.engine.out.Flags()&wire.FlagAck != 0 {
+		c.ack.Carried()
+	}
 	c.seal(p, f, c.ecn)
 }
 

@@ -12,10 +12,9 @@ import (
 // onAck takes in an ACK block whose largest number is largest. All that it names was sent.
 func (c *conn) onAck(a *wire.Ack, largest uint64) {
 	if a.Flags&wire.AckCE != 0 {
-		c.peerCEAhead++
+		c.marks.Echoed()
 		c.onMarks(1)
 	}
-	c.recovery.ackedAt = c.engine.now
 	una := c.una()
 	fresh, carried := false, false
 	for i := range a.N {
@@ -69,7 +68,7 @@ func (c *conn) measureTrip(at clock.Time, a *wire.Ack) {
 	held := time.Duration(a.Delay) * wire.AckDelayUnit
 	d := c.engine.now.Sub(at) - held
 	c.cc.HeldByPeer(held)
-	c.rtt.sample(d)
+	c.rtt.Sample(d)
 	c.noteDelay(d, a.Flags&wire.AckAway != 0)
 	c.sample.Trip(d)
 }
@@ -78,13 +77,27 @@ func (c *conn) measureTrip(at clock.Time, a *wire.Ack) {
 // was not known to have.
 func (c *conn) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
 	if was != 0 {
-		c.recovery.inVain(c, number, was)
+		c.arrivedInVain(number, was)
 	}
 	if p.Kind == recovery.Nothing || !c.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false
 	}
 	c.delivered(int(p.Size))
 	return true
+}
+
+// arrivedInVain takes in that a packet arrived whose contents were sent again. It may show that time-outs were none.
+func (c *conn) arrivedInVain(number uint64, was recovery.State) {
+	e := c.engine
+	e.stats.Duplicates++
+	if !c.loss.InVain(e.now, &c.rtt, number, was) {
+		return
+	}
+	c.runs.InTime(e.now)
+	if c.cc.Undo() {
+		e.stats.SpuriousTimeouts++
+		e.note(FlightSpurious, c.id, 0, 0)
+	}
 }
 
 // acknowledgeBelow takes in that everything of a space below end arrived, which the peer said otherwise than by packet numbers.
@@ -110,7 +123,10 @@ func (c *conn) advance(una [wire.NumSpaces]space.Place) {
 	c.settleCopies()
 	c.forgetSent()
 	if progress {
-		c.recovery.progress(c)
+		c.loss.Progress(c.engine.now)
+		c.rtt.Progress()
+		c.armTimer()
+		c.detectLoss()
 		if c.hasWork() {
 			c.activate()
 		}
@@ -127,7 +143,7 @@ func (t *traffic) settleCopies() {
 		return
 	}
 	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
-		if p := t.sent.Packet(n); p.State == 0 && p.Kind != recovery.Nothing {
+		if p := t.sent.Packet(n); p.InFlight() {
 			t.sent.Mark(p, recovery.Again)
 		}
 	}
@@ -160,7 +176,7 @@ func (c *conn) learnt(p *recovery.Packet, patience bool) bool {
 	case p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing:
 		return true
 	case p.State&(recovery.Lost|recovery.Again) != 0:
-		return !patience || c.engine.now.Sub(p.At) > learntAfter*c.rtt.smoothed
+		return !patience || c.engine.now.Sub(p.At) > learntAfter*c.rtt.Smoothed
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -95,7 +96,7 @@ func TestClockDriftLeavesTheLeastRoundTrip(t *testing.T) {
 		for round := range 8 {
 			for side := range 2 {
 				if round == 1 {
-					p.conn(side).rtt = rtt{} // the handshake's path was shorter
+					p.conn(side).rtt = recovery.RTT{} // the handshake's path was shorter
 				}
 				p.post(side, p.write(side, 0, 100))
 				for range 6 {
@@ -109,7 +110,7 @@ func TestClockDriftLeavesTheLeastRoundTrip(t *testing.T) {
 			}
 		}
 		for side := range 2 {
-			if least := p.conn(side).rtt.min; least < 2*oneWay-oneWay/10 {
+			if least := p.conn(side).rtt.Min; least < 2*oneWay-oneWay/10 {
 				t.Errorf("clock of side %d is behind: side %d measured a round trip of %v on a path of %v", slower, side, least, 2*oneWay)
 			}
 		}

@@ -59,7 +59,7 @@ func (c *conn) describe(info *ConnInfo) {
 	local.Port, remote.Port = c.localND, c.peerN
 	*info = ConnInfo{
 		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.Stage(),
-		SmoothedRTT: c.rtt.smoothed, MinRTT: c.rtt.min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
+		SmoothedRTT: c.rtt.Smoothed, MinRTT: c.rtt.Min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
 		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
 	}
 	var times *trace.LimitTimes

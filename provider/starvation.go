@@ -15,11 +15,11 @@ import (
 // that there is none, or that the peer had no reason to expect one.
 func (c *conn) takeReceive(op *wire.Op) bool {
 	srq := c.qp.srq
-	if srq == nil && op.Number >= c.promised {
+	if srq == nil && !c.receives.Allowed(op.Number) {
 		return c.refuse(op, wire.TermProtocol)
 	}
 	if srq != nil && srq.dequeue(c.qp) {
-		c.wait = credit.Wait{}
+		c.receives.Wait = credit.Wait{}
 		return true
 	}
 	c.starve()
@@ -30,10 +30,10 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 // frames from others.
 func (c *conn) starve() {
 	c.engine.drop(wire.DropNoReceive)
-	if c.wait.Starve(c.engine.now) {
+	if c.receives.Wait.Starve(c.engine.now) {
 		c.touch()
 	}
-	c.advertised = c.recvSend
+	c.receives.Withdraw()
 	c.takeBack()
 	c.forgetAhead()
 	c.ackNow()
@@ -56,19 +56,19 @@ func (c *conn) forgetAhead() {
 // receivePosted tells a peer that waits when there is a receive for it now.
 func (c *conn) receivePosted() {
 	qp := c.qp
-	if !c.wait.Unpromised() {
+	if !c.receives.Wait.Unpromised() {
 		return
 	}
 	if qp.srq == nil && qp.rq.waiting() == 0 || qp.srq != nil && !qp.srq.hasPromised(qp) {
 		return
 	}
-	c.wait.Promise()
+	c.receives.Wait.Promise()
 	c.tellReceive()
 }
 
 // tellReceive sends an ACK without RNR, and plans to do so again: it may be lost. What was told often enough goes to somebody else.
 func (c *conn) tellReceive() {
-	if !c.wait.Tell(c.engine.now, c.rtt.smoothed) {
+	if !c.receives.Wait.Tell(c.engine.now, c.rtt.Smoothed) {
 		c.endWait()
 		return
 	}
@@ -79,15 +79,15 @@ func (c *conn) tellReceive() {
 // waitDeadline is when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
 // 11.3): with a shared one the peer waits for as long as it lives.
 func (c *conn) waitDeadline() clock.Time {
-	if c.wait.State() == credit.Starved && c.qp.srq != nil {
+	if c.receives.Wait.State() == credit.Starved && c.qp.srq != nil {
 		return 0
 	}
-	return c.wait.Due(c.engine.cfg.NoReceive)
+	return c.receives.Wait.Due(c.engine.cfg.NoReceive)
 }
 
 // onWaitDeadline does what is due then.
 func (c *conn) onWaitDeadline() {
-	if c.wait.State() == credit.Starved {
+	if c.receives.Wait.State() == credit.Starved {
 		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next.Message())
 		return
 	}
@@ -96,10 +96,10 @@ func (c *conn) onWaitDeadline() {
 
 // endWait ends the waiting. The peer's packet is looked at anew if it comes.
 func (c *conn) endWait() {
-	if c.wait.State() == credit.None {
+	if c.receives.Wait.State() == credit.None {
 		return
 	}
-	c.wait = credit.Wait{}
+	c.receives.Wait = credit.Wait{}
 	if c.qp.srq != nil {
 		c.qp.srq.leave(c.qp)
 	}
@@ -125,7 +125,7 @@ func (c *conn) pause(r *wire.Report) {
 	c.paused, c.hasPaused = true, true
 	c.limitedBy(LimitReceive)
 	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.State == 0 && p.Kind == recovery.Requests {
+		if p := c.sent.Packet(n); p.InFlight() && p.Kind == recovery.Requests {
 			c.refused(p)
 			c.sent.Mark(p, recovery.Again) // it may have come after the report
 		}
@@ -134,11 +134,9 @@ func (c *conn) pause(r *wire.Report) {
 		c.sendLimit = r.ReceiveLimit
 	}
 	c.ask.End()
-	c.rtt.backoff = 0
-	l := &c.recovery
-	l.timedOut, l.progressAt = 0, c.engine.now
-	l.probed, l.expiries = false, 0
-	l.arm(c)
+	c.rtt.Calm()
+	c.loss.Forgive(c.engine.now)
+	c.armTimer()
 	c.detectLoss()
 	c.touch()
 }
@@ -146,8 +144,8 @@ func (c *conn) pause(r *wire.Report) {
 // resume sends what RNR held back.
 func (c *conn) resume() {
 	c.paused = false
-	c.recovery.progressAt = c.engine.now
-	c.recovery.arm(c)
+	c.loss.Restart(c.engine.now)
+	c.armTimer()
 	c.activate()
 }
 

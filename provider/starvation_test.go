@@ -218,8 +218,8 @@ func TestStarvedConnectionHoldsNothing(t *testing.T) {
 		p.say(0, byte(v), 1000)
 	}
 	p.runUntilIdle()
-	if used, free := p.eng[1].store.Used(), len(p.link[1].rxFree); used != 0 || free != pipeFrames || p.conn(1).wait.State() != credit.Starved {
-		t.Fatalf("%d bytes wait, %d frames are free, state %d", used, free, p.conn(1).wait.State())
+	if used, free := p.eng[1].store.Used(), len(p.link[1].rxFree); used != 0 || free != pipeFrames || p.conn(1).receives.Wait.State() != credit.Starved {
+		t.Fatalf("%d bytes wait, %d frames are free, state %d", used, free, p.conn(1).receives.Wait.State())
 	}
 	want, before := []byte{}, p.eng[0].Stats().Retransmits
 	for v := range 20 {

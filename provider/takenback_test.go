@@ -12,7 +12,7 @@ import (
 // the packet that said RNR got lost: no request completes before its bytes are in place.
 func TestTakenBackIsSentAgain(t *testing.T) {
 	t.Run("acknowledged before", func(t *testing.T) {
-		takeBack(t, func(p *commons) bool { return p.conn(1).wait.State() == credit.None })
+		takeBack(t, func(p *commons) bool { return p.conn(1).receives.Wait.State() == credit.None })
 	})
 	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged with what takes it back
 		takeBack(t, func(p *commons) bool { return p.conn(0).tx[0].Beyond() == 0 })
@@ -38,11 +38,11 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 	p.post(0, p.write(0, off, n))
 	for range 1000 {
 		p.pass(20 * time.Microsecond)
-		if p.conn(1).wait.State() == credit.Starved {
+		if p.conn(1).receives.Wait.State() == credit.Starved {
 			break
 		}
 	}
-	if p.conn(1).wait.State() != credit.Starved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
+	if p.conn(1).receives.Wait.State() != credit.Starved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
 		t.Fatalf("nothing was dropped: %+v", p.eng[1].Stats())
 	}
 	if p.conn(0).tx[0].Beyond() == 0 {
@@ -69,7 +69,7 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 		p.post(0, p.write(0, 0, 100))
 		p.runUntilIdle()
 	}
-	if p.conn(1).tellTaken {
+	if p.conn(1).receives.TakenBack() {
 		t.Error("it is told for ever")
 	}
 }
@@ -84,7 +84,7 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	p.post(0, p.write(0, off, pieces*1344))
 	for range 1000 {
 		p.pass(20 * time.Microsecond)
-		if p.conn(1).wait.State() == credit.Starved && p.conn(0).paused {
+		if p.conn(1).receives.Wait.State() == credit.Starved && p.conn(0).paused {
 			break
 		}
 	}
@@ -97,7 +97,7 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 		return !first && sequenced(b) // that the report came is not heard
 	}
 	p.link[0].mangle = func([]byte) bool {
-		if p.conn(1).tellTaken {
+		if p.conn(1).receives.TakenBack() {
 			told++
 		}
 		return true

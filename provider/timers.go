@@ -4,6 +4,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -39,12 +40,10 @@ func (c *conn) deadline() clock.Time {
 
 // trafficDeadline is the part of deadline that an idle connection does not have.
 func (c *conn) trafficDeadline(at clock.Time) clock.Time {
-	at = earlier(at, c.recovery.timerAt)
-	at = earlier(at, c.recovery.reorderAt)
+	at = earlier(at, c.loss.TimerAt())
+	at = earlier(at, c.loss.ReorderAt())
 	at = earlier(at, c.pacedUntil)
-	if c.ack.urgency == ackDelayed {
-		at = earlier(at, c.ack.at)
-	}
+	at = earlier(at, c.ack.Due())
 	if c.ask.Waiting() {
 		at = earlier(at, c.ask.Since().Add(c.engine.cfg.NoReceive))
 		at = earlier(at, c.ask.At())
@@ -67,7 +66,7 @@ func earlier(at, t clock.Time) clock.Time {
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
 	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.ask.Waiting()) {
-		return c.alive.AskAt(max(c.alive.HeardAt(), c.recovery.progressAt).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
+		return c.alive.AskAt(max(c.alive.HeardAt(), c.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
 	return c.alive.AskAt(c.alive.HeardAt().Add(lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)))
 }
@@ -100,14 +99,14 @@ func (c *conn) onDeadline() {
 	if c.phase != phaseOpen {
 		return
 	}
-	if c.ack.urgency == ackDelayed && due(c.ack.at) {
-		c.raise(ackAtOnce)
+	if due(c.ack.Due()) {
+		c.raise(recovery.AckAtOnce)
 	}
 	if due(c.pacedUntil) {
 		c.pacedUntil = 0
 		c.activate()
 	}
-	if due(c.recovery.reorderAt) {
+	if due(c.loss.ReorderAt()) {
 		c.detectLoss()
 	}
 	if due(c.gapDeadline()) {
@@ -120,9 +119,9 @@ func (c *conn) onDeadline() {
 	if c.ask.Waiting() && c.onBlocked() {
 		return
 	}
-	if due(c.recovery.timerAt) {
-		c.recovery.expire(c)
-		if c.phase == phaseOpen && c.recovery.expiries > 0 {
+	if due(c.loss.TimerAt()) {
+		c.expire()
+		if c.phase == phaseOpen && c.loss.Expiries() > 0 {
 			c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
 		}
 	}
@@ -140,7 +139,7 @@ func (c *conn) onDeadline() {
 // blockOnReceive starts the clock of the SEND at seq that waits for the peer to post a receive.
 func (c *conn) blockOnReceive(seq uint32) {
 	if !c.ask.Waiting() {
-		c.ask.Begin(c.engine.now, c.rtt.smoothed)
+		c.ask.Begin(c.engine.now, c.rtt.Smoothed)
 		c.faultAhead(seq)
 		c.touch()
 	}
@@ -175,7 +174,7 @@ func (c *conn) onBlocked() (ended bool) {
 		c.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
 	}
 	if c.ask.At() <= now {
-		c.ask.Next(now, c.rtt.smoothed)
+		c.ask.Next(now, c.rtt.Smoothed)
 		c.sendPing()
 	}
 	return false

@@ -27,7 +27,7 @@ type traffic struct {
 	runs       congestion.Runs
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
-	recovery   lossRecovery
+	loss       recovery.Detector
 	search     congestion.Search
 	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
 	concludes  bool       // in Engine.heardConns
@@ -40,7 +40,7 @@ type traffic struct {
 	rx       [wire.NumSpaces]recvSpace
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
-	ack      ackState
+	ack      recovery.Acks
 	gapSince clock.Time // since when packets wait behind a gap, or when one last left; zero when none waits
 }
 
@@ -217,6 +217,6 @@ func (c *conn) hasWorkUnderWay() bool {
 		}
 	}
 	s := &c.served
-	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.urgency != ackNone || c.ask.Waiting() ||
-		c.wait.State() > credit.Asked || s.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
+	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.Urgency() != recovery.AckNone || c.ask.Waiting() ||
+		c.receives.Wait.State() > credit.Asked || s.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
 }

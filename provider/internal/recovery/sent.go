@@ -1,5 +1,3 @@
-// Package recovery keeps what is known of the packets that a connection sent, by packet number (PROTOCOL §3.1, §9.3). Its
-// objects are values without locks; whoever owns the connection calls them.
 package recovery
 
 import (
@@ -39,6 +37,9 @@ type Packet struct {
 	State    State
 	Losses   uint8 // times that packets with the same contents were taken for lost before
 }
+
+// InFlight says that it is not known what became of a transmission that carried something.
+func (p *Packet) InFlight() bool { return !p.settled() }
 
 // settled says that nothing has to be found out about a transmission.
 func (p *Packet) settled() bool { return p.State != 0 || p.Kind == Nothing }

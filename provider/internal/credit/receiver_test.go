@@ -1,0 +1,82 @@
+package credit
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A limit is one SEND for each receive. A peer hears of more when it has none left, or when that is as much as it has left.
+func TestReceiverTellsWhenShort(t *testing.T) {
+	var r Receiver
+	for _, step := range []struct {
+		receives uint32
+		short    bool
+	}{{0, false}, {4, true}, {5, false}, {7, false}, {8, true}} {
+		limit := r.Limit(step.receives)
+		if r.Short(limit) != step.short {
+			t.Errorf("%d receives, %d left: short %v", step.receives, r.Left(), !step.short)
+		}
+		if r.Told() == 0 && step.short {
+			r.Tell(limit)
+		}
+	}
+	if r.Promise(3); !r.Allowed(2) || r.Allowed(3) {
+		t.Error("the handshake allows another number of SENDs")
+	}
+	if r.Promise(1); !r.Allowed(2) {
+		t.Error("a promise is taken back")
+	}
+	r.Took()
+	r.Took()
+	if r.Left() != 2 || r.Next() != 2 {
+		t.Errorf("%d left", r.Left())
+	}
+	if r.Withdraw(); r.Left() != 0 || !r.Short(r.Limit(1)) {
+		t.Errorf("%d left of what was withdrawn", r.Left())
+	}
+	if r.Forget(); r.Told() != 0 {
+		t.Error("the peer knows what may have been lost")
+	}
+}
+
+// A shared queue allows one SEND more than nothing, never less than was told, and none while one has found no receive.
+func TestReceiverSharesReceives(t *testing.T) {
+	var r Receiver
+	if r.SharedLimit(0, 0) != 1 || r.SharedLimit(1, 5) != 6 {
+		t.Errorf("%d, %d", r.SharedLimit(0, 0), r.SharedLimit(1, 5))
+	}
+	if r.Tell(6); r.SharedLimit(0, 2) != 6 {
+		t.Errorf("%d after 6", r.SharedLimit(0, 2))
+	}
+	if r.Wait.Starve(100); r.SharedLimit(0, 2) != 0 {
+		t.Errorf("%d while it waits", r.SharedLimit(0, 2))
+	}
+}
+
+// What was taken back is reported until the peer knows; RNR until there is a receive.
+func TestReceiverTakesBack(t *testing.T) {
+	var r Receiver
+	var m wire.Report
+	if r.Report(&m); r.TakenBack() || m != (wire.Report{}) {
+		t.Errorf("nothing was taken back: %+v", m)
+	}
+	r.Wait.Starve(100)
+	r.TakeBack(1<<32+7, space.At(1<<16+3, 40))
+	r.Report(&m)
+	if want := (wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, UpTo: 7, Message: 3, Offset: 40}); m != want {
+		t.Errorf("%+v, want %+v", m, want)
+	}
+	if r.Known(); !r.TakenBack() {
+		t.Error("RNR ends before there is a receive")
+	}
+	r.Wait.Promise()
+	m = wire.Report{}
+	if r.Report(&m); m.Flags != wire.ReportTakenBack {
+		t.Errorf("with a receive: %+v", m)
+	}
+	if r.Known(); r.TakenBack() {
+		t.Error("told to a peer that knows")
+	}
+}

@@ -1,0 +1,135 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+const (
+	// MinExpiries is how many time-outs there must have been at the least before a peer counts as dead.
+	MinExpiries = 6
+	maxSlack    = 16 // beyond that a round trip bounds the reordering window
+)
+
+// Detector decides what was lost (RACK-TLP, RFC 8985) and when to ask. Zero is that of a connection that has sent nothing.
+type Detector struct {
+	timerAt    clock.Time // probe or retransmission time-out; zero when nothing is in flight
+	reorderAt  clock.Time // when a suspected packet becomes a lost one; zero when none is suspected
+	progressAt clock.Time // last time that the oldest packet was acknowledged, or first packet after an idle time
+	timedOut   uint64     // packets below this number left before the newest row of time-outs; zero once that was undone
+	probed     bool       // the tail-loss probe of this flight was sent
+	expiries   int        // time-outs since the last progress
+
+	slack     int        // what the reordering window is larger, in quarters of the smallest round trip
+	slackenAt clock.Time // when what was only late last made it larger
+}
+
+// Verdict is what a timer that is due asks for.
+type Verdict uint8
+
+const (
+	SendProbe Verdict = iota // send the newest again
+	SendAgain                // a time-out: send the oldest again
+	PeerDead                 // a time-out, and the peer has been silent for too long
+)
+
+// TimerAt is when Expire is to be called; zero when nothing is in flight.
+func (d *Detector) TimerAt() clock.Time { return d.timerAt }
+
+// ReorderAt is when Lost is to be asked; zero when nothing is suspected.
+func (d *Detector) ReorderAt() clock.Time { return d.reorderAt }
+
+// ProgressAt is when the peer last acknowledged what it owed, or first owed it something.
+func (d *Detector) ProgressAt() clock.Time { return d.progressAt }
+
+// Expiries is how many time-outs there were since the last progress.
+func (d *Detector) Expiries() int { return d.expiries }
+
+// Idle says that no timer runs: the next packet begins to wait anew.
+func (d *Detector) Idle() bool { return d.timerAt == 0 }
+
+// Restart lets the peer's time begin now.
+func (d *Detector) Restart(now clock.Time) { d.progressAt = now }
+
+// Stop ends all timers.
+func (d *Detector) Stop() { d.timerAt, d.reorderAt = 0, 0 }
+
+// Arm sets the timer: first a probe, then time-outs of at least floor. owed says that the peer has something left to acknowledge.
+func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
+	switch {
+	case !owed:
+		d.timerAt, d.probed = 0, false
+	case d.probed:
+		d.timerAt = now.Add(r.Timeout(floor))
+	default:
+		d.timerAt = now.Add(min(r.Probe(), r.Timeout(floor)))
+	}
+}
+
+// Progress takes in that the oldest packet of a space was acknowledged.
+func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probed, d.expiries = now, false, 0 }
+
+// Forgive takes in that nothing was lost: all that is not acknowledged is to go again for another reason.
+func (d *Detector) Forgive(now clock.Time) {
+	d.Progress(now)
+	d.timedOut = 0
+}
+
+// InVain takes in that a packet arrived whose contents were sent again. What was taken for lost was only late: the reordering window
+// grows. What left before the first of a row of time-outs arrived after all: nothing had been lost, and undo says that the time-outs were none.
+func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, state State) (undo bool) {
+	if state&Lost != 0 && now.Sub(d.slackenAt) > r.Smoothed {
+		d.slack, d.slackenAt = min(d.slack+1, maxSlack), now
+	}
+	if state&Again != 0 && number < d.timedOut {
+		d.timedOut = 0
+		return true
+	}
+	return false
+}
+
+// Lost returns the oldest packet that was sent a reordering window before one that arrived, to be marked lost before the next call. It returns nil
+// when there is none, and sets the timer for the oldest one that is suspected. Packet numbers are in the order of sending, so that packets
+// of one turn, which share a time, are too.
+func (d *Detector) Lost(s *Sent, r *RTT, now clock.Time) *Packet {
+	d.reorderAt = 0
+	if s.PacketsInFlight() == 0 {
+		return nil
+	}
+	n := s.Oldest()
+	if n >= s.Passed() {
+		return nil
+	}
+	p := s.Packet(n)
+	if due := p.At.Add(r.Smoothed + d.window(r, now)); due > now {
+		d.reorderAt = due
+		return nil
+	}
+	return p
+}
+
+// window is the reordering window. It grows with every round trip in which what was taken for lost arrives, because it had only
+// been overtaken, up to a round trip, and falls back after 16 round trips without (RFC 8985 §6.2 step 4).
+func (d *Detector) window(r *RTT, now clock.Time) time.Duration {
+	if d.slack > 0 && now.Sub(d.slackenAt) > 16*r.Smoothed {
+		d.slack = 0
+	}
+	return max(r.Reorder(), min(r.Reorder()+time.Duration(d.slack)*r.Min/4, r.Smoothed))
+}
+
+// Expire takes in that the timer is due: first for a probe, then for time-outs. next is the number of the next packet. A peer that has been silent for dead is given up.
+// Arm must follow.
+func (d *Detector) Expire(now clock.Time, next uint64, dead time.Duration) Verdict {
+	if !d.probed {
+		d.probed = true
+		return SendProbe
+	}
+	if d.expiries++; d.expiries == 1 {
+		d.timedOut = next
+	}
+	if now.Sub(d.progressAt) >= dead && d.expiries >= MinExpiries {
+		return PeerDead
+	}
+	return SendAgain
+}

@@ -1,0 +1,157 @@
+package recovery
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+)
+
+const us = time.Microsecond
+
+// flight is a connection that sent packets with contents, one every 10 µs.
+func flight(t *testing.T, n int) *Sent {
+	t.Helper()
+	s := new(Sent)
+	s.Start(100, 100, make([]Packet, 64))
+	for i := range n {
+		s.Add(Packet{At: clock.Time(i+1) * clock.Time(10*us), From: space.At(uint32(i), 0), To: space.At(uint32(i+1), 0), Size: 100})
+	}
+	return s
+}
+
+// A packet is lost when one that was sent later arrived, and a round trip and the reordering window have passed; until then its timer runs.
+func TestLostWhenOvertaken(t *testing.T) {
+	var d Detector
+	s, r := flight(t, 5), RTT{Smoothed: 100 * us, Min: 100 * us}
+	now := clock.Time(time.Millisecond)
+	if d.Lost(s, &r, now) != nil || d.ReorderAt() != 0 {
+		t.Error("something is lost although nothing arrived")
+	}
+	s.Acknowledge(103)
+	now = clock.Time(10 * us).Add(100*us + 25*us)
+	var lost []space.Place
+	for p := d.Lost(s, &r, now); p != nil; p = d.Lost(s, &r, now) {
+		lost = append(lost, p.From)
+		s.Mark(p, Lost)
+	}
+	if !slices.Equal(lost, []space.Place{space.At(0, 0)}) || d.ReorderAt() != now.Add(10*us) {
+		t.Errorf("lost %v, next at %v", lost, d.ReorderAt().Sub(now))
+	}
+}
+
+// The reordering window grows while packets that were taken for lost arrive, up to a round trip, and falls back 16 round trips after
+// the last (PROTOCOL §9.3).
+func TestReorderingWindowFollowsLatePackets(t *testing.T) {
+	var d Detector
+	r := RTT{Smoothed: 300 * us, Min: 200 * us}
+	now := clock.Time(time.Hour)
+	var got []time.Duration
+	for range 6 {
+		now = now.Add(400 * us)
+		d.InVain(now, &r, 0, Lost)
+		d.InVain(now, &r, 0, Lost) // in the same round trip: counts once
+		got = append(got, d.window(&r, now))
+	}
+	if want := []time.Duration{100 * us, 150 * us, 200 * us, 250 * us, 300 * us, 300 * us}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if w := d.window(&r, now.Add(17*300*us)); w != 50*us {
+		t.Errorf("%v after a while without late packets", w)
+	}
+}
+
+// Time-outs are undone, once, when what left before them arrives.
+func TestTimeOutsInVain(t *testing.T) {
+	var d Detector
+	var r RTT
+	d.Expire(0, 110, time.Second)
+	d.Expire(0, 110, time.Second)
+	d.Expire(0, 120, time.Second)
+	if d.InVain(1, &r, 110, Again) || d.InVain(1, &r, 109, Lost) {
+		t.Error("undone by what left after the first time-out, or was not sent again for it")
+	}
+	if !d.InVain(1, &r, 109, Again) || d.InVain(1, &r, 108, Again) {
+		t.Error("time-outs are undone once")
+	}
+	d.Expire(0, 130, time.Second)
+	d.Forgive(0)
+	if d.InVain(1, &r, 129, Again) {
+		t.Error("what was forgiven is undone")
+	}
+}
+
+// First comes a probe, then time-outs; a peer is dead after so long and so many of them, and progress begins anew.
+func TestPeerIsDead(t *testing.T) {
+	var d Detector
+	r := RTT{Smoothed: time.Millisecond}
+	const dead = time.Second
+	d.Restart(0)
+	d.Arm(0, &r, 0, true)
+	if d.Idle() || d.TimerAt() != clock.Time(r.Probe()) {
+		t.Errorf("the probe is due at %v", d.TimerAt())
+	}
+	late := clock.Time(time.Hour)
+	if v := d.Expire(late, 1, dead); v != SendProbe {
+		t.Fatalf("first %d", v)
+	}
+	d.Arm(late, &r, 0, true)
+	if d.TimerAt() != late.Add(r.Timeout(0)) {
+		t.Errorf("the time-out is due at %v", d.TimerAt())
+	}
+	for n := 1; n < MinExpiries; n++ {
+		if v := d.Expire(late, 1, dead); v != SendAgain || d.Expiries() != n {
+			t.Fatalf("time-out %d: %d", n, v)
+		}
+	}
+	if v := d.Expire(late, 1, dead); v != PeerDead {
+		t.Errorf("after %d time-outs: %d", d.Expiries(), v)
+	}
+	d.Progress(late)
+	if d.Expiries() != 0 || d.ProgressAt() != late || d.Expire(late, 1, dead) != SendProbe || d.Expire(late, 1, dead) != SendAgain {
+		t.Error("progress does not begin anew")
+	}
+	d.Arm(late, &r, 0, false)
+	if !d.Idle() {
+		t.Error("a timer runs for nothing")
+	}
+}
+
+// The time-out doubles up to a second, and is long as long as the path is new.
+func TestTimeoutFollowsRoundTrips(t *testing.T) {
+	var r RTT
+	if r.Timeout(0) != InitialRTO || r.Probe() != InitialRTO || r.Silence(0) != InitialRTO || !r.Fresh() {
+		t.Error("before the first sample")
+	}
+	for _, d := range []time.Duration{0, -1, MaxSample + 1} {
+		if r.Sample(d); r.Smoothed != 0 {
+			t.Errorf("a sample of %v counts", d)
+		}
+	}
+	r.Sample(400 * us)
+	r.Sample(200 * us)
+	if r.Min != 200*us || r.Smoothed != 375*us || r.Variance != 200*us {
+		t.Errorf("%+v", r)
+	}
+	if r.Timeout(0) != InitialRTO {
+		t.Error("a new path has a short time-out")
+	}
+	for range SettledAfter {
+		r.Progress()
+	}
+	first := r.Timeout(0)
+	if want := 375*us + 4*200*us; first != want || r.Timeout(time.Millisecond*5) != 5*time.Millisecond {
+		t.Errorf("%v, want %v", first, want)
+	}
+	for range 20 {
+		r.Expired()
+	}
+	if r.Timeout(0) != MaxRTO {
+		t.Errorf("%v after many time-outs", r.Timeout(0))
+	}
+	if r.Calm(); r.Timeout(0) != first || r.Fresh() {
+		t.Errorf("%v after progress", r.Timeout(0))
+	}
+}
