@@ -19,7 +19,7 @@ type ceiling struct{ fields, methods int }
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
 	"conn":   {fields: 27, methods: 198},
-	"Engine": {fields: 40, methods: 60},
+	"Engine": {fields: 39, methods: 49},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.

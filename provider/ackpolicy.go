@@ -15,7 +15,7 @@ func (c *conn) noteAccepted(asked, gap bool) {
 	case recovery.AckDelayed:
 		c.touch()
 	case recovery.AckSoon, recovery.AckAtOnce:
-		c.joinAcks()
+		c.engine.acks.join(c)
 	case recovery.AckNone:
 	}
 }
@@ -36,42 +36,13 @@ func (c *conn) noteMark(marked bool) {
 func (c *conn) ackNow() {
 	c.leaveIdle()
 	c.ack.Explain()
-	c.joinAcks()
+	c.engine.acks.join(c)
 }
 
 // raise makes an acknowledgement go out no later than so.
 func (c *conn) raise(u recovery.Urgency) {
 	c.ack.Raise(u)
-	c.joinAcks()
-}
-
-// joinAcks makes the engine look at the end of the turn.
-func (c *conn) joinAcks() {
-	if !c.inAcks {
-		c.inAcks = true
-		c.engine.acks = append(c.engine.acks, c)
-	}
-}
-
-// acknowledge sends the acknowledgements that are due, once for each connection and turn at the most.
-func (e *Engine) acknowledge() {
-	keep := e.acks[:0]
-	for _, c := range e.acks {
-		speak, wait := false, false
-		if c.phase != phaseFree {
-			speak, wait = c.ack.Turn()
-		}
-		if wait || speak && !c.sendAck() { // without frames: the next turn
-			keep = append(keep, c)
-			continue
-		}
-		c.inAcks = false
-		if speak && c.phase == phaseLingering {
-			c.touch() // it waited for this
-		}
-	}
-	clear(e.acks[len(keep):])
-	e.acks = keep
+	c.engine.acks.join(c)
 }
 
 // sendAck sends a packet of blocks alone (PROTOCOL §9.2).

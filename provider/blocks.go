@@ -153,7 +153,7 @@ func (c *conn) onReport(r *wire.Report) {
 		c.resume()
 	}
 	c.cc.Load(c.engine.now, r.Load, c.rtt.Smoothed)
-	c.heardBatch()
+	c.engine.heard.join(c)
 	c.onMarks(c.marks.Reported(r.CECount))
 }
 

@@ -45,15 +45,7 @@ func (c *conn) noteFull(leaving int) {
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
 func (c *conn) delivered(n int) {
 	c.cc.Delivered(n)
-	c.heardBatch()
-}
-
-// heardBatch puts the connection on the list of those that have to draw conclusions at the end of the receive batch.
-func (c *conn) heardBatch() {
-	if !c.concludes {
-		c.concludes = true
-		c.engine.heardConns = append(c.engine.heardConns, c)
-	}
+	c.engine.heard.join(c)
 }
 
 // noteDelay takes in one round trip. What spans a time when one of the two peers was off its core says nothing at all.
@@ -67,29 +59,12 @@ func (c *conn) noteDelay(d time.Duration, away bool) {
 		return
 	}
 	c.cc.Sample(d)
-	c.heardBatch()
-}
-
-// conclude lets the controllers of every connection that heard something draw their conclusions, once per receive batch.
-func (e *Engine) conclude() {
-	for i, c := range e.heardConns {
-		e.heardConns[i] = nil
-		c.concludes = false
-		if c.phase != phaseOpen {
-			c.cc.Discard()
-			continue
-		}
-		c.cc.Conclude(e.controller, congestion.Path{Now: e.now, Own: e.turns.OwnPart(), Smoothed: c.rtt.Smoothed})
-		if base := c.cc.Base(); base > 0 {
-			c.rtt.Min = base
-		}
-	}
-	e.heardConns = e.heardConns[:0]
+	c.engine.heard.join(c)
 }
 
 // onMarks takes in that n of our packets were marked by a router.
 func (c *conn) onMarks(n int) {
 	c.cc.Marked(n)
 	c.engine.stats.Marked += uint64(n)
-	c.heardBatch()
+	c.engine.heard.join(c)
 }

@@ -5,9 +5,6 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// drop counts a packet that is not used, by reason.
-func (e *Engine) drop(d wire.DropReason) { e.stats.Drops[d]++ }
-
 // kept says what of a packet outlives its handling.
 type kept uint8
 
@@ -26,11 +23,11 @@ func (e *Engine) receive(p *RxPacket) {
 	}
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
-		e.drop(d)
-		e.note(FlightDrop, p.ConnID(), uint32(d), 0)
+		e.stats.Drop(d)
+		e.flight.Note(e.now, FlightDrop, p.ConnID(), uint32(d), 0)
 	}
 	if e.tap.on() {
-		e.tapReceived(p, d, keeps)
+		e.tap.received(p, e, d, keeps)
 	}
 	if keeps != keptFrames {
 		e.release(p)
@@ -47,7 +44,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 	id := h.ConnID()
 	if id == 0 {
 		if e != e.lead {
-			e.relay(p, e.lead)
+			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
 			return wire.DropNone, keptFrames
 		}
 		return e.receiveStranger(p, h), keptNothing
@@ -55,7 +52,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 	c := e.group.conns.lookup(id)
 	if c == nil {
 		if e != e.lead {
-			e.relay(p, e.lead)
+			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
 			return wire.DropNone, keptFrames
 		}
 		return e.reply(p, e.guard.unknown(p, h, e.now)), keptNothing

@@ -40,10 +40,10 @@ type Engine struct {
 	pools     pools
 	guard     strangers
 
-	round      round   // have something to transmit
-	heardConns []*conn // have heard from their peers in this receive batch
-	acks       []*conn // have an acknowledgement to send
-	results    completion.Reporter
+	round   round // have something to transmit
+	heard   heardLine
+	acks    ackLine
+	results completion.Reporter
 
 	received   link.Received
 	out        packet.Out

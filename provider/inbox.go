@@ -117,6 +117,31 @@ func (b *inbox) takeCalls() (calls []func(*Engine)) {
 	return calls
 }
 
+// runCalls runs the calls alone, for their owner: one of them may bring the connection that a packet at hand is for.
+func (b *inbox) runCalls(e *Engine) {
+	for _, f := range b.takeCalls() {
+		f(e)
+	}
+}
+
+// answerDoorbells looks at every queue pair that was posted to, for its owner.
+func (b *inbox) answerDoorbells(e *Engine) {
+	for qp := b.doorbells.Swap(nil); qp != nil; {
+		next := qp.nextRung
+		qp.nextRung = nil
+		if home := qp.home.Load(); home != e && home != nil {
+			home.inbox.ring(qp) // it moved
+			home.inbox.wake()
+		} else {
+			qp.rung.Store(false)
+			if home == e { // else who takes it looks at it
+				qp.answer(e)
+			}
+		}
+		qp = next
+	}
+}
+
 // outbox is what one engine has for the others of its group, by index, until its receive batch or its turn is done.
 type outbox struct {
 	packets [][]RxPacket
@@ -132,6 +157,7 @@ func (o *outbox) pass(p *RxPacket, from *Engine, to, several int) {
 	if o.packets[to] == nil {
 		o.packets[to] = make([]RxPacket, 0, link.RxBatch)
 	}
+	from.stats.Relayed++
 	batch := append(o.packets[to], *p)
 	if p.Origin == 0 {
 		batch[len(batch)-1].Origin = numberOf(from)
@@ -177,23 +203,20 @@ func (o *outbox) send(engines []*Engine, refused func(*RxPacket)) {
 	o.pending = false // also what refused packets left
 }
 
-// Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
-// may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
-func (e *Engine) Called() bool { return e.inbox.called() }
-
-// relay keeps a packet of the receive batch for the engine that it is for, until the batch is done.
-func (e *Engine) relay(p *RxPacket, to *Engine) {
-	e.outbox.pass(p, e, to.index, len(e.group.engines))
-	e.stats.Relayed++
-}
-
-// sendOutbox gives the others what there is for them.
-func (e *Engine) sendOutbox() {
-	e.outbox.send(e.group.engines, func(p *RxPacket) {
-		e.drop(wire.DropWrongQueue)
+// sendFor is send for the owner. What nobody had room for is dropped and counted.
+func (o *outbox) sendFor(e *Engine) {
+	if !o.pending {
+		return
+	}
+	o.send(e.group.engines, func(p *RxPacket) {
+		e.stats.Drop(wire.DropWrongQueue)
 		e.release(p)
 	})
 }
+
+// Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
+// may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
+func (e *Engine) Called() bool { return e.inbox.called() }
 
 // openInbox takes in what the other engines left, and returns how many packets that were.
 func (e *Engine) openInbox() int {
@@ -201,7 +224,7 @@ func (e *Engine) openInbox() int {
 	if len(frames) > 0 {
 		e.link.Recycle(frames)
 	}
-	e.takeCalls()
+	e.inbox.runCalls(e)
 	for i := range packets {
 		p := &packets[i]
 		if p.Origin == numberOf(e) {
@@ -210,11 +233,4 @@ func (e *Engine) openInbox() int {
 		e.receive(p)
 	}
 	return len(packets)
-}
-
-// takeCalls runs the calls alone: one of them may bring the connection that a packet at hand is for.
-func (e *Engine) takeCalls() {
-	for _, f := range e.inbox.takeCalls() {
-		f(e)
-	}
 }

@@ -241,9 +241,9 @@ func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReas
 	}
 	if home == nil || !home.inbox.ask(func(home *Engine) {
 		if c.home.Load() != home {
-			home.drop(wire.DropWrongQueue)
+			home.stats.Drop(wire.DropWrongQueue)
 		} else if d := do(c); d != wire.DropNone {
-			home.drop(d)
+			home.stats.Drop(d)
 		}
 	}) {
 		return wire.DropWrongQueue

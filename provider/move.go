@@ -1,8 +1,6 @@
 package provider
 
 import (
-	"slices"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
@@ -109,18 +107,14 @@ func (c *conn) handOver() {
 		e.limitTotals.Exit(e.now, c.limit())
 	}
 	e.stats.Moved++
-	e.note(FlightMove, c.id, uint32(e.index), uint32(to.index))
+	e.flight.Note(e.now, FlightMove, c.id, uint32(e.index), uint32(to.index))
 	to.inbox.call(func(to *Engine) { to.attachConn(c, mac) })
 }
 
 // unlist takes the connection out of the engine's lists.
 func (c *conn) unlist() {
-	e := c.engine
-	e.round.leave(c)
-	if i := slices.Index(e.acks, c); i >= 0 {
-		e.acks = slices.Delete(e.acks, i, i+1)
-	}
-	c.inAcks = false
+	c.engine.round.leave(c)
+	c.engine.acks.leave(c)
 }
 
 // attachConn takes a connection that left another engine.
@@ -162,7 +156,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
 	home := c.home.Load()
 	if home == nil {
-		e.takeCalls() // it may be on its way here
+		e.inbox.runCalls(e) // it may be on its way here
 		home = c.home.Load()
 	}
 	switch home {
@@ -171,7 +165,7 @@ func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire
 	case e:
 		return e.deliver(c, p, h)
 	}
-	e.relay(p, home)
+	e.outbox.pass(p, e, home.index, len(e.group.engines))
 	return wire.DropNone, keptFrames
 }
 
@@ -182,7 +176,7 @@ func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 		if e == nil {
 			// On its way. Whoever it goes to may be closed, and looks only when asked.
 			for _, e := range lead.group.engines {
-				e.do((*Engine).takeCalls)
+				e.do(func(e *Engine) { e.inbox.runCalls(e) })
 			}
 			interleave.Gosched()
 			continue
@@ -201,7 +195,7 @@ func (e *Engine) do(f func(*Engine)) {
 		e.shard.Do(f)
 		return
 	}
-	e.takeCalls()
+	e.inbox.runCalls(e)
 	f(e)
 }
 

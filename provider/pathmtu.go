@@ -74,7 +74,7 @@ func (c *conn) onProbeAck(body []byte) wire.DropReason {
 		return wire.DropState // of an earlier probe
 	}
 	c.cc.Resize(int(m.Size), c.rtt.Smoothed)
-	c.engine.note(FlightPath, c.id, uint32(before), uint32(m.Size))
+	c.engine.flight.Note(c.engine.now, FlightPath, c.id, uint32(before), uint32(m.Size))
 	c.engine.stats.PathRaised++
 	return wire.DropNone
 }
@@ -96,7 +96,7 @@ func (c *conn) pathShrank() {
 		return
 	}
 	c.cc.Resize(wire.MinPacket, c.rtt.Smoothed)
-	c.engine.note(FlightPath, c.id, uint32(before), wire.MinPacket)
+	c.engine.flight.Note(c.engine.now, FlightPath, c.id, uint32(before), wire.MinPacket)
 	c.engine.stats.BlackHoles++
 }
 

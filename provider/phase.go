@@ -23,7 +23,7 @@ func (c *conn) enter(p phase) {
 		e.stats.IllegalTransitions++
 		return
 	}
-	e.note(FlightState, c.id, uint32(from), uint32(p))
+	e.flight.Note(e.now, FlightState, c.id, uint32(from), uint32(p))
 	switch {
 	case from == phaseOpen:
 		e.limitTotals.Exit(e.now, c.limit())

@@ -37,9 +37,9 @@ func (c *conn) markLost(p *recovery.Packet) {
 	c.countLoss(p)
 	c.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
-	e.note(FlightLoss, c.id, 0, uint32(p.Kind))
+	e.flight.Note(e.now, FlightLoss, c.id, 0, uint32(p.Kind))
 	c.cc.Lost(int(p.Size))
-	c.heardBatch()
+	c.engine.heard.join(c)
 	c.activate()
 }
 
@@ -49,7 +49,7 @@ func (c *conn) expire() {
 	verdict := c.loss.Expire(e.now, c.sent.Next(), e.cfg.DeadPeer)
 	if verdict == recovery.SendProbe {
 		e.stats.Probes++
-		e.note(FlightProbe, c.id, 0, 0)
+		e.flight.Note(e.now, FlightProbe, c.id, 0, 0)
 		for kind := range c.tx {
 			c.resendNewest(wire.Space(kind))
 		}
@@ -58,7 +58,7 @@ func (c *conn) expire() {
 	}
 	times := c.loss.Expiries()
 	e.stats.Timeouts++
-	e.note(FlightTimeout, c.id, uint32(times), 0)
+	e.flight.Note(e.now, FlightTimeout, c.id, uint32(times), 0)
 	if verdict == recovery.PeerDead {
 		c.lose()
 		return

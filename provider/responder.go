@@ -90,7 +90,7 @@ func (c *conn) executeOp(op *wire.Op, r *packet.Walk) bool {
 
 // malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
 func (c *conn) malformed(op *wire.Op, d wire.DropReason) bool {
-	c.engine.drop(d)
+	c.engine.stats.Drop(d)
 	return c.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
 }
 
@@ -98,7 +98,7 @@ func (c *conn) malformed(op *wire.Op, d wire.DropReason) bool {
 // convenience of its callers.
 func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
 	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
-		c.engine.drop(wire.DropToken)
+		c.engine.stats.Drop(wire.DropToken)
 		reason = c.whyGone(reason)
 	}
 	c.terminate(reason, op.Opcode, op.Message)

@@ -96,7 +96,7 @@ func (c *conn) arrivedInVain(number uint64, was recovery.State) {
 	c.runs.InTime(e.now)
 	if c.cc.Undo() {
 		e.stats.SpuriousTimeouts++
-		e.note(FlightSpurious, c.id, 0, 0)
+		e.flight.Note(e.now, FlightSpurious, c.id, 0, 0)
 	}
 }
 

@@ -225,7 +225,7 @@ func (s *Shard) Do(f func(*Engine)) {
 	if !s.closed {
 		s.engine.catchUp()
 	}
-	s.engine.takeCalls()
+	s.engine.inbox.runCalls(s.engine)
 	f(s.engine)
 	s.turn(callerCall, nil)
 	s.inside = false

@@ -31,7 +31,7 @@ func (cutLink) MaxPacket() int                          { return wire.MinPacket 
 // Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
 // DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.
 func (e *Engine) Shutdown() {
-	e.takeCalls()
+	e.inbox.runCalls(e)
 	for _, l := range e.directory.listeners {
 		l.CancelRequests(OutcomeDeviceRemoved)
 		l.Close()

@@ -29,7 +29,7 @@ func (c *conn) takeReceive(op *wire.Op) bool {
 // starve drops the packet that is next in the request space, and all behind it: a connection that waits long must not keep receive
 // frames from others.
 func (c *conn) starve() {
-	c.engine.drop(wire.DropNoReceive)
+	c.engine.stats.Drop(wire.DropNoReceive)
 	if c.receives.Wait.Starve(c.engine.now) {
 		c.touch()
 	}
@@ -120,7 +120,7 @@ func (c *conn) pause(r *wire.Report) {
 	}
 	if !c.paused {
 		c.engine.stats.Pauses++
-		c.engine.note(FlightPause, c.id, 0, 0)
+		c.engine.flight.Note(c.engine.now, FlightPause, c.id, 0, 0)
 	}
 	c.paused, c.hasPaused = true, true
 	c.limitedBy(LimitReceive)

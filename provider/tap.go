@@ -41,9 +41,16 @@ func (e *Engine) SetTap(t Tap) { e.tap.tap = t }
 // on says that somebody wants to be told.
 func (t *tapping) on() bool { return t.tap != nil }
 
-// received tells of a packet that was handled, of the connection c if that is not nil.
-func (t *tapping) received(p *RxPacket, c *conn, d wire.DropReason, held bool, now clock.Time) {
-	t.p = TapPacket{At: now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: held, Len: p.Len, Pieces: p.Frags[:p.N]}
+// received tells of a packet that an engine handled. What went on to another engine is that one's to tell.
+func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kept) {
+	c := by.group.conns.lookup(p.ConnID())
+	if c != nil && c.home.Load() != by {
+		c = nil
+	}
+	if c == nil && keeps == keptFrames {
+		return
+	}
+	t.p = TapPacket{At: by.now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: keeps == keptCopy, Len: p.Len, Pieces: p.Frags[:p.N]}
 	t.tell(c)
 }
 
@@ -58,15 +65,4 @@ func (t *tapping) tell(c *conn) {
 		t.p.ConnID, t.p.State = c.id, c.phase.String()
 	}
 	t.tap.Packet(&t.p)
-}
-
-// tapReceived tells the tap of a packet that was handled. What went on to another engine is that one's to tell.
-func (e *Engine) tapReceived(p *RxPacket, d wire.DropReason, keeps kept) {
-	c := e.group.conns.lookup(p.ConnID())
-	if c != nil && c.home.Load() != e {
-		c = nil
-	}
-	if c != nil || keeps != keptFrames {
-		e.tap.received(p, c, d, keeps == keptCopy, e.now)
-	}
 }

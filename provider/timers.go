@@ -22,6 +22,13 @@ func (t *timers) touch(c *conn) {
 	}
 }
 
+// expire does what has come due.
+func (t *timers) expire(conns *connTable, now clock.Time) {
+	for slot, due := t.deadlines.PopDue(now); due; slot, due = t.deadlines.PopDue(now) {
+		conns.at(slot).onDeadline()
+	}
+}
+
 // This file answers the one deadline each connection has: the earliest of what handshake, recovery, acknowledgement,
 // receive limit, liveness and ending wait for.
 

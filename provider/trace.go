@@ -69,12 +69,7 @@ func (e *Engine) FlightRecord() FlightRecord { return e.flight.Record(e.now) }
 
 // InterfaceChanged notes in the flight recorder what happened to the interface beneath. The owner calls it.
 func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
-	e.note(FlightInterface, 0, uint32(c), value)
-}
-
-// note adds an event to the flight recorder.
-func (e *Engine) note(kind FlightKind, id uint64, from, to uint32) {
-	e.flight.Note(e.now, kind, id, from, to)
+	e.flight.Note(e.now, FlightInterface, 0, uint32(c), value)
 }
 
 // endSample takes in that the request at seq, which was watched, is done.

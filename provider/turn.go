@@ -67,9 +67,7 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 	for i := range batch {
 		e.receive(&batch[i])
 	}
-	if e.outbox.pending {
-		e.sendOutbox()
-	}
+	e.outbox.sendFor(e)
 	e.received.Flush()
 	return heard + len(batch)
 }
@@ -80,47 +78,36 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 		if heard >= manyPackets || e.received.Load() > 0 || e.store.Used() > 0 {
 			e.received.MeasureLoad(e.store.Used(), e.store.Limit()) // few packets in the ring are no load
 		}
-		e.conclude()
+		e.heard.conclude(e.controller, &e.turns, e.now)
 		e.putOff = false
 	}
-	e.expire()
-	if len(e.heardConns) > 0 {
-		e.conclude() // timers find losses, too
+	e.timers.expire(&e.group.conns, e.now)
+	if e.results.Moderating() {
+		e.results.Tell(e.now)
+	}
+	if e.heard.waiting() > 0 {
+		e.heard.conclude(e.controller, &e.turns, e.now) // timers find losses, too
 	}
 	if e.backlog.left > 0 && e.now >= e.backlog.due {
 		e.backlog.push(e.now)
 	}
 	if e.inbox.rung() {
-		e.answerDoorbells()
+		e.inbox.answerDoorbells(e)
 	}
 	if e.round.waiting() > 0 {
 		e.transmit()
 	}
-	if len(e.acks) > 0 {
-		e.acknowledge()
+	if e.acks.waiting() > 0 {
+		e.acks.send()
 	}
 	e.finishTurn()
-	return heard >= link.RxBatch || (e.round.waiting() > 0 || len(e.acks) > 0) && !e.out.Starved() || e.inbox.rung() || e.turns.Sent() ||
+	return heard >= link.RxBatch || (e.round.waiting() > 0 || e.acks.waiting() > 0) && !e.out.Starved() || e.inbox.rung() || e.turns.Sent() ||
 		e.inbox.waiting.Load()
-}
-
-// expire does what has come due.
-func (e *Engine) expire() {
-	for {
-		slot, due := e.timers.deadlines.PopDue(e.now)
-		if !due {
-			break
-		}
-		e.group.conns.at(slot).onDeadline()
-	}
-	if e.results.Moderating() {
-		e.results.Tell(e.now)
-	}
 }
 
 // idle says that a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && len(e.acks) == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && e.acks.waiting() == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.
@@ -142,9 +129,7 @@ func (e *Engine) finishTurn() {
 		}
 	}
 	e.timers.touched = e.timers.touched[:0]
-	if e.outbox.pending {
-		e.sendOutbox()
-	}
+	e.outbox.sendFor(e)
 	e.report()
 }
 
@@ -170,22 +155,4 @@ func (e *Engine) NextDeadline() clock.Time {
 		next = min(next, e.backlog.due)
 	}
 	return next
-}
-
-// answerDoorbells looks at every queue pair that was posted to.
-func (e *Engine) answerDoorbells() {
-	for qp := e.inbox.doorbells.Swap(nil); qp != nil; {
-		next := qp.nextRung
-		qp.nextRung = nil
-		if home := qp.home.Load(); home != e && home != nil {
-			home.inbox.ring(qp) // it moved
-			home.inbox.wake()
-		} else {
-			qp.rung.Store(false)
-			if home == e { // else who takes it looks at it
-				qp.answer(e)
-			}
-		}
-		qp = next
-	}
 }

@@ -32,7 +32,7 @@ func TestGlanceReportsBeforeItSends(t *testing.T) {
 		t.Errorf("put off %v, idle %v, answered %v: want the rest of the turn to come", e.putOff, e.idle(), p.link[0].Ready())
 	}
 	p.runUntilIdle()
-	if e.putOff || !e.idle() || len(e.heardConns)+len(e.timers.touched)+len(e.acks) > 0 {
+	if e.putOff || !e.idle() || e.heard.waiting()+len(e.timers.touched)+e.acks.waiting() > 0 {
 		t.Error("the next turn left something of the glance undone")
 	}
 	p.outcomes(0, OutcomeSuccess)
@@ -94,7 +94,7 @@ func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
 			p.postAndRing(s[0], p.write(0, 0, 64))
 			s[1].Poll()
 			s[1].Do(func(e *Engine) {
-				if e.putOff || len(e.heardConns) > 0 {
+				if e.putOff || e.heard.waiting() > 0 {
 					t.Error("a call found what a glance had put off")
 				}
 			})
@@ -193,7 +193,7 @@ func TestCallsAfterCloseSendNothing(t *testing.T) {
 		s[1].Close()
 		before := p.eng[1].out.Counts().Packets
 		s[1].Do(func(e *Engine) {
-			if e.putOff || len(e.heardConns) > 0 {
+			if e.putOff || e.heard.waiting() > 0 {
 				t.Error("closing left undone what a glance had put off")
 			}
 		})

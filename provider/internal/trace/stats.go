@@ -58,6 +58,9 @@ type Stats struct {
 	Drops [wire.NumDropReasons]uint64
 }
 
+// Drop counts a packet that is not used, by reason.
+func (s *Stats) Drop(d wire.DropReason) { s.Drops[d]++ }
+
 // Add sums up the counters of several engines: every field is a count.
 func (s *Stats) Add(other Stats) {
 	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other)
