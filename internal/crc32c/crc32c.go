@@ -6,9 +6,9 @@ import "hash/crc32"
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Update adds p to the checksum crc and returns the new one, as crc32.Update does with the Castagnoli table.
-// It does not retain p, and p does not escape on amd64.
+// It does not retain p, and p does not escape where it is folded.
 func Update(crc uint32, p []byte) uint32 {
-	if has128 {
+	if folds {
 		return ^update(^crc, p)
 	}
 	return crc32.Update(crc, castagnoli, p)

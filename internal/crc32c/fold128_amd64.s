@@ -11,7 +11,7 @@ TEXT ·fold128(SB), NOSPLIT, $0-36
 	MOVQ t+24(FP), DI
 	CMPQ CX, $const_shortest
 	JLT  short
-	SPLIT
+	SPLIT96
 	VMOVD   AX, X8
 	VPXOR   (SI), X8, X0
 	VMOVDQU 16(SI), X1
@@ -19,7 +19,7 @@ TEXT ·fold128(SB), NOSPLIT, $0-36
 	VMOVDQU 48(SI), X3
 	VMOVDQU 64(SI), X4
 	VMOVDQU 80(SI), X5
-	VMOVDQU factors_fold(DI), X15
+	VMOVDQU factors_fold96(DI), X15
 	ADDQ    $factors_powers, DI
 	TESTQ   R10, R10
 	JZ      folded

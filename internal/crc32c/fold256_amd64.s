@@ -11,12 +11,12 @@ TEXT ·fold256(SB), NOSPLIT, $0-36
 	MOVQ t+24(FP), DI
 	CMPQ CX, $const_shortest
 	JLT  short
-	SPLIT
+	SPLIT96
 	VMOVD   AX, X8
 	VPXOR   (SI), Y8, Y0
 	VMOVDQU 32(SI), Y1
 	VMOVDQU 64(SI), Y2
-	VBROADCASTI128 factors_fold(DI), Y15
+	VBROADCASTI128 factors_fold96(DI), Y15
 	ADDQ    $factors_powers, DI
 	TESTQ   R10, R10
 	JZ      folded

@@ -6,44 +6,29 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// folds returns the two ways of this architecture, as far as the processor has them.
-func folds() map[string]func(uint32, []byte) uint32 {
+// foldings returns the ways of this architecture, as far as the processor has them.
+func foldings() map[string]func(uint32, []byte) uint32 {
 	all := map[string]func(uint32, []byte) uint32{}
-	with := func(fold func(uint32, *byte, int, *factors) uint32) func(uint32, []byte) uint32 {
-		return func(crc uint32, p []byte) uint32 {
-			crc = ^crc
-			for len(p) > 0 {
-				n := min(len(p), block)
-				crc = fold(crc, &p[0], n, table)
-				p = p[n:]
-			}
-			return ^crc
-		}
-	}
-	if has128 {
+	if folds {
 		all["fold128"] = with(fold128)
 	}
 	if has256 {
 		all["fold256"] = with(fold256)
 	}
+	if has512 {
+		all["fold512"] = with(func(crc uint32, p *byte, n int, t *factors) uint32 {
+			if n < shortest512 { // as foldBlock does
+				return fold256(crc, p, n, t)
+			}
+			return fold512(crc, p, n, t)
+		})
+	}
 	return all
-}
-
-// The factors for 64 bytes are those of the white paper's tables for this polynomial.
-func TestPowers(t *testing.T) {
-	if got, want := [2]uint64{power(512 + 32), power(512 - 32)}, [2]uint64{0x0740eef02, 0x09e4addf8}; got != want {
-		t.Errorf("%x, want %x", got, want)
-	}
-	for _, i := range []int{1, 2, 639} {
-		if table.powers[i] != power(64*i-32) {
-			t.Errorf("factor %d: %x, want %x", i, table.powers[i], power(64*i-32))
-		}
-	}
 }
 
 // Where the CPU package tells of the instruction, it tells the same.
 func TestDetection(t *testing.T) {
-	if cpu.X86.HasAVX512VPCLMULQDQ && !has256 {
-		t.Error("the processor has VPCLMULQDQ, and fold256 is not used")
+	if cpu.X86.HasAVX512VPCLMULQDQ && !has512 {
+		t.Error("the processor has VPCLMULQDQ, and fold512 is not used")
 	}
 }

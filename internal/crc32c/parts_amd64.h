@@ -36,19 +36,18 @@ tail1:                     \
 	CRC32B (SI), AX    \
 last:
 
-// SPLIT divides CX bytes into up to 23 in front, which it sums, a part of 96*(folds+1) bytes to fold, and three streams of
-// equal length. A fold goes with five steps of the streams: both then take the same time where a processor does one CRC32Q
-// in a cycle and folds 32 bytes in four to five. At least four steps follow the last fold, while its result is on its way.
-#define SPLIT \
+// SPLIT divides CX bytes into up to 23 in front, which it sums, a part to fold of folds+1 times 3<<log bytes, and three streams of
+// equal length. Folds are (CX-least)*inverse/2^22. The caller sets CX to the steps of the streams behind the last fold.
+#define SPLIT(least, inverse, log) \
 	XORQ   R10, R10       \
 	MOVQ   CX, DX         \
-	SUBQ   $192, DX       \
+	SUBQ   $least, DX     \
 	JLT    split          \
-	IMUL3Q $19419, DX, R10 \
-	SHRQ   $22, R10       \ // folds = (n-192) / 216
+	IMUL3Q $inverse, DX, R10 \
+	SHRQ   $22, R10       \
 split:                        \
 	LEAQ   3(R10)(R10*2), R8 \
-	SHLQ   $5, R8         \ // bytes to fold
+	SHLQ   $log, R8       \ // bytes to fold
 	SUBQ   R8, CX         \
 	IMUL3Q $43691, CX, R11 \
 	SHRQ   $20, R11       \ // steps = rest / 24
@@ -86,9 +85,22 @@ front0:                       \
 	XORQ   R12, R12       \
 	XORQ   R13, R13       \
 	XORQ   R14, R14       \
+	MOVQ   R11, CX
+
+// SPLIT96 splits for folds of 96 bytes, (n-192)/216 of them. A fold goes with five steps of the streams: both then take the same time
+// where a processor does one CRC32Q in a cycle and folds 32 bytes in four to five. At least four steps follow the last fold, while its
+// result is on its way.
+#define SPLIT96 \
+	SPLIT(192, 19419, 5) \
 	LEAQ   (R10)(R10*4), DX \
-	MOVQ   R11, CX        \
-	SUBQ   DX, CX           // steps behind the last fold
+	SUBQ   DX, CX
+
+// SPLIT192 splits for folds of 192 bytes, (n-216)/288 of them. A fold goes with four steps: a processor that folds 16 bytes in a cycle does
+// twelve CRC32Q meanwhile. At least one step follows the last fold.
+#define SPLIT192 \
+	SPLIT(216, 14564, 6) \
+	LEAQ   (R10*4), DX \
+	SUBQ   DX, CX
 
 // MERGE adds the streams to the folded part in X0, which already stands behind them, and leaves the checksum in DX.
 #define MERGE \

@@ -1,0 +1,77 @@
+//go:build amd64 || arm64
+
+package crc32c
+
+import "math/bits"
+
+const (
+	shortest = 192  // bytes that are worth splitting into a folded part and streams
+	block    = 8192 // bytes of one call: bounds the table of powers
+)
+
+// powers holds x^(64i-32) mod P at i, with its bits reflected and shifted as carry-less multiplication of
+// reflected operands wants it: the factor that takes a word of the message 64*i bits further (Gopal et al., "Fast CRC
+// Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009). The folded part stands up to
+// 3*8*steps+192 bytes in front of the end, and steps are fewer than 5/9 of a block over 24.
+type powers [640]uint64
+
+// factors are what the folds multiply by: those of a fold, which moves words by 96 or by 192 bytes, and the powers.
+type factors struct {
+	fold96, fold192 [2]uint64
+	powers          powers
+}
+
+var table = &factors{fold96: moveBy(96), fold192: moveBy(192), powers: newPowers()}
+
+// moveBy are the factors that take the two words of a register n bytes further.
+func moveBy(n int) [2]uint64 { return [2]uint64{power(8*n + 32), power(8*n - 32)} }
+
+// polynomial is P without its highest term, highest power first.
+const polynomial = 0x1edc6f41
+
+// times returns r*x mod P.
+func times(r uint32) uint32 { return r<<1 ^ r>>31*polynomial }
+
+// factor reflects a power as the folds want it.
+func factor(r uint32) uint64 { return uint64(bits.Reverse32(r)) << 1 }
+
+// divided returns r/x mod P. P has a constant term, so that x divides r or r+P.
+func divided(r uint32) uint32 { return r>>1 ^ -(r&1)&(polynomial>>1|1<<31) }
+
+// power returns the factor of x^n.
+func power(n int) uint64 {
+	r := uint32(1)
+	for range n {
+		r = times(r)
+	}
+	for range -n {
+		r = divided(r)
+	}
+	return factor(r)
+}
+
+func newPowers() (t powers) {
+	r := uint32(1)
+	for range 32 {
+		r = divided(r)
+	}
+	for i := range t {
+		t[i] = factor(r)
+		for range 64 {
+			r = times(r)
+		}
+	}
+	return t
+}
+
+// update adds p to the inverted checksum crc.
+func update(crc uint32, p []byte) uint32 {
+	for len(p) > block {
+		crc = foldBlock(crc, p[:block])
+		p = p[block:]
+	}
+	if len(p) == 0 {
+		return crc
+	}
+	return foldBlock(crc, p)
+}
