@@ -20,26 +20,33 @@ type listenDial struct {
 	dial   func(address string) (net.Conn, error)
 }
 
+// networksOf are adapters at the ends of a pair.
+func networksOf(tb testing.TB, pair *netlab.Pair, cfg nd.AdapterConfig) (n [2]*Network) {
+	for end, ns := range []*netlab.Namespace{pair.A, pair.B} {
+		cfg.Address = []netip.Prefix{pair.AddrA, pair.AddrB}[end].Addr()
+		must(tb, ns.Do(func() error {
+			a, err := nd.OpenAdapter(cfg)
+			if err != nil {
+				return err
+			}
+			tb.Cleanup(func() { must(tb, a.Close()) })
+			n[end], err = New(a, Config{})
+			return err
+		}))
+	}
+	tb.Cleanup(func() {
+		n[0].Wait()
+		n[1].Wait()
+	})
+	return n
+}
+
 // ways are ND over AF_XDP, ND over plain sockets, and kernel TCP, between the ends of one pair.
 func ways(tb testing.TB, pair *netlab.Pair) (all []listenDial) {
 	in := func(ns *netlab.Namespace, f func() error) { must(tb, ns.Do(f)) }
 	at := pair.AddrB.Addr().String() + ":0"
 	for i, d := range []nd.Datapath{nd.DatapathAuto, nd.DatapathUDP} {
-		var n [2]*Network
-		for end, ns := range []*netlab.Namespace{pair.A, pair.B} {
-			addr := []netip.Prefix{pair.AddrA, pair.AddrB}[end].Addr()
-			in(ns, func() error {
-				a, err := nd.OpenAdapter(nd.AdapterConfig{Address: addr, Datapath: d, UDPPort: nd.DefaultUDPPort + uint16(i)})
-				if err != nil {
-					return err
-				}
-				tb.Cleanup(func() { must(tb, a.Close()) })
-				n[end], err = New(a, Config{})
-				return err
-			})
-		}
-		tb.Cleanup(n[0].Wait)
-		tb.Cleanup(n[1].Wait)
+		n := networksOf(tb, pair, nd.AdapterConfig{Datapath: d, UDPPort: nd.DefaultUDPPort + uint16(i)})
 		all = append(all, listenDial{
 			name:   []string{"nd", "udp"}[i],
 			listen: func() (net.Listener, error) { return n[1].Listen("nd", at) },

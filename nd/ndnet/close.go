@@ -104,8 +104,11 @@ func (c *Conn) release() {
 	c.network.forget(c)
 	c.revoke(&c.inside.now)
 	c.revoke(&c.inside.next)
-	for _, b := range []block{c.inside.now.block, c.inside.before.block, c.inside.next.block, c.send.block, c.send.was, c.control} {
+	for _, b := range []block{c.inside.now.block, c.inside.before.block, c.inside.next.block, c.send.block, c.control} {
 		c.network.pool.put(b)
+	}
+	if old := c.send.old; old != nil {
+		c.network.pool.put(old.block)
 	}
 	c.writing.Unlock()
 	c.reading.Unlock()

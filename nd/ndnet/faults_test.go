@@ -76,8 +76,8 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 		}
 	}
 	asleep.Wait()
-	for _, e := range ends { // everybody is inside, or about to be
-		for !e[1].isInside() && !e[1].hasRead() {
+	for i, e := range ends { // everybody sleeps
+		for !e[0].isInside() || i%10 > 0 && !e[1].isInside() || i%10 == 0 && !e[1].hasRead() {
 			runtime.Gosched()
 		}
 	}

@@ -68,7 +68,7 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 		return moved, false
 	}
 	s := &c.send
-	if s.ring.tail == s.ring.head && s.old.mem == nil {
+	if s.ring.tail == s.ring.head && s.old == nil {
 		c.network.pool.put(s.block)
 		s.ring, s.block = sendRing{}, block{}
 	}
@@ -77,5 +77,5 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 		c.flush()
 		c.leave()
 	}
-	return moved, s.block.mem == nil && s.old.mem == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
+	return moved, s.block.mem == nil && s.old == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
 }

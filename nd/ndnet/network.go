@@ -58,6 +58,7 @@ type Network struct {
 	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
 	drop    func()         // notes the end of one
 	pool    pool
+	buffers buffers
 
 	mu      sync.Mutex
 	tidying bool             // tidy comes again

@@ -27,7 +27,7 @@ func TestNilArguments(t *testing.T) {
 			return err
 		},
 	}
-	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
+	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

@@ -12,16 +12,16 @@ const (
 type sender struct {
 	ring  sendRing
 	block block    // the memory of ring
-	old   sendRing // the ring before, while bytes of it are on their way
-	was   block    // the memory of old
+	old   *leaving // the ring before, while bytes of it are on their way
 
 	flight      [depth]flight // messages that are not acknowledged, oldest first
-	first, n    int
-	requests    int  // outstanding, those of flight and unsent
-	unsent      int  // requests that no message follows yet
-	number      uint // of the next message
-	direct      int  // bytes of a Write that leave the caller's memory
-	pass        int  // bytes of those that were acknowledged or not even sent
+	list        [3]nd.SGE     // of the request that is posted now
+	first, n    uint8
+	requests    uint8 // outstanding, those of flight and unsent
+	unsent      uint8 // requests that no message follows yet
+	number      uint  // of the next message
+	direct      int   // bytes of a Write that leave the caller's memory
+	pass        int   // bytes of those that were acknowledged
 	offer       grant
 	offerDue    bool
 	switchedDue bool
@@ -30,10 +30,16 @@ type sender struct {
 	saidFlags   uint8 // those that were
 }
 
+// leaving is a send ring that only holds bytes on their way.
+type leaving struct {
+	ring  sendRing
+	block block
+}
+
 // flight is a message on its way.
 type flight struct {
-	requests int
-	bytes    int  // that it frees in the send ring
+	bytes    uint32 // that it frees in the send ring
+	requests uint8
 	direct   bool // its bytes are the caller's
 }
 
@@ -118,31 +124,29 @@ func (c *Conn) sendData(n int) {
 		c.message(a, b, false)
 		return
 	}
-	n = c.writePiece(n, func(n int) []nd.SGE {
-		a, b := c.send.ring.next(n)
-		return c.entries(a, b)
-	})
+	addr, n := c.out.at(min(n, maxPiece))
+	a, b := c.send.ring.next(n)
+	c.writePiece(c.entries(c.send.list[:0], a, b), addr, n)
 	c.send.ring.posted += uint64(n)
 	c.message(nil, nil, false)
-	c.last().bytes += n
+	c.last().bytes = uint32(n)
 }
 
-func (c *Conn) entries(a, b []byte) []nd.SGE {
-	l := append(make([]nd.SGE, 0, 3), c.send.block.sge(a))
+// entries appends what names one piece of the send ring, or two.
+func (c *Conn) entries(l []nd.SGE, a, b []byte) []nd.SGE {
+	l = append(l, c.send.block.sge(a))
 	if len(b) > 0 {
 		l = append(l, c.send.block.sge(b))
 	}
 	return l
 }
 
-// writePiece writes up to n bytes into the peer's ring, and says how many. A message follows.
-func (c *Conn) writePiece(n int, list func(n int) []nd.SGE) int {
-	addr, n := c.out.at(min(n, maxPiece))
-	c.check(c.qp.Write(0, list(n), addr, nd.Token(c.out.ring.token), nd.OpSilentSuccess|nd.OpDefer))
+// writePiece writes n bytes into the peer's ring. A message follows.
+func (c *Conn) writePiece(list []nd.SGE, addr uint64, n int) {
+	c.check(c.qp.Write(0, list, addr, nd.Token(c.out.ring.token), nd.OpSilentSuccess|nd.OpDefer))
 	c.out.written += uint64(n)
 	c.send.unsent++
 	c.send.requests++
-	return n
 }
 
 // message sends a message. Its data is in the send ring, in one piece or two. direct says that a Write of the caller's memory was before it.
@@ -167,16 +171,16 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	at := headersAt + int(s.number%depth)*headerSlot
 	header := m.appendTo(c.control.mem[at : at : at+headerSlot])
 	s.number++
-	list := append(make([]nd.SGE, 0, 3), c.control.sge(header))
+	list := append(s.list[:0], c.control.sge(header))
 	if n > 0 {
-		list = append(list, c.entries(a, b)...)
+		list = c.entries(list, a, b)
 	}
 	var flags nd.OpFlags
 	if n > 0 || s.unsent > 0 || m.flags != 0 {
 		flags = nd.OpSolicit
 	}
 	s.requests++
-	s.flight[(s.first+s.n)%depth] = flight{requests: s.unsent + 1, bytes: n, direct: direct}
+	s.flight[(s.first+s.n)%depth] = flight{requests: s.unsent + 1, bytes: uint32(n), direct: direct}
 	s.n++
 	s.unsent = 0
 	c.check(c.qp.Send(0, list, flags))
@@ -201,11 +205,11 @@ func (c *Conn) sent() {
 	s.requests -= f.requests
 	switch {
 	case f.direct:
-		s.pass += f.bytes
-	case s.old.mem != nil:
-		if s.old.head += uint64(f.bytes); s.old.inFlight() == 0 {
-			c.network.pool.put(s.was)
-			s.old, s.was = sendRing{}, block{}
+		s.pass += int(f.bytes)
+	case s.old != nil:
+		if s.old.ring.head += uint64(f.bytes); s.old.ring.inFlight() == 0 {
+			c.network.pool.put(s.old.block)
+			s.old = nil
 		}
 	default:
 		s.ring.head += uint64(f.bytes)
@@ -216,7 +220,7 @@ func (c *Conn) sent() {
 func (c *Conn) reserve(n int) (int, error) {
 	s := &c.send
 	free := s.ring.free()
-	if free >= n || s.old.mem != nil {
+	if free >= n || s.old != nil {
 		return free, nil
 	}
 	size := minBlock
@@ -234,7 +238,7 @@ func (c *Conn) reserve(n int) (int, error) {
 		return 0, err
 	}
 	if left := s.ring.moveTo(b.mem); left.inFlight() > 0 {
-		s.old, s.was = left, s.block
+		s.old = &leaving{left, s.block}
 	} else {
 		c.network.pool.put(s.block)
 	}

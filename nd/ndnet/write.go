@@ -18,6 +18,12 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.leave()
+	if len(p) >= directMin {
+		if region := c.network.buffers.holding(p); region != nil {
+			n, err := c.writeDirect(p, region)
+			return n, c.opError("write", err)
+		}
+	}
 	for {
 		if err := c.writable(); err != nil {
 			return n, c.opError("write", err)

@@ -1,0 +1,90 @@
+package ndnet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// idleBytes is the most memory that one end of an idle connection may have: a third each are the control block with the Conn, the queues, and what the
+// engine knows of it.
+const idleBytes = 10 << 10
+
+// An idle connection keeps little memory: beside the heap, its control block and what has been handed out of the pool.
+func TestMemoryOfAnIdleConnection(t *testing.T) {
+	n := networks(t, Config{})
+	used := func() uint64 {
+		var m runtime.MemStats
+		for range 2 { // what finalizers and pools keep goes with the second
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const conns = 300
+	for _, e := range pairs(t, n, conns) { // the adapters have what connections share, and only those use that move data
+		must(t, errors.Join(e[0].Close(), e[1].Close()))
+	}
+	n[0].Wait()
+	n[1].Wait()
+	before := used()
+	ends := pairs(t, n, conns)
+	each := int64(0)
+	tick := time.NewTicker(50 * time.Millisecond) // a second after the last byte a connection gives back what moving data takes
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience / 4); ; <-tick.C {
+		each = (int64(used())-int64(before))/(2*conns) + controlBytes
+		if each <= idleBytes || time.Now().After(deadline) {
+			break
+		}
+	}
+	runtime.KeepAlive(ends)
+	t.Logf("%d bytes for each end", each)
+	if each > idleBytes {
+		t.Errorf("an idle end has %d bytes, want at most %d", each, idleBytes)
+	}
+	for _, e := range ends {
+		must(t, errors.Join(e[0].Close(), e[1].Close()))
+	}
+}
+
+// A round trip allocates nothing that grows with the number of round trips but what waiting costs.
+func TestRoundTripAllocations(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	go func() { _, _ = io.Copy(struct{ io.Writer }{server}, struct{ io.Reader }{server}) }()
+	for _, size := range []int{64, 4000, 100 << 10} {
+		p := make([]byte, size)
+		trip := func() {
+			_, err := client.Write(p)
+			must(t, err)
+			_, err = io.ReadFull(client, p)
+			must(t, err)
+		}
+		for range 50 {
+			trip()
+		}
+		if n := testing.AllocsPerRun(100, trip); n > 1 {
+			t.Errorf("%d bytes: %v allocations in a round trip", size, n)
+		}
+	}
+}
+
+// The conformance suite of package net's connections, over AF_XDP and plain sockets on a pair of interfaces.
+func TestConnOverInterfaces(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
+	for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP} {
+		t.Run(d.String(), func(t *testing.T) {
+			n := networksOf(t, pair, nd.AdapterConfig{Datapath: d})
+			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) { return pipe(n) })
+		})
+	}
+}
