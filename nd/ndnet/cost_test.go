@@ -61,7 +61,7 @@ func TestMemoryOfAnIdleConnection(t *testing.T) {
 func TestRoundTripAllocations(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	go func() { _, _ = io.Copy(struct{ io.Writer }{server}, struct{ io.Reader }{server}) }()
-	for _, size := range []int{64, 4000, 100 << 10} {
+	for size, most := range map[int]float64{64: 1, 4000: 3, 100 << 10: 12} { // one for each time that somebody is called out of the queue; a message takes none
 		p := make([]byte, size)
 		trip := func() {
 			_, err := client.Write(p)
@@ -72,7 +72,7 @@ func TestRoundTripAllocations(t *testing.T) {
 		for range 50 {
 			trip()
 		}
-		if n := testing.AllocsPerRun(100, trip); n > 1 {
+		if n := testing.AllocsPerRun(100, trip); n > most {
 			t.Errorf("%d bytes: %v allocations in a round trip", size, n)
 		}
 	}
