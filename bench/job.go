@@ -29,18 +29,19 @@ const KindND = "nd"
 
 // Job is what one process of a pair has to do. The two processes get the same specs and opposite roles.
 type Job struct {
-	Kind     string `json:"kind"`
-	Role     Role   `json:"role"`
-	Local    End    `json:"local"`
-	Peer     End    `json:"peer"`
-	Specs    []Spec `json:"specs"`
-	Datapath string `json:"datapath"` // auto, generic, native or udp
-	UDPPort  uint16 `json:"udp_port"` // zero means the default
-	BusyPoll bool   `json:"busy_poll,omitempty"`
-	Inspect  bool   `json:"inspect,omitempty"`  // open the adapter of KindND to ndstat
-	Unpinned bool   `json:"unpinned,omitempty"` // both processes may use every core
-	PCAP     string `json:"pcap,omitempty"`
-	Snap     int    `json:"snap,omitempty"`
+	Kind     string   `json:"kind"`
+	Role     Role     `json:"role"`
+	Local    End      `json:"local"`
+	Peer     End      `json:"peer"`
+	Specs    []Spec   `json:"specs"`
+	Datapath string   `json:"datapath"` // auto, generic, native or udp
+	UDPPort  uint16   `json:"udp_port"` // zero means the default
+	BusyPoll bool     `json:"busy_poll,omitempty"`
+	Inspect  bool     `json:"inspect,omitempty"`  // open the adapter of KindND to ndstat
+	Unpinned bool     `json:"unpinned,omitempty"` // both processes may use every core
+	Parallel Parallel `json:"parallel,omitzero"`  // of KindND
+	PCAP     string   `json:"pcap,omitempty"`
+	Snap     int      `json:"snap,omitempty"`
 
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
 	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which has none either
@@ -104,6 +105,9 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 	case KindConn:
 		return j.runConn(ctx, c, sink)
 	case KindND:
+		if j.Parallel.Several() {
+			return j.runParallel(ctx, c, sink)
+		}
 		return j.runND(ctx, c, sink)
 	}
 	return fmt.Errorf("job kind %q is unknown", j.Kind)

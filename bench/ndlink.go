@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -31,6 +32,7 @@ type station struct {
 	cq      *nd.CompletionQueue
 	control *control
 	event   bool // sleep in Notify instead of spinning
+	crowded bool // other sessions of this process spin too
 
 	res   [64]nd.Result
 	stash []nd.Result // data completions that arrived while control was waiting for its own
@@ -93,6 +95,9 @@ func (s *station) results(ctx context.Context) ([]nd.Result, error) {
 func (s *station) idle(ctx context.Context) error {
 	if s.event {
 		return s.cq.Notify(ctx, nd.NotifyAny)
+	}
+	if s.crowded {
+		runtime.Gosched() // there may be fewer cores than sessions
 	}
 	if s.spins++; s.spins%spinCheck == 0 {
 		return ctx.Err()

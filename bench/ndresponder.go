@@ -16,6 +16,7 @@ type server struct {
 	listener *nd.Listener
 	stop     func() // ends what inspect began
 	rec      *recording
+	crowded  bool // others serve on the same adapter
 }
 
 // backlog is how many connection requests may wait: those of a session's own queue pairs, and a few strangers.
@@ -43,7 +44,7 @@ func listen(cfg NDConfig) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.Close(), rec.stop(func(Captured) {}))
 	}
-	return &server{cfg, a, l, stop, rec}, nil
+	return &server{cfg: cfg, adapter: a, listener: l, stop: stop, rec: rec}, nil
 }
 
 // close ends the server. What became of its capture goes to tell.
@@ -61,6 +62,7 @@ func (v *server) serveOne(ctx context.Context, log func(string)) error {
 		return err
 	}
 	defer s.close()
+	s.crowded = v.crowded
 	peer, err := v.accept(ctx, s.control.link, hello)
 	if err != nil {
 		return err

@@ -56,6 +56,9 @@ func (r *Report) SetRatios() {
 	var worstAllocs *Result
 	for i := range r.Results {
 		x := &r.Results[i]
+		if x.Connections > 1 || x.Direction != "" {
+			continue // rivals have one connection, and sessions beside it allocate
+		}
 		if worstAllocs == nil || x.ofAllowed() > worstAllocs.ofAllowed() {
 			worstAllocs = x
 		}

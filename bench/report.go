@@ -27,10 +27,12 @@ type Result struct {
 	Mode        string   `json:"mode"` // poll or event
 	Datapath    string   `json:"datapath"`
 	ZeroCopy    bool     `json:"zero_copy"`
-	BusyPoll    bool     `json:"busy_poll,omitempty"` // pollers ran the driver
-	Depth       int      `json:"depth,omitempty"`     // operations outstanding; older reports do not say it
-	Entries     int      `json:"entries,omitempty"`   // pieces of memory of an operation, if more than one
-	Unpinned    bool     `json:"unpinned,omitempty"`  // both processes could use every core; else each had one
+	BusyPoll    bool     `json:"busy_poll,omitempty"`   // pollers ran the driver
+	Depth       int      `json:"depth,omitempty"`       // operations outstanding; older reports do not say it
+	Entries     int      `json:"entries,omitempty"`     // pieces of memory of an operation, if more than one
+	Connections int      `json:"connections,omitempty"` // at once, if more than one
+	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, when both were used at once
+	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; else each had one
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`
 	Seconds     float64  `json:"seconds"`

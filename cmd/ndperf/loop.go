@@ -44,6 +44,7 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 	}
 	f.registerTests(cmd)
 	f.registerInspect(cmd)
+	f.registerParallel(cmd)
 	f.capture.register(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, none")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
@@ -52,6 +53,9 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 
 func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error {
 	f.datapath = "udp"
+	if err := f.checkParallel(); err != nil {
+		return err
+	}
 	specs, err := f.plan()
 	if err != nil {
 		return err
@@ -66,6 +70,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if raw {
 		return cli.Usagef("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
 	}
+	tcp = tcp && !f.parallel.Several()
 	mtu, err := loopbackMTU()
 	if err != nil {
 		return err
@@ -77,13 +82,19 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
 			f.capture.apply(&job)
 			job.UDPPort, job.Inspect = f.udpPort, f.inspect
-			port := uint16(ndPort)
+			port, addrs := uint16(ndPort), loopAddrs
+			if f.reverse {
+				addrs[0], addrs[1] = addrs[1], addrs[0]
+			}
+			if job.Kind == bench.KindND {
+				job.Parallel = f.parallel
+			}
 			if job.Kind != bench.KindND {
-				if port, err = freeTCPPort(loopAddrs[1]); err != nil {
+				if port, err = freeTCPPort(addrs[1]); err != nil {
 					return err
 				}
 			}
-			job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(loopAddrs[0], port), netip.AddrPortFrom(loopAddrs[1], port)
+			job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(addrs[0], port), netip.AddrPortFrom(addrs[1], port)
 			return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, sink)
 		})
 	})

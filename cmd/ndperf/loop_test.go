@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,5 +77,28 @@ func TestConnectionsAsOrdinaryUser(t *testing.T) {
 		if x.Bound != nil {
 			t.Errorf("%s is held to a bound of AF_XDP", x.Name)
 		}
+	}
+}
+
+// TestSeveralConnectionsAsOrdinaryUser runs two connections in each direction at once, and one the other way round.
+func TestSeveralConnectionsAsOrdinaryUser(t *testing.T) {
+	r := runAsNobody(t, "loop", "--duration", "20ms", "--both", "--connections", "2", "--tests", "write_bw,write_rate")
+	var got []string
+	for _, x := range r.Results {
+		got = append(got, fmt.Sprintf("%s %s %d", x.Test, x.Direction, x.Connections))
+		if !x.Verified {
+			t.Errorf("%s %s was not verified", x.Test, x.Direction)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"write_bw back 2", "write_bw forth 2", "write_rate back 2", "write_rate forth 2"}; !slices.Equal(got, want) {
+		t.Errorf("results are %q, want %q", got, want)
+	}
+	if len(r.Baselines)+len(r.Ratios) != 0 {
+		t.Errorf("%d rivals, %d ratios", len(r.Baselines), len(r.Ratios))
+	}
+	r = runAsNobody(t, "loop", "--duration", "20ms", "--reverse", "--tests", "read_bw")
+	if len(r.Results) != 1 || len(r.Baselines) != 1 {
+		t.Errorf("the other way round there are %d results beside %d rivals", len(r.Results), len(r.Baselines))
 	}
 }

@@ -19,6 +19,8 @@ type runFlags struct {
 	duration     time.Duration
 	depth, list  int
 	entries      int
+	parallel     bench.Parallel
+	reverse      bool
 	datapath     string
 	poll, event  bool
 	verify       bool
@@ -73,6 +75,41 @@ func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 func (f *runFlags) checkDatapath() error {
 	if !slices.Contains([]string{"auto", "generic", "native", "udp"}, f.datapath) {
 		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
+	}
+	return nil
+}
+
+// registerParallel are the flags of commands that start both sides.
+func (f *runFlags) registerParallel(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.IntVar(&f.parallel.Connections, "connections", 1, fmt.Sprintf("connections that run each test at once, at most %d; without rivals", bench.MaxConnections))
+	fl.BoolVar(&f.parallel.Both, "both", false, "both directions at once; without rivals")
+	fl.BoolVar(&f.reverse, "reverse", false, "the other side measures")
+	cmd.MarkFlagsMutuallyExclusive("both", "reverse")
+}
+
+// checkParallel leaves out tests that cannot run on several connections, unless they were asked for.
+func (f *runFlags) checkParallel() error {
+	if f.parallel.Connections < 1 || f.parallel.Connections > bench.MaxConnections {
+		return cli.Usagef("--connections %d is out of range: 1 to %d", f.parallel.Connections, bench.MaxConnections)
+	}
+	if !f.parallel.Several() {
+		return nil
+	}
+	if f.inspect || f.capture.file != "" {
+		return cli.Usagef("--connections and --both go with neither --inspect nor --pcap")
+	}
+	for _, t := range f.tests {
+		if err := f.parallel.Refuses(bench.Test(t)); err != nil {
+			return cli.Usagef("--tests: %v", err)
+		}
+	}
+	if len(f.tests) == 0 {
+		for _, t := range bench.Tests() {
+			if f.parallel.Refuses(t) == nil {
+				f.tests = append(f.tests, string(t))
+			}
+		}
 	}
 	return nil
 }

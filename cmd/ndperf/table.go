@@ -220,6 +220,12 @@ func datapath(x bench.Result) string {
 	if x.Mode == bench.ModeEvent {
 		s += ", event"
 	}
+	if x.Connections > 1 {
+		s += fmt.Sprintf(" x%d", x.Connections)
+	}
+	if x.Direction != "" {
+		s += " " + x.Direction
+	}
 	if x.Unpinned {
 		s += "*"
 	}

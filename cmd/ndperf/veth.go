@@ -54,6 +54,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 		},
 	}
 	f.register(cmd)
+	f.registerParallel(cmd)
 	f.capture.register(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
@@ -68,9 +69,14 @@ type vethRun struct {
 	inspect, busyPoll bool
 	report            *bench.Report
 	capture           captureFlags
+	parallel          bench.Parallel
+	reverse           bool
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
+	if err := f.checkParallel(); err != nil {
+		return err
+	}
 	specs, err := f.plan()
 	if err != nil {
 		return err
@@ -81,6 +87,9 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	raw, tcp, err := parseBaselines(f.baselines)
 	if err != nil {
 		return err
+	}
+	if f.parallel.Several() {
+		raw, tcp = false, false
 	}
 	if err := checkBeside(f.beside); err != nil {
 		return err
@@ -96,7 +105,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture}
+	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture, parallel: f.parallel, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp, true)
 	if f.event || f.beside > 0 {
@@ -238,7 +247,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Inspect, job.BusyPoll = r.inspect, r.busyPoll
+			job.Inspect, job.BusyPoll, job.Parallel = r.inspect, r.busyPoll, r.parallel
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{
@@ -248,6 +257,10 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		job.Peer = bench.End{
 			Addr: netip.AddrPortFrom(pair.AddrB.Addr(), port), Interface: pair.NameB, Ifindex: pair.IfindexB,
 			MAC: pair.MACB.String(),
+		}
+		if r.reverse {
+			job.Local, job.Peer = job.Peer, job.Local
+			return runSides(ctx, pair.B.StartProcess, pair.A.StartProcess, job, sink)
 		}
 		return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
 	})
