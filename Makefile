@@ -60,7 +60,7 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
 	@mkdir -p bars && rm -f bars/*.json
 	@set -e; $(GO) build -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
-		bars/ndperf veth --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
+		bars/ndperf veth --baseline raw,tcp,tools --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
 		bars/ndperf apps --rounds 1 --json bars/apps.$$i.json > bars/apps.$$i.log 2>&1 || { cat bars/apps.$$i.log; exit 1; }; \
 		bars/ndperf conn --json bars/conn.$$i.json > bars/conn.$$i.log 2>&1 || { cat bars/conn.$$i.log; exit 1; }; \
 	done

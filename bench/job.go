@@ -110,5 +110,8 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 		}
 		return j.runND(ctx, c, sink)
 	}
+	if t, ok := tools[j.Kind]; ok {
+		return j.runTool(ctx, t, c, sink)
+	}
 	return fmt.Errorf("job kind %q is unknown", j.Kind)
 }

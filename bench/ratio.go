@@ -127,7 +127,7 @@ func (r *Report) compareLatency(x *Result) {
 		return
 	}
 	bounds := map[string]limit{KindRaw: writeLatVsRaw, KindTCP: writeLatVsTCP}
-	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin} {
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindSockperf, KindUCX} {
 		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
 			continue
@@ -161,7 +161,7 @@ func (r *Report) compareAsleep(x *Result) {
 	if x.Test != SendLat || x.Mode != ModeEvent || x.LatUS == nil {
 		return
 	}
-	for _, kind := range []string{KindTCPBlock, KindTCP} {
+	for _, kind := range []string{KindTCPBlock, KindTCP, KindSockperf} {
 		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 || b.LatUS.P99 <= 0 {
 			continue

@@ -48,6 +48,7 @@ type collector struct {
 	baselines []Baseline
 	conns     []ConnSide
 	captures  []Captured
+	stages    []string
 }
 
 func (c *collector) Started(Spec) { c.mu.Lock(); c.started++; c.mu.Unlock() }
@@ -63,8 +64,12 @@ func (c *collector) Baseline(b Baseline) {
 	c.mu.Unlock()
 }
 
-func (*collector) Stage(string) {}
-func (*collector) App(AppSide)  {}
+func (c *collector) Stage(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stages = append(c.stages, what)
+}
+func (*collector) App(AppSide) {}
 
 func (c *collector) Captured(s Captured) {
 	c.mu.Lock()

@@ -46,7 +46,7 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 	f.registerInspect(cmd)
 	f.registerParallel(cmd)
 	f.capture.register(cmd)
-	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, none")
+	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, tools, none")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 	return cmd
 }
@@ -63,20 +63,22 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
-	raw, tcp, err := parseBaselines(f.baselines)
+	beside, err := parseBaselines(f.baselines)
 	if err != nil {
 		return err
 	}
-	if raw {
+	if beside.raw {
 		return cli.Usagef("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
 	}
-	tcp = tcp && !f.parallel.Several()
+	if f.parallel.Several() {
+		beside = baselines{}
+	}
 	mtu, err := loopbackMTU()
 	if err != nil {
 		return err
 	}
 	report := newReport()
-	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, false, tcp, false)
+	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false)
 	out := output{f.json, stdout, stderr, renderReport}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
@@ -94,6 +96,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 					return err
 				}
 			}
+			job.Local.Interface, job.Peer.Interface = "lo", "lo"
 			job.Local.Addr, job.Peer.Addr = netip.AddrPortFrom(addrs[0], port), netip.AddrPortFrom(addrs[1], port)
 			return runSides(ctx, (*exec.Cmd).Start, (*exec.Cmd).Start, job, sink)
 		})

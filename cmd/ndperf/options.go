@@ -176,20 +176,30 @@ func parseTests(names []string) ([]bench.Test, error) {
 	return tests, nil
 }
 
-// parseBaselines understands raw, tcp, both, and an empty list or "none" for neither.
-func parseBaselines(names []string) (raw, tcp bool, err error) {
+// baselines are what nd is measured beside.
+type baselines struct {
+	raw, tcp bool
+	tools    []string // programs of others, as far as they are installed
+}
+
+const baselinesAre = "raw, tcp, tools (iperf3, sockperf and ucx_perftest, those that are installed), none"
+
+// parseBaselines understands raw, tcp, tools, and an empty list or "none" for neither.
+func parseBaselines(names []string) (b baselines, err error) {
 	for _, n := range names {
 		switch strings.TrimSpace(n) {
 		case "raw":
-			raw = true
+			b.raw = true
 		case "tcp":
-			tcp = true
+			b.tcp = true
+		case "tools":
+			b.tools = bench.InstalledTools()
 		case "", "none":
 		default:
-			return false, false, cli.Usagef("--baseline: %q is unknown: choose raw, tcp, both (raw,tcp) or none", n)
+			return b, cli.Usagef("--baseline: %q is unknown: choose from %s", n, baselinesAre)
 		}
 	}
-	return raw, tcp, nil
+	return b, nil
 }
 
 func checkMTUs(mtus []int) error {

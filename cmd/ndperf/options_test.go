@@ -99,9 +99,9 @@ func TestParseBaselines(t *testing.T) {
 		{[]string{"tcp"}, false, true},
 		{[]string{"raw", "tcp"}, true, true},
 	} {
-		raw, tcp, err := parseBaselines(c.in)
-		if raw != c.raw || tcp != c.tcp || err != nil {
-			t.Errorf("%q: raw %v, tcp %v, error %v", c.in, raw, tcp, err)
+		b, err := parseBaselines(c.in)
+		if b.raw != c.raw || b.tcp != c.tcp || b.tools != nil || err != nil {
+			t.Errorf("%q: %+v, error %v", c.in, b, err)
 		}
 	}
 }

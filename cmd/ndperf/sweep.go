@@ -62,7 +62,7 @@ Latency is measured at the first MTU, for messages that fit into one packet ther
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.datapaths, "datapath", sweepDatapaths, "datapaths to measure: "+oneOfDatapaths)
 	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
-	fl.StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
+	fl.StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
 	f.duration, fl.Lookup("duration").DefValue = sweepDuration, sweepDuration.String()
 	f.json, fl.Lookup("json").DefValue = sweepFile, sweepFile
 	fl.Lookup("sizes").Usage = "message sizes such as 64,4K,1M (default " + strings.Join(sweepSizes, ",") + ")"
@@ -96,7 +96,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 	if err := checkMTUs(f.mtus); err != nil {
 		return nil, err
 	}
-	raw, tcp, err := parseBaselines(f.baselines)
+	beside, err := parseBaselines(f.baselines)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 		return nil, fmt.Errorf("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
 			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
 	}
-	return planSteps(specs, f.datapaths, f.mtus, raw, tcp, false), nil
+	return planSteps(specs, f.datapaths, f.mtus, beside, false), nil
 }
 
 // renderSweep says what came of it: the figures are too many for a terminal.

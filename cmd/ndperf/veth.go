@@ -57,7 +57,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 	f.registerParallel(cmd)
 	f.capture.register(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
-	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: raw, tcp, none")
+	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
 	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
 	registerBeside(cmd, &f.beside)
 	return cmd
@@ -84,12 +84,12 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if err := checkMTUs(f.mtus); err != nil {
 		return err
 	}
-	raw, tcp, err := parseBaselines(f.baselines)
+	beside, err := parseBaselines(f.baselines)
 	if err != nil {
 		return err
 	}
 	if f.parallel.Several() {
-		raw, tcp = false, false
+		beside = baselines{}
 	}
 	if err := checkBeside(f.beside); err != nil {
 		return err
@@ -107,7 +107,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	defer stop()
 	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture, parallel: f.parallel, reverse: f.reverse}
 	r.report.Beside = f.beside
-	steps := planSteps(specs, []string{f.datapath}, f.mtus, raw, tcp, true)
+	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
 		steps = bothWays(steps)
 	}
@@ -174,7 +174,7 @@ func (s *step) figures() (n int) {
 // planSteps lists what to run, at every MTU; latency at the first one only unless everywhere is set. All of it runs on every datapath;
 // rivals have variants instead, and raw has no form of its own like plain sockets. Every rival comes right before what it is
 // compared with, so that a machine that changes its mind about clock rates does so for both.
-func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp, everywhere bool) []step {
+func planSteps(specs []bench.Spec, datapaths []string, mtus []int, beside baselines, everywhere bool) []step {
 	var steps []step
 	for i, mtu := range mtus {
 		var here []bench.Spec
@@ -187,13 +187,13 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, raw, tcp, eve
 		if len(here) == 0 {
 			continue
 		}
-		rivals := func(raw, tcp bool) {
-			if jobs := bench.Rivals(here, raw, tcp); len(jobs) > 0 {
-				steps = append(steps, step{jobs: jobs, rivals: true, mtu: mtu, offloads: tcp})
+		rivals := func(raw, tcp bool, tools []string) {
+			if jobs := append(bench.Rivals(here, raw, tcp), bench.ToolRivals(here, tools)...); len(jobs) > 0 {
+				steps = append(steps, step{jobs: jobs, rivals: true, mtu: mtu, offloads: !raw})
 			}
 		}
-		rivals(false, tcp)
-		rivals(raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), false)
+		rivals(false, beside.tcp, beside.tools)
+		rivals(beside.raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), false, nil)
 		for _, datapath := range datapaths {
 			job := bench.Job{Kind: bench.KindND, Datapath: datapath, Specs: here}
 			steps = append(steps, step{jobs: []bench.Job{job}, mtu: mtu, offloads: datapath == "udp"})
