@@ -18,12 +18,12 @@ type ceiling struct{ fields, methods int }
 // ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
-	"conn":   {fields: 27, methods: 198},
-	"Engine": {fields: 39, methods: 49},
+	"conn":   {fields: 24, methods: 168},
+	"Engine": {fields: 37, methods: 49},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9_240
+const maxProviderLines = 9_050
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
 const slack = 10

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // access is the memory that the requests of one queue pair, and its peer, may use. Without a user that is what all may use.
@@ -80,6 +81,24 @@ func (a access) scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) boo
 // written returns n bytes that the peer may write, and what grants them; nil when it may not.
 func (a access) written(t Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
 	return a.table.Remote(a.user, t, addr, uint64(n), RightRemoteWrite)
+}
+
+// write places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked. False means that the peer may not.
+func (a access) write(op *wire.Op, w *packet.Walk) bool {
+	if op.Length == 0 {
+		return true
+	}
+	dst, grant := a.written(Token(op.Token), op.Address, uint32(op.Length))
+	if dst == nil {
+		return false
+	}
+	grant.CountWrite()
+	if op.Flags&wire.OpLast != 0 {
+		w.PlaceLast(dst)
+	} else {
+		w.Place(dst)
+	}
+	return true
 }
 
 // read returns n bytes that the peer may read, and what grants them; nil when it may not.

@@ -115,14 +115,12 @@ func (f PostFlags) rights() (r Rights) {
 }
 
 // special carries out what the last piece of a SEND says besides its bytes, before the receive completes. False means that
-// the peer named a token that it may not invalidate, and the connection is over.
-func (c *conn) special(op *wire.Op, r *Result) bool {
+// the peer named a token that it may not invalidate.
+func (qp *QP) special(mem *Memory, op *wire.Op, r *Result) bool {
 	switch op.Opcode {
 	case wire.OpSendInv:
-		if c.engine.mem.UnbindToken(&c.qp.memory, Token(op.Imm)) != OutcomeSuccess {
-			return c.refuse(op, wire.TermInvalidate)
-		}
 		r.Invalidated = Token(op.Imm)
+		return mem.UnbindToken(&qp.memory, Token(op.Imm)) == OutcomeSuccess
 	case wire.OpSendImm:
 		r.Immediate, r.HasImmediate = op.Imm, true
 	default: // a plain SEND

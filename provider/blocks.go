@@ -157,11 +157,5 @@ func (c *conn) onReport(r *wire.Report) {
 	c.onMarks(c.marks.Reported(r.CECount))
 }
 
-// noteNumber takes in the number of the packet at hand.
-func (c *conn) noteNumber(h wire.BaseHeader) {
-	in := &c.engine.in
-	in.number, in.overtaken = c.received.Heard(h.Number())
-}
-
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
 func (c *conn) keep() { c.received.Add(c.engine.in.number, c.engine.now, c.engine.turns.Away()) }

@@ -116,7 +116,7 @@ func (c *conn) free() {
 	c.endProof()
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
-	c.dropHeld()
+	c.dropHeld(&c.engine.store)
 	e.directory.tuples.remove(c)
 	e.directory.peers.remove(c)
 	c.leaveBacklog()

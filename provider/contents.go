@@ -1,8 +1,11 @@
 package provider
 
 import (
+	"time"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -23,9 +26,8 @@ func (rs *recvSpace) place(h wire.BaseHeader) space.Place {
 }
 
 // extent returns the place behind a packet's contents, or why they cannot be.
-func (c *conn) extent(p *RxPacket, h wire.BaseHeader) (to space.Place, d wire.DropReason) {
-	w := &c.engine.walk
-	for w.Start(p, h, c.rx[h.Space()].place(h)); w.More(); {
+func (rs *recvSpace) extent(w *packet.Walk, p *RxPacket, h wire.BaseHeader) (to space.Place, d wire.DropReason) {
+	for w.Start(p, h, rs.place(h)); w.More(); {
 		if d := w.Step(); d != wire.DropNone {
 			return 0, d
 		}
@@ -39,7 +41,7 @@ func (c *conn) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReaso
 	rs := &c.rx[h.Space()]
 	from := rs.place(h)
 	if from != rs.next {
-		to, d := c.extent(p, h)
+		to, d := rs.extent(&c.engine.walk, p, h)
 		switch {
 		case d != wire.DropNone:
 			c.malformed(&wire.Op{Message: from.Message()}, d)
@@ -87,7 +89,7 @@ func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place
 		c.gapSince = e.now
 		c.touch()
 	}
-	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && c.placeAhead(p, h)
+	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && c.placer().place(&e.walk, rs, p, h)
 	copy(held.Data, h)
 	held.Data[1] &^= byte(wire.FlagAck | wire.FlagReport)
 	r := &e.walk
@@ -130,11 +132,11 @@ func (t *traffic) noteGaps() {
 }
 
 // gapDeadline is when a gap has been open for too long: a peer that lives fills it sooner. Zero is never.
-func (c *conn) gapDeadline() clock.Time {
-	if c.gapSince == 0 {
+func (t *traffic) gapDeadline(dead time.Duration) clock.Time {
+	if t.gapSince == 0 {
 		return 0
 	}
-	return c.gapSince.Add(c.engine.cfg.DeadPeer)
+	return t.gapSince.Add(dead)
 }
 
 // gapsOpen says whether packets wait behind a gap.
@@ -147,13 +149,22 @@ func (t *traffic) gapsOpen() bool {
 	return false
 }
 
-// dropHeld gives up every packet that waits behind a gap.
-func (c *conn) dropHeld() {
-	if c.traffic == nil {
+// dropHeld gives up every packet that waits behind a gap. An idle connection has none.
+func (t *traffic) dropHeld(store *space.Store) {
+	if t == nil {
 		return
 	}
-	for sp := range c.rx {
-		c.rx[sp].gaps.Drop(&c.engine.store)
+	for sp := range t.rx {
+		t.rx[sp].gaps.Drop(store)
 	}
-	c.gapSince = 0
+	t.gapSince = 0
+}
+
+// placer is what places the bytes of packets behind a gap.
+func (c *conn) placer() placer {
+	a := placer{access: c.access(), qp: c.qp, reads: &c.reads, next: c.receives.Next()}
+	if c.noRequests {
+		a.reads = nil
+	}
+	return a
 }

@@ -119,7 +119,8 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 // heard notes a sign of life, and the number of the packet.
 func (c *conn) heard(h wire.BaseHeader) {
 	c.alive.Heard(c.engine.now)
-	c.noteNumber(h)
+	in := &c.engine.in
+	in.number, in.overtaken = c.received.Heard(h.Number())
 }
 
 // receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, and repeats the last word.
@@ -127,7 +128,7 @@ func (c *conn) receiveAfterEnd(p *RxPacket, h wire.BaseHeader) {
 	rs := &c.rx[h.Space()]
 	if c.end.Word == lifetime.SayAck && h.Space() == wire.ResponseSpace {
 		c.keep()
-	} else if to, d := c.extent(p, h); d == wire.DropNone && !rs.next.Before(to) {
+	} else if to, d := rs.extent(&c.engine.walk, p, h); d == wire.DropNone && !rs.next.Before(to) {
 		c.keep()
 	}
 	c.repeatEnding()

@@ -43,7 +43,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.loss.Stop()
 	c.ask.End()
 	c.ending().FreeAt = e.now.Add(c.lingerFor())
-	c.dropHeld()
+	c.dropHeld(&c.engine.store)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
 		c.startLingering()

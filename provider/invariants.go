@@ -79,11 +79,11 @@ func (c *conn) violation() string {
 }
 
 // forgotten says that something is missing at the peer that is neither in flight nor to be sent again.
-func (c *conn) forgotten(kind recovery.Kind) string {
-	sp := &c.tx[kind]
+func (t *traffic) forgotten(kind recovery.Kind) string {
+	sp := &t.tx[kind]
 	var underWay []*recovery.Packet
-	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.InFlight() && p.Kind == kind {
+	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
+		if p := t.sent.Packet(n); p.InFlight() && p.Kind == kind {
 			underWay = append(underWay, p)
 		}
 	}

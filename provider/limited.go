@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file answers why a connection does not send more. The answer is looked for when the scheduler has served the
 // connection, which is the only place where it stops sending, and time is charged when the answer changes: nothing is done
@@ -32,49 +35,47 @@ func (c *conn) noteLimit(again bool) {
 	case c.paused:
 		by = LimitReceive
 	case c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.served.unsent(c.tx[wire.ResponseSpace].Next()):
-		by = c.packetLimit()
+		by = c.packetLimit(c.peerWindow, c.engine.now)
 	case c.requesting() && c.qp.sq.next != c.qp.sq.posted.Load():
-		by = c.requestLimit()
+		by = c.requestLimit(&c.qp.sq, c.peerWindow, c.engine.now)
 	}
 	c.limitedBy(by)
 }
 
-// requestLimit is what the next request waits for.
-func (c *conn) requestLimit() Limit {
-	q := &c.qp.sq
+// requestLimit is what the next request of a queue waits for, when the peer holds so many bytes behind a gap.
+func (t *traffic) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
 	wr := q.wr(q.next)
 	if q.off == 0 && wr.kind.Local() {
 		return LimitApplication
 	}
-	switch c.hold(q, q.at(), c.cc.Window) {
+	switch t.hold(q, q.at(), t.cc.Window) {
 	case holdFence, holdReads:
 		return LimitRead
 	case holdWindow:
-		return c.windowLimit()
+		return t.windowLimit()
 	case holdReceive:
 		return LimitReceive
 	case holdNone, holdNothing, holdEarlier:
 	}
-	return c.packetLimit()
+	return t.packetLimit(peer, now)
 }
 
 // packetLimit is what the next packet waits for.
-func (c *conn) packetLimit() Limit {
-	cc := &c.cc
+func (t *traffic) packetLimit(peer uint32, now clock.Time) Limit {
 	switch {
-	case cc.Full(c.sent.InFlight(), c.engine.now):
-		return c.windowLimit()
-	case c.sent.InFlight()+max(c.tx[0].Beyond(), c.tx[1].Beyond()) >= int(c.peerWindow):
+	case t.cc.Full(t.sent.InFlight(), now):
+		return t.windowLimit()
+	case t.sent.InFlight()+max(t.tx[0].Beyond(), t.tx[1].Beyond()) >= int(peer):
 		return LimitEndpoint
-	case c.hasPaused && c.tx[wire.RequestSpace].HasAgain():
+	case t.hasPaused && t.tx[wire.RequestSpace].HasAgain():
 		return LimitReceive // what RNR took back is not allowed yet
 	}
 	return LimitApplication // posted since we looked
 }
 
 // windowLimit is whose window is the least.
-func (c *conn) windowLimit() Limit {
-	if c.cc.LimitedByEndpoint() {
+func (t *traffic) windowLimit() Limit {
+	if t.cc.LimitedByEndpoint() {
 		return LimitEndpoint
 	}
 	return LimitFabric

@@ -18,11 +18,11 @@ func (c *conn) beginSearch(peer uint32) {
 }
 
 // searching is what a search does not keep over a rest; nil at rest.
-func (c *conn) searching() *congestion.Search {
-	if c.traffic == nil {
+func (t *traffic) searching() *congestion.Search {
+	if t == nil {
 		return nil
 	}
-	return &c.search
+	return &t.search
 }
 
 // searchPath sends the probe that is due. The caller has just sent data that fill a packet, or more than fits into one.

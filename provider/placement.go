@@ -9,19 +9,31 @@ import (
 // a packet does waits for its turn: completions, READs, invalidations, and errors. A packet is placed when every operation in it
 // passes its checks now; otherwise it waits like without the option, and fails, or does not, when its turn comes.
 
-// placeAhead places the bytes of a packet behind a gap. It reports false when they have to wait; nothing was touched then.
-func (c *conn) placeAhead(p *RxPacket, h wire.BaseHeader) bool {
-	return c.walkAhead(p, h, c.checkAhead) && c.walkAhead(p, h, c.placeOp)
+// placer places what is ahead of its turn: it knows where the bytes of each operation belong, and nothing of what else the operation does.
+type placer struct {
+	access
+	qp    *QP
+	reads *outstandingReads // ours; nil when they were given up
+	next  uint32            // number of the SEND being received
 }
 
-// walkAhead goes through a packet's operations as long as each says so. It reports whether it got to the end.
-func (c *conn) walkAhead(p *RxPacket, h wire.BaseHeader, each func(op *wire.Op, r *packet.Walk) bool) bool {
-	rs, w := &c.rx[h.Space()], &c.engine.walk
+// place places the bytes of a packet behind a gap in a space. It reports false when they have to wait; nothing was touched then.
+func (a placer) place(w *packet.Walk, rs *recvSpace, p *RxPacket, h wire.BaseHeader) bool {
+	return a.walk(w, rs, p, h, false) && a.walk(w, rs, p, h, true)
+}
+
+// walk checks a packet's operations, or carries out what can be. It reports whether it got to the end.
+func (a placer) walk(w *packet.Walk, rs *recvSpace, p *RxPacket, h wire.BaseHeader, really bool) bool {
 	for w.Start(p, h, rs.place(h)); w.More(); {
 		if w.Step() != wire.DropNone {
 			return false
 		}
-		if w.Op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), &w.Op) || !each(&w.Op, w) {
+		if w.Op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), &w.Op) {
+			return false
+		}
+		if really {
+			a.placeOp(&w.Op, w)
+		} else if !a.check(&w.Op, w) {
 			return false
 		}
 	}
@@ -38,8 +50,8 @@ func (rs *recvSpace) continuesAhead(kind wire.Space, op *wire.Op) bool {
 	return rs.next.Offset() > 0 && op.Message == rs.next.Message() && rs.continues(op)
 }
 
-// checkAhead checks an operation as it would be when it is carried out.
-func (c *conn) checkAhead(op *wire.Op, r *packet.Walk) bool {
+// check checks an operation as it would be when it is carried out.
+func (a placer) check(op *wire.Op, w *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpReadReq:
 		return true
@@ -47,34 +59,37 @@ func (c *conn) checkAhead(op *wire.Op, r *packet.Walk) bool {
 		return false
 	case wire.OpWrite:
 		if op.Length > 0 {
-			if dst, _ := c.access().written(Token(op.Token), op.Address, uint32(op.Length)); dst == nil {
+			if dst, _ := a.written(Token(op.Token), op.Address, uint32(op.Length)); dst == nil {
 				return false
 			}
 		}
 	default:
-		sgl, ok := c.placeFor(op)
-		if !ok || !c.access().scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
+		sgl, ok := a.sink(op)
+		if !ok || !a.scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
 			return false
 		}
 	}
-	r.Skip(int(op.Length))
+	w.Skip(int(op.Length))
 	return true
 }
 
-// placeFor is where the bytes of a SEND or READ_RESP belong: the receive of that SEND number, or the sink of that READ.
-func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
-	qp := c.qp
+// sink is where the bytes of a SEND or READ_RESP belong: the receive of that SEND number, or the sink of that READ.
+func (a placer) sink(op *wire.Op) (sgl []SGE, ok bool) {
+	qp := a.qp
 	if qp == nil {
 		return nil, false
 	}
 	if op.Opcode == wire.OpReadResp {
-		seq, ok := c.reads.find(op.Message)
-		if c.noRequests || !ok {
+		if a.reads == nil {
+			return nil, false
+		}
+		seq, ok := a.reads.find(op.Message)
+		if !ok {
 			return nil, false
 		}
 		return qp.sq.sgl(seq), op.Offset+uint32(op.Length) <= qp.sq.wr(seq).length
 	}
-	ahead := op.Number - c.receives.Next()
+	ahead := op.Number - a.next
 	if qp.State() != QPReady || ahead >= qp.rq.waiting() {
 		return nil, false
 	}
@@ -83,18 +98,17 @@ func (c *conn) placeFor(op *wire.Op) (sgl []SGE, ok bool) {
 }
 
 // placeOp places an operation's bytes. All checks were passed in the same turn, so none fails.
-func (c *conn) placeOp(op *wire.Op, r *packet.Walk) bool {
+func (a placer) placeOp(op *wire.Op, w *packet.Walk) {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
-			dst, g := c.access().written(Token(op.Token), op.Address, uint32(op.Length))
+			dst, g := a.written(Token(op.Token), op.Address, uint32(op.Length))
 			g.CountWrite()
-			r.Place(dst)
+			w.Place(dst)
 		}
 	case wire.OpReadReq:
 	default:
-		sgl, _ := c.placeFor(op)
-		c.access().scatter(sgl, op.Offset, uint32(op.Length), false, r)
+		sgl, _ := a.sink(op)
+		a.scatter(sgl, op.Offset, uint32(op.Length), false, w)
 	}
-	return true
 }

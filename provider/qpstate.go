@@ -1,5 +1,7 @@
 package provider
 
+import "github.com/ndxdp/ndxdp/wire"
+
 // QPState is where a queue pair stands (ND specification, queue pair state table).
 type QPState uint8
 
@@ -66,4 +68,16 @@ func (qp *QP) transition(ev qpEvent) {
 	if qp.memory.HasWindows() && next != QPReady {
 		qp.lead.mem.UnbindAll(&qp.memory) // ND specification section 10
 	}
+}
+
+// whyGone is the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
+// know yet, did nothing wrong.
+func (qp *QP) whyGone(reason wire.TermReason) wire.TermReason {
+	switch {
+	case qp == nil || qp.State() == QPClosed:
+		return wire.TermClosed
+	case qp.State() == QPError:
+		return wire.TermFlushed
+	}
+	return reason
 }

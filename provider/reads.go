@@ -40,15 +40,15 @@ func (c *conn) answerArrived() bool {
 // mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
 // the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (c *conn) mayHaveArrived(p space.Piece) bool {
-	if c.served.termQueued || !c.served.gone(c.access(), p) {
+func (t *traffic) mayHaveArrived(p space.Piece, mem access, rtt *recovery.RTT) bool {
+	if t.served.termQueued || !t.served.gone(mem, p) {
 		return false
 	}
-	for n := c.sent.Next(); n > c.sent.Floor(); {
+	for n := t.sent.Next(); n > t.sent.Floor(); {
 		n--
-		if t := c.sent.Packet(n); t.Kind == recovery.Responses && t.From.Before(p.To) && p.From.Before(t.To) {
-			passed := c.sent.Passed()
-			return passed <= n || c.sent.Packet(passed).At.Sub(t.At) <= c.rtt.Smoothed+4*c.rtt.Variance
+		if s := t.sent.Packet(n); s.Kind == recovery.Responses && s.From.Before(p.To) && p.From.Before(s.To) {
+			passed := t.sent.Passed()
+			return passed <= n || t.sent.Packet(passed).At.Sub(s.At) <= rtt.Smoothed+4*rtt.Variance
 		}
 	}
 	return false

@@ -16,8 +16,8 @@ func (c *conn) armTimer() {
 }
 
 // unacknowledged says whether the peer has something left to acknowledge.
-func (c *conn) unacknowledged() bool {
-	return c.tx[0].Outstanding() && !c.paused || c.tx[1].Outstanding()
+func (t *traffic) unacknowledged() bool {
+	return t.tx[0].Outstanding() && !t.paused || t.tx[1].Outstanding()
 }
 
 // detectLoss marks lost what has to count as that by now, and sets the timer for what is suspected.
@@ -161,7 +161,7 @@ func (c *conn) resendLost(kind wire.Space) (again bool) {
 // counts in cause, one of the engine's counters.
 func (c *conn) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
 	e := c.engine
-	if kind == wire.ResponseSpace && c.mayHaveArrived(p) || !c.beginAgain() {
+	if kind == wire.ResponseSpace && c.mayHaveArrived(p, c.access(), &c.rtt) || !c.beginAgain() {
 		return false
 	}
 	to, ok := c.packSpace(kind, p.From, p.To, false)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -121,6 +122,13 @@ func (q *initiatorQueue) mayUse(mem access, seq uint32) bool {
 		need = RightLocalWrite
 	}
 	return mem.mayUse(q.sgl(seq), need)
+}
+
+// faultAhead lets the next look at a SEND that waits come at once, when it waits in vain, because it names memory that it may not use.
+func (r *requester) faultAhead(q *initiatorQueue, mem access, now clock.Time) {
+	if !q.mayUse(mem, q.next) {
+		r.ask.Soon(now)
+	}
 }
 
 // start gives the request at seq its number. False means that it names memory that it may not use.

@@ -29,7 +29,10 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 			op.Offset += uint32(done)
 			op.Length -= uint16(done)
 		}
-		if !c.executePiece(rs, op, w, p.Placed) {
+		if !rs.complete(op) {
+			return c.refuse(op, wire.TermProtocol)
+		}
+		if !c.executeOp(op, w, p.Placed) {
 			return false
 		}
 		rs.next = w.To
@@ -37,20 +40,17 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 	return true
 }
 
-// executePiece carries out one operation, or the rest of one, at the place that is next.
-func (c *conn) executePiece(rs *recvSpace, op *wire.Op, r *packet.Walk, placed bool) bool {
-	if op.Offset == 0 && op.Opcode != wire.OpTerm {
-		if op.Flags&wire.OpLast == 0 {
-			rs.message = *op // what the further pieces do not say
-		}
-	} else if op.Opcode != wire.OpTerm && !rs.continues(op) {
-		return c.refuse(op, wire.TermProtocol)
+// complete completes an operation, or the rest of one, at the place that is next: further pieces do not say what the first one did. It reports
+// false when the two contradict each other.
+func (rs *recvSpace) complete(op *wire.Op) bool {
+	switch {
+	case op.Opcode == wire.OpTerm:
+	case op.Offset > 0:
+		return rs.continues(op)
+	case op.Flags&wire.OpLast == 0:
+		rs.message = *op
 	}
-	if placed {
-		r.Skip(int(op.Length))
-		r = nil
-	}
-	return c.executeOp(op, r)
+	return true
 }
 
 // continues completes an operation that goes on with the message whose first piece was the newest. It reports false when the two
@@ -69,11 +69,16 @@ func (rs *recvSpace) continues(op *wire.Op) bool {
 	return true
 }
 
-// executeOp carries out one operation. r is at its payload; without r that is in place already.
-func (c *conn) executeOp(op *wire.Op, r *packet.Walk) bool {
+// executeOp carries out one operation. w is at its payload, which may have been placed already.
+func (c *conn) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
+	r := w
+	if placed {
+		w.Skip(int(op.Length))
+		r = nil
+	}
 	switch op.Opcode {
 	case wire.OpWrite:
-		return r == nil || c.onWrite(op, r)
+		return r == nil || c.access().write(op, r) || c.refuse(op, wire.TermAccess)
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
 		return c.onSend(op, r)
 	case wire.OpReadReq:
@@ -99,40 +104,10 @@ func (c *conn) malformed(op *wire.Op, d wire.DropReason) bool {
 func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
 	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
 		c.engine.stats.Drop(wire.DropToken)
-		reason = c.whyGone(reason)
+		reason = c.qp.whyGone(reason)
 	}
 	c.terminate(reason, op.Opcode, op.Message)
 	return false
-}
-
-// whyGone is the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
-// know yet, did nothing wrong.
-func (c *conn) whyGone(reason wire.TermReason) wire.TermReason {
-	switch {
-	case c.qp == nil || c.qp.State() == QPClosed:
-		return wire.TermClosed
-	case c.qp.State() == QPError:
-		return wire.TermFlushed
-	}
-	return reason
-}
-
-// onWrite places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked.
-func (c *conn) onWrite(op *wire.Op, r *packet.Walk) bool {
-	if op.Length == 0 {
-		return true
-	}
-	dst, grant := c.access().written(Token(op.Token), op.Address, uint32(op.Length))
-	if dst == nil {
-		return c.refuse(op, wire.TermAccess)
-	}
-	grant.CountWrite()
-	if op.Flags&wire.OpLast != 0 {
-		r.PlaceLast(dst)
-	} else {
-		r.Place(dst)
-	}
-	return true
 }
 
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
@@ -173,8 +148,8 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
 		Solicited: op.Flags&wire.OpSolicit != 0,
 	}
-	if op.Opcode != wire.OpSend && !c.special(op, &res) {
-		return false
+	if !qp.special(c.engine.mem, op, &res) {
+		return c.refuse(op, wire.TermInvalidate)
 	}
 	if !c.engine.results.Complete(qp.recvCQ, &res) {
 		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received

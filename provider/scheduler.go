@@ -195,11 +195,11 @@ func (c *conn) sendSpace(space wire.Space, budget int, burst *int) (again bool) 
 }
 
 // hasWork says whether there is anything to transmit, now or when something allows it.
-func (c *conn) hasWork() bool {
-	return c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.hasResponses() || c.qp != nil && c.qp.sq.next != c.qp.sq.posted.Load()
+func (t *traffic) hasWork(q *initiatorQueue) bool {
+	return t.tx[0].HasAgain() || t.tx[1].HasAgain() || t.hasResponses() || q != nil && q.next != q.posted.Load()
 }
 
-func (c *conn) hasResponses() bool { return c.served.waiting(c.tx[wire.ResponseSpace].Next()) }
+func (t *traffic) hasResponses() bool { return t.served.waiting(t.tx[wire.ResponseSpace].Next()) }
 
 // lookForRequests says whether a request may go out, and notes what the next one waits for.
 func (c *conn) lookForRequests() bool {

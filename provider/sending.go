@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -18,7 +19,8 @@ func (c *conn) requesting() bool { return c.qp != nil && !c.noRequests }
 // sendRequests builds packets of the request space until the window, the budget or the work ends. It reports whether
 // the connection should be asked again.
 func (c *conn) sendRequests(budget int, burst *int) (again bool) {
-	out, sp := &c.engine.out, &c.tx[wire.RequestSpace]
+	e, sp := c.engine, &c.tx[wire.RequestSpace]
+	out := &e.out
 	for c.requesting() && c.phase == phaseOpen {
 		q := &c.qp.sq
 		if h := c.hold(q, q.at(), c.cc.Window); h != holdNone {
@@ -26,7 +28,7 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 			return false
 		}
 		local := q.wr(q.next).kind.Local()
-		if !local && !c.windowOpen(sp, 0) {
+		if !local && !c.windowOpen(sp, 0, c.peerWindow, e.now) {
 			c.noteFull(0)
 			return false
 		}
@@ -57,9 +59,10 @@ func (c *conn) sendRequests(budget int, burst *int) (again bool) {
 
 // sendResponses builds packets of the response space. It reports whether the connection should be asked again.
 func (c *conn) sendResponses(budget int, burst *int) (again bool) {
-	out, sp, s := &c.engine.out, &c.tx[wire.ResponseSpace], &c.served
+	e, sp, s := c.engine, &c.tx[wire.ResponseSpace], &c.served
+	out := &e.out
 	for s.unsent(sp.Next()) {
-		if !c.windowOpen(sp, 0) {
+		if !c.windowOpen(sp, 0, c.peerWindow, e.now) {
 			c.noteFull(0)
 			return false
 		}
@@ -109,7 +112,7 @@ func (c *conn) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to 
 func (c *conn) noteHold(h hold) {
 	switch h {
 	case holdReceive:
-		c.blockOnReceive(c.qp.sq.next)
+		c.blockOnReceive()
 	case holdWindow:
 		c.cc.Held(c.engine.now)
 	case holdNone, holdNothing, holdFence, holdReads, holdEarlier:
@@ -117,10 +120,10 @@ func (c *conn) noteHold(h hold) {
 }
 
 // windowOpen says whether another packet may be in flight, beside one of leaving bytes that is about to be: the congestion window has room
-// for it, and the peer for what may have to wait behind a gap.
-func (c *conn) windowOpen(sp *space.Send, leaving int) bool {
-	inFlight := c.sent.InFlight() + leaving
-	return !c.cc.Full(inFlight, c.engine.now) && inFlight+sp.Beyond() < int(c.peerWindow)
+// for it, and the peer, which holds so many bytes, for what may have to wait behind a gap.
+func (t *traffic) windowOpen(sp *space.Send, leaving int, peer uint32, now clock.Time) bool {
+	inFlight := t.sent.InFlight() + leaving
+	return !t.cc.Full(inFlight, now) && inFlight+sp.Beyond() < int(peer)
 }
 
 // launch completes the packet just packed, of what is sent for the first time.
@@ -133,11 +136,11 @@ func (c *conn) launch(kind wire.Space, from, to space.Place) {
 	c.cc.Left(e.now)
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way.
 	ask := c.sent.Next()%askEvery == 0
-	if !ask && !c.windowOpen(sp, used) {
+	if !ask && !c.windowOpen(sp, used, c.peerWindow, e.now) {
 		c.noteFull(used)
 		ask = true
 	}
-	c.sealContents(kind, recovery.Packet{From: from, To: to}, ask || !c.moreToSend(kind))
+	c.sealContents(kind, recovery.Packet{From: from, To: to}, ask || !c.moreToSend(kind, c.qp.queue()))
 	if c.loss.Idle() {
 		c.loss.Restart(e.now)
 		c.armTimer()
@@ -173,15 +176,11 @@ func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 
 // moreToSend says whether another packet of the space follows at once. A request without packets that is next is none, and its result
 // waits for the acknowledgement of what was sent before.
-func (c *conn) moreToSend(kind wire.Space) bool {
+func (t *traffic) moreToSend(kind wire.Space, q *initiatorQueue) bool {
 	if kind == wire.ResponseSpace {
-		return c.served.unsent(c.tx[kind].Next())
+		return t.served.unsent(t.tx[kind].Next())
 	}
-	if c.qp == nil {
-		return false
-	}
-	q := &c.qp.sq
-	return c.hold(q, q.at(), c.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
+	return q != nil && t.hold(q, q.at(), t.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
 }
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ

@@ -44,9 +44,9 @@ func (c *conn) onAck(a *wire.Ack, largest uint64) {
 		c.advance(una)
 	case fresh:
 		c.settleCopies()
-		c.forgetSent()
+		c.sent.Forget(&c.rtt, c.engine.now)
 		c.detectLoss()
-		if c.hasWork() {
+		if c.hasWork(c.qp.queue()) {
 			c.activate() // a packet less in flight, although the peer had what was in it
 		}
 	}
@@ -121,13 +121,13 @@ func (c *conn) advance(una [wire.NumSpaces]space.Place) {
 		return // that was its end
 	}
 	c.settleCopies()
-	c.forgetSent()
+	c.sent.Forget(&c.rtt, c.engine.now)
 	if progress {
 		c.loss.Progress(c.engine.now)
 		c.rtt.Progress()
 		c.armTimer()
 		c.detectLoss()
-		if c.hasWork() {
+		if c.hasWork(c.qp.queue()) {
 			c.activate()
 		}
 		return
@@ -155,7 +155,7 @@ func (c *conn) ackedTo(kind wire.Space) {
 		c.paused = false // the peer took what it had dropped
 		if c.ask.Waiting() {
 			c.ask.Restart(c.engine.now) // what went before was still under way: no fault of the peer's
-			c.faultAhead(c.qp.sq.next)
+			c.faultAhead(&c.qp.sq, c.access(), c.engine.now)
 		}
 		c.completeRequests()
 		return
@@ -166,33 +166,11 @@ func (c *conn) ackedTo(kind wire.Space) {
 	}
 }
 
-// learntAfter is how many round trips a packet that was taken for lost is remembered, to see that it was only late.
-const learntAfter = 16
-
-// learnt says whether all is known of a transmission: it arrived, it carried nothing, or what it carried is to go under another number. With
-// patience, one that was taken for lost is remembered for a while.
-func (c *conn) learnt(p *recovery.Packet, patience bool) bool {
-	switch {
-	case p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing:
-		return true
-	case p.State&(recovery.Lost|recovery.Again) != 0:
-		return !patience || c.engine.now.Sub(p.At) > learntAfter*c.rtt.Smoothed
-	}
-	return false
-}
-
-// forgetSent forgets the oldest transmissions of which all is known.
-func (c *conn) forgetSent() {
-	for c.sent.Floor() < c.sent.Passed() && c.learnt(c.sent.Packet(c.sent.Floor()), true) {
-		c.sent.Drop()
-	}
-}
-
 // makeRoom sees to it that another transmission can be remembered. When so many others followed the oldest one that nothing was learnt
 // of, it counts as lost.
 func (c *conn) makeRoom() {
 	for c.sent.Full() {
-		if p := c.sent.Packet(c.sent.Floor()); !c.learnt(p, false) {
+		if p := c.sent.Packet(c.sent.Floor()); p.InFlight() {
 			if size := 4 * len(c.sent.Ring()); size <= maxNumbers {
 				c.engine.pools.putNumbers(c.sent.Grow(c.engine.pools.getNumbers(size)))
 				return

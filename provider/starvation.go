@@ -150,4 +150,4 @@ func (c *conn) resume() {
 }
 
 // holds says whether packets of the space have to wait although they have to be sent again.
-func (c *conn) holds(space wire.Space) bool { return c.paused && space == wire.RequestSpace }
+func (r *requester) holds(space wire.Space) bool { return r.paused && space == wire.RequestSpace }

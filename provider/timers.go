@@ -56,7 +56,7 @@ func (c *conn) trafficDeadline(at clock.Time) clock.Time {
 		at = earlier(at, c.ask.At())
 	}
 	at = earlier(at, c.waitDeadline())
-	at = earlier(at, c.gapDeadline())
+	at = earlier(at, c.gapDeadline(c.engine.cfg.DeadPeer))
 	return earlier(at, c.idleAt)
 }
 
@@ -116,7 +116,7 @@ func (c *conn) onDeadline() {
 	if due(c.loss.ReorderAt()) {
 		c.detectLoss()
 	}
-	if due(c.gapDeadline()) {
+	if due(c.gapDeadline(c.engine.cfg.DeadPeer)) {
 		c.lose()
 		return
 	}
@@ -143,19 +143,12 @@ func (c *conn) onDeadline() {
 	}
 }
 
-// blockOnReceive starts the clock of the SEND at seq that waits for the peer to post a receive.
-func (c *conn) blockOnReceive(seq uint32) {
+// blockOnReceive starts the clock of the SEND that is next and waits for the peer to post a receive.
+func (c *conn) blockOnReceive() {
 	if !c.ask.Waiting() {
 		c.ask.Begin(c.engine.now, c.rtt.Smoothed)
-		c.faultAhead(seq)
+		c.faultAhead(&c.qp.sq, c.access(), c.engine.now)
 		c.touch()
-	}
-}
-
-// faultAhead lets onBlocked look at once at a SEND that waits in vain, because it names memory that it may not use.
-func (c *conn) faultAhead(seq uint32) {
-	if !c.qp.sq.mayUse(c.access(), seq) {
-		c.ask.Soon(c.engine.now)
 	}
 }
 

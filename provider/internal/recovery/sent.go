@@ -87,6 +87,22 @@ func (s *Sent) Drop() {
 	s.oldest = max(s.oldest, s.floor)
 }
 
+// learntAfter is how many round trips a packet that was taken for lost is remembered, to see that it was only late.
+const learntAfter = 16
+
+// learnt says whether all is known of a transmission: it arrived, it carried nothing, or what it carried is to go under another number. One that was
+// taken for lost is remembered for a while all the same.
+func (p *Packet) learnt(r *RTT, now clock.Time) bool {
+	return p.State&Acked != 0 || p.Kind == Nothing || p.State != 0 && now.Sub(p.At) > learntAfter*r.Smoothed
+}
+
+// Forget forgets the oldest transmissions of which all is known.
+func (s *Sent) Forget(r *RTT, now clock.Time) {
+	for s.floor < s.Passed() && s.Packet(s.floor).learnt(r, now) {
+		s.Drop()
+	}
+}
+
 // Grow goes on in a larger ring and returns the old one.
 func (s *Sent) Grow(ring []Packet) (old []Packet) {
 	old = s.ring

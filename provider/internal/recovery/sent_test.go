@@ -3,6 +3,7 @@ package recovery
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -273,5 +274,30 @@ func TestStartAgain(t *testing.T) {
 	}
 	if p, _ := s.Acknowledge(1<<33 - 1); p != nil {
 		t.Error("a transmission from before the rest is remembered")
+	}
+}
+
+// Transmissions that were overtaken are forgotten when they arrived, or some round trips after they were taken for lost.
+func TestForget(t *testing.T) {
+	s := started(20, 16)
+	r := RTT{Smoothed: 100 * us}
+	for i := range uint32(5) {
+		s.Add(carrying(Requests, i))
+	}
+	s.Acknowledge(20)
+	s.Mark(s.Packet(21), Lost)
+	s.Acknowledge(23)
+	s.Packet(21).At = 0
+	for _, step := range []struct {
+		now   time.Duration
+		floor uint64
+	}{{learntAfter * 100 * us, 21}, {learntAfter*100*us + 1, 22}, {time.Hour, 22}} {
+		if s.Forget(&r, clock.Time(step.now)); s.Floor() != step.floor {
+			t.Errorf("after %v the floor is %d, want %d", step.now, s.Floor(), step.floor)
+		}
+	}
+	s.Acknowledge(22)
+	if s.Forget(&r, 0); s.Floor() != 23 {
+		t.Errorf("the floor is %d: what nothing overtook is forgotten, or what was is not", s.Floor())
 	}
 }
