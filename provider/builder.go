@@ -56,14 +56,14 @@ func (c *conn) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	c.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
 	f.Number, f.ConnID = uint32(number), c.peerID
-	e.send(out.Seal(c.path, ecn, &f), c, c.local, c.remote)
+	if sealed := out.Seal(c.path, ecn, &f); e.tap.on() {
+		e.tap.sent(sealed, e, c, &c.local, &c.remote)
+	}
+	e.add()
 }
 
-// send puts a packet that was sealed into the batch. c is nil outside connections.
-func (e *Engine) send(p *TxPacket, c *conn, local, remote wire.Endpoint) {
-	if e.tap.on() {
-		e.tap.sent(p, c, local, wire.Endpoint{IP: remote.IP, Port: e.cfg.UDPPort}, e.link.Hop(p.Path), e.now)
-	}
+// add puts the packet that was sealed into the batch.
+func (e *Engine) add() {
 	if e.out.Add() {
 		e.flush()
 	}

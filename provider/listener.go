@@ -289,7 +289,10 @@ func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	}
 	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
 		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
-		e.send(e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}), nil, from, p.From)
+		if sealed := e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}); e.tap.on() {
+			e.tap.sent(sealed, e, nil, &from, &p.From)
+		}
+		e.add()
 	}
 	e.forget(path)
 	return v.drop
