@@ -127,7 +127,7 @@ interleavings: ## shards, doorbells, inboxes and moves in every order of steps, 
 	$(GO) test -tags interleave -count=1 -timeout 0 -v -run Interleavings ./provider -explore.more $(or $(DEEPER),0)
 
 .PHONY: worlds
-worlds: ## the scoreboard of congestion control: named networks, WORLDS=3 seeds each, WORLD=part of a name; fails for missed bars
+worlds: ## the scoreboard of congestion control: named networks, WORLDS=3 seeds each, WORLD=regular expression; fails for missed bars
 	NDXDP_WORLDS=$(WORLDS) NDXDP_WORLD='$(WORLD)' $(GO) test -count=1 -timeout 0 -run '^TestWorlds$$' ./provider/sim
 
 .PHONY: clean

@@ -48,8 +48,8 @@ func (c *conn) delivered(n int) {
 	c.engine.heard.join(c)
 }
 
-// noteDelay takes in one round trip. What spans a time when one of the two peers was off its core says nothing at all.
-func (c *conn) noteDelay(d time.Duration, away bool) {
+// noteDelay takes in the round trip of a packet of so many bytes. What spans a time when one of the two peers was off its core says nothing at all.
+func (c *conn) noteDelay(d time.Duration, bytes int, away bool) {
 	e := c.engine
 	if d <= 0 || d > recovery.MaxSample || away {
 		return
@@ -58,7 +58,7 @@ func (c *conn) noteDelay(d time.Duration, away bool) {
 	if !ok {
 		return
 	}
-	c.cc.Sample(d)
+	c.cc.Sample(d, bytes)
 	c.engine.heard.join(c)
 }
 

@@ -38,7 +38,7 @@ func (c *conn) markLost(p *recovery.Packet) {
 	c.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
 	e.flight.Note(e.now, FlightLoss, c.id, 0, uint32(p.Kind))
-	c.cc.Lost(int(p.Size))
+	c.cc.Lost(int(p.Size), p.At)
 	c.engine.heard.join(c)
 	c.activate()
 }

@@ -135,7 +135,7 @@ func (c *conn) launch(kind wire.Space, from, to space.Place) {
 	sp.Sent(to)
 	c.cc.Left(e.now)
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way.
-	ask := c.sent.Next()%askEvery == 0
+	ask := c.sent.Next()&c.cc.Ask == 0
 	if !ask && !c.windowOpen(sp, used, c.peerWindow, e.now) {
 		c.noteFull(used)
 		ask = true
@@ -149,9 +149,6 @@ func (c *conn) launch(kind wire.Space, from, to space.Place) {
 		c.searchPath()
 	}
 }
-
-// askEvery is after how many packets an acknowledgement is asked for at the latest.
-const askEvery = 64
 
 // sealContents completes a packet with contents of a space.
 func (c *conn) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {

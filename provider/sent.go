@@ -3,7 +3,6 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -28,7 +27,7 @@ func (c *conn) onAck(a *wire.Ack, largest uint64) {
 			}
 			fresh = true
 			if n == largest {
-				c.measureTrip(p.At, a)
+				c.measureTrip(p, a)
 			}
 			if c.arrived(n, p, was) {
 				carried = true
@@ -61,15 +60,15 @@ func (t *traffic) una() (una [wire.NumSpaces]space.Place) {
 }
 
 // measureTrip takes the round trip of the packet with the largest number in an ACK block, without the time that the peer held it.
-func (c *conn) measureTrip(at clock.Time, a *wire.Ack) {
+func (c *conn) measureTrip(p *recovery.Packet, a *wire.Ack) {
 	if a.Delay == wire.AckDelayUnknown {
 		return
 	}
 	held := time.Duration(a.Delay) * wire.AckDelayUnit
-	d := c.engine.now.Sub(at) - held
+	d := c.engine.now.Sub(p.At) - held
 	c.cc.HeldByPeer(held)
 	c.rtt.Sample(d)
-	c.noteDelay(d, a.Flags&wire.AckAway != 0)
+	c.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0)
 	c.sample.Trip(d)
 }
 
@@ -78,6 +77,9 @@ func (c *conn) measureTrip(at clock.Time, a *wire.Ack) {
 func (c *conn) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
 	if was != 0 {
 		c.arrivedInVain(number, was)
+		if was&recovery.Lost != 0 {
+			c.cc.Found(p.At)
+		}
 	}
 	if p.Kind == recovery.Nothing || !c.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false

@@ -54,12 +54,19 @@ func (c *Cubic) send() {
 		c.net.Happened[CrossTraffic]++
 		sentAt := c.net.now
 		if wait, _, ok := c.through.pass(sentAt, cubicPacket, wire.NotECT); ok {
-			c.net.After(wait+c.rtt, c.acknowledged)
+			c.net.After(wait+c.rtt+c.work(), c.acknowledged)
 		} else {
 			c.net.After(max(c.through.free.Sub(sentAt), 0)+c.rtt, func() { c.lose(sentAt) })
 		}
 	}
 }
+
+// work is the time that its two hosts take with a packet, as ours do (bulkConfig). Without it each of its packets would come to the
+// bottleneck in the very moment when another one leaves, and find room where others find none (Floyd and Jacobson, 1991).
+func (c *Cubic) work() time.Duration { return between(c.net.rng, 0, cubicWork) }
+
+// cubicWork bounds it.
+const cubicWork = 8 * time.Microsecond
 
 // lose takes in the loss of a packet. All losses of a round trip count as one.
 func (c *Cubic) lose(sentAt clock.Time) {

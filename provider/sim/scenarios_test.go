@@ -108,6 +108,8 @@ func (w *scenario) run(seed uint64) score {
 func (w *scenario) measure(n *Network, flows []*Bulk, cubics []*Cubic, b *Bottleneck) score {
 	var s score
 	settle, span := max(100*w.rtt, 200*time.Millisecond), max(60*w.rtt, 100*time.Millisecond)
+	// Whole requests are what is counted: they are to be a small part of it.
+	span = max(span, time.Duration(500*(w.packet+wireOverhead)*8)*time.Second/time.Duration(w.rate))
 	if w.rate > 20e9 {
 		settle, span = 200*w.rtt, 100*w.rtt
 	}

@@ -7,6 +7,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -51,9 +52,9 @@ func worldSeeds(t *testing.T) int {
 
 // TestWorlds is the scoreboard of congestion control: named networks, what flows make of them, and the bars that hold for each seed.
 // It runs the quick ones once. With NDXDP_WORLDS it runs all of them with so many seeds, and prints each as soon as it is done;
-// NDXDP_WORLD then chooses by a part of the name.
+// NDXDP_WORLD then chooses by a regular expression.
 func TestWorlds(t *testing.T) {
-	seeds, only := worldSeeds(t), os.Getenv("NDXDP_WORLD")
+	seeds, only := worldSeeds(t), regexp.MustCompile(os.Getenv("NDXDP_WORLD"))
 	say := func(line string) { fmt.Println(line) }
 	if seeds == 0 {
 		say = func(line string) { t.Log(line) }
@@ -64,7 +65,7 @@ func TestWorlds(t *testing.T) {
 		if seeds == 0 && w.quick {
 			n = 1
 		}
-		if n == 0 || !strings.Contains(w.name, only) {
+		if n == 0 || !only.MatchString(w.name) {
 			continue
 		}
 		scores := w.scores(n)

@@ -36,12 +36,16 @@ const (
 	// patience is how many round trips below the target the steps of growth begin to double after, and maxStep the part of the window they
 	// come to at most: a long path would else take minutes to fill.
 	patience = 6
-	maxStep  = 16
+	// steadyWindow is a window in packets from which on it is one of many.
+	steadyWindow = 4
+	maxStep      = 16
 )
 
 // delaySignal is the filtered round trip and what it is compared with.
 type delaySignal struct {
 	filtered  time.Duration
+	now, last time.Duration // the least of this quarter of a round trip, and of the one before
+	quarterAt clock.Time    // when this one began
 	target    time.Duration
 	scale     int // of the window scaledFor: a root takes longer than all else here
 	scaledFor int
@@ -114,9 +118,13 @@ func (*Delay) heard(s *State, b *batch) {
 			over := min((d.filtered-d.target)*betaNum*share/(d.filtered*betaDen), share/2)
 			s.window = max(s.window-int(int64(over)*int64(s.window)/share), s.leastWindow())
 			s.threshold = s.window
-			s.before = 0
+			s.before, s.cubic.from = 0, 0
 		}
 	case b.delivered > 0 && b.marks == 0 && s.limited(b) && b.Now >= s.losses.holdUntil:
+		if s.cubic.from > 0 && s.window >= s.threshold {
+			s.window = min(s.cubic.grow(s.window, b.delivered, s.packet, b.Now, b.round), MaxWindow)
+			return
+		}
 		d.quicken(s, b)
 		s.grow(b.delivered, 1+d.speed)
 	}
@@ -172,7 +180,8 @@ func (d *delaySignal) drained(s *State, b *batch) {
 	}
 }
 
-// sample filters a round trip. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
+// sample filters round trips: the least of the last quarter to half of one counts, because what is longer is mostly jitter. Of
+// windows of few packets there are few, and slow start cannot wait: a mean has to do. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
 // small windows a slower filter would still show a queue that is long gone, and the window be halved for it again.
 func (d *delaySignal) sample(s *State, b *batch) {
 	if d.scaledFor != s.window {
@@ -180,8 +189,16 @@ func (d *delaySignal) sample(s *State, b *batch) {
 	}
 	d.target = target(s.Base(), b.Own, d.scale)
 	rtt := min(b.delay, maxOver*d.target)
-	if d.filtered == 0 {
+	if b.Now.Sub(d.quarterAt) > b.round/4 {
+		d.last, d.now, d.quarterAt = d.now, rtt, b.Now
+	}
+	d.now = min(d.now, rtt)
+	if d.last == 0 || d.filtered == 0 {
 		d.filtered = rtt
+		return
+	}
+	if s.window >= max(steadyWindow*s.packet, s.threshold) {
+		d.filtered = min(d.now, d.last)
 		return
 	}
 	d.filtered += (rtt - d.filtered) >> min(bits.Len(uint(s.window/s.packet)), 3)

@@ -15,15 +15,20 @@ const (
 	drainLength  = 2 // round trips
 	drainShare   = 8 // the window becomes this part
 	searchRounds = 10
+	freshPart    = 8
+	spareDrains  = 7
 	enough       = 8 // packets of a window that need not stay small once the queue is empty
 )
 
 // drain is when the window is small to show the path, and what it showed.
 type drain struct {
-	limit int           // of the window now; zero for none
-	next  clock.Time    // when the next one begins, or this one goes on
-	until clock.Time    // when what this one bounded has been answered; zero for none under way
-	least time.Duration // the least round trip in this one; zero for no sample
+	limit  int           // of the window now; zero for none
+	next   clock.Time    // when the next one begins, or this one goes on
+	until  clock.Time    // when what this one bounded has been answered; zero for none under way
+	least  time.Duration // the least round trip in this one; zero for no sample
+	base   time.Duration // the least round trip before it
+	calmAt clock.Time    // when what was lost in its bursts is known
+	spare  int           // drains that need not be, when the path shows by itself
 }
 
 func (d *drain) bound(window int) int {
@@ -41,6 +46,9 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 	switch {
 	case d.next == 0:
 		d.next = b.Now.Add(drainGap(b.round, rounds))
+	case d.until == 0 && d.spare > 0 && s.cubic.from > 0 && b.delay > 0 && b.delay <= s.Base()+s.Base()/freshPart && b.Now >= d.next:
+		d.spare--
+		d.next = b.Now.Add(drainGap(b.round, rounds)) // this is what a drain is to show
 	case b.Now < d.next:
 	case d.until == 0:
 		if s.window < s.threshold { // slow start shows enough
@@ -49,12 +57,16 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		d.limit = max(s.window/drainShare, s.packet/4)
 		d.next = b.Now.Add(drainLength * b.round)
 		d.until = d.next.Add(b.round)
-		d.least = 0
-	case d.limit < s.window/2:
-		// The window comes back in steps: all of it at once would be a burst into an empty queue.
-		d.limit, d.next = 2*d.limit, b.Now.Add(s.Base()+b.Own)
+		d.least, d.base = 0, s.Base()
+	case d.limit < s.window:
+		// The window comes back as in slow start: all of it at once would be a burst into an empty queue.
+		d.limit += max(b.delivered, 1)
 	case b.Now >= d.until:
 		d.limit, d.until, d.next = 0, 0, b.Now.Add(drainGap(b.round, rounds))
+		d.calmAt = b.Now.Add(2 * b.Smoothed)
+		if d.spare = spareDrains; s.Base() < d.base-d.base/freshPart {
+			d.spare = 0 // who knows whether that was all
+		}
 		return true
 	}
 	if d.until > b.Now && b.delay > 0 && (d.least == 0 || b.delay < d.least) {

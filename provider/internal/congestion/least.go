@@ -14,9 +14,26 @@ const leastSpan = 5 * time.Second
 type least struct {
 	now, last time.Duration // zero for no sample
 	until     clock.Time    // the end of this span
+	long      bool          // only long packets count: on slow links others take much less time
+	begun     bool          // one of them came
+	longAt    clock.Time    // when the newest of them did
 }
 
-func (l *least) sample(now clock.Time, d time.Duration) {
+// lengthen begins anew as soon as packets come that are much longer.
+func (l *least) lengthen() { l.long, l.begun, l.longAt = true, false, clock.Never }
+
+func (l *least) sample(now clock.Time, d time.Duration, long bool) {
+	switch {
+	case !l.long:
+	case long && l.begun:
+		l.longAt = now
+	case long:
+		*l = least{long: true, begun: true, longAt: now}
+	case now.Sub(l.longAt) <= leastSpan:
+		return
+	default:
+		l.long = false // there are none any more
+	}
 	if now >= l.until {
 		l.last, l.now, l.until = l.now, 0, now.Add(leastSpan)
 	}
@@ -34,5 +51,5 @@ func (l *least) value() time.Duration {
 
 // restart forgets all but d.
 func (l *least) restart(now clock.Time, d time.Duration) {
-	*l = least{now: d, until: now.Add(leastSpan)}
+	l.now, l.last, l.until = d, 0, now.Add(leastSpan)
 }

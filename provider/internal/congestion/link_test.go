@@ -59,12 +59,12 @@ type sender struct {
 	timer    clock.Time
 	got      int // bytes
 
-	state *State
-	cubic *cubic
+	state  *State
+	theirs *rival
 }
 
-// cubic is RFC 9438's window, in packets.
-type cubic struct {
+// rival is RFC 9438's window, in packets.
+type rival struct {
 	window, threshold, before float64
 	reducedAt                 clock.Time
 }
@@ -78,7 +78,7 @@ func newLink(rate int, base time.Duration, buffer float64) *link {
 func (l *link) add(cubical bool) *sender {
 	f := &sender{link: l, heardAt: l.now}
 	if cubical {
-		f.cubic = &cubic{window: 10, threshold: math.Inf(1)}
+		f.theirs = &rival{window: 10, threshold: math.Inf(1)}
 	} else {
 		f.state = new(State)
 		f.state.Reset(&Delay{}, l.packet)
@@ -124,8 +124,8 @@ func (l *link) measure(d time.Duration) (used, jain float64, queue time.Duration
 func (f *sender) inFlight() int { return len(f.at) * f.link.packet }
 
 func (f *sender) full() bool {
-	if f.cubic != nil {
-		return float64(len(f.at)) >= f.cubic.window
+	if f.theirs != nil {
+		return float64(len(f.at)) >= f.theirs.window
 	}
 	return f.state.Full(f.inFlight(), f.link.now)
 }
@@ -177,22 +177,23 @@ func (f *sender) wake() {
 		if f.state != nil {
 			f.state.TimedOut(&Delay{}, f.smoothed)
 		} else {
-			f.cubic.window = 1
+			f.theirs.window = 1
 		}
 	}
 	f.send()
 }
 
 func (f *sender) lost(n int) {
-	f.first, f.at = f.first+n, f.at[n:]
 	if n == 0 {
 		return
 	}
+	sent := f.at[n-1]
+	f.first, f.at = f.first+n, f.at[n:]
 	if f.state != nil {
-		f.state.Lost(n * f.link.packet)
+		f.state.Lost(n*f.link.packet, sent)
 		return
 	}
-	if c := f.cubic; f.link.now.Sub(c.reducedAt) > f.smoothed {
+	if c := f.theirs; f.link.now.Sub(c.reducedAt) > f.smoothed {
 		c.reducedAt, c.before = f.link.now, c.window
 		c.window = max(c.window*0.7, 2)
 		c.threshold = c.window
@@ -213,17 +214,17 @@ func (f *sender) acked(packet int) {
 		f.smoothed = rtt
 	}
 	f.smoothed += (rtt - f.smoothed) / 8
-	if c := f.cubic; c != nil {
+	if c := f.theirs; c != nil {
 		c.acked(l.now, f.smoothed)
 	} else {
 		f.state.Delivered(l.packet)
-		f.state.Sample(rtt)
+		f.state.Sample(rtt, l.packet)
 		f.state.Conclude(&Delay{}, Path{Now: l.now, Smoothed: f.smoothed})
 	}
 	f.send()
 }
 
-func (c *cubic) acked(now clock.Time, rtt time.Duration) {
+func (c *rival) acked(now clock.Time, rtt time.Duration) {
 	if c.window < c.threshold {
 		c.window++
 		return

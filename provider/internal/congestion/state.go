@@ -1,6 +1,7 @@
 package congestion
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -47,14 +48,16 @@ type batch struct {
 	lost      int           // bytes taken for lost
 	marks     int           // packets that arrived with a congestion mark
 	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
+	long      bool          // that of a packet of half the full size or more
 	held      time.Duration // how long the peer held an acknowledgement
 }
 
 // State is what the sending side of a connection knows about its network: how much may be in flight, and from when on. A method that
 // changes something ends with Window and the gap between packets set.
 type State struct {
-	Window int // bytes that may be in flight
-	packet int // bytes of a full packet
+	Window int    // bytes that may be in flight
+	Ask    uint64 // an acknowledgement is asked for when a packet number has none of these bits
+	packet int    // bytes of a full packet
 	pacing pacing
 
 	window    int        // for the network, as the controller decides
@@ -68,6 +71,7 @@ type State struct {
 	delay    delaySignal
 	drain    drain
 	losses   lossSignal
+	cubic    cubic
 	marks    markSignal
 	batch    batch
 }
@@ -85,10 +89,23 @@ func (s *State) apply(smoothed time.Duration) {
 	w := s.drain.bound(min(s.window, s.endpoint.window))
 	if w >= s.packet {
 		s.Window, s.pacing.gap = w, 0
+		s.Ask = ask(w / s.packet)
 		return
 	}
-	s.Window = s.packet
+	s.Window, s.Ask = s.packet, 0
 	s.pacing.gap = min(smoothed*time.Duration(s.packet)/time.Duration(max(w, s.leastWindow())), maxGap)
+}
+
+// An acknowledgement lets as many packets go as it tells of, in one burst. So that bursts are no longer than an eighth of the window,
+// which a shallow buffer takes, they are asked for as often. Windows of askMost*askPart packets and more need no more of them.
+const (
+	askPart = 8
+	askMost = 64
+)
+
+// ask is the mask of packet numbers for a window of so many packets.
+func ask(packets int) uint64 {
+	return 1<<(bits.Len(uint(min(max(packets/askPart, 1), askMost)))-1) - 1
 }
 
 func (s *State) leastWindow() int { return s.packet / leastShare }
@@ -104,8 +121,19 @@ func (s *State) Held(now clock.Time) { s.limitedAt = now }
 // Delivered notes that so many bytes of packets reached the peer, or that it answered with as many.
 func (s *State) Delivered(bytes int) { s.batch.delivered += bytes }
 
-// Lost notes that so many bytes of packets were lost.
-func (s *State) Lost(bytes int) { s.batch.lost += bytes }
+// Lost notes that so many bytes of packets that left at that time were lost. What left before the window reacted to loss tells nothing new.
+func (s *State) Lost(bytes int, at clock.Time) {
+	if at >= s.losses.at {
+		s.batch.lost += bytes
+	}
+}
+
+// Found notes that a packet arrived that left at that time and counted as lost.
+func (s *State) Found(at clock.Time) {
+	if at < s.losses.at {
+		s.losses.found(s)
+	}
+}
 
 // Marked notes that a router marked n of our packets.
 func (s *State) Marked(n int) { s.batch.marks += n }
@@ -116,10 +144,10 @@ func (s *State) HeldByPeer(d time.Duration) { s.batch.held = max(s.batch.held, m
 // maxHeld bounds that time: a peer of ours keeps nothing for longer than 50 µs when packets wait for it.
 const maxHeld = time.Millisecond
 
-// Sample notes one round trip, without our own part of it. The least of a receive batch counts.
-func (s *State) Sample(d time.Duration) {
+// Sample notes the round trip of a packet of so many bytes, without our own part of it. The least of a receive batch counts.
+func (s *State) Sample(d time.Duration, bytes int) {
 	if b := &s.batch; b.delay == 0 || d < b.delay {
-		b.delay = d
+		b.delay, b.long = d, 2*bytes >= s.packet
 	}
 }
 
@@ -131,7 +159,7 @@ func (s *State) Conclude(ctl Control, p Path) {
 		b.round = min(d+b.Own, b.Smoothed)
 	}
 	if b.delay > 0 {
-		s.least.sample(b.Now, b.delay)
+		s.least.sample(b.Now, b.delay, b.long)
 	}
 	ctl.heard(s, b)
 	s.apply(b.Smoothed)
@@ -166,14 +194,23 @@ func (s *State) Load(now clock.Time, load uint8, smoothed time.Duration) {
 	s.apply(smoothed)
 }
 
-// Resize makes the window follow the size of packets: it stays as it is in bytes (RFC 8899 §3), but is no smaller than that of a
-// connection that begins with such packets.
+// Resize makes the window follow the size of packets: it stays as it is in bytes (RFC 8899 §3), but during the first slow
+// start is no smaller than that of a connection that begins with such packets.
 func (s *State) Resize(packet int, smoothed time.Duration) {
+	if packet > muchLonger*s.packet {
+		s.least.lengthen()
+	}
 	s.packet = packet
-	s.window = max(s.window, s.firstWindow())
+	s.window = max(s.window, s.leastWindow())
+	if s.threshold == MaxWindow { // nothing says how much the path bears
+		s.window = max(s.window, s.firstWindow())
+	}
 	s.before = 0
 	s.apply(smoothed)
 }
+
+// muchLonger packets than before have another least round trip.
+const muchLonger = 2
 
 func (s *State) firstWindow() int { return max(InitialWindow, 2*s.packet) }
 
