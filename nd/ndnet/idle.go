@@ -1,6 +1,9 @@
 package ndnet
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // tidyInterval is how often connections with grown buffers are looked at. One on which nothing moved from one look to the next gives them back.
 const tidyInterval = time.Second
@@ -29,9 +32,7 @@ func (n *Network) forget(c *Conn) {
 func (n *Network) tidy() {
 	n.mu.Lock()
 	look := make(map[*Conn]uint64, len(n.grown))
-	for c, moved := range n.grown {
-		look[c] = moved
-	}
+	maps.Copy(look, n.grown)
 	n.mu.Unlock()
 	for c, before := range look {
 		moved, small := c.tidy(before)
