@@ -113,7 +113,7 @@ func (e *Engine) Resized() {
 // fitLink makes the connection follow the size of its engine's link, once the peer's is known.
 func (c *conn) fitLink() {
 	c.mtu.Fit(c.searching(), c.engine.now, c.engine.link.MaxPacket())
-	if c.traffic != nil {
+	if c.traffic != nil && c.mtu.Packet != 0 {
 		c.cc.Resize(int(c.mtu.Packet), c.rtt.Smoothed)
 	}
 }

@@ -255,3 +255,14 @@ func TestForgedProbeAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A link may change before the peer has said what it can receive.
+func TestLinkChangesBeforeThePeerIsKnown(t *testing.T) {
+	m := newMeeting(t, 2)
+	m.link[1].mangle = func([]byte) bool { return false }
+	m.get().connect()
+	m.eng[0].Resized()
+	m.link[1].mangle = nil
+	m.pass(time.Second)
+	m.got.must(t, OutcomeSuccess)
+}
