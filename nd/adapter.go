@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
@@ -77,6 +78,10 @@ type AdapterConfig struct {
 	// after a process was killed, by the next adapter with BusyPoll. Writing them takes root, and CAP_SYS_ADMIN where /sys shows another
 	// network namespace; opening fails without. With a Broker it is the broker's to decide (ndbroker --busy-poll).
 	BusyPoll bool
+	// Spin bounds how long CompletionQueue.Notify looks for packets before the processor goes to somebody else: 0 is 50 µs, a negative one never.
+	// Within the bound it looks as long as that has spared sleeps lately, and not at all where others want the processor. Only the calling goroutine's
+	// processor looks, and Stats shows how often and whether it paid.
+	Spin time.Duration
 	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
 	// is open. 0 is 4 MiB, negative none.
 	ArenaBytes int
@@ -135,7 +140,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
-		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
+		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin,
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)
@@ -305,6 +310,10 @@ type Stats struct {
 	// proven, and PortsChanged the changes of our own, because nothing came back from the path behind one.
 	Challenges, PathsChanged, PortsChanged uint64
 
+	// Spins are how often a Notify looked for packets before it slept, SpinHits how often that spared the sleep, and Sleeps how often it slept
+	// (AdapterConfig.Spin).
+	Spins, SpinHits, Sleeps uint64
+
 	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
 	// keys are LimitNames.
 	LimitedSeconds map[string]float64
@@ -341,6 +350,7 @@ func (a *Adapter) Stats() Stats {
 	// The socket's counters are for people; a socket that cannot be read reports none.
 	if d, err := a.verbs.Device.Stats(); err == nil {
 		s.InRuns, s.Merged = d.InRuns, d.Merged
+		s.Spins, s.SpinHits, s.Sleeps = d.Spins, d.SpinHits, d.Sleeps
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,

@@ -2,19 +2,19 @@ package nd
 
 import (
 	"context"
-	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // CompletionQueue collects the results of requests. Polling it with GetResults also moves the transport along: a program
-// that polls gets the lowest latency, one that waits with Notify sleeps and is served in the background.
+// that polls gets the lowest latency, one that waits with Notify sleeps until its packets come.
 //
 // All methods may be called from any goroutine.
 type CompletionQueue struct {
-	adapter *Adapter
-	cq      verbs.CQ
+	adapter  *Adapter
+	cq       verbs.CQ
+	contexts canceler // of Notify
 }
 
 // inner is what the adapter knows of the queue, nil for none.
@@ -59,18 +59,6 @@ func putResults(to []Result, from []provider.Result) {
 	}
 }
 
-// notification is one waiting Notify; they are pooled, so that waiting allocates nothing.
-type notification struct {
-	done chan provider.Outcome
-	fin  provider.Finish
-}
-
-var notifications = sync.Pool{New: func() any {
-	n := &notification{done: make(chan provider.Outcome, 1)}
-	n.fin = func(o provider.Outcome) { n.done <- o }
-	return n
-}}
-
 // Notify waits until something of the given type is in the queue that was not there at the last notification, or ctx
 // ends. Several may wait: one event finishes them all.
 //
@@ -87,10 +75,10 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	if !ok {
 		return q.adapter.wrong("notify", 1)
 	}
-	w := notifications.Get().(*notification)
+	w := newCall()
+	defer calls.Put(w)
 	id := q.cq.Arm(level, w.fin)
-	o, cause := wait(ctx, w.done, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
-	notifications.Put(w)
+	o, cause := w.sleep(ctx, &q.contexts, q.cq.Sleep, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	return q.adapter.fail("notify", noAddr, noAddr, o, cause)
 }
 
@@ -100,6 +88,7 @@ func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provid
 // Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
 // still be fetched with GetResults. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
+	q.contexts.close()
 	if q.cq.Close() {
 		q.adapter.verbs.Objects.Give(verbs.ObjectCQ)
 	}

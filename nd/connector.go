@@ -70,18 +70,19 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	}
 	search, stop := context.WithCancel(ctx)
 	defer stop()
-	done := make(chan provider.Outcome, 1)
+	w := newCall()
+	defer calls.Put(w)
 	answered, returned := false, false
 	o := c.k.Begin(&verbs.Attempt{QP: qp.inner(), To: dest, Params: params.provider()}, stop, func(o provider.Outcome) {
 		answered, returned = c.k.Answered(), c.k.Returned()
-		done <- o
+		w.Finish(o)
 	})
 	if o != provider.OutcomeSuccess {
 		return c.adapter.fail("connect", noAddr, dest, o, nil)
 	}
 	peer := dest.Addr().Unmap()
 	unreachable := c.adapter.verbs.Seek(search, c.k.Connector, peer)
-	o, cause := wait(ctx, done, c.cancelPending)
+	o, cause := c.adapter.sleep(ctx, w, c.cancelPending)
 	switch {
 	case o == provider.OutcomeIOTimeout:
 		cause = c.adapter.silence(peer, answered)
@@ -124,10 +125,11 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	if err := checkContext(op, ctx); err != nil {
 		return err
 	}
-	done := make(chan provider.Outcome, 1)
+	w := newCall()
+	defer calls.Put(w)
 	var local, peer provider.Endpoint
 	o := c.k.Call(func() provider.Outcome {
-		o := start(func(o provider.Outcome) { done <- o })
+		o := start(w.fin)
 		local, _ = c.k.Local()
 		peer, _ = c.k.Peer()
 		return o
@@ -136,7 +138,7 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	if o != provider.OutcomeSuccess {
 		return c.adapter.fail(op, from, to, o, nil)
 	}
-	o, cause := wait(ctx, done, c.cancelPending)
+	o, cause := c.adapter.sleep(ctx, w, c.cancelPending)
 	return c.adapter.fail(op, from, to, o, cause)
 }
 
@@ -225,16 +227,17 @@ func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	if err := checkContext("notify disconnect", ctx); err != nil {
 		return err
 	}
-	w := &notification{done: make(chan provider.Outcome, 1)}
+	w := newCall()
+	defer calls.Put(w)
 	var id uint64
 	o := c.k.Call(func() (o provider.Outcome) {
-		id, o = c.k.NotifyDisconnect(func(o provider.Outcome) { w.done <- o })
+		id, o = c.k.NotifyDisconnect(w.fin)
 		return o
 	})
 	if o != provider.OutcomeSuccess {
 		return c.adapter.fail("notify disconnect", noAddr, noAddr, o, nil)
 	}
-	o, cause := wait(ctx, w.done, func() {
+	o, cause := c.adapter.sleep(ctx, w, func() {
 		c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
 	})
 	return c.adapter.fail("notify disconnect", noAddr, noAddr, o, cause)

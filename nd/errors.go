@@ -72,19 +72,3 @@ func checkContext(op string, ctx context.Context) error {
 	}
 	return nil
 }
-
-// wait waits for the outcome of a pending request. When ctx ends first, cancel ends the request, and the outcome it then
-// has is returned: the request may have finished on its own before.
-func wait(ctx context.Context, done <-chan provider.Outcome, cancel func()) (o provider.Outcome, cause error) {
-	select {
-	case o = <-done:
-		return o, nil
-	case <-ctx.Done():
-		cancel()
-		o = <-done
-		if o == provider.OutcomeCanceled {
-			cause = context.Cause(ctx)
-		}
-		return o, cause
-	}
-}

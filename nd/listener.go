@@ -74,14 +74,13 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 	if c == nil || c.adapter != l.adapter {
 		return l.adapter.wrong("get connection request", 1)
 	}
-	done := make(chan provider.Outcome, 1)
-	o := l.adapter.call(func(*provider.Engine) provider.Outcome {
-		return l.l.GetRequest(c.k.Connector, func(o provider.Outcome) { done <- o })
-	})
+	w := newCall()
+	defer calls.Put(w)
+	o := l.adapter.call(func(*provider.Engine) provider.Outcome { return l.l.GetRequest(c.k.Connector, w.fin) })
 	if o != provider.OutcomeSuccess {
 		return l.adapter.fail("get connection request", noAddr, noAddr, o, nil)
 	}
-	o, cause := wait(ctx, done, func() {
+	o, cause := l.adapter.sleep(ctx, w, func() {
 		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled) })
 	})
 	return l.adapter.fail("get connection request", noAddr, noAddr, o, cause)

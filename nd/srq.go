@@ -64,10 +64,10 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	if err := checkContext(op, ctx); err != nil {
 		return err
 	}
-	w := notifications.Get().(*notification)
+	w := newCall()
+	defer calls.Put(w)
 	id := s.srq.Arm(w.fin)
-	o, cause := wait(ctx, w.done, func() { s.srq.CancelWaiter(id, provider.OutcomeCanceled) })
-	notifications.Put(w)
+	o, cause := s.adapter.sleep(ctx, w, func() { s.srq.CancelWaiter(id, provider.OutcomeCanceled) })
 	return s.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/watch"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -15,7 +16,7 @@ const (
 // inbox is where others leave things for an engine: queue pairs that were posted to, packets that landed on another queue than that of their
 // connection's engine, receive frames that came back, and calls to run as the owner. Packets and frames come in batches, one lock for each.
 type inbox struct {
-	sleeper *sleeper // who is woken; nil where a test runs the engine
+	sleeper *watch.Sleeper // who is woken; nil where a test runs the engine
 
 	doorbells interleave.Pointer[QP] // queue pairs with new work; applications push, the owner takes all
 
@@ -92,7 +93,7 @@ func (b *inbox) alert() {
 // wake wakes who sleeps.
 func (b *inbox) wake() {
 	if b.sleeper != nil {
-		b.sleeper.wake()
+		b.sleeper.Wake()
 	}
 }
 

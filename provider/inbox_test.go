@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
 // A packet keeps the engine whose link it came from on all its ways, and its frames go back by index.
@@ -35,14 +36,17 @@ func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 // asleep is a waiter that counts how often it is woken.
 type asleep struct{ woken int }
 
-func (a *asleep) Wait(time.Duration, bool) {}
-func (a *asleep) Wake()                    { a.woken++ }
+func (a *asleep) Wait(clock.Time, bool) {}
+func (a *asleep) Wake()                 { a.woken++ }
+func (a *asleep) Pause(time.Duration)   {}
+func (a *asleep) Remind(time.Duration)  {}
 
 // What is left in an inbox comes out once, in order, within its bounds, and wakes who sleeps.
 func TestInbox(t *testing.T) {
 	waiter := &asleep{}
-	b := inbox{sleeper: &sleeper{waiter: waiter}}
-	b.sleeper.lieDown(clock.Never)
+	sleeper := watch.NewSleeper(waiter)
+	b := inbox{sleeper: &sleeper}
+	b.sleeper.LieDown(clock.Never)
 	if b.called() {
 		t.Error("an empty inbox calls")
 	}

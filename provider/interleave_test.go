@@ -54,21 +54,35 @@ func (l *stepLink) Transmit(pkts []TxPacket) {
 
 // stepWaiter sleeps as a step.
 type stepWaiter struct {
-	r       *interleave.Run
-	link    *stepLink
-	woken   interleave.Bool
-	looks   bool // waits for takeOver, and not for packets
-	expired bool
+	r        *interleave.Run
+	link     *stepLink
+	woken    interleave.Bool
+	reminded interleave.Bool
+	timed    bool // pauses for a while, or was reminded that it is to look in a while
+	expired  bool
 }
 
-func (w *stepWaiter) Wait(_ time.Duration, packets bool) {
-	w.looks, w.expired = !packets, false
-	w.r.Wait(func() bool { return w.woken.Load() || w.expired || packets && w.link.lane.Ready() })
-	w.looks = false
+func (w *stepWaiter) Wait(clock.Time, bool) {
+	w.r.Wait(func() bool { return w.woken.Load() || w.link.lane.Ready() })
 	w.woken.Swap(false)
 }
 
 func (w *stepWaiter) Wake() { w.woken.Store(true) }
+
+func (w *stepWaiter) Pause(d time.Duration) {
+	w.timed, w.expired = d >= 0, false
+	w.r.Wait(func() bool { return w.reminded.Load() || w.expired })
+	w.timed = false
+	w.reminded.Swap(false)
+}
+
+func (w *stepWaiter) Remind(d time.Duration) {
+	if d == 0 {
+		w.reminded.Store(true)
+	} else {
+		w.timed = true
+	}
+}
 
 // crossing is a connection between a side with shards, whose orders are explored, and a peer that was left behind when it was made.
 type crossing struct {
@@ -83,6 +97,7 @@ type crossing struct {
 	land    int   // where packets of the peer land
 	held    []flight
 	holding bool // packets of the peer wait in held
+	results []flight
 	qp      *QP
 	remote  *QP
 	ctr     *Connector
@@ -99,7 +114,8 @@ var crossingMem = NewMemory(rand.New(rand.NewPCG(5, 6)))
 
 var crossingRegion, _ = crossingMem.Register(make([]byte, 4096), RightRemoteRead|RightRemoteWrite)
 
-func newCrossing(r *interleave.Run, engines int) *crossing {
+// newCrossing makes one whose application waits for so many results, which packets in x.results bring.
+func newCrossing(r *interleave.Run, engines, results int) *crossing {
 	x := &crossing{r: r, now: clock.Time(time.Second), back: crossingBack}
 	var links []Link
 	for i := range engines {
@@ -127,6 +143,14 @@ func newCrossing(r *interleave.Run, engines int) *crossing {
 	made.InitiatorCQ = made.ReceiveCQ
 	x.remote = x.peer.NewQP(made)
 	x.connect()
+	for range results {
+		x.write(x.qp)
+		x.holding = true
+		x.qp.Push()
+		x.settle()
+		x.holding = false
+	}
+	x.results, x.held = x.held, nil
 	var shards []*Shard
 	for i, e := range x.engines {
 		w := &stepWaiter{r: r, link: x.links[i]}
@@ -218,7 +242,7 @@ func (x *crossing) fromPeer(queue int) (arrive func()) {
 // pass lets the time pass that a progress goroutine leaves pollers alone. Other timers are no excuse for what nobody does.
 func (x *crossing) pass() (helped bool) {
 	for _, w := range x.waiters {
-		if w.looks && !w.expired {
+		if w.timed && !w.expired {
 			w.expired, helped = true, true
 		}
 	}
@@ -253,9 +277,9 @@ func (x *crossing) check() string {
 			return fmt.Sprintf("engine %d sleeps with packets in its ring", i)
 		case e.putOff:
 			return fmt.Sprintf("engine %d sleeps with half a turn put off", i)
-		case !s.asleep.Load():
-			return fmt.Sprintf("the progress goroutine of engine %d waits, and others rely on it", i)
-		case s.until.Load() > int64(e.NextDeadline()):
+		case !s.Asleep():
+			return fmt.Sprintf("nobody waits for the packets of engine %d", i)
+		case s.Until() > e.NextDeadline():
 			return fmt.Sprintf("engine %d sleeps past its deadline", i)
 		case len(x.links[i].out) > 0 || x.links[i].finished != "":
 			return fmt.Sprintf("engine %d has %d frames %s", i, len(x.links[i].out), x.links[i].finished)
@@ -266,6 +290,34 @@ func (x *crossing) check() string {
 
 // do calls as the owner of the first engine.
 func (x *crossing) do(f func(*Engine)) { x.shards[0].Do(f) }
+
+// answer makes the next packet arrive that brings a result.
+func (x *crossing) answer() {
+	f := x.results[0]
+	x.results = x.results[1:]
+	x.links[0].ring.Add(1)
+	x.links[0].arrive(f)
+}
+
+// armed is a call that ends when a result comes.
+func (x *crossing) armed(patient bool) *Wait {
+	w := NewWait()
+	w.Patient = patient
+	x.r.AtOnce(func() { x.cq.Arm(NotifyAny, w.Finish) })
+	return w
+}
+
+// sleep is an application that sleeps in a call.
+func (x *crossing) sleep(w *Wait) { x.shards[0].Sleep(w) }
+
+func (x *crossing) asleep() { x.sleep(x.armed(false)) }
+
+// interrupted is an application that gives up its sleep.
+func (x *crossing) interrupted(w *Wait) {
+	id := x.cq.Arm(NotifyErrors, w.Finish)
+	x.sleep(w)
+	x.cq.CancelWaiter(id, OutcomeCanceled)
+}
 
 // moveTo makes the connection leave for another engine, as the owner of the one where it is.
 func (x *crossing) moveTo(engine int) {
@@ -282,25 +334,26 @@ type interleaving struct {
 	name          string
 	interruptions int // the most; negative for all orders there are
 	start         func(x *crossing)
+	results       int // that the application waits for
 }
 
 var shardInterleavings = []interleaving{
 	{"two post", 2, func(x *crossing) {
 		x.r.Go("poster", x.post)
 		x.r.Go("other poster", x.post)
-	}},
+	}, 0},
 	{"one posts twice and a packet arrives", 1, func(x *crossing) {
 		arrive := x.fromPeer(0)
 		x.r.Go("poster", func() { x.post(); x.post() })
 		x.r.Go("network", arrive)
-	}},
+	}, 0},
 	{"one rings for nothing, one posts", 1, func(x *crossing) {
 		x.r.Go("ringer", func() {
 			x.qp.Push()
 			x.qp.Ring()
 		})
 		x.r.Go("poster", x.post)
-	}},
+	}, 0},
 	{"one polls and goes away, one posts", 1, func(x *crossing) {
 		arrive := x.fromPeer(0)
 		x.r.Go("poller", func() {
@@ -309,7 +362,7 @@ var shardInterleavings = []interleaving{
 		})
 		x.r.Go("poster", x.post)
 		x.r.Go("network", arrive)
-	}},
+	}, 0},
 	{"one polls and sleeps, one posts", 1, func(x *crossing) {
 		arrive := x.fromPeer(0)
 		x.r.Go("poller", func() {
@@ -318,17 +371,71 @@ var shardInterleavings = []interleaving{
 			x.shards[0].Release()
 		})
 		x.r.Go("poster", x.post)
-	}},
+	}, 0},
 	{"one looks, one posts, one calls", 1, func(x *crossing) {
 		x.r.Go("looker", func() { x.shards[0].Look() })
 		x.r.Go("poster", x.post)
 		x.r.Go("caller", func() { x.do(func(*Engine) {}) })
-	}},
+	}, 0},
+	{"one sleeps and a message arrives", 1, func(x *crossing) {
+		x.r.Go("sleeper", x.asleep)
+		x.r.Go("network", x.answer)
+	}, 1},
+	{"one sleeps, a message arrives, one posts", 1, func(x *crossing) {
+		x.r.Go("sleeper", x.asleep)
+		x.r.Go("network", x.answer)
+		x.r.Go("poster", x.post)
+	}, 1},
+	{"one sleeps twice", 0, func(x *crossing) {
+		var again interleave.Bool
+		x.r.Go("sleeper", func() {
+			x.asleep()
+			x.cq.Fetch(make([]Result, 4))
+			again.Store(true)
+			x.asleep()
+		})
+		x.r.Go("network", func() {
+			x.answer()
+			x.r.Wait(again.Load)
+			x.answer()
+		})
+	}, 2},
+	{"two sleep and a message arrives", 1, func(x *crossing) {
+		one, two := x.armed(false), x.armed(false)
+		x.r.Go("sleeper", func() { x.sleep(one) })
+		x.r.Go("other sleeper", func() { x.sleep(two) })
+		x.r.Go("network", x.answer)
+	}, 1},
+	{"one sleeps patiently beside another", 1, func(x *crossing) {
+		one, two := x.armed(true), x.armed(false)
+		x.r.Go("patient", func() { x.sleep(one) })
+		x.r.Go("sleeper", func() { x.sleep(two) })
+		x.r.Go("network", x.answer)
+	}, 1},
+	{"one gives up its sleep, one posts", 1, func(x *crossing) {
+		w := NewWait()
+		x.r.Go("sleeper", func() { x.interrupted(w) })
+		x.r.Go("poster", x.post)
+		x.r.Go("canceler", w.Interrupt)
+	}, 0},
+	{"one sleeps, one polls", 1, func(x *crossing) {
+		x.r.Go("sleeper", x.asleep)
+		x.r.Go("poller", func() { x.shards[0].Poll(); x.shards[0].Poll() })
+		x.r.Go("network", x.answer)
+	}, 1},
+	{"closing beside one who sleeps", 1, func(x *crossing) {
+		w := NewWait()
+		x.r.Go("sleeper", func() { x.sleep(w) })
+		x.r.Go("closer", func() {
+			x.shards[0].Close()
+			w.Finish(OutcomeDeviceRemoved)
+		})
+	}, 0},
 	{"closing", 1, func(x *crossing) {
 		x.r.Go("closer", func() { x.shards[0].Close() })
 		x.r.Go("poster", x.post)
 		x.r.Go("caller", func() { x.do(func(*Engine) {}) })
-	}},
+	}, 0},
 }
 
 var groupInterleavings = []interleaving{
@@ -336,29 +443,29 @@ var groupInterleavings = []interleaving{
 		arrive := x.fromPeer(1)
 		x.r.Go("network", arrive)
 		x.r.Go("poster", x.post)
-	}},
+	}, 0},
 	{"two packets for another engine, one by one", 1, func(x *crossing) {
 		first, second := x.fromPeer(1), x.fromPeer(1)
 		x.r.Go("network", first)
 		x.r.Go("network again", second)
-	}},
+	}, 0},
 	{"a move and a post", 1, func(x *crossing) {
 		x.r.Go("mover", func() { x.moveTo(1) })
 		x.r.Go("poster", x.post)
-	}},
+	}, 0},
 	{"a move, a post and a packet on the old queue", 0, func(x *crossing) {
 		arrive := x.fromPeer(0)
 		x.r.Go("mover", func() { x.moveTo(1) })
 		x.r.Go("poster", x.post)
 		x.r.Go("network", arrive)
-	}},
+	}, 0},
 	{"there and back, and a post", 1, func(x *crossing) {
 		x.r.Go("mover", func() {
 			x.moveTo(1)
 			x.moveTo(0)
 		})
 		x.r.Go("poster", x.post)
-	}},
+	}, 0},
 	{"a move, and calls of its owner", 1, func(x *crossing) {
 		x.r.Go("mover", func() { x.moveTo(1) })
 		x.r.Go("caller", func() {
@@ -368,7 +475,7 @@ var groupInterleavings = []interleaving{
 				}
 			})
 		})
-	}},
+	}, 0},
 }
 
 func TestShardInterleavings(t *testing.T) { explore(t, 1, shardInterleavings) }
@@ -382,7 +489,7 @@ func explore(t *testing.T, engines int, all []interleaving) {
 		t.Run(s.name, func(t *testing.T) {
 			bounds := interleave.Bounds{Interruptions: s.interruptions + *exploreMore, Steps: 2000}
 			began := time.Now()
-			res := interleave.Explore(bounds, func(r *interleave.Run) { s.start(newCrossing(r, engines)) })
+			res := interleave.Explore(bounds, func(r *interleave.Run) { s.start(newCrossing(r, engines, s.results)) })
 			if res.Failure != "" {
 				t.Error(res.Failure)
 			}

@@ -41,28 +41,57 @@ func (l lockedPipe) Transmit(pkts []TxPacket) {
 	l.pipe.Transmit(pkts)
 }
 
-// chanWaiter is a Waiter in memory, which counts how often it woke.
+// chanWaiter is a Waiter in memory, which counts how often those who wait for packets woke, and how often the progress goroutine looked.
 type chanWaiter struct {
-	wake, packets chan struct{}
-	woke          *atomic.Int64
+	wake, packets, remind chan struct{}
+	now                   clock.Source
+	woke, looked          *atomic.Int64
 }
 
-func (w chanWaiter) Wait(d time.Duration, packets bool) {
-	var arrived, expired <-chan struct{}
-	if packets {
-		arrived = w.packets
+func newChanWaiter() chanWaiter {
+	return chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), nil, &atomic.Int64{}, &atomic.Int64{}}
+}
+
+// expiry is a channel that closes after d; never after a negative one.
+func expiry(d time.Duration) (expired <-chan struct{}, stop func() bool) {
+	if d < 0 {
+		return nil, func() bool { return true }
 	}
-	if d >= 0 {
-		c := make(chan struct{})
-		defer time.AfterFunc(d, func() { close(c) }).Stop()
-		expired = c
+	c := make(chan struct{})
+	return c, time.AfterFunc(d, func() { close(c) }).Stop
+}
+
+func (w chanWaiter) Wait(until clock.Time, _ bool) {
+	d := time.Duration(-1)
+	if until != clock.Never {
+		d = max(until.Sub(w.now()), 0)
 	}
+	expired, stop := expiry(d)
+	defer stop()
 	select {
 	case <-w.wake:
-	case <-arrived:
+	case <-w.packets:
 	case <-expired:
 	}
 	w.woke.Add(1)
+}
+
+func (w chanWaiter) Pause(d time.Duration) {
+	expired, stop := expiry(d)
+	defer stop()
+	select {
+	case <-w.remind:
+	case <-expired:
+	}
+	w.looked.Add(1)
+}
+
+func (w chanWaiter) Remind(d time.Duration) {
+	if d == 0 {
+		signal(w.remind)
+	} else {
+		time.AfterFunc(d, func() { signal(w.remind) })
+	}
 }
 
 func signal(c chan struct{}) {
@@ -81,7 +110,7 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	var waiters [2]chanWaiter
 	for i := range 2 {
 		rng := rand.New(rand.NewPCG(uint64(i), 9))
-		waiters[i] = chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1), &atomic.Int64{}}
+		waiters[i] = newChanWaiter()
 		p.link[i].wake = func() { signal(waiters[i].packets) }
 		p.eng[i] = New(Config{}, lockedPipe{p.link[i], &mu}, p.mem[i], rng)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{
@@ -94,6 +123,7 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	begin := time.Now()
 	start := p.now
 	now := func() clock.Time { return start.Add(time.Since(begin)) }
+	waiters[0].now, waiters[1].now = now, now
 	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now, p.broke), NewShard(p.eng[1], waiters[1], now, p.broke)}
 }
 
@@ -155,12 +185,12 @@ func TestALoneRequestIsSentWithoutAPollWhileAnApplicationPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
 		defer closeAll(s)
-		for s[0].polls.Load() == 0 {
+		for s[0].Polls() == 0 {
 			s[0].Poll()
 		}
-		s[0].wake() // the progress goroutine sees that somebody polls, and leaves the engine alone for a while
+		s[0].Wake() // the progress goroutine sees that somebody polls, and leaves the engine alone for a while
 		synctest.Wait()
-		if s[0].asleep.Load() {
+		if s[0].Asleep() {
 			t.Fatal("the progress goroutine waits for packets, beside a poller")
 		}
 		post := func() (sent uint64) {

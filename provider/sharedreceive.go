@@ -142,7 +142,7 @@ func (s *SharedReceiveQueue) leave(qp *QP) {
 	if next != nil {
 		next.ring()
 		if shard := next.Shard(); shard != nil {
-			shard.wake() // it may be at home elsewhere, asleep
+			shard.Wake() // it may be at home elsewhere, asleep
 		}
 	}
 }

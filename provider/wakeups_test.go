@@ -15,9 +15,9 @@ func TestWakeUps(t *testing.T) {
 		defer closeAll(s)
 		var woke [2]*atomic.Int64
 		for i := range s {
-			w, ok := s[i].waiter.(chanWaiter)
+			w, ok := s[i].Waiter.(chanWaiter)
 			if !ok {
-				t.Fatalf("the waiter is a %T", s[i].waiter)
+				t.Fatalf("the waiter is a %T", s[i].Waiter)
 			}
 			woke[i] = w.woke
 		}

@@ -114,6 +114,9 @@ func (c *Consumer[T]) Reload(want uint32) uint32 {
 	return min(c.peer-c.next, want)
 }
 
+// waiting says whether there are slots that nobody has read, by the shared words alone: anyone may ask.
+func (c *Consumer[T]) waiting() bool { return c.mem.Producer.Load() != c.mem.Consumer.Load() }
+
 // Get reads slot i of what Peek counted.
 func (c *Consumer[T]) Get(i uint32) T {
 	return c.mem.Slots[(c.next+i)&c.mask]

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -37,9 +38,19 @@ type Config struct {
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
 	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
 	Broker string
+	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
+	Spin time.Duration
 	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
 	// then. With a broker that decides.
 	BusyPoll bool
+}
+
+// longestSpin is Spin as it counts.
+func (c *Config) longestSpin() time.Duration {
+	if c.Spin == 0 {
+		return DefaultSpin
+	}
+	return max(c.Spin, 0)
 }
 
 // Info says what was opened, for people.
@@ -383,6 +394,8 @@ type Stats struct {
 	NoSocket uint64 // packets that arrived on a receive queue without a socket
 	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of the UDP rung only.
 	TooLong uint64
+	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
+	Spins, SpinHits, Sleeps uint64
 	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
 	PortTaken uint64
 	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams; of the UDP rung only.
@@ -411,6 +424,7 @@ func (d *Datapath) Stats() (Stats, error) {
 	for _, q := range d.queues {
 		s.Lost += q.lost.Load()
 		s.Foreign += q.foreign.Load()
+		q.spin.addTo(&s)
 		one, failed := q.sock.Stats()
 		s.Socket.Add(&one)
 		err = errors.Join(err, failed)

@@ -139,7 +139,7 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	if err != nil {
 		return nil, portError(err, cfg)
 	}
-	if d.sleeper, err = newSleeper(d.in.FD()); err != nil {
+	if d.sleeper, err = newSleeper(d.in.FD(), func() bool { return readable(d.in.FD()) }, cfg.longestSpin()); err != nil {
 		return nil, err
 	}
 	if d.errors, err = udp.NewWatcher(); err != nil {
@@ -186,6 +186,7 @@ func (d *plainUDP) Stats() (Stats, error) {
 		InRuns: d.inRuns.Load(), Merged: d.merged.Load(),
 	}
 	d.unreachable.addTo(&s)
+	d.spin.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if d.closed {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -20,11 +21,11 @@ const longSleep = 2 * time.Second
 
 // Wait implements provider.Waiter. What packets behind gaps once took goes back to the kernel with the first batch after a long sleep,
 // which a keep-alive brings: the pool is the owner's.
-func (d *plainUDP) Wait(timeout time.Duration, packets bool) {
-	if timeout < 0 || timeout >= longSleep {
+func (d *plainUDP) Wait(until clock.Time, spin bool) {
+	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
 	}
-	d.sleeper.Wait(timeout, packets)
+	d.sleeper.Wait(until, spin)
 }
 
 // Ready implements provider.Link. There is no ring to look at, so it receives: a look by system call costs as much as a

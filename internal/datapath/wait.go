@@ -4,122 +4,205 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// sleeper lets the progress goroutine sleep until the socket has packets, somebody wakes it, or time is up.
+// sleeper lets those sleep who look after an engine: in Wait until its socket has packets, in Pause until it is time to look. It is a
+// provider.Waiter.
 //
-// It parks the goroutine on the runtime's poller and not in a poll(2) of its own: a thread that blocks in a system call
-// keeps its processor until the scheduler's monitor takes it away, up to 10 ms later, and with one processor the polling
-// application stood still for that long (measured: 60 % of the wall time of a ping-pong).
+// Wait parks the goroutine on the runtime's poller and not in a poll(2) of its own: a thread that blocks in a system call
+// keeps its processor until the scheduler's monitor takes it away, up to 10 ms later.
 //
-// The runtime's poller does not watch the socket itself but an epoll of ours, which the socket enters only for the time
-// of a sleep: a watched socket makes the kernel call the poller for every packet, which cost a polling application
-// 0.9 µs of a 3 µs half round trip.
+// The runtime's poller watches an epoll of ours with three members: the packet socket, a timer, because the runtime's own keep time to a
+// millisecond while nothing runs, and an event that Wake sets. Nobody reads any of them: the members tell that something happened, and ready looks
+// what. The event is set once and for all, and the first of the list of members that are ready, where the kernel's look at the list ends: it
+// never asks an AF_XDP socket, for which it would run the socket's transmit loop.
+//
+// The socket is a member only while sleeping lasts: for a socket that is watched the kernel calls the poller with every packet, which cost a polling
+// application 0.9 us of a 3 us half round trip. It stays from one sleep to the next one, because to enter and to leave costs more than both.
 type sleeper struct {
-	sock  int
-	epoll int
-	file  *os.File // the epoll, registered with the runtime's poller
-	raw   syscall.RawConn
-	wake  chan struct{} // one token: Wake was called
-	tick  *time.Timer
-	past  time.Time
-	entry unix.EpollEvent
-	ready func(uintptr) bool // made once: a sleep allocates nothing
+	sock    int
+	epoll   int // -1 once it is closed; guarded by mu, as file is
+	file    *os.File
+	raw     syscall.RawConn
+	timer   int
+	event   int
+	entry   unix.EpollEvent
+	arrived func() bool        // the socket has packets
+	ready   func(uintptr) bool // made once: a sleep allocates nothing
+
+	woken atomic.Bool // by Wake, since the last Wait
+	until clock.Time  // of the Wait under way; the waiter's, as alarm
+	alarm clock.Time  // when the timer rings; not after it has
+	spin  spinner     // the waiter's
+
+	mu      sync.Mutex
+	member  bool // the socket is
+	waiting bool
+	waits   uint // so far
+
+	tick     *time.Timer // ends a Pause
+	reminded atomic.Bool
+	paused   uint // waits at the last Pause
 }
 
-func newSleeper(sock int) (*sleeper, error) {
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
+// newSleeper makes one for a socket, which has packets when arrived says so, that looks for them for up to most before it sleeps.
+func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, err error) {
+	s := &sleeper{sock: sock, epoll: -1, timer: -1, event: -1, arrived: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
+	s.tick.Stop()
+	s.ready = func(uintptr) bool { return s.over() }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.closeSleeper())
+		}
+	}()
+	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("make an epoll: %w", err)
 	}
-	if err := unix.SetNonblock(ep, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the epoll non-blocking: %w", err), unix.Close(ep))
+	err = unix.SetNonblock(s.epoll, true)
+	s.file = os.NewFile(uintptr(s.epoll), "epoll of a packet socket")
+	if err != nil {
+		return nil, fmt.Errorf("make the epoll non-blocking: %w", err)
 	}
-	s := &sleeper{
-		sock: sock, epoll: ep, file: os.NewFile(uintptr(ep), "epoll of a packet socket"),
-		wake: make(chan struct{}, 1), past: time.Unix(1, 0), tick: time.NewTimer(time.Hour),
-	}
-	s.tick.Stop()
-	s.entry = unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(sock)}
-	s.ready = func(uintptr) bool { return readable(sock) }
 	if s.raw, err = s.file.SyscallConn(); err != nil {
-		return nil, errors.Join(err, s.file.Close())
+		return nil, err
+	}
+	if s.event, err = unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("make an event: %w", err)
+	}
+	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("make a timer: %w", err)
+	}
+	for _, fd := range []int{s.event, s.timer} { // the event first: see sleeper
+		if err := s.control(unix.EPOLL_CTL_ADD, fd); err != nil {
+			return nil, fmt.Errorf("watch an event and a timer: %w", err)
+		}
 	}
 	return s, nil
 }
 
-func (s *sleeper) closeSleeper() error { return s.file.Close() }
+func (s *sleeper) closeSleeper() (err error) {
+	s.mu.Lock()
+	s.epoll = -1
+	s.mu.Unlock()
+	if s.file != nil {
+		err = s.file.Close()
+	}
+	for _, fd := range []*int{&s.event, &s.timer} {
+		if *fd >= 0 {
+			err = errors.Join(err, unix.Close(*fd))
+			*fd = -1
+		}
+	}
+	return err
+}
 
-// shortWait is how long a wait must be for the runtime's timers, which keep time to a millisecond while nothing else runs: a wait of
-// 20 us took 1.08 ms at the median, and 29 us as a nap (Linux 6.18, Go 1.26).
-const shortWait = 100 * time.Microsecond
+// control changes the membership of a descriptor. The caller holds mu, or nobody else has s yet.
+func (s *sleeper) control(op, fd int) error {
+	s.entry = unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	return unix.EpollCtl(s.epoll, op, fd, &s.entry)
+}
 
-// nap sleeps for a time of less than shortWait, or until there are packets, in a system call. The thread keeps its processor meanwhile, but
-// not for long; for the same reason Wake need not end it.
-func (s *sleeper) nap(timeout time.Duration) {
-	runtime.LockOSThread() // the slack is a thread's own
-	defer runtime.UnlockOSThread()
-	const least, usual = 1, 0                              // of what a timer may be late, in ns; without it 50 us are added
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, least, 0, 0, 0) // a nap that is late is none the worse
-	fds := [1]unix.PollFd{{Fd: int32(s.sock), Events: unix.POLLIN}}
-	length := unix.NsecToTimespec(int64(timeout))
-	_, _ = unix.Ppoll(fds[:], &length, nil) // whoever naps looks again, whatever ended it
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usual, 0, 0, 0)
+// over says that there is no reason to sleep.
+func (s *sleeper) over() bool {
+	return s.woken.Load() || s.arrived() || s.until != clock.Never && clock.Machine() >= s.until
 }
 
 // Wait implements provider.Waiter.
-func (s *sleeper) Wait(timeout time.Duration, packets bool) {
-	if timeout > 0 && timeout < shortWait {
-		s.nap(timeout)
-		return
+func (s *sleeper) Wait(until clock.Time, spin bool) {
+	s.until = until
+	if spared := s.over() || spin && s.spin.pays(s.over); !spared {
+		s.sleep(spin)
 	}
-	if !packets {
-		s.tick.Reset(timeout)
-		select {
-		case <-s.wake:
-		case <-s.tick.C:
+	s.woken.Store(false)
+}
+
+// sleep parks until there is a reason not to.
+func (s *sleeper) sleep(spun bool) {
+	if s.until != clock.Never {
+		now := clock.Machine()
+		if s.alarm <= now || s.alarm > s.until {
+			s.setAlarm(now)
 		}
-		s.tick.Stop()
+	}
+	if !s.enter() {
 		return
 	}
-	deadline := time.Time{}
-	if timeout >= 0 {
-		deadline = time.Now().Add(timeout)
+	// All errors are those of an epoll that is being closed; the caller looks and waits again.
+	_ = s.raw.Read(s.ready)
+	if spun {
+		s.spin.slept(clock.Machine())
 	}
-	if s.file.SetReadDeadline(deadline) != nil {
-		return
-	}
-	// A Wake before this point has left its token, one after it moves the deadline.
-	select {
-	case <-s.wake:
-		return
-	default:
-	}
-	// All errors are time-outs here, or a socket that is being closed; the caller looks and waits again.
-	if unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, s.sock, &s.entry) == nil {
-		_ = s.raw.Read(s.ready)
-		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, s.sock, nil)
+	s.mu.Lock()
+	s.waiting = false
+	s.mu.Unlock()
+}
+
+// setAlarm makes the timer ring when the Wait is to end. A timer that rings too early is left to do so: a sleeper that wakes for nothing once in many
+// sleeps costs less than a system call for each.
+func (s *sleeper) setAlarm(now clock.Time) {
+	d := max(s.until.Sub(now), 1)
+	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
+	if unix.TimerfdSettime(s.timer, 0, &setting, nil) == nil {
+		s.alarm = s.until
 	}
 }
 
-// readable looks without waiting. A socket in error, whose interface is gone, is not readable: the poller reports errors
-// once, so that this is no spin.
-func readable(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds[:], 0)
-	return err != nil || n > 0 && fds[0].Revents&unix.POLLIN != 0
+// enter makes the socket a member, if it is none.
+func (s *sleeper) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits++
+	s.member = s.member || s.control(unix.EPOLL_CTL_ADD, s.sock) == nil
+	s.waiting = s.member
+	return s.member
 }
 
 // Wake implements provider.Waiter.
 func (s *sleeper) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	if !s.woken.Swap(true) {
+		_, _ = unix.Write(s.event, wakeWord[:]) // fails only once the event is closed
 	}
-	_ = s.file.SetReadDeadline(s.past) // fails only once the file is closed
+}
+
+var wakeWord = [8]byte{1}
+
+// Pause implements provider.Waiter. Where nobody has slept since the last one, packets are looked for without: the socket need not be watched.
+func (s *sleeper) Pause(d time.Duration) {
+	s.mu.Lock()
+	if s.member && !s.waiting && s.waits == s.paused {
+		s.member = s.control(unix.EPOLL_CTL_DEL, s.sock) != nil
+	}
+	s.paused = s.waits
+	s.mu.Unlock()
+	if d >= 0 {
+		s.tick.Reset(d)
+		if s.reminded.Swap(false) {
+			return
+		}
+	}
+	<-s.tick.C
+	s.reminded.Store(false)
+}
+
+// Remind implements provider.Waiter. It says so before it sets the timer, and Pause sets the timer before it asks: one sees the other.
+func (s *sleeper) Remind(d time.Duration) {
+	if d == 0 {
+		s.reminded.Store(true)
+	}
+	s.tick.Reset(d)
+}
+
+// readable looks without waiting. A socket in error, whose interface is gone, is not readable.
+func readable(fd int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return err != nil || n > 0 && fds[0].Revents&unix.POLLIN != 0
 }

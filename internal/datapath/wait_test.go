@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
 const patience = time.Minute
@@ -14,7 +16,7 @@ func newTestSleeper(t *testing.T) (s *sleeper, arrive, take func()) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, err)
-	s, err = newSleeper(fds[0])
+	s, err = newSleeper(fds[0], func() bool { return readable(fds[0]) }, 0)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = s.closeSleeper() // a test may have closed it
@@ -44,10 +46,19 @@ func returns(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-func wait(s *sleeper, timeout time.Duration, packets bool) <-chan struct{} {
+// wait waits in the background, until d has passed; for ever when it is negative.
+func wait(s *sleeper, d time.Duration) <-chan struct{} {
+	until := clock.Never
+	if d >= 0 {
+		until = clock.Machine().Add(d)
+	}
+	return background(func() { s.Wait(until, false) })
+}
+
+func background(f func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
-		s.Wait(timeout, packets)
+		f()
 		close(done)
 	}()
 	return done
@@ -55,51 +66,69 @@ func wait(s *sleeper, timeout time.Duration, packets bool) <-chan struct{} {
 
 func TestWakeBeforeWait(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
-	for _, packets := range []bool{true, false} {
-		s.Wake()
-		s.Wake() // one token, however often
-		returns(t, "woken before", wait(s, time.Hour, packets))
-	}
+	s.Wake()
+	s.Wake() // one token, however often
+	returns(t, "woken before", wait(s, time.Hour))
+	s.Remind(0)
+	s.Remind(0)
+	returns(t, "reminded before", background(func() { s.Pause(time.Hour) }))
+	s.Remind(0)
+	returns(t, "reminded before an endless pause", background(func() { s.Pause(-1) }))
 }
 
-// Wake and Wait race in every way that two processors bring about: no wake-up is lost.
+// Wake and Wait race in every way that two processors bring about: no wake-up is lost. Nor is one of Remind and Pause.
 func TestWakeIsNeverLost(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	for i := range 3000 {
-		done := wait(s, -1, true)
+		done := wait(s, -1)
+		paused := background(func() { s.Pause([]time.Duration{-1, time.Hour}[i/2%2]) })
 		if i%2 == 0 {
 			for range i % 100 { // at another moment each time
 				_ = readable(s.sock)
 			}
 		}
 		s.Wake()
+		s.Remind(0)
 		returns(t, "woken", done)
-		select { // a token may be left, and would end the next Wait
-		case <-s.wake:
-		default:
-		}
+		returns(t, "reminded", paused)
+		s.woken.Store(false) // a token may be left, and would end the next Wait
+		s.reminded.Store(false)
+		s.tick.Stop()
 	}
 }
 
 func TestWaitTimesOut(t *testing.T) {
-	s, arrive, take := newTestSleeper(t)
-	for _, packets := range []bool{true, false} {
-		if !packets {
-			arrive() // is not what this Wait looks at
-		}
-		began := time.Now()
-		returns(t, "time-out", wait(s, 5*time.Millisecond, packets))
-		if took := time.Since(began); took < 4*time.Millisecond {
-			t.Errorf("packets %t: returned after %v, want 5 ms", packets, took)
+	s, _, _ := newTestSleeper(t)
+	for _, d := range []time.Duration{5 * time.Millisecond, 0, 50 * time.Microsecond, 5 * time.Millisecond} {
+		began := clock.Machine()
+		returns(t, "time-out", background(func() { s.Wait(began.Add(d), false) }))
+		if took := clock.Machine().Sub(began); took < d {
+			t.Errorf("returned after %v, want %v", took, d)
 		}
 	}
-	take()
-	returns(t, "no time", wait(s, 0, true))
-	// A time-out in the past does not stay: the next Wait waits again.
 	began := time.Now()
-	returns(t, "time-out again", wait(s, 5*time.Millisecond, true))
-	if took := time.Since(began); took < 4*time.Millisecond {
-		t.Errorf("returned after %v, want 5 ms", took)
+	returns(t, "pause", background(func() { s.Pause(5 * time.Millisecond) }))
+	if took := time.Since(began); took < 5*time.Millisecond {
+		t.Errorf("paused for %v, want 5 ms", took)
+	}
+	paused := background(func() { s.Pause(-1) })
+	s.Remind(5 * time.Millisecond)
+	returns(t, "reminded", paused)
+	if took := time.Since(began); took < 10*time.Millisecond {
+		t.Errorf("paused for %v, want 10 ms", took)
+	}
+}
+
+// A timer that rings for an earlier sleep ends no later one.
+func TestEarlierAlarm(t *testing.T) {
+	s, arrive, take := newTestSleeper(t)
+	began := clock.Machine()
+	arriving := background(func() { s.Wait(began.Add(20*time.Millisecond), false) })
+	arrive()
+	returns(t, "packet", arriving)
+	take()
+	if s.Wait(began.Add(40*time.Millisecond), false); clock.Machine().Sub(began) < 40*time.Millisecond {
+		t.Errorf("returned after %v, want 40 ms", clock.Machine().Sub(began))
 	}
 }
 
@@ -108,38 +137,107 @@ func TestWaitSeesPackets(t *testing.T) {
 	for i := range 200 {
 		if i%2 == 0 {
 			arrive()
-			returns(t, "packet before", wait(s, -1, true))
+			returns(t, "packet before", wait(s, -1))
 		} else {
-			done := wait(s, -1, true)
+			done := wait(s, -1)
 			arrive()
 			returns(t, "packet during", done)
 		}
 		take()
+		if i%10 == 9 {
+			s.Pause(0)
+			s.Pause(0)
+			if s.member {
+				t.Fatal("the socket is watched although nobody sleeps")
+			}
+		}
 	}
 	// A packet that was there all the time ends every Wait, not just the first.
 	arrive()
 	for range 3 {
-		returns(t, "packet still there", wait(s, -1, true))
+		returns(t, "packet still there", wait(s, -1))
 	}
+}
+
+// A Pause leaves the socket watched for somebody who sleeps meanwhile.
+func TestPauseBesideAWait(t *testing.T) {
+	s, arrive, _ := newTestSleeper(t)
+	done := wait(s, -1)
+	for waiting := false; !waiting; {
+		s.mu.Lock()
+		waiting = s.waiting
+		s.mu.Unlock()
+	}
+	for range 3 {
+		s.Pause(0)
+	}
+	arrive()
+	returns(t, "packet", done)
 }
 
 func TestWaitAfterClose(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
-	done := wait(s, -1, true)
+	done := wait(s, -1)
 	must(t, s.closeSleeper())
 	returns(t, "closed during", done)
-	returns(t, "closed before", wait(s, -1, true))
+	returns(t, "closed before", wait(s, -1))
 	s.Wake()
 }
 
 func TestWaitAllocatesNothing(t *testing.T) {
-	s, arrive, _ := newTestSleeper(t)
-	arrive()
+	s, arrive, take := newTestSleeper(t)
 	if n := testing.AllocsPerRun(200, func() {
-		s.Wait(time.Second, true)
+		s.Wait(clock.Machine().Add(10*time.Microsecond), true)
+		arrive()
+		s.Wait(clock.Never, true)
+		take()
 		s.Wake()
-		s.Wait(time.Second, false)
+		s.Wait(clock.Never, true)
+		s.Pause(0)
+		s.Pause(0)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A spinner looks as long as that pays: sleeps that are too long to be spared, and others who want the processor, make it look no more.
+func TestSpinnerTunesItself(t *testing.T) {
+	p := spinner{most: DefaultSpin}
+	sleep := func(d time.Duration) {
+		p.began = clock.Machine()
+		p.slept(p.began.Add(d))
+	}
+	for _, c := range []struct {
+		sleep, want time.Duration
+	}{
+		{time.Second, 0},
+		{30 * time.Microsecond, firstSpin},
+		{30 * time.Microsecond, 2 * firstSpin},
+		{30 * time.Microsecond, 4 * firstSpin},
+		{30 * time.Microsecond, 4 * firstSpin},
+		{45 * time.Microsecond, DefaultSpin},
+		{DefaultSpin + 1, DefaultSpin / 2},
+		{time.Second, DefaultSpin / 4},
+		{time.Second, 0},
+		{time.Second, 0},
+		{5 * time.Microsecond, firstSpin},
+	} {
+		if sleep(c.sleep); p.limit != c.want {
+			t.Errorf("after a sleep of %v it looks for %v, want %v", c.sleep, p.limit, c.want)
+		}
+	}
+	if !p.pays(func() bool { return true }) || p.spins.Load() != 1 || p.hits.Load() != 1 || p.limit != firstSpin {
+		t.Error("a look that pays is not counted, or changes how long it looks")
+	}
+	if p.pays(func() bool {
+		for began := clock.Machine(); clock.Machine().Sub(began) <= preempted; {
+		}
+		return false
+	}) || p.limit != 0 {
+		t.Errorf("it looks for %v although others want the processor", p.limit)
+	}
+	off := spinner{}
+	if off.slept(clock.Machine()); off.pays(func() bool { return true }) || off.limit != 0 {
+		t.Error("it looks although it may not")
 	}
 }

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +62,7 @@ func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
 }
 
 // Arm adds a waiting notification. fin is called once: when something of the level came, when Cancel is given the id, or when the queue or the
-// adapter ends.
+// adapter ends. Nobody sleeps meanwhile, or Sleep.
 func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	q.consumer.Lock()
 	id = q.CQ.Arm(level, fin)
@@ -70,27 +71,43 @@ func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	return id
 }
 
-// ArmOnce is Arm for those who want one notification for all that was asked for before it comes.
+// ArmOnce is Arm for those who want one notification for all that was asked for before it comes, by a callback.
 func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	q.consumer.Lock()
 	q.CQ.ArmOnce(level, fin)
 	q.consumer.Unlock()
-	q.armed()
+	if q.armed() {
+		q.adapter.Release(q.CQ)
+	}
 }
 
-// armed ends each arming. Whoever closes marks first and cancels then: one of the two sees the other.
-func (q *CQ) armed() {
+// armed ends each arming. Whoever closes marks first and cancels then: one of the two sees the other. It says whether the notification waits, or
+// has come.
+func (q *CQ) armed() bool {
 	switch {
 	case q.adapter.Closed():
 		q.CancelWaiters(provider.OutcomeDeviceRemoved)
+		return false
 	case q.closed.Load():
 		q.CancelWaiters(provider.OutcomeCanceled)
-	default:
-		q.adapter.Release(q.CQ)
-		if q.moderated.Load() {
-			q.adapter.Do(func(e *provider.Engine) { e.Moderate(q.CQ) })
-		}
+		return false
 	}
+	if q.moderated.Load() {
+		q.adapter.Do(func(e *provider.Engine) { e.Moderate(q.CQ) })
+	}
+	return true
+}
+
+// Sleep sleeps until w ended, which was armed before, and says so, or until Interrupt was called. The caller waits for the packets of the engine that
+// reports to the queue. Where several do, the progress goroutines wait for theirs.
+func (q *CQ) Sleep(w *provider.Wait) (ended bool) {
+	homes := q.Homes()
+	if homes&(homes-1) == 0 {
+		w.Patient = false
+		return q.adapter.Shards[bits.TrailingZeros64(homes)].Sleep(w)
+	}
+	q.adapter.Release(q.CQ)
+	return w.Await()
 }
 
 // Resize gives the queue room for at least depth results, while traffic runs.

@@ -71,3 +71,13 @@ func (a *Adapter) ReleaseAll() {
 		s.Release()
 	}
 }
+
+// Sleep sleeps until w ended, and says so, or until Interrupt was called: for calls of which there are few. It leaves waiting for packets to CQ.Sleep,
+// where that is called meanwhile.
+func (a *Adapter) Sleep(w *provider.Wait) (ended bool) {
+	if len(a.Shards) > 1 {
+		return w.Await() // the connection may move
+	}
+	w.Patient = true
+	return a.Shards[0].Sleep(w)
+}

@@ -24,3 +24,20 @@ type (
 
 // Gosched is runtime.Gosched.
 func Gosched() { runtime.Gosched() }
+
+// Event wakes the one goroutine that waits for it. NewEvent makes it.
+type Event struct{ c chan struct{} }
+
+// NewEvent makes an event that is not set.
+func NewEvent() Event { return Event{make(chan struct{}, 1)} }
+
+// Set ends a Wait, now or the next one. Setting it twice is setting it once.
+func (e *Event) Set() {
+	select {
+	case e.c <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns when the event is set, and takes it back.
+func (e *Event) Wait() { <-e.c }

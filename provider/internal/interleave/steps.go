@@ -229,3 +229,26 @@ func Gosched() {
 	}
 	active.yield()
 }
+
+// Event wakes the one goroutine that waits for it.
+type Event struct {
+	set bool
+	v   variable
+}
+
+// NewEvent makes an event that is not set.
+func NewEvent() Event { return Event{} }
+
+// Set ends a Wait, now or the next one.
+func (e *Event) Set() {
+	e.v.write()
+	e.set = true
+}
+
+// Wait returns when the event is set, and takes it back.
+func (e *Event) Wait() {
+	if step(func() bool { return e.set }) {
+		e.v.wrote()
+	}
+	e.set = false
+}

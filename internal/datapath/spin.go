@@ -1,0 +1,80 @@
+package datapath
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// spinner looks for a reason not to sleep for as long as that has paid lately. A sleep costs two wake-ups, one of a processor and one of a
+// goroutine, which take longer than many peers to answer. It works as guest halt polling does (Linux, drivers/cpuidle/governors/haltpoll.c): sleeps that a
+// longer look would have spared make looks longer, and sleeps that none would have spared make them shorter. The zero spinner never looks.
+type spinner struct {
+	most  time.Duration // the longest look
+	limit time.Duration // the next one
+	began clock.Time    // of the look before the sleep under way
+
+	spins, hits, sleeps atomic.Uint64
+}
+
+const (
+	// DefaultSpin is the longest look unless Config.Spin says otherwise: a round trip to a peer that sleeps itself, on the same machine or
+	// in the same rack.
+	DefaultSpin = 50 * time.Microsecond
+	// firstSpin is a look after none.
+	firstSpin = 10 * time.Microsecond
+	// preempted is the time between two looks of a spin from which on somebody else had the processor, who has a better use for it.
+	preempted = 20 * time.Microsecond
+	// looksAtOnce is how often it looks between two readings of the clock: about a tenth of a microsecond.
+	looksAtOnce = 8
+)
+
+// pays looks until over says so, which is a hit, or the time for looking has passed.
+func (p *spinner) pays(over func() bool) bool {
+	p.began = clock.Machine()
+	if p.limit == 0 {
+		return false
+	}
+	p.spins.Add(1)
+	alone := runtime.GOMAXPROCS(0) == 1
+	for last := p.began; last.Sub(p.began) < p.limit; {
+		for range looksAtOnce {
+			if over() {
+				p.hits.Add(1)
+				return true
+			}
+		}
+		if alone {
+			runtime.Gosched() // others of this process have no other processor
+		}
+		now := clock.Machine()
+		if now.Sub(last) > preempted {
+			p.limit = 0
+			return over()
+		}
+		last = now
+	}
+	return false
+}
+
+// slept learns from a sleep that ended now.
+func (p *spinner) slept(now clock.Time) {
+	p.sleeps.Add(1)
+	switch took := now.Sub(p.began); {
+	case took > p.most:
+		if p.limit /= 2; p.limit < firstSpin {
+			p.limit = 0
+		}
+	case took > p.limit:
+		p.limit = min(max(2*p.limit, firstSpin), p.most)
+	}
+}
+
+// addTo adds what it counted.
+func (p *spinner) addTo(s *Stats) {
+	s.Spins += p.spins.Load()
+	s.SpinHits += p.hits.Load()
+	s.Sleeps += p.sleeps.Load()
+}

@@ -1,0 +1,75 @@
+package nd
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Every call that sleeps returns when its adapter is closed, however many there are, and at once.
+func TestCloseBesideManySleepers(t *testing.T) {
+	t.Parallel()
+	const sleepers = 1000
+	for _, datapath := range []Datapath{DatapathGeneric, DatapathUDP} {
+		r := newRig(t, 1500, datapath)
+		_, server := r.connect(t, 4096)
+		ends := make([]<-chan error, 0, sleepers+1)
+		queues := make([]*CompletionQueue, sleepers)
+		for i := range queues {
+			var err error
+			queues[i], err = r.b.CreateCompletionQueue(1)
+			must(t, err)
+			ends = append(ends, start(func() error { return queues[i].Notify(t.Context(), NotifyAny) }))
+		}
+		ends = append(ends, start(func() error { return server.ctr.NotifyDisconnect(t.Context()) }))
+		for _, q := range queues {
+			eventually(t, "sleeps", func() bool { return q.cq.Waiting() == 1 })
+		}
+		eventually(t, "sleeps", func() bool { return server.ctr.notifications() == 1 })
+		must(t, r.b.Close())
+		for _, end := range ends {
+			wantStatus(t, "sleeper", finish(t, "sleeper", end), ErrDeviceRemoved)
+		}
+	}
+}
+
+// A context that ends wakes the sleeper that waits for packets itself, and those who wait beside it; it may be used again, as another may be.
+func TestContextsOfSleepers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	client, _ := r.connect(t, 4096)
+	ctx, cancel := context.WithCancel(t.Context())
+	one := start(func() error { return client.cq.Notify(ctx, NotifyAny) })
+	eventually(t, "one sleeps", func() bool { return client.cq.cq.Waiting() == 1 })
+	two := start(func() error { return client.cq.Notify(ctx, NotifyAny) })
+	other := start(func() error { return client.cq.Notify(t.Context(), NotifyAny) })
+	eventually(t, "all sleep", func() bool { return client.cq.cq.Waiting() == 3 })
+	cancel()
+	wantStatus(t, "one", finish(t, "one", one), ErrCanceled)
+	wantStatus(t, "two", finish(t, "two", two), ErrCanceled)
+	wantStatus(t, "again", client.cq.Notify(ctx, NotifyAny), ErrCanceled)
+	must(t, client.qp.Write(1, nil, 0, 0, 0))
+	wantStatus(t, "other", finish(t, "other", other), StatusSuccess)
+	short, done := context.WithTimeout(t.Context(), time.Millisecond)
+	defer done()
+	wantStatus(t, "short", client.cq.Notify(short, NotifyAny), ErrCanceled)
+}
+
+// Sleeping allocates nothing, also with a context that can end.
+func TestSleepAllocatesNothing(t *testing.T) {
+	r := newRig(t, 1500, DatapathAuto)
+	client, _ := r.connect(t, 4096)
+	var res [4]Result
+	round := func() {
+		must(t, client.qp.Write(1, nil, 0, 0, 0))
+		for client.cq.GetResults(res[:]) == 0 {
+			must(t, client.cq.Notify(t.Context(), NotifyAny))
+		}
+	}
+	for range 100 {
+		round()
+	}
+	if n := testing.AllocsPerRun(200, round); n >= 1 {
+		t.Errorf("%v allocations for each sleep", n)
+	}
+}

@@ -1,0 +1,87 @@
+package watch
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+)
+
+// Waiter lets those sleep who look after an engine. The link's other half implements it.
+type Waiter interface {
+	// Wait returns when Wake was called since the last Wait, when the link has packets to receive, or at a time of the shard's clock. Spurious
+	// returns are fine. With spin the caller would rather lose a little processor time than a wake-up. One goroutine at a time waits.
+	Wait(until clock.Time, spin bool)
+	// Wake ends a Wait, now or the next one. Any goroutine may call it.
+	Wake()
+	// Pause is the progress goroutine's sleep while others look after the engine. It ends when d has passed; with a negative d when Remind says so.
+	Pause(d time.Duration)
+	// Remind ends a Pause after d: the one that is under way, or with d = 0 also the next one. Any goroutine may call it.
+	Remind(d time.Duration)
+}
+
+// Sleeper is the watcher's sleep, as all others see it.
+type Sleeper struct {
+	Waiter
+	Watch
+
+	asleep interleave.Bool   // it waits, or is about to; set under the shard's lock
+	until  interleave.Int64  // when it means to wake, while asleep
+	polls  interleave.Uint32 // moves when pollers run turns, and when sleepers leave; the progress goroutine watches it
+}
+
+// Wake ends the sleep, if there is one: somebody stored work before. Where nobody watches, the progress goroutine is to.
+func (s *Sleeper) Wake() {
+	switch {
+	case s.asleep.Load():
+		if s.asleep.CompareAndSwap(true, false) {
+			s.Waiter.Wake()
+		}
+	case s.Forsake():
+		s.polls.Store(0)
+		s.Remind(0)
+	}
+}
+
+// Polled says that somebody polled, or slept, since polls was at seen.
+func (s *Sleeper) Polled(seen uint32) bool {
+	polls := s.polls.Load()
+	return polls != seen && polls != 0
+}
+
+// LieDown begins the sleep. The caller holds the shard's lock, so that whoever runs the next turn compares its deadlines with ours.
+// Asleep is stored before the sleeper reads doorbells and inbox, and others store work before they read asleep: one of the two sees the other.
+func (s *Sleeper) LieDown(until clock.Time) {
+	s.until.Store(int64(until))
+	s.asleep.Store(true)
+}
+
+// Leave ends a turn that may have set deadlines or left work: the watcher, if it sleeps, must know.
+func (s *Sleeper) Leave(busy bool, next clock.Time) {
+	if s.asleep.Load() && (busy || int64(next) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
+		s.Waiter.Wake()
+	}
+}
+
+// NewSleeper makes one that is awake, and whose watch is free.
+func NewSleeper(w Waiter) Sleeper {
+	return Sleeper{Waiter: w, Watch: Watch{vacated: interleave.NewEvent()}}
+}
+
+// Asleep says that the watcher sleeps, or is about to.
+func (s *Sleeper) Asleep() bool { return s.asleep.Load() }
+
+// Until is when the watcher means to wake, while it is asleep.
+func (s *Sleeper) Until() clock.Time { return clock.Time(s.until.Load()) }
+
+// Rise ends the sleep.
+func (s *Sleeper) Rise() { s.asleep.Store(false) }
+
+// Polls moves when pollers run turns, and when sleepers leave.
+func (s *Sleeper) Polls() uint32 { return s.polls.Load() }
+
+// NotePoll says that somebody polled, or slept, and will soon again.
+func (s *Sleeper) NotePoll() { s.polls.Add(1) }
+
+// NotePollsEnd says that nobody will.
+func (s *Sleeper) NotePollsEnd() { s.polls.Store(0) }

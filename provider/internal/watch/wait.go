@@ -1,0 +1,106 @@
+package watch
+
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
+
+// Wait is a call that an application sleeps in until it ends: its Finish is what the engine is given, and a shard's Sleep sleeps. It may be
+// used again, by Reset, once Sleep has said that it ended. NewWait makes it.
+type Wait struct {
+	ended       interleave.Bool
+	interrupted interleave.Bool
+	outcome     outcome.Outcome // written before ended
+	event       interleave.Event
+	at          interleave.Pointer[Sleeper] // whose packets it waits for; nil while it does not
+
+	// Patient says that the call may be woken by somebody else who waits for packets: it leaves that to calls that are not. It is set before Sleep.
+	Patient bool
+
+	// Guarded by Watch.mu.
+	watches, queued bool
+	next, prev      *Wait
+}
+
+// NewWait makes a call that has not ended.
+func NewWait() *Wait { return &Wait{event: interleave.NewEvent()} }
+
+// Reset makes w a call that has not ended. What came too late to end the call before may still end the sleep of this one, but not the call.
+func (w *Wait) Reset() {
+	w.ended.Store(false)
+	w.interrupted.Store(false)
+}
+
+// Finish ends the call: it is a Finish. Anyone may call it, also within a turn.
+func (w *Wait) Finish(o outcome.Outcome) {
+	w.outcome = o
+	w.ended.Store(true)
+	w.stir()
+}
+
+// Interrupt ends the next Sleep, or the one that is under way, and not the call. Anyone may call it.
+func (w *Wait) Interrupt() {
+	w.interrupted.Store(true)
+	w.stir()
+}
+
+// stir makes the sleeper look. It stores where it waits before it looks, and whoever stirs it has stored why: one sees the other.
+func (w *Wait) stir() {
+	w.event.Set()
+	if s := w.at.Load(); s != nil {
+		s.Wake()
+	}
+}
+
+// At says where the caller waits for packets; nil while it does not.
+func (w *Wait) At(s *Sleeper) { w.at.Store(s) }
+
+// Block sleeps until something happened to the call.
+func (w *Wait) Block() { w.event.Wait() }
+
+// Outcome is how the call ended. Only after Sleep said so.
+func (w *Wait) Outcome() outcome.Outcome { return w.outcome }
+
+// Over says that there is nothing to sleep for.
+func (w *Wait) Over() bool { return w.ended.Load() || w.interrupted.Load() }
+
+// Await sleeps until the call ended, and says so, or Interrupt was called. Others wait for packets meanwhile.
+func (w *Wait) Await() (ended bool) {
+	for !w.Over() {
+		w.event.Wait()
+	}
+	return w.Rise()
+}
+
+// Rise ends a sleep.
+func (w *Wait) Rise() (ended bool) {
+	w.interrupted.Store(false)
+	return w.ended.Load()
+}
+
+// waitList are calls, oldest first.
+type waitList struct{ first, last *Wait }
+
+func (l *waitList) add(w *Wait) {
+	w.queued, w.prev, w.next = true, l.last, nil
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+}
+
+func (l *waitList) remove(w *Wait) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.queued, w.prev, w.next = false, nil, nil
+}

@@ -1,0 +1,94 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/provider/internal/watch"
+
+// This file is how a shard is watched (package watch).
+
+// Waiter lets those sleep who look after an engine.
+type Waiter = watch.Waiter
+
+// Wait is a call of an application that sleeps until it ends.
+type Wait = watch.Wait
+
+// NewWait makes a call that has not ended.
+func NewWait() *Wait { return watch.NewWait() }
+
+// Sleep sleeps until w ended, and says so, or until Interrupt was called. Meanwhile the caller runs the engine and waits for its packets,
+// unless another call of the shard does. When the shard closes, it sleeps on until somebody ends w. A panic inside the engine is as in NewShard.
+func (s *Shard) Sleep(w *Wait) (ended bool) {
+	if !w.Over() {
+		s.sleep(w)
+	}
+	return w.Rise()
+}
+
+func (s *Shard) sleep(w *Wait) {
+	defer s.quit(w)
+	watches, displaces := s.Seek(w)
+	if displaces {
+		s.Wake()
+	}
+	for !w.Over() {
+		switch {
+		case s.closing.Load():
+			s.quit(w)
+			w.Block()
+		case watches:
+			w.At(&s.Sleeper)
+			s.attend(w, 0)
+			w.At(nil)
+			if !w.Over() && !s.closing.Load() { // somebody else wants it more
+				s.quit(w)
+				watches, _ = s.Seek(w)
+			}
+		default:
+			w.Block()
+			watches = s.Holds(w)
+		}
+	}
+}
+
+// quit gives the watch up, or the wish for it. Whoever left work after the last turn looked, and saw that somebody watched, relies on us.
+func (s *Shard) quit(w *Wait) {
+	free, rests := s.End(w, s.closing.Load())
+	if !free {
+		return
+	}
+	s.NotePoll() // whoever slept will be back soon, like one who polls
+	if rests {
+		s.Remind(takeOver)
+	}
+	if s.closing.Load() {
+		s.Vacate()
+		return
+	}
+	if s.engine.Called() {
+		s.try(watch.CallerLeave)
+	}
+}
+
+// relieved says that the watcher need not wait for packets: its call is over, others are to do it, or an application polls, which has done so
+// more than seen times.
+func (s *Shard) relieved(w *Wait, seen uint32) bool {
+	wanted := s.Wanted()
+	if w != nil {
+		return w.Over() || wanted > w.Rank()
+	}
+	return wanted > watch.Shard || s.Polled(seen)
+}
+
+// attend runs turns, and waits for packets when there is nothing to do, until the watcher is relieved.
+func (s *Shard) attend(w *Wait, seen uint32) {
+	for blind := true; !s.closing.Load() && !s.relieved(w, seen); {
+		busy, next := s.advance(blind, w, seen)
+		blind = true
+		if busy {
+			continue
+		}
+		if !s.engine.Called() && !s.closing.Load() && !s.relieved(w, seen) {
+			s.Wait(next, w != nil)
+			blind = false
+		}
+		s.Rise()
+	}
+}

@@ -1,0 +1,157 @@
+package provider
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// asleep makes an application sleep until side 0 has a result, and returns when it does. Its packets wake it and nobody else.
+func (p *pair) asleep(s *Shard, w *Wait) (ended chan bool) {
+	ended = make(chan bool, 1)
+	p.cq[0].Arm(NotifyAny, w.Finish)
+	go func() { ended <- s.Sleep(w) }()
+	synctest.Wait()
+	return ended
+}
+
+// A call that sleeps waits for packets itself: its answer wakes one goroutine, and the progress goroutine looks only when the application
+// has been away for a while.
+func TestOneWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		waiter, ok := s[0].Waiter.(chanWaiter)
+		if !ok {
+			t.Fatalf("the waiter is a %T", s[0].Waiter)
+		}
+		w := NewWait()
+		turn := func() {
+			w.Reset()
+			ended := p.asleep(s[0], w)
+			p.postAndRing(s[0], p.write(0, 0, 64))
+			if !<-ended || w.Outcome() != OutcomeSuccess {
+				t.Fatal("the call did not end")
+			}
+			p.results(0)
+		}
+		for range 10 {
+			turn()
+		}
+		woke, looked := waiter.woke.Load(), waiter.looked.Load()
+		const times = 100
+		for range times {
+			turn()
+		}
+		// The post makes the sleeper look at the deadline that it set, and the answer ends the call.
+		if n := waiter.woke.Load() - woke; n > 2*times {
+			t.Errorf("%d wake-ups for %d calls", n, times)
+		}
+		if n := waiter.looked.Load() - looked; n != 0 {
+			t.Errorf("the progress goroutine looked %d times, in no time", n)
+		}
+		time.Sleep(10 * takeOver)
+		synctest.Wait()
+		if !s[0].Asleep() {
+			t.Error("nobody waits for packets after the application went away")
+		}
+	})
+}
+
+// Many sleep, and each wakes by its own answer or with the end of the shard; the watch is handed on.
+func TestManySleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		const n = 50
+		var calls [n]*Wait
+		var sleepers sync.WaitGroup
+		for i := range calls {
+			calls[i] = NewWait()
+			calls[i].Patient = i%3 == 0
+			sleepers.Go(func() {
+				if !s[0].Sleep(calls[i]) {
+					t.Errorf("call %d was interrupted", i)
+				}
+			})
+		}
+		synctest.Wait()
+		for i := range n / 2 { // from outside a turn
+			calls[i*2].Finish(OutcomeSuccess)
+			synctest.Wait()
+			if !s[0].Asleep() {
+				t.Fatalf("nobody waits for packets after call %d ended", i*2)
+			}
+		}
+		ended := p.asleep(s[0], calls[0])
+		p.postAndRing(s[0], p.write(0, 0, 64))
+		if !<-ended {
+			t.Error("a call did not end beside others")
+		}
+		closed := make(chan struct{})
+		go func() {
+			closeAll(s)
+			close(closed)
+		}()
+		<-closed
+		for i := range n / 2 {
+			calls[i*2+1].Finish(OutcomeDeviceRemoved)
+		}
+		sleepers.Wait()
+	})
+}
+
+// An interrupted sleep leaves the call as it was, and what comes too late for one sleep does not end the next call.
+func TestInterruptedSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := shards(t)
+		defer closeAll(s)
+		w := NewWait()
+		for range 3 {
+			ended := make(chan bool, 1)
+			go func() { ended <- s[0].Sleep(w) }()
+			synctest.Wait()
+			w.Interrupt()
+			if <-ended {
+				t.Fatal("an interrupted call ended")
+			}
+		}
+		w.Finish(OutcomeCanceled)
+		if !s[0].Sleep(w) || w.Outcome() != OutcomeCanceled {
+			t.Error("a call that ended sleeps")
+		}
+		if w.Reset(); w.Over() {
+			t.Error("a call that begins is over")
+		}
+	})
+}
+
+// A panic in the turn of a call that sleeps goes to its caller, and leaves the watch to nobody.
+func TestPanicInASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		w, other := NewWait(), NewWait()
+		got := make(chan any, 1)
+		go func() { got <- recovered(func() { s[0].Sleep(w) }) }()
+		synctest.Wait()
+		sleeping := make(chan bool, 1)
+		go func() { sleeping <- s[0].Sleep(other) }()
+		synctest.Wait()
+		s[0].mu.Lock()
+		s[0].engine.link = boomLink{s[0].engine.link}
+		s[0].mu.Unlock()
+		s[0].Wake()
+		if v := <-got; v != errBoom {
+			t.Fatalf("the caller got %v", v)
+		}
+		if p.broken != 1 {
+			t.Errorf("%d engines are said to be broken", p.broken)
+		}
+		synctest.Wait()
+		other.Finish(OutcomeDeviceRemoved)
+		if !<-sleeping || !s[0].Free() {
+			t.Error("the other call does not end, or watches a broken engine")
+		}
+	})
+}
