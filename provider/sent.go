@@ -3,6 +3,8 @@ package provider
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
+
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -76,7 +78,7 @@ func (c *conn) measureTrip(p *recovery.Packet, a *wire.Ack) {
 // was not known to have.
 func (c *conn) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
 	if was != 0 {
-		c.arrivedInVain(number, was)
+		c.arrivedInVain(number, p.At, was)
 		if was&recovery.Lost != 0 {
 			c.cc.Found(p.At)
 		}
@@ -89,10 +91,10 @@ func (c *conn) arrived(number uint64, p *recovery.Packet, was recovery.State) (c
 }
 
 // arrivedInVain takes in that a packet arrived whose contents were sent again. It may show that time-outs were none.
-func (c *conn) arrivedInVain(number uint64, was recovery.State) {
+func (c *conn) arrivedInVain(number uint64, sent clock.Time, was recovery.State) {
 	e := c.engine
 	e.stats.Duplicates++
-	if !c.loss.InVain(e.now, &c.rtt, number, was) {
+	if !c.loss.InVain(e.now, &c.rtt, number, sent, was) {
 		return
 	}
 	c.runs.InTime(e.now)

@@ -139,7 +139,11 @@ func TestPanicInASleep(t *testing.T) {
 		go func() { sleeping <- s[0].Sleep(other) }()
 		synctest.Wait()
 		s[0].mu.Lock()
-		s[0].engine.link = boomLink{s[0].engine.link}
+		e := s[0].engine
+		boom := boomLink{e.link}
+		e.link = boom
+		e.out.CutOff(boom)
+		e.received.CutOff(boom)
 		s[0].mu.Unlock()
 		s[0].Wake()
 		if v := <-got; v != errBoom {

@@ -23,6 +23,7 @@ type Detector struct {
 
 	slack     int        // what the reordering window is larger, in quarters of the smallest round trip
 	slackenAt clock.Time // when what was only late last made it larger
+	absence   Absence    // of the peer from its core
 }
 
 // Verdict is what a timer that is due asks for.
@@ -61,9 +62,9 @@ func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
 	case !owed:
 		d.timerAt, d.probed = 0, false
 	case d.probed:
-		d.timerAt = now.Add(r.Timeout(floor))
+		d.timerAt = now.Add(max(r.Timeout(floor), d.absence.Now(now)))
 	default:
-		d.timerAt = now.Add(min(r.Probe(), r.Timeout(floor)))
+		d.timerAt = now.Add(max(min(r.Probe(), r.Timeout(floor)), d.absence.Now(now)))
 	}
 }
 
@@ -76,9 +77,12 @@ func (d *Detector) Forgive(now clock.Time) {
 	d.timedOut = 0
 }
 
-// InVain takes in that a packet arrived whose contents were sent again. What was taken for lost was only late: the reordering window
+// InVain takes in that a packet that was sent at a time arrived, and that its contents were sent again since. What was taken for lost was only late: the reordering window
 // grows. What left before the first of a row of time-outs arrived after all: nothing had been lost, and undo says that the time-outs were none.
-func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, state State) (undo bool) {
+func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time, state State) (undo bool) {
+	if state&Again != 0 {
+		d.absence.Late(now.Sub(sent), now)
+	}
 	if state&Lost != 0 && now.Sub(d.slackenAt) > r.Smoothed {
 		d.slack, d.slackenAt = min(d.slack+1, maxSlack), now
 	}

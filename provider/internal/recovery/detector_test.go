@@ -51,8 +51,8 @@ func TestReorderingWindowFollowsLatePackets(t *testing.T) {
 	var got []time.Duration
 	for range 6 {
 		now = now.Add(400 * us)
-		d.InVain(now, &r, 0, Lost)
-		d.InVain(now, &r, 0, Lost) // in the same round trip: counts once
+		d.InVain(now, &r, 0, now, Lost)
+		d.InVain(now, &r, 0, now, Lost) // in the same round trip: counts once
 		got = append(got, d.window(&r, now))
 	}
 	if want := []time.Duration{100 * us, 150 * us, 200 * us, 250 * us, 300 * us, 300 * us}; !slices.Equal(got, want) {
@@ -70,15 +70,15 @@ func TestTimeOutsInVain(t *testing.T) {
 	d.Expire(0, 110, time.Second)
 	d.Expire(0, 110, time.Second)
 	d.Expire(0, 120, time.Second)
-	if d.InVain(1, &r, 110, Again) || d.InVain(1, &r, 109, Lost) {
+	if d.InVain(1, &r, 110, 1, Again) || d.InVain(1, &r, 109, 1, Lost) {
 		t.Error("undone by what left after the first time-out, or was not sent again for it")
 	}
-	if !d.InVain(1, &r, 109, Again) || d.InVain(1, &r, 108, Again) {
+	if !d.InVain(1, &r, 109, 1, Again) || d.InVain(1, &r, 108, 1, Again) {
 		t.Error("time-outs are undone once")
 	}
 	d.Expire(0, 130, time.Second)
 	d.Forgive(0)
-	if d.InVain(1, &r, 129, Again) {
+	if d.InVain(1, &r, 129, 1, Again) {
 		t.Error("what was forgiven is undone")
 	}
 }

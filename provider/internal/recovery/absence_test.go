@@ -1,0 +1,34 @@
+package recovery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// What a timer repeated in vain makes timers wait as long as the peer was off its core; that is forgotten by halves.
+func TestTimersWaitForPeersOffTheirCore(t *testing.T) {
+	const start, ms = clock.Time(time.Hour), time.Millisecond
+	var a Absence
+	if got := a.Now(start); got != 0 {
+		t.Errorf("%v before anything was late", got)
+	}
+	for _, c := range []struct {
+		late, want time.Duration
+		after      time.Duration // it is asked
+		then       time.Duration
+	}{
+		{4 * ms, 5 * ms, absenceHalves, 5 * ms / 2},
+		{ms, 5 * ms, 3 * absenceHalves, 5 * ms / 8}, // a shorter absence tells nothing of a longer one
+		{time.Second, maxAbsence, time.Hour, 0},
+	} {
+		a.Late(c.late, start)
+		if got := a.Now(start); got != c.want {
+			t.Errorf("after an answer that was %v late: %v, want %v", c.late, got, c.want)
+		}
+		if got := a.Now(start.Add(c.after)); got != c.then {
+			t.Errorf("after an answer that was %v late, %v later: %v, want %v", c.late, c.after, got, c.then)
+		}
+	}
+}
