@@ -57,6 +57,9 @@ func TestContextsOfSleepers(t *testing.T) {
 
 // Sleeping allocates nothing, also with a context that can end.
 func TestSleepAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	r := newRig(t, 1500, DatapathAuto)
 	client, _ := r.connect(t, 4096)
 	var res [4]Result

@@ -29,7 +29,7 @@ import (
 // application 0.9 us of a 3 us half round trip. It stays from one sleep to the next one, because to enter and to leave costs more than both.
 type sleeper struct {
 	sock    int
-	epoll   int // -1 once it is closed; guarded by mu, as file is
+	epoll   int // -1 once it is closed; guarded by mu, as file, timer and event are
 	file    *os.File
 	raw     syscall.RawConn
 	timer   int
@@ -90,8 +90,8 @@ func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, 
 
 func (s *sleeper) closeSleeper() (err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.epoll = -1
-	s.mu.Unlock()
 	if s.file != nil {
 		err = s.file.Close()
 	}
@@ -126,12 +126,6 @@ func (s *sleeper) Wait(until clock.Time, spin bool) {
 
 // sleep parks until there is a reason not to.
 func (s *sleeper) sleep(spun bool) {
-	if s.until != clock.Never {
-		now := clock.Machine()
-		if s.alarm <= now || s.alarm > s.until {
-			s.setAlarm(now)
-		}
-	}
 	if !s.enter() {
 		return
 	}
@@ -146,8 +140,15 @@ func (s *sleeper) sleep(spun bool) {
 }
 
 // setAlarm makes the timer ring when the Wait is to end. A timer that rings too early is left to do so: a sleeper that wakes for nothing once in many
-// sleeps costs less than a system call for each.
-func (s *sleeper) setAlarm(now clock.Time) {
+// sleeps costs less than a system call for each. The caller holds mu.
+func (s *sleeper) setAlarm() {
+	if s.until == clock.Never {
+		return
+	}
+	now := clock.Machine()
+	if s.alarm > now && s.alarm <= s.until {
+		return
+	}
 	d := max(s.until.Sub(now), 1)
 	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	if unix.TimerfdSettime(s.timer, 0, &setting, nil) == nil {
@@ -155,10 +156,14 @@ func (s *sleeper) setAlarm(now clock.Time) {
 	}
 }
 
-// enter makes the socket a member, if it is none.
+// enter sets the timer, and makes the socket a member, if it is none. It reports false when the sleeper is closed.
 func (s *sleeper) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.epoll < 0 {
+		return false
+	}
+	s.setAlarm()
 	s.waits++
 	s.member = s.member || s.control(unix.EPOLL_CTL_ADD, s.sock) == nil
 	s.waiting = s.member
@@ -167,8 +172,13 @@ func (s *sleeper) enter() bool {
 
 // Wake implements provider.Waiter.
 func (s *sleeper) Wake() {
-	if !s.woken.Swap(true) {
-		_, _ = unix.Write(s.event, wakeWord[:]) // fails only once the event is closed
+	if s.woken.Swap(true) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.event >= 0 { // its number may be another descriptor's once it is closed
+		_, _ = unix.Write(s.event, wakeWord[:])
 	}
 }
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package nd
+
+const raceEnabled = true
