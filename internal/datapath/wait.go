@@ -57,7 +57,7 @@ type sleeper struct {
 func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, err error) {
 	s := &sleeper{sock: sock, epoll: -1, timer: -1, event: -1, arrived: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
 	s.tick.Stop()
-	s.ready = func(uintptr) bool { return s.over() }
+	s.ready = func(uintptr) bool { return s.over() || !s.rearm() }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.closeSleeper())
@@ -181,6 +181,23 @@ func (s *sleeper) Wake() {
 		_, _ = unix.Write(s.event, wakeWord[:])
 	}
 }
+
+// rearm sets the timer anew if it rang before the Wait is over. It reports false when the sleeper is closed.
+func (s *sleeper) rearm() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoll < 0 {
+		return false
+	}
+	if s.alarm.Sub(clock.Machine()) < alarmSlack {
+		s.alarm = 0 // it may be what rang
+	}
+	s.setAlarm()
+	return true
+}
+
+// alarmSlack is how much the timer and the clock may differ.
+const alarmSlack = time.Millisecond
 
 var wakeWord = [8]byte{1}
 
