@@ -2,6 +2,8 @@ package nd
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -74,5 +76,44 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(200, round); n >= 1 {
 		t.Errorf("%v allocations for each sleep", n)
+	}
+}
+
+// registering is a context that counts who waits for its end.
+type registering struct {
+	context.Context
+	done   chan struct{}
+	active atomic.Int32
+}
+
+func (c *registering) Done() <-chan struct{} { return c.done }
+
+func (c *registering) AfterFunc(func()) func() bool {
+	c.active.Add(1)
+	var once sync.Once
+	return func() (stopped bool) {
+		once.Do(func() {
+			c.active.Add(-1)
+			stopped = true
+		})
+		return stopped
+	}
+}
+
+// A program has one context for as long as it lives: calls that are over leave nothing with it.
+func TestCallsLeaveNothingWithTheirContext(t *testing.T) {
+	r := newRig(t, 1500, DatapathAuto)
+	ctx := &registering{Context: t.Context(), done: make(chan struct{})}
+	l, at := listen(t, r.b, 0)
+	client := newEnd(t, r.a, 4096)
+	connected := start(func() error { return client.ctr.Connect(ctx, client.qp, at, ConnectParams{}) })
+	server := newEnd(t, r.b, 4096)
+	must(t, l.GetConnectionRequest(ctx, server.ctr))
+	accepted := start(func() error { return server.ctr.Accept(ctx, server.qp, ConnectParams{}) })
+	must(t, finish(t, "connect", connected))
+	must(t, client.ctr.CompleteConnect(ctx))
+	must(t, finish(t, "accept", accepted))
+	if n := ctx.active.Load(); n != 0 {
+		t.Errorf("%d calls are registered with their context after they ended", n)
 	}
 }

@@ -122,5 +122,7 @@ func (g *canceler) interrupt() {
 
 // sleep is call.sleep for calls that are few, on whatever object of the adapter.
 func (a *Adapter) sleep(ctx context.Context, w *call, cancel func()) (o provider.Outcome, cause error) {
-	return w.sleep(ctx, &canceler{}, a.verbs.Sleep, cancel)
+	g := &canceler{}
+	defer g.close() // a registration that stays costs memory for as long as ctx lives
+	return w.sleep(ctx, g, a.verbs.Sleep, cancel)
 }
