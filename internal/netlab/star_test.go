@@ -60,6 +60,20 @@ func dial(t *testing.T, from, to *Host) *net.UDPConn {
 	return conn
 }
 
+// writeAnyway sends a datagram to a port that nobody has. The host answers those before with "port unreachable", which a write reports
+// instead of sending anything.
+func writeAnyway(t *testing.T, conn *net.UDPConn, datagram []byte) {
+	t.Helper()
+	for range 10 {
+		if _, err := conn.Write(datagram); err == nil {
+			return
+		} else if !errors.Is(err, unix.ECONNREFUSED) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("ten writes reported \"port unreachable\" and sent nothing")
+}
+
 func TestBottleneck(t *testing.T) {
 	s := newStar(t, StarConfig{})
 	const size = 1000 + 14 + 20 + 8
@@ -81,10 +95,7 @@ func TestBottleneck(t *testing.T) {
 		const sent = 100
 		conn := dial(t, &s.Hosts[1-host], &s.Hosts[host])
 		for range sent {
-			// The host answers what arrives with "port unreachable", which the next write reports.
-			if _, err := conn.Write(make([]byte, 1000)); err != nil && !errors.Is(err, unix.ECONNREFUSED) {
-				t.Fatal(err)
-			}
+			writeAnyway(t, conn, make([]byte, 1000))
 		}
 		b := s.awaitPackets(t, host, sent)
 		if b.Bytes > queue || b.Bytes < queue/2 || b.Dropped < sent/2 {
