@@ -107,14 +107,17 @@ func TestMethodsFromAnyGoroutine(t *testing.T) {
 		},
 		Last: []string{
 			"Connector.Close", "Connector.Disconnect", "Connector.Reject", "QueuePair.Close", "QueuePair.Flush", "MemoryRegion.Close", "MemoryRegion.Deregister",
-			"MemoryWindow.Close", "SharedReceiveQueue.Close", "Listener.Close", "EndpointListener.Close", "Endpoint.Close", "Endpoint.Disconnect", "Capture.Stop",
+			"MemoryWindow.Close", "SharedReceiveQueue.Close", "Listener.Close", "EndpointListener.Close", "Endpoint.Close", "Endpoint.Disconnect", "Capture.Stop", "Notification.Cancel",
 		},
 		Discard: func(v any) {
 			if closer, ok := v.(interface{ Close() error }); ok {
 				_ = closer.Close() // busy or closed: others use it
 			}
-			if c, ok := v.(*Capture); ok {
-				c.Stop()
+			switch v := v.(type) {
+			case *Capture:
+				v.Stop()
+			case *Notification:
+				v.Cancel()
 			}
 		},
 	}
@@ -122,7 +125,8 @@ func TestMethodsFromAnyGoroutine(t *testing.T) {
 		callAll(t, all, r, p, seed)
 	}
 	must(t, all.Missing((*Provider)(nil), (*Adapter)(nil), (*CompletionQueue)(nil), (*QueuePair)(nil), (*SharedReceiveQueue)(nil), (*MemoryRegion)(nil),
-		(*MemoryWindow)(nil), (*Connector)(nil), (*Listener)(nil), (*EndpointListener)(nil), (*Endpoint)(nil), (*Capture)(nil)))
+		(*MemoryWindow)(nil), (*Connector)(nil), (*Listener)(nil), (*EndpointListener)(nil), (*Endpoint)(nil), (*Capture)(nil),
+		(*Notification)(nil)))
 	moveEverything(t, r) // and both adapters are well
 }
 
@@ -166,8 +170,10 @@ func callAll(t *testing.T, all *conformance.AnyGoroutine, r *rig, p *Provider, s
 			}
 			return nil
 		})
+		armed, err := c.client.cq.Arm(NotifyAny)
+		must(t, err)
 		all.Arguments = c.argument
-		must(t, all.Run(700*time.Millisecond, seed, p, r.a, c.client.cq, c.client.qp, c.client.ctr, region, c.window, c.srq, c.loose, l, el, ep, capture))
+		must(t, all.Run(700*time.Millisecond, seed, p, r.a, c.client.cq, c.client.qp, c.client.ctr, region, c.window, c.srq, c.loose, l, el, ep, capture, armed))
 		capture.Stop()
 		must(t, finish(t, "the capture's reader", read))
 	})

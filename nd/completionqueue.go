@@ -68,16 +68,12 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	if err := checkContext("notify", ctx); err != nil {
 		return err
 	}
-	if q.adapter.closed() {
-		return q.adapter.removed("notify")
-	}
-	level, ok := verbs.Level(what)
-	if !ok {
-		return q.adapter.wrong("notify", 1)
-	}
 	w := newCall()
 	defer calls.Put(w)
-	id := q.cq.Arm(level, w.fin)
+	id, err := q.arm(what, w.fin)
+	if err != nil {
+		return err
+	}
 	o, cause := w.sleep(ctx, &q.contexts, q.cq.Sleep, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	return q.adapter.fail("notify", noAddr, noAddr, o, cause)
 }

@@ -229,18 +229,17 @@ func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	}
 	w := newCall()
 	defer calls.Put(w)
-	var id uint64
-	o := c.k.Call(func() (o provider.Outcome) {
-		id, o = c.k.NotifyDisconnect(w.fin)
-		return o
-	})
-	if o != provider.OutcomeSuccess {
-		return c.adapter.fail("notify disconnect", noAddr, noAddr, o, nil)
+	id, err := c.armDisconnect(w.fin)
+	if err != nil {
+		return err
 	}
-	o, cause := c.adapter.sleep(ctx, w, func() {
-		c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
-	})
+	o, cause := c.adapter.sleep(ctx, w, func() { c.cancelNotification(id) })
 	return c.adapter.fail("notify disconnect", noAddr, noAddr, o, cause)
+}
+
+// cancelNotification ends one notification of the connection's end.
+func (c *Connector) cancelNotification(id uint64) {
+	c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
 }
 
 // Disconnect ends the connection gracefully: outstanding requests of this side end with ErrCanceled, the peer's

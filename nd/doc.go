@@ -84,6 +84,8 @@
 //   - An adapter is one address. Register and Deregister are done when they return. CreateQueuePair takes a structure.
 //   - AdapterLoopbackConnections is set with DatapathUDP only: packets to an own address never come to the interface, which is all that
 //     the other datapaths see. They refuse such a Connect with ErrNetworkUnreachable.
+//   - A call that waits begins when it is called. Who must miss nothing between a look and the wait, or waits for something else too, arms before:
+//     CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest and SharedReceiveQueue.Arm return a Notification.
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, and Dial and Listen, which make connected
 //     endpoints in a few lines.
 //

@@ -95,6 +95,40 @@ func ExampleCompletionQueue_Notify() {
 	// true true
 }
 
+// What is armed is waited for beside anything else that Go has channels for.
+func ExampleNotification() {
+	port, err := freePort()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := newParty("127.0.0.1", port)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.adapter.Close()
+	quit := make(chan string, 1)
+	armed, err := p.cq.Arm(nd.NotifyAny)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var results [16]nd.Result
+	if p.cq.GetResults(results[:]) == 0 { // what comes from here on ends the wait
+		quit <- "quit"
+		select {
+		case <-armed.Done():
+			fmt.Println("results:", armed.Err())
+		case why := <-quit:
+			armed.Cancel()
+			fmt.Println(why, errors.Is(armed.Err(), nd.ErrCanceled))
+		}
+	}
+	// Output:
+	// quit true
+}
+
 // A connector says why a connection did not come about, and may try again.
 func ExampleConnector() {
 	port, err := freePort()

@@ -71,14 +71,10 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 	if err := checkContext("get connection request", ctx); err != nil {
 		return err
 	}
-	if c == nil || c.adapter != l.adapter {
-		return l.adapter.wrong("get connection request", 1)
-	}
 	w := newCall()
 	defer calls.Put(w)
-	o := l.adapter.call(func(*provider.Engine) provider.Outcome { return l.l.GetRequest(c.k.Connector, w.fin) })
-	if o != provider.OutcomeSuccess {
-		return l.adapter.fail("get connection request", noAddr, noAddr, o, nil)
+	if err := l.armRequest(c, w.fin); err != nil {
+		return err
 	}
 	o, cause := l.adapter.sleep(ctx, w, func() {
 		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled) })

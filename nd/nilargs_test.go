@@ -36,6 +36,7 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 	must(t, err)
 	t.Cleanup(func() { must(t, endpoints.Close()) })
 
+	armed := arm(t, e, NotifyAny)
 	var none context.Context
 	cfg := QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}
 	ctx := t.Context()
@@ -58,8 +59,10 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 		"Endpoint.Disconnect 1":            {ErrInvalidParameter, func() error { return endpoint.Disconnect(none) }},
 		"Endpoint.Result 1":                {ErrInvalidParameter, func() error { _, err := endpoint.Result(none); return err }},
 		"EndpointListener.Accept 1":        {ErrInvalidParameter, func() error { _, err := endpoints.Accept(none); return err }},
+		"Listener.ArmConnectionRequest 1":  {ErrInvalidParameterN(1), func() error { _, err := l.ArmConnectionRequest(nil); return err }},
 		"Listener.GetConnectionRequest 1":  {ErrInvalidParameter, func() error { return l.GetConnectionRequest(none, e.ctr) }},
 		"Listener.GetConnectionRequest 2":  {ErrInvalidParameterN(1), func() error { return l.GetConnectionRequest(ctx, nil) }},
+		"Notification.Wait 1":              {ErrInvalidParameter, func() error { return armed.Wait(none) }},
 		"Provider.NotifyAddressChange 1":   {ErrInvalidParameter, func() error { return p.NotifyAddressChange(none) }},
 		"QueuePair.Bind 2":                 {ErrInvalidParameterN(2), func() error { return e.qp.Bind(1, nil, w, nil, 0) }},
 		"QueuePair.Bind 3":                 {ErrInvalidParameterN(3), func() error { return e.qp.Bind(1, e.mr, nil, nil, 0) }},
@@ -68,8 +71,8 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 	}
 	if err := conformance.CheckNil(
 		calls, (*Adapter)(nil), (*Capture)(nil), (*CompletionQueue)(nil), (*Connector)(nil), (*Datapath)(nil), (*Endpoint)(nil),
-		(*EndpointListener)(nil), (*Error)(nil), (*Limits)(nil), (*Listener)(nil), (*MemoryRegion)(nil), (*MemoryWindow)(nil), (*Provider)(nil),
-		(*QueuePair)(nil), (*RequestType)(nil), (*SharedReceiveQueue)(nil), (*Status)(nil),
+		(*EndpointListener)(nil), (*Error)(nil), (*Limits)(nil), (*Listener)(nil), (*MemoryRegion)(nil), (*MemoryWindow)(nil), (*Notification)(nil),
+		(*Provider)(nil), (*QueuePair)(nil), (*RequestType)(nil), (*SharedReceiveQueue)(nil), (*Status)(nil),
 		Dial, DropReasons, ErrInvalidParameterN, LimitNames, Listen, OpenAdapter, OpenProvider, ParseDatapath,
 	); err != nil {
 		t.Error(err)
