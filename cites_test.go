@@ -17,7 +17,6 @@ var notCited = map[string]string{
 	"9": "groups its subsections",
 
 	"10": "reserved: nothing of it is built",
-	"11": "reserved: nothing of it is built",
 	"12": "reserved: nothing of it is built",
 }
 

@@ -28,7 +28,7 @@ func (p *pair) watchJoins() *[2]struct{ joins, alone, control int } {
 	return &seen
 }
 
-// Packets with contents may leave in runs when both ends sit on kernel sockets and said so, and never else (PROTOCOL §7.1).
+// Packets with contents may leave in runs when both ends sit on kernel sockets and said so, and never else (PROTOCOL §7.1, §11).
 func TestRunsAreAgreed(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -46,7 +46,7 @@ func testHello() Hello {
 	h := Hello{
 		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: FeatureECT,
 		MinVersion: 2, MaxVersion: 2, IRD: 16, ORD: 8, Window: 0x00a00000, MaxPacket: 65507, ReceiveLimit: 64,
-		Private: []byte("private data."), Grease: Item{0xfabc, []byte("grease")},
+		Private: []byte("private data."), BulkPort: 0xb1b2, Grease: Item{0xfabc, []byte("grease")},
 	}
 	copy(h.ResetToken[:], "reset-token-here")
 	return h
@@ -67,7 +67,7 @@ func testReport() Report {
 // testPackets has every packet type at least once (PROTOCOL §4, §5).
 func testPackets() []testPacket {
 	hello, retried := testHello(), testHello()
-	retried.Cookie, retried.Private, retried.Grease = []byte("cookie-16-bytes."), nil, Item{}
+	retried.Cookie, retried.Private, retried.BulkPort, retried.Grease = []byte("cookie-16-bytes."), nil, 0, Item{}
 	token := [16]byte([]byte("reset-token-here"))
 	ack, beside, report := testAck(), Ack{Largest: 0x61626364, Delay: AckDelayUnknown, Flags: AckCE, N: 1}, testReport()
 	return append(testContents(&beside), []testPacket{

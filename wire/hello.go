@@ -25,6 +25,9 @@ const FeatureECT uint32 = 1 << 0
 // FeatureRuns is the feature that the kernel takes apart what arrives merged (PROTOCOL §7.1).
 const FeatureRuns uint32 = 1 << 1
 
+// FeatureBulk is the feature that packets with contents may come to a second UDP port (PROTOCOL §11.1).
+const FeatureBulk uint32 = 1 << 2
+
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
 type Hello struct {
 	ConnID, Nonce          uint64
@@ -40,6 +43,8 @@ type Hello struct {
 	// The items. After parsing they are views into the body: nil or CookieLen, and up to MaxPrivateData bytes.
 	Cookie  []byte
 	Private []byte
+	// BulkPort is the UDP port of the sender's bulk lane; zero for none (PROTOCOL §11.1).
+	BulkPort uint16
 	// Grease is an item that no receiver knows, to be sent when its type is not zero (PROTOCOL §7.1). After parsing it is the last item of
 	// an unknown type.
 	Grease Item
@@ -73,7 +78,7 @@ func ParseHello(body []byte, h *Hello) DropReason {
 
 // parseItems reads what follows the fixed part (PROTOCOL §7.1).
 func (h *Hello) parseItems(b []byte) DropReason {
-	h.Cookie, h.Private, h.Grease = nil, nil, Item{}
+	h.Cookie, h.Private, h.BulkPort, h.Grease = nil, nil, 0, Item{}
 	for last := ItemType(0); len(b) > 0; {
 		it, rest, d := ParseItem(b, last)
 		if d != DropNone {
@@ -90,6 +95,11 @@ func (h *Hello) parseItems(b []byte) DropReason {
 				return DropItem
 			}
 			h.Private = it.Value
+		case ItemBulkPort:
+			if len(it.Value) != bulkPortLen {
+				return DropItem
+			}
+			h.BulkPort = binary.BigEndian.Uint16(it.Value)
 		default:
 			h.Grease = it
 		}
@@ -106,6 +116,9 @@ func (h *Hello) EncodedLen() int {
 	}
 	if len(h.Private) > 0 {
 		n += itemLen(len(h.Private))
+	}
+	if h.BulkPort != 0 {
+		n += itemLen(bulkPortLen)
 	}
 	if h.Grease.Type != 0 {
 		n += itemLen(len(h.Grease.Value))
@@ -139,6 +152,12 @@ func (h *Hello) Append(dst []byte) []byte {
 	}
 	if len(h.Private) > 0 {
 		dst = appendItem(dst, Item{ItemPrivate, h.Private})
+	}
+	if h.BulkPort != 0 {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(ItemBulkPort))
+		dst = append(dst, 0, bulkPortLen)
+		dst = binary.BigEndian.AppendUint16(dst, h.BulkPort)
+		dst = append(dst, 0, 0) // padding
 	}
 	if h.Grease.Type != 0 {
 		dst = appendItem(dst, h.Grease)

@@ -7,9 +7,10 @@ type ItemType uint16
 
 // The items. Types from ItemGrease on never mean anything.
 const (
-	ItemCookie  ItemType = 1
-	ItemPrivate ItemType = 2
-	ItemGrease  ItemType = 0xf000
+	ItemCookie   ItemType = 1
+	ItemPrivate  ItemType = 2
+	ItemBulkPort ItemType = 3
+	ItemGrease   ItemType = 0xf000
 )
 
 const (
@@ -17,6 +18,7 @@ const (
 	MaxGrease = 16
 	// CookieItemLen is the length of an item that holds a cookie; it is the first one behind the fixed part (PROTOCOL §7.1).
 	CookieItemLen = itemHeaderLen + CookieLen
+	bulkPortLen   = 2
 	itemHeaderLen = 4
 	itemAlign     = 4
 )

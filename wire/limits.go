@@ -59,7 +59,7 @@ const (
 const maxHelloBody = MinPacket - ControlOffset - ControlHeaderLen
 
 // maxHelloSent is the longest body of a REQ or REP of ours: with cookie, private data and an item that nobody knows.
-const maxHelloSent = HelloLen + (itemHeaderLen + CookieLen) + (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + MaxGrease)
+const maxHelloSent = HelloLen + (itemHeaderLen + CookieLen) + (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + itemAlign) + (itemHeaderLen + MaxGrease)
 
 // Relations between the sizes above; a violated one does not compile.
 const (

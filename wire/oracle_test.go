@@ -211,6 +211,8 @@ func oracleReadHello(r *bytes.Reader) Hello {
 			h.Cookie = value
 		case 2:
 			h.Private = value
+		case 3:
+			h.BulkPort = uint16(value[0])<<8 | uint16(value[1])
 		default:
 			h.Grease = Item{ItemType(it.Type), value}
 		}

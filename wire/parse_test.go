@@ -137,7 +137,7 @@ func TestParseBodyDrops(t *testing.T) {
 	}
 	req, retried, rej, rst := body("req"), body("req_cookie"), body("rej"), body("rst")
 	probe := body("probe")
-	with := func(items ...Item) []byte { // a REQ with other items
+	with := func(items ...Item) []byte { // a REQ with other items (PROTOCOL §7.1, §11.1)
 		b := append([]byte{}, req[:HelloLen]...)
 		for _, it := range items {
 			b = appendItem(b, it)
@@ -159,6 +159,9 @@ func TestParseBodyDrops(t *testing.T) {
 		{"private data of nothing", CtlREQ, with(Item{ItemPrivate, nil}), DropItem},
 		{"private data of 512 bytes", CtlREQ, with(Item{ItemPrivate, make([]byte, 512)}), DropNone},
 		{"private data of 513 bytes", CtlREQ, with(Item{ItemPrivate, make([]byte, 513)}), DropItem},
+		{"bulk port of nothing", CtlREQ, with(Item{ItemBulkPort, nil}), DropItem},
+		{"bulk port of three bytes", CtlREQ, with(Item{ItemBulkPort, make([]byte, 3)}), DropItem},
+		{"bulk port zero is none", CtlREQ, with(Item{ItemBulkPort, make([]byte, 2)}), DropNone},
 		{"item beyond the body", CtlREQ, req[:len(req)-4], DropItem},
 		{"half an item header", CtlREQ, append(with(), 0, 1), DropItem},
 		{"item of 65535 bytes", CtlREQ, edited(with(Item{0xffff, nil}), HelloLen+2, 0xff, 0xff), DropItem},

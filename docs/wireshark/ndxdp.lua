@@ -142,6 +142,7 @@ field("item.padding", bytes, "Padding")
 field("reset_token", bytes, "Reset token")
 field("cookie", bytes, "Cookie")
 field("private", bytes, "Private data")
+field("bulk_port", bytes, "UDP port of the bulk lane")
 
 field("rej.reason", u16, "Reason", base.DEC, REJECTS)
 field("rej.private_length", u16, "Private data length")
@@ -408,6 +409,7 @@ end
 local ITEM = {
 	[1] = { "cookie", 16, 16, "cookie" },
 	[2] = { "private data", 1, MAX_PRIVATE, "private" },
+	[3] = { "bulk port", 2, 2, "bulk_port" },
 }
 
 -- one_item takes an item of a REQ or REP (PROTOCOL 7.1), and returns its type, or nil when the next one cannot be found.

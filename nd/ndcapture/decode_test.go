@@ -293,6 +293,8 @@ func (f fields) items(b []byte) wire.DropReason {
 			f.bytes("cookie", it.Value)
 		case wire.ItemPrivate:
 			f.bytes("private", it.Value)
+		case wire.ItemBulkPort: // PROTOCOL §11.1
+			f.bytes("bulk_port", it.Value)
 		default:
 			f.bytes("item.unknown", it.Value)
 		}

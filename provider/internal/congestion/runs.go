@@ -15,7 +15,7 @@ const (
 	soon = 4
 )
 
-// Runs decides whether packets may leave in runs that the kernel or a device cuts. A device or a machine on the way may lose runs that it
+// Runs decides whether packets may leave in runs that the kernel or a device cuts (PROTOCOL §11). A device or a machine on the way may lose runs that it
 // would carry packet by packet: after a time-out they leave one by one for some time.
 type Runs struct {
 	apart time.Duration // the newest time without
