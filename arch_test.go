@@ -94,7 +94,7 @@ var fences = map[string]fence{
 	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider", "provider/internal/watch"}, noClock: true},
 	"provider/internal/guard":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
-	"provider/internal/lifetime":   object("wire", "internal/clock"),
+	"provider/internal/lifetime":   object("wire", "internal/clock", "provider/internal/outcome"),
 	"provider/internal/credit":     object("wire", "internal/clock", "provider/internal/space"),
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/watch":      object("internal/clock", "provider/internal/interleave", "provider/internal/outcome"),

@@ -86,8 +86,8 @@
 //     the other datapaths see. They refuse such a Connect with ErrNetworkUnreachable.
 //   - A call that waits begins when it is called. Who must miss nothing between a look and the wait, or waits for something else too, arms before:
 //     CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest and SharedReceiveQueue.Arm return a Notification.
-//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, and Dial and Listen, which make connected
-//     endpoints in a few lines.
+//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which make
+//     connected endpoints in a few lines.
 //
 // # Nil
 //

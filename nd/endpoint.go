@@ -59,6 +59,7 @@ type Endpoint struct {
 	Greeting []byte       // what the peer said
 
 	owned *Adapter // to close; nil when somebody else's
+	end   connectionEnd
 }
 
 // newEndpoint makes the objects of an endpoint on an adapter.
@@ -165,6 +166,7 @@ func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *En
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	e.watchEnd()
 	return e, nil
 }
 
@@ -193,31 +195,6 @@ func closeAdapter(a *Adapter) error {
 	return a.Close()
 }
 
-// Result waits for the next result of a request, and returns it. The error is that of CompletionQueue.Notify, or the result's
-// status when the request failed.
-func (e *Endpoint) Result(ctx context.Context) (Result, error) {
-	if err := checkContext("result", ctx); err != nil {
-		return Result{}, err
-	}
-	var res [1]Result
-	for e.Queue.GetResults(res[:]) == 0 {
-		if err := e.Queue.Notify(ctx, NotifyAny); err != nil {
-			return Result{}, err
-		}
-	}
-	if s := res[0].Status; s != StatusSuccess {
-		err := &Error{Op: res[0].Type.String(), Status: s}
-		if s == ErrIOTimeout && res[0].Type == RequestSend {
-			err.Err = errNoReceive
-		}
-		return res[0], err
-	}
-	return res[0], nil
-}
-
-// errNoReceive is behind a Send that timed out. The status does not tell the two cases apart.
-var errNoReceive = errors.New("the peer posted no receive for it in time, or fell silent")
-
 // Disconnect ends the connection gracefully, when both sides have called it, and closes the endpoint.
 func (e *Endpoint) Disconnect(ctx context.Context) error {
 	if err := checkContext("disconnect", ctx); err != nil {
@@ -226,7 +203,8 @@ func (e *Endpoint) Disconnect(ctx context.Context) error {
 	return errors.Join(e.Connector.Disconnect(ctx), e.Close())
 }
 
-// Close ends the connection at once and releases everything, the adapter too if Dial opened it. Closing twice is harmless.
+// Close ends the connection at once and releases everything, the adapter too if Dial opened it. When the peer has called Disconnect, that
+// is a graceful end for both, and the peer's call returns. Closing twice is harmless.
 func (e *Endpoint) Close() error {
 	var errs []error
 	if e.Connector != nil {

@@ -164,6 +164,8 @@ func (l *EndpointListener) establish(e *Endpoint) {
 	a := arrival{e, err}
 	if err != nil {
 		a = arrival{nil, errors.Join(err, e.Close())}
+	} else {
+		e.watchEnd()
 	}
 	select {
 	case l.arrived <- a:

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -20,6 +21,18 @@ func (a access) mayUse(sgl []SGE, need Rights) bool {
 		}
 	}
 	return true
+}
+
+// fault is what is wrong with a request that ended with o, and may have named memory that it may not use.
+func (a access) fault(sgl []SGE, o Outcome) Cause {
+	switch {
+	case o != OutcomeAccessViolation:
+		return outcome.LocalRequest
+	case a.mayUse(sgl, 0):
+		return outcome.LocalRight
+	default:
+		return outcome.LocalMemory
+	}
 }
 
 // gather appends n bytes of the entries of a list to the operation just written, from byte off. False means that the memory is not there any more.

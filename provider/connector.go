@@ -75,8 +75,9 @@ type Connector struct {
 	local, peer       addrPort // ND endpoints
 
 	state       ConnectorState
-	ownsPort    bool // local is counted in directory.ports for us
-	addressed   bool // local and peer are those of a connection
+	cause       Cause // why its connection ended, or the peer's end of it
+	ownsPort    bool  // local is counted in directory.ports for us
+	addressed   bool  // local and peer are those of a connection
 	havePrivate bool
 	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
 	answered    bool    // the peer's engine answered the newest Connect

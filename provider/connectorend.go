@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/provider/internal/lifetime"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
 
 // This file ends connectors: what their applications ask for (ND specification 3.1, 7.6, 8.1), and what they are told of connections that end.
 
@@ -36,6 +39,16 @@ func (k *Connector) spendQP() {
 	qp.transition(qpFinish)
 }
 
+// blame notes why the connection ends, unless it is over.
+func (k *Connector) blame(why Cause) {
+	if k != nil {
+		k.cause.Note(why)
+	}
+}
+
+// Cause is why the connection ended without this side's doing, or that the peer disconnected.
+func (k *Connector) Cause() Cause { return k.cause }
+
 // disconnected finishes Disconnect.
 func (k *Connector) disconnected(o Outcome) {
 	c := k.conn
@@ -55,6 +68,7 @@ func (k *Connector) disconnected(o Outcome) {
 func (k *Connector) onPeerDisconnected() {
 	switch k.state {
 	case CtrEstablished:
+		k.blame(outcome.PeerDisconnected)
 		k.transition(CtrPeerGone)
 		k.notifyAll(OutcomeSuccess)
 	case CtrDisconnecting:

@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
@@ -205,6 +206,7 @@ func (c *conn) lost(first Outcome) {
 		return // lost before, and still telling the peer
 	}
 	c.connector, k.conn = nil, nil
+	k.blame(outcome.PeerGone) // unless something is known that came before
 	e.stats.Lost++
 	if r, ok := e.flight.Lost(e.now, c.id, first, e.cfg.OnLost != nil); ok {
 		e.cfg.OnLost(r)

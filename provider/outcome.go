@@ -10,6 +10,16 @@ type Outcome = outcome.Outcome
 // and must not call back into the engine. That of Accept and CompleteConnect may call NotifyDisconnect of its connector.
 type Finish = outcome.Finish
 
+// Cause is why a connection ended; package outcome says what each one means.
+type Cause = outcome.Cause
+
+// The causes.
+const (
+	CausePeerDisconnected, CausePeerGone, CauseRefusedThere, CauseRefusedHere = outcome.PeerDisconnected, outcome.PeerGone, outcome.RefusedThere, outcome.RefusedHere
+	CauseLocalMemory, CauseLocalRight, CauseLocalRequest, CauseNoReceive      = outcome.LocalMemory, outcome.LocalRight, outcome.LocalRequest, outcome.NoReceive
+	CausePeerFailed, CauseOverrun, CauseProtocol, NumCauses                   = outcome.PeerFailed, outcome.Overrun, outcome.Protocol, outcome.NumCauses
+)
+
 // The outcomes; package outcome says what each one means.
 const (
 	OutcomeSuccess               = outcome.Success

@@ -135,6 +135,7 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 		return c.refuse(op, wire.TermSendTooLong)
 	}
 	if !c.access().scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
+		c.connector.blame(c.access().fault(qp.rq.sgl(head), OutcomeAccessViolation))
 		c.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})

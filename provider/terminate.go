@@ -17,6 +17,7 @@ func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, message uint32)
 	if c.served.termQueued {
 		return
 	}
+	c.connector.blame(lifetime.CauseOf(reason))
 	c.stopRequests()
 	c.takeBack() // it may have been acknowledged before its turn came
 	c.lost(OutcomeCanceled)
@@ -36,6 +37,7 @@ func (c *conn) termAcknowledged() {
 // used, or a window in the wrong state. Requests before it that are not done end CANCELED.
 func (c *conn) localFault(seq uint32, o Outcome) {
 	if c.qp != nil {
+		c.connector.blame(c.access().fault(c.qp.sq.sgl(seq), o))
 		c.qp.failAt(&c.engine.results, seq, o)
 	}
 	c.terminate(wire.TermLocal, 0, 0)
@@ -50,6 +52,7 @@ func (c *conn) onTerm(op *wire.Op) {
 			qp.failAt(&c.engine.results, seq, termOutcome(op.Reason))
 		}
 	}
+	c.connector.blame(lifetime.CauseOfTerm(op))
 	c.stopRequests()
 	c.lost(OutcomeCanceled)
 	// Acknowledged here, so that the peer stops repeating it: execution ends with the connection.

@@ -1,0 +1,60 @@
+package nd
+
+import (
+	"fmt"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Cause is why a connection ended, or is about to. A status says how a request ended and often not why: all requests but one that end with
+// the connection end with ErrCanceled. Errors of Endpoint.Result have the cause inside:
+//
+//	if errors.Is(err, nd.CausePeerDisconnected) { … }
+type Cause uint8
+
+// The causes.
+const (
+	CauseNone             Cause = 0                                     // the connection lasts, was never made, or was ended by this side
+	CausePeerDisconnected       = Cause(provider.CausePeerDisconnected) // the peer called Disconnect: Disconnect or Close here ends it for both
+	CausePeerGone               = Cause(provider.CausePeerGone)         // the peer closed its end or flushed it, its process or host ended, or it fell silent
+	CauseRefusedThere           = Cause(provider.CauseRefusedThere)     // the peer could not carry out a request of this side: token, range, right, length or limit
+	CauseRefusedHere            = Cause(provider.CauseRefusedHere)      // this side could not carry out a request of the peer, in the same way
+	CauseLocalMemory            = Cause(provider.CauseLocalMemory)      // a slice of a request of this side is not inside the region of its token
+	CauseLocalRight             = Cause(provider.CauseLocalRight)       // the region of a slice, or of a Bind, lacks the right that the request needs
+	CauseLocalRequest           = Cause(provider.CauseLocalRequest)     // a Bind or Invalidate of this side was not possible
+	CauseNoReceive              = Cause(provider.CauseNoReceive)        // the peer posted no receive in time
+	CausePeerFailed             = Cause(provider.CausePeerFailed)       // a request of the peer failed at the peer, or waited too long for a receive here
+	CauseOverrun                = Cause(provider.CauseOverrun)          // a completion queue of this side overran
+	CauseProtocol               = Cause(provider.CauseProtocol)         // the peer broke the protocol
+	CauseOwn                    = Cause(provider.NumCauses)             // this side canceled: Flush, Disconnect or Close. Only errors have it
+)
+
+var causeText = [...]string{
+	CauseNone:             "nothing ended the connection",
+	CausePeerDisconnected: "the peer disconnected",
+	CausePeerGone:         "the peer is gone: it closed its end, its process or host ended, or it fell silent",
+	CauseRefusedThere:     "the peer refused a request of this side: token, range, right, length or limit",
+	CauseRefusedHere:      "this side refused a request of the peer: token, range, right, length or limit",
+	CauseLocalMemory:      "a local slice is not registered: it is not inside the region of its token, or the region is closed",
+	CauseLocalRight:       "local memory lacks a right that the request needs: MRAllowLocalWrite for Receive and Read, the right to bind for Bind",
+	CauseLocalRequest:     "a window of this side was not in a state for the request",
+	CauseNoReceive:        "the peer posted no receive for it in time",
+	CausePeerFailed:       "a request of the peer failed at the peer, or waited too long for a receive here",
+	CauseOverrun:          "a completion queue of this side overran",
+	CauseProtocol:         "the peer broke the protocol",
+	CauseOwn:              "this side canceled it",
+}
+
+// Error implements error.
+func (c Cause) Error() string {
+	if int(c) < len(causeText) {
+		return causeText[c]
+	}
+	return fmt.Sprintf("unknown cause %d", uint8(c))
+}
+
+// Cause returns why the connection ended, CauseNone unless the peer ended it, or a fault did. It may be asked at any time.
+func (c *Connector) Cause() (why Cause) {
+	c.do(func(*provider.Engine) { why = Cause(c.k.Cause()) })
+	return why
+}

@@ -1,0 +1,123 @@
+package nd
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// connectionEnd wakes those who wait for results of an endpoint when its connection ends, or the peer has disconnected. It is told once, by
+// the holder of the engine: nothing else watches a connection that nobody waits for.
+type connectionEnd struct {
+	over    atomic.Bool // written under mu
+	mu      sync.Mutex
+	waiting []uint64 // notifications of the endpoint's queue
+}
+
+// watchEnd makes the end known from now on. The connection was just made.
+func (e *Endpoint) watchEnd() {
+	told := func(provider.Outcome) { e.end.tell(e.Queue) }
+	if o := e.Connector.k.Call(func() (o provider.Outcome) {
+		_, o = e.Connector.k.NotifyDisconnect(told)
+		return o
+	}); o != provider.OutcomeSuccess {
+		told(o) // it is over already
+	}
+}
+
+// tell wakes everybody.
+func (c *connectionEnd) tell(q *CompletionQueue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over.Store(true)
+	for _, id := range c.waiting {
+		q.cq.CancelWaiter(id, provider.OutcomeSuccess)
+	}
+	c.waiting = nil
+}
+
+// begin makes a notification end when the connection does.
+func (c *connectionEnd) begin(q *CompletionQueue, id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over.Load() {
+		q.cq.CancelWaiter(id, provider.OutcomeSuccess)
+		return
+	}
+	c.waiting = append(c.waiting, id)
+}
+
+// finish is the reverse of begin.
+func (c *connectionEnd) finish(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.waiting, id); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+}
+
+// Result waits for the next result of a request, and returns it; results that are there come before the news that the connection is over.
+//
+// Errors: the result's status when the request failed, together with the result; ErrCanceled without a result when the peer has called
+// Disconnect or the connection is over, and nothing is left to tell; ErrCanceled with the context's error when ctx ended; ErrBufferOverflow
+// when the queue overran; ErrDeviceRemoved. errors.Is finds the Cause in the first two:
+//
+//	for {
+//		r, err := endpoint.Result(ctx)
+//		if errors.Is(err, nd.CausePeerDisconnected) {
+//			return endpoint.Close() // the end for both
+//		}
+//		…
+//	}
+func (e *Endpoint) Result(ctx context.Context) (Result, error) {
+	if err := checkContext("result", ctx); err != nil {
+		return Result{}, err
+	}
+	var res [1]Result
+	for {
+		over := e.end.over.Load() // asked first: what completed before the end is told before it
+		if e.Queue.GetResults(res[:]) > 0 {
+			break
+		}
+		if over && !e.Adapter.closed() {
+			return Result{}, e.failed("result", ErrCanceled)
+		}
+		if err := e.await(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	if s := res[0].Status; s != StatusSuccess {
+		return res[0], e.failed(res[0].Type.String(), s)
+	}
+	return res[0], nil
+}
+
+// await waits for a result, or the end of the connection.
+func (e *Endpoint) await(ctx context.Context) error {
+	q := e.Queue
+	w := newCall()
+	defer calls.Put(w)
+	id, err := q.arm(NotifyAny, w.fin)
+	if err != nil {
+		return err
+	}
+	e.end.begin(q, id)
+	o, cause := w.sleep(ctx, &q.contexts, q.cq.Sleep, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
+	e.end.finish(id)
+	return q.adapter.fail("result", noAddr, noAddr, o, cause)
+}
+
+// failed is the error of a request that failed, or was not answered because the connection is over, with the cause where that says more.
+func (e *Endpoint) failed(op string, s Status) error {
+	err := &Error{Op: op, Status: s}
+	switch why := e.Connector.Cause(); {
+	case why != CauseNone:
+		err.Err = why
+	case s == ErrCanceled:
+		err.Err = CauseOwn
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package nd
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// endpoints connects two endpoints, the dialing one first.
+func (r *rig) endpoints(t *testing.T, rights MRFlags) (client, server *Endpoint) {
+	t.Helper()
+	cfg := EndpointConfig{Adapter: r.b, Rights: rights, MemoryBytes: 4096}
+	l, err := Listen(netip.AddrPortFrom(r.addr[1], 0), cfg)
+	must(t, err)
+	at, err := l.Address()
+	must(t, err)
+	accepted := start(func() (err error) { server, err = l.Accept(t.Context()); return err })
+	cfg.Adapter = r.a
+	client, err = Dial(t.Context(), at, cfg)
+	must(t, err)
+	must(t, finish(t, "accept", accepted))
+	t.Cleanup(func() { must(t, errors.Join(client.Close(), server.Close(), l.Close())) })
+	return client, server
+}
+
+// echo sends back what it receives until the peer has disconnected.
+func echo(ctx context.Context, e *Endpoint) error {
+	for {
+		err := e.QueuePair.Receive(1, []SGE{e.Memory.SGE(0, 4096)})
+		if err != nil {
+			return err
+		}
+		got, err := e.Result(ctx)
+		if err != nil {
+			return errors.Join(err, e.Close())
+		}
+		if err := e.QueuePair.Send(2, []SGE{e.Memory.SGE(0, int(got.Bytes))}, OpSilentSuccess); err != nil {
+			return err
+		}
+	}
+}
+
+// A server that does nothing but loop on Result hears that its peer disconnected, sleeping or not, and by closing ends the connection
+// gracefully for both: the peer's Disconnect does not wait until it gives up.
+func TestResultTellsOfDisconnect(t *testing.T) {
+	t.Parallel()
+	client, server := commonRig(t).endpoints(t, 0)
+	served := start(func() error { return echo(t.Context(), server) })
+	for range 3 {
+		must(t, client.QueuePair.Receive(1, []SGE{client.Memory.SGE(0, 64)}))
+		must(t, client.QueuePair.Send(2, []SGE{client.Memory.SGE(64, 5)}, OpSilentSuccess))
+		got, err := client.Result(t.Context())
+		if err != nil || got.Bytes != 5 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	must(t, client.Disconnect(t.Context())) // ErrIOTimeout if the server did not close, ErrConnectionAborted if it cut the connection off
+	err := finish(t, "the echo server", served)
+	wantStatus(t, "result", err, ErrCanceled)
+	if !errors.Is(err, CausePeerDisconnected) {
+		t.Errorf("the server was told %v", err)
+	}
+	_, err = server.Result(t.Context()) // its receive, which closing canceled
+	wantCause(t, "the receive that was left", err, ErrCanceled, CausePeerDisconnected)
+}
+
+// What the peer sent before it disconnected is told before that it did, also when nobody looked meanwhile.
+func TestResultsComeBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	client, server := commonRig(t).endpoints(t, 0)
+	must(t, server.QueuePair.Receive(7, []SGE{server.Memory.SGE(0, 64)}))
+	must(t, client.QueuePair.Send(1, []SGE{client.Memory.SGE(0, 8)}, 0))
+	_, err := client.Result(t.Context())
+	must(t, err)
+	left := start(func() error { return client.Disconnect(t.Context()) })
+	waitState(t, server.Connector, provider.CtrPeerGone)
+	got, err := server.Result(t.Context())
+	if err != nil || got.RequestContext != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for range 2 { // as often as it is asked
+		_, err = server.Result(t.Context())
+		wantCause(t, "after the last result", err, ErrCanceled, CausePeerDisconnected)
+	}
+	must(t, server.Disconnect(t.Context()))
+	must(t, finish(t, "disconnect", left))
+}
+
+func wantCause(t *testing.T, what string, err error, status Status, why Cause) {
+	t.Helper()
+	wantStatus(t, what, err, status)
+	if !errors.Is(err, why) {
+		t.Errorf("%s: %v, want because %v", what, err, why)
+	}
+}
+
+// Each way in which a connection ends is told apart on both sides, for those who wait for a result and have nothing outstanding, too.
+func TestCauses(t *testing.T) {
+	t.Parallel()
+	foreign := make([]byte, 64)
+	write := func(e *Endpoint, sge SGE, token Token) error {
+		return e.QueuePair.Write(1, []SGE{sge}, e.Peer.Address, token, 0)
+	}
+	for _, c := range []struct {
+		name        string
+		act         func(t *testing.T, client, server *Endpoint) error // ends the connection with request 1 of the client
+		status      Status                                             // of that request
+		here, there Cause
+	}{
+		{
+			"the peer closes", func(t *testing.T, client, server *Endpoint) error {
+				return errors.Join(client.QueuePair.Receive(1, nil), server.Close())
+			}, ErrCanceled, CausePeerGone, CauseOwn,
+		},
+		{"no receive", func(t *testing.T, client, server *Endpoint) error {
+			return client.QueuePair.Send(1, nil, 0)
+		}, ErrIOTimeout, CauseNoReceive, CausePeerFailed},
+		{"a token that is wrong there", func(t *testing.T, client, server *Endpoint) error {
+			return write(client, client.Memory.SGE(0, 8), client.Peer.Token^1)
+		}, ErrAccessViolation, CauseRefusedThere, CauseRefusedHere},
+		{"a message too long for the receive", func(t *testing.T, client, server *Endpoint) error {
+			return errors.Join(server.QueuePair.Receive(1, []SGE{server.Memory.SGE(0, 4)}), client.QueuePair.Send(1, []SGE{client.Memory.SGE(0, 8)}, 0))
+		}, ErrRemoteError, CauseRefusedThere, CauseRefusedHere},
+		{"a local slice of nobody's", func(t *testing.T, client, server *Endpoint) error {
+			return write(client, SGE{foreign, client.Memory.LocalToken()}, client.Peer.Token)
+		}, ErrAccessViolation, CauseLocalMemory, CausePeerFailed},
+		{"a local slice that may not be written", func(t *testing.T, client, server *Endpoint) error {
+			mr, err := client.Adapter.AllocateMemory(64, 0)
+			must(t, err)
+			t.Cleanup(func() { must(t, mr.Close()) })
+			return client.QueuePair.Read(1, []SGE{mr.SGE(0, 8)}, client.Peer.Address, client.Peer.Token, 0)
+		}, ErrAccessViolation, CauseLocalRight, CausePeerFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, server := commonRig(t).endpoints(t, MRAllowRemoteRead|MRAllowRemoteWrite)
+			waits := start(func() error { _, err := server.Result(t.Context()); return err })
+			must(t, c.act(t, client, server))
+			r, err := client.Result(t.Context())
+			wantCause(t, "the client", err, c.status, c.here)
+			if r.RequestContext != 1 || !strings.Contains(err.Error(), r.Type.String()) {
+				t.Errorf("%+v: %v", r, err)
+			}
+			if err := finish(t, "the server's result", waits); !errors.Is(err, c.there) {
+				t.Errorf("the server was told %v, want because %v", err, c.there)
+			}
+		})
+	}
+}
+
+// What this side cancels is told from what the peer ended.
+func TestOwnCancel(t *testing.T) {
+	t.Parallel()
+	client, server := commonRig(t).endpoints(t, 0)
+	must(t, client.QueuePair.Receive(1, nil))
+	client.QueuePair.Flush()
+	_, err := client.Result(t.Context())
+	wantCause(t, "flushed", err, ErrCanceled, CauseOwn)
+	if why := client.Connector.Cause(); why != CauseNone {
+		t.Errorf("the connection ended because %v", why)
+	}
+	given, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	_, err = server.Result(given)
+	wantStatus(t, "given up", err, ErrCanceled)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+// Every cause has a text, and what is none says so.
+func TestCauseText(t *testing.T) {
+	seen := map[string]bool{}
+	for c := range Cause(len(causeText)) {
+		if text := c.Error(); text == "" || seen[text] {
+			t.Errorf("cause %d is %q", uint8(c), text)
+		}
+		seen[c.Error()] = true
+	}
+	if len(causeText) != int(CauseOwn)+1 || (CauseOwn+1).Error() != "unknown cause 13" {
+		t.Errorf("%d texts, %v", len(causeText), CauseOwn+1)
+	}
+}
