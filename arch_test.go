@@ -101,6 +101,7 @@ var fences = map[string]fence{
 	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
 	"provider/internal/link":       shared(object("wire"), "provider/internal/packet"),
 	"provider/internal/packet":     object("wire", "provider/internal/link", "provider/internal/space"),
+	"provider/internal/ndports":    object("wire", "provider/internal/outcome"),
 	"provider/internal/sourceport": object("internal/clock"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/congestion": object("wire", "internal/clock"),

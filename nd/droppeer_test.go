@@ -203,7 +203,7 @@ func (r *dropRig) ask(port uint16) uint64 {
 func (r *dropRig) askAs(id uint64, port uint16, cookie []byte) {
 	r.Helper()
 	h := wire.Hello{
-		ConnID: id, Nonce: id, SrcPort: uint16(20000 + id), DstPort: port, MinVersion: wire.Version, MaxVersion: wire.Version,
+		ConnID: id, Nonce: id, SrcPort: uint16(20000 + id), DstPort: port, UDPPort: nd.DefaultUDPPort, MinVersion: wire.Version, MaxVersion: wire.Version,
 		IRD: 1, ORD: 1, Window: 256, MaxPacket: wire.MinPacket, ReceiveLimit: 100, Cookie: cookie,
 	}
 	body := controlOf(wire.CtlREQ, h.Append(nil)...)

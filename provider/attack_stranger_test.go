@@ -19,7 +19,7 @@ import (
 // stranger makes a REQ as any host could.
 func stranger(from [16]byte, id uint64, nd uint16, cookie, private []byte) *forged {
 	h := wire.Hello{
-		ConnID: id, Nonce: id, SrcPort: nd, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version,
+		ConnID: id, Nonce: id, SrcPort: nd, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version,
 		MaxPacket: 1408, Window: 16, Cookie: cookie, Private: private,
 	}
 	return asking(from, &h)
@@ -363,7 +363,7 @@ func TestAttackItems(t *testing.T) {
 		w := newWorld(newLanes(), 0, Config{})
 		w.listen()
 		h := wire.Hello{
-			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
 		}
 		f := asking(address(1), &h)
 		f.control(wire.CtlREQ, append(h.Append(nil), c.items...))
@@ -464,7 +464,7 @@ func TestAttackGarbage(t *testing.T) {
 // A REQ that is refused counts once, under the reason for which it is.
 func TestRefusedRequestsCountByReason(t *testing.T) {
 	honest := wire.Hello{
-		ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+		ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
 	}
 	for want, change := range map[wire.DropReason]func(*wire.Hello){
 		wire.DropVersion:    func(h *wire.Hello) { h.SrcPort, h.MinVersion, h.MaxVersion = 6, wire.Version+1, wire.Version+1 },

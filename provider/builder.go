@@ -57,7 +57,8 @@ func (c *conn) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	f.Flags |= out.Flags()
 	f.Number, f.ConnID = uint32(number), c.peerID
 	if sealed := out.Seal(c.path, ecn, &f); e.tap.on() {
-		e.tap.sent(sealed, e, c, &c.local, &c.remote)
+		to := c.destination()
+		e.tap.sent(sealed, e, c, &c.local, &to)
 	}
 	e.add()
 }

@@ -27,8 +27,10 @@ const DefaultHeldBytes = 64 << 20
 
 // Config tunes an engine. The zero value of a field takes the default named beside it.
 type Config struct {
-	// UDPPort is the port all ND traffic goes to (PROTOCOL §2).
+	// UDPPort is the well-known port, which REQs go to (PROTOCOL §2).
 	UDPPort uint16
+	// ReceivePort is the UDP port that the links receive on; default UDPPort.
+	ReceivePort uint16
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
 	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. The engines of a group share it equally, but
@@ -88,6 +90,9 @@ func orDuration(v *time.Duration, def time.Duration) {
 func (c *Config) setDefaults() {
 	if c.UDPPort == 0 {
 		c.UDPPort = wire.DefaultPort
+	}
+	if c.ReceivePort == 0 {
+		c.ReceivePort = c.UDPPort
 	}
 	if c.MaxConns <= 0 {
 		c.MaxConns = 1 << 17

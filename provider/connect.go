@@ -52,11 +52,12 @@ func (k *Connector) Reached() Outcome {
 	if e.directory.tuples.find(tuple{k.local, k.peer}) != nil {
 		return OutcomeAddressExists
 	}
-	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: k.peer.IP, Port: e.cfg.UDPPort})
+	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: k.peer.IP})
 	if c == nil {
 		return OutcomeInsufficientResources
 	}
-	path, ok := e.link.Connect(c.local, c.remote)
+	c.peerPort = e.cfg.UDPPort
+	path, ok := e.link.Connect(c.local, c.destination())
 	if !ok {
 		c.free()
 		return OutcomeHostUnreachable

@@ -124,7 +124,7 @@ func (k *Connector) Bind(at addrPort) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
 	}
-	at, o := k.engine.directory.ports.take(at, k.engine.rng)
+	at, o := k.engine.directory.ports.Take(at, k.engine.rng)
 	if o != OutcomeSuccess {
 		return o
 	}
@@ -138,7 +138,7 @@ func (k *Connector) BindShared(s *SharedEndpoint) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
 	}
-	k.engine.directory.ports.share(s.at)
+	k.engine.directory.ports.Share(s.at)
 	k.local, k.ownsPort = s.at, true
 	k.transition(CtrBound)
 	return OutcomeSuccess
@@ -156,9 +156,9 @@ func (k *Connector) dropBinding() {
 	if k.ownsPort {
 		k.ownsPort = false
 		if at := k.local; k.engine == k.lead {
-			k.lead.directory.ports.release(at)
+			k.lead.directory.ports.Release(at)
 		} else {
-			k.lead.inbox.call(func(lead *Engine) { lead.directory.ports.release(at) })
+			k.lead.inbox.call(func(lead *Engine) { lead.directory.ports.Release(at) })
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (k *Connector) deliver(c *conn) {
 	k.peer = addrPort{IP: c.remote.IP, Port: c.peerN}
 	k.addressed = true
 	k.ownsPort = true
-	k.engine.directory.ports.share(k.local)
+	k.engine.directory.ports.Share(k.local)
 	k.private, k.havePrivate = c.handshake.Private, true
 	c.handshake.Private = nil
 	k.inbound = uint32(c.handshake.ORD)

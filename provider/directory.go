@@ -1,10 +1,12 @@
 package provider
 
+import "github.com/ndxdp/ndxdp/provider/internal/ndports"
+
 // directory is where the leader of a group finds who is meant: listeners and endpoints in use by ND address and port, connections by
 // what packets of strangers and ICMP errors name. Established connections are found by their id alone (connTable.lookup).
 type directory struct {
 	listeners map[addrPort]*Listener
-	ports     ports
+	ports     ndports.Ports
 	tuples    index[tuple]    // connections by ND endpoints
 	peers     index[peerKey]  // and by what their peers call them
 	asking    map[asked]*conn // requests that wait for an answer
@@ -12,7 +14,7 @@ type directory struct {
 
 func newDirectory() directory {
 	return directory{
-		listeners: map[addrPort]*Listener{}, ports: ports{},
+		listeners: map[addrPort]*Listener{}, ports: ndports.New(),
 		tuples: newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
 		peers:  newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
 		asking: map[asked]*conn{},
@@ -30,7 +32,7 @@ func (d *directory) listener(at addrPort) *Listener {
 // use is PortUse.
 func (d *directory) use(at addrPort) (listening bool, users int) {
 	anywhere := addrPort{}.IP
-	for other, n := range d.ports {
+	for other, n := range d.ports.All() {
 		if other.Port == at.Port && (other.IP == at.IP || other.IP == anywhere || at.IP == anywhere) {
 			users += n
 			listening = listening || d.listeners[other] != nil
@@ -51,5 +53,5 @@ func (d *directory) answered(c *conn) {
 
 // empty says that nothing is left in it.
 func (d *directory) empty() bool {
-	return d.peers.n == 0 && d.tuples.n == 0 && len(d.ports) == 0 && len(d.listeners) == 0 && len(d.asking) == 0
+	return d.peers.n == 0 && d.tuples.n == 0 && d.ports.Empty() && len(d.listeners) == 0 && len(d.asking) == 0
 }

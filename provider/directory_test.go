@@ -39,18 +39,18 @@ func TestDirectoryCountsUsers(t *testing.T) {
 	want(one, false, 0)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2 {
-		if _, o := d.ports.take(one, rng); o == OutcomeSharingViolation {
-			d.ports.share(one)
+		if _, o := d.ports.Take(one, rng); o == OutcomeSharingViolation {
+			d.ports.Share(one)
 		}
 	}
 	d.listeners[two] = &Listener{}
-	d.ports.share(two)
+	d.ports.Share(two)
 	want(one, false, 2)
 	want(two, true, 1)
 	want(all, true, 3)
-	d.ports.release(one)
-	d.ports.release(one)
-	d.ports.release(two)
+	d.ports.Release(one)
+	d.ports.Release(one)
+	d.ports.Release(two)
 	delete(d.listeners, two)
 	want(all, false, 0)
 	if !d.empty() {

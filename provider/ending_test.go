@@ -23,7 +23,7 @@ func (p *pair) clean() {
 		if use := p.eng[i].PoolUse(); use != (PoolUse{}) {
 			p.tb.Errorf("engine %d: connections that are gone have %+v", i, use)
 		}
-		for at, n := range p.eng[i].directory.ports {
+		for at, n := range p.eng[i].directory.ports.All() {
 			if n < 0 {
 				p.tb.Errorf("engine %d: port %v is used %d times", i, at, n)
 			}

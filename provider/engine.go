@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
@@ -85,7 +86,7 @@ func newEngine(cfg Config, g *group, index int, l Link, mem *Memory, rng *rand.R
 		e.lead = g.engines[0]
 	}
 	e.backlog.device, _ = l.(Backlogged)
-	e.guard = newStrangers(rng, newResetTokens(&g.resetKey), &e.directory, &e.stats)
+	e.guard = newStrangers(rng, guard.NewResetTokens(&g.resetKey), &e.directory, &e.stats, cfg.UDPPort)
 	return e
 }
 

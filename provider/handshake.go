@@ -30,7 +30,7 @@ const minWindow = wire.MaxPacket
 
 // usable says whether REQ or REP describe a peer that can be talked to.
 func usable(h *wire.Hello) bool {
-	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket
+	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.UDPPort != 0
 }
 
 // sendHello sends REQ or REP.
@@ -39,7 +39,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 	h := &e.hello.Hello
 	*h = wire.Hello{
 		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
-		MinVersion: wire.Version, MaxVersion: wire.Version,
+		MinVersion: wire.Version, MaxVersion: wire.Version, UDPPort: e.cfg.ReceivePort,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
 		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
 	}
@@ -146,7 +146,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.leaveIdle()
 		// We gave up before the peer's id was known. Now it is, and the peer can be told.
 		hello := &c.engine.hello.Hello
-		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) {
+		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) && redirect(c, hello.UDPPort) {
 			c.bind(hello.ConnID, p.From.Port)
 		}
 		c.repeatEnding()
@@ -167,7 +167,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 			return d
 		}
-		if !c.isAnswer(hello) {
+		if !c.isAnswer(hello) || !redirect(c, hello.UDPPort) {
 			return wire.DropAddress
 		}
 		if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
@@ -300,7 +300,11 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlDREP:
 		c.onNoticeAcknowledged()
 	case wire.CtlPing:
-		c.say(wire.CtlPong, 0, msg.Body)
+		var m wire.Ping
+		if d := wire.ParsePing(msg.Body, &m); d != wire.DropNone {
+			return d
+		}
+		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
 		if c.phase == phaseOpen {
 			if c.qp != nil && c.qp.srq == nil && c.receives.Left() <= 0 {
 				c.receives.Wait.Ask()

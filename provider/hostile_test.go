@@ -165,7 +165,7 @@ var badPackets = map[string]struct {
 	}, wire.DropAckRange},
 	"RNR without place": {func(_ *pair, f *forged) { f.report = &wire.Report{Flags: wire.ReportRNR} }, wire.DropReserved},
 	"unknown control":   {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
-	"short control":     {func(_ *pair, f *forged) { f.control(wire.CtlPing, make([]byte, 8)) }, wire.DropLength},
+	"short control":     {func(_ *pair, f *forged) { f.control(wire.CtlPing, make([]byte, 4)) }, wire.DropLength},
 	"late handshake":    {func(_ *pair, f *forged) { f.control(wire.CtlREPACK, nil) }, wire.DropState},
 	"ACK of the unsent": {func(p *pair, f *forged) {
 		f.alone(p.acks(0, 0))
@@ -352,7 +352,7 @@ func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
 		_, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})
 		p.must(o)
 		p.must(l.Listen(1))
-		h := wire.Hello{ConnID: 77, DstPort: pairPort, SrcPort: 1, MinVersion: 1, MaxVersion: 1, MaxPacket: 1408, Window: 16}
+		h := wire.Hello{ConnID: 77, DstPort: pairPort, UDPPort: wire.DefaultPort, SrcPort: 1, MinVersion: 1, MaxVersion: 1, MaxPacket: 1408, Window: 16}
 		change(&h)
 		f := &forged{from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(77)}}
 		f.control(wire.CtlREQ, h.Append(nil))
@@ -371,7 +371,7 @@ func TestPeerThatHoldsNothingGetsAPacketAtATime(t *testing.T) {
 		w := newWorld(newLanes(), 0, Config{})
 		w.listen()
 		w.inject(asking(address(1), &wire.Hello{
-			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: window,
+			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: window,
 		}))
 		n := 0
 		for c := range w.eng[1].group.conns.all {

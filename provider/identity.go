@@ -9,6 +9,7 @@ type identity struct {
 	slot           uint32        // in the connection table
 	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
 	localND, peerN uint16        // ND ports
+	peerPort       uint16        // the UDP port that the peer receives on: before its REP came, the one that REQs go to
 	peerToken      [wire.ResetTokenLen]byte
 	active         bool // we sent the REQ
 
@@ -22,6 +23,11 @@ type tuple struct{ local, remote addrPort }
 // tuple names the connection by its ND endpoints.
 func (i *identity) tuple() tuple {
 	return tuple{addrPort{IP: i.local.IP, Port: i.localND}, addrPort{IP: i.remote.IP, Port: i.peerN}}
+}
+
+// destination is where packets of the connection go.
+func (i *identity) destination() wire.Endpoint {
+	return wire.Endpoint{IP: i.remote.IP, Port: i.peerPort}
 }
 
 // peerKey names a connection as its peer does.

@@ -16,7 +16,7 @@ func TestIdentity(t *testing.T) {
 	if i.tuple() != (tuple{addrPort{IP: pairIP[0], Port: 50000}, addrPort{IP: pairIP[1], Port: pairPort}}) || i.peerKey() != (peerKey{pairIP[1], 2}) {
 		t.Errorf("%v, %v", i.tuple(), i.peerKey())
 	}
-	answer := wire.Hello{ConnID: 2, Nonce: 3, MaxPacket: wire.MinPacket, Window: 1}
+	answer := wire.Hello{ConnID: 2, Nonce: 3, UDPPort: 9, MaxPacket: wire.MinPacket, Window: 1}
 	if !i.isAnswer(&answer) {
 		t.Error("an answer is none")
 	}

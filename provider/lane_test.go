@@ -110,8 +110,8 @@ func (l *lane) Connect(local, remote wire.Endpoint) (Path, bool) {
 	return Path(len(l.ends) - 1), true
 }
 
-func (l *lane) Reply(p *RxPacket, localPort uint16) (Path, bool) {
-	return l.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
+func (l *lane) Reply(p *RxPacket, from, to uint16) (Path, bool) {
+	return l.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
 }
 
 func (l *lane) Hop(Path) (mac [6]byte) { return mac }

@@ -42,7 +42,7 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	if l.bound {
 		return addrPort{}, OutcomeAddressAssociated
 	}
-	at, o := l.engine.directory.ports.take(at, l.engine.rng)
+	at, o := l.engine.directory.ports.Take(at, l.engine.rng)
 	if o != OutcomeSuccess {
 		return addrPort{}, o
 	}
@@ -139,7 +139,7 @@ func (l *Listener) Close() {
 		delete(l.engine.directory.listeners, l.at)
 	}
 	if l.bound {
-		l.engine.directory.ports.release(l.at)
+		l.engine.directory.ports.Release(l.at)
 	}
 }
 
@@ -192,9 +192,10 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
-		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectBacklog, e.now))
+		return e.reply(p, e.guard.reject(hello, wire.RejectBacklog, e.now))
 	}
-	path, ok := e.link.Reply(p, c.local.Port)
+	c.peerPort = hello.UDPPort
+	path, ok := e.link.Reply(p, c.local.Port, c.peerPort)
 	if !ok {
 		c.free()
 		return wire.DropAddress
@@ -282,15 +283,15 @@ func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	if v.answer == 0 {
 		return v.drop
 	}
-	from := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}
-	path, ok := e.link.Reply(p, from.Port)
+	from, to := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}, wire.Endpoint{IP: p.From.IP, Port: v.port}
+	path, ok := e.link.Reply(p, from.Port, to.Port)
 	if !ok {
 		return v.drop
 	}
 	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
 		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
 		if sealed := e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}); e.tap.on() {
-			e.tap.sent(sealed, e, nil, &from, &p.From)
+			e.tap.sent(sealed, e, nil, &from, &to)
 		}
 		e.add()
 	}

@@ -119,7 +119,7 @@ func (c *conn) unlist() {
 
 // attachConn takes a connection that left another engine.
 func (e *Engine) attachConn(c *conn, mac [6]byte) {
-	path, ok := replyPath(e, c, mac, c.local.Port)
+	path, ok := replyPath(e, c, mac, c.local.Port, c.peerPort)
 	if !ok {
 		panic("provider: a link of a group refused a path that another one had")
 	}

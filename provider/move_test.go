@@ -326,7 +326,7 @@ func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 	if n := len(p.eng[1].group.qps); n != 0 {
 		t.Errorf("%d queue pairs are left", n)
 	}
-	if len(p.eng[1].directory.ports) != 0 {
+	if !p.eng[1].directory.ports.Empty() {
 		t.Errorf("ports are left: %v", p.eng[1].directory.ports)
 	}
 }

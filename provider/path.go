@@ -52,9 +52,9 @@ func changePort(c *conn, times int) {
 	asks := c.phase == phaseReqSent
 	path, ok := Path(0), false
 	if asks {
-		path, ok = e.link.Connect(local, c.remote)
+		path, ok = e.link.Connect(local, c.destination())
 	} else {
-		path, ok = replyPath(e, c, e.link.Hop(c.path), local.Port)
+		path, ok = replyPath(e, c, e.link.Hop(c.path), local.Port, c.peerPort)
 	}
 	if !ok {
 		return
@@ -68,8 +68,23 @@ func changePort(c *conn, times int) {
 	}
 }
 
-// replyPath makes a path to the peer of a connection, whose link-layer address is mac, from a source port of ours on the link of an engine.
-func replyPath(e *Engine, c *conn, mac [6]byte, port uint16) (Path, bool) {
-	to := wire.Endpoint{IP: c.local.IP, Port: e.cfg.UDPPort}
-	return e.link.Reply(&RxPacket{From: c.remote, To: to, MAC: mac}, port)
+// replyPath makes a path to a UDP port of the peer of a connection, whose link-layer address is mac, from a source port of ours on the link
+// of an engine.
+func replyPath(e *Engine, c *conn, mac [6]byte, from, to uint16) (Path, bool) {
+	return e.link.Reply(&RxPacket{From: c.remote, To: wire.Endpoint{IP: c.local.IP, Port: e.cfg.ReceivePort}, MAC: mac}, from, to)
+}
+
+// redirect sends what follows to the UDP port that the peer said it receives on (PROTOCOL §7.1). When the link gives no path, nothing
+// has changed.
+func redirect(c *conn, port uint16) bool {
+	if port == c.peerPort {
+		return true
+	}
+	e := c.engine
+	path, ok := replyPath(e, c, e.link.Hop(c.path), c.local.Port, port)
+	if ok {
+		e.forget(c.path)
+		c.path, c.peerPort = path, port
+	}
+	return ok
 }

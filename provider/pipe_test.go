@@ -215,8 +215,8 @@ func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
 	return path, true
 }
 
-func (p *pipe) Reply(r *RxPacket, localPort uint16) (Path, bool) {
-	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: localPort}, wire.Endpoint{IP: r.From.IP, Port: r.To.Port})
+func (p *pipe) Reply(r *RxPacket, from, to uint16) (Path, bool) {
+	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: from}, wire.Endpoint{IP: r.From.IP, Port: to})
 }
 
 func (p *pipe) Hop(Path) (mac [6]byte) { return mac }

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"math/rand/v2"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/wire"
@@ -12,63 +11,6 @@ type Endpoint = wire.Endpoint
 
 // EndpointFrom converts an address; IPv4 is mapped into IPv6.
 func EndpointFrom(ap netip.AddrPort) Endpoint { return wire.EndpointFrom(ap) }
-
-// The ND port space (ND specification, section 6.1). It has nothing to do with the ports of the host.
-const (
-	firstEphemeral = 49152
-	lastEphemeral  = 65535
-)
-
-// ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. An endpoint that nobody uses
-// is not in it.
-type ports map[addrPort]int
-
-// take makes an endpoint owned. Port 0 chooses a free ephemeral one, starting at a random place. A wildcard and a specific
-// address on one port exclude each other.
-func (p ports) take(at addrPort, rng *rand.Rand) (addrPort, Outcome) {
-	if at.Port != 0 {
-		if p.taken(at) {
-			return at, OutcomeSharingViolation
-		}
-		p[at]++
-		return at, OutcomeSuccess
-	}
-	const span = lastEphemeral - firstEphemeral + 1
-	start := rng.IntN(span)
-	for i := range span {
-		at.Port = uint16(firstEphemeral + (start+i)%span)
-		if !p.taken(at) {
-			p[at]++
-			return at, OutcomeSuccess
-		}
-	}
-	return at, OutcomeTooManyAddresses
-}
-
-func (p ports) taken(at addrPort) bool {
-	if p[at] > 0 || p[addrPort{Port: at.Port}] > 0 {
-		return true
-	}
-	if at.IP != (addrPort{}).IP {
-		return false
-	}
-	for other := range p {
-		if other.Port == at.Port {
-			return true
-		}
-	}
-	return false
-}
-
-// share counts a connector that uses the endpoint of a listener, or a shared one.
-func (p ports) share(at addrPort) { p[at]++ }
-
-// release takes back one use of an endpoint.
-func (p ports) release(at addrPort) {
-	if p[at]--; p[at] <= 0 {
-		delete(p, at)
-	}
-}
 
 // PortUse tells what keeps an endpoint from being taken: whether a listener listens there, and how many listeners, connectors and shared
 // endpoints have it, with that one.
@@ -86,7 +28,7 @@ type SharedEndpoint struct {
 
 // NewSharedEndpoint takes a local endpoint, port 0 for a free ephemeral one.
 func (e *Engine) NewSharedEndpoint(at addrPort) (*SharedEndpoint, Outcome) {
-	at, o := e.directory.ports.take(at, e.rng)
+	at, o := e.directory.ports.Take(at, e.rng)
 	if o != OutcomeSuccess {
 		return nil, o
 	}
@@ -100,6 +42,6 @@ func (s *SharedEndpoint) Local() Endpoint { return s.at }
 func (s *SharedEndpoint) Close() {
 	if !s.closed {
 		s.closed = true
-		s.engine.directory.ports.release(s.at)
+		s.engine.directory.ports.Release(s.at)
 	}
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -33,20 +34,20 @@ func TestWildcardAndOneAddressShareNoPort(t *testing.T) {
 // Free ports are those of 49152 to 65535, each once, and then there is none.
 func TestEphemeralPortsAreUsedUp(t *testing.T) {
 	e := newPair(t, 1408).eng[0]
-	const n = lastEphemeral - firstEphemeral + 1
+	const n = ndports.LastAutomatic - ndports.FirstAutomatic + 1
 	taken := map[uint16]bool{}
 	for range n {
-		at, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng)
+		at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng)
 		if o != OutcomeSuccess || at.Port < 49152 || taken[at.Port] {
 			t.Fatalf("port %d after %d others: %v", at.Port, len(taken), o)
 		}
 		taken[at.Port] = true
 	}
-	if _, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeTooManyAddresses {
+	if _, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeTooManyAddresses {
 		t.Errorf("one more: %v", o)
 	}
-	e.directory.ports.release(wire.Endpoint{IP: pairIP[0], Port: 50000})
-	if at, o := e.directory.ports.take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeSuccess || at.Port != 50000 {
+	e.directory.ports.Release(wire.Endpoint{IP: pairIP[0], Port: 50000})
+	if at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeSuccess || at.Port != 50000 {
 		t.Errorf("the one that came free: %d, %v", at.Port, o)
 	}
 }

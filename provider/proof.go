@@ -58,7 +58,7 @@ func (p *proof) step(now clock.Time) (ask bool) {
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
 	if c.home.Load() == e && c.phase != phaseOpen {
-		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectExists, e.now))
+		return e.reply(p, e.guard.reject(hello, wire.RejectExists, e.now))
 	}
 	if !e.guard.proves(p, body, hello, e.now) {
 		return e.reply(p, e.guard.challenge(p, body, hello, e.now))
@@ -67,7 +67,7 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 		return d
 	}
 	if e.group.isAlive(c) {
-		return e.reply(p, e.guard.reject(hello.ConnID, wire.RejectExists, e.now))
+		return e.reply(p, e.guard.reject(hello, wire.RejectExists, e.now))
 	}
 	return wire.DropState
 }

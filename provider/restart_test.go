@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -149,7 +150,7 @@ func TestAttackContestedConnection(t *testing.T) {
 	request := func(n int, cookies bool) {
 		w.lane[1].arrive(flight{to: 1, from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(uint64(n))}, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: func() []byte {
 			h := wire.Hello{
-				ConnID: uint64(n), Nonce: 1, SrcPort: 7, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
+				ConnID: uint64(n), Nonce: 1, SrcPort: 7, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
 			}
 			if cookies {
 				h.Cookie = cookie
@@ -202,17 +203,17 @@ func TestProof(t *testing.T) {
 
 // The token of a connection is another one at any other address or port: who receives elsewhere cannot be asked for it.
 func TestResetTokenIsOfItsAddress(t *testing.T) {
-	r := newResetTokens(&hostKey)
+	r := guard.NewResetTokens(&hostKey)
 	at := wire.Endpoint{IP: pairIP[0], Port: 1}
-	other := newResetTokens(&[32]byte{9})
-	again := newResetTokens(&hostKey)
-	if r.of(5, at) != again.of(5, at) {
+	other := guard.NewResetTokens(&[32]byte{9})
+	again := guard.NewResetTokens(&hostKey)
+	if r.Of(5, at) != again.Of(5, at) {
 		t.Error("another process has another token")
 	}
 	for _, token := range [][wire.ResetTokenLen]byte{
-		r.of(6, at), r.of(5, wire.Endpoint{IP: pairIP[1], Port: 1}), r.of(5, wire.Endpoint{IP: pairIP[0], Port: 2}), other.of(5, at),
+		r.Of(6, at), r.Of(5, wire.Endpoint{IP: pairIP[1], Port: 1}), r.Of(5, wire.Endpoint{IP: pairIP[0], Port: 2}), other.Of(5, at),
 	} {
-		if token == r.of(5, at) {
+		if token == r.Of(5, at) {
 			t.Error("the token fits elsewhere")
 		}
 	}

@@ -17,16 +17,16 @@ func (e *Engine) cutOff() {
 // cutLink is a link to nowhere.
 type cutLink struct{}
 
-func (cutLink) Receive([]RxPacket) int                  { return 0 }
-func (cutLink) Ready() bool                             { return false }
-func (cutLink) Recycle([]uint64)                        {}
-func (cutLink) Frames([]Frag) int                       { return 0 }
-func (cutLink) Transmit([]TxPacket)                     {}
-func (cutLink) Connect(_, _ wire.Endpoint) (Path, bool) { return 0, false }
-func (cutLink) Reply(*RxPacket, uint16) (Path, bool)    { return 1, true }
-func (cutLink) Hop(Path) (mac [6]byte)                  { return mac }
-func (cutLink) Forget(Path)                             {}
-func (cutLink) MaxPacket() int                          { return wire.MinPacket }
+func (cutLink) Receive([]RxPacket) int                      { return 0 }
+func (cutLink) Ready() bool                                 { return false }
+func (cutLink) Recycle([]uint64)                            {}
+func (cutLink) Frames([]Frag) int                           { return 0 }
+func (cutLink) Transmit([]TxPacket)                         {}
+func (cutLink) Connect(_, _ wire.Endpoint) (Path, bool)     { return 0, false }
+func (cutLink) Reply(_ *RxPacket, _, _ uint16) (Path, bool) { return 1, true }
+func (cutLink) Hop(Path) (mac [6]byte)                      { return mac }
+func (cutLink) Forget(Path)                                 {}
+func (cutLink) MaxPacket() int                              { return wire.MinPacket }
 
 // Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
 // DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.

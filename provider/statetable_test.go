@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -255,7 +256,7 @@ func (s *stage) Do(who, event string) {
 	case "aborted":
 		s.until(who+" knows that the peer is gone", s.ctrs[who].Aborted)
 	case "exhaust":
-		for port := firstEphemeral; port <= lastEphemeral; port++ {
+		for port := ndports.FirstAutomatic; port <= ndports.LastAutomatic; port++ {
 			_, o := s.eng[0].NewListener().Bind(wire.Endpoint{IP: pairIP[0], Port: uint16(port)})
 			s.must(o)
 		}

@@ -13,9 +13,10 @@ import (
 // others may make the engine keep and send. It sends nothing and makes nothing: the engine carries out what it says.
 type strangers struct {
 	guard.Guard
-	tokens    resetTokens
+	tokens    guard.ResetTokens
 	directory *directory
 	stats     *Stats
+	port      uint16 // the well-known one
 	body      []byte // of the newest answer
 }
 
@@ -23,6 +24,7 @@ type strangers struct {
 type verdict struct {
 	drop   wire.DropReason // why it is not used; DropNone for a packet that was of use
 	answer wire.Opcode     // what to send to where it came from,
+	port   uint16          // and the UDP port there,
 	id     uint64          // the connection id in it,
 	body   []byte          // and the rest; good until the next verdict
 
@@ -35,8 +37,8 @@ type verdict struct {
 	proven   bool      // its sender has proven its address
 }
 
-func newStrangers(rng *rand.Rand, tokens resetTokens, d *directory, stats *Stats) strangers {
-	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, body: make([]byte, 0, resetLen)}
+func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats *Stats, port uint16) strangers {
+	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, body: make([]byte, 0, resetLen)}
 }
 
 // judge decides about a packet without a connection id: a REQ, which is parsed into hello, or an RST from a peer that lost its state.
@@ -64,9 +66,9 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	l := s.directory.listener(at.local)
 	switch {
 	case l == nil || l.paused:
-		return s.reject(hello.ConnID, wire.RejectNoListener, now)
+		return s.reject(hello, wire.RejectNoListener, now)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
-		return s.reject(hello.ConnID, wire.RejectVersion, now)
+		return s.reject(hello, wire.RejectVersion, now)
 	}
 	return s.admit(l, p, msg.Body, hello, now)
 }
@@ -79,11 +81,11 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
-		return s.reject(hello.ConnID, wire.RejectBacklog, now)
+		return s.reject(hello, wire.RejectBacklog, now)
 	}
 	if u.Full() {
 		s.stats.SourceLimited++
-		return s.reject(hello.ConnID, wire.RejectBacklog, now)
+		return s.reject(hello, wire.RejectBacklog, now)
 	}
 	return verdict{listener: l, proven: proven}
 }
@@ -110,11 +112,11 @@ func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now c
 	cookie := s.Cookies.Make(&p.From, &p.To, body, len(hello.Cookie) > 0, now)
 	s.stats.CookiesSent++
 	s.body = wire.AppendCookie(s.body[:0], cookie)
-	return verdict{answer: wire.CtlRETRY, id: hello.ConnID, body: s.body}
+	return verdict{answer: wire.CtlRETRY, port: hello.UDPPort, id: hello.ConnID, body: s.body}
 }
 
 // reject answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
-func (s *strangers) reject(id uint64, reason wire.RejectReason, now clock.Time) verdict {
+func (s *strangers) reject(hello *wire.Hello, reason wire.RejectReason, now clock.Time) verdict {
 	s.stats.Refused++
 	var d wire.DropReason
 	switch reason {
@@ -132,7 +134,7 @@ func (s *strangers) reject(id uint64, reason wire.RejectReason, now clock.Time) 
 	}
 	m := wire.Reject{Reason: reason}
 	s.body = m.Append(s.body[:0])
-	return verdict{drop: d, answer: wire.CtlREJ, id: id, body: s.body}
+	return verdict{drop: d, answer: wire.CtlREJ, port: hello.UDPPort, id: hello.ConnID, body: s.body}
 }
 
 // reset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
@@ -160,13 +162,35 @@ func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verd
 	if !p.Intact(h) {
 		return verdict{drop: wire.DropCRC}
 	}
+	port, d := s.resetTo(p, h)
+	if d != wire.DropNone {
+		return verdict{drop: d}
+	}
 	if !s.TakeReset(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
 	// The peer's id for the lost connection is not known here: the peer finds it by ours.
-	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.of(h.ConnID(), p.To)}
+	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.Of(h.ConnID(), p.To)}
 	s.body = m.Append(s.body[:0])
-	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, body: s.body}
+	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, port: port, body: s.body}
+}
+
+// resetTo is the UDP port that the sender of a packet expects an RST on: what a PING says, and the well-known one for all else.
+func (s *strangers) resetTo(p *RxPacket, h wire.BaseHeader) (port uint16, d wire.DropReason) {
+	msg := wire.Control{}
+	if h.Control() {
+		if msg, d = p.Control(h); d != wire.DropNone {
+			return 0, d
+		}
+	}
+	if msg.Opcode != wire.CtlPing {
+		return s.port, wire.DropNone
+	}
+	var ping wire.Ping
+	if d = wire.ParsePing(msg.Body, &ping); d == wire.DropNone && ping.Port == 0 {
+		d = wire.DropControl
+	}
+	return ping.Port, d
 }
 
 // asksForReset says whether the control packet that begins with first has a message, and not RST.

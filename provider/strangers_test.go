@@ -21,7 +21,7 @@ type reception struct {
 
 func newReception() *reception {
 	r := &reception{directory: newDirectory(), now: clock.Time(time.Hour), l: Listener{backlog: 8, active: true}}
-	r.strangers = newStrangers(rand.New(rand.NewPCG(1, 2)), newResetTokens(&[32]byte{1}), &r.directory, &r.stats)
+	r.strangers = newStrangers(rand.New(rand.NewPCG(1, 2)), guard.NewResetTokens(&[32]byte{1}), &r.directory, &r.stats, wire.DefaultPort)
 	r.directory.listeners[addrPort{IP: pairIP[1], Port: pairPort}] = &r.l
 	return r
 }
@@ -29,7 +29,7 @@ func newReception() *reception {
 // ask lets a stranger ask with a REQ, and returns what to do.
 func (r *reception) ask(change func(*wire.Hello)) verdict {
 	h := wire.Hello{
-		ConnID: 77, SrcPort: 50000, DstPort: pairPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: wire.MinPacket, Window: 1,
+		ConnID: 77, SrcPort: 50000, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: wire.MinPacket, Window: 1,
 	}
 	change(&h)
 	msg := wire.Control{Opcode: wire.CtlREQ, Body: h.Append(nil)}

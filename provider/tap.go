@@ -54,10 +54,9 @@ func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kep
 	t.tell(c)
 }
 
-// sent tells of a packet that an engine sealed, from an endpoint of ours to the address of another one. c is nil outside connections.
+// sent tells of a packet that an engine sealed, from an endpoint of ours to another one. c is nil outside connections.
 func (t *tapping) sent(p *TxPacket, by *Engine, c *conn, from, to *wire.Endpoint) {
-	dst := wire.Endpoint{IP: to.IP, Port: by.cfg.UDPPort}
-	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: dst, ECN: p.ECN, MAC: by.link.Hop(p.Path), Len: p.Len, Pieces: p.Frags[:p.N]}
+	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: *to, ECN: p.ECN, MAC: by.link.Hop(p.Path), Len: p.Len, Pieces: p.Frags[:p.N]}
 	t.tell(c)
 }
 

@@ -190,4 +190,11 @@ func (c *conn) ping() {
 	c.sendPing()
 }
 
-func (c *conn) sendPing() { c.say(wire.CtlPing, 0, make([]byte, 4)) }
+// sendPing asks for a sign of life. It says where an RST finds us, too (PROTOCOL §7.4).
+func (c *conn) sendPing() {
+	if body, ok := c.control(wire.CtlPing, 0, wire.PingLen); ok {
+		m := wire.Ping{Port: c.engine.cfg.ReceivePort}
+		m.Append(body[:0])
+		c.sealControl()
+	}
+}

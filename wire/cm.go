@@ -5,9 +5,14 @@ import "encoding/binary"
 // ProbeLen is the length of the bodies of PROBE and PROBE_ACK (PROTOCOL §5).
 const ProbeLen = 8
 
+// PingLen is the length of the body of PING, NonceLen that of PONG (PROTOCOL §5).
+const (
+	PingLen  = 8
+	NonceLen = 4
+)
+
 // Body lengths of the other fixed control messages (PROTOCOL §5).
 const (
-	nonceLen  = 4
 	rtuLen    = 4
 	rejectLen = 4 // without private data
 	resetLen  = 16 + ResetTokenLen

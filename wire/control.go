@@ -46,8 +46,10 @@ func ParseControl(packet []byte, at, total int) (Control, DropReason) {
 // bodyBounds returns the shortest and the longest body of a control message (PROTOCOL §5, §7.1).
 func bodyBounds(o Opcode) (least, most int) {
 	switch o {
-	case CtlPing, CtlPong:
-		return nonceLen, nonceLen
+	case CtlPing:
+		return PingLen, PingLen
+	case CtlPong:
+		return NonceLen, NonceLen
 	case CtlProbe, CtlProbeAck:
 		return ProbeLen, ProbeLen
 	case CtlChallenge, CtlResponse:

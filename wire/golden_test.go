@@ -45,7 +45,7 @@ type testPacket struct {
 func testHello() Hello {
 	h := Hello{
 		ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, SrcPort: 0x2122, DstPort: 0x2324, Features: FeatureECT,
-		MinVersion: 2, MaxVersion: 2, IRD: 16, ORD: 8, Window: 0x00a00000, MaxPacket: 65507, ReceiveLimit: 64,
+		MinVersion: 2, MaxVersion: 2, UDPPort: 0x2526, IRD: 16, ORD: 8, Window: 0x00a00000, MaxPacket: 65507, ReceiveLimit: 64,
 		Private: []byte("private data."), BulkPort: 0xb1b2, Grease: Item{0xfabc, []byte("grease")},
 	}
 	copy(h.ResetToken[:], "reset-token-here")
@@ -74,7 +74,7 @@ func testPackets() []testPacket {
 		{name: "ack", ack: &ack, report: &report},
 		{name: "report", report: &Report{ReceiveLimit: 9}},
 		{name: "taken_back", ack: &beside, report: &Report{Message: 0xfffe, UpTo: 0x51525354, Flags: ReportTakenBack}},
-		{name: "ping", opcode: CtlPing, body: uint32(0xe1e2e3e4)},
+		{name: "ping", opcode: CtlPing, body: Ping{0xe1e2e3e4, 40001}},
 		{name: "pong", opcode: CtlPong, body: uint32(0xe1e2e3e4)},
 		{name: "probe", opcode: CtlProbe, body: Probe{0xe1e2e3e4, 1280}, padTo: 1280},
 		{name: "challenge", opcode: CtlChallenge, body: uint64(0xc1c2c3c4c5c6c7c8)},
@@ -200,6 +200,8 @@ func appendTestBody(dst []byte, body any) []byte {
 		return v.Append(dst)
 	case Hello:
 		return v.Append(dst)
+	case Ping:
+		return v.Append(dst)
 	case [16]byte:
 		return AppendCookie(dst, &v)
 	case RTU:
@@ -215,7 +217,11 @@ func appendTestBody(dst []byte, body any) []byte {
 // parseTestBody decodes a control body with the codec under test.
 func parseTestBody(c *Control) (any, DropReason) {
 	switch c.Opcode {
-	case CtlPing, CtlPong:
+	case CtlPing:
+		var p Ping
+		r := ParsePing(c.Body, &p)
+		return p, r
+	case CtlPong:
 		return binary.BigEndian.Uint32(c.Body), DropNone // ParseControl checked the length
 	case CtlChallenge, CtlResponse:
 		return binary.BigEndian.Uint64(c.Body), DropNone // so too

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Offsets of the fields of a REQ or REP body (PROTOCOL §7.1). Bytes 26 and 27 are reserved.
+// Offsets of the fields of a REQ or REP body (PROTOCOL §7.1).
 const (
 	helloOffConnID     = 0
 	helloOffNonce      = 8
@@ -11,6 +11,7 @@ const (
 	helloOffFeatures   = 20
 	helloOffMinVersion = 24
 	helloOffMaxVersion = 25
+	helloOffUDPPort    = 26
 	helloOffIRD        = 28
 	helloOffORD        = 30
 	helloOffWindow     = 32
@@ -34,6 +35,7 @@ type Hello struct {
 	SrcPort, DstPort       uint16 // ND ports, sender's and receiver's
 	Features               uint32 // offered or agreed
 	MinVersion, MaxVersion uint8
+	UDPPort                uint16 // that the sender receives on
 	IRD, ORD               uint16 // inbound and outbound read limit
 	Window                 uint32 // bytes of packets that the sender of this message will hold behind a gap
 	MaxPacket              uint32 // largest ND packet the sender can receive, bytes
@@ -50,7 +52,7 @@ type Hello struct {
 	Grease Item
 }
 
-// ParseHello decodes a REQ or REP body into h without copying items (PROTOCOL §7.1). Reserved fields and items of unknown types are
+// ParseHello decodes a REQ or REP body into h without copying items (PROTOCOL §7.1). Items of unknown types are
 // ignored (PROTOCOL §3.3). On a drop the contents of h are undefined.
 func ParseHello(body []byte, h *Hello) DropReason {
 	if len(body) < HelloLen {
@@ -67,6 +69,7 @@ func ParseHello(body []byte, h *Hello) DropReason {
 	h.Features = binary.BigEndian.Uint32(b[helloOffFeatures:])
 	h.MinVersion = b[helloOffMinVersion]
 	h.MaxVersion = b[helloOffMaxVersion]
+	h.UDPPort = binary.BigEndian.Uint16(b[helloOffUDPPort:])
 	h.IRD = binary.BigEndian.Uint16(b[helloOffIRD:])
 	h.ORD = binary.BigEndian.Uint16(b[helloOffORD:])
 	h.Window = binary.BigEndian.Uint32(b[helloOffWindow:])
@@ -140,7 +143,8 @@ func (h *Hello) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, h.SrcPort)
 	dst = binary.BigEndian.AppendUint16(dst, h.DstPort)
 	dst = binary.BigEndian.AppendUint32(dst, h.Features)
-	dst = append(dst, h.MinVersion, h.MaxVersion, 0, 0)
+	dst = append(dst, h.MinVersion, h.MaxVersion)
+	dst = binary.BigEndian.AppendUint16(dst, h.UDPPort)
 	dst = binary.BigEndian.AppendUint16(dst, h.IRD)
 	dst = binary.BigEndian.AppendUint16(dst, h.ORD)
 	dst = binary.BigEndian.AppendUint32(dst, h.Window)

@@ -27,7 +27,7 @@ type oracleHello struct {
 	SrcPort, DstPort                uint16
 	Features                        uint32
 	MinVersion, MaxVersion          uint8
-	Zero                            uint16
+	UDPPort                         uint16
 	IRD, ORD                        uint16
 	Window, MaxPacket, ReceiveLimit uint32
 	Token                           [16]byte
@@ -132,7 +132,14 @@ func oracleReadControl(message []byte) (opcode Opcode, flags uint8, body any) {
 	var h oracleOpHeader // a control header has the same shape
 	mustRead(r, &h)
 	switch h.Opcode {
-	case 0x11, 0x12:
+	case 0x11:
+		var o struct {
+			Nonce      uint32
+			Port, Zero uint16
+		}
+		mustRead(r, &o)
+		body = Ping{o.Nonce, o.Port}
+	case 0x12:
 		var nonce uint32
 		mustRead(r, &nonce)
 		body = nonce
@@ -198,7 +205,7 @@ func oracleReadHello(r *bytes.Reader) Hello {
 	mustRead(r, &o)
 	h := Hello{
 		ConnID: o.ConnID, Nonce: o.Nonce, SrcPort: o.SrcPort, DstPort: o.DstPort, Features: o.Features,
-		MinVersion: o.MinVersion, MaxVersion: o.MaxVersion, IRD: o.IRD, ORD: o.ORD, Window: o.Window,
+		MinVersion: o.MinVersion, MaxVersion: o.MaxVersion, UDPPort: o.UDPPort, IRD: o.IRD, ORD: o.ORD, Window: o.Window,
 		MaxPacket: o.MaxPacket, ReceiveLimit: o.ReceiveLimit, ResetToken: o.Token,
 	}
 	for r.Len() > 0 {

@@ -28,6 +28,32 @@ func (p *Probe) Append(dst []byte) []byte {
 	return append(dst, 0, 0)
 }
 
+// Ping is the body of PING (PROTOCOL §5).
+type Ping struct {
+	Nonce uint32
+	Port  uint16 // the UDP port that its sender receives on
+}
+
+// ParsePing decodes a PING body into p (PROTOCOL §5).
+func ParsePing(body []byte, p *Ping) DropReason {
+	if len(body) != PingLen {
+		return DropLength
+	}
+	if body[6]|body[7] != 0 {
+		return DropReserved
+	}
+	p.Nonce = binary.BigEndian.Uint32(body)
+	p.Port = binary.BigEndian.Uint16(body[4:])
+	return DropNone
+}
+
+// Append appends the PING body to dst (PROTOCOL §5).
+func (p *Ping) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, p.Nonce)
+	dst = binary.BigEndian.AppendUint16(dst, p.Port)
+	return append(dst, 0, 0)
+}
+
 // Reset is the body of RST (PROTOCOL §5): it names the packet that had no connection, and proves that its sender owned
 // the connection once.
 type Reset struct {

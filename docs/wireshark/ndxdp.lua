@@ -95,6 +95,8 @@ field("ctl.flags.abort", flag, "ABORT", 8, nil, 0x01)
 field("ctl.length", u16, "Body length")
 field("ctl.padding", bytes, "Padding")
 field("nonce", u32, "Nonce", base.HEX)
+field("ping.udp_port", u16, "UDP port that the sender receives on")
+field("ping.zero", u16, "Zero", base.HEX)
 field("challenge", u64, "Nonce of a path", base.HEX)
 field("probe.size", u16, "Size of the ND packet")
 field("probe.zero", u16, "Zero", base.HEX)
@@ -129,7 +131,7 @@ field("hello.dst_port", u16, "ND port of the receiver")
 field("hello.features", u32, "Features", base.HEX)
 field("hello.min_version", u8, "Lowest version")
 field("hello.max_version", u8, "Highest version")
-field("hello.zero", u16, "Reserved", base.HEX)
+field("hello.udp_port", u16, "UDP port that the sender receives on")
 field("hello.ird", u16, "Inbound read limit")
 field("hello.ord", u16, "Outbound read limit")
 field("hello.window", u32, "Window (bytes of packets held behind a gap)")
@@ -395,6 +397,12 @@ end
 
 local function body_nonce(w, tree) w:take(tree, "nonce", 4) end
 
+local function body_ping(w, tree)
+	w:take(tree, "nonce", 4)
+	w:take(tree, "ping.udp_port", 2)
+	w:zero(tree, "ping.zero", 2)
+end
+
 local function body_challenge(w, tree) w:take(tree, "challenge", 8) end
 
 local function body_probe(w, tree)
@@ -449,7 +457,7 @@ local function body_hello(w, tree, length)
 	w:take(tree, "hello.features", 4)
 	w:take(tree, "hello.min_version", 1)
 	w:take(tree, "hello.max_version", 1)
-	w:take(tree, "hello.zero", 2) -- ignored: it travels before anything is agreed (PROTOCOL 3.3)
+	w:take(tree, "hello.udp_port", 2)
 	w:take(tree, "hello.ird", 2)
 	w:take(tree, "hello.ord", 2)
 	w:take(tree, "hello.window", 4)
@@ -484,7 +492,7 @@ local HELLO_MAX = MIN_REQ - BASE - CONTROL_HEADER
 
 -- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
 local CONTROL = {
-	[0x11] = { 4, 4, body_nonce, padded = true },
+	[0x11] = { 8, 8, body_ping, padded = true },
 	[0x12] = { 4, 4, body_nonce },
 	[0x13] = { 8, 8, body_probe, padded = true },
 	[0x14] = { 8, 8, body_probe },

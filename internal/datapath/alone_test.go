@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestUDPRuns(t *testing.T) {
 // The end of a merged datagram that is too short for a packet is foreign, and the rest is what it is.
 func TestUDPShortTail(t *testing.T) {
 	a, b := newUDPPair(t)
-	to, from := a.addrOf(loopback[1]), a.in
+	to, from := a.addrOf(netip.AddrPortFrom(loopback[1], a.cfg.UDPPort)), a.in
 	s := udp.NewSender(4, 1)
 	for _, n := range []int{100, 100, wire.BaseHeaderLen - 1} {
 		s.Begin(&to, false, n, true)

@@ -219,9 +219,8 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
-func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	local := wire.Endpoint{IP: p.To.IP, Port: localPort}
-	remote := wire.Endpoint{IP: p.From.IP, Port: q.device.cfg.UDPPort}
+func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
+	local, remote := wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to}
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote), peer: remote.AddrPort().Addr()}), true
 }
 

@@ -97,7 +97,7 @@ func TestUDPPackets(t *testing.T) {
 		if p.From != a.endpoint(portA) || p.To != b.local || p.Len != n || !bytes.Equal(got, sent) {
 			t.Fatalf("%d bytes: got %d in %d pieces from %v to %v", n, p.Len, p.N, p.From, p.To)
 		}
-		back, ok := b.Reply(p, portB)
+		back, ok := b.Reply(p, portB, a.local.Port)
 		if !ok {
 			t.Fatal("no way back")
 		}

@@ -159,7 +159,7 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if !d.closed {
-		to := d.addrOf(dst)
+		to := d.addrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort))
 		s := udp.NewSender(1, 1)
 		s.From(d.cfg.Address, d.neighbors.index)
 		s.Begin(&to, false, 0, false)
@@ -184,22 +184,22 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 		return 0, false
 	}
 	from.paths++
-	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort().Addr())}), true
+	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), true
 }
 
 // addrOf is where packets to a peer go: to other machines by the interface of our address, which the kernel would not take when another
 // one is in the same network.
-func (d *plainUDP) addrOf(peer netip.Addr) udp.Addr {
-	to := udp.AddrOf(netip.AddrPortFrom(peer, d.cfg.UDPPort), d.neighbors.index)
-	if d.ethernet && d.state.elsewhere(peer) {
+func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
+	to := udp.AddrOf(peer, d.neighbors.index)
+	if d.ethernet && d.state.elsewhere(peer.Addr()) {
 		to.Direct()
 	}
 	return to
 }
 
 // Reply implements provider.Link.
-func (d *plainUDP) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	return d.connect(localPort, p.From)
+func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
+	return d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
 }
 
 // source returns the socket of a source port, and opens it for the first path that has it; nil when that fails.

@@ -117,7 +117,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 			now, err := u.watch.snapshot()
 			must(t, err)
 			u.state.synced(now)
-			if to := u.addrOf(pair.AddrA.Addr()); u.addrOf(far) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
+			if to := u.addrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)); u.addrOf(netip.AddrPortFrom(far, wire.DefaultPort)) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
 				t.Errorf("to an own address %+v", to)
 			}
 		}

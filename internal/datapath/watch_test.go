@@ -130,7 +130,7 @@ func (r *rig) answer(peer netip.Addr, mac [6]byte) provider.Path {
 	defer r.owner.Unlock()
 	p, ok := r.queue().Reply(&provider.RxPacket{
 		From: wire.EndpointFrom(netip.AddrPortFrom(peer, 50000)), To: wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), wire.DefaultPort)), MAC: mac,
-	}, 50001)
+	}, 50001, wire.DefaultPort)
 	if !ok {
 		r.t.Fatalf("no path back to %s", peer)
 	}

@@ -207,7 +207,14 @@ func (f fields) control(b []byte, at int) wire.DropReason {
 	switch c.Opcode {
 	case wire.CtlREQ, wire.CtlREP:
 		return f.hello(c.Body)
-	case wire.CtlPing, wire.CtlPong:
+	case wire.CtlPing:
+		var p wire.Ping
+		d := wire.ParsePing(c.Body, &p)
+		f.num("nonce", uint64(p.Nonce))
+		f.num("ping.udp_port", uint64(p.Port))
+		f.num("ping.zero", 0)
+		return d
+	case wire.CtlPong:
 		f.num("nonce", uint64(binary.BigEndian.Uint32(c.Body))) // ParseControl checked the length
 		return wire.DropNone
 	case wire.CtlChallenge, wire.CtlResponse:
@@ -269,7 +276,7 @@ func (f fields) hello(body []byte) wire.DropReason {
 	f.num("hello.features", uint64(m.Features))
 	f.num("hello.min_version", uint64(m.MinVersion))
 	f.num("hello.max_version", uint64(m.MaxVersion))
-	f.num("hello.zero", 0)
+	f.num("hello.udp_port", uint64(m.UDPPort))
 	f.num("hello.ird", uint64(m.IRD))
 	f.num("hello.ord", uint64(m.ORD))
 	f.num("hello.window", uint64(m.Window))

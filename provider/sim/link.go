@@ -252,8 +252,8 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 }
 
 // Reply implements provider.Link.
-func (q *queue) Reply(p *provider.RxPacket, localPort uint16) (provider.Path, bool) {
-	return q.Connect(wire.Endpoint{IP: p.To.IP, Port: localPort}, wire.Endpoint{IP: p.From.IP, Port: p.To.Port})
+func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
+	return q.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
 }
 
 // Hop implements provider.Link: the simulated network has no link-layer addresses.

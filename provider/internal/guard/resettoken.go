@@ -1,0 +1,34 @@
+package guard
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// ResetTokens makes the tokens that prove RSTs. Their key is that of the host (Config.ResetKey), so that a process can answer for the
+// connections of the one before it.
+type ResetTokens struct {
+	mac hash.Hash
+	buf [8 + 16 + 2]byte
+	sum [sha256.Size]byte
+}
+
+// NewResetTokens makes tokens by a key.
+func NewResetTokens(key *[sha256.Size]byte) ResetTokens {
+	return ResetTokens{mac: hmac.New(sha256.New, key[:])}
+}
+
+// Of is the token of a connection id at an address and UDP port of ours. Others who have the key receive elsewhere, so that what they answer
+// for an id that they are asked about does not end a connection of ours.
+func (r *ResetTokens) Of(id uint64, at wire.Endpoint) (t [wire.ResetTokenLen]byte) {
+	b := binary.BigEndian.AppendUint64(r.buf[:0], id)
+	b = append(b, at.IP[:]...)
+	r.mac.Reset()
+	r.mac.Write(binary.BigEndian.AppendUint16(b, at.Port))
+	copy(t[:], r.mac.Sum(r.sum[:0]))
+	return t
+}
