@@ -54,12 +54,13 @@ lab-test: ## figures on a real kernel, hosts around a router with a bottleneck, 
 
 .PHONY: perf
 perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
-	$(GO) run ./cmd/ndperf veth
+	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
+	bin/ndperf veth
 
 .PHONY: bars
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
 	@mkdir -p bars && rm -f bars/*.json
-	@set -e; $(GO) build -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
+	@set -e; $(GO) build -buildvcs=true -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
 		bars/ndperf veth --baseline raw,tcp,tools --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
 		bars/ndperf apps --rounds 1 --json bars/apps.$$i.json > bars/apps.$$i.log 2>&1 || { cat bars/apps.$$i.log; exit 1; }; \
 		bars/ndperf conn --json bars/conn.$$i.json > bars/conn.$$i.log 2>&1 || { cat bars/conn.$$i.log; exit 1; }; \
@@ -72,8 +73,9 @@ lab-vm: ## the same between two virtual machines, beside TCP, SoftRoCE and soft-
 
 .PHONY: figures
 figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about five minutes on a quiet machine (root)
-	$(GO) run ./cmd/ndperf sweep
-	$(GO) run ./cmd/ndperf report --svg docs/img ndperf-sweep.json
+	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
+	bin/ndperf sweep
+	bin/ndperf report --svg docs/img ndperf-sweep.json
 
 .PHONY: bench
 bench: ## benchmarks, compared with $(BASELINE) through benchstat
@@ -88,7 +90,7 @@ generate: ## compile the XDP program and every other generated file
 .PHONY: lint
 lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
 	$(TOOL) golangci-lint run ./...
-	shellcheck .ci/run .ci/leftovers vagrant/*.sh
+	shellcheck .ci/run .ci/leftovers vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
 	@command -v vagrant >/dev/null || { echo "make lint: vagrant is missing: apt-get install vagrant vagrant-libvirt" >&2; exit 1; }
 	cd vagrant && vagrant validate --ignore-provider
 
@@ -130,9 +132,29 @@ interleavings: ## shards, doorbells, inboxes and moves in every order of steps, 
 worlds: ## the scoreboard of congestion control: named networks, WORLDS=3 seeds each, WORLD=regular expression; fails for missed bars
 	NDXDP_WORLDS=$(WORLDS) NDXDP_WORLD='$(WORLD)' $(GO) test -count=1 -timeout 0 -run '^TestWorlds$$' ./provider/sim
 
+.PHONY: dist
+dist: ## static binaries for amd64 and arm64, packages, manual pages, completions, SBOMs and checksums of this commit, into dist/
+	packaging/dist.sh dist
+
+.PHONY: dist-check
+dist-check: ## build that twice and compare, install and remove the Debian package in a throw-away root, verify units and manifests
+	packaging/check.sh
+	cd packaging/kubernetes && $(GO) test -count=1 ./...
+
+# Packages that need no kernel of the architecture, beside the commands, which must compile. qemu-user runs the tests.
+ARM64 := ./wire ./internal/... ./provider/internal/... ./nd/ndcapture
+ARM64_SKIP := internal/netlab|internal/datapath|internal/udp|internal/icmp|internal/broker|internal/cli|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
+
+.PHONY: check-arm64
+check-arm64: ## vet and build for arm64, and run the unit tests that need no kernel of that architecture under qemu-user
+	@command -v qemu-aarch64 >/dev/null || { echo "make check-arm64: qemu-aarch64 is missing: apt-get install qemu-user" >&2; exit 1; }
+	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/...
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64 $$($(GO) list $(ARM64) | grep -vE '$(ARM64_SKIP)')
+
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree
-	rm -rf bin bars ndperf bench/latest.out ndperf-sweep.json ndperf-report.html
+	rm -rf bin bars dist ndperf bench/latest.out ndperf-sweep.json ndperf-report.html
 	$(GO) clean -testcache
 
 .PHONY: fmt-check

@@ -70,9 +70,10 @@ var fences = map[string]fence{
 		usedBy: []string{"bench"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab"}, usedBy: []string{}},
+	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd/ndmetrics", "cmd/"}},
 	"internal/cli": {
-		ours:   []string{"nd"},
-		theirs: []string{"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		ours:   []string{"nd", "internal/buildinfo"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		usedBy: []string{"cmd/"},
 		tests:  []string{"nd/ndinspect"},
 	},
@@ -140,7 +141,7 @@ var fences = map[string]fence{
 		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
-		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "xdp", "bpf", "internal/netlab", "internal/clock", "provider/sim"},
+		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},

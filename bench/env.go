@@ -3,12 +3,12 @@ package bench
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/buildinfo"
 )
 
 // Host says where figures were measured; a figure without it means nothing.
@@ -27,7 +27,7 @@ func CaptureHost() Host {
 		CPU:    cpuModel(),
 		Cores:  runtime.NumCPU(),
 		Go:     runtime.Version(),
-		Commit: commit(),
+		Commit: buildinfo.Read().Commit,
 	}
 }
 
@@ -51,35 +51,4 @@ func cpuModel() string {
 		}
 	}
 	return runtime.GOARCH
-}
-
-// commit comes from the build if it was stamped, else from git in the current directory, which is where `go run` is typed.
-func commit() string {
-	revision, dirty := "", false
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				revision = s.Value
-			case "vcs.modified":
-				dirty = s.Value == "true"
-			}
-		}
-	}
-	if revision == "" {
-		out, err := exec.Command("git", "rev-parse", "HEAD").Output()
-		if err != nil {
-			return "unknown"
-		}
-		revision = strings.TrimSpace(string(out))
-		status, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output()
-		dirty = err == nil && len(bytes.TrimSpace(status)) > 0
-	}
-	if len(revision) > 12 {
-		revision = revision[:12]
-	}
-	if dirty {
-		revision += "-dirty"
-	}
-	return revision
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -267,4 +268,26 @@ func interrupt(t *testing.T, cmd *exec.Cmd, first string) (o outcome, rest strin
 		t.Error(err)
 	}
 	return ended(t, cmd), string(end)
+}
+
+// A command says which build it is, from the build alone: where somebody stands, even in a repository of its own, changes nothing.
+func TestVersion(t *testing.T) {
+	elsewhere := t.TempDir()
+	git := exec.Command("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-q", "--allow-empty", "-m", "x")
+	for _, cmd := range []*exec.Cmd{exec.Command("git", "init", "-q"), git} {
+		if cmd.Dir = elsewhere; cmd.Run() != nil {
+			t.Skip("needs git, to stand in a repository")
+		}
+	}
+	for _, name := range commandNames {
+		want := run(t, name, "--version")
+		if !regexp.MustCompile(`^`+name+` \S+, commit \S+, go\S+, linux/\w+\n$`).MatchString(want.stdout) || want.status != OK {
+			t.Errorf("%s --version: %+v", name, want)
+		}
+		cmd := command(t, name, "--version")
+		cmd.Dir = elsewhere
+		if out, err := cmd.Output(); err != nil || string(out) != want.stdout {
+			t.Errorf("%s --version in another repository: %q, %v; elsewhere %q", name, out, err, want.stdout)
+		}
+	}
 }

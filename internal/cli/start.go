@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/internal/buildinfo"
 )
 
 // The exit statuses of every command.
@@ -33,6 +35,9 @@ func Main(root *cobra.Command) {
 func Root(root *cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = buildinfo.Read().String()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	addManual(root)
 	return root
 }
 

@@ -1,0 +1,73 @@
+// Package buildinfo says which build of ndxdp this is, from what the compiler wrote into the binary and nothing else: not from the directory in
+// which somebody stands, nor from the environment.
+package buildinfo
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Module is the import path of this module.
+const Module = "github.com/ndxdp/ndxdp"
+
+// Unknown stands for what the build does not tell.
+const Unknown = "unknown"
+
+// commitLen is how much of a commit's name is shown.
+const commitLen = 12
+
+// Info is what a binary knows of the ndxdp in it.
+type Info struct {
+	Version  string `json:"version"`  // of the module: a tag or a pseudo-version; Unknown in a build without version control
+	Commit   string `json:"commit"`   // the first digits of its name, with -dirty behind it for changes not committed; Unknown where ndxdp is a dependency
+	Go       string `json:"go"`       // the compiler
+	Platform string `json:"platform"` // GOOS/GOARCH
+}
+
+// Read returns what this binary knows.
+func Read() Info {
+	info, _ := debug.ReadBuildInfo()
+	return from(info)
+}
+
+func from(info *debug.BuildInfo) Info {
+	i := Info{Version: Unknown, Commit: Unknown, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info == nil {
+		return i
+	}
+	if info.Main.Path != Module { // a program that uses the library
+		for _, d := range info.Deps {
+			if d.Path == Module {
+				i.Version = version(d)
+			}
+		}
+		return i
+	}
+	i.Version = version(&info.Main)
+	modified := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			i.Commit = s.Value[:min(commitLen, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-dirty"
+		}
+	}
+	if i.Commit != Unknown {
+		i.Commit += modified
+	}
+	return i
+}
+
+func version(m *debug.Module) string {
+	if m.Version == "" || m.Version == "(devel)" {
+		return Unknown
+	}
+	return m.Version
+}
+
+// String is what --version prints behind the name of the command.
+func (i Info) String() string {
+	return fmt.Sprintf("%s, commit %s, %s, %s", i.Version, i.Commit, i.Go, i.Platform)
+}

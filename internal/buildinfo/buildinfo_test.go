@@ -1,0 +1,39 @@
+package buildinfo
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// The build itself says what it is, wherever its module stands in it.
+func TestFrom(t *testing.T) {
+	main := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Path: Module, Version: version}, Settings: settings}
+	}
+	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}
+	for name, c := range map[string]struct {
+		info            *debug.BuildInfo
+		version, commit string
+	}{
+		"a release":       {main("v1.2.3", revision), "v1.2.3", "0123456789ab"},
+		"changed":         {main("v1.2.4-0.2026+dirty", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}), "v1.2.4-0.2026+dirty", "0123456789ab-dirty"},
+		"not changed":     {main("v1.2.3", debug.BuildSetting{Key: "vcs.modified", Value: "false"}, revision), "v1.2.3", "0123456789ab"},
+		"no repository":   {main("(devel)", debug.BuildSetting{Key: "vcs.modified", Value: "true"}), Unknown, Unknown},
+		"short":           {main("v1.2.3", debug.BuildSetting{Key: "vcs.revision", Value: "0123"}), "v1.2.3", "0123"},
+		"a dependency":    {&debug.BuildInfo{Main: debug.Module{Path: "example.org/app", Version: "v9.0.0"}, Deps: []*debug.Module{{Path: "x", Version: "v2.0.0"}, {Path: Module, Version: "v1.2.3"}}, Settings: []debug.BuildSetting{revision}}, "v1.2.3", Unknown},
+		"no build at all": {nil, Unknown, Unknown},
+	} {
+		got := from(c.info)
+		want := Info{c.version, c.commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+		if text := got.String(); text != c.version+", commit "+c.commit+", "+want.Go+", "+want.Platform {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if Read().Go == "" {
+		t.Error("this binary knows nothing")
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !manpages
+
+package cli
+
+import "github.com/spf13/cobra"
+
+func addManual(*cobra.Command) {}

@@ -1,0 +1,110 @@
+// Package kubernetes holds manifests; its test decodes them. It is a module of its own, so that nobody else has the types of Kubernetes.
+package kubernetes
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// documents decodes every document of a file strictly: a field that the API does not have is an error.
+func documents(t *testing.T, file string) (all []any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		var kind meta.TypeMeta
+		if err := yaml.Unmarshal(document, &kind); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		var into any
+		switch kind.APIVersion + " " + kind.Kind {
+		case "v1 Namespace":
+			into = &core.Namespace{}
+		case "apps/v1 DaemonSet":
+			into = &apps.DaemonSet{}
+		case "v1 Pod":
+			into = &core.Pod{}
+		default:
+			t.Fatalf("%s: %+v", file, kind)
+		}
+		if err := yaml.UnmarshalStrict(document, into); err != nil {
+			t.Errorf("%s, %s: %v", file, kind.Kind, err)
+		}
+		all = append(all, into)
+	}
+	return all
+}
+
+// The manifests are what the API takes, and their parts fit together.
+func TestManifests(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		for _, d := range documents(t, file) {
+			switch d := d.(type) {
+			case *apps.DaemonSet:
+				for key, value := range d.Spec.Selector.MatchLabels {
+					if d.Spec.Template.Labels[key] != value {
+						t.Errorf("%s selects pods labelled %s=%s, which its own are not", d.Name, key, value)
+					}
+				}
+				checkPod(t, d.Name, &d.Spec.Template.Spec)
+			case *core.Pod:
+				checkPod(t, d.Name, &d.Spec)
+				if c := d.Spec.Containers[0].SecurityContext; c.Capabilities.Add != nil || !*c.RunAsNonRoot {
+					t.Errorf("%s has privileges", d.Name)
+				}
+			}
+		}
+	}
+}
+
+// checkPod checks what the types cannot: that volumes are there, that no privilege is left by default, and that the command takes its arguments.
+func checkPod(t *testing.T, name string, pod *core.PodSpec) {
+	t.Helper()
+	for _, c := range pod.Containers {
+		for _, m := range c.VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%s mounts %s, which is no volume", name, m.Name)
+			}
+		}
+		if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+			t.Errorf("%s keeps privileges that nothing gave it", name)
+		}
+		words := append(slices.Clone(c.Command), c.Args...)
+		command := filepath.Base(words[0])
+		known := exec.CommandContext(t.Context(), "go", append([]string{"run", "./cmd/" + command}, append(subcommand(words[1:]), "--help")...)...)
+		known.Dir = "../.."
+		help, err := known.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, help)
+		}
+		for _, w := range words[1:] {
+			if strings.HasPrefix(w, "--") && !strings.Contains(string(help), w+" ") {
+				t.Errorf("%s: %s knows no %s", name, command, w)
+			}
+		}
+	}
+}
+
+// subcommand is the words before the first flag.
+func subcommand(words []string) []string {
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 {
+		return words[:i]
+	}
+	return words
+}
