@@ -100,7 +100,7 @@ var fences = map[string]fence{
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/watch":      object("internal/clock", "provider/internal/interleave", "provider/internal/outcome"),
 	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
-	"provider/internal/link":       shared(object("wire"), "provider/internal/packet"),
+	"provider/internal/link":       shared(object("wire", "internal/clock"), "provider/internal/packet"),
 	"provider/internal/packet":     object("wire", "provider/internal/link", "provider/internal/space"),
 	"provider/internal/ndports":    object("wire", "provider/internal/outcome"),
 	"provider/internal/sourceport": object("internal/clock"),

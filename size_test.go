@@ -18,8 +18,8 @@ type ceiling struct{ fields, methods int }
 // ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
-	"conn":   {fields: 24, methods: 168},
-	"Engine": {fields: 37, methods: 49},
+	"conn":   {fields: 10, methods: 70},
+	"Engine": {fields: 14, methods: 46},
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.

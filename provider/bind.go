@@ -85,18 +85,18 @@ func (qp *QP) runLocal(mem *Memory) (o Outcome) {
 }
 
 // runLocal carries out the request without packets that is next in the queue. False means that it failed, and the connection with it.
-func (c *conn) runLocal() bool {
-	q := &c.qp.sq
-	if o := c.qp.runLocal(c.engine.mem); o != OutcomeSuccess {
-		c.localFault(q.next, o)
+func (s *sender) runLocal() bool {
+	q := &s.qp.sq
+	if o := s.qp.runLocal(s.mem); o != OutcomeSuccess {
+		s.localFault(q.next, o)
 		return false
 	}
 	// The peer has no part in it: it is done when all before it are.
-	sp, at := &c.tx[wire.RequestSpace], q.at()
+	sp, at := &s.tx[wire.RequestSpace], q.at()
 	q.next++
 	sp.Sent(at.NextMessage())
 	sp.Arrived(at, at.NextMessage(), 0)
-	c.completeRequests()
+	s.completeRequests()
 	return true
 }
 

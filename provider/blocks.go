@@ -20,142 +20,142 @@ type arrival struct {
 }
 
 // takeBack takes back what was acknowledged of the request space and not carried out.
-func (c *conn) takeBack() {
-	c.receives.TakeBack(c.received.Largest(), c.rx[wire.RequestSpace].next)
-	c.takenIn = 0
+func (r *receiving) takeBack() {
+	r.receives.TakeBack(r.received.Largest(), r.rx[wire.RequestSpace].next)
+	r.takenIn = 0
 }
 
 // confirmTaken notes that our packets from low to high arrived.
-func (c *conn) confirmTaken(low, high uint64) {
-	if c.takenIn != 0 && low <= c.takenIn && c.takenIn <= high {
-		c.takenIn = 0
-		c.receives.Known()
+func (r *receiving) confirmTaken(low, high uint64) {
+	if r.takenIn != 0 && low <= r.takenIn && r.takenIn <= high {
+		r.takenIn = 0
+		r.receives.Known()
 	}
 }
 
 // putBlocks writes the blocks that are due into the packet that was just begun: an ACK block of at most most ranges, and a REPORT block
 // when something was taken back. always adds an ACK block that says nothing new, report the REPORT block.
-func (c *conn) putBlocks(most int, always, report bool) {
-	e := c.engine
+func (r *receiving) putBlocks(most int, always, report bool) {
+	e := r.environment
 	out, a := &e.out, &e.ackMsg
-	if !always && !c.received.Untold() && !c.marks.Owed() {
+	if !always && !r.received.Untold() && !r.marks.Owed() {
 		return
 	}
-	report = report || c.receives.TakenBack()
-	if c.received.Tell(a, e.now, most) {
+	report = report || r.receives.TakenBack()
+	if r.received.Tell(a, e.now, most) {
 		a.Flags = 0
-		if c.marks.Owed() && !report {
+		if r.marks.Owed() && !report {
 			a.Flags |= wire.AckCE
 		}
-		if c.received.Late() {
+		if r.received.Late() {
 			a.Flags |= wire.AckAway
 		}
 		out.PutAck(a)
 	}
 	if report {
-		e.reportMsg = wire.Report{ReceiveLimit: c.receiveLimit(), Load: e.received.Load(), CECount: c.marks.Count()}
-		c.receives.Report(&e.reportMsg)
+		e.reportMsg = wire.Report{ReceiveLimit: r.receiveLimit(), Load: e.received.Load(), CECount: r.marks.Count()}
+		r.receives.Report(&e.reportMsg)
 		out.PutReport(&e.reportMsg)
 	}
 }
 
 // blocksLeft notes that the packet with this number carries the blocks that were put into it.
-func (c *conn) blocksLeft(number uint64) {
-	out := &c.engine.out
+func (r *receiving) blocksLeft(number uint64) {
+	out := &r.out
 	if out.Flags()&(wire.FlagAck|wire.FlagReport) == 0 {
 		return
 	}
 	if out.Flags()&wire.FlagAck != 0 {
-		c.received.Told(number, out.Told())
+		r.received.Told(number, out.Told())
 	}
 	if out.Flags()&wire.FlagReport != 0 {
-		c.receives.Tell(c.engine.reportMsg.ReceiveLimit)
-		if c.receives.TakenBack() && c.takenIn == 0 {
-			c.takenIn = number
+		r.receives.Tell(r.reportMsg.ReceiveLimit)
+		if r.receives.TakenBack() && r.takenIn == 0 {
+			r.takenIn = number
 		}
 	}
-	c.marks.Told()
+	r.marks.Told()
 }
 
 // takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is
 // forged or corrupt and must not be used.
-func (c *conn) takeBlocks(flags wire.Flags) bool {
-	in := &c.engine.in
+func (s *sender) takeBlocks(flags wire.Flags) bool {
+	in := &s.in
 	largest := uint64(0)
 	if flags&wire.FlagAck != 0 {
 		var ok bool
-		if largest, ok = c.sent.Resolve(&in.ack); !ok {
+		if largest, ok = s.sent.Resolve(&in.ack); !ok {
 			return false
 		}
 	}
-	report := flags&wire.FlagReport != 0 && c.phase == phaseOpen
-	if report && in.report.Flags&wire.ReportTakenBack != 0 && !c.onTakenBack(&in.report) {
+	report := flags&wire.FlagReport != 0 && s.phase == phaseOpen
+	if report && in.report.Flags&wire.ReportTakenBack != 0 && !s.onTakenBack(&in.report) {
 		return false
 	}
 	if flags&wire.FlagAck != 0 {
-		c.onAck(&in.ack, largest)
+		s.onAck(&in.ack, largest)
 	}
-	if report && c.phase == phaseOpen { // it may have acknowledged the end
-		c.onReport(&in.report)
+	if report && s.faulted == faultNone { // it may have acknowledged the end
+		s.onReport(&in.report)
 	}
 	return true
 }
 
 // onTakenBack takes in what the peer took back. It reports false when that was never sent.
-func (c *conn) onTakenBack(r *wire.Report) bool {
-	upTo, ok := c.sent.Expand(r.UpTo)
+func (s *sender) onTakenBack(r *wire.Report) bool {
+	upTo, ok := s.sent.Expand(r.UpTo)
 	if !ok {
 		return false
 	}
-	sp := &c.tx[wire.RequestSpace]
-	place, ok := c.place(c.qp.queue(), sp, r.Message, r.Offset)
+	sp := &s.tx[wire.RequestSpace]
+	place, ok := s.place(s.qp.queue(), sp, r.Message, r.Offset)
 	if !ok {
 		return false
 	}
-	if upTo <= c.refusedTo {
+	if upTo <= s.refusedTo {
 		return true // it is told until we are known to have heard it, and what went again since does count
 	}
-	c.refusedTo = upTo
+	s.refusedTo = upTo
 	sp.TakenBack(place)
-	if c.requesting() {
-		c.qp.sq.keepLocals(sp, place)
+	if s.requesting() {
+		s.qp.sq.keepLocals(sp, place)
 	}
-	for n := c.sent.Floor(); n <= upTo && n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
-			c.refused(p)
-			c.sent.Void(p) // no acknowledgement of it counts
+	for n := s.sent.Floor(); n <= upTo && n < s.sent.Next(); n++ {
+		if p := s.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
+			s.refused(p)
+			s.sent.Void(p) // no acknowledgement of it counts
 		}
 	}
 	if sp.HasAgain() {
-		c.activate()
+		s.want(wantTurn)
 	}
 	return true
 }
 
 // refused takes in that what a transmission carried is not at the peer, without a loss.
-func (t *traffic) refused(p *recovery.Packet) {
+func (t *transmitted) refused(p *recovery.Packet) {
 	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
 }
 
 // onReport takes in a REPORT block.
-func (c *conn) onReport(r *wire.Report) {
-	overtaken := c.engine.in.overtaken
+func (s *sender) onReport(r *wire.Report) {
+	overtaken := s.in.overtaken
 	switch {
 	case r.Flags&wire.ReportRNR != 0:
 		if !overtaken {
-			c.pause(r)
+			s.pause(r)
 		}
-	case int32(r.ReceiveLimit-c.sendLimit) > 0:
-		c.sendLimit = r.ReceiveLimit
-		c.activate()
+	case int32(r.ReceiveLimit-s.sendLimit) > 0:
+		s.sendLimit = r.ReceiveLimit
+		s.want(wantTurn)
 	}
-	if c.paused && r.Flags&wire.ReportRNR == 0 && !overtaken {
-		c.resume()
+	if s.paused && r.Flags&wire.ReportRNR == 0 && !overtaken {
+		s.resume()
 	}
-	c.cc.Load(c.engine.now, r.Load, c.rtt.Smoothed)
-	c.engine.heard.join(c)
-	c.onMarks(c.marks.Reported(r.CECount))
+	s.cc.Load(s.now, r.Load, s.rtt.Smoothed)
+	s.want(wantVerdict)
+	s.onMarks(s.marks.Reported(r.CECount))
 }
 
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
-func (c *conn) keep() { c.received.Add(c.engine.in.number, c.engine.now, c.engine.turns.Away()) }
+func (r *receiving) keep() { r.received.Add(r.in.number, r.now, r.turns.Away()) }

@@ -30,41 +30,41 @@ func newController(cfg *Config) congestion.Control {
 
 // noteFull notes that a packet has to wait, and sets the pacing timer, if the windows let none of either space go beside those in flight and one of
 // leaving bytes that is about to be.
-func (c *conn) noteFull(leaving int) {
-	now, inFlight := c.engine.now, c.sent.InFlight()+leaving
-	if !c.cc.Full(inFlight, now) {
+func (t *transmitted) noteFull(leaving int) {
+	now, inFlight := t.now, t.sent.InFlight()+leaving
+	if !t.cc.Full(inFlight, now) {
 		return
 	}
-	c.cc.Held(now)
-	if at := c.cc.PacedUntil(now); at != 0 && inFlight == 0 && c.pacedUntil != at {
-		c.pacedUntil = at
-		c.touch()
+	t.cc.Held(now)
+	if at := t.cc.PacedUntil(now); at != 0 && inFlight == 0 && t.pacedUntil != at {
+		t.pacedUntil = at
+		t.want(wantLook)
 	}
 }
 
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
-func (c *conn) delivered(n int) {
-	c.cc.Delivered(n)
-	c.engine.heard.join(c)
+func (t *transmitted) delivered(n int) {
+	t.cc.Delivered(n)
+	t.want(wantVerdict)
 }
 
 // noteDelay takes in the round trip of a packet of so many bytes. What spans a time when one of the two peers was off its core says nothing at all.
-func (c *conn) noteDelay(d time.Duration, bytes int, away bool) {
-	e := c.engine
+func (t *transmitted) noteDelay(d time.Duration, bytes int, away bool) {
+	e := t.environment
 	if d <= 0 || d > recovery.MaxSample || away {
 		return
 	}
-	d, ok := e.turns.Network(d, c.rtt.Min, e.now)
+	d, ok := e.turns.Network(d, t.rtt.Min, e.now)
 	if !ok {
 		return
 	}
-	c.cc.Sample(d, bytes)
-	c.engine.heard.join(c)
+	t.cc.Sample(d, bytes)
+	t.want(wantVerdict)
 }
 
 // onMarks takes in that n of our packets were marked by a router.
-func (c *conn) onMarks(n int) {
-	c.cc.Marked(n)
-	c.engine.stats.Marked += uint64(n)
-	c.engine.heard.join(c)
+func (t *transmitted) onMarks(n int) {
+	t.cc.Marked(n)
+	t.stats.Marked += uint64(n)
+	t.want(wantVerdict)
 }

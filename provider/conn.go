@@ -14,37 +14,46 @@ import (
 //
 // There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.
 type conn struct {
-	identity
+	lasting
 	residence
 	*traffic // nil while idle (leaveIdle, enterIdle)
-	counters
 	places
-	requestNumbers
 
 	connector *Connector // nil once the application let go of it
-	qp        *QP        // nil before Accept or Connect and after the end
 	listener  *Listener
 
 	handshake *lifetime.Attempt // nil when it is long over
 	end       *ending           // notEnding until it ends
 
-	alive  lifetime.Liveness
 	idleAt clock.Time // when to see whether it is idle; zero while it is
+	idle   idleState
+}
 
-	rtt  recovery.RTT
-	mtu  congestion.PathMTU
-	idle idleState
+// lasting is what a connection keeps while it is idle and the objects of its traffic have to know: who the two ends are, what they agreed to, and
+// what was learnt of the path between them. It knows neither engine nor connector.
+type lasting struct {
+	identity
+	counters
+	requestNumbers
+
+	qp    *QP // nil before Accept or Connect and after the end
+	alive lifetime.Liveness
+
+	rtt recovery.RTT
+	mtu congestion.PathMTU
 
 	receives credit.Receiver
 	marks    recovery.Marks
 
-	peerWindow  uint32 // bytes of packets that the peer holds behind a gap
-	firstNumber uint32 // packet number of the first packet
-	ird         uint32 // READs that the peer may have outstanding
+	peerWindow uint32 // bytes of packets that the peer holds behind a gap
+	ird        uint32 // READs that the peer may have outstanding
 
-	phase phase
+	phase phase // only conn.enter writes it
 	features
-	share guard.Share // of its source's budget
+
+	wanted  wants // of the engine, until the connection heeds it
+	faulted fault
+	why     Cause // it is about to end
 }
 
 // features are what both ends of a connection agreed to.
@@ -60,10 +69,14 @@ type counters struct {
 	retransmits       uint32
 }
 
-// places are where a connection stands in its engine's lists.
+// places are where a connection stands in the lists of its engine and its leader.
 type places struct {
 	behind                    *conn // next in line for transmission
+	nextTuple                 *conn // in directory.tuples
+	nextPeer                  *conn // in directory.peers
 	inActive, inAcks, touched bool
+	inHeard                   bool
+	share                     guard.Share // of its source's budget
 }
 
 // newConn takes a slot of the connection table. It returns nil when the table is full.
@@ -76,7 +89,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if !ok {
 		return nil
 	}
-	c := &conn{residence: residence{engine: e}, end: &notEnding, identity: identity{slot: slot, local: local, remote: remote}, handshake: new(lifetime.Attempt)}
+	c := &conn{residence: residence{engine: e}, end: &notEnding, lasting: lasting{identity: identity{slot: slot, local: local, remote: remote}}, handshake: new(lifetime.Attempt)}
 	c.alive.Heard(e.now)
 	c.home.Store(e)
 	for c.id == 0 {
@@ -116,7 +129,9 @@ func (c *conn) free() {
 	c.endProof()
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
-	c.dropHeld(&c.engine.store)
+	if c.traffic != nil {
+		c.dropHeld(&e.store)
+	}
 	e.directory.tuples.remove(c)
 	e.directory.peers.remove(c)
 	c.leaveBacklog()

@@ -18,7 +18,9 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	k.transition(CtrDisconnecting)
 	k.pending = fin
 	k.spendQP()
+	c.leaveIdle()
 	c.stopRequests()
+	c.heed()
 	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
 	c.ending().Notify(e.now)
 	c.sendNotice()

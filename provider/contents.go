@@ -37,133 +37,130 @@ func (rs *recvSpace) extent(w *packet.Walk, p *RxPacket, h wire.BaseHeader) (to 
 }
 
 // receiveContents puts a packet where its place says: next, behind a gap, or nowhere (I4).
-func (c *conn) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
-	rs := &c.rx[h.Space()]
+func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
+	rs := &t.rx[h.Space()]
 	from := rs.place(h)
 	if from != rs.next {
-		to, d := rs.extent(&c.engine.walk, p, h)
+		to, d := rs.extent(&t.walk, p, h)
 		switch {
 		case d != wire.DropNone:
-			c.malformed(&wire.Op{Message: from.Message()}, d)
+			t.malformed(&wire.Op{Message: from.Message()}, d)
 			return wire.DropNone, keptNothing
 		case !rs.next.Before(to):
-			c.keep()
-			c.ackNow()
+			t.keep()
+			t.ackNow()
 			return wire.DropDuplicate, keptNothing
 		case rs.next.Before(from):
-			return c.receiveAhead(p, h, from, to)
+			return t.receiveAhead(p, h, from, to)
 		}
 	}
-	c.noteMark(p.CE)
+	t.noteMark(p.CE)
 	filled := !rs.gaps.Empty()
-	if c.execute(p, h) {
-		c.keep()
-		for c.executeHeld(rs) {
+	if t.execute(p, h) {
+		t.keep()
+		for t.executeHeld(rs) {
 		}
 	}
-	if c.phase == phaseOpen {
-		c.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
+	if t.faulted == faultNone || t.faulted == faultTerminated {
+		t.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
 	}
 	return wire.DropNone, keptNothing
 }
 
 // receiveAhead keeps a packet that arrived before one sent earlier: memory is written in order, so that a program that polls the last
 // byte of a message finds the others in place. With Config.ImmediatePlacement it places what it can.
-func (c *conn) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
-	e := c.engine
-	rs := &c.rx[h.Space()]
+func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
+	e := t.environment
+	rs := &t.rx[h.Space()]
 	if rs.gaps.Has(from, to) {
-		c.keep()
-		c.ackNow()
+		t.keep()
+		t.ackNow()
 		return wire.DropDuplicate, keptNothing
 	}
-	if c.receives.Wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
-		c.ackNow()
+	if t.receives.Wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
+		t.ackNow()
 		return wire.DropNoReceive, keptNothing
 	}
-	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.At, c.rx[1-h.Space()].gaps.Bytes())
+	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.At, t.rx[1-h.Space()].gaps.Bytes())
 	if held == nil {
 		return wire.DropHoldFull, keptNothing
 	}
-	if c.gapSince == 0 {
-		c.gapSince = e.now
-		c.touch()
+	if t.gapSince == 0 {
+		t.gapSince = e.now
+		t.want(wantLook)
 	}
-	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && c.placer().place(&e.walk, rs, p, h)
+	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && t.placer().place(&e.walk, rs, p, h)
 	copy(held.Data, h)
 	held.Data[1] &^= byte(wire.FlagAck | wire.FlagReport)
 	r := &e.walk
 	r.Reset(p)
 	r.Place(held.Data[wire.BaseHeaderLen:])
-	c.noteMark(p.CE)
-	c.keep()
-	c.ackNow()
+	t.noteMark(p.CE)
+	t.keep()
+	t.ackNow()
 	return wire.DropNone, keptCopy
 }
 
 // executeHeld carries out the packet with the lowest place that waits, if its turn has come. It reports whether there may be another: not
 // behind one that failed, because a second one for its place must not be carried out in its stead.
-func (c *conn) executeHeld(rs *recvSpace) bool {
+func (t *traffic) executeHeld(rs *recvSpace) bool {
 	if rs.gaps.Empty() {
-		c.noteGaps()
+		t.noteGaps()
 		return false
 	}
 	first := rs.gaps.First()
 	if rs.next.Before(first.From) {
 		return false
 	}
-	e := c.engine
+	e := t.environment
 	held, ok := rs.gaps.Take(), true
-	if c.gapSince = e.now; rs.next.Before(held.To) {
+	if t.gapSince = e.now; rs.next.Before(held.To) {
 		p := &e.heldPacket
 		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE, Placed: held.Placed}
 		p.Frags[0].Data = held.Data
-		ok = c.execute(p, held.Data[:wire.BaseHeaderLen])
+		ok = t.execute(p, held.Data[:wire.BaseHeaderLen])
 	}
 	e.store.Release(&held)
 	return ok
 }
 
 // noteGaps notes that no packet waits any more.
-func (t *traffic) noteGaps() {
-	if t.gapSince != 0 && !t.gapsOpen() {
-		t.gapSince = 0
+func (r *receiving) noteGaps() {
+	if r.gapSince != 0 && !r.gapsOpen() {
+		r.gapSince = 0
 	}
 }
 
 // gapDeadline is when a gap has been open for too long: a peer that lives fills it sooner. Zero is never.
-func (t *traffic) gapDeadline(dead time.Duration) clock.Time {
-	if t.gapSince == 0 {
+func (r *receiving) gapDeadline(dead time.Duration) clock.Time {
+	if r.gapSince == 0 {
 		return 0
 	}
-	return t.gapSince.Add(dead)
+	return r.gapSince.Add(dead)
 }
 
 // gapsOpen says whether packets wait behind a gap.
-func (t *traffic) gapsOpen() bool {
-	for sp := range t.rx {
-		if !t.rx[sp].gaps.Empty() {
+func (r *receiving) gapsOpen() bool {
+	for sp := range r.rx {
+		if !r.rx[sp].gaps.Empty() {
 			return true
 		}
 	}
 	return false
 }
 
-// dropHeld gives up every packet that waits behind a gap. An idle connection has none.
-func (t *traffic) dropHeld(store *space.Store) {
-	if t == nil {
-		return
+// dropHeld gives up every packet that waits behind a gap.
+func (r *receiving) dropHeld(store *space.Store) {
+	for sp := range r.rx {
+		r.rx[sp].gaps.Drop(store)
 	}
-	for sp := range t.rx {
-		t.rx[sp].gaps.Drop(store)
-	}
-	t.gapSince = 0
+	r.gapSince = 0
 }
 
 // placer is what places the bytes of packets behind a gap.
-func (c *conn) placer() placer {
-	a := placer{access: c.access(), qp: c.qp, reads: &c.reads, next: c.receives.Next()}
-	if c.noRequests {
+func (t *traffic) placer() placer {
+	a := placer{access: t.access(), qp: t.qp, reads: &t.reads, next: t.receives.Next()}
+	if t.noRequests {
 		a.reads = nil
 	}
 	return a

@@ -70,7 +70,9 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		if p.From.IP != c.remote.IP || p.To.IP != c.local.IP {
 			return wire.DropAddress, keptNothing
 		}
-		return c.receiveFirst(p, h), keptNothing
+		d := c.receiveFirst(p, h)
+		c.heed()
+		return d, keptNothing
 	}
 	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
 		return wire.DropAddress, keptNothing
@@ -85,7 +87,9 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if p.Origin != 0 || c.misrouted.from != 0 {
 		c.follow(p.Origin)
 	}
-	return c.receive(p, h)
+	d, keeps = c.receive(p, h)
+	c.heed()
+	return d, keeps
 }
 
 // receive takes an authentic, intact packet of a known connection.
@@ -108,6 +112,9 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 	if !c.takeBlocks(h.Flags()) {
 		return wire.DropAckRange, keptNothing
 	}
+	if c.faulted != faultNone {
+		c.conclude()
+	}
 	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
 	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
 	if c.phase != phaseOpen || c.served.termQueued && h.Space() == wire.RequestSpace {
@@ -117,10 +124,10 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 }
 
 // heard notes a sign of life, and the number of the packet.
-func (c *conn) heard(h wire.BaseHeader) {
-	c.alive.Heard(c.engine.now)
-	in := &c.engine.in
-	in.number, in.overtaken = c.received.Heard(h.Number())
+func (r *receiving) heard(h wire.BaseHeader) {
+	r.alive.Heard(r.now)
+	in := &r.in
+	in.number, in.overtaken = r.received.Heard(h.Number())
 }
 
 // receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, and repeats the last word.

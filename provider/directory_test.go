@@ -61,8 +61,8 @@ func TestDirectoryCountsUsers(t *testing.T) {
 // What an answer ends is its own request, and not one that has drawn the same port since.
 func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
 	d := newDirectory()
-	first := &conn{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}
-	second := &conn{identity: first.identity}
+	first := &conn{lasting: lasting{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}}
+	second := &conn{lasting: lasting{identity: first.identity}}
 	d.ask(first)
 	d.ask(second)
 	d.answered(first)

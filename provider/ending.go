@@ -3,11 +3,9 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
-	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -19,7 +17,7 @@ type ending struct {
 	lifetime.Ending
 
 	challenge sourceport.Challenge
-	proof     *proof // that this is not the end, which a REQ demands; nil while none does
+	proof     *lifetime.Proof // that this is not the end, which a REQ demands; nil while none does
 }
 
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.
@@ -142,22 +140,6 @@ func (c *conn) detachClosed() {
 	}
 }
 
-// stopRequests ends the request space on our side: nothing new goes out, nothing lost is built again, because the memory
-// behind it is the application's again.
-func (c *conn) stopRequests() {
-	c.leaveIdle()
-	c.stop()
-	sp := &c.tx[wire.RequestSpace]
-	sp.Reset(sp.Next())
-	c.sent.VoidAll(recovery.Requests)
-	c.limitedBy(LimitApplication)
-	if c.receives.Wait.State() == credit.Starved {
-		c.ackNow() // the peer's requests get their answers
-	}
-	c.endWait()
-	c.armTimer()
-}
-
 // onNotice takes the peer's DREQ.
 func (c *conn) onNotice(abort bool) {
 	c.say(wire.CtlDREP, 0, nil)
@@ -206,6 +188,7 @@ func (c *conn) lost(first Outcome) {
 		return // lost before, and still telling the peer
 	}
 	c.connector, k.conn = nil, nil
+	k.blame(c.why)
 	k.blame(outcome.PeerGone) // unless something is known that came before
 	e.stats.Lost++
 	if r, ok := e.flight.Lost(e.now, c.id, first, e.cfg.OnLost != nil); ok {

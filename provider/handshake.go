@@ -79,14 +79,6 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
 }
 
-// say sends a control message.
-func (c *conn) say(op wire.Opcode, flags uint8, body []byte) {
-	if at, ok := c.control(op, flags, len(body)); ok {
-		copy(at, body)
-		c.sealControl()
-	}
-}
-
 func (c *conn) sendRTU() {
 	m := wire.RTU{}
 	if c.qp != nil {
@@ -258,6 +250,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	open := c.phase == phaseOpen
 	if !c.takeBlocks(h.Flags()) {
 		return wire.DropAckRange
+	}
+	if c.faulted != faultNone {
+		c.conclude()
 	}
 	c.keep()
 	if msg.Opcode == 0 && !open {

@@ -11,10 +11,9 @@ type identity struct {
 	localND, peerN uint16        // ND ports
 	peerPort       uint16        // the UDP port that the peer receives on: before its REP came, the one that REQs go to
 	peerToken      [wire.ResetTokenLen]byte
-	active         bool // we sent the REQ
-
-	nextTuple *conn // in directory.tuples
-	nextPeer  *conn // in directory.peers
+	active         bool   // we sent the REQ
+	path           Path   // between them, of the engine's link
+	firstNumber    uint32 // of our packets
 }
 
 // tuple identifies a connection by its ND addresses and ports.

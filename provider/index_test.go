@@ -26,7 +26,7 @@ func TestIndexAgainstATwin(t *testing.T) {
 	}
 	for i := range 5000 {
 		if rng.IntN(3) > 0 || len(all) == 0 {
-			c := &conn{identity: identity{remote: wire.Endpoint{IP: [16]byte{15: byte(rng.IntN(4))}}, localND: uint16(rng.IntN(3000)), peerN: 7}}
+			c := &conn{lasting: lasting{identity: identity{remote: wire.Endpoint{IP: [16]byte{15: byte(rng.IntN(4))}}, localND: uint16(rng.IntN(3000)), peerN: 7}}}
 			x.add(c)
 			all = append(all, c)
 			twin[c.tuple()] = append(twin[c.tuple()], c)

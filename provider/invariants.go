@@ -23,7 +23,10 @@ func (e *Engine) Violation() string {
 		if c.phase != phaseOpen {
 			continue
 		}
-		if what := c.violation(); what != "" {
+		if c.wanted != 0 || c.faulted != faultNone {
+			return fmt.Sprintf("connection %016x: nobody heeds what it wants: %b, fault %d", c.id, c.wanted, c.faulted)
+		}
+		if what := c.violation(e.group.pauses() > 0); what != "" {
 			return fmt.Sprintf("connection %016x: %s", c.id, what)
 		}
 	}
@@ -50,36 +53,36 @@ func (e *Engine) Violation() string {
 
 // violation checks the windows of an open connection: none is ever negative, or larger than was granted; and that nothing that has to
 // arrive is forgotten.
-func (c *conn) violation() string {
-	for i := range c.tx {
-		sp := &c.tx[i]
+func (t *traffic) violation(paused bool) string {
+	for i := range t.tx {
+		sp := &t.tx[i]
 		if what := sp.Violation(); what != "" {
 			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
 		}
-		if what := c.forgotten(recovery.Kind(i)); what != "" {
+		if what := t.forgotten(recovery.Kind(i)); what != "" {
 			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
 		}
 	}
-	if what := c.sent.Violation(); what != "" {
+	if what := t.sent.Violation(); what != "" {
 		return what
 	}
-	switch cc := &c.cc; {
-	case c.mtu.Packet < wire.MinPacket || c.mtu.Packet > c.mtu.Ceiling:
-		return fmt.Sprintf("packets of %d bytes, at most %d", c.mtu.Packet, c.mtu.Ceiling)
+	switch cc := &t.cc; {
+	case t.mtu.Packet < wire.MinPacket || t.mtu.Packet > t.mtu.Ceiling:
+		return fmt.Sprintf("packets of %d bytes, at most %d", t.mtu.Packet, t.mtu.Ceiling)
 	case !cc.Valid():
 		return fmt.Sprintf("congestion window: %+v", *cc)
-	case int32(c.sendLimit-c.nextSend) < 0 && c.engine.group.pauses() == 0: // RNR takes promises back
-		return fmt.Sprintf("SEND %d went out, the limit is %d", c.nextSend-1, c.sendLimit)
-	case c.reads.count > c.ord:
-		return fmt.Sprintf("%d READs are out, the limit is %d", c.reads.count, c.ord)
-	case c.served.tail-c.served.head > c.ird:
-		return fmt.Sprintf("%d READs are served, the limit is %d", c.served.tail-c.served.head, c.ird)
+	case int32(t.sendLimit-t.nextSend) < 0 && !paused: // RNR takes promises back
+		return fmt.Sprintf("SEND %d went out, the limit is %d", t.nextSend-1, t.sendLimit)
+	case t.reads.count > t.ord:
+		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.count, t.ord)
+	case t.served.tail-t.served.head > t.ird:
+		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.tail-t.served.head, t.ird)
 	}
 	return ""
 }
 
 // forgotten says that something is missing at the peer that is neither in flight nor to be sent again.
-func (t *traffic) forgotten(kind recovery.Kind) string {
+func (t *transmitted) forgotten(kind recovery.Kind) string {
 	sp := &t.tx[kind]
 	var underWay []*recovery.Packet
 	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {

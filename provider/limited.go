@@ -10,9 +10,9 @@ import (
 // for a packet, and no clock is read.
 
 // limitedBy notes what holds the connection back from now on.
-func (c *conn) limitedBy(by Limit) {
-	if c.phase == phaseOpen {
-		c.limitTimes.Note(c.engine.now, by, &c.engine.limitTotals)
+func (s *sender) limitedBy(by Limit) {
+	if s.phase == phaseOpen {
+		s.limitTimes.Note(s.now, by, &s.limitTotals)
 	}
 }
 
@@ -25,56 +25,56 @@ func (t *traffic) limit() Limit {
 }
 
 // noteLimit finds out what holds the connection back, after it was served. again says that it could send more at once.
-func (c *conn) noteLimit(again bool) {
+func (s *sender) noteLimit(again bool) {
 	by := LimitApplication
 	switch {
-	case again && c.engine.out.Starved():
+	case again && s.out.Starved():
 		by = LimitRing
 	case again:
 		by = LimitCPU
-	case c.paused:
+	case s.paused:
 		by = LimitReceive
-	case c.tx[0].HasAgain() || c.tx[1].HasAgain() || c.served.unsent(c.tx[wire.ResponseSpace].Next()):
-		by = c.packetLimit(c.peerWindow, c.engine.now)
-	case c.requesting() && c.qp.sq.next != c.qp.sq.posted.Load():
-		by = c.requestLimit(&c.qp.sq, c.peerWindow, c.engine.now)
+	case s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.served.unsent(s.tx[wire.ResponseSpace].Next()):
+		by = s.packetLimit(s.peerWindow, s.now)
+	case s.requesting() && s.qp.sq.next != s.qp.sq.posted.Load():
+		by = s.requestLimit(&s.qp.sq, s.peerWindow, s.now)
 	}
-	c.limitedBy(by)
+	s.limitedBy(by)
 }
 
 // requestLimit is what the next request of a queue waits for, when the peer holds so many bytes behind a gap.
-func (t *traffic) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
+func (s *sender) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
 	wr := q.wr(q.next)
 	if q.off == 0 && wr.kind.Local() {
 		return LimitApplication
 	}
-	switch t.hold(q, q.at(), t.cc.Window) {
+	switch s.hold(q, q.at(), s.cc.Window) {
 	case holdFence, holdReads:
 		return LimitRead
 	case holdWindow:
-		return t.windowLimit()
+		return s.windowLimit()
 	case holdReceive:
 		return LimitReceive
 	case holdNone, holdNothing, holdEarlier:
 	}
-	return t.packetLimit(peer, now)
+	return s.packetLimit(peer, now)
 }
 
 // packetLimit is what the next packet waits for.
-func (t *traffic) packetLimit(peer uint32, now clock.Time) Limit {
+func (s *sender) packetLimit(peer uint32, now clock.Time) Limit {
 	switch {
-	case t.cc.Full(t.sent.InFlight(), now):
-		return t.windowLimit()
-	case t.sent.InFlight()+max(t.tx[0].Beyond(), t.tx[1].Beyond()) >= int(peer):
+	case s.cc.Full(s.sent.InFlight(), now):
+		return s.windowLimit()
+	case s.sent.InFlight()+max(s.tx[0].Beyond(), s.tx[1].Beyond()) >= int(peer):
 		return LimitEndpoint
-	case t.hasPaused && t.tx[wire.RequestSpace].HasAgain():
+	case s.hasPaused && s.tx[wire.RequestSpace].HasAgain():
 		return LimitReceive // what RNR took back is not allowed yet
 	}
 	return LimitApplication // posted since we looked
 }
 
 // windowLimit is whose window is the least.
-func (t *traffic) windowLimit() Limit {
+func (t *transmitted) windowLimit() Limit {
 	if t.cc.LimitedByEndpoint() {
 		return LimitEndpoint
 	}

@@ -43,7 +43,7 @@ func (l *ackLine) send() {
 			continue
 		}
 		c.inAcks = false
-		if speak && c.phase == phaseLingering {
+		if speak && c.phase == phaseLingering || c.wanted != 0 {
 			c.touch() // it waited for this
 		}
 	}
@@ -56,8 +56,8 @@ type heardLine struct{ conns []*conn }
 
 // join puts a connection in line.
 func (l *heardLine) join(c *conn) {
-	if !c.concludes {
-		c.concludes = true
+	if !c.inHeard {
+		c.inHeard = true
 		l.conns = append(l.conns, c)
 	}
 }
@@ -69,7 +69,7 @@ func (l *heardLine) waiting() int { return len(l.conns) }
 func (l *heardLine) conclude(ctl congestion.Control, turns *turn.Clock, now clock.Time) {
 	for i, c := range l.conns {
 		l.conns[i] = nil
-		c.concludes = false
+		c.inHeard = false
 		if c.phase != phaseOpen {
 			c.cc.Discard()
 			continue

@@ -8,6 +8,8 @@ type (
 	Link = link.Link
 	// Pressured is a Link that knows how full its receive memory is.
 	Pressured = link.Pressured
+	// Backlogged is a Link whose device can be too busy for what Transmit took. Its owner calls it.
+	Backlogged = link.Backlogged
 	// Path names a route to a peer inside one link. Zero is never a path.
 	Path = link.Path
 	// Frag is one contiguous piece of a packet.

@@ -11,12 +11,11 @@ import (
 // no other, and which queue a peer's packets land on is the NIC's choice. A packet on the wrong queue is handed to the engine
 // whose connection it is for, and counted; a connection whose packets keep landing elsewhere follows them.
 
-// residence is the engine that a connection is on, and where its packets come from and go to.
+// residence is the engine that a connection is on, and where its packets come from.
 type residence struct {
 	engine    *Engine                    // the owner's view of home
 	home      interleave.Pointer[Engine] // whose it is; nil while it moves
 	misrouted misrouted                  // packets that landed on another engine's queue
-	path      Path                       // of the engine's link
 }
 
 // followAfter is how many packets in a row must land on another queue before a connection follows them there. It doubles
@@ -87,7 +86,7 @@ func (c *conn) moveTo(to *Engine) {
 func (c *conn) handOver() {
 	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
-	if c.phase == phaseFree || c.traffic != nil && (c.concludes || c.phase == phaseOpen && c.gapsOpen()) {
+	if c.phase == phaseFree || c.traffic != nil && (c.inHeard || c.phase == phaseOpen && c.gapsOpen()) {
 		return
 	}
 	c.misrouted.leave()
@@ -124,6 +123,9 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 		panic("provider: a link of a group refused a path that another one had")
 	}
 	c.engine, c.path = e, path
+	if c.traffic != nil {
+		c.stand(setting{&e.environment, &c.lasting})
+	}
 	k, qp := c.connector, c.qp
 	if k != nil {
 		k.engine = e
@@ -147,6 +149,7 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 	c.leaveIdle()
 	c.raise(c.ack.Urgency())
 	c.activate()
+	c.heed()
 	if qp != nil {
 		qp.answer(e) // what was posted on the way
 	}

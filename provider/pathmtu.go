@@ -26,78 +26,78 @@ func (t *traffic) searching() *congestion.Search {
 }
 
 // searchPath sends the probe that is due. The caller has just sent data that fill a packet, or more than fits into one.
-func (c *conn) searchPath() {
-	e := c.engine
-	if c.mtu.Next(&c.search, e.now, e.rng) && c.sendProbe() {
-		c.mtu.Sent(&c.search, e.now, c.rtt.Timeout(e.cfg.MinRTO))
+func (o *outbound) searchPath() {
+	e := o.environment
+	if o.mtu.Next(&o.search, e.now, e.rng) && o.sendProbe() {
+		o.mtu.Sent(&o.search, e.now, o.rtt.Timeout(e.cfg.MinRTO))
 	}
 }
 
 // sendProbe sends a PROBE of the size under way. It is outside the congestion window, because there is one in a probe timer at
 // the most; nothing is lost with it, and its loss says nothing about congestion (RFC 8899 §3). It reports false when there
 // was no frame for it.
-func (c *conn) sendProbe() bool {
-	e := c.engine
-	size := int(c.search.Size)
-	if !c.beginControl(size, false) {
+func (o *outbound) sendProbe() bool {
+	e := o.environment
+	size := int(o.search.Size)
+	if !o.beginControl(size, false) {
 		return false
 	}
-	m := wire.Probe{Nonce: c.search.Nonce, Size: c.search.Size}
+	m := wire.Probe{Nonce: o.search.Nonce, Size: o.search.Size}
 	m.Append(e.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
 	e.out.Pad(size)
 	e.stats.PathProbes++
-	c.sealControl()
+	o.sealControl()
 	return true
 }
 
 // onProbe answers a PROBE.
-func (c *conn) onProbe(body []byte) wire.DropReason {
+func (o *outbound) onProbe(body []byte) wire.DropReason {
 	var m wire.Probe
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
-	if answer, ok := c.control(wire.CtlProbeAck, 0, len(body)); ok {
+	if answer, ok := o.control(wire.CtlProbeAck, 0, len(body)); ok {
 		m.Append(answer[:0])
-		c.sealControl()
+		o.sealControl()
 	}
 	return wire.DropNone
 }
 
 // onProbeAck takes the answer to the probe under way: packets of its size arrive.
-func (c *conn) onProbeAck(body []byte) wire.DropReason {
+func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	var m wire.Probe
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
-	before := c.mtu.Packet
-	if !c.mtu.Answered(&c.search, c.engine.now, m.Nonce, m.Size) {
+	before := t.mtu.Packet
+	if !t.mtu.Answered(&t.search, t.now, m.Nonce, m.Size) {
 		return wire.DropState // of an earlier probe
 	}
-	c.cc.Resize(int(m.Size), c.rtt.Smoothed)
-	c.engine.flight.Note(c.engine.now, FlightPath, c.id, uint32(before), uint32(m.Size))
-	c.engine.stats.PathRaised++
+	t.cc.Resize(int(m.Size), t.rtt.Smoothed)
+	t.flight.Note(t.now, FlightPath, t.id, uint32(before), uint32(m.Size))
+	t.stats.PathRaised++
 	return wire.DropNone
 }
 
 // countLoss counts that a packet was taken for lost.
-func (c *conn) countLoss(p *recovery.Packet) {
+func (t *transmitted) countLoss(p *recovery.Packet) {
 	if p.Losses < maxLosses {
 		p.Losses++
 	}
 	if p.Losses == maxLosses && p.Size > wire.MinPacket {
-		c.pathShrank()
+		t.pathShrank()
 	}
 }
 
 // pathShrank is called when a packet that is larger than wire.MinPacket was lost maxLosses times.
-func (c *conn) pathShrank() {
-	before := c.mtu.Packet
-	if !c.mtu.Shrink(c.searching(), c.engine.now) {
+func (t *transmitted) pathShrank() {
+	before := t.mtu.Packet
+	if !t.mtu.Shrink(&t.search, t.now) {
 		return
 	}
-	c.cc.Resize(wire.MinPacket, c.rtt.Smoothed)
-	c.engine.flight.Note(c.engine.now, FlightPath, c.id, uint32(before), wire.MinPacket)
-	c.engine.stats.BlackHoles++
+	t.cc.Resize(wire.MinPacket, t.rtt.Smoothed)
+	t.flight.Note(t.now, FlightPath, t.id, uint32(before), wire.MinPacket)
+	t.stats.BlackHoles++
 }
 
 // Resized tells the engine that its link's MaxPacket is another one. Connections that send larger packets send smaller ones

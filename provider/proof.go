@@ -1,58 +1,12 @@
 package provider
 
 import (
-	"time"
-
-	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection makes
 // that one prove itself alive. The peer of a connection that is dead says nothing, or RST; a connection that is alive stays what it is.
-
-const (
-	// proofTime is how long a connection has to prove itself alive, unless its round trip is longer than a quarter of it.
-	proofTime = 240 * time.Millisecond
-	// maxProofTime bounds it: the REQ that waits is accepted within a second.
-	maxProofTime = 600 * time.Millisecond
-	// proofPings are spread over that time, so that lost ones do not end a connection that lives.
-	proofPings = 3
-)
-
-// proof is a demand that a connection prove itself alive.
-type proof struct {
-	from  clock.Time    // when it was demanded
-	each  time.Duration // between two PINGs
-	at    clock.Time    // of the next PING, or of the end
-	pings uint8
-}
-
-// newProof begins to wait for a sign of life. roundTrip is what the path needs.
-func newProof(now clock.Time, roundTrip time.Duration) *proof {
-	return &proof{from: now, at: now, each: min(max(proofTime, 4*roundTrip), maxProofTime) / proofPings}
-}
-
-// given says that the peer was heard after the demand.
-func (p *proof) given(heard clock.Time) bool { return heard > p.from }
-
-// due is when step is to be called; zero for nil.
-func (p *proof) due() clock.Time {
-	if p == nil {
-		return 0
-	}
-	return p.at
-}
-
-// step says what to do at p.at: ask once more, or nothing more because it is over. It is over when all PINGs have had their time, also when
-// the proof was given early: that bounds what demands cost.
-func (p *proof) step(now clock.Time) (ask bool) {
-	if p.pings == proofPings {
-		return false
-	}
-	p.pings++
-	p.at = now.Add(p.each)
-	return true
-}
 
 // contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make an open one prove
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
@@ -80,9 +34,9 @@ func (c *conn) contested() wire.DropReason {
 	switch p := c.end.proof; {
 	case p == nil:
 		c.engine.stats.Contested++
-		c.ending().proof = newProof(c.engine.now, c.rtt.Smoothed)
+		c.ending().proof = lifetime.NewProof(c.engine.now, c.rtt.Smoothed)
 		c.touch()
-	case p.given(c.alive.HeardAt()):
+	case p.Given(c.alive.HeardAt()):
 		c.engine.group.setAlive(c, true)
 	}
 	return wire.DropNone
@@ -91,8 +45,8 @@ func (c *conn) contested() wire.DropReason {
 // onProof asks for the sign of life that is due, or ends the demand, and the connection when there was none.
 func (c *conn) onProof() {
 	p := c.end.proof
-	given := p.given(c.alive.HeardAt())
-	if p.step(c.engine.now) {
+	given := p.Given(c.alive.HeardAt())
+	if p.Step(c.engine.now) {
 		if !given {
 			c.engine.stats.ProofPings++
 			c.sendPing()

@@ -191,7 +191,9 @@ func (qp *QP) Flush() {
 	qp.transition(qpFlush)
 	qp.cancelAll(&qp.home.Load().results, OutcomeCanceled)
 	if qp.conn != nil && qp.State() == QPError {
+		qp.conn.leaveIdle()
 		qp.conn.stopRequests()
+		qp.conn.heed()
 	}
 }
 
@@ -231,7 +233,9 @@ func (qp *QP) Release() {
 func (qp *QP) overran(e *Engine) {
 	fail := func(e *Engine) {
 		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
+			qp.conn.leaveIdle()
 			qp.conn.terminate(wire.TermLocal, 0, 0)
+			qp.conn.heed()
 		}
 	}
 	if home := qp.home.Load(); home == e || home == nil {
@@ -249,8 +253,15 @@ func (qp *QP) answer(e *Engine) {
 			if qp.sq.next != qp.sq.posted.Load() {
 				c.activate()
 			}
-			c.checkReceiveLimit()
-			c.receivePosted()
+			if c.runsShort() {
+				c.leaveIdle()
+				c.ackNow()
+			}
+			if c.promise() {
+				c.leaveIdle()
+				c.tellReceive()
+			}
+			c.heed()
 		}
 	case QPError, QPClosed:
 		qp.cancelAll(&e.results, OutcomeCanceled)

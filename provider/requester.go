@@ -5,7 +5,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
-	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -15,9 +14,7 @@ type requester struct {
 	*requestNumbers
 	reads     outstandingReads
 	ask       credit.Ask // while the head SEND waits for a receive
-	paused    bool       // RNR: nothing of the request space goes out
 	hasPaused bool       // it was paused before
-	sample    trace.Sample
 }
 
 // requestNumbers are what a requester keeps while its connection is idle.
@@ -269,6 +266,5 @@ func (q *initiatorQueue) keepLocals(sp *space.Send, from space.Place) {
 func (r *requester) stop() {
 	r.noRequests = true
 	r.reads = outstandingReads{head: r.reads.head + r.reads.count}
-	r.paused = false
 	r.ask.End()
 }

@@ -7,13 +7,13 @@ import (
 
 // execute carries out what a packet has from the place on that is next in its space. It reports false when the connection ended, or
 // when a SEND found no receive; what was done before that is done.
-func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
-	rs := &c.rx[h.Space()]
-	w := &c.engine.walk
+func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
+	rs := &t.rx[h.Space()]
+	w := &t.walk
 	op := &w.Op
 	for w.Start(p, h, rs.place(h)); w.More(); {
 		if d := w.Step(); d != wire.DropNone {
-			return c.malformed(op, d)
+			return t.malformed(op, d)
 		}
 		length := int(op.Length)
 		switch done := int64(rs.next - w.From); {
@@ -23,16 +23,16 @@ func (c *conn) execute(p *RxPacket, h wire.BaseHeader) bool {
 		case op.Opcode == wire.OpTerm: // for what is missing, whatever arrived of the piece that it stands for
 		case done > 0: // a piece that was cut otherwise before
 			if int(done) > length {
-				return c.malformed(op, wire.DropLength)
+				return t.malformed(op, wire.DropLength)
 			}
 			w.Skip(int(done))
 			op.Offset += uint32(done)
 			op.Length -= uint16(done)
 		}
 		if !rs.complete(op) {
-			return c.refuse(op, wire.TermProtocol)
+			return t.refuse(op, wire.TermProtocol)
 		}
-		if !c.executeOp(op, w, p.Placed) {
+		if !t.executeOp(op, w, p.Placed) {
 			return false
 		}
 		rs.next = w.To
@@ -70,7 +70,7 @@ func (rs *recvSpace) continues(op *wire.Op) bool {
 }
 
 // executeOp carries out one operation. w is at its payload, which may have been placed already.
-func (c *conn) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
+func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
 	r := w
 	if placed {
 		w.Skip(int(op.Length))
@@ -78,69 +78,69 @@ func (c *conn) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
 	}
 	switch op.Opcode {
 	case wire.OpWrite:
-		return r == nil || c.access().write(op, r) || c.refuse(op, wire.TermAccess)
+		return r == nil || t.access().write(op, r) || t.refuse(op, wire.TermAccess)
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
-		return c.onSend(op, r)
+		return t.onSend(op, r)
 	case wire.OpReadReq:
-		return c.onReadRequest(op)
+		return t.onReadRequest(op)
 	case wire.OpReadResp:
-		return c.onReadResponse(op, r)
+		return t.onReadResponse(op, r)
 	case wire.OpTerm:
-		c.onTerm(op)
+		t.onTerm(op)
 		return false
 	default: // ParseOp lets nothing else through
-		return c.refuse(op, wire.TermProtocol)
+		return t.refuse(op, wire.TermProtocol)
 	}
 }
 
 // malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
-func (c *conn) malformed(op *wire.Op, d wire.DropReason) bool {
-	c.engine.stats.Drop(d)
-	return c.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
+func (s *sender) malformed(op *wire.Op, d wire.DropReason) bool {
+	s.stats.Drop(d)
+	return s.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
 }
 
 // refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false for the
 // convenience of its callers.
-func (c *conn) refuse(op *wire.Op, reason wire.TermReason) bool {
+func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
 	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
-		c.engine.stats.Drop(wire.DropToken)
-		reason = c.qp.whyGone(reason)
+		s.stats.Drop(wire.DropToken)
+		reason = s.qp.whyGone(reason)
 	}
-	c.terminate(reason, op.Opcode, op.Message)
+	s.terminate(reason, op.Opcode, op.Message)
 	return false
 }
 
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
-func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
-	qp := c.qp
-	if op.Number != c.receives.Next() {
-		return c.refuse(op, wire.TermProtocol)
+func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
+	qp := t.qp
+	if op.Number != t.receives.Next() {
+		return t.refuse(op, wire.TermProtocol)
 	}
 	if qp == nil || qp.State() == QPClosed {
-		return c.refuse(op, wire.TermClosed)
+		return t.refuse(op, wire.TermClosed)
 	}
 	if qp.State() != QPReady {
-		return c.refuse(op, wire.TermFlushed)
+		return t.refuse(op, wire.TermFlushed)
 	}
-	if qp.rq.waiting() == 0 && !c.takeReceive(op) {
+	if qp.rq.waiting() == 0 && !t.takeReceive(op) {
 		return false
 	}
 	head := qp.rq.head.Load()
 	wr := qp.rq.wr(head)
 	if op.Total > wr.capacity {
-		c.engine.results.Complete(qp.recvCQ, &Result{
+		t.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeBufferOverflow, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
-		return c.refuse(op, wire.TermSendTooLong)
+		return t.refuse(op, wire.TermSendTooLong)
 	}
-	if !c.access().scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
-		c.connector.blame(c.access().fault(qp.rq.sgl(head), OutcomeAccessViolation))
-		c.engine.results.Complete(qp.recvCQ, &Result{
+	if !t.access().scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
+		t.blame(t.access().fault(qp.rq.sgl(head), OutcomeAccessViolation))
+		t.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
-		return c.refuse(op, wire.TermLocal)
+		return t.refuse(op, wire.TermLocal)
 	}
 	if op.Flags&wire.OpLast == 0 {
 		return true
@@ -149,50 +149,50 @@ func (c *conn) onSend(op *wire.Op, r *packet.Walk) bool {
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
 		Solicited: op.Flags&wire.OpSolicit != 0,
 	}
-	if !qp.special(c.engine.mem, op, &res) {
-		return c.refuse(op, wire.TermInvalidate)
+	if !qp.special(t.mem, op, &res) {
+		return t.refuse(op, wire.TermInvalidate)
 	}
-	if !c.engine.results.Complete(qp.recvCQ, &res) {
-		return c.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
+	if !t.results.Complete(qp.recvCQ, &res) {
+		return t.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
-	c.receives.Took()
+	t.receives.Took()
 	qp.rq.head.Store(head + 1)
-	c.endWait()
-	c.checkReceiveLimit()
+	t.endWait()
+	t.checkReceiveLimit()
 	return true
 }
 
 // onReadResponse places one piece of an answer to the oldest outstanding READ. The peer names our read id and an offset,
 // never an address: it cannot aim.
-func (c *conn) onReadResponse(op *wire.Op, r *packet.Walk) bool {
-	o := &c.reads
-	qp := c.qp
-	if c.noRequests { // we gave the READ up
+func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
+	o := &t.reads
+	qp := t.qp
+	if t.noRequests { // we gave the READ up
 		if r != nil {
 			r.Skip(int(op.Length))
 		}
 		return true
 	}
 	if qp == nil || o.count == 0 {
-		return c.refuse(op, wire.TermProtocol)
+		return t.refuse(op, wire.TermProtocol)
 	}
 	seq := o.oldest()
 	wr := qp.sq.wr(seq)
 	if op.Message != o.head || op.Offset != o.off || op.Total != wr.length {
-		return c.refuse(op, wire.TermProtocol)
+		return t.refuse(op, wire.TermProtocol)
 	}
 	last := op.Flags&wire.OpLast != 0
-	if !c.access().scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
-		c.localFault(seq, OutcomeAccessViolation)
+	if !t.access().scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
+		t.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
 	o.off += uint32(op.Length)
-	c.delivered(int(op.Length))
+	t.delivered(int(op.Length))
 	if last {
 		wr.done = true
 		o.remove(wr.length)
-		c.completeRequests()
-		c.activate()
+		t.completeRequests()
+		t.want(wantTurn)
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -143,7 +144,7 @@ func TestAttackContestedConnection(t *testing.T) {
 			rejected++
 		case opcode(f.data) == wire.CtlPing:
 			pings++
-			return pings%proofPings == 0
+			return pings%lifetime.ProofPings == 0
 		}
 		return true
 	}
@@ -171,33 +172,11 @@ func TestAttackContestedConnection(t *testing.T) {
 		request(1, true)
 	}
 	s := w.eng[1].Stats()
-	if most := uint64(seconds*proofPings*int(time.Second/proofTime) + 2*proofPings); s.ProofPings == 0 || s.ProofPings > most || s.ProofPings < 4 {
+	if most := uint64(seconds*lifetime.ProofPings*int(time.Second/lifetime.ProofTime) + 2*lifetime.ProofPings); s.ProofPings == 0 || s.ProofPings > most || s.ProofPings < 4 {
 		t.Errorf("%d PINGs in %d s, want at most %d", s.ProofPings, seconds, most)
 	}
 	if ctr[0].State() != CtrEstablished || ctr[1].State() != CtrEstablished || rejected == 0 {
 		t.Errorf("%v, %v, %d rejected", ctr[0].State(), ctr[1].State(), rejected)
-	}
-}
-
-// The proof by itself: three PINGs, then it is over.
-func TestProof(t *testing.T) {
-	p := newProof(100, 0)
-	if p.given(100) || !p.given(101) {
-		t.Error("a sign of life from before the demand counts")
-	}
-	now, asked := p.due(), 0
-	for p.step(now) {
-		asked++
-		now = p.due()
-	}
-	if asked != proofPings || now.Sub(100) != proofTime {
-		t.Errorf("%d PINGs in %v", asked, now.Sub(100))
-	}
-	if p := newProof(1, time.Minute); p.each*proofPings != maxProofTime {
-		t.Errorf("a long path gets %v", p.each*proofPings)
-	}
-	if (*proof)(nil).due() != 0 {
-		t.Error("something is due without a demand")
 	}
 }
 

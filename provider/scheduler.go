@@ -120,6 +120,7 @@ func (e *Engine) transmit() {
 		c := e.round.next()
 		if c.phase == phaseOpen {
 			again := c.serve()
+			c.heed()
 			if again {
 				c.activate()
 			}
@@ -134,79 +135,79 @@ func (e *Engine) transmit() {
 }
 
 // serve sends what the connection's share allows. It reports whether more could go out at once.
-func (c *conn) serve() (again bool) {
-	if c.deficit <= 0 {
-		c.deficit = min(c.deficit+quantum, quantum)
-		if c.deficit <= 0 {
+func (s *sender) serve() (again bool) {
+	if s.deficit <= 0 {
+		s.deficit = min(s.deficit+quantum, quantum)
+		if s.deficit <= 0 {
 			return true // a large packet took the shares of several rounds
 		}
 	}
-	before := c.engine.out.Bytes()
-	again = c.transmit(c.deficit)
-	c.deficit -= c.engine.out.Bytes() - before
-	if again && c.deficit > 0 {
-		c.deficit = 0 // stopped by the burst: no saving up, and the end of the line
+	before := s.out.Bytes()
+	again = s.transmit(s.deficit)
+	s.deficit -= s.out.Bytes() - before
+	if again && s.deficit > 0 {
+		s.deficit = 0 // stopped by the burst: no saving up, and the end of the line
 	}
 	return again
 }
 
 // transmit sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
 // reports whether more could go out at once.
-func (c *conn) transmit(budget int) (again bool) {
-	e := c.engine
-	for space := range c.tx {
-		if c.tx[space].HasAgain() && !c.holds(wire.Space(space)) && c.resendLost(wire.Space(space)) {
+func (s *sender) transmit(budget int) (again bool) {
+	e := s.environment
+	for space := range s.tx {
+		if s.tx[space].HasAgain() && !s.holds(wire.Space(space)) && s.resendLost(wire.Space(space)) {
 			return true
 		}
 	}
 	burst := connBurst
-	respond, request := c.hasResponses(), c.lookForRequests()
+	respond, request := s.hasResponses(), s.lookForRequests()
 	if respond && request {
 		// Each gets half, and what the other leaves; the window may end before the budget does, so the order alternates by bytes.
 		first := wire.ResponseSpace
-		if c.lean > 0 {
+		if s.lean > 0 {
 			first = wire.RequestSpace
 		}
 		start := e.out.Bytes()
-		again = c.sendSpace(first, budget/2, &burst)
+		again = s.sendSpace(first, budget/2, &burst)
 		middle := e.out.Bytes()
-		if c.sendSpace(1-first, budget-(middle-start), &burst) {
+		if s.sendSpace(1-first, budget-(middle-start), &burst) {
 			again = true
 		}
 		d := 2*middle - start - e.out.Bytes() // what the first sent more than the second
 		if first == wire.RequestSpace {
 			d = -d
 		}
-		c.lean = max(min(c.lean+d, quantum), -quantum)
+		s.lean = max(min(s.lean+d, quantum), -quantum)
 		return again
 	}
-	c.lean = 0
+	s.lean = 0
 	if request {
-		return c.sendSpace(wire.RequestSpace, budget, &burst)
+		return s.sendSpace(wire.RequestSpace, budget, &burst)
 	}
-	return c.sendSpace(wire.ResponseSpace, budget, &burst)
+	return s.sendSpace(wire.ResponseSpace, budget, &burst)
 }
 
-func (c *conn) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
+func (s *sender) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
 	if space == wire.RequestSpace {
-		return c.sendRequests(budget, burst)
+		return s.sendRequests(budget, burst)
 	}
-	return c.sendResponses(budget, burst)
+	return s.sendResponses(budget, burst)
 }
 
 // hasWork says whether there is anything to transmit, now or when something allows it.
-func (t *traffic) hasWork(q *initiatorQueue) bool {
-	return t.tx[0].HasAgain() || t.tx[1].HasAgain() || t.hasResponses() || q != nil && q.next != q.posted.Load()
+func (s *sender) hasWork(q *initiatorQueue) bool {
+	return s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.hasResponses() || q != nil && q.next != q.posted.Load()
 }
 
-func (t *traffic) hasResponses() bool { return t.served.waiting(t.tx[wire.ResponseSpace].Next()) }
+func (s *sender) hasResponses() bool { return s.served.waiting(s.tx[wire.ResponseSpace].Next()) }
 
 // lookForRequests says whether a request may go out, and notes what the next one waits for.
-func (c *conn) lookForRequests() bool {
-	if !c.requesting() || c.paused {
+func (s *sender) lookForRequests() bool {
+	if !s.requesting() || s.paused {
 		return false
 	}
-	h := c.hold(&c.qp.sq, c.qp.sq.at(), c.cc.Window)
-	c.noteHold(h)
+	h := s.hold(&s.qp.sq, s.qp.sq.at(), s.cc.Window)
+	s.noteHold(h)
 	return h == holdNone
 }

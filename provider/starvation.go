@@ -13,31 +13,31 @@ import (
 
 // takeReceive finds a receive for the SEND that begins with op, because the queue pair's own queue is empty. False means
 // that there is none, or that the peer had no reason to expect one.
-func (c *conn) takeReceive(op *wire.Op) bool {
-	srq := c.qp.srq
-	if srq == nil && !c.receives.Allowed(op.Number) {
-		return c.refuse(op, wire.TermProtocol)
+func (t *traffic) takeReceive(op *wire.Op) bool {
+	srq := t.qp.srq
+	if srq == nil && !t.receives.Allowed(op.Number) {
+		return t.refuse(op, wire.TermProtocol)
 	}
-	if srq != nil && srq.dequeue(c.qp) {
-		c.receives.Wait = credit.Wait{}
+	if srq != nil && srq.dequeue(t.qp) {
+		t.receives.Wait = credit.Wait{}
 		return true
 	}
-	c.starve()
+	t.starve()
 	return false
 }
 
 // starve drops the packet that is next in the request space, and all behind it: a connection that waits long must not keep receive
 // frames from others.
-func (c *conn) starve() {
-	c.engine.stats.Drop(wire.DropNoReceive)
-	if c.receives.Wait.Starve(c.engine.now) {
-		c.touch()
+func (r *receiving) starve() {
+	r.stats.Drop(wire.DropNoReceive)
+	if r.receives.Wait.Starve(r.now) {
+		r.want(wantLook)
 	}
-	c.receives.Withdraw()
-	c.takeBack()
-	c.forgetAhead()
-	c.ackNow()
-	if qp := c.qp; qp.srq == nil {
+	r.receives.Withdraw()
+	r.takeBack()
+	r.forgetAhead()
+	r.ackNow()
+	if qp := r.qp; qp.srq == nil {
 		// As in checkReceiveLimit: here starved is stored and then posted is read, a poster does it the other way round.
 		qp.rq.starved.Store(true)
 		if qp.rq.waiting() > 0 {
@@ -47,107 +47,107 @@ func (c *conn) starve() {
 }
 
 // forgetAhead gives up the packets that wait behind the gap in the request space. RNR tells the peer.
-func (c *conn) forgetAhead() {
-	n := c.rx[wire.RequestSpace].gaps.Drop(&c.engine.store)
-	c.engine.stats.Drops[wire.DropNoReceive] += uint64(n)
-	c.noteGaps()
+func (r *receiving) forgetAhead() {
+	n := r.rx[wire.RequestSpace].gaps.Drop(&r.store)
+	r.stats.Drops[wire.DropNoReceive] += uint64(n)
+	r.noteGaps()
 }
 
-// receivePosted tells a peer that waits when there is a receive for it now.
-func (c *conn) receivePosted() {
-	qp := c.qp
-	if !c.receives.Wait.Unpromised() {
-		return
+// promise says whether a peer that waits is to be told that there is a receive for it now.
+func (l *lasting) promise() bool {
+	qp := l.qp
+	if !l.receives.Wait.Unpromised() {
+		return false
 	}
 	if qp.srq == nil && qp.rq.waiting() == 0 || qp.srq != nil && !qp.srq.hasPromised(qp) {
-		return
+		return false
 	}
-	c.receives.Wait.Promise()
-	c.tellReceive()
+	l.receives.Wait.Promise()
+	return true
 }
 
 // tellReceive sends an ACK without RNR, and plans to do so again: it may be lost. What was told often enough goes to somebody else.
-func (c *conn) tellReceive() {
-	if !c.receives.Wait.Tell(c.engine.now, c.rtt.Smoothed) {
-		c.endWait()
+func (r *receiving) tellReceive() {
+	if !r.receives.Wait.Tell(r.now, r.rtt.Smoothed) {
+		r.endWait()
 		return
 	}
-	c.ackNow()
-	c.touch()
+	r.ackNow()
+	r.want(wantLook)
 }
 
 // waitDeadline is when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
 // 11.3): with a shared one the peer waits for as long as it lives.
-func (c *conn) waitDeadline() clock.Time {
-	if c.receives.Wait.State() == credit.Starved && c.qp.srq != nil {
+func (r *receiving) waitDeadline() clock.Time {
+	if r.receives.Wait.State() == credit.Starved && r.qp.srq != nil {
 		return 0
 	}
-	return c.receives.Wait.Due(c.engine.cfg.NoReceive)
+	return r.receives.Wait.Due(r.cfg.NoReceive)
 }
 
 // onWaitDeadline does what is due then.
-func (c *conn) onWaitDeadline() {
-	if c.receives.Wait.State() == credit.Starved {
-		c.terminate(wire.TermNoReceive, wire.OpSend, c.rx[wire.RequestSpace].next.Message())
+func (t *traffic) onWaitDeadline() {
+	if t.receives.Wait.State() == credit.Starved {
+		t.terminate(wire.TermNoReceive, wire.OpSend, t.rx[wire.RequestSpace].next.Message())
 		return
 	}
-	c.tellReceive()
+	t.tellReceive()
 }
 
 // endWait ends the waiting. The peer's packet is looked at anew if it comes.
-func (c *conn) endWait() {
-	if c.receives.Wait.State() == credit.None {
+func (l *lasting) endWait() {
+	if l.receives.Wait.State() == credit.None {
 		return
 	}
-	c.receives.Wait = credit.Wait{}
-	if c.qp.srq != nil {
-		c.qp.srq.leave(c.qp)
+	l.receives.Wait = credit.Wait{}
+	if l.qp.srq != nil {
+		l.qp.srq.leave(l.qp)
 	}
 }
 
 // pause takes in RNR: nothing of the request space from the report's place on is at the peer, nothing of it was lost, all before it is
 // done, and the limit counts even if more was promised before. It goes out again when a report comes without RNR. No timer runs but the
 // one that asks whether the peer lives.
-func (c *conn) pause(r *wire.Report) {
-	sp := &c.tx[wire.RequestSpace]
-	place, ok := c.place(c.qp.queue(), sp, r.Message, r.Offset)
+func (s *sender) pause(r *wire.Report) {
+	sp := &s.tx[wire.RequestSpace]
+	place, ok := s.place(s.qp.queue(), sp, r.Message, r.Offset)
 	if !ok || place.Before(sp.Una()) || !sp.Outstanding() {
 		return
 	}
-	c.acknowledgeBelow(wire.RequestSpace, place)
-	if c.phase != phaseOpen || !sp.Outstanding() {
+	s.acknowledgeBelow(wire.RequestSpace, place)
+	if s.faulted != faultNone || !sp.Outstanding() {
 		return
 	}
-	if !c.paused {
-		c.engine.stats.Pauses++
-		c.engine.flight.Note(c.engine.now, FlightPause, c.id, 0, 0)
+	if !s.paused {
+		s.stats.Pauses++
+		s.flight.Note(s.now, FlightPause, s.id, 0, 0)
 	}
-	c.paused, c.hasPaused = true, true
-	c.limitedBy(LimitReceive)
-	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.InFlight() && p.Kind == recovery.Requests {
-			c.refused(p)
-			c.sent.Mark(p, recovery.Again) // it may have come after the report
+	s.paused, s.hasPaused = true, true
+	s.limitedBy(LimitReceive)
+	for n := s.sent.Oldest(); n < s.sent.Next(); n++ {
+		if p := s.sent.Packet(n); p.InFlight() && p.Kind == recovery.Requests {
+			s.refused(p)
+			s.sent.Mark(p, recovery.Again) // it may have come after the report
 		}
 	}
-	if int32(r.ReceiveLimit-c.sendLimit) < 0 {
-		c.sendLimit = r.ReceiveLimit
+	if int32(r.ReceiveLimit-s.sendLimit) < 0 {
+		s.sendLimit = r.ReceiveLimit
 	}
-	c.ask.End()
-	c.rtt.Calm()
-	c.loss.Forgive(c.engine.now)
-	c.armTimer()
-	c.detectLoss()
-	c.touch()
+	s.ask.End()
+	s.rtt.Calm()
+	s.loss.Forgive(s.now)
+	s.armTimer()
+	s.detectLoss()
+	s.want(wantLook)
 }
 
 // resume sends what RNR held back.
-func (c *conn) resume() {
-	c.paused = false
-	c.loss.Restart(c.engine.now)
-	c.armTimer()
-	c.activate()
+func (s *sender) resume() {
+	s.paused = false
+	s.loss.Restart(s.now)
+	s.armTimer()
+	s.want(wantTurn)
 }
 
 // holds says whether packets of the space have to wait although they have to be sent again.
-func (r *requester) holds(space wire.Space) bool { return r.paused && space == wire.RequestSpace }
+func (t *transmitted) holds(space wire.Space) bool { return t.paused && space == wire.RequestSpace }

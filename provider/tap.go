@@ -43,26 +43,26 @@ func (t *tapping) on() bool { return t.tap != nil }
 
 // received tells of a packet that an engine handled. What went on to another engine is that one's to tell.
 func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kept) {
-	c := by.group.conns.lookup(p.ConnID())
-	if c != nil && c.home.Load() != by {
-		c = nil
+	var of *lasting
+	if c := by.group.conns.lookup(p.ConnID()); c != nil && c.home.Load() == by {
+		of = &c.lasting
 	}
-	if c == nil && keeps == keptFrames {
+	if of == nil && keeps == keptFrames {
 		return
 	}
 	t.p = TapPacket{At: by.now, Src: p.From, Dst: p.To, MAC: p.MAC, CE: p.CE, Drop: d, Held: keeps == keptCopy, Len: p.Len, Pieces: p.Frags[:p.N]}
-	t.tell(c)
+	t.tell(of)
 }
 
-// sent tells of a packet that an engine sealed, from an endpoint of ours to another one. c is nil outside connections.
-func (t *tapping) sent(p *TxPacket, by *Engine, c *conn, from, to *wire.Endpoint) {
+// sent tells of a packet that an engine sealed, from an endpoint of ours to another one. of is nil outside connections.
+func (t *tapping) sent(p *TxPacket, by *environment, of *lasting, from, to *wire.Endpoint) {
 	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: *to, ECN: p.ECN, MAC: by.link.Hop(p.Path), Len: p.Len, Pieces: p.Frags[:p.N]}
-	t.tell(c)
+	t.tell(of)
 }
 
-func (t *tapping) tell(c *conn) {
-	if c != nil {
-		t.p.ConnID, t.p.State = c.id, c.phase.String()
+func (t *tapping) tell(of *lasting) {
+	if of != nil {
+		t.p.ConnID, t.p.State = of.id, of.phase.String()
 	}
 	t.tap.Packet(&t.p)
 }

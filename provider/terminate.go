@@ -1,7 +1,9 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -9,58 +11,48 @@ import (
 
 // terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
 // peer which one it was.
-func (c *conn) terminate(reason wire.TermReason, op wire.Opcode, message uint32) {
-	if c.phase != phaseOpen {
+func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint32) {
+	if s.phase != phaseOpen {
 		return
 	}
-	c.leaveIdle()
-	if c.served.termQueued {
-		return
-	}
-	c.connector.blame(lifetime.CauseOf(reason))
-	c.stopRequests()
-	c.takeBack() // it may have been acknowledged before its turn came
-	c.lost(OutcomeCanceled)
-	c.served.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
-	c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
-	c.activate()
-}
 
-// termAcknowledged ends the connection on the wire: the peer knows why.
-func (c *conn) termAcknowledged() {
-	if c.phase == phaseOpen {
-		c.linger(lifetime.Nothing, 0, nil)
+	if s.served.termQueued {
+		return
 	}
+	s.blame(lifetime.CauseOf(reason))
+	s.stopRequests()
+	s.takeBack() // it may have been acknowledged before its turn came
+	s.faulted = faultTerminated
+	s.served.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
+	s.want(wantTurn)
 }
 
 // localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that may not be
 // used, or a window in the wrong state. Requests before it that are not done end CANCELED.
-func (c *conn) localFault(seq uint32, o Outcome) {
-	if c.qp != nil {
-		c.connector.blame(c.access().fault(c.qp.sq.sgl(seq), o))
-		c.qp.failAt(&c.engine.results, seq, o)
+func (s *sender) localFault(seq uint32, o Outcome) {
+	if s.qp != nil {
+		s.blame(s.access().fault(s.qp.sq.sgl(seq), o))
+		s.qp.failAt(&s.results, seq, o)
 	}
-	c.terminate(wire.TermLocal, 0, 0)
+	s.terminate(wire.TermLocal, 0, 0)
 }
 
 // onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
 // well, all others CANCELED.
-func (c *conn) onTerm(op *wire.Op) {
-	if qp := c.qp; qp != nil {
+func (t *traffic) onTerm(op *wire.Op) {
+	if qp := t.qp; qp != nil {
 		if seq, ok := qp.named(op.Number); ok && op.FailedOp != 0 {
-			qp.succeedBefore(&c.engine.results, seq)
-			qp.failAt(&c.engine.results, seq, termOutcome(op.Reason))
+			qp.succeedBefore(&t.results, seq)
+			qp.failAt(&t.results, seq, termOutcome(op.Reason))
 		}
 	}
-	c.connector.blame(lifetime.CauseOfTerm(op))
-	c.stopRequests()
-	c.lost(OutcomeCanceled)
-	// Acknowledged here, so that the peer stops repeating it: execution ends with the connection.
-	rs := &c.rx[wire.ResponseSpace]
+	t.blame(lifetime.CauseOfTerm(op))
+	t.stopRequests()
+	// Acknowledged here, because execution ends with the connection.
+	rs := &t.rx[wire.ResponseSpace]
 	rs.next = rs.next.NextMessage()
-	c.keep()
-	c.sendAck()
-	c.linger(lifetime.SayAck, 0, nil)
+	t.keep()
+	t.faulted = faultNamed
 }
 
 // termOutcome is what a TERM's reason means to the request it names.
@@ -77,4 +69,19 @@ func termOutcome(r wire.TermReason) Outcome {
 	default:
 		return OutcomeRemoteError
 	}
+}
+
+// stopRequests ends the request space on our side: nothing new goes out, nothing lost is built again, because the memory
+// behind it is the application's again.
+func (s *sender) stopRequests() {
+	s.stop()
+	sp := &s.tx[wire.RequestSpace]
+	sp.Reset(sp.Next())
+	s.sent.VoidAll(recovery.Requests)
+	s.limitedBy(LimitApplication)
+	if s.receives.Wait.State() == credit.Starved {
+		s.ackNow() // the peer's requests get their answers
+	}
+	s.endWait()
+	s.armTimer()
 }

@@ -25,7 +25,9 @@ func (t *timers) touch(c *conn) {
 // expire does what has come due.
 func (t *timers) expire(conns *connTable, now clock.Time) {
 	for slot, due := t.deadlines.PopDue(now); due; slot, due = t.deadlines.PopDue(now) {
-		conns.at(slot).onDeadline()
+		c := conns.at(slot)
+		c.onDeadline()
+		c.heed()
 	}
 }
 
@@ -37,27 +39,26 @@ func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
-		at = earlier(at, c.end.proof.due())
+		at = earlier(at, c.end.proof.Due())
 		if c.traffic != nil {
-			at = c.trafficDeadline(at)
+			at = earlier(c.trafficDeadline(at), c.idleAt)
 		}
 	}
 	return c.end.Due(at)
 }
 
 // trafficDeadline is the part of deadline that an idle connection does not have.
-func (c *conn) trafficDeadline(at clock.Time) clock.Time {
-	at = earlier(at, c.loss.TimerAt())
-	at = earlier(at, c.loss.ReorderAt())
-	at = earlier(at, c.pacedUntil)
-	at = earlier(at, c.ack.Due())
-	if c.ask.Waiting() {
-		at = earlier(at, c.ask.Since().Add(c.engine.cfg.NoReceive))
-		at = earlier(at, c.ask.At())
+func (t *traffic) trafficDeadline(at clock.Time) clock.Time {
+	at = earlier(at, t.loss.TimerAt())
+	at = earlier(at, t.loss.ReorderAt())
+	at = earlier(at, t.pacedUntil)
+	at = earlier(at, t.ack.Due())
+	if t.ask.Waiting() {
+		at = earlier(at, t.ask.Since().Add(t.cfg.NoReceive))
+		at = earlier(at, t.ask.At())
 	}
-	at = earlier(at, c.waitDeadline())
-	at = earlier(at, c.gapDeadline(c.engine.cfg.DeadPeer))
-	return earlier(at, c.idleAt)
+	at = earlier(at, t.waitDeadline())
+	return earlier(at, t.gapDeadline(t.cfg.DeadPeer))
 }
 
 // earlier is at, or t if that is set and comes before it.
@@ -122,17 +123,16 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.waitDeadline()) {
 		c.onWaitDeadline()
+		c.heed()
 	}
 	if c.ask.Waiting() && c.onBlocked() {
+		c.heed()
 		return
 	}
 	if due(c.loss.TimerAt()) {
-		c.expire()
-		if c.phase == phaseOpen && c.loss.Expiries() > 0 {
-			c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
-		}
+		c.onTimer()
 	}
-	if c.phase == phaseOpen && due(c.end.proof.due()) {
+	if c.phase == phaseOpen && due(c.end.proof.Due()) {
 		c.onProof()
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
@@ -143,39 +143,56 @@ func (c *conn) onDeadline() {
 	}
 }
 
+// onTimer does what follows when the peer has not acknowledged what it owes in time.
+func (c *conn) onTimer() {
+	switch c.expire() {
+	case recovery.PeerDead:
+		c.lose()
+		return
+	case recovery.SendAgain:
+		changePort(c, c.loss.Expiries())
+		c.repeatOldest()
+	case recovery.SendProbe:
+	}
+	if c.loss.Expiries() > 0 {
+		c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
+	}
+	c.heed()
+}
+
 // blockOnReceive starts the clock of the SEND that is next and waits for the peer to post a receive.
-func (c *conn) blockOnReceive() {
-	if !c.ask.Waiting() {
-		c.ask.Begin(c.engine.now, c.rtt.Smoothed)
-		c.faultAhead(&c.qp.sq, c.access(), c.engine.now)
-		c.touch()
+func (s *sender) blockOnReceive() {
+	if !s.ask.Waiting() {
+		s.ask.Begin(s.now, s.rtt.Smoothed)
+		s.faultAhead(&s.qp.sq, s.access(), s.now)
+		s.want(wantLook)
 	}
 }
 
 // onBlocked asks for the limit that holds a SEND up, and ends the connection when the wait took too long. That is known
 // only of a peer that answers: one that is silent has not said that it has no receive. Memory that the SEND may not use, or no
 // longer, ends it without waiting for a receive (ND specification 11.1), but not before those ahead of it are done.
-func (c *conn) onBlocked() (ended bool) {
-	e := c.engine
+func (s *sender) onBlocked() (ended bool) {
+	e := s.environment
 	now := e.now
-	if q := &c.qp.sq; c.ask.At() <= now && q.head.Load() == q.next && !q.mayUse(c.access(), q.next) {
-		c.ask.End()
-		c.localFault(q.next, OutcomeAccessViolation)
+	if q := &s.qp.sq; s.ask.At() <= now && q.head.Load() == q.next && !q.mayUse(s.access(), q.next) {
+		s.ask.End()
+		s.localFault(q.next, OutcomeAccessViolation)
 		return true
 	}
-	if c.ask.Since().Add(e.cfg.NoReceive) <= now {
-		if !c.tx[wire.RequestSpace].Outstanding() && now.Sub(c.alive.HeardAt()) <= 4*credit.AskInterval {
-			c.ask.End()
-			c.completeRequests()
-			c.qp.failAt(&e.results, c.qp.sq.next, OutcomeIOTimeout)
-			c.terminate(wire.TermNoReceive, 0, 0)
+	if s.ask.Since().Add(e.cfg.NoReceive) <= now {
+		if !s.tx[wire.RequestSpace].Outstanding() && now.Sub(s.alive.HeardAt()) <= 4*credit.AskInterval {
+			s.ask.End()
+			s.completeRequests()
+			s.qp.failAt(&e.results, s.qp.sq.next, OutcomeIOTimeout)
+			s.terminate(wire.TermNoReceive, 0, 0)
 			return true
 		}
-		c.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
+		s.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
 	}
-	if c.ask.At() <= now {
-		c.ask.Next(now, c.rtt.Smoothed)
-		c.sendPing()
+	if s.ask.At() <= now {
+		s.ask.Next(now, s.rtt.Smoothed)
+		s.sendPing()
 	}
 	return false
 }
@@ -188,13 +205,4 @@ func (c *conn) ping() {
 	}
 	changePort(c, c.alive.Asked())
 	c.sendPing()
-}
-
-// sendPing asks for a sign of life. It says where an RST finds us, too (PROTOCOL §7.4).
-func (c *conn) sendPing() {
-	if body, ok := c.control(wire.CtlPing, 0, wire.PingLen); ok {
-		m := wire.Ping{Port: c.engine.cfg.ReceivePort}
-		m.Append(body[:0])
-		c.sealControl()
-	}
 }

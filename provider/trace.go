@@ -73,16 +73,16 @@ func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
 }
 
 // endSample takes in that the request at seq, which was watched, is done.
-func (c *conn) endSample(seq uint32) {
-	e, q := c.engine, &c.qp.sq
+func (s *sender) endSample(seq uint32) {
+	e, q := s.environment, &s.qp.sq
 	wr, last := q.wr(seq), clock.Time(0)
-	for n, end := c.sent.Floor(), space.At(seq+1, 0); n != c.sent.Next(); n++ {
-		if p := c.sent.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
+	for n, end := s.sent.Floor(), space.At(seq+1, 0); n != s.sent.Next(); n++ {
+		if p := s.sent.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
 			last = p.At
 		}
 	}
-	c.sample.End(e.now, &q.sample, last)
+	s.sample.End(e.now, &q.sample, last)
 	if wr.flags&FlagSilentSuccess == 0 {
-		c.qp.initCQ.Watch(e.clock, e.now)
+		s.qp.initCQ.Watch(e.clock, e.now)
 	}
 }

@@ -19,29 +19,61 @@ import (
 // traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
 // idle for the first time, and from leaveIdle until it is idle again.
 type traffic struct {
-	// Sending.
+	sender
+}
+
+// sender sends what requester and answers have, as far as windows, shares and frames allow, and sends again what was lost.
+type sender struct {
+	outbound
 	requester
 	served     answers
+	deficit    int // bytes left of the connection's share of a round
+	lean       int // bytes that responses were sent more than requests, while both waited
+	limitTimes trace.LimitTimes
+	refusedTo  uint64 // number of ours up to which the peer last took back what it had acknowledged
+}
+
+// outbound writes the packets of a connection: what begins each one, the acknowledgements beside it, its number, and whole control packets.
+type outbound struct {
+	setting
+	receiving
+	transmitted
+}
+
+// transmitted is what left of a connection and what became of it: packets in flight, contents that have to go again, and what their way says of
+// the path. It sends nothing.
+type transmitted struct {
+	setting
 	tx         [wire.NumSpaces]space.Send
-	cc         congestion.State
-	runs       congestion.Runs
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
 	loss       recovery.Detector
+	cc         congestion.State
+	runs       congestion.Runs
 	search     congestion.Search
-	pacedUntil clock.Time // the pacing timer; zero when nothing waits for it
-	concludes  bool       // in Engine.heardConns
-	refusedTo  uint64     // number of ours up to which the peer last took back what it had acknowledged
-	deficit    int        // bytes left of the connection's share of a round
-	limitTimes trace.LimitTimes
-	lean       int // bytes that responses were sent more than requests, while both waited
+	pacedUntil clock.Time   // the pacing timer; zero when nothing waits for it
+	sample     trace.Sample // of the request that is watched
+	paused     bool         // RNR: nothing of the request space goes out
+}
 
-	// Receiving.
+// receiving is what came of a connection and what there is to tell of it: numbers of packets, contents that are next in each space, those that wait
+// behind a gap, receives, marks. It sends nothing.
+type receiving struct {
+	setting
 	rx       [wire.NumSpaces]recvSpace
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
 	ack      recovery.Acks
 	gapSince clock.Time // since when packets wait behind a gap, or when one last left; zero when none waits
+}
+
+// stand puts the objects of a connection's traffic where they work. The pool's stand nowhere.
+func (t *traffic) stand(s setting) {
+	t.setting, t.receiving.setting, t.transmitted.setting = s, s, s
+	t.requestNumbers = nil
+	if s.lasting != nil {
+		t.requestNumbers = &s.requestNumbers
+	}
 }
 
 // idleState is what remains of the traffic of an idle connection: numbers with nothing between them.
@@ -149,7 +181,9 @@ func (c *conn) leaveIdle() {
 func (c *conn) takeTraffic() {
 	e, p := c.engine, &c.idle
 	t := e.pools.traffic.get()
-	*t = traffic{deficit: int(p.deficit), requester: requester{requestNumbers: &c.requestNumbers}}
+	*t = traffic{}
+	t.stand(setting{&e.environment, &c.lasting})
+	t.deficit = int(p.deficit)
 	for sp := range t.rx {
 		t.rx[sp].next = space.At(p.rx[sp], 0)
 	}
@@ -187,7 +221,7 @@ func (c *conn) enterIdle() {
 	}
 	pools := &c.engine.pools
 	pools.putNumbers(t.sent.Ring())
-	t.requestNumbers = nil // the pool must not keep the connection
+	t.stand(setting{}) // the pool must not keep the connection
 	pools.traffic.put(t)
 	c.traffic = nil
 	c.idleAt = 0
@@ -201,7 +235,7 @@ func (c *conn) enterIdleIfQuiet() {
 		c.idleAt = at
 		return
 	}
-	if c.hasWorkUnderWay() {
+	if c.inActive || c.inAcks || c.inHeard || c.underWay() {
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}
@@ -209,14 +243,14 @@ func (c *conn) enterIdleIfQuiet() {
 	c.enterIdle()
 }
 
-// hasWorkUnderWay says that something is under way which the numbers of idleState do not tell.
-func (c *conn) hasWorkUnderWay() bool {
-	for sp := range c.tx {
-		if c.tx[sp].Outstanding() || c.rx[sp].next.Offset() > 0 {
+// underWay says that something is under way which the numbers of idleState do not tell.
+func (t *traffic) underWay() bool {
+	for sp := range t.tx {
+		if t.tx[sp].Outstanding() || t.rx[sp].next.Offset() > 0 {
 			return true
 		}
 	}
-	s := &c.served
-	return c.inActive || c.inAcks || c.concludes || c.pacedUntil != 0 || c.ack.Urgency() != recovery.AckNone || c.ask.Waiting() ||
-		c.receives.Wait.State() > credit.Asked || s.termQueued || c.reads.count > 0 || s.head != s.tail || c.gapsOpen()
+	s := &t.served
+	return t.pacedUntil != 0 || t.ack.Urgency() != recovery.AckNone || t.ask.Waiting() ||
+		t.receives.Wait.State() > credit.Asked || s.termQueued || t.reads.count > 0 || s.head != s.tail || t.gapsOpen()
 }

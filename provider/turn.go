@@ -88,8 +88,8 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 	if e.heard.waiting() > 0 {
 		e.heard.conclude(e.controller, &e.turns, e.now) // timers find losses, too
 	}
-	if e.backlog.left > 0 && e.now >= e.backlog.due {
-		e.backlog.push(e.now)
+	if due, ok := e.backlog.Waiting(); ok && e.now >= due {
+		e.backlog.Push(e.now)
 	}
 	if e.inbox.rung() {
 		e.inbox.answerDoorbells(e)
@@ -114,6 +114,7 @@ func (e *Engine) idle() bool {
 func (e *Engine) finishTurn() {
 	e.flush()
 	for i, c := range e.timers.touched {
+		c.heed() // whatever sends may find a loss
 		c.touched = false
 		e.timers.touched[i] = nil
 		switch {
@@ -151,8 +152,8 @@ func (e *Engine) NextDeadline() clock.Time {
 	if e.results.Moderating() {
 		next = min(next, e.results.Due())
 	}
-	if e.backlog.left > 0 {
-		next = min(next, e.backlog.due)
+	if due, ok := e.backlog.Waiting(); ok {
+		next = min(next, due)
 	}
 	return next
 }

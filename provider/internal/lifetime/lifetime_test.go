@@ -269,3 +269,25 @@ func TestLiveness(t *testing.T) {
 		t.Error("many connections are asked as often as few")
 	}
 }
+
+// The proof by itself: three PINGs, then it is over.
+func TestProof(t *testing.T) {
+	p := NewProof(100, 0)
+	if p.Given(100) || !p.Given(101) {
+		t.Error("a sign of life from before the demand counts")
+	}
+	now, asked := p.Due(), 0
+	for p.Step(now) {
+		asked++
+		now = p.Due()
+	}
+	if asked != ProofPings || now.Sub(100) != ProofTime {
+		t.Errorf("%d PINGs in %v", asked, now.Sub(100))
+	}
+	if p := NewProof(1, time.Minute); p.each*ProofPings != maxProofTime {
+		t.Errorf("a long path gets %v", p.each*ProofPings)
+	}
+	if (*Proof)(nil).Due() != 0 {
+		t.Error("something is due without a demand")
+	}
+}

@@ -1,0 +1,80 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/provider/internal/lifetime"
+
+// setting is where an object of a connection's traffic stands: in an engine, and on a connection that outlives it.
+type setting struct {
+	*environment
+	*lasting
+}
+
+// wants is what the objects of a connection want of its engine. They do not know the engine's lines: the connection takes its places there
+// when they are done (conn.heed).
+type wants uint8
+
+const (
+	wantTurn    wants = 1 << iota // to transmit
+	wantAck                       // to acknowledge
+	wantVerdict                   // of congestion control, about what was heard
+	wantLook                      // at the deadline
+)
+
+// want notes what is wanted.
+func (l *lasting) want(w wants) { l.wanted |= w }
+
+// blame notes why the connection is about to end, for the application.
+func (l *lasting) blame(why Cause) { l.why.Note(why) }
+
+// fault is why the traffic of a connection cannot go on. The connection draws the conclusion.
+type fault uint8
+
+const (
+	faultNone       fault = iota
+	faultTerminated       // a request cannot be carried out, and the peer is being told
+	faultTold             // the peer knows
+	faultNamed            // the peer says which of our requests cannot be carried out
+)
+
+// heed does what the objects of the traffic want, and ends what they found to be over. Whoever lets them work calls it afterwards.
+func (c *conn) heed() {
+	if c.faulted != faultNone {
+		c.conclude()
+	}
+	w := c.wanted
+	if w == 0 {
+		return
+	}
+	c.wanted = 0
+	if w&wantTurn != 0 {
+		c.activate()
+	}
+	if w&wantAck != 0 {
+		c.engine.acks.join(c)
+	}
+	if w&wantVerdict != 0 {
+		c.engine.heard.join(c)
+	}
+	if w&wantLook != 0 {
+		c.touch()
+	}
+}
+
+// conclude ends a connection whose traffic cannot go on.
+func (c *conn) conclude() {
+	f := c.faulted
+	c.faulted = faultNone
+	switch f {
+	case faultTerminated:
+		c.lost(OutcomeCanceled)
+		c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
+	case faultTold:
+		if c.phase == phaseOpen {
+			c.linger(lifetime.Nothing, 0, nil)
+		}
+	case faultNamed:
+		c.lost(OutcomeCanceled)
+		c.sendAck() // so that the peer stops repeating its TERM
+		c.linger(lifetime.SayAck, 0, nil)
+	case faultNone:
+	}
+}
