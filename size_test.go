@@ -18,7 +18,7 @@ type ceiling struct{ fields, methods int }
 // ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
 // and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
 var ceilings = map[string]ceiling{
-	"conn":   {fields: 10, methods: 70},
+	"conn":   {fields: 10, methods: 58},
 	"Engine": {fields: 14, methods: 46},
 }
 

@@ -359,7 +359,7 @@ func TestUnpredictableNumbers(t *testing.T) {
 		c := e.newConn(wire.Endpoint{}, wire.Endpoint{})
 		series["id"] = append(series["id"], c.id>>24)
 		series["packet number"] = append(series["packet number"], c.sent.Next())
-		token := c.resetToken()
+		token := c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)
 		series["reset token"] = append(series["reset token"], uint64(token[0])|uint64(token[7])<<8|uint64(token[15])<<16)
 		r, _ := mem.Register(make([]byte, 8), 0)
 		series["token"] = append(series["token"], uint64(r.Token())&0xffff)

@@ -97,3 +97,17 @@ func (o *outbound) sendPing() {
 		o.sealControl()
 	}
 }
+
+func (o *outbound) sendRTU() {
+	m := wire.RTU{}
+	if o.qp != nil {
+		m.ReceiveLimit = o.receives.Promise(o.receiveLimit())
+	}
+	o.say(wire.CtlRTU, 0, m.Append(nil))
+}
+
+// sendReject sends REJ on an existing connection.
+func (o *outbound) sendReject(reason wire.RejectReason, private []byte) {
+	m := wire.Reject{Reason: reason, Private: private}
+	o.say(wire.CtlREJ, 0, m.Append(nil))
+}

@@ -134,7 +134,7 @@ func (c *conn) free() {
 	}
 	e.directory.tuples.remove(c)
 	e.directory.peers.remove(c)
-	c.leaveBacklog()
+	c.listener.leave(c)
 	if c.connector != nil {
 		c.connector.conn = nil
 		c.connector = nil
@@ -147,12 +147,6 @@ func (c *conn) free() {
 	e.group.conns.give(c.slot)
 	e.stats.Connections--
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
-}
-
-// forget gives back a connection that still answered.
-func (c *conn) forget() {
-	c.engine.stats.Forgotten++
-	c.free()
 }
 
 // setShare moves the connection to another part of its source's budget. Connections that we asked for are nobody's share.

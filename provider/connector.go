@@ -235,7 +235,7 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 		return o
 	}
 	c := k.conn
-	c.leaveBacklog()
+	c.listener.leave(c)
 	k.attach(c, qp)
 	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.ORD))
 	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.IRD))

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // This file ends connectors: what their applications ask for (ND specification 3.1, 7.6, 8.1), and what they are told of connections that end.
@@ -23,7 +24,7 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	c.heed()
 	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
 	c.ending().Notify(e.now)
-	c.sendNotice()
+	c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	c.touch()
 	if c.end.NoticeReceived {
 		k.disconnected(OutcomeSuccess)

@@ -47,17 +47,23 @@ func (t *connTable) over(c *conn) {
 		}
 		t.ended.Pop()
 		if oldest != nil && oldest != c {
-			oldest.forget()
+			t.forget(oldest)
 		}
 	}
 	t.ended.Push(c.id)
+}
+
+// forget gives back a connection that still answered.
+func (t *connTable) forget(c *conn) {
+	c.engine.stats.Forgotten++
+	c.free()
 }
 
 // makeRoom forgets the oldest lingering connection, because its slot is needed. The leader calls it.
 func (t *connTable) makeRoom() {
 	for t.ended.Len() > 0 {
 		if oldest := t.lookup(t.ended.Pop()); oldest != nil {
-			oldest.forget()
+			t.forget(oldest)
 			return
 		}
 	}

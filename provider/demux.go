@@ -105,7 +105,8 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 	}
 	if !c.readyForData() {
 		if c.phase == phaseLingering {
-			c.receiveAfterEnd(p, h)
+			c.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
+			c.repeatEnding()
 		}
 		return wire.DropState, keptNothing
 	}
@@ -130,13 +131,12 @@ func (r *receiving) heard(h wire.BaseHeader) {
 	in.number, in.overtaken = r.received.Heard(h.Number())
 }
 
-// receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, and repeats the last word.
-func (c *conn) receiveAfterEnd(p *RxPacket, h wire.BaseHeader) {
-	rs := &c.rx[h.Space()]
-	if c.end.Word == lifetime.SayAck && h.Space() == wire.ResponseSpace {
-		c.keep()
-	} else if to, d := rs.extent(&c.engine.walk, p, h); d == wire.DropNone && !rs.next.Before(to) {
-		c.keep()
+// receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, if one ended the connection.
+func (r *receiving) receiveAfterEnd(p *RxPacket, h wire.BaseHeader, byTerm bool) {
+	rs := &r.rx[h.Space()]
+	if byTerm && h.Space() == wire.ResponseSpace {
+		r.keep()
+	} else if to, d := rs.extent(&r.walk, p, h); d == wire.DropNone && !rs.next.Before(to) {
+		r.keep()
 	}
-	c.repeatEnding()
 }

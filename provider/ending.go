@@ -1,8 +1,6 @@
 package provider
 
 import (
-	"time"
-
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
@@ -41,7 +39,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.handshake = nil
 	c.loss.Stop()
 	c.ask.End()
-	c.ending().FreeAt = e.now.Add(c.lingerFor())
+	c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
 	c.dropHeld(&c.engine.store)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
@@ -53,13 +51,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 		c.connector.conn = nil
 		c.connector = nil
 	}
-	switch word {
-	case lifetime.SayReject:
-		c.sayRejected()
-	case lifetime.SayAbort:
-		c.sendNotice()
-	case lifetime.Nothing, lifetime.SayNotice, lifetime.SayAck:
-	}
+	c.sayLastWord()
 	c.touch()
 }
 
@@ -68,40 +60,33 @@ func (c *conn) startLingering() {
 	c.setShare(guard.ShareNone)
 	c.engine.group.conns.over(c)
 	c.engine.directory.tuples.remove(c)
-	c.leaveBacklog()
-}
-
-// lingerFor is how long a connection that is over answers.
-func (c *conn) lingerFor() time.Duration {
-	cfg := &c.engine.cfg
-	return c.end.LingerFor(c.active, cfg.Linger, cfg.DeadPeer)
+	c.listener.leave(c)
 }
 
 // repeatEnding answers whatever comes for a connection that is over, from a peer that does not know.
 func (c *conn) repeatEnding() {
-	if !c.ending().RepeatWord(c.engine.now) {
-		return
+	if c.ending().RepeatWord(c.engine.now) {
+		c.sayLastWord()
 	}
+}
+
+// sayLastWord tells the peer how the connection ended. That an attempt is over it hears from REJ, and from an RST about our own id while the peer's
+// is not known, which is when Connect is canceled before the answer.
+func (c *conn) sayLastWord() {
 	switch c.end.Word {
 	case lifetime.SayReject:
-		c.sayRejected()
+		if c.peerID != 0 {
+			c.sendReject(c.end.Reason, c.end.Private)
+			return
+		}
+		m := wire.Reset{ConnID: c.id, Token: c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)}
+		c.say(wire.CtlRST, 0, m.Append(nil))
 	case lifetime.SayAbort:
-		c.sendNotice()
+		c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	case lifetime.SayAck:
 		c.sendAck()
 	case lifetime.Nothing, lifetime.SayNotice:
 	}
-}
-
-// sayRejected tells the peer that the attempt is over: with REJ, and with an RST about our own id while the peer's is not
-// known, which is when Connect is canceled before the answer.
-func (c *conn) sayRejected() {
-	if c.peerID != 0 {
-		c.sendReject(c.end.Reason, c.end.Private)
-		return
-	}
-	m := wire.Reset{ConnID: c.id, Token: c.resetToken()}
-	c.say(wire.CtlRST, 0, m.Append(nil))
 }
 
 // receiveLate answers a control message for a connection that is over. Messages that may themselves answer are not
@@ -112,22 +97,14 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 		c.say(wire.CtlDREP, 0, nil)
 		return wire.DropNone
 	case wire.CtlDREP:
-		c.onNoticeAcknowledged()
+		c.ending().Noted()
+		c.touch()
 		return wire.DropNone
 	case wire.CtlREP, wire.CtlRTU, wire.CtlPing:
 		c.repeatEnding()
 	default:
 	}
 	return wire.DropState
-}
-
-// sendNotice sends DREQ, with ABORT when the connection is being cut off.
-func (c *conn) sendNotice() {
-	flags := uint8(0)
-	if c.end.Word == lifetime.SayAbort {
-		flags = wire.CtlFlagAbort
-	}
-	c.say(wire.CtlDREQ, flags, nil)
 }
 
 // detachClosed separates a connection from its queue pair, whose state stays what it is.
@@ -168,12 +145,6 @@ func (c *conn) onNotice(abort bool) {
 	}
 }
 
-// onNoticeAcknowledged takes DREP.
-func (c *conn) onNoticeAcknowledged() {
-	c.ending().Noted()
-	c.touch()
-}
-
 // lingerAborted ends the connection with a notice that this side is gone, which is repeated until the peer answers.
 func (c *conn) lingerAborted() {
 	c.linger(lifetime.SayAbort, 0, nil)
@@ -206,12 +177,6 @@ func (c *conn) lost(first Outcome) {
 func (c *conn) lose() {
 	c.lost(OutcomeIOTimeout)
 	c.linger(lifetime.SayAbort, 0, nil)
-}
-
-// repeatNotice sends our notice again until it is acknowledged, Disconnect gives up or the connection is forgotten.
-func (c *conn) repeatNotice() {
-	c.ending().NotifyAgain(c.engine.now)
-	c.sendNotice()
 }
 
 // giveUp ends the wait of Disconnect, or for the acknowledgement of a TERM.

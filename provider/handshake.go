@@ -17,7 +17,8 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
 	c.sendLimit = h.ReceiveLimit
-	c.beginSearch(h.MaxPacket)
+	c.mtu.Begin(int(min(h.MaxPacket, wire.MaxPacket)), c.local.Is4())
+	c.fitLink()
 	if h.Features&wire.FeatureECT != 0 {
 		c.ecn = wire.ECT0
 	}
@@ -41,7 +42,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
 		MinVersion: wire.Version, MaxVersion: wire.Version, UDPPort: e.cfg.ReceivePort,
 		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
-		ResetToken: c.resetToken(), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
+		ResetToken: e.guard.tokenOf(&c.identity, e.cfg.ReceivePort), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
@@ -77,20 +78,6 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	binary.BigEndian.PutUint64(value[8:], rng.Uint64())
 	at := rng.Uint64()
 	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
-}
-
-func (c *conn) sendRTU() {
-	m := wire.RTU{}
-	if c.qp != nil {
-		m.ReceiveLimit = c.receives.Promise(c.receiveLimit())
-	}
-	c.say(wire.CtlRTU, 0, m.Append(nil))
-}
-
-// sendReject sends REJ on an existing connection.
-func (c *conn) sendReject(reason wire.RejectReason, private []byte) {
-	m := wire.Reject{Reason: reason, Private: private}
-	c.say(wire.CtlREJ, 0, m.Append(nil))
 }
 
 // readyForData says whether sequenced packets may be used. The first one may come before the handshake's last message
@@ -293,7 +280,8 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlDREQ:
 		c.onNotice(msg.Flags&wire.CtlFlagAbort != 0)
 	case wire.CtlDREP:
-		c.onNoticeAcknowledged()
+		c.ending().Noted()
+		c.touch()
 	case wire.CtlPing:
 		var m wire.Ping
 		if d := wire.ParsePing(msg.Body, &m); d != wire.DropNone {

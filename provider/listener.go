@@ -146,15 +146,12 @@ func (l *Listener) Close() {
 // backed is how many requests count against the backlog.
 func (l *Listener) backed() int { return len(l.queue) + l.announced }
 
-// leaveBacklog makes room in the backlog: the request was answered, or its sender gave up.
-func (c *conn) leaveBacklog() {
-	if l := c.listener; l != nil {
-		c.listener = nil
-		l.forget(c)
+// leave makes room in the backlog: the request was answered, or its sender gave up. Nil is no listener, and has none.
+func (l *Listener) leave(c *conn) {
+	if l == nil {
+		return
 	}
-}
-
-func (l *Listener) forget(c *conn) {
+	c.listener = nil
 	if l.event != nil {
 		l.announced--
 		return
@@ -269,7 +266,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 		c.handshake.Sent = 0
 		c.sendHello(wire.CtlREP)
 	case c.phase == phaseLingering:
-		c.ending().FreeAt = e.now.Add(c.lingerFor())
+		c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
 		c.touch()
 		c.repeatEnding()
 	default:

@@ -93,7 +93,8 @@ func (c *conn) handOver() {
 	mac := e.link.Hop(c.path)
 	e.forget(c.path)
 	c.path = 0
-	c.unlist()
+	e.round.leave(c)
+	e.acks.leave(c)
 	e.timers.deadlines.Set(c.slot, clock.Never)
 	c.home.Store(nil)
 	if c.qp != nil {
@@ -108,12 +109,6 @@ func (c *conn) handOver() {
 	e.stats.Moved++
 	e.flight.Note(e.now, FlightMove, c.id, uint32(e.index), uint32(to.index))
 	to.inbox.call(func(to *Engine) { to.attachConn(c, mac) })
-}
-
-// unlist takes the connection out of the engine's lists.
-func (c *conn) unlist() {
-	c.engine.round.leave(c)
-	c.engine.acks.leave(c)
 }
 
 // attachConn takes a connection that left another engine.

@@ -235,7 +235,8 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	p.move(21)
 	// The peer forgets everything and says so about the next packet it sees.
 	for c := range p.eng[0].group.conns.all {
-		c.unlist()
+		c.engine.round.leave(c)
+		c.engine.acks.leave(c)
 		c.engine.timers.deadlines.Set(c.slot, clock.Never)
 		p.eng[0].group.conns.put(c.slot, nil)
 	}

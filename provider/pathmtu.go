@@ -11,12 +11,6 @@ import (
 // maxLosses of one packet that is larger than wire.MinPacket mean that its path has become smaller.
 const maxLosses = 3
 
-// beginSearch is called when the peer has said what it can receive.
-func (c *conn) beginSearch(peer uint32) {
-	c.mtu.Begin(int(min(peer, wire.MaxPacket)), c.local.Is4())
-	c.fitLink()
-}
-
 // searching is what a search does not keep over a rest; nil at rest.
 func (t *traffic) searching() *congestion.Search {
 	if t == nil {

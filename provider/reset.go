@@ -9,9 +9,9 @@ import (
 
 const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
 
-// resetToken is what ends this connection at the peer when an RST has it.
-func (c *conn) resetToken() [wire.ResetTokenLen]byte {
-	return c.engine.guard.tokens.Of(c.id, wire.Endpoint{IP: c.local.IP, Port: c.engine.cfg.ReceivePort})
+// tokenOf is what ends a connection at the peer when an RST has it; port is the UDP port that we receive on.
+func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
+	return s.tokens.Of(i.id, wire.Endpoint{IP: i.local.IP, Port: port})
 }
 
 // reset ends a connection whose peer does not know it any more.

@@ -73,8 +73,7 @@ func (c *conn) conclude() {
 		}
 	case faultNamed:
 		c.lost(OutcomeCanceled)
-		c.sendAck() // so that the peer stops repeating its TERM
-		c.linger(lifetime.SayAck, 0, nil)
+		c.linger(lifetime.SayAck, 0, nil) // so that the peer stops repeating its TERM
 	case faultNone:
 	}
 }

@@ -91,7 +91,8 @@ func (c *conn) onDeadline() {
 	}
 	c.leaveIdle()
 	if due(c.end.NoticeAt) {
-		c.repeatNotice()
+		c.ending().NotifyAgain(now) // until it is acknowledged, Disconnect gives up or the connection is forgotten
+		c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	}
 	if due(c.end.GiveUpAt) {
 		c.giveUp()

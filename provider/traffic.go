@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/pool"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
@@ -96,65 +97,38 @@ const (
 // pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other
 // pools than it took from.
 type pools struct {
-	traffic pool[traffic]
-	numbers [numberSizes]pool[[]recovery.Packet]
+	traffic pool.Of[*traffic]
+	numbers [numberSizes]pool.Of[[]recovery.Packet]
 }
 
 // numberSizes is how many sizes there are from shortNumbers, which is none of them, to maxNumbers.
 const numberSizes = 5
 
 // numbersOf is the pool of rings of n entries.
-func (p *pools) numbersOf(n int) *pool[[]recovery.Packet] {
+func (p *pools) numbersOf(n int) *pool.Of[[]recovery.Packet] {
 	return &p.numbers[(bits.Len(uint(n/shortNumbers))-3)/2]
+}
+
+// getTraffic takes a traffic as it was given back.
+func (p *pools) getTraffic() *traffic {
+	if t, ok := p.traffic.Get(); ok {
+		return t
+	}
+	return new(traffic)
 }
 
 // getNumbers takes a ring of n entries.
 func (p *pools) getNumbers(n int) []recovery.Packet {
-	ring := p.numbersOf(n).get()
-	if *ring == nil {
-		*ring = make([]recovery.Packet, n)
+	if ring, ok := p.numbersOf(n).Get(); ok {
+		return ring
 	}
-	return *ring
+	return make([]recovery.Packet, n)
 }
 
 // putNumbers gives a ring back, unless it is a connection's own.
 func (p *pools) putNumbers(ring []recovery.Packet) {
 	if n := len(ring); n > shortNumbers {
-		kept := ring // not the parameter, which would be allocated for a connection's own too
-		p.numbersOf(n).put(&kept)
-	}
-}
-
-// pool is a list of free objects.
-type pool[T any] struct {
-	free []*T
-	out  int // taken and not given back
-}
-
-// poolSpare is how many free objects a pool keeps beyond as many as are in use.
-const poolSpare = 64
-
-// get returns an object in the state in which it was given back; a new one is zero.
-func (p *pool[T]) get() *T {
-	p.out++
-	last := len(p.free) - 1
-	if last < 0 {
-		return new(T)
-	}
-	x := p.free[last]
-	p.free[last] = nil
-	p.free = p.free[:last]
-	return x
-}
-
-// put takes an object back. What is not likely to be needed is left to the garbage collector.
-func (p *pool[T]) put(x *T) {
-	p.out--
-	if keep := max(p.out, 0) + poolSpare; len(p.free) < keep {
-		p.free = append(p.free, x)
-	} else if len(p.free) > keep {
-		clear(p.free[keep:])
-		p.free = p.free[:keep]
+		p.numbersOf(n).Put(ring)
 	}
 }
 
@@ -163,9 +137,9 @@ type PoolUse struct{ Traffic, Numbers int }
 
 // PoolUse tells what connections have from the engine's pools. All is zero when no connection is left. The owner calls it.
 func (e *Engine) PoolUse() PoolUse {
-	use := PoolUse{Traffic: e.pools.traffic.out}
+	use := PoolUse{Traffic: e.pools.traffic.Out()}
 	for i := range e.pools.numbers {
-		use.Numbers += e.pools.numbers[i].out
+		use.Numbers += e.pools.numbers[i].Out()
 	}
 	return use
 }
@@ -180,7 +154,7 @@ func (c *conn) leaveIdle() {
 // takeTraffic takes the state of moving data from the pool. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
 func (c *conn) takeTraffic() {
 	e, p := c.engine, &c.idle
-	t := e.pools.traffic.get()
+	t := e.pools.getTraffic()
 	*t = traffic{}
 	t.stand(setting{&e.environment, &c.lasting})
 	t.deficit = int(p.deficit)
@@ -222,7 +196,7 @@ func (c *conn) enterIdle() {
 	pools := &c.engine.pools
 	pools.putNumbers(t.sent.Ring())
 	t.stand(setting{}) // the pool must not keep the connection
-	pools.traffic.put(t)
+	pools.traffic.Put(t)
 	c.traffic = nil
 	c.idleAt = 0
 }

@@ -184,30 +184,3 @@ func TestNumbersGrow(t *testing.T) {
 		}
 	}
 }
-
-// TestPoolsKeepWhatIsLikelyToBeNeeded: as many free as in use, and a few more.
-func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
-	var p pool[int]
-	var have []*int
-	for range 1000 {
-		have = append(have, p.get())
-	}
-	if testing.AllocsPerRun(100, func() { p.put(p.get()) }) != 0 {
-		t.Error("taking and giving allocates")
-	}
-	for i, x := range have {
-		p.put(x)
-		if p.out != 999-i || len(p.free) > max(p.out, 0)+poolSpare {
-			t.Fatalf("%d in use, %d free", p.out, len(p.free))
-		}
-	}
-	for i, x := range p.free {
-		if x == nil || slices.Contains(p.free[:i], x) {
-			t.Fatal("a free object is there twice")
-		}
-	}
-	p.put(new(int)) // from another engine
-	if p.out != -1 || len(p.free) != poolSpare {
-		t.Errorf("%d in use, %d free", p.out, len(p.free))
-	}
-}

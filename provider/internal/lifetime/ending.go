@@ -52,6 +52,19 @@ func (e *Ending) LingerFor(active bool, configured, dead time.Duration) time.Dur
 	return configured
 }
 
+// Stay lets a connection that is over answer from now on for as long as that.
+func (e *Ending) Stay(now clock.Time, active bool, configured, dead time.Duration) {
+	e.FreeAt = now.Add(e.LingerFor(active, configured, dead))
+}
+
+// NoticeFlags are those of our notice: with ABORT when the connection is being cut off.
+func (e *Ending) NoticeFlags() uint8 {
+	if e.Word == SayAbort {
+		return wire.CtlFlagAbort
+	}
+	return 0
+}
+
 // Notify begins to repeat our notice, which has just gone out.
 func (e *Ending) Notify(now clock.Time) {
 	e.Gap = FirstRetry
