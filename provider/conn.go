@@ -160,3 +160,27 @@ func (c *conn) setShare(s guard.Share) {
 
 // touch makes the engine look at the connection's deadline at the end of the turn.
 func (c *conn) touch() { c.engine.timers.touch(c) }
+
+// heed does what the objects of the traffic want, and ends what they found to be over. Whoever lets them work calls it afterwards.
+func (c *conn) heed() {
+	if c.faulted != faultNone {
+		c.conclude()
+	}
+	w := c.wanted
+	if w == 0 {
+		return
+	}
+	c.wanted = 0
+	if w&wantTurn != 0 {
+		c.activate()
+	}
+	if w&wantAck != 0 {
+		c.engine.acks.join(c)
+	}
+	if w&wantVerdict != 0 {
+		c.engine.heard.join(c)
+	}
+	if w&wantLook != 0 {
+		c.touch()
+	}
+}

@@ -173,6 +173,25 @@ func (c *conn) lost(first Outcome) {
 	k.onLost(first)
 }
 
+// conclude ends a connection whose traffic cannot go on.
+func (c *conn) conclude() {
+	f := c.faulted
+	c.faulted = faultNone
+	switch f {
+	case faultTerminated:
+		c.lost(OutcomeCanceled)
+		c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
+	case faultTold:
+		if c.phase == phaseOpen {
+			c.linger(lifetime.Nothing, 0, nil)
+		}
+	case faultNamed:
+		c.lost(OutcomeCanceled)
+		c.linger(lifetime.SayAck, 0, nil) // so that the peer stops repeating its TERM
+	case faultNone:
+	}
+}
+
 // lose ends a connection whose peer is silent.
 func (c *conn) lose() {
 	c.lost(OutcomeIOTimeout)

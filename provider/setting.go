@@ -1,7 +1,5 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/provider/internal/lifetime"
-
 // setting is where an object of a connection's traffic stands: in an engine, and on a connection that outlives it.
 type setting struct {
 	*environment
@@ -34,46 +32,3 @@ const (
 	faultTold             // the peer knows
 	faultNamed            // the peer says which of our requests cannot be carried out
 )
-
-// heed does what the objects of the traffic want, and ends what they found to be over. Whoever lets them work calls it afterwards.
-func (c *conn) heed() {
-	if c.faulted != faultNone {
-		c.conclude()
-	}
-	w := c.wanted
-	if w == 0 {
-		return
-	}
-	c.wanted = 0
-	if w&wantTurn != 0 {
-		c.activate()
-	}
-	if w&wantAck != 0 {
-		c.engine.acks.join(c)
-	}
-	if w&wantVerdict != 0 {
-		c.engine.heard.join(c)
-	}
-	if w&wantLook != 0 {
-		c.touch()
-	}
-}
-
-// conclude ends a connection whose traffic cannot go on.
-func (c *conn) conclude() {
-	f := c.faulted
-	c.faulted = faultNone
-	switch f {
-	case faultTerminated:
-		c.lost(OutcomeCanceled)
-		c.ending().GiveUpAt = c.engine.now.Add(c.engine.cfg.DeadPeer)
-	case faultTold:
-		if c.phase == phaseOpen {
-			c.linger(lifetime.Nothing, 0, nil)
-		}
-	case faultNamed:
-		c.lost(OutcomeCanceled)
-		c.linger(lifetime.SayAck, 0, nil) // so that the peer stops repeating its TERM
-	case faultNone:
-	}
-}

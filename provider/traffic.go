@@ -151,54 +151,60 @@ func (c *conn) leaveIdle() {
 	}
 }
 
-// takeTraffic takes the state of moving data from the pool. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
+// takeTraffic takes the state of moving data from the pool.
 func (c *conn) takeTraffic() {
-	e, p := c.engine, &c.idle
+	e := c.engine
 	t := e.pools.getTraffic()
-	*t = traffic{}
-	t.stand(setting{&e.environment, &c.lasting})
-	t.deficit = int(p.deficit)
-	for sp := range t.rx {
-		t.rx[sp].next = space.At(p.rx[sp], 0)
-	}
-	if c.qp != nil {
-		t.tx[wire.RequestSpace].Reset(space.At(c.qp.sq.next, 0))
-	}
-	t.tx[wire.ResponseSpace].Reset(space.At(p.served, 0))
-	t.reads.head = c.nextRead
-	t.served.head, t.served.tail = p.served, p.served
-	t.sent.Start(uint64(c.firstNumber), p.next, t.numbers[:])
-	t.received.Resume(p.heard, p.newest)
-	t.cc.Reset(e.controller, int(c.mtu.Packet))
-	t.search.At = c.mtu.SearchAt(e.now)
-	t.limitTimes.Begin(e.now)
+	t.begin(setting{&e.environment, &c.lasting}, &c.idle)
 	c.traffic = t
 	c.idleAt = e.now.Add(e.cfg.IdleAfter)
 	c.touch()
 }
 
-// enterIdle gives back what only moving data needs. Nothing is under way, or the connection is over.
-func (c *conn) enterIdle() {
-	t := c.traffic
-	if t == nil {
-		return
+// begin goes on with the numbers of an idle connection. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
+func (t *traffic) begin(s setting, p *idleState) {
+	*t = traffic{}
+	t.stand(s)
+	for sp := range t.rx {
+		t.rx[sp].next = space.At(p.rx[sp], 0)
 	}
-	c.limitedBy(LimitApplication)
-	limited := c.idle.limited
+	if t.qp != nil {
+		t.tx[wire.RequestSpace].Reset(space.At(t.qp.sq.next, 0))
+	}
+	t.tx[wire.ResponseSpace].Reset(space.At(p.served, 0))
+	t.reads.head = t.nextRead
+	t.served.head, t.served.tail = p.served, p.served
+	t.deficit = int(p.deficit)
+	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
+	t.received.Resume(p.heard, p.newest)
+	t.cc.Reset(t.controller, int(t.mtu.Packet))
+	t.search.At = t.mtu.SearchAt(t.now)
+	t.limitTimes.Begin(t.now)
+}
+
+// rest is what remains when nothing is under way, added to what was limited before. The traffic stands nowhere then: the pool must not keep a connection.
+func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
+	t.limitedBy(LimitApplication)
 	limited.Add(&t.limitTimes)
-	c.idle = idleState{
+	p = idleState{
 		next: t.sent.Next(), heard: t.received.Largest(), newest: t.received.Newest(),
 		served: t.served.tail, deficit: int32(t.deficit), limited: limited,
 	}
 	for sp := range t.rx {
-		c.idle.rx[sp] = t.rx[sp].next.Message()
+		p.rx[sp] = t.rx[sp].next.Message()
 	}
-	pools := &c.engine.pools
-	pools.putNumbers(t.sent.Ring())
-	t.stand(setting{}) // the pool must not keep the connection
-	pools.traffic.Put(t)
-	c.traffic = nil
-	c.idleAt = 0
+	t.pools.putNumbers(t.sent.Ring())
+	t.stand(setting{})
+	return p
+}
+
+// enterIdle gives back what only moving data needs. Nothing is under way, or the connection is over.
+func (c *conn) enterIdle() {
+	if t := c.traffic; t != nil {
+		c.idle = t.rest(c.idle.limited)
+		c.engine.pools.traffic.Put(t)
+		c.traffic, c.idleAt = nil, 0
+	}
 }
 
 // enterIdleIfQuiet makes the connection idle when nothing came for Config.IdleAfter and nothing is under way, and otherwise says when to look

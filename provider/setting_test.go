@@ -1,0 +1,273 @@
+package provider
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// These tests have objects of a connection's traffic and neither an engine nor a connection.
+
+// shelf is a link that keeps what is sent.
+type shelf struct {
+	cutLink
+	sent [][]byte
+}
+
+func (s *shelf) Frames(dst []Frag) int {
+	for i := range dst {
+		dst[i].Data = make([]byte, FrameSize)
+	}
+	return len(dst)
+}
+
+func (s *shelf) Transmit(pkts []TxPacket) {
+	for i := range pkts {
+		var b []byte
+		for _, f := range pkts[i].Frags[:pkts[i].N] {
+			b = append(b, f.Data...)
+		}
+		s.sent = append(s.sent, b)
+	}
+}
+
+// stand is a traffic with what it stands on.
+type stand struct {
+	testing.TB
+	traffic
+	link *shelf
+}
+
+// newStand is one side of an open connection, the peer of which has the same numbers.
+func newStand(tb testing.TB) *stand {
+	cfg := Config{}
+	cfg.setDefaults()
+	s := &stand{TB: tb, link: new(shelf)}
+	rng := rand.New(rand.NewPCG(3, 4))
+	env := newEnvironment(cfg, s.link, NewMemory(rng), rng)
+	env.now = clock.Time(time.Hour)
+	of := &lasting{identity: identity{id: 7, peerID: 8, firstNumber: 100}, phase: phaseOpen, ird: 4, peerWindow: minWindow}
+	of.mtu.Begin(wire.MaxPacket, true)
+	of.mtu.Fit(nil, env.now, wire.MinPacket)
+	s.begin(setting{&env, of}, &idleState{next: 100, heard: 99, newest: space.Run{}})
+	return s
+}
+
+// packets are those that were sent since the last call.
+func (s *stand) packets() [][]byte {
+	s.flush()
+	sent := s.link.sent
+	s.link.sent = nil
+	return sent
+}
+
+// hear takes in a packet that the peer sent.
+func (s *stand) hear(b []byte) wire.DropReason {
+	s.Helper()
+	h, d := wire.ParseBaseHeader(b)
+	p := &RxPacket{N: 1, Len: len(b)}
+	p.Frags[0].Data = b
+	if d != wire.DropNone || !p.Intact(h) {
+		s.Fatalf("not intact: %v", d)
+	}
+	s.heard(h)
+	if d := p.ReadBlocks(h, &s.in.ack, &s.in.report); d != wire.DropNone {
+		s.Fatal(d)
+	}
+	if !s.takeBlocks(h.Flags()) {
+		return wire.DropAckRange
+	}
+	if h.Control() {
+		s.keep()
+		return wire.DropNone
+	}
+	d, _ = s.receiveContents(p, h)
+	return d
+}
+
+// wants says what was wanted since the last call.
+func (s *stand) wants() wants {
+	w := s.wanted
+	s.wanted = 0
+	return w
+}
+
+// Every packet has the next number, and what came is told with it once.
+func TestOutboundNumbersPackets(t *testing.T) {
+	a, b := newStand(t), newStand(t)
+	a.say(wire.CtlPing, 0, make([]byte, wire.PingLen))
+	a.sendReject(wire.RejectConsumer, nil)
+	a.sendPing()
+	total := 0
+	for i, p := range a.packets() {
+		h, _ := wire.ParseBaseHeader(p)
+		if h.Number() != uint32(100+i) || h.ConnID() != 8 {
+			t.Errorf("packet %d has number %d and id %d", i, h.Number(), h.ConnID())
+		}
+		b.hear(p)
+		total += len(p)
+	}
+	if a.bytesOut != uint64(total) || total == 0 {
+		t.Errorf("%d bytes, counted %d", total, a.bytesOut)
+	}
+	if !b.received.Untold() || !b.sendAck() || b.received.Untold() {
+		t.Error("what came is not told once")
+	}
+	a.hear(b.packets()[0])
+	if a.sent.Passed() != 102 {
+		t.Errorf("all before %d is known to have arrived", a.sent.Passed())
+	}
+}
+
+// fly puts n packets of the response space into flight.
+func (s *stand) fly(n int) {
+	for range n {
+		s.makeRoom()
+		from := s.tx[wire.ResponseSpace].Next()
+		s.tx[wire.ResponseSpace].Sent(from.NextMessage())
+		s.sent.Add(recovery.Packet{At: s.now, From: from, To: from.NextMessage(), Size: 100, Kind: recovery.Responses})
+	}
+}
+
+// What was overtaken by far is lost, goes again, and is reported to congestion control.
+func TestTransmittedFindsLosses(t *testing.T) {
+	s := newStand(t)
+	s.fly(8)
+	s.now += clock.Time(time.Millisecond)
+	p, was := s.sent.Acknowledge(107)
+	if p == nil || !s.arrived(107, p, was) {
+		t.Fatal("nothing arrived")
+	}
+	s.rtt.Sample(s.now.Sub(p.At))
+	s.wants()
+	s.now += clock.Time(time.Second)
+	s.detectLoss()
+	if w := s.wants(); s.stats.PacketsLost != 7 || w&(wantTurn|wantVerdict) != wantTurn|wantVerdict {
+		t.Errorf("%d lost, wants %b", s.stats.PacketsLost, w)
+	}
+	again, ok := s.tx[wire.ResponseSpace].Again()
+	if !ok || again.From != space.At(0, 0) || again.Losses != 1 {
+		t.Errorf("again %+v, %v", again, ok)
+	}
+	if what := s.forgotten(recovery.Responses); what != "" {
+		t.Error(what)
+	}
+}
+
+// A connection remembers ever more transmissions, and beyond that the oldest counts as lost.
+func TestTransmittedMakesRoom(t *testing.T) {
+	s := newStand(t)
+	s.fly(shortNumbers)
+	if len(s.sent.Ring()) != shortNumbers {
+		t.Errorf("it grew to %d before it was full", len(s.sent.Ring()))
+	}
+	s.fly(1)
+	if len(s.sent.Ring()) != 4*shortNumbers || s.stats.PacketsLost != 0 {
+		t.Errorf("ring of %d, %d lost", len(s.sent.Ring()), s.stats.PacketsLost)
+	}
+	s.fly(maxNumbers)
+	if len(s.sent.Ring()) != maxNumbers || s.stats.PacketsLost != shortNumbers+1 {
+		t.Errorf("ring of %d, %d lost", len(s.sent.Ring()), s.stats.PacketsLost)
+	}
+	pools := s.environment
+	if s.rest(trace.LimitHistory{}); pools.pools.numbersOf(maxNumbers).Out() != 0 {
+		t.Error("the ring was not given back")
+	}
+}
+
+// A SEND without a receive is taken back in every report until the peer knows, and RNR until there is a receive.
+func TestReceivingTakesBack(t *testing.T) {
+	a, b := newStand(t), newStand(t)
+	a.sendPing()
+	b.hear(a.packets()[0])
+	b.qp = &QP{rq: newReceiveQueue(1, 1)}
+	b.starve()
+	if w := b.wants(); w&wantAck == 0 || b.stats.Drops[wire.DropNoReceive] != 1 {
+		t.Errorf("wants %b", w)
+	}
+	tell := func() *wire.Report {
+		b.sendAck()
+		if d := a.hear(b.packets()[0]); d != wire.DropNone {
+			t.Fatal(d)
+		}
+		return &a.in.report
+	}
+	if r := tell(); r.Flags != wire.ReportTakenBack|wire.ReportRNR {
+		t.Errorf("report %+v", r)
+	}
+	b.confirmTaken(100, 100)
+	if r := tell(); r.Flags != wire.ReportTakenBack|wire.ReportRNR {
+		t.Errorf("RNR ended without a receive: %+v", r)
+	}
+	b.receives.Wait.Promise()
+	tell()
+	b.confirmTaken(101, 102)
+	if b.receives.TakenBack() || b.receives.Wait.State() != credit.Promised {
+		t.Error("told to a peer that knows")
+	}
+}
+
+// TERM takes the place of what was to be sent, and each side finds out that the connection cannot go on.
+func TestTrafficEndsByTerm(t *testing.T) {
+	a, b := newStand(t), newStand(t)
+	if a.refuse(&wire.Op{Opcode: wire.OpWrite, Message: 5}, wire.TermProtocol) || a.faulted != faultTerminated || a.why != CauseProtocol {
+		t.Fatalf("fault %d, cause %d", a.faulted, a.why)
+	}
+	a.faulted = faultNone
+	if w := a.wants(); w&wantTurn == 0 || a.serve() {
+		t.Errorf("wants %b", w)
+	}
+	sent := a.packets()
+	if len(sent) != 1 {
+		t.Fatalf("%d packets", len(sent))
+	}
+	if d := b.hear(sent[0]); d != wire.DropNone || b.faulted != faultNamed || b.why != CauseRefusedThere {
+		t.Errorf("%v, fault %d, cause %d", d, b.faulted, b.why)
+	}
+	b.sendAck()
+	if d := a.hear(b.packets()[0]); d != wire.DropNone || a.faulted != faultTold {
+		t.Errorf("%v, fault %d", d, a.faulted)
+	}
+}
+
+// What comes behind a gap waits, is told at once, and is carried out when its turn comes.
+func TestTrafficCarriesOutInOrder(t *testing.T) {
+	a, b := newStand(t), newStand(t)
+	for n := range uint32(3) {
+		a.served.add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
+	}
+	b.reads.count, b.noRequests = 3, true // given up: the answers are skipped
+	var sent [][]byte
+	for range 3 {
+		from := a.tx[wire.ResponseSpace].Next()
+		a.beginOperations(int(a.mtu.Packet))
+		to, _ := a.packSpace(wire.ResponseSpace, from, from.NextMessage(), true)
+		a.launch(wire.ResponseSpace, from, to)
+		sent = append(sent, a.packets()...)
+	}
+	for _, i := range []int{2, 1} {
+		if b.hear(sent[i]); b.wants()&wantAck == 0 || b.rx[wire.ResponseSpace].next != 0 {
+			t.Errorf("packet %d: next is %x", i, b.rx[wire.ResponseSpace].next)
+		}
+	}
+	if !b.gapsOpen() || b.gapDeadline(time.Second) != b.now.Add(time.Second) {
+		t.Error("no gap is open")
+	}
+	if b.hear(sent[0]); b.rx[wire.ResponseSpace].next != space.At(3, 0) || b.gapsOpen() || b.gapDeadline(time.Second) != 0 {
+		t.Errorf("next is %x", b.rx[wire.ResponseSpace].next)
+	}
+	if d := b.hear(sent[1]); d != wire.DropDuplicate {
+		t.Error(d)
+	}
+	b.sendAck()
+	if a.hear(b.packets()[0]); a.unacknowledged() || a.sent.InFlight() != 0 {
+		t.Errorf("%d bytes are in flight", a.sent.InFlight())
+	}
+}
