@@ -140,6 +140,7 @@ type Report struct {
 	Apps        []AppResult `json:"apps,omitempty"`        // of ndperf apps
 	Beside      int         `json:"beside,omitempty"`      // processes that kept cores busy all the time
 	Captures    []Captured  `json:"captures,omitempty"`    // present: figures are those of a run whose packets were copied
+	Incomplete  bool        `json:"incomplete,omitempty"`  // the run was interrupted, or failed: these are the figures that it had by then
 }
 
 // NewReport returns an empty report about this machine.

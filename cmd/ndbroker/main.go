@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,14 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	return cli.Root(cmd)
 }
 
+// exists refuses an interface that is not there: a broker that waits for one would refuse every client, for a reason that nobody reads.
+func exists(name string) error {
+	if _, err := net.InterfaceByName(name); err != nil {
+		return fmt.Errorf("--interface %s: %w (ip link lists those that are there)", name, err)
+	}
+	return nil
+}
+
 // modes completes --mode.
 func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"auto", "generic", "native"}, cobra.ShellCompDirectiveNoFileComp
@@ -93,6 +102,9 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return fmt.Errorf("--netns %s: %w", f.netns, err)
 	}
 	defer place.close()
+	if err := place.do(func() error { return exists(f.terms.Interface) }); err != nil {
+		return err
+	}
 	l, err := broker.Listen(f.socket)
 	if err != nil {
 		return err

@@ -214,13 +214,13 @@ func TestRefused(t *testing.T) {
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	strangers, _ := startBroker(t, pair.A, pair.NameA, nobody-1)
 	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)
-	other, _ := startBroker(t, pair.A, "eth7", nobody)
+	other, _ := startBroker(t, pair.A, "lo", nobody)
 	for _, c := range []struct {
 		name, socket, local, want string
 		ns                        *netlab.Namespace
 	}{
 		{"user", strangers, a, "user 65534 may not use this broker", pair.A},
-		{"interface", other, a, "this broker offers eth7 only", pair.A},
+		{"interface", other, a, "this broker offers lo only", pair.A},
 		{"namespace", socket, b, "no interface of this machine", pair.B},
 	} {
 		p := startClient(t, c.ns, "hold", c.socket, c.local, b)
@@ -251,5 +251,19 @@ func TestWrongCommandLine(t *testing.T) {
 		if _, err := os.Stat(socket); !os.IsNotExist(err) {
 			t.Errorf("%v: made a socket (%v)", args, err)
 		}
+	}
+}
+
+// TestNoSuchInterface refuses at the start what would have refused every client later.
+func TestNoSuchInterface(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "broker")
+	cmd := newRoot()
+	cmd.SetArgs([]string{"--interface", "nd-none", "--socket", socket, "--allow-uid", "1"})
+	var said strings.Builder
+	if status := cli.Run(t.Context(), cmd, &said); status != cli.Failed || !strings.Contains(said.String(), "--interface nd-none: ") {
+		t.Errorf("status %d: %s", status, &said)
+	}
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		t.Errorf("it made a socket (%v)", err)
 	}
 }

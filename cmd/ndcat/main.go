@@ -17,7 +17,7 @@ type options struct {
 func newRoot() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:   "ndcat IP:PORT [FILE] | ndcat -l IP:PORT",
+		Use:   "ndcat HOST:PORT [FILE] | ndcat -l HOST:PORT",
 		Short: "Move a file or standard input to another machine through RDMA",
 		Long: `ndcat sends FILE, or standard input, to an ndcat that listens, which writes it to its standard output. Bytes
 go by RDMA Write into the listener's memory, or by Send. Both sides hash what they see, and both exit with

@@ -14,7 +14,7 @@ import (
 )
 
 // jsonFile is where the report goes. It is opened before the run, because a run is too long to fail at its end, and it
-// appears under its name only when it is complete.
+// appears under its name only when it is written to the end.
 type jsonFile struct {
 	path string
 	tmp  *os.File

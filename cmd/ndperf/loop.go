@@ -79,7 +79,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	}
 	report := newReport()
 	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false)
-	out := output{f.json, stdout, stderr, renderReport}
+	out := output{f.json, stdout, stderr, renderReport, false}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
 			f.capture.apply(&job)

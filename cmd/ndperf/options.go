@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,6 +26,7 @@ type runFlags struct {
 	poll, event  bool
 	verify       bool
 	json         string
+	strict       bool
 	inspect      bool
 	busyPoll     bool
 	capture      captureFlags // of the commands that have them
@@ -62,6 +64,11 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl.BoolVar(&f.verify, "verify", true, "check that each operation moved its bytes, and every byte of the last ones at the end")
 	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
+}
+
+// registerStrict is the flag of commands that measure what has bounds.
+func (f *runFlags) registerStrict(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with status 1 when a bound is missed; otherwise a line says so")
 }
 
 const oneOfDatapaths = "auto, generic, native or udp"
@@ -214,11 +221,14 @@ func checkMTUs(mtus []int) error {
 	return nil
 }
 
-// parseAddr understands IP:PORT with both present.
-func parseAddr(text string) (netip.AddrPort, error) {
-	a, err := netip.ParseAddrPort(text)
-	if err != nil || a.Port() == 0 || a.Addr().IsUnspecified() || a.Addr().IsMulticast() {
-		return netip.AddrPort{}, cli.Usagef("--addr %q is not a unicast IP:PORT (examples: 192.0.2.7:9000, [2001:db8::7]:9000)", text)
+// parseAddr understands HOST:PORT with both present.
+func parseAddr(ctx context.Context, text string) (netip.AddrPort, error) {
+	a, ok, err := cli.ResolveAddrPort(ctx, text)
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("--addr: %w", err)
+	case !ok || a.Port() == 0 || a.Addr().IsUnspecified() || a.Addr().IsMulticast():
+		return a, cli.Usagef("--addr %q is not a unicast HOST:PORT (examples: 192.0.2.7:9000, [2001:db8::7]:9000, node7:9000)", text)
 	}
 	return a, nil
 }

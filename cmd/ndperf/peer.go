@@ -31,7 +31,7 @@ func newServer() *cobra.Command {
 	p := &peerFlags{}
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:   "server --addr IP:PORT",
+		Use:   "server --addr HOST:PORT",
 		Short: "Serve measurements that clients ask for, until interrupted",
 		Long: `server opens an adapter on the interface that has the address IP and serves one client after the other
 until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UDP ports.`,
@@ -39,7 +39,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
   ndperf server --addr 192.0.2.7:9000 --broker /run/ndxdp/broker`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			addr, err := parseAddr(p.addr)
+			addr, err := parseAddr(cmd.Context(), p.addr)
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func newClient() *cobra.Command {
 	f := &runFlags{}
 	local := netip.Addr{}
 	cmd := &cobra.Command{
-		Use:   "client --addr IP:PORT",
+		Use:   "client --addr HOST:PORT",
 		Short: "Measure against an ndperf server on another machine",
 		Long: `client opens an adapter on the interface that leads to the server, connects, runs the tests, and prints
 latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" only.`,
@@ -86,7 +86,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
   ndperf client --addr 192.0.2.7:9000 --tests write_bw --sizes 64K,1M --json report.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			peer, err := parseAddr(p.addr)
+			peer, err := parseAddr(cmd.Context(), p.addr)
 			if err != nil {
 				return err
 			}
@@ -112,23 +112,9 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 }
 
 func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, jsonPath string, stdout, stderr io.Writer) error {
-	out, err := openJSON(jsonPath, stdout)
-	if err != nil {
-		return err
-	}
-	defer out.abandon()
-	if out.toStdout() {
-		stdout = stderr
-	}
 	report := newReport()
-	p := newProgress(stderr, len(specs))
-	sink := &reportSink{kind: bench.KindND, report: report, progress: p}
-	if err := bench.Run(ctx, cfg, specs, sink); err != nil {
-		p.abandon()
-		return err
-	}
-	p.finish()
-	report.SetRatios()
-	renderReport(stdout, report)
-	return out.write(report)
+	all := []step{{jobs: []bench.Job{{Kind: bench.KindND, Specs: specs}}}}
+	return runSteps(ctx, output{jsonPath, stdout, stderr, renderReport, false}, report, all, func(_ step, p *progress) error {
+		return bench.Run(ctx, cfg, specs, &reportSink{kind: bench.KindND, report: report, progress: p})
+	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
@@ -59,6 +58,7 @@ Latency is measured at the first MTU, for messages that fit into one packet ther
 		},
 	}
 	f.registerTests(cmd)
+	f.registerStrict(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.datapaths, "datapath", sweepDatapaths, "datapaths to measure: "+oneOfDatapaths)
 	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
@@ -78,7 +78,7 @@ func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) erro
 		return errors.New("sweep makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
 	r := &vethRun{report: newReport()}
-	out := output{f.json, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }}
+	out := output{f.json, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
@@ -121,9 +121,6 @@ func (f *sweepFlags) steps() ([]step, error) {
 // renderSweep says what came of it: the figures are too many for a terminal.
 func renderSweep(w io.Writer, r *bench.Report, path string) {
 	fmt.Fprintf(w, "%d results beside %d of rivals, every operation verified\n", len(r.Results), len(r.Baselines))
-	if err := bench.MissedBars(bench.Bars([]*bench.Report{r})); err != nil {
-		fmt.Fprintf(w, "missed: %s\n", cli.OneLine(err))
-	}
 	if path != "" && path != "-" {
 		fmt.Fprintf(w, "next: ndperf report %s\n", path)
 	}

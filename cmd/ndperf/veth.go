@@ -56,6 +56,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 	f.register(cmd)
 	f.registerParallel(cmd)
 	f.capture.register(cmd)
+	f.registerStrict(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
 	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
@@ -111,48 +112,8 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if f.event || f.beside > 0 {
 		steps = bothWays(steps)
 	}
-	out := output{f.json, stdout, stderr, renderReport}
+	out := output{f.json, stdout, stderr, renderReport, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
-}
-
-// output is where a run says what it found out.
-type output struct {
-	json           string // path, "-", or nothing
-	stdout, stderr io.Writer
-	render         func(io.Writer, *bench.Report) // for people
-}
-
-// runSteps does every step and reports, also as JSON if there is a path for it.
-func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) error {
-	out, err := openJSON(to.json, to.stdout)
-	if err != nil {
-		return err
-	}
-	defer out.abandon()
-	stdout := to.stdout
-	if out.toStdout() {
-		stdout = to.stderr // what is for people must not get into the JSON
-	}
-	total := 0
-	for _, s := range steps {
-		total += s.figures()
-	}
-	p := newProgress(to.stderr, total)
-	for _, s := range steps {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		} else {
-			err = do(s, p)
-		}
-		if err != nil {
-			p.abandon()
-			return err
-		}
-	}
-	p.finish()
-	report.SetRatios()
-	to.render(stdout, report)
-	return out.write(report)
 }
 
 // step is what runs on one fresh pair, one job after the other: nd, or all variants of its rivals, of which the best is reported.

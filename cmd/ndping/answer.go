@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -37,19 +38,17 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 			peer, _ := e.Connector.PeerAddress() // unknown when it is gone already
 			fmt.Fprintf(stdout, "%s connected\n", peer)
 			n, err := echo(ctx, e, o.poll)
-			fmt.Fprintf(stdout, "%s left after %d messages (%v)\n", peer, n, errors.Join(err, e.Close()))
+			why := ""
+			if err := errors.Join(err, e.Close()); err != nil {
+				why = ": " + cli.OneLine(err)
+			}
+			fmt.Fprintf(stdout, "%s left after %d messages%s\n", peer, n, why)
 		})
 	}
 }
 
 // echo sends back every message, until the peer leaves: each slot is either receiving or being sent.
 func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() { // a receive does not end when the peer leaves gracefully
-		_ = e.Connector.NotifyDisconnect(ctx) // however it ended
-		cancel()
-	}()
 	for slot := 0; slot < slots && err == nil; slot++ {
 		err = e.QueuePair.Receive(uint64(slot), []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)})
 	}
@@ -72,9 +71,12 @@ func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err err
 	return messages, err
 }
 
+// lookEvery is how many looks that find nothing go by before who polls looks whether the connection is still there.
+const lookEvery = 1 << 10
+
 // next waits for the next result of an endpoint, asleep or not.
 func next(ctx context.Context, e *nd.Endpoint, poll bool) (nd.Result, error) {
-	for poll && ctx.Err() == nil {
+	for n := 1; poll && ctx.Err() == nil && (n%lookEvery != 0 || e.Connector.Cause() == nd.CauseNone); n++ {
 		var res [1]nd.Result
 		if e.Queue.GetResults(res[:]) == 1 {
 			if s := res[0].Status; s != nd.StatusSuccess {

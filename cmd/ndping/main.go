@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,12 +26,38 @@ type options struct {
 	sizes    []string
 	poll     bool
 	quiet    bool
+
+	reconnect bool
 }
+
+// seconds is a flag that takes a number of seconds, as ping does, or a duration with its unit.
+type seconds struct{ to *time.Duration }
+
+func (s seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, plain := strconv.ParseFloat(text, 64); plain == nil && n*float64(time.Second) <= math.MaxInt64 {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return errors.New("it is no time (examples: 0.2, 5ms, 2s)")
+	}
+	*s.to = d
+	return nil
+}
+
+func (s seconds) String() string {
+	if s.to == nil {
+		return ""
+	}
+	return s.to.String()
+}
+
+func (seconds) Type() string { return "time" }
 
 func newRoot() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:   "ndping [-l] IP:PORT",
+		Use:   "ndping [-l] HOST:PORT",
 		Short: "Measure round trips of messages between two machines",
 		Long: `ndping connects to an ndping that listens, sends messages of given sizes with RDMA Send, checks every byte
 that comes back, and prints how long each took, and percentiles at the end. Nothing is lost for good on a
@@ -39,6 +68,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 		Example: `  sudo ndping -l 192.0.2.7:7000                     answer
   sudo ndping 192.0.2.7:7000                        one message a second until interrupted
   sudo ndping 192.0.2.7:7000 -c 1000 -i 0 --poll    as fast as answers come
+  sudo ndping 192.0.2.7:7000 -i 0.2 --reconnect     five a second, through restarts of the other side
   sudo ndping 192.0.2.7:7000 -s 64-64K              sizes doubled from 64 bytes to 64 KiB, ten of each
   ndping -l 192.0.2.7:7000 --broker /run/ndxdp/broker
   ndping -l 127.0.0.2:7000 & ndping --from 127.0.0.1 127.0.0.2:7000 -c 5`,
@@ -59,8 +89,10 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 	o.net.Register(cmd, 1, "answer at this address instead of asking")
 	f := cmd.Flags()
 	f.IntVarP(&o.count, "count", "c", 0, "messages of each size (0: until interrupted, or 10 when there are several sizes)")
-	f.DurationVarP(&o.interval, "interval", "i", time.Second, "time between messages")
-	f.DurationVarP(&o.patience, "timeout", "W", 2*time.Second, "how long to wait for an answer")
+	o.interval, o.patience = time.Second, 2*time.Second
+	f.VarP(seconds{&o.interval}, "interval", "i", "time between messages: seconds such as 0.2, or 5ms")
+	f.VarP(seconds{&o.patience}, "timeout", "W", "how long to wait for an answer, in the same way")
+	f.BoolVar(&o.reconnect, "reconnect", false, "connect again when the connection is lost or cannot be made, until interrupted")
 	f.StringSliceVarP(&o.sizes, "size", "s", []string{"64"}, "bytes: one size, a list (64,4K), or a sweep by doubling (64-64K)")
 	f.BoolVar(&o.poll, "poll", false, "poll for results instead of sleeping: lower latency, a busy processor")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print statistics only")

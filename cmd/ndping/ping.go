@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -19,9 +20,13 @@ const minSize = 8
 // maxSamples bounds the memory of a run without end; percentiles are those of the latest then.
 const maxSamples = 1 << 20
 
+// reconnectAfter is how long an attempt waits after one that failed.
+const reconnectAfter = 500 * time.Millisecond
+
 // pinger is the asking side.
 type pinger struct {
 	e       *nd.Endpoint
+	hangUp  func() error // ends the connection; nil when there is none
 	o       *options
 	back    []nd.SGE // where answers come; one receive waits for them
 	number  uint64   // of the last message
@@ -33,35 +38,66 @@ type pinger struct {
 }
 
 // ping connects, asks and prints.
-func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) (err error) {
-	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: 2 * maxSize})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, hangUp()) }()
-	fmt.Fprintf(stdout, "connected to %s, datapath %s\n", o.net.At, e.Adapter.Datapath().Datapath)
-	p := &pinger{e: e, o: o, back: []nd.SGE{e.Memory.SGE(maxSize, maxSize)}, out: stdout, each: stdout}
+func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error {
+	p := &pinger{o: o, out: stdout, each: stdout}
 	if o.quiet {
 		p.each = io.Discard
 	}
-	if err := e.QueuePair.Receive(0, p.back); err != nil {
+	if err := p.connect(ctx); err != nil {
 		return err
 	}
-	answers := 0
+	answers, err := 0, error(nil)
 	for _, size := range sizes {
 		p.asked, p.answers, p.took = 0, 0, p.took[:0]
 		err = p.run(ctx, size)
 		p.summary(size)
 		if answers += p.answers; err != nil {
-			return err
+			break
 		}
 	}
-	stats := e.Adapter.Stats()
+	if p.hangUp == nil {
+		return err
+	}
+	stats := p.e.Adapter.Stats()
 	fmt.Fprintf(stdout, "%d packets out, %d in, %d sent again\n", stats.PacketsOut, stats.PacketsIn, stats.Retransmits)
-	if answers == 0 {
+	if err = errors.Join(err, p.hangUp()); err == nil && answers == 0 {
 		return errSilent
 	}
-	return nil
+	return err
+}
+
+// connect makes a connection, again and again where that was asked for.
+func (p *pinger) connect(ctx context.Context) (err error) {
+	for {
+		p.e, p.hangUp, err = p.o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: 2 * maxSize})
+		if err == nil {
+			break
+		}
+		if !p.o.reconnect || ctx.Err() != nil || !again(err) {
+			return err
+		}
+		fmt.Fprintf(p.out, "%s\n", cli.OneLine(err))
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(reconnectAfter):
+		}
+	}
+	fmt.Fprintf(p.out, "connected to %s, datapath %s\n", p.o.net.At, p.e.Adapter.Datapath().Datapath)
+	p.back = []nd.SGE{p.e.Memory.SGE(maxSize, maxSize)}
+	return p.e.QueuePair.Receive(0, p.back)
+}
+
+// again says whether an attempt that failed so may succeed later: what is about the peer or the way there, not about this machine.
+func again(err error) bool {
+	for _, s := range []nd.Status{
+		nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrHostUnreachable, nd.ErrNetworkUnreachable, nd.ErrConnectionAborted, nd.ErrCanceled, nd.ErrRemoteError,
+	} {
+		if errors.Is(err, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // run asks with messages of one size.
@@ -73,6 +109,15 @@ func (p *pinger) run(ctx context.Context, size int) error {
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
 			fmt.Fprintf(p.each, "%d bytes, message %d: no answer in %v\n", size, p.number, p.o.patience)
+		case err != nil && p.o.reconnect && again(err):
+			fmt.Fprintf(p.out, "%d bytes, message %d: %s\n", size, p.number, cli.OneLine(err))
+			_ = p.hangUp() // it is over
+			p.hangUp = nil
+			if err := p.connect(ctx); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				return err
+			}
 		case err != nil:
 			return err
 		default:

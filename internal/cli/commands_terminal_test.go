@@ -34,7 +34,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) (o outcome, shown string) {
 // short is a run of every command that ends by itself.
 func short(t *testing.T) map[string]string {
 	return map[string]string{
-		"ndbroker": "ndbroker --interface nosuch0 --allow-uid 1 --socket " + os.DevNull,
+		"ndbroker": "ndbroker --interface lo --allow-uid 1 --socket " + os.DevNull,
 		"ndcat":    "ndcat --help",
 		"ndinfo":   "ndinfo doctor",
 		"ndperf":   "ndperf loop --duration 5ms --tests write_lat --baseline none --udp-port " + fmt.Sprint(netlabtest.FreePort(t)),

@@ -141,7 +141,7 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 // TestMistakes: each gives one line that says what to do, and the status that is documented.
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nosuch")
-	const lend = "ndbroker --interface nosuch0 --allow-uid 1 "
+	const lend = "ndbroker --interface lo --allow-uid 1 "
 	for _, c := range []struct {
 		args   string
 		status int
@@ -159,18 +159,19 @@ func TestMistakes(t *testing.T) {
 		{lend + "--socket " + missing + "/x", Failed, "no such file or directory: make its directory first"},
 		{lend + "--socket " + os.DevNull, Failed, "another process listens there, or a file that is no socket is in the way"},
 		{lend + "--netns " + missing + " --socket x", Failed, "ndbroker: --netns " + missing},
-		{"ndcat nowhere", Misuse, `ndcat: "nowhere" is not IP:PORT (examples: 192.0.2.7:7000,`},
-		{"ndping 127.0.0.1", Misuse, `ndping: "127.0.0.1" is not IP:PORT (examples: 192.0.2.7:7000,`},
-		{"ndcat --from bad 127.0.0.2:7000", Misuse, "it is not an IP address (examples: 192.0.2.7,"},
+		{"ndcat nowhere", Misuse, `ndcat: "nowhere" is not HOST:PORT (examples: 192.0.2.7:7000,`},
+		{"ndping 127.0.0.1", Misuse, `ndping: "127.0.0.1" is not HOST:PORT (examples: 192.0.2.7:7000,`},
+		{"ndcat --from b/d 127.0.0.2:7000", Misuse, "it is neither an IP address nor the name of a host (examples: 192.0.2.7,"},
 		{"ndping --datapath teleport 127.0.0.2:7000", Misuse, `invalid argument "teleport" for "--datapath" flag`},
 		{"ndping -s 4 127.0.0.2:7000", Misuse, `--size: "4" is not a size from 8 to 1M`},
-		{"ndinfo doctor --peer bad", Misuse, "it is not an IP address"},
+		{"ndinfo doctor --peer b/d", Misuse, "it is neither an IP address nor"},
 		{"ndinfo doctor --peer 192.0.2.7", Misuse, "ip route get 192.0.2.7"},
 		{"ndinfo doctor nosuch0", Failed, "nosuch0"},
-		{"ndstat --peer bad", Misuse, "it is not an IP address"},
+		{"ndbroker --interface nosuch0 --allow-uid 1 --socket " + missing, Failed, "ndbroker: --interface nosuch0: "},
+		{"ndstat --peer b/d", Misuse, "it is neither an IP address nor"},
 		{"ndstat --interval 1ms", Misuse, "choose at least 100ms"},
 		{"ndstat --socket " + missing, Failed, "the process that made it is gone"},
-		{"ndperf client --addr bad", Misuse, "is not a unicast IP:PORT"},
+		{"ndperf client --addr bad", Misuse, "is not a unicast HOST:PORT"},
 		{"ndperf client", Misuse, `required flag(s) "addr" not set`},
 		{"ndperf loop --tests teleport", Misuse, "choose from write_lat"},
 		{"ndperf report " + missing, Failed, "does not exist: make it with ndperf sweep"},
@@ -229,7 +230,7 @@ func TestInterrupt(t *testing.T) {
 		status int
 		said   string // at the end
 	}{
-		{"ndbroker", []string{"--interface", "nosuch0", "--allow-uid", "1", "--socket", broker}, "ndbroker: nosuch0 for users [1] at", OK, ""},
+		{"ndbroker", []string{"--interface", "lo", "--allow-uid", "1", "--socket", broker}, "ndbroker: lo for users [1] at", OK, ""},
 		{"ndping", listen, "answering at", OK, ""},
 		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
 		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open.Path()}, "{", OK, ""},

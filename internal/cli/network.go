@@ -11,7 +11,7 @@ import (
 )
 
 // Network is where the ND traffic of a command goes that either listens at an address or connects to it: the argument
-// IP:PORT, and --listen, --from, --datapath, --udp-port and --broker.
+// HOST:PORT, and --listen, --from, --datapath, --udp-port and --broker.
 type Network struct {
 	At       netip.AddrPort
 	Listens  bool
@@ -21,15 +21,17 @@ type Network struct {
 	Broker   string // socket of an ndbroker; empty for none
 }
 
-// Register adds the flags to a command, and takes IP:PORT as its first argument of at most so many.
+// Register adds the flags to a command, and takes HOST:PORT as its first argument of at most so many.
 func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
-	cmd.Args = func(cmd *cobra.Command, args []string) (err error) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := cobra.RangeArgs(1, most)(cmd, args); err != nil {
 			return err
 		}
-		if n.At, err = netip.ParseAddrPort(args[0]); err != nil {
-			err = Usagef("%q is not IP:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000)", args[0])
+		at, ok, err := ResolveAddrPort(cmd.Context(), args[0])
+		if !ok {
+			err = Usagef("%q is not HOST:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000, node7:7000)", args[0])
 		}
+		n.At = at
 		return err
 	}
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -72,10 +74,10 @@ func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint
 	return e, func() error { return errors.Join(e.Close(), closeAdapter()) }, nil
 }
 
-// addrFlag is a flag that takes an IP address, or nothing for none.
+// addrFlag is a flag that takes an IP address or the name of a host, or nothing for none.
 type addrFlag struct{ to *netip.Addr }
 
-// Addr makes the value of a flag that is an IP address; empty text is the zero Addr.
+// Addr makes the value of a flag that is an IP address or the name of a host; empty text is the zero Addr.
 func Addr(to *netip.Addr) interface {
 	Set(string) error
 	String() string
@@ -89,9 +91,12 @@ func (f addrFlag) Set(text string) error {
 		*f.to = netip.Addr{}
 		return nil
 	}
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return errors.New("it is not an IP address (examples: 192.0.2.7, 2001:db8::7)")
+	a, ok, err := ResolveHost(context.Background(), text) // flags are parsed before a command has its context; the look-up is bounded
+	switch {
+	case !ok:
+		return errors.New("it is neither an IP address nor the name of a host (examples: 192.0.2.7, 2001:db8::7, node7)")
+	case err != nil:
+		return err
 	}
 	*f.to = a
 	return nil
@@ -104,4 +109,4 @@ func (f addrFlag) String() string {
 	return f.to.String()
 }
 
-func (f addrFlag) Type() string { return "IP" }
+func (f addrFlag) Type() string { return "HOST" }

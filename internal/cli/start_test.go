@@ -37,7 +37,7 @@ func TestRunTellsMisuseFromFailure(t *testing.T) {
 		{"do", context.Canceled, true, Failed, "tool: interrupted\n"},
 		{"do", errors.New("it broke"), true, Failed, "tool: interrupted: it broke\n"},
 		{"do", Usagef("--n: %d is too many", 3), false, Misuse, "tool: --n: 3 is too many (tool do --help shows how)\n"},
-		{"do --at x", nil, false, Misuse, `tool: invalid argument "x" for "--at" flag: it is not an IP address (examples: 192.0.2.7, 2001:db8::7) (tool do --help shows how)` + "\n"},
+		{"do --at x/", nil, false, Misuse, `tool: invalid argument "x/" for "--at" flag: it is neither an IP address nor the name of a host (examples: 192.0.2.7, 2001:db8::7, node7) (tool do --help shows how)` + "\n"},
 		{"do --wrong", nil, false, Misuse, "tool: unknown flag: --wrong (tool do --help shows how)\n"},
 		{"do more", nil, false, Misuse, `tool: unknown command "more" for "tool do" (tool do --help shows how)` + "\n"},
 		{"fly", nil, false, Misuse, `tool: unknown command "fly" for "tool" (tool --help shows how)` + "\n"},

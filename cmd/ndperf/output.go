@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
+)
+
+// output is where a run says what it found out.
+type output struct {
+	json           string // path, "-", or nothing
+	stdout, stderr io.Writer
+	render         func(io.Writer, *bench.Report) // for people
+	strict         bool                           // a bound that is missed fails the run
+}
+
+// errMissed ends a run that was to be strict: the line about the bounds has said which.
+var errMissed = fmt.Errorf("a bound is missed: %w", cli.ErrTold)
+
+// runSteps does every step and reports, also as JSON if there is a path for it. A run that is interrupted or fails reports what it had measured
+// by then.
+func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) error {
+	out, err := openJSON(to.json, to.stdout)
+	if err != nil {
+		return err
+	}
+	defer out.abandon()
+	stdout := to.stdout
+	if out.toStdout() {
+		stdout = to.stderr // what is for people must not get into the JSON
+	}
+	total := 0
+	for _, s := range steps {
+		total += s.figures()
+	}
+	p := newProgress(to.stderr, total)
+	var failed error
+	for i := 0; i < len(steps) && failed == nil; i++ {
+		if failed = context.Cause(ctx); failed == nil {
+			failed = do(steps[i], p)
+		}
+	}
+	if failed != nil {
+		p.abandon()
+		if len(report.Results) == 0 && len(report.Baselines) == 0 {
+			return failed
+		}
+		report.Incomplete = true
+		fmt.Fprintf(stdout, "not all was measured: %s\n", cli.OneLine(failed))
+	} else {
+		p.finish()
+	}
+	report.SetRatios()
+	to.render(stdout, report)
+	missed := saysMissed(stdout, report)
+	if err := out.write(report); err != nil {
+		return err
+	}
+	if failed == nil && missed && to.strict {
+		return errMissed
+	}
+	return failed
+}
+
+// saysMissed prints a line when bounds are missed. One run on whatever machine is no judgement: that is what "ndperf bars" is for.
+func saysMissed(w io.Writer, r *bench.Report) bool {
+	missed, first := 0, ""
+	bars := bench.Bars([]*bench.Report{r})
+	for i := range bars {
+		if b := &bars[i]; !b.Met() {
+			if missed++; first == "" {
+				first = fmt.Sprintf("%s is %.3g, want %s %.3g", b, b.Median(), b.Want, b.Bound)
+			}
+		}
+	}
+	if missed > 0 {
+		fmt.Fprintf(w, "bounds missed: %d of %d, such as %s\n", missed, len(bars), first)
+	}
+	return missed > 0
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
+)
+
+// slow is a result that misses a bound beside the baseline of beat, as any that is slower would.
+var (
+	slow = bench.Result{Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Mode: bench.ModePoll, Datapath: "generic", Ops: 1, Gbps: 0.1, Verified: true}
+	beat = bench.Baseline{Kind: bench.KindRaw, Variant: "generic", Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 100}
+)
+
+// steps runs so many steps, of which each finds the two, and returns what is printed and the report that was written.
+func runOutput(t *testing.T, ctx context.Context, strict bool, do func(n int) error) (said string, r *bench.Report, err error) {
+	t.Helper()
+	var stdout bytes.Buffer
+	file := filepath.Join(t.TempDir(), "report.json")
+	report := newReport()
+	n := 0
+	err = runSteps(ctx, output{file, &stdout, io.Discard, renderReport, strict}, report, make([]step, 3), func(step, *progress) error {
+		n++
+		if err := do(n); err != nil {
+			return err
+		}
+		if n == 1 {
+			report.Results, report.Baselines = append(report.Results, slow), append(report.Baselines, beat)
+		}
+		return nil
+	})
+	f, openErr := os.Open(file)
+	if openErr != nil {
+		return stdout.String(), nil, err
+	}
+	defer f.Close()
+	r, readErr := bench.ReadReport(f)
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	return stdout.String(), r, err
+}
+
+// A missed bound is one line, and fails the run only when that was asked for.
+func TestStrict(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		said, r, err := runOutput(t, t.Context(), strict, func(int) error { return nil })
+		if strict != errors.Is(err, errMissed) || strict != errors.Is(err, cli.ErrTold) {
+			t.Errorf("strict %v: %v", strict, err)
+		}
+		if n := strings.Count(said, "bounds missed: "); n != 1 || r == nil || r.Incomplete {
+			t.Errorf("strict %v: says %d times what was missed, report %+v:\n%s", strict, n, r, said)
+		}
+	}
+}
+
+// What was measured before an interruption, or a failure, is printed and written, and the run fails as it did.
+func TestInterruptedRunReports(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	said, r, err := runOutput(t, ctx, true, func(n int) error {
+		if n == 2 {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || r == nil || !r.Incomplete || len(r.Results) != 1 || len(r.Ratios) == 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if !strings.Contains(said, "not all was measured: context canceled\n") || !strings.Contains(said, "bounds missed: ") {
+		t.Error(said)
+	}
+	_, r, err = runOutput(t, t.Context(), false, func(int) error { return io.ErrUnexpectedEOF })
+	if !errors.Is(err, io.ErrUnexpectedEOF) || r != nil {
+		t.Errorf("nothing measured: %v, %+v", err, r)
+	}
+}

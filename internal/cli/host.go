@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// lookupLimit bounds how long a command waits for the address of a name.
+const lookupLimit = 10 * time.Second
+
+// ResolveHost returns the address that an IP address or the name of a host stands for; of several the first, which is the one that the resolver
+// prefers. ok is false for text that is neither, with which nobody is asked.
+func ResolveHost(ctx context.Context, text string) (a netip.Addr, ok bool, err error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a, true, nil
+	}
+	if !hostName(text) {
+		return netip.Addr{}, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", text)
+	if err != nil {
+		return netip.Addr{}, true, fmt.Errorf("no address of %q: %w", text, err)
+	}
+	return found[0].Unmap(), true, nil
+}
+
+// ResolveAddrPort is ResolveHost of HOST:PORT.
+func ResolveAddrPort(ctx context.Context, text string) (at netip.AddrPort, ok bool, err error) {
+	host, service, err := net.SplitHostPort(text)
+	port, wrong := strconv.ParseUint(service, 10, 16)
+	if err != nil || wrong != nil {
+		return netip.AddrPort{}, false, nil
+	}
+	a, ok, err := ResolveHost(ctx, host)
+	return netip.AddrPortFrom(a, uint16(port)), ok, err
+}
+
+// hostName says whether text may be the name of a host: letters, digits, hyphens and dots (underscores are met too), and no number.
+func hostName(text string) bool {
+	letters := false
+	for _, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
+			letters = true
+		case r >= '0' && r <= '9', r == '_':
+		case r == '-' || r == '.':
+			if text[0] == byte(r) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return letters && len(text) <= 253 && !strings.Contains(text, "..")
+}
