@@ -28,8 +28,9 @@ func BenchmarkHTTP(b *testing.B) {
 				b.Fatal(err)
 			}
 			serveHTTP(b, l, client.DialContext, size)
-			server.Wait()
-			client.Wait()
+			if err := errors.Join(server.Wait(b.Context()), client.Wait(b.Context())); err != nil {
+				b.Error(err)
+			}
 		})
 		b.Run("tcp/"+name, func(b *testing.B) {
 			var l net.Listener

@@ -89,6 +89,20 @@
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which make
 //     connected endpoints in a few lines.
 //
+// # Order
+//
+// Requests of one queue pair are carried out at the peer in the order in which they were posted, and their results come in that order,
+// initiator requests and receives each for themselves. So
+//
+//   - a Write is in the peer's memory before a Send or Write that was posted after it is seen there: the receive that a Send completes says that all
+//     Writes before it have landed, and of one Write the last bytes become visible last, unless AdapterConfig.ImmediatePlacement gave that up;
+//   - a result of success says that the peer's adapter has the bytes where they belong, not that its application saw them;
+//   - a Read returns what earlier Writes of the same queue pair wrote. Later requests may be carried out before the answer of a Read is there:
+//     OpReadFence holds them back until it is.
+//
+// Nothing is promised between two queue pairs, nor about memory that the peer's application changes meanwhile. When a request fails, those posted
+// after it were not carried out, and the connection is over; Cause says why.
+//
 // # Nil
 //
 // A call that waits refuses a nil context with ErrInvalidParameter, and every call refuses a nil object with the status that its

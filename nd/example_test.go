@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A client that writes into the memory a server granted it. README.md shows the function client as it stands here.
+// A client that writes into the memory a server granted it.
 func Example() {
 	ctx := context.Background()
 	if err := client(ctx, netip.MustParseAddr("10.0.0.1"), netip.MustParseAddrPort("10.0.0.2:7000")); err != nil {

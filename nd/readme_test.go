@@ -17,28 +17,49 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// README.md shows the client of the package example, line by line.
+// README.md shows the server and the client of the example for it, line by line, and fits two screens.
 func TestReadmeShowsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile("example_test.go")
+	source, err := os.ReadFile("example_readme_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, shown, _ := strings.Cut(string(readme), "```go\n")
 	shown, _, _ = strings.Cut(shown, "```\n")
-	_, client, _ := strings.Cut(string(source), "\nfunc client(")
-	client, _, _ = strings.Cut(client, "\n}\n")
-	if want := "func client(" + client + "\n}\n"; shown != want {
-		t.Errorf("README.md differs from example_test.go:\n%s", cmp.Diff(want, shown))
+	_, code, _ := strings.Cut(string(source), "\nfunc echo(")
+	if want := "func echo(" + code; shown != want {
+		t.Errorf("README.md differs from example_readme_test.go:\n%s", cmp.Diff(want, shown))
+	}
+	if lines := strings.Count(string(readme), "\n"); lines > 120 {
+		t.Errorf("README.md has %d lines, more than two screens", lines)
 	}
 }
 
-// The program of the README, in two namespaces: the server prints what the client wrote into its memory.
-func TestReadmeExample(t *testing.T) {
+// The programs of README.md, in two namespaces: the client prints what came back, and the server ends when the client does.
+func TestReadmePrograms(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	printed := prints(t, func(ctx context.Context) error {
+		served := make(chan error, 1)
+		go func() { served <- pair.B.Do(func() error { return echo(ctx, at) }) }()
+		for {
+			err := pair.A.Do(func() error { return ask(ctx, at) })
+			if !errors.Is(err, nd.ErrConnectionRefused) || ctx.Err() != nil { // else the server does not listen yet
+				return errors.Join(err, <-served)
+			}
+		}
+	})
+	if printed != "hello\n" {
+		t.Errorf("the client printed %q", printed)
+	}
+}
+
+// prints returns what f prints.
+func prints(t *testing.T, f func(context.Context) error) string {
+	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -46,22 +67,33 @@ func TestReadmeExample(t *testing.T) {
 	stdout := os.Stdout
 	os.Stdout = write
 	defer func() { os.Stdout = stdout }()
-
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
-	served := make(chan error, 1)
-	go func() { served <- pair.B.Do(func() error { return serve(ctx, at) }) }()
-	for {
-		err = pair.A.Do(func() error { return client(ctx, pair.AddrA.Addr(), at) })
-		if !errors.Is(err, nd.ErrConnectionRefused) || ctx.Err() != nil {
-			break // else the server does not listen yet
-		}
-	}
-	if err := errors.Join(err, <-served, write.Close()); err != nil {
+	if err := errors.Join(f(ctx), write.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if printed, err := io.ReadAll(read); string(printed) != "hello\n" {
-		t.Errorf("the server printed %q, %v", printed, err)
+	text, err := io.ReadAll(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The programs of the package's example, in two namespaces: the server prints what the client wrote into its memory.
+func TestExamplePrograms(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	printed := prints(t, func(ctx context.Context) error {
+		served := make(chan error, 1)
+		go func() { served <- pair.B.Do(func() error { return serve(ctx, at) }) }()
+		for {
+			err := pair.A.Do(func() error { return client(ctx, pair.AddrA.Addr(), at) })
+			if !errors.Is(err, nd.ErrConnectionRefused) || ctx.Err() != nil {
+				return errors.Join(err, <-served)
+			}
+		}
+	})
+	if printed != "hello\n" {
+		t.Errorf("the server printed %q", printed)
 	}
 }

@@ -62,15 +62,10 @@ func open(j bench.Job) (*transport, error) {
 		patience += time.Duration(s.Connections) * closePerConnection
 	}
 	t.close = func() error {
-		quiet := make(chan struct{})
-		go func() { network.Wait(); close(quiet) }()
-		var late error
-		select {
-		case <-quiet:
-		case <-time.After(patience):
-			late = fmt.Errorf("connections are still open %v after the programs ended", patience)
-		}
-		return errors.Join(late, adapter.Close())
+		ctx, cancel := context.WithTimeoutCause(context.Background(), patience,
+			fmt.Errorf("connections are still open %v after the programs ended", patience))
+		defer cancel()
+		return errors.Join(network.Wait(ctx), adapter.Close())
 	}
 	return t, nil
 }

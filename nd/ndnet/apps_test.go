@@ -80,8 +80,8 @@ func TestHTTPS(t *testing.T) {
 		transport.CloseIdleConnections()
 		must(t, s.Close())
 	}
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 }
 
 // gRPC makes calls and streams over TLS.
@@ -129,8 +129,8 @@ func TestGRPC(t *testing.T) {
 	must(t, c.Close())
 	s.Stop()
 	must(t, <-served)
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 }
 
 // Adder is a service of net/rpc.
@@ -170,6 +170,6 @@ func TestRPC(t *testing.T) {
 	}
 	must(t, client.Close())
 	must(t, l.Close())
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 }

@@ -1,6 +1,7 @@
 package ndnet
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -35,8 +36,8 @@ func networksOf(tb testing.TB, pair *netlab.Pair, cfg nd.AdapterConfig) (n [2]*N
 		}))
 	}
 	tb.Cleanup(func() {
-		n[0].Wait()
-		n[1].Wait()
+		must(tb, n[0].Wait(context.Background()))
+		must(tb, n[1].Wait(context.Background()))
 	})
 	return n
 }

@@ -1,6 +1,7 @@
 package ndnet
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -34,8 +35,8 @@ func TestMemoryOfAnIdleConnection(t *testing.T) {
 	for _, e := range pairs(t, n, conns) { // the adapters have what connections share, and only those use that move data
 		must(t, errors.Join(e[0].Close(), e[1].Close()))
 	}
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 	before := used()
 	ends := pairs(t, n, conns)
 	each := int64(0)

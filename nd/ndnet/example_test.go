@@ -1,6 +1,7 @@
 package ndnet_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		defer network[i].Wait()
+		defer network[i].Wait(context.Background())
 	}
 	listener, err := network[0].Listen("tcp", ":80")
 	if err != nil {

@@ -95,8 +95,8 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 		must(t, e[0].Close())
 		must(t, e[1].Close())
 	}
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 	goroutinesBack(t, before+2*len(n)) // the adapters' own end with the test
 }
 
@@ -147,8 +147,8 @@ func TestCloseInEveryOrder(t *testing.T) {
 	}
 	done := make(chan bool)
 	go func() {
-		n[0].Wait()
-		n[1].Wait()
+		must(t, n[0].Wait(context.Background()))
+		must(t, n[1].Wait(context.Background()))
 		close(done)
 	}()
 	select {
@@ -363,8 +363,8 @@ func TestLiesEndTheConnection(t *testing.T) {
 		}
 		must(t, errors.Join(raw.Close(), honest.Close()))
 	}
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 }
 
 // A peer that never reads and never returns credits holds up a Write until its deadline, with bounded memory, and Close at once.

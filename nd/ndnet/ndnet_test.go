@@ -69,8 +69,8 @@ func pipe(n [2]*Network) (client, server net.Conn, stop func(), err error) {
 		client.Close()
 		server.Close()
 		l.Close()
-		n[0].Wait()
-		n[1].Wait()
+		_ = n[0].Wait(context.Background()) // nothing ends that
+		_ = n[1].Wait(context.Background())
 	}, nil
 }
 
@@ -224,7 +224,7 @@ func TestListener(t *testing.T) {
 	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("second Close: %v", err)
 	}
-	n[1].Wait()
+	must(t, n[1].Wait(context.Background()))
 }
 
 func TestConfig(t *testing.T) {
@@ -282,8 +282,8 @@ func TestHTTP(t *testing.T) {
 		transport.CloseIdleConnections()
 	}
 	must(t, server.Close())
-	n[0].Wait()
-	n[1].Wait()
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > goroutines; <-tick.C {
@@ -347,6 +347,20 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 	}
 	must(t, l.Close())
 	for _, n := range n {
-		n.Wait()
+		must(t, n.Wait(context.Background()))
 	}
+}
+
+// Who waits for a network need not wait for ever, and may wait again.
+func TestWaitIsGivenUp(t *testing.T) {
+	n := networks(t, Config{})
+	_, _, stop, err := pipe(n)
+	must(t, err)
+	given, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	if err := n[0].Wait(given); !errors.Is(err, context.Canceled) {
+		t.Errorf("an open connection: %v", err)
+	}
+	stop()
+	must(t, n[0].Wait(t.Context()))
 }

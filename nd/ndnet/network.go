@@ -77,8 +77,24 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{}, hold: func() {}, drop: func() {}}, nil
 }
 
-// Wait returns when every listener and connection of the network has been closed and has said its last word to its peer.
-func (n *Network) Wait() { n.busy.Wait() }
+// Wait returns when every listener and connection of the network has been closed and has said its last word to its peer, or when ctx ends, with
+// the context's error.
+func (n *Network) Wait(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("ndnet: wait: %w", errNil)
+	}
+	idle := make(chan struct{})
+	go func() {
+		n.busy.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ndnet: wait: %w", context.Cause(ctx))
+	}
+}
 
 // Addr is an ND address: an IP address and an ND port, which has nothing to do with the ports of the host.
 type Addr struct{ netip.AddrPort }

@@ -22,6 +22,7 @@ func TestNilArguments(t *testing.T) {
 		"Conn.ReadFrom 1":       func() error { _, err := c.ReadFrom(nil); return err },
 		"Conn.WriteTo 1":        func() error { _, err := c.WriteTo(nil); return err },
 		"New 1":                 func() error { _, err := New(nil, Config{}); return err },
+		"Network.Wait 1":        func() error { return n[0].Wait(none) },
 		"Network.DialContext 1": func() error {
 			_, err := n[0].DialContext(none, "nd", n[1].local.String()+":80")
 			return err

@@ -3,6 +3,7 @@ package ndnet
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func child(t *testing.T, port string) {
 	must(t, err)
 	must(t, c.Close())
 	must(t, l.Close())
-	n.Wait()
+	must(t, n.Wait(context.Background()))
 	must(t, a.Close())
 }
 
