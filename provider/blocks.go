@@ -79,55 +79,55 @@ func (r *receiving) blocksLeft(number uint64) {
 
 // takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is
 // forged or corrupt and must not be used.
-func (s *sender) takeBlocks(flags wire.Flags) bool {
-	in := &s.in
+func (r *repeater) takeBlocks(flags wire.Flags) bool {
+	in := &r.in
 	largest := uint64(0)
 	if flags&wire.FlagAck != 0 {
 		var ok bool
-		if largest, ok = s.sent.Resolve(&in.ack); !ok {
+		if largest, ok = r.sent.Resolve(&in.ack); !ok {
 			return false
 		}
 	}
-	report := flags&wire.FlagReport != 0 && s.phase == phaseOpen
-	if report && in.report.Flags&wire.ReportTakenBack != 0 && !s.onTakenBack(&in.report) {
+	report := flags&wire.FlagReport != 0 && r.phase == phaseOpen
+	if report && in.report.Flags&wire.ReportTakenBack != 0 && !r.onTakenBack(&in.report) {
 		return false
 	}
 	if flags&wire.FlagAck != 0 {
-		s.onAck(&in.ack, largest)
+		r.onAck(&in.ack, largest)
 	}
-	if report && s.faulted == faultNone { // it may have acknowledged the end
-		s.onReport(&in.report)
+	if report && r.faulted == faultNone { // it may have acknowledged the end
+		r.onReport(&in.report)
 	}
 	return true
 }
 
 // onTakenBack takes in what the peer took back. It reports false when that was never sent.
-func (s *sender) onTakenBack(r *wire.Report) bool {
-	upTo, ok := s.sent.Expand(r.UpTo)
+func (r *repeater) onTakenBack(m *wire.Report) bool {
+	upTo, ok := r.sent.Expand(m.UpTo)
 	if !ok {
 		return false
 	}
-	sp := &s.tx[wire.RequestSpace]
-	place, ok := s.place(s.qp.queue(), sp, r.Message, r.Offset)
+	sp := &r.tx[wire.RequestSpace]
+	place, ok := r.place(r.qp.queue(), sp, m.Message, m.Offset)
 	if !ok {
 		return false
 	}
-	if upTo <= s.refusedTo {
+	if upTo <= r.refusedTo {
 		return true // it is told until we are known to have heard it, and what went again since does count
 	}
-	s.refusedTo = upTo
+	r.refusedTo = upTo
 	sp.TakenBack(place)
-	if s.requesting() {
-		s.qp.sq.keepLocals(sp, place)
+	if r.requesting() {
+		r.qp.sq.keepLocals(sp, place)
 	}
-	for n := s.sent.Floor(); n <= upTo && n < s.sent.Next(); n++ {
-		if p := s.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
-			s.refused(p)
-			s.sent.Void(p) // no acknowledgement of it counts
+	for n := r.sent.Floor(); n <= upTo && n < r.sent.Next(); n++ {
+		if p := r.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
+			r.refused(p)
+			r.sent.Void(p) // no acknowledgement of it counts
 		}
 	}
 	if sp.HasAgain() {
-		s.want(wantTurn)
+		r.want(wantTurn)
 	}
 	return true
 }
@@ -138,23 +138,23 @@ func (t *transmitted) refused(p *recovery.Packet) {
 }
 
 // onReport takes in a REPORT block.
-func (s *sender) onReport(r *wire.Report) {
-	overtaken := s.in.overtaken
+func (r *repeater) onReport(m *wire.Report) {
+	overtaken := r.in.overtaken
 	switch {
-	case r.Flags&wire.ReportRNR != 0:
+	case m.Flags&wire.ReportRNR != 0:
 		if !overtaken {
-			s.pause(r)
+			r.pause(m)
 		}
-	case int32(r.ReceiveLimit-s.sendLimit) > 0:
-		s.sendLimit = r.ReceiveLimit
-		s.want(wantTurn)
+	case int32(m.ReceiveLimit-r.sendLimit) > 0:
+		r.sendLimit = m.ReceiveLimit
+		r.want(wantTurn)
 	}
-	if s.paused && r.Flags&wire.ReportRNR == 0 && !overtaken {
-		s.resume()
+	if r.paused && m.Flags&wire.ReportRNR == 0 && !overtaken {
+		r.resume()
 	}
-	s.cc.Load(s.now, r.Load, s.rtt.Smoothed)
-	s.want(wantVerdict)
-	s.onMarks(s.marks.Reported(r.CECount))
+	r.cc.Load(r.now, m.Load, r.rtt.Smoothed)
+	r.want(wantVerdict)
+	r.onMarks(r.marks.Reported(m.CECount))
 }
 
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.

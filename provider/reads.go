@@ -27,28 +27,28 @@ func (t *traffic) onReadRequest(op *wire.Op) bool {
 
 // answerArrived takes a READ beyond the inbound limit for the acknowledgement of the oldest answer: who asks within its own limit has that
 // answer, and the packets that said so may have been lost. It reports false when the answer was not sent whole.
-func (s *sender) answerArrived() bool {
-	a := &s.served
-	if a.head == s.tx[wire.ResponseSpace].Next().Message() {
+func (r *repeater) answerArrived() bool {
+	a := &r.served
+	if a.head == r.tx[wire.ResponseSpace].Next().Message() {
 		return false
 	}
 	head := a.head
-	s.acknowledgeBelow(wire.ResponseSpace, space.At(head+1, 0))
+	r.acknowledgeBelow(wire.ResponseSpace, space.At(head+1, 0))
 	return a.head != head
 }
 
 // mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
 // the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (s *sender) mayHaveArrived(p space.Piece, mem access, rtt *recovery.RTT) bool {
-	if s.served.termQueued || !s.served.gone(mem, p) {
+func (r *repeater) mayHaveArrived(p space.Piece, mem access, rtt *recovery.RTT) bool {
+	if r.served.termQueued || !r.served.gone(mem, p) {
 		return false
 	}
-	for n := s.sent.Next(); n > s.sent.Floor(); {
+	for n := r.sent.Next(); n > r.sent.Floor(); {
 		n--
-		if a := s.sent.Packet(n); a.Kind == recovery.Responses && a.From.Before(p.To) && p.From.Before(a.To) {
-			passed := s.sent.Passed()
-			return passed <= n || s.sent.Packet(passed).At.Sub(a.At) <= rtt.Smoothed+4*rtt.Variance
+		if a := r.sent.Packet(n); a.Kind == recovery.Responses && a.From.Before(p.To) && p.From.Before(a.To) {
+			passed := r.sent.Passed()
+			return passed <= n || r.sent.Packet(passed).At.Sub(a.At) <= rtt.Smoothed+4*rtt.Variance
 		}
 	}
 	return false

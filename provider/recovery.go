@@ -44,43 +44,43 @@ func (t *transmitted) markLost(p *recovery.Packet) {
 }
 
 // expire handles the probe or retransmission timer. It returns what that means; after a time-out repeatOldest follows, perhaps on another path.
-func (s *sender) expire() recovery.Verdict {
-	e := s.environment
-	verdict := s.loss.Expire(e.now, s.sent.Next(), e.cfg.DeadPeer)
+func (r *repeater) expire() recovery.Verdict {
+	e := r.environment
+	verdict := r.loss.Expire(e.now, r.sent.Next(), e.cfg.DeadPeer)
 	if verdict == recovery.SendProbe {
 		e.stats.Probes++
-		e.flight.Note(e.now, FlightProbe, s.id, 0, 0)
-		for kind := range s.tx {
-			s.resendNewest(wire.Space(kind))
+		e.flight.Note(e.now, FlightProbe, r.id, 0, 0)
+		for kind := range r.tx {
+			r.resendNewest(wire.Space(kind))
 		}
-		s.armTimer()
+		r.armTimer()
 		return verdict
 	}
-	times := s.loss.Expiries()
+	times := r.loss.Expiries()
 	e.stats.Timeouts++
-	e.flight.Note(e.now, FlightTimeout, s.id, uint32(times), 0)
+	e.flight.Note(e.now, FlightTimeout, r.id, uint32(times), 0)
 	if verdict == recovery.PeerDead {
 		return verdict
 	}
-	if times == maxMarkable && s.rtt.Fresh() {
-		s.ecn = wire.NotECT
+	if times == maxMarkable && r.rtt.Fresh() {
+		r.ecn = wire.NotECT
 	}
-	if times == 1 && s.joins && s.runs.TimedOut(e.now) {
+	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
-	s.cc.TimedOut(e.controller, s.rtt.Smoothed)
-	s.rtt.Expired()
+	r.cc.TimedOut(e.controller, r.rtt.Smoothed)
+	r.rtt.Expired()
 	return verdict
 }
 
 // repeatOldest sends the oldest of each space again, after a time-out.
-func (s *sender) repeatOldest() {
-	for kind := range s.tx {
-		if s.tx[kind].Outstanding() && !s.holds(wire.Space(kind)) {
-			s.resendOldest(wire.Space(kind))
+func (r *repeater) repeatOldest() {
+	for kind := range r.tx {
+		if r.tx[kind].Outstanding() && !r.holds(wire.Space(kind)) {
+			r.resendOldest(wire.Space(kind))
 		}
 	}
-	s.armTimer()
+	r.armTimer()
 }
 
 // maxMarkable time-outs in a row, before any data arrived, mean that the path may lose packets that can be marked
@@ -88,11 +88,11 @@ func (s *sender) repeatOldest() {
 const maxMarkable = 3
 
 // resendNewest sends the newest packet of a space that is in flight again, asking for an acknowledgement.
-func (s *sender) resendNewest(kind wire.Space) {
-	for n := s.sent.Next(); n > s.sent.Oldest(); {
+func (r *repeater) resendNewest(kind wire.Space) {
+	for n := r.sent.Next(); n > r.sent.Oldest(); {
 		n--
-		if p := s.sent.Packet(n); p.InFlight() && p.Kind == recovery.Kind(kind) {
-			if s.resendInFlight(n, &s.stats.ResentProbe) {
+		if p := r.sent.Packet(n); p.InFlight() && p.Kind == recovery.Kind(kind) {
+			if r.resendInFlight(n, &r.stats.ResentProbe) {
 				return
 			}
 		}
@@ -100,61 +100,61 @@ func (s *sender) resendNewest(kind wire.Space) {
 }
 
 // resendOldest sends the oldest that is missing of a space again, asking for an acknowledgement.
-func (s *sender) resendOldest(kind wire.Space) {
-	cause := &s.stats.ResentTimeout
-	una := s.tx[kind].Una() // by place: a repetition has a larger number than what was sent behind it
-	for n := s.sent.Oldest(); n < s.sent.Next(); n++ {
-		p := s.sent.Packet(n)
+func (r *repeater) resendOldest(kind wire.Space) {
+	cause := &r.stats.ResentTimeout
+	una := r.tx[kind].Una() // by place: a repetition has a larger number than what was sent behind it
+	for n := r.sent.Oldest(); n < r.sent.Next(); n++ {
+		p := r.sent.Packet(n)
 		if !p.InFlight() || p.Kind != recovery.Kind(kind) || una.Before(p.From) || !una.Before(p.To) {
 			continue
 		}
-		s.countLoss(p)
-		if s.resendInFlight(n, cause) {
+		r.countLoss(p)
+		if r.resendInFlight(n, cause) {
 			return
 		}
 	}
-	if again, ok := s.tx[kind].Again(); ok {
-		s.resend(kind, again, true, cause)
+	if again, ok := r.tx[kind].Again(); ok {
+		r.resend(kind, again, true, cause)
 	}
 }
 
 // resendInFlight sends what a packet in flight carries again, because a timer says so. It reports false when all of that arrived in other
 // packets.
-func (s *sender) resendInFlight(number uint64, cause *uint64) bool {
-	p := s.sent.Packet(number)
+func (r *repeater) resendInFlight(number uint64, cause *uint64) bool {
+	p := r.sent.Packet(number)
 	kind := wire.Space(p.Kind)
-	s.sent.Mark(p, recovery.Again)
-	sp := &s.tx[kind]
+	r.sent.Mark(p, recovery.Again)
+	sp := &r.tx[kind]
 	sp.Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	missing, ok := sp.MissingIn(p.From, p.To)
 	if !ok {
 		return false
 	}
-	if !s.resend(kind, missing, true, cause) {
-		s.sendPing() // its answer tells whether that arrived
+	if !r.resend(kind, missing, true, cause) {
+		r.sendPing() // its answer tells whether that arrived
 	}
-	s.want(wantTurn) // for the rest, if the path shrank
+	r.want(wantTurn) // for the rest, if the path shrank
 	return true
 }
 
 // resendLost sends lost packets again while the window allows. It reports whether more remain.
-func (s *sender) resendLost(kind wire.Space) (again bool) {
-	sp := &s.tx[kind]
+func (r *repeater) resendLost(kind wire.Space) (again bool) {
+	sp := &r.tx[kind]
 	for {
 		p, ok := sp.Again()
 		if !ok {
 			return false
 		}
-		if s.cc.Full(s.sent.InFlight(), s.now) {
-			s.noteFull(0)
+		if r.cc.Full(r.sent.InFlight(), r.now) {
+			r.noteFull(0)
 			return false
 		}
-		cause := &s.stats.ResentLost
+		cause := &r.stats.ResentLost
 		if p.Refused {
-			cause = &s.stats.ResentReceive
+			cause = &r.stats.ResentReceive
 		}
-		if !s.resend(kind, p, sp.LastAgain(), cause) {
-			return s.out.Starved()
+		if !r.resend(kind, p, sp.LastAgain(), cause) {
+			return r.out.Starved()
 		}
 	}
 }
@@ -162,12 +162,12 @@ func (s *sender) resendLost(kind wire.Space) (again bool) {
 // resend sends a piece again, or as much of it as a packet takes, under a new packet number (I7, PROTOCOL §9.3). It reports false when
 // nothing was sent: there was no frame for it, a limit forbids it, or the memory behind it is gone, and perhaps the connection with it. It
 // counts in cause, one of the engine's counters.
-func (s *sender) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
-	e := s.environment
-	if kind == wire.ResponseSpace && s.mayHaveArrived(p, s.access(), &s.rtt) || !s.beginAgain() {
+func (r *repeater) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
+	e := r.environment
+	if kind == wire.ResponseSpace && r.mayHaveArrived(p, r.access(), &r.rtt) || !r.beginAgain() {
 		return false
 	}
-	to, ok := s.packSpace(kind, p.From, p.To, false)
+	to, ok := r.packSpace(kind, p.From, p.To, false)
 	if !ok {
 		return false
 	}
@@ -175,11 +175,11 @@ func (s *sender) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint
 		e.out.Abandon()
 		return false
 	}
-	s.tx[kind].SentAgain(p.From, to)
+	r.tx[kind].SentAgain(p.From, to)
 	e.stats.Retransmits++
 	*cause++
-	s.retransmits++
-	s.cc.Left(e.now)
-	s.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
+	r.retransmits++
+	r.cc.Left(e.now)
+	r.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
 	return true
 }

@@ -135,57 +135,57 @@ func (e *Engine) transmit() {
 }
 
 // serve sends what the connection's share allows. It reports whether more could go out at once.
-func (s *sender) serve() (again bool) {
-	if s.deficit <= 0 {
-		s.deficit = min(s.deficit+quantum, quantum)
-		if s.deficit <= 0 {
+func (r *repeater) serve() (again bool) {
+	if r.deficit <= 0 {
+		r.deficit = min(r.deficit+quantum, quantum)
+		if r.deficit <= 0 {
 			return true // a large packet took the shares of several rounds
 		}
 	}
-	before := s.out.Bytes()
-	again = s.transmit(s.deficit)
-	s.deficit -= s.out.Bytes() - before
-	if again && s.deficit > 0 {
-		s.deficit = 0 // stopped by the burst: no saving up, and the end of the line
+	before := r.out.Bytes()
+	again = r.transmit(r.deficit)
+	r.deficit -= r.out.Bytes() - before
+	if again && r.deficit > 0 {
+		r.deficit = 0 // stopped by the burst: no saving up, and the end of the line
 	}
 	return again
 }
 
 // transmit sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
 // reports whether more could go out at once.
-func (s *sender) transmit(budget int) (again bool) {
-	e := s.environment
-	for space := range s.tx {
-		if s.tx[space].HasAgain() && !s.holds(wire.Space(space)) && s.resendLost(wire.Space(space)) {
+func (r *repeater) transmit(budget int) (again bool) {
+	e := r.environment
+	for space := range r.tx {
+		if r.tx[space].HasAgain() && !r.holds(wire.Space(space)) && r.resendLost(wire.Space(space)) {
 			return true
 		}
 	}
 	burst := connBurst
-	respond, request := s.hasResponses(), s.lookForRequests()
+	respond, request := r.hasResponses(), r.lookForRequests()
 	if respond && request {
 		// Each gets half, and what the other leaves; the window may end before the budget does, so the order alternates by bytes.
 		first := wire.ResponseSpace
-		if s.lean > 0 {
+		if r.lean > 0 {
 			first = wire.RequestSpace
 		}
 		start := e.out.Bytes()
-		again = s.sendSpace(first, budget/2, &burst)
+		again = r.sendSpace(first, budget/2, &burst)
 		middle := e.out.Bytes()
-		if s.sendSpace(1-first, budget-(middle-start), &burst) {
+		if r.sendSpace(1-first, budget-(middle-start), &burst) {
 			again = true
 		}
 		d := 2*middle - start - e.out.Bytes() // what the first sent more than the second
 		if first == wire.RequestSpace {
 			d = -d
 		}
-		s.lean = max(min(s.lean+d, quantum), -quantum)
+		r.lean = max(min(r.lean+d, quantum), -quantum)
 		return again
 	}
-	s.lean = 0
+	r.lean = 0
 	if request {
-		return s.sendSpace(wire.RequestSpace, budget, &burst)
+		return r.sendSpace(wire.RequestSpace, budget, &burst)
 	}
-	return s.sendSpace(wire.ResponseSpace, budget, &burst)
+	return r.sendSpace(wire.ResponseSpace, budget, &burst)
 }
 
 func (s *sender) sendSpace(space wire.Space, budget int, burst *int) (again bool) {

@@ -11,44 +11,44 @@ import (
 )
 
 // onAck takes in an ACK block whose largest number is largest. All that it names was sent.
-func (s *sender) onAck(a *wire.Ack, largest uint64) {
+func (r *repeater) onAck(a *wire.Ack, largest uint64) {
 	if a.Flags&wire.AckCE != 0 {
-		s.marks.Echoed()
-		s.onMarks(1)
+		r.marks.Echoed()
+		r.onMarks(1)
 	}
-	una := s.una()
+	una := r.una()
 	fresh, carried := false, false
 	for i := range a.N {
 		low, high := largest-uint64(a.Ranges[i].Last), largest-uint64(a.Ranges[i].First)
-		s.received.Confirmed(low, high)
-		s.confirmTaken(low, high)
-		for n := max(low, s.sent.Floor()); n <= high; n++ {
-			p, was := s.sent.Acknowledge(n)
+		r.received.Confirmed(low, high)
+		r.confirmTaken(low, high)
+		for n := max(low, r.sent.Floor()); n <= high; n++ {
+			p, was := r.sent.Acknowledge(n)
 			if p == nil {
 				continue
 			}
 			fresh = true
 			if n == largest {
-				s.measureTrip(p, a)
+				r.measureTrip(p, a)
 			}
-			if s.arrived(n, p, was) {
+			if r.arrived(n, p, was) {
 				carried = true
 			}
 		}
 	}
-	s.received.Missed(largest)
-	if s.takenIn < largest {
-		s.takenIn = 0
+	r.received.Missed(largest)
+	if r.takenIn < largest {
+		r.takenIn = 0
 	}
 	switch {
 	case carried:
-		s.advance(una)
+		r.advance(una)
 	case fresh:
-		s.settleCopies()
-		s.sent.Forget(&s.rtt, s.now)
-		s.detectLoss()
-		if s.hasWork(s.qp.queue()) {
-			s.want(wantTurn) // a packet less in flight, although the peer had what was in it
+		r.settleCopies()
+		r.sent.Forget(&r.rtt, r.now)
+		r.detectLoss()
+		if r.hasWork(r.qp.queue()) {
+			r.want(wantTurn) // a packet less in flight, although the peer had what was in it
 		}
 	}
 }
@@ -105,39 +105,39 @@ func (t *transmitted) arrivedInVain(number uint64, sent clock.Time, was recovery
 }
 
 // acknowledgeBelow takes in that everything of a space below end arrived, which the peer said otherwise than by packet numbers.
-func (s *sender) acknowledgeBelow(kind wire.Space, end space.Place) {
-	una := s.una()
-	if s.tx[kind].Arrived(una[kind], end, 0) {
-		s.advance(una)
+func (r *repeater) acknowledgeBelow(kind wire.Space, end space.Place) {
+	una := r.una()
+	if r.tx[kind].Arrived(una[kind], end, 0) {
+		r.advance(una)
 	}
 }
 
 // advance draws conclusions from what arrived since the oldest places that had not were una.
-func (s *sender) advance(una [wire.NumSpaces]space.Place) {
+func (r *repeater) advance(una [wire.NumSpaces]space.Place) {
 	progress := false
-	for sp := range s.tx {
-		if s.tx[sp].Una() != una[sp] {
+	for sp := range r.tx {
+		if r.tx[sp].Una() != una[sp] {
 			progress = true
-			s.ackedTo(wire.Space(sp))
+			r.ackedTo(wire.Space(sp))
 		}
 	}
-	if s.faulted != faultNone {
+	if r.faulted != faultNone {
 		return // that was its end
 	}
-	s.settleCopies()
-	s.sent.Forget(&s.rtt, s.now)
+	r.settleCopies()
+	r.sent.Forget(&r.rtt, r.now)
 	if progress {
-		s.loss.Progress(s.now)
-		s.rtt.Progress()
-		s.armTimer()
-		s.detectLoss()
-		if s.hasWork(s.qp.queue()) {
-			s.want(wantTurn)
+		r.loss.Progress(r.now)
+		r.rtt.Progress()
+		r.armTimer()
+		r.detectLoss()
+		if r.hasWork(r.qp.queue()) {
+			r.want(wantTurn)
 		}
 		return
 	}
-	s.detectLoss()
-	s.want(wantTurn) // a packet less in flight is room for another one
+	r.detectLoss()
+	r.want(wantTurn) // a packet less in flight is room for another one
 }
 
 // settleCopies ends the wait for packets in flight when the peer has everything: what they carried arrived in others, and no timer runs for
@@ -154,19 +154,19 @@ func (t *transmitted) settleCopies() {
 }
 
 // ackedTo does what follows when more of a space has arrived.
-func (s *sender) ackedTo(kind wire.Space) {
+func (r *repeater) ackedTo(kind wire.Space) {
 	if kind == wire.RequestSpace {
-		s.paused = false // the peer took what it had dropped
-		if s.ask.Waiting() {
-			s.ask.Restart(s.now) // what went before was still under way: no fault of the peer's
-			s.faultAhead(&s.qp.sq, s.access(), s.now)
+		r.paused = false // the peer took what it had dropped
+		if r.ask.Waiting() {
+			r.ask.Restart(r.now) // what went before was still under way: no fault of the peer's
+			r.faultAhead(&r.qp.sq, r.access(), r.now)
 		}
-		s.completeRequests()
+		r.completeRequests()
 		return
 	}
-	s.served.acknowledge(s.tx[kind].Una())
-	if s.served.termSent && !s.tx[kind].Outstanding() {
-		s.faulted = faultTold
+	r.served.acknowledge(r.tx[kind].Una())
+	if r.served.termSent && !r.tx[kind].Outstanding() {
+		r.faulted = faultTold
 	}
 }
 

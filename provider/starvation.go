@@ -108,45 +108,45 @@ func (l *lasting) endWait() {
 // pause takes in RNR: nothing of the request space from the report's place on is at the peer, nothing of it was lost, all before it is
 // done, and the limit counts even if more was promised before. It goes out again when a report comes without RNR. No timer runs but the
 // one that asks whether the peer lives.
-func (s *sender) pause(r *wire.Report) {
-	sp := &s.tx[wire.RequestSpace]
-	place, ok := s.place(s.qp.queue(), sp, r.Message, r.Offset)
+func (r *repeater) pause(m *wire.Report) {
+	sp := &r.tx[wire.RequestSpace]
+	place, ok := r.place(r.qp.queue(), sp, m.Message, m.Offset)
 	if !ok || place.Before(sp.Una()) || !sp.Outstanding() {
 		return
 	}
-	s.acknowledgeBelow(wire.RequestSpace, place)
-	if s.faulted != faultNone || !sp.Outstanding() {
+	r.acknowledgeBelow(wire.RequestSpace, place)
+	if r.faulted != faultNone || !sp.Outstanding() {
 		return
 	}
-	if !s.paused {
-		s.stats.Pauses++
-		s.flight.Note(s.now, FlightPause, s.id, 0, 0)
+	if !r.paused {
+		r.stats.Pauses++
+		r.flight.Note(r.now, FlightPause, r.id, 0, 0)
 	}
-	s.paused, s.hasPaused = true, true
-	s.limitedBy(LimitReceive)
-	for n := s.sent.Oldest(); n < s.sent.Next(); n++ {
-		if p := s.sent.Packet(n); p.InFlight() && p.Kind == recovery.Requests {
-			s.refused(p)
-			s.sent.Mark(p, recovery.Again) // it may have come after the report
+	r.paused, r.hasPaused = true, true
+	r.limitedBy(LimitReceive)
+	for n := r.sent.Oldest(); n < r.sent.Next(); n++ {
+		if p := r.sent.Packet(n); p.InFlight() && p.Kind == recovery.Requests {
+			r.refused(p)
+			r.sent.Mark(p, recovery.Again) // it may have come after the report
 		}
 	}
-	if int32(r.ReceiveLimit-s.sendLimit) < 0 {
-		s.sendLimit = r.ReceiveLimit
+	if int32(m.ReceiveLimit-r.sendLimit) < 0 {
+		r.sendLimit = m.ReceiveLimit
 	}
-	s.ask.End()
-	s.rtt.Calm()
-	s.loss.Forgive(s.now)
-	s.armTimer()
-	s.detectLoss()
-	s.want(wantLook)
+	r.ask.End()
+	r.rtt.Calm()
+	r.loss.Forgive(r.now)
+	r.armTimer()
+	r.detectLoss()
+	r.want(wantLook)
 }
 
 // resume sends what RNR held back.
-func (s *sender) resume() {
-	s.paused = false
-	s.loss.Restart(s.now)
-	s.armTimer()
-	s.want(wantTurn)
+func (r *repeater) resume() {
+	r.paused = false
+	r.loss.Restart(r.now)
+	r.armTimer()
+	r.want(wantTurn)
 }
 
 // holds says whether packets of the space have to wait although they have to be sent again.

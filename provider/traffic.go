@@ -20,10 +20,16 @@ import (
 // traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
 // idle for the first time, and from leaveIdle until it is idle again.
 type traffic struct {
-	sender
+	repeater
 }
 
-// sender sends what requester and answers have, as far as windows, shares and frames allow, and sends again what was lost.
+// repeater takes in what the peer says of what was sent, sends again what did not arrive, and lets what is new follow.
+type repeater struct {
+	sender
+	refusedTo uint64 // number of ours up to which the peer last took back what it had acknowledged
+}
+
+// sender sends what requester and answers have, as far as windows, shares and frames allow.
 type sender struct {
 	outbound
 	requester
@@ -31,7 +37,6 @@ type sender struct {
 	deficit    int // bytes left of the connection's share of a round
 	lean       int // bytes that responses were sent more than requests, while both waited
 	limitTimes trace.LimitTimes
-	refusedTo  uint64 // number of ours up to which the peer last took back what it had acknowledged
 }
 
 // outbound writes the packets of a connection: what begins each one, the acknowledgements beside it, its number, and whole control packets.
