@@ -41,12 +41,27 @@ func (e *HeldError) Error() string {
 	switch {
 	case e.Ours:
 		b.WriteString("; it is ours: one process per interface, stop the other one")
-	case e.PID == 0 && e.LinkID == 0:
-		fmt.Fprintf(&b, "; if nobody needs it: ip link set dev %s xdp off", e.Interface)
 	default:
-		b.WriteString("; stop its owner or use another interface")
+		fmt.Fprintf(&b, "; if nobody needs it: %s; else use plain sockets or another interface", e.Remedy())
 	}
 	return b.String()
+}
+
+// Remedy is the command that takes the program off the interface. One that was attached without a bpf_link stays when the process that attached it
+// ends; ip link names the mode, because without it only native programs go.
+func (e *HeldError) Remedy() string {
+	switch {
+	case e.LinkID == 0:
+		word, ok := map[string]string{"generic": "xdpgeneric", "offload": "xdpoffload"}[e.HolderMode]
+		if !ok {
+			word = "xdpdrv"
+		}
+		return fmt.Sprintf("ip link set dev %s %s off", e.Interface, word)
+	case e.PID != 0:
+		return fmt.Sprintf("kill %d", e.PID)
+	default:
+		return fmt.Sprintf("bpftool link detach id %d", e.LinkID)
+	}
 }
 
 // Unwrap returns ErrHeld.

@@ -202,7 +202,7 @@ func TestOpenAdapterFaults(t *testing.T) {
 		{
 			name: "foreign program", cfg: AdapterConfig{Address: netlab.DefaultAddrA.Addr()}, want: ErrDeviceNotReady,
 			spoil: attachForeign,
-			say:   []string{"nd0", "another XDP program", "\"foreign\"", fmt.Sprint("process ", os.Getpid()), "stop its owner"},
+			say:   []string{"nd0", "another XDP program", "\"foreign\"", fmt.Sprint("process ", os.Getpid()), fmt.Sprint("kill ", os.Getpid())},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func TestBrokenForeignXDPProgram(t *testing.T) {
 		return err
 	}))
 	d := doctor(t, pair.A, "nd0")
-	wantFinding(t, &d, "xdp program", ndhealth.Problem, `"foreign" is attached in generic mode`, "process "+strconv.Itoa(os.Getpid()))
+	wantFinding(t, &d, "xdp program", ndhealth.Problem, `"foreign" is attached in generic mode`, "kill "+strconv.Itoa(os.Getpid()))
 	// Plain sockets are not disturbed by it.
 	if d := doctor(t, pair.A, "nd0", "--datapath", "udp"); !d.Works {
 		t.Errorf("%+v", d)

@@ -2,7 +2,6 @@ package ndhealth
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
@@ -71,17 +70,11 @@ func judgeCapabilities(f *facts) (Finding, bool) {
 		return ok("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are there"), true
 	}
 	return f.serious("missing "+strings.Join(f.missing, ", "), "AF_XDP and XDP programs need them",
-		"run as root, or: sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep "+program()), true
+		"run it as root, or: "+grant), true
 }
 
-// program is the path of what runs, which is what a remedy can name best.
-func program() string {
-	path, err := os.Executable()
-	if err != nil {
-		return "PROGRAM"
-	}
-	return path
-}
+// grant gives a program what AF_XDP needs. It is the program that opens the adapter which needs that: the one that prints this only examines.
+const grant = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PROGRAM, of the program that opens the adapter"
 
 func judgeMemlock(f *facts) (Finding, bool) {
 	need := f.pinned() + defaultArena
@@ -95,7 +88,7 @@ func judgeMemlock(f *facts) (Finding, bool) {
 	}
 	return problem(fmt.Sprintf("%s may be pinned, %s are needed", size(f.memlock), size(need)),
 		"the kernel pins the memory of AF_XDP sockets and counts it against the limit of locked memory",
-		"ulimit -l unlimited, or: sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep "+program()), true
+		"ulimit -l unlimited, or: "+grant), true
 }
 
 func judgeMemory(f *facts) (Finding, bool) {

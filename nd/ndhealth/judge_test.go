@@ -77,7 +77,7 @@ func TestJudges(t *testing.T) {
 		{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
 		{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
 		{"no key of the host", func(f *facts) { f.keyError = errors.New("belongs to another user") }, "reset key", Hint, "another user", "0600"},
-		{"our program", func(f *facts) { f.holder = &bpf.HeldError{Ours: true, PID: 7, Comm: "app"} }, "xdp program", Problem, "process 7 (app)", "kill 7"},
+		{"our program", func(f *facts) { f.holder = &bpf.HeldError{Ours: true, LinkID: 3, PID: 7, Comm: "app"} }, "xdp program", Problem, "process 7 (app)", "kill 7"},
 		{"pinned link", func(f *facts) { f.holder = &bpf.HeldError{LinkID: 9, HolderMode: "native"} }, "xdp program", Problem, "native mode", "bpftool link detach id 9"},
 		{"program without an owner", func(f *facts) { f.holder = &bpf.HeldError{HolderMode: "generic"} }, "xdp program", Problem, "generic mode", "xdpgeneric off"},
 		{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},

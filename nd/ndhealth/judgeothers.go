@@ -24,18 +24,11 @@ func judgeHolder(f *facts) (Finding, bool) {
 	if h.PID != 0 {
 		found += fmt.Sprintf(" by process %d (%s)", h.PID, h.Comm)
 	}
-	switch {
-	case h.Ours && h.PID != 0:
-		return problem(found, "it is an ND adapter: one process has an interface at a time", fmt.Sprintf("kill %d, when it is not needed", h.PID)), true
-	case h.PID != 0:
-		return problem(found, why,
-			fmt.Sprintf("stop process %d, or use --datapath udp or another interface", h.PID)), true
+	if h.Ours && h.PID != 0 {
+		return problem(found, "it is an ND adapter: one process at a time has AF_XDP on an interface",
+			h.Remedy()+", when that process is not needed; else use --datapath udp with a --udp-port of its own, or another interface"), true
 	}
-	if h.LinkID != 0 {
-		return problem(found, why, fmt.Sprintf("bpftool link detach id %d, when nobody needs it; else use --datapath udp", h.LinkID)), true
-	}
-	return problem(found, why,
-		"ip link set dev "+f.nic.Name+" "+offWord(h.HolderMode)+" off, when nobody needs it; else use --datapath udp"), true
+	return problem(found, why, h.Remedy()+", when nobody needs it; else use --datapath udp, or another interface"), true
 }
 
 func judgeRedirection(f *facts) (Finding, bool) {
@@ -61,17 +54,6 @@ func judgeResetKey(f *facts) (Finding, bool) {
 	return ok("the key of the host is there: peers notice at once that a process restarted"), true
 }
 
-// offWord is how ip link names a mode to turn off: plain xdp is the native one only.
-func offWord(mode string) string {
-	switch mode {
-	case "generic":
-		return "xdpgeneric"
-	case "offload":
-		return "xdpoffload"
-	}
-	return "xdpdrv"
-}
-
 func judgePort(f *facts) (Finding, bool) {
 	if !f.addr.IsValid() {
 		return Finding{}, false
@@ -84,8 +66,16 @@ func judgePort(f *facts) (Finding, bool) {
 	if f.port.used != "" {
 		found = fmt.Sprintf("%s is taken by %s", at, f.port.used)
 	}
-	return problem(found, "all ND traffic of an adapter goes to this port",
-		fmt.Sprintf("stop that program (ss -ulpn sport = :%d), or give all peers another port (--udp-port)", f.cfg.UDPPort)), true
+	return problem(found, "all ND traffic of an adapter goes to this port, the same on both sides",
+		fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))), true
+}
+
+// otherPort is a port to use instead.
+func otherPort(port uint16) uint16 {
+	if port == 1<<16-1 {
+		return port - 1
+	}
+	return port + 1
 }
 
 func judgePeer(f *facts) (Finding, bool) {

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndhealth"
+)
+
+// Each test here does what a remedy says, as a shell does it, and sees that it helps.
+
+// remedy is the command that a finding begins with.
+func remedy(t *testing.T, d *diagnosis, check string) string {
+	t.Helper()
+	for _, f := range d.Reports[0].Findings {
+		if f.Check == check && f.Severity != ndhealth.OK {
+			command, _, _ := strings.Cut(f.Remedy, ", ")
+			return command
+		}
+	}
+	t.Fatalf("nothing is wrong with %s: %+v", check, d.Reports[0])
+	return ""
+}
+
+// shell runs a command in a namespace.
+func shell(t *testing.T, ns *netlab.Namespace, command string) {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	must(t, ns.StartProcess(cmd))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%s: %v\n%s", command, err, &said)
+	}
+}
+
+func wantOK(t *testing.T, d *diagnosis, check string) {
+	t.Helper()
+	for _, f := range d.Reports[0].Findings {
+		if f.Check == check && f.Severity != ndhealth.OK {
+			t.Errorf("the remedy did not help: %+v", f)
+		}
+	}
+}
+
+// A program of somebody else's, in whatever way it came there and whoever holds it, goes by the command that doctor names; the error of
+// opening names the same.
+func TestRemedyForeignXDPProgram(t *testing.T) {
+	t.Parallel()
+	foreign, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "foreign", Type: ebpf.XDP, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
+	})
+	must(t, err)
+	defer foreign.Close() // this process holds it all the while
+	pins := t.TempDir()
+	must(t, unix.Mount("bpf", pins, "bpf", 0, ""))
+	defer func() { must(t, unix.Unmount(pins, unix.MNT_DETACH)) }()
+	for name, attach := range map[string]func(index int) error{
+		"without a link, generic": func(index int) error {
+			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_SKB_MODE)
+		},
+		"without a link, native": func(index int) error {
+			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_DRV_MODE)
+		},
+		"pinned link": func(index int) error {
+			l, err := link.AttachXDP(link.XDPOptions{Program: foreign, Interface: index, Flags: link.XDPGenericMode})
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			return l.Pin(filepath.Join(pins, "link"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := netlabtest.Pair(t, netlab.PairConfig{})
+			must(t, pair.A.Do(func() error { return attach(pair.IfindexA) }))
+			d := doctor(t, pair.A, "nd0")
+			command := remedy(t, &d, "xdp program")
+			_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
+			if err == nil || !strings.Contains(err.Error(), command) {
+				t.Errorf("opening says %v, and doctor %q", err, command)
+			}
+			shell(t, pair.A, command)
+			d = doctor(t, pair.A, "nd0")
+			wantOK(t, &d, "xdp program")
+			if !d.Works {
+				t.Errorf("%+v", d.Reports[0])
+			}
+		})
+	}
+}
+
+// The rights go to the program that opens adapters, whichever that is: here a copy of this one, which then has them as an ordinary user.
+func TestRemedyMissingCapability(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	d := doctorAsNobody(t, pair.A, "nd0", "--datapath", "generic")
+	said := ""
+	for _, f := range d.Reports[0].Findings {
+		if f.Check == "capabilities" {
+			said = f.Remedy
+		}
+	}
+	_, command, ok := strings.Cut(said, "sudo ")
+	command, _, _ = strings.Cut(command, ", of the program")
+	if !ok || strings.Contains(command, os.Args[0]) {
+		t.Fatalf("the remedy is %q", said)
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "ndinfo-remedy-") // not below this user's own directory
+	must(t, err)
+	defer os.RemoveAll(dir)
+	must(t, os.Chmod(dir, 0o755))
+	program := filepath.Join(dir, "program")
+	must(t, copyFile(program, "/proc/self/exe"))
+	shell(t, pair.A, strings.Replace(command, "PROGRAM", program, 1))
+	var out bytes.Buffer
+	cmd := exec.Command(program, "doctor", "--json", "nd0", "--datapath", "generic")
+	cmd.Env, cmd.Dir, cmd.Stdout = append(os.Environ(), runAgain+"=1"), "/", &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	must(t, pair.A.StartProcess(cmd))
+	err = cmd.Wait()
+	d = diagnosed(t, out.Bytes(), err, err != nil)
+	wantOK(t, &d, "capabilities")
+	wantOK(t, &d, "locked memory")
+}
+
+// copyFile makes a program of what a file has.
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// An interface that is down, or whose MTU is too small, is put right by what doctor says.
+func TestRemedyInterface(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1000})
+	d := doctor(t, pair.A, "nd0")
+	shell(t, pair.A, remedy(t, &d, "mtu"))
+	shell(t, pair.A, "ip link set nd0 down")
+	d = doctor(t, pair.A, "nd0")
+	shell(t, pair.A, remedy(t, &d, "interface"))
+	d = doctor(t, pair.A, "nd0")
+	wantOK(t, &d, "interface")
+	wantOK(t, &d, "mtu")
+}
