@@ -79,7 +79,8 @@ func (w *scenario) run(seed uint64) score {
 	}
 	var flows []*Bulk
 	for i := range w.flows {
-		f := &Bulk{Kind: provider.KindWrite, Size: min(max(w.bdp()/8, 64<<10), 4<<20), Depth: 16}
+		// Twice what the path holds: where jitter keeps the order, nearly all packets take as long as the slowest, in both directions.
+		f := &Bulk{Kind: provider.KindWrite, Size: min(max(int(float64(w.bdp())*(1+2*w.jitter))/8, 64<<10), 4<<20), Depth: 16}
 		if w.each > 0 {
 			f.Size, f.Limit = 64<<10, w.each/(64<<10)
 		}

@@ -15,10 +15,11 @@ const (
 	minQueueing = 50 * time.Microsecond
 	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); a decrease halves at most.
 	betaNum, betaDen = 4, 5
-	// scaleRange bounds what flow scaling adds to the aimed delay, in quarters of it: small windows are the sign of many
-	// flows, which need a longer queue to share. Swift allows five times as much as the aimed delay; with once, 16 flows on a
-	// path of 35 packets have a Jain index of 0.998 and a median delay of 1.6 targets, which may not be above 2.
-	scaleRange = 4
+	// scaleRange bounds what flow scaling adds to the aimed delay, in 1/scaleUnit of it: small windows are the sign of many
+	// flows, which need a longer queue to share. Swift allows five times as much as the aimed delay; with 5/8, 16 flows on a
+	// path of 35 packets have a Jain index of 0.99 and a median queue of 1.6 least round trips, and 8 flows on one of two a queue of 1.9 times 50 µs, which may not be above 2.
+	scaleRange = 5
+	scaleUnit  = 8
 	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
 	// queue shows in every sample.
 	maxOver = 4
@@ -69,7 +70,7 @@ func (*Delay) start(s *State) { s.window = s.firstWindow() }
 // target is the round trip aimed at for a window.
 func target(base, own time.Duration, scale int) time.Duration {
 	q := max(minQueueing, base)
-	return base + own + q + q*time.Duration(scale)/(4*share)
+	return base + own + q + q*time.Duration(scale)/(scaleUnit*share)
 }
 
 // scale is the part flow scaling adds, in 1/share: scaleRange/sqrt(window in packets), at most scaleRange.
@@ -172,7 +173,7 @@ func (d *delaySignal) drained(s *State, b *batch) {
 	case d.above == pathDrains:
 		d.above = 0
 		if steady && d.lowest > s.Base()+b.Own+long && (d.rivals || s.window < s.packet) {
-			s.least.restart(b.Now, d.lowest) // without the window the round trip is the same each time: that is the path
+			s.path.restart(b.Now, d.lowest) // without the window the round trip is the same each time: that is the path
 			d.rivals = false
 		}
 	case d.above >= rivalDrains && d.lowest > s.Base()+b.Own+manys:

@@ -8,13 +8,17 @@ import (
 
 // A connection that keeps a queue never sees its path without one. So from time to time it lets its own part of the queue run dry: a
 // flow whose least round trip contains the queue that others had when it came sees that it is less. BBR does the same every 10 s.
+//
+// One of many flows hardly changes the queue. So they come to drain together, as those of BBR do: the next drain is counted from the shortest round
+// trip since the last one, which all flows on a queue see at the same time, whosever drain it was, and gaps are powers of two of one another.
 const (
-	drainRounds  = 50 // round trips from one drain to the next,
+	drainRounds  = 32 // round trips from one drain to the next, at least
 	minDrainGap  = 20 * time.Millisecond
 	maxDrainGap  = 10 * time.Second
 	drainLength  = 2 // round trips
+	drainLead    = 2 // and so many after a drain begins, the queue is at its shortest
 	drainShare   = 8 // the window becomes this part
-	searchRounds = 10
+	searchRounds = 8 // from one drain to the next while a queue stays long
 	freshPart    = 8
 	spareDrains  = 7
 	enough       = 8 // packets of a window that need not stay small once the queue is empty
@@ -26,6 +30,8 @@ type drain struct {
 	next   clock.Time    // when the next one begins, or this one goes on
 	until  clock.Time    // when what this one bounded has been answered; zero for none under way
 	least  time.Duration // the least round trip in this one; zero for no sample
+	lowest time.Duration // the least since this one or the newest began; zero for no sample
+	lowAt  clock.Time    // when that was
 	base   time.Duration // the least round trip before it
 	calmAt clock.Time    // when what was lost in its bursts is known
 	spare  int           // drains that need not be, when the path shows by itself
@@ -43,12 +49,18 @@ func (d *drain) active() bool { return d.limit > 0 }
 
 // step goes on in time. It reports true when a drain is over, with its result in least. The next one comes after so many round trips.
 func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
+	if b.delay > 0 && (d.lowest == 0 || b.delay < d.lowest) {
+		d.lowest, d.lowAt = b.delay, b.Now
+		if d.until == 0 && d.next != 0 {
+			d.next = max(d.next, d.after(b, rounds))
+		}
+	}
 	switch {
 	case d.next == 0:
 		d.next = b.Now.Add(drainGap(b.round, rounds))
 	case d.until == 0 && d.spare > 0 && s.cubic.from > 0 && b.delay > 0 && b.delay <= s.Base()+s.Base()/freshPart && b.Now >= d.next:
 		d.spare--
-		d.next = b.Now.Add(drainGap(b.round, rounds)) // this is what a drain is to show
+		d.lowest, d.next = 0, b.Now.Add(drainGap(b.round, rounds)) // this is what a drain is to show
 	case b.Now < d.next:
 	case d.until == 0:
 		if s.window < s.threshold { // slow start shows enough
@@ -57,12 +69,12 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		d.limit = max(s.window/drainShare, s.packet/4)
 		d.next = b.Now.Add(drainLength * b.round)
 		d.until = d.next.Add(b.round)
-		d.least, d.base = 0, s.Base()
+		d.least, d.base, d.lowest = 0, s.Base(), 0
 	case d.limit < s.window:
 		// The window comes back as in slow start: all of it at once would be a burst into an empty queue.
 		d.limit += max(b.delivered, 1)
 	case b.Now >= d.until:
-		d.limit, d.until, d.next = 0, 0, b.Now.Add(drainGap(b.round, rounds))
+		d.limit, d.until, d.next = 0, 0, max(b.Now, d.after(b, rounds))
 		d.calmAt = b.Now.Add(2 * b.Smoothed)
 		if d.spare = spareDrains; s.Base() < d.base-d.base/freshPart {
 			d.spare = 0 // who knows whether that was all
@@ -77,10 +89,19 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 	return false
 }
 
-// drainGap is the time from one drain to the next.
+// after is when the drain after that begins which showed the lowest round trip.
+func (d *drain) after(b *batch, rounds int) clock.Time {
+	return d.lowAt.Add(drainGap(b.round, rounds) - drainLead*b.round)
+}
+
+// drainGap is the time from one drain to the next. It is one of few, so that flows that share a queue have the same.
 func drainGap(round time.Duration, rounds int) time.Duration {
+	gap := minDrainGap
 	if rounds < drainRounds {
-		return max(time.Duration(rounds)*round, minDrainGap/4)
+		gap /= 4
 	}
-	return min(max(drainRounds*round, minDrainGap), maxDrainGap)
+	for gap < time.Duration(rounds)*round {
+		gap *= 2
+	}
+	return min(gap, maxDrainGap)
 }

@@ -14,26 +14,9 @@ const leastSpan = 5 * time.Second
 type least struct {
 	now, last time.Duration // zero for no sample
 	until     clock.Time    // the end of this span
-	long      bool          // only long packets count: on slow links others take much less time
-	begun     bool          // one of them came
-	longAt    clock.Time    // when the newest of them did
 }
 
-// lengthen begins anew as soon as packets come that are much longer.
-func (l *least) lengthen() { l.long, l.begun, l.longAt = true, false, clock.Never }
-
-func (l *least) sample(now clock.Time, d time.Duration, long bool) {
-	switch {
-	case !l.long:
-	case long && l.begun:
-		l.longAt = now
-	case long:
-		*l = least{long: true, begun: true, longAt: now}
-	case now.Sub(l.longAt) <= leastSpan:
-		return
-	default:
-		l.long = false // there are none any more
-	}
+func (l *least) sample(now clock.Time, d time.Duration) {
 	if now >= l.until {
 		l.last, l.now, l.until = l.now, 0, now.Add(leastSpan)
 	}
@@ -52,4 +35,52 @@ func (l *least) value() time.Duration {
 // restart forgets all but d.
 func (l *least) restart(now clock.Time, d time.Duration) {
 	l.now, l.last, l.until = d, 0, now.Add(leastSpan)
+}
+
+// path is the round trip without a queue, of full packets. Where packets leave slowly, short ones take less time: a flow that took theirs for its
+// own would aim at a shorter queue than others, and be left with less.
+type path struct {
+	all, full least
+	fullAt    clock.Time    // when the newest full packet came
+	leave     time.Duration // the least time that a full packet took to leave, at the rate the flow had
+	base      time.Duration
+}
+
+func (p *path) sample(now clock.Time, d time.Duration, full bool) {
+	p.all.sample(now, d)
+	if full {
+		p.full.sample(now, d)
+		p.fullAt = now
+	}
+}
+
+// follow sets what the round trip is. A full packet takes longer than a short one by the time it takes to leave: what is beyond that is a queue that
+// was there all the time. Of packets that are much longer nobody knows that time well enough.
+func (p *path) follow(now clock.Time, longer bool) {
+	p.base = p.all.value()
+	full := p.full.value()
+	switch {
+	case full == 0 || now.Sub(p.fullAt) > leastSpan:
+	case longer:
+		p.base = full
+	default:
+		p.base = min(full, p.base+p.leave)
+	}
+}
+
+// left takes in how long a full packet takes to leave at the rate the flow has.
+func (p *path) left(d time.Duration) {
+	if p.leave == 0 || d < p.leave {
+		p.leave = d
+	}
+}
+
+// lengthen forgets what full packets took: now they are longer.
+func (p *path) lengthen() { p.full, p.leave = least{}, 0 }
+
+// restart forgets all but d.
+func (p *path) restart(now clock.Time, d time.Duration) {
+	p.all.restart(now, d)
+	p.full.restart(now, d)
+	p.base = d
 }

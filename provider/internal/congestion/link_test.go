@@ -15,7 +15,7 @@ type link struct {
 	rate   int           // bits per second
 	buffer int           // bytes
 	base   time.Duration // round trip without queue
-	jitter time.Duration // of acknowledgements, in order
+	jitter time.Duration // of each direction, in order
 	loss   float64
 	packet int
 
@@ -38,10 +38,12 @@ type event struct {
 
 type events []event
 
-func (h events) Len() int           { return len(h) }
-func (h events) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h events) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *events) Push(x any)        { *h = append(*h, x.(event)) }
+func (h events) Len() int { return len(h) }
+func (h events) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].packet < h[j].packet
+}
+func (h events) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *events) Push(x any)   { *h = append(*h, x.(event)) }
 func (h *events) Pop() any {
 	x := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
@@ -53,6 +55,7 @@ type sender struct {
 	link     *link
 	at       []clock.Time // when packets from first on were sent
 	first    int
+	there    clock.Time // when the last packet arrives
 	last     clock.Time // when the last acknowledgement arrives
 	smoothed time.Duration
 	heardAt  clock.Time
@@ -69,8 +72,10 @@ type rival struct {
 	reducedAt                 clock.Time
 }
 
+var linkSeed uint64 = 1
+
 func newLink(rate int, base time.Duration, buffer float64) *link {
-	l := &link{rate: rate, base: base, packet: 1472, now: clock.Time(time.Second), random: rand.New(rand.NewPCG(1, 2))}
+	l := &link{rate: rate, base: base, packet: 1472, now: clock.Time(time.Second), random: rand.New(rand.NewPCG(linkSeed, 2))}
 	l.buffer = max(int(buffer*float64(rate)/8*base.Seconds()), 2*l.packet)
 	return l
 }
@@ -121,6 +126,13 @@ func (l *link) measure(d time.Duration) (used, jain float64, queue time.Duration
 	return sum * 8 / float64(l.rate) / d.Seconds(), sum * sum / squares / float64(len(l.flows)), queue, float64(l.dropped) / float64(max(l.sent, 1))
 }
 
+func (l *link) someJitter() time.Duration {
+	if l.jitter == 0 {
+		return 0
+	}
+	return time.Duration(l.random.Int64N(int64(l.jitter)))
+}
+
 func (f *sender) inFlight() int { return len(f.at) * f.link.packet }
 
 func (f *sender) full() bool {
@@ -149,11 +161,8 @@ func (f *sender) send() {
 		if l.random.Float64() < l.loss {
 			continue
 		}
-		at := l.free.Add(l.base)
-		if l.jitter > 0 {
-			at = at.Add(time.Duration(l.random.Int64N(int64(l.jitter))))
-		}
-		f.last = max(f.last, at)
+		f.there = max(f.there, l.free.Add(l.base/2+l.someJitter()))
+		f.last = max(f.last, f.there.Add(l.base/2+l.someJitter()))
 		heap.Push(&l.events, event{f.last, f, f.first + len(f.at) - 1})
 	}
 	at := f.heardAt.Add(max(2*f.smoothed, l.base) + 50*time.Millisecond)

@@ -48,7 +48,7 @@ type batch struct {
 	lost      int           // bytes taken for lost
 	marks     int           // packets that arrived with a congestion mark
 	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
-	long      bool          // that of a packet of half the full size or more
+	full      bool          // that of a packet of nearly the full size
 	held      time.Duration // how long the peer held an acknowledgement
 }
 
@@ -67,7 +67,7 @@ type State struct {
 	limitedAt clock.Time // when a packet last had to wait for the window
 
 	endpoint endpoint
-	least    least
+	path     path
 	delay    delaySignal
 	drain    drain
 	losses   lossSignal
@@ -147,7 +147,7 @@ const maxHeld = time.Millisecond
 // Sample notes the round trip of a packet of so many bytes, without our own part of it. The least of a receive batch counts.
 func (s *State) Sample(d time.Duration, bytes int) {
 	if b := &s.batch; b.delay == 0 || d < b.delay {
-		b.delay, b.long = d, 2*bytes >= s.packet
+		b.delay, b.full = d, 8*bytes >= 7*s.packet
 	}
 }
 
@@ -159,7 +159,11 @@ func (s *State) Conclude(ctl Control, p Path) {
 		b.round = min(d+b.Own, b.Smoothed)
 	}
 	if b.delay > 0 {
-		s.least.sample(b.Now, b.delay, b.long)
+		s.path.sample(b.Now, b.delay, b.full)
+		if s.limited(b) {
+			s.path.left(b.round * time.Duration(s.packet) / time.Duration(max(s.window, s.packet)))
+		}
+		s.path.follow(b.Now, s.packet > muchLonger*wire.MinPacket)
 	}
 	ctl.heard(s, b)
 	s.apply(b.Smoothed)
@@ -197,8 +201,8 @@ func (s *State) Load(now clock.Time, load uint8, smoothed time.Duration) {
 // Resize makes the window follow the size of packets: it stays as it is in bytes (RFC 8899 §3), but during the first slow
 // start is no smaller than that of a connection that begins with such packets.
 func (s *State) Resize(packet int, smoothed time.Duration) {
-	if packet > muchLonger*s.packet {
-		s.least.lengthen()
+	if packet > s.packet {
+		s.path.lengthen()
 	}
 	s.packet = packet
 	s.window = max(s.window, s.leastWindow())
@@ -209,7 +213,7 @@ func (s *State) Resize(packet int, smoothed time.Duration) {
 	s.apply(smoothed)
 }
 
-// muchLonger packets than before have another least round trip.
+// muchLonger packets than those of the handshake take much longer on slow links.
 const muchLonger = 2
 
 func (s *State) firstWindow() int { return max(InitialWindow, 2*s.packet) }
@@ -221,7 +225,7 @@ func (s *State) NetworkWindow() int { return s.window }
 func (s *State) Delay() time.Duration { return s.delay.filtered }
 
 // Base is the least round trip of the last seconds; zero before the first sample.
-func (s *State) Base() time.Duration { return s.least.value() }
+func (s *State) Base() time.Duration { return s.path.base }
 
 // EndpointWindow is the window for the receiver, in bytes.
 func (s *State) EndpointWindow() int { return s.endpoint.window }

@@ -74,8 +74,8 @@ func TestWindowShrinks(t *testing.T) {
 	for _, over := range []time.Duration{10, 20, 100} {
 		s := newState()
 		s.window = 4 * testPacket
-		s.least.sample(0, base, true)
-		s.least.until = clock.Never
+		s.path.restart(0, base)
+		s.path.all.until = clock.Never
 		want := target(base, 0, scale(s.window, testPacket))
 		d := want * (100 + over) / 100
 		signals(s, testPacket, d)
@@ -149,7 +149,7 @@ func TestLossAndTheWindow(t *testing.T) {
 	} {
 		s := newState()
 		s.window = 100 * testPacket
-		s.least.sample(0, base, true)
+		s.path.restart(0, base)
 		s.delay = delaySignal{filtered: x.delay, target: aimed}
 		s.losses.peak, s.losses.low, s.losses.now = x.peak, x.low, x.delay-base
 		b := batch{Path: Path{Now: clock.Time(time.Hour), Smoothed: x.delay}, round: x.delay, lost: x.lost * testPacket, delivered: x.good * testPacket}
@@ -214,10 +214,10 @@ func TestEndpointWindow(t *testing.T) {
 func TestLeastIsForgotten(t *testing.T) {
 	var l least
 	at := clock.Time(time.Second)
-	l.sample(at, 100, true)
+	l.sample(at, 100)
 	for i := range 40 {
 		at = at.Add(leastSpan / 10)
-		l.sample(at, 300, true)
+		l.sample(at, 300)
 		if early := i < 9; early && l.value() != 100 {
 			t.Fatalf("forgotten after %v", at)
 		}
@@ -225,7 +225,7 @@ func TestLeastIsForgotten(t *testing.T) {
 	if l.value() != 300 {
 		t.Errorf("%v after 20 seconds", l.value())
 	}
-	l.sample(at, 200, true)
+	l.sample(at, 200)
 	if l.value() != 200 {
 		t.Errorf("%v", l.value())
 	}
@@ -272,5 +272,40 @@ func TestResize(t *testing.T) {
 	s = newState()
 	if s.Resize(16*testPacket, 0); s.window != 32*testPacket {
 		t.Errorf("a first window of %d", s.window)
+	}
+}
+
+// The round trip is that of full packets, because short ones take less on slow links; but what is beyond the time that a full one takes to leave is a queue.
+func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
+	const leave = 12
+	for _, x := range []struct {
+		name              string
+		short, full, want time.Duration
+	}{
+		{"no full one", 100, 0, 100},
+		{"a slow link", 100, 110, 110},
+		{"a queue at the start", 100, 500, 100 + leave},
+		{"no short one", 0, 110, 110},
+	} {
+		var p path
+		at := clock.Time(time.Second)
+		p.left(2 * leave)
+		p.left(leave)
+		p.left(3 * leave)
+		if x.short > 0 {
+			p.sample(at, x.short, false)
+		}
+		if x.full > 0 {
+			p.sample(at, x.full, true)
+		}
+		if p.follow(at, false); p.base != x.want {
+			t.Errorf("%s: %v, want %v", x.name, p.base, x.want)
+		}
+		if p.follow(at, true); x.full > 0 && p.base != x.full {
+			t.Errorf("%s: %v of long packets, want %v", x.name, p.base, x.full)
+		}
+		if p.follow(at.Add(2*leastSpan), true); x.short > 0 && p.base != x.short {
+			t.Errorf("%s: %v long after the last full one, want %v", x.name, p.base, x.short)
+		}
 	}
 }
