@@ -89,6 +89,10 @@ type AdapterConfig struct {
 	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
 	// of a message then, but has to wait for results, which come in order as always.
 	ImmediatePlacement bool
+	// DataCenter says that all routers and switches on the way mark packets as those of data centers do: from a queue of a few dozen packets on. Connections
+	// then give up half of the share of their packets that was marked (DCTCP, RFC 8257). Without it a mark counts as loss does (RFC 3168, RFC 8511), so
+	// that others on the same network get their share. It is for networks of one operator only.
+	DataCenter bool
 	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever happens to
 	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
 	FixedWindow int
@@ -133,7 +137,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FixedWindow > 0 {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
-	cfg.engine.ImmediatePlacement = cfg.ImmediatePlacement
+	cfg.engine.ImmediatePlacement, cfg.engine.DataCenter = cfg.ImmediatePlacement, cfg.DataCenter
 	write := func(context.Context, func() error) {}
 	if cfg.FlightLog != nil {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)

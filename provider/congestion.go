@@ -25,7 +25,7 @@ func newController(cfg *Config) congestion.Control {
 	if cfg.Control == ControlFixed {
 		return &congestion.Fixed{Packets: cfg.FixedWindow}
 	}
-	return &congestion.Delay{}
+	return &congestion.Delay{DataCenter: cfg.DataCenter}
 }
 
 // noteFull notes that a packet has to wait, and sets the pacing timer, if the windows let none of either space go beside those in flight and one of

@@ -38,10 +38,16 @@ type fleet struct {
 // newFleet connects flows, each from its own host, to one. The conditions and the bottleneck begin when all are connected.
 func newFleet(t *testing.T, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
+	return newFleetOf(t, bulkConfig(testMTU), cond, b, flows...)
+}
+
+// newFleetOf does the same with hosts of one kind.
+func newFleetOf(t *testing.T, config HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
+	t.Helper()
 	f := &fleet{Network: NewNetwork(1, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
-	f.sink = f.AddHost(bulkConfig(testMTU))
+	f.sink = f.AddHost(config)
 	for i, flow := range flows {
-		f.Attach(flow, f.AddHost(bulkConfig(testMTU)), f.sink, uint16(1000+i))
+		f.Attach(flow, f.AddHost(config), f.sink, uint16(1000+i))
 	}
 	if len(f.broken) > 0 {
 		t.Fatal(f.broken)
@@ -223,10 +229,18 @@ func quantile(times []time.Duration, thousandths int) time.Duration {
 	return b.Waits(thousandths)[0]
 }
 
-// Marks keep the queue near where the router marks, without loss (RFC 8257).
+// Marks keep the queue near where the router marks, without loss: in data centers (RFC 8257), and elsewhere (RFC 3168).
 func TestMarks(t *testing.T) {
+	for _, center := range []bool{true, false} {
+		testMarks(t, center)
+	}
+}
+
+func testMarks(t *testing.T, center bool) {
 	const mark = 10e3 // bytes: 80 µs, below the delay target
-	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3, Mark: mark}, writers(4)...)
+	config := bulkConfig(testMTU)
+	config.Engine.DataCenter = center
+	f := newFleetOf(t, config, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3, Mark: mark}, writers(4)...)
 	for _, b := range f.flows {
 		b.Start(0)
 	}
@@ -238,9 +252,9 @@ func TestMarks(t *testing.T) {
 	f.pass(t, 500*time.Millisecond)
 	w := f.narrow.Waits(500, 990)
 	used := f.narrow.Passed * 2 * 8 * 100 / testRate
-	t.Logf("Jain %d/1000, link used %d %%, queueing median %v p99 %v, %d marked", jain(f.flows), used, w[0], w[1], f.narrow.Marked)
+	t.Logf("data center %v: Jain %d/1000, link used %d %%, queueing median %v p99 %v, %d marked", center, jain(f.flows), used, w[0], w[1], f.narrow.Marked)
 	if w[0] > 160*time.Microsecond || used < 90 || f.narrow.Marked == 0 || jain(f.flows) < 950 {
-		t.Errorf("queueing %v, link used %d %%, %d marked, Jain %d/1000", w[0], used, f.narrow.Marked, jain(f.flows))
+		t.Errorf("data center %v: queueing %v, link used %d %%, %d marked, Jain %d/1000", center, w[0], used, f.narrow.Marked, jain(f.flows))
 	}
 }
 

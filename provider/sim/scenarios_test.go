@@ -26,6 +26,8 @@ type scenario struct {
 	cubic   int           // flows with CUBIC's window, which are there before
 	jitter  float64       // in round trips, in order
 	reorder float64       // in round trips, not in order
+	mark    float64       // where the bottleneck begins to mark, in products of rate and round trip; zero for never
+	center  bool          // the hosts take marks for those of a data center
 	loss    int           // of 10,000, in both directions
 	ackLoss int           // of 10,000, of what the receiver sends
 	drift   int           // parts per million
@@ -57,11 +59,13 @@ func (w *scenario) payload() float64 { return float64(w.packet-64) / float64(w.p
 // run simulates the world once.
 func (w *scenario) run(seed uint64) score {
 	n := NewNetwork(seed, Conditions{Delay: w.rtt / 2}, nil)
-	sinkConfig := bulkConfig(w.packet)
+	config := bulkConfig(w.packet)
+	config.Engine.DataCenter = w.center
+	sinkConfig := config
 	sinkConfig.SendLoss = w.ackLoss
 	sinkConfig.Drift = w.drift
 	sink := n.AddHost(sinkConfig)
-	b := &Bottleneck{Rate: w.rate, Queue: max(int(w.buffer*float64(w.bdp())), 2*(w.packet+wireOverhead)), Police: w.police}
+	b := &Bottleneck{Rate: w.rate, Queue: max(int(w.buffer*float64(w.bdp())), 2*(w.packet+wireOverhead)), Police: w.police, Mark: int(w.mark * float64(w.bdp()))}
 	rng := rand.New(rand.NewPCG(seed, 4))
 	var cubics []*Cubic
 	begin := func() {
@@ -85,7 +89,7 @@ func (w *scenario) run(seed uint64) score {
 			f.Size, f.Limit = 64<<10, w.each/(64<<10)
 		}
 		flows = append(flows, f)
-		n.Attach(f, n.AddHost(bulkConfig(w.packet)), sink, uint16(1000+i))
+		n.Attach(f, n.AddHost(config), sink, uint16(1000+i))
 		if w.every > 0 {
 			f.Start(0)
 			n.pass(w.every)
@@ -216,7 +220,7 @@ var (
 
 // scenarios lists all worlds, those of one kind together.
 func scenarios() []*scenario {
-	return slices.Concat(paths(), buffers(), staggered(), jittery(), besideCubic(), lossy(), incasts())
+	return slices.Concat(paths(), buffers(), staggered(), marked(), jittery(), besideCubic(), lossy(), incasts())
 }
 
 func paths() (all []*scenario) {
@@ -280,6 +284,27 @@ func staggered() (all []*scenario) {
 				name: fmt.Sprintf("%d flows every 400 ms, 1 Gb/s x %v", flows, rtt), rate: 1e9, rtt: rtt, packet: packet1500, flows: flows,
 				buffer: 4e6 / (1e9 / 8 * rtt.Seconds()), every: 400 * time.Millisecond, settle: 4 * time.Second, bars: []bar{fills, fair, shortQueue},
 			})
+		}
+	}
+	return all
+}
+
+// marked are networks whose routers mark: from a short queue on, as in data centers, or from a long one.
+func marked() (all []*scenario) {
+	for _, p := range []struct {
+		rtt    time.Duration
+		mark   float64
+		center bool
+	}{{200 * time.Microsecond, 0.2, true}, {200 * time.Microsecond, 0.5, false}, {10 * time.Millisecond, 0.5, false}} {
+		for _, flows := range []int{1, 4} {
+			s := &scenario{
+				name: fmt.Sprintf("%d flows, 1 Gb/s x %v, marks from %g", flows, p.rtt, p.mark), rate: 1e9, rtt: p.rtt, packet: packet1500, flows: flows,
+				buffer: 4, mark: p.mark, center: p.center, bars: []bar{fills, shortQueue, keeps},
+			}
+			if p.center {
+				s.name += ", data center"
+			}
+			all = append(all, s)
 		}
 	}
 	return all

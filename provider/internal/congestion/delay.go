@@ -63,7 +63,9 @@ type delaySignal struct {
 }
 
 // Delay is the Control that keeps the round trip near a target and reacts to loss and marks.
-type Delay struct{}
+type Delay struct {
+	DataCenter bool // routers mark as those of data centers do
+}
 
 func (*Delay) start(s *State) { s.window = s.firstWindow() }
 
@@ -94,14 +96,18 @@ func isqrt(v int) int {
 }
 
 // heard implements Control.
-func (*Delay) heard(s *State, b *batch) {
+func (c *Delay) heard(s *State, b *batch) {
 	d := &s.delay
 	if b.delay > 0 {
 		d.sample(s, b)
 		s.losses.note(b, d.filtered-s.Base())
 	}
 	s.losses.react(s, b)
-	s.marks.heard(s, b)
+	if c.DataCenter {
+		s.marks.dctcp(s, b)
+	} else {
+		s.marks.classic(s, b)
+	}
 	rounds := drainRounds
 	if d.above > 0 && !d.rivals && d.lowest > s.Base()+longQueue*max(shortQueue, s.Base()) {
 		rounds = searchRounds

@@ -5,19 +5,39 @@ import "github.com/ndxdp/ndxdp/internal/clock"
 // share is 1 in the fractions of markSignal.
 const share = 1 << 16
 
-// markSignal is DCTCP's (RFC 8257): the window shrinks by half of the share of packets that were marked. Only connections
-// whose ends agreed to it (PROTOCOL §7.1) send packets that can be marked.
+// markSignal decides what marks of routers mean. In a data center, whose routers mark from a short queue on, it is DCTCP's (RFC 8257): the window shrinks
+// by half of the share of packets that were marked. Elsewhere a mark says that a queue is long, as loss would (RFC 3168), and DCTCP would drive all
+// others out. Only connections whose ends agreed to it (PROTOCOL §7.1) send packets that can be marked.
 type markSignal struct {
-	alpha     int // share of marked packets, in 1/share
-	marked    int // in this round trip
-	delivered int // bytes
-	from      clock.Time
+	alpha     int        // share of marked packets, in 1/share
+	marked    int        // in this round trip
+	delivered int        // bytes
+	from      clock.Time // when this round trip began, or when the window was reduced last
 }
 
 // markGain is g = 1/16 (RFC 8257 §4.2).
 const markGain = 16
 
-func (m *markSignal) heard(s *State, b *batch) {
+// markKeep of a window in twentieths are left after marks elsewhere: queues that are marked are shorter than those that lose (RFC 8511).
+const markKeep = 17
+
+// classic takes in marks as loss is taken in, once for all packets of a round trip.
+func (m *markSignal) classic(s *State, b *batch) {
+	if b.marks == 0 || b.Now.Sub(m.from) <= b.round {
+		return
+	}
+	m.from = b.Now
+	was := s.window
+	s.window = max(was*markKeep/20, s.leastWindow())
+	s.threshold = min(s.threshold, s.window)
+	s.delay.speed, s.before = 0, 0
+	if s.delay.filtered <= s.delay.target {
+		s.cubic.cut(was, s.window, s.packet, b.Now)
+	}
+}
+
+// dctcp takes in marks of a data center.
+func (m *markSignal) dctcp(s *State, b *batch) {
 	if b.marks == 0 && m.marked == 0 && m.alpha < markGain {
 		return
 	}

@@ -309,3 +309,23 @@ func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 		}
 	}
 }
+
+// Loss that goes on when the window is a third of what it was has another cause: the window comes back, and no such loss counts for a while.
+func TestVainCutsComeBack(t *testing.T) {
+	const round = 100 * time.Microsecond
+	s := newState()
+	s.window, s.threshold = 100*testPacket, 100*testPacket
+	s.path.restart(0, round)
+	s.delay = delaySignal{filtered: round, target: 3 * round}
+	now := clock.Time(time.Second)
+	var left []int
+	for range 5 {
+		now = now.Add(round / 2)
+		b := batch{Path: Path{Now: now, Smoothed: round}, round: round, lost: testPacket, delivered: 99 * testPacket}
+		s.losses.react(s, &b)
+		left = append(left, s.window/testPacket)
+	}
+	if left[2] > 35 || left[3] < 98 || left[4] < 97 {
+		t.Errorf("%v packets are left of 100 after each loss", left)
+	}
+}

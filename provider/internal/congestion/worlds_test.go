@@ -14,7 +14,7 @@ func TestStaggeredFlowsShare(t *testing.T) {
 				l.add(false)
 				l.pass(400 * time.Millisecond)
 			}
-			l.pass(2 * leastSpan) // what the first ones saw before the others came is forgotten
+			l.pass(2 * time.Second)
 			used, jain, queue, _ := l.measure(time.Second)
 			t.Logf("%d flows, %v: %.2f of the link, Jain index %.2f, queue %v", n, base, used, jain, queue)
 			if used < 0.9 || jain < 0.95 || queue > 2*max(base, minQueueing) {
@@ -135,5 +135,19 @@ func TestDrainsComeTogether(t *testing.T) {
 	}
 	if most < flows || apart > 10*10 {
 		t.Errorf("%d of %d flows drain at once, and few of them for %d round trips in 10 drains", most, flows, apart)
+	}
+}
+
+// They still do when all have forgotten what the path was before the others came.
+func TestSharesLast(t *testing.T) {
+	const base = 200 * time.Microsecond
+	l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
+	for range 8 {
+		l.add(false)
+		l.pass(50*time.Millisecond + time.Duration(l.random.Int64N(int64(minDrainGap))))
+	}
+	l.pass(2*leastSpan + time.Second)
+	if used, jain, queue, _ := l.measure(time.Second); used < 0.9 || jain < 0.95 || queue > 2*base {
+		t.Errorf("%.2f of the link, Jain index %.2f, queue %v", used, jain, queue)
 	}
 }

@@ -1,0 +1,65 @@
+package congestion
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// Outside of data centers a mark costs what RFC 8511 says however many packets were marked, once per round trip; in one, half of their share.
+func TestMarksAndTheWindow(t *testing.T) {
+	const round, window = 100 * time.Microsecond, 100 * testPacket
+	for _, x := range []struct {
+		name   string
+		center bool
+		marks  []int // a round trip each, of 100 packets
+		want   int   // packets
+	}{
+		{"none", false, []int{0, 0, 0}, 100},
+		{"one", false, []int{1}, 85},
+		{"all", false, []int{100}, 85},
+		{"twice", false, []int{1, 1}, 72},
+		{"none in a data center", true, []int{0, 0, 0}, 100},
+		{"all in a data center", true, []int{100}, 97},
+	} {
+		s := newState()
+		s.window, s.threshold = window, window
+		now := clock.Time(time.Second)
+		for _, marks := range x.marks {
+			for range 2 { // the second half of a round trip tells nothing new
+				b := batch{Path: Path{Now: now.Add(round / 4), Smoothed: round}, round: round, delivered: 50 * testPacket, marks: (marks + 1) / 2}
+				if x.center {
+					s.marks.dctcp(s, &b)
+				} else {
+					s.marks.classic(s, &b)
+				}
+				now = now.Add(round/2 + 1)
+			}
+			now = now.Add(1)
+		}
+		if got := (s.window + testPacket/2) / testPacket; got != x.want {
+			t.Errorf("%s: %d packets are left of 100, want %d", x.name, got, x.want)
+		}
+	}
+}
+
+// After a mark a window grows as CUBIC's, which is what shares the queue that was marked.
+func TestMarkedWindowsGrowAsCubic(t *testing.T) {
+	s := newState()
+	s.window, s.threshold = 100*testPacket, 100*testPacket
+	s.Marked(1)
+	s.Delivered(testPacket)
+	s.Conclude(&Delay{}, Path{Now: clock.Time(2 * time.Second), Smoothed: 100 * time.Microsecond})
+	if s.cubic.from != 100*testPacket {
+		t.Errorf("the plateau is at %d bytes", s.cubic.from)
+	}
+	s = newState()
+	s.window, s.threshold = 100*testPacket, 100*testPacket
+	s.Marked(1)
+	s.Delivered(testPacket)
+	s.Conclude(&Delay{DataCenter: true}, Path{Now: clock.Time(2 * time.Second), Smoothed: 100 * time.Microsecond})
+	if s.cubic.from != 0 {
+		t.Errorf("in a data center there is a plateau at %d bytes", s.cubic.from)
+	}
+}
