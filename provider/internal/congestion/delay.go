@@ -100,7 +100,7 @@ func (c *Delay) heard(s *State, b *batch) {
 	d := &s.delay
 	if b.delay > 0 {
 		d.sample(s, b)
-		s.losses.note(b, d.filtered-s.Base())
+		s.losses.note(b, s.queue(d.filtered))
 	}
 	s.losses.react(s, b)
 	if c.DataCenter {

@@ -169,7 +169,7 @@ func (l *lossSignal) cut(s *State, b *batch, full, heavy bool) {
 	if full && was < fewPackets*s.packet {
 		s.window = max(s.window, min((s.window+s.packet-1)/s.packet*s.packet, was-s.packet))
 	}
-	l.low = max(b.delay, s.delay.filtered) - s.Base()
+	l.low = s.queue(max(b.delay, s.delay.filtered))
 	hold := min(max(holdPackets*s.packet/s.window-s.window/s.packet/2, 1), maxHold)
 	if heavy && !full || s.threshold == MaxWindow {
 		hold = firstHold

@@ -227,6 +227,10 @@ func (s *State) Delay() time.Duration { return s.delay.filtered }
 // Base is the least round trip of the last seconds; zero before the first sample.
 func (s *State) Base() time.Duration { return s.path.base }
 
+// queue is the part of a round trip that loss is compared with: what it has beyond the least of any packet. From that of full ones a queue of a packet or two would
+// look like none, and a buffer that holds no more like none that is ever full.
+func (s *State) queue(d time.Duration) time.Duration { return d - s.path.all.value() }
+
 // EndpointWindow is the window for the receiver, in bytes.
 func (s *State) EndpointWindow() int { return s.endpoint.window }
 
