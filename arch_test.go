@@ -69,7 +69,7 @@ var fences = map[string]fence{
 		},
 		usedBy: []string{"bench"},
 	},
-	"internal/netlab/netlabtest": {ours: []string{"internal/netlab"}, usedBy: []string{}},
+	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
 	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd/ndmetrics", "cmd/"}},
 	"internal/cli": {
 		ours:   []string{"nd", "internal/buildinfo"},

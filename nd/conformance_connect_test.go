@@ -103,7 +103,7 @@ var connectRows = map[string]provoke{
 		return e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
 	},
 	"IND2Connector/Connect/ND_ADDRESS_ALREADY_EXISTS": func(t *testing.T, _ *rig) error {
-		_, _, err := connectAgain(t)
+		_, _, err := connectToRival(t)
 		return err
 	},
 	"IND2Connector/Connect/ND_TOO_MANY_ADDRESSES": func(t *testing.T, _ *rig) error {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -137,11 +139,31 @@ func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	wantStatus(t, "closed", free(), StatusSuccess)
 }
 
-// connectAgain is a host that comes back without having said goodbye, and asks for a connection that its peer still has.
-func connectAgain(t *testing.T) (e *end, at netip.AddrPort, err error) {
+// connectToRival asks a peer for a connection that it has with somebody else between the same endpoints.
+func connectToRival(t *testing.T) (e *end, at netip.AddrPort, err error) {
 	t.Helper()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	netlabtest.RefuseAsExisting(t, pair.B, netip.AddrPortFrom(pair.AddrB.Addr(), DefaultUDPPort))
+	e = newEnd(t, openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()}), 4096)
+	at = netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	must(t, e.ctr.Bind(netip.AddrPortFrom(pair.AddrA.Addr(), 7200)))
+	return e, at, e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{})
+}
+
+func TestFourTupleExists(t *testing.T) {
+	t.Parallel()
+	e, at, err := connectToRival(t)
+	wantStatus(t, "connect", err, ErrAddressAlreadyExists)
+	wantOneLine(t, err, at.String())
+	wantStatus(t, "connector after it", e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{}), ErrConnectionInvalid) // C13
+}
+
+// A host that goes without a word and comes back from the same ND port is accepted within a second, also when the listener has not looked at
+// its first request.
+func TestClientReturnsToTheQueue(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
-	_, at = listen(t, r.b, 0)
+	l, at := listen(t, r.b, 0)
 	local := netip.AddrPortFrom(r.addr[0], 7200)
 	before := newEnd(t, r.a, 4096)
 	must(t, before.ctr.Bind(local))
@@ -152,15 +174,23 @@ func connectAgain(t *testing.T) (e *end, at netip.AddrPort, err error) {
 	wantStatus(t, "first", finish(t, "connect", connected), ErrDeviceRemoved)
 	r.setLink(t, r.pair.B, true)
 
-	e = newEnd(t, openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]}), 4096)
-	must(t, e.ctr.Bind(local))
-	return e, at, e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{})
-}
-
-func TestFourTupleExists(t *testing.T) {
-	t.Parallel()
-	e, at, err := connectAgain(t)
-	wantStatus(t, "second", err, ErrAddressAlreadyExists)
-	wantOneLine(t, err, at.String())
-	wantStatus(t, "connector after it", e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{}), ErrConnectionInvalid) // C13
+	client, server := newEnd(t, openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]}), 4096), newEnd(t, r.b, 4096)
+	must(t, client.ctr.Bind(local))
+	connected = start(func() error {
+		return client.ctr.Connect(t.Context(), client.qp, at, ConnectParams{PrivateData: []byte("again")})
+	})
+	eventually(t, "the first attempt has ended", func() (over bool) {
+		r.b.do(func(e *provider.Engine) {
+			over = l.l.Queued() == 1 && e.Stats().Contested == 1 && e.Stats().Connections == 2
+		})
+		return over
+	})
+	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
+	if data, err := server.ctr.PrivateData(); err != nil || string(data) != "again" {
+		t.Errorf("private data %q, %v", data, err)
+	}
+	accepted := start(func() error { return server.ctr.Accept(t.Context(), server.qp, ConnectParams{}) })
+	must(t, finish(t, "connect", connected))
+	must(t, client.ctr.CompleteConnect(t.Context()))
+	must(t, finish(t, "accept", accepted))
 }

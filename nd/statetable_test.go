@@ -11,6 +11,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -30,7 +31,7 @@ func newStage(t *testing.T, row conformance.StateRow) *stage {
 	switch {
 	case strings.Contains(strings.Join(row.Steps, " "), "IO_TIMEOUT"):
 		s.r = newImpatientRig(t)
-	case row.Uses("cut", "remove"):
+	case row.Uses("cut", "remove", "rival"):
 		s.r = newRig(t, 1500, DatapathAuto)
 	default:
 		s.r = commonRig(t)
@@ -215,6 +216,9 @@ func (s *stage) Do(who, event string) {
 	case "silence":
 		must(s.t, s.r.b.Close())
 		silenceAt(s.t, s.r.pair.B, s.r.addr[1])
+	case "rival": // a peer that has a connection between these endpoints
+		must(s.t, s.r.b.Close())
+		netlabtest.RefuseAsExisting(s.t, s.r.pair.B, netip.AddrPortFrom(s.r.addr[1], DefaultUDPPort))
 	case "remove":
 		s.remove(who)
 	case "aborted":

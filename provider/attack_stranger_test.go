@@ -469,13 +469,16 @@ func TestRefusedRequestsCountByReason(t *testing.T) {
 	for want, change := range map[wire.DropReason]func(*wire.Hello){
 		wire.DropVersion:    func(h *wire.Hello) { h.SrcPort, h.MinVersion, h.MaxVersion = 6, wire.Version+1, wire.Version+1 },
 		wire.DropNoListener: func(h *wire.Hello) { h.DstPort++ },
-		wire.DropState:      func(*wire.Hello) {}, // the addresses of one that is there
+		wire.DropState:      func(h *wire.Hello) { h.DstPort = 8 }, // the addresses of an attempt of ours
 	} {
 		w := newWorld(newLanes(), 0, Config{})
 		w.listen()
 		if answers := w.inject(asking(address(1), &honest)); len(answers) != 1 || opcode(answers[0]) != wire.CtlPEND {
 			t.Fatalf("%v: the first request was answered by %x", want, answers)
 		}
+		at := wire.Endpoint{IP: address(1), Port: honest.SrcPort}
+		_ = w.eng[1].NewConnector().Connect(w.qp[1], wire.Endpoint{IP: pairIP[1], Port: 8}, at, ConnectParams{}, func(Outcome) {})
+		w.pass(time.Millisecond, func() {})
 		refused := honest
 		refused.ConnID, refused.Nonce = 9, 9
 		change(&refused)

@@ -135,6 +135,10 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.connector.answered = true
 	}
 	switch msg.Opcode {
+	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt, which its REQ shows to be alive
+		c.handshake.Sooner(c.engine.now)
+		c.touch()
+		return wire.DropNone
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:

@@ -5,13 +5,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection makes
-// that one prove itself alive. The peer of a connection that is dead says nothing, or RST; a connection that is alive stays what it is.
+// This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection, or of an
+// attempt of the peer's, makes that one prove itself alive. The peer of one that is dead says nothing, or RST; what is alive stays what it is.
 
-// contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make an open one prove
+// contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make that one prove
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
-	if c.home.Load() == e && c.phase != phaseOpen {
+	if c.home.Load() == e && !c.mayBeContested() {
 		return e.reply(p, e.guard.reject(hello, wire.RejectExists, e.now))
 	}
 	if !e.guard.proves(p, body, hello, e.now) {
@@ -26,9 +26,15 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 	return wire.DropState
 }
 
+// mayBeContested says whether the peer may have forgotten the connection and want its ND endpoints for another one. An attempt that this side
+// made is nothing that a peer could have forgotten.
+func (l *lasting) mayBeContested() bool {
+	return l.phase == phaseOpen || l.phase.Attempt() && !l.active
+}
+
 // contested demands that the connection prove itself alive.
 func (c *conn) contested() wire.DropReason {
-	if c.phase != phaseOpen {
+	if !c.mayBeContested() {
 		return wire.DropState
 	}
 	switch p := c.end.proof; {
@@ -54,8 +60,12 @@ func (c *conn) onProof() {
 		return
 	}
 	c.endProof()
-	if !given {
+	switch {
+	case given:
+	case c.phase == phaseOpen:
 		c.lose()
+	default:
+		c.attemptFailed(OutcomeAborted)
 	}
 }
 

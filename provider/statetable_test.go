@@ -251,6 +251,12 @@ func (s *stage) Do(who, event string) {
 		}
 	case "heal":
 		s.link[0].mangle, s.link[1].mangle = nil, nil
+	case "rival": // an attempt of the peer's own between these endpoints
+		s.link[1].mangle = func([]byte) bool { return false }
+		k := s.eng[1].NewConnector()
+		s.must(k.Connect(s.qps["z"], stageListener, wire.Endpoint{IP: pairIP[0], Port: 7200}, ConnectParams{}, func(Outcome) {}))
+		s.runUntilIdle()
+		s.link[1].mangle = nil
 	case "remove":
 		s.eng[s.side(who)].Shutdown()
 	case "aborted":

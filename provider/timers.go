@@ -37,9 +37,9 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 // deadline is the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
+	at = earlier(at, c.end.proof.Due())
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
-		at = earlier(at, c.end.proof.Due())
 		if c.traffic != nil {
 			at = earlier(c.trafficDeadline(at), c.idleAt)
 		}
@@ -105,6 +105,9 @@ func (c *conn) onDeadline() {
 		c.attemptFailed(OutcomeIOTimeout)
 		return
 	}
+	if due(c.end.proof.Due()) {
+		c.onProof()
+	}
 	if c.phase != phaseOpen {
 		return
 	}
@@ -132,9 +135,6 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.loss.TimerAt()) {
 		c.onTimer()
-	}
-	if c.phase == phaseOpen && due(c.end.proof.Due()) {
-		c.onProof()
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
 		c.ping()

@@ -124,28 +124,10 @@ func (w way) reaches(t *testing.T, r *rig, accepts bool) Status {
 	return p.finish(t)
 }
 
-// comesBack is a host that goes without a word and connects again from the same address and port, to a peer that still has its
-// connection.
-func comesBack(t *testing.T, _ *rig) Status {
-	r := newVethRig(t)
-	_, at, requests := listens(t, r.b)
-	from := netipPort(r.a, 7200)
-	dial := func(a *Adapter) *pending {
-		e := newEnd(t, a, 64)
-		return ask(t, func(done Completion, context any) Status {
-			return e.connector(t).Connect(e.qp, from, at, hello, done, context)
-		})
-	}
-	first := dial(r.a)
-	c := receive(t, "event", requests)
-	defer closed(t, c.Close)
-	r.cut(t, true)
-	must(t, r.a.verbs.Close())
-	want(t, "first", first.finish(t), StatusDeviceRemoved)
-	r.cut(t, false)
-	var again *Adapter
-	must(t, r.pair.A.Do(func() error { again = openAdapter(t, AdapterConfig{Address: r.addr[0]}); return nil }))
-	return dial(again).finish(t)
+// rivals connects to a peer that has a connection with somebody else between the same endpoints.
+func rivals(t *testing.T, _ *rig) Status {
+	_, st := connectToRival(t)
+	return st
 }
 
 // twice connects from an address that has a connection to the same destination.
@@ -190,5 +172,5 @@ func addressRows(rows map[string]provoke) {
 		r.useUpPorts(t)
 		return from(newEnd(t, r.a, 64), t, netipPort(r.a, 0))
 	}
-	rows["Connector/NDK_FN_CONNECT/STATUS_ADDRESS_ALREADY_EXISTS"] = comesBack
+	rows["Connector/NDK_FN_CONNECT/STATUS_ADDRESS_ALREADY_EXISTS"] = rivals
 }

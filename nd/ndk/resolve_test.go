@@ -37,45 +37,32 @@ func TestQPClosedWhileConnectResolves(t *testing.T) {
 	receive(t, "close of the queue pair", closing)
 }
 
-// The peer still has the connection of an adapter that ended without a word, and its successor connects from the same address (C13).
+// connectToRival asks a peer for a connection that it has with somebody else between the same endpoints. again does so once more.
+func connectToRival(t *testing.T) (again func() Status, st Status) {
+	t.Helper()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
+	netlabtest.RefuseAsExisting(t, pair.B, netip.AddrPortFrom(at.Addr(), 14791))
+	var a *Adapter
+	must(t, pair.A.Do(func() error {
+		a = openAdapter(t, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: "generic"})
+		return nil
+	}))
+	e := newEnd(t, a, 64)
+	c := e.connector(t)
+	dial := func() Status {
+		return ask(t, func(done Completion, context any) Status {
+			return c.Connect(e.qp, netip.AddrPortFrom(pair.AddrA.Addr(), 7200), at, hello, done, context)
+		}).finish(t)
+	}
+	return dial, dial()
+}
+
 func TestConnectMeetsAnEarlierConnection(t *testing.T) {
 	t.Parallel()
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
-		must(t, ns.Do(func() (err error) {
-			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: "generic"})
-			return err
-		}))
-		closesInTime(t, a)
-		return a
-	}
-	link := func(change func(netlink.Link) error) {
-		must(t, pair.B.Do(func() error {
-			l, err := netlink.LinkByName(pair.NameB)
-			if err != nil {
-				return err
-			}
-			return change(l)
-		}))
-	}
-	_, at, requests := listens(t, open(pair.B, pair.AddrB.Addr()))
-	src := netip.AddrPortFrom(pair.AddrA.Addr(), 7200)
-	dials := func(e *end) *pending {
-		return ask(t, func(done Completion, context any) Status {
-			return e.connector(t).Connect(e.qp, src, at, hello, done, context)
-		})
-	}
-	before := open(pair.A, src.Addr())
-	first := dials(newEnd(t, before, 64))
-	asked := receive(t, "connect event", requests)
-	defer closed(t, asked.Close)
-	link(netlink.LinkSetDown)
-	must(t, before.verbs.Close()) // its objects are closed by the test
-	want(t, "connect", first.finish(t), StatusDeviceRemoved)
-	link(netlink.LinkSetUp)
-	e := newEnd(t, open(pair.A, src.Addr()), 64)
-	want(t, "connect of the successor", dials(e).finish(t), StatusAddressAlreadyExists)
-	want(t, "connect again", dials(e).finish(t), StatusConnectionInvalid) // Done
+	again, st := connectToRival(t)
+	want(t, "connect", st, StatusAddressAlreadyExists)
+	want(t, "connect again", again(), StatusConnectionInvalid) // Done
 }
 
 // What a router says is the status of a Connect here as it is in package nd, whose tests have all of it.

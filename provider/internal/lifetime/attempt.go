@@ -39,6 +39,14 @@ func (a *Attempt) Probe(now clock.Time) {
 	a.HeardAt = now
 }
 
+// Sooner lets the message be repeated within the time after which it is repeated first, however long it would be otherwise: the peer asks for it.
+// Asking more often changes nothing.
+func (a *Attempt) Sooner(now clock.Time) {
+	if a.RetryAt != 0 {
+		a.RetryAt = min(a.RetryAt, now.Add(FirstRetry))
+	}
+}
+
 // Answered ends repetition: the peer's turn is over, and our application thinks.
 func (a *Attempt) Answered(now clock.Time) {
 	a.RetryAt = 0

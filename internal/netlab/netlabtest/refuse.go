@@ -1,0 +1,73 @@
+package netlabtest
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// RefuseAsExisting answers every connection request that comes to a UDP endpoint as a host does that has a connection between the same ND
+// endpoints: with REJ(exists), until the test ends (PROTOCOL §7.2).
+func RefuseAsExisting(t testing.TB, ns *netlab.Namespace, at netip.AddrPort) {
+	t.Helper()
+	var s *net.UDPConn
+	err := ns.Do(func() (err error) {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for limit := time.After(time.Minute); ; {
+			// A process that another test starts has our sockets, also those that were closed, until it runs its own program.
+			if s, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); !errors.Is(err, syscall.EADDRINUSE) {
+				return err
+			}
+			select {
+			case <-tick.C:
+			case <-limit:
+				return err
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { _ = s.Close(); <-done })
+	go func() {
+		defer close(done)
+		b := make([]byte, wire.MaxPacket)
+		for {
+			n, from, err := s.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			if answer, port := refusal(b[:n]); answer != nil {
+				_, _ = s.WriteToUDPAddrPort(answer, netip.AddrPortFrom(from.Addr(), port)) // it is asked again
+			}
+		}
+	}()
+}
+
+// refusal is the REJ that answers a packet, and where it goes; nil if the packet is no REQ.
+func refusal(packet []byte) (rej []byte, port uint16) {
+	h, d := wire.ParseBaseHeader(packet)
+	if d != wire.DropNone || h.ConnID() != 0 || !h.Control() {
+		return nil, 0
+	}
+	msg, d := wire.ParseControl(packet, wire.ControlOffset, len(packet))
+	var hello wire.Hello
+	if d != wire.DropNone || msg.Opcode != wire.CtlREQ || wire.ParseHello(msg.Body, &hello) != wire.DropNone {
+		return nil, 0
+	}
+	body := (&wire.Reject{Reason: wire.RejectExists}).Append(nil)
+	rej = make([]byte, wire.ControlOffset+wire.ControlHeaderLen, wire.ControlOffset+wire.ControlHeaderLen+len(body))
+	wire.PutBaseHeader(rej, &wire.BaseFields{ConnID: hello.ConnID})
+	wire.PutControl(rej[wire.ControlOffset:], wire.CtlREJ, 0, len(body))
+	rej = append(rej, body...)
+	wire.PutCRC(rej, wire.SumFirst(rej))
+	return rej, hello.UDPPort
+}
