@@ -64,9 +64,7 @@ var fences = map[string]fence{
 		usedBy: []string{"bench", "cmd/", "internal/netlab/netlabtest"},
 	},
 	"internal/netlab/impair": {
-		theirs: []string{
-			"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix",
-		},
+		theirs: []string{"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 		usedBy: []string{"bench"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
@@ -82,12 +80,13 @@ var fences = map[string]fence{
 	"internal/testhelp": {usedBy: []string{}},
 	"internal/broker":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
+	"internal/ports":    {ours: []string{"internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp/xdptest":       {ours: []string{"xdp"}},
 	"bpf":               {theirs: []string{"github.com/cilium/ebpf/..."}},
 	"provider":          {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
-	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
+	// The objects of the engine. Upper layers get what they need from provider.
 	"provider/internal/outcome":    {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"), "provider/internal/"),
 	"provider/internal/memory":     shared(object("provider/internal/outcome"), "provider/internal/"),
@@ -99,10 +98,11 @@ var fences = map[string]fence{
 	"provider/internal/turn":       object("internal/clock"),
 	"provider/internal/watch":      object("internal/clock", "provider/internal/interleave", "provider/internal/outcome"),
 	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
-	"provider/internal/link":       shared(object("wire", "internal/clock"), "provider/internal/packet"),
+	"provider/internal/link":       shared(object("wire", "internal/clock"), "provider/internal/packet", "provider/internal/ndports"),
 	"provider/internal/packet":     object("wire", "provider/internal/link", "provider/internal/space"),
-	"provider/internal/ndports":    object("wire", "provider/internal/outcome"),
+	"provider/internal/ndports":    object("wire", "provider/internal/link", "provider/internal/outcome"),
 	"provider/internal/pool":       object(),
+	"provider/internal/index":      object(),
 	"provider/internal/sourceport": object("internal/clock"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/congestion": object("wire", "internal/clock"),
@@ -113,7 +113,7 @@ var fences = map[string]fence{
 		noClock: true,
 	},
 	"internal/datapath": {
-		ours:   []string{"provider", "xdp", "internal/udp", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"provider", "xdp", "internal/udp", "internal/ports", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},

@@ -63,8 +63,9 @@ const DefaultUDPPort = verbs.DefaultUDPPort
 type AdapterConfig struct {
 	// Address is a local address; the adapter is the interface that has it.
 	Address netip.Addr
-	// UDPPort carries all ND traffic of the adapter, in both directions; 0 is DefaultUDPPort, 14791. Peers must use the same one. ND port
-	// numbers have nothing to do with it.
+	// UDPPort is the well-known port, which requests to connect go to; 0 is DefaultUDPPort, 14791. Peers must use the same one. The first
+	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own and over plain sockets; they
+	// share its ND ports. ND port numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges

@@ -200,7 +200,7 @@ func TestOpenAdapterFaults(t *testing.T) {
 			say: []string{"15000", "10.99.0.1", "in use", "ss -ulpn"},
 		},
 		{
-			name: "foreign program", cfg: AdapterConfig{Address: netlab.DefaultAddrA.Addr()}, want: ErrDeviceNotReady,
+			name: "foreign program", cfg: AdapterConfig{Address: netlab.DefaultAddrA.Addr(), Datapath: DatapathGeneric}, want: ErrDeviceNotReady,
 			spoil: attachForeign,
 			say:   []string{"nd0", "another XDP program", "\"foreign\"", fmt.Sprint("process ", os.Getpid()), fmt.Sprint("kill ", os.Getpid())},
 		},
@@ -241,10 +241,17 @@ func attachForeign(t *testing.T, pair *netlab.Pair) {
 func TestOpenAdapterTwice(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
-	_, err := tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0]})
+	for port, why := range map[uint16]string{0: "another adapter of this machine has UDP port 14791", 15001: "it is ours"} {
+		a := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: port})
+		if info := a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, why) {
+			t.Errorf("auto, port %d: %+v", port, info)
+		}
+		must(t, a.Close())
+	}
+	_, err := tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: DatapathGeneric})
 	wantStatus(t, "same port", err, ErrDeviceNotReady)
-	wantOneLine(t, err, "14791", "in use")
-	_, err = tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: 15001})
+	wantOneLine(t, err, "14791", "another adapter of this machine")
+	_, err = tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: 15001, Datapath: DatapathGeneric})
 	wantStatus(t, "another port", err, ErrDeviceNotReady)
 	wantOneLine(t, err, "nd0", "it is ours", "one process per interface")
 	must(t, r.a.Close())

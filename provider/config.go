@@ -3,6 +3,7 @@ package provider
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	UDPPort uint16
 	// ReceivePort is the UDP port that the links receive on; default UDPPort.
 	ReceivePort uint16
+	// PortSpace is who else has the address on this machine; default nobody.
+	PortSpace PortSpace
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
 	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. The engines of a group share it equally, but
@@ -95,6 +98,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.ReceivePort == 0 {
 		c.ReceivePort = c.UDPPort
+	}
+	if c.PortSpace == nil {
+		c.PortSpace = ndports.Alone{}
 	}
 	if c.MaxConns <= 0 {
 		c.MaxConns = 1 << 17

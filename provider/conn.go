@@ -107,7 +107,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 // bind fixes the peer's id, and the UDP source port that it was said from (PROTOCOL §6.1).
 func (c *conn) bind(peerID uint64, port uint16) {
 	c.peerID = peerID
-	c.engine.directory.peers.add(c)
+	c.engine.directory.peers.Add(c)
 	c.remote.Port = port
 }
 
@@ -132,8 +132,8 @@ func (c *conn) free() {
 	if c.traffic != nil {
 		c.dropHeld(&e.store)
 	}
-	e.directory.tuples.remove(c)
-	e.directory.peers.remove(c)
+	e.directory.tuples.Remove(c)
+	e.directory.peers.Remove(c)
 	c.listener.leave(c)
 	if c.connector != nil {
 		c.connector.conn = nil

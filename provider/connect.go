@@ -27,7 +27,7 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 			return o
 		}
 	}
-	if k.engine.directory.tuples.find(tuple{k.local, remote}) != nil {
+	if k.engine.directory.tuples.Find(tuple{k.local, remote}) != nil {
 		return OutcomeAddressExists
 	}
 	params.Private = append([]byte(nil), params.Private...)
@@ -49,7 +49,7 @@ func (k *Connector) Reached() Outcome {
 	if k.way == nil {
 		return OutcomeCanceled
 	}
-	if e.directory.tuples.find(tuple{k.local, k.peer}) != nil {
+	if e.directory.tuples.Find(tuple{k.local, k.peer}) != nil {
 		return OutcomeAddressExists
 	}
 	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: k.peer.IP})
@@ -72,7 +72,7 @@ func (k *Connector) Reached() Outcome {
 	c.handshake.Private, c.handshake.Proven = params.Private, true
 	c.enter(phaseReqSent)
 	k.attach(c, qp)
-	e.directory.tuples.add(c)
+	e.directory.tuples.Add(c)
 	c.handshake.Begin(e.now)
 	c.sendHello(wire.CtlREQ)
 	c.touch()

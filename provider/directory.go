@@ -1,22 +1,25 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/provider/internal/ndports"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/index"
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
+)
 
 // directory is where the leader of a group finds who is meant: listeners and endpoints in use by ND address and port, connections by
 // what packets of strangers and ICMP errors name. Established connections are found by their id alone (connTable.lookup).
 type directory struct {
 	listeners map[addrPort]*Listener
 	ports     ndports.Ports
-	tuples    index[tuple]    // connections by ND endpoints
-	peers     index[peerKey]  // and by what their peers call them
-	asking    map[asked]*conn // requests that wait for an answer
+	tuples    index.Index[tuple, conn]   // connections by ND endpoints
+	peers     index.Index[peerKey, conn] // and by what their peers call them
+	asking    map[asked]*conn            // requests that wait for an answer
 }
 
-func newDirectory() directory {
+func newDirectory(space ndports.Space) directory {
 	return directory{
-		listeners: map[addrPort]*Listener{}, ports: ndports.New(),
-		tuples: newIndex((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
-		peers:  newIndex((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
+		listeners: map[addrPort]*Listener{}, ports: ndports.New(space),
+		tuples: index.New((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
+		peers:  index.New((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
 		asking: map[asked]*conn{},
 	}
 }
@@ -53,5 +56,5 @@ func (d *directory) answered(c *conn) {
 
 // empty says that nothing is left in it.
 func (d *directory) empty() bool {
-	return d.peers.n == 0 && d.tuples.n == 0 && d.ports.Empty() && len(d.listeners) == 0 && len(d.asking) == 0
+	return d.peers.Len() == 0 && d.tuples.Len() == 0 && d.ports.Empty() && len(d.listeners) == 0 && len(d.asking) == 0
 }

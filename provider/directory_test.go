@@ -4,12 +4,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // A listener on one address goes before that on all of them, which gets what nobody else listens for.
 func TestDirectoryFindsListeners(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(ndports.Alone{})
 	one, all := &Listener{}, &Listener{}
 	at := wire.Endpoint{IP: pairIP[0], Port: 7300}
 	if d.listener(at) != nil {
@@ -28,7 +29,7 @@ func TestDirectoryFindsListeners(t *testing.T) {
 
 // An endpoint's users are those of its address, and of all addresses; a listener among them shows.
 func TestDirectoryCountsUsers(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(ndports.Alone{})
 	one, two, all := wire.Endpoint{IP: pairIP[0], Port: 7300}, wire.Endpoint{IP: pairIP[1], Port: 7300}, wire.Endpoint{Port: 7300}
 	want := func(at wire.Endpoint, listening bool, users int) {
 		t.Helper()
@@ -60,7 +61,7 @@ func TestDirectoryCountsUsers(t *testing.T) {
 
 // What an answer ends is its own request, and not one that has drawn the same port since.
 func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
-	d := newDirectory()
+	d := newDirectory(ndports.Alone{})
 	first := &conn{lasting: lasting{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}}
 	second := &conn{lasting: lasting{identity: first.identity}}
 	d.ask(first)

@@ -59,7 +59,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 func (c *conn) startLingering() {
 	c.setShare(guard.ShareNone)
 	c.engine.group.conns.over(c)
-	c.engine.directory.tuples.remove(c)
+	c.engine.directory.tuples.Remove(c)
 	c.listener.leave(c)
 }
 

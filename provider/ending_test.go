@@ -14,8 +14,8 @@ func (p *pair) clean() {
 	p.pass(20 * time.Second)
 	for i := range 2 {
 		s := p.eng[i].Stats()
-		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].directory.peers.n != 0 || p.eng[i].directory.tuples.n != 0 {
-			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].directory.peers.n, p.eng[i].directory.tuples.n)
+		if s.Connections != 0 || s.IllegalTransitions != 0 || p.eng[i].directory.peers.Len() != 0 || p.eng[i].directory.tuples.Len() != 0 {
+			p.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, p.eng[i].directory.peers.Len(), p.eng[i].directory.tuples.Len())
 		}
 		if len(p.link[i].rxFree) != pipeFrames || len(p.link[i].txFree)+p.eng[i].FramesHeld() != pipeFrames {
 			p.tb.Errorf("engine %d: frames are missing", i)

@@ -34,12 +34,12 @@ type Engine struct {
 
 // newEngine makes one engine of a group.
 func newEngine(cfg Config, g *group, index int, l Link, mem *Memory, rng *rand.Rand) *Engine {
-	e := &Engine{environment: newEnvironment(cfg, l, mem, rng), group: g, index: index, directory: newDirectory()}
+	e := &Engine{environment: newEnvironment(cfg, l, mem, rng), group: g, index: index, directory: newDirectory(cfg.PortSpace)}
 	e.lead = e
 	if index > 0 {
 		e.lead = g.engines[0]
 	}
-	e.guard = newStrangers(rng, guard.NewResetTokens(&g.resetKey), &e.directory, &e.stats, cfg.UDPPort)
+	e.guard = newStrangers(rng, guard.NewResetTokens(&g.resetKey), &e.directory, &e.stats, cfg.UDPPort, cfg.PortSpace)
 	return e
 }
 

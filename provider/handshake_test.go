@@ -55,8 +55,8 @@ func (m *meeting) clean() {
 	m.tb.Helper()
 	m.pass(20 * time.Second)
 	for i := range 2 {
-		if s := m.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 || m.eng[i].directory.peers.n != 0 || m.eng[i].directory.tuples.n != 0 {
-			m.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, m.eng[i].directory.peers.n, m.eng[i].directory.tuples.n)
+		if s := m.eng[i].Stats(); s.Connections != 0 || s.IllegalTransitions != 0 || m.eng[i].directory.peers.Len() != 0 || m.eng[i].directory.tuples.Len() != 0 {
+			m.tb.Errorf("engine %d: %+v, %d peers, %d tuples", i, s, m.eng[i].directory.peers.Len(), m.eng[i].directory.tuples.Len())
 		}
 	}
 }

@@ -208,7 +208,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.setShare(guard.ShareHalfOpen)
 	c.handshake.Proven, c.handshake.HeardAt = proven, e.now
 	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
-	e.directory.tuples.add(c)
+	e.directory.tuples.Add(c)
 	c.touch()
 	c.say(wire.CtlPEND, 0, nil)
 	switch {

@@ -135,9 +135,9 @@ func (p *pair) gone() {
 			use = PoolUse{use.Traffic + more.Traffic, use.Numbers + more.Numbers}
 		}
 		lead := p.eng[side]
-		if s.Connections != 0 || use != (PoolUse{}) || lead.directory.peers.n+lead.directory.tuples.n+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
+		if s.Connections != 0 || use != (PoolUse{}) || lead.directory.peers.Len()+lead.directory.tuples.Len()+lead.guard.Sources.Len() != 0 || s.IllegalTransitions != 0 {
 			p.tb.Errorf("side %d keeps %d connections, %+v, %d peers, %d tuples, %d sources; %d illegal transitions", side,
-				s.Connections, use, lead.directory.peers.n, lead.directory.tuples.n, lead.guard.Sources.Len(), s.IllegalTransitions)
+				s.Connections, use, lead.directory.peers.Len(), lead.directory.tuples.Len(), lead.guard.Sources.Len(), s.IllegalTransitions)
 		}
 	}
 	p.balanced()

@@ -3,11 +3,28 @@ package provider
 import (
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // Endpoint is an address and an ND port.
 type Endpoint = wire.Endpoint
+
+// What package ndports owns and upper layers need.
+type (
+	// PortSpace is who has which ND port of an adapter's address on this machine.
+	PortSpace = ndports.Space
+	// HandOver is what became of a REQ for an ND port of others.
+	HandOver = ndports.HandOver
+)
+
+// What PortSpace.HandOver returns; package ndports says what each one means.
+const (
+	HandOverNobody  = ndports.Nobody
+	HandOverDone    = ndports.Done
+	HandOverDropped = ndports.Dropped
+	HandOverRefused = ndports.Refused
+)
 
 // EndpointFrom converts an address; IPv4 is mapped into IPv6.
 func EndpointFrom(ap netip.AddrPort) Endpoint { return wire.EndpointFrom(ap) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -17,6 +18,7 @@ type strangers struct {
 	directory *directory
 	stats     *Stats
 	port      uint16 // the well-known one
+	others    ndports.Space
 	body      []byte // of the newest answer
 }
 
@@ -37,8 +39,8 @@ type verdict struct {
 	proven   bool      // its sender has proven its address
 }
 
-func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats *Stats, port uint16) strangers {
-	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, body: make([]byte, 0, resetLen)}
+func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats *Stats, port uint16, others ndports.Space) strangers {
+	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, others: others, body: make([]byte, 0, resetLen)}
 }
 
 // judge decides about a packet without a connection id: a REQ, which is parsed into hello, or an RST from a peer that lost its state.
@@ -56,17 +58,17 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	if !usable(hello) {
 		return verdict{drop: wire.DropAddress}
 	}
-	if c := s.directory.peers.find(peerKey{p.From.IP, hello.ConnID}); c != nil {
+	if c := s.directory.peers.Find(peerKey{p.From.IP, hello.ConnID}); c != nil {
 		return verdict{known: c, do: (*conn).repeatAnswer} // also when it is over: one REQ makes one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if c := s.directory.tuples.find(at); c != nil {
+	if c := s.directory.tuples.Find(at); c != nil {
 		return verdict{rival: c}
 	}
 	l := s.directory.listener(at.local)
 	switch {
 	case l == nil || l.paused:
-		return s.reject(hello, wire.RejectNoListener, now)
+		return s.nobodyHere(p, hello, now)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
 		return s.reject(hello, wire.RejectVersion, now)
 	}
@@ -77,7 +79,7 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
 	proven := s.proves(p, body, hello, now)
-	if !proven && s.Challenge(u, l.backed(), l.backlog, now) {
+	if !proven && (p.Unproven || s.Challenge(u, l.backed(), l.backlog, now)) {
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
@@ -143,7 +145,7 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	if d := wire.ParseReset(body, &m); d != wire.DropNone {
 		return verdict{drop: d}
 	}
-	c := s.directory.peers.find(peerKey{p.From.IP, m.ConnID})
+	c := s.directory.peers.Find(peerKey{p.From.IP, m.ConnID})
 	if c == nil {
 		return verdict{drop: wire.DropUnknownConn}
 	}
@@ -156,13 +158,13 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 // unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
 // smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
-	if p.Len < wire.RSTPacketLen || h.Control() && !asksForReset(p.Frags[0].Data) {
+	if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
 		return verdict{drop: wire.DropUnknownConn}
 	}
 	if !p.Intact(h) {
 		return verdict{drop: wire.DropCRC}
 	}
-	port, d := s.resetTo(p, h)
+	port, d := p.ResetPort(h, s.port)
 	if d != wire.DropNone {
 		return verdict{drop: d}
 	}
@@ -173,28 +175,4 @@ func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verd
 	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.Of(h.ConnID(), p.To)}
 	s.body = m.Append(s.body[:0])
 	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, port: port, body: s.body}
-}
-
-// resetTo is the UDP port that the sender of a packet expects an RST on: what a PING says, and the well-known one for all else.
-func (s *strangers) resetTo(p *RxPacket, h wire.BaseHeader) (port uint16, d wire.DropReason) {
-	msg := wire.Control{}
-	if h.Control() {
-		if msg, d = p.Control(h); d != wire.DropNone {
-			return 0, d
-		}
-	}
-	if msg.Opcode != wire.CtlPing {
-		return s.port, wire.DropNone
-	}
-	var ping wire.Ping
-	if d = wire.ParsePing(msg.Body, &ping); d == wire.DropNone && ping.Port == 0 {
-		d = wire.DropControl
-	}
-	return ping.Port, d
-}
-
-// asksForReset says whether the control packet that begins with first has a message, and not RST.
-func asksForReset(first []byte) bool {
-	at, d := wire.ContentOffset(first)
-	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
 }

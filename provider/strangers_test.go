@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -20,8 +21,8 @@ type reception struct {
 }
 
 func newReception() *reception {
-	r := &reception{directory: newDirectory(), now: clock.Time(time.Hour), l: Listener{backlog: 8, active: true}}
-	r.strangers = newStrangers(rand.New(rand.NewPCG(1, 2)), guard.NewResetTokens(&[32]byte{1}), &r.directory, &r.stats, wire.DefaultPort)
+	r := &reception{directory: newDirectory(ndports.Alone{}), now: clock.Time(time.Hour), l: Listener{backlog: 8, active: true}}
+	r.strangers = newStrangers(rand.New(rand.NewPCG(1, 2)), guard.NewResetTokens(&[32]byte{1}), &r.directory, &r.stats, wire.DefaultPort, ndports.Alone{})
 	r.directory.listeners[addrPort{IP: pairIP[1], Port: pairPort}] = &r.l
 	return r
 }
@@ -55,8 +56,8 @@ func TestStrangersRequests(t *testing.T) {
 		"paused":       {func(r *reception) { r.l.paused = true }, plain, verdict{drop: wire.DropNoListener, answer: wire.CtlREJ}, wire.RejectNoListener},
 		"version":      {func(*reception) {}, func(h *wire.Hello) { h.MinVersion++; h.MaxVersion++ }, verdict{drop: wire.DropVersion, answer: wire.CtlREJ}, wire.RejectVersion},
 		"unusable":     {func(*reception) {}, func(h *wire.Hello) { h.MaxPacket = wire.MinPacket - 1 }, verdict{drop: wire.DropAddress}, 0},
-		"comes again":  {func(r *reception) { r.directory.peers.add(ours) }, func(h *wire.Hello) { h.ConnID = 78 }, verdict{known: ours}, 0},
-		"has a rival":  {func(r *reception) { r.directory.tuples.add(ours) }, plain, verdict{rival: ours}, 0},
+		"comes again":  {func(r *reception) { r.directory.peers.Add(ours) }, func(h *wire.Hello) { h.ConnID = 78 }, verdict{known: ours}, 0},
+		"has a rival":  {func(r *reception) { r.directory.tuples.Add(ours) }, plain, verdict{rival: ours}, 0},
 		"half a queue": {func(r *reception) { r.l.queue = make([]*conn, 5) }, plain, verdict{answer: wire.CtlRETRY}, 0},
 		"source is full": {func(r *reception) {
 			for range guard.MaxSourceConns {
@@ -110,7 +111,7 @@ func TestStrangersCookies(t *testing.T) {
 func TestStrangersResets(t *testing.T) {
 	r, c := newReception(), identityOf(78)
 	c.peerToken[3] = 9
-	r.directory.peers.add(c)
+	r.directory.peers.Add(c)
 	for name, test := range map[string]struct {
 		m    wire.Reset
 		want wire.DropReason

@@ -15,6 +15,9 @@ type Quote struct {
 	Packet   []byte
 }
 
+// repeatsUntilRefused is how often a REQ was repeated when it counts that nobody has the port that it goes to (PROTOCOL §7.7).
+const repeatsUntilRefused = 2
+
 // Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
 // OutcomeNetworkUnreachable or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
 // one that the peer has answered. The leading engine's owner calls it.
@@ -36,6 +39,9 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	k := c.connector
 	if c.phase != phaseReqSent || k == nil || k.answered {
 		return false
+	}
+	if o == OutcomeRefused && c.handshake.Repeats < repeatsUntilRefused {
+		return true // the port may be on its way from one process to another
 	}
 	k.returned = true
 	c.attemptFailed(o)

@@ -25,6 +25,7 @@ func (m *meeting) asks() (req []byte) {
 		return false
 	}
 	m.connect().runUntilIdle()
+	m.pass(100 * time.Millisecond) // the third
 	if req == nil {
 		m.tb.Fatal("no request was sent")
 	}
@@ -61,13 +62,36 @@ func TestUnreachableEndsTheAttempt(t *testing.T) {
 	}
 }
 
+// That nobody has the port counts from the third request on: the process that had it may have ended, and another one takes it.
+// That there is no way counts at once.
+func TestRefusedByTheThirdRequest(t *testing.T) {
+	for o, at := range map[Outcome]time.Duration{OutcomeRefused: 55 * time.Millisecond, OutcomeHostUnreachable: 0, OutcomeNetworkUnreachable: 0} {
+		m := newMeeting(t, 1)
+		m.link[1].mangle = func([]byte) bool { return false }
+		m.connect().runUntilIdle()
+		begin := m.now
+		for m.connected.times == 0 && m.now.Sub(begin) < time.Second {
+			if !m.eng[0].Unreachable(m.quoteOf(nil), o) {
+				t.Fatalf("%v is not believed after %v", o, m.now.Sub(begin))
+			}
+			if m.connected.times == 0 {
+				m.pass(time.Millisecond)
+			}
+		}
+		m.connected.must(t, o)
+		if after := m.now.Sub(begin); after < at-10*time.Millisecond || after > at+10*time.Millisecond {
+			t.Errorf("%v after %v, want about %v", o, after, at)
+		}
+	}
+}
+
 // A request that was repeated from another source port is the one that an error quotes then, and leaves nothing behind of the port before
 // (PROTOCOL §6.1).
 func TestUnreachableAfterAChangeOfPort(t *testing.T) {
 	m := newMeeting(t, 1)
 	first := m.asks()
 	before := *m.quoteOf(first[:0])
-	m.pass(100 * time.Millisecond)
+	m.pass(300 * time.Millisecond)
 	now := m.quoteOf(first[:0])
 	if now.From.Port == before.From.Port {
 		t.Fatal("the port did not change")
@@ -182,7 +206,7 @@ func TestAskingIsForgotten(t *testing.T) {
 func TestUnreachableFromThePortBefore(t *testing.T) {
 	m := newMeeting(t, 1)
 	before := m.quoteOf(m.asks())
-	m.pass(100 * time.Millisecond)
+	m.pass(300 * time.Millisecond)
 	if m.quoteOf(nil).From.Port == before.From.Port {
 		t.Fatal("the port did not change")
 	}

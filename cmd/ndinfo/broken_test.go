@@ -55,9 +55,14 @@ func TestBrokenForeignXDPProgram(t *testing.T) {
 	if d := doctor(t, pair.A, "nd0", "--datapath", "udp"); !d.Works {
 		t.Errorf("%+v", d)
 	}
-	_, err = openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	_, err = openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
 	if err == nil || !strings.Contains(err.Error(), "another XDP program is attached") {
 		t.Errorf("opening it: %v", err)
+	}
+	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	must(t, err)
+	if i := a.Datapath(); i.Datapath != nd.DatapathUDP || !strings.Contains(i.Reason, "another XDP program is attached") {
+		t.Errorf("opening what there is: %+v", i)
 	}
 }
 

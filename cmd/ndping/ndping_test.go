@@ -96,6 +96,38 @@ func TestPingOverVeth(t *testing.T) {
 	}
 }
 
+// Adapters beside each other on one interface, each with its datapath: two that listen, and one that asks, on either side (PROTOCOL §7.8). The first one has
+// AF_XDP, the others have plain sockets.
+func TestPingBesideServers(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	ctx, stop := context.WithCancel(t.Context())
+	var listeners sync.WaitGroup
+	defer listeners.Wait()
+	defer stop()
+	listen := func(at string) string {
+		said := &log{waiting: make(chan struct{})}
+		listeners.Go(func() {
+			if err := run(ctx, pair.B.Do, said, "-l", at); err != nil {
+				t.Errorf("listener at %s: %v", at, err)
+			}
+		})
+		<-said.waiting
+		said.mu.Lock()
+		defer said.mu.Unlock()
+		return said.text.String()
+	}
+	first, second := netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String(), netip.AddrPortFrom(pair.AddrB.Addr(), 7001).String()
+	listen(first)
+	listen(second)
+	for _, at := range []string{first, second} {
+		var out bytes.Buffer
+		must(t, run(ctx, pair.A.Do, &out, at, "-c", "5", "-i", "0", "-s", "8,100k", "-W", "1m"))
+		wantSaid(t, out.String(), "datapath generic", "8 bytes: 5 sent, 5 answered", "5 sent, 5 answered")
+	}
+	client, _ := pingBetween(t, pair.B.Do, pair.A.Do, netip.AddrPortFrom(pair.AddrA.Addr(), 7002).String(), nil, "-c", "5", "-i", "0", "-s", "8", "-W", "1m")
+	wantSaid(t, client, "datapath udp", "8 bytes: 5 sent, 5 answered")
+}
+
 // A peer that connects and never answers: every message is given up in time, and the exit status says so.
 func TestPingUnanswered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -69,19 +69,20 @@ type Info struct {
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
 type Datapath struct {
-	watch    *watch
-	cfg      Config
-	info     Info
-	index    int
-	mac      [6]byte // when it was opened; the state knows it now
-	state    *netState
-	udp      *net.UDPConn // holds the UDP port against others, or looks for neighbours when a broker holds it; nobody reads it
-	nl       *netlink.Handle
-	steering *bpf.Steering // nil when a broker has it
-	lease    *broker.Lease // nil without a broker
-	umem     *xdp.UMEM
-	arena    *arena
-	queues   []*queue // by number
+	*cohabitation // nil when it was opened for another process
+	watch         *watch
+	cfg           Config
+	info          Info
+	index         int
+	mac           [6]byte // when it was opened; the state knows it now
+	state         *netState
+	udp           *net.UDPConn // holds the UDP port against others, or looks for neighbours when a broker holds it; nobody reads it
+	nl            *netlink.Handle
+	steering      *bpf.Steering // nil when a broker has it
+	lease         *broker.Lease // nil without a broker
+	umem          *xdp.UMEM
+	arena         *arena
+	queues        []*queue // by number
 
 	maxPacket   int // when it was opened
 	single      bool
@@ -98,7 +99,7 @@ type Datapath struct {
 }
 
 // openXDP attaches the steering program to the interface of cfg.Address and opens a socket on the queue.
-func openXDP(cfg Config) (_ *Datapath, err error) {
+func openXDP(cfg Config, c *cohabitation) (_ *Datapath, err error) {
 	d := &Datapath{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -108,7 +109,11 @@ func openXDP(cfg Config) (_ *Datapath, err error) {
 	if err := d.openSockets(nil); err != nil {
 		return nil, err
 	}
-	return d, d.follow()
+	if err := d.follow(); err != nil {
+		return nil, err
+	}
+	d.cohabitation = c
+	return d, nil
 }
 
 // openSockets does what needs privileges. terms is nil unless it is done for somebody else.
@@ -346,6 +351,9 @@ func (d *Datapath) Info() Info {
 	return i
 }
 
+// ReceivePort implements Device.
+func (d *Datapath) ReceivePort() uint16 { return d.cfg.UDPPort }
+
 // Ports implements Device: one for each receive queue, in order.
 func (d *Datapath) Ports() []Port {
 	ports := make([]Port, len(d.queues))
@@ -359,6 +367,9 @@ func (d *Datapath) Ports() []Port {
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.cohabitation != nil {
+			errs = append(errs, d.cohabitation.close())
+		}
 		if d.lease != nil {
 			errs = append(errs, d.lease.Close())
 		}
@@ -396,7 +407,7 @@ type Stats struct {
 	TooLong uint64
 	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
 	Spins, SpinHits, Sleeps uint64
-	// PortTaken counts paths that were not made because the source port was not to be had; of the UDP rung only.
+	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of the UDP rung only.
 	PortTaken uint64
 	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams; of the UDP rung only.
 	InRuns, Merged uint64

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -29,6 +30,10 @@ type Device interface {
 	// Resolve finds the way to a peer, which Connect needs. It blocks.
 	Resolve(ctx context.Context, dst netip.Addr) error
 	Info() Info
+	// ReceivePort is the UDP port that the ports receive on: the well-known one for the first adapter of an address.
+	ReceivePort() uint16
+	// PortSpace is who has which ND port of the address on this machine.
+	PortSpace() provider.PortSpace
 	// Stats reads the counters. Those of the kernel end with Close: os.ErrClosed.
 	Stats() (Stats, error)
 	// Alloc returns n bytes of memory that packets can be sent from in place, and the name that Release and the engine know
@@ -49,18 +54,35 @@ func Open(cfg Config) (Device, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
-	if cfg.Broker != "" {
-		return openFromBroker(cfg) // or not at all: a caller that names a broker does not want plain sockets
+	c, err := cohabit(&cfg)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.Rung == RungUDP {
-		return openUDP(cfg, "asked for")
+	d, err := open(cfg, c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
 	}
-	d, err := openXDP(cfg)
+	return d, nil
+}
+
+// open opens a rung for an adapter that lives with others. On success the device closes c.
+func open(cfg Config, c *cohabitation) (Device, error) {
+	switch {
+	case cfg.Broker != "":
+		return openFromBroker(cfg, c) // or not at all: a caller that names a broker does not want plain sockets
+	case cfg.Rung == RungUDP:
+		return openUDP(cfg, c, "asked for")
+	case !c.first && cfg.Rung == RungAuto:
+		return openUDP(cfg, c, c.why())
+	case !c.first:
+		return nil, fmt.Errorf("open %s in %s mode: %s: end that one, or take another datapath (auto, udp)", cfg.Address, cfg.Rung, c.why())
+	}
+	d, err := openXDP(cfg, c)
 	if err == nil {
 		return d, nil
 	}
 	if reason := withoutXDP(err); cfg.Rung == RungAuto && reason != "" {
-		u, failed := openUDP(cfg, reason)
+		u, failed := openUDP(cfg, c, reason)
 		if failed == nil {
 			return u, nil
 		}
@@ -69,8 +91,8 @@ func Open(cfg Config) (Device, error) {
 	return nil, err
 }
 
-// withoutXDP says why auto takes plain sockets after AF_XDP failed with err, or returns "" when that would hide a mistake:
-// somebody who may use AF_XDP wants to know why it does not work.
+// withoutXDP says why auto takes plain sockets after AF_XDP failed with err, or returns "" when that would hide a mistake in what the
+// interface is: somebody who may use AF_XDP wants to know why it does not work.
 func withoutXDP(err error) string {
 	var link *notEthernetError
 	var silent *notSeenError
@@ -79,6 +101,8 @@ func withoutXDP(err error) string {
 		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
 	case errors.As(err, &link):
 		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+	case errors.Is(err, bpf.ErrHeld):
+		return fmt.Sprintf("AF_XDP needs the interface's XDP program: %v", err)
 	case errors.As(err, &silent):
 		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.kind, silent.stack.name)
 	}

@@ -13,7 +13,7 @@ import (
 const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
 // openLent makes a datapath of what a broker opened. It takes no privileges: rings and frames are mapped, everything else is done.
-func openFromBroker(cfg Config) (_ Device, err error) {
+func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 	if cfg.Rung == RungUDP {
 		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
 	}
@@ -40,6 +40,7 @@ func openFromBroker(cfg Config) (_ Device, err error) {
 	if err := d.follow(); err != nil {
 		return nil, err
 	}
+	d.cohabitation = c
 	return d, nil
 }
 

@@ -14,6 +14,7 @@ const pathsAtOnce = 1024
 func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.unseen = d.pathsMade.Load
 	d.watch.start(d, own, gone)
+	d.start(own)
 	if d.icmp != nil {
 		d.watch.ended.Go(func() { d.receiveErrors(own) })
 	}
@@ -105,6 +106,7 @@ func (d *Datapath) resized(mtu int) int {
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.start(d, own, gone)
+	d.start(own)
 	d.watch.ended.Go(func() { d.receiveErrors(own) })
 }
 

@@ -3,6 +3,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"sync"
@@ -31,6 +32,8 @@ const (
 	socketBuffer = 32 << 20
 	// mergedSize is the most that the kernel hands over at once, so what a receive frame has to hold. Memory is taken for what arrives in it.
 	mergedSize = 64 << 10
+	// ownPortTries is how many ports an adapter tries that is not the first of its address.
+	ownPortTries = 64
 	// receiveFrames are those of a batch that the engine works on, and those that are posted, with as many to spare.
 	receiveFrames = 3 * udpBatch
 )
@@ -41,17 +44,18 @@ const (
 	_ = uint(-(provider.FrameSize % udp.PageSize))
 )
 
-// plainUDP is the rung that needs no privilege: one socket on the ND port receives, and one for every source port sends
+// plainUDP is the rung that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
 type plainUDP struct {
-	*sleeper  // of the receive socket
+	*sleeper // of the receive socket
+	*cohabitation
 	watch     *watch
 	state     *netState
 	cfg       Config
 	info      Info
 	nl        *netlink.Handle
 	neighbors neighbours
-	network   *udp.Network
+	network   *udp.Network // the cohabitation's
 	in        *udp.Socket
 	local     wire.Endpoint
 	ethernet  bool // peers are neighbours that the kernel has to find
@@ -98,10 +102,9 @@ type udpPath struct {
 }
 
 // openUDP opens the rung.
-func openUDP(cfg Config, reason string) (_ Device, err error) {
+func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	cfg.Address = cfg.Address.Unmap()
 	d := &plainUDP{cfg: cfg, sources: map[uint16]*source{}, paths: make([]udpPath, 1)} // path 0 is none
-	d.local = wire.EndpointFrom(netip.AddrPortFrom(cfg.Address, cfg.UDPPort))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -126,18 +129,12 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
 	copy(link.mac[:], nic.MAC)
 	d.state = newNetState(nic.Index, cfg.Address, link)
-	if d.network, err = udp.NewNetwork(); err != nil {
-		return nil, err
-	}
+	d.network, c.scope, c.device = c.network, nic.Index, d.neighbors.vrf
 	if why := d.network.Runs(); why != nil {
 		d.goAlone(why.Error())
 	}
-	d.in, err = d.network.Open(udp.Config{
-		Local: netip.AddrPortFrom(cfg.Address, cfg.UDPPort), Scope: nic.Index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-		Runs: d.alone.Load() == nil,
-	})
-	if err != nil {
-		return nil, portError(err, cfg)
+	if err := d.listen(c.first); err != nil {
+		return nil, err
 	}
 	if d.sleeper, err = newSleeper(d.in.FD(), func() bool { return readable(d.in.FD()) }, cfg.longestSpin()); err != nil {
 		return nil, err
@@ -157,8 +154,34 @@ func openUDP(cfg Config, reason string) (_ Device, err error) {
 	d.receiver = udp.NewReceiver(d.rxPool, udpBatch, udpBatchBytes, wire.BaseHeaderLen)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
 	d.sender.From(cfg.Address, nic.Index)
+	d.cohabitation = c
 	return d, nil
 }
+
+// listen opens the socket that receives: on the well-known port, or on one that nobody has.
+func (d *plainUDP) listen(wellKnown bool) (err error) {
+	for range ownPortTries {
+		port := d.cfg.UDPPort
+		if !wellKnown {
+			port = wire.SourcePort(rand.Uint64())
+		}
+		d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
+		d.in, err = d.network.Open(udp.Config{
+			Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+			Runs: d.alone.Load() == nil,
+		})
+		if err == nil || wellKnown {
+			break
+		}
+	}
+	if err != nil && wellKnown {
+		return portError(err, d.cfg)
+	}
+	return err
+}
+
+// ReceivePort implements Device.
+func (d *plainUDP) ReceivePort() uint16 { return d.local.Port }
 
 // Ports implements Device: one, because a socket has no queues.
 func (d *plainUDP) Ports() []Port { return []Port{d} }
@@ -201,6 +224,9 @@ func (d *plainUDP) Stats() (Stats, error) {
 func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
+		if d.cohabitation != nil {
+			errs = append(errs, d.cohabitation.close())
+		}
 		if d.errors != nil {
 			errs = append(errs, d.errors.Close())
 		}
@@ -225,9 +251,6 @@ func (d *plainUDP) Close() error {
 			if p != nil {
 				errs = append(errs, p.Close())
 			}
-		}
-		if d.network != nil {
-			errs = append(errs, d.network.Close())
 		}
 		if d.nl != nil {
 			d.nl.Close()

@@ -185,14 +185,16 @@ func TestUDPSourcePorts(t *testing.T) {
 	}
 }
 
-// TestUDPAddresses refuses what is no address of this machine, and a port that is in use.
+// TestUDPAddresses refuses what is no address of this machine, and a well-known port that a program has which is none of ours.
 func TestUDPAddresses(t *testing.T) {
-	a, _ := newUDPPair(t)
+	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback[0], 0)))
+	must(t, err)
+	defer other.Close()
 	var unknown *AddressError
 	if _, err := Open(Config{Address: netip.MustParseAddr("203.0.113.1"), Rung: RungUDP}); !errors.As(err, &unknown) {
 		t.Errorf("foreign address: %v", err)
 	}
-	if _, err := Open(Config{Address: loopback[0], UDPPort: a.cfg.UDPPort, Rung: RungUDP}); !errors.Is(err, udp.ErrPortTaken) {
+	if _, err := Open(Config{Address: loopback[0], UDPPort: other.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Rung: RungUDP}); !errors.Is(err, udp.ErrPortTaken) {
 		t.Errorf("port in use: %v", err)
 	}
 }

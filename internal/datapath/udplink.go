@@ -208,12 +208,16 @@ func (d *plainUDP) source(port uint16) *source {
 		return s
 	}
 	s := &source{socket: d.in, port: port}
-	if port != d.cfg.UDPPort {
+	if port != d.local.Port {
 		var err error
 		s.socket, err = d.network.Open(udp.Config{
 			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer,
 			Runs: d.alone.Load() == nil,
 		})
+		if err != nil && port == wire.SourcePort(0) {
+			s.socket, err = d.in, nil // another adapter answers strangers from there
+			d.portTaken.Add(1)
+		}
 		if err != nil {
 			return nil
 		}

@@ -47,8 +47,11 @@ func TestPacketsVanish(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2, StaticNeighbours: true})
 	var d *Datapath
-	must(t, pair.A.Do(func() (err error) {
-		d, err = openXDP(Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort})
+	must(t, pair.A.Do(func() error {
+		opened, err := Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
+		if err == nil {
+			d = opened.(*Datapath)
+		}
 		return err
 	}))
 	t.Cleanup(func() { must(t, d.Close()) })

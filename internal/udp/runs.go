@@ -20,7 +20,7 @@ func (n *Network) Runs() error {
 	if err := merges(unix.ByteSliceToString(u.Release[:])); err != nil {
 		return err
 	}
-	fd, err := n.socket(unix.AF_INET)
+	fd, err := n.Socket(unix.AF_INET, unix.SOCK_DGRAM)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	if cfg.Local.Addr().Unmap().Is4() {
 		family = unix.AF_INET
 	}
-	fd, err := n.socket(family)
+	fd, err := n.Socket(family, unix.SOCK_DGRAM)
 	if err != nil {
 		return nil, fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err)
 	}
@@ -87,9 +87,9 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	return nil, errors.Join(fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err), s.Close())
 }
 
-// socket makes an unbound socket in the network's namespace.
-func (n *Network) socket(family int) (int, error) {
-	const kind = unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+// Socket makes an unbound socket of a family and type in the network's namespace, in non-blocking mode.
+func (n *Network) Socket(family, kind int) (int, error) {
+	kind |= unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, err := unix.Socket(family, kind, 0)
 	if err != nil || n.ns == nil || cookieOf(fd) == n.cookie {
 		return fd, err

@@ -87,7 +87,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	if err != nil {
 		return nil, notOpened(err), err
 	}
-	engine.UDPPort = cfg.UDPPort
+	engine.UDPPort, engine.ReceivePort, engine.PortSpace = cfg.UDPPort, dp.ReceivePort(), dp.PortSpace()
 	engine.Runs = dp.Info().Rung == datapath.RungUDP
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {

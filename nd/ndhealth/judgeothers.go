@@ -3,6 +3,7 @@ package ndhealth
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -59,6 +60,10 @@ func judgePort(f *facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	at := fmt.Sprintf("UDP port %d of %s", f.cfg.UDPPort, f.addr)
+	if f.port.shared {
+		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, over plain sockets",
+			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
+	}
 	if f.port.err == nil {
 		return ok("%s is free", at), true
 	}
@@ -66,7 +71,7 @@ func judgePort(f *facts) (Finding, bool) {
 	if f.port.used != "" {
 		found = fmt.Sprintf("%s is taken by %s", at, f.port.used)
 	}
-	return problem(found, "all ND traffic of an adapter goes to this port, the same on both sides",
+	return problem(found, "the requests of peers go to this port, and a program has it that is no adapter",
 		fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))), true
 }
 

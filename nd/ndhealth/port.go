@@ -15,8 +15,9 @@ import (
 
 // portUse says whether the UDP port is free.
 type portUse struct {
-	err  error  // of binding it; nil when it is free
-	used string // "process 12 (name)", "" when it is free or its user is not to be found
+	err    error  // of binding it; nil when it is free
+	shared bool   // another adapter has it
+	used   string // "process 12 (name)", "" when it is free or its user is not to be found
 }
 
 // useOf binds the port for a moment, at an address of an interface.
@@ -25,6 +26,9 @@ func useOf(index int, at netip.AddrPort) portUse {
 	if err == nil {
 		err = s.Close()
 		return portUse{err: err}
+	}
+	if shared, failed := datapath.HasAdapter(at); failed == nil && shared {
+		return portUse{shared: true}
 	}
 	var inodes []string
 	for _, table := range []string{"udp", "udp6"} {

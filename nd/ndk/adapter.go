@@ -21,7 +21,8 @@ var Offered = Version{Major: 2, Minor: 0}
 type AdapterConfig struct {
 	// Address is a local address; the adapter is the interface that has it.
 	Address netip.Addr
-	// UDPPort carries all ND traffic of the adapter; 0 is 14791. Peers must use the same one.
+	// UDPPort is the well-known port, which requests to connect go to; 0 is 14791. Peers must use the same one. Further adapters of an
+	// address receive on UDP ports of their own, over plain sockets.
 	UDPPort uint16
 	// Datapath is auto, generic, native or udp; empty is auto (package nd explains them). Peers need not match.
 	Datapath string

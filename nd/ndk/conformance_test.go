@@ -81,8 +81,8 @@ var adapterRows = map[string]provoke{
 		return StatusBadVersion
 	},
 	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_ADAPTER_NOT_READY": func(t *testing.T, r *rig) Status {
-		// Another adapter has the address and port.
-		return openStatus(t, AdapterConfig{Address: r.addr[0], UDPPort: r.port, Datapath: "udp"})
+		// Another adapter has the address and port, and with it AF_XDP.
+		return openStatus(t, AdapterConfig{Address: r.addr[0], UDPPort: r.port, Datapath: "generic"})
 	},
 	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_RESOURCES": func(t *testing.T, _ *rig) Status { return starvedStatus(t) },
 	"Adapter/CLOSE_NDK_ADAPTER_HANDLER/(none)": func(t *testing.T, r *rig) Status {

@@ -40,6 +40,10 @@ type RxPacket struct {
 	Origin Number // whose link it came from, when it was handed on; else none
 	At     int    // where what it carries begins, behind the blocks; once they were looked at
 	Placed bool   // the bytes of its operations are where they belong
+
+	// Of what came beside the link (PROTOCOL §7.8).
+	Handed   bool // another process received it
+	Unproven bool // and may have made up where it came from
 }
 
 // TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of

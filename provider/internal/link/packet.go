@@ -61,3 +61,26 @@ func (p *RxPacket) ReadBlocks(h wire.BaseHeader, ack *wire.Ack, report *wire.Rep
 	}
 	return wire.DropNone
 }
+
+// AsksForReset says whether a control packet has a message, and not RST.
+func (p *RxPacket) AsksForReset() bool {
+	first := p.Frags[0].Data
+	at, d := wire.ContentOffset(first)
+	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
+}
+
+// ResetPort is the UDP port on which the sender of a packet expects an RST: what a PING says, and the well-known one for all else (PROTOCOL §7.4).
+func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.DropReason) {
+	if !h.Control() {
+		return wellKnown, wire.DropNone
+	}
+	msg, d := p.Control(h)
+	if d != wire.DropNone || msg.Opcode != wire.CtlPing {
+		return wellKnown, d
+	}
+	var ping wire.Ping
+	if d = wire.ParsePing(msg.Body, &ping); d == wire.DropNone && ping.Port == 0 {
+		d = wire.DropControl
+	}
+	return ping.Port, d
+}

@@ -10,7 +10,7 @@ import (
 
 // An endpoint is in use until whoever took it and all who share it have released it.
 func TestUsesAreCounted(t *testing.T) {
-	p, rng := New(), rand.New(rand.NewPCG(1, 2))
+	p, rng := New(Alone{}), rand.New(rand.NewPCG(1, 2))
 	at, o := p.Take(wire.Endpoint{Port: 7}, rng)
 	p.Share(at)
 	for want := 2; want > 0; want-- {

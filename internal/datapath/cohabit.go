@@ -1,0 +1,177 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/ports"
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file shares an address among the adapters of a machine (PROTOCOL §7.8). The first one receives on the well-known UDP port, others on ports of
+// their own; what the well-known port gets for others is handed over.
+
+const (
+	// wellKnownBuffer holds the requests of a thousand peers that ask at once.
+	wellKnownBuffer = 4 << 20
+	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. Once those took
+	// takeOverPatience somebody else has it, and it becomes longestPause.
+	takeOverPause, takeOverPatience, longestPause = time.Millisecond, time.Second, 250 * time.Millisecond
+)
+
+// cohabitation is what an adapter shares with the others of its address.
+type cohabitation struct {
+	at      netip.AddrPort // the well-known port
+	network *udp.Network
+	space   *ports.Space
+	holding *ports.Holding
+	first   bool // it has the well-known port from the start
+	scope   int  // of sockets; see udp.Config
+	device  int
+
+	ctx     context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// cohabit finds out whether the address has adapters already.
+func cohabit(cfg *Config) (*cohabitation, error) {
+	network, err := udp.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	at := netip.AddrPortFrom(cfg.Address.Unmap(), cfg.UDPPort)
+	c := &cohabitation{at: at, network: network, space: ports.NewSpace(network, at), holding: ports.NewHolding(network, at)}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	if err := c.holding.Try(); err != nil && !errors.Is(err, ports.ErrTaken) {
+		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.close())
+	} else {
+		c.first = err == nil
+	}
+	return c, nil
+}
+
+// HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at.
+func HasAdapter(at netip.AddrPort) (bool, error) {
+	c, err := cohabit(&Config{Address: at.Addr(), UDPPort: at.Port()})
+	if err != nil {
+		return false, err
+	}
+	return !c.first, c.close()
+}
+
+// why says what a later adapter is told.
+func (c *cohabitation) why() string {
+	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, and so what its interface receives by AF_XDP", c.at.Port(), c.at.Addr())
+}
+
+// HandOver implements provider.PortSpace.
+func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.HandOver {
+	var pieces [provider.MaxFrags][]byte
+	for i := range p.N {
+		pieces[i] = p.Frags[i].Data
+	}
+	switch c.space.Hand(port, p.From.AddrPort(), p.To.Port, pieces[:p.N], time.Now()) {
+	case ports.Done:
+		return provider.HandOverDone
+	case ports.Dropped:
+		return provider.HandOverDropped
+	case ports.Refused:
+		return provider.HandOverRefused
+	case ports.Nobody:
+	}
+	return provider.HandOverNobody
+}
+
+// Claim implements provider.PortSpace.
+func (c *cohabitation) Claim(port uint16) bool { return c.space.Claim(port) }
+
+// Release implements provider.PortSpace.
+func (c *cohabitation) Release(port uint16) { c.space.Release(port) }
+
+// PortSpace implements Device.
+func (c *cohabitation) PortSpace() provider.PortSpace { return c }
+
+// start takes what others receive for this adapter, and the well-known port once nobody has it. own runs a function as the owner of an engine.
+func (c *cohabitation) start(own func(port int, f func(*provider.Engine))) {
+	c.space.Serve(func(r ports.Request) {
+		p := injected(r.From, r.To, r.Packet)
+		p.Handed, p.Unproven = true, !r.Trusted
+		own(0, func(e *provider.Engine) { provider.Inject(e, &p) })
+	})
+	if !c.first {
+		c.running.Go(func() {
+			if c.holding.Await(c.ctx) {
+				c.receiveOnWellKnown(own)
+			}
+		})
+	}
+}
+
+// injected is a packet in one piece that belongs to nobody's frames.
+func injected(from, to netip.AddrPort, b []byte) provider.RxPacket {
+	p := provider.RxPacket{From: wire.EndpointFrom(from), To: wire.EndpointFrom(to), N: 1, Len: len(b)}
+	p.Frags[0].Data = b
+	return p
+}
+
+// receiveOnWellKnown gives what arrives at the well-known port to the leading engine: requests, and packets for connections of processes that ended.
+func (c *cohabitation) receiveOnWellKnown(own func(port int, f func(*provider.Engine))) {
+	conn := c.openWellKnown()
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(c.ctx, func() { conn.Close() })()
+	buf := make([]byte, wire.MaxPacket)
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
+			return
+		}
+		if err != nil || n < wire.BaseHeaderLen {
+			continue
+		}
+		p := injected(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), c.at, buf[:n])
+		own(0, func(e *provider.Engine) { provider.Inject(e, &p) })
+	}
+}
+
+// openWellKnown opens a socket on the well-known port, which its last holder may not have given up yet; nil when the adapter ends before.
+func (c *cohabitation) openWellKnown() *net.UDPConn {
+	began := time.Now()
+	for {
+		pause := takeOverPause
+		if time.Since(began) > takeOverPatience {
+			pause = longestPause
+		}
+		if s, err := c.network.Open(udp.Config{Local: c.at, Scope: c.scope, Device: c.device, ReceiveBuffer: wellKnownBuffer}); err == nil {
+			f := os.NewFile(uintptr(s.FD()), "well-known port")
+			conn, err := net.FilePacketConn(f) // has a descriptor of its own
+			_ = f.Close()
+			if err == nil {
+				return conn.(*net.UDPConn)
+			}
+		}
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// close gives everything back, and waits until no engine is given anything any more.
+func (c *cohabitation) close() error {
+	c.end()
+	c.running.Wait()
+	return errors.Join(c.space.Close(), c.holding.Close(), c.network.Close())
+}

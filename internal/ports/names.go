@@ -1,0 +1,50 @@
+package ports
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// FirstAutomatic is the first of the ports that connectors without one get.
+	FirstAutomatic = 49152
+	// blockPorts automatic ports have one socket, so that many connections do not cost a descriptor each.
+	blockPorts = 64
+)
+
+// ErrTaken says that another socket has a name.
+var ErrTaken = errors.New("the name is taken")
+
+// first is the port that a port's name has: its own, or the first of its block.
+func first(port uint16) uint16 {
+	if port < FirstAutomatic {
+		return port
+	}
+	return port - port%blockPorts
+}
+
+const _ = uint(-(FirstAutomatic % blockPorts)) // blocks begin where automatic ports do
+
+// place is an address with its well-known UDP port, as names have it.
+type place string
+
+// placeOf names at.
+func placeOf(at netip.AddrPort) place { return place("@ndxdp/" + at.String()) }
+
+// of is the name of an ND port's socket.
+func (p place) of(port uint16) string { return fmt.Sprintf("%s/nd/%d", p, first(port)) }
+
+// holder is the name of the socket of whoever has the well-known port.
+func (p place) holder() string { return string(p) + "/udp" }
+
+// bind gives an abstract name to a socket. The error is ErrTaken when another one has it.
+func bind(fd int, name string) error {
+	err := unix.Bind(fd, &unix.SockaddrUnix{Name: name})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return ErrTaken
+	}
+	return err
+}

@@ -1,0 +1,285 @@
+package ports
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// here is an address and port of this test process alone.
+func here(n uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(os.Getpid() >> 16), byte(os.Getpid() >> 8), byte(os.Getpid())}), n)
+}
+
+func newNetwork(t testing.TB) *udp.Network {
+	t.Helper()
+	n, err := udp.NewNetwork()
+	must(t, err)
+	t.Cleanup(func() { must(t, n.Close()) })
+	return n
+}
+
+func newSpace(t testing.TB, at netip.AddrPort) *Space {
+	t.Helper()
+	s := NewSpace(newNetwork(t), at)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+// A port below the automatic ones is one adapter's, of those an adapter has 64 together, and all of it ends with the last use.
+func TestClaims(t *testing.T) {
+	a, b, elsewhere := newSpace(t, here(1)), newSpace(t, here(1)), newSpace(t, here(2))
+	for _, c := range []struct {
+		mine, other uint16
+		free        bool
+	}{{7001, 7001, false}, {7001, 7002, true}, {49152, 49152 + 63, false}, {49152, 49152 + 64, true}, {65535, 65472, false}, {65535, 65471, true}} {
+		if !a.Claim(c.mine) || !a.Claim(c.mine) {
+			t.Fatalf("port %d is taken", c.mine)
+		}
+		if got := b.Claim(c.other); got != c.free {
+			t.Errorf("port %d beside %d: %t", c.other, c.mine, got)
+		} else if got {
+			b.Release(c.other)
+		}
+		if !elsewhere.Claim(c.mine) {
+			t.Errorf("port %d is taken at another address", c.mine)
+		}
+		elsewhere.Release(c.mine)
+		a.Release(c.mine)
+		if b.Claim(c.mine) {
+			t.Errorf("port %d came free with the first of two releases", c.mine)
+		}
+		a.Release(c.mine)
+		if !b.Claim(c.mine) {
+			t.Errorf("port %d did not come free", c.mine)
+		}
+		b.Release(c.mine)
+	}
+}
+
+var (
+	from   = netip.MustParseAddrPort("192.0.2.7:50001")
+	packet = []byte("a request, as it arrived")
+)
+
+// hand gives a request in two pieces to whoever has a port.
+func hand(s *Space, port uint16, now time.Time) Handed {
+	return s.Hand(port, from, 14791, [][]byte{packet[:5], packet[5:]}, now)
+}
+
+// A request comes to the adapter that has its port, as it was, from one that is trusted: this process.
+func TestRequestsAreHandedOver(t *testing.T) {
+	a, b := newSpace(t, here(1)), newSpace(t, here(1))
+	if got := hand(a, 7001, time.Now()); got != Nobody {
+		t.Errorf("to nobody: %d", got)
+	}
+	taken := make(chan Request, 2)
+	if !b.Claim(7001) { // before it serves,
+		t.Fatal("taken")
+	}
+	b.Serve(func(r Request) {
+		r.Packet = append([]byte(nil), r.Packet...)
+		taken <- r
+	})
+	if !b.Claim(50000) { // and after
+		t.Fatal("taken")
+	}
+	for _, port := range []uint16{7001, 50001} {
+		if got := hand(a, port, time.Now()); got != Done {
+			t.Fatalf("port %d: %d", port, got)
+		}
+		want := Request{From: from, To: netip.AddrPortFrom(here(1).Addr(), 14791), Packet: packet, Trusted: true}
+		if got := <-taken; got.From != want.From || got.To != want.To || string(got.Packet) != string(want.Packet) || got.Trusted != want.Trusted {
+			t.Errorf("port %d: %+v, want %+v", port, got, want)
+		}
+	}
+	if got := hand(b, 7001, time.Now()); got != Nobody {
+		t.Errorf("to itself: %d", got)
+	}
+}
+
+// An adapter that does not read its requests costs others nothing: they are dropped, and refused when that lasts; read again, all is well.
+func TestOwnerThatNeverReads(t *testing.T) {
+	a, b := newSpace(t, here(1)), newSpace(t, here(1))
+	if !b.Claim(7001) {
+		t.Fatal("taken")
+	}
+	now := time.Now()
+	n := 0
+	for hand(a, 7001, now) == Done {
+		if n++; n == mostHandedOver {
+			t.Skip("the queue of a socket is longer than what is handed over in a second")
+		}
+	}
+	if got := hand(a, 7001, now.Add(fullFor-1)); got != Dropped {
+		t.Errorf("before %v: %d", fullFor, got)
+	}
+	if got := hand(a, 7001, now.Add(fullFor)); got != Refused {
+		t.Errorf("after %v: %d", fullFor, got)
+	}
+	taken := make(chan struct{}, n)
+	b.Serve(func(Request) { taken <- struct{}{} })
+	for range n {
+		<-taken
+	}
+	if got := hand(a, 7001, now.Add(2*fullFor)); got != Done {
+		t.Errorf("once it reads: %d", got)
+	}
+}
+
+// A flood of requests for ports of others is cut off for the rest of the second.
+func TestFloodOfRequestsForOthers(t *testing.T) {
+	a := newSpace(t, here(1))
+	now := time.Now()
+	a.second, a.handed = now, mostHandedOver-1
+	if got := hand(a, 7001, now); got != Nobody {
+		t.Errorf("the last one: %d", got)
+	}
+	if got := hand(a, 7001, now.Add(time.Second-1)); got != Dropped {
+		t.Errorf("one more: %d", got)
+	}
+	if got := hand(a, 7001, now.Add(time.Second)); got != Nobody {
+		t.Errorf("a second later: %d", got)
+	}
+}
+
+// What is no request is dropped and counted, whoever sends it, and the next one is read.
+func TestMalformedRequests(t *testing.T) {
+	s := newSpace(t, here(1))
+	if !s.Claim(7001) {
+		t.Fatal("taken")
+	}
+	taken := make(chan Request, 1)
+	s.Serve(func(r Request) { taken <- r })
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	good := append(appendHeader(nil, from, 14791), packet...)
+	changed := func(at int, v byte) []byte {
+		b := append([]byte(nil), good...)
+		b[at] = v
+		return b
+	}
+	bad := [][]byte{
+		{},
+		good[:1], good[:requestHeader], changed(0, 2), changed(11, 0), // an address of IPv6
+		append(appendHeader(nil, netip.MustParseAddrPort("0.0.0.0:1"), 1), 1), append(appendHeader(nil, netip.MustParseAddrPort("224.0.0.1:1"), 1), 1),
+		append(append([]byte(nil), good...), make([]byte, maxMessage)...),
+	}
+	for _, b := range append(bad, good) {
+		must(t, unix.Sendto(fd, b, 0, &unix.SockaddrUnix{Name: s.place.of(7001)}))
+	}
+	if r := <-taken; r.From != from {
+		t.Errorf("taken: %+v", r)
+	}
+	if got := s.Malformed(); got != uint64(len(bad)) {
+		t.Errorf("%d counted, want %d", got, len(bad))
+	}
+}
+
+// forger is set in the environment of a process that hands over a request as another user.
+const forger = "NDXDP_TEST_FORGER"
+
+// A request that another user hands over is not trusted: anything may stand in it.
+func TestRequestOfAnotherUser(t *testing.T) {
+	if name := os.Getenv(forger); name != "" {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		must(t, err)
+		must(t, unix.Sendto(fd, append(appendHeader(nil, from, 14791), packet...), 0, &unix.SockaddrUnix{Name: name}))
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	s := newSpace(t, here(1))
+	if !s.Claim(7001) {
+		t.Fatal("taken")
+	}
+	taken := make(chan Request, 1)
+	s.Serve(func(r Request) { taken <- r })
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), forger+"="+s.place.of(7001))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r := <-taken; r.Trusted || r.From != from {
+		t.Errorf("%+v", r)
+	}
+}
+
+// One has the well-known port; when it ends, one of those that wait gets it, and the others go on waiting.
+func TestHolding(t *testing.T) {
+	const waiting = 5
+	at := here(3)
+	first := NewHolding(newNetwork(t), at)
+	must(t, first.Try())
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	got := make(chan *Holding, waiting)
+	lost := make(chan *Holding, waiting)
+	for range waiting {
+		h := NewHolding(newNetwork(t), at)
+		if err := h.Try(); !errors.Is(err, ErrTaken) {
+			t.Fatalf("a second one has it: %v", err)
+		}
+		go func() {
+			if h.Await(ctx) {
+				got <- h
+			} else {
+				lost <- h
+			}
+		}()
+	}
+	must(t, first.Close())
+	for i := range waiting {
+		h := <-got
+		select {
+		case <-got:
+			t.Fatal("two have it")
+		default:
+		}
+		if i == waiting-2 {
+			end()
+			<-lost
+			must(t, h.Close())
+			return
+		}
+		must(t, h.Close())
+	}
+}
+
+// A socket that has the name but does not listen, as one does for a moment, is asked again.
+func TestHolderThatDoesNotListen(t *testing.T) {
+	at := here(4)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	must(t, bind(fd, placeOf(at).holder()))
+	h := NewHolding(newNetwork(t), at)
+	ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	if h.Await(ctx) {
+		t.Fatal("two have the name")
+	}
+	must(t, unix.Close(fd))
+	if !h.Await(t.Context()) {
+		t.Fatal("nobody has the name, and it is not to be had")
+	}
+	must(t, h.Close())
+}

@@ -1,0 +1,242 @@
+package ports
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+)
+
+const (
+	// mostHandedOver bounds the requests that are handed to other processes in a second: 2 µs each, 3 % of a core.
+	mostHandedOver = 16384
+	// fullFor is how long the queue of another process may be full until its requests are refused in its place.
+	fullFor = time.Second
+	// mostFull bounds the ports whose queues are known to be full.
+	mostFull = 256
+)
+
+// Handed is what became of a request for an ND port that is not ours.
+type Handed uint8
+
+// What Hand returns.
+const (
+	Nobody  Handed = iota // nobody has the port
+	Done                  // it is on its way
+	Dropped               // the queue there is full, or there are too many requests
+	Refused               // the queue there has been full for long: nobody reads it
+)
+
+// Space is the ND ports of an address, as one adapter sees them. All methods may be called from any goroutine.
+type Space struct {
+	network *udp.Network
+	at      netip.Addr
+	place   place
+	take    func(Request) // set by Serve
+
+	mu     sync.Mutex // guards all below
+	owned  map[uint16]*owned
+	served bool
+	closed bool
+	sender int // descriptor that requests leave from, -1 until then
+	full   map[uint16]time.Time
+	second time.Time
+	handed int // in that second
+
+	malformed atomic.Uint64
+	readers   sync.WaitGroup
+}
+
+// owned is a port below FirstAutomatic, or a block of those from there on, that is ours.
+type owned struct {
+	conn *net.UnixConn
+	uses int
+}
+
+// NewSpace is the ports of an address and well-known UDP port. Nothing is taken yet. The network belongs to the caller, and outlives the space.
+func NewSpace(network *udp.Network, at netip.AddrPort) *Space {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	return &Space{network: network, at: at.Addr(), place: placeOf(at), owned: map[uint16]*owned{}, sender: -1, full: map[uint16]time.Time{}}
+}
+
+// Serve hands over what other processes receive for our ports: take is called from goroutines, with a packet that is good until it returns.
+func (s *Space) Serve(take func(Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served || s.closed {
+		return
+	}
+	s.take, s.served = take, true
+	for _, o := range s.owned {
+		s.readers.Go(func() { s.read(o.conn) })
+	}
+}
+
+// Claim takes a port for this adapter; each Claim is undone by a Release. It returns false when another one of the machine has it, or
+// a port of its block, and when the process has no descriptor left.
+func (s *Space) Claim(port uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	o := s.owned[first(port)]
+	if o == nil {
+		conn, err := s.open(s.place.of(port))
+		if err != nil {
+			return false
+		}
+		o = &owned{conn: conn}
+		s.owned[first(port)] = o
+		if s.served {
+			s.readers.Go(func() { s.read(conn) })
+		}
+	}
+	o.uses++
+	return true
+}
+
+// Release undoes one Claim.
+func (s *Space) Release(port uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.owned[first(port)]
+	if o == nil {
+		return
+	}
+	if o.uses--; o.uses == 0 {
+		delete(s.owned, first(port))
+		_ = o.conn.Close() // its reader ends
+	}
+}
+
+// open makes the socket of a name.
+func (s *Space) open(name string) (*net.UnixConn, error) {
+	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1), bind(fd, name)); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	conn, err := net.FilePacketConn(f) // has a descriptor of its own
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// read takes requests until the socket is closed.
+func (s *Space) read(conn *net.UnixConn) {
+	buf, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	for {
+		n, oob, _, _, err := conn.ReadMsgUnix(buf, control)
+		if err != nil {
+			return
+		}
+		r, ok := parse(buf[:n], s.at)
+		if !ok || n > maxMessage {
+			s.malformed.Add(1)
+			continue
+		}
+		r.Trusted = trusted(control[:oob])
+		s.take(r)
+	}
+}
+
+// trusted says that the sender of a message is root or of our user.
+func trusted(control []byte) bool {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return false
+	}
+	for i := range messages {
+		if who, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			return who.Uid == 0 || int(who.Uid) == os.Geteuid()
+		}
+	}
+	return false
+}
+
+// Hand gives a request that arrived at the well-known port, in pieces, to the process that has the ND port. It does not block.
+func (s *Space) Hand(port uint16, from netip.AddrPort, to uint16, pieces [][]byte, now time.Time) Handed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.owned[first(port)] != nil {
+		return Nobody
+	}
+	if now.Sub(s.second) >= time.Second {
+		s.second, s.handed = now, 0
+	}
+	if s.handed >= mostHandedOver {
+		return Dropped
+	}
+	s.handed++
+	if s.sender < 0 {
+		var err error
+		if s.sender, err = s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM); err != nil {
+			s.sender = -1
+			return Dropped
+		}
+	}
+	var room [requestHeader]byte
+	all := append([][]byte{appendHeader(room[:0], from, to)}, pieces...)
+	_, err := unix.SendmsgBuffers(s.sender, all, nil, &unix.SockaddrUnix{Name: s.place.of(port)}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	return s.outcome(first(port), err, now)
+}
+
+// outcome judges what a send to a port's socket returned. The caller holds mu.
+func (s *Space) outcome(port uint16, err error, now time.Time) Handed {
+	switch {
+	case err == nil:
+		delete(s.full, port)
+		return Done
+	case errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT):
+		delete(s.full, port)
+		return Nobody
+	case !errors.Is(err, unix.EAGAIN):
+		return Dropped
+	}
+	since, known := s.full[port]
+	if !known {
+		if len(s.full) >= mostFull {
+			clear(s.full) // who is full then is noticed again
+		}
+		s.full[port] = now
+		return Dropped
+	}
+	if now.Sub(since) >= fullFor {
+		return Refused
+	}
+	return Dropped
+}
+
+// Malformed counts messages from other processes that were none.
+func (s *Space) Malformed() uint64 { return s.malformed.Load() }
+
+// Close gives everything back, and waits until take is not called any more.
+func (s *Space) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	var errs []error
+	for port, o := range s.owned {
+		errs = append(errs, o.conn.Close())
+		delete(s.owned, port)
+	}
+	if s.sender >= 0 {
+		errs = append(errs, unix.Close(s.sender))
+		s.sender = -1
+	}
+	s.mu.Unlock()
+	s.readers.Wait()
+	return errors.Join(errs...)
+}

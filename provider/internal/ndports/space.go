@@ -1,0 +1,37 @@
+package ndports
+
+import "github.com/ndxdp/ndxdp/provider/internal/link"
+
+// Space is who has which ND port of an adapter's address on this machine (PROTOCOL §7.8). The owner of the leading engine calls it; it must
+// not block.
+type Space interface {
+	// Claim takes a port for this adapter, as often as it is asked to. False: another one has it, or an automatic port of the same block.
+	Claim(port uint16) bool
+	// Release undoes one Claim.
+	Release(port uint16)
+	// HandOver gives a REQ to the adapter that has the ND port it asks for.
+	HandOver(p *link.RxPacket, port uint16) HandOver
+}
+
+// HandOver is what became of a REQ for an ND port of others.
+type HandOver uint8
+
+// What Space.HandOver returns.
+const (
+	Nobody  HandOver = iota // no adapter has the port
+	Done                    // it was given to the one that has it
+	Dropped                 // that one cannot take it now, or there are too many
+	Refused                 // that one takes none
+)
+
+// Alone is the Space of an adapter that has its address to itself.
+type Alone struct{}
+
+// Claim implements Space.
+func (Alone) Claim(uint16) bool { return true }
+
+// Release implements Space.
+func (Alone) Release(uint16) {}
+
+// HandOver implements Space.
+func (Alone) HandOver(*link.RxPacket, uint16) HandOver { return Nobody }
