@@ -144,7 +144,9 @@ func TestArmedWaitOutlivesInterrupts(t *testing.T) {
 	must(t, server.qp.Receive(1, nil))
 	n := arm(t, server, NotifyAny)
 	n.wait.Interrupt()
+	done := make(chan struct{})
 	asleep := start(func() error {
+		defer close(done)
 		if err := n.Wait(t.Context()); err != nil {
 			return err
 		}
@@ -153,7 +155,14 @@ func TestArmedWaitOutlivesInterrupts(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "somebody sleeps", func() bool { return len(n.sleeper) == 1 })
+	eventually(t, "somebody sleeps", func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return len(n.sleeper) == 1
+		}
+	})
 	must(t, client.qp.Send(1, nil, 0))
 	must(t, finish(t, "wait", asleep))
 }

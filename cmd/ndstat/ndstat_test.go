@@ -72,6 +72,27 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	}
 }
 
+// TestSleepsAreShown: how often a process slept, and looked before, since the last round; nothing of one that polls.
+func TestSleepsAreShown(t *testing.T) {
+	at := time.Now()
+	before := &ndinspect.Reply{PID: 7, At: at, Stats: nd.Stats{Spins: 10, SpinHits: 4, Sleeps: 100}}
+	now := &ndinspect.Reply{PID: 7, At: at.Add(time.Second), Stats: nd.Stats{Spins: 30, SpinHits: 19, Sleeps: 105}}
+	for _, c := range []struct {
+		what        string
+		now, before *ndinspect.Reply
+		want        string
+	}{
+		{"in the first round", now, nil, "since it began: sleeps 105, spins 30, hits 19"},
+		{"later", now, before, "in 1s: sleeps 5, spins 20, hits 15"},
+		{"another process of that name", now, &ndinspect.Reply{PID: 8, At: at}, "since it began: sleeps 105, spins 30, hits 19"},
+		{"asleep or polling", now, now, ""},
+	} {
+		if got := sleeps(c.now, c.before); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
 // TestTapIsSeen: a table says that a process is captured, as long as it is.
 func TestTapIsSeen(t *testing.T) {
 	e := newConnection(t)

@@ -70,6 +70,9 @@ func (w *watch) render(out io.Writer) {
 		if r.Capturing {
 			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, shown(r.Command))
 		}
+		if line := sleeps(r, w.before[path]); line != "" {
+			fmt.Fprintf(out, "%d %s %s\n", r.PID, shown(r.Command), line)
+		}
 		if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
 			fmt.Fprintf(out, "ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
 				"or run ndinfo doctor\n", n, r.PID, shown(r.Command))
@@ -78,6 +81,20 @@ func (w *watch) render(out io.Writer) {
 			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, shown(r.Command), counts(r.Stats.Drops))
 		}
 	}
+}
+
+// sleeps says how often a process slept until its packets came, and how often it looked for them before and that spared a sleep: since the
+// round before, or since it began. It is empty for a process that did neither.
+func sleeps(r, before *ndinspect.Reply) string {
+	now, old, since := r.Stats, nd.Stats{}, "since it began"
+	if before != nil && before.PID == r.PID {
+		old, since = before.Stats, "in "+short(r.At.Sub(before.At))
+	}
+	slept, spins, hits := now.Sleeps-old.Sleeps, now.Spins-old.Spins, now.SpinHits-old.SpinHits
+	if slept == 0 && spins == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: sleeps %d, spins %d, hits %d", since, slept, spins, hits)
 }
 
 // moves says how packets move: the datapath, and over AF_XDP whether its sockets copy.
