@@ -85,15 +85,16 @@ func (s *Shard) try(by watch.Caller) {
 	s.inside = false
 }
 
-// Poll runs one turn if nobody else does. It never blocks. The progress goroutine then leaves the engine to pollers for a while.
-func (s *Shard) Poll() { s.poll(watch.CallerPoll) }
+// Poll runs one turn if nobody else does. It never blocks. The progress goroutine then leaves the engine to pollers for a while. told says that the
+// call of a sleeper ended meanwhile: its goroutine may need the processor.
+func (s *Shard) Poll() (told bool) { return s.poll(watch.CallerPoll) }
 
 // Look is Poll for one who only looks in passing, while others sleep until something comes: the progress goroutine goes on.
-func (s *Shard) Look() { s.poll(watch.CallerLook) }
+func (s *Shard) Look() (told bool) { return s.poll(watch.CallerLook) }
 
-func (s *Shard) poll(by watch.Caller) {
+func (s *Shard) poll(by watch.Caller) (told bool) {
 	if s.callers.Load() > 0 || !s.enter() {
-		return
+		return false
 	}
 	defer s.exit()
 	// A poller that finds nothing is done in a few nanoseconds: reading the clock takes longer than all else, so timers are
@@ -106,9 +107,12 @@ func (s *Shard) poll(by watch.Caller) {
 			s.NotePoll() // the progress goroutine looks when this stands still
 		}
 		s.idlePolls = 0
+		before := s.Told()
 		s.turn(by, nil)
+		told = s.Told() != before
 	}
 	s.inside = false
+	return told
 }
 
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.

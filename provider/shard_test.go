@@ -101,6 +101,8 @@ func signal(c chan struct{}) {
 	}
 }
 
+func (w chanWaiter) Rouse() { w.Wake() }
+
 func (w chanWaiter) Wake() { signal(w.wake) }
 
 // shards makes an established pair that two shards run. Only Do may touch it from here on.

@@ -59,6 +59,34 @@ func TestOneWakeUp(t *testing.T) {
 	})
 }
 
+// Pollers are told of calls that ended while somebody slept in them, and of no others.
+func TestSleepersThatWereTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		if s[0].Poll() || s[0].Look() {
+			t.Error("an idle poll ended something")
+		}
+		w := NewWait()
+		w.Finish(OutcomeSuccess)
+		if s[0].Sleep(w); s[0].Told() != 0 {
+			t.Error("the end of a call in which nobody slept counts")
+		}
+		first := NewWait() // it waits for packets
+		go s[0].Sleep(first)
+		synctest.Wait()
+		second := p.asleep(s[0], NewWait())
+		p.postAndRing(s[0], p.write(0, 0, 64))
+		if !<-second || s[0].Told() != 1 {
+			t.Errorf("%d calls ended, want that of who sleeps beside the watcher", s[0].Told())
+		}
+		if first.Finish(OutcomeCanceled); s[0].Told() != 2 {
+			t.Error("the end of the watcher's call does not count")
+		}
+		synctest.Wait()
+	})
+}
+
 // Many sleep, and each wakes by its own answer or with the end of the shard; the watch is handed on.
 func TestManySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 const patience = time.Minute
 
 // newTestSleeper watches one end of a pair of sockets; arrive sends it a packet, take receives it.
-func newTestSleeper(t *testing.T) (s *sleeper, arrive, take func()) {
+func newTestSleeper(t testing.TB) (s *sleeper, arrive, take func()) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, err)
@@ -70,6 +70,9 @@ func TestWakeBeforeWait(t *testing.T) {
 	s.Wake()
 	s.Wake() // one token, however often
 	returns(t, "woken before", wait(s, time.Hour))
+	s.Rouse()
+	s.Rouse()
+	returns(t, "roused before", wait(s, time.Hour))
 	s.Remind(0)
 	s.Remind(0)
 	returns(t, "reminded before", background(func() { s.Pause(time.Hour) }))
@@ -88,7 +91,7 @@ func TestWakeIsNeverLost(t *testing.T) {
 				_ = readable(s.sock)
 			}
 		}
-		s.Wake()
+		[]func(){s.Wake, s.Rouse}[i/4%2]()
 		s.Remind(0)
 		returns(t, "woken", done)
 		returns(t, "reminded", paused)
@@ -190,6 +193,7 @@ func TestWaitAfterClose(t *testing.T) {
 	returns(t, "closed during", done)
 	returns(t, "closed before", wait(s, -1))
 	s.Wake()
+	s.Rouse()
 }
 
 func TestWaitAllocatesNothing(t *testing.T) {
@@ -203,6 +207,8 @@ func TestWaitAllocatesNothing(t *testing.T) {
 		s.Wait(clock.Never, true)
 		take()
 		s.Wake()
+		s.Wait(clock.Never, true)
+		s.Rouse()
 		s.Wait(clock.Never, true)
 		s.Pause(0)
 		s.Pause(0)

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,8 @@ type CQ struct {
 
 	consumer sync.Mutex
 	temp     [32]provider.Result // guarded by consumer
+	owes     bool                // polling ended calls of others, and nobody has yielded or slept since; guarded by consumer
+	vain     int                 // polls in vain since then; guarded by consumer
 }
 
 // ValidCQDepth says whether a completion queue may have so many entries.
@@ -35,11 +38,40 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	q.consumer.Lock()
 	n := fetch(q, results, put)
 	if n < len(results) {
-		q.adapter.Poll(q.CQ)
+		q.owes = q.adapter.Poll(q.CQ) || q.owes
 		n += fetch(q, results[n:], put)
 	}
+	yields := q.pollsInVain(n)
 	q.consumer.Unlock()
+	if yields {
+		yield()
+	}
 	return n
+}
+
+// spinPolls is how many polls in vain, one after another, tell a program that does nothing else from one that looks once more and then sleeps: about
+// a microsecond.
+const spinPolls = 16
+
+// pollsInVain counts a poll that brought n results, and says whether the poller is to let others run. The caller holds consumer.
+func (q *CQ) pollsInVain(n int) (yields bool) {
+	if n > 0 || !q.owes {
+		q.vain = 0
+		return false
+	}
+	if q.vain++; q.vain < spinPolls {
+		return false
+	}
+	q.owes, q.vain = false, 0
+	return true
+}
+
+// yield lets those run whose calls ended: they would wait until the scheduler interrupts who polls, after 10 ms. Once in 61 times the scheduler takes
+// first who yielded last (runtime.findRunnable), so it is asked twice.
+func yield() {
+	for range 2 {
+		runtime.Gosched()
+	}
 }
 
 func fetch[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
@@ -65,6 +97,7 @@ func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
 // adapter ends. Nobody sleeps meanwhile, or Sleep.
 func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	q.consumer.Lock()
+	q.owes = false
 	id = q.CQ.Arm(level, fin)
 	q.consumer.Unlock()
 	q.armed()

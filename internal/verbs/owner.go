@@ -45,17 +45,17 @@ func (a *Adapter) CallAll(f func() provider.Outcome) (o provider.Outcome) {
 }
 
 // Poll runs a turn of every engine that reports to the completion queue. While somebody waits for a notification the background
-// keeps going: a program that looks once and then relies on it would else wait until it is noticed that nobody polls.
-func (a *Adapter) Poll(q *provider.CQ) {
+// keeps going: a program that looks once and then relies on it would else wait until it is noticed that nobody polls. told says that calls of
+// others ended meanwhile.
+func (a *Adapter) Poll(q *provider.CQ) (told bool) {
+	poll := (*provider.Shard).Poll
 	if q.Armed() {
-		for homes := q.Homes(); homes != 0; homes &= homes - 1 {
-			a.Shards[bits.TrailingZeros64(homes)].Look()
-		}
-		return
+		poll = (*provider.Shard).Look
 	}
 	for homes := q.Homes(); homes != 0; homes &= homes - 1 {
-		a.Shards[bits.TrailingZeros64(homes)].Poll()
+		told = poll(a.Shards[bits.TrailingZeros64(homes)]) || told
 	}
+	return told
 }
 
 // Release tells the engines that report to the completion queue that its poller is about to sleep.

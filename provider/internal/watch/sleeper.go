@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -14,6 +15,8 @@ type Waiter interface {
 	Wait(until clock.Time, spin bool)
 	// Wake ends a Wait, now or the next one. Any goroutine may call it.
 	Wake()
+	// Rouse is Wake for a goroutine whose own call ended: it runs as soon as it can, where Wake lets others go on first.
+	Rouse()
 	// Pause is the progress goroutine's sleep while others look after the engine. It ends when d has passed; with a negative d when Remind says so.
 	Pause(d time.Duration)
 	// Remind ends a Pause after d: the one that is under way, or with d = 0 also the next one. Any goroutine may call it.
@@ -28,7 +31,11 @@ type Sleeper struct {
 	asleep interleave.Bool   // it waits, or is about to; set under the shard's lock
 	until  interleave.Int64  // when it means to wake, while asleep
 	polls  interleave.Uint32 // moves when pollers run turns, and when sleepers leave; the progress goroutine watches it
+	told   atomic.Uint32     // calls that ended while they slept; a hint, and no step of an explorer
 }
+
+// Told moves when the call of a sleeper ends.
+func (s *Sleeper) Told() uint32 { return s.told.Load() }
 
 // Wake ends the sleep, if there is one: somebody stored work before. Where nobody watches, the progress goroutine is to.
 func (s *Sleeper) Wake() {
@@ -40,6 +47,13 @@ func (s *Sleeper) Wake() {
 	case s.Forsake():
 		s.polls.Store(0)
 		s.Remind(0)
+	}
+}
+
+// Rouse is Wake for a watcher whose own call ended.
+func (s *Sleeper) Rouse() {
+	if s.asleep.CompareAndSwap(true, false) {
+		s.Waiter.Rouse()
 	}
 }
 

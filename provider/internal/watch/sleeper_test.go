@@ -8,7 +8,8 @@ type countingWaiter struct {
 	woken int
 }
 
-func (w *countingWaiter) Wake() { w.woken++ }
+func (w *countingWaiter) Wake()  { w.woken++ }
+func (w *countingWaiter) Rouse() { w.woken++ }
 
 // A sleep ends once, and a turn ends it when it leaves work or a deadline before the sleeper's own.
 func TestSleeper(t *testing.T) {

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"sync/atomic"
+
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
@@ -13,6 +15,7 @@ type Wait struct {
 	outcome     outcome.Outcome // written before ended
 	event       interleave.Event
 	at          interleave.Pointer[Sleeper] // whose packets it waits for; nil while it does not
+	beside      atomic.Pointer[Sleeper]     // whose turns may end it while it sleeps; a hint, and no step of an explorer
 
 	// Patient says that the call may be woken by somebody else who waits for packets: it leaves that to calls that are not. It is set before Sleep.
 	Patient bool
@@ -35,6 +38,9 @@ func (w *Wait) Reset() {
 func (w *Wait) Finish(o outcome.Outcome) {
 	w.outcome = o
 	w.ended.Store(true)
+	if s := w.beside.Load(); s != nil {
+		s.told.Add(1)
+	}
 	w.stir()
 }
 
@@ -48,9 +54,12 @@ func (w *Wait) Interrupt() {
 func (w *Wait) stir() {
 	w.event.Set()
 	if s := w.at.Load(); s != nil {
-		s.Wake()
+		s.Rouse()
 	}
 }
+
+// Beside says among whose sleepers the caller is; nil for none.
+func (w *Wait) Beside(s *Sleeper) { w.beside.Store(s) }
 
 // At says where the caller waits for packets; nil while it does not.
 func (w *Wait) At(s *Sleeper) { w.at.Store(s) }

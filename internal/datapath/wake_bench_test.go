@@ -1,0 +1,30 @@
+package datapath
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// A wake-up of one who waits for packets, by a goroutine that then sleeps itself: through the kernel, and for a call that ended.
+func BenchmarkWake(b *testing.B) {
+	for name, wake := range map[string]func(*sleeper){"wake": (*sleeper).Wake, "rouse": (*sleeper).Rouse} {
+		b.Run(name, func(b *testing.B) { benchmarkWake(b, wake) })
+	}
+}
+
+func benchmarkWake(b *testing.B, wake func(*sleeper)) {
+	s, _, _ := newTestSleeper(b)
+	o, _, _ := newTestSleeper(b)
+	done := background(func() {
+		for range b.N {
+			s.Wait(clock.Never, false)
+			wake(o)
+		}
+	})
+	for range b.N {
+		wake(s)
+		o.Wait(clock.Never, false)
+	}
+	<-done
+}

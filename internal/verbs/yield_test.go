@@ -1,0 +1,39 @@
+package verbs
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// Who polls in vain time after time, after its polls ended calls of others, yields once for that; who gets something, sleeps, or owes nothing does not.
+func TestPollersYield(t *testing.T) {
+	e := newEnd(t, open(t))
+	q := &e.cq
+	polls := func(n, times int) (yields []bool) {
+		for range times {
+			yields = append(yields, q.pollsInVain(n))
+		}
+		return yields
+	}
+	if slices.Contains(polls(0, 10*spinPolls), true) {
+		t.Error("who owes nothing yields")
+	}
+	q.owes = true
+	if slices.Contains(polls(1, 10*spinPolls), true) || slices.Contains(polls(0, spinPolls-1), true) {
+		t.Error("who has got something, or polled a few times, yields")
+	}
+	polls(1, 1)
+	want := make([]bool, 10*spinPolls)
+	want[spinPolls-1] = true
+	if got := polls(0, len(want)); !slices.Equal(got, want) {
+		t.Errorf("it yields at %v", got)
+	}
+	q.owes = true
+	polls(0, spinPolls-1)
+	q.CancelWaiter(q.Arm(provider.NotifyAny, func(provider.Outcome) {}), provider.OutcomeCanceled)
+	if slices.Contains(polls(0, 10*spinPolls), true) {
+		t.Error("who slept since yields")
+	}
+}
