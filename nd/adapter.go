@@ -98,6 +98,11 @@ type AdapterConfig struct {
 	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
 	FixedWindow int
 
+	// PeerTimeout is how long the peer of an established connection may acknowledge nothing of what is on its way to it before the connection
+	// is lost, as TCP_USER_TIMEOUT is for TCP; 0 is 5 s. The kernel acknowledges what TCP sends to a process that is stopped; here only the process
+	// can: who is to outlive being stopped, by a debugger or with its machine, sets it at both ends. Connecting is not affected.
+	PeerTimeout time.Duration
+
 	// FlightLog gets the last events of the transport, for people, when a connection is lost: at most four times a second for each receive
 	// queue, from a goroutine of its own, one Write each. When the adapter ends without being closed, it gets a line with the reason.
 	// docs/CAPTURE.md explains them.
@@ -139,6 +144,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
 	cfg.engine.ImmediatePlacement, cfg.engine.DataCenter = cfg.ImmediatePlacement, cfg.DataCenter
+	if cfg.PeerTimeout > 0 {
+		cfg.engine.Stalled = cfg.PeerTimeout
+	}
 	write := func(context.Context, func() error) {}
 	if cfg.FlightLog != nil {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)

@@ -62,6 +62,8 @@ type Config struct {
 	NoReceive time.Duration
 	// DeadPeer is how long the peer may make no progress, or be silent in the handshake; default 5 s.
 	DeadPeer time.Duration
+	// Stalled is how long the peer of an established connection may make no progress while something is on its way; default DeadPeer.
+	Stalled time.Duration
 	// KeepAlive is the idle time after which the peer is asked for a sign of life; default 10 s. With more connections than
 	// maxKeepAlives allows for it is longer: a millisecond for each.
 	KeepAlive time.Duration
@@ -118,6 +120,7 @@ func (c *Config) setDefaults() {
 	orDuration(&c.MinRTO, 2*time.Millisecond)
 	orDuration(&c.NoReceive, 2*time.Second)
 	orDuration(&c.DeadPeer, 5*time.Second)
+	orDuration(&c.Stalled, c.DeadPeer)
 	orDuration(&c.KeepAlive, 10*time.Second)
 	orDuration(&c.IdleAfter, time.Second)
 	orDuration(&c.Disconnect, 10*time.Second)

@@ -46,7 +46,7 @@ func (t *transmitted) markLost(p *recovery.Packet) {
 // expire handles the probe or retransmission timer. It returns what that means; after a time-out repeatOldest follows, perhaps on another path.
 func (r *repeater) expire() recovery.Verdict {
 	e := r.environment
-	verdict := r.loss.Expire(e.now, r.sent.Next(), e.cfg.DeadPeer)
+	verdict := r.loss.Expire(e.now, r.sent.Next(), e.cfg.Stalled)
 	if verdict == recovery.SendProbe {
 		e.stats.Probes++
 		e.flight.Note(e.now, FlightProbe, r.id, 0, 0)

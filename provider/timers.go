@@ -58,7 +58,7 @@ func (t *traffic) trafficDeadline(at clock.Time) clock.Time {
 		at = earlier(at, t.ask.At())
 	}
 	at = earlier(at, t.waitDeadline())
-	return earlier(at, t.gapDeadline(t.cfg.DeadPeer))
+	return earlier(at, t.gapDeadline(t.cfg.Stalled))
 }
 
 // earlier is at, or t if that is set and comes before it.
@@ -121,7 +121,7 @@ func (c *conn) onDeadline() {
 	if due(c.loss.ReorderAt()) {
 		c.detectLoss()
 	}
-	if due(c.gapDeadline(c.engine.cfg.DeadPeer)) {
+	if due(c.gapDeadline(c.engine.cfg.Stalled)) {
 		c.lose()
 		return
 	}
@@ -200,7 +200,7 @@ func (s *sender) onBlocked() (ended bool) {
 
 // ping asks an idle peer for a sign of life, and gives it up when it was asked often enough.
 func (c *conn) ping() {
-	if !c.alive.Ask(c.engine.now) {
+	if !c.alive.Ask(c.engine.now, c.engine.cfg.Stalled) {
 		c.lose()
 		return
 	}

@@ -28,7 +28,7 @@ const childPort = "NDNET_TEST_UDP_PORT"
 func child(t *testing.T, port string) {
 	p, err := strconv.ParseUint(port, 10, 16)
 	must(t, err)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: uint16(p), Datapath: nd.DatapathUDP})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: uint16(p), Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
 	must(t, err)
 	n, err := New(a, Config{})
 	must(t, err)
@@ -48,17 +48,26 @@ func child(t *testing.T, port string) {
 	must(t, a.Close())
 }
 
-// stopFor is how long the process is stopped: tens of the transport's first time-outs, and less than what ends a connection.
-const stopFor = 1500 * time.Millisecond
-
 // A process that is stopped in the middle of a stream, for longer than many time-outs of the transport, goes on where it was.
-func TestStoppedProcess(t *testing.T) {
+func TestStoppedProcess(t *testing.T) { stopProcess(t, 1500*time.Millisecond, 0) }
+
+// It does so after half a minute where both ends are set to wait that long, as those of shared adapters are.
+func TestProcessStoppedForHalfAMinute(t *testing.T) {
+	if testing.Short() && os.Getenv(childPort) == "" {
+		t.Skip("it takes half a minute")
+	}
+	t.Parallel()
+	stopProcess(t, 30*time.Second, peerTimeout)
+}
+
+// stopProcess stops a process that reads a stream for a while. limit is nd.AdapterConfig.PeerTimeout of the writer.
+func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	if port := os.Getenv(childPort); port != "" {
 		child(t, port)
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: limit})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{MaxBuffer: 64 << 10})

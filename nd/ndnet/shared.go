@@ -63,7 +63,7 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 		s.end() // its users close it as they go
 	}
 	if p.now == nil {
-		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: key.addr, UDPPort: key.udpPort, Datapath: key.datapath})
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: key.addr, UDPPort: key.udpPort, Datapath: key.datapath, PeerTimeout: peerTimeout})
 		if err != nil {
 			return nil, err
 		}
@@ -71,6 +71,10 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 	}
 	return p.now.network(p, cfg)
 }
+
+// peerTimeout is that of adapters that are shared: programs of package net outlive that the other process is stopped for a while. A peer that is
+// gone is noticed sooner than by TCP, which repeats for a quarter of an hour.
+const peerTimeout = time.Minute
 
 func (s *sharedAdapter) network(p *place, cfg Config) (*Network, error) {
 	s.mu.Lock()

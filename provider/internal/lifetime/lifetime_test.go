@@ -252,18 +252,26 @@ func TestLiveness(t *testing.T) {
 		t.Fatal(now)
 	}
 	for i := range MaxPings {
-		if !l.Ask(now) || l.Asked() != i+1 || l.AskAt(quiet) != now.Add(PingInterval) {
+		if !l.Ask(now, dead) || l.Asked() != i+1 || l.AskAt(quiet) != now.Add(PingInterval) {
 			t.Fatalf("%d: %+v", i, l)
 		}
 		now = now.Add(PingInterval)
 	}
 	l.Maybe(now)
-	if l.Ask(now) || l.HeardAt() != now {
+	if l.Ask(now, dead) || l.HeardAt() != now {
 		t.Error("a peer that was asked often enough is not dead")
 	}
 	l.Heard(now)
-	if l.Asked() != 0 || l.AskAt(quiet) != quiet || !l.Ask(now) {
+	if l.Asked() != 0 || l.AskAt(quiet) != quiet || !l.Ask(now, dead) {
 		t.Error("a sign of life does not count")
+	}
+	for range 30 { // it may be stalled for half a minute, and has been asked once
+		if l.Asked() < 30 && !l.Ask(now, 30*time.Second) {
+			t.Errorf("dead after it was asked %d times", l.Asked())
+		}
+	}
+	if l.Ask(now, 30*time.Second) {
+		t.Error("a peer that was silent for longer than it may be stalled is not dead")
 	}
 	if QuietFor(dead, 0, 1000) != dead || QuietFor(dead, 4000, 1000) != dead || QuietFor(dead, 6000, 1000) != 6*time.Second {
 		t.Error("many connections are asked as often as few")

@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"math"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -10,7 +11,7 @@ import (
 type Liveness struct {
 	heardAt clock.Time
 	askAt   clock.Time // again, while asked
-	asked   uint8
+	asked   uint16
 }
 
 // Heard takes in a sign of life.
@@ -33,9 +34,10 @@ func (l *Liveness) AskAt(quiet clock.Time) clock.Time {
 	return quiet
 }
 
-// Ask says whether to ask, and notes that the peer is asked; false means that it was asked so often that it is dead.
-func (l *Liveness) Ask(now clock.Time) bool {
-	if l.asked == MaxPings {
+// Ask says whether to ask, and notes that the peer is asked; false means that it was asked so often that it is dead: MaxPings times, or for as long
+// as it may be stalled.
+func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
+	if int(l.asked) >= min(max(MaxPings, int(stalled/PingInterval)), math.MaxUint16) {
 		return false
 	}
 	l.asked++
