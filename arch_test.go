@@ -82,11 +82,10 @@ var fences = map[string]fence{
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/ports":    {ours: []string{"internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
-	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}},
-	"xdp/xdptest":       {ours: []string{"xdp"}},
-	"bpf":               {theirs: []string{"github.com/cilium/ebpf/..."}},
-	"provider":          {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
-	// The objects of the engine. Upper layers get what they need from provider.
+	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
+	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}},
+	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
 	"provider/internal/outcome":    {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"), "provider/internal/"),
 	"provider/internal/memory":     shared(object("provider/internal/outcome"), "provider/internal/"),
@@ -104,6 +103,7 @@ var fences = map[string]fence{
 	"provider/internal/pool":       object(),
 	"provider/internal/index":      object(),
 	"provider/internal/sourceport": object("internal/clock"),
+	"provider/internal/bulk":       object("wire", "internal/clock"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/congestion": object("wire", "internal/clock"),
 	"provider/sim": {

@@ -56,6 +56,35 @@ func ParseDatapath(s string) (Datapath, error) {
 	return Datapath(r), err
 }
 
+// BulkLane says whether an adapter with an AF_XDP datapath has a bulk lane as well: a second UDP port, at an ordinary socket, for the packets of long
+// messages, which the kernel then carries in runs of up to 64 KiB. Peers that have none get nothing by it.
+type BulkLane uint8
+
+// The choices. BulkAuto has one where the kernel may be faster than AF_XDP, and each connection finds out whether it is.
+const (
+	BulkAuto = BulkLane(datapath.BulkAuto)
+	BulkOff  = BulkLane(datapath.BulkOff)
+	BulkOnly = BulkLane(datapath.BulkOnly) // wherever it can be had, for whatever it carries
+)
+
+// String names the choice as flags do: auto, off, only.
+func (b BulkLane) String() string { return datapath.Bulk(b).String() }
+
+// MarshalText is String, for JSON and flags.
+func (b BulkLane) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText is ParseBulkLane.
+func (b *BulkLane) UnmarshalText(text []byte) (err error) {
+	*b, err = ParseBulkLane(string(text))
+	return err
+}
+
+// ParseBulkLane is the inverse of String.
+func ParseBulkLane(s string) (BulkLane, error) {
+	b, err := datapath.ParseBulk(s)
+	return BulkLane(b), err
+}
+
 // DefaultUDPPort carries ND traffic unless AdapterConfig asks for another port.
 const DefaultUDPPort = verbs.DefaultUDPPort
 
@@ -79,6 +108,9 @@ type AdapterConfig struct {
 	// after a process was killed, by the next adapter with BusyPoll. Writing them takes root, and CAP_SYS_ADMIN where /sys shows another
 	// network namespace; opening fails without. With a Broker it is the broker's to decide (ndbroker --busy-poll).
 	BusyPoll bool
+	// Bulk says whether the adapter has a bulk lane. It needs no privileges, also with a Broker, and UDP port numbers of its own: a firewall that lets
+	// only UDPPort through costs each connection that sends much three packets.
+	Bulk BulkLane
 	// Spin bounds how long CompletionQueue.Notify looks for packets before the processor goes to somebody else: 0 is 50 µs, a negative one never.
 	// Within the bound it looks as long as that has spared sleeps lately, and not at all where others want the processor. Only the calling goroutine's
 	// processor looks, and Stats shows how often and whether it paid.
@@ -137,6 +169,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if _, err := ParseDatapath(cfg.Datapath.String()); err != nil {
 		return refuse(ErrInvalidParameter, err)
 	}
+	if _, err := ParseBulkLane(cfg.Bulk.String()); err != nil {
+		return refuse(ErrInvalidParameter, err)
+	}
 	if cfg.FixedWindow < 0 || cfg.FixedWindow > maxFixedWindow {
 		return refuse(ErrInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, maxFixedWindow))
 	}
@@ -153,7 +188,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
-		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin,
+		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin, Bulk: datapath.Bulk(cfg.Bulk),
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)
@@ -277,6 +312,9 @@ type DatapathInfo struct {
 	// Apart is why plain sockets send or receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO), refused one, or handed over merged
 	// packets that were damaged. Empty when packets go in runs to peers that do so too, and over AF_XDP.
 	Apart string
+	// BulkPort is the UDP port of the bulk lane, 0 without one; NoBulk says why there is none, or why it carries nothing any more.
+	BulkPort uint16
+	NoBulk   string
 }
 
 // Datapath tells how packets move.
@@ -293,6 +331,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 		OwnResetKey: own,
 		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
 		Apart:    i.Alone,
+		BulkPort: i.BulkPort, NoBulk: i.NoBulk,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
 	}
 }
@@ -331,9 +370,13 @@ type Stats struct {
 	// keys are LimitNames.
 	LimitedSeconds map[string]float64
 
-	// Over plain sockets: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
+	// Over plain sockets and the bulk lane: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
 	// of a connection left one by one for some time, because runs may have been lost as a whole.
 	InRuns, Merged, RunsPaused uint64
+
+	// By the bulk lane: what of PacketsIn, PacketsOut, BytesIn and BytesOut came and left by it, probes that looked whether it carries packets and those that
+	// were answered, and how often connections left it because nothing, or too little, came back.
+	BulkPacketsIn, BulkPacketsOut, BulkBytesIn, BulkBytesOut, BulkProbes, BulkProven, BulkLeft uint64
 
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64
@@ -351,7 +394,9 @@ func (a *Adapter) Stats() Stats {
 		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames, Strangers: p.CookiesSent,
 		Challenges: p.Challenges, PathsChanged: p.PathsChanged, PortsChanged: p.PortsChanged,
-		RunsPaused:     p.RunsPaused,
+		RunsPaused:    p.RunsPaused,
+		BulkPacketsIn: p.BulkPacketsIn, BulkPacketsOut: p.BulkPacketsOut, BulkBytesIn: p.BulkBytesIn, BulkBytesOut: p.BulkBytesOut,
+		BulkProbes: p.BulkProbes, BulkProven: p.BulkProven, BulkLeft: p.BulkLeft,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}
 	for l, us := range p.Limited {

@@ -50,14 +50,24 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	out := &e.out
 	used := out.Used()
 	p.At, p.Size = e.now, uint16(used)
+	path := o.path
+	if p.Bulk {
+		path = o.bulkPath
+		out.TakeBulk()
+		e.stats.BulkPacketsOut++
+		e.stats.BulkBytesOut += uint64(used)
+	}
 	number := o.sent.Add(p)
 	o.blocksLeft(number)
 	o.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
 	f.Number, f.ConnID = uint32(number), o.peerID
-	if sealed := out.Seal(o.path, ecn, &f); e.tap.on() {
-		to := o.destination()
-		e.tap.sent(sealed, e, o.lasting, &o.local, &to)
+	if sealed := out.Seal(path, ecn, &f); e.tap.on() {
+		from, to := o.local, o.destination()
+		if p.Bulk {
+			from.Port, to.Port = e.cfg.BulkPort, o.bulkPort
+		}
+		e.tap.sent(sealed, e, o.lasting, &from, &to)
 	}
 	e.add()
 }

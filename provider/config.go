@@ -44,6 +44,10 @@ type Config struct {
 	ImmediatePlacement bool
 	// Runs says that a kernel socket is below the link, which takes runs of packets apart that a peer sends, and may send some (PROTOCOL §7.1).
 	Runs bool
+	// BulkPort is the UDP port of the link's bulk lane, which it offers to peers (PROTOCOL §11.1); zero for none. The links of a group have one together.
+	BulkPort uint16
+	// BulkAlways sends by the lane whatever it carries, also where it is not known to be faster.
+	BulkAlways bool
 	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
 	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
 	AckEvery int

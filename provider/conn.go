@@ -54,6 +54,8 @@ type lasting struct {
 	wanted  wants // of the engine, until the connection heeds it
 	faulted fault
 	why     Cause // it is about to end
+
+	bulkPort uint16 // UDP port of the peer's bulk lane, when both ends agreed to it; else zero
 }
 
 // features are what both ends of a connection agreed to.
@@ -143,6 +145,7 @@ func (c *conn) free() {
 		e.forget(c.path)
 		c.path = 0
 	}
+	forgetBulk(c)
 	e.timers.deadlines.Set(c.slot, clock.Never)
 	e.group.conns.give(c.slot)
 	e.stats.Connections--

@@ -20,6 +20,10 @@ func (e *Engine) receive(p *RxPacket) {
 	if p.Origin == 0 {
 		e.stats.PacketsIn++
 		e.stats.BytesIn += uint64(p.Len)
+		if p.Bulk {
+			e.stats.BulkPacketsIn++
+			e.stats.BulkBytesIn += uint64(p.Len)
+		}
 	}
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
@@ -43,6 +47,9 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 	}
 	id := h.ConnID()
 	if id == 0 {
+		if p.Bulk {
+			return wire.DropPath, keptNothing
+		}
 		if e != e.lead {
 			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
 			return wire.DropNone, keptFrames
@@ -51,6 +58,9 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 	}
 	c := e.group.conns.lookup(id)
 	if c == nil {
+		if p.Bulk { // nobody is answered there: there is no way back
+			return wire.DropPath, keptNothing
+		}
 		if e != e.lead {
 			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
 			return wire.DropNone, keptFrames
@@ -65,6 +75,9 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 
 // deliver verifies a packet of one of our connections.
 func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
+	if p.Bulk && c.bulkPort == 0 {
+		return wire.DropPath, keptNothing
+	}
 	if c.peerID == 0 {
 		// Active, and the peer's id is not known before REP: it must come from the peer's address.
 		if p.From.IP != c.remote.IP || p.To.IP != c.local.IP {
@@ -81,10 +94,11 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		e.received.Mangled(p)
 		return wire.DropCRC, keptNothing
 	}
-	if p.From.Port != c.remote.Port && !c.fromElsewhere(p, h) {
+	switch {
+	case p.Bulk && p.From.Port != c.bulkPort && !near(c, h), !p.Bulk && p.From.Port != c.remote.Port && !c.fromElsewhere(p, h):
 		return wire.DropPath, keptNothing
-	}
-	if p.Origin != 0 || c.misrouted.from != 0 {
+	case p.Bulk: // it says nothing of the queue that others come to
+	case p.Origin != 0 || c.misrouted.from != 0:
 		c.follow(p.Origin)
 	}
 	d, keeps = c.receive(p, h)

@@ -23,6 +23,9 @@ func (c *conn) takeOffer(h *wire.Hello) {
 		c.ecn = wire.ECT0
 	}
 	c.joins = c.engine.cfg.Runs && h.Features&wire.FeatureRuns != 0
+	if c.engine.cfg.BulkPort != 0 && h.Features&wire.FeatureBulk != 0 {
+		c.bulkPort = h.BulkPort
+	}
 	c.peerWindow = max(h.Window, minWindow)
 }
 
@@ -52,6 +55,10 @@ func (c *conn) sendHello(op wire.Opcode) {
 	}
 	if op == wire.CtlREQ && e.cfg.Runs || c.joins {
 		h.Features |= wire.FeatureRuns
+	}
+	if op == wire.CtlREQ && e.cfg.BulkPort != 0 || c.bulkPort != 0 {
+		h.Features |= wire.FeatureBulk
+		h.BulkPort = e.cfg.BulkPort
 	}
 	total := 0
 	if op == wire.CtlREQ {

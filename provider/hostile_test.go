@@ -17,6 +17,7 @@ type forged struct {
 	report *wire.Report // a block, when there is one
 	body   []byte
 	from   wire.Endpoint
+	bulk   bool                  // it comes by the bulk lane
 	fix    func(b []byte)        // before the checksum
 	spoil  func(b []byte) []byte // after the checksum
 }
@@ -85,7 +86,7 @@ func (p *pair) acks(ahead int, last uint32) *wire.Ack {
 // inject delivers the packet to side.
 func (p *pair) inject(side int, f *forged) {
 	b := f.bytes()
-	t := &TxPacket{N: 1, Len: len(b)}
+	t := &TxPacket{N: 1, Len: len(b), Bulk: f.bulk}
 	t.Frags[0].Data = b
 	p.link[side].deliver(t, f.from, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort})
 }

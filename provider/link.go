@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/provider/internal/link"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+)
 
 // What package link owns and upper layers need.
 type (
@@ -10,6 +13,8 @@ type (
 	Pressured = link.Pressured
 	// Backlogged is a Link whose device can be too busy for what Transmit took. Its owner calls it.
 	Backlogged = link.Backlogged
+	// Laned is a Link that may have a bulk lane.
+	Laned = link.Laned
 	// Path names a route to a peer inside one link. Zero is never a path.
 	Path = link.Path
 	// Frag is one contiguous piece of a packet.
@@ -25,4 +30,6 @@ const (
 	MaxFrags  = link.MaxFrags
 	Headroom  = link.Headroom
 	FrameSize = link.FrameSize
+	// TxBatch is how many packets come to Transmit together at the most.
+	TxBatch = packet.TxBatch
 )

@@ -93,6 +93,7 @@ func (c *conn) handOver() {
 	mac := e.link.Hop(c.path)
 	e.forget(c.path)
 	c.path = 0
+	forgetBulk(c)
 	e.round.leave(c)
 	e.acks.leave(c)
 	e.timers.deadlines.Set(c.slot, clock.Never)

@@ -19,7 +19,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 	e := c.engine
 	c.leaveIdle()
 	c.touch()
-	if use = c.received.Near(h.Number(), sourceport.Reach); c.phase == phaseLingering {
+	if use = near(c, h); c.phase == phaseLingering {
 		return use
 	}
 	ch := &c.ending().challenge
@@ -39,6 +39,12 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 		}
 	}
 	return use
+}
+
+// near says that a packet's number takes the place of its source port (PROTOCOL §6.1).
+func near(c *conn, h wire.BaseHeader) bool {
+	c.leaveIdle()
+	return c.received.Near(h.Number(), sourceport.Reach)
 }
 
 // changePort sends what follows on a connection from another source port, and so on another path where the network chooses one by a hash of ports, when what was

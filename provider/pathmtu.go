@@ -63,6 +63,11 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
+	if t.bulk.Answered(m.Nonce, m.Size) {
+		t.stats.BulkProven++
+		t.flight.Note(t.now, FlightBulk, t.id, 1, uint32(m.Size))
+		return wire.DropNone
+	}
 	before := t.mtu.Packet
 	if !t.mtu.Answered(&t.search, t.now, m.Nonce, m.Size) {
 		return wire.DropState // of an earlier probe

@@ -41,6 +41,7 @@ type pipe struct {
 	backlog []TxPacket
 	pushes  int
 	noPath  bool         // no peer can be reached
+	noBulk  bool         // the bulk lane carries no runs
 	land    func() *pipe // chooses the peer's queue for a packet, when it has several
 }
 
@@ -177,7 +178,7 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 		return
 	}
 	r := &p.inbox[(p.head+p.count)%len(p.inbox)]
-	r.From, r.To, r.CE, r.N, r.Len = from, to, ce, 0, t.Len
+	r.From, r.To, r.CE, r.N, r.Len, r.Bulk = from, to, ce, 0, t.Len, t.Bulk
 	used := p.rxSize
 	for i := range t.N {
 		for src := t.Frags[i].Data; len(src) > 0; {

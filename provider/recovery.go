@@ -38,6 +38,9 @@ func (t *transmitted) markLost(p *recovery.Packet) {
 	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
 	e.flight.Note(e.now, FlightLoss, t.id, 0, uint32(p.Kind))
+	if p.Bulk && t.bulk.Lost(e.now) {
+		t.noteBulkLeft()
+	}
 	t.cc.Lost(int(p.Size), p.At)
 	t.want(wantVerdict)
 	t.want(wantTurn)
@@ -67,6 +70,9 @@ func (r *repeater) expire() recovery.Verdict {
 	}
 	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
+	}
+	if times == 1 && r.sent.OldestIsBulk() {
+		r.leaveBulk()
 	}
 	r.cc.TimedOut(e.controller, r.rtt.Smoothed)
 	r.rtt.Expired()

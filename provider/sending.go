@@ -140,13 +140,17 @@ func (s *sender) launch(kind wire.Space, from, to space.Place) {
 		s.noteFull(used)
 		ask = true
 	}
-	s.sealContents(kind, recovery.Packet{From: from, To: to}, ask || !s.moreToSend(kind, s.qp.queue()))
+	record := recovery.Packet{From: from, To: to, Bulk: s.bulkPort != 0 && s.takesBulk(kind, to, full)}
+	s.sealContents(kind, record, ask || !s.moreToSend(kind, s.qp.queue()))
 	if s.loss.Idle() {
 		s.loss.Restart(e.now)
 		s.armTimer()
 	}
 	if full && e.now >= s.search.At {
 		s.searchPath()
+	}
+	if full && s.bulkPort != 0 {
+		s.probeBulk()
 	}
 }
 

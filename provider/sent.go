@@ -70,13 +70,18 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 	d := t.now.Sub(p.At) - held
 	t.cc.HeldByPeer(held)
 	t.rtt.Sample(d)
-	t.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0)
+	if p.Bulk || !t.bulk.Used(t.now) { // the way of most packets is the one whose queue counts
+		t.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0)
+	}
 	t.sample.Trip(d)
 }
 
 // arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it
 // was not known to have.
 func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
+	if p.Bulk {
+		t.bulk.Came(t.now)
+	}
 	if was != 0 {
 		t.arrivedInVain(number, p.At, was)
 		if was&recovery.Lost != 0 {
@@ -98,6 +103,7 @@ func (t *transmitted) arrivedInVain(number uint64, sent clock.Time, was recovery
 		return
 	}
 	t.runs.InTime(e.now)
+	t.bulk.InTime()
 	if t.cc.Undo() {
 		e.stats.SpuriousTimeouts++
 		e.flight.Note(e.now, FlightSpurious, t.id, 0, 0)

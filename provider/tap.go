@@ -56,7 +56,10 @@ func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kep
 
 // sent tells of a packet that an engine sealed, from an endpoint of ours to another one. of is nil outside connections.
 func (t *tapping) sent(p *TxPacket, by *environment, of *lasting, from, to *wire.Endpoint) {
-	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: *to, ECN: p.ECN, MAC: by.link.Hop(p.Path), Len: p.Len, Pieces: p.Frags[:p.N]}
+	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: *to, ECN: p.ECN, Len: p.Len, Pieces: p.Frags[:p.N]}
+	if !p.Bulk { // whose way the kernel finds
+		t.p.MAC = by.link.Hop(p.Path)
+	}
 	t.tell(of)
 }
 

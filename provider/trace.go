@@ -43,6 +43,7 @@ const (
 	FlightSpurious         = trace.FlightSpurious
 	FlightMove             = trace.FlightMove
 	FlightPath             = trace.FlightPath
+	FlightBulk             = trace.FlightBulk
 	FlightPause            = trace.FlightPause
 	FlightLost             = trace.FlightLost
 	FlightInterface        = trace.FlightInterface

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/pool"
@@ -51,6 +52,9 @@ type outbound struct {
 type transmitted struct {
 	setting
 	tx         [wire.NumSpaces]space.Send
+	bulk       bulk.Choice
+	bulkPath   Path                        // of the engine's bulk lane; zero before the first probe
+	bulkTo     [wire.NumSpaces]space.Place // what follows on these goes by the bulk lane too, until they are acknowledged
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
 	loss       recovery.Detector
@@ -177,6 +181,9 @@ func (t *traffic) begin(s setting, p *idleState) {
 		t.tx[wire.RequestSpace].Reset(space.At(t.qp.sq.next, 0))
 	}
 	t.tx[wire.ResponseSpace].Reset(space.At(p.served, 0))
+	for sp := range t.tx {
+		t.bulkTo[sp] = t.tx[sp].Una()
+	}
 	t.reads.head = t.nextRead
 	t.served.head, t.served.tail = p.served, p.served
 	t.deficit = int(p.deficit)
@@ -206,6 +213,7 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 // enterIdle gives back what only moving data needs. Nothing is under way, or the connection is over.
 func (c *conn) enterIdle() {
 	if t := c.traffic; t != nil {
+		forgetBulk(c)
 		c.idle = t.rest(c.idle.limited)
 		c.engine.pools.traffic.Put(t)
 		c.traffic, c.idleAt = nil, 0

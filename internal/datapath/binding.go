@@ -152,7 +152,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 }
 
 func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
-	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, 32*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	q.sleeper, err = newSleeper(sock.FD(), sock.RxWaiting, d.cfg.longestSpin())
 	return err

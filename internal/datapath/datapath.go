@@ -43,6 +43,8 @@ type Config struct {
 	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
 	// then. With a broker that decides.
 	BusyPoll bool
+	// Bulk says whether the interface gets a bulk lane.
+	Bulk Bulk
 }
 
 // longestSpin is Spin as it counts.
@@ -64,6 +66,8 @@ type Info struct {
 	Reason    string // why this rung
 	Socket    xdp.Info
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
+	BulkPort  uint16 // of the bulk lane beside AF_XDP; zero without one
+	NoBulk    string // why there is none, or none any more
 	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
 }
 
@@ -82,7 +86,8 @@ type Datapath struct {
 	lease         *broker.Lease // nil without a broker
 	umem          *xdp.UMEM
 	arena         *arena
-	queues        []*queue // by number
+	queues        []*queue  // by number
+	bulk          *bulkLane // nil without one
 
 	maxPacket   int // when it was opened
 	single      bool
@@ -151,6 +156,9 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 func (d *Datapath) follow() (err error) {
 	d.state.ways, d.state.native = true, d.info.Rung == RungNative
 	if err := d.listenForErrors(); err != nil {
+		return err
+	}
+	if err := d.openBulk(); err != nil {
 		return err
 	}
 	d.watch, err = newWatch(d.state, &d.neighbors)
@@ -334,7 +342,7 @@ func (d *Datapath) closeSockets() error {
 		if q.sleeper != nil {
 			errs = append(errs, q.closeSleeper())
 		}
-		errs = append(errs, q.sock.Close())
+		errs = append(errs, q.sock.Close(), q.bulkIn.close())
 	}
 	d.queues = nil
 	if d.umem != nil {
@@ -348,6 +356,11 @@ func (d *Datapath) closeSockets() error {
 func (d *Datapath) Info() Info {
 	i := d.info
 	i.MAC = d.state.mac()
+	if d.bulk != nil {
+		if why := d.bulk.shut.Load(); why != nil {
+			i.NoBulk = *why
+		}
+	}
 	return i
 }
 
@@ -381,6 +394,9 @@ func (d *Datapath) Close() error {
 		}
 		d.statsMu.Lock()
 		errs = append(errs, d.detach())
+		if d.bulk != nil {
+			errs = append(errs, d.bulk.close())
+		}
 		d.statsMu.Unlock()
 		if d.udp != nil {
 			errs = append(errs, d.udp.Close())
@@ -409,7 +425,7 @@ type Stats struct {
 	Spins, SpinHits, Sleeps uint64
 	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of the UDP rung only.
 	PortTaken uint64
-	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams; of the UDP rung only.
+	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
 	InRuns, Merged uint64
 	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
 	// answer; more than are looked at.
@@ -424,6 +440,9 @@ func (d *Datapath) Stats() (Stats, error) {
 	defer d.statsMu.Unlock()
 	if len(d.queues) == 0 {
 		return s, os.ErrClosed
+	}
+	if d.bulk != nil {
+		d.bulk.addTo(&s)
 	}
 	if d.icmp != nil {
 		s.ICMPExcess, _ = d.icmp.Lost() // fails while the device closes

@@ -24,9 +24,11 @@ type queue struct {
 	rxDescs   [rxDescs]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
-	busyPoll  bool // constant
-	backlog   int  // descriptors that the device would not take; the kernel sends them when it is asked again
-	touched   byte // so that touch loads
+	busyPoll  bool        // constant
+	backlog   int         // descriptors that the device would not take; the kernel sends them when it is asked again
+	touched   byte        // so that touch loads
+	bulkIn    *bulkReader // of the first queue, where there is a bulk lane; else nil
+	bulkOut   bulkWriter
 
 	lost    atomic.Uint64 // packets the device or the ring refused
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
@@ -45,6 +47,19 @@ type path struct {
 
 // Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
+	if q.bulkIn == nil {
+		return q.receiveRing(pkts)
+	}
+	room := len(pkts)
+	if q.bulkIn.hot() {
+		room -= bulkShare
+	}
+	n := q.receiveRing(pkts[:room])
+	return n + q.bulkIn.receive(pkts[n:])
+}
+
+// receiveRing is Receive for the AF_XDP socket.
+func (q *queue) receiveRing(pkts []provider.RxPacket) int {
 	n := 0
 	// A call may bring few packets of many frames: ask again while there is room.
 	for len(pkts)-n >= xdp.MaxFrags {
@@ -89,7 +104,7 @@ func (q *queue) touch(descs []xdp.Desc) {
 
 // Ready implements provider.Link. With busy polling a look at an empty ring is a turn of the driver, in place of its interrupts.
 func (q *queue) Ready() bool {
-	if q.sock.RxReady() {
+	if q.sock.RxReady() || q.bulkIn != nil && q.bulkIn.ready() {
 		return true
 	}
 	if !q.busyPoll {
@@ -111,7 +126,7 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 		return false
 	}
 	p.From, p.To, p.MAC, p.CE = f.Src, f.Dst, f.SrcMAC, f.CE
-	p.N, p.Len = len(packet), f.Length
+	p.N, p.Len, p.Merged, p.Bulk = len(packet), f.Length, false, false
 	// The frame may be longer than the packet: link padding.
 	left := f.Length
 	skip := f.Offset
@@ -128,6 +143,10 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 // Recycle implements provider.Link.
 func (q *queue) Recycle(ids []uint64) {
 	for _, id := range ids {
+		if id&bulkFrame != 0 {
+			q.bulkIn.receiver.Release(uint32(id))
+			continue
+		}
 		q.sock.Recycle(id)
 	}
 	q.sock.Refill()
@@ -150,9 +169,13 @@ func (q *queue) Frames(dst []provider.Frag) int {
 // Transmit implements provider.Link: it writes the headers in front of every packet and sends the batch with one system
 // call.
 func (q *queue) Transmit(pkts []provider.TxPacket) {
-	descs := q.txDescs[:0]
+	descs, bulk := q.txDescs[:0], false
 	for i := range pkts {
 		p := &pkts[i]
+		if p.Bulk {
+			bulk = true
+			continue
+		}
 		t := &q.paths[p.Path].header
 		start := p.Frags[0].ID + provider.Headroom - uint64(t.Len())
 		header := q.device.umem.Frame(start)[:t.Len()]
@@ -170,6 +193,12 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 			descs = append(descs, xdp.Desc{Addr: p.Frags[j].ID, Len: uint32(len(p.Frags[j].Data)), Options: xdp.PacketContinues})
 		}
 		descs[len(descs)-1].Options = 0
+	}
+	if bulk {
+		q.transmitBulk(pkts)
+		if len(descs) == 0 {
+			return
+		}
 	}
 	taken := q.sock.Transmit(descs)
 	for _, desc := range descs[taken:] {

@@ -32,15 +32,17 @@ import (
 // The socket is a member only while sleeping lasts: for a socket that is watched the kernel calls the poller with every packet, which cost a polling
 // application 0.9 us of a 3 us half round trip. It stays from one sleep to the next one, because to enter and to leave costs more than both.
 type sleeper struct {
-	sock    int
-	epoll   int // -1 once it is closed; guarded by mu, as file, timer and event are
+	socks   []int // the packet socket, and the one of the bulk lane
+	epoll   int   // -1 once it is closed; guarded by mu, as file, timer and event are
 	file    *os.File
 	raw     syscall.RawConn
 	timer   int
 	event   int
 	entry   unix.EpollEvent
-	arrived func() bool        // the socket has packets
-	ready   func(uintptr) bool // made once: a sleep allocates nothing
+	arrived func() bool        // the sockets have packets
+	glimpse func() bool        // that, as far as one looks who looks often
+	ready   func(uintptr) bool // made once, as soon: a sleep allocates nothing
+	soon    func() bool        // over, by glimpse
 
 	woken atomic.Bool // by Wake, since the last Wait
 	until clock.Time  // of the Wait under way; the waiter's, as alarm
@@ -60,8 +62,9 @@ type sleeper struct {
 
 // newSleeper makes one for a socket, which has packets when arrived says so, that looks for them for up to most before it sleeps.
 func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, err error) {
-	s := &sleeper{sock: sock, epoll: -1, timer: -1, event: -1, arrived: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
+	s := &sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
 	s.tick.Stop()
+	s.soon = func() bool { return s.ends(s.glimpse) }
 	s.ready = func(uintptr) bool { return s.over() || !s.rearm() }
 	defer func() {
 		if err != nil {
@@ -116,14 +119,16 @@ func (s *sleeper) control(op, fd int) error {
 }
 
 // over says that there is no reason to sleep.
-func (s *sleeper) over() bool {
-	return s.woken.Load() || s.arrived() || s.until != clock.Never && clock.Machine() >= s.until
+func (s *sleeper) over() bool { return s.ends(s.arrived) }
+
+func (s *sleeper) ends(arrived func() bool) bool {
+	return s.woken.Load() || arrived() || s.until != clock.Never && clock.Machine() >= s.until
 }
 
 // Wait implements provider.Waiter.
 func (s *sleeper) Wait(until clock.Time, spin bool) {
 	s.until = until
-	if spared := s.over() || spin && s.spin.pays(s.over); !spared {
+	if spared := s.over() || spin && s.spin.pays(s.soon); !spared {
 		s.sleep(spin)
 	}
 	s.woken.Store(false)
@@ -173,9 +178,29 @@ func (s *sleeper) enter() bool {
 		s.late = s.file.SetReadDeadline(time.Time{}) != nil
 	}
 	s.waits++
-	s.member = s.member || s.control(unix.EPOLL_CTL_ADD, s.sock) == nil
+	s.member = s.member || s.join()
 	s.waiting = s.member
 	return s.member
+}
+
+// join makes the sockets members. The caller holds mu.
+func (s *sleeper) join() bool {
+	for i, sock := range s.socks {
+		if s.control(unix.EPOLL_CTL_ADD, sock) == nil {
+			continue
+		}
+		for _, sock := range s.socks[:i] {
+			_ = s.control(unix.EPOLL_CTL_DEL, sock) // it is one
+		}
+		return false
+	}
+	return true
+}
+
+// alsoWaitFor makes a second socket wake the sleeper, before anybody sleeps. arrived and glimpse are of both.
+func (s *sleeper) alsoWaitFor(sock int, arrived, glimpse func() bool) {
+	s.socks = append(s.socks, sock)
+	s.arrived, s.glimpse = arrived, glimpse
 }
 
 // Wake implements provider.Waiter.
@@ -226,7 +251,10 @@ var past = time.Unix(1, 0)
 func (s *sleeper) Pause(d time.Duration) {
 	s.mu.Lock()
 	if s.member && !s.waiting && s.waits == s.paused {
-		s.member = s.control(unix.EPOLL_CTL_DEL, s.sock) != nil
+		s.member = false
+		for _, sock := range s.socks {
+			_ = s.control(unix.EPOLL_CTL_DEL, sock) // it fails for one that is none
+		}
 	}
 	s.paused = s.waits
 	s.mu.Unlock()

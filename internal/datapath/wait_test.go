@@ -88,7 +88,7 @@ func TestWakeIsNeverLost(t *testing.T) {
 		paused := background(func() { s.Pause([]time.Duration{-1, time.Hour}[i/2%2]) })
 		if i%2 == 0 {
 			for range i % 100 { // at another moment each time
-				_ = readable(s.sock)
+				_ = readable(s.socks[0])
 			}
 		}
 		[]func(){s.Wake, s.Rouse}[i/4%2]()

@@ -178,6 +178,18 @@ func (s *Socket) Apart() error { return unix.SetsockoptInt(s.fd, unix.SOL_UDP, u
 // FD is the descriptor. It stays the Socket's property.
 func (s *Socket) FD() int { return s.fd }
 
+// Port is the UDP port that the socket has, which Config may have left to the kernel.
+func (s *Socket) Port() (uint16, error) {
+	sa, err := unix.Getsockname(s.fd)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the port of a UDP socket: %w", err)
+	}
+	if a, ok := sa.(*unix.SockaddrInet6); ok {
+		return uint16(a.Port), nil
+	}
+	return uint16(sa.(*unix.SockaddrInet4).Port), nil
+}
+
 // ReceiveBuffer is the size of the receive buffer as the kernel accounts it: twice the payload asked for, when granted.
 func (s *Socket) ReceiveBuffer() (int, error) {
 	return unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)

@@ -55,6 +55,19 @@ type Config = datapath.Config
 // Rung is a way in which packets move.
 type Rung = datapath.Rung
 
+// Bulk says whether an adapter gets a bulk lane.
+type Bulk = datapath.Bulk
+
+// The choices of a bulk lane.
+const (
+	BulkAuto = datapath.BulkAuto
+	BulkOff  = datapath.BulkOff
+	BulkOnly = datapath.BulkOnly
+)
+
+// ParseBulk is the choice with a name as flags have it: auto, off, only.
+func ParseBulk(name string) (Bulk, error) { return datapath.ParseBulk(name) }
+
 // RungAuto chooses one.
 const RungAuto = datapath.RungAuto
 
@@ -89,6 +102,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	}
 	engine.UDPPort, engine.ReceivePort, engine.PortSpace = cfg.UDPPort, dp.ReceivePort(), dp.PortSpace()
 	engine.Runs = dp.Info().Rung == datapath.RungUDP
+	engine.BulkPort, engine.BulkAlways = dp.Info().BulkPort, cfg.Bulk == datapath.BulkOnly
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {
 		engine.ResetKey, keyFault = hostkey.Load()

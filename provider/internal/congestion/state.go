@@ -213,6 +213,12 @@ func (s *State) Resize(packet int, smoothed time.Duration) {
 	s.apply(smoothed)
 }
 
+// Elsewhere takes in that packets take another way from now on, which has another least round trip.
+func (s *State) Elsewhere() {
+	s.path = path{}
+	s.delay.now, s.delay.last, s.delay.filtered = 0, 0, 0
+}
+
 // muchLonger packets than those of the handshake take much longer on slow links.
 const muchLonger = 2
 

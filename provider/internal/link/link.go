@@ -32,6 +32,7 @@ type RxPacket struct {
 	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
 	CE       bool
 	Merged   bool // it was cut from packets that were merged on the way; see Merging
+	Bulk     bool // it came by the bulk lane (PROTOCOL §11.1)
 	N        int
 	Len      int // bytes over all pieces
 	Frags    [MaxFrags]Frag
@@ -52,6 +53,7 @@ type TxPacket struct {
 	Path  Path
 	ECN   wire.ECN // whether routers may mark it
 	Joins bool     // it may leave in a run with those before it to the same peer, which the kernel or a device cuts
+	Bulk  bool     // it leaves by the bulk lane, and Path is one of that lane
 	N     int
 	Len   int // bytes of ND packet over all pieces
 	Frags [MaxFrags]Frag
@@ -82,4 +84,15 @@ type Link interface {
 	Forget(p Path)
 	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.
 	MaxPacket() int
+}
+
+// Laned is a Link that may have a bulk lane (PROTOCOL §11.1). Packets of both lanes come by Receive, in frames that go back by Recycle, and leave by
+// Transmit, in frames from Frames.
+type Laned interface {
+	// BulkPath makes a path by the lane to an address and port of a peer. It fails while the lane cannot send runs.
+	BulkPath(to wire.Endpoint) (Path, bool)
+	// BulkOpen says whether it can.
+	BulkOpen() bool
+	// ForgetBulk frees a path. No packet for it comes to Transmit any more.
+	ForgetBulk(p Path)
 }

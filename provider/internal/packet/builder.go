@@ -38,7 +38,7 @@ type builder struct {
 func (o *Out) begin(limit int) {
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
-	b.pkt.N, b.pkt.Joins = 0, false
+	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
 	b.limit, b.ops, b.referred, b.piece = limit, 0, false, false
 	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
 	o.nextFrame(link.Headroom)
@@ -229,6 +229,9 @@ func (o *Out) Pad(total int) {
 
 // Join lets the packet at hand leave in a run with those before it.
 func (b *builder) Join() { b.pkt.Joins = true }
+
+// TakeBulk makes the packet at hand leave by the bulk lane, in a run if it can.
+func (b *builder) TakeBulk() { b.pkt.Joins, b.pkt.Bulk = true, true }
 
 // Seal completes the packet at hand, for a path. Add puts it into the batch.
 func (b *builder) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {

@@ -95,22 +95,27 @@ func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time
 
 // Lost returns the oldest packet that was sent a reordering window before one that arrived, to be marked lost before the next call. It returns nil
 // when there is none, and sets the timer for the oldest one that is suspected. Packet numbers are in the order of sending, so that packets
-// of one turn, which share a time, are too.
+// of one turn, which share a time, are too. That says something within a lane only (PROTOCOL §11.1).
 func (d *Detector) Lost(s *Sent, r *RTT, now clock.Time) *Packet {
 	d.reorderAt = 0
 	if s.PacketsInFlight() == 0 {
 		return nil
 	}
-	n := s.Oldest()
-	if n >= s.Passed() {
-		return nil
+	for lane := range lanes {
+		n, ok := s.overtaken(lane)
+		if !ok {
+			continue
+		}
+		p := s.Packet(n)
+		due := p.At.Add(r.Smoothed + d.window(r, now))
+		if due <= now {
+			return p
+		}
+		if d.reorderAt == 0 || due < d.reorderAt {
+			d.reorderAt = due
+		}
 	}
-	p := s.Packet(n)
-	if due := p.At.Add(r.Smoothed + d.window(r, now)); due > now {
-		d.reorderAt = due
-		return nil
-	}
-	return p
+	return nil
 }
 
 // window is the reordering window. It grows with every round trip in which what was taken for lost arrives, because it had only

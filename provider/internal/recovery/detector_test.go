@@ -155,3 +155,34 @@ func TestTimeoutFollowsRoundTrips(t *testing.T) {
 		t.Errorf("%v after progress", r.Timeout(0))
 	}
 }
+
+// A packet is overtaken only by those of its own lane (PROTOCOL §11.1).
+func TestLanesAreJudgedApart(t *testing.T) {
+	r := RTT{Smoothed: 100 * us, Min: 100 * us}
+	late := clock.Time(time.Second)
+	for _, c := range []struct {
+		name  string
+		acked uint64
+		lost  []uint32
+	}{
+		{"by the other lane alone", 107, []uint32{3, 5}},
+		{"by its own", 106, []uint32{0, 2, 4}},
+	} {
+		var d Detector
+		s := new(Sent)
+		s.Start(100, 100, make([]Packet, 64))
+		for i := range uint32(8) {
+			s.Add(Packet{At: clock.Time(10 * us), From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Bulk: i%2 == 1})
+		}
+		s.Acknowledge(101) // of the bulk lane, the oldest
+		s.Acknowledge(c.acked)
+		var lost []uint32
+		for p := d.Lost(s, &r, late); p != nil; p = d.Lost(s, &r, late) {
+			lost = append(lost, p.From.Message())
+			s.Mark(p, Lost)
+		}
+		if !slices.Equal(lost, c.lost) || s.Violation() != "" {
+			t.Errorf("overtaken %s: lost %v, want %v; %s", c.name, lost, c.lost, s.Violation())
+		}
+	}
+}

@@ -36,6 +36,7 @@ type Packet struct {
 	Kind     Kind
 	State    State
 	Losses   uint8 // times that packets with the same contents were taken for lost before
+	Bulk     bool  // it left by the bulk lane, where packets are not in order with others (PROTOCOL §11.1)
 }
 
 // InFlight says that it is not known what became of a transmission that carried something.
@@ -47,19 +48,30 @@ func (p *Packet) settled() bool { return p.State != 0 || p.Kind == Nothing }
 // Sent are the newest transmissions of one direction of a connection: a ring in the order of packet numbers, which is the order in time.
 // The caller provides its memory, a power of two of entries.
 type Sent struct {
-	first    uint64 // number of the first one ever
-	next     uint64 // number of the next one
-	floor    uint64 // none below is remembered
-	oldest   uint64 // all below are settled; not below floor
-	largest  uint64 // largest acknowledged, plus one; zero while none is
-	inFlight int    // bytes of those that are not settled
-	packets  int    // how many these are
+	first    uint64        // number of the first one ever
+	next     uint64        // number of the next one
+	floor    uint64        // none below is remembered
+	oldest   [lanes]uint64 // all below of the lane are settled; not below floor
+	largest  [lanes]uint64 // largest acknowledged of the lane, plus one; zero while none is
+	inFlight int           // bytes of those that are not settled
+	packets  int           // how many these are
 	ring     []Packet
+}
+
+// lanes are the ways that packets take, each in order for itself: to the ND port, and the bulk lane.
+const lanes = 2
+
+// lane is the number of a packet's.
+func (p *Packet) lane() int {
+	if p.Bulk {
+		return 1
+	}
+	return 0
 }
 
 // Start begins with a number, or goes on with it: first is what the connection began with.
 func (s *Sent) Start(first, next uint64, ring []Packet) {
-	*s = Sent{first: first, next: next, floor: next, oldest: next, ring: ring}
+	*s = Sent{first: first, next: next, floor: next, oldest: [lanes]uint64{next, next}, ring: ring}
 }
 
 // First returns the number that the connection began with.
@@ -73,7 +85,30 @@ func (s *Sent) Floor() uint64 { return s.floor }
 
 // Passed returns the number below which transmissions have been overtaken by an acknowledged one: one less than it are candidates
 // for loss (RFC 8985 §6.2). It is zero while nothing was acknowledged.
-func (s *Sent) Passed() uint64 { return max(s.largest, 1) - 1 }
+func (s *Sent) Passed() uint64 { return max(s.largest[0], s.largest[1], 1) - 1 }
+
+// overtaken returns the number of the oldest transmission in flight of a lane, if one of the same lane that left later was acknowledged.
+func (s *Sent) overtaken(lane int) (number uint64, ok bool) {
+	largest := s.largest[lane]
+	if largest == 0 {
+		return 0, false
+	}
+	n := s.oldestOf(lane, largest)
+	return n, n+1 < largest
+}
+
+// oldestOf returns the number of the oldest transmission in flight of a lane; end when there is none below.
+func (s *Sent) oldestOf(lane int, end uint64) uint64 {
+	at := max(s.oldest[lane], s.floor)
+	for at < end {
+		if p := s.Packet(at); !p.settled() && p.lane() == lane {
+			break
+		}
+		at++
+	}
+	s.oldest[lane] = at
+	return at
+}
 
 // Packet returns the transmission with this number, from Floor to Next-1.
 func (s *Sent) Packet(number uint64) *Packet { return &s.ring[number&uint64(len(s.ring)-1)] }
@@ -84,7 +119,6 @@ func (s *Sent) Full() bool { return s.next-s.floor == uint64(len(s.ring)) }
 // Drop forgets the transmission with the lowest number.
 func (s *Sent) Drop() {
 	s.floor++
-	s.oldest = max(s.oldest, s.floor)
 }
 
 // learntAfter is how many round trips a packet that was taken for lost is remembered, to see that it was only late.
@@ -133,11 +167,15 @@ func (s *Sent) PacketsInFlight() int { return s.packets }
 
 // Oldest returns the number of the oldest transmission in flight; Next when there is none.
 func (s *Sent) Oldest() uint64 {
-	for s.oldest < s.next && s.Packet(s.oldest).settled() {
-		s.oldest++
+	at := s.next
+	for lane := range lanes {
+		at = min(at, s.oldestOf(lane, at))
 	}
-	return s.oldest
+	return at
 }
+
+// OldestIsBulk says that the oldest transmission in flight left by the bulk lane.
+func (s *Sent) OldestIsBulk() bool { return s.packets > 0 && s.Packet(s.Oldest()).Bulk }
 
 // settle counts a transmission out, before its state or its kind changes.
 func (s *Sent) settle(p *Packet) {
@@ -195,7 +233,8 @@ func (s *Sent) Acknowledge(number uint64) (p *Packet, was State) {
 	}
 	was = p.State
 	s.Mark(p, Acked)
-	s.largest = max(s.largest, number+1)
+	lane := p.lane()
+	s.largest[lane] = max(s.largest[lane], number+1)
 	return p, was
 }
 

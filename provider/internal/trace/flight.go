@@ -35,11 +35,12 @@ const (
 	FlightPath                        // packet size of the path, bytes: before, after
 	FlightPause                       // the peer had no receive
 	FlightLost                        // the connection was lost: Outcome, 0
+	FlightBulk                        // the bulk lane: 1 when it was proven, 0 when it was left; the size, bytes
 	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
 )
 
 var flightNames = [...]string{
-	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "interface",
+	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface",
 }
 
 // FlightEvent is one event, or several of the same kind that followed each other.
@@ -137,6 +138,8 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 		b = fmt.Appendf(b, " %d", v.From)
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
+	case FlightBulk:
+		b = fmt.Appendf(b, " %s %d", [2]string{"left", "proven for"}[v.From&1], v.To)
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
 	case FlightInterface:

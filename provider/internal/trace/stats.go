@@ -22,13 +22,19 @@ type Stats struct {
 	Timeouts              uint64
 	SpuriousTimeouts      uint64
 	RunsPaused            uint64 // times packets left one by one for some time, because runs may have been lost as a whole
-	Marked                uint64 // packets that routers marked, as peers reported
-	Pauses                uint64 // times a peer had no receive for what was sent to it
-	PathProbes            uint64 // for a larger packet (PROTOCOL §9.6)
-	PathRaised            uint64 // probes that were answered
-	BlackHoles            uint64 // paths that seemed to have become smaller
-	NoFrames              uint64 // times a packet waited for a transmit frame
-	IllegalTransitions    uint64
+	// The bulk lane (PROTOCOL §11.1): what of PacketsIn, BytesIn, PacketsOut and BytesOut came and left by it.
+	BulkPacketsIn, BulkPacketsOut uint64
+	BulkBytesIn, BulkBytesOut     uint64
+	BulkProbes                    uint64 // sent to find out whether it carries packets
+	BulkProven                    uint64 // that were answered
+	BulkLeft                      uint64 // times a connection left it, because nothing came back, or too little
+	Marked                        uint64 // packets that routers marked, as peers reported
+	Pauses                        uint64 // times a peer had no receive for what was sent to it
+	PathProbes                    uint64 // for a larger packet (PROTOCOL §9.6)
+	PathRaised                    uint64 // probes that were answered
+	BlackHoles                    uint64 // paths that seemed to have become smaller
+	NoFrames                      uint64 // times a packet waited for a transmit frame
+	IllegalTransitions            uint64
 
 	// Source ports (PROTOCOL §6.1).
 	Challenges   uint64 // CHALLENGEs sent, to peers of which packets came from another port

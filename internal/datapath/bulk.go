@@ -1,0 +1,121 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// Bulk says whether an interface gets a bulk lane beside its AF_XDP sockets (PROTOCOL §11.1).
+type Bulk uint8
+
+// The choices.
+const (
+	BulkAuto Bulk = iota // where it may be faster
+	BulkOff
+	BulkOnly // wherever it can be had; engines then send by it whatever it carries
+)
+
+var bulkNames = [...]string{BulkAuto: "auto", BulkOff: "off", BulkOnly: "only"}
+
+// String names the choice as flags do.
+func (b Bulk) String() string {
+	if int(b) < len(bulkNames) {
+		return bulkNames[b]
+	}
+	return fmt.Sprintf("bulk %d", uint8(b))
+}
+
+// ParseBulk is the inverse of String.
+func ParseBulk(s string) (Bulk, error) {
+	if i := slices.Index(bulkNames[:], s); i >= 0 {
+		return Bulk(i), nil
+	}
+	return BulkAuto, fmt.Errorf("unknown choice of a bulk lane %q: use auto, off or only", s)
+}
+
+// bulkLane is a UDP socket that the steering program leaves alone, for runs of packets: a kernel carries 64 KiB across a virtual link as one, where AF_XDP
+// carries packets one by one. The owner of the first queue reads it; all queues send through it.
+type bulkLane struct {
+	network *udp.Network
+	socket  *udp.Socket
+	local   wire.Endpoint
+	device  *Datapath
+
+	shut    atomic.Pointer[string] // why it carries no runs any more
+	inRuns  atomic.Uint64
+	merged  atomic.Uint64
+	lost    atomic.Uint64
+	foreign atomic.Uint64
+}
+
+// noBulk says why an interface gets no bulk lane; empty when it may.
+func (d *Datapath) noBulk(network *udp.Network) string {
+	switch {
+	case d.cfg.Bulk != BulkOnly:
+		return "not asked for"
+	case d.cfg.Bulk == BulkAuto && d.info.Socket.ZeroCopy:
+		return "zero-copy sockets need none"
+	}
+	if why := network.Runs(); why != nil {
+		return why.Error()
+	}
+	return ""
+}
+
+// openBulk opens the lane, where the device gets one. It takes no privileges.
+func (d *Datapath) openBulk() (err error) {
+	l := &bulkLane{device: d}
+	if l.network, err = udp.NewNetwork(); err != nil {
+		return err
+	}
+	defer func() {
+		if d.bulk == nil {
+			err = errors.Join(err, l.network.Close())
+		}
+	}()
+	if d.info.NoBulk = d.noBulk(l.network); d.info.NoBulk != "" {
+		return nil
+	}
+	l.socket, err = l.network.Open(udp.Config{
+		Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.neighbors.vrf,
+		ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer, Runs: true,
+	})
+	if err != nil {
+		return fmt.Errorf("open the bulk lane: %w", err)
+	}
+	port, err := l.socket.Port()
+	if err == nil {
+		l.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
+		d.info.BulkPort = port
+		d.bulk = l
+		for _, q := range d.queues {
+			q.bulkOut.lane = l
+		}
+		d.queues[0].readBulk(l)
+		return nil
+	}
+	return errors.Join(err, l.socket.Close())
+}
+
+// fail ends runs by the lane, because of why. Connections leave it, and new ones do not begin with it.
+func (l *bulkLane) fail(why string) { l.shut.CompareAndSwap(nil, &why) }
+
+// open says that it carries runs.
+func (l *bulkLane) open() bool { return l != nil && l.shut.Load() == nil }
+
+func (l *bulkLane) addTo(s *Stats) {
+	s.InRuns += l.inRuns.Load()
+	s.Merged += l.merged.Load()
+	s.Lost += l.lost.Load()
+	s.Foreign += l.foreign.Load()
+	dropped, _ := l.socket.Drops() // fails while the device closes
+	s.Socket.RxDropped += dropped
+}
+
+func (l *bulkLane) close() error { return errors.Join(l.socket.Close(), l.network.Close()) }

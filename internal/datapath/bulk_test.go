@@ -1,0 +1,281 @@
+package datapath
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// newBulkPair opens both ends of a veth pair with offloads, each with a bulk lane.
+func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
+	t.Helper()
+	pair = netlabtest.Pair(t, netlab.PairConfig{Offloads: true, StaticNeighbours: true})
+	open := func(ns *netlab.Namespace, addr netip.Addr) *queue {
+		var d Device
+		must(t, ns.Do(func() (err error) {
+			d, err = Open(Config{Address: addr, Rung: RungGeneric, Bulk: BulkOnly})
+			return err
+		}))
+		t.Cleanup(func() { must(t, d.Close()) })
+		if i := d.Info(); i.BulkPort == 0 {
+			t.Skip(i.NoBulk)
+		}
+		return d.(*Datapath).queues[0]
+	}
+	return pair, open(pair.A, pair.AddrA.Addr()), open(pair.B, pair.AddrB.Addr())
+}
+
+// bulkPackets makes n packets of size bytes for a path of the lane.
+func (q *queue) bulkPackets(t *testing.T, path provider.Path, n, size int) []provider.TxPacket {
+	t.Helper()
+	pkts := make([]provider.TxPacket, n)
+	for i := range pkts {
+		p := &pkts[i]
+		p.Path, p.Bulk, p.Joins, p.N, p.Len = path, true, true, 1, size
+		if q.Frames(p.Frags[:1]) != 1 {
+			t.Fatal("no frame")
+		}
+		f := &p.Frags[0]
+		f.Data = f.Data[provider.Headroom:][:size]
+		for j := range f.Data {
+			f.Data[j] = byte(i + j)
+		}
+	}
+	return pkts
+}
+
+// bulkArrivals receives until n packets came by the lane, or none does any more. They are recycled after each was looked at.
+func (q *queue) bulkArrivals(t *testing.T, n int, each func(p *provider.RxPacket)) (got int) {
+	t.Helper()
+	var rx [64]provider.RxPacket
+	for end := time.Now().Add(patience); got < n && time.Now().Before(end); {
+		k := q.Receive(rx[:])
+		for i := range k {
+			if !rx[i].Bulk {
+				t.Fatal("a packet came by AF_XDP")
+			}
+			each(&rx[i])
+			q.Recycle([]uint64{rx[i].Frags[0].ID})
+		}
+		got += k
+	}
+	return got
+}
+
+// Packets leave by the lane in runs, from the frames of AF_XDP, and arrive merged and whole, from the lane's port to the lane's port (PROTOCOL §11.1).
+func TestBulkLane(t *testing.T) {
+	_, a, b := newBulkPair(t)
+	if b.bulkIn.receiver != nil || a.bulkOut.sender != nil {
+		t.Error("a lane that nobody used has memory")
+	}
+	path, ok := a.BulkPath(b.device.bulk.local)
+	if !ok {
+		t.Fatal("no path")
+	}
+	const n, size = 30, 1400
+	free := a.freeFrames()
+	pkts := a.bulkPackets(t, path, n, size)
+	want := append([]byte{}, pkts[7].Frags[0].Data...)
+	a.Transmit(pkts)
+	i, merged := 0, 0
+	got := b.bulkArrivals(t, n, func(p *provider.RxPacket) {
+		if p.From != a.device.bulk.local || p.To != b.device.bulk.local || p.Len != size || p.N != 1 {
+			t.Errorf("packet %d: %d bytes from %v to %v", i, p.Len, p.From, p.To)
+		}
+		if i == 7 && !bytes.Equal(p.Frags[0].Data, want) {
+			t.Error("the bytes are not those that were sent")
+		}
+		if p.Merged {
+			merged++
+		}
+		i++
+	})
+	s, err := a.device.Stats()
+	must(t, err)
+	if got != n || merged != n || s.InRuns != n || s.Lost != 0 {
+		t.Errorf("%d packets arrived, %d merged; %d left in runs, %d lost", got, merged, s.InRuns, s.Lost)
+	}
+	if back := a.freeFrames(); back != free {
+		t.Errorf("%d of %d transmit frames are free afterwards", back, free)
+	}
+	if b.bulkIn.pool.Free() < receiveFrames-udpBatch {
+		t.Errorf("%d of %d receive frames are free afterwards", b.bulkIn.pool.Free(), receiveFrames)
+	}
+	a.ForgetBulk(path)
+	if again, _ := a.BulkPath(b.device.bulk.local); again != path {
+		t.Errorf("a forgotten path is not used again: %d, %d", path, again)
+	}
+}
+
+// freeFrames takes all transmit frames and gives them back.
+func (q *queue) freeFrames() (n int) {
+	var all []uint64
+	for {
+		addr, ok := q.sock.AllocTx()
+		if !ok {
+			break
+		}
+		all = append(all, addr)
+	}
+	for _, addr := range all {
+		q.sock.FreeTx(addr)
+	}
+	return len(all)
+}
+
+// One batch may have packets for both lanes.
+func TestLanesInOneBatch(t *testing.T) {
+	pair, a, b := newBulkPair(t)
+	must(t, pair.A.Do(func() error { return a.device.Resolve(t.Context(), pair.AddrB.Addr()) }))
+	path, ok := a.BulkPath(b.device.bulk.local)
+	main, ok2 := a.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)), wire.EndpointFrom(netip.AddrPortFrom(pair.AddrB.Addr(), wire.DefaultPort)))
+	if !ok || !ok2 {
+		t.Fatal("no paths")
+	}
+	pkts := a.bulkPackets(t, path, 20, 1000)
+	for i := range pkts {
+		if i%2 == 1 {
+			pkts[i].Bulk, pkts[i].Joins, pkts[i].Path = false, false, main
+		}
+	}
+	a.Transmit(pkts)
+	var rx [64]provider.RxPacket
+	var count [2]int
+	for end := time.Now().Add(patience); count[0]+count[1] < 20 && time.Now().Before(end); {
+		for i := range b.Receive(rx[:]) {
+			if rx[i].Bulk {
+				count[1]++
+			} else {
+				count[0]++
+			}
+			b.Recycle([]uint64{rx[i].Frags[0].ID})
+		}
+	}
+	if count != [2]int{10, 10} {
+		t.Errorf("%v packets arrived by the lanes", count)
+	}
+}
+
+// What is too short for a packet is counted, whoever sends it to the lane's port, and what is not is the engine's to look at.
+func TestAttackBulkPort(t *testing.T) {
+	pair, _, b := newBulkPair(t)
+	var from *net.UDPConn
+	must(t, pair.A.Do(func() (err error) {
+		from, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(pair.AddrB.Addr(), b.device.bulk.local.Port)))
+		return err
+	}))
+	defer func() { must(t, from.Close()) }()
+	for _, n := range []int{0, 1, wire.BaseHeaderLen - 1, wire.BaseHeaderLen, 1400} {
+		if _, err := from.Write(make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lengths []int
+	b.bulkArrivals(t, 2, func(p *provider.RxPacket) { lengths = append(lengths, p.Len) })
+	if s, err := b.device.Stats(); err != nil || len(lengths) != 2 || lengths[0] != wire.BaseHeaderLen || lengths[1] != 1400 || s.Foreign != 3 {
+		t.Errorf("%d arrived, %d are foreign (%v)", lengths, s.Foreign, err)
+	}
+}
+
+// A packet by the lane ends a sleep.
+func TestBulkWakesSleepers(t *testing.T) {
+	_, a, b := newBulkPair(t)
+	path, _ := a.BulkPath(b.device.bulk.local)
+	for _, spin := range []bool{false, true, false} {
+		done := make(chan struct{})
+		go func() {
+			b.Wait(clock.Machine().Add(patience), spin)
+			close(done)
+		}()
+		a.Transmit(a.bulkPackets(t, path, 1, 100))
+		select {
+		case <-done:
+		case <-time.After(patience / 2):
+			t.Fatal("nobody woke")
+		}
+		if !b.Ready() || b.bulkArrivals(t, 1, func(*provider.RxPacket) {}) != 1 {
+			t.Fatal("who woke finds nothing at the first look")
+		}
+	}
+}
+
+// Looks at a lane where nothing comes are few, and there are as many as looks at the ring while packets come.
+func TestBulkLooks(t *testing.T) {
+	_, a, b := newBulkPair(t)
+	path, _ := a.BulkPath(b.device.bulk.local)
+	r := b.bulkIn
+	for range 20 * mostSkipped {
+		r.ready()
+	}
+	if r.skip == 0 && r.quiet < mostSkipped {
+		t.Errorf("it looks every time: %d looks since the last packet", r.quiet)
+	}
+	a.Transmit(a.bulkPackets(t, path, 1, 100))
+	looks := 0
+	for end := time.Now().Add(patience); !r.ready(); looks++ {
+		if time.Now().After(end) {
+			t.Fatal("never found")
+		}
+	}
+	if b.bulkArrivals(t, 1, func(*provider.RxPacket) {}); !r.hot() {
+		t.Error("it is not expecting more")
+	}
+	for range 7 {
+		if r.ready(); r.skip != 0 {
+			t.Error("a look is skipped right after a packet")
+		}
+	}
+}
+
+// Many damaged packets among merged ones end the lane, and its reason is shown.
+func TestBulkDamage(t *testing.T) {
+	_, a, b := newBulkPair(t)
+	for range mostDamaged + 1 {
+		if !b.BulkOpen() {
+			t.Fatal("the lane ends too early")
+		}
+		b.Mangled()
+	}
+	if b.BulkOpen() || b.device.Info().NoBulk == "" {
+		t.Errorf("the lane is open: %v, reason %q", b.BulkOpen(), b.device.Info().NoBulk)
+	}
+	if _, ok := b.BulkPath(a.device.bulk.local); ok {
+		t.Error("a lane that ended gives paths")
+	}
+}
+
+// There is no lane unless it is asked for.
+func TestNoBulkLane(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	for _, choice := range []Bulk{BulkAuto, BulkOff} {
+		var d Device
+		must(t, pair.A.Do(func() (err error) {
+			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric, Bulk: choice})
+			return err
+		}))
+		if i := d.Info(); i.BulkPort != 0 || i.NoBulk == "" || d.(*Datapath).queues[0].BulkOpen() {
+			t.Errorf("%v: port %d, %q", choice, i.BulkPort, i.NoBulk)
+		}
+		must(t, d.Close())
+	}
+}
+
+// The names of the choices are those that flags have.
+func TestBulkNames(t *testing.T) {
+	for _, b := range []Bulk{BulkAuto, BulkOff, BulkOnly} {
+		if got, err := ParseBulk(b.String()); err != nil || got != b {
+			t.Errorf("%v: %v, %v", b, got, err)
+		}
+	}
+	if _, err := ParseBulk("on"); err == nil || Bulk(7).String() != "bulk 7" {
+		t.Error("an unknown choice has a name")
+	}
+}

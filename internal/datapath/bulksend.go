@@ -1,0 +1,81 @@
+package datapath
+
+import (
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// bulkWriter is how one queue sends by the bulk lane. It belongs to the queue's owner, and costs nothing before the first path.
+type bulkWriter struct {
+	lane   *bulkLane // nil without one
+	sender *udp.Sender
+	to     []udp.Addr // by path
+	free   []provider.Path
+}
+
+// BulkOpen implements provider.Laned.
+func (q *queue) BulkOpen() bool { return q.bulkOut.lane.open() }
+
+// BulkPath implements provider.Laned.
+func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
+	w := &q.bulkOut
+	if !w.lane.open() {
+		return 0, false
+	}
+	if w.sender == nil {
+		w.sender = udp.NewSender(provider.TxBatch, provider.MaxFrags)
+		w.sender.From(q.device.cfg.Address, q.device.index)
+		w.to = make([]udp.Addr, 1) // path 0 is none
+	}
+	peer := to.AddrPort()
+	addr := udp.AddrOf(peer, q.device.index)
+	if q.device.state.elsewhere(peer.Addr()) {
+		addr.Direct()
+	}
+	if n := len(w.free); n > 0 {
+		p := w.free[n-1]
+		w.free, w.to[p] = w.free[:n-1], addr
+		return p, true
+	}
+	w.to = append(w.to, addr)
+	return provider.Path(len(w.to) - 1), true
+}
+
+// ForgetBulk implements provider.Laned.
+func (q *queue) ForgetBulk(p provider.Path) { q.bulkOut.free = append(q.bulkOut.free, p) }
+
+// transmitBulk sends those of a batch that leave by the lane, from the frames that they were built in: the kernel has copied them when it returns.
+func (q *queue) transmitBulk(pkts []provider.TxPacket) {
+	w := &q.bulkOut
+	for i := range pkts {
+		p := &pkts[i]
+		if !p.Bulk {
+			continue
+		}
+		w.sender.Begin(&w.to[p.Path], p.ECN == wire.ECT0, p.Len, p.Joins && w.lane.open())
+		for j := range p.N {
+			w.sender.Add(p.Frags[j].Data)
+		}
+	}
+	if refused, _ := w.sender.Send(w.lane.socket); refused > 0 {
+		w.lane.lost.Add(uint64(refused))
+	}
+	if n := w.sender.InRuns(); n > 0 {
+		w.lane.inRuns.Add(n)
+	}
+	if why := w.sender.Alone(); why != nil {
+		w.lane.fail("the kernel refused to send a run: " + why.Error())
+	}
+	for i := range pkts {
+		p := &pkts[i]
+		if !p.Bulk {
+			continue
+		}
+		for j := range p.N {
+			if id := p.Frags[j].ID; id < q.device.arena.base {
+				q.sock.FreeTx(id)
+			}
+		}
+	}
+}

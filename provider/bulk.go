@@ -1,0 +1,89 @@
+package provider
+
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
+
+// takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane: when it is one of many that are full, or follows
+// on contents that are on their way there, which it would overtake otherwise and wait for at the peer.
+func (s *sender) takesBulk(kind wire.Space, to space.Place, full bool) bool {
+	size, behind := s.out.Used(), s.tx[kind].Una().Before(s.bulkTo[kind])
+	if !behind {
+		s.bulkTo[kind] = s.tx[kind].Una() // places go round
+	}
+	row := s.bulk.Row(size, full, s.sent.PacketsInFlight() == 0) || s.cfg.BulkAlways
+	if !row && !behind || s.bulkPath == 0 || !s.bulk.Carries(size) {
+		return false
+	}
+	s.bulkTo[kind] = to
+	if s.bulk.Left(s.now) {
+		s.cc.Elsewhere()
+	}
+	return true
+}
+
+// probeBulk sends the probe that is due, beside data that fill packets.
+func (s *sender) probeBulk() {
+	e, size := s.environment, int(s.mtu.Packet)
+	if s.search.Size != 0 || !s.bulk.ProbeDue(size, e.now) { // the size is being searched for
+		return
+	}
+	lane, ok := e.link.(link.Laned)
+	if !ok || !lane.BulkOpen() {
+		return
+	}
+	if s.bulkPath == 0 {
+		if s.bulkPath, ok = lane.BulkPath(wire.Endpoint{IP: s.remote.IP, Port: s.bulkPort}); !ok {
+			s.bulkPath = 0
+			return
+		}
+	}
+	nonce, ok := s.bulk.Probe(size, e.now, s.rtt.Timeout(e.cfg.MinRTO), e.rng.Uint32())
+	if !ok {
+		s.noteBulkLeft()
+		return
+	}
+	if !s.beginControl(size, false) {
+		return
+	}
+	m := wire.Probe{Nonce: nonce, Size: uint16(size)}
+	m.Append(e.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
+	e.out.Pad(size)
+	e.stats.BulkProbes++
+	s.seal(recovery.Packet{Kind: recovery.Nothing, Bulk: true}, wire.BaseFields{}, wire.NotECT)
+}
+
+// leaveBulk takes in a time-out with packets under way by the lane: what they carry goes again by the ND port, since no packet there says anything of them.
+func (t *transmitted) leaveBulk() {
+	if !t.bulk.TimedOut(t.now) {
+		return
+	}
+	t.noteBulkLeft()
+	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
+		if p := t.sent.Packet(n); p.Bulk && p.InFlight() {
+			t.sent.Mark(p, recovery.Again)
+			t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
+		}
+	}
+}
+
+// noteBulkLeft notes that the connection sends nothing by the lane any more, until it is proven again.
+func (t *transmitted) noteBulkLeft() {
+	t.stats.BulkLeft++
+	t.flight.Note(t.now, FlightBulk, t.id, 0, 0)
+}
+
+// forgetBulk frees the connection's path of the lane, once what was built for it has left.
+func forgetBulk(c *conn) {
+	if c.traffic == nil || c.bulkPath == 0 {
+		return
+	}
+	c.engine.flush()
+	c.engine.link.(link.Laned).ForgetBulk(c.bulkPath)
+	c.bulkPath = 0
+}

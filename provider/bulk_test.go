@@ -1,0 +1,265 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The bulk lane of connections (PROTOCOL §11.1). When it is used is tested in package bulk.
+
+// lanes are the packets with contents that came to a side by each lane, and the probes that came by the bulk lane.
+type lanes struct{ main, bulk, probes int }
+
+// watchLanes counts what comes to each side. lose says which packets by the bulk lane are lost.
+func (p *pair) watchLanes(lose func(t *TxPacket) bool) *[2]lanes {
+	var seen [2]lanes
+	for side, end := range p.link {
+		end.router = func(t *TxPacket) (ce, ok bool) {
+			s, b := &seen[side], t.Frags[0].Data
+			switch {
+			case t.Bulk && lose(t):
+				return false, false
+			case t.Bulk && sequenced(b):
+				s.bulk++
+			case t.Bulk:
+				s.probes++
+			case sequenced(b):
+				s.main++
+			}
+			return false, true
+		}
+	}
+	return &seen
+}
+
+func never(*TxPacket) bool { return false }
+
+// stream writes n bytes in one message and wants them to arrive.
+func (p *pair) stream(n int) {
+	p.tb.Helper()
+	p.pattern(n)
+	clear(p.reg[1].Bytes()[:n])
+	p.post(0, p.write(0, 0, uint32(n)))
+	p.pass(2 * time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	if string(p.reg[1].Bytes()[:n]) != string(p.reg[0].Bytes()[:n]) {
+		p.tb.Fatal("the bytes that arrived are not those that were sent")
+	}
+}
+
+// Packets go by the lane where both ends said that they have one, and never else.
+func TestBulkIsAgreed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		port  uint16
+		old   int // the side that knows no features; -1 for none
+		op    wire.Opcode
+		wants bool
+	}{
+		{"both", bulkPort, -1, 0, true},
+		{"no lane", 0, -1, 0, false},
+		{"the caller does not", bulkPort, 0, wire.CtlREQ, false},
+		{"the called does not", bulkPort, 1, wire.CtlREP, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newTunedPair(t, 1408, 1, Config{BulkPort: c.port})
+			if c.old >= 0 {
+				p.link[1-c.old].mangle = stripFeatures(c.op)
+			}
+			seen := p.watchLanes(never)
+			p.connect()
+			p.stream(200_000)
+			if s := seen[1]; c.wants != (s.bulk > 0) || c.wants != (s.probes > 0) || s.main == 0 {
+				t.Errorf("got %+v, want bulk: %v", s, c.wants)
+			}
+		})
+	}
+}
+
+// What is small leaves by the ND port although the lane is proven; what follows on contents of a long message leaves behind them.
+func TestBulkIsForLongMessages(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
+	seen := p.watchLanes(never)
+	p.post(0, p.write(0, 0, 200_000))
+	p.runUntilIdle()
+	before := seen[1].bulk
+	if !p.conn(0).bulk.Carries(1408) {
+		t.Fatal("the lane is not proven")
+	}
+	for range 50 {
+		p.post(0, p.write(0, 0, 4000))
+		p.runUntilIdle()
+	}
+	if n := seen[1].bulk - before; n != 0 {
+		t.Errorf("%d packets of small messages went by the lane", n)
+	}
+}
+
+// A lane whose port is closed costs probes and nothing else.
+func TestBulkPortIsClosed(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
+	seen := p.watchLanes(func(*TxPacket) bool { return true })
+	for range 5 {
+		p.stream(200_000)
+	}
+	s := p.eng[0].Stats()
+	if s.Timeouts != 0 || s.Retransmits != 0 || s.BulkPacketsOut != s.BulkProbes || s.BulkProbes == 0 || s.BulkProven != 0 || seen[1].main == 0 {
+		t.Errorf("%d time-outs, %d repetitions, %d packets by the lane, %d of them probes", s.Timeouts, s.Retransmits, s.BulkPacketsOut, s.BulkProbes)
+	}
+}
+
+// When the lane dies in the middle, data go on by the ND port after one time-out, and come back to the lane once it was proven again.
+func TestBulkDies(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
+	dead, left := false, 60
+	seen := p.watchLanes(func(t *TxPacket) bool {
+		left--
+		return dead || left < 0
+	})
+	p.stream(300_000)
+	s := p.eng[0].Stats()
+	if s.BulkLeft != 1 || s.Timeouts != 1 || s.BulkProven != 1 {
+		t.Errorf("left %d times after %d time-outs, proven %d times", s.BulkLeft, s.Timeouts, s.BulkProven)
+	}
+	before := seen[1].bulk
+	left = 1 << 30
+	p.pass(5 * time.Second)
+	p.stream(300_000)
+	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before {
+		t.Errorf("proven %d times, %d packets by the lane after it came back", s.BulkProven, seen[1].bulk-before)
+	}
+}
+
+// A lane that overtakes the other, or is overtaken, makes nothing count as lost (PROTOCOL §9.3).
+func TestLanesOvertakeEachOther(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
+	p.post(0, p.write(0, 0, 200_000))
+	p.runUntilIdle()
+	c := p.conn(0)
+	p.link[1].narrow = 1 // nothing arrives
+	p.post(0, p.write(0, 0, 100_000))
+	p.turn()
+	number := c.sent.Next()
+	if c.sent.PacketsInFlight() < 4 || !c.sent.Packet(number-1).Bulk {
+		t.Fatalf("%d packets in flight, the newest by the lane: %v", c.sent.PacketsInFlight(), c.sent.Packet(number-1).Bulk)
+	}
+	p.conn(0).sendPing() // by the ND port
+	p.eng[0].flush()
+	f := p.forge(0)
+	a := &wire.Ack{Largest: uint32(number), Delay: wire.AckDelayUnknown, N: 1}
+	f.fields.Number++
+	f.alone(a)
+	p.now = p.now.Add(500 * time.Microsecond)
+	p.link[0].narrow = 0
+	p.inject(0, f)
+	p.eng[0].Run(p.now)
+	if s := p.eng[0].Stats(); s.PacketsLost != 0 {
+		t.Errorf("%d packets by the lane count as lost, because one by the ND port arrived", s.PacketsLost)
+	}
+}
+
+// Whoever writes to the lane's port gets no further than at the ND port: nothing is answered, nothing moves, and what is dropped is counted.
+func TestAttackBulkLane(t *testing.T) {
+	for name, c := range map[string]struct {
+		lane   uint16
+		change func(p *pair, f *forged)
+		drop   wire.DropReason
+	}{
+		"right":                  {bulkPort, func(*pair, *forged) {}, wire.DropNone},
+		"another port, near":     {bulkPort, func(_ *pair, f *forged) { f.from.Port++ }, wire.DropNone},
+		"another port, far":      {bulkPort, func(_ *pair, f *forged) { f.from.Port, f.fields.Number = 7, f.fields.Number+1<<16 }, wire.DropPath},
+		"the peer's main port":   {bulkPort, func(p *pair, f *forged) { f.from.Port, f.fields.Number = p.conn(1).remote.Port, f.fields.Number+1<<16 }, wire.DropPath},
+		"another address":        {bulkPort, func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
+		"checksum":               {bulkPort, func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[30] ^= 1; return b } }, wire.DropCRC},
+		"no connection":          {bulkPort, func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropPath},
+		"a REQ":                  {bulkPort, func(_ *pair, f *forged) { f.control(wire.CtlREQ, make([]byte, wire.HelloLen)); f.fields.ConnID = 0 }, wire.DropPath},
+		"a lane of nobody's":     {0, func(*pair, *forged) {}, wire.DropPath},
+		"malformed, of the peer": {bulkPort, func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newTunedPair(t, 1408, 1, Config{BulkPort: c.lane}).connect()
+			f := p.forge(1)
+			f.bulk, f.from.Port = true, bulkPort
+			f.fields.Number++
+			c.change(p, f)
+			before, port := p.eng[1].Stats(), p.conn(1).remote.Port
+			p.shoot(f)
+			s := p.eng[1].Stats()
+			if c.drop != wire.DropNone && (s.Drops[c.drop] != before.Drops[c.drop]+1 || s.PacketsOut != before.PacketsOut) {
+				t.Errorf("drops %v, %d answers", s.DropsByName(), s.PacketsOut-before.PacketsOut)
+			}
+			if c.drop == wire.DropNone && s.Drops != before.Drops {
+				t.Errorf("drops %v", s.DropsByName())
+			}
+			if s.BulkPacketsIn != before.BulkPacketsIn+1 || s.Challenges != before.Challenges || p.conn(1).remote.Port != port {
+				t.Errorf("%d packets by the lane, %d challenges", s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
+			}
+		})
+	}
+}
+
+// Two lanes that say different things of one place: what came first is used, whichever lane it came by. Seen by Drops[duplicate].
+func TestAttackLanesContradictEachOther(t *testing.T) {
+	for _, bulkFirst := range []bool{false, true} {
+		p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
+		first := p.firstPiece(16)
+		end, forgery := p.pieceAt(0, 8, "ijklmnop", true), p.pieceAt(0, 8, "IJKLMNOP", true)
+		for i, f := range []*forged{end, forgery, first} {
+			f.fields.Number += uint32(i) + 1
+			if f.bulk = (i == 0) == bulkFirst; f.bulk {
+				f.from.Port = bulkPort
+			}
+			p.shoot(f)
+		}
+		s := p.eng[1].Stats()
+		if got := string(p.reg[1].Bytes()[:16]); got != "abcdefghijklmnop" || s.Drops[wire.DropDuplicate] != 1 {
+			t.Errorf("bulk first %v: %q, drops %v", bulkFirst, got, s.DropsByName())
+		}
+	}
+}
+
+// A connection that leaves for another engine takes no path of the lane along, and none is left behind.
+func TestBulkPathsAreForgotten(t *testing.T) {
+	p := newQueuesBulkPair(t, 2)
+	p.landOn(1, always(1))
+	p.connect()
+	for round := range 40 {
+		p.move(round)
+	}
+	p.stream(200_000)
+	p.disconnect()
+	p.pass(10 * time.Second)
+	for side := range p.link {
+		for i := range 2 {
+			for n, path := range p.queue(side, i).paths {
+				if path.local.Port == bulkPort {
+					t.Errorf("side %d, queue %d: path %d is left", side, i, n)
+				}
+			}
+		}
+	}
+}
+
+func newQueuesBulkPair(t *testing.T, queues int) *pair {
+	return newTunedPair(t, 1408, queues, Config{BulkPort: bulkPort})
+}
+
+// What a connection remembers of the lane costs no memory beside what the others take, and its packets cost no allocations.
+func TestBulkAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	var rs [64]Result
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect()
+	big := p.write(0, 0, 20000)
+	allocates(t, p, func() {
+		p.post(0, big)
+		p.runUntilIdle()
+		p.drain(rs[:])
+	})
+	if p.eng[0].Stats().BulkPacketsOut < 1000 {
+		t.Error("the lane was not used")
+	}
+}

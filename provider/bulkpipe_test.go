@@ -1,0 +1,22 @@
+package provider
+
+import "github.com/ndxdp/ndxdp/wire"
+
+// bulkPort is that of every pipe's bulk lane.
+const bulkPort = 40000
+
+// BulkOpen implements Laned.
+func (p *pipe) BulkOpen() bool { return !p.noBulk }
+
+// BulkPath implements Laned.
+func (p *pipe) BulkPath(to wire.Endpoint) (Path, bool) {
+	from := wire.Endpoint{IP: pairIP[0], Port: bulkPort}
+	if to.IP == from.IP {
+		from.IP = pairIP[1]
+	}
+	path, ok := p.Connect(from, to)
+	return path, ok && !p.noBulk
+}
+
+// ForgetBulk implements Laned.
+func (p *pipe) ForgetBulk(path Path) { p.Forget(path) }

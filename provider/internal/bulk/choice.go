@@ -1,0 +1,140 @@
+package bulk
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+const (
+	// maxProbes of one size that stay without an answer mean that the lane does not carry it, as for the packet size (PROTOCOL §9.6).
+	maxProbes = 3
+	// minProbeTimer is how long the answer to a probe is waited for at the least; four time-outs otherwise.
+	minProbeTimer = 10 * time.Millisecond
+	// firstPause is how long a lane is left that failed, and mostPause how long at the most: the time doubles with each failure.
+	firstPause = time.Second
+	mostPause  = 128 * time.Second
+	// judged packets are looked at together: when more than half of them are lost, the lane damages what it carries. A queue that overflows once
+	// loses fewer.
+	judged = 256
+	// rowBytes of full packets that follow each other are bulk: what is shorter is faster by the ND port.
+	rowBytes = 16 << 10
+	// usedFor is how long after a packet by the lane the delays of others say nothing about the path that counts.
+	usedFor = 10 * time.Millisecond
+)
+
+// Choice decides by which lane the contents of a connection leave. Zero has proven none.
+type Choice struct {
+	proven uint16 // packets of at most so many bytes pass the lane; zero while none are known to
+	before uint16 // proven, before the newest time-out
+	size   uint16 // of the probe under way; zero when there is none
+	tries  uint8
+	nonce  uint32
+	at     clock.Time    // from when on a probe may leave
+	pause  time.Duration // the newest one
+	usedAt clock.Time    // when a packet last left by the lane
+	row    int           // bytes of full packets in a row
+	lost   int           // of the packets that are judged together
+	came   int
+}
+
+// Row takes in a packet of so many bytes that is about to leave, and reports whether it belongs to enough full ones in a row to be bulk. One that
+// leaves alone, with nothing in flight, begins anew.
+func (c *Choice) Row(size int, full, alone bool) bool {
+	if !full || alone {
+		c.row = 0
+	}
+	if !full {
+		return false
+	}
+	c.row = min(c.row+size, rowBytes)
+	return c.row == rowBytes
+}
+
+// Carries says whether the lane is known to carry packets of so many bytes.
+func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
+
+// Left notes that a packet leaves by the lane. It reports whether none did lately.
+func (c *Choice) Left(now clock.Time) (first bool) {
+	first = !c.Used(now)
+	c.usedAt = now
+	return first
+}
+
+// Used says whether packets left by the lane lately.
+func (c *Choice) Used(now clock.Time) bool { return c.usedAt != 0 && now.Sub(c.usedAt) <= usedFor }
+
+// ProbeDue says whether a probe for packets of so many bytes is to leave: the caller has some.
+func (c *Choice) ProbeDue(size int, now clock.Time) bool { return size > int(c.proven) && now >= c.at }
+
+// Probe returns the nonce of the probe that is to leave now, which random is when it is a new one. timeout is the retransmission time-out. It reports false when none is to
+// leave: enough of them stayed without an answer.
+func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
+	if int(c.size) != size {
+		c.size, c.tries, c.nonce = uint16(min(size, wire.MaxPacket)), 0, random
+	}
+	if c.tries == maxProbes {
+		c.leave(now)
+		return 0, false
+	}
+	c.tries++
+	c.at = now.Add(max(minProbeTimer, 4*timeout))
+	return c.nonce, true
+}
+
+// Answered takes in the answer to a probe. It reports false when it is none to the one under way.
+func (c *Choice) Answered(nonce uint32, size uint16) bool {
+	if c.size == 0 || nonce != c.nonce || size != c.size {
+		return false
+	}
+	c.proven, c.size, c.at = size, 0, 0
+	c.lost, c.came = 0, 0
+	return true
+}
+
+// leave gives the lane up for some time. It has to be proven again then.
+func (c *Choice) leave(now clock.Time) {
+	c.pause = min(max(2*c.pause, firstPause), mostPause)
+	*c = Choice{pause: c.pause, at: now.Add(c.pause)}
+}
+
+// TimedOut takes in that nothing came back of what left by the lane until now. It reports whether the lane is left because of that.
+func (c *Choice) TimedOut(now clock.Time) bool {
+	if c.proven == 0 {
+		return false
+	}
+	was := c.proven
+	c.leave(now)
+	c.before = was
+	return true
+}
+
+// InTime takes in that what the newest time-out was for had arrived.
+func (c *Choice) InTime() {
+	if c.before != 0 {
+		*c = Choice{proven: c.before, pause: c.pause / 2}
+	}
+}
+
+// Came takes in that a packet by the lane arrived.
+func (c *Choice) Came(now clock.Time) { c.judge(now) }
+
+// Lost takes in that one is taken for lost. It reports whether the lane is left because of that.
+func (c *Choice) Lost(now clock.Time) (left bool) {
+	c.lost++
+	return c.judge(now)
+}
+
+// judge counts a packet, and leaves the lane when most of the last were lost.
+func (c *Choice) judge(now clock.Time) (left bool) {
+	if c.came++; c.came < judged {
+		return false
+	}
+	left = c.proven != 0 && 2*c.lost > c.came
+	c.lost, c.came = 0, 0
+	if left {
+		c.leave(now)
+	}
+	return left
+}

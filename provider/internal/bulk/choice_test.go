@@ -1,0 +1,124 @@
+package bulk
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// A lane carries what a probe has proven, up to its size (PROTOCOL §11.1).
+func TestProvenBySize(t *testing.T) {
+	var c Choice
+	now := clock.Time(time.Hour)
+	if c.Carries(1) || !c.ProbeDue(1472, now) {
+		t.Error("an unproven lane carries something, or is not to be probed")
+	}
+	nonce, ok := c.Probe(1472, now, time.Millisecond, 7)
+	if !ok || nonce != 7 || c.ProbeDue(1472, now) || c.ProbeDue(1472, now.Add(minProbeTimer-1)) || !c.ProbeDue(1472, now.Add(minProbeTimer)) {
+		t.Error("the probe is repeated at the wrong time")
+	}
+	if c.Answered(8, 1472) || c.Answered(7, 1471) || c.Carries(1472) {
+		t.Error("the answer to another probe counts")
+	}
+	if !c.Answered(7, 1472) || !c.Carries(1472) || c.Carries(1473) || c.ProbeDue(1472, now) || !c.ProbeDue(1473, now) {
+		t.Error("the answer does not count as it should")
+	}
+	if c.Answered(7, 1472) {
+		t.Error("one answer counts twice")
+	}
+}
+
+// Probes without an answer end in pauses that double, up to a bound.
+func TestUnansweredProbes(t *testing.T) {
+	var c Choice
+	now := clock.Time(time.Hour)
+	for want := firstPause; want <= 2*mostPause; want *= 2 {
+		for try := range maxProbes {
+			if nonce, ok := c.Probe(1472, now, 0, uint32(try)); !ok || nonce != 0 {
+				t.Fatalf("try %d: nonce %d, %v", try, nonce, ok)
+			}
+			now = now.Add(minProbeTimer)
+		}
+		if _, ok := c.Probe(1472, now, 0, 0); ok {
+			t.Fatal("a probe too many")
+		}
+		pause := min(want, mostPause)
+		if c.ProbeDue(1472, now.Add(pause-1)) || !c.ProbeDue(1472, now.Add(pause)) {
+			t.Errorf("the pause is not %v", pause)
+		}
+		now = now.Add(pause)
+	}
+}
+
+func proven(now clock.Time) (c Choice) {
+	nonce, _ := c.Probe(1472, now, 0, 1)
+	c.Answered(nonce, 1472)
+	return c
+}
+
+// A time-out ends the use of the lane, unless it turns out to have been none.
+func TestTimeOuts(t *testing.T) {
+	now := clock.Time(time.Hour)
+	c := proven(now)
+	if !c.TimedOut(now) || c.Carries(1) || c.TimedOut(now) || c.ProbeDue(1472, now.Add(firstPause-1)) {
+		t.Error("the lane is not left, or left twice, or probed at once")
+	}
+	if c.InTime(); !c.Carries(1472) {
+		t.Error("the lane is not taken back")
+	}
+	if c.InTime(); !c.Carries(1472) {
+		t.Error("the second one that was late harms")
+	}
+}
+
+// A lane that loses most packets is left, and one that loses half of them, as a queue that overflows may, is not.
+func TestLossy(t *testing.T) {
+	now := clock.Time(time.Hour)
+	for _, k := range []struct {
+		of, lost int
+		leaves   bool
+	}{{4, 3, true}, {4, 2, false}, {4, 0, false}} {
+		c, left := proven(now), false
+		for i := range 2 * judged {
+			if i%k.of < k.lost {
+				left = c.Lost(now) || left
+			} else {
+				c.Came(now)
+			}
+		}
+		if c.Carries(1472) == k.leaves {
+			t.Errorf("%d of %d lost: left %v", k.lost, k.of, k.leaves)
+		}
+	}
+}
+
+// Few full packets are no bulk, and the row begins anew behind one that is not full.
+func TestRows(t *testing.T) {
+	var c Choice
+	n := 0
+	for !c.Row(1400, true, false) {
+		n++
+	}
+	if n*1400 >= rowBytes || (n+1)*1400 < rowBytes {
+		t.Errorf("bulk behind %d packets", n)
+	}
+	if c.Row(100, false, false) || c.Row(1400, true, false) {
+		t.Error("a row goes on behind a packet that is not full")
+	}
+	for range n {
+		c.Row(1400, true, false)
+	}
+	if c.Row(1400, true, true) {
+		t.Error("a row goes on when nothing is in flight")
+	}
+}
+
+// The way counts as used for some time after a packet.
+func TestUsed(t *testing.T) {
+	var c Choice
+	now := clock.Time(time.Hour)
+	if c.Used(now) || !c.Left(now) || c.Left(now.Add(usedFor)) || !c.Left(now.Add(3*usedFor)) {
+		t.Error("the first packet after a pause is not told")
+	}
+}
