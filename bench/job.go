@@ -34,8 +34,9 @@ type Job struct {
 	Local    End      `json:"local"`
 	Peer     End      `json:"peer"`
 	Specs    []Spec   `json:"specs"`
-	Datapath string   `json:"datapath"` // auto, generic, native or udp
-	UDPPort  uint16   `json:"udp_port"` // zero means the default
+	Datapath string   `json:"datapath"`       // auto, generic, native or udp
+	UDPPort  uint16   `json:"udp_port"`       // zero means the default
+	Bulk     string   `json:"bulk,omitempty"` // auto, off or only
 	BusyPoll bool     `json:"busy_poll,omitempty"`
 	Inspect  bool     `json:"inspect,omitempty"`  // open the adapter of KindND to ndstat
 	Unpinned bool     `json:"unpinned,omitempty"` // both processes may use every core

@@ -18,6 +18,7 @@ type NDConfig struct {
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native or udp
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
+	Bulk     string         // auto, off or only
 	BusyPoll bool           // as nd.AdapterConfig has it
 	Inspect  bool           // open the adapter to ndstat
 	PCAP     string         // file for the packets of this side; empty for none
@@ -26,7 +27,7 @@ type NDConfig struct {
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -129,9 +130,16 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 			return nil, err
 		}
 	}
+	bulk := nd.BulkAuto
+	if cfg.Bulk != "" {
+		var err error
+		if bulk, err = nd.ParseBulkLane(cfg.Bulk); err != nil {
+			return nil, err
+		}
+	}
 	return nd.OpenAdapter(nd.AdapterConfig{
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes, Broker: cfg.Broker,
-		BusyPoll: cfg.BusyPoll,
+		BusyPoll: cfg.BusyPoll, Bulk: bulk,
 	})
 }
 

@@ -47,7 +47,7 @@ type parallel struct {
 
 // runParallel runs the job's specs on several connections. Both sides begin each spec together.
 func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err error) {
-	a, err := openAdapter(NDConfig{Local: j.Local.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, BusyPoll: j.BusyPoll})
+	a, err := openAdapter(NDConfig{Local: j.Local.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll})
 	if err != nil {
 		return err
 	}

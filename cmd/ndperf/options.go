@@ -23,6 +23,7 @@ type runFlags struct {
 	parallel     bench.Parallel
 	reverse      bool
 	datapath     string
+	bulk         string
 	poll, event  bool
 	verify       bool
 	json         string
@@ -71,17 +72,23 @@ func (f *runFlags) registerStrict(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with status 1 when a bound is missed; otherwise a line says so")
 }
 
+const oneOfBulk = "auto, off or only"
+
 const oneOfDatapaths = "auto, generic, native or udp"
 
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
 	cli.Complete(cmd, "datapath", cli.Datapaths)
+	cmd.Flags().StringVar(&f.bulk, "bulk", "auto", "a bulk lane beside AF_XDP: "+oneOfBulk)
 	cmd.Flags().BoolVar(&f.busyPoll, "busy-poll", false, "with native XDP, have pollers run the driver; the interface's NAPI settings change meanwhile")
 }
 
 func (f *runFlags) checkDatapath() error {
 	if !slices.Contains([]string{"auto", "generic", "native", "udp"}, f.datapath) {
 		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
+	}
+	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {
+		return cli.Usagef("--bulk %q is unknown: choose %s", f.bulk, oneOfBulk)
 	}
 	return nil
 }

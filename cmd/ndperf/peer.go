@@ -49,7 +49,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
@@ -97,7 +97,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}

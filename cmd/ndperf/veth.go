@@ -66,7 +66,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 
 // vethRun is one run of the veth command.
 type vethRun struct {
-	rps               string
+	rps, bulk         string
 	inspect, busyPoll bool
 	report            *bench.Report
 	capture           captureFlags
@@ -106,7 +106,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, report: newReport(), capture: f.capture, parallel: f.parallel, reverse: f.reverse}
+	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
@@ -194,6 +194,7 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 
 // do builds a pair, runs the step on it, and removes it.
 func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
+	s.offloads = s.offloads || !s.rivals && r.bulk != "off" // for the bulk lane, which is a kernel socket
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
 	if !s.offloads {
 		cfg.RPSMask = r.rps
@@ -208,7 +209,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Inspect, job.BusyPoll, job.Parallel = r.inspect, r.busyPoll, r.parallel
+			job.Inspect, job.Bulk, job.BusyPoll, job.Parallel = r.inspect, r.bulk, r.busyPoll, r.parallel
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{
@@ -233,7 +234,7 @@ func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
 	case s.rivals && s.offloads:
 		p.For = "tcp"
 	case s.offloads:
-		p.For = "nd udp"
+		p.For = "nd"
 	}
 	if !slices.Contains(r.report.Pairs, p) {
 		r.report.Pairs = append(r.report.Pairs, p)
