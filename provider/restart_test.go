@@ -14,15 +14,15 @@ import (
 
 var hostKey = [32]byte{1, 2, 3}
 
-// restart puts an engine that knows nothing into the place of side i, as a process that was killed and started again.
-func (w *world) restart(i int, cfg Config) {
-	carry := w.lane[i].carry
-	w.lane[i].reset(carry)
-	w.eng[i] = New(cfg, w.lane[i], w.mem[i], rand.New(rand.NewPCG(uint64(w.now), 8)))
-	w.qp[i] = w.eng[i].NewQP(QPConfig{
-		ReceiveCQ: w.cq[i], InitiatorCQ: w.cq[i], ReceiveDepth: 16, InitiatorDepth: 16, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+// restart puts an engine that knows nothing into the place of side 0, as a process that was killed and started again.
+func (w *world) restart(cfg Config) {
+	carry := w.lane[0].carry
+	w.lane[0].reset(carry)
+	w.eng[0] = New(cfg, w.lane[0], w.mem[0], rand.New(rand.NewPCG(uint64(w.now), 8)))
+	w.qp[0] = w.eng[0].NewQP(QPConfig{
+		ReceiveCQ: w.cq[0], InitiatorCQ: w.cq[0], ReceiveDepth: 16, InitiatorDepth: 16, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
 	})
-	w.eng[i].Run(w.now)
+	w.eng[0].Run(w.now)
 }
 
 // fromPort connects side 0 from ND port 7 with a new queue pair of side 1, and returns the connectors and how long Connect took.
@@ -70,7 +70,7 @@ func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 		if !ok {
 			t.Fatal("no connection")
 		}
-		w.restart(0, Config{ResetKey: c.key})
+		w.restart(Config{ResetKey: c.key})
 		region := fuzzRegions()[1]
 		from := w.now
 		rtt := &w.qp[1].conn.rtt
@@ -112,7 +112,7 @@ func TestClientReturnsFromItsPort(t *testing.T) {
 			t.Fatal(o, old[1].State())
 		}
 		w.pass(3*time.Second, func() {})
-		w.restart(0, Config{ResetKey: key})
+		w.restart(Config{ResetKey: key})
 		ctr, o, took := w.fromPort([2]*QP{w.qp[0], w.newQP(1)})
 		if o != OutcomeSuccess || took > time.Second || ctr[1].State() != CtrEstablished {
 			t.Errorf("%s: %v after %v, %v", name, o, took, ctr[1].State())
@@ -144,7 +144,7 @@ func TestClientReturnsInTheMiddleOfAHandshake(t *testing.T) {
 			}
 			w.pass(100*time.Millisecond, func() {})
 		}
-		w.restart(0, Config{ResetKey: hostKey})
+		w.restart(Config{ResetKey: hostKey})
 		ctr, o, took := w.fromPort([2]*QP{w.qp[0], w.newQP(1)})
 		if o != OutcomeSuccess || took > time.Second || ctr[1].State() != CtrEstablished {
 			t.Errorf("%s: %v after %v, %v", name, o, took, ctr[1].State())
@@ -175,7 +175,7 @@ func TestClientReturnsToTheQueue(t *testing.T) {
 			t.Errorf("%d requests in the queue", n)
 		}
 		if i == 0 {
-			w.restart(0, Config{ResetKey: hostKey})
+			w.restart(Config{ResetKey: hostKey})
 		}
 	}
 	ctr := w.eng[1].NewConnector()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -122,8 +123,8 @@ func TestRemedyMissingCapability(t *testing.T) {
 	if !ok || strings.Contains(command, os.Args[0]) {
 		t.Fatalf("the remedy is %q", said)
 	}
-	dir, err := os.MkdirTemp("/var/tmp", "ndinfo-remedy-") // not below this user's own directory
-	must(t, err)
+	dir := filepath.Join("/var/tmp", fmt.Sprintf("ndinfo-remedy-%d", os.Getpid())) // not below this user's own directory
+	must(t, os.Mkdir(dir, 0o755))
 	defer os.RemoveAll(dir)
 	must(t, os.Chmod(dir, 0o755))
 	program := filepath.Join(dir, "program")
@@ -134,7 +135,7 @@ func TestRemedyMissingCapability(t *testing.T) {
 	cmd.Env, cmd.Dir, cmd.Stdout = append(os.Environ(), runAgain+"=1"), "/", &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	must(t, pair.A.StartProcess(cmd))
-	err = cmd.Wait()
+	err := cmd.Wait()
 	d = diagnosed(t, out.Bytes(), err, err != nil)
 	wantOK(t, &d, "capabilities")
 	wantOK(t, &d, "locked memory")

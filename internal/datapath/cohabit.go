@@ -52,7 +52,7 @@ func cohabit(cfg *Config) (*cohabitation, error) {
 	c := &cohabitation{at: at, network: network, space: ports.NewSpace(network, at), holding: ports.NewHolding(network, at)}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if err := c.holding.Try(); err != nil && !errors.Is(err, ports.ErrTaken) {
-		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.close())
+		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())
 	} else {
 		c.first = err == nil
 	}
@@ -65,7 +65,7 @@ func HasAdapter(at netip.AddrPort) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !c.first, c.close()
+	return !c.first, c.leave()
 }
 
 // why says what a later adapter is told.
@@ -169,8 +169,8 @@ func (c *cohabitation) openWellKnown() *net.UDPConn {
 	}
 }
 
-// close gives everything back, and waits until no engine is given anything any more.
-func (c *cohabitation) close() error {
+// leave gives everything back, and waits until no engine is given anything any more.
+func (c *cohabitation) leave() error {
 	c.end()
 	c.running.Wait()
 	return errors.Join(c.space.Close(), c.holding.Close(), c.network.Close())

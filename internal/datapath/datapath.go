@@ -381,7 +381,7 @@ func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		if d.cohabitation != nil {
-			errs = append(errs, d.cohabitation.close())
+			errs = append(errs, d.leave())
 		}
 		if d.lease != nil {
 			errs = append(errs, d.lease.Close())

@@ -60,7 +60,7 @@ func Open(cfg Config) (Device, error) {
 	}
 	d, err := open(cfg, c)
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(err, c.leave())
 	}
 	return d, nil
 }

@@ -225,7 +225,7 @@ func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		if d.cohabitation != nil {
-			errs = append(errs, d.cohabitation.close())
+			errs = append(errs, d.leave())
 		}
 		if d.errors != nil {
 			errs = append(errs, d.errors.Close())

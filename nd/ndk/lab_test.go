@@ -188,16 +188,6 @@ func newVethRig(t testing.TB) *rig {
 	return r
 }
 
-// cut takes the link down between the two, or up.
-func (r *rig) cut(t testing.TB, down bool) {
-	t.Helper()
-	set := netlink.LinkSetUp
-	if down {
-		set = netlink.LinkSetDown
-	}
-	must(t, r.pair.B.Do(func() error { return set(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexB}}) }))
-}
-
 // removeInterface takes the interface of a away, and waits until the adapter knows.
 func (r *rig) removeInterface(t testing.TB) {
 	t.Helper()

@@ -87,7 +87,7 @@ func TestLossy(t *testing.T) {
 				c.Came(now)
 			}
 		}
-		if c.Carries(1472) == k.leaves {
+		if left != k.leaves || c.Carries(1472) == k.leaves {
 			t.Errorf("%d of %d lost: left %v", k.lost, k.of, k.leaves)
 		}
 	}
