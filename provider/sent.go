@@ -79,8 +79,8 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 // arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it
 // was not known to have.
 func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
-	if p.Bulk {
-		t.bulk.Came(t.now)
+	if p.Bulk && t.bulk.Came(t.now) {
+		t.noteBulkLeft()
 	}
 	if was != 0 {
 		t.arrivedInVain(number, p.At, was)

@@ -117,8 +117,8 @@ func (c *Choice) InTime() {
 	}
 }
 
-// Came takes in that a packet by the lane arrived.
-func (c *Choice) Came(now clock.Time) { c.judge(now) }
+// Came takes in that a packet by the lane arrived. It reports whether the lane is left now, because most packets before it were lost.
+func (c *Choice) Came(now clock.Time) (left bool) { return c.judge(now) }
 
 // Lost takes in that one is taken for lost. It reports whether the lane is left because of that.
 func (c *Choice) Lost(now clock.Time) (left bool) {

@@ -84,7 +84,7 @@ func TestLossy(t *testing.T) {
 			if i%k.of < k.lost {
 				left = c.Lost(now) || left
 			} else {
-				c.Came(now)
+				left = c.Came(now) || left
 			}
 		}
 		if left != k.leaves || c.Carries(1472) == k.leaves {
