@@ -115,7 +115,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	missing := t.TempDir() + "/x.sock"
 	for _, x := range []struct{ args, want string }{
 		{"--interval 1ms", "choose at least 100ms"},
-		{"--peer nobody", "examples: 192.0.2.7"},
+		{"--peer no/body", "examples: 192.0.2.7"},
 		{"--pid 1 --once", "ndstat without --pid shows who is"},
 		{"--socket " + missing, "the process that made it is gone"},
 		{"more", "unknown command"},
