@@ -90,6 +90,35 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	must(t, finish(t, "disconnect", left))
 }
 
+// The notice of a peer that leaves as soon as it has a message comes together with the acknowledgement of that message: the Send's result is told
+// before the end, although the turn that takes both in tells of the end first.
+func TestResultOfTheTurnThatEnds(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	other, err := r.a.CreateCompletionQueue(1)
+	must(t, err)
+	defer func() { must(t, other.Close()) }()
+	ctx, stop := context.WithCancel(t.Context())
+	slept := start(func() error { return other.Notify(ctx, NotifyAny) }) // somebody else runs the turns
+	defer func() { stop(); wantStatus(t, "sleeper", finish(t, "sleeper", slept), ErrCanceled) }()
+	for range 200 {
+		client, server := r.endpoints(t, 0)
+		must(t, server.QueuePair.Receive(7, []SGE{server.Memory.SGE(0, 64)}))
+		left := start(func() error {
+			if _, err := server.Result(t.Context()); err != nil {
+				return err
+			}
+			return server.Disconnect(t.Context())
+		})
+		must(t, client.QueuePair.Send(1, []SGE{client.Memory.SGE(0, 8)}, 0))
+		if got, err := client.Result(t.Context()); err != nil || got.RequestContext != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		must(t, client.Disconnect(t.Context()))
+		must(t, finish(t, "disconnect", left))
+	}
+}
+
 func wantCause(t *testing.T, what string, err error, status Status, why Cause) {
 	t.Helper()
 	wantStatus(t, what, err, status)
