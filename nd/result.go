@@ -79,15 +79,14 @@ func (e *Endpoint) Result(ctx context.Context) (Result, error) {
 	var res [1]Result
 	for {
 		over := e.end.over.Load() // asked first: what completed before the end is told before it
+		if over && !e.Adapter.closed() {
+			// The turn that told of the end reports its results when it is done: who is called behind it finds them.
+			e.Connector.k.Call(func() provider.Outcome { return provider.OutcomeSuccess })
+		}
 		if e.Queue.GetResults(res[:]) > 0 {
 			break
 		}
 		if over && !e.Adapter.closed() {
-			// The turn that told of the end reports its results when it is done: who is called behind it finds them.
-			e.Connector.k.Call(func() provider.Outcome { return provider.OutcomeSuccess })
-			if e.Queue.GetResults(res[:]) > 0 {
-				break
-			}
 			return Result{}, e.failed("result", ErrCanceled)
 		}
 		if err := e.await(ctx); err != nil {
