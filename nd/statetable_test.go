@@ -239,6 +239,11 @@ func (s *stage) Do(who, event string) {
 			s.r.b.do(func(*provider.Engine) { queued = s.l.l.Queued() > 0 })
 			return queued
 		})
+	case "renewed": // the request that was queued has made way for a newer one
+		eventually(s.t, "a newer request is queued", func() (renewed bool) {
+			s.r.b.do(func(e *provider.Engine) { renewed = s.l.l.Queued() == 1 && e.Stats().Connections == 2 })
+			return renewed
+		})
 	case "cancel":
 		s.l.CancelOverlappedRequests()
 	case "close":

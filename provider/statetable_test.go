@@ -336,6 +336,8 @@ func (s *stage) listener(event string) {
 		s.must(s.l.Listen(backlog))
 	case "queued":
 		s.until("a request is queued", func() bool { return len(s.l.queue) > 0 })
+	case "renewed": // the request that was queued has made way for a newer one
+		s.until("a newer request is queued", func() bool { return s.l.Queued() == 1 && s.eng[1].Stats().Connections == 2 })
 	case "cancel":
 		s.l.CancelRequests(OutcomeCanceled)
 	case "close":
