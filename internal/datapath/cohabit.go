@@ -137,7 +137,15 @@ func (c *cohabitation) receiveOnWellKnown(own func(port int, f func(*provider.En
 		if errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
 			return
 		}
-		if err != nil || n < wire.BaseHeaderLen {
+		if err != nil { // an error that lasts costs no core
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-time.After(takeOverPause):
+			}
+			continue
+		}
+		if n < wire.BaseHeaderLen {
 			continue
 		}
 		p := injected(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), c.at, buf[:n])
