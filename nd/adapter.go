@@ -60,7 +60,7 @@ func ParseDatapath(s string) (Datapath, error) {
 // messages, which the kernel then carries in runs of up to 64 KiB. Peers that have none get nothing by it.
 type BulkLane uint8
 
-// The choices. BulkAuto has one where the kernel may be faster than AF_XDP, and each connection finds out whether it is.
+// The choices. BulkAuto has none yet: nothing finds out on which links the kernel is faster than AF_XDP.
 const (
 	BulkAuto = BulkLane(datapath.BulkAuto)
 	BulkOff  = BulkLane(datapath.BulkOff)

@@ -16,7 +16,7 @@ type Bulk uint8
 
 // The choices.
 const (
-	BulkAuto Bulk = iota // where it may be faster
+	BulkAuto Bulk = iota // none yet: nothing finds out where it is faster
 	BulkOff
 	BulkOnly // wherever it can be had; engines then send by it whatever it carries
 )
@@ -56,11 +56,8 @@ type bulkLane struct {
 
 // noBulk says why an interface gets no bulk lane; empty when it may.
 func (d *Datapath) noBulk(network *udp.Network) string {
-	switch {
-	case d.cfg.Bulk != BulkOnly:
+	if d.cfg.Bulk != BulkOnly {
 		return "not asked for"
-	case d.cfg.Bulk == BulkAuto && d.info.Socket.ZeroCopy:
-		return "zero-copy sockets need none"
 	}
 	if why := network.Runs(); why != nil {
 		return why.Error()
