@@ -52,7 +52,7 @@ func Programs() ([]ProgramInfo, error) {
 			continue
 		}
 		info := ProgramInfo{ID: uint32(id)}
-		info.LinkID, info.Ifindex = linkOf(id)
+		info.LinkID, info.Ifindex = linkOf(id, func(ifindex int) bool { return ifindex != 0 })
 		info.PID, info.Comm = processOf(uint32(id), info.LinkID)
 		found = append(found, info)
 	}
@@ -72,7 +72,7 @@ func holderOf(cfg Config) (*HeldError, error) {
 	held := &HeldError{Interface: cfg.Interface, Mode: cfg.Mode, HolderMode: mode, ProgramID: id}
 	held.ProgramName = programName(ebpf.ProgramID(id))
 	held.Ours = held.ProgramName == steerProgNdSteer
-	held.LinkID, _ = linkOf(ebpf.ProgramID(id))
+	held.LinkID, _ = linkOf(ebpf.ProgramID(id), func(ifindex int) bool { return ifindex == cfg.Ifindex })
 	held.PID, held.Comm = processOf(id, held.LinkID)
 	return held, nil
 }
@@ -136,8 +136,10 @@ func programName(id ebpf.ProgramID) string {
 	return info.Name
 }
 
-// linkOf returns the XDP link that attaches a program and the interface it is on, zeros when there is none.
-func linkOf(id ebpf.ProgramID) (linkID uint32, ifindex int) {
+// linkOf returns an XDP link that attaches a program and the interface it is on, zeros when there is none where it is asked for: one program may
+// be attached to several interfaces, to some of them without a link. A link that was detached is on interface zero. Links of other network
+// namespaces are seen too, with the numbers that interfaces have there.
+func linkOf(id ebpf.ProgramID, on func(ifindex int) bool) (linkID uint32, ifindex int) {
 	links := new(link.Iterator)
 	defer links.Close()
 	for links.Next() {
@@ -145,7 +147,7 @@ func linkOf(id ebpf.ProgramID) (linkID uint32, ifindex int) {
 		if err != nil || info.Program != id {
 			continue
 		}
-		if xdp := info.XDP(); xdp != nil {
+		if xdp := info.XDP(); xdp != nil && on(int(xdp.Ifindex)) {
 			return uint32(info.ID), int(xdp.Ifindex)
 		}
 	}

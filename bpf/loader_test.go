@@ -16,6 +16,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -224,6 +226,21 @@ func TestAttachRefusesForeign(t *testing.T) {
 		t.Fatalf("%v (%+v)", err, held)
 	}
 	t.Log(err)
+	// The same program on another interface, without a link: the link of the first is not named.
+	err = p.A.Do(func() error {
+		const lo = 1
+		if err := netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: lo}}, program.FD(), unix.XDP_FLAGS_SKB_MODE); err != nil {
+			return err
+		}
+		held, err := Holder(lo, "lo")
+		if err == nil && (held == nil || held.LinkID != 0 || held.Remedy() != "ip link set dev lo xdpgeneric off") {
+			t.Errorf("on lo: %+v", held)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	// What the kernel says when somebody was faster than the query.
 	err = p.A.Do(func() error {
 		return attachFailure(Config{Interface: p.NameA, Ifindex: p.IfindexA}, syscall.EBUSY)

@@ -72,25 +72,29 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 	pins := t.TempDir()
 	must(t, unix.Mount("bpf", pins, "bpf", 0, ""))
 	defer func() { must(t, unix.Unmount(pins, unix.MNT_DETACH)) }()
-	for name, attach := range map[string]func(index int) error{
-		"without a link, generic": func(index int) error {
-			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_SKB_MODE)
-		},
-		"without a link, native": func(index int) error {
-			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_DRV_MODE)
-		},
-		"pinned link": func(index int) error {
+	for _, row := range []struct {
+		name   string
+		attach func(index int) error
+	}{
+		// The link that this one leaves behind, detached, must not be taken for one of the interfaces below.
+		{"pinned link", func(index int) error {
 			l, err := link.AttachXDP(link.XDPOptions{Program: foreign, Interface: index, Flags: link.XDPGenericMode})
 			if err != nil {
 				return err
 			}
 			defer l.Close()
 			return l.Pin(filepath.Join(pins, "link"))
-		},
+		}},
+		{"without a link, generic", func(index int) error {
+			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_SKB_MODE)
+		}},
+		{"without a link, native", func(index int) error {
+			return netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, foreign.FD(), unix.XDP_FLAGS_DRV_MODE)
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			pair := netlabtest.Pair(t, netlab.PairConfig{})
-			must(t, pair.A.Do(func() error { return attach(pair.IfindexA) }))
+			must(t, pair.A.Do(func() error { return row.attach(pair.IfindexA) }))
 			d := doctor(t, pair.A, "nd0")
 			command := remedy(t, &d, "xdp program")
 			_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
