@@ -87,7 +87,7 @@ var fences = map[string]fence{
 	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
 	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
 	"provider/internal/outcome":    {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
-	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard"), "provider/internal/"),
+	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk"), "provider/internal/"),
 	"provider/internal/memory":     shared(object("provider/internal/outcome"), "provider/internal/"),
 	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider", "provider/internal/watch"}, noClock: true},
 	"provider/internal/guard":      shared(object("wire", "internal/clock"), "provider/internal/"),
@@ -103,7 +103,7 @@ var fences = map[string]fence{
 	"provider/internal/pool":       object(),
 	"provider/internal/index":      object(),
 	"provider/internal/sourceport": object("internal/clock"),
-	"provider/internal/bulk":       object("wire", "internal/clock"),
+	"provider/internal/bulk":       shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/congestion": object("wire", "internal/clock"),
 	"provider/sim": {

@@ -375,8 +375,11 @@ type Stats struct {
 	InRuns, Merged, RunsPaused uint64
 
 	// By the bulk lane: what of PacketsIn, PacketsOut, BytesIn and BytesOut came and left by it, probes that looked whether it carries packets and those that
-	// were answered, and how often connections left it because nothing, or too little, came back.
+	// were answered, and how often connections left it.
 	BulkPacketsIn, BulkPacketsOut, BulkBytesIn, BulkBytesOut, BulkProbes, BulkProven, BulkLeft uint64
+
+	// Why they left it, which BulkLeft is the sum of: probes stayed without an answer, nothing came back of what was under way, or most packets were lost.
+	BulkUnanswered, BulkTimedOut, BulkLossy uint64
 
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64
@@ -397,6 +400,7 @@ func (a *Adapter) Stats() Stats {
 		RunsPaused:    p.RunsPaused,
 		BulkPacketsIn: p.BulkPacketsIn, BulkPacketsOut: p.BulkPacketsOut, BulkBytesIn: p.BulkBytesIn, BulkBytesOut: p.BulkBytesOut,
 		BulkProbes: p.BulkProbes, BulkProven: p.BulkProven, BulkLeft: p.BulkLeft,
+		BulkUnanswered: p.BulkUnanswered, BulkTimedOut: p.BulkTimedOut, BulkLossy: p.BulkLossy,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}
 	for l, us := range p.Limited {

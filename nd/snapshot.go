@@ -71,6 +71,10 @@ type ConnectionInfo struct {
 	OutstandingReads int  `json:"outstanding_reads"`
 	Resting          bool `json:"resting"` // idle for a second or more
 
+	// BulkLane is proven when long messages may leave by the bulk lane now, unproven when they may not although both ends have one, and empty without one and
+	// while the connection rests.
+	BulkLane string `json:"bulk_lane,omitempty"`
+
 	LimitedBy string  `json:"limited_by"` // now
 	Limited   Limits  `json:"limited"`
 	Latency   Latency `json:"latency"`
@@ -93,7 +97,7 @@ func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
 		Active: c.Active, Age: c.Age, SmoothedRTT: c.SmoothedRTT, MinRTT: c.MinRTT, PathMTU: c.PathMTU, Window: c.Window,
 		FabricWindow: c.FabricWindow, EndpointWindow: c.EndpointWindow, InFlight: c.InFlight, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
 		Retransmits: c.Retransmits, InitiatorDepth: c.InitiatorDepth, ReceiveDepth: c.ReceiveDepth, ReceivesShared: c.ReceivesShared,
-		OutstandingReads: c.OutstandingReads, Resting: c.Resting, LimitedBy: c.LimitedBy.String(),
+		OutstandingReads: c.OutstandingReads, Resting: c.Resting, BulkLane: c.BulkLane, LimitedBy: c.LimitedBy.String(),
 		Limited: Limits{
 			Application: d[provider.LimitApplication], Receive: d[provider.LimitReceive], Read: d[provider.LimitRead],
 			Fabric: d[provider.LimitFabric], Endpoint: d[provider.LimitEndpoint], Ring: d[provider.LimitRing], CPU: d[provider.LimitCPU],

@@ -39,7 +39,6 @@ func (s *sender) probeBulk() {
 	}
 	if s.bulkPath == 0 {
 		if s.bulkPath, ok = lane.BulkPath(wire.Endpoint{IP: s.remote.IP, Port: s.bulkPort}); !ok {
-			s.bulkPath = 0
 			return
 		}
 	}
@@ -74,8 +73,8 @@ func (t *transmitted) leaveBulk() {
 
 // noteBulkLeft notes that the connection sends nothing by the lane any more, until it is proven again.
 func (t *transmitted) noteBulkLeft() {
-	t.stats.BulkLeft++
-	t.flight.Note(t.now, FlightBulk, t.id, 0, 0)
+	t.stats.LeaveBulk(t.bulk.Why())
+	t.flight.Note(t.now, FlightBulk, t.id, 0, uint32(t.bulk.Why()))
 }
 
 // forgetBulk frees the connection's path of the lane, once what was built for it has left.

@@ -42,7 +42,7 @@ func (p *pair) stream(n int) {
 	p.pattern(n)
 	clear(p.reg[1].Bytes()[:n])
 	p.post(0, p.write(0, 0, uint32(n)))
-	p.pass(2 * time.Second)
+	p.pass(900 * time.Millisecond) // the connection is not idle yet
 	p.outcomes(0, OutcomeSuccess)
 	if string(p.reg[1].Bytes()[:n]) != string(p.reg[0].Bytes()[:n]) {
 		p.tb.Fatal("the bytes that arrived are not those that were sent")
@@ -105,7 +105,7 @@ func TestBulkPortIsClosed(t *testing.T) {
 		p.stream(200_000)
 	}
 	s := p.eng[0].Stats()
-	if s.Timeouts != 0 || s.Retransmits != 0 || s.BulkPacketsOut != s.BulkProbes || s.BulkProbes == 0 || s.BulkProven != 0 || seen[1].main == 0 {
+	if s.Timeouts != 0 || s.Retransmits != 0 || s.BulkPacketsOut != s.BulkProbes || s.BulkProbes == 0 || s.BulkProven != 0 || s.BulkUnanswered == 0 || s.BulkLeft != s.BulkUnanswered || seen[1].main == 0 {
 		t.Errorf("%d time-outs, %d repetitions, %d packets by the lane, %d of them probes", s.Timeouts, s.Retransmits, s.BulkPacketsOut, s.BulkProbes)
 	}
 }
@@ -120,16 +120,48 @@ func TestBulkDies(t *testing.T) {
 	})
 	p.stream(300_000)
 	s := p.eng[0].Stats()
-	if s.BulkLeft != 1 || s.Timeouts != 1 || s.BulkProven != 1 {
+	if s.BulkLeft != 1 || s.BulkTimedOut != 1 || s.Timeouts != 1 || s.BulkProven != 1 {
 		t.Errorf("left %d times after %d time-outs, proven %d times", s.BulkLeft, s.Timeouts, s.BulkProven)
+	}
+	if l := p.lane(0); l != "unproven" {
+		t.Errorf("a lane that was left is %q", l)
 	}
 	before := seen[1].bulk
 	left = 1 << 30
 	p.pass(5 * time.Second)
 	p.stream(300_000)
-	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before {
-		t.Errorf("proven %d times, %d packets by the lane after it came back", s.BulkProven, seen[1].bulk-before)
+	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before || p.lane(0) != "proven" {
+		t.Errorf("proven %d times, %d packets by the lane after it came back, it is %q", s.BulkProven, seen[1].bulk-before, p.lane(0))
 	}
+}
+
+// lane is what a snapshot says of the lane of a side's connection.
+func (p *pair) lane(side int) string {
+	var info [1]ConnInfo
+	if n, _, _ := p.eng[side].Connections(info[:], 0); n != 1 {
+		p.tb.Fatal("no connection")
+	}
+	return info[0].BulkLane
+}
+
+// A lane that loses most packets is left because of that, and data arrive by the ND port.
+func TestBulkLosesMost(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
+	n := 0
+	p.watchLanes(func(t *TxPacket) bool {
+		n++
+		return sequenced(t.Frags[0].Data) && n%8 > 2
+	})
+	for range 20 {
+		p.stream(300_000)
+		if s := p.eng[0].Stats(); s.BulkLossy > 0 {
+			if s.BulkLossy+s.BulkTimedOut+s.BulkUnanswered != s.BulkLeft {
+				t.Errorf("left %d times, of them %d for losses", s.BulkLeft, s.BulkLossy)
+			}
+			return
+		}
+	}
+	t.Errorf("left %d times, never for losses", p.eng[0].Stats().BulkLeft)
 }
 
 // A lane that overtakes the other, or is overtaken, makes nothing count as lost (PROTOCOL §9.3).

@@ -14,8 +14,10 @@ func (p *pipe) BulkPath(to wire.Endpoint) (Path, bool) {
 	if to.IP == from.IP {
 		from.IP = pairIP[1]
 	}
-	path, ok := p.Connect(from, to)
-	return path, ok && !p.noBulk
+	if p.noBulk {
+		return 0, false
+	}
+	return p.Connect(from, to)
 }
 
 // ForgetBulk implements Laned.

@@ -12,7 +12,7 @@ type ConnInfo struct {
 	ID, PeerID              uint64
 	Local, Remote           Endpoint // addresses and ND ports
 	Engine                  int      // index of the home engine, and so the NIC queue
-	State                   string   // connecting, open or closing
+	State, BulkLane         string   // connecting, open or closing; proven or unproven, empty without a lane and while idle
 	Active                  bool     // this end asked for the connection
 	Age                     time.Duration
 	SmoothedRTT, MinRTT     time.Duration // zero before the first sample
@@ -70,6 +70,7 @@ func (c *conn) describe(info *ConnInfo) {
 		info.InFlight = c.sent.PacketsInFlight()
 		info.OutstandingReads = int(t.reads.count)
 		info.Latency = t.sample.Latency()
+		info.BulkLane = t.bulk.State(c.bulkPort != 0)
 	}
 	if c.phase == phaseOpen {
 		info.Age = e.now.Sub(c.openedAt)

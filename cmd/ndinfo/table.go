@@ -58,6 +58,12 @@ func renderOpen(w io.Writer, list []ndhealth.Adapter) {
 			case !r.ZeroCopy:
 				copied = "plain sockets"
 			}
+			switch {
+			case r.BulkPort != 0 && r.NoBulk == "":
+				copied += fmt.Sprintf("; bulk lane on UDP port %d", r.BulkPort)
+			case r.BulkPort != 0:
+				copied += "; bulk lane closed: " + r.NoBulk
+			}
 			t.AppendRow(table.Row{list[i].Address, r.PID, cli.Printable(r.Command), cli.Printable(r.Datapath), cli.Printable(copied)})
 		}
 	}

@@ -93,6 +93,28 @@ func TestSleepsAreShown(t *testing.T) {
 	}
 }
 
+// TestBulkLaneIsShown: its port, what moved by it, why it was left, and that it is closed; nothing of a process without one.
+func TestBulkLaneIsShown(t *testing.T) {
+	r := &ndinspect.Reply{NoBulk: "not asked for", Stats: nd.Stats{Merged: 3}}
+	if got := bulkLane(r); got != "" {
+		t.Errorf("without a lane: %q", got)
+	}
+	r = &ndinspect.Reply{
+		BulkPort: 4000, Stats: nd.Stats{BulkPacketsIn: 1, BulkPacketsOut: 2, Merged: 3},
+		Connections: []nd.ConnectionInfo{{BulkLane: "proven"}, {BulkLane: "unproven"}, {}},
+	}
+	want := "bulk lane, port 4000: 1 connections, 1 packets in, 2 out, 3 merged"
+	if got := bulkLane(r); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r.NoBulk = "merged packets arrived damaged\x1b[2J"
+	r.Stats.BulkLeft, r.Stats.BulkUnanswered, r.Stats.BulkTimedOut, r.Stats.BulkLossy = 6, 1, 2, 3
+	want += "; left 6 times: no answer 1, time-out 2, loss 3; closed: merged packets arrived damaged"
+	if got := bulkLane(r); !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestTapIsSeen: a table says that a process is captured, as long as it is.
 func TestTapIsSeen(t *testing.T) {
 	e := newConnection(t)

@@ -73,6 +73,9 @@ func (w *watch) render(out io.Writer) {
 		if line := sleeps(r, w.before[path]); line != "" {
 			fmt.Fprintf(out, "%d %s %s\n", r.PID, shown(r.Command), line)
 		}
+		if line := bulkLane(r); line != "" {
+			fmt.Fprintf(out, "%d %s %s\n", r.PID, shown(r.Command), line)
+		}
 		if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
 			fmt.Fprintf(out, "ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
 				"or run ndinfo doctor\n", n, r.PID, shown(r.Command))
@@ -95,6 +98,27 @@ func sleeps(r, before *ndinspect.Reply) string {
 		return ""
 	}
 	return fmt.Sprintf("%s: sleeps %d, spins %d, hits %d", since, slept, spins, hits)
+}
+
+// bulkLane says what a process has of a bulk lane, and what moved by it since the process began. It is empty without one.
+func bulkLane(r *ndinspect.Reply) string {
+	if r.BulkPort == 0 {
+		return ""
+	}
+	s, proven := &r.Stats, 0
+	for i := range r.Connections {
+		if r.Connections[i].BulkLane == "proven" {
+			proven++
+		}
+	}
+	line := fmt.Sprintf("bulk lane, port %d: %d connections, %d packets in, %d out, %d merged", r.BulkPort, proven, s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
+	if s.BulkLeft > 0 {
+		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.BulkLeft, s.BulkUnanswered, s.BulkTimedOut, s.BulkLossy)
+	}
+	if r.NoBulk != "" {
+		line += "; closed: " + shown(r.NoBulk)
+	}
+	return line
 }
 
 // moves says how packets move: the datapath, and over AF_XDP whether its sockets copy.

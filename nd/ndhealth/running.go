@@ -16,6 +16,9 @@ type Running struct {
 	ZeroCopy bool   `json:"zero_copy"`         // of its sockets, as the kernel says
 	Copying  string `json:"copying,omitempty"` // why they copy; empty over plain sockets
 	Apart    string `json:"apart,omitempty"`   // why plain sockets send or receive packet by packet
+	// BulkPort is the UDP port of its bulk lane, 0 without one; NoBulk says why there is none, or why it carries nothing any more.
+	BulkPort uint16 `json:"bulk_port,omitempty"`
+	NoBulk   string `json:"no_bulk,omitempty"`
 
 	vanished uint64 // packets that were redirected to its sockets and never came
 }
@@ -29,7 +32,7 @@ func inspect(addrs ...netip.Addr) (list []Running) {
 		}
 		r, err := c.Ask(ndinspect.Request{Peer: netip.IPv4Unspecified()}) // no connections are wanted
 		if err == nil && slices.Contains(addrs, r.Adapter) {
-			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Apart, r.Stats.Drops[nd.DropVanished]})
+			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Apart, r.BulkPort, r.NoBulk, r.Stats.Drops[nd.DropVanished]})
 		}
 		_ = c.Close() // nothing more is asked
 	}

@@ -52,6 +52,8 @@ type Reply struct {
 	ZeroCopy    bool                `json:"zero_copy"`           // of the adapter's sockets, as the kernel says
 	Copying     string              `json:"copying,omitempty"`   // why they copy; empty over plain sockets
 	Apart       string              `json:"apart,omitempty"`     // why plain sockets send or receive packet by packet; see nd.DatapathInfo
+	BulkPort    uint16              `json:"bulk_port,omitempty"` // UDP port of the bulk lane, 0 without one
+	NoBulk      string              `json:"no_bulk,omitempty"`   // why there is none, or why it carries nothing any more
 	Capturing   bool                `json:"capturing,omitempty"` // packets are copied, for whomever
 	Streams     bool                `json:"streams,omitempty"`   // a capture follows
 	Stats       nd.Stats            `json:"stats"`

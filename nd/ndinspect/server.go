@@ -144,6 +144,7 @@ func (s *Server) answer(q Request) Reply {
 	r.Adapter = s.adapter.QueryAddressList()[0]
 	d := s.adapter.Datapath()
 	r.Datapath, r.ZeroCopy, r.Copying, r.Apart = d.Datapath.String(), d.ZeroCopy, d.Copying, d.Apart
+	r.BulkPort, r.NoBulk = d.BulkPort, d.NoBulk
 	r.Capturing = s.adapter.Capturing()
 	r.Stats = s.adapter.Stats()
 	for _, c := range s.adapter.Connections() {

@@ -24,12 +24,28 @@ const (
 	usedFor = 10 * time.Millisecond
 )
 
+// Cause is why a connection left the lane.
+type Cause uint8
+
+// The causes.
+const (
+	Unanswered Cause = iota // probes were not answered
+	Silent                  // nothing came back of what was under way there: a time-out
+	Lossy                   // most packets were lost
+)
+
+// String names the cause.
+func (c Cause) String() string {
+	return [...]string{Unanswered: "no answer to probes", Silent: "time-out", Lossy: "most packets were lost"}[c]
+}
+
 // Choice decides by which lane the contents of a connection leave. Zero has proven none.
 type Choice struct {
 	proven uint16 // packets of at most so many bytes pass the lane; zero while none are known to
 	before uint16 // proven, before the newest time-out
 	size   uint16 // of the probe under way; zero when there is none
 	tries  uint8
+	why    Cause // it was left the last time
 	nonce  uint32
 	at     clock.Time    // from when on a probe may leave
 	pause  time.Duration // the newest one
@@ -55,6 +71,20 @@ func (c *Choice) Row(size int, full, alone bool) bool {
 // Carries says whether the lane is known to carry packets of so many bytes.
 func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
 
+// State is what people are told of a lane, where the two ends agreed to one.
+func (c *Choice) State(agreed bool) string {
+	switch {
+	case !agreed:
+		return ""
+	case c.proven == 0:
+		return "unproven"
+	}
+	return "proven"
+}
+
+// Why is the reason for which the lane was left the last time.
+func (c *Choice) Why() Cause { return c.why }
+
 // Left notes that a packet leaves by the lane. It reports whether none did lately.
 func (c *Choice) Left(now clock.Time) (first bool) {
 	first = !c.Used(now)
@@ -75,7 +105,7 @@ func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random u
 		c.size, c.tries, c.nonce = uint16(min(size, wire.MaxPacket)), 0, random
 	}
 	if c.tries == maxProbes {
-		c.leave(now)
+		c.leave(now, Unanswered)
 		return 0, false
 	}
 	c.tries++
@@ -94,9 +124,9 @@ func (c *Choice) Answered(nonce uint32, size uint16) bool {
 }
 
 // leave gives the lane up for some time. It has to be proven again then.
-func (c *Choice) leave(now clock.Time) {
+func (c *Choice) leave(now clock.Time, why Cause) {
 	c.pause = min(max(2*c.pause, firstPause), mostPause)
-	*c = Choice{pause: c.pause, at: now.Add(c.pause)}
+	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why}
 }
 
 // TimedOut takes in that nothing came back of what left by the lane until now. It reports whether the lane is left because of that.
@@ -105,7 +135,7 @@ func (c *Choice) TimedOut(now clock.Time) bool {
 		return false
 	}
 	was := c.proven
-	c.leave(now)
+	c.leave(now, Silent)
 	c.before = was
 	return true
 }
@@ -134,7 +164,7 @@ func (c *Choice) judge(now clock.Time) (left bool) {
 	left = c.proven != 0 && 2*c.lost > c.came
 	c.lost, c.came = 0, 0
 	if left {
-		c.leave(now)
+		c.leave(now, Lossy)
 	}
 	return left
 }

@@ -43,6 +43,9 @@ func TestUnansweredProbes(t *testing.T) {
 		if _, ok := c.Probe(1472, now, 0, 0); ok {
 			t.Fatal("a probe too many")
 		}
+		if c.Why() != Unanswered {
+			t.Error("left for", c.Why())
+		}
 		pause := min(want, mostPause)
 		if c.ProbeDue(1472, now.Add(pause-1)) || !c.ProbeDue(1472, now.Add(pause)) {
 			t.Errorf("the pause is not %v", pause)
@@ -61,7 +64,10 @@ func proven(now clock.Time) (c Choice) {
 func TestTimeOuts(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
-	if !c.TimedOut(now) || c.Carries(1) || c.TimedOut(now) || c.ProbeDue(1472, now.Add(firstPause-1)) {
+	if s := c.State(true); s != "proven" || c.State(false) != "" {
+		t.Errorf("a lane that is proven is %q", s)
+	}
+	if !c.TimedOut(now) || c.Why() != Silent || c.State(true) != "unproven" || c.Carries(1) || c.TimedOut(now) || c.ProbeDue(1472, now.Add(firstPause-1)) {
 		t.Error("the lane is not left, or left twice, or probed at once")
 	}
 	if c.InTime(); !c.Carries(1472) {
@@ -87,7 +93,7 @@ func TestLossy(t *testing.T) {
 				left = c.Came(now) || left
 			}
 		}
-		if left != k.leaves || c.Carries(1472) == k.leaves {
+		if left != k.leaves || left && c.Why() != Lossy || c.Carries(1472) == k.leaves {
 			t.Errorf("%d of %d lost: left %v", k.lost, k.of, k.leaves)
 		}
 	}

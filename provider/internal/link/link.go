@@ -89,7 +89,7 @@ type Link interface {
 // Laned is a Link that may have a bulk lane (PROTOCOL §11.1). Packets of both lanes come by Receive, in frames that go back by Recycle, and leave by
 // Transmit, in frames from Frames.
 type Laned interface {
-	// BulkPath makes a path by the lane to an address and port of a peer. It fails while the lane cannot send runs.
+	// BulkPath makes a path by the lane to an address and port of a peer. It fails, with zero, while the lane cannot send runs.
 	BulkPath(to wire.Endpoint) (Path, bool)
 	// BulkOpen says whether it can.
 	BulkOpen() bool

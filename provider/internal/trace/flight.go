@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/wire"
@@ -35,7 +36,7 @@ const (
 	FlightPath                        // packet size of the path, bytes: before, after
 	FlightPause                       // the peer had no receive
 	FlightLost                        // the connection was lost: Outcome, 0
-	FlightBulk                        // the bulk lane: 1 when it was proven, 0 when it was left; the size, bytes
+	FlightBulk                        // the bulk lane: 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
 	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
 )
 
@@ -139,7 +140,11 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
 	case FlightBulk:
-		b = fmt.Appendf(b, " %s %d", [2]string{"left", "proven for"}[v.From&1], v.To)
+		if v.From == 0 {
+			b = fmt.Appendf(b, " left: %v", bulk.Cause(v.To))
+		} else {
+			b = fmt.Appendf(b, " proven for %d", v.To)
+		}
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
 	case FlightInterface:

@@ -3,6 +3,7 @@ package trace
 import (
 	"reflect"
 
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -27,7 +28,10 @@ type Stats struct {
 	BulkBytesIn, BulkBytesOut     uint64
 	BulkProbes                    uint64 // sent to find out whether it carries packets
 	BulkProven                    uint64 // that were answered
-	BulkLeft                      uint64 // times a connection left it, because nothing came back, or too little
+	BulkLeft                      uint64 // times a connection left it: the sum of the next three
+	BulkUnanswered                uint64 // because probes stayed without an answer
+	BulkTimedOut                  uint64 // because nothing came back of what was under way there
+	BulkLossy                     uint64 // because most packets were lost
 	Marked                        uint64 // packets that routers marked, as peers reported
 	Pauses                        uint64 // times a peer had no receive for what was sent to it
 	PathProbes                    uint64 // for a larger packet (PROTOCOL §9.6)
@@ -67,6 +71,12 @@ type Stats struct {
 
 // Drop counts a packet that is not used, by reason.
 func (s *Stats) Drop(d wire.DropReason) { s.Drops[d]++ }
+
+// LeaveBulk counts that a connection left the bulk lane.
+func (s *Stats) LeaveBulk(why bulk.Cause) {
+	s.BulkLeft++
+	*[...]*uint64{bulk.Unanswered: &s.BulkUnanswered, bulk.Silent: &s.BulkTimedOut, bulk.Lossy: &s.BulkLossy}[why]++
+}
 
 // Add sums up the counters of several engines: every field is a count.
 func (s *Stats) Add(other Stats) {
