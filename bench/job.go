@@ -43,6 +43,8 @@ type Job struct {
 	Parallel Parallel `json:"parallel,omitzero"`  // of KindND
 	PCAP     string   `json:"pcap,omitempty"`
 	Snap     int      `json:"snap,omitempty"`
+	// Interval is the time from one Interval of a test of KindND to the next; 0 for none.
+	Interval time.Duration `json:"interval,omitempty"`
 
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
 	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which has none either
@@ -57,6 +59,7 @@ type Coordinator interface {
 type Sink interface {
 	Started(Spec)
 	Result(Result)
+	Interval(Interval) // of a test that runs
 	Baseline(Baseline)
 	Stage(string) // of a job that has no specs: what begins now
 	Connections(ConnSide)

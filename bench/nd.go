@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
@@ -23,11 +24,12 @@ type NDConfig struct {
 	Inspect  bool           // open the adapter to ndstat
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes kept of each of them; 0 for all
+	Interval time.Duration  // from one Interval of a test to the next; 0 for none
 }
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -78,10 +80,12 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 		return fmt.Errorf("connect to %s: %w%s", cfg.Peer, err, connectRemedy(err))
 	}
 	defer q.close()
+	tell := tellOf(a, cfg.Interval, "", sink, q.station)
 	for _, s := range specs {
 		s = s.WithDefaults()
 		sink.Started(s)
-		r, err := q.run(ctx, s)
+		var r *Result
+		tell.during(s, func() { r, err = q.run(ctx, s) })
 		if err != nil {
 			return fmt.Errorf("nd %s: %w", s, err)
 		}

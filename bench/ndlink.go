@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -37,6 +38,9 @@ type station struct {
 	res   [64]nd.Result
 	stash []nd.Result // data completions that arrived while control was waiting for its own
 	spins int
+
+	moved  atomic.Uint64 // operations of the present test that ended: who looks is another goroutine
+	teller *teller       // nil when nobody wants to hear of tests while they run
 
 	live uint64 // context of the data queue pair that is in use, 0 for none: others' completions are leftovers
 	used uint64 // the last context that was given out

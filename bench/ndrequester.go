@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -51,6 +50,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	info := q.adapter.Datapath()
 	d.result = Result{
 		Test: s.Test, Size: s.Size, MTU: s.MTU, Depth: s.Depth, Entries: s.Entries, Mode: ModePoll, Datapath: info.Datapath.String(), ZeroCopy: info.ZeroCopy, BusyPoll: info.BusyPoll,
+		Told: q.teller != nil,
 	}
 	if s.Event {
 		d.result.Mode = ModeEvent
@@ -115,7 +115,6 @@ type data struct {
 	want              []byte // what the other side's messages look like, made by expected
 	posts, checks     walk   // the next operation of this side; the next one of the requester whose bytes are checked here
 	flow              flow
-	moved             atomic.Uint64 // operations that ended, for guard
 
 	meter    meter
 	mallocs  uint64        // of the measured part
@@ -145,6 +144,7 @@ func (s *station) newData(spec Spec, role Role) (*data, error) {
 		return nil, fmt.Errorf("queue pair: %w", err)
 	}
 	s.live, s.stash = s.used, nil
+	s.moved.Store(0)
 	d := &data{
 		station: s, role: role, spec: spec, link: link, mem: mem,
 		slots: spec.slots(), step: spec.step(), window: uint64(spec.window()), half: spec.half(),
@@ -256,6 +256,7 @@ func (d *data) finish(ctx context.Context) error {
 	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
 	// The responder counts from start to done, the requester the measured part: each divided by its own operations.
 	r.CPUUS = 1e6 * (d.cpu.Seconds()/float64(max(d.measured, 1)) + m.Result.CPU.Seconds()/float64(max(d.posted, 1)))
+	r.RequesterCPU, r.ResponderCPU = 100*d.cpu.Seconds()/r.Seconds, percent(m.Result.CPU, m.Result.Elapsed)
 	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.posted, 1))
 	r.Resent = resent.plus(m.Result.Resent)
 	r.Retransmits = r.Resent.Sum()
@@ -267,10 +268,12 @@ func (d *data) finish(ctx context.Context) error {
 // are called with the clock stopped: the time between them is what now says.
 func (d *data) beginMeasuring() time.Time {
 	d.meter = startMeter(d.adapter)
+	d.teller.begin(d.meter.began)
 	return d.meter.began
 }
 
 func (d *data) endMeasuring(now time.Time, ops uint64) {
+	d.teller.end(now)
 	d.measured = ops
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
 	d.cpu = d.meter.cpuSince()

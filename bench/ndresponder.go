@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -182,7 +183,7 @@ func (d *data) watch(ctx context.Context) error {
 
 // report answers the requester's done with what this side found.
 func (d *data) report(ctx context.Context) error {
-	var r resultMessage
+	r := resultMessage{Elapsed: time.Since(d.meter.began)}
 	d.live = 0
 	r.CPU, r.Mallocs, r.Resent = d.meter.cpuSince(), d.meter.mallocsSince(), d.meter.resent()
 	m, err := d.control.recv(ctx)

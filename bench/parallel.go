@@ -43,6 +43,7 @@ type parallel struct {
 	adapter *nd.Adapter
 	lines   []*requester // those that this side measures
 	servers []*server    // those that it answers
+	tell    *teller
 }
 
 // runParallel runs the job's specs on several connections. Both sides begin each spec together.
@@ -119,6 +120,7 @@ func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink)
 			p.lines = append(p.lines, q)
 		}
 	}
+	p.tellAll(sink)
 	for _, s := range p.job.Specs {
 		s = s.WithDefaults()
 		if err := c.Meet(ctx, "nd "+s.String()); err != nil {
@@ -142,23 +144,43 @@ func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink)
 // runAll runs one spec on all sessions at once.
 func (p *parallel) runAll(ctx context.Context, s Spec, sink Sink) error {
 	results, errs := make([]*Result, len(p.lines)), make([]error, len(p.lines))
-	var wg sync.WaitGroup
-	for i, q := range p.lines {
-		wg.Go(func() { results[i], errs[i] = q.run(ctx, s) })
-	}
-	wg.Wait()
+	p.tell.during(s, func() {
+		var wg sync.WaitGroup
+		for i, q := range p.lines {
+			wg.Go(func() { results[i], errs[i] = q.run(ctx, s) })
+		}
+		wg.Wait()
+	})
 	if err := errors.Join(errs...); err != nil || len(results) == 0 {
 		return err
 	}
 	all := together(results)
-	if p.job.Parallel.Both {
-		all.Direction = DirectionForth
-		if p.job.Role == Responder {
-			all.Direction = DirectionBack
-		}
-	}
+	all.Direction = p.direction()
 	sink.Result(all)
 	return nil
+}
+
+// direction is that of what this side measures.
+func (p *parallel) direction() string {
+	switch {
+	case !p.job.Parallel.Both:
+		return ""
+	case p.job.Role == Responder:
+		return DirectionBack
+	}
+	return DirectionForth
+}
+
+// tellAll has all lines tell of their tests together.
+func (p *parallel) tellAll(sink Sink) {
+	if len(p.lines) == 0 {
+		return
+	}
+	stations := make([]*station, len(p.lines))
+	for i, q := range p.lines {
+		stations[i] = q.station
+	}
+	p.tell = tellOf(p.adapter, p.job.Interval, p.direction(), sink, stations...)
 }
 
 // together makes one result of those of several connections that ran at once. Rates add up. What counts for the process or the adapter was
@@ -174,6 +196,7 @@ func together(results []*Result) Result {
 		all.CPUUS += r.CPUUS / n / n
 		all.AllocsPerOp += r.AllocsPerOp / n / n
 		all.Seconds = max(all.Seconds, r.Seconds)
+		all.RequesterCPU, all.ResponderCPU = max(all.RequesterCPU, r.RequesterCPU), max(all.ResponderCPU, r.ResponderCPU)
 		all.Verified = all.Verified && r.Verified
 	}
 	most := slices.MaxFunc(results, func(a, b *Result) int { return int(a.Retransmits) - int(b.Retransmits) })

@@ -59,7 +59,7 @@ func (r *Report) SetRatios() {
 		if x.Connections > 1 || x.Direction != "" {
 			continue // rivals have one connection, and sessions beside it allocate
 		}
-		if worstAllocs == nil || x.ofAllowed() > worstAllocs.ofAllowed() {
+		if !x.Told && (worstAllocs == nil || x.ofAllowed() > worstAllocs.ofAllowed()) {
 			worstAllocs = x
 		}
 		switch x.Test {

@@ -31,6 +31,7 @@ type Result struct {
 	Depth       int      `json:"depth,omitempty"`       // operations outstanding; older reports do not say it
 	Entries     int      `json:"entries,omitempty"`     // pieces of memory of an operation, if more than one
 	Connections int      `json:"connections,omitempty"` // at once, if more than one
+	Told        bool     `json:"told,omitempty"`        // there were Intervals, which allocate
 	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, when both were used at once
 	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; else each had one
 	Ops         uint64   `json:"ops"`
@@ -41,9 +42,12 @@ type Result struct {
 	LatIs       string   `json:"lat_is,omitempty"` // HalfRoundTrip or WholeOp
 	LatUS       *Latency `json:"lat_us,omitempty"`
 	CPUUS       float64  `json:"cpu_us,omitempty"` // processor time of both processes for an operation; older reports have none
-	AllocsPerOp float64  `json:"allocs_per_op"`    // heap allocations of both sides
-	Retransmits uint64   `json:"retransmits"`      // packets sent again, of both sides: the sum of Resent
-	Resent      Resent   `json:"resent"`           // why; zero in older reports
+	// Processor time of each process, in percent of one core: the requester's while it measured, the responder's from start to end. Older reports have none.
+	RequesterCPU float64 `json:"requester_cpu_percent,omitempty"`
+	ResponderCPU float64 `json:"responder_cpu_percent,omitempty"`
+	AllocsPerOp  float64 `json:"allocs_per_op"` // heap allocations of both sides
+	Retransmits  uint64  `json:"retransmits"`   // packets sent again, of both sides: the sum of Resent
+	Resent       Resent  `json:"resent"`        // why; zero in older reports
 	// Verified: each operation moved its own bytes. Stamps in every kilobyte and at the end of each were checked as it arrived, and
 	// every byte of the last pass over memory at the end; ping-pongs compare every byte of every message.
 	Verified bool `json:"verified"`

@@ -45,6 +45,7 @@ type collector struct {
 	mu        sync.Mutex
 	started   int
 	results   []Result
+	intervals []Interval
 	baselines []Baseline
 	conns     []ConnSide
 	captures  []Captured
@@ -55,6 +56,12 @@ func (c *collector) Started(Spec) { c.mu.Lock(); c.started++; c.mu.Unlock() }
 func (c *collector) Result(r Result) {
 	c.mu.Lock()
 	c.results = append(c.results, r)
+	c.mu.Unlock()
+}
+
+func (c *collector) Interval(x Interval) {
+	c.mu.Lock()
+	c.intervals = append(c.intervals, x)
 	c.mu.Unlock()
 }
 

@@ -31,6 +31,7 @@ type message struct {
 	Meet     string          `json:"meet,omitempty"`
 	Started  *bench.Spec     `json:"started,omitempty"`
 	Result   *bench.Result   `json:"result,omitempty"`
+	Interval *bench.Interval `json:"interval,omitempty"`
 	Baseline *bench.Baseline `json:"baseline,omitempty"`
 	Stage    string          `json:"stage,omitempty"`
 	Conns    *bench.ConnSide `json:"conns,omitempty"`
@@ -159,6 +160,7 @@ func (a *agent) Meet(ctx context.Context, point string) error {
 func (a *agent) Started(s bench.Spec)      { a.report(message{Started: &s}) }
 func (a *agent) Result(r bench.Result)     { a.report(message{Result: &r}) }
 func (a *agent) Baseline(b bench.Baseline) { a.report(message{Baseline: &b}) }
+func (a *agent) Interval(x bench.Interval) { a.report(message{Interval: &x}) }
 func (a *agent) Stage(what string)         { a.report(message{Stage: what}) }
 
 func (a *agent) Captured(c bench.Captured) { a.report(message{Captured: &c}) }

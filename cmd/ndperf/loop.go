@@ -79,7 +79,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	}
 	report := newReport()
 	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false)
-	out := output{f.json, stdout, stderr, renderReport, false}
+	out := output{f.json, f.told.stream, stdout, stderr, renderReport, false}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
 			f.capture.apply(&job)
@@ -89,7 +89,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 				addrs[0], addrs[1] = addrs[1], addrs[0]
 			}
 			if job.Kind == bench.KindND {
-				job.Parallel = f.parallel
+				job.Parallel, job.Interval = f.parallel, f.told.interval
 			}
 			if job.Kind != bench.KindND {
 				if port, err = freeTCPPort(addrs[1]); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,6 +31,7 @@ type runFlags struct {
 	strict       bool
 	inspect      bool
 	busyPoll     bool
+	told         streamFlags
 	capture      captureFlags // of the commands that have them
 }
 
@@ -64,6 +66,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
 	fl.BoolVar(&f.verify, "verify", true, "check that each operation moved its bytes, and every byte of the last ones at the end")
 	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
+	f.told.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
 }
 
@@ -130,7 +133,7 @@ func (f *runFlags) checkParallel() error {
 
 // plan turns the flags into specs.
 func (f *runFlags) plan() ([]bench.Spec, error) {
-	if err := f.checkDatapath(); err != nil {
+	if err := errors.Join(f.checkDatapath(), f.told.check(f.json)); err != nil {
 		return nil, err
 	}
 	tests, err := parseTests(f.tests)

@@ -11,7 +11,7 @@ import (
 
 // output is where a run says what it found out.
 type output struct {
-	json           string // path, "-", or nothing
+	json, stream   string // paths, "-", or nothing
 	stdout, stderr io.Writer
 	render         func(io.Writer, *bench.Report) // for people
 	strict         bool                           // a bound that is missed fails the run
@@ -28,8 +28,13 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 		return err
 	}
 	defer out.abandon()
+	events, err := openStream(to.stream, to.stdout)
+	if err != nil {
+		return err
+	}
+	defer events.close()
 	stdout := to.stdout
-	if out.toStdout() {
+	if out.toStdout() || to.stream == "-" {
 		stdout = to.stderr // what is for people must not get into the JSON
 	}
 	total := 0
@@ -37,6 +42,7 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 		total += s.figures()
 	}
 	p := newProgress(to.stderr, total)
+	p.events = events
 	var failed error
 	for i := 0; i < len(steps) && failed == nil; i++ {
 		if failed = context.Cause(ctx); failed == nil {

@@ -27,7 +27,7 @@ func runOutput(t *testing.T, ctx context.Context, strict bool, do func(n int) er
 	file := filepath.Join(t.TempDir(), "report.json")
 	report := newReport()
 	n := 0
-	err = runSteps(ctx, output{file, &stdout, io.Discard, renderReport, strict}, report, make([]step, 3), func(step, *progress) error {
+	err = runSteps(ctx, output{file, "", &stdout, io.Discard, renderReport, strict}, report, make([]step, 3), func(step, *progress) error {
 		n++
 		if err := do(n); err != nil {
 			return err

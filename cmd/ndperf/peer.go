@@ -97,11 +97,11 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}
-			return runClient(cmd.Context(), cfg, specs, f.json, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runClient(cmd.Context(), cfg, specs, output{f.json, f.told.stream, cmd.OutOrStdout(), cmd.ErrOrStderr(), renderReport, false})
 		},
 	}
 	p.register(cmd, "address and ND port of the server")
@@ -111,10 +111,10 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 	return cmd
 }
 
-func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, jsonPath string, stdout, stderr io.Writer) error {
+func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, out output) error {
 	report := newReport()
 	all := []step{{jobs: []bench.Job{{Kind: bench.KindND, Specs: specs}}}}
-	return runSteps(ctx, output{jsonPath, stdout, stderr, renderReport, false}, report, all, func(_ step, p *progress) error {
+	return runSteps(ctx, out, report, all, func(_ step, p *progress) error {
 		return bench.Run(ctx, cfg, specs, &reportSink{kind: bench.KindND, report: report, progress: p})
 	})
 }

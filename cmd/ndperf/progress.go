@@ -14,6 +14,8 @@ import (
 type progress struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar // nil when w is not a terminal
+
+	events stream // of the run, for programs
 }
 
 func newProgress(w io.Writer, total int) *progress {
@@ -55,6 +57,14 @@ func (p *progress) done(line string) {
 	}
 	// A terminal that cannot be drawn on is no reason to lose a measurement.
 	_ = p.bar.Add(1)
+}
+
+// note is a line in the middle of a test.
+func (p *progress) note(line string) {
+	if p.bar != nil {
+		_ = p.bar.Clear() // see done
+	}
+	fmt.Fprintln(p.w, line)
 }
 
 // finish clears the bar.

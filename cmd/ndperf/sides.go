@@ -180,6 +180,8 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 			sink.Started(*m.Started)
 		case m.Result != nil:
 			sink.Result(*m.Result)
+		case m.Interval != nil:
+			sink.Interval(*m.Interval)
 		case m.Baseline != nil:
 			sink.Baseline(*m.Baseline)
 		case m.Stage != "":

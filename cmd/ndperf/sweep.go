@@ -77,8 +77,8 @@ func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) erro
 	if os.Geteuid() != 0 {
 		return errors.New("sweep makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
-	r := &vethRun{report: newReport()}
-	out := output{f.json, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.strict}
+	r := &vethRun{report: newReport(), interval: f.told.interval}
+	out := output{f.json, f.told.stream, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 

@@ -27,6 +27,7 @@ func renderReport(w io.Writer, r *bench.Report) {
 		if r.Any(rates) {
 			renderBandwidth(w, r)
 		}
+		renderProcessors(w, r)
 		renderCauses(w, r)
 	}
 	if len(r.Connections) > 0 {
@@ -143,6 +144,22 @@ func renderCauses(w io.Writer, r *bench.Report) {
 	}
 }
 
+// renderProcessors prints the processor time of each process, where it is known.
+func renderProcessors(w io.Writer, r *bench.Report) {
+	none := func(x bench.Result) bool { return x.RequesterCPU+x.ResponderCPU == 0 }
+	results := slices.DeleteFunc(slices.Clone(r.Results), none)
+	if len(results) == 0 {
+		return
+	}
+	t := newTable(w, "Processor time in percent of one core", 2, "test", "by", "size", "MTU", "requester", "responder")
+	for _, x := range results {
+		t.AppendRow(table.Row{
+			x.Test, "nd " + datapath(x), bench.FormatSize(x.Size), mtu(x.MTU), fmt.Sprintf("%.0f", x.RequesterCPU), fmt.Sprintf("%.0f", x.ResponderCPU),
+		})
+	}
+	t.Render()
+}
+
 // known is empty for what was not measured.
 func known(v float64) string {
 	if v == 0 {
@@ -256,6 +273,8 @@ func micros(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 // number prints three significant digits without an exponent.
 func number(v float64) string {
 	switch {
+	case v == 0:
+		return "0"
 	case v >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 10:

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +72,7 @@ type vethRun struct {
 	report            *bench.Report
 	capture           captureFlags
 	parallel          bench.Parallel
+	interval          time.Duration
 	reverse           bool
 }
 
@@ -106,13 +108,13 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, reverse: f.reverse}
+	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, interval: f.told.interval, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
 		steps = bothWays(steps)
 	}
-	out := output{f.json, stdout, stderr, renderReport, f.strict}
+	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
@@ -209,7 +211,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Inspect, job.Bulk, job.BusyPoll, job.Parallel = r.inspect, r.bulk, r.busyPoll, r.parallel
+			job.Inspect, job.Bulk, job.BusyPoll, job.Parallel, job.Interval = r.inspect, r.bulk, r.busyPoll, r.parallel, r.interval
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{
@@ -254,7 +256,13 @@ func (s *reportSink) Started(spec bench.Spec) { s.progress.start(s.kind + " " + 
 func (s *reportSink) Result(x bench.Result) {
 	x.Unpinned = s.unpinned
 	s.report.Results = append(s.report.Results, x)
+	s.progress.events.tell("result", x)
 	s.progress.done(resultLine(x))
+}
+
+func (s *reportSink) Interval(x bench.Interval) {
+	s.progress.events.tell("interval", x)
+	s.progress.note(intervalLine(x))
 }
 
 func (s *reportSink) Baseline(b bench.Baseline) {

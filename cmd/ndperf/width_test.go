@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,7 +41,7 @@ func TestTablesFitATerminal(t *testing.T) {
 	}
 	for _, test := range bench.Tests() {
 		x := bench.Result{
-			Test: test, Size: 512 << 10, MTU: 65000, Mode: bench.ModeEvent, Datapath: "generic", Ops: 1e6, Unpinned: true, Gbps: 123, Mops: 12.3, CPUUS: 99.9, Retransmits: 99999, Verified: true,
+			Test: test, Size: 512 << 10, MTU: 65000, Mode: bench.ModeEvent, Datapath: "generic", Ops: 1e6, Unpinned: true, Gbps: 123, Mops: 12.3, CPUUS: 99.9, Retransmits: 99999, Verified: true, RequesterCPU: 100, ResponderCPU: 100,
 		}
 		b := bench.Baseline{Kind: bench.KindTCPBlock, Variant: "unpinned", Test: test, Size: x.Size, MTU: x.MTU, Gbps: 123, Mops: 12.3, CPUUS: 99.9}
 		raw := bench.Baseline{Kind: bench.KindRaw, Variant: "generic, batches of 256 KiB, by reference", Test: test, Size: x.Size, MTU: x.MTU, Gbps: 123, Mops: 12.3}
@@ -54,10 +55,15 @@ func TestTablesFitATerminal(t *testing.T) {
 	r.Connections = []bench.ConnSide{{Role: bench.Requester, Connections: 10000, Datapath: "generic"}, {Role: bench.Responder, Datapath: "generic"}}
 	r.SetRatios()
 	for name, render := range map[string]func(*bytes.Buffer){
-		"programs":  func(w *bytes.Buffer) { renderApps(w, r) },
-		"latency":   func(w *bytes.Buffer) { renderLatency(w, r) },
-		"bandwidth": func(w *bytes.Buffer) { renderBandwidth(w, r) },
-		"ratios":    func(w *bytes.Buffer) { renderRatios(w, r) },
+		"programs":   func(w *bytes.Buffer) { renderApps(w, r) },
+		"latency":    func(w *bytes.Buffer) { renderLatency(w, r) },
+		"bandwidth":  func(w *bytes.Buffer) { renderBandwidth(w, r) },
+		"processors": func(w *bytes.Buffer) { renderProcessors(w, r) },
+		"intervals": func(w *bytes.Buffer) {
+			x := bench.Interval{Test: bench.WriteRate, Size: 512 << 10, Direction: bench.DirectionForth, Connections: 64, Start: 3599, Seconds: 1, Gbps: 123, Mops: 12.3, CPU: 200, Resent: 99999}
+			fmt.Fprintln(w, intervalLine(x))
+		},
+		"ratios": func(w *bytes.Buffer) { renderRatios(w, r) },
 	} {
 		t.Run(name, func(t *testing.T) { fits(t, render) })
 	}

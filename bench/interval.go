@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// MinInterval is the shortest time from one Interval to the next: looking costs some microseconds of the core that is measured.
+const MinInterval = 100 * time.Millisecond
+
+// Interval is what a test did in a part of the time in which it is measured, told while it runs. Rates are those of all connections of one direction.
+type Interval struct {
+	Test        Test    `json:"test"`
+	Size        int     `json:"size"`
+	MTU         int     `json:"mtu"`
+	Connections int     `json:"connections,omitempty"` // at once, if more than one
+	Direction   string  `json:"direction,omitempty"`   // as of a Result
+	Start       float64 `json:"start"`                 // seconds after the first connection began to be measured
+	Seconds     float64 `json:"seconds"`
+	Ops         uint64  `json:"ops"`
+	Bytes       uint64  `json:"bytes"`
+	Gbps        float64 `json:"gbps"`
+	Mops        float64 `json:"mops"`
+	CPU         float64 `json:"cpu_percent"` // of the process that measures, in percent of a core
+	Resent      uint64  `json:"resent"`      // packets that its adapter sent again
+}
+
+// teller tells of the tests of some stations of one adapter while they run. A nil one tells nothing.
+type teller struct {
+	adapter   *nd.Adapter
+	stations  []*station
+	sink      Sink
+	every     time.Duration
+	direction string
+
+	began, ended chan time.Time // of the first station, in the test that runs
+}
+
+// tellOf makes the stations tell of their tests, if every says so.
+func tellOf(a *nd.Adapter, every time.Duration, direction string, sink Sink, stations ...*station) *teller {
+	if every == 0 {
+		return nil
+	}
+	t := &teller{adapter: a, stations: stations, sink: sink, every: every, direction: direction}
+	for _, s := range stations {
+		s.teller = t
+	}
+	return t
+}
+
+// during tells of a test until do, which runs it, is over.
+func (t *teller) during(s Spec, do func()) {
+	if t == nil {
+		do()
+		return
+	}
+	t.began, t.ended = make(chan time.Time, 1), make(chan time.Time, 1)
+	over, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		t.watch(s, over)
+	}()
+	do()
+	close(over)
+	<-told
+}
+
+// begin notes that a station is measured from now on, end that it no longer is.
+func (t *teller) begin(now time.Time) {
+	if t != nil {
+		first(t.began, now)
+	}
+}
+
+func (t *teller) end(now time.Time) {
+	if t != nil {
+		first(t.ended, now)
+	}
+}
+
+// first puts a time into a channel that holds one, unless there was one.
+func first(to chan time.Time, now time.Time) {
+	select {
+	case to <- now:
+	default:
+	}
+}
+
+// watch tells of a test from its first station's beginning to its first station's end.
+func (t *teller) watch(s Spec, over <-chan struct{}) {
+	var start time.Time
+	select {
+	case start = <-t.began:
+	case <-over:
+		return
+	}
+	tick := time.NewTicker(t.every)
+	defer tick.Stop()
+	last := t.look(start)
+	tell := func(now count) {
+		t.sink.Interval(t.between(s, last.at.Sub(start), last, now))
+		last = now
+	}
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+			tell(t.look(time.Now()))
+		case at := <-t.ended:
+			if at.Sub(last.at) >= t.every/2 { // the last one may be shorter or longer
+				tell(t.look(at))
+			}
+			return
+		}
+	}
+}
+
+// count is what was counted until a moment.
+type count struct {
+	at     time.Time
+	ops    uint64
+	cpu    time.Duration
+	resent uint64
+}
+
+func (t *teller) look(at time.Time) count {
+	c := count{at: at, cpu: CPUTime(), resent: t.adapter.Stats().Retransmits}
+	for _, s := range t.stations {
+		c.ops += s.moved.Load()
+	}
+	return c
+}
+
+// between is the interval between two moments.
+func (t *teller) between(s Spec, start time.Duration, from, to count) Interval {
+	x := Interval{
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Direction: t.direction, Start: start.Seconds(), Seconds: to.at.Sub(from.at).Seconds(),
+		Ops: to.ops - from.ops, CPU: percent(to.cpu-from.cpu, to.at.Sub(from.at)), Resent: to.resent - from.resent,
+	}
+	if n := len(t.stations); n > 1 {
+		x.Connections = n
+	}
+	x.Bytes = x.Ops * uint64(s.Size)
+	x.Gbps, x.Mops = rates(x.Ops, x.Bytes, x.Seconds)
+	return x
+}

@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// TestIntervals: intervals of a test follow each other without a hole, in each direction, and hold no more than was done.
+func TestIntervals(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		test     Test
+		parallel Parallel
+		want     []string // directions
+	}{
+		{"latency", WriteLat, Parallel{}, []string{""}},
+		{"one connection", WriteBW, Parallel{}, []string{""}},
+		{"several, both directions", WriteBW, Parallel{Connections: 2, Both: true}, []string{DirectionForth, DirectionBack}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			specs := []Spec{{Test: c.test, Size: 4096, Duration: 2*MinInterval + MinInterval/2, Verify: true}}
+			job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: specs, Parallel: c.parallel, Interval: MinInterval}
+			job.Local.Addr, job.Peer.Addr = netip.MustParseAddrPort("127.0.0.43:9000"), netip.MustParseAddrPort("127.0.0.44:9000")
+			got := runBoth(t, job, here, here)
+			ends, ops := map[string]float64{}, map[string]uint64{}
+			for _, x := range got.intervals {
+				if math.Abs(x.Start-ends[x.Direction]) > 1e-6 || x.Seconds <= 0 || x.Bytes != 4096*x.Ops || x.Connections != c.parallel.Connections {
+					t.Errorf("behind %v s: %+v", ends[x.Direction], x)
+				}
+				ends[x.Direction], ops[x.Direction] = x.Start+x.Seconds, ops[x.Direction]+x.Ops
+			}
+			for _, d := range c.want {
+				if ends[d] < MinInterval.Seconds()/2 || ops[d] == 0 {
+					t.Errorf("%q: %v s and %d operations in all", d, ends[d], ops[d])
+				}
+			}
+			if len(ends) != len(c.want) {
+				t.Errorf("directions are %v", ends)
+			}
+		})
+	}
+}
+
+// TestNobodyWantsIntervals: tests tell nothing unless asked.
+func TestNobodyWantsIntervals(t *testing.T) {
+	job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: []Spec{{Test: WriteBW, Duration: 10 * time.Millisecond}}}
+	job.Local.Addr, job.Peer.Addr = netip.MustParseAddrPort("127.0.0.43:9000"), netip.MustParseAddrPort("127.0.0.44:9000")
+	if got := runBoth(t, job, here, here); len(got.intervals) != 0 || len(got.results) != 1 {
+		t.Errorf("%d intervals, %d results", len(got.intervals), len(got.results))
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
+)
+
+// streamFlags say what is told of tests while they run.
+type streamFlags struct {
+	interval time.Duration
+	stream   string
+}
+
+func (f *streamFlags) register(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.DurationVar(&f.interval, "interval", 0, fmt.Sprintf("while a test runs, a line so often: at least %v (default none)", bench.MinInterval))
+	fl.StringVar(&f.stream, "json-stream", "", "write each interval and result as a line of JSON to this file at once, - for standard output")
+}
+
+func (f *streamFlags) check(report string) error {
+	switch {
+	case f.interval != 0 && f.interval < bench.MinInterval:
+		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, bench.MinInterval)
+	case f.stream == "-" && report == "-":
+		return cli.Usagef("--json - and --json-stream - cannot both have standard output: name a file for one")
+	}
+	return nil
+}
+
+// stream writes what happens in a run, one JSON object a line: {"event": "interval", "data": {...}}. It is written at once, so that a program can follow it.
+type stream struct {
+	file *os.File
+	enc  *json.Encoder // nil for none
+}
+
+func openStream(path string, stdout io.Writer) (stream, error) {
+	switch path {
+	case "":
+		return stream{}, nil
+	case "-":
+		return stream{enc: json.NewEncoder(stdout)}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return stream{}, fmt.Errorf("--json-stream: %w: name a file that can be written", err)
+	}
+	return stream{file: f, enc: json.NewEncoder(f)}, nil
+}
+
+// tell writes one event. A reader that is gone is no reason to lose a measurement.
+func (s *stream) tell(event string, data any) {
+	if s.enc != nil {
+		_ = s.enc.Encode(struct {
+			Event string `json:"event"`
+			Data  any    `json:"data"`
+		}{event, data})
+	}
+}
+
+func (s *stream) close() {
+	if s.file != nil {
+		_ = s.file.Close() // each line is there, or it was not to be had
+	}
+}
+
+// intervalLine is what people see of an interval.
+func intervalLine(x bench.Interval) string {
+	what := fmt.Sprintf("%s %s", x.Test, bench.FormatSize(x.Size))
+	if x.Connections > 1 {
+		what += fmt.Sprintf(" x%d", x.Connections)
+	}
+	if x.Direction != "" {
+		what += " " + x.Direction
+	}
+	moved := number(x.Gbps) + " Gb/s"
+	if x.Test.IsRate() || x.Test.IsLatency() {
+		moved = number(x.Mops) + " Mop/s"
+	}
+	return fmt.Sprintf("%s %s-%s s: %s, CPU %.0f %%, resent %d", what, number(x.Start), number(x.Start+x.Seconds), moved, x.CPU, x.Resent)
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// TestStream: each interval and result is a line of JSON at once, before the run is over, and people see the interval as a line.
+func TestStream(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stream")
+	var stderr bytes.Buffer
+	report := newReport()
+	out := output{"", file, io.Discard, &stderr, renderReport, false}
+	err := runSteps(t.Context(), out, report, make([]step, 1), func(_ step, p *progress) error {
+		sink := &reportSink{kind: bench.KindND, report: report, progress: p}
+		sink.Interval(bench.Interval{Test: bench.WriteBW, Size: 1 << 20, Start: 1, Seconds: 1, Ops: 5, Gbps: 7.5, Mops: 0.25, CPU: 99, Resent: 3})
+		sink.Result(slow)
+		text, err := os.ReadFile(file)
+		if n := strings.Count(string(text), "\n"); err != nil || n != 2 {
+			t.Errorf("%d lines before the end: %v", n, err)
+		}
+		for i, line := range strings.SplitN(string(text), "\n", 2) {
+			var e struct {
+				Event string
+				Data  map[string]any
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Event != []string{"interval", "result"}[i] || e.Data["test"] != "write_bw" {
+				t.Errorf("%q: %v", line, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "write_bw 1 MiB 1.00-2.00 s: 7.50 Gb/s, CPU 99 %, resent 3\n"; !strings.Contains(stderr.String(), want) {
+		t.Errorf("%q", stderr.String())
+	}
+	out.stream = t.TempDir() + "/no/such"
+	nothing := func(step, *progress) error { return errors.New("ran") }
+	if err := runSteps(context.Background(), out, report, nil, nothing); err == nil || !strings.Contains(err.Error(), "name a file that can be written") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestStreamFlags: what cannot be is refused before anything runs.
+func TestStreamFlags(t *testing.T) {
+	for _, c := range []struct {
+		f    streamFlags
+		json string
+		ok   bool
+	}{
+		{streamFlags{}, "-", true},
+		{streamFlags{interval: bench.MinInterval, stream: "-"}, "", true},
+		{streamFlags{interval: time.Millisecond}, "", false},
+		{streamFlags{interval: -time.Second}, "", false},
+		{streamFlags{stream: "-"}, "-", false},
+	} {
+		if err := c.f.check(c.json); (err == nil) != c.ok {
+			t.Errorf("%+v with --json %q: %v", c.f, c.json, err)
+		}
+	}
+}
