@@ -381,6 +381,10 @@ type Stats struct {
 	// Why they left it, which BulkLeft is the sum of: probes stayed without an answer, nothing came back of what was under way, or most packets were lost.
 	BulkUnanswered, BulkTimedOut, BulkLossy uint64
 
+	// LocalIn and LocalOut are those of PacketsIn and PacketsOut that came and left by plain sockets though the adapter is on AF_XDP, because the peer has an
+	// address of the same machine, whose packets never come to an interface.
+	LocalIn, LocalOut uint64
+
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64
 }
@@ -412,6 +416,7 @@ func (a *Adapter) Stats() Stats {
 	// The socket's counters are for people; a socket that cannot be read reports none.
 	if d, err := a.verbs.Device.Stats(); err == nil {
 		s.InRuns, s.Merged = d.InRuns, d.Merged
+		s.LocalIn, s.LocalOut = d.LocalIn, d.LocalOut
 		s.Spins, s.SpinHits, s.Sleeps = d.Spins, d.SpinHits, d.Sleeps
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,

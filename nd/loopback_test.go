@@ -1,8 +1,9 @@
 package nd
 
 import (
+	"hash/crc32"
 	"net/netip"
-	"strings"
+	"strconv"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -25,26 +26,79 @@ func TestUDPConnectsToItself(t *testing.T) {
 	}
 }
 
-// An AF_XDP socket sees what the interface carries, and packets to the own address are not among that: the adapter says so
-// beforehand, and a Connect says why it cannot be and what reaches the address.
-func TestAFXDPRefusesItself(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
+// An adapter on AF_XDP, whose socket sees only what the interface carries, reaches itself, other addresses of its machine and loopback, over IPv4 and IPv6,
+// and counts what went there.
+func TestAFXDPConnectsToItself(t *testing.T) {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
+		for _, ipv6 := range []bool{false, true} {
+			name, loopback := dp.String(), loopback[0]
+			if ipv6 {
+				name, loopback = name+" IPv6", netip.IPv6Loopback()
+			}
+			t.Run(name, func(t *testing.T) {
+				pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500, IPv6: ipv6})
+				own := pair.AddrA.Addr()
+				if ipv6 {
+					own = pair.Addr6A.Addr()
+				}
+				a := openIn(t, pair.A, AdapterConfig{Address: own, Datapath: dp})
+				info, err := a.Query()
+				must(t, err)
+				if info.Flags&AdapterLoopbackConnections == 0 {
+					t.Errorf("flags %#x: it does not say so", uint32(info.Flags))
+				}
+				moveEverything(t, &rig{a: a, b: a})
+				s := a.Stats()
+				if s.LocalOut == 0 || s.LocalOut != s.PacketsOut || s.LocalIn != s.PacketsIn {
+					t.Errorf("%d of %d packets left by plain sockets, %d of %d came", s.LocalOut, s.PacketsOut, s.LocalIn, s.PacketsIn)
+				}
+				for _, other := range []netip.Addr{own, loopback} {
+					b := openIn(t, pair.A, AdapterConfig{Address: other, Datapath: DatapathUDP})
+					moveEverything(t, &rig{a: a, b: b})
+					moveEverything(t, &rig{a: b, b: a})
+				}
+			})
+		}
+	}
+}
+
+// A second process on the address of an adapter on AF_XDP connects to that one, which nobody on its own machine has spoken to before, and both write.
+func TestAFXDPBesideAnotherProcess(t *testing.T) {
+	program := netlabtest.Build(t, peerProgram)
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
 		t.Run(dp.String(), func(t *testing.T) {
+			t.Parallel()
+			pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 			a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: dp})
-			info, err := a.Query()
-			must(t, err)
-			if info.Flags&AdapterLoopbackConnections != 0 {
-				t.Errorf("flags %#x: it says that it reaches itself", uint32(info.Flags))
+			p := joinPeer(t, a, pair.A, program, pair.AddrA.Addr(), DatapathAuto)
+			mem := p.mr.Bytes()
+			for i := range mem {
+				mem[i] = byte(i*7 + i>>8)
 			}
-			e := newEnd(t, a, 64)
-			_, at := listen(t, a, 1)
-			must(t, e.ctr.Bind(e.anyPort()))
-			err = e.ctr.Connect(t.Context(), e.qp, at, helloParams)
-			wantStatus(t, "connect", err, ErrNetworkUnreachable)
-			if err == nil || !strings.Contains(err.Error(), "own address") || !strings.Contains(err.Error(), "the datapath udp reaches it") {
-				t.Errorf("%v: it says not why, or not what to do", err)
+			sum := strconv.FormatUint(uint64(crc32.ChecksumIEEE(mem)), 10)
+			p.writeAll(t, 8)
+			if got := p.Ask(t, "sum"); got != sum {
+				t.Errorf("the process has bytes of checksum %s, want %s", got, sum)
 			}
+			clear(mem)
+			a.Stats() // the engine's writes are ordered behind ours, for the race detector
+			p.Ask(t, "write 8")
+			s := a.Stats() // and ours behind them
+			if got := strconv.FormatUint(uint64(crc32.ChecksumIEEE(mem)), 10); got != sum {
+				t.Errorf("here are bytes of checksum %s, want %s", got, sum)
+			}
+			if s.LocalIn == 0 || s.LocalIn != s.PacketsIn || s.LocalOut != s.PacketsOut {
+				t.Errorf("%d of %d packets came by plain sockets, %d of %d left", s.LocalIn, s.PacketsIn, s.LocalOut, s.PacketsOut)
+			}
+			p.End(t)
 		})
 	}
+}
+
+// An address of the own machine without an adapter refuses at once, also from an adapter on AF_XDP: the kernel says that nobody has the port.
+func TestAFXDPIsRefusedByItsMachine(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
+	e := newEnd(t, openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: DatapathGeneric}), 64)
+	err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(loopback[0], 7000), ConnectParams{})
+	wantStatus(t, "connect", err, ErrConnectionRefused)
 }

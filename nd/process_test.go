@@ -2,6 +2,7 @@ package nd
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -23,9 +24,16 @@ type peerProcess struct {
 func startPeer(t *testing.T, program string, datapath Datapath, mtu int) *peerProcess {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: mtu})
-	p := &peerProcess{adapter: openIn(t, pair.B, AdapterConfig{Address: pair.AddrB.Addr(), Datapath: datapath})}
+	a := openIn(t, pair.B, AdapterConfig{Address: pair.AddrB.Addr(), Datapath: datapath})
+	return joinPeer(t, a, pair.A, program, pair.AddrA.Addr(), datapath)
+}
+
+// joinPeer starts the program with an address in a namespace, and has it connect to an adapter.
+func joinPeer(t *testing.T, a *Adapter, ns *netlab.Namespace, program string, addr netip.Addr, datapath Datapath) *peerProcess {
+	t.Helper()
+	p := &peerProcess{adapter: a}
 	l, at := listen(t, p.adapter, 1)
-	p.Process = netlabtest.Start(t, pair.A, program, pair.AddrA.Addr().String(), at.String(), datapath.String())
+	p.Process = netlabtest.Start(t, ns, program, addr.String(), at.String(), datapath.String())
 	p.end = newEnd(t, p.adapter, 1<<20)
 	must(t, l.GetConnectionRequest(t.Context(), p.ctr))
 	var err error

@@ -100,16 +100,7 @@ func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 	if err := p.check(op, addr); err != nil {
 		return Info{}, err
 	}
-	addr = addr.Unmap()
-	plain, err := p.net.PlainSockets(addr)
-	if err != nil {
-		return Info{}, &Error{Op: op, Local: netip.AddrPortFrom(addr, 0), Status: ErrDeviceNotReady, Err: err}
-	}
-	flags := defaultFlags
-	if plain {
-		flags |= AdapterLoopbackConnections
-	}
-	return infoOf(addr, flags), nil
+	return infoOf(addr.Unmap(), defaultFlags|AdapterLoopbackConnections), nil
 }
 
 // SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress).

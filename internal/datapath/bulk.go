@@ -42,10 +42,9 @@ func ParseBulk(s string) (Bulk, error) {
 // bulkLane is a UDP socket that the steering program leaves alone, for runs of packets: a kernel carries 64 KiB across a virtual link as one, where AF_XDP
 // carries packets one by one. The owner of the first queue reads it; all queues send through it.
 type bulkLane struct {
-	network *udp.Network
-	socket  *udp.Socket
-	local   wire.Endpoint
-	device  *Datapath
+	socket *udp.Socket
+	local  wire.Endpoint
+	device *Datapath
 
 	shut    atomic.Pointer[string] // why it carries no runs any more
 	inRuns  atomic.Uint64
@@ -55,11 +54,11 @@ type bulkLane struct {
 }
 
 // noBulk says why an interface gets no bulk lane; empty when it may.
-func (d *Datapath) noBulk(network *udp.Network) string {
+func (d *Datapath) noBulk() string {
 	if d.cfg.Bulk != BulkOnly {
 		return "not asked for"
 	}
-	if why := network.Runs(); why != nil {
+	if why := d.network.Runs(); why != nil {
 		return why.Error()
 	}
 	return ""
@@ -68,18 +67,10 @@ func (d *Datapath) noBulk(network *udp.Network) string {
 // openBulk opens the lane, where the device gets one. It takes no privileges.
 func (d *Datapath) openBulk() (err error) {
 	l := &bulkLane{device: d}
-	if l.network, err = udp.NewNetwork(); err != nil {
-		return err
-	}
-	defer func() {
-		if d.bulk == nil {
-			err = errors.Join(err, l.network.Close())
-		}
-	}()
-	if d.info.NoBulk = d.noBulk(l.network); d.info.NoBulk != "" {
+	if d.info.NoBulk = d.noBulk(); d.info.NoBulk != "" {
 		return nil
 	}
-	l.socket, err = l.network.Open(udp.Config{
+	l.socket, err = d.network.Open(udp.Config{
 		Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.neighbors.vrf,
 		ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer, Runs: true,
 	})
@@ -115,4 +106,4 @@ func (l *bulkLane) addTo(s *Stats) {
 	s.Socket.RxDropped += dropped
 }
 
-func (l *bulkLane) close() error { return errors.Join(l.socket.Close(), l.network.Close()) }
+func (l *bulkLane) close() error { return l.socket.Close() }

@@ -68,14 +68,8 @@ func (q *queue) transmitBulk(pkts []provider.TxPacket) {
 		w.lane.fail("the kernel refused to send a run: " + why.Error())
 	}
 	for i := range pkts {
-		p := &pkts[i]
-		if !p.Bulk {
-			continue
-		}
-		for j := range p.N {
-			if id := p.Frags[j].ID; id < q.device.arena.base {
-				q.sock.FreeTx(id)
-			}
+		if p := &pkts[i]; p.Bulk {
+			q.putBack(p)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/icmp"
+	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -68,6 +68,7 @@ type Info struct {
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
 	BulkPort  uint16 // of the bulk lane beside AF_XDP; zero without one
 	NoBulk    string // why there is none, or none any more
+	Itself    bool   // it reaches addresses of its own machine, its own one among them
 	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
 }
 
@@ -80,7 +81,8 @@ type Datapath struct {
 	index         int
 	mac           [6]byte // when it was opened; the state knows it now
 	state         *netState
-	udp           *net.UDPConn // holds the UDP port against others, or looks for neighbours when a broker holds it; nobody reads it
+	network       *udp.Network
+	udp           *udp.Socket // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
 	nl            *netlink.Handle
 	steering      *bpf.Steering // nil when a broker has it
 	lease         *broker.Lease // nil without a broker
@@ -88,6 +90,7 @@ type Datapath struct {
 	arena         *arena
 	queues        []*queue  // by number
 	bulk          *bulkLane // nil without one
+	local         *localWay // nil when a broker has the UDP port
 
 	maxPacket   int // when it was opened
 	single      bool
@@ -98,7 +101,7 @@ type Datapath struct {
 	icmp        *icmp.Socket  // nil where raw sockets are not allowed
 	unreachable unreachable
 
-	statsMu   sync.Mutex // guards the sockets and steering between Stats and Close
+	statsMu   sync.Mutex // guards the sockets and steering between Stats, or probeNeighbour, and Close
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -112,6 +115,9 @@ func openXDP(cfg Config, c *cohabitation) (_ *Datapath, err error) {
 		}
 	}()
 	if err := d.openSockets(nil); err != nil {
+		return nil, err
+	}
+	if err := d.openLocal(); err != nil {
 		return nil, err
 	}
 	if err := d.follow(); err != nil {
@@ -133,7 +139,11 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 	if terms != nil && nic.Name != terms.Interface {
 		return fmt.Errorf("%s is an address of interface %s: this broker offers %s only", d.cfg.Address, nic.Name, terms.Interface)
 	}
-	if err := d.reservePort(); err != nil {
+	buffer := 0
+	if terms == nil {
+		buffer = socketBuffer
+	}
+	if err := d.reservePort(buffer); err != nil {
 		return err
 	}
 	stack, err := inspectStack(d.nl, nic.Index, nic.Driver)
@@ -174,6 +184,9 @@ func supported() error {
 
 // findInterface looks up the interface that has the address, and checks that AF_XDP can use it.
 func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
+	if d.network, err = udp.NewNetwork(); err != nil {
+		return nic, err
+	}
 	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nic, fmt.Errorf("open a route netlink socket: %w", err)
 	}
@@ -255,14 +268,15 @@ func (e *AddressError) Error() string {
 }
 
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
-// stray ND packets with ICMP errors (PROTOCOL §2). Nobody reads it, so its buffer is kept small.
-func (d *Datapath) reservePort() error {
-	udp, err := listenBy(d.neighbors.vrf, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
+// stray ND packets with ICMP errors (PROTOCOL §2). Where nobody reads it, its buffer is kept small.
+func (d *Datapath) reservePort(buffer int) (err error) {
+	d.udp, err = d.network.Open(udp.Config{
+		Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.neighbors.vrf, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+	})
 	if err != nil {
 		return portError(err, d.cfg)
 	}
-	d.udp = udp
-	return udp.SetReadBuffer(0)
+	return nil
 }
 
 func portError(err error, cfg Config) error {
@@ -342,7 +356,10 @@ func (d *Datapath) closeSockets() error {
 		if q.sleeper != nil {
 			errs = append(errs, q.closeSleeper())
 		}
-		errs = append(errs, q.sock.Close(), q.bulkIn.close())
+		errs = append(errs, q.sock.Close())
+		for _, r := range q.beside {
+			errs = append(errs, r.close())
+		}
 	}
 	d.queues = nil
 	if d.umem != nil {
@@ -356,6 +373,7 @@ func (d *Datapath) closeSockets() error {
 func (d *Datapath) Info() Info {
 	i := d.info
 	i.MAC = d.state.mac()
+	i.Itself = d.local != nil
 	if d.bulk != nil {
 		if why := d.bulk.shut.Load(); why != nil {
 			i.NoBulk = *why
@@ -389,6 +407,9 @@ func (d *Datapath) Close() error {
 		if d.icmp != nil {
 			errs = append(errs, d.icmp.Close())
 		}
+		if d.local != nil {
+			d.local.stop()
+		}
 		if d.watch != nil {
 			d.watch.close()
 		}
@@ -397,9 +418,16 @@ func (d *Datapath) Close() error {
 		if d.bulk != nil {
 			errs = append(errs, d.bulk.close())
 		}
-		d.statsMu.Unlock()
+		if d.local != nil {
+			errs = append(errs, d.local.sources.close())
+		}
 		if d.udp != nil {
 			errs = append(errs, d.udp.Close())
+			d.udp = nil
+		}
+		d.statsMu.Unlock()
+		if d.network != nil {
+			errs = append(errs, d.network.Close())
 		}
 		if d.nl != nil {
 			d.nl.Close()
@@ -407,75 +435,6 @@ func (d *Datapath) Close() error {
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr
-}
-
-// Stats counts what the datapath did beside the engine.
-type Stats struct {
-	Socket  xdp.Statistics
-	Steered bpf.Counters // zeros when a broker has the program
-	// Vanished counts packets that the steering program redirected and that no socket got. It is 0 below VanishedAlarm, because some are
-	// on their way at any moment.
-	Vanished uint64
-	Lost     uint64 // packets that did not leave: ring full or device busy
-	Foreign  uint64 // packets that arrived here and were no ND packet
-	NoSocket uint64 // packets that arrived on a receive queue without a socket
-	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of the UDP rung only.
-	TooLong uint64
-	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
-	Spins, SpinHits, Sleeps uint64
-	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of the UDP rung only.
-	PortTaken uint64
-	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
-	InRuns, Merged uint64
-	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
-	// answer; more than are looked at.
-	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64
-}
-
-// Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
-func (d *Datapath) Stats() (Stats, error) {
-	var s Stats
-	d.unreachable.addTo(&s)
-	d.statsMu.Lock()
-	defer d.statsMu.Unlock()
-	if len(d.queues) == 0 {
-		return s, os.ErrClosed
-	}
-	if d.bulk != nil {
-		d.bulk.addTo(&s)
-	}
-	if d.icmp != nil {
-		s.ICMPExcess, _ = d.icmp.Lost() // fails while the device closes
-	}
-	var err error
-	if d.steering != nil {
-		s.Steered, err = d.steering.Counters()
-	}
-	for _, q := range d.queues {
-		s.Lost += q.lost.Load()
-		s.Foreign += q.foreign.Load()
-		q.spin.addTo(&s)
-		one, failed := q.sock.Stats()
-		s.Socket.Add(&one)
-		err = errors.Join(err, failed)
-	}
-	s.NoSocket = s.Steered[bpf.VerdictNoSocket]
-	s.Vanished = vanished(&s.Steered, &s.Socket)
-	return s, err
-}
-
-// VanishedAlarm is how many packets must have been redirected and never received before that is told: more than the 64 that a driver hands
-// over at once (NAPI_POLL_WEIGHT), which may lie between the program's count and the ring when the two are read.
-const VanishedAlarm = 65
-
-// vanished compares what the program redirected with what the sockets got, or counted as dropped. The sockets were read last, so what
-// arrived in between is no alarm.
-func vanished(steered *bpf.Counters, sockets *xdp.Statistics) uint64 {
-	got := sockets.RxPackets + sockets.RxWaiting + sockets.RxDropped + sockets.RxRingFull
-	if sent := steered.Redirected(); sent >= got+VanishedAlarm {
-		return sent - got
-	}
-	return 0
 }
 
 // OffsetIn says where sub lies inside area; ok only if all of it does.

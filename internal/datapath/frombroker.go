@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -34,7 +35,7 @@ func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 	if err := d.mapLease(); err != nil {
 		return nil, err
 	}
-	if d.udp, err = listenBy(d.index, netip.AddrPortFrom(cfg.Address, 0)); err != nil {
+	if d.udp, err = d.network.Open(udp.Config{Local: netip.AddrPortFrom(cfg.Address, 0), Scope: d.index, Device: d.index, SendBuffer: socketBuffer}); err != nil {
 		return nil, fmt.Errorf("open a socket to look for neighbours: %w", err)
 	}
 	if err := d.follow(); err != nil {
@@ -47,7 +48,15 @@ func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 // probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
 // CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
 func (d *Datapath) probeNeighbour(dst netip.Addr) {
-	_, _ = d.udp.WriteToUDPAddrPort(nil, netip.AddrPortFrom(dst, d.cfg.UDPPort))
+	d.statsMu.Lock()
+	defer d.statsMu.Unlock()
+	if d.udp == nil {
+		return
+	}
+	to := udp.AddrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort), d.index)
+	s := udp.NewSender(1, 1)
+	s.Begin(&to, false, 0, false)
+	s.Send(d.udp)
 }
 
 // mapLease maps what the lease brought.

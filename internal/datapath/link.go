@@ -24,11 +24,13 @@ type queue struct {
 	rxDescs   [rxDescs]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
-	busyPoll  bool        // constant
-	backlog   int         // descriptors that the device would not take; the kernel sends them when it is asked again
-	touched   byte        // so that touch loads
-	bulkIn    *bulkReader // of the first queue, where there is a bulk lane; else nil
+	busyPoll  bool            // constant
+	backlog   int             // descriptors that the device would not take; the kernel sends them when it is asked again
+	touched   byte            // so that touch loads
+	beside    []*socketReader // of the first queue: the sockets that it reads beside the ring
+	bulkIn    *bulkReader     // one of them, where there is a bulk lane; else nil
 	bulkOut   bulkWriter
+	localOut  localWriter
 
 	lost    atomic.Uint64 // packets the device or the ring refused
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
@@ -42,20 +44,26 @@ const (
 type path struct {
 	header wire.FrameTemplate
 	peer   netip.Addr
+	local  *udpPath // to an address of this machine, instead of the header; else nil
 	used   bool
 }
 
 // Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
-	if q.bulkIn == nil {
+	if len(q.beside) == 0 {
 		return q.receiveRing(pkts)
 	}
 	room := len(pkts)
-	if q.bulkIn.hot() {
-		room -= bulkShare
+	for _, r := range q.beside {
+		if r.hot() {
+			room -= besideShare
+		}
 	}
 	n := q.receiveRing(pkts[:room])
-	return n + q.bulkIn.receive(pkts[n:])
+	for _, r := range q.beside {
+		n += r.receive(pkts[n:])
+	}
+	return n
 }
 
 // receiveRing is Receive for the AF_XDP socket.
@@ -104,8 +112,13 @@ func (q *queue) touch(descs []xdp.Desc) {
 
 // Ready implements provider.Link. With busy polling a look at an empty ring is a turn of the driver, in place of its interrupts.
 func (q *queue) Ready() bool {
-	if q.sock.RxReady() || q.bulkIn != nil && q.bulkIn.ready() {
+	if q.sock.RxReady() {
 		return true
+	}
+	for _, r := range q.beside {
+		if r.ready() {
+			return true
+		}
 	}
 	if !q.busyPoll {
 		return false
@@ -143,8 +156,8 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 // Recycle implements provider.Link.
 func (q *queue) Recycle(ids []uint64) {
 	for _, id := range ids {
-		if id&bulkFrame != 0 {
-			q.bulkIn.receiver.Release(uint32(id))
+		if id&besideFrame != 0 {
+			q.beside[id&^besideFrame>>besideBits].receiver.Release(uint32(id))
 			continue
 		}
 		q.sock.Recycle(id)
@@ -169,11 +182,15 @@ func (q *queue) Frames(dst []provider.Frag) int {
 // Transmit implements provider.Link: it writes the headers in front of every packet and sends the batch with one system
 // call.
 func (q *queue) Transmit(pkts []provider.TxPacket) {
-	descs, bulk := q.txDescs[:0], false
+	descs, bulk, local := q.txDescs[:0], false, false
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Bulk {
 			bulk = true
+			continue
+		}
+		if q.paths[p.Path].local != nil {
+			local = true
 			continue
 		}
 		t := &q.paths[p.Path].header
@@ -196,9 +213,12 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 	}
 	if bulk {
 		q.transmitBulk(pkts)
-		if len(descs) == 0 {
-			return
-		}
+	}
+	if local {
+		q.transmitLocal(pkts)
+	}
+	if len(descs) == 0 {
+		return
 	}
 	taken := q.sock.Transmit(descs)
 	for _, desc := range descs[taken:] {
@@ -240,16 +260,24 @@ func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
 // Connect implements provider.Link. Resolve must have found the peer before.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	mac, ok := q.device.state.cached(remote.AddrPort().Addr())
+	peer := remote.AddrPort()
+	if q.device.state.isHere(peer.Addr()) {
+		return q.localPath(local.Port, peer)
+	}
+	mac, ok := q.device.state.cached(peer.Addr())
 	if !ok {
 		return 0, false
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), peer: peer.Addr()}), true
 }
 
-// Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table.
+// Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table. What came without a link-layer address
+// came by a plain socket.
 func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	local, remote := wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to}
+	if p.MAC == [6]byte{} && q.device.local != nil {
+		return q.localPath(from, remote.AddrPort())
+	}
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote), peer: remote.AddrPort().Addr()}), true
 }
 
@@ -266,14 +294,23 @@ func (q *queue) newPath(added path) provider.Path {
 	return provider.Path(len(q.paths) - 1)
 }
 
-// Hop implements provider.Link.
-func (q *queue) Hop(p provider.Path) [6]byte { return q.paths[p].header.Destination() }
+// Hop implements provider.Link: none for a path to an address of this machine.
+func (q *queue) Hop(p provider.Path) (mac [6]byte) {
+	if q.paths[p].local != nil {
+		return mac
+	}
+	return q.paths[p].header.Destination()
+}
 
 // Forget implements provider.Link.
 func (q *queue) Forget(p provider.Path) {
-	if q.paths[p].used {
-		q.paths[p].used = false
+	if path := &q.paths[p]; path.used {
+		path.used = false
 		q.freePaths = append(q.freePaths, p)
+		if path.local != nil {
+			q.device.local.sources.put(path.local.from)
+			path.local = nil
+		}
 	}
 }
 

@@ -64,8 +64,12 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 		return err
 	}
 	if r.Type == unix.RTN_LOCAL {
-		return fmt.Errorf("%w to %s for AF_XDP: packets to an own address never come to the interface %s; the datapath udp reaches it",
-			ErrNoRoute, dst, d.info.Interface)
+		if d.local == nil {
+			return fmt.Errorf("%w to %s with a lease: packets to an address of this machine never come to the interface %s, and the broker "+
+				"has the UDP port that they come to; the datapath udp reaches it", ErrNoRoute, dst, d.info.Interface)
+		}
+		d.state.foundHere(dst, t.now())
+		return nil
 	}
 	hop := hopOf(r, dst)
 	mac, err := t.resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
@@ -109,12 +113,9 @@ func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
 	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
 	// all interfaces in that.
 	r, err := t.routeBy(dst, t.index)
-	if err == nil && r.Type == unix.RTN_UNICAST {
-		var by *netlink.Route
-		if by, err = t.routeBy(dst, t.vrf); err == nil && by.Type == unix.RTN_LOCAL {
-			r = by
-		} else {
-			err = nil
+	if err != nil || r.Type == unix.RTN_UNICAST {
+		if by, failed := t.routeBy(dst, t.vrf); failed == nil && by.Type == unix.RTN_LOCAL {
+			r, err = by, nil
 		}
 	}
 	switch {

@@ -92,7 +92,7 @@ func TestResolveErrors(t *testing.T) {
 		say  string
 	}{
 		{"192.0.2.1", ErrNoRoute, "192.0.2.1"},
-		{"10.99.0.1", ErrNoRoute, "own address"}, // over loopback
+		{"10.99.0.1", ErrNoRoute, "an address of this machine"}, // whose socket a resolver has not
 		{"10.99.0.255", ErrNotOneHost, "10.99.0.255"},
 		{"224.0.0.251", ErrNotOneHost, "224.0.0.251"},
 	} {

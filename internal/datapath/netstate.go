@@ -27,6 +27,7 @@ type netState struct {
 	over     bool                      // the adapter has ended, once
 	peers    map[netip.Addr]way        // by peer
 	hops     map[netip.Addr]*hop       // by next hop: exactly those of peers
+	here     map[netip.Addr]clock.Time // peers that are this machine, with when the kernel was asked, as way.at
 }
 
 // linkFacts is what an interface is.
@@ -77,7 +78,7 @@ type change struct {
 func newNetState(index int, addr netip.Addr, link linkFacts) *netState {
 	return &netState{
 		index: index, addr: addr.Unmap(), link: link, own: map[netip.Prefix]struct{}{}, lowers: map[int]string{},
-		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{},
+		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{}, here: map[netip.Addr]clock.Time{},
 	}
 }
 

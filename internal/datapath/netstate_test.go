@@ -289,6 +289,33 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 }
 
+// A peer with an address of this machine is known as that as long as it is needed, and is asked for anew when routes change or it is somewhere else.
+func TestPeersOnThisMachine(t *testing.T) {
+	s := known()
+	start := clock.Time(1e9)
+	peer, other := netip.MustParseAddr("10.99.0.100"), netip.MustParseAddr("10.99.0.101")
+	s.foundHere(peer, start)
+	s.foundHere(other, start)
+	if !s.isHere(peer) || !s.fresh(peer, start.Add(resolvedFor-1)) || s.fresh(peer, start.Add(resolvedFor)) {
+		t.Error("what the kernel said does not stand for a second")
+	}
+	if unknown := s.keepOnly(map[netip.Addr]struct{}{peer: {}}, start.Add(resolvedFor)); len(unknown) != 0 || !s.isHere(peer) || s.isHere(other) {
+		t.Errorf("unknown %v; kept %v", unknown, s.here)
+	}
+	s.stale()
+	if s.fresh(peer, start) {
+		t.Error("routes changed, and nobody is asked")
+	}
+	s.found(peer, peer, macA, start)
+	if mac, ok := s.cached(peer); s.isHere(peer) || !ok || mac != macA {
+		t.Error("a peer that went to another machine is here")
+	}
+	s.foundHere(peer, start)
+	if _, ok := s.cached(peer); ok || !s.isHere(peer) || len(s.hops) != 0 {
+		t.Error("a peer that came to this machine is elsewhere")
+	}
+}
+
 // TestSynced: what was read from the kernel at once changes as much as events would have.
 func TestSynced(t *testing.T) {
 	full := func() *snapshot {

@@ -18,6 +18,9 @@ func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.E
 	if d.icmp != nil {
 		d.watch.ended.Go(func() { d.receiveErrors(own) })
 	}
+	if d.local != nil {
+		d.watch.ended.Go(d.local.await)
+	}
 	if d.lease != nil {
 		d.watch.ended.Go(func() {
 			if d.lease.Gone() {
@@ -40,10 +43,14 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 		}
 	case provider.InterfaceMAC:
 		q.mac = c.mac
-		return true, q.walk(from, func(p *path) { p.header.SetSource(c.mac) })
+		return true, q.walk(from, func(p *path) {
+			if p.local == nil {
+				p.header.SetSource(c.mac)
+			}
+		})
 	case provider.InterfaceNeighbour, provider.InterfaceRoute:
 		more = q.walk(from, func(p *path) {
-			if mac, moved := c.to[p.peer]; moved {
+			if mac, moved := c.to[p.peer]; moved && p.local == nil {
 				if p.header.Destination() != mac {
 					p.header.SetDestination(mac)
 					done = true

@@ -32,12 +32,7 @@ func stackOf(list []netlink.Link, index int, driver string) stack {
 	return s
 }
 
-// lists gives all interfaces: a netlink.Handle, or the package netlink in the calling thread's network namespace.
-type lists interface {
-	LinkList() ([]netlink.Link, error)
-}
-
-func inspectStack(from lists, index int, driver string) (stack, error) {
+func inspectStack(from *netlink.Handle, index int, driver string) (stack, error) {
 	list, err := from.LinkList()
 	if err != nil {
 		return stack{}, fmt.Errorf("list interfaces: %w", err)

@@ -68,7 +68,7 @@ type plainUDP struct {
 	receiver       *udp.Receiver
 	sender         *udp.Sender
 	damaged        damage
-	sources        map[uint16]*source
+	sources        sources
 	paths          []udpPath
 	freePaths      []provider.Path
 
@@ -89,13 +89,6 @@ type plainUDP struct {
 	closeErr  error
 }
 
-// source is the socket of a source port, shared by the paths that have it.
-type source struct {
-	socket *udp.Socket
-	port   uint16
-	paths  int
-}
-
 type udpPath struct {
 	from *source // nil when the path is free
 	to   udp.Addr
@@ -104,7 +97,7 @@ type udpPath struct {
 // openUDP opens the rung.
 func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	cfg.Address = cfg.Address.Unmap()
-	d := &plainUDP{cfg: cfg, sources: map[uint16]*source{}, paths: make([]udpPath, 1)} // path 0 is none
+	d := &plainUDP{cfg: cfg, paths: make([]udpPath, 1)} // path 0 is none
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -125,7 +118,7 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 		return nil, err
 	}
 	d.ethernet = len(nic.MAC) == 6
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason}
+	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Itself: true}
 	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
 	copy(link.mac[:], nic.MAC)
 	d.state = newNetState(nic.Index, cfg.Address, link)
@@ -135,6 +128,10 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	}
 	if err := d.listen(c.first); err != nil {
 		return nil, err
+	}
+	d.sources = sources{
+		network: d.network, in: d.in, taken: &d.portTaken, opened: map[uint16]*source{},
+		cfg: udp.Config{Local: d.local.AddrPort(), Scope: nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
 	}
 	if d.sleeper, err = newSleeper(d.in.FD(), func() bool { return readable(d.in.FD()) }, cfg.longestSpin()); err != nil {
 		return nil, err
@@ -242,11 +239,7 @@ func (d *plainUDP) Close() error {
 			errs = append(errs, d.in.Close())
 		}
 		d.statsMu.Unlock()
-		for _, s := range d.sources {
-			if s.socket != d.in {
-				errs = append(errs, s.socket.Close())
-			}
-		}
+		errs = append(errs, d.sources.close())
 		for _, p := range []*udp.Pool{d.rxPool, d.txPool} {
 			if p != nil {
 				errs = append(errs, p.Close())

@@ -114,8 +114,8 @@ func TestUDPPackets(t *testing.T) {
 		t.Errorf("transmit frames are missing: %d and %d of %d", a.txPool.Free(), b.txPool.Free(), sendFrames)
 	}
 	a.Forget(path)
-	if len(a.sources) != 0 {
-		t.Errorf("sources that nobody uses: %v", a.sources)
+	if len(a.sources.opened) != 0 {
+		t.Errorf("sources that nobody uses: %v", a.sources.opened)
 	}
 }
 

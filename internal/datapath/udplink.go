@@ -178,12 +178,10 @@ func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 
 // connect makes a path.
 func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, bool) {
-	from := d.source(localPort)
+	from := d.sources.get(localPort, d.alone.Load() == nil)
 	if from == nil {
-		d.portTaken.Add(1)
 		return 0, false
 	}
-	from.paths++
 	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), true
 }
 
@@ -202,30 +200,6 @@ func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, 
 	return d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
 }
 
-// source returns the socket of a source port, and opens it for the first path that has it; nil when that fails.
-func (d *plainUDP) source(port uint16) *source {
-	if s := d.sources[port]; s != nil {
-		return s
-	}
-	s := &source{socket: d.in, port: port}
-	if port != d.local.Port {
-		var err error
-		s.socket, err = d.network.Open(udp.Config{
-			Local: netip.AddrPortFrom(d.cfg.Address, port), Scope: d.neighbors.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer,
-			Runs: d.alone.Load() == nil,
-		})
-		if err != nil && port == wire.SourcePort(0) {
-			s.socket, err = d.in, nil // another adapter answers strangers from there
-			d.portTaken.Add(1)
-		}
-		if err != nil {
-			return nil
-		}
-	}
-	d.sources[port] = s
-	return s
-}
-
 func (d *plainUDP) newPath(u udpPath) provider.Path {
 	if n := len(d.freePaths); n > 0 {
 		p := d.freePaths[n-1]
@@ -240,21 +214,12 @@ func (d *plainUDP) newPath(u udpPath) provider.Path {
 // Hop implements provider.Link: the kernel finds the way by address.
 func (d *plainUDP) Hop(provider.Path) (mac [6]byte) { return mac }
 
-// Forget implements provider.Link. The socket goes with its last path, except the one that answers outside connections: it
-// is wanted whenever a stranger calls.
+// Forget implements provider.Link.
 func (d *plainUDP) Forget(p provider.Path) {
-	s := d.paths[p].from
-	if s == nil {
-		return
-	}
-	d.paths[p] = udpPath{}
-	d.freePaths = append(d.freePaths, p)
-	if s.paths--; s.paths > 0 || s.port == wire.SourcePort(0) {
-		return
-	}
-	delete(d.sources, s.port)
-	if s.socket != d.in {
-		_ = s.socket.Close() // nothing is buffered in it that anybody waits for
+	if from := d.paths[p].from; from != nil {
+		d.paths[p] = udpPath{}
+		d.freePaths = append(d.freePaths, p)
+		d.sources.put(from)
 	}
 }
 

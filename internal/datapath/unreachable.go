@@ -80,7 +80,7 @@ func (d *plainUDP) receiveErrors(own own) {
 // readErrors takes what is said about a source port to the engine, and has no more said until the next request goes out there: its
 // connection may carry data, for which every error costs a send.
 func (d *plainUDP) readErrors(lead *provider.Engine, port uint16) {
-	from := d.sources[port]
+	from := d.sources.at(port)
 	if from == nil { // closed meanwhile
 		return
 	}

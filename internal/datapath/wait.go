@@ -32,7 +32,7 @@ import (
 // The socket is a member only while sleeping lasts: for a socket that is watched the kernel calls the poller with every packet, which cost a polling
 // application 0.9 us of a 3 us half round trip. It stays from one sleep to the next one, because to enter and to leave costs more than both.
 type sleeper struct {
-	socks   []int // the packet socket, and the one of the bulk lane
+	socks   []int // the packet socket, and those that are read beside it
 	epoll   int   // -1 once it is closed; guarded by mu, as file, timer and event are
 	file    *os.File
 	raw     syscall.RawConn
@@ -197,10 +197,12 @@ func (s *sleeper) join() bool {
 	return true
 }
 
-// alsoWaitFor makes a second socket wake the sleeper, before anybody sleeps. arrived and glimpse are of both.
+// alsoWaitFor makes one more socket wake the sleeper, before anybody sleeps, which has packets when arrived says so, or glimpse for one who looks often.
 func (s *sleeper) alsoWaitFor(sock int, arrived, glimpse func() bool) {
+	before, glimpsed := s.arrived, s.glimpse
 	s.socks = append(s.socks, sock)
-	s.arrived, s.glimpse = arrived, glimpse
+	s.arrived = func() bool { return before() || arrived() }
+	s.glimpse = func() bool { return glimpsed() || glimpse() }
 }
 
 // Wake implements provider.Waiter.

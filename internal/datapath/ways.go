@@ -22,7 +22,26 @@ func (s *netState) fresh(peer netip.Addr, now clock.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.peers[peer]
-	return ok && w.at != 0 && now.Sub(w.at) < resolvedFor
+	if !ok {
+		w.at = s.here[peer]
+	}
+	return w.at != 0 && now.Sub(w.at) < resolvedFor
+}
+
+// isHere says that a peer is this machine, as the kernel said when it was asked.
+func (s *netState) isHere(peer netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.here[peer]
+	return ok
+}
+
+// foundHere notes that a peer is this machine, which the kernel was asked for now.
+func (s *netState) foundHere(peer netip.Addr, now clock.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(peer)
+	s.here[peer] = now
 }
 
 // found notes the way to a peer, which the kernel was asked for now. A peer may have paths that go another way: that is the change.
@@ -30,6 +49,7 @@ func (s *netState) found(peer, by netip.Addr, mac [6]byte, now clock.Time) []cha
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.peers[peer]
+	delete(s.here, peer)
 	s.put(peer, way{hop: by, mac: mac, at: now})
 	if !known || before.hop == by && before.mac == mac {
 		return nil
@@ -107,8 +127,14 @@ func (s *netState) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unkno
 			s.forget(peer)
 		}
 	}
+	for peer, at := range s.here {
+		if _, needed := used[peer]; !needed && (at == 0 || now.Sub(at) >= resolvedFor) {
+			delete(s.here, peer)
+		}
+	}
 	for peer := range used {
-		if _, known := s.peers[peer]; !known {
+		_, known := s.peers[peer]
+		if _, here := s.here[peer]; !known && !here {
 			unknown = append(unknown, peer)
 		}
 	}
@@ -123,6 +149,9 @@ func (s *netState) stale() (peers []netip.Addr) {
 		w.at = 0
 		s.peers[peer] = w
 		peers = append(peers, peer)
+	}
+	for peer := range s.here {
+		s.here[peer] = 0
 	}
 	return peers
 }

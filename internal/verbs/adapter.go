@@ -154,11 +154,8 @@ func random() *rand.Rand {
 // Closed says that the adapter was closed or its interface is gone.
 func (a *Adapter) Closed() bool { return a.gone.Load() }
 
-// ReachesItself says whether a connection to the adapter's own address works. Its packets never come to an interface, which is all
-// that an AF_XDP socket sees.
-func (a *Adapter) ReachesItself() bool {
-	return a.Device != nil && a.Device.Info().Rung == datapath.RungUDP
-}
+// ReachesItself says whether a connection to the adapter's own address works, and to others of its machine.
+func (a *Adapter) ReachesItself() bool { return a.Device != nil && a.Device.Info().Itself }
 
 // lose ends everything because the device cannot go on.
 func (a *Adapter) lose(cause error) {

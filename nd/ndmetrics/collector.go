@@ -86,6 +86,8 @@ func NewCollector(a *nd.Adapter) *Collector {
 		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.PathsChanged }},
 		{"packets_out_in_runs_total", "Packets that left kernel sockets in runs which the kernel cuts.", func(s *nd.Stats) uint64 { return s.InRuns }},
 		{"packets_in_merged_total", "Packets that arrived at kernel sockets merged.", func(s *nd.Stats) uint64 { return s.Merged }},
+		{"packets_in_local_total", "Packets of peers on the same machine, which came by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalIn }},
+		{"packets_out_local_total", "Packets to peers on the same machine, which left by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalOut }},
 		{"runs_paused_total", "Times packets of a connection left one by one for some time.", func(s *nd.Stats) uint64 { return s.RunsPaused }},
 		{"bulk_packets_in_total", "ND packets that came by the bulk lane.", func(s *nd.Stats) uint64 { return s.BulkPacketsIn }},
 		{"bulk_packets_out_total", "ND packets that left by the bulk lane.", func(s *nd.Stats) uint64 { return s.BulkPacketsOut }},

@@ -1,0 +1,158 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// localWay carries packets between an adapter on AF_XDP and addresses of its own machine: the kernel never brings those to an interface. They leave and arrive
+// by plain sockets, of which the one that receives holds the UDP port anyway. It takes whatever else comes to that one, too: what the kernel brings by another
+// interface is answered the same way.
+//
+// The owner of the first queue reads. Until there is something to read, or a path that leads here, nobody looks, because a look is a system call: a goroutine
+// waits for the first packet.
+type localWay struct {
+	socketReader
+	sources sources
+	wake    *os.File // the socket, as that goroutine waits for it
+	device  *Datapath
+
+	out       atomic.Uint64 // packets that left
+	lost      atomic.Uint64
+	tooLong   atomic.Uint64
+	strange   atomic.Uint64 // packets that were no ND packets
+	portTaken atomic.Uint64
+}
+
+// openLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
+func (d *Datapath) openLocal() error {
+	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
+	l := &localWay{device: d}
+	l.socketReader = socketReader{
+		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
+		fail: func(string) {}, // it looks again; what the socket cannot hold until then is counted as dropped
+	}
+	l.asleep.Store(true)
+	l.sources = sources{
+		network: d.network, in: d.udp, taken: &l.portTaken, opened: map[uint16]*source{},
+		cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
+	}
+	fd, err := unix.FcntlInt(uintptr(d.udp.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("watch the socket of the UDP port: %w", err)
+	}
+	l.wake = os.NewFile(uintptr(fd), "UDP port")
+	d.local = l
+	d.queues[0].readBeside(&l.socketReader)
+	return nil
+}
+
+// await has the first queue's owner look at the socket once a packet came. It ends with close.
+func (l *localWay) await() {
+	raw, err := l.wake.SyscallConn()
+	if err == nil {
+		err = raw.Read(func(fd uintptr) bool { return !l.asleep.Load() || readable(int(fd)) })
+	}
+	if err == nil {
+		l.begin()
+	}
+	l.wake.Close()
+}
+
+// begin makes the first queue's owner look at the socket from now on. Anybody may call it.
+func (l *localWay) begin() {
+	if l.asleep.Load() && l.asleep.Swap(false) {
+		l.device.queues[0].Wake()
+	}
+}
+
+// stop ends await.
+func (l *localWay) stop() { l.wake.Close() } // it may have closed it
+
+// addTo adds the counters to a device's.
+func (l *localWay) addTo(s *Stats) {
+	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
+	s.Lost += l.lost.Load()
+	s.TooLong += l.tooLong.Load()
+	s.Foreign += l.strange.Load()
+	s.PortTaken += l.portTaken.Load()
+	dropped, _ := l.socket.Drops() // fails while the device closes
+	s.Socket.RxDropped += dropped
+}
+
+// localPath is a path that leads to an address of this machine. The kernel would take it for one of a neighbour if the interface were named.
+func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, bool) {
+	l := q.device.local
+	if l == nil {
+		return 0, false
+	}
+	s := l.sources.get(from, false)
+	if s == nil {
+		return 0, false
+	}
+	l.begin()
+	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}, peer: to.Addr()}), true
+}
+
+// localWriter is how one queue sends to addresses of this machine. It belongs to the queue's owner, and costs nothing before the first packet.
+type localWriter struct{ sender *udp.Sender }
+
+// transmitLocal sends those of a batch that go to addresses of this machine, from the frames that they were built in: the kernel has copied them when it
+// returns.
+func (q *queue) transmitLocal(pkts []provider.TxPacket) {
+	w := &q.localOut
+	if w.sender == nil {
+		w.sender = udp.NewSender(provider.TxBatch, provider.MaxFrags)
+	}
+	var from *source
+	sent := uint64(0)
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Bulk || q.paths[p.Path].local == nil {
+			continue
+		}
+		to := q.paths[p.Path].local
+		if from != nil && from != to.from {
+			q.sendLocal(from)
+		}
+		from = to.from
+		w.sender.Begin(&to.to, p.ECN == wire.ECT0, p.Len, false)
+		for j := range p.N {
+			w.sender.Add(p.Frags[j].Data)
+		}
+		sent++
+	}
+	q.sendLocal(from)
+	q.device.local.out.Add(sent)
+	for i := range pkts {
+		p := &pkts[i]
+		if !p.Bulk && q.paths[p.Path].local != nil {
+			q.putBack(p)
+		}
+	}
+}
+
+// sendLocal sends what was gathered, and counts what the kernel refused.
+func (q *queue) sendLocal(from *source) {
+	if lost, tooLong := q.localOut.sender.Send(from.socket); lost > 0 {
+		q.device.local.lost.Add(uint64(lost))
+		q.device.local.tooLong.Add(uint64(tooLong))
+	}
+}
+
+// putBack gives back the transmit frames of a packet that did not leave by AF_XDP.
+func (q *queue) putBack(p *provider.TxPacket) {
+	for j := range p.N {
+		if id := p.Frags[j].ID; id < q.device.arena.base {
+			q.sock.FreeTx(id)
+		}
+	}
+}

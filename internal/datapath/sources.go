@@ -1,0 +1,97 @@
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// sources are the sockets that packets leave from over plain UDP: the one that receives, and one for every other source port (PROTOCOL §2). Its methods may
+// be called from any goroutine.
+type sources struct {
+	network *udp.Network
+	in      *udp.Socket // has the port of cfg.Local
+	cfg     udp.Config  // of all others, but for the port and Runs
+	taken   *atomic.Uint64
+
+	mu     sync.Mutex
+	opened map[uint16]*source // guarded by mu
+}
+
+// source is the socket of a source port, shared by the paths that have it. It is closed with the last of them.
+type source struct {
+	socket *udp.Socket
+	port   uint16
+	paths  int // guarded by sources.mu
+}
+
+// get returns the socket of a source port for one more path, and opens it for the first one, for runs or not; nil when that fails, which is counted.
+func (s *sources) get(port uint16, runs bool) *source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.opened[port]
+	if from == nil {
+		if from = s.open(port, runs); from == nil {
+			s.taken.Add(1)
+			return nil
+		}
+		s.opened[port] = from
+	}
+	from.paths++
+	return from
+}
+
+// open makes the socket of a port. The caller holds mu.
+func (s *sources) open(port uint16, runs bool) *source {
+	if port == s.cfg.Local.Port() {
+		return &source{socket: s.in, port: port}
+	}
+	cfg := s.cfg
+	cfg.Local, cfg.Runs = netip.AddrPortFrom(cfg.Local.Addr(), port), runs
+	socket, err := s.network.Open(cfg)
+	if err != nil && port == wire.SourcePort(0) {
+		s.taken.Add(1)
+		return &source{socket: s.in, port: port} // another adapter answers strangers from there
+	}
+	if err != nil {
+		return nil
+	}
+	return &source{socket: socket, port: port}
+}
+
+// put takes back what get returned. The socket that answers outside connections stays: it is wanted whenever a stranger calls.
+func (s *sources) put(from *source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if from.paths--; from.paths > 0 || from.port == wire.SourcePort(0) {
+		return
+	}
+	delete(s.opened, from.port)
+	if from.socket != s.in {
+		_ = from.socket.Close() // nothing is buffered in it that anybody waits for
+	}
+}
+
+// at returns the socket of a source port; nil when no path has it.
+func (s *sources) at(port uint16) *source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened[port]
+}
+
+// close closes all but the socket that receives.
+func (s *sources) close() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, from := range s.opened {
+		if from.socket != s.in {
+			err = errors.Join(err, from.socket.Close())
+		}
+	}
+	clear(s.opened)
+	return err
+}

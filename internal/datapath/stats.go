@@ -1,0 +1,83 @@
+package datapath
+
+import (
+	"errors"
+	"os"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Stats counts what the datapath did beside the engine.
+type Stats struct {
+	Socket  xdp.Statistics
+	Steered bpf.Counters // zeros when a broker has the program
+	// Vanished counts packets that the steering program redirected and that no socket got. It is 0 below VanishedAlarm, because some are
+	// on their way at any moment.
+	Vanished uint64
+	Lost     uint64 // packets that did not leave: ring full or device busy
+	Foreign  uint64 // packets that arrived here and were no ND packet
+	NoSocket uint64 // packets that arrived on a receive queue without a socket
+	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of plain sockets only.
+	TooLong uint64
+	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
+	Spins, SpinHits, Sleeps uint64
+	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of plain sockets only.
+	PortTaken uint64
+	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
+	InRuns, Merged uint64
+	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
+	LocalIn, LocalOut uint64
+	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
+	// answer; more than are looked at.
+	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64
+}
+
+// Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
+func (d *Datapath) Stats() (Stats, error) {
+	var s Stats
+	d.unreachable.addTo(&s)
+	d.statsMu.Lock()
+	defer d.statsMu.Unlock()
+	if len(d.queues) == 0 {
+		return s, os.ErrClosed
+	}
+	if d.bulk != nil {
+		d.bulk.addTo(&s)
+	}
+	if d.local != nil {
+		d.local.addTo(&s)
+	}
+	if d.icmp != nil {
+		s.ICMPExcess, _ = d.icmp.Lost() // fails while the device closes
+	}
+	var err error
+	if d.steering != nil {
+		s.Steered, err = d.steering.Counters()
+	}
+	for _, q := range d.queues {
+		s.Lost += q.lost.Load()
+		s.Foreign += q.foreign.Load()
+		q.spin.addTo(&s)
+		one, failed := q.sock.Stats()
+		s.Socket.Add(&one)
+		err = errors.Join(err, failed)
+	}
+	s.NoSocket = s.Steered[bpf.VerdictNoSocket]
+	s.Vanished = vanished(&s.Steered, &s.Socket)
+	return s, err
+}
+
+// VanishedAlarm is how many packets must have been redirected and never received before that is told: more than the 64 that a driver hands
+// over at once (NAPI_POLL_WEIGHT), which may lie between the program's count and the ring when the two are read.
+const VanishedAlarm = 65
+
+// vanished compares what the program redirected with what the sockets got, or counted as dropped. The sockets were read last, so what
+// arrived in between is no alarm.
+func vanished(steered *bpf.Counters, sockets *xdp.Statistics) uint64 {
+	got := sockets.RxPackets + sockets.RxWaiting + sockets.RxDropped + sockets.RxRingFull
+	if sent := steered.Redirected(); sent >= got+VanishedAlarm {
+		return sent - got
+	}
+	return 0
+}
