@@ -23,17 +23,6 @@ const (
 	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
 	// queue shows in every sample.
 	maxOver = 4
-	// rivalDrains in a row that leave the delay above the target mean that something keeps it there that does not yield.
-	rivalDrains = 6
-	// pathDrains in a row that show the same round trip mean that it is the path's.
-	pathDrains = 12
-	// longQueue, in least round trips or shortQueue, is what many flows that yield do not come to.
-	longQueue  = 3
-	shortQueue = 4 * minQueueing
-	// manyLonger is how much longer the queue of flows with windows of less than a packet may be.
-	manyLonger = 4
-	// emptyDrains in a row that do not mean that it is gone.
-	emptyDrains = 3
 	// patience is how many round trips below the target the steps of growth begin to double after, and maxStep the part of the window they
 	// come to at most: a long path would else take minutes to fill.
 	patience = 6
@@ -55,11 +44,6 @@ type delaySignal struct {
 	stepAt clock.Time // when the last round trip of growth began
 	calm   int        // round trips of growth in a row
 	speed  int        // packets per round trip beyond one
-
-	rivals          bool          // the delay says nothing: loss bounds the window
-	above           int           // drains in a row that left a long queue
-	below           int           // and that did not
-	lowest, highest time.Duration // round trips that the former saw
 }
 
 // Delay is the Control that keeps the round trip near a target and reacts to loss and marks.
@@ -100,6 +84,7 @@ func (c *Delay) heard(s *State, b *batch) {
 	d := &s.delay
 	if b.delay > 0 {
 		d.sample(s, b)
+		s.response.sample(s, b, s.Base(), d.target)
 		s.losses.note(b, s.queue(d.filtered))
 	}
 	s.losses.react(s, b)
@@ -109,15 +94,15 @@ func (c *Delay) heard(s *State, b *batch) {
 		s.marks.classic(s, b)
 	}
 	rounds := drainRounds
-	if d.above > 0 && !d.rivals && d.lowest > s.Base()+longQueue*max(shortQueue, s.Base()) {
+	if s.response.searching(s.Base()) {
 		rounds = searchRounds
 	}
 	if s.drain.step(s, b, rounds) {
-		d.drained(s, b)
+		s.response.drained(s, b, d.target)
 	}
 	switch {
 	case s.drain.active():
-	case d.filtered > d.target && d.target > 0 && !d.rivals:
+	case d.filtered > d.target && d.target > 0 && !s.response.ignored:
 		s.threshold = min(s.threshold, s.window) // slow start is over
 		d.calm, d.speed = 0, 0
 		if b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
@@ -143,47 +128,8 @@ func (d *delaySignal) quicken(s *State, b *batch) {
 		return
 	}
 	d.stepAt = b.Now
-	if d.calm++; d.calm > patience && !d.rivals {
+	if d.calm++; d.calm > patience && !s.response.ignored {
 		d.speed = min(2*d.speed+1, s.window/s.packet/maxStep)
-	}
-}
-
-// drained takes in what a drain showed.
-func (d *delaySignal) drained(s *State, b *batch) {
-	least := s.drain.least
-	if least == 0 {
-		return
-	}
-	long := longQueue * max(shortQueue, s.Base())
-	if least <= s.Base()+b.Own+long {
-		if d.below++; d.below >= emptyDrains {
-			d.rivals = false
-		}
-	} else {
-		d.below = 0
-	}
-	if least <= d.target {
-		d.above = 0
-		return
-	}
-	if d.above == 0 {
-		d.lowest, d.highest = least, least
-	}
-	d.lowest, d.highest = min(d.lowest, least), max(d.highest, least)
-	d.above++
-	steady, manys := d.highest-d.lowest <= minQueueing/2, long
-	if s.window < s.packet {
-		manys *= manyLonger
-	}
-	switch {
-	case d.above == pathDrains:
-		d.above = 0
-		if steady && d.lowest > s.Base()+b.Own+long && (d.rivals || s.window < s.packet) {
-			s.path.restart(b.Now, d.lowest) // without the window the round trip is the same each time: that is the path
-			d.rivals = false
-		}
-	case d.above >= rivalDrains && d.lowest > s.Base()+b.Own+manys:
-		d.rivals = true
 	}
 }
 

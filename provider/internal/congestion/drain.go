@@ -33,6 +33,10 @@ type drain struct {
 	lowest time.Duration // the least since this one or the newest began; zero for no sample
 	lowAt  clock.Time    // when that was
 	base   time.Duration // the least round trip before it
+	before time.Duration // the queue before it
+	shown  clock.Time    // when packets come that left in it
+	sum    time.Duration // of their round trips
+	seen   time.Duration // how many those are
 	calmAt clock.Time    // when what was lost in its bursts is known
 	spare  int           // drains that need not be, when the path shows by itself
 }
@@ -55,6 +59,10 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 			d.next = max(d.next, d.after(b, rounds))
 		}
 	}
+	if d.until != 0 && b.delay > 0 && b.Now >= d.shown && b.Now <= d.next {
+		d.sum += b.delay
+		d.seen++
+	}
 	switch {
 	case d.next == 0:
 		d.next = b.Now.Add(drainGap(b.round, rounds))
@@ -70,6 +78,7 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		d.next = b.Now.Add(drainLength * b.round)
 		d.until = d.next.Add(b.round)
 		d.least, d.base, d.lowest = 0, s.Base(), 0
+		d.shown, d.before, d.sum, d.seen = b.Now.Add(b.round), s.delay.filtered-s.Base(), 0, 0
 	case d.limit < s.window:
 		// The window comes back as in slow start: all of it at once would be a burst into an empty queue.
 		d.limit += max(b.delivered, 1)
@@ -84,6 +93,7 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 	if d.until > b.Now && b.delay > 0 && (d.least == 0 || b.delay < d.least) {
 		if d.least = b.delay; s.window >= enough*s.packet && d.least <= s.Base()+s.Base()/16 {
 			d.next = min(d.next, b.Now) // there is no more to see
+			d.sum, d.seen = b.delay, 1
 		}
 	}
 	return false

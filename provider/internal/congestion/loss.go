@@ -112,7 +112,7 @@ func (l *lossSignal) full(s *State, b *batch) bool {
 	}
 	aimed, queue := s.delay.target-s.Base()-b.Own, max(l.now, l.last)
 	return (l.low*5 < l.peak*4 || s.window < fewPackets*s.packet) &&
-		(queue*10 >= l.peak*nearPeak && (l.peak < aimed*9/10 || s.delay.rivals) || queue*20 >= l.peak*19 && l.peak < aimed*5/4)
+		(queue*10 >= l.peak*nearPeak && (l.peak < aimed*9/10 || s.response.ignored) || queue*20 >= l.peak*19 && l.peak < aimed*5/4)
 }
 
 // seesQueue says that there is a queue that loss can be compared with.

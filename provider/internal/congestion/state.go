@@ -69,6 +69,7 @@ type State struct {
 	endpoint endpoint
 	path     path
 	delay    delaySignal
+	response response
 	drain    drain
 	losses   lossSignal
 	cubic    cubic

@@ -151,3 +151,24 @@ func TestSharesLast(t *testing.T) {
 		t.Errorf("%.2f of the link, Jain index %.2f, queue %v", used, jain, queue)
 	}
 }
+
+// Jitter that keeps the order makes nearly all round trips as long as the longest. It is not taken for a queue, and a queue is one again when it ends.
+func TestJitterInOrder(t *testing.T) {
+	for _, x := range []struct {
+		base   time.Duration
+		rounds int
+	}{{20 * time.Microsecond, 10}, {200 * time.Microsecond, 1}, {200 * time.Microsecond, 10}} {
+		l := newLink(1e9, x.base, max(4, 2*float64(x.rounds)))
+		l.jitter = time.Duration(x.rounds) * x.base
+		f := l.add(false)
+		l.pass(5 * time.Second)
+		if used, _, _, _ := l.measure(time.Second); used < 0.8 {
+			t.Errorf("%v, jitter of %d: %.2f of the link", x.base, x.rounds, used)
+		}
+		l.jitter = 0
+		l.pass(time.Second)
+		if used, _, queue, _ := l.measure(time.Second); used < 0.9 || queue > 2*max(x.base, minQueueing) || f.state.response.ignored {
+			t.Errorf("%v, after jitter of %d: %.2f of the link, queue %v", x.base, x.rounds, used, queue)
+		}
+	}
+}

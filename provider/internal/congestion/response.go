@@ -1,0 +1,143 @@
+package congestion
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// What makes the delay long is not always our queue: others that do not yield fill the buffer (TCP CUBIC), or jitter keeps the order of packets and so
+// holds nearly all of them back. No least round trip tells that from a queue; what tells is that the delay does not follow the window. It stays as it was in
+// drains, when all that yield are gone, or while next to nothing is in flight. Then it is ignored until drains make it short again.
+const (
+	// longDrains in a row that leave a long queue mean that something keeps it there that does not yield.
+	longDrains = 6
+	// longQueue, in least round trips or shortQueue, is what many flows that yield do not come to.
+	longQueue  = 3
+	shortQueue = 4 * minQueueing
+	// manyLonger is how much longer the queue of flows with windows of less than a packet may be.
+	manyLonger = 4
+	// pathDrains in a row that show the same round trip mean that it is the path's.
+	pathDrains = 12
+	// vainDrains in a row in which the queue stayed mean that it is not ours, if windows were of tellingWindow packets at least. Flows that come one after
+	// another need a few until they drain together.
+	vainDrains    = 8
+	tellingWindow = 8
+	// shortDrains in a row in which it went mean that the delay counts again.
+	shortDrains = 3
+	// A queue stays while it is more than 1/stayPart of what it was, and is gone at 1/gonePart.
+	stayPart, gonePart = 2, 4
+)
+
+// A window of smallWindow packets has no drain that shows. So this counts: for smallTime and smallRounds round trips the queue was smallQueue times as long as is aimed
+// at in the mean, and yet smallNear round trips had less than half of that. Many flows that share a queue keep it at its length; jitter does not.
+// When it was in vain, the time doubles up to smallMost.
+const (
+	smallWindow = 2
+	smallTime   = 4 * minDrainGap
+	smallMost   = 10 * time.Second
+	smallRounds = 64
+	smallQueue  = 2
+	smallNear   = 3
+	meanPart    = 16 // the weight of a sample in that mean
+)
+
+// response is whether the delay follows the window.
+type response struct {
+	ignored bool // it does not: loss bounds the window
+
+	above           int           // drains in a row that left a long queue
+	lowest, highest time.Duration // round trips that they saw
+	vain            int           // drains in a row in which the queue stayed
+	short           int           // and in which it went
+
+	mean  time.Duration // of round trips
+	small clock.Time    // since when the window is small and the queue long; zero when not
+	first time.Duration // the mean then
+	near  int           // round trips since with next to no queue
+	wait  time.Duration // how long that may be, beyond smallTime
+}
+
+// sample takes in a round trip, with what the path takes and what is aimed at.
+func (r *response) sample(s *State, b *batch, base, target time.Duration) {
+	r.mean += (b.delay - r.mean) / meanPart
+	aimed := target - base
+	if r.ignored || s.window > smallWindow*s.packet || r.mean-base < smallQueue*aimed {
+		r.small = 0
+		return
+	}
+	if r.small == 0 || r.mean*stayPart < r.first {
+		r.small, r.first, r.near = b.Now, r.mean, 0
+	}
+	if b.delay < base+aimed/2 {
+		r.near++
+	}
+	if r.near < smallNear || b.Now.Sub(r.small) <= max(r.wait, smallTime, smallRounds*b.round) {
+		return
+	}
+	r.ignored = true
+	r.wait = min(max(2*r.wait, smallTime), smallMost)
+	s.window = tellingWindow * s.packet
+	s.threshold = max(s.threshold, s.window)
+}
+
+// drained takes in what a drain showed.
+func (r *response) drained(s *State, b *batch, target time.Duration) {
+	d := &s.drain
+	if d.least == 0 {
+		return
+	}
+	if d.seen > 0 {
+		r.compare(s, d.before, d.sum/d.seen-s.Base())
+	}
+	if d.least <= target {
+		r.above = 0
+		return
+	}
+	if r.above == 0 {
+		r.lowest, r.highest = d.least, d.least
+	}
+	r.lowest, r.highest = min(r.lowest, d.least), max(r.highest, d.least)
+	r.above++
+	long := longQueue * max(shortQueue, s.Base())
+	steady, manys := r.highest-r.lowest <= minQueueing/2, long
+	if s.window < s.packet {
+		manys *= manyLonger
+	}
+	switch {
+	case r.above == pathDrains:
+		r.above = 0
+		if steady && r.lowest > s.Base()+b.Own+long && (r.ignored || s.window < s.packet) {
+			s.path.restart(b.Now, r.lowest) // without the window the round trip is the same each time: that is the path
+			r.ignored = false
+		}
+	case r.above >= longDrains && r.lowest > s.Base()+b.Own+manys:
+		r.ignored = true
+	}
+}
+
+// compare takes in the queue before a drain, and the mean in it.
+func (r *response) compare(s *State, before, in time.Duration) {
+	switch {
+	case in*gonePart <= max(before, minQueueing):
+		r.vain, r.short = 0, r.short+1
+	case in*stayPart > before && s.window >= tellingWindow*s.packet:
+		r.vain, r.short = r.vain+1, 0
+	default:
+		r.vain, r.short = 0, 0
+	}
+	if r.short >= shortDrains {
+		r.ignored = false
+	}
+	if r.vain >= vainDrains {
+		r.vain = 0
+		if r.ignored = true; s.losses.at == 0 {
+			s.threshold = MaxWindow // nobody knows where loss will bound it
+		}
+	}
+}
+
+// searching says that drains leave a long queue, and it is not known yet why.
+func (r *response) searching(base time.Duration) bool {
+	return r.above > 0 && !r.ignored && r.lowest > base+longQueue*max(shortQueue, base)
+}
