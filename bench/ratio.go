@@ -127,7 +127,7 @@ func (r *Report) compareLatency(x *Result) {
 		return
 	}
 	bounds := map[string]limit{KindRaw: writeLatVsRaw, KindTCP: writeLatVsTCP}
-	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindSockperf, KindUCX} {
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindSockperf, KindUCX, KindFabric} {
 		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
 			continue

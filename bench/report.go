@@ -140,11 +140,12 @@ type Report struct {
 	Baselines []Baseline `json:"baselines"`
 	Ratios    []Ratio    `json:"ratios"`
 
-	Connections []ConnSide  `json:"connections,omitempty"` // of ndperf conn: one side each
-	Apps        []AppResult `json:"apps,omitempty"`        // of ndperf apps
-	Beside      int         `json:"beside,omitempty"`      // processes that kept cores busy all the time
-	Captures    []Captured  `json:"captures,omitempty"`    // present: figures are those of a run whose packets were copied
-	Incomplete  bool        `json:"incomplete,omitempty"`  // the run was interrupted, or failed: these are the figures that it had by then
+	Connections   []ConnSide     `json:"connections,omitempty"`   // of ndperf conn: one side each
+	Registrations []Registration `json:"registrations,omitempty"` // of ndperf register
+	Apps          []AppResult    `json:"apps,omitempty"`          // of ndperf apps
+	Beside        int            `json:"beside,omitempty"`        // processes that kept cores busy all the time
+	Captures      []Captured     `json:"captures,omitempty"`      // present: figures are those of a run whose packets were copied
+	Incomplete    bool           `json:"incomplete,omitempty"`    // the run was interrupted, or failed: these are the figures that it had by then
 }
 
 // NewReport returns an empty report about this machine.
@@ -197,12 +198,17 @@ func (r *Report) Validate() error {
 	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
 		fail("host is incomplete: %+v", h)
 	}
-	if len(r.Results)+len(r.Connections)+len(r.Apps) == 0 {
+	if len(r.Results)+len(r.Connections)+len(r.Apps)+len(r.Registrations) == 0 {
 		fail("no results")
 	}
 	for _, x := range r.Connections {
 		if err := x.sane(); err != nil {
 			fail("connections of the %s: %w", x.Role, err)
+		}
+	}
+	for i := range r.Registrations {
+		if err := r.Registrations[i].sane(); err != nil {
+			fail("registration: %w", err)
 		}
 	}
 	for i := range r.Apps {

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,14 +16,15 @@ import (
 const (
 	KindIperf3   = "iperf3"
 	KindSockperf = "sockperf"
-	KindUCX      = "ucx" // ucx_perftest over its tcp transport
+	KindUCX      = "ucx"       // ucx_perftest over its tcp transport
+	KindFabric   = "libfabric" // fi_pingpong over its tcp provider
 )
 
 // tool is a program of others: a server and a client of it.
 type tool struct {
 	program string
 	tests   []Test // nd tests that it stands beside
-	server  func(j Job) []string
+	server  func(j Job, s Spec) []string
 	client  func(j Job, s Spec) []string
 	env     func(j Job) []string
 	parse   func(out []byte, s Spec, b *Baseline) error
@@ -34,41 +33,53 @@ type tool struct {
 var tools = map[string]tool{
 	KindIperf3: {
 		program: "iperf3", tests: []Test{WriteBW}, parse: parseIperf3,
-		server: func(j Job) []string { return []string{"-s", "-B", host(j.Local), "-p", port(j.Local)} },
+		server: func(j Job, _ Spec) []string { return []string{"-s", "-B", host(j.Local), "-p", port(j.Local)} },
 		client: func(j Job, s Spec) []string {
 			return []string{"-c", host(j.Peer), "-p", port(j.Peer), "-t", seconds(s), "-O", "0", "-l", strconv.Itoa(min(s.Size, 1<<20)), "-J"}
 		},
 	},
 	KindSockperf: {
 		program: "sockperf", tests: []Test{WriteLat, SendLat}, parse: parseSockperf,
-		server: func(j Job) []string { return []string{"server", "--tcp", "-i", host(j.Local), "-p", port(j.Local)} },
+		server: func(j Job, _ Spec) []string {
+			return []string{"server", "--tcp", "-i", host(j.Local), "-p", port(j.Local)}
+		},
 		client: func(j Job, s Spec) []string {
 			return []string{"ping-pong", "--tcp", "-i", host(j.Peer), "-p", port(j.Peer), "-m", strconv.Itoa(max(s.Size, sockperfLeast)), "-t", seconds(s)}
 		},
 	},
 	KindUCX: {
 		program: "ucx_perftest", tests: []Test{WriteLat, WriteBW}, parse: parseUCX,
-		server: func(j Job) []string { return []string{"-p", port(j.Local)} },
+		server: func(j Job, _ Spec) []string { return []string{"-p", port(j.Local)} },
 		client: func(j Job, s Spec) []string {
 			test, n := "ucp_put_bw", ucxBytes/s.Size
 			if s.Test.IsLatency() {
-				test, n = "tag_lat", ucxPings
+				test, n = "tag_lat", pings
 			}
-			return []string{host(j.Peer), "-p", port(j.Peer), "-t", test, "-s", strconv.Itoa(s.Size), "-n", strconv.Itoa(min(max(n, ucxLeast), ucxPings)), "-w", "100", "-f"}
+			return []string{host(j.Peer), "-p", port(j.Peer), "-t", test, "-s", strconv.Itoa(s.Size), "-n", strconv.Itoa(min(max(n, ucxLeast), pings)), "-w", "100", "-f"}
 		},
 		env: func(j Job) []string { return []string{"UCX_TLS=tcp", "UCX_NET_DEVICES=" + j.Local.Interface} },
+	},
+	KindFabric: { // it has no stream
+		program: "fi_pingpong", tests: []Test{WriteLat}, parse: parseFabric,
+		server: func(j Job, s Spec) []string { return append(fabricTest(s), "-B", port(j.Local)) },
+		client: func(j Job, s Spec) []string { return append(fabricTest(s), "-P", port(j.Peer), host(j.Peer)) },
 	},
 }
 
 const (
 	sockperfLeast = 14        // bytes of its header
 	ucxBytes      = 256 << 20 // of a stream: it counts operations and not time
-	ucxPings      = 2000
+	pings         = 2000
 	ucxLeast      = 20
 	// toolPatience bounds a run of a tool beside its duration, and toolStart the time until it listens.
 	toolPatience = 20 * time.Second
 	toolStart    = 5 * time.Second
 )
+
+// fabricTest is what both sides of fi_pingpong have to be told.
+func fabricTest(s Spec) []string {
+	return []string{"-p", "tcp", "-e", "msg", "-I", strconv.Itoa(pings), "-S", strconv.Itoa(s.Size)}
+}
 
 func host(e End) string { return e.Addr.Addr().String() }
 func port(e End) string { return strconv.Itoa(int(e.Addr.Port())) }
@@ -80,7 +91,7 @@ func seconds(s Spec) string {
 
 // InstalledTools are the kinds of baseline whose programs are installed.
 func InstalledTools() (kinds []string) {
-	for _, kind := range []string{KindIperf3, KindSockperf, KindUCX} {
+	for _, kind := range []string{KindIperf3, KindSockperf, KindUCX, KindFabric} {
 		if _, err := exec.LookPath(tools[kind].program); err == nil {
 			kinds = append(kinds, kind)
 		}
@@ -135,10 +146,10 @@ func (j Job) toolCommand(ctx context.Context, t tool, args []string) *exec.Cmd {
 	return cmd
 }
 
-func (j Job) toolServer(ctx context.Context, t tool, _ Spec, meet func(string) error, _ Sink) error {
+func (j Job) toolServer(ctx context.Context, t tool, s Spec, meet func(string) error, _ Sink) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := j.toolCommand(ctx, t, t.server(j))
+	cmd := j.toolCommand(ctx, t, t.server(j, s))
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -222,96 +233,4 @@ func listens(table []byte, at uint16) bool {
 		}
 	}
 	return false
-}
-
-// parseIperf3 takes what the receiver counted. Processor time is in percent of one core.
-func parseIperf3(out []byte, s Spec, b *Baseline) error {
-	var said struct {
-		Error string `json:"error"`
-		End   struct {
-			Received struct {
-				Bytes   uint64  `json:"bytes"`
-				Seconds float64 `json:"seconds"`
-			} `json:"sum_received"`
-			CPU struct {
-				Host   float64 `json:"host_total"`
-				Remote float64 `json:"remote_total"`
-			} `json:"cpu_utilization_percent"`
-		} `json:"end"`
-	}
-	if err := json.Unmarshal(out, &said); err != nil {
-		return err
-	}
-	if said.Error != "" {
-		return errors.New(said.Error)
-	}
-	r := said.End.Received
-	b.Bytes, b.Seconds, b.Ops = r.Bytes, r.Seconds, r.Bytes/uint64(s.Size)
-	if b.Ops == 0 {
-		return errors.New("it moved less than a message")
-	}
-	b.CPUUS = (said.End.CPU.Host + said.End.CPU.Remote) / 100 * r.Seconds * 1e6 / float64(b.Ops)
-	return nil
-}
-
-// parseSockperf takes the distribution of half round trips.
-func parseSockperf(out []byte, s Spec, b *Baseline) error {
-	l := &Latency{}
-	for line := range strings.Lines(string(out)) {
-		var ops uint64
-		var took float64
-		if _, rest, ok := strings.Cut(line, "[Valid Duration] RunTime="); ok {
-			if _, err := fmt.Sscanf(rest, "%f sec; SentMessages=%d;", &took, &ops); err != nil {
-				return err
-			}
-			b.Ops, b.Bytes, b.Seconds = ops, ops*uint64(s.Size), took
-		}
-		_, rest, ok := strings.Cut(line, "---> ")
-		name, value, both := strings.Cut(rest, "=")
-		if !ok || !both {
-			continue
-		}
-		us, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil {
-			return err
-		}
-		to := map[string]*float64{
-			"<MAX> observation": &l.Max, "<MIN> observation": &l.Min, "percentile 99.900": &l.P999, "percentile 99.000": &l.P99,
-			"percentile 90.000": &l.P90, "percentile 50.000": &l.P50,
-		}[strings.TrimSpace(name)]
-		if to != nil {
-			*to = us
-		}
-	}
-	if b.Ops == 0 || l.P50 == 0 {
-		return errors.New("it says neither how many messages nor a median")
-	}
-	b.LatIs, b.LatUS = HalfRoundTrip, l
-	return nil
-}
-
-// parseUCX takes the last line: operations, median, mean and overall mean in µs, then MiB and messages a second, of the last part and overall. A
-// median is all that it says of a distribution.
-func parseUCX(out []byte, s Spec, b *Baseline) error {
-	line := strings.Fields(lastLine(bytes.TrimPrefix(out, []byte("\n"))))
-	if len(line) != 8 {
-		return fmt.Errorf("%d figures, want 8", len(line))
-	}
-	var f [8]float64
-	for i, text := range line {
-		var err error
-		if f[i], err = strconv.ParseFloat(text, 64); err != nil {
-			return err
-		}
-	}
-	ops, median, mean := f[0], f[1], f[3]
-	if ops <= 0 || median <= 0 || mean <= 0 {
-		return errors.New("figures are not positive")
-	}
-	b.Ops, b.Bytes, b.Seconds = uint64(ops), uint64(ops)*uint64(s.Size), ops*mean/1e6
-	if s.Test.IsLatency() {
-		b.LatIs, b.LatUS = HalfRoundTrip, &Latency{Min: median, P50: median, P90: median, P99: median, P999: median, Max: median}
-		b.Note = "only the median is known"
-	}
-	return nil
 }

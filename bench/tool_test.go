@@ -14,7 +14,7 @@ func TestToolsOnLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs each tool for seconds, which is their least; left out with -short")
 	}
-	for i, kind := range []string{KindIperf3, KindSockperf, KindUCX} {
+	for i, kind := range []string{KindIperf3, KindSockperf, KindUCX, KindFabric} {
 		t.Run(kind, func(t *testing.T) {
 			if _, err := exec.LookPath(tools[kind].program); err != nil {
 				t.Skipf("%s is not installed", tools[kind].program)
@@ -25,6 +25,9 @@ func TestToolsOnLoopback(t *testing.T) {
 				job.Specs = append(job.Specs, Spec{Test: test, Duration: 10 * time.Millisecond})
 			}
 			got := runBoth(t, job, here, here)
+			if len(got.stages) > 0 {
+				t.Logf("left out: %q", got.stages)
+			}
 			if len(got.baselines)+len(got.stages) != len(job.Specs) { // a machine that is busy enough makes them fail
 				t.Fatalf("%d figures and %q, want %d", len(got.baselines), got.stages, len(job.Specs))
 			}
@@ -42,7 +45,7 @@ func TestToolThatFailsIsLeftOut(t *testing.T) {
 	const kind = "broken"
 	tools[kind] = tool{
 		program: "sh", tests: []Test{WriteLat}, parse: parseSockperf,
-		server: func(j Job) []string { return []string{"-c", "exec sleep 100"} },
+		server: func(j Job, _ Spec) []string { return []string{"-c", "exec sleep 100"} },
 		client: func(Job, Spec) []string { return []string{"-c", "echo cannot; exit 3"} },
 	}
 	defer delete(tools, kind)
@@ -76,6 +79,9 @@ func TestWhatToolsSay(t *testing.T) {
 		{KindUCX, "| Test |\n+------+\n     3000      7.821   390.294    10.0        0.16       0.05        2562         870\n", lat, 7.821, 0},
 		{KindUCX, "     100      0.2   390.294    1048.576        953       953        2562         870\n", bw, 0, 8},
 		{KindUCX, "[error] no route\n", bw, 0, 0},
+		{KindFabric, "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n64      2k      =2k      250k        0.03s      9.14       7.00       0.14\n", lat, 7, 0},
+		{KindFabric, "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n", lat, 0, 0},
+		{KindFabric, "ctrl/connect: Connection refused\n", lat, 0, 0},
 	} {
 		var b Baseline
 		err := tools[c.kind].parse([]byte(c.out), c.spec, &b)

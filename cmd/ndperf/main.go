@@ -23,11 +23,12 @@ Exit status: 0, 1 when something failed or missed its bounds, 2 for a wrong comm
 		Example: `  sudo ndperf veth                                     everything, about three minutes
   ndperf loop --duration 300ms                         a quick look without root
   sudo ndperf apps                                     ordinary Go programs, over ND and over TCP
+  ndperf register                                      what registering memory costs
   sudo ndperf server --addr 192.0.2.7:9000             on one machine
   sudo ndperf client --addr 192.0.2.7:9000             on the other
   sudo ndperf sweep && ndperf report ndperf-sweep.json tables and plots as one page
   source <(ndperf completion bash)`,
 	}
-	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newApps(), newServer(), newClient(), newBars(), newAgent(), newBusy(), newValidate())
+	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newRegister(), newApps(), newServer(), newClient(), newBars(), newAgent(), newBusy(), newValidate())
 	return cli.Root(root)
 }

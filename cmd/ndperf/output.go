@@ -51,7 +51,7 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	}
 	if failed != nil {
 		p.abandon()
-		if len(report.Results) == 0 && len(report.Baselines) == 0 {
+		if len(report.Results)+len(report.Baselines)+len(report.Registrations) == 0 {
 			return failed
 		}
 		report.Incomplete = true

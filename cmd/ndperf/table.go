@@ -33,6 +33,9 @@ func renderReport(w io.Writer, r *bench.Report) {
 	if len(r.Connections) > 0 {
 		renderConnections(w, r)
 	}
+	if len(r.Registrations) > 0 {
+		renderRegistrations(w, r)
+	}
 	if len(r.Apps) > 0 {
 		renderApps(w, r)
 	}

@@ -53,6 +53,8 @@ func TestTablesFitATerminal(t *testing.T) {
 		r.Results, r.Baselines = append(r.Results, x), append(r.Baselines, b, raw)
 	}
 	r.Connections = []bench.ConnSide{{Role: bench.Requester, Connections: 10000, Datapath: "generic"}, {Role: bench.Responder, Datapath: "generic"}}
+	l := &bench.Latency{P50: 12345.67, P99: 123456, Max: 1e6}
+	r.Registrations = []bench.Registration{{What: bench.AllocateMemory, Size: 256 << 20, Datapath: "generic", PerSecond: 1e6, RegisterUS: l, CloseUS: l}}
 	r.SetRatios()
 	for name, render := range map[string]func(*bytes.Buffer){
 		"programs":   func(w *bytes.Buffer) { renderApps(w, r) },
@@ -63,7 +65,8 @@ func TestTablesFitATerminal(t *testing.T) {
 			x := bench.Interval{Test: bench.WriteRate, Size: 512 << 10, Direction: bench.DirectionForth, Connections: 64, Start: 3599, Seconds: 1, Gbps: 123, Mops: 12.3, CPU: 200, Resent: 99999}
 			fmt.Fprintln(w, intervalLine(x))
 		},
-		"ratios": func(w *bytes.Buffer) { renderRatios(w, r) },
+		"registrations": func(w *bytes.Buffer) { renderRegistrations(w, r) },
+		"ratios":        func(w *bytes.Buffer) { renderRatios(w, r) },
 	} {
 		t.Run(name, func(t *testing.T) { fits(t, render) })
 	}
