@@ -108,13 +108,13 @@ func (t *traffic) executeHeld(rs *recvSpace) bool {
 		t.noteGaps()
 		return false
 	}
-	first := rs.gaps.First()
-	if rs.next.Before(first.From) {
+	e := t.environment
+	t.gapSince = e.now
+	if rs.next.Before(rs.gaps.First().From) {
 		return false
 	}
-	e := t.environment
 	held, ok := rs.gaps.Take(), true
-	if t.gapSince = e.now; rs.next.Before(held.To) {
+	if rs.next.Before(held.To) {
 		p := &e.heldPacket
 		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE, Placed: held.Placed}
 		p.Frags[0].Data = held.Data

@@ -352,7 +352,7 @@ func TestGapThatIsNeverFilled(t *testing.T) {
 		if i > 0 {
 			p.inject(1, m.piece(6000+i, 7000, true)) // more that waits fills nothing
 		}
-		p.pass(p.eng[1].cfg.DeadPeer / 6)
+		p.pass(p.eng[1].cfg.DeadPeer / 4)
 	}
 	if p.qp[1].State() != QPReady || p.eng[1].store.Used() == 0 {
 		t.Fatalf("%v before the time", p.qp[1].State())

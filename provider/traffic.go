@@ -74,7 +74,7 @@ type receiving struct {
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
 	ack      recovery.Acks
-	gapSince clock.Time // since when packets wait behind a gap, or when one last left; zero when none waits
+	gapSince clock.Time // since when packets wait behind a gap, or when it last moved; zero when none waits
 }
 
 // stand puts the objects of a connection's traffic where they work. The pool's stand nowhere.
