@@ -40,12 +40,16 @@ const (
 	Tail         // a queue in front of a host is full: per host that has one
 	Police       // a policer in front of a host drops: per host that has one
 	CrossTraffic // a TCP flow shares the link of a host: per host; counted are its packets
+	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
+	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
+	LaneShut     // a host sends nothing by its bulk lane any more: per random fault, and when packets by it arrive damaged
 	WrongToken   // from here on: by a hostile peer, whose packets are intact
 	Overrun      // of memory, of a receive, of a READ
 	Replay       // of a packet, or of its operations under a new number
 	BadLength    // lengths that do not fit the packet
 	ForgedAck    // of packets that were not sent, or have not come
 	ForgedFields // any other field
+	OtherLane    // a packet by the bulk lane that belongs to the ND port
 	numFaults
 )
 
@@ -53,8 +57,8 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "wrong token", "overrun", "replay", "bad length", "forged ACK",
-	"forged fields",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"forged fields", "other lane",
 }
 
 // worst are the highest rates that are drawn.
@@ -63,14 +67,18 @@ var worst = Rates{
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
 	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000,
-	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000,
+	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
+	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000,
 }
+
+// ofLanes says whether the fault happens to bulk lanes alone.
+func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
 
 // Faults is a set of faults.
-type Faults uint32
+type Faults uint64
 
 // Has says whether f is in the set.
 func (s Faults) Has(f Fault) bool { return s&(1<<f) != 0 }
@@ -123,11 +131,12 @@ func (c *Counts) String() string {
 
 // Conditions are what a network does to packets.
 type Conditions struct {
-	Delay    time.Duration // one way
-	Jitter   time.Duration // added at random, so it also reorders
-	InOrder  bool          // no packet overtakes another one of its path
-	BurstLen time.Duration // a burst takes all packets for this long at most
-	Rates    Rates
+	Delay     time.Duration // one way
+	Jitter    time.Duration // added at random, so it also reorders
+	InOrder   bool          // no packet overtakes another one of its path
+	LaneDelay time.Duration // one way, by bulk lanes; zero where no host has one
+	BurstLen  time.Duration // a burst takes all packets for this long at most
+	Rates     Rates
 }
 
 // drawConditions chooses a network: a quarter are clean, the others bad in several ways at once. A quarter have a hostile host.
@@ -138,6 +147,9 @@ func drawConditions(rng *rand.Rand) Conditions {
 	}
 	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
 	for f := range numFaults {
+		if f.ofLanes() {
+			continue // drawLanes
+		}
 		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
 		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {
 			continue

@@ -36,6 +36,8 @@ type HostConfig struct {
 	// packets over them.
 	Engines int
 	Landing Landing
+	// Lane gives the host a bulk lane.
+	Lane bool
 }
 
 // Host is one adapter on the network: an engine for each queue of its NIC (link.go), that share memory and connections.
@@ -63,6 +65,7 @@ type Host struct {
 	app         func() bool // called after every turn; true when it posted; nil for none
 	forger      *forger     // spoils what the host sends; nil for an honest one
 	pool        *pool       // its shared receives; nil for none
+	lane        *Lane       // nil for none
 }
 
 // AddHost adds a host.
@@ -82,6 +85,7 @@ func (n *Network) AddHost(cfg HostConfig) *Host {
 // start gives the host new engines that know nothing.
 func (h *Host) start() {
 	h.life++
+	h.openLane()
 	h.pool = nil
 	h.queues = nil
 	var links []provider.Link
@@ -283,8 +287,8 @@ func (q *queue) audit() {
 	if len(q.txFree)+len(q.txOut) != len(q.tx) {
 		h.net.Fail("%s: %d of %d transmit frames are lost", q.name, len(q.tx)-len(q.txFree)-len(q.txOut), len(q.tx))
 	}
-	if q.open != 0 {
-		h.net.Fail("%s: %d paths left", q.name, q.open)
+	if q.paths.open != 0 || q.bulk.open != 0 {
+		h.net.Fail("%s: %d paths left, and %d by the bulk lane", q.name, q.paths.open, q.bulk.open)
 	}
 }
 

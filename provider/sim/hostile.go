@@ -89,6 +89,8 @@ func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, 
 		f.overrun(p, op, inside)
 	case Replay:
 		return f.replay(packet, path)
+	case OtherLane:
+		return f.host.toLane(path)
 	case BadLength:
 		if f.rng.IntN(4) == 0 || len(inside) == 0 {
 			f.change(p[atMessage:][:2])

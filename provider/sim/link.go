@@ -23,9 +23,8 @@ type queue struct {
 	tx      [][]byte
 	txFree  []uint64
 	txOut   map[uint64]bool // transmit frames that the engine owns
-	paths   []pathEnds
-	free    []provider.Path
-	open    int
+	paths   pathTable
+	bulk    pathTable  // by the host's bulk lane
 	stall   clock.Time // the device takes nothing before
 	backlog []func()   // packets that it would not take, in order
 }
@@ -33,13 +32,14 @@ type queue struct {
 type pathEnds struct {
 	local, remote wire.Endpoint
 	ecn           wire.ECN // of a packet on its way; a path has none
+	bulk          bool     // by the bulk lane
 }
 
 // newQueue makes queue number i.
 func (h *Host) newQueue(i, frames int) *queue {
 	q := &queue{
 		host: h, name: h.name, base: uint64(i) * memoryBase / provider.MaxEngines,
-		rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: make([]pathEnds, 1),
+		rx: map[uint64][]byte{}, txOut: map[uint64]bool{}, paths: newPathTable(), bulk: newPathTable(),
 	}
 	if i > 0 {
 		q.name += "." + strconv.Itoa(i)
@@ -64,7 +64,14 @@ func (h *Host) arrive(path pathEnds, packet []byte, marked bool) {
 		h.net.Fail("%s gets %d bytes, it takes %d", h.name, len(packet), h.cfg.MaxPacket)
 		return
 	}
-	if !h.landOn(path).put(path, packet, marked) {
+	at := h.queues[0] // which reads the lane
+	switch {
+	case !path.bulk:
+		at = h.landOn(path)
+	case h.lane == nil || h.lane.port != path.remote.Port:
+		return // nobody reads that socket
+	}
+	if !at.put(path, packet, marked) {
 		h.net.Happened[Overflow]++
 		return
 	}
@@ -77,7 +84,7 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 	if h.cfg.RxRing > 0 && len(q.inbox) >= h.cfg.RxRing {
 		return false
 	}
-	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked}
+	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked, Bulk: path.bulk, Merged: path.bulk}
 	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := wire.MinPacket
@@ -154,13 +161,22 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 	for i := range pkts {
 		p := &pkts[i]
 		packet, ids := q.collect(p)
-		path := q.paths[p.Path]
+		known := &q.paths
+		if p.Bulk {
+			known = &q.bulk
+		}
+		path := known.ends[p.Path]
 		if path == (pathEnds{}) {
 			h.net.Fail("%s transmits to a path that it forgot", q.name)
 		}
 		path.ecn = p.ECN
 		if h.forger == nil {
 			h.net.watchSent(h, packet)
+		}
+		if p.Bulk {
+			q.transmitBulk(path, packet, refused)
+			q.reap(ids)
+			continue
 		}
 		q.backlog = append(q.backlog, func() {
 			switch {
@@ -240,15 +256,7 @@ func (q *queue) reap(ids []uint64) {
 
 // Connect implements provider.Link.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	q.open++
-	if n := len(q.free); n > 0 {
-		p := q.free[n-1]
-		q.free = q.free[:n-1]
-		q.paths[p] = pathEnds{local: local, remote: remote}
-		return p, true
-	}
-	q.paths = append(q.paths, pathEnds{local: local, remote: remote})
-	return provider.Path(len(q.paths) - 1), true
+	return q.paths.add(pathEnds{local: local, remote: remote}), true
 }
 
 // Reply implements provider.Link.
@@ -260,11 +268,7 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 func (*queue) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link.
-func (q *queue) Forget(p provider.Path) {
-	q.open--
-	q.paths[p] = pathEnds{}
-	q.free = append(q.free, p)
-}
+func (q *queue) Forget(p provider.Path) { q.paths.remove(p) }
 
 // MaxPacket implements provider.Link.
 func (q *queue) MaxPacket() int { return q.host.cfg.MaxPacket }

@@ -20,29 +20,30 @@ type Network struct {
 
 	fastRegistered uint64 // fast registrations that succeeded
 
-	rng     *rand.Rand
-	now     clock.Time
-	events  eventHeap
-	seq     uint64
-	hosts   []*Host
-	byIP    map[[16]byte]*Host
-	burst   clock.Time // everything is lost until then
-	cut     map[[2]*Host]clock.Time
-	narrow  map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
-	outages map[[2]*Host]outage
-	last    map[[2]*Host]clock.Time // when the last packet of a path arrives; with InOrder
-	trace   tracer
-	broken  []string // what was found to be wrong
-	flows   map[flowKey]*flow
-	tap     provider.Tap
-	watch   func(from *Host, ends pathEnds) // sees the way of each packet, when it is set
+	rng         *rand.Rand
+	now         clock.Time
+	events      eventHeap
+	seq         uint64
+	hosts       []*Host
+	byIP        map[[16]byte]*Host
+	burst       clock.Time // everything is lost until then
+	cut         map[[2]*Host]clock.Time
+	narrow      map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
+	outages     map[[2]*Host]outage
+	last        map[lastKey]clock.Time // when the last packet of a path arrives; with InOrder
+	laneOutages map[[2]*Host]laneOutage
+	trace       tracer
+	broken      []string // what was found to be wrong
+	flows       map[flowKey]*flow
+	tap         provider.Tap
+	watch       func(from *Host, ends pathEnds) // sees the way of each packet, when it is set
 }
 
 // NewNetwork makes an empty network.
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, outages: map[[2]*Host]outage{}, last: map[[2]*Host]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -73,11 +74,15 @@ const packetLife = time.Second
 // carry takes one packet from a host, which gives it away, and does to it what networks do. It leaves after wait.
 func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	to := n.byIP[path.remote.IP]
-	n.trace.packet(n.now, from, "send", packet)
+	sent, delay := "send", n.Delay
+	if path.bulk {
+		sent, delay = "send bulk", n.LaneDelay
+	}
+	n.trace.packet(n.now, from, sent, packet)
 	if n.watch != nil {
 		n.watch(from, path)
 	}
-	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || n.loses(from, to) {
+	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, len(packet)) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
 		return
 	}
@@ -91,7 +96,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			p = append([]byte(nil), packet...)
 		}
 		p = n.damage(from, p)
-		d := n.Delay + between(n.rng, 0, n.Jitter)
+		d := delay + between(n.rng, 0, n.Jitter)
 		if n.strikes(n.rng, Reorder) {
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)
 		}
@@ -108,16 +113,22 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			n.Happened[Mark]++
 			marked = true
 		}
-		n.After(n.inOrder(from, to, queued+d), func() { to.arrive(path, p, marked) })
+		n.After(n.inOrder(lastKey{from, to, path.bulk}, queued+d), func() { to.arrive(path, p, marked) })
 	}
 }
 
+// lastKey is what keeps the order of packets: each lane from one host to another by itself.
+type lastKey struct {
+	from, to *Host
+	bulk     bool
+}
+
 // inOrder lets a packet that would arrive after d wait for those of its path before it, where paths keep the order.
-func (n *Network) inOrder(from, to *Host, d time.Duration) time.Duration {
+func (n *Network) inOrder(path lastKey, d time.Duration) time.Duration {
 	if !n.InOrder {
 		return d
 	}
-	path, at := [2]*Host{from, to}, n.now.Add(d)
+	at := n.now.Add(d)
 	if last := n.last[path]; at < last {
 		n.Happened[Held]++
 		at = last

@@ -31,6 +31,9 @@ type Report struct {
 	Packets         uint64
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
+	Bulk            uint64 // packets that came by bulk lanes
+	BulkProven      uint64 // times a connection proved one
+	BulkLeft        uint64 // times one was left
 	Engines         int
 	Relayed         uint64 // packets that an engine handed to another of its host
 	Moved           uint64 // connections that left for another engine
@@ -49,6 +52,9 @@ func (r *Report) Add(o *Report) {
 	r.Packets += o.Packets
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious
+	r.Bulk += o.Bulk
+	r.BulkProven += o.BulkProven
+	r.BulkLeft += o.BulkLeft
 	r.Engines += o.Engines
 	r.Relayed += o.Relayed
 	r.Moved += o.Moved

@@ -84,8 +84,9 @@ func (f *fleet) run(o sim.Options) {
 // summary is the table at the end of a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
 		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved,
+		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 
@@ -137,6 +138,9 @@ func TestSimulation(t *testing.T) {
 	}
 	if f.total.Relayed == 0 || f.total.Moved == 0 {
 		t.Errorf("%d packets went from one engine to another, and %d connections", f.total.Relayed, f.total.Moved)
+	}
+	if f.total.Bulk == 0 || f.total.BulkProven == 0 || f.total.BulkLeft == 0 {
+		t.Errorf("%d packets came by bulk lanes, which were proven %d times and left %d times", f.total.Bulk, f.total.BulkProven, f.total.BulkLeft)
 	}
 	for fault, times := range f.total.Happened {
 		if times == 0 {

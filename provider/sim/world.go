@@ -14,19 +14,22 @@ import (
 type world struct {
 	net      *Network
 	rng      *rand.Rand
+	lanes    *rand.Rand // of what bulk lanes do
 	sessions []*session
 	mishaps  int // how many are still to come
 }
 
 func newWorld(seed uint64, o Options) *world {
 	rng := rand.New(rand.NewPCG(seed, 0x776f726c64))
+	lanes := rand.New(rand.NewPCG(seed, 0x6c616e65))
 	cond := drawConditions(rng)
+	cond.drawLanes(lanes)
 	for f := range numFaults {
 		if o.Without.Has(f) {
 			cond.Rates[f] = 0
 		}
 	}
-	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng}
+	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes}
 	w.net.tap = o.Tap
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
@@ -92,9 +95,10 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 			cfg.RxRing = small
 		}
 		w.drawLink(&cfg)
+		w.drawLane(&cfg)
 		w.drawInlet(w.net.AddHost(cfg))
 	}
-	if w.hostile() {
+	if w.net.hostile() {
 		h := w.net.hosts[hosts-1]
 		h.forger = &forger{host: h, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
 	}
@@ -169,9 +173,9 @@ func (w *world) drawInlet(h *Host) {
 }
 
 // hostile says whether any rate of what hostile peers do is not zero.
-func (w *world) hostile() bool {
+func (c *Conditions) hostile() bool {
 	for f := firstHostile; f < numFaults; f++ {
-		if w.net.Rates[f] != 0 {
+		if c.Rates[f] != 0 {
 			return true
 		}
 	}
@@ -209,6 +213,7 @@ func (w *world) randomFault() {
 	if size := maxPackets[w.rng.IntN(len(maxPackets))]; chance(w.rng, rates[LinkMTU]) {
 		a.Resize(size)
 	}
+	w.randomLaneFault(a, b)
 	if chance(w.rng, rates[Restart]) {
 		w.restart(b)
 	}
@@ -307,6 +312,9 @@ func (w *world) count(r *Report) {
 		r.Packets += s.PacketsOut
 		r.Retransmits += s.Retransmits
 		r.Spurious += s.SpuriousTimeouts
+		r.Bulk += s.BulkPacketsIn
+		r.BulkProven += s.BulkProven
+		r.BulkLeft += s.BulkLeft
 		r.Relayed += s.Relayed
 		r.Moved += s.Moved
 		for i, n := range s.Drops {
