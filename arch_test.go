@@ -73,7 +73,6 @@ var fences = map[string]fence{
 		ours:   []string{"nd", "internal/buildinfo"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		usedBy: []string{"cmd/"},
-		tests:  []string{"nd/ndinspect"},
 	},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {}, "internal/testrun": {},
@@ -117,13 +116,14 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
+	"internal/inspect": {usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
-		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture"},
+		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture", "internal/inspect"},
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
@@ -132,16 +132,16 @@ var fences = map[string]fence{
 	},
 	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/..."}}, // it must run over connections
 	"nd/ndmetrics": {ours: []string{"nd"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
-	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture"}},
+	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
 		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
-	"nd/ndcapture": { // apart from nd, so that only who captures, or serves ndstat, links the pcapng writer
+	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
 		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
-		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
+		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{
 			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
 		},

@@ -38,7 +38,6 @@ type Job struct {
 	UDPPort  uint16   `json:"udp_port"`       // zero means the default
 	Bulk     string   `json:"bulk,omitempty"` // auto, off or only
 	BusyPoll bool     `json:"busy_poll,omitempty"`
-	Inspect  bool     `json:"inspect,omitempty"`  // open the adapter of KindND to ndstat
 	Unpinned bool     `json:"unpinned,omitempty"` // both processes may use every core
 	Parallel Parallel `json:"parallel,omitzero"`  // of KindND
 	PCAP     string   `json:"pcap,omitempty"`

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
-	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // NDConfig says between which addresses the tests over package nd run.
@@ -21,7 +20,6 @@ type NDConfig struct {
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
 	Bulk     string         // auto, off or only
 	BusyPoll bool           // as nd.AdapterConfig has it
-	Inspect  bool           // open the adapter to ndstat
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes kept of each of them; 0 for all
 	Interval time.Duration  // from one Interval of a test to the next; 0 for none
@@ -29,7 +27,7 @@ type NDConfig struct {
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, Inspect: j.Inspect, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -70,11 +68,6 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 		return errors.Join(err, a.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close(), rec.stop(sink.Captured)) }()
-	stop, err := inspect(cfg, a)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	q, err := dialSession(ctx, a, cfg)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w%s", cfg.Peer, err, connectRemedy(err))
@@ -145,18 +138,6 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes, Broker: cfg.Broker,
 		BusyPoll: cfg.BusyPoll, Bulk: bulk,
 	})
-}
-
-// inspect opens the adapter to ndstat if that is wanted, until stop is called.
-func inspect(cfg NDConfig, a *nd.Adapter) (stop func(), err error) {
-	if !cfg.Inspect {
-		return func() {}, nil
-	}
-	s, err := ndinspect.Serve(a, "")
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = s.Close() }, nil // what is left over is found to be by the next one
 }
 
 // routeTo asks the kernel which local address leads to the peer. No packet is sent.

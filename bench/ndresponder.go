@@ -15,7 +15,6 @@ type server struct {
 	cfg      NDConfig
 	adapter  *nd.Adapter
 	listener *nd.Listener
-	stop     func() // ends what inspect began
 	rec      *recording
 	crowded  bool // others serve on the same adapter
 }
@@ -41,16 +40,11 @@ func listen(cfg NDConfig) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", cfg.Local, err), a.Close(), rec.stop(func(Captured) {}))
 	}
-	stop, err := inspect(cfg, a)
-	if err != nil {
-		return nil, errors.Join(err, a.Close(), rec.stop(func(Captured) {}))
-	}
-	return &server{cfg: cfg, adapter: a, listener: l, stop: stop, rec: rec}, nil
+	return &server{cfg: cfg, adapter: a, listener: l, rec: rec}, nil
 }
 
 // close ends the server. What became of its capture goes to tell.
 func (v *server) close(tell func(Captured)) {
-	v.stop()
 	_ = v.listener.Close() // the adapter goes with it
 	_ = v.adapter.Close()
 	_ = v.rec.stop(tell) // a file that could not be written shows in what it tells

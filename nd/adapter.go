@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -140,6 +141,10 @@ type AdapterConfig struct {
 	// docs/CAPTURE.md explains them.
 	FlightLog io.Writer
 
+	// Inspect is the path of the socket through which this user, and root, look at the adapter and capture its packets (ndstat, ndinfo, package ndinspect). Empty: one
+	// named after the process in ndinspect.Directory, if that can be made; nothing else changes if not. InspectOff: none.
+	Inspect string
+
 	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
 }
 
@@ -149,6 +154,7 @@ type Adapter struct {
 	verbs   *verbs.Adapter
 	udpPort uint16 // 0 over links made by a test
 	flags   AdapterFlags
+	inspection
 }
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
@@ -157,7 +163,7 @@ type Adapter struct {
 // kernel.
 //
 // Errors: ErrInvalidParameter for an unknown datapath or a wrong FixedWindow, ErrInvalidAddress for an address that no interface has,
-// ErrNoMemory when the machine has none left that may be pinned, ErrInsufficientResources without file descriptors,
+// ErrNoMemory when the machine has none left that may be pinned, ErrInsufficientResources without file descriptors or when cfg.Inspect cannot be made,
 // ErrDeviceNotReady for all else, with the cause.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
@@ -203,6 +209,9 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if h.ReachesItself() {
 		a.flags |= AdapterLoopbackConnections
 	}
+	if err := a.inspected(cfg.Inspect); err != nil {
+		return refuse(ErrInsufficientResources, errors.Join(err, h.Close()))
+	}
 	return a, nil
 }
 
@@ -227,26 +236,27 @@ func (a *Adapter) Removed() error { return a.verbs.Cause() }
 
 // Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
 type Info struct {
-	VendorID, DeviceID         uint16
-	AdapterID                  uint64
-	MaxRegistrationSize        uint64
-	MaxWindowSize              uint64
-	MaxInitiatorSGE            int
-	MaxReceiveSGE              int
-	MaxReadSGE                 int
-	MaxTransferLength          uint32
-	MaxInlineDataSize          int
-	MaxInboundReadLimit        uint32
-	MaxOutboundReadLimit       uint32
-	MaxReceiveQueueDepth       int
-	MaxInitiatorQueueDepth     int
-	MaxSharedReceiveQueueDepth int
-	MaxCompletionQueueDepth    int
-	InlineRequestThreshold     int
-	LargeRequestThreshold      int
-	MaxCallerData              int
-	MaxCalleeData              int
-	Flags                      AdapterFlags
+	VendorID                   uint16       `json:"vendor_id"`
+	DeviceID                   uint16       `json:"device_id"`
+	AdapterID                  uint64       `json:"adapter_id"`
+	MaxRegistrationSize        uint64       `json:"max_registration_size"`
+	MaxWindowSize              uint64       `json:"max_window_size"`
+	MaxInitiatorSGE            int          `json:"max_initiator_sge"`
+	MaxReceiveSGE              int          `json:"max_receive_sge"`
+	MaxReadSGE                 int          `json:"max_read_sge"`
+	MaxTransferLength          uint32       `json:"max_transfer_length"`
+	MaxInlineDataSize          int          `json:"max_inline_data_size"`
+	MaxInboundReadLimit        uint32       `json:"max_inbound_read_limit"`
+	MaxOutboundReadLimit       uint32       `json:"max_outbound_read_limit"`
+	MaxReceiveQueueDepth       int          `json:"max_receive_queue_depth"`
+	MaxInitiatorQueueDepth     int          `json:"max_initiator_queue_depth"`
+	MaxSharedReceiveQueueDepth int          `json:"max_shared_receive_queue_depth"`
+	MaxCompletionQueueDepth    int          `json:"max_completion_queue_depth"`
+	InlineRequestThreshold     int          `json:"inline_request_threshold"`
+	LargeRequestThreshold      int          `json:"large_request_threshold"`
+	MaxCallerData              int          `json:"max_caller_data"`
+	MaxCalleeData              int          `json:"max_callee_data"`
+	Flags                      AdapterFlags `json:"flags"`
 }
 
 // AdapterFlags say what an adapter can do (ND_ADAPTER_FLAG).
@@ -336,57 +346,89 @@ func (a *Adapter) Datapath() DatapathInfo {
 	}
 }
 
-// Stats counts what an adapter did since it was opened.
+// Stats counts what an adapter did since it was opened. In JSON its names are those of the fields in lower case, as everywhere.
 type Stats struct {
-	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
-	Acks, Retransmits, Timeouts, Spurious    uint64
-	Marked                                   uint64 // packets that routers marked, as peers reported
-	Pauses                                   uint64 // times a peer's shared receive queue was empty
-	Connections, Established, Refused, Lost  uint64
+	PacketsIn   uint64 `json:"packets_in"`
+	PacketsOut  uint64 `json:"packets_out"`
+	BytesIn     uint64 `json:"bytes_in"`
+	BytesOut    uint64 `json:"bytes_out"`
+	Acks        uint64 `json:"acks"`
+	Retransmits uint64 `json:"retransmits"`
+	Timeouts    uint64 `json:"timeouts"`
+	Spurious    uint64 `json:"spurious"`
+	Marked      uint64 `json:"marked"` // packets that routers marked, as peers reported
+	Pauses      uint64 `json:"pauses"` // times a peer's shared receive queue was empty
+	Connections uint64 `json:"connections"`
+	Established uint64 `json:"established"`
+	Refused     uint64 `json:"refused"`
+	Lost        uint64 `json:"lost"`
 	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
-	Relayed, Moved uint64
+	Relayed uint64 `json:"relayed"`
+	Moved   uint64 `json:"moved"`
 	// PathProbes looked for a larger packet size and PathRaised found one; BlackHoles are paths that became smaller.
-	PathProbes, PathRaised, BlackHoles uint64
+	PathProbes uint64 `json:"path_probes"`
+	PathRaised uint64 `json:"path_raised"`
+	BlackHoles uint64 `json:"black_holes"`
 
-	PacketsLost, TailProbes uint64 // taken for lost, and sent to find out
-	NoFrames                uint64 // times a packet waited for a transmit frame
+	// PacketsLost were taken for lost, and TailProbes sent to find out.
+	PacketsLost uint64 `json:"packets_lost"`
+	TailProbes  uint64 `json:"tail_probes"`
+	NoFrames    uint64 `json:"no_frames"` // times a packet waited for a transmit frame
 
 	// Why packets were sent again: Retransmits is the sum. Lost are those that later ones overtook, Probe the tail-loss probes that
 	// repeated one, Timeout what time-outs repeated, and Receive what a peer dropped for lack of a receive. Duplicates are packets that
 	// peers say they had got before: what was sent again in vain, or doubled on the way.
-	ResentLost, ResentProbe, ResentTimeout, ResentReceive, Duplicates uint64
+	ResentLost    uint64 `json:"resent_lost"`
+	ResentProbe   uint64 `json:"resent_probe"`
+	ResentTimeout uint64 `json:"resent_timeout"`
+	ResentReceive uint64 `json:"resent_receive"`
+	Duplicates    uint64 `json:"duplicates"`
 
-	Strangers uint64 // connection requests that were asked to prove their address first
+	Strangers uint64 `json:"strangers"` // connection requests that were asked to prove their address first
 
 	// UDP source ports: Challenges asked a peer whose packets came from another one to prove it, PathsChanged are those that were
 	// proven, and PortsChanged the changes of our own, because nothing came back from the path behind one.
-	Challenges, PathsChanged, PortsChanged uint64
+	Challenges   uint64 `json:"challenges"`
+	PathsChanged uint64 `json:"paths_changed"`
+	PortsChanged uint64 `json:"ports_changed"`
 
 	// Spins are how often a Notify looked for packets before it slept, SpinHits how often that spared the sleep, and Sleeps how often it slept
 	// (AdapterConfig.Spin).
-	Spins, SpinHits, Sleeps uint64
+	Spins    uint64 `json:"spins"`
+	SpinHits uint64 `json:"spin_hits"`
+	Sleeps   uint64 `json:"sleeps"`
 
 	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
 	// keys are LimitNames.
-	LimitedSeconds map[string]float64
+	LimitedSeconds map[string]float64 `json:"limited_seconds"`
 
 	// Over plain sockets and the bulk lane: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
 	// of a connection left one by one for some time, because runs may have been lost as a whole.
-	InRuns, Merged, RunsPaused uint64
+	InRuns     uint64 `json:"in_runs"`
+	Merged     uint64 `json:"merged"`
+	RunsPaused uint64 `json:"runs_paused"`
 
 	// By the bulk lane: what of PacketsIn, PacketsOut, BytesIn and BytesOut came and left by it, probes that looked whether it carries packets and those that
 	// were answered, and how often connections left it.
-	BulkPacketsIn, BulkPacketsOut, BulkBytesIn, BulkBytesOut, BulkProbes, BulkProven, BulkLeft uint64
+	BulkPacketsIn  uint64 `json:"bulk_packets_in"`
+	BulkPacketsOut uint64 `json:"bulk_packets_out"`
+	BulkBytesIn    uint64 `json:"bulk_bytes_in"`
+	BulkBytesOut   uint64 `json:"bulk_bytes_out"`
+	BulkProbes     uint64 `json:"bulk_probes"`
+	BulkProven     uint64 `json:"bulk_proven"`
+	BulkLeft       uint64 `json:"bulk_left"`
 
 	// Why they left it, which BulkLeft is the sum of: probes stayed without an answer, nothing came back of what was under way, or most packets were lost.
-	BulkUnanswered, BulkTimedOut, BulkLossy uint64
+	BulkUnanswered uint64 `json:"bulk_unanswered"`
+	BulkTimedOut   uint64 `json:"bulk_timed_out"`
+	BulkLossy      uint64 `json:"bulk_lossy"`
 
 	// LocalIn and LocalOut are those of PacketsIn and PacketsOut that came and left by plain sockets though the adapter is on AF_XDP, because the peer has an
 	// address of the same machine, whose packets never come to an interface.
 	LocalIn, LocalOut uint64
 
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
-	Drops map[string]uint64
+	Drops map[string]uint64 `json:"drops"`
 }
 
 // Stats reads the counters. The call allocates, and waits for the running turn of each engine.
@@ -434,4 +476,4 @@ func (a *Adapter) Stats() Stats {
 
 // Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the
 // adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
-func (a *Adapter) Close() error { return a.verbs.Close() }
+func (a *Adapter) Close() error { return errors.Join(a.closeInspection(), a.verbs.Close()) }

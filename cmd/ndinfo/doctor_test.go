@@ -16,7 +16,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
-	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 var must = testhelp.Must
@@ -177,9 +176,6 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 		return err
 	}))
 	defer a.Close()
-	s, err := ndinspect.Serve(a, "")
-	must(t, err)
-	defer s.Close()
 	list := func(args ...string) string {
 		var out bytes.Buffer
 		root := newRoot()

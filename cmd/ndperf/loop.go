@@ -33,9 +33,8 @@ func newLoop() *cobra.Command {
 		Long: `loop starts two processes on 127.0.0.1 and 127.0.0.2, connects two queue pairs over plain UDP sockets, moves
 and verifies real bytes, and prints the figures beside kernel TCP between the same addresses. It needs no
 privilege. What AF_XDP can do is what "ndperf veth" measures.`,
-		Example: `  ndperf loop                                          everything, about half a minute
+		Example: `  ndperf loop                                          everything, half a minute; "ndstat" in another terminal watches
   ndperf loop --duration 300ms                         a quick look
-  ndperf loop --inspect                                and "ndstat" in another terminal
   ndperf loop --tests write_bw --sizes 4K,64K,1M       bandwidth over message size`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +42,6 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 		},
 	}
 	f.registerTests(cmd)
-	f.registerInspect(cmd)
 	f.registerParallel(cmd)
 	f.capture.register(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, tools, none")
@@ -83,7 +81,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
 			f.capture.apply(&job)
-			job.UDPPort, job.Inspect = f.udpPort, f.inspect
+			job.UDPPort = f.udpPort
 			port, addrs := uint16(ndPort), loopAddrs
 			if f.reverse {
 				addrs[0], addrs[1] = addrs[1], addrs[0]

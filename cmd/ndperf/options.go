@@ -29,7 +29,6 @@ type runFlags struct {
 	verify       bool
 	json         string
 	strict       bool
-	inspect      bool
 	busyPoll     bool
 	told         streamFlags
 	capture      captureFlags // of the commands that have them
@@ -45,12 +44,6 @@ const (
 func (f *runFlags) register(cmd *cobra.Command) {
 	f.registerTests(cmd)
 	f.registerDatapath(cmd)
-	f.registerInspect(cmd)
-}
-
-// registerInspect is the flag that lets others watch.
-func (f *runFlags) registerInspect(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.inspect, "inspect", false, "open the adapters to ndstat while they are measured")
 }
 
 // registerTests is all but the datapath.
@@ -113,8 +106,8 @@ func (f *runFlags) checkParallel() error {
 	if !f.parallel.Several() {
 		return nil
 	}
-	if f.inspect || f.capture.file != "" {
-		return cli.Usagef("--connections and --both go with neither --inspect nor --pcap")
+	if f.capture.file != "" {
+		return cli.Usagef("--connections and --both go not with --pcap")
 	}
 	for _, t := range f.tests {
 		if err := f.parallel.Refuses(bench.Test(t)); err != nil {

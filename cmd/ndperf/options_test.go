@@ -19,7 +19,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"veth --sizes 12Q", `--sizes: "12Q" is not a size`},
 		{"veth --connections 0", "--connections 0 is out of range: 1 to 64"},
 		{"veth --connections 2 --tests write_lat", "write_lat runs one operation at a time"},
-		{"loop --both --inspect", "go with neither --inspect nor --pcap"},
+		{"loop --both --pcap x", "go not with --pcap"},
 		{"loop --both --reverse", "[both reverse]"},
 		{"veth --entries 17", "17 entries are out of range: 1 to 16"},
 		{"veth --depth -1", "depth -1 is out of range"},

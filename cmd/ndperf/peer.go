@@ -49,13 +49,12 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	p.register(cmd, "local address and ND port to listen on")
 	f.registerDatapath(cmd)
-	f.registerInspect(cmd)
 	f.capture.register(cmd)
 	return cmd
 }
@@ -97,7 +96,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, Inspect: f.inspect, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}

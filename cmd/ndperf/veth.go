@@ -67,13 +67,13 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 
 // vethRun is one run of the veth command.
 type vethRun struct {
-	rps, bulk         string
-	inspect, busyPoll bool
-	report            *bench.Report
-	capture           captureFlags
-	parallel          bench.Parallel
-	interval          time.Duration
-	reverse           bool
+	rps, bulk string
+	busyPoll  bool
+	report    *bench.Report
+	capture   captureFlags
+	parallel  bench.Parallel
+	interval  time.Duration
+	reverse   bool
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
@@ -108,7 +108,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, inspect: f.inspect, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, interval: f.told.interval, reverse: f.reverse}
+	r := &vethRun{rps: f.rps, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, interval: f.told.interval, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
@@ -211,7 +211,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Inspect, job.Bulk, job.BusyPoll, job.Parallel, job.Interval = r.inspect, r.bulk, r.busyPoll, r.parallel, r.interval
+			job.Bulk, job.BusyPoll, job.Parallel, job.Interval = r.bulk, r.busyPoll, r.parallel, r.interval
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{

@@ -30,7 +30,7 @@ func newCapture() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture -w FILE [SOCKET|PID]",
 		Short: "Capture the packets of a running process for Wireshark",
-		Long: `capture writes the packets of a process that opened itself to ndstat as pcapng, with what the transport knew about
+		Long: `capture writes the packets of a process with an ND adapter as pcapng, with what the transport knew about
 each (docs/CAPTURE.md), until it is interrupted. The process never waits: packets for which there is no room are lost,
 and counted. Its other figures are not those of a run without, and ndstat says so meanwhile.
 
@@ -127,7 +127,7 @@ func findSocket(args, sockets []string) (string, error) {
 	case len(found) > 1:
 		return "", cli.Usagef("there are several: name one of %s", strings.Join(found, ", "))
 	case len(args) > 0:
-		return "", fmt.Errorf("process %s is not open to ndstat: ndstat shows who is", args[0])
+		return "", fmt.Errorf("process %s has no ND adapter open, or does not show it: ndstat shows who is", args[0])
 	}
 	return "", errNobody
 }

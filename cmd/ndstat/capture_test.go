@@ -41,7 +41,7 @@ func TestCaptureOfAProcess(t *testing.T) {
 	if !strings.HasPrefix(said, "3 packets captured, 0 lost, ") || !bytes.HasPrefix(got, []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
 		t.Errorf("%q, %d bytes", said, len(got))
 	}
-	out, said, err := ndstat("capture", "-w", "-", "--duration", "50ms", "--snap", "60")
+	out, said, err := ndstat("capture", "-w", "-", "--duration", "50ms", "--snap", "60", strconv.Itoa(os.Getpid()))
 	if err != nil || !strings.Contains(said, "packets captured") || !strings.HasPrefix(out, "\x0a\x0d\x0d\x0a") {
 		t.Errorf("%v, %q, %d bytes", err, said, len(out))
 	}
@@ -77,7 +77,7 @@ func TestCaptureThatStopsReading(t *testing.T) {
 		cmd := newRoot()
 		cmd.SetOut(out)
 		cmd.SetErr(&said)
-		cmd.SetArgs([]string{"capture", "-w", "-"})
+		cmd.SetArgs([]string{"capture", "-w", "-", strconv.Itoa(os.Getpid())})
 		done <- cmd.ExecuteContext(capturing)
 	}()
 	move := func(times int) {
@@ -120,14 +120,32 @@ func TestCaptureThatStopsReading(t *testing.T) {
 	}
 }
 
+// TestSocketOfTheOnlyProcess: it needs no name, and one of several does.
+func TestSocketOfTheOnlyProcess(t *testing.T) {
+	for _, c := range []struct {
+		args, sockets []string
+		want          string // nothing for an error
+	}{
+		{nil, []string{"/run/ndxdp/7.sock"}, "/run/ndxdp/7.sock"},
+		{nil, []string{"/run/ndxdp/7.sock", "/run/ndxdp/8.sock"}, ""},
+		{[]string{"8"}, []string{"/run/ndxdp/7.sock", "/run/ndxdp/8-1.sock"}, "/run/ndxdp/8-1.sock"},
+		{[]string{"8"}, []string{"/run/ndxdp/8.sock", "/run/ndxdp/8-1.sock"}, ""},
+		{nil, nil, ""},
+	} {
+		if got, err := findSocket(c.args, c.sockets); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%v of %v: %q, %v", c.args, c.sockets, got, err)
+		}
+	}
+}
+
 // TestCaptureErrors: each says what to do.
 func TestCaptureErrors(t *testing.T) {
 	newConnection(t)
 	for _, x := range []struct{ args, want string }{
 		{"capture", `required flag(s) "write" not set`},
 		{"capture -w x --snap -1", "must not be negative"},
-		{"capture -w x 1", "process 1 is not open to ndstat: ndstat shows who is"},
-		{"capture -w /no/such/file", "name a file that can be written"},
+		{"capture -w x 1", "process 1 has no ND adapter open, or does not show it: ndstat shows who is"},
+		{"capture -w /no/such/file " + strconv.Itoa(os.Getpid()), "name a file that can be written"},
 		{"capture -w x /no/such/socket", "the process that made it is gone"},
 	} {
 		t.Chdir(t.TempDir())

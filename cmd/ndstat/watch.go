@@ -57,7 +57,7 @@ func (w *watch) look() error {
 		return errors.Join(slices.Collect(maps.Values(w.problems))...)
 	}
 	if w.flags.pid != 0 {
-		return fmt.Errorf("process %d is not open to ndstat: ndstat without --pid shows who is", w.flags.pid)
+		return fmt.Errorf("process %d has no ND adapter open, or does not show it: ndstat without --pid shows who is", w.flags.pid)
 	}
 	return errNobody
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
-	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // commandNames are all that are built.
@@ -216,11 +215,10 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watched.Close()
-	open, err := ndinspect.Serve(watched, filepath.Join(t.TempDir(), "x.sock"))
+	open, err := watched.Inspection()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer open.Close()
 	broker := filepath.Join(t.TempDir(), "broker")
 	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port)}
 	for _, c := range []struct {
@@ -233,7 +231,7 @@ func TestInterrupt(t *testing.T) {
 		{"ndbroker", []string{"--interface", "lo", "--allow-uid", "1", "--socket", broker}, "ndbroker: lo for users [1] at", OK, ""},
 		{"ndping", listen, "answering at", OK, ""},
 		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
-		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open.Path()}, "{", OK, ""},
+		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open}, "{", OK, ""},
 	} {
 		if o, rest := interrupt(t, command(t, c.name, c.args...), c.first); o.status != c.status || rest != c.said {
 			t.Errorf("%s: %+v, %q", c.name, o, rest)
@@ -241,6 +239,30 @@ func TestInterrupt(t *testing.T) {
 	}
 	if _, err := os.Lstat(broker); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("ndbroker left its socket behind: %v", err)
+	}
+}
+
+// TestStatSeesEveryProcess: a program that does nothing for it is seen.
+func TestStatSeesEveryProcess(t *testing.T) {
+	port := netlabtest.FreePort(t)
+	server := command(t, "ndping", "-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port))
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	pid := []string{"--once", "--json", "--pid", fmt.Sprint(server.Process.Pid)}
+	ndstat := command(t, "ndstat", pid...)
+	ndstat.Env = server.Env // the same user's directory
+	if said, err := ndstat.Output(); err != nil || !strings.Contains(string(said), `"command":"ndping"`) {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 

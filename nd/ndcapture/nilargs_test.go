@@ -16,8 +16,10 @@ func TestNilArguments(t *testing.T) {
 	calls := map[string]func() error{
 		"Start 1": func() error { _, err := Start(nil, io.Discard, Config{}); return err },
 		"Start 2": func() error { _, err := Start(a, nil, Config{}); return err },
+		"Copy 1":  func() error { _, err := Copy(nil, nd.DatapathInfo{}, &nd.Capture{}, Config{}); return err },
+		"Copy 3":  func() error { _, err := Copy(io.Discard, nd.DatapathInfo{}, nil, Config{}); return err },
 	}
-	if err := conformance.CheckNil(calls, (*Recording)(nil), Start); err != nil {
+	if err := conformance.CheckNil(calls, (*Recording)(nil), Copy, Start); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

@@ -26,12 +26,19 @@ type Summary struct {
 	Bytes   int64  `json:"bytes"`   // of the file, or of this section of it
 }
 
+// Source is where packets come from: an nd.Capture, or what stands for one in another process.
+type Source interface {
+	// Next describes the next packet, until the source has no more, which is io.EOF, or fails.
+	Next(*nd.CapturedPacket) error
+	// Lost is how many packets found no room so far.
+	Lost() uint64
+	// Stop ends the capture. It may be called again.
+	Stop()
+}
+
 // Recording writes an adapter's packets to a file from a goroutine of its own.
 type Recording struct {
 	capture *nd.Capture
-	out     *counter
-	limit   int64
-	packets uint64 // bound of, 0 for none
 	done    chan struct{}
 
 	// The goroutine's until done is closed.
@@ -53,42 +60,57 @@ func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	if a == nil || w == nil {
 		return nil, fmt.Errorf("ndcapture: start: no adapter or no writer: %w", nd.ErrInvalidParameter)
 	}
-	out := &counter{to: w}
-	info := a.Datapath()
-	file := bufio.NewWriterSize(out, bufferBytes)
-	section, err := newWriter(file, info, cfg.SnapLength)
-	if err != nil {
-		return nil, err
-	}
 	c, err := a.StartCapture(cfg.CaptureConfig)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{capture: c, out: out, limit: cfg.MaxBytes, packets: cfg.MaxPackets, done: make(chan struct{})}
-	go r.run(section, file)
+	r := &Recording{capture: c, done: make(chan struct{})}
+	info := a.Datapath()
+	go func() {
+		defer close(r.done)
+		r.sum, r.err = Copy(w, info, c, cfg)
+	}()
 	return r, nil
 }
 
-// run writes until the capture ends.
-func (r *Recording) run(section *writer, file *bufio.Writer) {
-	defer close(r.done)
+// Copy writes packets from a source to w as pcapng until the source has no more, or there are cfg.MaxPackets. info is of the adapter whose packets they are; of
+// cfg, SnapLength says how they were cut.
+//
+// Errors: those of w, and of the source but for io.EOF; nd.ErrInvalidParameter when w or from is nil.
+func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summary, err error) {
+	if w == nil || from == nil {
+		return sum, fmt.Errorf("ndcapture: copy: no writer or no source: %w", nd.ErrInvalidParameter)
+	}
+	defer from.Stop()
+	out := &counter{to: w}
+	file := bufio.NewWriterSize(out, bufferBytes)
+	section, failed := newWriter(file, info, cfg.SnapLength)
 	var p nd.CapturedPacket
-	for r.capture.Next(&p) == nil {
-		size := r.out.n + int64(file.Buffered()+len(p.Frame)+recordOverhead)
-		if r.err != nil || r.limit > 0 && size > r.limit {
-			r.sum.Skipped++
+	for err = from.Next(&p); err == nil; err = from.Next(&p) {
+		size := out.n + int64(file.Buffered()+len(p.Frame)+recordOverhead)
+		if failed == nil && (cfg.MaxBytes == 0 || size <= cfg.MaxBytes) {
+			failed = section.write(&p)
+		} else {
+			sum.Skipped++
 			continue
 		}
-		if r.err = section.write(&p); r.err != nil {
-			r.sum.Skipped++
+		if failed != nil {
+			sum.Skipped++
 			continue
 		}
-		if r.sum.Written++; r.sum.Written == r.packets {
-			r.capture.Stop()
+		if sum.Written++; sum.Written == cfg.MaxPackets {
+			from.Stop()
 			break
 		}
 	}
-	r.err = errors.Join(r.err, section.finish(r.sum.Written, r.capture.Lost()), file.Flush())
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if failed == nil {
+		failed = errors.Join(section.finish(sum.Written, from.Lost()), file.Flush())
+	}
+	sum.Lost, sum.Bytes = from.Lost(), out.n
+	return sum, errors.Join(failed, err)
 }
 
 // Done is closed when the recording ended: by Stop, the adapter's Close, or Config.MaxPackets. Stop then tells what became of it.
@@ -99,9 +121,7 @@ func (r *Recording) Done() <-chan struct{} { return r.done }
 func (r *Recording) Stop() (Summary, error) {
 	r.capture.Stop()
 	<-r.done
-	s := r.sum
-	s.Lost, s.Bytes = r.capture.Lost(), r.out.n
-	return s, r.err
+	return r.sum, r.err
 }
 
 // counter counts what goes to a writer.

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// Running is a process with an open adapter that lets others look (ndinspect.Serve), and what became of the adapter's sockets.
+// Running is a process with an open adapter that does not forbid to look (nd.AdapterConfig.Inspect), and what became of the adapter's sockets.
 type Running struct {
 	PID      int    `json:"pid"`
 	Command  string `json:"command"`
@@ -23,15 +23,16 @@ type Running struct {
 	vanished uint64 // packets that were redirected to its sockets and never came
 }
 
-// inspect asks the processes that called ndinspect.Serve for adapters on one of the addresses. A process that does not answer is left out.
+// inspect asks, of this network namespace, the processes with adapters that can be seen for those on one of the addresses. A process that does not answer is left out.
 func inspect(addrs ...netip.Addr) (list []Running) {
+	here := ndinspect.Namespace()
 	for _, path := range ndinspect.Sockets() {
 		c, err := ndinspect.Dial(path)
 		if err != nil {
 			continue
 		}
 		r, err := c.Ask(ndinspect.Request{Peer: netip.IPv4Unspecified()}) // no connections are wanted
-		if err == nil && slices.Contains(addrs, r.Adapter) {
+		if err == nil && r.Namespace == here && slices.Contains(addrs, r.Adapter) {
 			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Apart, r.BulkPort, r.NoBulk, r.Stats.Drops[nd.DropVanished]})
 		}
 		_ = c.Close() // nothing more is asked

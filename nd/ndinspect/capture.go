@@ -8,86 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndcapture"
 )
 
-// blockHeader is the length in front of each block of a capture.
-const blockHeader = 4
-
-// maxBlock is more than what a recording writes at once.
-const maxBlock = 1 << 20
-
 // Summary says what became of the packets of a capture.
 type Summary = ndcapture.Summary
-
-// blocks is the serving side of a capture: each Write is a block, or several.
-type blocks struct {
-	to     net.Conn
-	stall  time.Duration
-	ready  chan struct{} // closed when the Reply is out
-	failed context.CancelFunc
-}
-
-func (b *blocks) Write(p []byte) (n int, err error) {
-	<-b.ready
-	for err == nil && n < len(p) {
-		part := p[n:min(len(p), n+maxBlock)]
-		_ = b.to.SetWriteDeadline(time.Now().Add(b.stall)) // a closed connection shows below
-		if _, err = b.to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part)))); err == nil {
-			_, err = b.to.Write(part)
-		}
-		n += len(part)
-	}
-	if err != nil {
-		b.failed()
-	}
-	return n, err
-}
-
-// stream captures until the client ends it, goes away or stalls, or has as much as it wanted, and then tells it what became of
-// the packets. The adapter has no tap any more when it returns.
-func (s *Server) stream(c net.Conn, q CaptureRequest) {
-	r := Reply{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now(), Capturing: true, Streams: true}
-	over, end := context.WithCancel(context.Background())
-	defer end()
-	out := &blocks{to: c, stall: s.stall, ready: make(chan struct{}), failed: end}
-	rec, err := ndcapture.Start(s.adapter, out, ndcapture.Config{
-		CaptureConfig: nd.CaptureConfig{SnapLength: q.SnapLength}, MaxPackets: q.MaxPackets,
-	})
-	if err != nil {
-		r = Reply{Version: Version, Error: err.Error()}
-	}
-	failed := json.NewEncoder(c).Encode(r)
-	close(out.ready)
-	if err != nil {
-		return
-	}
-	_ = c.SetReadDeadline(time.Time{}) // a client says nothing until the end
-	s.done.Go(func() {                 // until the connection is closed, by either side
-		_, _ = io.Copy(io.Discard, c) // however it ends
-		end()
-	})
-	if failed == nil {
-		select {
-		case <-over.Done():
-		case <-rec.Done():
-		}
-	}
-	sum, err := rec.Stop()
-	if err != nil {
-		return
-	}
-	_ = c.SetWriteDeadline(time.Now().Add(replyTimeout)) // the client notices that the end is missing
-	if _, err := c.Write(make([]byte, blockHeader)); err == nil {
-		_ = json.NewEncoder(c).Encode(sum) // as above
-	}
-}
 
 // Capture writes the packets of the process's adapter to w as pcapng, until ctx ends or q.MaxPackets are there. After that the client
 // is of no use any more. The process never waits for w: packets for which it has no room are lost, and Summary counts them.
@@ -103,49 +32,95 @@ func (c *Client) Capture(ctx context.Context, q CaptureRequest, w io.Writer) (su
 	if ctx == nil || w == nil {
 		return sum, fmt.Errorf("no context or no writer: %w", nd.ErrInvalidParameter)
 	}
-	r, err := c.exchange(Request{Capture: &q})
-	if err == nil && !r.Streams {
-		err = errors.New("the process knows no captures: it was built with an older ndxdp")
-	}
+	r, err := c.exchange(inspect.Request{Capture: &inspect.CaptureRequest{SnapLength: q.SnapLength, MaxPackets: q.MaxPackets}})
 	if err == nil {
 		err = c.conn.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
 		return sum, err
 	}
-	defer context.AfterFunc(ctx, func() {
-		_ = c.conn.SetReadDeadline(time.Now().Add(stallTimeout)) // a closed connection shows below
-		_ = c.conn.CloseWrite()
-	})()
+	dp, err := nd.ParseDatapath(r.Datapath)
+	if err != nil {
+		return sum, err
+	}
 	in := bufio.NewReader(io.MultiReader(c.in.Buffered(), c.conn))
 	if _, err := in.Discard(1); err != nil { // the end of the Reply's line
 		return sum, err
 	}
-	for {
-		var header [blockHeader]byte
-		if _, err := io.ReadFull(in, header[:]); err != nil {
-			return sum, cutOff(err)
-		}
-		n := binary.BigEndian.Uint32(header[:])
-		switch {
-		case n == 0:
-			return sum, json.NewDecoder(io.LimitReader(in, maxRequestBytes)).Decode(&sum)
-		case n > maxBlock:
-			return sum, fmt.Errorf("a block of %d bytes", n)
-		}
-		if _, err := io.CopyN(w, in, int64(n)); err != nil {
-			return sum, cutOff(err)
-		}
-		if ctx.Err() != nil {
-			_ = c.conn.SetReadDeadline(time.Now().Add(stallTimeout)) // as above
-		}
-	}
+	from := &remote{client: c, ctx: ctx, blocks: blocks{in: in}}
+	from.records = bufio.NewReader(&from.blocks)
+	defer context.AfterFunc(ctx, from.Stop)()
+	info := nd.DatapathInfo{Interface: r.Interface, Driver: r.Driver, MTU: r.MTU, Queues: r.Queues, Datapath: dp}
+	return ndcapture.Copy(w, info, from, ndcapture.Config{CaptureConfig: nd.CaptureConfig{SnapLength: q.SnapLength}})
 }
 
-// cutOff makes the end of a connection that comes too early an error that says so.
-func cutOff(err error) error {
-	if errors.Is(err, io.EOF) {
+// remote is a capture in another process.
+type remote struct {
+	client  *Client
+	ctx     context.Context
+	blocks  blocks
+	records *bufio.Reader
+	record  inspect.Record
+}
+
+// Next implements ndcapture.Source.
+func (r *remote) Next(p *nd.CapturedPacket) error {
+	if r.ctx.Err() != nil {
+		_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection shows below
+	}
+	err := r.record.Read(r.records)
+	switch {
+	case err == nil:
+		*p = nd.CapturedPacket(r.record)
+		return nil
+	case errors.Is(err, io.EOF) && r.blocks.ended:
+		return io.EOF
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the process ended, or closed its adapter: %w", io.ErrUnexpectedEOF)
 	}
 	return err
+}
+
+// Lost implements ndcapture.Source: the process tells it at the end.
+func (r *remote) Lost() uint64 { return r.blocks.end.Lost }
+
+// Stop implements ndcapture.Source. The process sends what it has.
+func (r *remote) Stop() {
+	_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection shows in Next
+	_ = r.client.conn.CloseWrite()
+}
+
+// blocks reads what the blocks of a capture have, one behind the other.
+type blocks struct {
+	in    *bufio.Reader
+	left  int // of the block
+	ended bool
+	end   inspect.End
+}
+
+func (b *blocks) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, io.EOF
+	}
+	if b.left == 0 {
+		var header [inspect.BlockHeader]byte
+		if _, err := io.ReadFull(b.in, header[:]); err != nil {
+			return 0, err
+		}
+		n := binary.BigEndian.Uint32(header[:])
+		if n > inspect.MaxBlock {
+			return 0, fmt.Errorf("a block of %d bytes", n)
+		}
+		if n == 0 {
+			if err := json.NewDecoder(io.LimitReader(b.in, inspect.MaxRequestBytes)).Decode(&b.end); err != nil {
+				return 0, err
+			}
+			b.ended = true
+			return 0, io.EOF
+		}
+		b.left = int(n)
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -33,9 +33,9 @@ func talk(t *testing.T, a *nd.Adapter) (hush func()) {
 	}
 }
 
-func dial(t *testing.T, s *Server) *Client {
+func dial(t *testing.T, a *nd.Adapter) *Client {
 	t.Helper()
-	c, err := Dial(s.Path())
+	c, err := Dial(pathOf(t, a))
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -59,12 +59,9 @@ func awaitTap(t *testing.T, c *Client, want bool) {
 // TestCapture ends captures by their count and by the client, and has the tap off after each.
 func TestCapture(t *testing.T) {
 	a := newPair(t)
-	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
-	must(t, err)
-	defer s.Close()
 	defer talk(t, a)()
 	var file bytes.Buffer
-	sum, err := dial(t, s).Capture(t.Context(), CaptureRequest{MaxPackets: 5, SnapLength: 40}, &file)
+	sum, err := dial(t, a).Capture(t.Context(), CaptureRequest{MaxPackets: 5, SnapLength: 40}, &file)
 	must(t, err)
 	if sum.Written != 5 || sum.Bytes != int64(file.Len()) || !bytes.HasPrefix(file.Bytes(), []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
 		t.Errorf("%+v, %d bytes: %x", sum, file.Len(), file.Bytes()[:4])
@@ -72,7 +69,7 @@ func TestCapture(t *testing.T) {
 	if a.Capturing() {
 		t.Error("the tap is on after the end")
 	}
-	asking := dial(t, s)
+	asking := dial(t, a)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	type result struct {
@@ -84,9 +81,9 @@ func TestCapture(t *testing.T) {
 	go func(c *Client) {
 		sum, err := c.Capture(ctx, CaptureRequest{}, &file)
 		done <- result{sum, err}
-	}(dial(t, s))
+	}(dial(t, a))
 	awaitTap(t, asking, true)
-	if _, err := dial(t, s).Capture(t.Context(), CaptureRequest{}, io.Discard); err == nil || !strings.Contains(err.Error(), "a capture is running") {
+	if _, err := dial(t, a).Capture(t.Context(), CaptureRequest{}, io.Discard); err == nil || !strings.Contains(err.Error(), "a capture is running") {
 		t.Errorf("a second capture: %v", err)
 	}
 	end()
@@ -96,49 +93,26 @@ func TestCapture(t *testing.T) {
 	awaitTap(t, asking, false)
 }
 
-// TestCaptureOfAClientThatStalls: whoever takes nothing for too long loses the capture, and the adapter its tap, while the adapter works.
-func TestCaptureOfAClientThatStalls(t *testing.T) {
-	a := newPair(t)
-	s, err := serve(a, filepath.Join(t.TempDir(), "x.sock"), time.Millisecond)
-	must(t, err)
-	defer s.Close()
-	defer talk(t, a)()
-	stalled := dial(t, s)
-	r, err := stalled.exchange(Request{Capture: &CaptureRequest{}})
-	must(t, err)
-	if !r.Streams || !a.Capturing() {
-		t.Errorf("%+v, tap %v", r, a.Capturing())
-	}
-	must(t, stalled.conn.SetDeadline(time.Time{})) // that of the exchange
-	awaitTap(t, dial(t, s), false)
-	if _, err := io.Copy(io.Discard, stalled.conn); err != nil {
-		t.Errorf("the stalled client's connection was not closed: %v", err)
-	}
-}
-
 // TestCaptureEndsWithEitherSide: a client that goes away takes the tap with it, and a server that closes is told.
 func TestCaptureEndsWithEitherSide(t *testing.T) {
 	a := newPair(t)
-	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
-	must(t, err)
-	defer s.Close()
-	c := dial(t, s)
-	r, err := c.exchange(Request{Capture: &CaptureRequest{}})
+	c := dial(t, a)
+	r, err := c.exchange(inspect.Request{Capture: &inspect.CaptureRequest{}})
 	must(t, err)
 	if !r.Streams || !a.Capturing() {
 		t.Errorf("%+v, tap %v", r, a.Capturing())
 	}
 	must(t, c.Close())
-	awaitTap(t, dial(t, s), false)
+	awaitTap(t, dial(t, a), false)
 	done := make(chan error, 1)
 	go func(c *Client) {
 		_, err := c.Capture(context.Background(), CaptureRequest{}, io.Discard)
 		done <- err
-	}(dial(t, s))
-	awaitTap(t, dial(t, s), true)
-	must(t, s.Close())
+	}(dial(t, a))
+	awaitTap(t, dial(t, a), true)
+	must(t, a.Close())
 	if a.Capturing() {
-		t.Error("the tap outlives the server")
+		t.Error("the tap outlives the adapter")
 	}
 	if err := <-done; err == nil {
 		t.Error("a capture that was cut off succeeded")

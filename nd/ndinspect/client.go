@@ -9,7 +9,19 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/inspect"
 )
+
+// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, and without that variable below /run for root and /run/user/UID for others.
+func Directory() string { return inspect.Directory() }
+
+// Sockets lists the sockets in the directories where adapters of this user make them, and for root also those of all users. Some may be left
+// over from processes that were killed.
+func Sockets() []string { return inspect.Sockets() }
+
+// Namespace is the network namespace of the calling thread, as in Reply; 0 when the kernel does not tell.
+func Namespace() uint64 { return inspect.Namespace() }
 
 // ErrGone says that the process of a socket does not run any more. The socket is left over.
 var ErrGone = errors.New("the process that made it is gone")
@@ -24,7 +36,7 @@ type Client struct {
 
 // Dial connects to a socket. The error wraps ErrGone when nobody listens there.
 func Dial(path string) (*Client, error) {
-	c, err := net.DialTimeout("unix", path, dialLimit)
+	c, err := net.DialTimeout("unix", path, inspect.ReplyTimeout)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("ndinspect: %s: %w", path, ErrGone)
@@ -39,7 +51,7 @@ func Dial(path string) (*Client, error) {
 
 // Ask sends a request; its Version is filled in. After an error the client is of no use any more.
 func (c *Client) Ask(q Request) (*Reply, error) {
-	r, err := c.exchange(q)
+	r, err := c.exchange(inspect.Request{Peer: q.Peer, Flight: q.Flight})
 	if err != nil {
 		return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err)
 	}
@@ -47,15 +59,15 @@ func (c *Client) Ask(q Request) (*Reply, error) {
 }
 
 // exchange sends a request and reads the Reply.
-func (c *Client) exchange(q Request) (*Reply, error) {
+func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 	q.Version = Version
-	if err := c.conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(inspect.ReplyTimeout)); err != nil {
 		return nil, err
 	}
 	if err := json.NewEncoder(c.conn).Encode(q); err != nil {
 		return nil, err
 	}
-	c.bytes.N = maxReplyBytes
+	c.bytes.N = inspect.MaxReplyBytes
 	var r Reply
 	if err := c.in.Decode(&r); err != nil {
 		return nil, err

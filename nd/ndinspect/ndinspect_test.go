@@ -1,14 +1,17 @@
 package ndinspect
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,13 +48,20 @@ func newPair(t *testing.T) *nd.Adapter {
 	return a
 }
 
-// TestAskAnAdapter reads a connection through the socket, which only its owner may use, and which is gone in the end.
+// pathOf is the socket of an adapter.
+func pathOf(t *testing.T, a *nd.Adapter) string {
+	t.Helper()
+	path, err := a.Inspection()
+	must(t, err)
+	return path
+}
+
+// TestAskAnAdapter reads a connection through the socket, which every adapter has unasked, only its owner may use, and which is gone in the end.
 func TestAskAnAdapter(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	a := newPair(t)
-	s, err := Serve(a, "")
-	must(t, err)
-	info, err := os.Stat(s.Path())
+	path := pathOf(t, a)
+	info, err := os.Stat(path)
 	must(t, err)
 	if info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("mode %v", info.Mode())
@@ -59,10 +69,10 @@ func TestAskAnAdapter(t *testing.T) {
 	if dir, err := os.Stat(Directory()); err != nil || dir.Mode().Perm() != 0o700 {
 		t.Errorf("directory: %v, %v", dir, err)
 	}
-	if got := Sockets(); len(got) == 0 || got[0] != s.Path() {
-		t.Errorf("%s is not among %v", s.Path(), got)
+	if got := Sockets(); !slices.Contains(got, path) {
+		t.Errorf("%s is not among %v", path, got)
 	}
-	c, err := Dial(s.Path())
+	c, err := Dial(path)
 	must(t, err)
 	defer c.Close()
 	for range 2 {
@@ -88,92 +98,75 @@ func TestAskAnAdapter(t *testing.T) {
 	if len(r.Connections) != 0 {
 		t.Errorf("another peer has %d connections", len(r.Connections))
 	}
-	must(t, s.Close())
-	must(t, s.Close())
+	must(t, a.Close())
+	must(t, a.Close())
 	if _, err := c.Ask(Request{}); err == nil {
-		t.Error("a closed server answers")
+		t.Error("a closed adapter answers")
 	}
-	if _, err := Dial(s.Path()); !errors.Is(err, ErrGone) {
+	if _, err := Dial(path); !errors.Is(err, ErrGone) {
 		t.Errorf("after the end: %v", err)
 	}
-	left, err := os.ReadDir(Directory())
-	if must(t, err); len(left) != 0 {
-		t.Errorf("left over: %v", left)
-	}
-}
-
-// TestSocketsOfOthers: a socket in use and a file that is none are left alone, and one that is left over makes room.
-func TestSocketsOfOthers(t *testing.T) {
-	a := newPair(t)
-	path := filepath.Join(t.TempDir(), "x.sock")
-	s, err := Serve(a, path)
-	must(t, err)
-	if _, err := Serve(a, path); err == nil || !strings.Contains(err.Error(), "is in use") {
-		t.Errorf("in use: %v", err)
-	}
-	must(t, s.Close())
-	must(t, os.WriteFile(path, []byte("precious"), 0o600))
-	if _, err := Serve(a, path); err == nil {
-		t.Error("a file was replaced")
-	}
-	must(t, os.Remove(path))
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	must(t, err)
-	dead.SetUnlinkOnClose(false)
-	must(t, dead.Close())
-	if _, err := Dial(path); !errors.Is(err, ErrGone) {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("left over: %v", err)
 	}
-	s, err = Serve(a, path)
+}
+
+// TestReplyHasEveryField: what an adapter answers and what Reply knows are the same names.
+func TestReplyHasEveryField(t *testing.T) {
+	path := pathOf(t, newPair(t))
+	conn, err := net.Dial("unix", path)
 	must(t, err)
-	c, err := Dial(path)
+	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(conn, `{"version":%d,"flight":true}`+"\n", Version)
 	must(t, err)
-	_, err = c.Ask(Request{})
-	must(t, errors.Join(err, c.Close()))
-	must(t, s.Close())
-	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
-		t.Errorf("left over: %v", left)
+	var said json.RawMessage
+	must(t, json.NewDecoder(conn).Decode(&said))
+	strict := json.NewDecoder(bytes.NewReader(said))
+	strict.DisallowUnknownFields()
+	var r Reply
+	must(t, strict.Decode(&r))
+	again, err := json.Marshal(r)
+	must(t, err)
+	var one, two map[string]any
+	must(t, errors.Join(json.Unmarshal(said, &one), json.Unmarshal(again, &two)))
+	if !reflect.DeepEqual(one, two) {
+		t.Errorf("it said %s\nand that became %s", said, again)
+	}
+	for _, name := range regexp.MustCompile(`"([^"]+)":`).FindAllStringSubmatch(string(said), -1) {
+		if strings.Trim(name[1], "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+			t.Errorf("the name %q is not like the others", name[1])
+		}
+	}
+	if !strings.Contains(r.Flight, "receive queue 0: the engine's last ") || !strings.Contains(r.Flight, "state ") || r.Interface == "" || r.Queues != 1 {
+		t.Errorf("%s", said)
 	}
 }
 
-// TestBadRequests: a client of another version is told, and one that sends something else, or no end, is cut off.
-func TestBadRequests(t *testing.T) {
-	s, err := Serve(newPair(t), filepath.Join(t.TempDir(), "x.sock"))
+// TestAdapterNotShown: an adapter that is not to be seen has no socket, and one whose path cannot be made is not opened.
+func TestAdapterNotShown(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	cfg := nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Inspect: nd.InspectOff}
+	a, err := nd.OpenAdapter(cfg)
 	must(t, err)
-	defer s.Close()
-	exchange := func(line string) (Reply, error) {
-		c, err := net.Dial("unix", s.Path())
-		must(t, err)
-		defer c.Close()
-		must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
-		go func() { _, _ = c.Write([]byte(line)) }() // it may be cut off in the middle
-		var r Reply
-		text, err := bufio.NewReader(c).ReadBytes('\n')
-		if err == nil {
-			err = json.Unmarshal(text, &r)
-		}
-		return r, err
+	if path, err := a.Inspection(); err == nil || path != "" {
+		t.Errorf("%q, %v", path, err)
 	}
-	if r, err := exchange(`{"version":2}` + "\n"); err != nil || r.Version != Version || !strings.Contains(r.Error, "version 2") {
-		t.Errorf("another version: %+v, %v", r, err)
+	must(t, a.Close())
+	if _, err := os.Lstat(Directory()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory was made: %v", err)
 	}
-	for name, line := range map[string]string{"no JSON": "hello\n", "too long": strings.Repeat(" ", 2*maxRequestBytes)} {
-		if r, err := exchange(line); err == nil {
-			t.Errorf("%s: %+v", name, r)
-		}
+	cfg.Inspect = "/dev/null/x.sock"
+	if _, err := nd.OpenAdapter(cfg); !errors.Is(err, nd.ErrInsufficientResources) {
+		t.Errorf("a path that cannot be made: %v", err)
 	}
-	var idle []net.Conn
-	for range maxClients + 2 { // more than are served: they wait, and the end comes to all
-		c, err := net.Dial("unix", s.Path())
-		must(t, err)
-		idle = append(idle, c)
+	t.Setenv("XDG_RUNTIME_DIR", "/dev/null")
+	cfg.Inspect = ""
+	if a, err = nd.OpenAdapter(cfg); err != nil {
+		t.Fatalf("a default path that cannot be made: %v", err)
 	}
-	must(t, s.Close())
-	for _, c := range idle {
-		must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
-		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("a client outlives the server: %v", err)
-		}
-		c.Close()
+	if _, err := a.Inspection(); err == nil || !strings.Contains(err.Error(), "mkdir /dev/null") {
+		t.Errorf("why there is none: %v", err)
 	}
+	must(t, a.Close())
 }

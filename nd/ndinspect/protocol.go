@@ -4,40 +4,29 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // Version is that of the protocol.
-const Version = 1
+const Version = inspect.Version
 
-// The bounds of the protocol.
-const (
-	maxRequestBytes = 4 << 10
-	maxReplyBytes   = 64 << 20
-	// MaxConnections is how many connections a Reply has at the most; Truncated says that there are more.
-	MaxConnections = 10000
-	maxClients     = 8 // of one socket at a time; others wait
-	// replyTimeout bounds the writing and reading of one Reply. A client may think between requests for idleTimeout.
-	replyTimeout = 5 * time.Second
-	idleTimeout  = time.Minute
-	// stallTimeout bounds how long a client of a capture may take nothing. Until then packets wait in the capture's buffer, and are
-	// lost and counted when that is full.
-	stallTimeout = 10 * time.Second
-)
+// MaxConnections is how many connections a Reply has at the most; Truncated says that there are more.
+const MaxConnections = inspect.MaxConnections
 
 // Request asks for one Reply.
 type Request struct {
-	Version int `json:"version"`
+	Version int `json:"version"` // filled in by Client
 	// Peer leaves out the connections with other hosts, unless it is the zero Addr.
 	Peer netip.Addr `json:"peer,omitzero"`
-	// Capture asks for packets behind the Reply, which then says Streams. It is the last request of a client.
-	Capture *CaptureRequest `json:"capture,omitempty"`
+	// Flight asks for the last events of the engines.
+	Flight bool `json:"flight,omitempty"`
 }
 
 // CaptureRequest says what to capture.
 type CaptureRequest struct {
-	SnapLength int    `json:"snap_length,omitempty"` // bytes of each packet; 0 is all
-	MaxPackets uint64 `json:"max_packets,omitempty"` // ends the capture; 0 is no bound
+	SnapLength int    // bytes of each packet; 0 is all
+	MaxPackets uint64 // ends the capture; 0 is no bound
 }
 
 // Reply is what an adapter does at a moment.
@@ -48,7 +37,13 @@ type Reply struct {
 	Command     string              `json:"command"`
 	At          time.Time           `json:"at"` // by the wall clock
 	Adapter     netip.Addr          `json:"adapter"`
+	Namespace   uint64              `json:"network_namespace"` // as Namespace; addresses of several may be the same
+	Interface   string              `json:"interface"`
+	Driver      string              `json:"driver"`
+	MTU         int                 `json:"mtu"`    // bytes
+	Queues      int                 `json:"queues"` // receive queues, each with an engine
 	Datapath    string              `json:"datapath"`
+	Reason      string              `json:"reason"`              // why that one
 	ZeroCopy    bool                `json:"zero_copy"`           // of the adapter's sockets, as the kernel says
 	Copying     string              `json:"copying,omitempty"`   // why they copy; empty over plain sockets
 	Apart       string              `json:"apart,omitempty"`     // why plain sockets send or receive packet by packet; see nd.DatapathInfo
@@ -59,4 +54,5 @@ type Reply struct {
 	Stats       nd.Stats            `json:"stats"`
 	Connections []nd.ConnectionInfo `json:"connections"`
 	Truncated   bool                `json:"truncated,omitempty"`
+	Flight      string              `json:"flight,omitempty"` // the last events of each engine, for people
 }

@@ -114,7 +114,11 @@ func (f *Recorder) Lost(now clock.Time, id uint64, first outcome.Outcome, wanted
 
 // WriteTo writes the record for people, an event a line, with times relative to the record's.
 func (r *FlightRecord) WriteTo(w io.Writer) (int64, error) {
-	b := fmt.Appendf(nil, "connection %x lost (%v): the engine's last %d events", r.ConnID, r.Outcome, len(r.Events))
+	var b []byte
+	if r.ConnID != 0 {
+		b = fmt.Appendf(b, "connection %x lost (%v): ", r.ConnID, r.Outcome)
+	}
+	b = fmt.Appendf(b, "the engine's last %d events", len(r.Events))
 	if r.Suppressed > 0 {
 		b = fmt.Appendf(b, "; no record was made of %d losses before", r.Suppressed)
 	}

@@ -1,4 +1,4 @@
-package ndinspect
+package inspect
 
 import (
 	"bufio"
@@ -11,18 +11,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ndxdp/ndxdp/nd"
 )
 
 // Server answers for one adapter.
 type Server struct {
-	adapter  *nd.Adapter
+	adapter  Adapter
 	path     string
 	inode    os.FileInfo
 	listener *net.UnixListener
 	slots    chan struct{} // one for every client
-	stall    time.Duration // stallTimeout; less in tests
+	stall    time.Duration // StallTimeout; less in tests
 	done     sync.WaitGroup
 	closing  sync.Once
 	closed   error
@@ -34,22 +32,20 @@ type Server struct {
 // opened counts the default paths that this process took.
 var opened atomic.Int32
 
-// Serve opens the adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the
-// process in Directory. Close it before the adapter.
+// Serve opens an adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the process in
+// Directory, and what killed processes left there is removed.
 //
-// Errors: nd.ErrInvalidParameter when a is nil, those of the operating system, and that somebody listens at path.
-func Serve(a *nd.Adapter, path string) (*Server, error) { return serve(a, path, stallTimeout) }
+// Errors: those of the operating system, and that somebody listens at path.
+func Serve(a Adapter, path string) (*Server, error) { return serve(a, path, StallTimeout) }
 
-func serve(a *nd.Adapter, path string, stall time.Duration) (*Server, error) {
-	if a == nil {
-		return nil, fmt.Errorf("ndinspect: serve: no adapter: %w", nd.ErrInvalidParameter)
-	}
+func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
 	if path == "" {
 		path = defaultPath(int(opened.Add(1) - 1))
+		sweep(filepath.Dir(path))
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("ndinspect: %w", err)
+		return nil, err
 	}
 	l, err := listen(path)
 	if err != nil {
@@ -57,7 +53,7 @@ func serve(a *nd.Adapter, path string, stall time.Duration) (*Server, error) {
 	}
 	s := &Server{adapter: a, path: path, listener: l, slots: make(chan struct{}, maxClients), stall: stall, clients: map[net.Conn]struct{}{}}
 	if s.inode, err = os.Lstat(path); err != nil {
-		return nil, errors.Join(fmt.Errorf("ndinspect: %w", err), l.Close())
+		return nil, errors.Join(err, l.Close())
 	}
 	s.done.Go(s.accept)
 	return s, nil
@@ -113,7 +109,7 @@ func (s *Server) serve(c net.Conn) {
 		<-s.slots
 	}()
 	in := bufio.NewScanner(c)
-	in.Buffer(make([]byte, 0, maxRequestBytes), maxRequestBytes)
+	in.Buffer(make([]byte, 0, MaxRequestBytes), MaxRequestBytes)
 	out := json.NewEncoder(c)
 	for {
 		_ = c.SetDeadline(time.Now().Add(idleTimeout)) // a closed connection shows below
@@ -124,9 +120,9 @@ func (s *Server) serve(c net.Conn) {
 		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
 			return
 		}
-		_ = c.SetDeadline(time.Now().Add(replyTimeout))
+		_ = c.SetDeadline(time.Now().Add(ReplyTimeout))
 		if q.Capture != nil && q.Version == Version {
-			s.stream(c, *q.Capture)
+			s.stream(c, q)
 			return
 		}
 		if out.Encode(s.answer(q)) != nil {
@@ -135,26 +131,15 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-func (s *Server) answer(q Request) Reply {
-	r := Reply{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now()}
+func (s *Server) head() Head {
+	return Head{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now()}
+}
+
+func (s *Server) answer(q Request) any {
+	h := s.head()
 	if q.Version != Version {
-		r.Error = fmt.Sprintf("this process speaks version %d of the protocol, and was asked in version %d", Version, q.Version)
-		return r
+		h.Error = fmt.Sprintf("this process speaks version %d of the protocol, and was asked in version %d", Version, q.Version)
+		return h
 	}
-	r.Adapter = s.adapter.QueryAddressList()[0]
-	d := s.adapter.Datapath()
-	r.Datapath, r.ZeroCopy, r.Copying, r.Apart = d.Datapath.String(), d.ZeroCopy, d.Copying, d.Apart
-	r.BulkPort, r.NoBulk = d.BulkPort, d.NoBulk
-	r.Capturing = s.adapter.Capturing()
-	r.Stats = s.adapter.Stats()
-	for _, c := range s.adapter.Connections() {
-		if q.Peer.IsValid() && c.Remote.Addr() != q.Peer.Unmap() {
-			continue
-		}
-		if r.Truncated = len(r.Connections) == MaxConnections; r.Truncated {
-			break
-		}
-		r.Connections = append(r.Connections, c)
-	}
-	return r
+	return s.adapter.Answer(h, q)
 }

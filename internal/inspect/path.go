@@ -1,4 +1,4 @@
-package ndinspect
+package inspect
 
 import (
 	"errors"
@@ -7,19 +7,24 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
 const (
 	systemDir = "/run/ndxdp"
 	suffix    = ".sock"
-	dialLimit = replyTimeout
+	dialLimit = ReplyTimeout
 )
 
-// Directory is where Serve makes sockets: $XDG_RUNTIME_DIR/ndxdp, or /run/ndxdp without that variable.
+// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR; without that variable below /run for root, and below the directory in /run/user that
+// the user has while logged in for others.
 func Directory() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "ndxdp")
+	}
+	if uid := os.Geteuid(); uid != 0 {
+		return filepath.Join("/run/user", strconv.Itoa(uid), "ndxdp")
 	}
 	return systemDir
 }
@@ -52,24 +57,24 @@ func Sockets() []string {
 func listen(path string) (l *net.UnixListener, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("ndinspect: make the directory of the socket: %w (give another path, or set XDG_RUNTIME_DIR)", err)
+		return nil, fmt.Errorf("make the directory of the socket: %w (another path may do, or another XDG_RUNTIME_DIR)", err)
 	}
 	private, err := os.MkdirTemp(dir, ".")
 	if err != nil {
-		return nil, fmt.Errorf("ndinspect: %w (give another path, or set XDG_RUNTIME_DIR)", err)
+		return nil, fmt.Errorf("%w (another path may do, or another XDG_RUNTIME_DIR)", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(private)) }()
 	made := filepath.Join(private, "s")
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("ndinspect: %w", err)
+		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
 	if err = os.Chmod(made, 0o600); err == nil {
 		err = publish(made, path)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ndinspect: %w", err), l.Close())
+		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
@@ -107,4 +112,27 @@ func defaultPath(n int) string {
 		name += "-" + strconv.Itoa(n)
 	}
 	return filepath.Join(Directory(), name+suffix)
+}
+
+// maxSwept bounds what one process looks at and removes of what others left.
+const maxSwept = 64
+
+// sweep removes the sockets in dir of processes that are gone: each would be found, and passed over, by every ndstat.
+func sweep(dir string) {
+	found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)) // a name that Glob cannot read has no sockets
+	for _, path := range found[:min(len(found), maxSwept)] {
+		pid, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), suffix), "-")
+		if _, err := os.Stat(filepath.Join("/proc", pid)); err != nil && stale(path) {
+			_ = os.Remove(path) // another process may have been faster
+		}
+	}
+}
+
+// Namespace is the number of the calling thread's network namespace, 0 when the kernel does not tell.
+func Namespace() uint64 {
+	var s syscall.Stat_t
+	if syscall.Stat("/proc/thread-self/ns/net", &s) != nil {
+		return 0
+	}
+	return s.Ino
 }

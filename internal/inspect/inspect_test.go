@@ -1,0 +1,251 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/ndxdp/ndxdp/internal/testhelp"
+)
+
+var must = testhelp.Must
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is an adapter whose captures have packets without end.
+type fake struct{ taps atomic.Int32 }
+
+func (f *fake) Answer(h Head, _ Request) any { return h }
+
+func (f *fake) Capture(int) (Capture, error) {
+	f.taps.Add(1)
+	return &endless{of: f, frame: make([]byte, 1500)}, nil
+}
+
+type endless struct {
+	of      *fake
+	frame   []byte
+	once    sync.Once
+	stopped atomic.Bool
+}
+
+func (e *endless) Next(b []byte) ([]byte, error) {
+	if e.stopped.Load() {
+		return b, io.EOF
+	}
+	return (&Record{Frame: e.frame, Length: len(e.frame)}).Append(b), nil
+}
+
+func (e *endless) Lost() uint64 { return 7 }
+
+func (e *endless) Stop() {
+	e.stopped.Store(true)
+	e.once.Do(func() { e.of.taps.Add(-1) })
+}
+
+func connect(t *testing.T, s *Server, say string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("unix", s.Path())
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	go func() { _, _ = c.Write([]byte(say)) }() // it may be cut off in the middle
+	return c
+}
+
+func answer(t *testing.T, s *Server, say string) (h Head, err error) {
+	t.Helper()
+	text, err := bufio.NewReader(connect(t, s, say)).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(text, &h)
+	}
+	return h, err
+}
+
+// awaitNoTap waits until nothing is copied any more.
+func (f *fake) awaitNoTap(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); f.taps.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the tap stays on")
+		}
+	}
+}
+
+// TestSocketsOfOthers: a socket in use and a file that is none are left alone, and one that is left over makes room.
+func TestSocketsOfOthers(t *testing.T) {
+	a := &fake{}
+	path := filepath.Join(t.TempDir(), "x.sock")
+	s, err := Serve(a, path)
+	must(t, err)
+	if _, err := Serve(a, path); err == nil || !strings.Contains(err.Error(), "is in use") {
+		t.Errorf("in use: %v", err)
+	}
+	must(t, s.Close())
+	must(t, os.WriteFile(path, []byte("precious"), 0o600))
+	if _, err := Serve(a, path); err == nil {
+		t.Error("a file was replaced")
+	}
+	must(t, os.Remove(path))
+	leave(t, path)
+	s, err = Serve(a, path)
+	must(t, err)
+	if h, err := answer(t, s, `{"version":2}`+"\n"); err != nil || h.PID != os.Getpid() {
+		t.Errorf("%+v, %v", h, err)
+	}
+	must(t, s.Close())
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// leave makes a socket that nobody listens on.
+func leave(t *testing.T, path string) {
+	t.Helper()
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	dead.SetUnlinkOnClose(false)
+	must(t, dead.Close())
+}
+
+// TestSweepRemovesWhatTheKilledLeft: sockets of processes that are gone go when the next one makes its own; files, sockets in use and those of a process
+// that runs stay.
+func TestSweepRemovesWhatTheKilledLeft(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	dir := Directory()
+	must(t, os.Mkdir(dir, 0o700))
+	const nobody = "99999999" // more than the kernel ever counts to
+	leave(t, filepath.Join(dir, nobody+".sock"))
+	leave(t, filepath.Join(dir, nobody+"-1.sock"))
+	stay := []string{filepath.Join(dir, "1.sock"), filepath.Join(dir, nobody+"-2.sock"), filepath.Join(dir, nobody+"-3.sock")}
+	leave(t, stay[0])
+	must(t, os.WriteFile(stay[1], nil, 0o600))
+	other, err := Serve(&fake{}, stay[2]) // of a process in another PID namespace
+	must(t, err)
+	defer other.Close()
+	s, err := Serve(&fake{}, "")
+	must(t, err)
+	defer s.Close()
+	if got, want := Sockets()[:4], append(stay[:1:1], append([]string{stay[1], stay[2]}, s.Path())...); len(got) != len(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, path := range append(stay, s.Path()) {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBadRequests: a client of another version is told, and one that sends something else, or no end, is cut off.
+func TestBadRequests(t *testing.T) {
+	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	if h, err := answer(t, s, `{"version":1}`+"\n"); err != nil || h.Version != Version || !strings.Contains(h.Error, "version 1") {
+		t.Errorf("another version: %+v, %v", h, err)
+	}
+	for name, line := range map[string]string{"no JSON": "hello\n", "too long": strings.Repeat(" ", 2*MaxRequestBytes)} {
+		if h, err := answer(t, s, line); err == nil {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	var idle []net.Conn
+	for range maxClients + 2 { // more than are served: they wait, and the end comes to all
+		idle = append(idle, connect(t, s, ""))
+	}
+	must(t, s.Close())
+	for _, c := range idle {
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a client outlives the server: %v", err)
+		}
+	}
+}
+
+const capture = `{"version":2,"capture":{}}` + "\n"
+
+// TestCaptureOfAClientThatStalls: whoever takes nothing for too long loses the capture, and the adapter its tap.
+func TestCaptureOfAClientThatStalls(t *testing.T) {
+	a := &fake{}
+	s, err := serve(a, filepath.Join(t.TempDir(), "x.sock"), time.Millisecond)
+	must(t, err)
+	defer s.Close()
+	c := connect(t, s, capture)
+	if _, err := c.Read(make([]byte, 1)); err != nil { // of the reply: it captures
+		t.Fatal(err)
+	}
+	a.awaitNoTap(t)
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("the stalled client's connection was not closed: %v", err)
+	}
+}
+
+// TestCaptureEndsWithItsClient: packets come in records until the client closes its direction, and then the end; and one that goes away takes the tap with it.
+func TestCaptureEndsWithItsClient(t *testing.T) {
+	a := &fake{}
+	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	c := connect(t, s, `{"version":2,"capture":{"max_packets":3}}`+"\n")
+	in := bufio.NewReader(c)
+	_, err = in.ReadBytes('\n')
+	must(t, err)
+	all, err := io.ReadAll(in)
+	must(t, err)
+	packets := bufio.NewReader(bytes.NewReader(all[BlockHeader:]))
+	var r Record
+	for range 3 {
+		must(t, r.Read(packets))
+		if len(r.Frame) != 1500 {
+			t.Errorf("%d bytes", len(r.Frame))
+		}
+	}
+	var end End
+	_, err = packets.Discard(BlockHeader)
+	must(t, err)
+	must(t, json.NewDecoder(packets).Decode(&end))
+	if end.Lost != 7 {
+		t.Errorf("%+v", end)
+	}
+	gone := connect(t, s, capture)
+	_, err = gone.Read(make([]byte, 1))
+	must(t, err)
+	must(t, gone.Close())
+	a.awaitNoTap(t)
+}
+
+// TestRecordsComeBack: what was written is read again, and nothing that is cut or has wrong lengths.
+func TestRecordsComeBack(t *testing.T) {
+	want := Record{
+		Time: time.Unix(5, 6), Queue: 3, Sent: true, CE: true, Drop: "crc", Held: true, ConnectionID: 1 << 60, State: "open", Frame: []byte("frame"), Length: 99,
+	}
+	b := want.Append(nil)
+	var got Record
+	must(t, got.Read(bufio.NewReader(bytes.NewReader(b))))
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for n := range b {
+		if err := got.Read(bufio.NewReader(bytes.NewReader(b[:n]))); err == nil {
+			t.Errorf("%d of %d bytes were a record", n, len(b))
+		}
+	}
+	for _, length := range []byte{0, 0xff} { // less than the fixed part, and more than any packet
+		wrong := append([]byte{length, length, length, length}, b[4:]...)
+		if err := got.Read(bufio.NewReader(bytes.NewReader(wrong))); err == nil {
+			t.Errorf("a length of %x", wrong[:4])
+		}
+	}
+}
