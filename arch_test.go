@@ -68,7 +68,7 @@ var fences = map[string]fence{
 		usedBy: []string{"bench"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
-	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd/ndmetrics", "cmd/"}},
+	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd", "nd/ndmetrics", "cmd/"}},
 	"internal/cli": {
 		ours:   []string{"nd", "internal/buildinfo"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
@@ -123,7 +123,7 @@ var fences = map[string]fence{
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
-		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture", "internal/inspect"},
+		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
@@ -158,7 +158,7 @@ var fences = map[string]fence{
 		tests:  []string{"nd", "nd/ndk"},
 	},
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/cli", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "internal/cli", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/buildinfo"
 	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -54,6 +55,7 @@ type inspected struct{ a *Adapter }
 // inspectReply is ndinspect.Reply, whose fields say what they are.
 type inspectReply struct {
 	inspect.Head
+	Build       buildinfo.Info   `json:"build"`
 	Adapter     netip.Addr       `json:"adapter"`
 	Namespace   uint64           `json:"network_namespace"`
 	Interface   string           `json:"interface"`
@@ -78,7 +80,7 @@ type inspectReply struct {
 func (i inspected) Answer(h inspect.Head, q inspect.Request) any {
 	a, d := i.a, i.a.Datapath()
 	r := inspectReply{
-		Head: h, Adapter: a.verbs.Addr, Namespace: a.namespace, Interface: d.Interface, Driver: d.Driver, MTU: d.MTU, Queues: d.Queues, Datapath: d.Datapath.String(),
+		Head: h, Build: buildinfo.Read(), Adapter: a.verbs.Addr, Namespace: a.namespace, Interface: d.Interface, Driver: d.Driver, MTU: d.MTU, Queues: d.Queues, Datapath: d.Datapath.String(),
 		Reason: d.Reason, ZeroCopy: d.ZeroCopy, Copying: d.Copying, Apart: d.Apart, BulkPort: d.BulkPort, NoBulk: d.NoBulk, Capturing: a.Capturing(), Stats: a.Stats(),
 		Connections: []ConnectionInfo{},
 	}

@@ -176,6 +176,14 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 		return err
 	}))
 	defer a.Close()
+	other := netlabtest.Pair(t, netlab.PairConfig{}) // another machine, as it were: with the same address
+	must(t, other.A.Do(func() error {
+		b, err := nd.OpenAdapter(nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathUDP})
+		if err == nil {
+			t.Cleanup(func() { must(t, b.Close()) })
+		}
+		return err
+	}))
 	list := func(args ...string) string {
 		var out bytes.Buffer
 		root := newRoot()

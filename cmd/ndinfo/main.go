@@ -22,7 +22,8 @@ func newRoot() *cobra.Command {
 		Use:   "ndinfo",
 		Short: "List adapters: driver, queues, MTU, datapath and limits",
 		Long: `ndinfo lists the adapters of this machine: what drives them, how their packets would move and why, and
-the limits that programs meet. "ndinfo doctor" says what is in the way of ND, and how to remove it.
+the limits that programs meet. "ndinfo doctor" says what is in the way of ND, and how to remove it;
+"ndinfo bugreport" gathers all that helps others to find a fault.
 
 Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wrong command line.`,
 		Example: `  ndinfo                       a table of adapters
@@ -44,7 +45,7 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 		},
 	}
 	root.PersistentFlags().BoolVar(&asJSON, "json", false, "print JSON instead of tables")
-	root.AddCommand(newDoctor(&asJSON))
+	root.AddCommand(newDoctor(&asJSON), newBugreport(&asJSON))
 	return cli.Root(root)
 }
 

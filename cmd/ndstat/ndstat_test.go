@@ -122,12 +122,12 @@ func TestTapIsSeen(t *testing.T) {
 	const mark = "is captured: its figures are not those of a run without"
 	tap, err := e.Adapter.StartCapture(nd.CaptureConfig{})
 	must(t, err)
-	out, _, err := ndstat("--once", "--interval", "100ms")
+	out, _, err := ndstat("--once", "--interval", "100ms", "--pid", strconv.Itoa(os.Getpid()))
 	if want := strconv.Itoa(os.Getpid()) + " "; err != nil || !strings.Contains(out, mark) || !strings.Contains(out, "\n"+want) {
 		t.Errorf("with a tap: %v\n%s", err, out)
 	}
 	tap.Stop()
-	if out, _, err = ndstat("--once", "--interval", "100ms"); err != nil || strings.Contains(out, mark) {
+	if out, _, err = ndstat("--once", "--interval", "100ms", "--pid", strconv.Itoa(os.Getpid())); err != nil || strings.Contains(out, mark) {
 		t.Errorf("without a tap: %v\n%s", err, out)
 	}
 }

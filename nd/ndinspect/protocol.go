@@ -29,6 +29,14 @@ type CaptureRequest struct {
 	MaxPackets uint64 // ends the capture; 0 is no bound
 }
 
+// Build says which ndxdp a process was built with; what the build does not tell is "unknown".
+type Build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"` // only where ndxdp is the main module
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
 // Reply is what an adapter does at a moment.
 type Reply struct {
 	Version     int                 `json:"version"`
@@ -36,6 +44,7 @@ type Reply struct {
 	PID         int                 `json:"pid"`
 	Command     string              `json:"command"`
 	At          time.Time           `json:"at"` // by the wall clock
+	Build       Build               `json:"build"`
 	Adapter     netip.Addr          `json:"adapter"`
 	Namespace   uint64              `json:"network_namespace"` // as Namespace; addresses of several may be the same
 	Interface   string              `json:"interface"`
