@@ -425,7 +425,8 @@ type Stats struct {
 
 	// LocalIn and LocalOut are those of PacketsIn and PacketsOut that came and left by plain sockets though the adapter is on AF_XDP, because the peer has an
 	// address of the same machine, whose packets never come to an interface.
-	LocalIn, LocalOut uint64
+	LocalIn  uint64 `json:"local_in"`
+	LocalOut uint64 `json:"local_out"`
 
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64 `json:"drops"`
