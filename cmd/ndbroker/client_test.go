@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 
 const payload = 3 << 20 // many packets, and not all of them fit a ring
 
+// withLane ends the role of a client whose adapter has a bulk lane.
+const withLane = "-lane"
+
 // pattern is what is written; no two places nearby look alike.
 func pattern(b []byte) {
 	x := uint32(1)
@@ -64,7 +67,12 @@ func client(spec []string) error {
 	case "give":
 		return give(socket, local)
 	}
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto})
+	role, bulk := strings.CutSuffix(role, withLane)
+	lane, writes := nd.BulkOff, 1
+	if bulk {
+		lane, writes = nd.BulkOnly, 8 // enough to prove it, and to use it then
+	}
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto, Bulk: lane})
 	if err != nil {
 		return err
 	}
@@ -76,7 +84,10 @@ func client(spec []string) error {
 	case "serve":
 		err = serve(ctx, netip.AddrPortFrom(local, 7000), cfg)
 	case "write":
-		err = write(ctx, netip.AddrPortFrom(remote, 7000), cfg)
+		err = write(ctx, netip.AddrPortFrom(remote, 7000), cfg, writes)
+		if s := a.Stats(); bulk && (s.BulkProven == 0 || s.BulkPacketsOut == s.BulkProbes) {
+			err = errors.Join(err, fmt.Errorf("nothing went by the bulk lane (%q): %+v", a.Datapath().NoBulk, s))
+		}
 	case "hold":
 		fmt.Println("ready")
 		<-ctx.Done() // killed long before
@@ -131,17 +142,17 @@ func serve(ctx context.Context, at netip.AddrPort, cfg nd.EndpointConfig) error 
 	return e.Connector.NotifyDisconnect(ctx)
 }
 
-func write(ctx context.Context, to netip.AddrPort, cfg nd.EndpointConfig) error {
+func write(ctx context.Context, to netip.AddrPort, cfg nd.EndpointConfig, times int) error {
 	e, err := nd.Dial(ctx, to, cfg)
 	if err != nil {
 		return err
 	}
 	pattern(e.Memory.Bytes())
-	err = errors.Join(
-		e.QueuePair.Receive(1, nil),
-		e.QueuePair.Write(2, []nd.SGE{e.Memory.SGE(0, payload)}, e.Peer.Address, e.Peer.Token, nd.OpSilentSuccess|nd.OpDefer),
-		e.QueuePair.Send(3, nil, nd.OpSilentSuccess),
-	)
+	err = e.QueuePair.Receive(1, nil)
+	for range times {
+		err = errors.Join(err, e.QueuePair.Write(2, []nd.SGE{e.Memory.SGE(0, payload)}, e.Peer.Address, e.Peer.Token, nd.OpSilentSuccess|nd.OpDefer))
+	}
+	err = errors.Join(err, e.QueuePair.Send(3, nil, nd.OpSilentSuccess))
 	if err != nil {
 		return err
 	}

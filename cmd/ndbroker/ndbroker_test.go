@@ -155,22 +155,24 @@ func wantClean(t *testing.T, pair *netlab.Pair) {
 // TestUnprivilegedNamespaces lets two processes that may nothing move bytes over AF_XDP, each in a namespace of its own, with what
 // a broker passed to each.
 func TestUnprivilegedNamespaces(t *testing.T) {
-	t.Run("one queue", func(t *testing.T) { moveBetween(t, netlab.PairConfig{}) })
-	t.Run("many frames", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Queues: 2, MTU: 9000}) })
+	t.Run("one queue", func(t *testing.T) { moveBetween(t, netlab.PairConfig{}, "") })
+	t.Run("many frames", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Queues: 2, MTU: 9000}, "") })
+	t.Run("bulk lane", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Offloads: true}, withLane) })
+	t.Run("bulk lane of two queues", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Queues: 2, Offloads: true}, withLane) })
 }
 
-func moveBetween(t *testing.T, cfg netlab.PairConfig) {
+func moveBetween(t *testing.T, cfg netlab.PairConfig, lane string) {
 	pair := netlabtest.Pair(t, cfg)
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
 	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)
 	for range 2 { // what was given back can be had again at once
-		server := startClient(t, pair.A, "serve", socketA, a, b)
+		server := startClient(t, pair.A, "serve"+lane, socketA, a, b)
 		server.awaitReady(t)
 		if !attached(t, pair.A) {
 			t.Error("the server runs without an XDP program")
 		}
-		startClient(t, pair.B, "write", socketB, b, a).wantSuccess(t, "writer")
+		startClient(t, pair.B, "write"+lane, socketB, b, a).wantSuccess(t, "writer")
 		server.wantSuccess(t, "server")
 	}
 	wantClean(t, pair)
