@@ -428,6 +428,12 @@ type Stats struct {
 	LocalIn  uint64 `json:"local_in"`
 	LocalOut uint64 `json:"local_out"`
 
+	// Operations counts requests that ended well, and PayloadBytes what they moved, by kind: keys are OperationNames and PayloadNames. What peers read and
+	// write here by themselves is not among them.
+	Operations     map[string]uint64 `json:"operations"`
+	PayloadBytes   map[string]uint64 `json:"payload_bytes"`
+	RequestLatency RequestLatency    `json:"request_latency"`
+
 	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
 	Drops map[string]uint64 `json:"drops"`
 }
@@ -450,6 +456,7 @@ func (a *Adapter) Stats() Stats {
 		BulkUnanswered: p.BulkUnanswered, BulkTimedOut: p.BulkTimedOut, BulkLossy: p.BulkLossy,
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(),
 	}
+	s.requests(&p)
 	for l, us := range p.Limited {
 		s.LimitedSeconds[provider.Limit(l).String()] = float64(us) / 1e6
 	}

@@ -9,6 +9,7 @@ func (e *Engine) Stats() Stats {
 	s, sent := e.stats, e.out.Counts()
 	s.PacketsOut, s.BytesOut, s.NoFrames = sent.Packets, sent.Bytes, sent.NoFrames
 	s.Limited = e.limitTotals.Micros(e.now)
+	s.RequestsDone, s.RequestBytes = e.results.Done, e.results.Bytes
 	return s
 }
 

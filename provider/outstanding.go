@@ -23,16 +23,15 @@ func (qp *QP) cancelAll(r *completion.Reporter, first Outcome) {
 // reportDone reports the initiator requests before una that are done, in posting order, and returns the first one that is not. Their places in the
 // queue are the caller's to give up.
 func (qp *QP) reportDone(r *completion.Reporter, una uint32) (head uint32) {
-	head = qp.sq.head.Load()
-	for int32(una-head) > 0 {
+	for head = qp.sq.head.Load(); int32(una-head) > 0; head++ {
 		wr := qp.sq.wr(head)
 		if wr.kind == KindRead && !wr.done {
 			break
 		}
+		r.Count(uint8(wr.kind), wr.length)
 		if wr.flags&FlagSilentSuccess == 0 {
 			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
 		}
-		head++
 	}
 	return head
 }
@@ -53,16 +52,7 @@ func (qp *QP) failAt(r *completion.Reporter, seq uint32, o Outcome) {
 // succeedBefore reports success for the initiator requests before seq, up to the first READ that was not answered: the peer
 // executes in order, so it executed them all.
 func (qp *QP) succeedBefore(r *completion.Reporter, seq uint32) {
-	for head := qp.sq.head.Load(); head != seq; head++ {
-		wr := qp.sq.wr(head)
-		if wr.kind == KindRead && !wr.done {
-			return
-		}
-		if wr.flags&FlagSilentSuccess == 0 {
-			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
-		}
-		qp.sq.head.Store(head + 1)
-	}
+	qp.sq.head.Store(qp.reportDone(r, seq))
 }
 
 // named finds the initiator request whose message the peer names: one that was sent, at least in part.

@@ -155,6 +155,7 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
 	if !t.results.Complete(qp.recvCQ, &res) {
 		return t.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
+	t.results.Count(uint8(KindReceive), op.Total)
 	t.receives.Took()
 	qp.rq.head.Store(head + 1)
 	t.endWait()

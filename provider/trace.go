@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"time"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -35,6 +37,8 @@ const (
 	LimitRing              = trace.LimitRing
 	LimitCPU               = trace.LimitCPU
 	NumLimits              = trace.NumLimits
+	NumRequestKinds        = trace.NumRequestKinds
+	NumLatencies           = trace.NumLatencies
 	FlightState            = trace.FlightState
 	FlightDrop             = trace.FlightDrop
 	FlightLoss             = trace.FlightLoss
@@ -62,6 +66,9 @@ const (
 	InterfaceEnded         = trace.InterfaceEnded
 )
 
+// LatencyBound is the longest time of a class of Stats.Latencies.
+func LatencyBound(class int) time.Duration { return trace.LatencyBound(class) }
+
 // DropNames are the names of all reasons for which an engine drops a packet.
 func DropNames() []string { return trace.DropNames() }
 
@@ -82,7 +89,7 @@ func (s *sender) endSample(seq uint32) {
 			last = p.At
 		}
 	}
-	s.sample.End(e.now, &q.sample, last)
+	s.stats.Took(s.sample.End(e.now, &q.sample, last))
 	if wr.flags&FlagSilentSuccess == 0 {
 		s.qp.initCQ.Watch(e.clock, e.now)
 	}

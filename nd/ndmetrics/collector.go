@@ -2,10 +2,12 @@ package ndmetrics
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ndxdp/ndxdp/internal/buildinfo"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -27,6 +29,11 @@ type Collector struct {
 	packets *prometheus.Desc
 	bytes   *prometheus.Desc
 	open    *prometheus.Desc
+	build   *prometheus.Desc // all that does not change stands in labels of build and path
+	path    *prometheus.Desc
+	done    *prometheus.Desc
+	payload *prometheus.Desc
+	latency *prometheus.Desc
 	counts  []count
 }
 
@@ -53,11 +60,26 @@ func NewCollector(a *nd.Adapter) *Collector {
 		packets: desc("packets_total", "ND packets.", "direction"),
 		bytes:   desc("packet_bytes_total", "Bytes of ND packets with their headers, without UDP's and below.", "direction"),
 		open:    desc("connections", "Connections in the table, also those that are being made or closed."),
+		build:   desc("build_info", "Always 1; which build of ndxdp this is.", "version", "commit", "go", "platform"),
+		path:    desc("datapath_info", "Always 1; how packets move.", "interface", "driver", "datapath", "zero_copy"),
+		done:    desc("operations_total", "Requests of this side and receives that ended well.", "kind"),
+		payload: desc("payload_bytes_total", "Bytes that operations moved.", "kind"),
+		latency: desc("request_latency_seconds", "Time of sampled requests from post to result: about one in a millisecond of each connection."),
 	}
-	for _, x := range []struct {
-		name, help string
-		of         func(*nd.Stats) uint64
-	}{
+	for _, x := range plainCounters() {
+		c.counts = append(c.counts, count{desc(x.name, x.help), x.of})
+	}
+	return c
+}
+
+// plainCounter is the name of a counter without labels of its own, and where it is.
+type plainCounter struct {
+	name, help string
+	of         func(*nd.Stats) uint64
+}
+
+func plainCounters() []plainCounter {
+	return []plainCounter{
 		{"connections_established_total", "Connections that were opened.", func(s *nd.Stats) uint64 { return s.Established }},
 		{"connections_refused_total", "Connection requests that were refused.", func(s *nd.Stats) uint64 { return s.Refused }},
 		{"connections_lost_total", "Connections whose peer did not answer any more.", func(s *nd.Stats) uint64 { return s.Lost }},
@@ -100,15 +122,12 @@ func NewCollector(a *nd.Adapter) *Collector {
 		{"bulk_left_loss_total", "Times a connection left the bulk lane because most packets were lost.", func(s *nd.Stats) uint64 { return s.BulkLossy }},
 		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.PortsChanged }},
 		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.BlackHoles }},
-	} {
-		c.counts = append(c.counts, count{desc(x.name, x.help), x.of})
 	}
-	return c
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.drops, c.limited, c.packets, c.bytes, c.open} {
+	for _, d := range []*prometheus.Desc{c.drops, c.limited, c.packets, c.bytes, c.open, c.build, c.path, c.done, c.payload, c.latency} {
 		ch <- d
 	}
 	for _, x := range c.counts {
@@ -137,4 +156,25 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, x := range c.counts {
 		counter(x.desc, float64(x.of(&s)))
 	}
+	c.requests(&s, counter, ch)
+	b, d := buildinfo.Read(), c.adapter.Datapath()
+	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Commit, b.Go, b.Platform)
+	ch <- prometheus.MustNewConstMetric(c.path, prometheus.GaugeValue, 1, d.Interface, d.Driver, d.Datapath.String(), strconv.FormatBool(d.ZeroCopy))
+}
+
+// requests tells what became of requests, and how long they took.
+func (c *Collector) requests(s *nd.Stats, counter func(*prometheus.Desc, float64, ...string), ch chan<- prometheus.Metric) {
+	for _, kind := range nd.OperationNames() {
+		counter(c.done, float64(s.Operations[kind]), kind)
+	}
+	for _, kind := range nd.PayloadNames() {
+		counter(c.payload, float64(s.PayloadBytes[kind]), kind)
+	}
+	buckets, sum := map[float64]uint64{}, uint64(0)
+	for i, bound := range nd.LatencyBounds() {
+		sum += s.RequestLatency.Counts[i]
+		buckets[bound.Seconds()] = sum
+	}
+	sum += s.RequestLatency.Counts[len(s.RequestLatency.Counts)-1]
+	ch <- prometheus.MustNewConstHistogram(c.latency, sum, s.RequestLatency.Sum.Seconds(), buckets)
 }

@@ -5,11 +5,14 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
 // Reporter takes what an engine reports to the completion queues that are to show it: at the end of a turn, or later where a queue
 // moderates its notifications.
 type Reporter struct {
+	trace.Requests // that ended well
+
 	touched   []*Queue    // have results that nobody sees yet
 	moderated []moderated // hold notifications back
 }

@@ -3,6 +3,7 @@ package completion
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
 // RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE, which has no FastRegister.
@@ -18,6 +19,9 @@ const (
 	KindWrite
 	KindFastRegister
 )
+
+// Every kind has a place among the counters.
+const _ = uint(trace.NumRequestKinds-1-KindFastRegister) + uint(KindFastRegister+1-trace.NumRequestKinds)
 
 // Result is one completion.
 type Result struct {

@@ -120,8 +120,9 @@ func (s *Sample) Done(head uint32) (seq uint32, ok bool) {
 }
 
 // End takes in that the watched request is done. The delay in the ACK block that said so tells how long the peer held ours: what passed
-// since its last packet left, but for the round trip. last is when that left, zero when that is not known any more.
-func (s *Sample) End(now clock.Time, p *PostSample, last clock.Time) {
+// since its last packet left, but for the round trip. last is when that left, zero when that is not known any more. It
+// returns how long the request took from its post on.
+func (s *Sample) End(now clock.Time, p *PostSample, last clock.Time) (sincePost time.Duration) {
 	whole := now.Sub(s.sentAt)
 	hold := time.Duration(0)
 	if s.trip > 0 && last != 0 {
@@ -129,7 +130,9 @@ func (s *Sample) End(now clock.Time, p *PostSample, last clock.Time) {
 	}
 	fold(&s.latency.Wire, whole-hold)
 	fold(&s.latency.Hold, hold)
+	sincePost = now.Sub(p.at)
 	s.disarm(now, p)
+	return sincePost
 }
 
 // fold takes a sample into a mean.

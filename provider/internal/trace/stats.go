@@ -67,6 +67,13 @@ type Stats struct {
 	Limited [NumLimits]uint64
 
 	Drops [wire.NumDropReasons]uint64
+
+	// Requests of this side and receives that ended well, by kind, and their bytes.
+	RequestsDone, RequestBytes [NumRequestKinds]uint64
+
+	// Sampled requests, by the time from their post to their result, and the sum of that time.
+	Latencies    [NumLatencies]uint64
+	LatencyNanos uint64
 }
 
 // Drop counts a packet that is not used, by reason.
@@ -82,15 +89,14 @@ func (s *Stats) LeaveBulk(why bulk.Cause) {
 func (s *Stats) Add(other Stats) {
 	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other)
 	for i := range to.NumField() {
-		if f := to.Field(i); f.CanUint() {
+		switch f := to.Field(i); f.Kind() {
+		case reflect.Array:
+			for j := range f.Len() {
+				f.Index(j).SetUint(f.Index(j).Uint() + by.Field(i).Index(j).Uint())
+			}
+		default:
 			f.SetUint(f.Uint() + by.Field(i).Uint())
 		}
-	}
-	for i, n := range other.Limited {
-		s.Limited[i] += n
-	}
-	for i, n := range other.Drops {
-		s.Drops[i] += n
 	}
 }
 

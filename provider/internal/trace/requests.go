@@ -1,0 +1,39 @@
+package trace
+
+import (
+	"math/bits"
+	"time"
+)
+
+// NumRequestKinds is how many kinds of requests there are.
+const NumRequestKinds = 7
+
+// Requests counts those that ended well, by kind, and their bytes.
+type Requests struct {
+	Done  [NumRequestKinds]uint64
+	Bytes [NumRequestKinds]uint64
+}
+
+// Count takes in one.
+func (r *Requests) Count(kind uint8, bytes uint32) {
+	r.Done[kind]++
+	r.Bytes[kind] += uint64(bytes)
+}
+
+// NumLatencies is how many classes the sampled requests fall into, by the time from their post to their result: the i-th has those of up to
+// LatencyBound(i), and the last one all that took longer.
+const NumLatencies = 25
+
+// LatencyBound is 1 µs for class 0, and doubles from class to class: 8.4 s for the last one that has a bound.
+func LatencyBound(class int) time.Duration { return time.Microsecond << class }
+
+// latencyClass is where a time belongs.
+func latencyClass(d time.Duration) int {
+	return min(bits.Len64(uint64(max(d-1, 0)/time.Microsecond)), NumLatencies-1)
+}
+
+// Took counts a sampled request.
+func (s *Stats) Took(d time.Duration) {
+	s.Latencies[latencyClass(d)]++
+	s.LatencyNanos += uint64(max(d, 0))
+}
