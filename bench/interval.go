@@ -42,11 +42,17 @@ func tellOf(a *nd.Adapter, every time.Duration, direction string, sink Sink, sta
 	if every == 0 {
 		return nil
 	}
-	t := &teller{adapter: a, stations: stations, sink: sink, every: every, direction: direction}
+	t := newTeller()
+	t.adapter, t.stations, t.sink, t.every, t.direction = a, stations, sink, every, direction
 	for _, s := range stations {
 		s.teller = t
 	}
 	return t
+}
+
+// newTeller makes one that notes when the next test is measured, and tells nobody.
+func newTeller() *teller {
+	return &teller{began: make(chan time.Time, 1), ended: make(chan time.Time, 1)}
 }
 
 // during tells of a test until do, which runs it, is over.

@@ -108,7 +108,7 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 	case KindConn:
 		return j.runConn(ctx, c, sink)
 	case KindND:
-		if j.Parallel.Several() {
+		if j.Parallel.Several() || j.Parallel.Streams > 0 {
 			return j.runParallel(ctx, c, sink)
 		}
 		return j.runND(ctx, c, sink)

@@ -40,6 +40,7 @@ type station struct {
 	spins int
 
 	moved  atomic.Uint64 // operations of the present test that ended: who looks is another goroutine
+	cut    atomic.Bool   // the present test is to end, as if its time were over
 	teller *teller       // nil when nobody wants to hear of tests while they run
 
 	live uint64 // context of the data queue pair that is in use, 0 for none: others' completions are leftovers

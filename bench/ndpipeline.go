@@ -46,7 +46,7 @@ func (d *data) pipeline(ctx context.Context) error {
 			}
 			base = d.completed
 			end = d.beginMeasuring().Add(s.Duration)
-		case !end.IsZero() && now.After(end) && d.completed > base:
+		case !end.IsZero() && (now.After(end) || d.cut.Load()) && d.completed > base:
 			d.endMeasuring(now, d.completed-base)
 			if d.hist != nil {
 				d.result.LatUS = d.hist.Summary(1)

@@ -24,6 +24,7 @@ const MaxConnections = 64
 type Parallel struct {
 	Connections int  `json:"connections,omitempty"` // of each direction; 0 is 1
 	Both        bool `json:"both,omitempty"`        // both processes are requesters and responders
+	Streams     int  `json:"streams,omitempty"`     // of 1 MiB Writes that run beside each test, on more connections of the same adapters; not with Both
 }
 
 // Several says whether a test runs more than one connection.
@@ -43,6 +44,7 @@ type parallel struct {
 	adapter *nd.Adapter
 	lines   []*requester // those that this side measures
 	servers []*server    // those that it answers
+	streams []*requester // those that run beside them
 	tell    *teller
 }
 
@@ -54,7 +56,7 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 	}
 	p := &parallel{job: j, adapter: a}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	n := max(j.Parallel.Connections, 1)
+	n := max(j.Parallel.Connections, 1) + j.Parallel.Streams
 	if j.Role == Responder || j.Parallel.Both {
 		if err := p.listen(n); err != nil {
 			return err
@@ -119,6 +121,7 @@ func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink)
 			q.crowded = true
 			p.lines = append(p.lines, q)
 		}
+		p.lines, p.streams = p.lines[:n-p.job.Parallel.Streams], p.lines[n-p.job.Parallel.Streams:]
 	}
 	p.tellAll(sink)
 	for _, s := range p.job.Specs {
@@ -133,7 +136,7 @@ func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink)
 			return fmt.Errorf("nd %s: %w", s, err)
 		}
 	}
-	for _, q := range p.lines {
+	for _, q := range slices.Concat(p.lines, p.streams) {
 		if err := q.bye(ctx); err != nil {
 			return err
 		}
@@ -144,6 +147,15 @@ func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink)
 // runAll runs one spec on all sessions at once.
 func (p *parallel) runAll(ctx context.Context, s Spec, sink Sink) error {
 	results, errs := make([]*Result, len(p.lines)), make([]error, len(p.lines))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var beside *load
+	if len(p.streams) > 0 {
+		var err error
+		if beside, err = startLoad(ctx, p.streams, s, cancel); err != nil {
+			return err
+		}
+	}
 	p.tell.during(s, func() {
 		var wg sync.WaitGroup
 		for i, q := range p.lines {
@@ -151,10 +163,20 @@ func (p *parallel) runAll(ctx context.Context, s Spec, sink Sink) error {
 		}
 		wg.Wait()
 	})
-	if err := errors.Join(errs...); err != nil || len(results) == 0 {
+	err := errors.Join(errs...)
+	if err != nil || len(results) == 0 {
+		if beside != nil {
+			cancel(err)
+			err = errors.Join(err, beside.stop(nil))
+		}
 		return err
 	}
 	all := together(results)
+	if beside != nil {
+		if err := beside.stop(&all); err != nil {
+			return err
+		}
+	}
 	all.Direction = p.direction()
 	sink.Result(all)
 	return nil

@@ -31,6 +31,9 @@ type Result struct {
 	Depth       int      `json:"depth,omitempty"`       // operations outstanding; older reports do not say it
 	Entries     int      `json:"entries,omitempty"`     // pieces of memory of an operation, if more than one
 	Connections int      `json:"connections,omitempty"` // at once, if more than one
+	Streams     int      `json:"streams,omitempty"`     // of 1 MiB Writes on other connections of the same adapters meanwhile
+	StreamGbps  float64  `json:"stream_gbps,omitempty"` // that they moved, together
+	Bulk        bool     `json:"bulk,omitempty"`        // the requester's adapter had a bulk lane
 	Told        bool     `json:"told,omitempty"`        // there were Intervals, which allocate
 	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, when both were used at once
 	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; else each had one

@@ -34,7 +34,7 @@ func sample() *Report {
 			PartsUS: &Parts{Queueing: 1000, Wire: 50, RemoteHold: 300, Completion: 25}, Verified: true,
 		},
 		{
-			Test: WriteRate, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 3000000, Bytes: 192000000, Seconds: 1,
+			Test: WriteRate, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", Ops: 9000000, Bytes: 576000000, Seconds: 1,
 			AllocsPerOp: 0.0000001, Verified: true,
 		},
 	}
@@ -103,6 +103,7 @@ func TestRatios(t *testing.T) {
 	}
 	for name, want := range map[string]bool{
 		"write_lat p50 / raw":                true,
+		"write_lat p99 / raw p99":            true,
 		"write_lat p50 / tcp":                true,
 		"write_lat p50 / tcp_spin":           true,
 		"write_bw / raw":                     true,

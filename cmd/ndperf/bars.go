@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
@@ -40,20 +41,32 @@ It exits with status 1 when a median misses its bound.`,
 	}
 }
 
+// widestBar is how far the name of a figure goes before it wraps, so that the tables fit into a terminal.
+const widestBar = 28
+
+// renderBars prints how medians stand to their bounds, and how far the runs lie apart.
 func renderBars(w io.Writer, bars []bench.Bar) {
-	t := newTable(w, "Medians and bounds", 1, "what", "size", "MTU", "runs", "least", "quarter", "median", "three quarters", "most", "bound", "", "floor")
 	figure := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	verdicts := newTable(w, "Medians and bounds", 1, "what", "size", "MTU", "median", "bound", "")
 	for i := range bars {
 		b := &bars[i]
 		verdict := "met by"
 		if !b.Met() {
 			verdict = "MISSED by"
 		}
-		t.AppendRow(table.Row{
-			b.Name, ratioSize(bench.Ratio{Size: b.Size}), mtu(b.MTU), len(b.Values), figure(b.Values[0]), figure(b.Quantile(0.25)),
-			figure(b.Median()), figure(b.Quantile(0.75)), figure(b.Values[len(b.Values)-1]), b.Want + " " + figure(b.Bound),
-			fmt.Sprintf("%s %.0f %%", verdict, 100*max(b.Margin(), -b.Margin())), figure(b.Floor),
+		verdicts.AppendRow(table.Row{
+			text.WrapSoft(b.Name, widestBar), ratioSize(bench.Ratio{Size: b.Size}), mtu(b.MTU), figure(b.Median()), b.Want + " " + figure(b.Bound),
+			fmt.Sprintf("%s %.0f %%", verdict, 100*max(b.Margin(), -b.Margin())),
 		})
 	}
-	t.Render()
+	verdicts.Render()
+	spread := newTable(w, "Runs", 1, "what", "size", "MTU", "n", "least", "1/4", "3/4", "most", "floor")
+	for i := range bars {
+		b := &bars[i]
+		spread.AppendRow(table.Row{
+			text.WrapSoft(b.Name, widestBar), ratioSize(bench.Ratio{Size: b.Size}), mtu(b.MTU), len(b.Values), figure(b.Values[0]), figure(b.Quantile(0.25)),
+			figure(b.Quantile(0.75)), figure(b.Values[len(b.Values)-1]), figure(b.Floor),
+		})
+	}
+	spread.Render()
 }

@@ -76,7 +76,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	report := newReport()
-	steps := planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false)
+	steps := besideStreams(planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false), f.parallel)
 	out := output{f.json, f.told.stream, stdout, stderr, renderReport, false}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
@@ -87,7 +87,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 				addrs[0], addrs[1] = addrs[1], addrs[0]
 			}
 			if job.Kind == bench.KindND {
-				job.Parallel, job.Interval = f.parallel, f.told.interval
+				job.Interval = f.told.interval
 			}
 			if job.Kind != bench.KindND {
 				if port, err = freeTCPPort(addrs[1]); err != nil {

@@ -93,9 +93,11 @@ func (f *runFlags) checkDatapath() error {
 func (f *runFlags) registerParallel(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.IntVar(&f.parallel.Connections, "connections", 1, fmt.Sprintf("connections that run each test at once, at most %d; without rivals", bench.MaxConnections))
+	fl.IntVar(&f.parallel.Streams, "streams", 0, "each test alone, and again beside so many streams of 1 MiB Writes on other connections")
 	fl.BoolVar(&f.parallel.Both, "both", false, "both directions at once; without rivals")
 	fl.BoolVar(&f.reverse, "reverse", false, "the other side measures")
 	cmd.MarkFlagsMutuallyExclusive("both", "reverse")
+	cmd.MarkFlagsMutuallyExclusive("both", "streams")
 }
 
 // checkParallel leaves out tests that cannot run on several connections, unless they were asked for.
@@ -103,11 +105,14 @@ func (f *runFlags) checkParallel() error {
 	if f.parallel.Connections < 1 || f.parallel.Connections > bench.MaxConnections {
 		return cli.Usagef("--connections %d is out of range: 1 to %d", f.parallel.Connections, bench.MaxConnections)
 	}
+	if f.parallel.Streams < 0 || f.parallel.Connections+f.parallel.Streams > bench.MaxConnections {
+		return cli.Usagef("--streams %d is out of range: at least 0, and with --connections at most %d", f.parallel.Streams, bench.MaxConnections)
+	}
+	if (f.parallel.Several() || f.parallel.Streams > 0) && f.capture.file != "" {
+		return cli.Usagef("--connections, --streams and --both go not with --pcap")
+	}
 	if !f.parallel.Several() {
 		return nil
-	}
-	if f.capture.file != "" {
-		return cli.Usagef("--connections and --both go not with --pcap")
 	}
 	for _, t := range f.tests {
 		if err := f.parallel.Refuses(bench.Test(t)); err != nil {

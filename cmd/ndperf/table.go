@@ -137,6 +137,11 @@ func renderCauses(w io.Writer, r *bench.Report) {
 			}
 		}
 	}
+	for _, x := range r.Results {
+		if x.Streams > 0 {
+			fmt.Fprintf(w, "%s %s +%d: beside streams of 1 MiB Writes, %s Gb/s together\n", x.Test, bench.FormatSize(x.Size), x.Streams, number(x.StreamGbps))
+		}
+	}
 	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Unpinned }) {
 		fmt.Fprintln(w, "* both processes may use every core; otherwise nd has one for each")
 	}
@@ -240,8 +245,14 @@ func datapath(x bench.Result) string {
 	if x.Mode == bench.ModeEvent {
 		s += ", event"
 	}
+	if x.Bulk {
+		s += ", lane"
+	}
 	if x.Connections > 1 {
 		s += fmt.Sprintf(" x%d", x.Connections)
+	}
+	if x.Streams > 0 {
+		s += fmt.Sprintf(" +%d", x.Streams)
 	}
 	if x.Direction != "" {
 		s += " " + x.Direction

@@ -71,7 +71,6 @@ type vethRun struct {
 	busyPoll  bool
 	report    *bench.Report
 	capture   captureFlags
-	parallel  bench.Parallel
 	interval  time.Duration
 	reverse   bool
 }
@@ -108,12 +107,13 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, parallel: f.parallel, interval: f.told.interval, reverse: f.reverse}
+	r := &vethRun{rps: f.rps, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
 		steps = bothWays(steps)
 	}
+	steps = besideStreams(steps, f.parallel)
 	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
@@ -178,6 +178,28 @@ func bothWays(steps []step) []step {
 	return steps
 }
 
+// besideStreams has nd run on several connections, where that is asked for, and a second time beside streams.
+func besideStreams(steps []step, p bench.Parallel) []step {
+	alone := p
+	alone.Streams = 0
+	for i := range steps {
+		s := &steps[i]
+		if s.rivals {
+			continue
+		}
+		for k := range s.jobs {
+			s.jobs[k].Parallel = alone
+		}
+		if p.Streams > 0 {
+			for _, j := range slices.Clone(s.jobs) {
+				j.Parallel = p
+				s.jobs = append(s.jobs, j)
+			}
+		}
+	}
+	return steps
+}
+
 // runStep runs the jobs of a step and puts into the report what they find.
 func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, bench.Sink) error) error {
 	var rounds bench.Report
@@ -211,7 +233,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Bulk, job.BusyPoll, job.Parallel, job.Interval = r.bulk, r.busyPoll, r.parallel, r.interval
+			job.Bulk, job.BusyPoll, job.Interval = r.bulk, r.busyPoll, r.interval
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{

@@ -66,6 +66,7 @@ func TestTablesFitATerminal(t *testing.T) {
 			fmt.Fprintln(w, intervalLine(x))
 		},
 		"registrations": func(w *bytes.Buffer) { renderRegistrations(w, r) },
+		"bars":          func(w *bytes.Buffer) { renderBars(w, bench.Bars([]*bench.Report{r, r, r})) },
 		"ratios":        func(w *bytes.Buffer) { renderRatios(w, r) },
 	} {
 		t.Run(name, func(t *testing.T) { fits(t, render) })
