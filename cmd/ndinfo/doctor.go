@@ -36,7 +36,7 @@ func newDoctor(asJSON *bool) *cobra.Command {
 		Use:   "doctor [IFACE]",
 		Short: "Say what keeps ND from running, and how to help it",
 		Long: `doctor examines one interface, or all that have an address: kernel, capabilities, driver, queues, MTU,
-rings and buffers, qdisc, other XDP programs, the UDP port, NAPI knobs, IOMMU and memory. For each finding
+rings and buffers, qdisc, other XDP programs, the UDP port, firewall rules, NAPI knobs, IOMMU and memory. For each finding
 it says what it saw, why that matters, and the command that helps.
 
 With --peer it also asks whether an adapter answers at an address. With --selftest it opens the adapter on

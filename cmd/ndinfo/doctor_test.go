@@ -118,6 +118,24 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 	}
 }
 
+// TestDoctorInUserNamespace: the rights that such a namespace gives are recognised as none of those that AF_XDP needs.
+func TestDoctorInUserNamespace(t *testing.T) {
+	var out bytes.Buffer
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ip link set lo up && exec "$0" doctor --json lo`, self)
+	cmd.Env, cmd.Dir, cmd.Stdout = append(os.Environ(), runAgain+"=1"), "/", &out
+	root := []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, UidMappings: root, GidMappings: root}
+	err = cmd.Run()
+	d := diagnosed(t, out.Bytes(), err, err != nil)
+	wantFinding(t, &d, "capabilities", ndhealth.Hint, "user namespace", "broker")
+	wantFinding(t, &d, "kernel", ndhealth.OK, "has what AF_XDP needs", "")
+	if d.Reports[0].Datapath != "udp" {
+		t.Errorf("%+v", d.Reports[0])
+	}
+}
+
 func TestDoctorTable(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1000})
 	var out bytes.Buffer

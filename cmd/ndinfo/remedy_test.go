@@ -111,6 +111,41 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 	}
 }
 
+// Rules of a firewall that drop the UDP port are named, and what doctor says makes them let it through.
+func TestRemedyFirewall(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("nft is missing: apt-get install nftables")
+	}
+	for name, rule := range map[string]string{
+		"rule":   "nft add rule inet f in udp dport 14791 drop",
+		"policy": "nft add chain inet f in '{ policy drop; }'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := netlabtest.Pair(t, netlab.PairConfig{})
+			shell(t, pair.A, "nft add table inet f && nft add chain inet f in '{ type filter hook input priority 0; }' && "+rule)
+			d := doctor(t, pair.A, "nd0", "--datapath", "udp")
+			shell(t, pair.A, remedy(t, &d, "firewall"))
+			d = doctor(t, pair.A, "nd0", "--datapath", "udp")
+			wantOK(t, &d, "firewall")
+		})
+	}
+}
+
+// A machine that can, and a peer that is silent, are told apart.
+func TestSilentPeerIsNotThisMachine(t *testing.T) {
+	for works, findings := range map[string][]ndhealth.Finding{
+		"ND can run on this machine; the peer does not answer": {{Check: "peer", Severity: ndhealth.Problem}},
+		"ND cannot run here": {{Check: "peer", Severity: ndhealth.Problem}, {Check: "mtu", Severity: ndhealth.Problem}},
+	} {
+		var out bytes.Buffer
+		renderDiagnosis(&out, &diagnosis{Reports: []ndhealth.Report{{Interface: "eth0", Findings: findings}}})
+		if !strings.Contains(out.String(), works) {
+			t.Errorf("it does not say %q:\n%s", works, &out)
+		}
+	}
+}
+
 // The rights go to the program that opens adapters, whichever that is: here a copy of this one, which then has them as an ordinary user.
 func TestRemedyMissingCapability(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -116,7 +117,11 @@ func renderDiagnosis(w io.Writer, d *diagnosis) {
 		}
 		fmt.Fprintf(w, "self test %s: %s\n", paint(severity), s.Said)
 	}
-	if !d.Works {
+	switch {
+	case d.Works:
+	case slices.ContainsFunc(d.Reports, func(r ndhealth.Report) bool { return r.WorksHere() && !r.Works() }):
+		fmt.Fprintln(w, "ND can run on this machine; the peer does not answer: see the finding about it above.")
+	default:
 		fmt.Fprintln(w, "ND cannot run here: see the problems above.")
 	}
 }

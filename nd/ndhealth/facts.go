@@ -59,6 +59,8 @@ type facts struct {
 	holderError   error
 	buffers       buffers
 	port          portUse
+	firewall      firewall
+	userns        bool              // not the user namespace of the host
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
 	keyError      error             // why processes have reset keys of their own
@@ -119,11 +121,11 @@ func (f *facts) gather(ctx context.Context) {
 		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
 	}
 	f.kernel = release()
-	f.missing = xdp.MissingCapabilities()
+	f.missing, f.userns = xdp.MissingCapabilities(), datapath.InUserNamespace()
 	if err := xdp.Supported(); !errors.Is(err, xdp.ErrPermission) {
 		f.xdpError = err
 	}
-	if len(f.missing) == 0 {
+	if len(f.missing) == 0 && !f.userns {
 		f.bpfError = bpf.Supported()
 	}
 	f.multi = xdp.MultiBufferSupported()
@@ -139,6 +141,7 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
+	f.firewall = firewallOf(f.cfg.UDPPort)
 	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
 		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))

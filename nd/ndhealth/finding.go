@@ -61,6 +61,14 @@ func (r *Report) Works() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem })
 }
 
+// peerCheck is the check that is about another machine.
+const peerCheck = "peer"
+
+// WorksHere says that nothing found on this machine keeps ND from running, whatever the peer does.
+func (r *Report) WorksHere() bool {
+	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem && f.Check != peerCheck })
+}
+
 func ok(format string, args ...any) Finding { return Finding{Found: fmt.Sprintf(format, args...)} }
 
 func hint(found, why, remedy string) Finding {

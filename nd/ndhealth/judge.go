@@ -29,12 +29,14 @@ var checks = []check{
 	{"qdisc", judgeQdisc},
 	{"xdp program", judgeHolder},
 	{"redirection", judgeRedirection},
+	{"shared link", judgeSharedLink},
 	{"udp port", judgePort},
+	{"firewall", judgeFirewall},
 	{"napi", judgeNAPI},
 	{"iommu", judgeIOMMU},
 	{"memory", judgeMemory},
 	{"reset key", judgeResetKey},
-	{"peer", judgePeer},
+	{peerCheck, judgePeer},
 }
 
 // serious is a problem when packets are meant to move by AF_XDP and that was asked for, and a hint when nd.DatapathAuto makes
@@ -66,6 +68,10 @@ func judgeKernel(f *facts) (Finding, bool) {
 }
 
 func judgeCapabilities(f *facts) (Finding, bool) {
+	if f.userns {
+		return f.serious("this is a user namespace", "AF_XDP and XDP programs need rights of the host, which are missing here whatever the namespace says",
+			"run it outside of the user namespace, or with a broker there (docs/CONTAINERS.md)"), true
+	}
 	if len(f.missing) == 0 {
 		return ok("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are there"), true
 	}

@@ -25,7 +25,7 @@ func healthy() *facts {
 		features: featureBasic | featureRedirect | featureZeroCopy | featureFrags, featuresKnown: true,
 		rings: rings{2048, 4096, 2048, 4096}, spread: map[int]bool{0: true, 1: true, 2: true, 3: true}, qdisc: "mq",
 		buffers: buffers{32 << 20, 32 << 20}, napi: &xdp.NAPISettings{}, iommu: "identity", peer: &peerAnswer{err: nd.ErrConnectionRefused, asked: true},
-		running: []Running{{PID: 7, Command: "server"}},
+		running: []Running{{PID: 7, Command: "server"}}, firewall: firewall{known: true},
 	}
 }
 
@@ -34,7 +34,7 @@ func TestHealthy(t *testing.T) {
 		f := healthy()
 		f.cfg.Datapath = dp
 		r := f.report()
-		if !r.Works() || dp != nd.DatapathUDP && len(r.Findings) != len(checks) {
+		if !r.Works() || dp != nd.DatapathUDP && len(r.Findings) != len(checks)-1 {
 			t.Errorf("%s: works %v, %d findings of %d", dp, r.Works(), len(r.Findings), len(checks))
 		}
 		for _, finding := range r.Findings {
@@ -42,6 +42,50 @@ func TestHealthy(t *testing.T) {
 				t.Errorf("%s: %+v", dp, finding)
 			}
 		}
+	}
+}
+
+// rules are as nft --json list ruleset prints them.
+const rules = `{"nftables":[{"metainfo":{"json_schema_version":1}},{"table":{"family":"inet","name":"f","handle":1}},
+{"chain":{"family":"inet","table":"f","name":"in","handle":1,"type":"filter","hook":"input","prio":0,"policy":"drop"}},
+{"rule":{"family":"inet","table":"f","chain":"in","handle":5,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":14791}},{"drop":null}]}},
+{"rule":{"family":"inet","table":"f","chain":"in","handle":6,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"set":[53,{"range":[100,200]}]}}},{"accept":null}]}},
+{"rule":{"family":"inet","table":"f","chain":"in","handle":7,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":14791}},{"counter":{"packets":0,"bytes":0}},{"drop":null}]}},
+{"rule":{"family":"inet","table":"f","chain":"in","handle":8,"expr":[{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"range":[15000,15010]}}},{"reject":null}]}}]}`
+
+// TestFirewallFindings: plain sockets are told which rule or chain stops them, and how surely; over AF_XDP it is no matter.
+func TestFirewallFindings(t *testing.T) {
+	for _, c := range []struct {
+		port    uint16
+		want    Severity
+		say, do string
+	}{
+		{14791, Problem, "rule 7 of chain inet f in", "nft delete rule inet f in handle 7"},
+		{15001, Hint, "from some", "handle 8"},
+		{9, Hint, "none names UDP port 9", "nft insert rule inet f in udp dport 9 accept"},
+		{53, OK, "no rule", ""},
+	} {
+		f := healthy()
+		f.cfg.Datapath, f.cfg.UDPPort, f.firewall = nd.DatapathUDP, c.port, judgeRules([]byte(rules), c.port)
+		if got, looked := judgeFirewall(f); !looked || got.Severity != c.want || !strings.Contains(got.Found, c.say) || !strings.Contains(got.Remedy, c.do) {
+			t.Errorf("port %d: %+v", c.port, got)
+		}
+		f.cfg.Datapath = nd.DatapathGeneric
+		if got, _ := judgeFirewall(f); got.Severity != OK {
+			t.Errorf("port %d over AF_XDP: %+v", c.port, got)
+		}
+	}
+}
+
+// TestRulesThatAccept: what a rule in front accepts passes, one by one or as part of a set; what cannot be read is not judged.
+func TestRulesThatAccept(t *testing.T) {
+	for _, port := range []uint16{53, 100, 200} {
+		if f := judgeRules([]byte(rules), port); !f.known || f.what != passes {
+			t.Errorf("port %d: %+v", port, f)
+		}
+	}
+	if f := judgeRules([]byte("nft: Operation not permitted"), 53); f.known {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -87,6 +131,7 @@ func TestJudges(t *testing.T) {
 		{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
 		{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
 		{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
+		{"user namespace", func(f *facts) { f.userns, f.auto = true, nd.DatapathUDP }, "capabilities", Hint, "user namespace", "broker"},
 		{"silent peer", func(f *facts) { f.peer.err = nd.ErrCanceled }, "peer", Problem, "firewall", "nft list ruleset"},
 		{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
 	} {

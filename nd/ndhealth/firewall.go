@@ -1,0 +1,180 @@
+package ndhealth
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+)
+
+// verdict of a rule about a port.
+type verdict uint8
+
+const (
+	passes   verdict = iota // nothing is known to stop it
+	stops                   // a rule drops it, whoever sends
+	mayStop                 // a rule drops it from some
+	byPolicy                // no rule names the port, and the chain drops what none accepts
+)
+
+// firewall is what becomes of UDP packets to a port, as far as nft tells.
+type firewall struct {
+	known  bool // nft is there, and this process may ask
+	what   verdict
+	chain  string // "inet filter input"
+	handle int    // of the rule
+}
+
+// The parts of nft's JSON (libnftables-json(5)) that say so.
+type (
+	ruleset struct {
+		Objects []struct {
+			Chain *nftChain `json:"chain"`
+			Rule  *nftRule  `json:"rule"`
+		} `json:"nftables"`
+	}
+	nftChain struct {
+		Family string `json:"family"`
+		Table  string `json:"table"`
+		Name   string `json:"name"`
+		Hook   string `json:"hook"`
+		Policy string `json:"policy"`
+	}
+	nftRule struct {
+		Family string                       `json:"family"`
+		Table  string                       `json:"table"`
+		Chain  string                       `json:"chain"`
+		Handle int                          `json:"handle"`
+		Expr   []map[string]json.RawMessage `json:"expr"`
+	}
+	nftMatch struct {
+		Op   string `json:"op"`
+		Left struct {
+			Payload struct{ Protocol, Field string } `json:"payload"`
+		} `json:"left"`
+		Right json.RawMessage `json:"right"`
+	}
+)
+
+// firewallOf asks nft what becomes of UDP packets to the port in the network namespace of the calling thread.
+func firewallOf(port uint16) firewall {
+	text, err := exec.Command("nft", "--json", "list", "ruleset").Output()
+	if err != nil {
+		return firewall{}
+	}
+	return judgeRules(text, port)
+}
+
+// judgeRules goes through the chains that packets to this machine meet. It follows no jumps.
+func judgeRules(text []byte, port uint16) firewall {
+	var all ruleset
+	if json.Unmarshal(text, &all) != nil {
+		return firewall{}
+	}
+	for _, o := range all.Objects {
+		if c := o.Chain; c != nil && slices.Contains([]string{"input", "prerouting"}, c.Hook) {
+			f := firewall{known: true, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name)}
+			f.what, f.handle = throughChain(&all, c, port)
+			if f.what != passes {
+				return f
+			}
+		}
+	}
+	return firewall{known: true}
+}
+
+// throughChain is what a chain makes of packets to the port, and which rule.
+func throughChain(all *ruleset, c *nftChain, port uint16) (verdict, int) {
+	for _, o := range all.Objects {
+		r := o.Rule
+		if r == nil || r.Family != c.Family || r.Table != c.Table || r.Chain != c.Name {
+			continue
+		}
+		named, others, accepts, drops := r.about(port)
+		switch {
+		case !named:
+		case accepts:
+			return passes, 0 // from some at least: whoever wrote that thought of the port
+		case drops && others:
+			return mayStop, r.Handle
+		case drops:
+			return stops, r.Handle
+		}
+	}
+	if c.Policy == "drop" {
+		return byPolicy, 0
+	}
+	return passes, 0
+}
+
+// about says whether a rule is about the port, whether it asks for more than that, and what it does.
+func (r *nftRule) about(port uint16) (named, others, accepts, drops bool) {
+	for _, e := range r.Expr {
+		for kind, text := range e {
+			switch kind {
+			case "match":
+				var m nftMatch
+				if json.Unmarshal(text, &m) == nil && m.Left.Payload.Protocol == "udp" && m.Left.Payload.Field == "dport" && m.Op == "==" && holds(m.Right, port) {
+					named = true
+				} else {
+					others = true
+				}
+			case "accept":
+				accepts = true
+			case "drop", "reject":
+				drops = true
+			}
+		}
+	}
+	return named, others, accepts, drops
+}
+
+// holds says that a port is the number, in the range or in the set of a match.
+func holds(right json.RawMessage, port uint16) bool {
+	var number uint16
+	var of struct {
+		Range []uint16          `json:"range"`
+		Set   []json.RawMessage `json:"set"`
+	}
+	if json.Unmarshal(right, &number) == nil {
+		return number == port
+	}
+	if json.Unmarshal(right, &of) != nil {
+		return false
+	}
+	if len(of.Range) == 2 {
+		return of.Range[0] <= port && port <= of.Range[1]
+	}
+	return slices.ContainsFunc(of.Set, func(e json.RawMessage) bool { return holds(e, port) })
+}
+
+func judgeFirewall(f *facts) (Finding, bool) {
+	w, port := f.firewall, f.cfg.UDPPort
+	const why = "plain sockets are behind the firewall: requests of peers do not arrive"
+	handle := fmt.Sprintf("rule %d of chain %s drops UDP port %d", w.handle, w.chain, port)
+	remedy := fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)
+	switch {
+	case !w.known:
+		return Finding{}, false
+	case w.what == passes:
+		return ok("no rule of nft that names UDP port %d drops it", port), true
+	case f.overXDP():
+		return ok("nft drops UDP port %d (chain %s); AF_XDP takes packets before that", port, w.chain), true
+	case w.what == stops:
+		return problem(handle, why, remedy), true
+	case w.what == mayStop:
+		return hint(handle+" from some", why, remedy), true
+	}
+	return hint(fmt.Sprintf("chain %s drops what no rule accepts, and none names UDP port %d", w.chain, port), why,
+		fmt.Sprintf("nft insert rule %s udp dport %d accept", w.chain, port)), true
+}
+
+func judgeSharedLink(f *facts) (Finding, bool) {
+	if f.nic.Driver != "veth" || !f.overXDP() {
+		return Finding{}, false
+	}
+	if f.overNative() {
+		return ok("kernel TCP from the other end of the pair loses its segmentation while an adapter is open here; generic mode costs it less"), true
+	}
+	return ok("kernel TCP over this pair is somewhat slower while an adapter is open here; native mode costs it more"), true
+}
