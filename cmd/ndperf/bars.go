@@ -44,6 +44,9 @@ It exits with status 1 when a median misses its bound.`,
 // widestBar is how far the name of a figure goes before it wraps, so that the tables fit into a terminal.
 const widestBar = 28
 
+// mostMargin is the largest that is printed, percent.
+const mostMargin = 9999
+
 // renderBars prints how medians stand to their bounds, and how far the runs lie apart.
 func renderBars(w io.Writer, bars []bench.Bar) {
 	figure := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
@@ -56,16 +59,17 @@ func renderBars(w io.Writer, bars []bench.Bar) {
 		}
 		verdicts.AppendRow(table.Row{
 			text.WrapSoft(b.Name, widestBar), ratioSize(bench.Ratio{Size: b.Size}), mtu(b.MTU), figure(b.Median()), b.Want + " " + figure(b.Bound),
-			fmt.Sprintf("%s %.0f %%", verdict, 100*max(b.Margin(), -b.Margin())),
+			fmt.Sprintf("%s %.0f %%", verdict, min(100*max(b.Margin(), -b.Margin()), mostMargin)),
 		})
 	}
 	verdicts.Render()
-	spread := newTable(w, "Runs", 1, "what", "size", "MTU", "n", "least", "1/4", "3/4", "most", "floor")
+	figure = func(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
+	spread := newTable(w, "Runs", 1, "what", "MTU", "n", "least", "1/4", "3/4", "most")
 	for i := range bars {
 		b := &bars[i]
 		spread.AppendRow(table.Row{
-			text.WrapSoft(b.Name, widestBar), ratioSize(bench.Ratio{Size: b.Size}), mtu(b.MTU), len(b.Values), figure(b.Values[0]), figure(b.Quantile(0.25)),
-			figure(b.Quantile(0.75)), figure(b.Values[len(b.Values)-1]), figure(b.Floor),
+			text.WrapSoft(b.Name, widestBar), mtu(b.MTU), len(b.Values), figure(b.Values[0]), figure(b.Quantile(0.25)),
+			figure(b.Quantile(0.75)), figure(b.Values[len(b.Values)-1]),
 		})
 	}
 	spread.Render()
