@@ -44,6 +44,14 @@ type rawLink struct {
 	tx    []xdp.Desc // built and not yet handed to the kernel
 }
 
+// RawSupported says why this process cannot measure raw AF_XDP; nil when it can.
+func RawSupported() error {
+	if err := xdp.Supported(); err != nil {
+		return err
+	}
+	return bpf.Supported()
+}
+
 // openRaw attaches the program and opens the socket of queue 0.
 func openRaw(j Job, mtu int) (*rawLink, error) {
 	mode, datapath := bpf.ModeGeneric, nd.DatapathGeneric // what auto means on veth: measured faster than native there

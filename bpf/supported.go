@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -27,6 +28,9 @@ const (
 // ErrUnsupported is matched by the error of Supported.
 var ErrUnsupported = errors.New("XDP steering is not available")
 
+// ErrForbidden is matched, too, when the kernel has what it takes and this process has the capabilities, but may not load programs.
+var ErrForbidden = errors.New("the kernel does not let this process load XDP programs although it has CAP_BPF")
+
 // Supported returns nil when this process can attach the program, or else everything that is in the way, one sentence
 // each.
 func Supported() error {
@@ -34,7 +38,10 @@ func Supported() error {
 	if len(problems) == 0 {
 		// Probing creates programs and maps, so without the rights its answers mean nothing.
 		if problems = rightProblems(); len(problems) == 0 {
-			problems = featureProblems()
+			var forbidden bool
+			if problems, forbidden = featureProblems(); forbidden {
+				return fmt.Errorf("bpf: %w: %w: %s", ErrUnsupported, ErrForbidden, whyForbidden())
+			}
 		}
 	}
 	if len(problems) == 0 {
@@ -75,7 +82,8 @@ func rightProblems() []string {
 	return problems
 }
 
-func featureProblems() []string {
+// featureProblems asks the kernel. forbidden says that it answers this process nothing.
+func featureProblems() (problems []string, forbidden bool) {
 	probes := []struct {
 		what string
 		err  error
@@ -85,16 +93,28 @@ func featureProblems() []string {
 		{"hash maps (3.19)", features.HaveMapType(ebpf.Hash)},
 		{"per-CPU arrays (4.6)", features.HaveMapType(ebpf.PerCPUArray)},
 	}
-	var problems []string
 	for _, p := range probes {
 		switch {
+		case errors.Is(p.err, fs.ErrPermission):
+			forbidden = true
 		case errors.Is(p.err, ebpf.ErrNotSupported):
 			problems = append(problems, "The kernel has no "+p.what+".")
 		case p.err != nil:
 			problems = append(problems, fmt.Sprintf("The kernel's answer about %s was: %v.", p.what, p.err))
 		}
 	}
-	return problems
+	return problems, forbidden
+}
+
+// firstUserNamespace is the link of the user namespace that a machine starts with (PROC_USER_INIT_INO of linux/proc_ns.h).
+const firstUserNamespace = "user:[4026531837]"
+
+// whyForbidden guesses.
+func whyForbidden() string {
+	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns != firstUserNamespace {
+		return "it is in a user namespace, where that capability counts for nothing outside"
+	}
+	return "a security policy forbids it (seccomp, as of containers, or an LSM)"
 }
 
 func effectiveCapabilities(path string) (uint64, error) {

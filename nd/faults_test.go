@@ -178,7 +178,7 @@ func TestOpenAdapterFaults(t *testing.T) {
 			say: []string{"127.0.0.1", "lo", "not an Ethernet interface"},
 		},
 		{
-			name: "interface down", cfg: AdapterConfig{Address: netlab.DefaultAddrA.Addr()}, want: ErrDeviceNotReady,
+			name: "interface down", cfg: AdapterConfig{Address: netlab.DefaultAddrA.Addr(), Datapath: DatapathGeneric}, want: ErrDeviceNotReady,
 			spoil: func(t *testing.T, pair *netlab.Pair) { (&rig{pair: pair}).setLink(t, pair.A, false) },
 			say:   []string{"10.99.0.1", "nd0", "down", "ip link set nd0 up"},
 		},

@@ -83,9 +83,14 @@ func TestBrokenInterfaceDown(t *testing.T) {
 	down(pair.A)
 	d := doctor(t, pair.A, "nd0")
 	wantFinding(t, &d, "interface", ndhealth.Problem, "nd0 is down", "ip link set nd0 up")
-	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
 	if err == nil || !strings.Contains(err.Error(), "ip link set nd0 up") {
 		t.Errorf("opening it: %v", err)
+	}
+	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	must(t, err)
+	if i := a.Datapath(); i.Datapath != nd.DatapathUDP || !strings.Contains(i.Reason, "ip link set nd0 up") {
+		t.Errorf("opening what there is: %+v", i)
 	}
 	d = doctor(t, pair.B, "nd0") // the other end is up, and hears nobody
 	wantFinding(t, &d, "interface", ndhealth.Problem, "no carrier", "ip link set PEER up")

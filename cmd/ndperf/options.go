@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -215,6 +216,17 @@ func parseBaselines(names []string) (b baselines, err error) {
 		}
 	}
 	return b, nil
+}
+
+// leaveOut takes out what this process cannot measure, and says so.
+func (b *baselines) leaveOut(stderr io.Writer) {
+	if !b.raw {
+		return
+	}
+	if err := bench.RawSupported(); err != nil {
+		b.raw = false
+		fmt.Fprintf(stderr, "without the ceiling of raw AF_XDP: %v\n", err)
+	}
 }
 
 func checkMTUs(mtus []int) error {

@@ -93,6 +93,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if f.parallel.Several() {
 		beside = baselines{}
 	}
+	beside.leaveOut(stderr)
 	if err := checkBeside(f.beside); err != nil {
 		return err
 	}

@@ -193,8 +193,8 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	if nic, err = interfaceOf(d.nl, d.cfg.Address); err != nil {
 		return nic, err
 	}
-	if len(nic.MAC) != 6 {
-		return nic, &notEthernetError{nic.Name, d.cfg.Address}
+	if err := suitable(&nic, d.cfg.Address); err != nil {
+		return nic, err
 	}
 	d.index = nic.Index
 	copy(d.mac[:], nic.MAC)
@@ -207,7 +207,7 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	return nic, err
 }
 
-// interfaceOf looks up the interface that has the address, which must be up.
+// interfaceOf looks up the interface that has the address.
 func interfaceOf(nl *netlink.Handle, addr netip.Addr) (xdp.NIC, error) {
 	addrs, err := nl.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -221,11 +221,7 @@ func interfaceOf(nl *netlink.Handle, addr netip.Addr) (xdp.NIC, error) {
 		if err != nil {
 			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", addr, err)
 		}
-		nic, err := xdp.Inspect(link.Attrs().Name)
-		if err == nil && !nic.Up {
-			err = fmt.Errorf("open %s on interface %s: the interface is down: set it up (ip link set %s up)", addr, nic.Name, nic.Name)
-		}
-		return nic, err
+		return xdp.Inspect(link.Attrs().Name)
 	}
 	return xdp.NIC{}, &AddressError{Address: addr}
 }

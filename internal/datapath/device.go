@@ -95,12 +95,17 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 // interface is: somebody who may use AF_XDP wants to know why it does not work.
 func withoutXDP(err error) string {
 	var link *notEthernetError
+	var down *downError
 	var silent *notSeenError
 	switch {
 	case errors.Is(err, xdp.ErrPermission):
 		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
+	case errors.Is(err, bpf.ErrForbidden):
+		return fmt.Sprintf("AF_XDP needs to load an XDP program: %v", err)
 	case errors.As(err, &link):
 		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+	case errors.As(err, &down):
+		return fmt.Sprintf("AF_XDP needs an interface that is up when it is opened, and %s was down: set it up (ip link set %s up), and open the adapter again", down.name, down.name)
 	case errors.Is(err, bpf.ErrHeld):
 		return fmt.Sprintf("AF_XDP needs the interface's XDP program: %v", err)
 	case errors.As(err, &silent):
@@ -118,4 +123,25 @@ type notEthernetError struct {
 func (e *notEthernetError) Error() string {
 	return fmt.Sprintf("open %s on interface %s: not an Ethernet interface: choose an address of one that is, or the udp datapath",
 		e.addr, e.name)
+}
+
+// downError says that an interface is down.
+type downError struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *downError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: the interface is down: set it up (ip link set %s up)", e.addr, e.name, e.name)
+}
+
+// suitable says why AF_XDP cannot be had on an interface as it is now; nil when that is not known.
+func suitable(nic *xdp.NIC, addr netip.Addr) error {
+	switch {
+	case len(nic.MAC) != 6:
+		return &notEthernetError{nic.Name, addr}
+	case !nic.Up:
+		return &downError{nic.Name, addr}
+	}
+	return nil
 }

@@ -32,8 +32,8 @@ func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 		return RungUDP, "AF_XDP needs privileges of the host, which a user namespace does not give", nil
 	}
 	err := supported()
-	if err == nil && len(nic.MAC) != 6 {
-		err = &notEthernetError{nic.Name, addr}
+	if err == nil {
+		err = suitable(nic, addr)
 	}
 	var c choice
 	if err == nil {

@@ -102,6 +102,7 @@ func TestJudges(t *testing.T) {
 		{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
 		{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
 		{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
+		{"rights that do not count", func(f *facts) { f.bpfError = bpf.ErrForbidden; f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
 		{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
 		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
 		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},

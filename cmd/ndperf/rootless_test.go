@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// briefly are flags that make commands of README.md take little time.
+var briefly = map[string]string{
+	"ndperf veth":   "--duration 20ms --mtu 1500 --tests write_lat,write_bw --baseline raw",
+	"ndperf loop":   "--duration 20ms --tests write_lat,write_bw --baseline none",
+	"ndinfo doctor": "lo",
+}
+
+// The commands that README.md begins with do as in a user namespace of an ordinary user (unshare -Urn), where every capability is there and none counts: on plain
+// sockets, and one line says what that costs.
+func TestRootless(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := ""
+	for _, name := range []string{"ndperf", "ndinfo", "ndping"} {
+		program := netlabtest.Build(t, "../"+name)
+		if dir == "" {
+			dir = filepath.Dir(program)
+		}
+		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Rename(program, filepath.Join(dir, name))); err != nil { // the user gets there
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for line := range strings.Lines(string(readme)) {
+		line, ok := strings.CutPrefix(line, "go run ./cmd/")
+		line, _, _ = strings.Cut(line, "#")
+		if flags := briefly[strings.TrimSpace(line)]; ok {
+			n++
+			t.Run(strings.TrimSpace(line), func(t *testing.T) {
+				said := rootless(t, "ip link set lo up; exec "+filepath.Join(dir, strings.TrimSpace(line))+" "+flags)
+				if strings.Contains(line, "veth") && (strings.Count(said, "it is in a user namespace") != 1 || !strings.Contains(said, "nd udp")) {
+					t.Errorf("it says not once why, or not by what it measured:\n%s", said)
+				}
+			})
+		}
+	}
+	if n != len(briefly) {
+		t.Errorf("README.md has %d commands to try, want %d", n, len(briefly))
+	}
+	t.Run("between two processes", func(t *testing.T) {
+		said := rootless(t, "ip link set lo up; cd "+dir+"; ./ndperf server --addr 127.0.0.1:7000 & a=$!; ./ndping -l 127.0.0.1:7001 & b=$!; "+
+			"until ./ndping 127.0.0.1:7001 -c 3; do :; done; until ./ndperf client --addr 127.0.0.1:7000 --duration 20ms --tests write_bw; do :; done; kill $a $b")
+		if !strings.Contains(said, "3 answered") || !strings.Contains(said, "nd udp") {
+			t.Errorf("it did not work:\n%s", said)
+		}
+	})
+}
+
+// rootless runs a script as an ordinary user who is root in a user and network namespace, and returns what it says. It must succeed.
+func rootless(t *testing.T, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = "/", &said, &said, time.Second
+	const nobody = 65534
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobody, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobody, Size: 1}},
+		Credential:  &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: true},
+		Pdeathsig:   syscall.SIGKILL,
+		Setpgid:     true,
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%s: %v\n%s", script, err, &said)
+	}
+	return said.String()
+}
