@@ -26,6 +26,7 @@ type Result struct {
 	MTU         int      `json:"mtu"`
 	Mode        string   `json:"mode"` // poll or event
 	Datapath    string   `json:"datapath"`
+	Why         string   `json:"datapath_reason,omitempty"` // of the requester's; older reports do not say it
 	ZeroCopy    bool     `json:"zero_copy"`
 	BusyPoll    bool     `json:"busy_poll,omitempty"`   // pollers ran the driver
 	Depth       int      `json:"depth,omitempty"`       // operations outstanding; older reports do not say it

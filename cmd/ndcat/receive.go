@@ -21,7 +21,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	fmt.Fprintf(stderr, "waiting at %s, datapath %s\n", o.net.At, l.Adapter.Datapath().Datapath)
+	fmt.Fprintf(stderr, "waiting at %s, %s\n", o.net.At, cli.Datapath(l.Adapter.Datapath()))
 	e, err := meet(ctx, l, stderr)
 	if err != nil {
 		return err

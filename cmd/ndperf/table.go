@@ -40,11 +40,24 @@ func renderReport(w io.Writer, r *bench.Report) {
 		renderApps(w, r)
 	}
 	renderRatios(w, r)
+	renderDatapaths(w, r)
 	for _, c := range r.Captures {
 		fmt.Fprintf(w, "%s; every packet was copied, which the figures show\n", c)
 	}
 	for _, p := range r.Pairs {
 		fmt.Fprintf(w, "veth pair for %s, MTU %d: %s\n", p.For, p.MTU, pairSettings(p))
+	}
+}
+
+// renderDatapaths says why packets moved as they did, for each way that they did.
+func renderDatapaths(w io.Writer, r *bench.Report) {
+	var said []string
+	for i := range r.Results {
+		x := &r.Results[i]
+		if line := fmt.Sprintf("datapath %s: %s", x.Datapath, x.Why); x.Why != "" && !slices.Contains(said, line) {
+			said = append(said, line)
+			fmt.Fprintln(w, line)
+		}
 	}
 }
 

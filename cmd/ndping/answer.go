@@ -21,7 +21,7 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 		return err
 	}
 	var peers sync.WaitGroup
-	fmt.Fprintf(stdout, "answering at %s, datapath %s\n", o.net.At, l.Adapter.Datapath().Datapath)
+	fmt.Fprintf(stdout, "answering at %s, %s\n", o.net.At, cli.Datapath(l.Adapter.Datapath()))
 	for {
 		e, err := l.Accept(ctx)
 		switch {

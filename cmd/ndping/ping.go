@@ -83,7 +83,7 @@ func (p *pinger) connect(ctx context.Context) (err error) {
 		case <-time.After(reconnectAfter):
 		}
 	}
-	fmt.Fprintf(p.out, "connected to %s, datapath %s\n", p.o.net.At, p.e.Adapter.Datapath().Datapath)
+	fmt.Fprintf(p.out, "connected to %s, %s\n", p.o.net.At, cli.Datapath(p.e.Adapter.Datapath()))
 	p.back = []nd.SGE{p.e.Memory.SGE(maxSize, maxSize)}
 	return p.e.QueuePair.Receive(0, p.back)
 }

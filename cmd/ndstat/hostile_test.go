@@ -66,7 +66,7 @@ func TestHostileProcess(t *testing.T) {
 		drops[hostile+strings.Repeat("x", len(drops))] = 1
 	}
 	r := ndinspect.Reply{
-		Version: ndinspect.Version, PID: 1, Command: hostile + strings.Repeat("long ", 1000), At: time.Now(), Datapath: hostile, Capturing: true,
+		Version: ndinspect.Version, PID: 1, Command: hostile + strings.Repeat("long ", 1000), At: time.Now(), Datapath: hostile, Reason: hostile + strings.Repeat("long ", 1000), Capturing: true,
 		Connections: []nd.ConnectionInfo{{Local: zoned, Remote: zoned, State: hostile, LimitedBy: hostile}},
 	}
 	r.Stats.Drops = drops
@@ -75,7 +75,7 @@ func TestHostileProcess(t *testing.T) {
 	path := answer(t, string(b))
 	out, problems, err := ndstat("--once", "--interval", "100ms", "--socket", path)
 	must(t, err)
-	wantPlain(t, "the table", out, 4) // header, row, captured, dropped
+	wantPlain(t, "the table", out, 5) // header, row, datapath, captured, dropped
 	wantPlain(t, "stderr", problems, 0)
 	if len(out) > 8<<10 {
 		t.Errorf("the table has %d bytes", len(out))

@@ -56,7 +56,7 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	self := strconv.Itoa(os.Getpid())
 	out, problems, err := ndstat("--once", "--interval", "100ms", "--pid", self)
 	must(t, err)
-	for _, want := range []string{"LIMITED BY", self, "127.0.0.2:7200", "open", "application", "100 %"} {
+	for _, want := range []string{"LIMITED BY", self, "127.0.0.2:7200", "open", "application", "100 %", "has datapath udp: asked for"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -68,7 +68,7 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	must(t, err)
 	var r ndinspect.Reply
 	must(t, json.Unmarshal([]byte(out), &r))
-	if r.PID != os.Getpid() || len(r.Connections) != 1 || strings.Count(out, "\n") != 1 {
+	if r.PID != os.Getpid() || r.Reason != "asked for" || len(r.Connections) != 1 || strings.Count(out, "\n") != 1 {
 		t.Errorf("%s", out)
 	}
 }

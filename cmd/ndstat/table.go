@@ -21,15 +21,19 @@ import (
 const (
 	maxRows  = 40 // connections
 	maxName  = 40 // characters of what another process calls something
+	maxWhy   = 200
 	maxDrops = 40 // reasons of one process
 )
 
 // shown is what another process said as ndstat prints it: nothing that steers a terminal, and not too long. All text of a Reply goes
 // through it; addresses do too, because the zone of one can be any text.
-func shown(said any) string {
+func shown(said any) string { return shownUpTo(maxName, said) }
+
+// shownUpTo is shown with so many characters.
+func shownUpTo(most int, said any) string {
 	s := []rune(cli.Printable(fmt.Sprint(said)))
-	if len(s) > maxName {
-		return string(s[:maxName-1]) + "…"
+	if len(s) > most {
+		return string(s[:most-1]) + "…"
 	}
 	return string(s)
 }
@@ -67,6 +71,9 @@ func (w *watch) render(out io.Writer) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(w.now)) {
 		r := w.now[path]
+		if r.Reason != "" {
+			fmt.Fprintf(out, "%d %s has datapath %s: %s\n", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
+		}
 		if r.Capturing {
 			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, shown(r.Command))
 		}

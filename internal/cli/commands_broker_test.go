@@ -87,7 +87,7 @@ func (s side) listens(t *testing.T, first string, cmd *exec.Cmd) (stop func() ou
 	}
 	w.Close()
 	text := bufio.NewReader(said)
-	if line, err := text.ReadString('\n'); err != nil || !strings.HasPrefix(line, first) || !strings.HasSuffix(line, "datapath generic\n") {
+	if line, err := text.ReadString('\n'); err != nil || !strings.HasPrefix(line, first) || !strings.Contains(line, "datapath generic: leased from a broker: ") {
 		t.Fatalf("%s said %q: %v", cmd.Path, line, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, text) }()
