@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // ndperf is the command in a process of its own: this program, which no test has to build.
-func ndperf(t *testing.T, args ...string) *exec.Cmd {
+func ndperf(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
