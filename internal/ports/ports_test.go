@@ -285,3 +285,31 @@ func TestHolderThatDoesNotListen(t *testing.T) {
 	}
 	must(t, h.Close())
 }
+
+// Names end with their adapter although a program that it started lives on: no process but the adapter's own has a descriptor of them.
+func TestNamesAreNotInherited(t *testing.T) {
+	at := here(5)
+	a, h := newSpace(t, at), NewHolding(newNetwork(t), at)
+	if !a.Claim(7001) {
+		t.Fatal("taken")
+	}
+	must(t, h.Try())
+	child := exec.CommandContext(t.Context(), "cat")
+	in, err := child.StdinPipe()
+	must(t, err)
+	must(t, child.Start())
+	defer func() {
+		must(t, in.Close())
+		must(t, child.Wait())
+	}()
+	a.Release(7001)
+	must(t, h.Close())
+	b, next := newSpace(t, at), NewHolding(newNetwork(t), at)
+	if !b.Claim(7001) {
+		t.Error("the port is taken")
+	}
+	if err := next.Try(); err != nil {
+		t.Errorf("the well-known port: %v", err)
+	}
+	must(t, next.Close())
+}
