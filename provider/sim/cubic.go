@@ -21,6 +21,7 @@ type Cubic struct {
 	window    float64 // packets
 	threshold float64 // end of slow start
 	before    float64 // window before the last reduction (W_max)
+	reno      float64 // what Reno's window would be (W_est)
 	reducedAt clock.Time
 }
 
@@ -76,7 +77,7 @@ func (c *Cubic) lose(sentAt clock.Time) {
 		c.reducedAt = c.net.now
 		c.before = c.window
 		c.window = max(c.window*cubicBeta, 2)
-		c.threshold = c.window
+		c.threshold, c.reno = c.window, c.window
 	}
 	c.send()
 }
@@ -86,16 +87,24 @@ func (c *Cubic) acknowledged() {
 	c.Acked++
 	if c.window < c.threshold {
 		c.window++
-	} else if target := c.target(); target > c.window {
+		c.send()
+		return
+	}
+	if c.reno < c.before {
+		c.reno += cubicAlpha / c.window
+	} else {
+		c.reno += 1 / c.window
+	}
+	if target := c.target(); target > c.window {
 		c.window += min((target-c.window)/c.window, 0.5)
 	}
 	c.send()
 }
 
-// target is where the window should be a round trip from now: on the cubic curve, or where Reno's would be.
+// target is where the window should be a round trip from now: on the cubic curve, or where Reno's is. Reno's grows with acknowledgements and so with
+// round trips as they are, queue and all.
 func (c *Cubic) target() float64 {
 	since := c.net.now.Sub(c.reducedAt).Seconds() + c.rtt.Seconds()
 	late := since - math.Cbrt(c.before*(1-cubicBeta)/cubicC) // after the plateau; negative before
-	reno := c.before*cubicBeta + cubicAlpha*since/c.rtt.Seconds()
-	return max(cubicC*late*late*late+c.before, reno)
+	return max(cubicC*late*late*late+c.before, c.reno)
 }

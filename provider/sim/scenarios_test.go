@@ -340,6 +340,7 @@ func besideCubic() (all []*scenario) {
 			}
 			if buffer > 4 {
 				s.bars = []bar{survives}
+				s.settle = 45 * time.Second // a cycle of CUBIC's takes up to 14 s in such a buffer: after 5 s a second CUBIC has a share of 0.075 itself
 			}
 			all = append(all, s)
 		}

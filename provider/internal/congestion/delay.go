@@ -108,7 +108,7 @@ func (c *Delay) heard(s *State, b *batch) {
 		if b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
 			d.reducedAt = b.Now
 			over := min((d.filtered-d.target)*betaNum*share/(d.filtered*betaDen), share/2)
-			s.window = max(s.window-int(int64(over)*int64(s.window)/share), s.leastWindow())
+			s.window = max(s.window-int(int64(over)*int64(s.window)/share), s.response.least(s))
 			s.threshold = s.window
 			s.before, s.cubic.from = 0, 0
 		}

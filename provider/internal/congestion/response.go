@@ -29,12 +29,14 @@ const (
 	stayPart, gonePart = 2, 4
 )
 
-// A window of smallWindow packets has no drain that shows. So this counts: for smallTime and smallRounds round trips the queue was smallQueue times as long as is aimed
-// at in the mean, and yet smallNear round trips had less than half of that. Many flows that share a queue keep it at its length; jitter does not.
-// When it was in vain, the time doubles up to smallMost.
+// A window of smallWindow packets or less has no drain that shows. So two other things count, for a time that doubles with each that was in vain up to smallMost.
+// For smallTime and smallRounds round trips the queue was smallQueue times as long as is aimed at in the mean, and yet smallNear round trips had less
+// than half of that: many flows that share a queue keep it at its length, and jitter does not. And for floorTime the window was the least there is: it is made
+// smallWindow packets then until a drain shows that the queue goes.
 const (
 	smallWindow = 2
 	smallTime   = 4 * minDrainGap
+	floorTime   = 32 * minDrainGap
 	smallMost   = 10 * time.Second
 	smallRounds = 64
 	smallQueue  = 2
@@ -48,19 +50,22 @@ type response struct {
 
 	above           int           // drains in a row that left a long queue
 	lowest, highest time.Duration // round trips that they saw
-	vain            int           // drains in a row in which the queue stayed
-	short           int           // and in which it went
+	vain            int           // drains in which the queue stayed, since the last in which it did not
+	short           int           // drains in a row in which it went
 
 	mean  time.Duration // of round trips
 	small clock.Time    // since when the window is small and the queue long; zero when not
 	first time.Duration // the mean then
 	near  int           // round trips since with next to no queue
-	wait  time.Duration // how long that may be, beyond smallTime
+	floor clock.Time    // since when the window is the least there is; zero when not
+	tried bool          // the window is smallWindow packets at least, to find out
+	wait  time.Duration // how long both may be, beyond smallTime and floorTime
 }
 
 // sample takes in a round trip, with what the path takes and what is aimed at.
 func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 	r.mean += (b.delay - r.mean) / meanPart
+	r.stuck(s, b)
 	aimed := target - base
 	if r.ignored || s.window > smallWindow*s.packet || r.mean-base < smallQueue*aimed {
 		r.small = 0
@@ -79,6 +84,28 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 	r.wait = min(max(2*r.wait, smallTime), smallMost)
 	s.window = tellingWindow * s.packet
 	s.threshold = max(s.threshold, s.window)
+}
+
+// stuck makes a window larger that is the least there is for long.
+func (r *response) stuck(s *State, b *batch) {
+	switch {
+	case r.ignored || r.tried || s.window > s.leastWindow():
+		r.floor = 0
+	case r.floor == 0:
+		r.floor = b.Now
+	case b.Now.Sub(r.floor) > max(r.wait, floorTime, smallRounds*b.round):
+		r.tried = true
+		r.wait = min(max(2*r.wait, smallTime), smallMost)
+		s.window = smallWindow * s.packet
+	}
+}
+
+// least is what a window that the delay bounds is at least.
+func (r *response) least(s *State) int {
+	if r.tried {
+		return smallWindow * s.packet
+	}
+	return s.leastWindow()
 }
 
 // drained takes in what a drain showed.
@@ -120,9 +147,11 @@ func (r *response) drained(s *State, b *batch, target time.Duration) {
 func (r *response) compare(s *State, before, in time.Duration) {
 	switch {
 	case in*gonePart <= max(before, minQueueing):
-		r.vain, r.short = 0, r.short+1
-	case in*stayPart > before && s.window >= tellingWindow*s.packet:
-		r.vain, r.short = r.vain+1, 0
+		r.vain, r.short, r.tried = 0, r.short+1, false
+	case in*stayPart > before:
+		if r.short = 0; r.tried || s.window >= tellingWindow*s.packet {
+			r.vain++
+		}
 	default:
 		r.vain, r.short = 0, 0
 	}
@@ -130,7 +159,7 @@ func (r *response) compare(s *State, before, in time.Duration) {
 		r.ignored = false
 	}
 	if r.vain >= vainDrains {
-		r.vain = 0
+		r.vain, r.tried = 0, false
 		if r.ignored = true; s.losses.at == 0 {
 			s.threshold = MaxWindow // nobody knows where loss will bound it
 		}
