@@ -126,7 +126,7 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	if why := d.network.Runs(); why != nil {
 		d.goAlone(why.Error())
 	}
-	if err := d.listen(c.first, !nic.Up); err != nil {
+	if err := d.listen(c.first); err != nil {
 		return nil, err
 	}
 	d.sources = sources{
@@ -155,8 +155,8 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	return d, nil
 }
 
-// listen opens the socket that receives: on the well-known port, or on one that nobody has. The kernel does not have the address while its interface is down.
-func (d *plainUDP) listen(wellKnown, down bool) (err error) {
+// listen opens the socket that receives: on the well-known port, or on one that nobody has.
+func (d *plainUDP) listen(wellKnown bool) (err error) {
 	for range ownPortTries {
 		port := d.cfg.UDPPort
 		if !wellKnown {
@@ -165,7 +165,7 @@ func (d *plainUDP) listen(wellKnown, down bool) (err error) {
 		d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 		d.in, err = d.network.Open(udp.Config{
 			Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-			Runs: d.alone.Load() == nil, Absent: down,
+			Runs: d.alone.Load() == nil,
 		})
 		if err == nil || wellKnown {
 			break

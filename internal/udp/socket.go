@@ -22,8 +22,6 @@ type Config struct {
 	Device int
 	// Buffers in bytes of payload; the kernel's limits hold unless the process may exceed them. 0 is the smallest.
 	ReceiveBuffer, SendBuffer int
-	// Absent lets the address be one that the machine does not have at the moment, because its interface is down.
-	Absent bool
 	// Runs makes the kernel hand over datagrams that it merged, and lets runs be sent (see Sender), which have UDP checksums over IPv4 as well.
 	Runs bool
 }
@@ -149,9 +147,6 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	}
 	if cfg.Runs {
 		options = append(options, option{unix.SOL_UDP, unix.UDP_GRO, 1})
-	}
-	if cfg.Absent {
-		options = append(options, option{unix.SOL_IP, unix.IP_FREEBIND, 1})
 	}
 	for _, o := range options {
 		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
