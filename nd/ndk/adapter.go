@@ -135,7 +135,7 @@ const (
 	AdapterMultiEngine             AdapterFlags = 0x8
 	AdapterRDMAReadLocalInvalidate AdapterFlags = 0x10
 	AdapterCQResize                AdapterFlags = 0x100
-	AdapterLoopbackConnections     AdapterFlags = 0x10000 // the adapter reaches its own address: with the datapath udp
+	AdapterLoopbackConnections     AdapterFlags = 0x10000 // the adapter reaches its own address: not on a lease of a broker
 )
 
 // Info describes an adapter (NDK_ADAPTER_INFO). Sizes are bytes, depths requests.

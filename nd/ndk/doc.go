@@ -63,7 +63,7 @@
 //     physical pages, and Register pins none: it looks up that the memory may be read and, where the flags say so, written.
 //   - A fast registration serves the queue pair on which it was posted and its peer, and ends with that queue pair or the mapping. The
 //     local token is a new one each time, too.
-//   - AdapterLoopbackConnections is set with the datapath udp only, as in package nd.
+//   - AdapterLoopbackConnections is set but on a lease of a broker, as in package nd.
 //   - There is no extension interface and no dispatch table to replace.
 //   - Addresses and infos are values: nothing can be too small for them.
 //   - A notification, a connect event and a disconnect event that are due when their object is closed are not delivered.
