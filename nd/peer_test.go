@@ -162,6 +162,7 @@ func TestLinkGoesDown(t *testing.T) {
 	wantDeath(t, client, notified, waiting+1)
 	// The link comes back, and so do connections.
 	r.setLink(t, r.pair.B, true)
+	must(t, r.pair.AwaitCarrier())
 	again, peer := newEnd(t, r.a, 64), newEnd(t, r.b, 64)
 	r.join(t, again, peer)
 }

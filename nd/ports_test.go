@@ -173,6 +173,7 @@ func TestClientReturnsToTheQueue(t *testing.T) {
 	must(t, r.a.Close())
 	wantStatus(t, "first", finish(t, "connect", connected), ErrDeviceRemoved)
 	r.setLink(t, r.pair.B, true)
+	must(t, r.pair.AwaitCarrier())
 
 	client, server := newEnd(t, openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]}), 4096), newEnd(t, r.b, 4096)
 	must(t, client.ctr.Bind(local))

@@ -213,6 +213,7 @@ func (s *stage) Do(who, event string) {
 	case "heal":
 		s.r.setLink(s.t, s.r.pair.A, true)
 		s.r.setLink(s.t, s.r.pair.B, true)
+		must(s.t, s.r.pair.AwaitCarrier())
 	case "silence":
 		must(s.t, s.r.b.Close())
 		silenceAt(s.t, s.r.pair.B, s.r.addr[1])

@@ -72,6 +72,7 @@ func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
 
 	// Nor is an answer to one attempt taken for one to the next.
 	r.setLink(t, r.pair.B, true)
+	must(t, r.pair.AwaitCarrier())
 	must(t, r.b.Close())
 	silenceAt(t, r.pair.B, r.addr[1])
 	err = client.ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})

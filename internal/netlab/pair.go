@@ -207,34 +207,54 @@ func (e *end) configure(cfg PairConfig) error {
 	return nil
 }
 
-// awaitReady returns when the link carries traffic and takes packets for its addresses. It polls, because a subscription
-// would miss a change between set-up and subscribing and cost a socket.
-func (e *end) awaitReady() error {
+// awaitReady returns when the link carries traffic and takes packets for its addresses.
+func (e *end) awaitReady() error { return await(e.name, e.waitingFor) }
+
+// await returns when waitingFor names nothing any more. It polls, because a subscription would miss a change between set-up and subscribing
+// and cost a socket.
+func await(name string, waitingFor func() (string, error)) error {
 	deadline := time.Now().Add(readyTimeout)
 	for {
-		waitingFor, err := e.waitingFor()
+		missing, err := waitingFor()
 		if err != nil {
-			return fmt.Errorf("wait for %s: %w", e.name, err)
+			return fmt.Errorf("wait for %s: %w", name, err)
 		}
-		if waitingFor == "" {
+		if missing == "" {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for %s of %s: %s: %w", waitingFor, e.name, readyTimeout, os.ErrDeadlineExceeded)
+			return fmt.Errorf("wait for %s of %s: %s: %w", missing, name, readyTimeout, os.ErrDeadlineExceeded)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// waitingFor names what the end still lacks, "" when it is ready.
-func (e *end) waitingFor() (string, error) {
-	link, err := e.handle.LinkByIndex(e.link.Attrs().Index)
+// AwaitCarrier returns when both ends carry traffic, which is some time after they were set up again: until then the kernel drops what
+// they send.
+func (p *Pair) AwaitCarrier() error {
+	wait := func(handle *netlink.Handle, index int, name string) error {
+		return await(name, func() (string, error) { return carrier(handle, index) })
+	}
+	return errors.Join(wait(p.handleA, p.IfindexA, p.NameA), wait(p.handleB, p.IfindexB, p.NameB))
+}
+
+// carrier is "carrier" for a link that has none.
+func carrier(handle *netlink.Handle, index int) (missing string, err error) {
+	link, err := handle.LinkByIndex(index)
 	if err != nil {
 		return "", err
 	}
 	const up = unix.IFF_RUNNING | unix.IFF_LOWER_UP
 	if link.Attrs().RawFlags&up != up {
 		return "carrier", nil
+	}
+	return "", nil
+}
+
+// waitingFor names what the end still lacks, "" when it is ready.
+func (e *end) waitingFor() (string, error) {
+	if missing, err := carrier(e.handle, e.link.Attrs().Index); missing != "" || err != nil {
+		return missing, err
 	}
 	for _, prefix := range e.addrs {
 		// The kernel inserts the local route of an IPv6 address from a work queue, also without duplicate address
