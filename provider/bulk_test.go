@@ -110,6 +110,23 @@ func TestBulkPortIsClosed(t *testing.T) {
 	}
 }
 
+// A lane whose port is closed is probed no more often on a connection that is idle in between than on a busy one.
+func TestBulkPauseOutlastsIdle(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
+	p.watchLanes(func(*TxPacket) bool { return true })
+	for range 30 {
+		p.stream(200_000)
+		p.pass(3 * p.eng[0].cfg.IdleAfter)
+		if p.conn(0).traffic != nil {
+			t.Fatal("the connection is not idle")
+		}
+	}
+	// In two minutes there are pauses of 1, 2, 4, 8, 16, 32 and 64 s, with three probes before each.
+	if s := p.eng[0].Stats(); s.BulkUnanswered < 3 || s.BulkUnanswered > 7 || s.BulkProbes > 3*(s.BulkUnanswered+1) {
+		t.Errorf("left %d times, after %d probes", s.BulkUnanswered, s.BulkProbes)
+	}
+}
+
 // When the lane dies in the middle, data go on by the ND port after one time-out, and come back to the lane once it was proven again.
 func TestBulkDies(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()

@@ -94,6 +94,7 @@ type idleState struct {
 	served      uint32                 // read id the peer uses next
 	deficit     int32
 	limited     trace.LimitHistory
+	bulk        bulk.Rest
 }
 
 // A connection remembers shortNumbers transmissions, and four times as many whenever more may still get lost, up to maxNumbers: as many
@@ -184,13 +185,12 @@ func (t *traffic) begin(s setting, p *idleState) {
 	for sp := range t.tx {
 		t.bulkTo[sp] = t.tx[sp].Una()
 	}
-	t.reads.head = t.nextRead
+	t.reads.head, t.deficit = t.nextRead, int(p.deficit)
 	t.served.head, t.served.tail = p.served, p.served
-	t.deficit = int(p.deficit)
 	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
 	t.received.Resume(p.heard, p.newest)
 	t.cc.Reset(t.controller, int(t.mtu.Packet))
-	t.search.At = t.mtu.SearchAt(t.now)
+	t.search.At, t.bulk = t.mtu.SearchAt(t.now), p.bulk.Resume(t.now)
 	t.limitTimes.Begin(t.now)
 }
 
@@ -200,7 +200,7 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 	limited.Add(&t.limitTimes)
 	p = idleState{
 		next: t.sent.Next(), heard: t.received.Largest(), newest: t.received.Newest(),
-		served: t.served.tail, deficit: int32(t.deficit), limited: limited,
+		served: t.served.tail, deficit: int32(t.deficit), limited: limited, bulk: t.bulk.Rest(),
 	}
 	for sp := range t.rx {
 		p.rx[sp] = t.rx[sp].next.Message()

@@ -102,7 +102,10 @@ func (c *Choice) ProbeDue(size int, now clock.Time) bool { return size > int(c.p
 // leave: enough of them stayed without an answer.
 func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
 	if int(c.size) != size {
-		c.size, c.tries, c.nonce = uint16(min(size, wire.MaxPacket)), 0, random
+		if c.size != 0 { // else those that Rest remembers
+			c.tries = 0
+		}
+		c.size, c.nonce = uint16(min(size, wire.MaxPacket)), random
 	}
 	if c.tries == maxProbes {
 		c.leave(now, Unanswered)
@@ -118,7 +121,7 @@ func (c *Choice) Answered(nonce uint32, size uint16) bool {
 	if c.size == 0 || nonce != c.nonce || size != c.size {
 		return false
 	}
-	c.proven, c.size, c.at = size, 0, 0
+	c.proven, c.size, c.tries, c.at = size, 0, 0, 0
 	c.lost, c.came = 0, 0
 	return true
 }

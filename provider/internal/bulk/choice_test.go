@@ -54,6 +54,38 @@ func TestUnansweredProbes(t *testing.T) {
 	}
 }
 
+// TestRestRemembersFailures: while a connection is idle its lane stays left as long as before, and unanswered probes count; that it was proven does not.
+func TestRestRemembersFailures(t *testing.T) {
+	now := clock.Time(100*time.Hour + 300*time.Millisecond)
+	var c Choice
+	for range maxProbes - 1 {
+		c.Probe(1472, now, 0, 1)
+		now = now.Add(minProbeTimer)
+	}
+	now = now.Add(5 * time.Second)
+	c = c.Rest().Resume(now)
+	if nonce, ok := c.Probe(1472, now, 0, 9); !ok || nonce != 9 {
+		t.Errorf("the last probe: nonce %d, %v", nonce, ok)
+	}
+	if _, ok := c.Probe(1472, now, 0, 0); ok {
+		t.Fatal("a probe too many")
+	}
+	for range 9 { // to the longest pause
+		c.leave(now, Lossy)
+	}
+	c = c.Rest().Resume(now.Add(2 * time.Second))
+	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
+		t.Errorf("the lane is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
+	}
+	if c = c.Rest().Resume(now.Add(time.Hour)); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
+		t.Error("a pause that is over is not forgotten, or its length is")
+	}
+	c = proven(now)
+	if r := c.Rest(); r != (Rest{}) || r.Resume(now) != (Choice{}) {
+		t.Errorf("of a lane that never failed there is %+v", r)
+	}
+}
+
 func proven(now clock.Time) (c Choice) {
 	nonce, _ := c.Probe(1472, now, 0, 1)
 	c.Answered(nonce, 1472)
