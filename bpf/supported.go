@@ -109,9 +109,16 @@ func featureProblems() (problems []string, forbidden bool) {
 // firstUserNamespace is the link of the user namespace that a machine starts with (PROC_USER_INIT_INO of linux/proc_ns.h).
 const firstUserNamespace = "user:[4026531837]"
 
+// InUserNamespace says that this process is in a user namespace other than the machine's first one, whose capabilities count for nothing with BPF unless
+// a token for BPF says so. It is false where /proc does not tell.
+func InUserNamespace() bool {
+	ns, err := os.Readlink("/proc/self/ns/user")
+	return err == nil && ns != firstUserNamespace
+}
+
 // whyForbidden guesses.
 func whyForbidden() string {
-	if ns, err := os.Readlink("/proc/self/ns/user"); err == nil && ns != firstUserNamespace {
+	if InUserNamespace() {
 		return "it is in a user namespace, where that capability counts for nothing outside"
 	}
 	return "a security policy forbids it (seccomp, as of containers, or an LSM)"

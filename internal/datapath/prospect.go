@@ -2,9 +2,6 @@ package datapath
 
 import (
 	"net/netip"
-	"os"
-	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 
@@ -28,9 +25,6 @@ const (
 // Prospect says which rung Open takes for RungAuto on an interface of the calling thread's network namespace, and why, without
 // opening anything. A driver that refuses native mode shows only when it is opened. The error is what keeps Open from opening at all.
 func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
-	if InUserNamespace() {
-		return RungUDP, "AF_XDP needs privileges of the host, which a user namespace does not give", nil
-	}
 	err := supported()
 	if err == nil {
 		err = suitable(nic, addr)
@@ -46,12 +40,6 @@ func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 		return RungAuto, "", err
 	}
 	return c.rung, c.reason, nil
-}
-
-// InUserNamespace says that this process's privileges are those of a user namespace other than the host's, which count for nothing with BPF.
-func InUserNamespace() bool {
-	text, err := os.ReadFile("/proc/self/uid_map")
-	return err == nil && !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }
 
 // Unsuited says why a rung of AF_XDP that is asked for would lose packets on an interface of the calling thread's network namespace;

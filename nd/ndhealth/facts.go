@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -60,7 +61,7 @@ type facts struct {
 	buffers       buffers
 	port          portUse
 	firewall      firewall
-	userns        bool              // not the user namespace of the host
+	forbidden     string            // why this process cannot have the rights that AF_XDP needs, whatever it is given; empty when it can
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
 	keyError      error             // why processes have reset keys of their own
@@ -85,6 +86,20 @@ func Examine(ctx context.Context, cfg Config) (Report, error) {
 	}
 	f.gather(ctx)
 	return f.report(), nil
+}
+
+// rights finds out what this process may do.
+func (f *facts) rights() {
+	f.missing = xdp.MissingCapabilities()
+	if len(f.missing) == 0 {
+		f.bpfError = bpf.Supported()
+	}
+	switch {
+	case errors.Is(f.bpfError, bpf.ErrForbidden):
+		f.forbidden, f.bpfError = f.bpfError.Error(), nil
+	case len(f.missing) > 0 && bpf.InUserNamespace():
+		f.forbidden = "this is a user namespace, and " + strings.Join(f.missing, ", ") + " would count for nothing outside of it"
+	}
 }
 
 // find finds interface and address.
@@ -121,13 +136,10 @@ func (f *facts) gather(ctx context.Context) {
 		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
 	}
 	f.kernel = release()
-	f.missing, f.userns = xdp.MissingCapabilities(), datapath.InUserNamespace()
 	if err := xdp.Supported(); !errors.Is(err, xdp.ErrPermission) {
 		f.xdpError = err
 	}
-	if len(f.missing) == 0 && !f.userns {
-		f.bpfError = bpf.Supported()
-	}
+	f.rights()
 	f.multi = xdp.MultiBufferSupported()
 	f.lockFree, f.memlock = mayLock()
 	f.available = memoryAvailable()

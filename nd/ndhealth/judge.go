@@ -1,11 +1,9 @@
 package ndhealth
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -59,7 +57,7 @@ func judgeKernel(f *facts) (Finding, bool) {
 	case f.xdpError != nil:
 		return f.serious(fmt.Sprintf("%s: %v", found, f.xdpError), "there is no AF_XDP",
 			"boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"), true
-	case f.bpfError != nil && !f.forbidden():
+	case f.bpfError != nil:
 		return f.serious(fmt.Sprintf("%s: %v", found, f.bpfError), "the steering program cannot be loaded",
 			"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
 	case !f.multi && f.overXDP():
@@ -70,13 +68,9 @@ func judgeKernel(f *facts) (Finding, bool) {
 }
 
 func judgeCapabilities(f *facts) (Finding, bool) {
-	if f.userns {
-		return f.serious("this is a user namespace", "AF_XDP and XDP programs need rights of the host, which are missing here whatever the namespace says",
-			"run it outside of the user namespace, or with a broker there (docs/CONTAINERS.md)"), true
-	}
-	if f.forbidden() {
-		return f.serious(f.bpfError.Error(), "the steering program cannot be loaded",
-			"run the program outside of the user namespace or container, or lease AF_XDP from a broker (docs/CONTAINERS.md)"), true
+	if f.forbidden != "" {
+		return f.serious(f.forbidden, "AF_XDP and XDP programs need rights of the host",
+			"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/CONTAINERS.md)"), true
 	}
 	if len(f.missing) == 0 {
 		return ok("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are there"), true
@@ -84,9 +78,6 @@ func judgeCapabilities(f *facts) (Finding, bool) {
 	return f.serious("missing "+strings.Join(f.missing, ", "), "AF_XDP and XDP programs need them",
 		"run it as root, or: "+grant), true
 }
-
-// forbidden says that capabilities are there that count for nothing.
-func (f *facts) forbidden() bool { return errors.Is(f.bpfError, bpf.ErrForbidden) }
 
 // grant gives a program what AF_XDP needs. It is the program that opens the adapter which needs that: the one that prints this only examines.
 const grant = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PROGRAM, of the program that opens the adapter"

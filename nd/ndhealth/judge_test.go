@@ -102,7 +102,11 @@ func TestJudges(t *testing.T) {
 		{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
 		{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
 		{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
-		{"rights that do not count", func(f *facts) { f.bpfError = bpf.ErrForbidden; f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
+		{"rights that do not count", func(f *facts) { f.forbidden = bpf.ErrForbidden.Error(); f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
+		{"user namespace without rights", func(f *facts) {
+			f.forbidden, f.missing = "this is a user namespace", []string{"CAP_BPF"}
+			f.auto = nd.DatapathUDP
+		}, "capabilities", Hint, "user namespace", "broker"},
 		{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
 		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
 		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
@@ -132,7 +136,6 @@ func TestJudges(t *testing.T) {
 		{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
 		{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
 		{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
-		{"user namespace", func(f *facts) { f.userns, f.auto = true, nd.DatapathUDP }, "capabilities", Hint, "user namespace", "broker"},
 		{"silent peer", func(f *facts) { f.peer.err = nd.ErrCanceled }, "peer", Problem, "firewall", "nft list ruleset"},
 		{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
 	} {
