@@ -55,7 +55,7 @@ const recordOverhead = 256
 // Start begins to write the packets of an adapter to w as pcapng, until Stop. Nobody else may write to w meanwhile. What was there
 // before stays: sections of several recordings may follow each other in a file.
 //
-// Errors: those of nd.Adapter.StartCapture, and of w; nd.ErrInvalidParameter when a or w is nil.
+// Errors: those of nd.Adapter.StartCapture; nd.ErrInvalidParameter when a or w is nil. Those of w are Stop's.
 func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	if a == nil || w == nil {
 		return nil, fmt.Errorf("ndcapture: start: no adapter or no writer: %w", nd.ErrInvalidParameter)
@@ -73,7 +73,7 @@ func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	return r, nil
 }
 
-// Copy writes packets from a source to w as pcapng until the source has no more, or there are cfg.MaxPackets. info is of the adapter whose packets they are; of
+// Copy writes packets from a source to w as pcapng until the source has no more, there are cfg.MaxPackets, or w fails; then it stops the source. info is of the adapter whose packets they are; of
 // cfg, SnapLength says how they were cut.
 //
 // Errors: those of w, and of the source but for io.EOF; nd.ErrInvalidParameter when w or from is nil.
@@ -88,14 +88,13 @@ func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summa
 	var p nd.CapturedPacket
 	for err = from.Next(&p); err == nil; err = from.Next(&p) {
 		size := out.n + int64(file.Buffered()+len(p.Frame)+recordOverhead)
-		if failed == nil && (cfg.MaxBytes == 0 || size <= cfg.MaxBytes) {
-			failed = section.write(&p)
-		} else {
+		if failed != nil || cfg.MaxBytes > 0 && size > cfg.MaxBytes {
 			sum.Skipped++
 			continue
 		}
-		if failed != nil {
+		if failed = section.write(&p); failed != nil {
 			sum.Skipped++
+			from.Stop() // what it still has is skipped
 			continue
 		}
 		if sum.Written++; sum.Written == cfg.MaxPackets {
@@ -113,7 +112,7 @@ func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summa
 	return sum, errors.Join(failed, err)
 }
 
-// Done is closed when the recording ended: by Stop, the adapter's Close, or Config.MaxPackets. Stop then tells what became of it.
+// Done is closed when the recording ended: by Stop, the adapter's Close, Config.MaxPackets, or a writer that fails. Stop then tells what became of it.
 func (r *Recording) Done() <-chan struct{} { return r.done }
 
 // Stop ends the recording, writes what was captured until then, and says what became of it. It may be called again, and after the

@@ -201,3 +201,33 @@ func TestRecordingBounds(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// endless is a source that has packets until it is stopped, and one more.
+type endless struct {
+	frame []byte
+	stops int
+}
+
+func (e *endless) Next(p *nd.CapturedPacket) error {
+	switch e.stops {
+	case 0:
+	case 1:
+		e.stops++
+	default:
+		return io.EOF
+	}
+	*p = nd.CapturedPacket{Frame: e.frame, Length: len(e.frame)}
+	return nil
+}
+
+func (e *endless) Lost() uint64 { return 3 }
+
+func (e *endless) Stop() { e.stops = max(e.stops, 1) }
+
+// TestCopyEndsWithItsWriter: a source whose packets nobody can write any more is stopped, and what it still had is counted.
+func TestCopyEndsWithItsWriter(t *testing.T) {
+	s, err := Copy(&brokenDisk{left: 1 << 20}, nd.DatapathInfo{}, &endless{frame: make([]byte, 1500)}, Config{})
+	if !errors.Is(err, errFull) || s.Written == 0 || s.Skipped != 2 || s.Lost != 3 || s.Bytes != 1<<20 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
