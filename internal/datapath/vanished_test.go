@@ -56,8 +56,8 @@ func TestPacketsVanish(t *testing.T) {
 	}))
 	t.Cleanup(func() { must(t, d.Close()) })
 	const packets = 200
-	send := func() {
-		must(t, pair.B.Do(func() error {
+	sendFrom := func(ns *netlab.Namespace) {
+		must(t, ns.Do(func() error {
 			s, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)))
 			must(t, err)
 			defer s.Close()
@@ -68,6 +68,7 @@ func TestPacketsVanish(t *testing.T) {
 			return nil
 		}))
 	}
+	send := func() { sendFrom(pair.B) }
 	// want waits until the kernel has delivered what was sent.
 	want := func(what string, number func(*Stats) uint64) {
 		t.Helper()
@@ -87,6 +88,12 @@ func TestPacketsVanish(t *testing.T) {
 	want("waiting", func(s *Stats) uint64 { return s.Socket.RxWaiting })
 	for number := range d.queues {
 		must(t, d.steering.SetSocket(uint32(number), d.queues[1-number].sock.FD()))
+	}
+	// What the socket beside them has no room for hides nothing.
+	must(t, unix.SetsockoptInt(d.udp.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
+	sendFrom(pair.A)
+	if s, err := d.Stats(); err != nil || s.Socket.RxDropped < VanishedAlarm {
+		t.Errorf("%v, %d dropped", err, s.Socket.RxDropped)
 	}
 	send()
 	want("vanished", func(s *Stats) uint64 { return s.Vanished })
