@@ -149,6 +149,20 @@ func TestSweepRemovesWhatTheKilledLeft(t *testing.T) {
 	}
 }
 
+// TestNamesOfOtherPIDNamespaces: a process of another PID namespace may have the same number, and share the directory: each has a socket.
+func TestNamesOfOtherPIDNamespaces(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	other, err := Serve(&fake{}, filepath.Join(Directory(), name(int(opened.Load()))))
+	must(t, err)
+	defer other.Close()
+	s, err := Serve(&fake{}, "")
+	must(t, err)
+	defer s.Close()
+	if h, err := answer(t, s, `{"version":2}`+"\n"); err != nil || h.PID != os.Getpid() || s.Path() == other.Path() {
+		t.Errorf("%s: %+v, %v", s.Path(), h, err)
+	}
+}
+
 // TestBadRequests: a client of another version is told, and one that sends something else, or no end, is cut off.
 func TestBadRequests(t *testing.T) {
 	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))

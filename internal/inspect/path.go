@@ -79,6 +79,9 @@ func listen(path string) (l *net.UnixListener, err error) {
 	return l, nil
 }
 
+// errTaken says why a name is not to be had.
+var errTaken = errors.New("is in use, or is no socket")
+
 // publish gives the socket its name, in place of one that nobody listens on.
 func publish(made, path string) error {
 	err := os.Link(made, path)
@@ -86,7 +89,7 @@ func publish(made, path string) error {
 		return err
 	}
 	if !stale(path) {
-		return fmt.Errorf("%s is in use, or is no socket", path)
+		return fmt.Errorf("%s %w", path, errTaken)
 	}
 	if err := os.Remove(path); err != nil {
 		return err
@@ -105,13 +108,13 @@ func stale(path string) bool {
 	return statErr == nil && info.Mode().Type() == os.ModeSocket && errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// defaultPath is the name of the n-th socket of this process: it has one for each adapter that it opens to others.
-func defaultPath(n int) string {
-	name := strconv.Itoa(os.Getpid())
+// name is what the n-th socket of this process is called: it has one for each adapter that it opens to others.
+func name(n int) string {
+	pid := strconv.Itoa(os.Getpid())
 	if n > 0 {
-		name += "-" + strconv.Itoa(n)
+		pid += "-" + strconv.Itoa(n)
 	}
-	return filepath.Join(Directory(), name+suffix)
+	return pid + suffix
 }
 
 // maxSwept bounds what one process looks at and removes of what others left.

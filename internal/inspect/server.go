@@ -29,25 +29,20 @@ type Server struct {
 	clients map[net.Conn]struct{} // guarded by mu; nil once closed
 }
 
-// opened counts the default paths that this process took.
+// opened counts the names that this process tried.
 var opened atomic.Int32
 
+// maxNames bounds the names that are tried for one socket: processes of several PID namespaces may have the same number, and share the directory.
+const maxNames = 64
+
 // Serve opens an adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the process in
-// Directory, and what killed processes left there is removed.
+// Directory, and what killed processes left there is removed. Any goroutine may call it.
 //
 // Errors: those of the operating system, and that somebody listens at path.
 func Serve(a Adapter, path string) (*Server, error) { return serve(a, path, StallTimeout) }
 
 func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
-	if path == "" {
-		path = defaultPath(int(opened.Add(1) - 1))
-		sweep(filepath.Dir(path))
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	l, err := listen(path)
+	l, path, err := listenAt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +52,28 @@ func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
 	}
 	s.done.Go(s.accept)
 	return s, nil
+}
+
+// listenAt listens at path, or where this process finds a name in Directory.
+func listenAt(path string) (l *net.UnixListener, at string, err error) {
+	if path != "" {
+		if path, err = filepath.Abs(path); err == nil {
+			l, err = listen(path)
+		}
+		return l, path, err
+	}
+	dir, err := filepath.Abs(Directory())
+	if err != nil {
+		return nil, "", err
+	}
+	sweep(dir)
+	for range maxNames {
+		path = filepath.Join(dir, name(int(opened.Add(1)-1)))
+		if l, err = listen(path); !errors.Is(err, errTaken) {
+			break
+		}
+	}
+	return l, path, err
 }
 
 // Path is the socket's.
