@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,6 +161,30 @@ func TestNamesOfOtherPIDNamespaces(t *testing.T) {
 	defer s.Close()
 	if h, err := answer(t, s, `{"version":2}`+"\n"); err != nil || h.PID != os.Getpid() || s.Path() == other.Path() {
 		t.Errorf("%s: %+v, %v", s.Path(), h, err)
+	}
+}
+
+// TestWithoutDescriptors: a process that has none left for a moment answers afterwards.
+func TestWithoutDescriptors(t *testing.T) {
+	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	var limit syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	next, err := os.Open(os.DevNull)
+	must(t, err)
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next.Fd()) + 1, Max: limit.Max}))
+	must(t, next.Close())
+	c := connect(t, s, `{"version":2}`+"\n") // has the last one
+	must(t, c.SetReadDeadline(time.Now().Add(2*acceptPause)))
+	_, err = c.Read(make([]byte, 1))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("it was answered without a descriptor, or cut off: %v", err)
+	}
+	must(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
 	}
 }
 

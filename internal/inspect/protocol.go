@@ -15,6 +15,7 @@ const (
 	// MaxConnections is how many connections a Reply has at the most; Truncated says that there are more.
 	MaxConnections = 10000
 	maxClients     = 8 // of one socket at a time; others wait
+	acceptPause    = 100 * time.Millisecond
 	// ReplyTimeout bounds the writing and reading of one Reply. A client may think between requests for idleTimeout.
 	ReplyTimeout = 5 * time.Second
 	idleTimeout  = time.Minute

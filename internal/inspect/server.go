@@ -101,8 +101,11 @@ func (s *Server) accept() {
 	for {
 		s.slots <- struct{}{}
 		c, err := s.listener.Accept()
-		if err != nil { // closed
-			return
+		for ; err != nil; c, err = s.listener.Accept() {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(acceptPause) // the process has no descriptors left, for now
 		}
 		s.mu.Lock()
 		if s.clients == nil {
