@@ -267,7 +267,7 @@ const (
 	AdapterInOrderDMA          AdapterFlags = 0x1     // the last byte of a message becomes visible last
 	AdapterCQModeration        AdapterFlags = 0x4     // CompletionQueue.Moderate works
 	AdapterCQResize            AdapterFlags = 0x100   // CompletionQueue.Resize works
-	AdapterLoopbackConnections AdapterFlags = 0x10000 // the adapter reaches its own address
+	AdapterLoopbackConnections AdapterFlags = 0x10000 // the adapter reaches its own address: not on a lease of a broker
 )
 
 const defaultFlags = AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize
@@ -346,7 +346,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 	}
 }
 
-// Stats counts what an adapter did since it was opened. In JSON its names are those of the fields in lower case, as everywhere.
+// Stats counts what an adapter did since it was opened. In JSON names are in lower case, their words joined by underscores.
 type Stats struct {
 	PacketsIn   uint64 `json:"packets_in"`
 	PacketsOut  uint64 `json:"packets_out"`

@@ -82,8 +82,8 @@
 //   - Addresses, lists and structures are returned, not written into buffers; GetPrivateData copies, as in the SPI.
 //   - Objects are not counted: the first Close releases, later ones do nothing. Whatever still needs an object keeps it alive.
 //   - An adapter is one address. Register and Deregister are done when they return. CreateQueuePair takes a structure.
-//   - AdapterLoopbackConnections is set with DatapathUDP only: packets to an own address never come to the interface, which is all that
-//     the other datapaths see. They refuse such a Connect with ErrNetworkUnreachable.
+//   - AdapterLoopbackConnections is set but on a lease of a broker, which refuses a Connect to an address of its machine with
+//     ErrNetworkUnreachable. Other adapters on AF_XDP carry such connections by plain sockets, because their packets never come to an interface.
 //   - A call that waits begins when it is called. Who must miss nothing between a look and the wait, or waits for something else too, arms before:
 //     CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest and SharedReceiveQueue.Arm return a Notification.
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which make

@@ -17,7 +17,8 @@ type Stats struct {
 	Vanished uint64
 	Lost     uint64 // packets that did not leave: ring full or device busy
 	Foreign  uint64 // packets that arrived here and were no ND packet
-	NoSocket uint64 // packets that arrived on a receive queue without a socket
+	// NoSocket counts packets that arrived on a receive queue without a socket. The kernel has them: local gets them, and a lease does not.
+	NoSocket uint64
 	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of plain sockets only.
 	TooLong uint64
 	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
