@@ -49,7 +49,9 @@ func Dial(path string) (*Client, error) {
 	return &Client{path, c.(*net.UnixConn), r, json.NewDecoder(r)}, nil
 }
 
-// Ask sends a request; its Version is filled in. After an error the client is of no use any more.
+// Ask sends a request and returns the answer, for which it waits up to five seconds. After an error the client is of no use any more.
+//
+// Errors: those of the connection, os.ErrDeadlineExceeded among them, and what the process answers instead, such as another Version.
 func (c *Client) Ask(q Request) (*Reply, error) {
 	r, err := c.exchange(inspect.Request{Peer: q.Peer, Flight: q.Flight})
 	if err != nil {

@@ -16,11 +16,10 @@ const MaxConnections = inspect.MaxConnections
 
 // Request asks for one Reply.
 type Request struct {
-	Version int `json:"version"` // filled in by Client
 	// Peer leaves out the connections with other hosts, unless it is the zero Addr.
-	Peer netip.Addr `json:"peer,omitzero"`
+	Peer netip.Addr
 	// Flight asks for the last events of the engines.
-	Flight bool `json:"flight,omitempty"`
+	Flight bool
 }
 
 // CaptureRequest says what to capture.
