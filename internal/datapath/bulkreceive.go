@@ -10,7 +10,7 @@ type bulkReader struct {
 // readBulk makes the queue read the lane.
 func (q *queue) readBulk(l *bulkLane) {
 	r := &bulkReader{lane: l, socketReader: socketReader{
-		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, fail: l.fail,
+		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,
 	}}
 	q.bulkIn = r
 	q.readBeside(&r.socketReader)

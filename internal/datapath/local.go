@@ -38,7 +38,7 @@ func (d *Datapath) openLocal() error {
 	l := &localWay{device: d}
 	l.socketReader = socketReader{
 		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
-		fail: func(string) {}, // it looks again; what the socket cannot hold until then is counted as dropped
+		frames: receiveFrames, fail: func(string) {}, // the next path makes it look again; what the socket cannot hold until then is counted as dropped
 	}
 	l.asleep.Store(true)
 	l.sources = sources{

@@ -18,7 +18,8 @@ type socketReader struct {
 	local           wire.Endpoint // that packets came to
 	bulk            bool          // they came by the bulk lane
 	merged, foreign *atomic.Uint64
-	fail            func(why string) // called when there is no memory for packets
+	fail            func(why string) // called when there is no memory for packets: then nobody looks any more
+	frames          int              // to receive into
 	mark            uint64           // of the numbers of its frames
 
 	asleep  atomic.Bool   // nobody looks: whoever clears it has seen that there is reason to
@@ -102,7 +103,8 @@ func (r *socketReader) look() bool {
 			return false
 		}
 		var err error
-		if r.pool, err = udp.NewPool(receiveFrames, mergedSize); err != nil {
+		if r.pool, err = udp.NewPool(r.frames, mergedSize); err != nil {
+			r.asleep.Store(true) // or the packets that wait would keep whoever wants to sleep from it
 			r.fail(err.Error())
 			return false
 		}
