@@ -50,7 +50,12 @@ func TestBrokenForeignXDPProgram(t *testing.T) {
 		return err
 	}))
 	d := doctor(t, pair.A, "nd0")
-	wantFinding(t, &d, "xdp program", ndhealth.Problem, `"foreign" is attached in generic mode`, "kill "+strconv.Itoa(os.Getpid()))
+	wantFinding(t, &d, "xdp program", ndhealth.Hint, `"foreign" is attached in generic mode`, "kill "+strconv.Itoa(os.Getpid()))
+	if r := d.Reports[0]; r.Datapath != "udp" || !strings.Contains(r.Reason, "another one is attached") {
+		t.Errorf("doctor says of auto: %+v", r)
+	}
+	d = doctor(t, pair.A, "nd0", "--datapath", "generic")
+	wantFinding(t, &d, "xdp program", ndhealth.Problem, "never replaced", "--datapath auto")
 	// Plain sockets are not disturbed by it.
 	if d := doctor(t, pair.A, "nd0", "--datapath", "udp"); !d.Works {
 		t.Errorf("%+v", d)

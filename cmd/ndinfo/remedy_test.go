@@ -111,6 +111,24 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 	}
 }
 
+// Beside an adapter on AF_XDP doctor says what opening gets, and its advice for who asks for AF_XDP is one that opens: with auto, on the same UDP port.
+func TestRemedyOwnProgram(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
+	must(t, err)
+	d := doctor(t, pair.A, "nd0")
+	wantFinding(t, &d, "xdp program", ndhealth.Hint, "one process at a time has AF_XDP", "kill ")
+	wantFinding(t, &d, "udp port", ndhealth.Hint, "that of another adapter", "none is needed")
+	b, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
+	must(t, err)
+	if r, got := d.Reports[0], b.Datapath(); !d.Works || r.Datapath != "udp" || got.Datapath != nd.DatapathUDP || !strings.HasPrefix(got.Reason, r.Reason) {
+		t.Errorf("doctor says of auto %+v, and opening got %+v", r, got)
+	}
+	d = doctor(t, pair.A, "nd0", "--datapath", "generic")
+	wantFinding(t, &d, "xdp program", ndhealth.Problem, "one process at a time has AF_XDP", "else use --datapath auto")
+}
+
 // Rules of a firewall that drop the UDP port are named, and what doctor says makes them let it through.
 func TestRemedyFirewall(t *testing.T) {
 	t.Parallel()

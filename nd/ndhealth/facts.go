@@ -153,13 +153,25 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
-	f.firewall = firewallOf(f.cfg.UDPPort)
+	f.firewall = firewallOf(ctx, f.cfg.UDPPort)
 	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
 		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}
+	f.giveWay()
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
 		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, f.port.err == nil)
+	}
+}
+
+// giveWay makes auto take plain sockets, as an adapter that is opened now does, where others have what AF_XDP needs.
+func (f *facts) giveWay() {
+	switch {
+	case f.refused != nil || f.auto == nd.DatapathUDP:
+	case f.port.shared:
+		f.auto, f.reason = nd.DatapathUDP, fmt.Sprintf("another adapter of this machine has UDP port %d of %s", f.cfg.UDPPort, f.addr)
+	case f.holder != nil:
+		f.auto, f.reason = nd.DatapathUDP, "AF_XDP needs the interface's XDP program, and another one is attached"
 	}
 }
 

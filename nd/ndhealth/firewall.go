@@ -1,11 +1,16 @@
 package ndhealth
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os/exec"
 	"slices"
+	"time"
 )
+
+// nftPatience bounds how long nft may take to list its rules: tens of thousands of elements take it a second.
+const nftPatience = 5 * time.Second
 
 // verdict of a rule about a port.
 type verdict uint8
@@ -51,14 +56,19 @@ type (
 		Op   string `json:"op"`
 		Left struct {
 			Payload struct{ Protocol, Field string } `json:"payload"`
+			Meta    struct{ Key string }             `json:"meta"`
 		} `json:"left"`
 		Right json.RawMessage `json:"right"`
 	}
 )
 
 // firewallOf asks nft what becomes of UDP packets to the port in the network namespace of the calling thread.
-func firewallOf(port uint16) firewall {
-	text, err := exec.Command("nft", "--json", "list", "ruleset").Output()
+func firewallOf(ctx context.Context, port uint16) firewall {
+	ctx, cancel := context.WithTimeout(ctx, nftPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nft", "--json", "list", "ruleset")
+	cmd.WaitDelay = nftPatience // for children that keep its output
+	text, err := cmd.Output()
 	if err != nil {
 		return firewall{}
 	}
@@ -114,9 +124,12 @@ func (r *nftRule) about(port uint16) (named, others, accepts, drops bool) {
 			switch kind {
 			case "match":
 				var m nftMatch
-				if json.Unmarshal(text, &m) == nil && m.Left.Payload.Protocol == "udp" && m.Left.Payload.Field == "dport" && m.Op == "==" && holds(m.Right, port) {
+				read := json.Unmarshal(text, &m) == nil && m.Op == "=="
+				switch {
+				case read && m.Left.Payload.Protocol == "udp" && m.Left.Payload.Field == "dport" && holds(m.Right, port):
 					named = true
-				} else {
+				case read && m.Left.Meta.Key == "l4proto" && string(m.Right) == `"udp"`: // as iptables writes it; the port says so already
+				default:
 					others = true
 				}
 			case "accept":

@@ -51,7 +51,8 @@ const rules = `{"nftables":[{"metainfo":{"json_schema_version":1}},{"table":{"fa
 {"rule":{"family":"inet","table":"f","chain":"in","handle":5,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":14791}},{"drop":null}]}},
 {"rule":{"family":"inet","table":"f","chain":"in","handle":6,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"set":[53,{"range":[100,200]}]}}},{"accept":null}]}},
 {"rule":{"family":"inet","table":"f","chain":"in","handle":7,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":14791}},{"counter":{"packets":0,"bytes":0}},{"drop":null}]}},
-{"rule":{"family":"inet","table":"f","chain":"in","handle":8,"expr":[{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"range":[15000,15010]}}},{"reject":null}]}}]}`
+{"rule":{"family":"inet","table":"f","chain":"in","handle":8,"expr":[{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"range":[15000,15010]}}},{"reject":null}]}},
+{"rule":{"family":"inet","table":"f","chain":"in","handle":9,"expr":[{"match":{"op":"==","left":{"meta":{"key":"l4proto"}},"right":"udp"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":16000}},{"drop":null}]}}]}`
 
 // TestFirewallFindings: plain sockets are told which rule or chain stops them, and how surely; over AF_XDP it is no matter.
 func TestFirewallFindings(t *testing.T) {
@@ -62,6 +63,7 @@ func TestFirewallFindings(t *testing.T) {
 	}{
 		{14791, Problem, "rule 7 of chain inet f in", "nft delete rule inet f in handle 7"},
 		{15001, Hint, "from some", "handle 8"},
+		{16000, Problem, "rule 9 of chain inet f in", "nft delete rule inet f in handle 9"},
 		{9, Hint, "none names UDP port 9", "nft insert rule inet f in udp dport 9 accept"},
 		{53, OK, "no rule", ""},
 	} {
@@ -86,6 +88,29 @@ func TestRulesThatAccept(t *testing.T) {
 	}
 	if f := judgeRules([]byte("nft: Operation not permitted"), 53); f.known {
 		t.Errorf("%+v", f)
+	}
+}
+
+// held has somebody else's XDP program on the interface.
+func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
+	return func(f *facts) {
+		f.holder, f.cfg.Datapath = &by, asked
+		f.giveWay()
+	}
+}
+
+// TestAutoGivesWay: where others have what AF_XDP needs, the report says of auto what opening then does.
+func TestAutoGivesWay(t *testing.T) {
+	for want, spoil := range map[string]func(*facts){
+		"another one is attached":    func(f *facts) { f.holder = &bpf.HeldError{} },
+		"has UDP port 14791 of 192.": func(f *facts) { f.port.shared, f.holder = true, &bpf.HeldError{} },
+	} {
+		f := healthy()
+		spoil(f)
+		f.giveWay()
+		if r := f.report(); r.Datapath != "udp" || !strings.Contains(r.Reason, want) || !r.Works() {
+			t.Errorf("want a reason that says %q: %+v", want, r)
+		}
 	}
 }
 
@@ -126,9 +151,12 @@ func TestJudges(t *testing.T) {
 		{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
 		{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
 		{"no key of the host", func(f *facts) { f.keyError = errors.New("belongs to another user") }, "reset key", Hint, "another user", "0600"},
-		{"our program", func(f *facts) { f.holder = &bpf.HeldError{Ours: true, LinkID: 3, PID: 7, Comm: "app"} }, "xdp program", Problem, "process 7 (app)", "kill 7"},
-		{"pinned link", func(f *facts) { f.holder = &bpf.HeldError{LinkID: 9, HolderMode: "native"} }, "xdp program", Problem, "native mode", "bpftool link detach id 9"},
-		{"program without an owner", func(f *facts) { f.holder = &bpf.HeldError{HolderMode: "generic"} }, "xdp program", Problem, "generic mode", "xdpgeneric off"},
+		{"our program", held(nd.DatapathAuto, bpf.HeldError{Ours: true, LinkID: 3, PID: 7, Comm: "app"}), "xdp program", Hint, "process 7 (app)", "kill 7"},
+		{"our program, asked for", held(nd.DatapathNative, bpf.HeldError{Ours: true, LinkID: 3, PID: 7}), "xdp program", Problem, "one process at a time", "--datapath auto"},
+		{"pinned link", held(nd.DatapathAuto, bpf.HeldError{LinkID: 9, HolderMode: "native"}), "xdp program", Hint, "native mode", "bpftool link detach id 9"},
+		{"pinned link, asked for", held(nd.DatapathGeneric, bpf.HeldError{LinkID: 9}), "xdp program", Problem, "never replaced", "bpftool link detach id 9"},
+		{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
+		{"port of another adapter", func(f *facts) { f.port.shared = true; f.giveWay() }, "udp port", Hint, "another adapter of this machine", "none is needed"},
 		{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
 		{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
 		{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},

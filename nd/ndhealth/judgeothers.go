@@ -10,10 +10,9 @@ import (
 )
 
 func judgeHolder(f *facts) (Finding, bool) {
-	const why = "an interface has one XDP program, and somebody else's is never replaced"
 	h := f.holder
 	switch {
-	case !f.overXDP():
+	case f.cfg.Datapath == nd.DatapathUDP || h == nil && !f.overXDP():
 		return Finding{}, false
 	case f.holderError != nil:
 		return hint(fmt.Sprintf("the kernel does not tell: %v", f.holderError), "another XDP program would be in the way",
@@ -26,10 +25,11 @@ func judgeHolder(f *facts) (Finding, bool) {
 		found += fmt.Sprintf(" by process %d (%s)", h.PID, h.Comm)
 	}
 	if h.Ours && h.PID != 0 {
-		return problem(found, "it is an ND adapter: one process at a time has AF_XDP on an interface",
-			h.Remedy()+", when that process is not needed; else use --datapath udp with a --udp-port of its own, or another interface"), true
+		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
+			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes plain sockets beside it"), true
 	}
-	return problem(found, why, h.Remedy()+", when nobody needs it; else use --datapath udp, or another interface"), true
+	return f.serious(found, "an interface has one XDP program, and somebody else's is never replaced",
+		h.Remedy()+", when nobody needs it; else use --datapath auto, which takes plain sockets beside it"), true
 }
 
 func judgeRedirection(f *facts) (Finding, bool) {
