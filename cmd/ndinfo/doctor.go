@@ -27,6 +27,7 @@ type doctorFlags struct {
 type diagnosis struct {
 	Works    bool              `json:"works"` // on at least one of the interfaces
 	Reports  []ndhealth.Report `json:"reports"`
+	Down     []string          `json:"down,omitempty"` // interfaces that are down and have no address, and so no report
 	SelfTest *trial            `json:"selftest,omitempty"`
 }
 
@@ -59,7 +60,7 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot or something fa
 			if *asJSON {
 				err = writeJSON(cmd.OutOrStdout(), d)
 			} else {
-				renderDiagnosis(cmd.OutOrStdout(), d)
+				renderDiagnosis(cmd.OutOrStdout(), d, cli.Width(cmd.OutOrStdout()))
 			}
 			if err == nil && !d.Works {
 				err = errUnfit
@@ -93,6 +94,11 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 		return nil, fmt.Errorf("no interface has an address: see ip address")
 	}
 	d := &diagnosis{}
+	if len(args) == 0 {
+		if d.Down, err = downAndBare(); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range names {
 		cfg.Interface = name
 		report, err := ndhealth.Examine(ctx, cfg)
@@ -108,4 +114,13 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 		d.Works = d.SelfTest.Works
 	}
 	return d, nil
+}
+
+// downAndBare names the interfaces that are down and have no address. Many a machine's IPv6 addresses go with the interface.
+func downAndBare() ([]string, error) {
+	down, err := ndhealth.Down()
+	if err != nil {
+		return nil, err
+	}
+	return namesOf(slices.DeleteFunc(down, func(i ndhealth.Interface) bool { return len(i.Addresses) > 0 })), nil
 }

@@ -150,7 +150,7 @@ func TestDoctorTable(t *testing.T) {
 	if err := pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }); !errors.Is(err, errUnfit) {
 		t.Errorf("ended with %v", err)
 	}
-	for _, want := range []string{"nd0 10.99.0.1, datapath generic", "problem", "why: ", "do:  ip link set nd0 mtu 1500", "ND cannot run here"} {
+	for _, want := range []string{"nd0 10.99.0.1, datapath generic", "problem", "why: ", "do: ip link set nd0 mtu 1500", "ND cannot run here"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, &out)
 		}
@@ -250,7 +250,7 @@ func TestHostileNames(t *testing.T) {
 	renderDiagnosis(&out, &diagnosis{Works: true, Reports: []ndhealth.Report{{
 		Interface: name, Datapath: "generic", Reason: name,
 		Findings: []ndhealth.Finding{{Check: "xdp", Severity: ndhealth.Hint, Found: name, Why: name, Remedy: name}},
-	}}})
+	}}}, 0)
 	for line := range strings.Lines(out.String()) {
 		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), unicode.IsControl) || strings.HasPrefix(line, "x") {
 			t.Errorf("%q", line)

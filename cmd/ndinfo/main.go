@@ -22,7 +22,7 @@ func newRoot() *cobra.Command {
 		Use:   "ndinfo",
 		Short: "List adapters: driver, queues, MTU, datapath and limits",
 		Long: `ndinfo lists the adapters of this machine: what drives them, how their packets would move and why, and
-the limits that programs meet. "ndinfo doctor" says what is in the way of ND, and how to remove it;
+the limits that programs meet; and the interfaces that are down, which have none. "ndinfo doctor" says what is in the way of ND, and how to remove it;
 "ndinfo bugreport" gathers all that helps others to find a fault.
 
 Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wrong command line.`,
@@ -40,7 +40,11 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), list)
 			}
-			renderAdapters(cmd.OutOrStdout(), list)
+			down, err := ndhealth.Down()
+			if err != nil {
+				return err
+			}
+			renderAdapters(cmd.OutOrStdout(), list, down, cli.Width(cmd.OutOrStdout()))
 			return nil
 		},
 	}

@@ -157,7 +157,7 @@ func TestSilentPeerIsNotThisMachine(t *testing.T) {
 		"ND cannot run here": {{Check: "peer", Severity: ndhealth.Problem}, {Check: "mtu", Severity: ndhealth.Problem}},
 	} {
 		var out bytes.Buffer
-		renderDiagnosis(&out, &diagnosis{Reports: []ndhealth.Report{{Interface: "eth0", Findings: findings}}})
+		renderDiagnosis(&out, &diagnosis{Reports: []ndhealth.Report{{Interface: "eth0", Findings: findings}}}, 0)
 		if !strings.Contains(out.String(), works) {
 			t.Errorf("it does not say %q:\n%s", works, &out)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -13,9 +14,6 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// widest is how far a column of sentences goes before it wraps.
-const widest = 70
-
 func newTable(w io.Writer, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
@@ -23,31 +21,80 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
 	t.AppendHeader(header)
 	return t
 }
 
-func renderAdapters(w io.Writer, list []ndhealth.Adapter) {
-	if len(list) == 0 {
-		fmt.Fprintln(w, "No adapter: no interface that is up has an address (ip address).")
-		return
+// renderAdapters prints adapters, and which interfaces are down, in so many columns; when width is 0, each record on a line of its own.
+func renderAdapters(w io.Writer, list []ndhealth.Adapter, down []ndhealth.Interface, width int) {
+	renderList(w, list, width)
+	if len(down) > 0 {
+		fmt.Fprintln(w)
+		fmt.Fprintln(w, cli.Fold(downLine(namesOf(down)), width, gap))
 	}
-	t := newTable(w, "address", "interface", "driver", "queues rx/tx", "MTU", "datapath", "why")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 7, WidthMax: widest}})
-	for i := range list {
-		a := &list[i]
-		t.AppendRow(table.Row{
-			a.Address, a.Interface, a.Driver, fmt.Sprintf("%d/%d", a.RxQueues, a.TxQueues), a.MTU, a.Datapath, a.Reason,
-		})
+	if len(list) > 0 {
+		renderLimits(w, &list[0].Limits, width)
 	}
-	t.Render()
-	renderOpen(w, list)
-	renderLimits(w, &list[0].Limits)
 }
 
-// renderOpen prints who has adapters open, and what their sockets turned out to be.
-func renderOpen(w io.Writer, list []ndhealth.Adapter) {
-	t := newTable(w, "address", "open by", "", "datapath", "packets")
+func renderList(w io.Writer, list []ndhealth.Adapter, width int) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, cli.Fold("No adapter: no interface that is up has an address (ip address).", width, gap))
+		return
+	}
+	header, rows := table.Row{"address", "interface", "driver", "queues rx/tx", "MTU", "datapath", "why"}, []table.Row{}
+	for i := range list {
+		a, why := &list[i], list[i].Reason
+		if !a.Carrier {
+			why = "the interface has no carrier; " + why
+		}
+		rows = append(rows, table.Row{
+			a.Address, a.Interface, a.Driver, fmt.Sprintf("%d/%d", a.RxQueues, a.TxQueues), a.MTU, a.Datapath, why,
+		})
+	}
+	renderSentences(w, header, rows, width)
+	header, rows = openBy(list)
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+		renderSentences(w, header, rows, width)
+	}
+}
+
+// renderSentences prints a table whose last column has sentences: beside the others as far as there is room, else beneath them.
+func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int) {
+	at, last := 0, len(header)-1
+	for c := range header[:last] {
+		widest := utf8.RuneCountInString(fmt.Sprint(header[c]))
+		for _, row := range rows {
+			widest = max(widest, utf8.RuneCountInString(fmt.Sprint(row[c])))
+		}
+		at += widest + 2 // go-pretty puts a blank on either side
+	}
+	room := width - at - 2
+	beneath := width > 0 && room < leastColumn
+	if beneath {
+		header = header[:last]
+	}
+	t := newTable(w, header...)
+	for _, row := range rows {
+		said := fmt.Sprint(row[last])
+		if beneath {
+			t.AppendRow(row[:last])
+			continue
+		}
+		t.AppendRow(append(slices.Clone(row[:last]), cli.Fold(said, max(room, 0), "")))
+	}
+	t.Render()
+	if beneath {
+		for _, row := range rows {
+			fmt.Fprintln(w, cli.Fold(fmt.Sprintf(" %v %v: %v", row[0], row[1], row[last]), width, "   "))
+		}
+	}
+}
+
+// openBy says who has adapters open, and what their sockets turned out to be.
+func openBy(list []ndhealth.Adapter) (header table.Row, rows []table.Row) {
 	for i := range list {
 		for _, r := range list[i].OpenBy {
 			copied := "zero-copy"
@@ -65,74 +112,57 @@ func renderOpen(w io.Writer, list []ndhealth.Adapter) {
 			case r.BulkPort != 0:
 				copied += "; bulk lane closed: " + r.NoBulk
 			}
-			t.AppendRow(table.Row{list[i].Address, r.PID, cli.Printable(r.Command), cli.Printable(r.Datapath), cli.Printable(copied)})
+			rows = append(rows, table.Row{list[i].Address, r.PID, cli.Printable(r.Command), cli.Printable(r.Datapath), cli.Printable(copied)})
 		}
 	}
-	if t.Length() > 0 {
-		fmt.Fprintln(w)
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: widest}})
-		t.Render()
-	}
+	return table.Row{"address", "open by", "", "datapath", "packets"}, rows
 }
 
-// renderLimits prints ND2_ADAPTER_INFO, which is the same for all adapters but for the id.
-func renderLimits(w io.Writer, l *nd.Info) {
+// renderLimits prints ND2_ADAPTER_INFO, which is the same for all adapters but for the id: three to a line, where that fits.
+func renderLimits(w io.Writer, l *nd.Info, width int) {
 	fmt.Fprintln(w, "\nLimits of every adapter (bytes, requests)")
+	limits := [][]table.Row{
+		{
+			{"registration", l.MaxRegistrationSize}, {"window", l.MaxWindowSize},
+			{"private data, connect", l.MaxCallerData}, {"private data, accept", l.MaxCalleeData},
+		},
+		{
+			{"initiator depth", l.MaxInitiatorQueueDepth}, {"receive depth", l.MaxReceiveQueueDepth},
+			{"shared receive depth", l.MaxSharedReceiveQueueDepth}, {"completion depth", l.MaxCompletionQueueDepth},
+		},
+		{
+			{"transfer", l.MaxTransferLength}, {"inline data", l.MaxInlineDataSize},
+			{"SGEs: send, receive, read", fmt.Sprintf("%d, %d, %d", l.MaxInitiatorSGE, l.MaxReceiveSGE, l.MaxReadSGE)},
+			{"reads at once: in, out", fmt.Sprintf("%d, %d", l.MaxInboundReadLimit, l.MaxOutboundReadLimit)},
+		},
+	}
+	if width > 0 && width < widthOfLimits {
+		t := newTable(w, "what", "at most")
+		for _, kind := range limits {
+			t.AppendRows(kind)
+		}
+		t.Render()
+		return
+	}
 	t := newTable(w, "memory", "", "queues", "", "requests", "")
-	t.AppendRows([]table.Row{
-		{"registration", l.MaxRegistrationSize, "initiator depth", l.MaxInitiatorQueueDepth, "transfer", l.MaxTransferLength},
-		{"window", l.MaxWindowSize, "receive depth", l.MaxReceiveQueueDepth, "inline data", l.MaxInlineDataSize},
-		{
-			"private data, connect", l.MaxCallerData, "shared receive depth", l.MaxSharedReceiveQueueDepth, "SGEs: send, receive, read",
-			fmt.Sprintf("%d, %d, %d", l.MaxInitiatorSGE, l.MaxReceiveSGE, l.MaxReadSGE),
-		},
-		{
-			"private data, accept", l.MaxCalleeData, "completion depth", l.MaxCompletionQueueDepth, "reads at once: in, out",
-			fmt.Sprintf("%d, %d", l.MaxInboundReadLimit, l.MaxOutboundReadLimit),
-		},
-	})
+	for i := range limits[0] {
+		t.AppendRow(slices.Concat(limits[0][i], limits[1][i], limits[2][i]))
+	}
 	t.Render()
 }
 
-func renderDiagnosis(w io.Writer, d *diagnosis) {
-	paint := painter(w)
-	for i := range d.Reports {
-		r := &d.Reports[i]
-		fmt.Fprintf(w, "%s %s, datapath %s: %s\n", cli.Printable(r.Interface), r.Address, r.Datapath, cli.Printable(r.Reason))
-		t := newTable(w, "", "check", "found")
-		for _, f := range r.Findings {
-			t.AppendRow(table.Row{paint(f.Severity), f.Check, cli.Printable(f.Found)})
-			if f.Severity != ndhealth.OK {
-				t.AppendRow(table.Row{"", "", "why: " + cli.Printable(f.Why)})
-				t.AppendRow(table.Row{"", "", "do:  " + cli.Printable(f.Remedy)})
-			}
-		}
-		t.Render()
-		fmt.Fprintln(w)
-	}
-	if s := d.SelfTest; s != nil {
-		severity := ndhealth.OK
-		if !s.Works {
-			severity = ndhealth.Problem
-		}
-		fmt.Fprintf(w, "self test %s: %s\n", paint(severity), s.Said)
-	}
-	switch {
-	case d.Works:
-	case slices.ContainsFunc(d.Reports, func(r ndhealth.Report) bool { return r.WorksHere() && !r.Works() }):
-		fmt.Fprintln(w, "ND can run on this machine; the peer does not answer: see the finding about it above.")
-	default:
-		fmt.Fprintln(w, "ND cannot run here: see the problems above.")
-	}
-}
+// widthOfLimits is what three limits to a line take.
+const widthOfLimits = 104
 
-// painter colours severities on terminals.
-func painter(w io.Writer) func(ndhealth.Severity) string {
-	if !cli.Colours(w) {
-		return ndhealth.Severity.String
+// namesOf names interfaces, and the addresses that they have.
+func namesOf(interfaces []ndhealth.Interface) []string {
+	names := make([]string, 0, len(interfaces))
+	for _, i := range interfaces {
+		name := i.Name
+		for _, a := range i.Addresses {
+			name += " " + a.Addr().String()
+		}
+		names = append(names, name)
 	}
-	return func(s ndhealth.Severity) string {
-		colour := map[ndhealth.Severity]text.Color{ndhealth.OK: text.FgGreen, ndhealth.Hint: text.FgYellow, ndhealth.Problem: text.FgRed}
-		return colour[s].EscapeSeq() + s.String() + text.Reset.EscapeSeq()
-	}
+	return names
 }

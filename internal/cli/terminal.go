@@ -3,7 +3,9 @@ package cli
 import (
 	"io"
 	"os"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -17,6 +19,46 @@ func IsTerminal(w io.Writer) bool {
 
 // Colours says that w shows colours, and that nobody asked for none (https://no-color.org).
 func Colours(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
+// Width is how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
+func Width(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// Fold breaks text between words, so that no line is wider than so many columns but for words that are. Lines after the first begin with indent.
+// Width 0 breaks nothing.
+func Fold(text string, width int, indent string) string {
+	return Pack(strings.Split(text, " "), " ", width, indent)
+}
+
+// Pack puts parts into lines as Fold does words, with between where no line ends.
+func Pack(parts []string, between string, width int, indent string) string {
+	var b strings.Builder
+	column := 0
+	for i, part := range parts {
+		n := utf8.RuneCountInString(part)
+		switch {
+		case i == 0:
+		case width > 0 && column+len(between)+n > width:
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			b.WriteString(between)
+			column += len(between)
+		}
+		b.WriteString(part)
+		column += n
+	}
+	return b.String()
+}
 
 // longTransfer is when a transfer has a bar: short ones only flicker.
 const longTransfer = time.Second

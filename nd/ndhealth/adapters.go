@@ -18,7 +18,8 @@ type Adapter struct {
 	Driver    string      `json:"driver,omitempty"` // empty when the driver does not tell
 	RxQueues  int         `json:"rx_queues"`
 	TxQueues  int         `json:"tx_queues"`
-	MTU       int         `json:"mtu"` // bytes
+	MTU       int         `json:"mtu"`     // bytes
+	Carrier   bool        `json:"carrier"` // something is at the other end of the interface
 	Datapath  nd.Datapath `json:"datapath"`
 	Reason    string      `json:"reason"` // why nd.DatapathAuto takes this datapath, or why it takes none
 	Limits    nd.Info     `json:"limits"`
@@ -52,7 +53,7 @@ func Adapters() (list []Adapter, err error) {
 		}
 		a := Adapter{
 			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
-			Limits: limits, OpenBy: inspect(addr),
+			Carrier: carrierOf(nic.Index), Limits: limits, OpenBy: inspect(addr),
 		}
 		rung, reason, err := datapath.Prospect(&nic, addr)
 		if err != nil {

@@ -85,6 +85,24 @@ func Inventory() (Machine, error) {
 	return m, nil
 }
 
+// Down lists the interfaces of the calling thread's network namespace that are down: they have no adapters until they are up. The error says that
+// interfaces cannot be listed.
+func Down() ([]Interface, error) {
+	runtime.LockOSThread() // facts of one network namespace
+	defer runtime.UnlockOSThread()
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("ndhealth: list the interfaces: %w", err)
+	}
+	var down []Interface
+	for _, link := range links {
+		if link.Attrs().RawFlags&unix.IFF_UP == 0 {
+			down = append(down, describe(link))
+		}
+	}
+	return down, nil
+}
+
 func describe(link netlink.Link) Interface {
 	a := link.Attrs()
 	i := Interface{
