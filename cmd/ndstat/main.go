@@ -36,6 +36,8 @@ func newRoot() *cobra.Command {
 		Long: `ndstat shows a live table of the ND connections of all processes of its own user; root sees those of all users.
 Programs need nothing for that, and can forbid it (nd.AdapterConfig.Inspect).
 
+On a terminal that is too narrow for the table each connection has some lines, with the same names. In a pipe each has one.
+
 DATAPATH is how packets move, and whether the kernel or the driver copies them; --json says why.
 
 LIMITED BY is what kept a connection from sending more for the largest share of the last interval: application
@@ -97,7 +99,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 			if !f.once && cli.IsTerminal(stdout) {
 				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
 			}
-			w.render(stdout)
+			w.render(stdout, cli.Width(stdout))
 		}
 		w.tellProblems(stderr)
 		if f.once {

@@ -185,12 +185,12 @@ func TestRowsAreOfTheInterval(t *testing.T) {
 func TestVanishedPacketsAreAnAlarm(t *testing.T) {
 	w := watch{now: map[string]*ndinspect.Reply{"7.sock": {PID: 7, Command: "server", Stats: nd.Stats{Drops: map[string]uint64{"crc": 1}}}}}
 	var out bytes.Buffer
-	w.render(&out)
+	w.render(&out, 0)
 	if strings.Contains(out.String(), "ALARM") {
 		t.Errorf("an alarm without a reason:\n%s", &out)
 	}
 	w.now["7.sock"].Stats.Drops[nd.DropVanished] = 80
-	w.render(&out)
+	w.render(&out, 0)
 	if !strings.Contains(out.String(), "ALARM: 80 packets for 7 server were redirected to its sockets and never came") {
 		t.Errorf("no alarm:\n%s", &out)
 	}

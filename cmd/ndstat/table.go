@@ -21,6 +21,7 @@ import (
 const (
 	maxRows  = 40 // connections
 	maxName  = 40 // characters of what another process calls something
+	maxAddr  = 64 // of an address with a port: 47 and a zone
 	maxWhy   = 200
 	maxDrops = 40 // reasons of one process
 )
@@ -38,58 +39,105 @@ func shownUpTo(most int, said any) string {
 	return string(s)
 }
 
-// render prints the table, and what was dropped.
-func (w *watch) render(out io.Writer) {
+// header names the columns of the table.
+var header = table.Row{
+	"PID", "COMMAND", "DATAPATH", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
+	"QUEUEING", "WIRE", "HOLD", "FETCH",
+}
+
+const (
+	unnamed = 3 // columns that need no name where a connection is folded
+	words   = 7 // columns of text; figures follow
+)
+
+// render prints connections, and what there is to say of their processes, in so many columns; when width is 0, each of them on a line of its own.
+func (w *watch) render(out io.Writer, width int) {
+	all := w.rows()
+	rows := make([]table.Row, 0, len(all))
+	for _, x := range all[:min(len(all), maxRows)] {
+		rows = append(rows, cells(x))
+	}
+	if wide := asTable(rows); width == 0 || text.LongestLineLen(wide) <= width {
+		fmt.Fprintln(out, wide)
+	} else {
+		foldRows(out, rows, width)
+	}
+	say := func(format string, args ...any) {
+		fmt.Fprintln(out, cli.Fold(fmt.Sprintf(format, args...), width, "  "))
+	}
+	if more := len(all) - maxRows; more > 0 {
+		say("and %d more, which move less", more)
+	}
+	for _, path := range slices.Sorted(maps.Keys(w.now)) {
+		sayOf(w.now[path], w.before[path], say)
+	}
+}
+
+// cells are what the table has of a connection.
+func cells(x row) table.Row {
+	c := &x.conn
+	return table.Row{
+		x.process.PID, shown(x.process.Command), shown(moves(x.process)), shownUpTo(maxAddr, c.Local), shownUpTo(maxAddr, c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
+		megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
+		short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
+	}
+}
+
+func asTable(rows []table.Row) string {
 	t := table.NewWriter()
-	t.SetOutputMirror(out)
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
-	header := table.Row{
-		"PID", "COMMAND", "DATAPATH", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
-		"QUEUEING", "WIRE", "HOLD", "FETCH",
-	}
+	t.SuppressTrailingSpaces()
 	t.AppendHeader(header)
 	columns := make([]table.ColumnConfig, 0, len(header))
-	for i := 7; i < len(header); i++ {
+	for i := words; i < len(header); i++ {
 		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
-	all := w.rows()
-	for _, x := range all[:min(len(all), maxRows)] {
-		c := &x.conn
-		t.AppendRow(table.Row{
-			x.process.PID, shown(x.process.Command), shown(moves(x.process)), shown(c.Local), shown(c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
-			megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
-			short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
-		})
+	t.AppendRows(rows)
+	return t.Render()
+}
+
+// foldRows prints connections for a terminal that is too narrow for the table: which one, and beneath it what is known of it, under the table's names.
+func foldRows(out io.Writer, rows []table.Row, width int) {
+	for _, r := range rows {
+		which := make([]string, unnamed)
+		for i := range which {
+			which[i] = fmt.Sprint(r[i])
+		}
+		fmt.Fprintln(out, cli.Pack(which, "  ", width, "  "))
+		var known []string
+		for i := unnamed; i < len(r); i++ {
+			if said := fmt.Sprint(r[i]); said != "" {
+				known = append(known, fmt.Sprintf("%v %s", header[i], said))
+			}
+		}
+		fmt.Fprintln(out, "  "+strings.ReplaceAll(cli.Pack(known, "  ", width-2, ""), "\n", "\n  "))
 	}
-	t.Render()
-	if more := len(all) - maxRows; more > 0 {
-		fmt.Fprintf(out, "and %d more, which move less\n", more)
+}
+
+// sayOf says what there is to say of a process.
+func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
+	if r.Reason != "" {
+		say("%d %s has datapath %s: %s", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
 	}
-	for _, path := range slices.Sorted(maps.Keys(w.now)) {
-		r := w.now[path]
-		if r.Reason != "" {
-			fmt.Fprintf(out, "%d %s has datapath %s: %s\n", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
-		}
-		if r.Capturing {
-			fmt.Fprintf(out, "%d %s is captured: its figures are not those of a run without\n", r.PID, shown(r.Command))
-		}
-		if line := sleeps(r, w.before[path]); line != "" {
-			fmt.Fprintf(out, "%d %s %s\n", r.PID, shown(r.Command), line)
-		}
-		if line := bulkLane(r); line != "" {
-			fmt.Fprintf(out, "%d %s %s\n", r.PID, shown(r.Command), line)
-		}
-		if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
-			fmt.Fprintf(out, "ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
-				"or run ndinfo doctor\n", n, r.PID, shown(r.Command))
-		}
-		if len(r.Stats.Drops) > 0 {
-			fmt.Fprintf(out, "%d %s dropped since it began: %s\n", r.PID, shown(r.Command), counts(r.Stats.Drops))
-		}
+	if r.Capturing {
+		say("%d %s is captured: its figures are not those of a run without", r.PID, shown(r.Command))
+	}
+	if line := sleeps(r, before); line != "" {
+		say("%d %s %s", r.PID, shown(r.Command), line)
+	}
+	if line := bulkLane(r); line != "" {
+		say("%d %s %s", r.PID, shown(r.Command), line)
+	}
+	if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
+		say("ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
+			"or run ndinfo doctor", n, r.PID, shown(r.Command))
+	}
+	if len(r.Stats.Drops) > 0 {
+		say("%d %s dropped since it began: %s", r.PID, shown(r.Command), counts(r.Stats.Drops))
 	}
 }
 
