@@ -120,11 +120,11 @@ func writeReport(ctx context.Context, path, name string, progress io.Writer) (co
 	}{
 		{"machine", r.machine}, {"interfaces", r.doctor}, {"kernel", r.kernel}, {"processes", r.processes},
 	} {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		fmt.Fprintf(progress, "ndinfo: looking at: %s\n", part.name)
 		part.gather(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, err // half of a part looks like all of it
+		}
 	}
 	r.archive.text("problems.txt", strings.Join(r.problems, "\n")+"\n")
 	return r.archive.close()

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -177,5 +178,30 @@ func TestBugreportErrors(t *testing.T) {
 	}
 	if text, err := os.ReadFile(there); err != nil || string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// interrupting ends a context as soon as it reads some text.
+type interrupting struct {
+	at     string
+	cancel context.CancelFunc
+}
+
+func (i interrupting) Write(said []byte) (int, error) {
+	if strings.Contains(string(said), i.at) {
+		i.cancel()
+	}
+	return len(said), nil
+}
+
+// TestBugreportInterrupted: an interruption leaves no archive that lacks something, whatever was being looked at.
+func TestBugreportInterrupted(t *testing.T) {
+	for _, part := range []string{"machine", "interfaces", "kernel", "processes"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		file := filepath.Join(t.TempDir(), part)
+		_, err := writeReport(ctx, file, "x", interrupting{"looking at: " + part, cancel})
+		if _, there := os.Stat(file); !errors.Is(err, context.Canceled) || !errors.Is(there, os.ErrNotExist) {
+			t.Errorf("interrupted at %s: %v; the file: %v", part, err, there)
+		}
 	}
 }
