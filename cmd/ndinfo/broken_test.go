@@ -226,7 +226,7 @@ func TestBrokenNoNeighbour(t *testing.T) {
 	d := doctor(t, pair.A, "nd0", "--peer", "10.99.0.77")
 	wantFinding(t, &d, "peer", ndhealth.Problem, "no answer to neighbour resolution", "ip neigh show 10.99.0.77 dev nd0")
 	d = doctor(t, pair.A, "nd0", "--peer", "203.0.113.1")
-	wantFinding(t, &d, "peer", ndhealth.Problem, "no way to the peer", "ip route get 203.0.113.1")
+	wantFinding(t, &d, "peer", ndhealth.Problem, "no way to the peer", "ip route get fibmatch 203.0.113.1")
 }
 
 func TestBrokenReceiverStarved(t *testing.T) {

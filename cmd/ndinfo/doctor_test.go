@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,7 +25,15 @@ var must = testhelp.Must
 // runAgain says in the environment that the test binary is to be ndinfo.
 const runAgain = "NDINFO_TEST_RUN"
 
+// holdAdapter says in the environment that the test binary is to have an adapter, on AF_XDP at this address, until it is killed.
+const holdAdapter = "NDINFO_TEST_HOLD"
+
 func TestMain(m *testing.M) {
+	if address := os.Getenv(holdAdapter); address != "" {
+		_, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(address), Datapath: nd.DatapathGeneric})
+		fmt.Println("open:", err)
+		select {}
+	}
 	if os.Getenv(runAgain) != "" {
 		main()
 		os.Exit(0)

@@ -103,7 +103,7 @@ func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err er
 	f.completesEarly = nic.Driver == virtioNet && !completesLate()
 	if f.queues > provider.MaxEngines {
 		return "", fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
-			"(ethtool -L %s combined %d)", nic.Name, f.queues, provider.MaxEngines, nic.Name, provider.MaxEngines)
+			"(ethtool -L %s; ndinfo doctor names the whole command)", nic.Name, f.queues, provider.MaxEngines, nic.Name)
 	}
 	// The kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever.
 	if f.queues > nic.TxQueues {

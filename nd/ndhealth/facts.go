@@ -54,6 +54,7 @@ type facts struct {
 	features      features
 	featuresKnown bool
 	rings         rings
+	queuesApart   bool // ethtool -L takes rx and tx, and not combined
 	spread        map[int]bool
 	qdisc         string
 	holder        *bpf.HeldError
@@ -148,6 +149,7 @@ func (f *facts) gather(ctx context.Context) {
 	f.features, f.featuresKnown = featuresOf(f.nic.Index)
 	f.rings, f.spread, f.qdisc = ringsOf(f.nic.Index), spreadOf(f.nic.Index), qdiscOf(f.nic.Index)
 	f.holder, f.holderError = bpf.Holder(f.nic.Index, f.nic.Name)
+	f.queuesApart = queuesApart(f.nic.Index)
 	f.buffers = grantedBuffers()
 	f.keyError = hostkey.Fault()
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace

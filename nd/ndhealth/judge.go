@@ -105,15 +105,20 @@ func judgeMemory(f *facts) (Finding, bool) {
 	case !f.overXDP() || f.available == 0:
 		return Finding{}, false
 	case need > f.available:
-		return problem(found, "opening will fail for want of memory, or something else be killed for it", fewerQueues(f, max(f.cores, 1))), true
+		return problem(found, "opening will fail for want of memory, or something else be killed for it", setQueues(f, max(f.cores, 1))), true
 	case need > f.available/2:
-		return hint(found, "pinned memory is never swapped out", fewerQueues(f, max(f.cores, 1))), true
+		return hint(found, "pinned memory is never swapped out", setQueues(f, max(f.cores, 1))), true
 	}
 	return ok("%s", found), true
 }
 
-func fewerQueues(f *facts, n int) string {
-	return fmt.Sprintf("ethtool -L %s combined %d", f.nic.Name, min(n, datapath.MaxQueues))
+// setQueues is the command that gives the interface n queues of each kind, or as many as there can be.
+func setQueues(f *facts, n int) string {
+	n = min(n, datapath.MaxQueues)
+	if f.queuesApart {
+		return fmt.Sprintf("ethtool -L %s rx %d tx %d", f.nic.Name, n, n)
+	}
+	return fmt.Sprintf("ethtool -L %s combined %d", f.nic.Name, n)
 }
 
 // size prints bytes as people say them.

@@ -92,13 +92,13 @@ func judgeQueues(f *facts) (Finding, bool) {
 	case !f.overXDP():
 		return Finding{}, false
 	case rx > datapath.MaxQueues:
-		return problem(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), fewerQueues(f, f.cores)), true
+		return problem(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), setQueues(f, f.cores)), true
 	case tx < rx:
 		return problem(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
-			fmt.Sprintf("ethtool -L %s rx %d tx %d; a virtual machine: no more queues than CPUs", f.nic.Name, tx, tx)), true
+			setQueues(f, max(tx, 1))+", or give the virtual machine no more queues than CPUs"), true
 	case rx > f.cores && rx > 1:
 		return hint(found, fmt.Sprintf("an engine for every queue wants a processor, and pins %s",
-			size(f.pinned()/uint64(rx))), fewerQueues(f, f.cores)), true
+			size(f.pinned()/uint64(rx))), setQueues(f, f.cores)), true
 	}
 	return ok("%s: one engine for each receive queue", found), true
 }

@@ -98,7 +98,7 @@ func judgePeer(f *facts) (Finding, bool) {
 	case err == nil, errors.Is(err, nd.ErrConnectionRefused):
 		return ok("an adapter answers at %s", peer), true
 	case errors.Is(err, nd.ErrNetworkUnreachable):
-		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get %s from %s oif %s", peer, f.addr, f.nic.Name)), true
+		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get fibmatch %s from %s oif %s", peer, f.addr, f.nic.Name)), true // without fibmatch it makes a route up
 	case errors.Is(err, nd.ErrHostUnreachable):
 		return problem(err.Error(), "nobody on this network has the peer's address",
 			fmt.Sprintf("check that the peer is up and on the same network: ip neigh show %s dev %s", peer, f.nic.Name)), true

@@ -29,6 +29,10 @@ const (
 	ringsTx            = 9
 	rssIndirection     = 4
 
+	ethtoolChannelsGet = 17 // ETHTOOL_MSG_CHANNELS_GET
+	channelsRxMax      = 2
+	channelsCombined   = 5 // ETHTOOL_A_CHANNELS_COMBINED_MAX
+
 	netdevDevGet      = 1 // NETDEV_CMD_DEV_GET, Linux 6.3
 	netdevIfindex     = 1
 	netdevXDPFeatures = 3
@@ -75,6 +79,12 @@ func ringsOf(index int) rings {
 		return rings{} // virtual interfaces have none
 	}
 	return rings{number(a[ringsRx]), number(a[ringsRxMax]), number(a[ringsTx]), number(a[ringsTxMax])}
+}
+
+// queuesApart says that a driver counts receive and transmit queues each by itself, and has no combined ones.
+func queuesApart(index int) bool {
+	a, err := askEthtool(ethtoolChannelsGet, index)
+	return err == nil && number(a[channelsRxMax]) > 0 && number(a[channelsCombined]) == 0
 }
 
 // spreadOf returns to which receive queues the NIC's indirection table points, nil when the driver does not tell.
