@@ -123,15 +123,20 @@ func renderLimits(w io.Writer, l *nd.Info, width int) {
 	fmt.Fprintln(w, "\nLimits of every adapter (bytes, requests)")
 	limits := [][]table.Row{
 		{
-			{"registration", l.MaxRegistrationSize}, {"window", l.MaxWindowSize},
-			{"private data, connect", l.MaxCallerData}, {"private data, accept", l.MaxCalleeData},
+			{"registration", l.MaxRegistrationSize},
+			{"window", l.MaxWindowSize},
+			{"private data, connect", l.MaxCallerData},
+			{"private data, accept", l.MaxCalleeData},
 		},
 		{
-			{"initiator depth", l.MaxInitiatorQueueDepth}, {"receive depth", l.MaxReceiveQueueDepth},
-			{"shared receive depth", l.MaxSharedReceiveQueueDepth}, {"completion depth", l.MaxCompletionQueueDepth},
+			{"initiator depth", l.MaxInitiatorQueueDepth},
+			{"receive depth", l.MaxReceiveQueueDepth},
+			{"shared receive depth", l.MaxSharedReceiveQueueDepth},
+			{"completion depth", l.MaxCompletionQueueDepth},
 		},
 		{
-			{"transfer", l.MaxTransferLength}, {"inline data", l.MaxInlineDataSize},
+			{"transfer", l.MaxTransferLength},
+			{"inline data", l.MaxInlineDataSize},
 			{"SGEs: send, receive, read", fmt.Sprintf("%d, %d, %d", l.MaxInitiatorSGE, l.MaxReceiveSGE, l.MaxReadSGE)},
 			{"reads at once: in, out", fmt.Sprintf("%d, %d", l.MaxInboundReadLimit, l.MaxOutboundReadLimit)},
 		},
