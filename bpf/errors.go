@@ -40,7 +40,7 @@ func (e *HeldError) Error() string {
 	}
 	switch {
 	case e.Ours:
-		b.WriteString("; it is ours: one process per interface, stop the other one")
+		b.WriteString("; it is ours, and one process per interface has AF_XDP: stop the other one, or use plain sockets")
 	default:
 		fmt.Fprintf(&b, "; if nobody needs it: %s; else use plain sockets or another interface", e.Remedy())
 	}
