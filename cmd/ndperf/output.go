@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -22,7 +23,7 @@ var errMissed = fmt.Errorf("a bound is missed: %w", cli.ErrTold)
 
 // runSteps does every step and reports, also as JSON if there is a path for it. A run that is interrupted or fails reports what it had measured
 // by then.
-func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) error {
+func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) (err error) {
 	out, err := openJSON(to.json, to.stdout)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	if err != nil {
 		return err
 	}
-	defer events.close()
+	defer func() { err = errors.Join(err, events.close()) }()
 	stdout := to.stdout
 	if out.toStdout() || to.stream == "-" {
 		stdout = to.stderr // what is for people must not get into the JSON

@@ -15,7 +15,7 @@ type progress struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar // nil when w is not a terminal
 
-	events stream // of the run, for programs
+	events *stream // of the run, for programs
 }
 
 func newProgress(w io.Writer, total int) *progress {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,44 +32,56 @@ func (f *streamFlags) check(report string) error {
 		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, bench.MinInterval)
 	case f.stream == "-" && report == "-":
 		return cli.Usagef("--json - and --json-stream - cannot both have standard output: name a file for one")
+	case f.stream != "" && f.stream == report:
+		return cli.Usagef("--json and --json-stream cannot both write %s: name another file for one", report)
 	}
 	return nil
 }
 
-// stream writes what happens in a run, one JSON object a line: {"event": "interval", "data": {...}}. It is written at once, so that a program can follow it.
+// stream writes what happens in a run, one JSON object a line: {"event": "interval", "data": {...}}. It is written at once, so that a program can follow it. A nil one
+// writes nothing.
 type stream struct {
-	file *os.File
-	enc  *json.Encoder // nil for none
+	file *os.File // nil for standard output
+	enc  *json.Encoder
+	err  error // the first one: nothing is written after it
 }
 
-func openStream(path string, stdout io.Writer) (stream, error) {
+func openStream(path string, stdout io.Writer) (*stream, error) {
 	switch path {
 	case "":
-		return stream{}, nil
+		return nil, nil
 	case "-":
-		return stream{enc: json.NewEncoder(stdout)}, nil
+		return &stream{enc: json.NewEncoder(stdout)}, nil
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return stream{}, fmt.Errorf("--json-stream: %w: name a file that can be written", err)
+		return nil, fmt.Errorf("--json-stream: %w: name a file that can be written", err)
 	}
-	return stream{file: f, enc: json.NewEncoder(f)}, nil
+	return &stream{file: f, enc: json.NewEncoder(f)}, nil
 }
 
-// tell writes one event. A reader that is gone is no reason to lose a measurement.
+// tell writes one event. A reader that is gone, or a disk that is full, is no reason to lose a measurement: close says so.
 func (s *stream) tell(event string, data any) {
-	if s.enc != nil {
-		_ = s.enc.Encode(struct {
+	if s != nil && s.err == nil {
+		s.err = s.enc.Encode(struct {
 			Event string `json:"event"`
 			Data  any    `json:"data"`
 		}{event, data})
 	}
 }
 
-func (s *stream) close() {
-	if s.file != nil {
-		_ = s.file.Close() // each line is there, or it was not to be had
+// close says what kept events from being written.
+func (s *stream) close() error {
+	if s == nil {
+		return nil
 	}
+	if s.file != nil {
+		s.err = errors.Join(s.err, s.file.Close())
+	}
+	if s.err != nil {
+		return fmt.Errorf("--json-stream: not every event was written: %w", s.err)
+	}
+	return nil
 }
 
 // intervalLine is what people see of an interval.

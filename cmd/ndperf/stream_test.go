@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +54,22 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestStreamToAFullDisk: the run goes on and reports, and ends with an error that says that events are missing.
+func TestStreamToAFullDisk(t *testing.T) {
+	var stdout bytes.Buffer
+	report := newReport()
+	out := output{"", "/dev/full", &stdout, io.Discard, renderReport, false}
+	err := runSteps(t.Context(), out, report, make([]step, 1), func(_ step, p *progress) error {
+		sink := &reportSink{kind: bench.KindND, report: report, progress: p}
+		sink.Result(slow)
+		sink.Result(slow)
+		return nil
+	})
+	if !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), "not every event was written") != 1 || !strings.Contains(stdout.String(), "write_bw") {
+		t.Errorf("%v\n%s", err, &stdout)
+	}
+}
+
 // TestStreamFlags: what cannot be is refused before anything runs.
 func TestStreamFlags(t *testing.T) {
 	for _, c := range []struct {
@@ -65,6 +82,8 @@ func TestStreamFlags(t *testing.T) {
 		{streamFlags{interval: time.Millisecond}, "", false},
 		{streamFlags{interval: -time.Second}, "", false},
 		{streamFlags{stream: "-"}, "-", false},
+		{streamFlags{stream: "file"}, "file", false},
+		{streamFlags{stream: "file"}, "another", true},
 	} {
 		if err := c.f.check(c.json); (err == nil) != c.ok {
 			t.Errorf("%+v with --json %q: %v", c.f, c.json, err)
