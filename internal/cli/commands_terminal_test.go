@@ -12,13 +12,21 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// onTerminal runs a command with a terminal as output and error output, and returns what is on the screen at its end.
+// columns is how wide a terminal is that nobody made wider.
+const columns = 80
+
+// onTerminal runs a command with a terminal of 80 columns as output and error output, and returns what is on the screen at its end.
 func onTerminal(t *testing.T, cmd *exec.Cmd) (o outcome, shown string) {
 	t.Helper()
 	screen, tty := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
 	cmd.Stdout, cmd.Stderr = tty, tty
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -70,6 +78,27 @@ func TestNoEscapesElsewhere(t *testing.T) {
 		if _, shown := onTerminal(t, cmd); colour.MatchString(shown) != (name == "ndinfo") {
 			t.Errorf("%s on a terminal: %q", name, shown)
 		}
+	}
+}
+
+// TestFitsTheTerminal: what doctor says folds at the width that the terminal has, and a pipe gets it on as many lines as there are findings.
+func TestFitsTheTerminal(t *testing.T) {
+	_, shown := onTerminal(t, command(t, "ndinfo", "doctor"))
+	folded := 0
+	for line := range strings.Lines(colour.ReplaceAllString(shown, "")) {
+		line = strings.TrimRight(line, "\r\n")
+		if n := utf8.RuneCountInString(line); n > columns && !strings.HasPrefix(strings.TrimLeft(line, " "), "do:  ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if strings.HasPrefix(line, strings.Repeat(" ", 20)) {
+			folded++
+		}
+	}
+	if folded == 0 {
+		t.Errorf("nothing is folded:\n%s", shown)
+	}
+	if o := run(t, "ndinfo", "doctor"); strings.Contains(o.stdout, "\n  ") {
+		t.Errorf("folded in a pipe:\n%s", o.stdout)
 	}
 }
 
