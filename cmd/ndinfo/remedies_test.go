@@ -29,6 +29,7 @@ func need(t *testing.T, command, pkg string) {
 // The process that has the interface goes by the command that doctor names, and then AF_XDP is to be had.
 func TestRemedyKill(t *testing.T) {
 	t.Parallel()
+	need(t, "ss", "iproute2")
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), holdAdapter+"="+pair.AddrA.Addr().String())
@@ -43,6 +44,8 @@ func TestRemedyKill(t *testing.T) {
 	if command != fmt.Sprintf("kill %d", cmd.Process.Pid) {
 		t.Fatalf("the remedy is %q, and the process %d", command, cmd.Process.Pid)
 	}
+	_, look, _ := strings.Cut(d.Reports[0].Findings[index(&d, "udp port")].Remedy, "(")
+	wantAnswer(t, pair.A, strings.TrimSuffix(look, ")"), fmt.Sprintf("pid=%d", cmd.Process.Pid))
 	shell(t, pair.A, command)
 	_ = cmd.Wait() // it was killed
 	d = doctor(t, pair.A, "nd0", "--datapath", "generic")

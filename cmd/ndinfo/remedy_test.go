@@ -127,6 +127,7 @@ func TestRemedyOwnProgram(t *testing.T) {
 	}
 	d = doctor(t, pair.A, "nd0", "--datapath", "generic")
 	wantFinding(t, &d, "xdp program", ndhealth.Problem, "one process at a time has AF_XDP", "else use --datapath auto")
+	wantFinding(t, &d, "udp port", ndhealth.Problem, "that of another adapter", "--datapath auto")
 }
 
 // Rules of a firewall that drop the UDP port are named, and what doctor says makes them let it through.

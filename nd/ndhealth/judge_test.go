@@ -159,6 +159,8 @@ func TestJudges(t *testing.T) {
 		{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
 		{"port of another adapter", func(f *facts) { f.port.shared = true; f.giveWay() }, "udp port", Hint, "another adapter of this machine", "none is needed"},
 		{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
+		{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},
+		{"port of another adapter, over plain sockets", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathUDP }, "udp port", Hint, "another adapter", "none is needed"},
 		{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
 		{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},
 		{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},

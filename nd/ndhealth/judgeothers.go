@@ -60,11 +60,14 @@ func judgePort(f *facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	at := fmt.Sprintf("UDP port %d of %s", f.cfg.UDPPort, f.addr)
-	if f.port.shared {
+	switch asked := f.cfg.Datapath; {
+	case f.port.shared && (asked == nd.DatapathNative || asked == nd.DatapathGeneric):
+		return problem(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
+			"use --datapath auto, which takes plain sockets beside it; or end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
+	case f.port.shared:
 		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, over plain sockets",
 			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
-	}
-	if f.port.err == nil {
+	case f.port.err == nil:
 		return ok("%s is free", at), true
 	}
 	found := fmt.Sprintf("%s cannot be taken: %v", at, f.port.err)

@@ -57,6 +57,10 @@ var remedies = []struct{ remedy, tests, reason string }{
 		`"log in so that XDG_RUNTIME_DIR is set; else let /run/ndxdp (for root) or $XDG_RUNTIME_DIR/ndxdp and reset.key in it belong to this user, with modes 0700 and 0600"`,
 		"TestRemedyResetKey", "",
 	},
+	{
+		`"use --datapath auto, which takes plain sockets beside it; or end the process that has it (ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort)) + ")"`,
+		"TestRemedyKill TestRemedyOwnProgram", "",
+	},
 	{`"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort)) + ")"`, "TestRemedyKill", ""},
 	{
 		`fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))`,
