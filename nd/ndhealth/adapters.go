@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -60,6 +61,9 @@ func Adapters() (list []Adapter, err error) {
 			reason = err.Error()
 		}
 		a.Datapath, a.Reason = nd.Datapath(rung), reason
+		if h, failed := bpf.Holder(nic.Index, nic.Name); failed == nil && h != nil && err == nil && rung != datapath.RungUDP {
+			a.Datapath, a.Reason = nd.DatapathUDP, heldReason
+		}
 		list = append(list, a)
 	}
 	return list, nil

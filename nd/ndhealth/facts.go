@@ -166,6 +166,9 @@ func (f *facts) gather(ctx context.Context) {
 	}
 }
 
+// heldReason is why auto takes plain sockets beside whoever has AF_XDP, an adapter or not.
+const heldReason = "AF_XDP needs the interface's XDP program, and another one is attached"
+
 // giveWay makes auto take plain sockets, as an adapter that is opened now does, where others have what AF_XDP needs.
 func (f *facts) giveWay() {
 	switch {
@@ -173,7 +176,7 @@ func (f *facts) giveWay() {
 	case f.port.shared:
 		f.auto, f.reason = nd.DatapathUDP, fmt.Sprintf("another adapter of this machine has UDP port %d of %s", f.cfg.UDPPort, f.addr)
 	case f.holder != nil:
-		f.auto, f.reason = nd.DatapathUDP, "AF_XDP needs the interface's XDP program, and another one is attached"
+		f.auto, f.reason = nd.DatapathUDP, heldReason
 	}
 }
 

@@ -114,62 +114,65 @@ func TestAutoGivesWay(t *testing.T) {
 	}
 }
 
+// broken facts, each of which one finding tells.
+var broken = []struct {
+	name    string
+	spoil   func(*facts)
+	check   string
+	want    Severity
+	say, do string
+}{
+	{"no AF_XDP", func(f *facts) { f.xdpError = xdp.ErrNotSupported; f.refused = xdp.ErrNotSupported }, "kernel", Problem, "no AF_XDP", "CONFIG_XDP_SOCKETS"},
+	{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
+	{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
+	{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
+	{"rights that do not count", func(f *facts) { f.forbidden = bpf.ErrForbidden.Error(); f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
+	{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
+	{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
+	{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
+	{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},
+	{"packets vanish", func(f *facts) { f.running[0].vanished = 80 }, "redirection", Problem, "80 packets for process 7", "--datapath generic"},
+	{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
+	{"no multi-buffer", func(f *facts) { f.multi, f.nic.MTU = false, 1500 }, "kernel", Hint, "3822 at most", "Linux 6.6"},
+	{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
+	{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
+	{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
+	{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
+	{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Problem, "1 transmit", "ethtool -L eth0 combined 1"},
+	{"fewer transmit queues, set apart", func(f *facts) { f.nic.TxQueues, f.queuesApart = 1, true }, "queues", Problem, "1 transmit", "ethtool -L eth0 rx 1 tx 1"},
+	{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
+	{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},
+	{"small send buffer", func(f *facts) { f.buffers.send = 208 << 10 }, "socket buffers", Hint, "208 KiB to send", "net.core.wmem_max=33554432"},
+	{"small receive buffer", func(f *facts) { f.buffers.receive = 208 << 10; f.cfg.Datapath = nd.DatapathUDP }, "socket buffers", Hint, "208 KiB to receive", "rmem_max"},
+	{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
+	{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
+	{"no key of the host", func(f *facts) { f.keyError = errors.New("belongs to another user") }, "reset key", Hint, "another user", "0600"},
+	{"our program", held(nd.DatapathAuto, bpf.HeldError{Ours: true, LinkID: 3, PID: 7, Comm: "app"}), "xdp program", Hint, "process 7 (app)", "kill 7"},
+	{"our program, asked for", held(nd.DatapathNative, bpf.HeldError{Ours: true, LinkID: 3, PID: 7}), "xdp program", Problem, "one process at a time", "--datapath auto"},
+	{"pinned link", held(nd.DatapathAuto, bpf.HeldError{LinkID: 9, HolderMode: "native"}), "xdp program", Hint, "native mode", "bpftool link detach id 9"},
+	{"pinned link, asked for", held(nd.DatapathGeneric, bpf.HeldError{LinkID: 9}), "xdp program", Problem, "never replaced", "bpftool link detach id 9"},
+	{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
+	{"port of another adapter", func(f *facts) { f.port.shared = true; f.giveWay() }, "udp port", Hint, "another adapter of this machine", "none is needed"},
+	{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
+	{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},
+	{"port of another adapter, over plain sockets", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathUDP }, "udp port", Hint, "another adapter", "none is needed"},
+	{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
+	{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},
+	{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},
+	{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
+	{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
+	{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
+	{"user namespace without rights", func(f *facts) {
+		f.forbidden, f.missing = "this is a user namespace", []string{"CAP_BPF"}
+		f.auto = nd.DatapathUDP
+	}, "capabilities", Hint, "user namespace", "broker"},
+	{"silent peer", func(f *facts) { f.peer.err = nd.ErrCanceled }, "peer", Problem, "firewall", "nft list ruleset"},
+	{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
+}
+
 // Each case breaks one fact of a healthy interface, and exactly one finding says so.
 func TestJudges(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		spoil   func(*facts)
-		check   string
-		want    Severity
-		say, do string
-	}{
-		{"no AF_XDP", func(f *facts) { f.xdpError = xdp.ErrNotSupported; f.refused = xdp.ErrNotSupported }, "kernel", Problem, "no AF_XDP", "CONFIG_XDP_SOCKETS"},
-		{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
-		{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
-		{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
-		{"rights that do not count", func(f *facts) { f.forbidden = bpf.ErrForbidden.Error(); f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
-		{"user namespace without rights", func(f *facts) {
-			f.forbidden, f.missing = "this is a user namespace", []string{"CAP_BPF"}
-			f.auto = nd.DatapathUDP
-		}, "capabilities", Hint, "user namespace", "broker"},
-		{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
-		{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
-		{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
-		{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},
-		{"packets vanish", func(f *facts) { f.running[0].vanished = 80 }, "redirection", Problem, "80 packets for process 7", "--datapath generic"},
-		{"no Ethernet", func(f *facts) { f.nic.MAC = nil; f.cfg.Datapath = nd.DatapathGeneric }, "driver", Problem, "no Ethernet", "udp"},
-		{"no multi-buffer", func(f *facts) { f.multi, f.nic.MTU = false, 1500 }, "kernel", Hint, "3822 at most", "Linux 6.6"},
-		{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
-		{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
-		{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
-		{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
-		{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Problem, "1 transmit", "ethtool -L eth0 combined 1"},
-		{"fewer transmit queues, set apart", func(f *facts) { f.nic.TxQueues, f.queuesApart = 1, true }, "queues", Problem, "1 transmit", "ethtool -L eth0 rx 1 tx 1"},
-		{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
-		{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},
-		{"small send buffer", func(f *facts) { f.buffers.send = 208 << 10 }, "socket buffers", Hint, "208 KiB to send", "net.core.wmem_max=33554432"},
-		{"small receive buffer", func(f *facts) { f.buffers.receive = 208 << 10; f.cfg.Datapath = nd.DatapathUDP }, "socket buffers", Hint, "208 KiB to receive", "rmem_max"},
-		{"shaped, by nobody", func(f *facts) { f.qdisc = "tbf" }, "qdisc", Hint, "past it", "udp"},
-		{"shaped", func(f *facts) { f.qdisc, f.cfg.Datapath = "netem", nd.DatapathUDP }, "qdisc", Hint, "delays", "tc qdisc del dev eth0 root"},
-		{"no key of the host", func(f *facts) { f.keyError = errors.New("belongs to another user") }, "reset key", Hint, "another user", "0600"},
-		{"our program", held(nd.DatapathAuto, bpf.HeldError{Ours: true, LinkID: 3, PID: 7, Comm: "app"}), "xdp program", Hint, "process 7 (app)", "kill 7"},
-		{"our program, asked for", held(nd.DatapathNative, bpf.HeldError{Ours: true, LinkID: 3, PID: 7}), "xdp program", Problem, "one process at a time", "--datapath auto"},
-		{"pinned link", held(nd.DatapathAuto, bpf.HeldError{LinkID: 9, HolderMode: "native"}), "xdp program", Hint, "native mode", "bpftool link detach id 9"},
-		{"pinned link, asked for", held(nd.DatapathGeneric, bpf.HeldError{LinkID: 9}), "xdp program", Problem, "never replaced", "bpftool link detach id 9"},
-		{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
-		{"port of another adapter", func(f *facts) { f.port.shared = true; f.giveWay() }, "udp port", Hint, "another adapter of this machine", "none is needed"},
-		{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
-		{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},
-		{"port of another adapter, over plain sockets", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathUDP }, "udp port", Hint, "another adapter", "none is needed"},
-		{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
-		{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},
-		{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},
-		{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
-		{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
-		{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
-		{"silent peer", func(f *facts) { f.peer.err = nd.ErrCanceled }, "peer", Problem, "firewall", "nft list ruleset"},
-		{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
-	} {
+	for _, c := range broken {
 		f := healthy()
 		c.spoil(f)
 		r := f.report()
