@@ -43,8 +43,9 @@ type count struct {
 	of   func(*nd.Stats) uint64
 }
 
-// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still. It panics without an
-// adapter, as it has no error to return.
+// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still. The label adapter is its address: a
+// registry refuses the collector of a second adapter of the same address, which needs a registry of its own. It panics without an adapter, as it has
+// no error to return.
 func NewCollector(a *nd.Adapter) *Collector {
 	if a == nil {
 		panic("ndmetrics: the adapter is nil: open one with nd.OpenAdapter")
