@@ -23,7 +23,7 @@ func Sockets() []string { return inspect.Sockets() }
 // Namespace is the network namespace of the calling thread, as in Reply; 0 when the kernel does not tell.
 func Namespace() uint64 { return inspect.Namespace() }
 
-// ErrGone says that the process of a socket does not run any more. The socket is left over.
+// ErrGone says that the process of a socket does not run any more, or that its adapter closed.
 var ErrGone = errors.New("the process that made it is gone")
 
 // Client asks one process. It is for one goroutine.
@@ -51,10 +51,13 @@ func Dial(path string) (*Client, error) {
 
 // Ask sends a request and returns the answer, for which it waits up to five seconds. After an error the client is of no use any more.
 //
-// Errors: those of the connection, os.ErrDeadlineExceeded among them, and what the process answers instead, such as another Version.
+// Errors: ErrGone when the process ends meanwhile, those of the connection, os.ErrDeadlineExceeded among them, and what the process answers instead, such as another Version.
 func (c *Client) Ask(q Request) (*Reply, error) {
 	r, err := c.exchange(inspect.Request{Peer: q.Peer, Flight: q.Flight})
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, ErrGone)
+	case err != nil:
 		return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err)
 	}
 	return r, nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -169,4 +170,24 @@ func TestAdapterNotShown(t *testing.T) {
 		t.Errorf("why there is none: %v", err)
 	}
 	must(t, a.Close())
+}
+
+// TestProcessEndsMeanwhile: one that closes without an answer is gone, and no failure of who asked.
+func TestProcessEndsMeanwhile(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	must(t, err)
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = c.Read(make([]byte, 1)) // with the rest unread the asker sees a reset
+			_ = c.Close()
+		}
+	}()
+	c, err := Dial(l.Addr().String())
+	must(t, err)
+	defer c.Close()
+	if r, err := c.Ask(Request{}); !errors.Is(err, ErrGone) {
+		t.Errorf("%v, %v", r, err)
+	}
 }
