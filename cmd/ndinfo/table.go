@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -163,11 +164,12 @@ const widthOfLimits = 104
 func namesOf(interfaces []ndhealth.Interface) []string {
 	names := make([]string, 0, len(interfaces))
 	for _, i := range interfaces {
-		name := i.Name
+		var name strings.Builder
+		name.WriteString(i.Name)
 		for _, a := range i.Addresses {
-			name += " " + a.Addr().String()
+			name.WriteString(" " + a.Addr().String())
 		}
-		names = append(names, name)
+		names = append(names, name.String())
 	}
 	return names
 }

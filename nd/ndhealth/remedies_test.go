@@ -88,7 +88,7 @@ func TestRemediesAreTested(t *testing.T) {
 		if r.tests == "" && r.reason == "" {
 			t.Errorf("neither a test nor a reason for %s", r.remedy)
 		}
-		for _, name := range strings.Fields(r.tests) {
+		for name := range strings.FieldsSeq(r.tests) {
 			cited[name] = true
 			if !tests[name] {
 				t.Errorf("there is no %s, which is to test %s", name, r.remedy)
