@@ -76,8 +76,7 @@ func (c *conn) keepAliveAt() clock.Time {
 	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.ask.Waiting()) {
 		return c.alive.AskAt(max(c.alive.HeardAt(), c.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
-	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)
-	return c.alive.AskAt(lifetime.Together(c.alive.HeardAt().Add(quiet), quiet))
+	return c.alive.AskAt(c.alive.HeardAt().Add(lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)))
 }
 
 // onDeadline does what is due.

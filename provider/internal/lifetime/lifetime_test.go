@@ -299,20 +299,3 @@ func TestProof(t *testing.T) {
 		t.Error("something is due without a demand")
 	}
 }
-
-// Quiet peers are asked at few moments, up to a beat later than they might be silent, and never before.
-func TestQuietPeersAreAskedTogether(t *testing.T) {
-	const silence = 10 * time.Second
-	moments := map[clock.Time]bool{}
-	for i := range 1000 {
-		quiet := clock.Time(time.Duration(i) * silence / 1000)
-		at := Together(quiet, silence)
-		if at < quiet || at.Sub(quiet) >= silence/beats {
-			t.Errorf("silent until %d, asked at %d", quiet, at)
-		}
-		moments[at] = true
-	}
-	if len(moments) > beats+1 {
-		t.Errorf("%d moments", len(moments))
-	}
-}

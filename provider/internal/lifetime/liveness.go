@@ -50,13 +50,3 @@ func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
 func QuietFor(configured time.Duration, conns, perSecond uint64) time.Duration {
 	return max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
 }
-
-// beats is how many moments there are in the time that a peer may be silent at which quiet peers are asked.
-const beats = 32
-
-// Together is when to ask a peer that is silent until quiet: up to a beat later, at a moment when others are asked, too. An engine with many idle
-// connections would else wake up for each of them.
-func Together(quiet clock.Time, silence time.Duration) clock.Time {
-	beat := clock.Time(max(silence/beats, 1))
-	return (quiet + beat - 1) / beat * beat
-}
