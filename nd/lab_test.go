@@ -111,7 +111,7 @@ func finish(t testing.TB, what string, done <-chan error) error {
 	case err := <-done:
 		return err
 	case <-time.After(patience):
-		t.Fatalf("%s: did not return within %v", what, patience)
+		netlabtest.Hang(t, "%s: did not return within %v", what, patience)
 		return nil
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // armedDone waits for the end of a notification by its channel, beside one on which nothing comes.
@@ -15,7 +17,7 @@ func armedDone(t *testing.T, what string, n *Notification) error {
 	case <-n.Done():
 	case <-make(chan struct{}):
 	case <-time.After(patience):
-		t.Fatalf("%s: nothing within %v", what, patience)
+		netlabtest.Hang(t, "%s: nothing within %v", what, patience)
 	}
 	return n.Err()
 }

@@ -94,6 +94,16 @@ func (w chanWaiter) Remind(d time.Duration) {
 	}
 }
 
+// forget drops wake-ups that nobody has noticed. Nobody may be asleep.
+func (w chanWaiter) forget() {
+	for _, c := range []chan struct{}{w.wake, w.packets} {
+		select {
+		case <-c:
+		default:
+		}
+	}
+}
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -39,6 +39,8 @@ func TestOneWakeUp(t *testing.T) {
 		for range 10 {
 			turn()
 		}
+		synctest.Wait()
+		waiter.forget() // what came while the last sleeper was awake would wake the next one
 		woke, looked := waiter.woke.Load(), waiter.looked.Load()
 		const times = 100
 		for range times {

@@ -42,7 +42,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	select {
 	case v = <-from:
 	case <-time.After(patience):
-		t.Fatalf("%s: nothing after %v", what, patience)
+		netlabtest.Hang(t, "%s: nothing after %v", what, patience)
 	}
 	return v
 }

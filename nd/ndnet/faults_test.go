@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -325,12 +326,19 @@ func liar(t testing.TB, n [2]*Network) (raw, honest *Conn) {
 	return e[0], e[1]
 }
 
+// lieSlot is the first of the header slots in which a lie stands: the messages that Close sends stand before it, and a lie may still be on its way.
+const lieSlot = depth / 2
+
 // say sends a message as it is.
 func (c *Conn) say(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := copy(c.control.mem[headersAt:][:depth*headerSlot], b)
-	return c.qp.Send(0, []nd.SGE{c.control.sge(c.control.mem[headersAt:][:n])}, nd.OpSolicit|nd.OpSilentSuccess)
+	place := c.control.mem[headersAt+lieSlot*headerSlot : firstRingAt]
+	if len(b) > len(place) {
+		return fmt.Errorf("%d bytes, for which a lie has %d", len(b), len(place))
+	}
+	n := copy(place, b)
+	return c.qp.Send(0, []nd.SGE{c.control.sge(place[:n])}, nd.OpSolicit|nd.OpSilentSuccess)
 }
 
 // Every lie of a peer ends the connection, with an error that says so, and the liar's end too.

@@ -1,0 +1,18 @@
+package netlabtest
+
+import (
+	"bytes"
+	"runtime/pprof"
+	"testing"
+)
+
+// Hang fails a test in which something that was to come did not, and shows what every goroutine does: such a test seldom fails twice.
+func Hang(t testing.TB, format string, args ...any) {
+	t.Helper()
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+		t.Error(err)
+	}
+	t.Logf("goroutines:\n%s", stacks.Bytes())
+	t.Fatalf(format, args...)
+}
