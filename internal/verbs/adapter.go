@@ -47,6 +47,8 @@ type Adapter struct {
 	// capturing is what the engines' taps feed; nil when they have none. Guarded by mu.
 	capturing *capture.Feed
 	kept      []func() error // give back memory that packets which were never sent refer to; guarded by mu
+	sought    bool           // no search for a peer begins any more; guarded by mu
+	seeks     sync.WaitGroup // searches that use the device
 }
 
 // Config says which interface to open, and how.
@@ -201,6 +203,7 @@ func (a *Adapter) broke() {
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
 		a.remove()
+		a.endSeeks()
 		for _, shard := range a.Shards {
 			shard.Close()
 		}

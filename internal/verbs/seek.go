@@ -12,7 +12,11 @@ import (
 // Seek goes on with what Connector.Begin began: it finds the way to the peer, however long that takes, and sends the request.
 // Without a way it ends the attempt and returns why there is none. When ctx ends it leaves the attempt to the caller that ended it.
 func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Addr) error {
+	if !a.beginSeek() {
+		return nil
+	}
 	err := a.reach(ctx, peer)
+	a.seeks.Done()
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -26,6 +30,25 @@ func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Ad
 		}
 	})
 	return err
+}
+
+// beginSeek lets Close wait for a search, whose device it closes. It fails after Close has ended all attempts.
+func (a *Adapter) beginSeek() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sought {
+		return false
+	}
+	a.seeks.Add(1)
+	return true
+}
+
+// endSeeks waits for the searches of attempts that are over, and lets no other begin.
+func (a *Adapter) endSeeks() {
+	a.mu.Lock()
+	a.sought = true
+	a.mu.Unlock()
+	a.seeks.Wait()
 }
 
 // request sends the request of an attempt. Over plain sockets another program may have the source port: the next try draws

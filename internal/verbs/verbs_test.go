@@ -294,6 +294,44 @@ func TestOrderOfConnectChecks(t *testing.T) {
 }
 
 // A request that is for an unknown port ends, and the port of another listener is refused with who has it.
+// The device stays open while somebody looks for a peer with it, also for an attempt that is over.
+func TestCloseWaitsForSearches(t *testing.T) {
+	a := open(t)
+	e := newEnd(t, a)
+	begun, release := make(chan struct{}), make(chan struct{})
+	a.reach = func(context.Context, netip.Addr) error {
+		close(begun)
+		<-release
+		return nil
+	}
+	at := netip.AddrPortFrom(a.Addr, 9)
+	search, stop := context.WithCancel(t.Context())
+	ended := make(chan provider.Outcome, 1)
+	expect(t, "connect", e.k.Begin(&Attempt{QP: &e.qp, To: at}, stop, func(o provider.Outcome) { ended <- o }), provider.OutcomeSuccess)
+	sought := make(chan error, 1)
+	go func() { sought <- a.Seek(search, e.k.Connector, at.Addr()) }()
+	<-begun
+	closed := make(chan error, 1)
+	go func() { closed <- a.Close() }()
+	expect(t, "attempt", <-ended, provider.OutcomeDeviceRemoved)
+	<-search.Done()
+	if err := a.Device.Resolve(t.Context(), a.Addr); err != nil {
+		t.Errorf("the device cannot look for a peer while somebody does: %v", err)
+	}
+	select {
+	case <-closed:
+		t.Error("closed while somebody looked for a peer")
+	default:
+	}
+	close(release)
+	if err := errors.Join(<-sought, <-closed); err != nil {
+		t.Error(err)
+	}
+	if err := a.Seek(t.Context(), e.k.Connector, at.Addr()); err != nil { // begun before, come late: it needs no device
+		t.Error(err)
+	}
+}
+
 func TestBindSaysWhoHasThePort(t *testing.T) {
 	a := open(t)
 	one, two := a.NewListener(nil), a.NewListener(nil)
