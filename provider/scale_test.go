@@ -114,9 +114,29 @@ func TestKeepAlivesAreBounded(t *testing.T) {
 			t.Errorf("%d connections, %d lost", s.Connections, s.Lost)
 		}
 	}
-	f.link[1].mangle = func([]byte) bool { return false } // and still notices that its peer is gone
-	f.pass(n*time.Second/maxKeepAlives + (lifetime.MaxPings+1)*lifetime.PingInterval + time.Second)
+	f.link[1].mangle = func([]byte) bool { return false } // and still notices that its peer is gone: once that one has asked in vain, and gone silent
+	f.pass(2*(n*time.Second/maxKeepAlives+(lifetime.MaxPings+1)*lifetime.PingInterval) + time.Second)
 	if s := f.eng[0].Stats(); s.Lost != n {
 		t.Errorf("%d of %d dead connections were noticed", s.Lost, n)
+	}
+}
+
+// TestQuietPeersAreAskedInOneTurn: connections that fell silent one after another do not wake their engine one by one.
+func TestQuietPeersAreAskedInOneTurn(t *testing.T) {
+	const n, apart = 64, 4 * time.Millisecond // within one beat of 312 ms, or two
+	f := newFleet(t, 0)
+	for range n {
+		f.more(1)
+		f.pass(apart)
+	}
+	moments, packets := map[int64]bool{}, 0
+	f.link[0].mangle = func([]byte) bool {
+		packets++
+		moments[int64(f.now)/int64(apart)] = true
+		return true
+	}
+	f.pass(f.eng[0].cfg.KeepAlive + time.Second)
+	if packets < n || len(moments) > 8 {
+		t.Errorf("%d packets in %d moments", packets, len(moments))
 	}
 }

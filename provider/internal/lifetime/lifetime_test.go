@@ -299,3 +299,26 @@ func TestProof(t *testing.T) {
 		t.Error("something is due without a demand")
 	}
 }
+
+// Quiet peers are asked at few moments, up to a beat later than they might be silent and never before, and never many at one moment.
+func TestQuietPeersAreAskedTogether(t *testing.T) {
+	const silence = 10 * time.Second
+	for _, c := range []struct{ conns, most, moments int }{{1, 1, 1}, {100, 5, beats + 1}, {1000, 17, 1000/perBeat + 1}, {100_000, 17, 100_000/perBeat + 1}} {
+		moments := map[clock.Time]int{}
+		for i := range c.conns {
+			quiet := clock.Time(time.Duration(i) * silence / time.Duration(c.conns))
+			at := Together(quiet, silence, uint64(c.conns))
+			if at < quiet || at.Sub(quiet) >= silence/beats {
+				t.Fatalf("%d connections: silent until %d, asked at %d", c.conns, quiet, at)
+			}
+			moments[at]++
+		}
+		most := 0
+		for _, n := range moments {
+			most = max(most, n)
+		}
+		if most > c.most || len(moments) > c.moments {
+			t.Errorf("%d connections: %d moments, up to %d at one", c.conns, len(moments), most)
+		}
+	}
+}

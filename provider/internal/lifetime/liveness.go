@@ -50,3 +50,17 @@ func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
 func QuietFor(configured time.Duration, conns, perSecond uint64) time.Duration {
 	return max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
 }
+
+// Quiet peers are asked at so many moments of the time that a peer may be silent, or at more of them where so many peers would come to be asked at
+// one: a burst would overrun the rings on its way.
+const (
+	beats   = 32
+	perBeat = 16
+)
+
+// Together is when to ask one of conns peers that is silent until quiet: up to a beat later, at a moment when others are asked, too. An engine with
+// many idle connections would else wake up for each of them.
+func Together(quiet clock.Time, silence time.Duration, conns uint64) clock.Time {
+	beat := clock.Time(max(uint64(silence)/max(beats, conns/perBeat), 1))
+	return (quiet + beat - 1) / beat * beat
+}
