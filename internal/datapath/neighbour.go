@@ -80,20 +80,17 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	return nil
 }
 
-// resolve waits until the kernel knows the link-layer address of hop, and asks for it once.
+// resolve waits until the kernel knows the link-layer address of hop. It asks for it, and again when the kernel has given up: that may be for a
+// question from before the neighbour came.
 func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, ask func()) (mac [6]byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
 	defer cancel()
-	for pause, asked := resolveFirst, false; ; pause = min(2*pause, resolveMax) {
-		table, err := t.table()
-		if err != nil {
+	for pause := resolveFirst; ; pause = min(2*pause, resolveMax) {
+		mac, known, asking, err := t.neighbour(hop)
+		if known || err != nil {
 			return mac, err
 		}
-		if mac, ok := table[hop]; ok {
-			return mac, nil
-		}
-		if !asked {
-			asked = true
+		if !asking {
 			ask()
 		}
 		select {
@@ -167,8 +164,8 @@ func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	return dst
 }
 
-// table reads the neighbours of the interface that can be sent to.
-func (t *neighbours) table() (map[netip.Addr][6]byte, error) {
+// list reads the neighbours of the interface, whatever is known of them.
+func (t *neighbours) list() ([]netlink.Neigh, error) {
 	family := netlink.FAMILY_V4
 	if t.local.Unmap().Is6() {
 		family = netlink.FAMILY_V6
@@ -177,14 +174,43 @@ func (t *neighbours) table() (map[netip.Addr][6]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the neighbour table: %w", err)
 	}
+	return list, nil
+}
+
+// macOf is where a neighbour can be sent to, if it is known.
+func macOf(n *netlink.Neigh) (mac [6]byte, known bool) {
+	if n.State&usable == 0 || len(n.HardwareAddr) != len(mac) {
+		return mac, false
+	}
+	return [6]byte(n.HardwareAddr), true
+}
+
+// table reads the neighbours of the interface that can be sent to.
+func (t *neighbours) table() (map[netip.Addr][6]byte, error) {
+	list, err := t.list()
+	if err != nil {
+		return nil, err
+	}
 	table := make(map[netip.Addr][6]byte, len(list))
 	for i := range list {
 		ip, ok := netip.AddrFromSlice(list[i].IP)
-		if ok && list[i].State&usable != 0 && len(list[i].HardwareAddr) == 6 {
-			table[ip.Unmap()] = [6]byte(list[i].HardwareAddr)
+		if mac, known := macOf(&list[i]); ok && known {
+			table[ip.Unmap()] = mac
 		}
 	}
 	return table, nil
+}
+
+// neighbour reads where one neighbour can be sent to, if that is known, or whether the kernel is asking it.
+func (t *neighbours) neighbour(hop netip.Addr) (mac [6]byte, known, asking bool, err error) {
+	list, err := t.list()
+	for i := range list {
+		if ip, ok := netip.AddrFromSlice(list[i].IP); ok && ip.Unmap() == hop {
+			mac, known = macOf(&list[i])
+			return mac, known, list[i].State&unix.NUD_INCOMPLETE != 0, err
+		}
+	}
+	return mac, false, false, err
 }
 
 // ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.

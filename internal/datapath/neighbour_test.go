@@ -126,6 +126,36 @@ func TestResolveNobody(t *testing.T) {
 	}
 }
 
+// A neighbour that comes after the kernel has asked for it in vain is found: the question may be older than the attempt, and its end no answer.
+func TestResolveAsksAgain(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	d := newResolver(t, pair)
+	must(t, pair.A.Do(func() error { // gives up soon
+		const of = "/proc/sys/net/ipv4/neigh/nd0/"
+		return errors.Join(os.WriteFile(of+"mcast_solicit", []byte("1"), 0), os.WriteFile(of+"retrans_time_ms", []byte("20"), 0))
+	}))
+	late := netip.MustParseAddr("10.99.0.77")
+	d.neighbors.ask(late)
+	resolved := make(chan error, 1)
+	go func() { resolved <- d.Resolve(t.Context(), late) }()
+	deadline := time.Now().Add(patience)
+	for failed := false; !failed; time.Sleep(time.Millisecond) {
+		list, err := d.neighbors.list()
+		must(t, err)
+		for i := range list {
+			failed = failed || late.Compare(netip.AddrFrom4([4]byte(list[i].IP.To4()))) == 0 && list[i].State&unix.NUD_FAILED != 0
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the kernel does not give up")
+		}
+	}
+	must(t, pair.B.Do(func() error {
+		return netlink.AddrAdd(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexB}}, &netlink.Addr{IPNet: &net.IPNet{IP: late.AsSlice(), Mask: net.CIDRMask(24, 32)}})
+	}))
+	must(t, <-resolved)
+}
+
 // The queue belongs to another AF_XDP socket: that is said, after the time that the kernel may need to free it.
 func TestOpenQueueBusy(t *testing.T) {
 	t.Parallel()
