@@ -50,15 +50,19 @@ func acceptHonest(t *testing.T, l *EndpointListener) (before chan int, accepted 
 	})
 }
 
-// dialHonest dials and completes.
+// dialHonest dials and completes, again where the listener did not wait for it.
 func dialHonest(t *testing.T, a *Adapter, at netip.AddrPort) {
 	t.Helper()
 	dialed := start(func() error {
-		e, err := Dial(t.Context(), at, EndpointConfig{Adapter: a, MemoryBytes: 4096})
-		if err == nil {
-			err = e.Close()
+		for deadline := time.Now().Add(patience); ; {
+			e, err := Dial(t.Context(), at, EndpointConfig{Adapter: a, MemoryBytes: 4096})
+			if err == nil {
+				err = e.Close()
+			}
+			if !errors.Is(err, ErrConnectionAborted) || time.Now().After(deadline) {
+				return err
+			}
 		}
-		return err
 	})
 	must(t, finish(t, "dial", dialed))
 }

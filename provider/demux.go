@@ -17,14 +17,6 @@ const (
 // receive takes one packet from the link to the connection it belongs to, to connection management, or to a counter. It
 // gives the frames back unless they go on to another engine.
 func (e *Engine) receive(p *RxPacket) {
-	if p.Origin == 0 {
-		e.stats.PacketsIn++
-		e.stats.BytesIn += uint64(p.Len)
-		if p.Bulk {
-			e.stats.BulkPacketsIn++
-			e.stats.BulkBytesIn += uint64(p.Len)
-		}
-	}
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
 		e.stats.Drop(d)

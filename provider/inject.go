@@ -11,8 +11,7 @@ import (
 // Inject takes a packet that came beside the links of the group: a REQ that another adapter handed over, or what arrived at the well-known port
 // while the links receive elsewhere. It lies in one piece, which stays the caller's. The leading engine's owner calls it.
 func Inject(e *Engine, p *RxPacket) {
-	e.stats.PacketsIn++
-	e.stats.BytesIn += uint64(p.Len)
+	e.stats.Arrive(p.Len, p.Bulk)
 	d := wire.DropUnknownConn
 	switch h, short := wire.ParseBaseHeader(p.Frags[0].Data); {
 	case short != wire.DropNone:

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -330,6 +331,36 @@ func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 	if !p.eng[1].directory.ports.Empty() {
 		t.Errorf("ports are left: %v", p.eng[1].directory.ports)
 	}
+}
+
+// A packet that goes round, because its connection has come to the engine that handed it on, arrived once.
+func TestPacketThatGoesRoundCountsOnce(t *testing.T) {
+	p := newQueuesPair(t, 1472, 2)
+	p.connect()
+	p.move(1)
+	home := p.homeOf(1)
+	p.landOn(1, always(1-home))
+	engines := append([]*Engine{p.eng[1]}, p.more[1]...)
+	arrived := func() (n uint64) { return engines[0].Stats().PacketsIn + engines[1].Stats().PacketsIn }
+	before, delivered := arrived(), uint64(0)
+	p.queue(1, 1-home).mangle = func([]byte) bool { delivered++; return true }
+	p.post(0, p.write(0, 0, 100))
+	for _, e := range append([]*Engine{p.eng[0]}, p.more[0]...) {
+		e.Run(p.now)
+	}
+	engines[1-home].Run(p.now) // hands it on
+	packets, _ := engines[home].inbox.open()
+	if len(packets) != 1 || delivered != 1 {
+		t.Fatalf("%d packets handed on of %d", len(packets), delivered)
+	}
+	engines[1-home].inbox.hand(slices.Clone(packets))
+	engines[1-home].inbox.alert()
+	p.runUntilIdle()
+	if n := arrived() - before; n != delivered {
+		t.Errorf("%d packets arrived, %d are counted", delivered, n)
+	}
+	p.outcomes(0, OutcomeSuccess)
+	p.disconnect()
 }
 
 func TestRelayIsBounded(t *testing.T) {

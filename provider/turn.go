@@ -65,6 +65,7 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 	}
 	batch := e.received.Receive()
 	for i := range batch {
+		e.stats.Arrive(batch[i].Len, batch[i].Bulk)
 		e.receive(&batch[i])
 	}
 	e.outbox.sendFor(e)

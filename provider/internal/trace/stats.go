@@ -79,6 +79,16 @@ type Stats struct {
 // Drop counts a packet that is not used, by reason.
 func (s *Stats) Drop(d wire.DropReason) { s.Drops[d]++ }
 
+// Arrive counts a packet of n bytes from a link, in the bulk lane or beside it. One that engines hand on, and perhaps back, arrived once.
+func (s *Stats) Arrive(n int, inBulk bool) {
+	s.PacketsIn++
+	s.BytesIn += uint64(n)
+	if inBulk {
+		s.BulkPacketsIn++
+		s.BulkBytesIn += uint64(n)
+	}
+}
+
 // LeaveBulk counts that a connection left the bulk lane.
 func (s *Stats) LeaveBulk(why bulk.Cause) {
 	s.BulkLeft++
