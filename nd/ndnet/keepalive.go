@@ -1,16 +1,22 @@
 package ndnet
 
 import (
+	"errors"
+	"math"
 	"net"
+	"syscall"
 	"time"
 )
 
-// keepAlive has an idle connection say something, so that a peer that is gone is noticed: the transport ends a connection whose packets
-// are not acknowledged. Without it the transport asks by itself after ten seconds.
+// keepAlive has an idle connection say something, so that a peer that is gone is noticed. Without it the transport asks by itself after ten
+// seconds, and waits for as long as the adapter is set to.
 type keepAlive struct {
-	timer *time.Timer
-	idle  time.Duration
-	seen  uint // messages that were sent when it was looked at last
+	timer    *time.Timer
+	idle     time.Duration
+	patience time.Duration // how long what was said may stay unacknowledged
+	seen     uint          // messages that were sent when it was looked at last
+	arrived  uint          // and those of them that the peer had acknowledged
+	since    time.Time     // when fewer had arrived than were sent, and it has stayed so; else zero
 }
 
 func (k *keepAlive) stop() {
@@ -19,8 +25,13 @@ func (k *keepAlive) stop() {
 	}
 }
 
-// defaultKeepAlive is that of package net.
-const defaultKeepAlive = 15 * time.Second
+// The defaults are those of package net.
+const (
+	defaultKeepAlive      = 15 * time.Second // and of the interval
+	defaultKeepAliveCount = 9
+)
+
+var errKeepAlive = errors.New("the peer acknowledged nothing for as long as signs of life may take")
 
 // SetKeepAlive turns signs of life on an idle connection on, one each 15 s, or off. The transport asks idle peers for them anyway, each 10 s with
 // fewer than 10,000 connections.
@@ -33,8 +44,9 @@ func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: d})
 }
 
-// SetKeepAliveConfig has a sign of life sent after k.Idle without traffic, 0 being 15 s. How often it is repeated, and when the peer counts as
-// gone, is the transport's to decide: k.Interval and k.Count have no effect.
+// SetKeepAliveConfig has a sign of life sent after k.Idle without traffic, 0 being 15 s. Where nothing is acknowledged for k.Count times k.Interval,
+// 0 being 9 and 15 s, the connection ends with ETIMEDOUT, unless the transport has ended it before (AdapterConfig.PeerTimeout). The sign is
+// repeated at the transport's time. Negative values are those of package net: Idle turns it off, the others stand for their defaults.
 func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,12 +58,16 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	if !k.Enable || k.Idle < 0 {
 		return nil
 	}
-	idle := k.Idle
-	if idle == 0 {
-		idle = defaultKeepAlive
+	or := func(d, usual time.Duration) time.Duration {
+		if d <= 0 {
+			return usual
+		}
+		return d
 	}
-	keep := &keepAlive{idle: idle, seen: c.send.number}
-	keep.timer = time.AfterFunc(idle, func() { c.signOfLife(keep) })
+	keep := &keepAlive{idle: or(k.Idle, defaultKeepAlive), seen: c.send.number, arrived: c.arrived()}
+	count, interval := or(time.Duration(k.Count), defaultKeepAliveCount), or(k.Interval, defaultKeepAlive)
+	keep.patience = count * min(interval, math.MaxInt64/count)
+	keep.timer = time.AfterFunc(keep.idle, func() { c.signOfLife(keep) })
 	c.keep = keep
 	return nil
 }
@@ -59,7 +75,10 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 // SetNoDelay does nothing: small writes wait for each other only while many are on their way.
 func (c *Conn) SetNoDelay(bool) error { return nil }
 
-// signOfLife says something if nothing was said.
+// arrived is how many messages the peer has acknowledged.
+func (c *Conn) arrived() uint { return c.send.number - uint(c.send.n) }
+
+// signOfLife says something if nothing was said, and ends the connection if nothing arrives.
 func (c *Conn) signOfLife(k *keepAlive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,10 +86,20 @@ func (c *Conn) signOfLife(k *keepAlive) {
 		return
 	}
 	c.takeResults()
-	if c.send.number == k.seen {
+	if c.send.number == k.seen && c.send.n == 0 {
 		c.send.signDue = true
 		c.flush()
 	}
+	now := time.Now()
+	switch arrived := c.arrived(); {
+	case c.send.n == 0 || arrived != k.arrived:
+		k.since, k.arrived = time.Time{}, arrived
+	case k.since.IsZero():
+		k.since = now
+	case now.Sub(k.since) >= k.patience:
+		c.end(&fault{syscall.ETIMEDOUT, errKeepAlive})
+		return
+	}
 	k.seen = c.send.number
-	k.timer.Reset(k.idle)
+	k.timer.Reset(min(k.idle, k.patience))
 }

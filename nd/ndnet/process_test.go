@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -48,6 +49,61 @@ func child(t *testing.T, port string) {
 	must(t, a.Close())
 }
 
+// startChild starts this test in another process that listens there, and ends it with the test. Its output ends when it does.
+func startChild(t *testing.T, port uint16) (cmd *exec.Cmd, out io.Reader, at string) {
+	t.Helper()
+	cmd = exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", childPort, port))
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	lines := bufio.NewScanner(out)
+	for at == "" && lines.Scan() {
+		at, _ = strings.CutPrefix(lines.Text(), "listening ")
+	}
+	return cmd, out, at
+}
+
+// A peer that says nothing any more counts as gone when signs of life have taken as long as they may, however long the transport would wait.
+func TestKeepAliveEndsTheConnection(t *testing.T) {
+	if port := os.Getenv(childPort); port != "" {
+		child(t, port)
+		return
+	}
+	port := netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	must(t, err)
+	defer func() { must(t, a.Close()) }()
+	n, err := New(a, Config{})
+	must(t, err)
+	cmd, _, at := startChild(t, port)
+	dialed, err := n.Dial("nd", at)
+	must(t, err)
+	c := dialed.(*Conn)
+	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	must(t, c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Millisecond, Interval: 10 * time.Millisecond, Count: 3}))
+	begin := time.Now()
+	must(t, c.SetReadDeadline(begin.Add(patience)))
+	var timeout net.Error
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) || !errors.Is(err, errKeepAlive) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("the peer is stopped, and Read says %v", err)
+	}
+	if took := time.Since(begin); took >= peerTimeout {
+		t.Errorf("it took %v, as long as the transport waits", took)
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("Write says %v", err)
+	}
+	must(t, c.Close())
+}
+
 // A process that is stopped in the middle of a stream, for longer than many time-outs of the transport, goes on where it was.
 func TestStoppedProcess(t *testing.T) { stopProcess(t, 1500*time.Millisecond, 0) }
 
@@ -72,24 +128,7 @@ func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{MaxBuffer: 64 << 10})
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", childPort, port))
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
-	ended := false
-	defer func() {
-		if !ended {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	}()
-	lines := bufio.NewScanner(out)
-	at := ""
-	for at == "" && lines.Scan() {
-		at, _ = strings.CutPrefix(lines.Text(), "listening ")
-	}
+	cmd, out, at := startChild(t, port)
 	c, err := n.Dial("nd", at)
 	must(t, err)
 	must(t, c.SetDeadline(time.Now().Add(patience)))
@@ -126,6 +165,5 @@ func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	}
 	must(t, c.Close())
 	_, _ = io.Copy(io.Discard, out)
-	ended = true
 	must(t, cmd.Wait())
 }
