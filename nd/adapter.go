@@ -91,7 +91,8 @@ const DefaultUDPPort = verbs.DefaultUDPPort
 
 // AdapterConfig says which adapter to open.
 type AdapterConfig struct {
-	// Address is a local address; the adapter is the interface that has it.
+	// Address is a local address; the adapter is the interface that has it. The zone of a link-local address names the interface where several
+	// have it: adapters of such an address on different interfaces need different UDP ports.
 	Address netip.Addr
 	// UDPPort is the well-known port, which requests to connect go to; 0 is DefaultUDPPort, 14791. Peers must use the same one. The first
 	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own and over plain sockets; they

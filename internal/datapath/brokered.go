@@ -43,6 +43,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", rung, terms.Rung)
 	}
 	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}}
+	d.cfg.splitZone()
 	if err := d.openSockets(&terms); err != nil {
 		if errors.Is(err, xdp.ErrQueueBusy) {
 			err = &broker.HeldError{Err: err}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ const frameOverhead = 14 + 4
 
 // Config says what to open.
 type Config struct {
-	Address netip.Addr // a local address; its interface is used
+	Address netip.Addr // a local address; its interface is used, or the one that its zone names
 	UDPPort uint16
 	Rung    Rung
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
@@ -45,7 +46,12 @@ type Config struct {
 	BusyPoll bool
 	// Bulk says whether the interface gets a bulk lane.
 	Bulk Bulk
+
+	zone string // of Address, which has none once it is opened
 }
+
+// splitZone keeps the zone of the address apart from it.
+func (c *Config) splitZone() { c.zone, c.Address = c.Address.Zone(), c.Address.WithZone("") }
 
 // longestSpin is Spin as it counts.
 func (c *Config) longestSpin() time.Duration {
@@ -58,6 +64,7 @@ func (c *Config) longestSpin() time.Duration {
 // Info says what was opened, for people.
 type Info struct {
 	Interface string
+	Index     int // of the interface
 	Driver    string
 	MAC       [6]byte // it has now; zero where the interface has none of six bytes
 	MTU       int     // when it was opened
@@ -190,7 +197,7 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nic, fmt.Errorf("open a route netlink socket: %w", err)
 	}
-	if nic, err = interfaceOf(d.nl, d.cfg.Address); err != nil {
+	if nic, err = interfaceOf(d.nl, d.cfg.Address, d.cfg.zone); err != nil {
 		return nic, err
 	}
 	if err := suitable(&nic, d.cfg.Address); err != nil {
@@ -198,7 +205,7 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	}
 	d.index = nic.Index
 	copy(d.mac[:], nic.MAC)
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
+	d.info = Info{Interface: nic.Name, Index: nic.Index, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
 	d.state = newNetState(nic.Index, d.cfg.Address, linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU, mac: d.mac})
 	if d.neighbors, err = newNeighbours(d.nl, nic.Index, d.cfg.Address); err != nil {
 		return nic, err
@@ -207,8 +214,8 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 	return nic, err
 }
 
-// interfaceOf looks up the interface that has the address.
-func interfaceOf(nl *netlink.Handle, addr netip.Addr) (xdp.NIC, error) {
+// interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
+func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
 	addrs, err := nl.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return xdp.NIC{}, fmt.Errorf("list addresses: %w", err)
@@ -221,9 +228,17 @@ func interfaceOf(nl *netlink.Handle, addr netip.Addr) (xdp.NIC, error) {
 		if err != nil {
 			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", addr, err)
 		}
+		if !InZone(zone, link.Attrs().Name, a.LinkIndex) {
+			continue
+		}
 		return xdp.Inspect(link.Attrs().Name)
 	}
-	return xdp.NIC{}, &AddressError{Address: addr}
+	return xdp.NIC{}, &AddressError{Address: addr.WithZone(zone)}
+}
+
+// InZone says whether a zone, which may be empty, names an interface.
+func InZone(zone, name string, index int) bool {
+	return zone == "" || zone == name || zone == strconv.Itoa(index)
 }
 
 // sharesLoopback says that addr is one of the addresses of a loopback network, 127.0.0.1/8: the kernel answers to all of

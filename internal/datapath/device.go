@@ -54,6 +54,7 @@ func Open(cfg Config) (Device, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
+	cfg.splitZone()
 	c, err := cohabit(&cfg)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 		return nil, err
 	}
 	if d.lease, err = broker.Dial(cfg.Broker, broker.Request{
-		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: cfg.Rung.String(), Arena: cfg.Arena,
+		Address: cfg.Address.WithZone(cfg.zone), UDPPort: cfg.UDPPort, Datapath: cfg.Rung.String(), Arena: cfg.Arena,
 	}); err != nil {
 		return nil, err
 	}

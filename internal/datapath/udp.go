@@ -106,7 +106,7 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("open a route netlink socket: %w", err)
 	}
-	nic, err := interfaceOf(d.nl, cfg.Address)
+	nic, err := interfaceOf(d.nl, cfg.Address, cfg.zone)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 		return nil, err
 	}
 	d.ethernet = len(nic.MAC) == 6
-	d.info = Info{Interface: nic.Name, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Itself: true}
+	d.info = Info{Interface: nic.Name, Index: nic.Index, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Itself: true}
 	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
 	copy(link.mac[:], nic.MAC)
 	d.state = newNetState(nic.Index, cfg.Address, link)

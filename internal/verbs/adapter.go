@@ -109,7 +109,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	if engine.ResetKey == [hostkey.Len]byte{} {
 		engine.ResetKey, keyFault = hostkey.Load()
 	}
-	a = New(cfg.Address, engine, dp.Ports(), dp.Resolve)
+	a = New(cfg.Address.WithZone(""), engine, dp.Ports(), dp.Resolve)
 	a.Device, a.KeyFault = dp, keyFault
 	dp.Watch(a.lose, func(port int, f func(*provider.Engine)) { a.Shards[port].Do(f) })
 	return a, provider.OutcomeSuccess, nil

@@ -97,6 +97,8 @@ func (a *Adapter) checkAttempt(t *Attempt) provider.Outcome {
 		return provider.OutcomeBadNetworkName
 	case t.To.Addr().Unmap().Is4() != a.Addr.Is4():
 		return OutcomeWrongFamily
+	case !a.inZone(t.To.Addr()):
+		return provider.OutcomeNetworkUnreachable
 	}
 	if t.From == nil {
 		return provider.OutcomeSuccess

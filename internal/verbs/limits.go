@@ -3,6 +3,7 @@ package verbs
 import (
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -28,6 +29,15 @@ func destination(to netip.AddrPort) bool {
 	ip := to.Addr().Unmap()
 	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	return ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast() && ip != limited && to.Port() != 0
+}
+
+// inZone says whether an address is in the zone of the adapter's interface, or names none.
+func (a *Adapter) inZone(ip netip.Addr) bool {
+	if ip.Zone() == "" || a.Device == nil {
+		return ip.Zone() == ""
+	}
+	i := a.Device.Info()
+	return datapath.InZone(ip.Zone(), i.Interface, i.Index)
 }
 
 // AddrPort is the inverse of provider.EndpointFrom; the zero endpoint is no address.

@@ -11,7 +11,7 @@ import (
 // Local checks an address to bind to, and says which endpoint it is: only the adapter's own will do.
 func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
 	ip := addr.Addr().Unmap()
-	if ip != a.Addr {
+	if ip.WithZone("") != a.Addr || !a.inZone(ip) {
 		return provider.Endpoint{}, false
 	}
 	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true

@@ -15,7 +15,7 @@ func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Ad
 	if !a.beginSeek() {
 		return nil
 	}
-	err := a.reach(ctx, peer)
+	err := a.reach(ctx, peer.WithZone(""))
 	a.seeks.Done()
 	if ctx.Err() != nil {
 		return nil

@@ -19,7 +19,8 @@ var Offered = Version{Major: 2, Minor: 0}
 
 // AdapterConfig says which adapter to open, and how its packets move.
 type AdapterConfig struct {
-	// Address is a local address; the adapter is the interface that has it.
+	// Address is a local address; the adapter is the interface that has it. The zone of a link-local address names the interface where several
+	// have it: adapters of such an address on different interfaces need different UDP ports.
 	Address netip.Addr
 	// UDPPort is the well-known port, which requests to connect go to; 0 is 14791. Peers must use the same one. Further adapters of an
 	// address receive on UDP ports of their own, over plain sockets.

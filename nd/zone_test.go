@@ -1,0 +1,43 @@
+package nd
+
+import (
+	"net/netip"
+	"strconv"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// Link-local addresses are those of an interface, which a zone names or nobody: adapters of them connect, over every datapath.
+func TestLinkLocal(t *testing.T) {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP} {
+		for name, zone := range map[string]func(ifindex int) string{
+			"no zone": func(int) string { return "" },
+			"name":    func(int) string { return netlab.DefaultName },
+			"index":   strconv.Itoa,
+		} {
+			t.Run(dp.String()+" "+name, func(t *testing.T) {
+				t.Parallel()
+				pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64"), Addr6B: netip.MustParsePrefix("fe80::b/64")})
+				must(t, pair.A.Do(func() error {
+					_, err := OpenAdapter(AdapterConfig{Address: pair.Addr6A.Addr().WithZone("lo"), Datapath: dp})
+					wantStatus(t, "open in another zone", err, ErrInvalidAddress)
+					wantOneLine(t, err, "fe80::a%lo")
+					return nil
+				}))
+				at := [2]netip.Addr{pair.Addr6A.Addr().WithZone(zone(pair.IfindexA)), pair.Addr6B.Addr().WithZone(zone(pair.IfindexB))}
+				r := &rig{a: openIn(t, pair.A, AdapterConfig{Address: at[0], Datapath: dp}), b: openIn(t, pair.B, AdapterConfig{Address: at[1], Datapath: dp})}
+				moveEverything(t, r)
+				e := newEnd(t, r.a, 64)
+				to := netip.AddrPortFrom(pair.Addr6B.Addr().WithZone(zone(pair.IfindexA)), 7000)
+				must(t, e.ctr.Bind(netip.AddrPortFrom(at[0], 0)))
+				wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, ConnectParams{}), ErrConnectionRefused) // it was found, and nobody listens
+				to = netip.AddrPortFrom(to.Addr().WithZone("lo"), 7000)
+				wantStatus(t, "connect in another zone", e.ctr.Connect(t.Context(), e.qp, to, ConnectParams{}), ErrNetworkUnreachable)
+				other := newEnd(t, r.a, 64)
+				wantStatus(t, "bind in another zone", other.ctr.Bind(netip.AddrPortFrom(at[0].WithZone("lo"), 0)), ErrInvalidAddress)
+			})
+		}
+	}
+}
