@@ -193,33 +193,20 @@ func (r *reporter) kernel(context.Context) {
 func (r *reporter) processes(ctx context.Context) {
 	sockets := ndinspect.Sockets()
 	slices.Sort(sockets)
-	for i, path := range sockets {
-		if ctx.Err() != nil {
-			return
-		}
-		reply, err := ask(path)
-		if errors.Is(err, ndinspect.ErrGone) {
+	fmt.Fprintf(r.progress, "ndinfo: looking at: %d processes\n", len(sockets))
+	for i, a := range ndinspect.AskAll(ctx, sockets, ndinspect.Request{Flight: true}) {
+		if errors.Is(a.Err, ndinspect.ErrGone) || ctx.Err() != nil {
 			continue
 		}
-		if err != nil {
-			r.failed("process", err)
+		if a.Err != nil {
+			r.failed("process", a.Err)
 			continue
 		}
+		reply := a.Reply
 		fmt.Fprintf(r.progress, "ndinfo: looking at: process %d %s\n", reply.PID, cli.Printable(reply.Command))
-		name := fmt.Sprintf("processes/%d-%s", i, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+		name := fmt.Sprintf("processes/%d-%s", i, strings.TrimSuffix(filepath.Base(a.Socket), filepath.Ext(a.Socket)))
 		r.archive.text(name+".flight.txt", reply.Flight)
 		reply.Flight = ""
 		r.archive.json(name+".json", reply)
 	}
-}
-
-// ask asks a process for all that it tells.
-func ask(path string) (*ndinspect.Reply, error) {
-	c, err := ndinspect.Dial(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.Ask(ndinspect.Request{Flight: true})
-	_ = c.Close() // nothing more is asked
-	return r, err
 }

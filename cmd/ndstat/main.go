@@ -72,8 +72,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, minInterval)
 	}
 	w := newWatch(f, ndinspect.Request{Peer: f.peer})
-	defer w.close()
-	if err := w.look(); err != nil {
+	if err := w.look(ctx); err != nil {
 		return err
 	}
 	if f.json && f.once {
@@ -92,7 +91,10 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := w.look(); err != nil {
+		if err := w.look(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return err
 		}
 		if !f.json {

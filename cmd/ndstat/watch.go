@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,38 +17,30 @@ import (
 type watch struct {
 	flags    *flags
 	request  ndinspect.Request
-	clients  map[string]*ndinspect.Client // by socket
-	problems map[string]error             // of this round, by socket
+	problems map[string]error // of this round, by socket
 	told     map[string]string
 	before   map[string]*ndinspect.Reply
 	now      map[string]*ndinspect.Reply
 }
 
 func newWatch(f *flags, q ndinspect.Request) *watch {
-	return &watch{flags: f, request: q, clients: map[string]*ndinspect.Client{}, told: map[string]string{}}
+	return &watch{flags: f, request: q, told: map[string]string{}}
 }
 
-func (w *watch) close() {
-	for _, c := range w.clients {
-		_ = c.Close() // nothing more is asked
-	}
-}
-
-// look asks every process once. It fails when nobody answers.
-func (w *watch) look() error {
+// look asks every process once, all at a time. It fails when nobody answers.
+func (w *watch) look(ctx context.Context) error {
 	w.before, w.now, w.problems = w.now, map[string]*ndinspect.Reply{}, map[string]error{}
 	sockets := w.flags.sockets
 	if sockets == nil {
 		sockets = ndinspect.Sockets()
 	}
-	for _, path := range sockets {
-		r, err := w.ask(path)
+	for _, a := range ndinspect.AskAll(ctx, sockets, w.request) {
 		switch {
-		case errors.Is(err, ndinspect.ErrGone) && w.flags.sockets == nil:
-		case err != nil:
-			w.problems[path] = err
-		case w.flags.pid == 0 || w.flags.pid == r.PID:
-			w.now[path] = r
+		case errors.Is(a.Err, ndinspect.ErrGone) && w.flags.sockets == nil:
+		case a.Err != nil:
+			w.problems[a.Socket] = a.Err
+		case w.flags.pid == 0 || w.flags.pid == a.Reply.PID:
+			w.now[a.Socket] = a.Reply
 		}
 	}
 	if len(w.now) > 0 {
@@ -60,23 +53,6 @@ func (w *watch) look() error {
 		return fmt.Errorf("process %d has no ND adapter open, or does not show it: ndstat without --pid shows who is", w.flags.pid)
 	}
 	return errNobody
-}
-
-func (w *watch) ask(path string) (*ndinspect.Reply, error) {
-	c := w.clients[path]
-	if c == nil {
-		var err error
-		if c, err = ndinspect.Dial(path); err != nil {
-			return nil, err
-		}
-		w.clients[path] = c
-	}
-	r, err := c.Ask(w.request)
-	if err != nil {
-		_ = c.Close() // nothing more is asked
-		delete(w.clients, path)
-	}
-	return r, err
 }
 
 // tellProblems says once what is wrong with a socket.

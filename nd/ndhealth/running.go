@@ -1,6 +1,7 @@
 package ndhealth
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 
@@ -26,16 +27,11 @@ type Running struct {
 // inspect asks, of this network namespace, the processes with adapters that can be seen for those on one of the addresses. A process that does not answer is left out.
 func inspect(addrs ...netip.Addr) (list []Running) {
 	here := ndinspect.Namespace()
-	for _, path := range ndinspect.Sockets() {
-		c, err := ndinspect.Dial(path)
-		if err != nil {
-			continue
-		}
-		r, err := c.Ask(ndinspect.Request{Peer: netip.IPv4Unspecified()}) // no connections are wanted
-		if err == nil && r.Namespace == here && slices.Contains(addrs, r.Adapter) {
+	for _, a := range ndinspect.AskAll(context.Background(), ndinspect.Sockets(), ndinspect.Request{Peer: netip.IPv4Unspecified()}) { // no connections are wanted
+		r := a.Reply
+		if a.Err == nil && r.Namespace == here && slices.Contains(addrs, r.Adapter) {
 			list = append(list, Running{r.PID, r.Command, r.Datapath, r.ZeroCopy, r.Copying, r.Apart, r.BulkPort, r.NoBulk, r.Stats.Drops[nd.DropVanished]})
 		}
-		_ = c.Close() // nothing more is asked
 	}
 	return list
 }

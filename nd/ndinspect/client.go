@@ -1,12 +1,14 @@
 package ndinspect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -61,6 +63,49 @@ func (c *Client) Ask(q Request) (*Reply, error) {
 		return nil, fmt.Errorf("ndinspect: ask %s: %w", c.path, err)
 	}
 	return r, nil
+}
+
+// Answer is what AskAll got from one socket: a Reply, or why there is none, as Dial and Ask say it.
+type Answer struct {
+	Socket string
+	Reply  *Reply
+	Err    error
+}
+
+// askedAtOnce bounds how many replies AskAll reads at a time: each may be large.
+const askedAtOnce = 16
+
+// AskAll asks the processes behind sockets, up to 16 at once: one that does not answer holds up few others. Answers are in the order of sockets. Those
+// that were not asked when ctx ended have its error.
+func AskAll(ctx context.Context, sockets []string, q Request) []Answer {
+	all := make([]Answer, len(sockets))
+	var asking sync.WaitGroup
+	free := make(chan struct{}, askedAtOnce)
+	for i, path := range sockets {
+		free <- struct{}{}
+		if err := ctx.Err(); err != nil {
+			all[i] = Answer{Socket: path, Err: err}
+			<-free
+			continue
+		}
+		asking.Go(func() {
+			r, err := askOnce(path, q)
+			all[i] = Answer{path, r, err}
+			<-free
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+func askOnce(path string, q Request) (*Reply, error) {
+	c, err := Dial(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Ask(q)
+	_ = c.Close() // nothing more is asked
+	return r, err
 }
 
 // exchange sends a request and reads the Reply.

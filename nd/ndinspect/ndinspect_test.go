@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
@@ -173,6 +174,44 @@ func TestAdapterNotShown(t *testing.T) {
 }
 
 // TestProcessEndsMeanwhile: one that closes without an answer is gone, and no failure of who asked.
+// Processes that never answer hold up those that do for one time-out, however many they are, and each is told apart.
+func TestAskAll(t *testing.T) {
+	dir := t.TempDir()
+	const silent = 8
+	sockets := []string{filepath.Join(dir, "gone.sock")}
+	for i := range silent {
+		path := filepath.Join(dir, fmt.Sprintf("%d.sock", i))
+		l, err := net.Listen("unix", path) // takes connections, and says nothing
+		must(t, err)
+		defer l.Close()
+		sockets = append(sockets, path)
+	}
+	a, err := nd.OpenAdapter(nd.AdapterConfig{
+		Address: netip.MustParseAddr("127.0.0.1"), UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP, Inspect: filepath.Join(dir, "honest.sock"),
+	})
+	must(t, err)
+	defer a.Close()
+	sockets = append(sockets, filepath.Join(dir, "honest.sock"))
+	begin := time.Now()
+	all := AskAll(t.Context(), sockets, Request{})
+	if took := time.Since(begin); took >= silent*inspect.ReplyTimeout {
+		t.Errorf("it took %v, as if asked one by one", took)
+	}
+	for i, answer := range all {
+		honest := i == len(all)-1
+		if answer.Socket != sockets[i] || (answer.Err == nil) != honest || (answer.Reply != nil) != honest || errors.Is(answer.Err, ErrGone) != (i == 0) {
+			t.Errorf("%d: %+v", i, answer)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, answer := range AskAll(ctx, sockets, Request{}) {
+		if !errors.Is(answer.Err, context.Canceled) || answer.Socket != sockets[i] {
+			t.Errorf("canceled: %d: %+v", i, answer)
+		}
+	}
+}
+
 func TestProcessEndsMeanwhile(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	must(t, err)
