@@ -95,13 +95,13 @@ type AdapterConfig struct {
 	// have it: adapters of such an address on different interfaces need different UDP ports.
 	Address netip.Addr
 	// UDPPort is the well-known port, which requests to connect go to; 0 is DefaultUDPPort, 14791. Peers must use the same one. The first
-	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own and over plain sockets; they
+	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own, by a broker or over plain sockets; they
 	// share its ND ports. ND port numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
-	// it here. docs/CONTAINERS.md explains it.
+	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most. docs/CONTAINERS.md explains it.
 	Broker string
 	// BusyPoll has a program that polls for results run the driver's receive loop itself, which saves interrupts and costs a system
 	// call for each look that finds nothing. It takes native XDP, Linux 6.14 and a driver that tells which loop serves a queue (veth does

@@ -47,6 +47,9 @@ func SourcePort(connID uint64) uint16 {
 	return sourcePortBase + uint16(mix64(connID)%sourcePorts)
 }
 
+// IsSourcePort says that SourcePort returns a port for some connection.
+func IsSourcePort(port uint16) bool { return port >= sourcePortBase }
+
 // mix64 is the 64-bit finalizer of MurmurHash3: a bijection in which every input bit reaches every output bit.
 func mix64(x uint64) uint64 {
 	x ^= x >> 33

@@ -72,6 +72,13 @@ func client(spec []string) error {
 	if bulk {
 		lane, writes = nd.BulkOnly, 8 // enough to prove it, and to use it then
 	}
+	role, plain := strings.CutSuffix(role, overUDP)
+	if plain {
+		return holdPlain(ctx, local)
+	}
+	if socket == unbidden {
+		socket = ""
+	}
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto, Bulk: lane})
 	if err != nil {
 		return err

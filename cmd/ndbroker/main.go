@@ -29,11 +29,13 @@ const defaultUDPPort = 14791
 func newRoot() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "ndbroker --interface NAME --socket PATH --allow-uid UID",
+		Use:   "ndbroker --interface NAME --allow-uid UID",
 		Short: "Open AF_XDP for processes without privileges",
 		Long: `ndbroker attaches the XDP program to an interface, opens and binds one AF_XDP socket for each receive queue, and
 passes the sockets and their memory to a process that asks at its Unix socket. That process needs no privileges:
-AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client".
+AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client". At the usual place, which is the
+interface's name in /run/ndbroker, a broker of root's or of the same user is asked by every program that cannot open
+AF_XDP itself and was not told which datapath to take.
 
 One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
 process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
@@ -46,7 +48,7 @@ It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN
 sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
-		Example: `  ndbroker --interface eth0 --socket /run/ndxdp/broker --allow-uid 1000
+		Example: `  ndbroker --interface eth0 --allow-uid 1000
   ndbroker --interface eth0 --netns 4711 --socket /run/ndxdp/pod --allow-uid 65534   the namespace of process 4711
   ndbroker --interface net1 --netns /run/netns/blue --socket /run/ndxdp/blue --allow-uid 0 --mode generic`,
 		Args: cobra.NoArgs,
@@ -57,13 +59,13 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl := cmd.Flags()
 	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lease to clients")
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
-	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end")
+	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end (default: "+broker.Directory+"/NAME)")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
 	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
-	for _, name := range []string{"interface", "socket", "allow-uid"} {
+	for _, name := range []string{"interface", "allow-uid"} {
 		_ = cmd.MarkFlagRequired(name) // registered above, and that is the only error there is
 	}
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
@@ -104,6 +106,9 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	defer place.close()
 	if err := place.do(func() error { return exists(f.terms.Interface) }); err != nil {
 		return err
+	}
+	if f.socket == "" {
+		f.socket = broker.At(broker.Directory, f.terms.Interface)
 	}
 	l, err := broker.Listen(f.socket)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -32,7 +33,7 @@ func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int) (so
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
 		t.Fatal(err)
 	}
-	socket = filepath.Join(dir, "broker")
+	socket = broker.At(dir, name)
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	cmd := newRoot()
@@ -80,11 +81,19 @@ type process struct {
 // startClient starts one in a namespace, with files as descriptors from 3 on.
 func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string, files ...*os.File) *process {
 	t.Helper()
-	p := &process{cmd: exec.CommandContext(t.Context(), "/proc/self/exe")}
-	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %s", clientEnv, role, socket, local, remote))
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.ExtraFiles = files
+	return start(t, ns, cmd, fmt.Sprintf("%s %s %s %s", role, socket, local, remote))
+}
+
+// start starts a command that becomes a client.
+func start(t *testing.T, ns *netlab.Namespace, cmd *exec.Cmd, spec string) *process {
+	t.Helper()
+	p := &process{cmd: cmd}
+	p.cmd.Env = append(os.Environ(), clientEnv+"="+spec)
 	p.cmd.Dir = "/"
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	p.cmd.Stderr, p.cmd.ExtraFiles = &p.stderr, files
+	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

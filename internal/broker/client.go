@@ -13,6 +13,7 @@ import (
 // Lease is what a broker gave. Its descriptors are the caller's: whoever uses one sets it to -1 first, and Close closes the rest.
 type Lease struct {
 	Grant   Grant
+	Path    string // of the broker's socket
 	Memory  int
 	Sockets []int
 	conn    *net.UnixConn
@@ -20,24 +21,33 @@ type Lease struct {
 
 // Dial asks the broker at path, and waits up to 20 s. Any error says which broker, and what it said.
 func Dial(path string, r Request) (*Lease, error) {
+	return dial(path, r, replyTimeout, func(*net.UnixConn) error { return nil })
+}
+
+// dial waits up to patience. check looks at who is at the other end before anything is said.
+func dial(path string, r Request, patience time.Duration, check func(*net.UnixConn) error) (*Lease, error) {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the broker at %s: %w: is ndbroker running there, and may this user reach it?", path, err)
 	}
-	l := &Lease{Memory: -1, conn: conn}
+	l := &Lease{Path: path, Memory: -1, conn: conn}
 	r.Version = version
-	if err := l.ask(&r); err != nil {
+	err = check(conn)
+	if err == nil {
+		err = l.ask(&r, patience)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ask the broker at %s for an adapter: %w", path, err), l.Close())
 	}
 	return l, nil
 }
 
-func (l *Lease) ask(r *Request) error {
+func (l *Lease) ask(r *Request, patience time.Duration) error {
 	message, err := encode(r)
 	if err != nil {
 		return err
 	}
-	if err := l.conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := l.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	// A broker that refuses at once has closed its end already: its answer says more than a broken pipe.

@@ -45,6 +45,8 @@ type Request struct {
 	UDPPort  uint16     `json:"udp_port"`
 	Datapath string     `json:"datapath"` // auto, generic or native
 	Arena    int        `json:"arena"`    // bytes, 0 to MaxArena
+	// Unbidden says that nobody named the broker, and that the client has something else: it is refused rather than kept waiting, and nobody is ended for it.
+	Unbidden bool `json:"unbidden,omitempty"`
 }
 
 // check says what is wrong with a request, whoever made it.

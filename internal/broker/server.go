@@ -151,16 +151,12 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 	if err != nil {
 		return s.refuse(conn, err)
 	}
-	select {
-	case s.inUse <- struct{}{}:
-		defer func() { <-s.inUse }()
-	case <-time.After(s.handover):
+	if !s.take(ctx, r.Unbidden) {
 		return s.refuse(conn, errors.New("another process has the adapter: a broker leases it to one at a time"))
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	defer func() { <-s.inUse }()
 	opened, err := s.Open(r)
-	if held := (*HeldError)(nil); errors.As(err, &held) {
+	if held := (*HeldError)(nil); errors.As(err, &held) && !r.Unbidden {
 		ended, left := s.takeBack(peer.Pid)
 		if err = errors.Join(err, left); ended {
 			opened, err = s.Open(r)
@@ -171,6 +167,25 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 	}
 	err = s.deliver(conn, opened, peer.Uid, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
 	return errors.Join(err, opened.Close())
+}
+
+// take waits until no client has the adapter, for as long as the last one may need to end, or not at all. It reports whether that is so.
+func (s *Server) take(ctx context.Context, atOnce bool) bool {
+	select {
+	case s.inUse <- struct{}{}:
+		return true
+	default:
+	}
+	if atOnce {
+		return false
+	}
+	select {
+	case s.inUse <- struct{}{}:
+		return true
+	case <-time.After(s.handover):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // refuseStranger tells a user who may not use the broker so.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -35,8 +36,8 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 		return nil, err
 	case rung == RungUDP:
 		return nil, errors.New("plain UDP sockets need no broker")
-	case r.UDPPort != terms.UDPPort:
-		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d only", r.UDPPort, terms.UDPPort)
+	case r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort):
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d only, and those of later adapters", r.UDPPort, terms.UDPPort)
 	case rung == RungAuto:
 		rung = terms.Rung
 	case terms.Rung != RungAuto && rung != terms.Rung:

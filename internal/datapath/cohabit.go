@@ -33,7 +33,9 @@ type cohabitation struct {
 	network *udp.Network
 	space   *ports.Space
 	holding *ports.Holding
-	first   bool // it has the well-known port from the start
+	first   bool // it has the name of the well-known port from the start
+	asked   bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
+	late    bool // so an adapter that is first opens the well-known port later
 	scope   int  // of sockets; see udp.Config
 	device  int
 
@@ -70,7 +72,7 @@ func HasAdapter(at netip.AddrPort) (bool, error) {
 
 // why says what a later adapter is told.
 func (c *cohabitation) why() string {
-	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, and so what its interface receives by AF_XDP", c.at.Port(), c.at.Addr())
+	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", c.at.Port(), c.at.Addr())
 }
 
 // HandOver implements provider.PortSpace.
@@ -107,9 +109,9 @@ func (c *cohabitation) start(own func(port int, f func(*provider.Engine))) {
 		p.Handed, p.Unproven = true, !r.Trusted
 		own(0, func(e *provider.Engine) { provider.Inject(e, &p) })
 	})
-	if !c.first {
+	if !c.first || c.late {
 		c.running.Go(func() {
-			if c.holding.Await(c.ctx) {
+			if c.late || c.holding.Await(c.ctx) {
 				c.receiveOnWellKnown(own)
 			}
 		})

@@ -39,6 +39,10 @@ type Config struct {
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
 	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
 	Broker string
+	// brokers is the directory of the brokers that are asked unbidden, and patience how long one of them may take; set by tests, else broker.Directory and
+	// brokerPatience.
+	brokers  string
+	patience time.Duration
 	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
 	Spin time.Duration
 	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
@@ -87,6 +91,7 @@ type Datapath struct {
 	info          Info
 	index         int
 	mac           [6]byte // when it was opened; the state knows it now
+	wellKnown     uint16  // UDP port that peers are asked at: cfg.UDPPort but for a later process's lease
 	state         *netState
 	network       *udp.Network
 	udp           *udp.Socket // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
@@ -115,7 +120,7 @@ type Datapath struct {
 
 // openXDP attaches the steering program to the interface of cfg.Address and opens a socket on the queue.
 func openXDP(cfg Config, c *cohabitation) (_ *Datapath, err error) {
-	d := &Datapath{cfg: cfg}
+	d := &Datapath{cfg: cfg, wellKnown: cfg.UDPPort}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())

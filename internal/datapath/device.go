@@ -74,7 +74,7 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 	case cfg.Rung == RungUDP:
 		return openUDP(cfg, c, "asked for")
 	case !c.first && cfg.Rung == RungAuto:
-		return openUDP(cfg, c, c.why())
+		return openBehind(cfg, c, c.why())
 	case !c.first:
 		return nil, fmt.Errorf("open %s in %s mode: %s: end that one, or take another datapath (auto, udp)", cfg.Address, cfg.Rung, c.why())
 	}
@@ -83,7 +83,11 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 		return d, nil
 	}
 	if reason := withoutXDP(err); cfg.Rung == RungAuto && reason != "" {
-		u, failed := openUDP(cfg, c, reason)
+		another := openUDP
+		if brokerHelps(err) {
+			another = openBehind
+		}
+		u, failed := another(cfg, c, reason)
 		if failed == nil {
 			return u, nil
 		}

@@ -13,12 +13,22 @@ import (
 
 const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
-// openLent makes a datapath of what a broker opened. It takes no privileges: rings and frames are mapped, everything else is done.
-func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
+// openFromBroker asks the broker that was named.
+func openFromBroker(cfg Config, c *cohabitation) (Device, error) {
 	if cfg.Rung == RungUDP {
 		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
 	}
-	d := &Datapath{cfg: cfg}
+	d, err := openLease(cfg, c, func(_ string, r broker.Request) (*broker.Lease, error) { return broker.Dial(cfg.Broker, r) })
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// openLease makes a datapath of what a broker opened, which dial asks, for the interface that it is told. It takes no privileges: rings and frames are mapped,
+// everything else is done.
+func openLease(cfg Config, c *cohabitation, dial func(name string, r broker.Request) (*broker.Lease, error)) (_ *Datapath, err error) {
+	d := &Datapath{cfg: cfg, wellKnown: c.at.Port()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -27,7 +37,7 @@ func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 	if _, err := d.findInterface(); err != nil {
 		return nil, err
 	}
-	if d.lease, err = broker.Dial(cfg.Broker, broker.Request{
+	if d.lease, err = dial(d.info.Interface, broker.Request{
 		Address: cfg.Address.WithZone(cfg.zone), UDPPort: cfg.UDPPort, Datapath: cfg.Rung.String(), Arena: cfg.Arena,
 	}); err != nil {
 		return nil, err
@@ -41,6 +51,7 @@ func openFromBroker(cfg Config, c *cohabitation) (_ Device, err error) {
 	if err := d.follow(); err != nil {
 		return nil, err
 	}
+	c.scope, c.device = d.index, d.neighbors.vrf
 	d.cohabitation = c
 	return d, nil
 }
@@ -53,7 +64,7 @@ func (d *Datapath) probeNeighbour(dst netip.Addr) {
 	if d.udp == nil {
 		return
 	}
-	to := udp.AddrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort), d.index)
+	to := udp.AddrOf(netip.AddrPortFrom(dst, d.wellKnown), d.index)
 	s := udp.NewSender(1, 1)
 	s.Begin(&to, false, 0, false)
 	s.Send(d.udp)
@@ -64,7 +75,7 @@ func (d *Datapath) mapLease() error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
-			d.cfg.Broker, d.cfg.Address)
+			d.lease.Path, d.cfg.Address)
 	}
 	rung, err := ParseRung(g.Datapath)
 	if err != nil {
@@ -104,7 +115,7 @@ func (d *Datapath) mapLease() error {
 			return err
 		}
 	}
-	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
+	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, fmt.Sprintf("leased from the broker at %s: %s", d.lease.Path, g.Reason), d.queues[0].sock.Info()
 	d.info.Copying = g.Copying
 	return nil
 }

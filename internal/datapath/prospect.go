@@ -35,6 +35,9 @@ func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 	}
 	if err != nil {
 		if reason := withoutXDP(err); reason != "" {
+			if brokerHelps(err) {
+				reason += UsualBroker(nic.Name)
+			}
 			return RungUDP, reason, nil
 		}
 		return RungAuto, "", err

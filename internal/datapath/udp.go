@@ -126,7 +126,11 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	if why := d.network.Runs(); why != nil {
 		d.goAlone(why.Error())
 	}
-	if err := d.listen(c.first); err != nil {
+	err = d.listen(c.first)
+	if err != nil && c.first && c.asked {
+		c.late, err = true, d.listen(false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	d.sources = sources{

@@ -40,7 +40,7 @@ func (u *unreachable) addTo(s *Stats) {
 // listenForErrors opens the raw socket. Without the privilege, which a broker's client mostly lacks, there is none: then a request that
 // nobody gets times out.
 func (d *Datapath) listenForErrors() (err error) {
-	d.icmp, err = icmp.Open(d.cfg.Address, d.cfg.UDPPort)
+	d.icmp, err = icmp.Open(d.cfg.Address, d.wellKnown)
 	if errors.Is(err, icmp.ErrNotAllowed) {
 		return nil
 	}

@@ -23,13 +23,13 @@ type AdapterConfig struct {
 	// have it: adapters of such an address on different interfaces need different UDP ports.
 	Address netip.Addr
 	// UDPPort is the well-known port, which requests to connect go to; 0 is 14791. Peers must use the same one. Further adapters of an
-	// address receive on UDP ports of their own, over plain sockets.
+	// address receive on UDP ports of their own, by a broker or over plain sockets.
 	UDPPort uint16
 	// Datapath is auto, generic, native or udp; empty is auto (package nd explains them). Peers need not match.
 	Datapath string
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
-	// it here.
+	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most.
 	Broker string
 	// BusyPoll has a consumer that polls run the driver's receive loop, as nd.AdapterConfig.BusyPoll says.
 	BusyPoll bool

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+const (
+	// unbidden, in place of a socket, has a client look for a broker at the usual place.
+	unbidden = "-"
+	// overUDP ends the role of a client that asks for plain sockets.
+	overUDP = "-udp"
+)
+
+// startUnbidden starts a client that is told of no broker, and finds that of a socket at the usual place: it has a /run of its own.
+func startUnbidden(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string) *process {
+	t.Helper()
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-ec", `mount -t tmpfs -o mode=755 none /run
+mkdir $1
+mount --bind $0 $1
+exec setpriv --reuid=65534 --regid=65534 --clear-groups /proc/self/fd/3`, filepath.Dir(socket), broker.Directory)
+	cmd.ExtraFiles = []*os.File{program}
+	return start(t, ns, cmd, fmt.Sprintf("%s %s %s %s", role, unbidden, local, remote))
+}
+
+// holdPlain has plain sockets until it is killed.
+func holdPlain(ctx context.Context, local netip.Addr) error {
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Datapath: nd.DatapathUDP})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-ctx.Done() // killed long before
+	return errors.Join(ctx.Err(), a.Close())
+}
+
+// TestUnbidden lets processes that may nothing find their brokers by themselves: the first of an address, and one that comes after another process with plain sockets,
+// which has the well-known port and hands requests on.
+func TestUnbidden(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
+	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
+	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)
+	for _, later := range []bool{false, true} {
+		if later {
+			first := startClient(t, pair.A, "hold"+overUDP, unbidden, a, b)
+			first.awaitReady(t)
+		}
+		server := startUnbidden(t, pair.A, "serve", socketA, a, b)
+		server.awaitReady(t)
+		startUnbidden(t, pair.B, "write", socketB, b, a).wantSuccess(t, "writer")
+		server.wantSuccess(t, "server")
+	}
+}

@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Directory is where brokers are looked for that nobody named. It is not that of the library's own files (internal/hostkey), which only root may enter.
+const Directory = "/run/ndbroker"
+
+// At is the socket of the broker that serves an interface to whoever names none.
+func At(directory, name string) string { return filepath.Join(directory, name) }
+
+// ErrNone says that no broker has a socket at the usual place.
+var ErrNone = errors.New("no broker")
+
+// DialUnbidden asks a broker that nobody named, if it is root's or our own user's: another one would get our traffic. It takes no longer than
+// patience. The error is ErrNone when there is no socket.
+func DialUnbidden(path string, r Request, patience time.Duration) (*Lease, error) {
+	r.Unbidden = true
+	if err := Believed(path); err != nil {
+		return nil, err
+	}
+	return dial(path, r, patience, func(conn *net.UnixConn) error {
+		peer, err := credentials(conn)
+		if err == nil && !trusted(peer.Uid) {
+			err = fmt.Errorf("it is run by user %d, and only root's and our own are believed", peer.Uid)
+		}
+		return err
+	})
+}
+
+// Believed says why no broker is asked at path: there is none (ErrNone), or whoever listens may be an impostor.
+func Believed(path string) error {
+	for _, c := range []struct {
+		path string
+		kind fs.FileMode
+		wide fs.FileMode // who else may change it
+	}{{filepath.Dir(path), fs.ModeDir, 0o022}, {path, fs.ModeSocket, 0}} {
+		info, err := os.Lstat(c.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w listens at %s", ErrNone, path)
+		}
+		if err != nil {
+			return fmt.Errorf("look for a broker: %w", err)
+		}
+		stat, known := info.Sys().(*syscall.Stat_t)
+		switch {
+		case info.Mode().Type() != c.kind:
+			return fmt.Errorf("no broker is asked at %s: %s is of another kind of file (%s)", path, c.path, info.Mode())
+		case !known || !trusted(stat.Uid) || info.Mode()&c.wide != 0:
+			return fmt.Errorf("no broker is asked at %s: %s could be an impostor's, because others than root and this user own it or may change it (%s)", path, c.path, info.Mode())
+		}
+	}
+	return nil
+}
+
+// nobody is the user that the kernel shows in place of those whom a user namespace does not know.
+const nobody = 65534
+
+// trusted says that a user may get our traffic: he has it anyway.
+func trusted(uid uint32) bool { return uid == 0 || uid != nobody && uid == uint32(os.Geteuid()) }

@@ -1,0 +1,65 @@
+package datapath
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// brokerPatience is how long a broker that nobody named may take for a lease. Loading the program and binding the sockets takes some ten milliseconds.
+const brokerPatience = time.Second
+
+// openBehind opens what is left to auto when AF_XDP cannot be had directly, because of why: a lease of the broker at the usual place, else plain sockets.
+func openBehind(cfg Config, c *cohabitation, why string) (Device, error) {
+	d, err := openUnbidden(cfg, c)
+	if err == nil {
+		d.info.Reason += ", because " + why
+		return d, nil
+	}
+	if !inherent(err) {
+		why += "; " + strings.ReplaceAll(err.Error(), "\n", ", ")
+	}
+	return openUDP(cfg, c, why)
+}
+
+// brokerHelps says that AF_XDP failed with err for something that a broker may have.
+func brokerHelps(err error) bool {
+	return errors.Is(err, xdp.ErrPermission) || errors.Is(err, bpf.ErrForbidden) || errors.Is(err, bpf.ErrHeld)
+}
+
+// inherent says that err is about the interface, which nobody can open for AF_XDP now.
+func inherent(err error) bool {
+	var link *notEthernetError
+	var down *downError
+	return errors.As(err, &link) || errors.As(err, &down)
+}
+
+// openUnbidden asks a broker that nobody named. A later adapter asks for a UDP port of its own, as it has one over plain sockets.
+func openUnbidden(cfg Config, c *cohabitation) (*Datapath, error) {
+	if !c.first {
+		cfg.UDPPort = wire.SourcePort(rand.Uint64())
+	}
+	return openLease(cfg, c, func(name string, r broker.Request) (*broker.Lease, error) {
+		path := broker.At(cmp.Or(cfg.brokers, broker.Directory), name)
+		lease, err := broker.DialUnbidden(path, r, cmp.Or(cfg.patience, brokerPatience))
+		c.asked = !errors.Is(err, broker.ErrNone)
+		return lease, err
+	})
+}
+
+// UsualBroker says what auto finds in place of AF_XDP at the usual place of an interface's broker, as the tail of a reason.
+func UsualBroker(name string) string {
+	path := broker.At(broker.Directory, name)
+	if err := broker.Believed(path); err != nil {
+		return fmt.Sprintf("; %v", err)
+	}
+	return fmt.Sprintf("; the broker at %s is asked for a lease first", path)
+}

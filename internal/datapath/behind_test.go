@@ -1,0 +1,197 @@
+package datapath
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// long bounds what must happen at some time, on a busy machine too.
+const long = time.Minute
+
+// brokersOf makes a directory that only we can write, and runs a broker for one end of a pair there.
+func brokersOf(t *testing.T, pair *netlab.Pair, serve bool) (directory string) {
+	t.Helper()
+	directory = t.TempDir()
+	must(t, os.Chmod(directory, 0o755))
+	if !serve {
+		return directory
+	}
+	l, err := broker.Listen(broker.At(directory, pair.NameA))
+	must(t, err)
+	s := &broker.Server{Allow: []uint32{uint32(os.Getuid())}, Log: func(line string) { t.Log(line) }, Open: func(r broker.Request) (opened broker.Opened, err error) {
+		err = pair.A.Do(func() error {
+			opened, err = OpenBrokered(&r, Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort})
+			return err
+		})
+		return opened, err
+	}}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		end()
+		must(t, <-ended)
+	})
+	return directory
+}
+
+// opened opens the pair's end A until the test ends.
+func opened(t *testing.T, pair *netlab.Pair, cfg Config) Device {
+	t.Helper()
+	cfg.Address = pair.AddrA.Addr()
+	var d Device
+	must(t, pair.A.Do(func() (err error) {
+		d, err = Open(cfg)
+		return err
+	}))
+	t.Cleanup(func() { must(t, d.Close()) })
+	return d
+}
+
+func wantReason(t *testing.T, d Device, rung Rung, say ...string) {
+	t.Helper()
+	i := d.Info()
+	if i.Rung != rung || strings.Contains(i.Reason, "\n") {
+		t.Errorf("%s, want %s: %s", i.Rung, rung, i.Reason)
+	}
+	for _, text := range say {
+		if !strings.Contains(i.Reason, text) {
+			t.Errorf("the reason lacks %q: %s", text, i.Reason)
+		}
+	}
+}
+
+// TestLaterAdapterGetsALease: who comes after an adapter on plain sockets has AF_XDP from the broker, on a UDP port of its own. The next one is refused at once, and
+// has plain sockets. When the first one ends a later one has the name of the well-known port, and nobody else gets it.
+func TestLaterAdapterGetsALease(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
+	first := opened(t, pair, Config{Rung: RungUDP})
+	second := opened(t, pair, cfg)
+	third := opened(t, pair, cfg)
+	wantReason(t, second, RungGeneric, "leased from the broker at "+cfg.brokers, "another adapter of this machine has UDP port 14791")
+	wantReason(t, third, RungUDP, "another adapter of this machine has UDP port 14791", cfg.brokers, "a broker leases it to one at a time")
+	if first.ReceivePort() != wire.DefaultPort || !wire.IsSourcePort(second.ReceivePort()) || !wire.IsSourcePort(third.ReceivePort()) || second.ReceivePort() == third.ReceivePort() {
+		t.Errorf("UDP ports %d, %d, %d", first.ReceivePort(), second.ReceivePort(), third.ReceivePort())
+	}
+}
+
+// TestLaterAdapterBesideXDP: the first one has what the interface receives, and no broker can lease it then. An explicit choice asks no broker.
+func TestLaterAdapterBesideXDP(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
+	first := opened(t, pair, cfg)
+	wantReason(t, first, RungGeneric, "veth")
+	wantReason(t, opened(t, pair, cfg), RungUDP, "another adapter of this machine", cfg.brokers, "another XDP program is attached")
+	cfg.Rung = RungUDP
+	if d := opened(t, pair, cfg); d.Info().Reason != "asked for" {
+		t.Errorf("udp was asked for: %s", d.Info().Reason)
+	}
+	cfg.Address, cfg.Rung = pair.AddrA.Addr(), RungGeneric
+	must(t, pair.A.Do(func() error {
+		if d, err := Open(cfg); err == nil || strings.Contains(err.Error(), "broker") {
+			t.Errorf("generic was asked for: %v, %v", d, err)
+		}
+		return nil
+	}))
+}
+
+// TestUselessBrokers: whatever is at the usual place, a later adapter has plain sockets, and says why not better ones.
+func TestUselessBrokers(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	opened(t, pair, Config{Rung: RungUDP})
+	listen := func(t *testing.T, path string) *net.UnixListener {
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+		must(t, err)
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, directory, path string)
+		say  string
+	}{
+		{"none", func(*testing.T, string, string) {}, "no broker listens at"},
+		{"dead", func(t *testing.T, _, path string) {
+			l := listen(t, path)
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}, "connection refused"},
+		{"silent", func(t *testing.T, _, path string) { listen(t, path) }, "i/o timeout"},
+		{"a file", func(t *testing.T, _, path string) { must(t, os.WriteFile(path, nil, 0o666)) }, "another kind of file"},
+		{"a link", func(t *testing.T, directory, path string) {
+			listen(t, filepath.Join(directory, "real"))
+			must(t, os.Symlink("real", path))
+		}, "another kind of file"},
+		{"of another user", func(t *testing.T, _, path string) {
+			listen(t, path)
+			must(t, os.Chown(path, 1000, 1000))
+		}, "impostor"},
+		{"in a directory of another user", func(t *testing.T, directory, path string) {
+			listen(t, path)
+			must(t, os.Chown(directory, 1000, 1000))
+		}, "impostor"},
+		{"in a directory that others can write", func(t *testing.T, directory, path string) {
+			listen(t, path)
+			must(t, os.Chmod(directory, 0o1777))
+		}, "impostor"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			directory := brokersOf(t, pair, false)
+			c.make(t, directory, broker.At(directory, pair.NameA))
+			d := opened(t, pair, Config{brokers: directory, patience: 20 * time.Millisecond})
+			wantReason(t, d, RungUDP, "another adapter of this machine has UDP port 14791", directory, c.say)
+		})
+	}
+}
+
+// TestBrokerKeepsThePort: a broker that takes too long has the well-known port while plain sockets are opened. They take another one, and the well-known one as soon as
+// it is free.
+func TestBrokerKeepsThePort(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	cfg := Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort}
+	var held *net.UDPConn
+	var d Device
+	must(t, pair.A.Do(func() (err error) {
+		if held, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, cfg.UDPPort))); err != nil {
+			return err
+		}
+		c, err := cohabit(&cfg)
+		if err != nil {
+			return err
+		}
+		c.asked = true
+		d, err = openUDP(cfg, c, "a test")
+		return err
+	}))
+	if !wire.IsSourcePort(d.ReceivePort()) {
+		t.Errorf("UDP port %d", d.ReceivePort())
+	}
+	d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
+	must(t, held.Close())
+	testhelp.Eventually(t, "the well-known port is taken", func() bool {
+		var free bool
+		must(t, pair.A.Do(func() error {
+			conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, cfg.UDPPort)))
+			if free = err == nil; free {
+				conn.Close()
+			}
+			return nil
+		}))
+		return !free
+	})
+	must(t, d.Close())
+}
