@@ -2,9 +2,12 @@ package page
 
 import (
 	"bytes"
+	"fmt"
+	"html/template"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +16,7 @@ import (
 )
 
 // browse loads html in a browser without a network, and returns the document as it stands then and what the console said.
-func browse(t *testing.T, html string) (dom, console string) {
+func browse(t *testing.T, html string, flags ...string) (dom, console string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -26,7 +29,8 @@ func browse(t *testing.T, html string) (dom, console string) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--timeout=20000", "--dump-dom", "file://"+file)
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--timeout=20000", "--dump-dom")
+	cmd.Args = append(append(cmd.Args, flags...), "file://"+file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -49,7 +53,7 @@ func TestPageInChromium(t *testing.T) {
 	if console != "" {
 		t.Errorf("the console says:\n%s", console)
 	}
-	for _, id := range []string{"environment", "comparison", "bounds", "plots", "limits", "parts", "figures"} {
+	for _, id := range []string{"headline", "environment", "comparison", "bounds", "plots", "limits", "parts", "figures"} {
 		if !strings.Contains(dom, `<section id="`+id+`">`) {
 			t.Errorf("section %s is missing", id)
 		}
@@ -74,5 +78,83 @@ func TestChromiumSeesScripts(t *testing.T) {
 	dom, console := browse(t, html)
 	if !strings.Contains(console, "Content Security Policy") || !strings.Contains(dom, "<title>ndperf report</title>") {
 		t.Errorf("a script was not refused; the console says:\n%s", console)
+	}
+}
+
+// ask lets a script look at the page, which refuses scripts otherwise, in a frame that is so wide, and returns what it says. A window of the
+// browser itself has 500 pixels or more.
+func ask(t *testing.T, html string, width int, script string, flags ...string) string {
+	t.Helper()
+	policy, rest, ok := strings.Cut(html, `<meta http-equiv="Content-Security-Policy"`)
+	if !ok {
+		t.Fatal("the page has no policy")
+	}
+	_, rest, _ = strings.Cut(rest, "\n")
+	html = strings.Replace(policy+rest, "</body>", "<script>top.document.title = "+script+"</script></body>", 1)
+	html = fmt.Sprintf(`<!DOCTYPE html><title></title><iframe width="%d" height="900" style="border:0" srcdoc="%s"></iframe>`, width, template.HTMLEscapeString(html))
+	dom, console := browse(t, html, flags...)
+	_, title, _ := strings.Cut(dom, "<title>")
+	title, _, ok = strings.Cut(title, "</title>")
+	if console != "" || !ok {
+		t.Fatalf("the console says:\n%s", console)
+	}
+	return title
+}
+
+// TestPageFitsNarrowScreens: on 420 pixels nothing reaches beyond the screen, even if all that is folded is open; tables scroll in their own boxes.
+func TestPageFitsNarrowScreens(t *testing.T) {
+	long := sweep(t)
+	long.Command = "ndperf sweep --json /" + strings.Repeat("directory/", 40)
+	long.Host.CPU = strings.Repeat("ExampleCPU", 20)
+	html := render(t, Source{strings.Repeat("name", 30) + ".json", long}, Source{"b.json", sweep(t)})
+	html = strings.ReplaceAll(html, "<details>", "<details open>")
+	const script = `innerWidth + ": " + [...document.querySelectorAll("body *")].filter(e => !e.parentElement.closest(".wide") &&
+		e.getBoundingClientRect().right > innerWidth).map(e => e.tagName + " " + e.className).join(", ") + "; " +
+		(document.documentElement.scrollWidth - innerWidth)`
+	if title := ask(t, html, 420, script, "--hide-scrollbars"); title != "420: ; 0" {
+		t.Errorf("width, elements that reach beyond it, and by how much the page scrolls: %q", title)
+	}
+}
+
+// TestPlotsInChromium: with the letters that a browser has, no text of a plot lies on another one, beyond the picture, or on the lines.
+func TestPlotsInChromium(t *testing.T) {
+	html := render(t, Source{"a.json", golden(t)})
+	var plots strings.Builder
+	for _, f := range figuresOf(t) {
+		plots.Write(f.SVG)
+	}
+	html = strings.Replace(html, "</main>", plots.String()+"</main>", 1)
+	const script = `(() => {
+		const wrong = [];
+		for (const svg of document.querySelectorAll("main > svg")) {
+			const box = e => e.getBoundingClientRect(), frame = box(svg), axes = box(svg.querySelector("#axes"));
+			const texts = [...svg.querySelectorAll("text")];
+			const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+			texts.forEach((e, i) => {
+				const b = box(e);
+				if (b.left < frame.left || b.right > frame.right || b.bottom > frame.bottom) wrong.push(e.textContent + " leaves the picture");
+				if (meet(b, axes)) wrong.push(e.textContent + " is in the axes");
+				for (const f of texts.slice(i + 1)) if (meet(b, box(f))) wrong.push(e.textContent + " meets " + f.textContent);
+			});
+			if (meet(box(svg.querySelector("#legend")), axes)) wrong.push("the legend is in the axes");
+			for (const l of svg.querySelectorAll(".series")) {
+				const b = box(l);
+				if (b.left < axes.left - 1 || b.right > axes.right + 1 || b.top < axes.top - 6 || b.bottom > axes.bottom + 6) wrong.push("a line leaves the axes");
+			}
+		}
+		return document.querySelectorAll("main > svg").length + " plots: " + wrong.join(", ");
+	})()`
+	if title, want := ask(t, html, 1200, script), strconv.Itoa(len(figuresOf(t)))+" plots: "; title != want {
+		t.Errorf("%q, want %q", title, want)
+	}
+}
+
+// TestThemesInChromium: the page takes the reader's theme, and paper is light.
+func TestThemesInChromium(t *testing.T) {
+	html := render(t, Source{"a.json", golden(t)})
+	for flag, want := range map[string]theme{"--blink-settings=preferredColorScheme=0": dark, "--blink-settings=preferredColorScheme=1": light} {
+		if got := ask(t, html, 1200, `getComputedStyle(document.body).getPropertyValue("--paper")`, flag); got != want.paper {
+			t.Errorf("%s: the paper is %q, want %q", flag, got, want.paper)
+		}
 	}
 }

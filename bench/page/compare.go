@@ -32,7 +32,7 @@ func compare(sources []Source) []comparison {
 	values := map[key][]float64{}
 	var order []key
 	for _, m := range measuredIn(sources) {
-		k := key{m.by, m.test, m.size, m.mtu}
+		k := key{m.by + m.how, m.test, m.size, m.mtu}
 		if values[k] == nil {
 			values[k] = make([]float64, len(sources))
 			order = append(order, k)
@@ -126,8 +126,14 @@ func unit(t bench.Test) string {
 	}
 }
 
-// number prints three significant digits.
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// number prints three significant digits, and of large numbers all digits before the point.
+func number(v float64) string {
+	const threeDigits = 1000
+	if v < threeDigits {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
 
 // letter names a report in plots and tables.
 func letter(i int) string { return string(rune('A' + i)) }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-
-	"gonum.org/v1/plot/plotter"
 
 	"github.com/ndxdp/ndxdp/bench"
 )
@@ -21,12 +20,15 @@ type Figure struct {
 	Title string
 	Alt   string // what it shows, for those who cannot see it
 	SVG   []byte
+
+	Height int // in points; all are 460 wide
 }
 
 // measured is a result or a baseline, as far as plots and comparisons are concerned.
 type measured struct {
 	file       int
 	by         string // nd generic, raw, tcp, …
+	how        string // what was not as usual, such as " event"
 	test       bench.Test
 	size, mtu  int
 	datapath   string
@@ -36,19 +38,37 @@ type measured struct {
 	rival      bool
 }
 
+// howOf names what tells a result from others of the same test: figures of different things are neither one line nor compared.
+func howOf(x *bench.Result) string {
+	how := ""
+	if x.Mode == bench.ModeEvent {
+		how += " event"
+	}
+	if x.Unpinned {
+		how += " unpinned"
+	}
+	if x.Bulk {
+		how += " bulk lane"
+	}
+	if x.Connections > 1 {
+		how += fmt.Sprintf(" %d connections", x.Connections)
+	}
+	if x.Streams > 0 {
+		how += fmt.Sprintf(" beside %d streams", x.Streams)
+	}
+	if x.Direction != "" {
+		how += " both ways, " + x.Direction
+	}
+	return how
+}
+
 // measuredIn lists everything in the order of the reports.
 func measuredIn(sources []Source) []measured {
 	var all []measured
 	for i, s := range sources {
-		for _, x := range s.Report.Results {
-			by := "nd " + x.Datapath
-			if x.Mode == bench.ModeEvent {
-				by += " event"
-			}
-			if x.Unpinned {
-				by += " unpinned"
-			}
-			all = append(all, measured{i, by, x.Test, x.Size, x.MTU, x.Datapath, x.LatIs, x.LatUS, x.Gbps, x.Mops, false})
+		for j := range s.Report.Results {
+			x := &s.Report.Results[j]
+			all = append(all, measured{i, "nd " + x.Datapath, howOf(x), x.Test, x.Size, x.MTU, x.Datapath, x.LatIs, x.LatUS, x.Gbps, x.Mops, false})
 		}
 		for _, b := range s.Report.Baselines {
 			by, datapath := b.Kind, ""
@@ -58,54 +78,52 @@ func measuredIn(sources []Source) []measured {
 			case b.LatUS == nil && b.Kind == bench.KindTCPSpin:
 				by = bench.KindTCP // the better one at this size
 			}
-			all = append(all, measured{i, by, b.Test, b.Size, b.MTU, datapath, b.LatIs, b.LatUS, b.Gbps, b.Mops, true})
+			all = append(all, measured{i, by, "", b.Test, b.Size, b.MTU, datapath, b.LatIs, b.LatUS, b.Gbps, b.Mops, true})
 		}
 	}
 	return all
 }
 
-// Figures draws latency distributions, latency against size, and bandwidth against size for every MTU and datapath.
+// Figures draws latency distributions, latency against size, and bandwidth against size for every MTU and datapath. A single size is no plot: the
+// tiles and tables of a page have it.
 func Figures(sources []Source) ([]Figure, error) {
 	all := measuredIn(sources)
-	d := drawing{many: len(sources) > 1}
+	g := gallery{many: len(sources) > 1}
 	for _, t := range bench.Tests() {
 		if t.IsLatency() {
-			d.latency(all, t)
+			g.latency(all, t)
 		}
 	}
-	streams := map[[2]string]bool{}
+	streams := map[stream]bool{}
 	for _, m := range all {
 		if m.lat == nil && !m.test.IsRate() && !m.rival {
-			streams[[2]string{fmt.Sprintf("%05d", m.mtu), m.datapath}] = true
+			streams[stream{m.mtu, m.datapath}] = true
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(streams), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	for _, k := range slices.SortedFunc(maps.Keys(streams), func(a, b stream) int {
+		return cmp.Or(cmp.Compare(a.mtu, b.mtu), cmp.Compare(a.datapath, b.datapath))
 	}) {
-		d.bandwidth(all, k[0], k[1])
+		g.bandwidth(all, k)
 	}
-	if len(d.figures) > maxFigures {
-		return nil, fmt.Errorf("%d plots are more than a page takes (%d): measure fewer MTUs or datapaths", len(d.figures), maxFigures)
+	if len(g.figures) > maxFigures {
+		return nil, fmt.Errorf("%d plots are more than a page takes (%d): measure fewer MTUs or datapaths", len(g.figures), maxFigures)
 	}
-	return d.figures, d.err
+	return g.figures, nil
 }
 
-// drawing collects figures until the first failure.
-type drawing struct {
+// stream is what a plot of bandwidth is about.
+type stream struct {
+	mtu      int
+	datapath string
+}
+
+// gallery collects figures.
+type gallery struct {
 	many    bool // several reports: lines say which one
 	figures []Figure
-	err     error
 }
 
-// label names the line of m.
-func (d *drawing) label(m measured, what string) string {
-	if d.many {
-		return letter(m.file) + " " + what
-	}
-	return what
-}
-
-func (d *drawing) latency(all []measured, t bench.Test) {
+func (g *gallery) latency(all []measured, t bench.Test) {
 	of := ""
 	sizes := map[int]bool{}
 	for _, m := range all {
@@ -127,76 +145,90 @@ func (d *drawing) latency(all []measured, t bench.Test) {
 		if m.lat == nil || m.latIs != of || m.test != t && !m.rival {
 			continue
 		}
-		label := d.label(m, m.by)
-		medians.add(label, m.file, plotter.XY{X: float64(m.size), Y: m.lat.P50})
+		line := g.line(m, m.by+m.how)
+		medians.add(line, point{float64(m.size), m.lat.P50})
 		if m.size != size {
 			continue
 		}
 		for _, q := range m.lat.Dist {
 			if q.Percent < 100 {
-				tails.add(label, m.file, plotter.XY{X: 100 / (100 - q.Percent), Y: q.US})
+				tails.add(line, point{100 / (100 - q.Percent), q.US})
 			}
 		}
 	}
 	what := map[string]string{bench.HalfRoundTrip: "half a round trip", bench.WholeOp: "whole operation"}[of]
 	if len(tails) > 0 {
-		title := fmt.Sprintf("%s, %s: distribution of latency, %s", t, bench.FormatSize(size), what)
-		d.draw(fmt.Sprintf("%s-distribution", t), title, tailAxis(), latencyAxis(), tails)
+		title := fmt.Sprintf("%s, %s: distribution, %s", t, bench.FormatSize(size), what)
+		g.draw(fmt.Sprintf("%s-distribution", t), title, tailAxis(), latencyAxis(), tails)
 	}
 	if len(sizes) > 1 {
-		d.draw(fmt.Sprintf("%s-size", t), fmt.Sprintf("%s: median latency against size, %s", t, what), sizeAxis(), latencyAxis(), medians)
+		g.draw(fmt.Sprintf("%s-size", t), fmt.Sprintf("%s: median against size, %s", t, what), sizeAxis(), latencyAxis(), medians)
 	}
 }
 
-func (d *drawing) bandwidth(all []measured, mtu, datapath string) {
+func (g *gallery) bandwidth(all []measured, k stream) {
 	var rates lines
+	sizes := map[int]bool{}
 	for _, m := range all {
-		if m.lat != nil || m.test.IsRate() || fmt.Sprintf("%05d", m.mtu) != mtu {
+		if m.lat != nil || m.test.IsRate() || m.mtu != k.mtu {
 			continue
 		}
-		own := !m.rival && m.datapath == datapath
-		rival := m.rival && (m.datapath == "" || m.datapath == datapath)
+		own := !m.rival && m.datapath == k.datapath
+		rival := m.rival && (m.datapath == "" || m.datapath == k.datapath)
 		if !own && !rival {
 			continue
 		}
-		what := string(m.test)
+		what := string(m.test) + m.how
 		if m.rival {
 			what = m.by
+		} else {
+			sizes[m.size] = true
 		}
-		rates.add(d.label(m, what), m.file, plotter.XY{X: float64(m.size), Y: m.gbps})
+		rates.add(g.line(m, what), point{float64(m.size), m.gbps})
 	}
-	number := cmp.Or(strings.TrimLeft(mtu, "0"), "unknown")
-	d.draw(fmt.Sprintf("bandwidth-%s-%s", fileSafe(datapath), number),
-		fmt.Sprintf("Bandwidth against size, %s, MTU %s", datapath, number), sizeAxis(), rateAxis(), rates)
+	if len(sizes) < 2 {
+		return
+	}
+	mtu := "unknown"
+	if k.mtu > 0 {
+		mtu = strconv.Itoa(k.mtu)
+	}
+	g.draw(fmt.Sprintf("bandwidth-%s-%s", fileSafe(k.datapath), mtu),
+		fmt.Sprintf("Bandwidth against size, %s, MTU %s", k.datapath, mtu), sizeAxis(), rateAxis(), rates)
 }
 
-func (d *drawing) draw(name, title string, x, y axis, all lines) {
-	if d.err != nil || len(d.figures) > maxFigures {
+// line is the one that m belongs to, without points.
+func (g *gallery) line(m measured, what string) series {
+	label := what
+	if g.many {
+		label = letter(m.file) + " " + what
+	}
+	return series{label: label, what: what, file: m.file, rival: m.rival}
+}
+
+func (g *gallery) draw(name, title string, x, y axis, all lines) {
+	if len(g.figures) > maxFigures {
 		return
 	}
 	var alt strings.Builder
 	fmt.Fprintf(&alt, "%s. %s over %s, one line each:", title, y.label, x.label)
 	for _, s := range all {
-		slices.SortFunc(s.points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+		slices.SortFunc(s.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 		first, last := s.points[0], s.points[len(s.points)-1]
-		fmt.Fprintf(&alt, " %s from %.3g to %.3g;", s.label, first.Y, last.Y)
+		fmt.Fprintf(&alt, " %s from %.3g to %.3g;", s.label, first.y, last.y)
 	}
 	alt.WriteString(" the tables have the numbers.")
-	svg, err := drawSVG(title, x, y, all)
-	if err != nil {
-		d.err = err
-		return
-	}
-	d.figures = append(d.figures, Figure{Name: name, Title: title, Alt: alt.String(), SVG: svg})
+	svg, height := drawSVG(title, alt.String(), x, y, all)
+	g.figures = append(g.figures, Figure{Name: name, Title: title, Alt: alt.String(), SVG: svg, Height: height})
 }
 
 // lines are the series of a plot, in the order in which they were first met.
 type lines []series
 
-func (l *lines) add(label string, file int, at plotter.XY) {
-	i := slices.IndexFunc(*l, func(s series) bool { return s.label == label })
+func (l *lines) add(to series, at point) {
+	i := slices.IndexFunc(*l, func(s series) bool { return s.label == to.label })
 	if i < 0 {
-		*l = append(*l, series{label: label, file: file})
+		*l = append(*l, to)
 		i = len(*l) - 1
 	}
 	(*l)[i].points = append((*l)[i].points, at)

@@ -26,6 +26,7 @@ var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"letter":    letter,
+	"themes":    func() template.CSS { return template.CSS(themesCSS()) },
 	"size":      bench.FormatSize,
 	"num":       number,
 	"bound":     func(v *float64) string { return number(*v) },
@@ -50,9 +51,18 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 type view struct {
 	Sources     []Source
 	Figures     []Figure
+	Headlines   []headline
 	Comparisons []comparison
+	Verdicts    map[string]int // of the comparisons
 	Met, Missed int
 	Programs    bool // a report has some
+}
+
+// headline is the tiles of one report, and the bounds of all its ratios.
+type headline struct {
+	Source
+	Tiles       []tile
+	Met, Missed int
 }
 
 // Render writes the page about one report, or about several side by side. The reports must be valid; the error says what to do.
@@ -60,22 +70,28 @@ func Render(w io.Writer, sources []Source) error {
 	if len(sources) == 0 || len(sources) > MaxSources {
 		return fmt.Errorf("a page takes 1 to %d reports, not %d", MaxSources, len(sources))
 	}
-	v := view{Sources: sources, Comparisons: compare(sources)}
+	v := view{Sources: sources, Comparisons: compare(sources), Verdicts: map[string]int{}}
 	if len(sources) > 1 && len(v.Comparisons) == 0 {
 		return errors.New("the reports have no measurement in common (test, size, MTU and datapath): " +
 			"measure with the same flags, or make a page of each")
 	}
 	for _, s := range sources {
 		v.Programs = v.Programs || len(s.Report.Apps) > 0
+		h := headline{Source: s, Tiles: tilesOf(s.Report)}
 		for _, x := range s.Report.Ratios {
 			switch {
 			case x.Bound == nil:
 			case x.OK:
-				v.Met++
+				h.Met++
 			default:
-				v.Missed++
+				h.Missed++
 			}
 		}
+		v.Headlines = append(v.Headlines, h)
+		v.Met, v.Missed = v.Met+h.Met, v.Missed+h.Missed
+	}
+	for _, c := range v.Comparisons {
+		v.Verdicts[c.Verdict]++
 	}
 	var err error
 	if v.Figures, err = Figures(sources); err != nil {

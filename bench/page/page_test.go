@@ -34,6 +34,28 @@ func golden(t *testing.T) *bench.Report {
 	return r
 }
 
+// sweepSizes are those of the sample sweep.
+var sweepSizes = []int{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+
+// sweep makes the sample report one over many sizes.
+func sweep(t *testing.T) *bench.Report {
+	t.Helper()
+	r := golden(t)
+	results, baselines := r.Results, r.Baselines
+	r.Results, r.Baselines = nil, nil
+	for i, size := range sweepSizes {
+		for _, x := range results {
+			x.Size, x.Gbps = size, float64(i+1)
+			r.Results = append(r.Results, x)
+		}
+		for _, b := range baselines {
+			b.Size, b.Gbps = size, float64(i+1)
+			r.Baselines = append(r.Baselines, b)
+		}
+	}
+	return r
+}
+
 func render(t *testing.T, sources ...Source) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -45,11 +67,11 @@ func render(t *testing.T, sources ...Source) string {
 
 // TestPageStructure: sections, tables with captions, and a text for every plot.
 func TestPageStructure(t *testing.T) {
-	html := render(t, Source{"one.json", golden(t)})
+	html := render(t, Source{"one.json", sweep(t)})
 	for _, want := range []string{
 		`<html lang="en">`, `<title>ndperf report</title>`, `id="environment"`, `id="bounds"`, `id="plots"`, `id="programs"`, `<th scope="row">echo</th><td class="n">16</td><td>tcp, pinned</td>`, `id="figures"`,
 		`id="plot-write_lat-distribution"`, `id="plot-bandwidth-generic-1500"`, "Example CPU, 2 cores", "6.18.0", "0123456789ab",
-		`<span class="missed">MISSED</span>`, `<span class="met">met</span>`, "prefers-color-scheme: dark", "@media print", "&lt;= 1.35",
+		`<span class="missed">MISSED</span>`, `<span class="met">met</span>`, "prefers-color-scheme:dark", "@media print", "&lt;= 1.35",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
@@ -171,7 +193,7 @@ func TestHostileReport(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s is no XML: %v", f.Name, err)
 			}
-			if e, ok := tok.(xml.StartElement); ok && !slices.Contains([]string{"svg", "g", "path", "text"}, e.Name.Local) {
+			if e, ok := tok.(xml.StartElement); ok && !slices.Contains([]string{"svg", "g", "path", "text", "title", "desc", "style", "rect"}, e.Name.Local) {
 				t.Errorf("%s has an element %s", f.Name, e.Name.Local)
 			}
 		}

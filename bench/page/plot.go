@@ -1,169 +1,245 @@
 package page
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"image/color"
+	"html"
 	"math"
-	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/ndxdp/ndxdp/bench"
+	"slices"
+	"strings"
 )
 
-// Width and height of a plot in points: two fit side by side on a page.
+// What a plot measures, in points: two fit side by side on a page, and one on the screen of a telephone.
 const (
 	plotWidth  = 460
-	plotHeight = 310
+	plotMargin = 10 // at the left and the right
+	axesTop    = 54 // beneath the title and the label of the vertical axis
+	axesHeight = 200
+	axesInset  = 8  // between the frame and the outermost points, which have a size
+	axesFoot   = 62 // from the axes to the middle of the legend's first row
+	legendRow  = 20
+	legendLine = 26 // how long the sample of a line is
+
+	titleText, labelText, tickText = 15, 13, 12 // sizes of letters
+	labelGap                       = 8          // between two labels
+	maxMarks                       = 10         // of a line: more would hide it
+	maxLabelRunes                  = 40         // of a line of the legend
+	maxTitleRunes                  = 54
 )
 
-// Colours that people with any kind of colour vision tell apart (Okabe and Ito); shapes and dashes say the same without colour.
-var colours = []color.Color{
-	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
-	color.RGBA{R: 0xd5, G: 0x5e, A: 0xff},
-	color.RGBA{G: 0x9e, B: 0x73, A: 0xff},
-	color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
-	color.RGBA{R: 0x80, G: 0x70, A: 0xff},
-	color.RGBA{R: 0x30, G: 0x90, B: 0xc8, A: 0xff},
-	color.RGBA{A: 0xff},
+// textWidth estimates how wide a text is: the page cannot know which letters a reader has, so it takes rather wide ones.
+func textWidth(s string, size float64) float64 { return 0.6 * size * float64(len([]rune(s))) }
+
+// cut shortens a text that a report may have made as long as it likes.
+func cut(s string, runes int) string {
+	if r := []rune(s); len(r) > runes {
+		return string(r[:runes-1]) + "…"
+	}
+	return s
 }
 
-var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{},
-	draw.TriangleGlyph{},
-	draw.BoxGlyph{},
-	draw.CrossGlyph{},
-	draw.PlusGlyph{},
-	draw.RingGlyph{},
-	draw.PyramidGlyph{},
-}
-
-var dashes = [][]vg.Length{nil, {5, 3}, {1, 2}, {7, 2, 1, 2}}
+// point is one of a line: both are positive.
+type point struct{ x, y float64 }
 
 // series is one line of a plot.
 type series struct {
 	label  string
-	file   int // index of the report, which gives the dashes
-	points plotter.XYs
+	what   string // without the report: gives the colour and the shape
+	file   int    // index of the report: gives the dashes
+	rival  bool   // drawn thinner
+	points []point
 }
 
-// axis is how one axis of a plot is drawn.
-type axis struct {
-	label string
-	scale plot.Normalizer
-	ticks plot.Ticker
-	zero  bool // begins at zero, so that lengths compare
+// usual are lines that most plots have: they look the same in each.
+var usual = map[string]int{
+	"nd generic": 0, "nd native": 1, "nd udp": 2, "write_bw": 0, "read_bw": 1, "send_bw": 2, "raw": 3, "tcp": 4, "tcp_spin": 5,
 }
 
-// drawSVG draws the lines. All numbers must be positive.
-func drawSVG(title string, x, y axis, lines []series) ([]byte, error) {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.TextStyle.Font.Size, p.Title.Padding = 13, 8
-	p.X.Label.Text, p.Y.Label.Text = x.label, y.label
-	p.BackgroundColor = color.White
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{Y: 0xdd}, color.Gray{Y: 0xdd}
-	p.Add(grid)
+var dashes = []string{"", "6 3", "2 3", "8 3 2 3"} // one for each report that a page takes
+
+// shapes are marks around 0,0, one for each colour.
+var shapes = [seriesColours]string{
+	"M-3.5,0a3.5,3.5 0 1,0 7,0a3.5,3.5 0 1,0 -7,0Z", "M0,-4.2L4,3L-4,3Z", "M-3.2,-3.2H3.2V3.2H-3.2Z", "M0,-4.5L4.5,0L0,4.5L-4.5,0Z",
+	"M0,4.2L4,-3L-4,-3Z", "M-4,-1.4H-1.4V-4H1.4V-1.4H4V1.4H1.4V4H-1.4V1.4H-4Z", "M-4.5,-1.8H4.5V1.8H-4.5Z",
+}
+
+// styles gives each line its colour: the usual one, or the first that is free.
+func styles(lines []series) map[string]int {
+	of, taken := map[string]int{}, map[int]bool{}
+	for _, s := range lines {
+		if c, ok := usual[s.what]; ok {
+			of[s.what], taken[c] = c, true
+		}
+	}
+	for _, s := range lines {
+		if _, ok := of[s.what]; ok {
+			continue
+		}
+		c := 0
+		for c < seriesColours && taken[c] {
+			c++
+		}
+		of[s.what], taken[c] = c%seriesColours, true
+	}
+	return of
+}
+
+// plotCSS is how the classes of a plot look. Its paper is painted: a reader whose theme the plot does not know sees a panel of the other one.
+const plotCSS = `text{font-family:system-ui,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}.paper{fill:var(--paper)}` +
+	`.grid{stroke:var(--line);stroke-width:1;fill:none}.frame{stroke:var(--soft);stroke-width:1;fill:none}` +
+	`.nd{stroke-width:2.2;fill:none}.rival{stroke-width:1.3;fill:none}`
+
+// drawing is a plot on its way to being SVG.
+type drawing struct {
+	strings.Builder
+	x, y              axis
+	left, right       float64 // of the axes
+	fromX, toX        float64
+	fromY, toY        float64
+	ticksX, ticksY    []tick
+	colours           map[string]int
+	legendTop, height float64
+	legendAt          []point // of each line
+}
+
+// drawSVG draws the lines: the title, the axes, and beneath them the legend. There must be a line, and all numbers must be positive.
+func drawSVG(title, alt string, x, y axis, lines []series) (svg []byte, height int) {
+	d := &drawing{x: x, y: y, colours: styles(lines)}
+	d.layOut(lines)
+	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%.0f" viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n",
+		plotWidth, d.height, plotWidth, d.height, html.EscapeString(title))
+	fmt.Fprintf(d, "<title>%s</title><desc>%s</desc>\n<style>\n%s%s", html.EscapeString(title), html.EscapeString(alt), themesCSS(), plotCSS)
+	for i := range seriesColours {
+		fmt.Fprintf(d, ".l%d{stroke:var(--c%d)}.m%d{fill:var(--c%d)}", i, i, i, i)
+	}
+	fmt.Fprintf(d, "\n</style>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n", plotWidth, d.height)
+	d.text(plotMargin, 22, "start", "", titleText, cut(title, maxTitleRunes))
+	d.grid()
+	// What is ours comes last and lies on top.
+	order := slices.Clone(lines)
+	slices.SortStableFunc(order, func(a, b series) int { return cmp.Compare(rank(b), rank(a)) })
+	for _, s := range order {
+		d.line(s)
+	}
+	d.legend(lines)
+	d.WriteString("</svg>\n")
+	return []byte(d.String()), int(d.height)
+}
+
+func rank(s series) int {
+	if s.rival {
+		return 1
+	}
+	return 0
+}
+
+// layOut fits the axes to the data and finds the places of the legend's entries.
+func (d *drawing) layOut(lines []series) {
+	low, high := point{math.Inf(1), math.Inf(1)}, point{}
+	for _, s := range lines {
+		for _, p := range s.points {
+			low.x, low.y, high.x, high.y = min(low.x, p.x), min(low.y, p.y), max(high.x, p.x), max(high.y, p.y)
+		}
+	}
+	d.fromY, d.toY, d.ticksY = d.y.fit(low.y, high.y, axesHeight)
+	d.left, d.right = plotMargin, plotWidth-2*plotMargin
+	for _, t := range d.ticksY {
+		d.left = max(d.left, plotMargin+textWidth(t.label, tickText)+labelGap)
+	}
+	d.fromX, d.toX, d.ticksX = d.x.fit(low.x, high.x, d.right-d.left-2*axesInset)
+	d.legendTop = axesTop + axesHeight + axesFoot - legendRow/2
+	at := point{plotMargin, d.legendTop + legendRow/2}
+	for _, s := range lines {
+		width := legendLine + labelGap + textWidth(cut(s.label, maxLabelRunes), labelText) + 2*labelGap
+		if at.x > plotMargin && at.x+width > plotWidth {
+			at = point{plotMargin, at.y + legendRow}
+		}
+		d.legendAt = append(d.legendAt, at)
+		at.x += width
+	}
+	d.height = at.y + legendRow/2 + plotMargin
+}
+
+// place is where a point of the data is drawn.
+func (d *drawing) place(p point) point {
+	width := d.right - d.left - 2*axesInset
+	return point{
+		d.left + axesInset + width*d.x.share(p.x, d.fromX, d.toX),
+		axesTop + axesHeight - axesHeight*d.y.share(p.y, d.fromY, d.toY),
+	}
+}
+
+func (d *drawing) text(x, y float64, anchor, class string, size int, s string) {
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s" font-size="%d">%s</text>`+"\n", x, y, anchor, class, size, html.EscapeString(s))
+}
+
+// grid draws the axes: lines, their labels, and what they are about.
+func (d *drawing) grid() {
+	const bottom = axesTop + axesHeight
+	d.text(plotMargin, axesTop-12, "start", "soft", labelText, d.y.label)
+	d.WriteString(`<path class="grid" d="`)
+	for _, t := range d.ticksX {
+		fmt.Fprintf(d, "M%.1f,%dV%d", d.place(point{t.at, d.toY}).x, axesTop, bottom)
+	}
+	for _, t := range d.ticksY {
+		fmt.Fprintf(d, "M%.1f,%.1fH%.1f", d.left, d.place(point{d.toX, t.at}).y, d.right)
+	}
+	fmt.Fprintf(d, "\"/>\n<path id=\"axes\" class=\"frame\" d=\"M%.1f,%dV%dH%.1f\"/>\n", d.left, axesTop, bottom, d.right)
+	for _, t := range d.ticksX {
+		if t.label != "" {
+			d.text(d.place(point{t.at, d.toY}).x, bottom+17, "middle", "soft", tickText, t.label)
+		}
+	}
+	for _, t := range d.ticksY {
+		if t.label != "" {
+			d.text(d.left-5, d.place(point{d.toX, t.at}).y+4, "end", "soft", tickText, t.label)
+		}
+	}
+	d.text((d.left+d.right)/2, bottom+36, "middle", "soft", labelText, d.x.label)
+}
+
+// line draws a line and marks some of its points, the last one in any case.
+func (d *drawing) line(s series) {
+	var path, marks strings.Builder
+	c := d.colours[s.what]
+	every := (len(s.points) + maxMarks - 1) / maxMarks
+	if len(s.points) <= 2*maxMarks {
+		every = 1
+	}
+	for i, p := range s.points {
+		at := d.place(p)
+		command := "L"
+		if i == 0 {
+			command = "M"
+		}
+		fmt.Fprintf(&path, "%s%.1f,%.1f", command, at.x, at.y)
+		if (len(s.points)-1-i)%every == 0 {
+			fmt.Fprintf(&marks, `<path class="m%d" transform="translate(%.1f,%.1f)" d="%s"/>`, c, at.x, at.y, shapes[c])
+		}
+	}
+	fmt.Fprintf(d, "<g class=\"series\">%s%s</g>\n", stroke(s, c, path.String()), &marks)
+}
+
+func stroke(s series, colour int, path string) string {
+	class := "nd"
+	if s.rival {
+		class = "rival"
+	}
+	dash := ""
+	if d := dashes[s.file%len(dashes)]; d != "" {
+		dash = fmt.Sprintf(` stroke-dasharray="%s"`, d)
+	}
+	return fmt.Sprintf(`<path class="%s l%d"%s d="%s"/>`, class, colour, dash, path)
+}
+
+// legend says which line is which, beneath the axes, where it hides nothing.
+func (d *drawing) legend(lines []series) {
+	d.WriteString("<g id=\"legend\">\n")
 	for i, s := range lines {
-		line, points, err := plotter.NewLinePoints(s.points)
-		if err != nil {
-			return nil, fmt.Errorf("draw %s of %q: %w", s.label, title, err)
-		}
-		line.Color, line.Width, line.Dashes = colours[i%len(colours)], 1.5, dashes[s.file%len(dashes)]
-		points.Color, points.Shape, points.Radius = line.Color, shapes[i%len(shapes)], 2.5
-		p.Add(line, points)
-		p.Legend.Add(s.label, line, points)
+		at, c := d.legendAt[i], d.colours[s.what]
+		d.WriteString(stroke(s, c, fmt.Sprintf("M%.1f,%.1fh%d", at.x, at.y, legendLine)))
+		fmt.Fprintf(d, `<path class="m%d" transform="translate(%.1f,%.1f)" d="%s"/>`, c, at.x+legendLine/2, at.y, shapes[c])
+		d.text(at.x+legendLine+labelGap, at.y+4.5, "start", "", labelText, cut(s.label, maxLabelRunes))
 	}
-	place(&p.X, x)
-	place(&p.Y, y)
-	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, 2
-	p.Legend.XOffs, p.Legend.YOffs, p.Legend.ThumbnailWidth = 8, -4, 28
-	c := vgsvg.New(plotWidth, plotHeight)
-	p.Draw(draw.Crop(draw.New(c), 4, -16, 4, -6)) // the last label on the right reaches beyond the axis
-	var out bytes.Buffer
-	if _, err := c.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("draw %q: %w", title, err)
-	}
-	return out.Bytes(), nil
+	d.WriteString("</g>\n")
 }
-
-// place sets the scale and leaves the legend its room above the lines, two thirds more than they need.
-func place(a *plot.Axis, want axis) {
-	a.Scale, a.Tick.Marker = want.scale, want.ticks
-	if want.zero {
-		a.Min, a.Max = 0, a.Max*1.6
-		return
-	}
-	if a.Min == a.Max { // a single point has no range
-		a.Min, a.Max = a.Min/2, a.Max*2
-	}
-	if want.label == latencyLabel {
-		a.Min = math.Pow(10, math.Floor(math.Log10(a.Min)))
-		a.Max *= math.Pow(max(a.Max/a.Min, 10), 0.6)
-	}
-}
-
-const latencyLabel = "µs (logarithmic)"
-
-func latencyAxis() axis {
-	return axis{latencyLabel, plot.LogScale{}, plot.TickerFunc(decades), false}
-}
-
-// decades marks 1, 2 and 5 of every power of ten, or the powers alone if they are many.
-func decades(from, to float64) []plot.Tick {
-	var ticks []plot.Tick
-	steps := []float64{1, 2, 5}
-	if to/from > 1e3 {
-		steps = steps[:1]
-	}
-	for e := math.Floor(math.Log10(from)); e <= math.Ceil(math.Log10(to)); e++ {
-		for _, m := range steps {
-			if v := m * math.Pow(10, e); v >= from*0.999 && v <= to {
-				ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 12, 64)})
-			}
-		}
-	}
-	return ticks
-}
-
-// sizeAxis marks every power of four.
-func sizeAxis() axis {
-	ticks := plot.TickerFunc(func(from, to float64) []plot.Tick {
-		var ticks []plot.Tick
-		for n := 1; n <= bench.MaxSize; n *= 4 {
-			if v := float64(n); v >= from*0.999 && v <= to*1.001 {
-				ticks = append(ticks, plot.Tick{Value: v, Label: bench.FormatSize(n)})
-			}
-		}
-		return ticks
-	})
-	return axis{"message size", plot.LogScale{}, ticks, false}
-}
-
-// tailAxis spreads the tail: the distance to 100 % shrinks by a constant factor per step, as HdrHistogram's plots have it.
-func tailAxis() axis {
-	ticks := plot.TickerFunc(func(_, to float64) []plot.Tick {
-		ticks := []plot.Tick{{Value: 1, Label: "0 %"}, {Value: 2, Label: "50 %"}}
-		for v, nines := 10.0, "90"; v <= to && len(ticks) < 12; v *= 10 {
-			ticks = append(ticks, plot.Tick{Value: v, Label: nines + " %"})
-			switch nines {
-			case "90":
-				nines = "99"
-			case "99":
-				nines = "99.9"
-			default:
-				nines += "9"
-			}
-		}
-		return ticks
-	})
-	return axis{"share of operations that were at least as fast", plot.LogScale{}, ticks, false}
-}
-
-func rateAxis() axis { return axis{"Gb/s", plot.LinearScale{}, plot.DefaultTicks{}, true} }

@@ -21,8 +21,8 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Make one HTML page with tables and plots from JSON reports",
-		Long: `report reads JSON files that ndperf wrote and makes one HTML page: where they were measured, ratios and bounds,
-latency distributions, bandwidth against size, all figures. Several files are set side by side, with the ratio of the last to the
+		Long: `report reads JSON files that ndperf wrote and makes one HTML page: the headline beside kernel TCP, plots of latency
+and bandwidth, and, folded, ratios with their bounds, limits, and all figures. Several files are set side by side, with the ratio of the last to the
 first. The page needs neither a network nor scripts.`,
 		Example: `  ndperf sweep && ndperf report ndperf-sweep.json
   ndperf report --output change.html before.json after.json

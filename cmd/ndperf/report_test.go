@@ -11,17 +11,40 @@ import (
 func TestReportWritesPageAndPlots(t *testing.T) {
 	dir := t.TempDir()
 	page, svg := filepath.Join(dir, "page.html"), filepath.Join(dir, "img")
-	old := filepath.Join("..", "..", "bench", "testdata", "report.golden.json") // of a version without distributions
-	if err := writePage([]string{old}, page, svg, io.Discard); err != nil {
+	two := twoSizes(t, dir)
+	if err := writePage([]string{two}, page, svg, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	html, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(html), "report.golden.json") {
+	if err != nil || !strings.Contains(string(html), filepath.Base(two)) {
 		t.Errorf("the page does not name its source: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(svg, "bandwidth-generic-1500.svg")); err != nil {
 		t.Error(err)
 	}
+}
+
+// twoSizes writes the sample report, which is of a version without distributions, with a second size of each test.
+func twoSizes(t *testing.T, dir string) string {
+	t.Helper()
+	r, err := readReport(filepath.Join("..", "..", "bench", "testdata", "report.golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range r.Results {
+		x.Size *= 2
+		r.Results = append(r.Results, x)
+	}
+	name := filepath.Join(dir, "two.json")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := r.WriteJSON(f); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // TestReportSaysWhatToDo: each error names the file and the command that makes a better one.

@@ -1,0 +1,166 @@
+package page
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// tick is a line of the grid. Without a label it is the grid's alone.
+type tick struct {
+	at    float64
+	label string
+}
+
+// axis is how one direction of a plot is drawn.
+type axis struct {
+	label string
+	log   bool
+	// fit returns the range that shows from lowest to highest, and the ticks of it. Room is how many points each label has along the axis, if all of
+	// width have one.
+	fit func(lowest, highest, width float64) (from, to float64, ticks []tick)
+}
+
+// share is where v is between from and to, which are 0 and 1.
+func (a axis) share(v, from, to float64) float64 {
+	if a.log {
+		return math.Log(v/from) / math.Log(to/from)
+	}
+	return (v - from) / (to - from)
+}
+
+// Steps within a power of ten: the coarse ones are labelled, and a range that is less than one power takes the fine ones.
+var (
+	coarse = []float64{1, 2, 5}
+	fine   = []float64{1, 1.5, 2, 3, 4, 5, 6, 8}
+)
+
+// manyPowers is from where on labels of the powers of ten are enough.
+const manyPowers = 1e3
+
+func latencyAxis() axis {
+	return axis{"µs (logarithmic)", true, func(lowest, highest, _ float64) (float64, float64, []tick) {
+		steps := coarse
+		if highest/lowest < 10 {
+			steps = fine
+		}
+		around := decades(lowest, highest, steps)
+		from, to := around[0], around[len(around)-1]
+		var ticks []tick
+		for _, v := range around {
+			t := tick{at: v}
+			if to/from <= manyPowers || isPower(v) {
+				t.label = strconv.FormatFloat(v, 'g', 12, 64)
+			}
+			ticks = append(ticks, t)
+		}
+		return from, to, ticks
+	}}
+}
+
+// decades are the steps of the powers of ten from the last one that is not above lowest to the first one above highest.
+func decades(lowest, highest float64, steps []float64) []float64 {
+	var all []float64
+	for e := math.Floor(math.Log10(lowest)); e <= math.Floor(math.Log10(highest))+1; e++ {
+		for _, m := range steps {
+			all = append(all, m*math.Pow(10, e))
+		}
+	}
+	last := slices.IndexFunc(all, func(v float64) bool { return v > highest })
+	first := 0
+	for all[first+1] <= lowest {
+		first++
+	}
+	return all[first : last+1]
+}
+
+func isPower(v float64) bool {
+	e := math.Log10(v)
+	return math.Abs(e-math.Round(e)) < 1e-9
+}
+
+// rateSteps is how many steps a rate's axis has at most.
+const rateSteps = 6
+
+// rateAxis begins at zero, so that lengths compare.
+func rateAxis() axis {
+	return axis{"Gb/s", false, func(_, highest, _ float64) (float64, float64, []tick) {
+		step := 0.0
+		for e := math.Floor(math.Log10(highest)) - 1; step == 0; e++ {
+			for _, m := range coarse {
+				if s := m * math.Pow(10, e); highest <= rateSteps*s {
+					step = s
+					break
+				}
+			}
+		}
+		var ticks []tick
+		n := math.Ceil(highest/step - 1e-9)
+		for i := 0.0; i <= n; i++ {
+			ticks = append(ticks, tick{i * step, strconv.FormatFloat(i*step, 'g', 6, 64)})
+		}
+		return 0, n * step, ticks
+	}}
+}
+
+// sizeAxis has a line for each power of two, and labels as many as fit.
+func sizeAxis() axis {
+	return axis{"message size (logarithmic)", true, func(lowest, highest, width float64) (float64, float64, []tick) {
+		if lowest == highest {
+			lowest, highest = lowest/2, highest*2
+		}
+		var sizes []int
+		widest := 0.0
+		for n := 1; n <= bench.MaxSize; n *= 2 {
+			if v := float64(n); v >= lowest*0.999 && v <= highest*1.001 {
+				sizes = append(sizes, n)
+				widest = max(widest, textWidth(bench.FormatSize(n), tickText)+labelGap)
+			}
+		}
+		each := width / math.Log2(highest/lowest)
+		stride := max(int(math.Ceil(widest/each)), 1)
+		var ticks []tick
+		for i, n := range sizes {
+			t := tick{at: float64(n)}
+			if i%stride == 0 {
+				t.label = bench.FormatSize(n)
+			}
+			ticks = append(ticks, t)
+		}
+		return lowest, highest, ticks
+	}}
+}
+
+// maxNines bounds the ticks of a tail: no test has so many operations.
+const maxNines = 12
+
+// tailAxis spreads the tail: the distance to 100 % shrinks by a constant factor per step, as HdrHistogram's plots have it.
+func tailAxis() axis {
+	return axis{"share of operations that were at least as fast", true, func(_, highest, width float64) (float64, float64, []tick) {
+		highest = max(highest, 2)
+		ticks := []tick{{1, "0 %"}, {2, "50 %"}}
+		for v, nines := 10.0, "90"; v <= highest && len(ticks) < maxNines; v *= 10 {
+			ticks = append(ticks, tick{v, nines + " %"})
+			switch nines {
+			case "90":
+				nines = "99"
+			case "99":
+				nines = "99.9"
+			default:
+				nines += "9"
+			}
+		}
+		free := math.Inf(-1) // where the last label ends
+		for i, t := range ticks {
+			x, half := width*math.Log(t.at)/math.Log(highest), textWidth(t.label, tickText)/2
+			if x-half < free {
+				ticks[i].label = ""
+				continue
+			}
+			free = x + half + labelGap
+		}
+		return 1, highest, ticks
+	}}
+}

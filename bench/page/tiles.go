@@ -1,0 +1,158 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ndxdp/ndxdp/bench"
+)
+
+// tile is one figure that a reader wants before all others.
+type tile struct {
+	Name        string
+	Value, Unit string
+	Beside      string // kernel TCP's, in words
+	Verdict     string // better, worse, same; empty without a rival
+	Where       string // what was measured
+}
+
+// tilesOf are the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
+// same size and MTU.
+func tilesOf(r *bench.Report) []tile {
+	all := slices.DeleteFunc(measuredIn([]Source{{Report: r}}), func(m measured) bool { return m.how != "" })
+	var tiles []tile
+	for _, of := range []func([]measured) (tile, bool){latencyTile, bandwidthTile, rateTile} {
+		if t, ok := of(all); ok {
+			tiles = append(tiles, t)
+		}
+	}
+	return append(tiles, programTiles(r)...)
+}
+
+func latencyTile(all []measured) (tile, bool) {
+	for _, t := range []bench.Test{bench.WriteLat, bench.SendLat, bench.ReadLat} {
+		best := pick(all, bench.DefaultLatSize, less, func(m measured) bool { return m.test == t && m.lat != nil })
+		if best == nil {
+			continue
+		}
+		what := map[string]string{bench.HalfRoundTrip: "half a round trip", bench.WholeOp: "whole operation"}[best.latIs]
+		out := tile{Name: "Latency, median", Value: number(best.lat.P50), Unit: "µs", Where: best.where() + ", " + what + fmt.Sprintf("; p99 %s µs", number(best.lat.P99))}
+		out.beside(best, rivalOf(all, best, less, func(m measured) bool { return m.lat != nil && m.latIs == best.latIs }), less)
+		return out, true
+	}
+	return tile{}, false
+}
+
+func bandwidthTile(all []measured) (tile, bool) {
+	streams := func(m measured) bool { return m.lat == nil && !m.test.IsRate() }
+	best := pick(all, bench.DefaultBWSize, more, streams)
+	if best == nil {
+		return tile{}, false
+	}
+	out := tile{Name: "Bandwidth", Value: number(best.gbps), Unit: "Gb/s", Where: best.where()}
+	out.beside(best, rivalOf(all, best, more, streams), more)
+	return out, true
+}
+
+// rateTile sets lists of small Writes beside what a stream of TCP makes of the same size.
+func rateTile(all []measured) (tile, bool) {
+	best := pick(all, bench.DefaultRateSize, more, func(m measured) bool { return m.test.IsRate() })
+	if best == nil {
+		return tile{}, false
+	}
+	out := tile{Name: "Rate", Value: number(best.mops), Unit: "million/s", Where: best.where()}
+	rival := rivalOf(all, best, more, func(m measured) bool { return m.lat == nil })
+	if rival != nil { // compared by messages
+		rival.test = best.test
+	}
+	out.beside(best, rival, more)
+	return out, true
+}
+
+// programTiles has one for each program: its run with the most connections.
+func programTiles(r *bench.Report) (tiles []tile) {
+	for _, t := range bench.AppTests() {
+		var own, rival *bench.AppResult
+		for i := range r.Apps {
+			x := &r.Apps[i]
+			if x.Test != t || x.PerSecond <= 0 {
+				continue
+			}
+			best := &own
+			if x.Over != bench.OverND {
+				best = &rival
+			}
+			if *best == nil || x.Connections > (*best).Connections || x.Connections == (*best).Connections && x.PerSecond > (*best).PerSecond {
+				*best = x
+			}
+		}
+		if own == nil {
+			continue
+		}
+		out := tile{Name: "Program " + string(t), Value: number(own.PerSecond), Unit: "a second", Where: fmt.Sprintf("%d connections over %s, MTU %d", own.Connections, own.By(), own.MTU)}
+		if rival != nil && rival.Connections == own.Connections && rival.MTU == own.MTU {
+			out.judge(own.PerSecond, rival.PerSecond, more)
+		}
+		tiles = append(tiles, out)
+	}
+	return tiles
+}
+
+// Which of two figures is the better one.
+const (
+	less = true
+	more = false
+)
+
+// pick finds nd's best at the usual size, or at the greatest that was measured if that one was not.
+func pick(all []measured, usual int, order bool, such func(measured) bool) *measured {
+	size := 0
+	for _, m := range all {
+		if !m.rival && such(m) && size != usual && (m.size == usual || m.size > size) {
+			size = m.size
+		}
+	}
+	return bestOf(all, order, func(m measured) bool { return !m.rival && m.size == size && such(m) })
+}
+
+// rivalOf finds the best kernel TCP beside m, if there was one.
+func rivalOf(all []measured, m *measured, order bool, such func(measured) bool) *measured {
+	return bestOf(all, order, func(x measured) bool {
+		return x.rival && strings.HasPrefix(x.by, bench.KindTCP) && x.size == m.size && x.mtu == m.mtu && such(x)
+	})
+}
+
+func bestOf(all []measured, order bool, such func(measured) bool) *measured {
+	var best *measured
+	for _, m := range all {
+		if such(m) && (best == nil || (m.figure() < best.figure()) == order) {
+			best = &m
+		}
+	}
+	return best
+}
+
+// where says what a figure is of.
+func (m *measured) where() string {
+	return fmt.Sprintf("%s, %s of %s, MTU %d", m.by, m.test, bench.FormatSize(m.size), m.mtu)
+}
+
+func (t *tile) beside(own, rival *measured, order bool) {
+	if rival == nil {
+		t.Beside = "TCP was not measured beside it"
+		return
+	}
+	t.judge(own.figure(), rival.figure(), order)
+}
+
+// judge sets a figure against TCP's. With less, less is better.
+func (t *tile) judge(own, rival float64, less bool) {
+	c, _ := compareValues(t.Unit, less, []float64{rival, own})
+	t.Verdict = c.Verdict
+	if less {
+		t.Beside = fmt.Sprintf("%s × as fast as TCP, which takes %s %s", number(rival/own), number(rival), t.Unit)
+		return
+	}
+	t.Beside = fmt.Sprintf("%s × as much as TCP, which has %s %s", number(own/rival), number(rival), t.Unit)
+}
