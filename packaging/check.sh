@@ -49,7 +49,8 @@ for directory in cmd/*/; do
 done
 (cd "$root" && md5sum -c --quiet var/lib/dpkg/info/ndxdp.md5sums)
 sed "s,/usr/bin/,$root/usr/bin/," "$root/lib/systemd/system/ndbroker@.service" >"$work/ndbroker@.service"
-systemd-analyze verify --man=no --recursive-errors=no "$work/ndbroker@.service" || die "the unit is not valid"
+cp "$root/lib/systemd/system/ndbroker@.socket" "$work"
+systemd-analyze verify --man=no --recursive-errors=no "$work/ndbroker@.service" "$work/ndbroker@.socket" || die "the units are not valid"
 dpkg_in --purge ndxdp
 after=$(cd "$root" && find . ! -path './var/lib/dpkg*' | sort)
 [ "$before" = "$after" ] || die "removing the package leaves $(comm -13 <(echo "$before") <(echo "$after") | tr '\n' ' ')"

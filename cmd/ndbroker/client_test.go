@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -24,6 +25,11 @@ const clientEnv = "NDBROKER_TEST_CLIENT"
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
+	if args, is := strings.CutPrefix(os.Getenv(clientEnv), brokerRole); is {
+		cmd := newRoot()
+		cmd.SetArgs(strings.Fields(args))
+		cli.Main(cmd)
+	}
 	if spec := os.Getenv(clientEnv); spec != "" {
 		if err := client(strings.Fields(spec)); err != nil {
 			fmt.Fprintln(os.Stderr, err)

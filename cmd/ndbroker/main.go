@@ -21,6 +21,7 @@ type flags struct {
 	netns, socket string
 	mode          string
 	allow         []uint
+	allowFrom     string
 }
 
 // defaultUDPPort is that of ND traffic (PROTOCOL §2).
@@ -40,6 +41,9 @@ AF_XDP itself and was not told which datapath to take.
 One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
 process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
 one of the sockets when the next one asks is killed, because that is the only way to free a receive queue.
+
+SIGHUP has it read --allow-from again; leases last. Started by systemd's socket activation it listens at the socket that
+it inherits.
 
 Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
 would pass through memory that the client reads. --zero-copy allows it.
@@ -65,9 +69,8 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
-	for _, name := range []string{"interface", "allow-uid"} {
-		_ = cmd.MarkFlagRequired(name) // registered above, and that is the only error there is
-	}
+	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more users that may ask, a number a line, read anew at SIGHUP")
+	_ = cmd.MarkFlagRequired("interface") // registered above, and that is the only error there is
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
 	cli.Complete(cmd, "mode", modes)
 	return cli.Root(cmd)
@@ -93,11 +96,12 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
 	}
-	allow := make([]uint32, len(f.allow))
-	for i, uid := range f.allow {
-		if allow[i] = uint32(uid); uint(allow[i]) != uid {
-			return cli.Usagef("--allow-uid %d is no user", uid)
-		}
+	if len(f.allow) == 0 && f.allowFrom == "" {
+		return cli.Usagef("name who may ask: --allow-uid, --allow-from, or both")
+	}
+	allow, err := f.users()
+	if err != nil {
+		return err
 	}
 	place, err := openNamespace(f.netns)
 	if err != nil {
@@ -107,14 +111,11 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err := place.do(func() error { return exists(f.terms.Interface) }); err != nil {
 		return err
 	}
-	if f.socket == "" {
-		f.socket = broker.At(broker.Directory, f.terms.Interface)
-	}
-	l, err := broker.Listen(f.socket)
+	l, err := f.listen()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "ndbroker: %s for users %v at %s; stop with Ctrl-C\n", f.terms.Interface, f.allow, f.socket)
+	fmt.Fprintf(out, "ndbroker: %s for users %v at %s; stop with Ctrl-C\n", f.terms.Interface, allow, f.socket)
 	s := &broker.Server{
 		Allow: allow,
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
@@ -126,5 +127,6 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		},
 		Log: func(line string) { fmt.Fprintln(out, "ndbroker:", line) },
 	}
+	defer f.reloadUsers(s, allow)()
 	return s.Serve(ctx, l)
 }

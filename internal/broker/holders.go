@@ -67,7 +67,7 @@ func (s *Server) takeBack(asker int32) (ended bool, left error) {
 		for _, pid := range holders(owners) {
 			switch who, err := end(pid, owners, asker); {
 			case err == nil:
-				s.say(fmt.Sprintf("ended %s, which kept a socket of an earlier client", who))
+				s.Say(fmt.Sprintf("ended %s, which kept a socket of an earlier client", who))
 				ended, again = true, true
 			case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH): // else it ended by itself
 				left = errors.Join(left, fmt.Errorf("%s keeps a socket of an earlier client, and %w", who, err))

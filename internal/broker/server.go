@@ -28,7 +28,7 @@ type Opened interface {
 
 // Server leases one adapter at a time.
 type Server struct {
-	Allow []uint32                      // users that may ask
+	Allow []uint32                      // users that may ask; SetAllow changes it
 	Open  func(Request) (Opened, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
 	Log   func(string)                  // gets a line for everything that happens, one after the other
 	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
@@ -37,6 +37,21 @@ type Server struct {
 	inUse chan struct{} // holds one token while a client has the adapter
 	given []given       // to earlier clients; whoever has the token
 	logMu sync.Mutex
+
+	allowMu sync.Mutex // guards Allow while Serve runs
+}
+
+// SetAllow says anew which users may ask. Leases last, also of a user who may not ask any more. It may be called from any goroutine.
+func (s *Server) SetAllow(uids []uint32) {
+	s.allowMu.Lock()
+	defer s.allowMu.Unlock()
+	s.Allow = uids
+}
+
+func (s *Server) allows(uid uint32) bool {
+	s.allowMu.Lock()
+	defer s.allowMu.Unlock()
+	return slices.Contains(s.Allow, uid)
 }
 
 // Listen makes the socket at path, which everybody may connect to: the server decides by user. A socket that nobody listens on
@@ -108,20 +123,20 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		}
 		peer, err := credentials(conn)
 		if err != nil {
-			s.say("refused a client: " + err.Error())
+			s.Say("refused a client: " + err.Error())
 			conn.Close()
 			continue
 		}
 		// A client that may not use the broker waits for its refusal in a place of its own, and so takes none from those that may.
 		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
 		slots, serve := clientSlots, s.serve
-		if !slices.Contains(s.Allow, peer.Uid) {
+		if !s.allows(peer.Uid) {
 			slots, serve = strangerSlots, s.refuseStranger
 		}
 		select {
 		case slots <- struct{}{}:
 		default:
-			s.say(fmt.Sprintf("refused %s: there are %d like it already", who, cap(slots)))
+			s.Say(fmt.Sprintf("refused %s: there are %d like it already", who, cap(slots)))
 			conn.Close()
 			continue
 		}
@@ -130,13 +145,14 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			if err := serve(ctx, conn, peer, who); err != nil && ctx.Err() == nil {
-				s.say(who + ": " + err.Error())
+				s.Say(who + ": " + err.Error())
 			}
 		})
 	}
 }
 
-func (s *Server) say(line string) {
+// Say gives Log a line after those that it has. It may be called from any goroutine.
+func (s *Server) Say(line string) {
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
 	s.Log(line)
@@ -217,11 +233,11 @@ func (s *Server) deliver(conn *net.UnixConn, opened Opened, uid uint32, line str
 	if err := errors.Join(opened.Delivered(), conn.SetDeadline(time.Time{})); err != nil {
 		return err
 	}
-	s.say(line)
+	s.Say(line)
 	if n, _ := conn.Read(make([]byte, 1)); n > 0 {
 		return errors.New("said something after it got its grant: taken back")
 	}
-	s.say(line + ": given back")
+	s.Say(line + ": given back")
 	return nil
 }
 

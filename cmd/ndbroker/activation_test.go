@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// brokerRole begins the spec of a process that is ndbroker itself, with the arguments that follow.
+const brokerRole = "ndbroker "
+
+// brokerProcess is ndbroker in a process of its own.
+type brokerProcess struct {
+	cmd    *exec.Cmd
+	lines  *bufio.Reader
+	stderr bytes.Buffer
+}
+
+// startActivated starts ndbroker as a service manager does, with a socket on which it listens already.
+func startActivated(t *testing.T, ns *netlab.Namespace, name string, l *net.UnixListener, args ...string) *brokerProcess {
+	t.Helper()
+	socket, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	p := &brokerProcess{cmd: exec.CommandContext(t.Context(), "sh", "-c", "LISTEN_PID=$$ exec /proc/self/fd/4")}
+	args = append([]string{"--interface", name, "--netns", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.FD())}, args...)
+	p.cmd.Env = append(os.Environ(), "LISTEN_FDS=1", clientEnv+"="+brokerRole+strings.Join(args, " "))
+	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{socket, program}, &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewReader(out)
+	return p
+}
+
+// want reads lines until one has the text.
+func (p *brokerProcess) want(t *testing.T, text string) {
+	t.Helper()
+	for {
+		line, err := p.lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("ndbroker never said %q: %v, %v\n%s", text, err, p.cmd.Wait(), &p.stderr)
+		}
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+}
+
+func (p *brokerProcess) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listenAsManager listens where clients ask.
+func listenAsManager(t *testing.T, kind string) *net.UnixListener {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix(kind, &net.UnixAddr{Name: filepath.Join(dir, "broker"), Net: kind})
+	if err == nil {
+		t.Cleanup(func() { l.Close() })
+		err = os.Chmod(l.Addr().String(), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestSocketActivation: a client that asks before the broker runs is served by the one that is started for it, and the socket is there for the next one when that ends.
+// A reload changes who may ask, and breaks no lease.
+func TestSocketActivation(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	a := pair.AddrA.Addr().String()
+	l := listenAsManager(t, "unixpacket")
+	socket := l.Addr().String()
+	users := filepath.Join(t.TempDir(), "users")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("# who may\n\n%d # nobody\n", nobody))
+	client := startClient(t, pair.A, "hold", socket, a, a)
+	broker := startActivated(t, pair.A, pair.NameA, l, "--allow-from", users)
+	broker.want(t, fmt.Sprintf("for users [%d] at %s", nobody, socket))
+	client.awaitReady(t)
+
+	for _, c := range []struct{ text, say string }{
+		{"everybody\n", fmt.Sprintf("still for users [%d]: --allow-from %s: line 1: \"everybody\" is no user", nobody, users)},
+		{"1\n", "now for users [1]"},
+	} {
+		write(c.text)
+		broker.signal(t, syscall.SIGHUP)
+		broker.want(t, c.say)
+	}
+	second := startClient(t, pair.A, "hold", socket, a, a)
+	if err := second.cmd.Wait(); err == nil || !strings.Contains(second.stderr.String(), "may not use this broker") {
+		t.Errorf("a user that was taken out: %v\n%s", err, &second.stderr)
+	}
+	if !attached(t, pair.A) {
+		t.Error("the reload ended a lease")
+	}
+
+	broker.signal(t, syscall.SIGTERM)
+	if err := broker.cmd.Wait(); err != nil {
+		t.Errorf("ndbroker: %v\n%s", err, &broker.stderr)
+	}
+	if err := client.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.cmd.Wait() // killed
+	next := startClient(t, pair.A, "hold", socket, a, a)
+	broker = startActivated(t, pair.A, pair.NameA, l, "--allow-uid", fmt.Sprint(nobody))
+	next.awaitReady(t)
+	if err := next.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = next.cmd.Wait() // killed
+	broker.want(t, "given back")
+	broker.signal(t, syscall.SIGTERM)
+	_ = broker.cmd.Wait() // said above how it ends
+	wantClean(t, pair)
+}
+
+// TestWrongActivation: what a broker cannot serve is refused in one line.
+func TestWrongActivation(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	for _, c := range []struct{ kind, socket, want string }{
+		{"unix", "", "ListenSequentialPacket is what a broker needs"},
+		{"unixpacket", "/elsewhere", "the service manager listens at"},
+	} {
+		args := []string{"--allow-uid", "1"}
+		if c.socket != "" {
+			args = append(args, "--socket", c.socket)
+		}
+		p := startActivated(t, pair.A, pair.NameA, listenAsManager(t, c.kind), args...)
+		if err := p.cmd.Wait(); err == nil || !strings.Contains(p.stderr.String(), c.want) {
+			t.Errorf("%s: %v, %q, want %q", c.kind, err, &p.stderr, c.want)
+		}
+	}
+}

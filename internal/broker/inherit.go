@@ -1,0 +1,57 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// firstInherited is the descriptor that a service manager passes first (sd_listen_fds(3)).
+const firstInherited = 3
+
+// Inherited returns the socket that a service manager listened at before it started this process (LISTEN_PID, LISTEN_FDS); nil when it did not. Its file stays when
+// the listener is closed. It is called once.
+func Inherited() (*net.UnixListener, error) {
+	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		if err := os.Unsetenv(name); err != nil { // they are not for processes of ours
+			return nil, err
+		}
+	}
+	if pid != strconv.Itoa(os.Getpid()) || count == "" {
+		return nil, nil
+	}
+	if count != "1" {
+		return nil, fmt.Errorf("LISTEN_FDS=%s: a broker listens at one socket", count)
+	}
+	l, err := listenerOf(firstInherited)
+	if err != nil {
+		return nil, fmt.Errorf("listen at the socket of the service manager: %w", err)
+	}
+	return l, nil
+}
+
+// listenerOf takes a descriptor over, which must be of a listening Unix socket that keeps message boundaries.
+func listenerOf(fd int) (*net.UnixListener, error) {
+	unix.CloseOnExec(fd)
+	for option, want := range map[int]int{unix.SO_DOMAIN: unix.AF_UNIX, unix.SO_TYPE: unix.SOCK_SEQPACKET, unix.SO_ACCEPTCONN: 1} {
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
+		if err != nil {
+			return nil, err
+		}
+		if got != want {
+			return nil, errors.New("it is of another kind: ListenSequentialPacket is what a broker needs")
+		}
+	}
+	f := os.NewFile(uintptr(fd), "inherited")
+	defer f.Close()
+	l, err := net.FileListener(f) // has a descriptor of its own
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.UnixListener), nil
+}
