@@ -18,8 +18,7 @@ type tick struct {
 type axis struct {
 	label string
 	log   bool
-	// fit returns the range that shows from lowest to highest, and the ticks of it. Room is how many points each label has along the axis, if all of
-	// width have one.
+	// fit returns the range that shows from lowest to highest, and the ticks of it. No labels touch on an axis of that width, in points.
 	fit func(lowest, highest, width float64) (from, to float64, ticks []tick)
 }
 
@@ -111,26 +110,33 @@ func sizeAxis() axis {
 		if lowest == highest {
 			lowest, highest = lowest/2, highest*2
 		}
-		var sizes []int
-		widest := 0.0
+		var ticks []tick
 		for n := 1; n <= bench.MaxSize; n *= 2 {
 			if v := float64(n); v >= lowest*0.999 && v <= highest*1.001 {
-				sizes = append(sizes, n)
-				widest = max(widest, textWidth(bench.FormatSize(n), tickText)+labelGap)
+				ticks = append(ticks, tick{v, bench.FormatSize(n)})
 			}
 		}
-		each := width / math.Log2(highest/lowest)
-		stride := max(int(math.Ceil(widest/each)), 1)
-		var ticks []tick
-		for i, n := range sizes {
-			t := tick{at: float64(n)}
-			if i%stride == 0 {
-				t.label = bench.FormatSize(n)
+		stride := 1
+		for !fitEvery(ticks, stride, width/math.Log2(highest/lowest)) {
+			stride++
+		}
+		for i := range ticks {
+			if i%stride != 0 {
+				ticks[i].label = ""
 			}
-			ticks = append(ticks, t)
 		}
 		return lowest, highest, ticks
 	}}
+}
+
+// fitEvery tells whether the labels of every so many ticks keep apart, which are that far from each other.
+func fitEvery(ticks []tick, stride int, apart float64) bool {
+	for i := stride; i < len(ticks); i += stride {
+		if (textWidth(ticks[i-stride].label, tickText)+textWidth(ticks[i].label, tickText))/2+labelGap > apart*float64(stride) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxNines bounds the ticks of a tail: no test has so many operations.

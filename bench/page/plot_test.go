@@ -4,6 +4,8 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +23,25 @@ func figuresOf(t *testing.T) []Figure {
 		all = append(all, figures...)
 	}
 	return all
+}
+
+// TestImagesOfTheDocumentation: each has both themes, and none is of another drawing than the page's.
+func TestImagesOfTheDocumentation(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "img", "*.svg"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no images: %v", err)
+	}
+	for _, name := range files {
+		svg, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{themesCSS(), plotCSS, `id="axes"`, `id="legend"`} {
+			if !strings.Contains(string(svg), want) {
+				t.Errorf("%s lacks %.60q: draw it again (make figures)", filepath.Base(name), want)
+			}
+		}
+	}
 }
 
 // element is what the tests read of an SVG file.
