@@ -75,7 +75,7 @@ lab-vm: ## the same between two virtual machines, beside TCP, SoftRoCE and soft-
 	vagrant/vm.sh
 
 .PHONY: figures
-figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about five minutes on a quiet machine (root)
+figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about eight minutes on a quiet machine (root)
 	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
 	bin/ndperf sweep
 	bin/ndperf report --svg docs/img ndperf-sweep.json

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +16,7 @@ import (
 )
 
 // What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
-// megabytes; all of it takes about five minutes.
+// megabytes; all of it takes about eight minutes.
 const (
 	sweepDuration = 200 * time.Millisecond
 	sweepFile     = "ndperf-sweep.json"
@@ -26,9 +26,11 @@ const (
 	rawHeaders = 128
 )
 
+// The sizes are eight points of each plot: of latency what fits into a packet of Ethernet, of streams what counts by bytes.
 var (
-	sweepSizes     = []string{"64", "1K", "4K", "16K", "64K", "1M"}
-	sweepDatapaths = []string{"generic", "native", "udp"}
+	sweepLatSizes    = []int{8, 16, 32, 64, 128, 256, 512, 1 << 10}
+	sweepStreamSizes = []int{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
+	sweepDatapaths   = []string{"generic", "native", "udp"}
 )
 
 // sweepFlags are the flags of the sweep command.
@@ -48,7 +50,7 @@ func newSweep() *cobra.Command {
 which "ndperf report" makes a page with tables and plots.
 
 Latency is measured at the first MTU, for messages that fit into one packet there; the rate for messages of 64 bytes.`,
-		Example: `  ndperf sweep                                         about five minutes, to ndperf-sweep.json
+		Example: `  ndperf sweep                                         about eight minutes, to ndperf-sweep.json
   ndperf sweep --mtu 1500 --datapath generic           the short form
   ndperf sweep --tests write_bw --sizes 4K,64K,1M      bandwidth of Writes only
   ndperf report ndperf-sweep.json                      the page`,
@@ -65,7 +67,7 @@ Latency is measured at the first MTU, for messages that fit into one packet ther
 	fl.StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
 	f.duration, fl.Lookup("duration").DefValue = sweepDuration, sweepDuration.String()
 	f.json, fl.Lookup("json").DefValue = sweepFile, sweepFile
-	fl.Lookup("sizes").Usage = "message sizes such as 64,4K,1M (default " + strings.Join(sweepSizes, ",") + ")"
+	fl.Lookup("sizes").Usage = "message sizes such as 64,4K,1M (default 8 to 1K for latency, 64 to 1M for streams, eight of each)"
 	return cmd
 }
 
@@ -100,8 +102,9 @@ func (f *sweepFlags) steps() ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(f.sizes) == 0 {
-		f.sizes = sweepSizes
+	usual := len(f.sizes) == 0
+	if usual {
+		f.sizes = usualSizes()
 	}
 	specs, err := f.plan()
 	if err != nil {
@@ -109,13 +112,26 @@ func (f *sweepFlags) steps() ([]step, error) {
 	}
 	room := f.mtus[0] - rawHeaders
 	specs = slices.DeleteFunc(specs, func(s bench.Spec) bool {
-		return s.Test.IsLatency() && s.Size > room || s.Test.IsRate() && s.Size > sweepRateSize
+		sizes := sweepStreamSizes
+		if s.Test.IsLatency() {
+			sizes = sweepLatSizes
+		}
+		return usual && !slices.Contains(sizes, s.Size) || s.Test.IsLatency() && s.Size > room || s.Test.IsRate() && s.Size > sweepRateSize
 	})
 	if len(specs) == 0 {
 		return nil, fmt.Errorf("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
 			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
 	}
 	return planSteps(specs, f.datapaths, f.mtus, beside, false), nil
+}
+
+// usualSizes are all that some test takes.
+func usualSizes() []string {
+	var names []string
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(sweepLatSizes, sweepStreamSizes)))) {
+		names = append(names, strconv.Itoa(n))
+	}
+	return names
 }
 
 // renderSweep says what came of it: the figures are too many for a terminal.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
@@ -61,6 +62,34 @@ func TestSweepSteps(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("steps are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSweepHasEightSizes: each plot over sizes gets eight points of each line, and the rate its one size.
+func TestSweepHasEightSizes(t *testing.T) {
+	f := &sweepFlags{
+		runFlags:  runFlags{tests: []string{"write_lat", "read_lat", "send_lat", "write_bw", "read_bw", "send_bw", "write_rate"}, duration: time.Second},
+		datapaths: []string{"generic"}, mtus: []int{1500}, baselines: []string{"raw", "tcp"},
+	}
+	steps, err := f.steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		for _, job := range s.jobs {
+			sizes := map[bench.Test]map[int]bool{}
+			for _, x := range job.Specs {
+				if sizes[x.Test] == nil {
+					sizes[x.Test] = map[int]bool{}
+				}
+				sizes[x.Test][x.Size] = true
+			}
+			for test, of := range sizes {
+				if want := map[bool]int{true: 1, false: 8}[test.IsRate()]; len(of) != want || !test.IsLatency() && !of[64] {
+					t.Errorf("%s of %s has %d sizes, want %d", test, job.Kind, len(of), want)
+				}
+			}
+		}
 	}
 }
 
