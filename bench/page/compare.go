@@ -16,8 +16,15 @@ type comparison struct {
 	Unit    string
 	Values  []string // one for each report; empty where it was not measured
 	Ratio   string   // last over first
-	Verdict string   // better, worse, same
+	Verdict string   // better, worse or same
 }
+
+// Verdicts of a comparison. The page's style sheet and texts know them by these names.
+const (
+	better = "better"
+	worse  = "worse"
+	same   = "same"
+)
 
 // compare lists what the reports have in common. Rivals are listed too: if they changed, the machine did.
 func compare(sources []Source) []comparison {
@@ -89,16 +96,16 @@ func compareValues(unit string, less bool, values []float64) (c comparison, ok b
 		return c, false
 	}
 	ratio := last / first
-	c.Ratio, c.Unit, c.Verdict = strconv.FormatFloat(ratio, 'f', 3, 64), unit, "same"
+	c.Ratio, c.Unit, c.Verdict = strconv.FormatFloat(ratio, 'f', 3, 64), unit, same
 	gain := ratio
 	if less {
 		gain = 1 / ratio
 	}
 	switch {
 	case gain > 1+sameWithin:
-		c.Verdict = "better"
+		c.Verdict = better
 	case gain < 1/(1+sameWithin):
-		c.Verdict = "worse"
+		c.Verdict = worse
 	}
 	return c, true
 }

@@ -70,7 +70,7 @@ func Render(w io.Writer, sources []Source) error {
 	if len(sources) == 0 || len(sources) > MaxSources {
 		return fmt.Errorf("a page takes 1 to %d reports, not %d", MaxSources, len(sources))
 	}
-	v := view{Sources: sources, Comparisons: compare(sources), Verdicts: map[string]int{}}
+	v := view{Sources: sources, Comparisons: compare(sources), Verdicts: map[string]int{better: 0, worse: 0, same: 0}}
 	if len(sources) > 1 && len(v.Comparisons) == 0 {
 		return errors.New("the reports have no measurement in common (test, size, MTU and datapath): " +
 			"measure with the same flags, or make a page of each")

@@ -116,8 +116,13 @@ func TestComparison(t *testing.T) {
 	after.Results[2].Gbps *= 1.04
 	after.Apps[0].PerSecond *= 2
 	html := render(t, Source{"before.json", before}, Source{"after.json", after})
-	if !strings.Contains(html, `id="comparison"`) || !strings.Contains(html, "B: after.json") {
-		t.Error("the page has no comparison")
+	for _, want := range []string{`id="comparison"`, "B: after.json", `<summary>2 better, <span class="worse">1 worse</span>, `} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if html := render(t, Source{"before.json", before}, Source{"before.json", before}); !strings.Contains(html, `<summary>0 better, <span class="">0 worse</span>, `) {
+		t.Error("the page does not say that nothing changed")
 	}
 	verdicts := map[string]string{}
 	for _, c := range compare([]Source{{"a", before}, {"b", after}}) {

@@ -104,7 +104,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 	}
 	usual := len(f.sizes) == 0
 	if usual {
-		f.sizes = usualSizes()
+		f.sizes = usualSizes(f.entries)
 	}
 	specs, err := f.plan()
 	if err != nil {
@@ -125,11 +125,13 @@ func (f *sweepFlags) steps() ([]step, error) {
 	return planSteps(specs, f.datapaths, f.mtus, beside, false), nil
 }
 
-// usualSizes are all that some test takes.
-func usualSizes() []string {
+// usualSizes are all that some test takes, each with a byte or more for each entry.
+func usualSizes(entries int) []string {
 	var names []string
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(sweepLatSizes, sweepStreamSizes)))) {
-		names = append(names, strconv.Itoa(n))
+		if n >= entries {
+			names = append(names, strconv.Itoa(n))
+		}
 	}
 	return names
 }

@@ -93,6 +93,27 @@ func TestSweepHasEightSizes(t *testing.T) {
 	}
 }
 
+// TestSweepOfManyEntries: sizes that have no byte for each entry are left out, and do not end a sweep that named none.
+func TestSweepOfManyEntries(t *testing.T) {
+	f := &sweepFlags{
+		runFlags:  runFlags{tests: []string{"write_lat"}, duration: time.Second, entries: bench.MaxEntries},
+		datapaths: []string{"udp"}, mtus: []int{1500}, baselines: []string{"tcp"},
+	}
+	steps, err := f.steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		for _, job := range s.jobs {
+			for _, x := range job.Specs {
+				if x.Size < bench.MaxEntries {
+					t.Errorf("%s of %d bytes has %d entries", x.Test, x.Size, bench.MaxEntries)
+				}
+			}
+		}
+	}
+}
+
 func TestSweepRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--datapath \"dpdk\"":        {"--datapath", "dpdk"},
