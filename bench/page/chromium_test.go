@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,10 +16,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// browse loads html in a browser without a network, and returns the document as it stands then and what the console said.
-func browse(t *testing.T, html string, flags ...string) (dom, console string) {
+// chromium loads html in a browser without a network, and returns what it wrote.
+func chromium(t *testing.T, html string, flags ...string) (out, log string) {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
+	binary, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("chromium is not installed (apt-get install chromium)")
 	}
@@ -28,8 +29,8 @@ func browse(t *testing.T, html string, flags ...string) (dom, console string) {
 	if err := os.WriteFile(file, []byte(html), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--timeout=20000", "--dump-dom")
+	cmd := exec.CommandContext(t.Context(), binary, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--timeout=20000")
 	cmd.Args = append(append(cmd.Args, flags...), "file://"+file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	var stdout, stderr bytes.Buffer
@@ -37,12 +38,19 @@ func browse(t *testing.T, html string, flags ...string) (dom, console string) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("chromium: %v\n%s", err, &stderr)
 	}
-	for line := range strings.Lines(stderr.String()) {
+	return stdout.String(), stderr.String()
+}
+
+// browse returns the document as it stands when it is loaded, and what the console said.
+func browse(t *testing.T, html string, flags ...string) (dom, console string) {
+	t.Helper()
+	dom, log := chromium(t, html, append(flags, "--dump-dom")...)
+	for line := range strings.Lines(log) {
 		if strings.Contains(line, "CONSOLE") && !strings.Contains(line, `", source: chrome://`) { // pages of the browser's own talk, too
 			console += line
 		}
 	}
-	return stdout.String(), console
+	return dom, console
 }
 
 func TestPageInChromium(t *testing.T) {
@@ -156,5 +164,22 @@ func TestThemesInChromium(t *testing.T) {
 		if got := ask(t, html, 1200, `getComputedStyle(document.body).getPropertyValue("--paper")`, flag); got != want.paper {
 			t.Errorf("%s: the paper is %q, want %q", flag, got, want.paper)
 		}
+	}
+}
+
+// TestPaper: print has what is folded on the screen.
+func TestPaper(t *testing.T) {
+	html := render(t, Source{"a.json", sweep(t)})
+	pages := func(html string) int {
+		name := filepath.Join(t.TempDir(), "page.pdf")
+		chromium(t, html, "--print-to-pdf="+name)
+		pdf, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(regexp.MustCompile(`/Type /Page\b`).FindAll(pdf, -1))
+	}
+	if folded, open := pages(html), pages(strings.ReplaceAll(html, "<details>", "<details open>")); folded == 0 || folded != open {
+		t.Errorf("%d pages, and %d if all is unfolded", folded, open)
 	}
 }
