@@ -116,7 +116,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
-	"internal/inspect": {usedBy: []string{"nd", "nd/ndinspect"}},
+	"internal/repeat": {}, "internal/inspect": {ours: []string{"internal/repeat"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
@@ -138,7 +138,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
-		ours: []string{"nd"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
+		ours: []string{"nd", "internal/repeat"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
 	},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
 		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},

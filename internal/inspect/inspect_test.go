@@ -3,6 +3,7 @@ package inspect
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -226,6 +227,55 @@ func TestCaptureOfAClientThatStalls(t *testing.T) {
 	a.awaitNoTap(t)
 	if _, err := io.Copy(io.Discard, c); err != nil {
 		t.Errorf("the stalled client's connection was not closed: %v", err)
+	}
+}
+
+// sparse is an adapter whose captures have one packet, and then none until they are stopped.
+type sparse struct{ fake }
+
+func (a *sparse) Capture(int) (Capture, error) { return &once{end: make(chan struct{})}, nil }
+
+type once struct {
+	told bool
+	stop sync.Once
+	end  chan struct{}
+}
+
+func (o *once) Next(b []byte) ([]byte, error) {
+	if o.told {
+		<-o.end
+		return b, io.EOF
+	}
+	o.told = true
+	return (&Record{Frame: []byte("packet"), Length: 6}).Append(b), nil
+}
+
+func (o *once) Lost() uint64 { return 0 }
+
+func (o *once) Stop() { o.stop.Do(func() { close(o.end) }) }
+
+// TestCaptureIsLively: a client gets a packet although no more come that would fill a block.
+func TestCaptureIsLively(t *testing.T) {
+	s, err := Serve(&sparse{}, filepath.Join(t.TempDir(), "x.sock"))
+	must(t, err)
+	defer s.Close()
+	c := connect(t, s, capture)
+	in := bufio.NewReader(c)
+	_, err = in.ReadBytes('\n')
+	must(t, err)
+	var header [BlockHeader]byte
+	_, err = io.ReadFull(in, header[:])
+	must(t, err)
+	var r Record
+	must(t, r.Read(in))
+	if string(r.Frame) != "packet" {
+		t.Errorf("%q came", r.Frame)
+	}
+	must(t, c.(*net.UnixConn).CloseWrite())
+	rest, err := io.ReadAll(in)
+	must(t, err)
+	if len(rest) < BlockHeader || binary.BigEndian.Uint32(rest) != 0 {
+		t.Errorf("the capture ends with %q", rest)
 	}
 }
 

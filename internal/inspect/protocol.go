@@ -22,6 +22,8 @@ const (
 	// StallTimeout bounds how long a client of a capture may take nothing. Until then packets wait in the capture's buffer, and are
 	// lost and counted when that is full.
 	StallTimeout = 10 * time.Second
+	// flushEvery is how long packets of a capture wait at the most before the client gets them, where they are too few to fill a block.
+	flushEvery = 100 * time.Millisecond
 	// BlockHeader is the length in front of each block of a capture, and MaxBlock the most that it can be.
 	BlockHeader = 4
 	MaxBlock    = 1 << 20

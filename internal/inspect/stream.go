@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"sync"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/repeat"
 )
 
 // stream captures until the client ends it, goes away or stalls, or has as much as it wanted, and then tells it what became of
@@ -40,27 +43,57 @@ func (s *Server) stream(c net.Conn, q Request) {
 
 // blocks sends packets until the capture ends, or there were most of them, unless that is 0.
 func (s *Server) blocks(c net.Conn, tap Capture, most uint64) error {
-	b := make([]byte, BlockHeader, blockBytes+maxRecord)
-	send := func() error {
-		binary.BigEndian.PutUint32(b, uint32(len(b)-BlockHeader))
-		_ = c.SetWriteDeadline(time.Now().Add(s.stall)) // a closed connection shows below
-		_, err := c.Write(b)
-		b = b[:BlockHeader]
-		return err
-	}
+	w := &blockWriter{to: c, stall: s.stall, block: make([]byte, BlockHeader, blockBytes+maxRecord)}
+	defer repeat.Every(flushEvery, func() {
+		if w.flush() != nil {
+			tap.Stop()
+		}
+	})()
+	var record []byte
 	for n := uint64(0); most == 0 || n < most; n++ {
 		var err error
-		if b, err = tap.Next(b); err != nil {
+		if record, err = tap.Next(record[:0]); err != nil {
 			break
 		}
-		if len(b) >= blockBytes {
-			if err := send(); err != nil {
-				return err
-			}
+		if err := w.add(record); err != nil {
+			return err
 		}
 	}
-	if len(b) > BlockHeader {
-		return send()
+	return w.flush()
+}
+
+// blockWriter gathers records into blocks. A block that is not full goes when somebody flushes: whoever looks on sees packets soon after they came.
+type blockWriter struct {
+	to    net.Conn
+	stall time.Duration
+
+	mu    sync.Mutex
+	block []byte // with room for its header; guarded by mu
+}
+
+func (w *blockWriter) add(record []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.block = append(w.block, record...); len(w.block) < blockBytes {
+		return nil
 	}
-	return nil
+	return w.send()
+}
+
+func (w *blockWriter) flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.block) == BlockHeader {
+		return nil
+	}
+	return w.send()
+}
+
+// send sends the block. The caller holds mu. A connection that is closed fails in Write.
+func (w *blockWriter) send() error {
+	binary.BigEndian.PutUint32(w.block, uint32(len(w.block)-BlockHeader))
+	_ = w.to.SetWriteDeadline(time.Now().Add(w.stall))
+	_, err := w.to.Write(w.block)
+	w.block = w.block[:BlockHeader]
+	return err
 }

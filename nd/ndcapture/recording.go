@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
+	"github.com/ndxdp/ndxdp/internal/repeat"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -82,34 +85,82 @@ func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summa
 		return sum, fmt.Errorf("ndcapture: copy: no writer or no source: %w", nd.ErrInvalidParameter)
 	}
 	defer from.Stop()
-	out := &counter{to: w}
-	file := bufio.NewWriterSize(out, bufferBytes)
-	section, failed := newWriter(file, info, cfg.SnapLength)
+	out := newSink(w, info, cfg)
+	endFlushes := repeat.Every(flushEvery, func() {
+		if out.flush() != nil {
+			from.Stop()
+		}
+	})
 	var p nd.CapturedPacket
 	for err = from.Next(&p); err == nil; err = from.Next(&p) {
-		size := out.n + int64(file.Buffered()+len(p.Frame)+recordOverhead)
-		if failed != nil || cfg.MaxBytes > 0 && size > cfg.MaxBytes {
+		written, failed := out.write(&p)
+		if !written {
 			sum.Skipped++
-			continue
-		}
-		if failed = section.write(&p); failed != nil {
-			sum.Skipped++
-			from.Stop() // what it still has is skipped
-			continue
-		}
-		if sum.Written++; sum.Written == cfg.MaxPackets {
+		} else if sum.Written++; sum.Written == cfg.MaxPackets {
 			from.Stop()
 			break
 		}
+		if failed != nil {
+			from.Stop() // what it still has is skipped
+		}
 	}
+	endFlushes()
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if failed == nil {
-		failed = errors.Join(section.finish(sum.Written, from.Lost()), file.Flush())
-	}
-	sum.Lost, sum.Bytes = from.Lost(), out.n
+	failed := out.finish(sum.Written, from.Lost())
+	sum.Lost, sum.Bytes = from.Lost(), out.to.n
 	return sum, errors.Join(failed, err)
+}
+
+// flushEvery is how long packets wait at the most before they are written, where they are too few to fill the buffer: somebody may look on.
+const flushEvery = 100 * time.Millisecond
+
+// sink is the file of a capture. Packets go to it one by one, and as a whole.
+type sink struct {
+	mu       sync.Mutex
+	to       *counter      // the writer that we were given
+	buffer   *bufio.Writer // before it
+	section  *writer       // before that, with a buffer of its own
+	maxBytes int64
+	failed   error
+}
+
+func newSink(w io.Writer, info nd.DatapathInfo, cfg Config) *sink {
+	s := &sink{to: &counter{to: w}, maxBytes: cfg.MaxBytes}
+	s.buffer = bufio.NewWriterSize(s.to, bufferBytes)
+	s.section, s.failed = newWriter(s.buffer, info, cfg.SnapLength)
+	return s
+}
+
+// write writes a packet, unless the file would grow too large, or something failed already.
+func (s *sink) write(p *nd.CapturedPacket) (written bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := s.to.n + int64(s.buffer.Buffered()+len(p.Frame)+recordOverhead)
+	if s.failed != nil || s.maxBytes > 0 && size > s.maxBytes {
+		return false, s.failed
+	}
+	s.failed = s.section.write(p)
+	return s.failed == nil, s.failed
+}
+
+// flush writes what is buffered.
+func (s *sink) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = errors.Join(s.section.ng.Flush(), s.buffer.Flush())
+	}
+	return s.failed
+}
+
+// finish writes what a section ends with.
+func (s *sink) finish(written, lost uint64) error {
+	if s.failed == nil {
+		s.failed = errors.Join(s.section.finish(written, lost), s.buffer.Flush())
+	}
+	return s.failed
 }
 
 // Done is closed when the recording ended: by Stop, the adapter's Close, Config.MaxPackets, or a writer that fails. Stop then tells what became of it.

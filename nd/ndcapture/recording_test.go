@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
@@ -226,8 +229,73 @@ func (e *endless) Stop() { e.stops = max(e.stops, 1) }
 
 // TestCopyEndsWithItsWriter: a source whose packets nobody can write any more is stopped, and what it still had is counted.
 func TestCopyEndsWithItsWriter(t *testing.T) {
-	s, err := Copy(&brokenDisk{left: 1 << 20}, nd.DatapathInfo{}, &endless{frame: make([]byte, 1500)}, Config{})
-	if !errors.Is(err, errFull) || s.Written == 0 || s.Skipped != 2 || s.Lost != 3 || s.Bytes != 1<<20 {
-		t.Errorf("%+v, %v", s, err)
+	synctest.Test(t, func(t *testing.T) { // no time passes, and so nothing is flushed before the buffer is full
+		s, err := Copy(&brokenDisk{left: 1 << 20}, nd.DatapathInfo{}, &endless{frame: make([]byte, 1500)}, Config{})
+		if !errors.Is(err, errFull) || s.Written == 0 || s.Skipped != 2 || s.Lost != 3 || s.Bytes != 1<<20 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// quiet is a source that has one packet, and then none until it is stopped.
+type quiet struct {
+	frame []byte
+	told  bool
+	end   chan struct{}
+	stop  sync.Once
+}
+
+func (q *quiet) Next(p *nd.CapturedPacket) error {
+	if q.told {
+		<-q.end
+		return io.EOF
 	}
+	q.told = true
+	*p = nd.CapturedPacket{Frame: q.frame, Length: len(q.frame)}
+	return nil
+}
+
+func (q *quiet) Lost() uint64 { return 0 }
+
+func (q *quiet) Stop() { q.stop.Do(func() { close(q.end) }) }
+
+// TestCopyIsLively: whoever looks on sees a packet soon, and not when many more have come; a writer that fails meanwhile ends it.
+func TestCopyIsLively(t *testing.T) {
+	frame := bytes.Repeat([]byte("packet"), 20)
+	synctest.Test(t, func(t *testing.T) {
+		seen, w := io.Pipe()
+		source := &quiet{frame: frame, end: make(chan struct{})}
+		copied := make(chan error, 1)
+		go func() {
+			s, err := Copy(w, nd.DatapathInfo{}, source, Config{})
+			if s.Written != 1 {
+				t.Errorf("%+v", s)
+			}
+			copied <- errors.Join(err, w.Close())
+		}()
+		begin := time.Now()
+		var got []byte
+		for b := make([]byte, 4096); !bytes.Contains(got, frame); {
+			n, err := seen.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, b[:n]...)
+		}
+		if took := time.Since(begin); took > 2*flushEvery {
+			t.Errorf("it was seen after %v", took)
+		}
+		source.Stop()
+		if _, err := io.Copy(io.Discard, seen); err != nil {
+			t.Error(err)
+		}
+		if err := <-copied; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := Copy(&brokenDisk{}, nd.DatapathInfo{}, &quiet{frame: frame, end: make(chan struct{})}, Config{}); !errors.Is(err, errFull) {
+			t.Errorf("nobody can write, and Copy says %v", err)
+		}
+	})
 }
