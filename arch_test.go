@@ -116,7 +116,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
-	"internal/repeat": {}, "internal/inspect": {ours: []string{"internal/repeat"}, usedBy: []string{"nd", "nd/ndinspect"}},
+	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
