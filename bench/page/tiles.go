@@ -90,7 +90,7 @@ func programTiles(r *bench.Report) (tiles []tile) {
 		if own == nil {
 			continue
 		}
-		out := tile{Name: "Program " + string(t), Value: number(own.PerSecond), Unit: "a second", Where: fmt.Sprintf("%d connections over %s, MTU %d", own.Connections, own.By(), own.MTU)}
+		out := tile{Name: "Program " + string(t), Value: number(own.PerSecond), Unit: "op/s", Where: fmt.Sprintf("%d connections over %s, MTU %d", own.Connections, own.By(), own.MTU)}
 		if rival != nil && rival.Connections == own.Connections && rival.MTU == own.MTU {
 			out.judge(own.PerSecond, rival.PerSecond, more)
 		}
