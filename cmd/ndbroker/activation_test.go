@@ -162,6 +162,10 @@ func TestWrongActivation(t *testing.T) {
 			args = append(args, "--socket", c.socket)
 		}
 		p := startActivated(t, pair.A, pair.NameA, listenAsManager(t, c.kind), args...)
+		if line, _ := p.lines.ReadString('\n'); line != "" {
+			t.Errorf("%s: it works, and says %q", c.kind, line)
+			p.signal(t, syscall.SIGKILL)
+		}
 		if err := p.cmd.Wait(); err == nil || !strings.Contains(p.stderr.String(), c.want) {
 			t.Errorf("%s: %v, %q, want %q", c.kind, err, &p.stderr, c.want)
 		}

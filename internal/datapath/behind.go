@@ -21,7 +21,7 @@ const brokerPatience = time.Second
 func openBehind(cfg Config, c *cohabitation, why string) (Device, error) {
 	d, err := openUnbidden(cfg, c)
 	if err == nil {
-		d.info.Reason += ", because " + why
+		d.info.Reason += fmt.Sprintf("; the broker at %s was asked because %s", d.lease.Path, why)
 		return d, nil
 	}
 	if !inherent(err) {
@@ -56,8 +56,10 @@ func openUnbidden(cfg Config, c *cohabitation) (*Datapath, error) {
 }
 
 // UsualBroker says what auto finds in place of AF_XDP at the usual place of an interface's broker, as the tail of a reason.
-func UsualBroker(name string) string {
-	path := broker.At(broker.Directory, name)
+func UsualBroker(name string) string { return usualBroker(broker.Directory, name) }
+
+func usualBroker(directory, name string) string {
+	path := broker.At(directory, name)
 	if err := broker.Believed(path); err != nil {
 		return fmt.Sprintf("; %v", err)
 	}

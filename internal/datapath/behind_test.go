@@ -80,9 +80,12 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
 	first := opened(t, pair, Config{Rung: RungUDP})
+	if said := usualBroker(cfg.brokers, pair.NameA); !strings.Contains(said, "is asked for a lease first") {
+		t.Errorf("the prospect is %q", said)
+	}
 	second := opened(t, pair, cfg)
 	third := opened(t, pair, cfg)
-	wantReason(t, second, RungGeneric, "leased from the broker at "+cfg.brokers, "another adapter of this machine has UDP port 14791")
+	wantReason(t, second, RungGeneric, "leased from a broker: ", "the broker at "+cfg.brokers, "was asked because another adapter of this machine has UDP port 14791")
 	wantReason(t, third, RungUDP, "another adapter of this machine has UDP port 14791", cfg.brokers, "a broker leases it to one at a time")
 	if first.ReceivePort() != wire.DefaultPort || !wire.IsSourcePort(second.ReceivePort()) || !wire.IsSourcePort(third.ReceivePort()) || second.ReceivePort() == third.ReceivePort() {
 		t.Errorf("UDP ports %d, %d, %d", first.ReceivePort(), second.ReceivePort(), third.ReceivePort())
@@ -152,6 +155,9 @@ func TestUselessBrokers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			directory := brokersOf(t, pair, false)
 			c.make(t, directory, broker.At(directory, pair.NameA))
+			if c.say != "connection refused" && c.say != "i/o timeout" && !strings.Contains(usualBroker(directory, pair.NameA), c.say) {
+				t.Errorf("the prospect is %q, want %q", usualBroker(directory, pair.NameA), c.say)
+			}
 			d := opened(t, pair, Config{brokers: directory, patience: 20 * time.Millisecond})
 			wantReason(t, d, RungUDP, "another adapter of this machine has UDP port 14791", directory, c.say)
 		})

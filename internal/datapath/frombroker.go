@@ -115,7 +115,7 @@ func (d *Datapath) mapLease() error {
 			return err
 		}
 	}
-	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, fmt.Sprintf("leased from the broker at %s: %s", d.lease.Path, g.Reason), d.queues[0].sock.Info()
+	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
 	d.info.Copying = g.Copying
 	return nil
 }

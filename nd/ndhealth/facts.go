@@ -174,7 +174,7 @@ func (f *facts) giveWay() {
 	switch {
 	case f.refused != nil || f.auto == nd.DatapathUDP:
 	case f.port.shared:
-		f.auto, f.reason = nd.DatapathUDP, fmt.Sprintf("another adapter of this machine has UDP port %d of %s%s", f.cfg.UDPPort, f.addr, datapath.UsualBroker(f.nic.Name))
+		f.auto, f.reason = nd.DatapathUDP, fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here%s", f.cfg.UDPPort, f.addr, datapath.UsualBroker(f.nic.Name))
 	case f.holder != nil:
 		f.auto, f.reason = nd.DatapathUDP, heldReason+datapath.UsualBroker(f.nic.Name)
 	}
