@@ -24,14 +24,14 @@ const (
 	vainDrains    = 8
 	tellingWindow = 8
 	// shortDrains in a row in which it went mean that the delay counts again.
-	shortDrains = 3
+	shortDrains = 7
 	// A queue stays while it is more than 1/stayPart of what it was, and is gone at 1/gonePart.
 	stayPart, gonePart = 2, 4
 )
 
 // A window of smallWindow packets or less has no drain that shows. So two other things count, for a time that doubles with each that was in vain up to smallMost.
-// For smallTime and smallRounds round trips the queue was smallQueue times as long as is aimed at in the mean, and yet smallNear round trips had less
-// than half of that: many flows that share a queue keep it at its length, and jitter does not. And for floorTime the window was the least there is: it is made
+// For smallTime, smallRounds round trips and smallSamples of them the queue was smallQueue times as long as is aimed at in the mean, and each round trip told
+// nothing of the next: a queue that flows share is about as long one round trip later, and jitter is not. And for floorTime the window was the least there is: it is made
 // smallWindow packets then until a drain shows that the queue goes.
 const (
 	smallWindow = 2
@@ -40,8 +40,11 @@ const (
 	smallMost   = 10 * time.Second
 	smallRounds = 64
 	smallQueue  = 2
-	smallNear   = 3
 	meanPart    = 16 // the weight of a sample in that mean
+	// Of round trips that tell nothing of the next, the mean step from one to the next is 4/3 (evenly spread) to 1.41 (normal) times the mean distance from the
+	// mean; of a queue it is 0.8 to 1.1. 13/10 tells them apart in 256.
+	smallSamples       = 256
+	stepsNum, stepsDen = 13, 10
 )
 
 // response is whether the delay follows the window.
@@ -56,7 +59,7 @@ type response struct {
 	mean  time.Duration // of round trips
 	small clock.Time    // since when the window is small and the queue long; zero when not
 	first time.Duration // the mean then
-	near  int           // round trips since with next to no queue
+	steps steps         // round trips since
 	floor clock.Time    // since when the window is the least there is; zero when not
 	tried bool          // the window is smallWindow packets at least, to find out
 	wait  time.Duration // how long both may be, beyond smallTime and floorTime
@@ -72,18 +75,40 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 		return
 	}
 	if r.small == 0 || r.mean*stayPart < r.first {
-		r.small, r.first, r.near = b.Now, r.mean, 0
+		r.small, r.first, r.steps = b.Now, r.mean, steps{last: b.delay}
 	}
-	if b.delay < base+aimed/2 {
-		r.near++
+	r.steps.add(b.delay, r.mean)
+	if r.steps.n < smallSamples || b.Now.Sub(r.small) <= max(r.wait, smallTime, smallRounds*b.round) {
+		return
 	}
-	if r.near < smallNear || b.Now.Sub(r.small) <= max(r.wait, smallTime, smallRounds*b.round) {
+	if !r.steps.unrelated() {
+		r.small = 0
 		return
 	}
 	r.ignored = true
 	r.wait = min(max(2*r.wait, smallTime), smallMost)
 	s.window = tellingWindow * s.packet
 	s.threshold = max(s.threshold, s.window)
+}
+
+// steps is whether round trips tell of the next.
+type steps struct {
+	n        int
+	last     time.Duration
+	sum, off time.Duration // of steps from one to the next, of distances from the mean
+}
+
+// add takes in a round trip.
+func (p *steps) add(rtt, mean time.Duration) {
+	p.n++
+	p.sum += (rtt - p.last).Abs()
+	p.off += (rtt - mean).Abs()
+	p.last = rtt
+}
+
+// unrelated says that they do not.
+func (p *steps) unrelated() bool {
+	return p.sum*stepsDen >= p.off*stepsNum
 }
 
 // stuck makes a window larger that is the least there is for long.

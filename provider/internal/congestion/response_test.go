@@ -1,6 +1,7 @@
 package congestion
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -39,5 +40,46 @@ func TestLeastWindowIsTried(t *testing.T) {
 	}
 	if !r.ignored || r.tried {
 		t.Error("the delay counts after drains in which the queue stayed")
+	}
+}
+
+// Round trips that jitter makes tell nothing of the next. Those of a queue do, also when noise of half its length is on top.
+func TestStepsTellJitterFromAQueue(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	spread := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+	for _, x := range []struct {
+		what  string
+		next  func(time.Duration) time.Duration
+		wants bool
+	}{
+		{"evenly spread", func(time.Duration) time.Duration { return spread(time.Millisecond) }, true},
+		{"normal", func(time.Duration) time.Duration {
+			return time.Duration(5e5 + 1e5*random.NormFloat64())
+		}, true},
+		{"a queue that wanders", func(d time.Duration) time.Duration {
+			return max(0, d+spread(100*time.Microsecond)-50*time.Microsecond)
+		}, false},
+		{"a queue that fills and drains", func(d time.Duration) time.Duration {
+			return (d+40*time.Microsecond)%(500*time.Microsecond) + spread(20*time.Microsecond)
+		}, false},
+	} {
+		right := 0
+		for range 100 {
+			var p steps
+			mean, d := time.Duration(0), 500*time.Microsecond
+			for n := range 16*meanPart + smallSamples {
+				d = x.next(d)
+				if mean += (d - mean) / meanPart; n == 16*meanPart {
+					p = steps{last: d}
+				}
+				p.add(d, mean)
+			}
+			if p.unrelated() == x.wants {
+				right++
+			}
+		}
+		if right < 95 {
+			t.Errorf("%s: taken for what it is %d times in 100", x.what, right)
+		}
 	}
 }

@@ -156,7 +156,7 @@ func (s *State) Sample(d time.Duration, bytes int) {
 func (s *State) Conclude(ctl Control, p Path) {
 	b := &s.batch
 	b.Path, b.round = p, p.Smoothed
-	if d := s.delay.filtered; d > 0 {
+	if d := s.delay.filtered; d > 0 && !s.response.ignored { // whose samples have a bound, which a full buffer exceeds
 		b.round = min(d+b.Own, b.Smoothed)
 	}
 	if b.delay > 0 {
