@@ -25,6 +25,8 @@ const (
 	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. Once those took
 	// takeOverPatience somebody else has it, and it becomes longestPause.
 	takeOverPause, takeOverPatience, longestPause = time.Millisecond, time.Second, 250 * time.Millisecond
+	// portPatience is how long an adapter that is first waits for the well-known port: a process that ends gives up its name, and then its port.
+	portPatience = 250 * time.Millisecond
 )
 
 // cohabitation is what an adapter shares with the others of its address.
@@ -175,6 +177,16 @@ func (c *cohabitation) openWellKnown() *net.UDPConn {
 		case <-c.ctx.Done():
 			return nil
 		case <-time.After(pause):
+		}
+	}
+}
+
+// patiently opens a socket on a port that a process which is ending may have for another moment.
+func patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
+	for began := time.Now(); ; time.Sleep(takeOverPause) {
+		s, err := open()
+		if err == nil || !errors.Is(err, udp.ErrPortTaken) || time.Since(began) > portPatience {
+			return s, err
 		}
 	}
 }

@@ -286,8 +286,10 @@ func (e *AddressError) Error() string {
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
 // stray ND packets with ICMP errors (PROTOCOL §2). Where nobody reads it, its buffer is kept small.
 func (d *Datapath) reservePort(buffer int) (err error) {
-	d.udp, err = d.network.Open(udp.Config{
-		Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.neighbors.vrf, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+	d.udp, err = patiently(func() (*udp.Socket, error) {
+		return d.network.Open(udp.Config{
+			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.neighbors.vrf, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+		})
 	})
 	if err != nil {
 		return portError(err, d.cfg)

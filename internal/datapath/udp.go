@@ -161,24 +161,28 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 
 // listen opens the socket that receives: on the well-known port, or on one that nobody has.
 func (d *plainUDP) listen(wellKnown bool) (err error) {
-	for range ownPortTries {
-		port := d.cfg.UDPPort
-		if !wellKnown {
-			port = wire.SourcePort(rand.Uint64())
+	if wellKnown {
+		d.in, err = patiently(func() (*udp.Socket, error) { return d.open(d.cfg.UDPPort) })
+		if err != nil {
+			err = portError(err, d.cfg)
 		}
-		d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
-		d.in, err = d.network.Open(udp.Config{
-			Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-			Runs: d.alone.Load() == nil,
-		})
-		if err == nil || wellKnown {
+		return err
+	}
+	for range ownPortTries {
+		if d.in, err = d.open(wire.SourcePort(rand.Uint64())); err == nil {
 			break
 		}
 	}
-	if err != nil && wellKnown {
-		return portError(err, d.cfg)
-	}
 	return err
+}
+
+// open opens a socket to receive on a port.
+func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
+	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
+	return d.network.Open(udp.Config{
+		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+		Runs: d.alone.Load() == nil,
+	})
 }
 
 // ReceivePort implements Device.
