@@ -117,3 +117,40 @@ func TestCallsLeaveNothingWithTheirContext(t *testing.T) {
 		t.Errorf("%d calls are registered with their context after they ended", n)
 	}
 }
+
+// calling is a context that calls the functions itself that are registered with it.
+type calling struct {
+	registering
+	heard chan func()
+	err   atomic.Pointer[error]
+}
+
+func (c *calling) AfterFunc(f func()) func() bool {
+	c.heard <- f
+	return c.registering.AfterFunc(f)
+}
+
+func (c *calling) Err() error {
+	if err := c.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Such a context ends a sleep without a goroutine, and the next sleep may have it again.
+func TestContextsThatCallThemselves(t *testing.T) {
+	r := newRig(t, 1500, DatapathAuto)
+	client, _ := r.connect(t, 4096)
+	ctx := &calling{registering: registering{Context: t.Context(), done: make(chan struct{})}, heard: make(chan func(), 1)}
+	for range 3 {
+		ctx.err.Store(nil)
+		waits := start(func() error { return client.cq.Notify(ctx, NotifyAny) })
+		interrupt := <-ctx.heard
+		ctx.err.Store(&context.Canceled)
+		interrupt()
+		wantStatus(t, "notify", finish(t, "notify", waits), ErrCanceled)
+	}
+	if n := ctx.active.Load(); n != 0 {
+		t.Errorf("%d sleeps are registered with their context after they ended", n)
+	}
+}

@@ -66,17 +66,25 @@ func (g *canceler) begin(ctx context.Context, w *provider.Wait) (stop func() boo
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.sleeper != nil || g.closed { // by another call, with whatever context
-		return context.AfterFunc(ctx, w.Interrupt)
+		return afterFunc(ctx, w.Interrupt)
 	}
 	if g.done != done {
 		g.drop()
-		g.done, g.stop = done, context.AfterFunc(ctx, g.interrupt)
+		g.done, g.stop = done, afterFunc(ctx, g.interrupt)
 	}
 	g.sleeper = w
 	if ctx.Err() != nil {
 		w.Interrupt() // the registration may be used up
 	}
 	return nil
+}
+
+// afterFunc is context.AfterFunc without a goroutine for contexts that call functions themselves: f does not block.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
+		return c.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // finish ends begin. last says that no other sleep is likely to follow.

@@ -12,12 +12,11 @@ import (
 // packet and a Read, and takes in what comes for all; the others wait for it. Who leaves wakes the others, and one of them takes its place.
 type attendance struct {
 	changed sync.Cond
-	inside  bool // somebody is in the queue
-	all     bool // and wakes for everything: also for what this side has sent
-	wantAll int  // how many wait that need that
-	helped  bool // a goroutine finishes what a Write left
-	bell    context.Context
-	ring    context.CancelFunc // interrupts who is inside
+	inside  bool  // somebody is in the queue
+	all     bool  // and wakes for everything: also for what this side has sent
+	wantAll int   // how many wait that need that
+	helped  bool  // a goroutine finishes what a Write left
+	bell    *bell // interrupts who is inside; nil until somebody was
 }
 
 // wake makes everybody look again at what they wait for. The caller holds mu.
@@ -28,9 +27,8 @@ func (c *Conn) wake() {
 
 // interrupt takes the one out of the queue who waits there.
 func (c *Conn) interrupt() {
-	if w := &c.waiting; w.inside && w.ring != nil {
-		w.ring()
-		w.bell, w.ring = nil, nil
+	if w := &c.waiting; w.inside {
+		w.bell.ring()
 	}
 }
 
@@ -65,12 +63,12 @@ func (c *Conn) await(all bool) {
 		level = nd.NotifyAny
 	}
 	if w.bell == nil {
-		w.bell, w.ring = context.WithCancel(context.Background())
+		w.bell = newBell()
 	}
-	bell := w.bell
+	w.bell.reset()
 	w.inside, w.all = true, level == nd.NotifyAny
 	c.mu.Unlock()
-	err := c.cq.Notify(bell, level)
+	err := c.cq.Notify(w.bell, level)
 	c.mu.Lock()
 	w.inside = false
 	c.takeResults()
