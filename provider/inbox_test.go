@@ -39,6 +39,7 @@ type asleep struct{ woken int }
 func (a *asleep) Wait(clock.Time, bool) {}
 func (a *asleep) Wake()                 { a.woken++ }
 func (a *asleep) Rouse()                { a.woken++ }
+func (a *asleep) Shorten(clock.Time)    { a.woken++ }
 func (a *asleep) Pause(time.Duration)   {}
 func (a *asleep) Remind(time.Duration)  {}
 

@@ -54,11 +54,10 @@ func (l *stepLink) Transmit(pkts []TxPacket) {
 
 // stepWaiter sleeps as a step.
 type stepWaiter struct {
-	r              *interleave.Run
-	link           *stepLink
-	woken          interleave.Bool
-	reminded       interleave.Bool
-	timed, expired bool // it pauses for a while, or was reminded that it is to look in a while; that while is over
+	r               *interleave.Run
+	link            *stepLink
+	woken, reminded interleave.Bool
+	timed, expired  bool // it pauses for a while, or was reminded that it is to look in a while; that while is over
 }
 
 func (w *stepWaiter) Wait(clock.Time, bool) {
@@ -66,8 +65,9 @@ func (w *stepWaiter) Wait(clock.Time, bool) {
 	w.woken.Swap(false)
 }
 
-func (w *stepWaiter) Wake()  { w.woken.Store(true) }
-func (w *stepWaiter) Rouse() { w.Wake() }
+func (w *stepWaiter) Wake()              { w.woken.Store(true) }
+func (w *stepWaiter) Rouse()             { w.Wake() }
+func (w *stepWaiter) Shorten(clock.Time) { w.Wake() }
 
 func (w *stepWaiter) Pause(d time.Duration) {
 	w.timed, w.expired = d >= 0, false

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -28,6 +29,7 @@ type Shard struct {
 	closing   interleave.Bool
 	closed    bool // no turn runs any more: the link may be gone, or the engine broken; guarded by mu
 	inside    bool // engine code runs, or a panic comes out of it; guarded by mu
+	alone     bool // the program has one processor
 	broke     func()
 	running   interleave.WaitGroup // the progress goroutine
 }
@@ -38,7 +40,7 @@ type Shard struct {
 // the process. Where it is recovered, nobody knows what state the engine is in: it never runs a turn again, its packets go nowhere, and
 // broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
 func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
-	s := &Shard{engine: e, Sleeper: watch.NewSleeper(w), now: now, broke: broke}
+	s := &Shard{engine: e, Sleeper: watch.NewSleeper(w), now: now, broke: broke, alone: runtime.GOMAXPROCS(0) == 1}
 	e.shard, e.clock, e.inbox.sleeper = s, now, &s.Sleeper
 	s.running.Go(s.progress)
 	return s
@@ -71,9 +73,16 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 	case watch.NoTurn:
 	}
 	if now == watch.Sleeps {
+		for n := 0; busy && n < moreTurns && !s.alone; n++ {
+			busy = e.Run(s.now())
+		}
 		s.Leave(busy, e.NextDeadline())
 	}
 }
+
+// moreTurns is how many turns follow one that leaves work while the watcher sleeps: two where it sent, four for an acknowledgement that waits. To wake the
+// watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 78).
+const moreTurns = 8
 
 // try runs the turn that is the caller's, unless somebody else runs the engine.
 func (s *Shard) try(by watch.Caller) {
@@ -118,8 +127,7 @@ func (s *Shard) poll(by watch.Caller) (told bool) {
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.
 const timerPolls = 16
 
-// Ring makes posted work move after a doorbell was rung: nothing when an application polls or a turn is under way,
-// otherwise a turn here and now, on the poster's own time, which is faster than waking somebody.
+// Ring makes posted work move after a doorbell was rung, unless an application polls or a turn is under way: a turn on the poster's time is faster than a wake-up.
 func (s *Shard) Ring() { s.try(watch.CallerRing) }
 
 // serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.

@@ -44,12 +44,14 @@ func (l lockedPipe) Transmit(pkts []TxPacket) {
 // chanWaiter is a Waiter in memory, which counts how often those who wait for packets woke, and how often the progress goroutine looked.
 type chanWaiter struct {
 	wake, packets, remind chan struct{}
+	sooner                chan clock.Time
 	now                   clock.Source
 	woke, looked          *atomic.Int64
 }
 
 func newChanWaiter() chanWaiter {
-	return chanWaiter{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1), nil, &atomic.Int64{}, &atomic.Int64{}}
+	signals := func() chan struct{} { return make(chan struct{}, 1) }
+	return chanWaiter{signals(), signals(), signals(), make(chan clock.Time, 1000), nil, &atomic.Int64{}, &atomic.Int64{}}
 }
 
 // expiry is a channel that closes after d; never after a negative one.
@@ -62,16 +64,21 @@ func expiry(d time.Duration) (expired <-chan struct{}, stop func() bool) {
 }
 
 func (w chanWaiter) Wait(until clock.Time, _ bool) {
-	d := time.Duration(-1)
-	if until != clock.Never {
-		d = max(until.Sub(w.now()), 0)
-	}
-	expired, stop := expiry(d)
-	defer stop()
-	select {
-	case <-w.wake:
-	case <-w.packets:
-	case <-expired:
+	for sooner := true; sooner; {
+		d := time.Duration(-1)
+		if until != clock.Never {
+			d = max(until.Sub(w.now()), 0)
+		}
+		expired, stop := expiry(d)
+		sooner = false
+		select {
+		case <-w.wake:
+		case <-w.packets:
+		case <-expired:
+		case t := <-w.sooner:
+			until, sooner = min(until, t), true
+		}
+		stop()
 	}
 	w.woke.Add(1)
 }
@@ -113,6 +120,8 @@ func signal(c chan struct{}) {
 
 func (w chanWaiter) Rouse() { w.Wake() }
 
+func (w chanWaiter) Shorten(until clock.Time) { w.sooner <- until }
+
 func (w chanWaiter) Wake() { signal(w.wake) }
 
 // shards makes an established pair that two shards run. Only Do may touch it from here on.
@@ -136,7 +145,11 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 	start := p.now
 	now := func() clock.Time { return start.Add(time.Since(begin)) }
 	waiters[0].now, waiters[1].now = now, now
-	return p, [2]*Shard{NewShard(p.eng[0], waiters[0], now, p.broke), NewShard(p.eng[1], waiters[1], now, p.broke)}
+	s := [2]*Shard{NewShard(p.eng[0], waiters[0], now, p.broke), NewShard(p.eng[1], waiters[1], now, p.broke)}
+	for _, s := range s {
+		s.Do(func(*Engine) { s.alone = false })
+	}
+	return p, s
 }
 
 // broke counts an engine that panicked.

@@ -59,16 +59,31 @@ func (p *spinner) pays(over func() bool) bool {
 	return false
 }
 
-// slept learns from a sleep that ended now.
-func (p *spinner) slept(now clock.Time) {
+// slept learns from a sleep that ended now; woken says that this process ended it.
+func (p *spinner) slept(now clock.Time, woken bool) {
 	p.sleeps.Add(1)
 	switch took := now.Sub(p.began); {
+	case woken && p.vain():
 	case took > p.most:
-		if p.limit /= 2; p.limit < firstSpin {
-			p.limit = 0
-		}
+		p.shrink()
 	case took > p.limit:
 		p.limit = min(max(2*p.limit, firstSpin), p.most)
+	}
+}
+
+// vain learns from a look or a sleep that ended for something that this process did: others of it have work, and a processor less while one looks. It reports
+// whether it did: with one processor those have it meanwhile.
+func (p *spinner) vain() bool {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return false
+	}
+	p.shrink()
+	return true
+}
+
+func (p *spinner) shrink() {
+	if p.limit /= 2; p.limit < firstSpin {
+		p.limit = 0
 	}
 }
 

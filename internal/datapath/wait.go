@@ -44,10 +44,11 @@ type sleeper struct {
 	ready   func(uintptr) bool // made once, as soon: a sleep allocates nothing
 	soon    func() bool        // over, by glimpse
 
-	woken atomic.Bool // by Wake, since the last Wait
-	until clock.Time  // of the Wait under way; the waiter's, as alarm
-	alarm clock.Time  // when the timer rings; not after it has
-	spin  spinner     // the waiter's
+	woken atomic.Bool  // by Wake, since the last Wait
+	until atomic.Int64 // when the Wait under way ends, a clock.Time
+	alarm clock.Time   // when the timer rings; not after it has. Guarded by mu, as first is
+	first bool         // the runtime has not looked yet whether there is a reason not to sleep
+	spin  spinner      // the waiter's
 
 	mu      sync.Mutex
 	member  bool // the socket is
@@ -122,14 +123,17 @@ func (s *sleeper) control(op, fd int) error {
 func (s *sleeper) over() bool { return s.ends(s.arrived) }
 
 func (s *sleeper) ends(arrived func() bool) bool {
-	return s.woken.Load() || arrived() || s.until != clock.Never && clock.Machine() >= s.until
+	until := clock.Time(s.until.Load())
+	return s.woken.Load() || arrived() || until != clock.Never && clock.Machine() >= until
 }
 
 // Wait implements provider.Waiter.
 func (s *sleeper) Wait(until clock.Time, spin bool) {
-	s.until = until
+	s.until.Store(int64(until))
 	if spared := s.over() || spin && s.spin.pays(s.soon); !spared {
 		s.sleep(spin)
+	} else if spin && s.woken.Load() {
+		s.spin.vain()
 	}
 	s.woken.Store(false)
 }
@@ -142,7 +146,7 @@ func (s *sleeper) sleep(spun bool) {
 	// All errors are those of Rouse, and of an epoll that is being closed; the caller looks and waits again.
 	_ = s.raw.Read(s.ready)
 	if spun {
-		s.spin.slept(clock.Machine())
+		s.spin.slept(clock.Machine(), s.woken.Load())
 	}
 	s.mu.Lock()
 	s.waiting = false
@@ -152,17 +156,18 @@ func (s *sleeper) sleep(spun bool) {
 // setAlarm makes the timer ring when the Wait is to end. A timer that rings too early is left to do so: a sleeper that wakes for nothing once in many
 // sleeps costs less than a system call for each. The caller holds mu.
 func (s *sleeper) setAlarm() {
-	if s.until == clock.Never {
+	until := clock.Time(s.until.Load())
+	if until == clock.Never {
 		return
 	}
 	now := clock.Machine()
-	if s.alarm > now && s.alarm <= s.until {
+	if s.alarm > now && s.alarm <= until {
 		return
 	}
-	d := max(s.until.Sub(now), 1)
+	d := max(until.Sub(now), 1)
 	setting := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	if unix.TimerfdSettime(s.timer, 0, &setting, nil) == nil {
-		s.alarm = s.until
+		s.alarm = until
 	}
 }
 
@@ -174,6 +179,7 @@ func (s *sleeper) enter() bool {
 		return false
 	}
 	s.setAlarm()
+	s.first = true
 	if s.late {
 		s.late = s.file.SetReadDeadline(time.Time{}) != nil
 	}
@@ -227,12 +233,28 @@ func (s *sleeper) Rouse() {
 	}
 }
 
+// Shorten implements provider.Waiter.
+func (s *sleeper) Shorten(until clock.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.waiting { // it has yet to say until when, or looks for packets
+		s.woken.Store(true)
+		return
+	}
+	s.until.Store(min(s.until.Load(), int64(until)))
+	s.setAlarm()
+}
+
 // rearm sets the timer anew if it rang before the Wait is over. It reports false when the sleeper is closed.
 func (s *sleeper) rearm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoll < 0 {
 		return false
+	}
+	if s.first { // nothing has rung yet
+		s.first = false
+		return true
 	}
 	if s.alarm.Sub(clock.Machine()) < alarmSlack {
 		s.alarm = 0 // it may be what rang

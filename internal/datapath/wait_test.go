@@ -37,6 +37,36 @@ func newTestSleeper(t testing.TB) (s *sleeper, arrive, take func()) {
 	return s, arrive, take
 }
 
+// A Wait that was shortened ends at the new time, also when it had not begun.
+func TestShortenedWait(t *testing.T) {
+	s, _, _ := newTestSleeper(t)
+	for _, begun := range []bool{true, false} {
+		shorten := func() clock.Time {
+			until := clock.Machine().Add(5 * time.Millisecond)
+			s.Shorten(until)
+			return until
+		}
+		var until clock.Time
+		if !begun {
+			until = shorten()
+		}
+		done := wait(s, -1)
+		if begun {
+			for waiting := false; !waiting; runtime.Gosched() {
+				s.mu.Lock()
+				waiting = s.waiting
+				s.mu.Unlock()
+			}
+			until = shorten()
+			s.Shorten(until.Add(time.Hour)) // is no shorter
+		}
+		returns(t, "shortened", done)
+		if begun && clock.Machine() < until {
+			t.Error("it returned too early")
+		}
+	}
+}
+
 // returns waits for a Wait in the background.
 func returns(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
@@ -222,7 +252,7 @@ func TestSpinnerTunesItself(t *testing.T) {
 	p := spinner{most: DefaultSpin}
 	sleep := func(d time.Duration) {
 		p.began = clock.Machine()
-		p.slept(p.began.Add(d))
+		p.slept(p.began.Add(d), false)
 	}
 	for _, c := range []struct {
 		sleep, want time.Duration
@@ -246,6 +276,15 @@ func TestSpinnerTunesItself(t *testing.T) {
 	if !p.pays(func() bool { return true }) || p.spins.Load() != 1 || p.hits.Load() != 1 || p.limit != firstSpin {
 		t.Error("a look that pays is not counted, or changes how long it looks")
 	}
+	before, less := p.limit, time.Duration(0)
+	if runtime.GOMAXPROCS(0) == 1 {
+		less = before // others run while it looks
+	}
+	p.began = clock.Machine()
+	if p.slept(p.began.Add(5*time.Microsecond), true); p.limit != less {
+		t.Errorf("after a sleep that its own process ended it looks for %v, want %v", p.limit, less)
+	}
+	p.limit = before
 	if p.pays(func() bool {
 		for began := clock.Machine(); clock.Machine().Sub(began) <= preempted; {
 		}
@@ -254,7 +293,7 @@ func TestSpinnerTunesItself(t *testing.T) {
 		t.Errorf("it looks for %v although others want the processor", p.limit)
 	}
 	off := spinner{}
-	if off.slept(clock.Machine()); off.pays(func() bool { return true }) || off.limit != 0 {
+	if off.slept(clock.Machine(), false); off.pays(func() bool { return true }) || off.limit != 0 {
 		t.Error("it looks although it may not")
 	}
 }

@@ -15,6 +15,8 @@ type Waiter interface {
 	Wait(until clock.Time, spin bool)
 	// Wake ends a Wait, now or the next one. Any goroutine may call it.
 	Wake()
+	// Shorten makes the Wait under way return at a time before its own, without waking anybody until then. It is a Wake where none is under way yet.
+	Shorten(until clock.Time)
 	// Rouse is Wake for a goroutine whose own call ended: it runs as soon as it can, where Wake lets others go on first.
 	Rouse()
 	// Pause is the progress goroutine's sleep while others look after the engine. It ends when d has passed; with a negative d when Remind says so.
@@ -70,10 +72,18 @@ func (s *Sleeper) LieDown(until clock.Time) {
 	s.asleep.Store(true)
 }
 
-// Leave ends a turn that may have set deadlines or left work: the watcher, if it sleeps, must know.
+// Leave ends a turn that may have set deadlines or left work: the watcher, if it sleeps, must know. The caller holds the shard's lock. It costs a system call to
+// move the watcher's alarm, and a change of threads to wake it.
 func (s *Sleeper) Leave(busy bool, next clock.Time) {
-	if s.asleep.Load() && (busy || int64(next) < s.until.Load()) && s.asleep.CompareAndSwap(true, false) {
-		s.Waiter.Wake()
+	switch {
+	case !s.asleep.Load():
+	case busy:
+		if s.asleep.CompareAndSwap(true, false) {
+			s.Waiter.Wake()
+		}
+	case int64(next) < s.until.Load():
+		s.until.Store(int64(next))
+		s.Shorten(next)
 	}
 }
 

@@ -1,15 +1,22 @@
 package watch
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
 
 // countingWaiter counts wake-ups.
 type countingWaiter struct {
 	Waiter
 	woken int
+	until clock.Time
 }
 
 func (w *countingWaiter) Wake()  { w.woken++ }
 func (w *countingWaiter) Rouse() { w.woken++ }
+
+func (w *countingWaiter) Shorten(until clock.Time) { w.until = until }
 
 // A sleep ends once, and a turn ends it when it leaves work or a deadline before the sleeper's own.
 func TestSleeper(t *testing.T) {
@@ -21,7 +28,7 @@ func TestSleeper(t *testing.T) {
 		{"woken twice", func(s *Sleeper) { s.Wake(); s.Wake() }, 1},
 		{"nothing left", func(s *Sleeper) { s.Leave(false, 100) }, 0},
 		{"work left", func(s *Sleeper) { s.Leave(true, 200) }, 1},
-		{"an earlier deadline", func(s *Sleeper) { s.Leave(false, 99) }, 1},
+		{"an earlier deadline", func(s *Sleeper) { s.Leave(false, 99) }, 0},
 		{"woken and work left", func(s *Sleeper) { s.Wake(); s.Leave(true, 0) }, 1},
 	} {
 		w := &countingWaiter{}
@@ -38,5 +45,21 @@ func TestSleeper(t *testing.T) {
 		if c.do(s); w.woken != c.want || s.Asleep() != (c.want == 0) {
 			t.Errorf("%s: woken %d times, want %d", c.name, w.woken, c.want)
 		}
+	}
+}
+
+// A deadline before the sleeper's own moves its alarm, and does not wake it.
+func TestLeaveShortensASleep(t *testing.T) {
+	w := &countingWaiter{}
+	s := NewSleeper(w)
+	s.LieDown(100)
+	s.Leave(false, 100)
+	if w.until != 0 {
+		t.Errorf("shortened to %v for a deadline that is no earlier", w.until)
+	}
+	s.Leave(false, 60)
+	s.Leave(false, 80)
+	if w.until != 60 || s.Until() != 60 || w.woken != 0 || !s.Asleep() {
+		t.Errorf("shortened to %v, until %v, woken %d times; want 60, and asleep", w.until, s.Until(), w.woken)
 	}
 }
