@@ -99,7 +99,7 @@ var fences = map[string]fence{
 	"provider/internal/link":       shared(object("wire", "internal/clock"), "provider/internal/packet", "provider/internal/ndports"),
 	"provider/internal/packet":     object("wire", "provider/internal/link", "provider/internal/space"),
 	"provider/internal/ndports":    object("wire", "provider/internal/link", "provider/internal/outcome"),
-	"provider/internal/pool":       object(),
+	"provider/internal/pool":       object(), "provider/internal/qpstate": object(),
 	"provider/internal/index":      object(),
 	"provider/internal/sourceport": object("internal/clock"),
 	"provider/internal/bulk":       shared(object("wire", "internal/clock"), "provider/internal/"),

@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // This file begins connections. The way to a peer is not known at once: a neighbour may take seconds to be found, and whoever
 // looks for it must not hold the engine meanwhile. An attempt is under way from Begin on all the same: its connector is
@@ -33,7 +36,7 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 	params.Private = append([]byte(nil), params.Private...)
 	k.way = &waySearch{params: params, stop: stop}
 	k.qp, qp.seeker = qp, k
-	qp.transition(qpAttach)
+	qp.transition(qpstate.Attach)
 	k.peer, k.addressed = remote, true
 	k.private, k.havePrivate, k.haveLimits = nil, false, false
 	k.answered, k.returned = false, false
@@ -107,7 +110,7 @@ func (k *Connector) endSearch() *QP {
 	}
 	stop, qp := k.way.stop, k.qp
 	k.way, k.qp, qp.seeker = nil, nil, nil
-	qp.transition(qpDetach)
+	qp.transition(qpstate.Detach)
 	stop()
 	return qp
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -201,7 +202,7 @@ func (k *Connector) attach(c *conn, qp *QP) {
 	k.conn, c.connector = c, k
 	if qp != nil {
 		k.qp, c.qp, qp.conn = qp, qp, c
-		qp.transition(qpAttach)
+		qp.transition(qpstate.Attach)
 	}
 }
 

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -39,7 +40,7 @@ func (k *Connector) spendQP() {
 		return
 	}
 	qp.cancelAll(&k.engine.results, OutcomeCanceled)
-	qp.transition(qpFinish)
+	qp.transition(qpstate.Finish)
 }
 
 // blame notes why the connection ends, unless it is over.

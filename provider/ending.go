@@ -4,6 +4,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -166,7 +167,7 @@ func (c *conn) lost(first Outcome) {
 		e.cfg.OnLost(r)
 	}
 	if qp := c.qp; qp != nil {
-		qp.transition(qpFail)
+		qp.transition(qpstate.Fail)
 		qp.cancelAll(&e.results, first)
 		c.detachClosed()
 	}

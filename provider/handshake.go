@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
@@ -107,7 +109,7 @@ func (c *conn) established() {
 	c.handshake.Stop()
 	c.receives.Forget()
 	c.qp.readLimit.Store(c.ord)
-	c.qp.transition(qpEstablish)
+	c.qp.transition(qpstate.Establish)
 	if c.connector != nil {
 		c.connector.onEstablished()
 	}
@@ -229,7 +231,7 @@ func (c *conn) detachQP() {
 		return
 	}
 	c.qp.conn = nil
-	c.qp.transition(qpDetach)
+	c.qp.transition(qpstate.Detach)
 	c.qp = nil
 }
 

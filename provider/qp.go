@@ -3,6 +3,8 @@ package provider
 import (
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
+
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/wire"
@@ -188,7 +190,7 @@ func (qp *QP) Push() { qp.ring() }
 // Flush cancels everything outstanding (spec 8.5). Idle and attached queue pairs stay usable; a ready one goes to the
 // error state while its connection stays up for a graceful Disconnect. The owner calls it.
 func (qp *QP) Flush() {
-	qp.transition(qpFlush)
+	qp.transition(qpstate.Flush)
 	qp.cancelAll(&qp.home.Load().results, OutcomeCanceled)
 	if qp.conn != nil && qp.State() == QPError {
 		qp.conn.leaveIdle()
@@ -215,7 +217,7 @@ func (qp *QP) Release() {
 	if qp.seeker != nil {
 		qp.seeker.searchCanceled()
 	}
-	qp.transition(qpRelease)
+	qp.transition(qpstate.Release)
 	e := qp.home.Load()
 	qp.cancelAll(&e.results, OutcomeCanceled)
 	g := e.group

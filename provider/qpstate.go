@@ -1,68 +1,30 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // QPState is where a queue pair stands (ND specification, queue pair state table).
-type QPState uint8
+type QPState = qpstate.State
 
 // The states of a queue pair.
 const (
-	QPIdle QPState = iota
-	QPAttached
-	QPReady
-	QPError
-	QPClosed
+	QPIdle     = qpstate.Idle
+	QPAttached = qpstate.Attached
+	QPReady    = qpstate.Ready
+	QPError    = qpstate.Error
+	QPClosed   = qpstate.Closed
 )
-
-const numQPStates = int(QPClosed) + 1
-
-var qpStateNames = [numQPStates]string{"idle", "attached", "ready", "error", "closed"}
-
-// String names the state.
-func (s QPState) String() string {
-	if int(s) < numQPStates {
-		return qpStateNames[s]
-	}
-	return "unknown"
-}
-
-type qpEvent uint8
-
-const (
-	qpAttach    qpEvent = iota // Connect or Accept started with it
-	qpDetach                   // the attempt failed, was rejected or declined
-	qpEstablish                // CompleteConnect or Accept finished
-	qpFail                     // a failed result, a terminate, or the connection is lost
-	qpFlush                    // the application flushed it
-	qpFinish                   // Disconnect finished
-	qpRelease                  // the application closed it
-)
-
-const numQPEvents = int(qpRelease) + 1
-
-var qpEventNames = [numQPEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
-
-// qpIllegal marks a pair that cannot happen; transition counts it and moves to QPError.
-const qpIllegal = 0xff
-
-// qpTransitions is the whole table; its golden test prints it.
-var qpTransitions = [numQPStates][numQPEvents]QPState{
-	QPIdle:     {QPAttached, qpIllegal, qpIllegal, qpIllegal, QPIdle, qpIllegal, QPClosed},
-	QPAttached: {qpIllegal, QPIdle, QPReady, qpIllegal, QPAttached, qpIllegal, QPClosed},
-	QPReady:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed, QPClosed},
-	QPError:    {qpIllegal, qpIllegal, qpIllegal, QPError, QPError, QPClosed, QPClosed},
-	QPClosed:   {qpIllegal, qpIllegal, qpIllegal, QPClosed, QPClosed, QPClosed, QPClosed},
-}
 
 // State returns the state. Applications read it while the engine writes it.
 func (qp *QP) State() QPState { return QPState(qp.state.Load()) }
 
-// transition is the only writer of the state.
-func (qp *QP) transition(ev qpEvent) {
-	next := qpTransitions[qp.State()][ev]
-	if next == qpIllegal {
+// transition is the only writer of the state. What cannot happen is counted.
+func (qp *QP) transition(ev qpstate.Event) {
+	next, legal := qp.State().After(ev)
+	if !legal {
 		qp.home.Load().stats.IllegalTransitions++
-		next = QPError
 	}
 	qp.state.Store(uint32(next))
 	if qp.memory.HasWindows() && next != QPReady {
