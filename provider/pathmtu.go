@@ -50,6 +50,7 @@ func (o *outbound) onProbe(body []byte) wire.DropReason {
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
+	o.mtu.Heard(&o.search, o.now, m.Size)
 	if answer, ok := o.control(wire.CtlProbeAck, 0, len(body)); ok {
 		m.Append(answer[:0])
 		o.sealControl()

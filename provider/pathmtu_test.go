@@ -104,6 +104,33 @@ func TestPathSearchFindsEverySize(t *testing.T) {
 	}
 }
 
+// A search that has ended begins anew when the peer's finds more: both ends got larger links, one after the other, and the first one searched in between (PROTOCOL §9.6).
+func TestProbesOfThePeerBeginASearch(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	p.link[1].narrow = wire.MinPacket
+	p.conn(1).mtu.Fit(nil, p.now, wire.MinPacket) // its link is small
+	for range 20 {
+		p.transfer(100000)
+		p.pass(100 * time.Millisecond)
+	}
+	if s := p.conn(0).mtu.Packet; s != wire.MinPacket || p.conn(0).mtu.SearchAt(p.now) <= p.now {
+		t.Fatalf("packets of %d bytes, and the search has not ended", s)
+	}
+	p.link[1].narrow = 0
+	p.transfer(100000)
+	if s := p.conn(0).mtu.Packet; s != wire.MinPacket {
+		t.Fatalf("packets of %d bytes without a reason", s)
+	}
+	p.pass(time.Second) // both are idle
+	p.conn(1).mtu.Fit(nil, p.now, 8972)
+	for range 3 {
+		p.transfer(100000)
+	}
+	if a, b := p.conn(0).mtu.Packet, p.conn(1).mtu.Packet; a != 8972 || b != 8972 {
+		t.Errorf("packets of %d and %d bytes, want 8972", a, b)
+	}
+}
+
 // Up to two probes, or their answers, may be lost without harm to the size found.
 func TestLostProbesAreRepeated(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.CtlProbe, wire.CtlProbeAck} {

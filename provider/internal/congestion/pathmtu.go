@@ -158,6 +158,14 @@ func (p *PathMTU) Answered(s *Search, now clock.Time, nonce uint32, size uint16)
 	return true
 }
 
+// Heard takes in that a probe of the peer arrived. Where a search that found less has ended, it begins anew: what is between the two has changed, mostly,
+// as when the links of both ends are set to a larger size one after the other.
+func (p *PathMTU) Heard(s *Search, now clock.Time, size uint16) {
+	if p.raise != 0 && p.Packet < min(size, p.Ceiling) {
+		p.restart(s, now, p.Ceiling+1, 0)
+	}
+}
+
 // Shrink goes back to packets of wire.MinPacket bytes: what larger ones need may not exist any more (a black hole). It costs a round trip when
 // it was not so, because the search begins with the size that was in use. It reports false when there is nothing to go back to.
 func (p *PathMTU) Shrink(s *Search, now clock.Time) bool {
