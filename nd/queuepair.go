@@ -87,7 +87,7 @@ func (a *Adapter) createQueuePair(op string, c verbs.QPConfig, positions [verbs.
 // Errors: ErrConnectionInvalid, ErrBufferOverflow (longer than MaxTransferLength or the inline size), ErrDataOverrun (too many
 // entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags). A call that fails gives no result.
 func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
-	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer) != 0 {
+	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer|OpAnswered) != 0 {
 		return q.wrong("send", 4)
 	}
 	r := provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}

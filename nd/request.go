@@ -24,6 +24,10 @@ const (
 	OpAllowWrite    OpFlags = 0x10  // Bind: the peer may write
 	OpInline        OpFlags = 0x20  // Send, Write: copy the bytes now; tokens are ignored
 	OpDefer         OpFlags = 0x200 // more requests follow at once: do not start before a post without it, or one that fails
+	// OpAnswered, of a Send with OpSolicit, says that this program waits for an answer and not for the result: the answer acknowledges the message, so that no packet wakes
+	// the sender for that alone. Without an answer the result comes up to half a millisecond later. It counts while at most two requests are on
+	// their way (PROTOCOL §9.2), and is no flag of ND.
+	OpAnswered OpFlags = 0x8000
 )
 
 // RequestType says what a result is the result of (ND2_REQUEST_TYPE).

@@ -11,7 +11,11 @@ import (
 // noteAccepted is called for every packet accepted in order, and decides when it is acknowledged (PROTOCOL §9.2). asked is the ACKREQ flag, gap that a gap closed.
 func (r *receiving) noteAccepted(asked, gap bool) {
 	e := r.environment
-	switch r.ack.Accepted(asked, gap, e.received.Load() > congestion.LoadHigh, e.cfg.AckEvery, e.now.Add(e.cfg.AckDelay)) {
+	at := e.now.Add(e.cfg.AckDelay)
+	if r.woke {
+		at, r.woke = e.now.Add(max(e.cfg.AckDelay, recovery.AnswerTime)), false
+	}
+	switch r.ack.Accepted(asked, gap, e.received.Load() > congestion.LoadHigh, e.cfg.AckEvery, at) {
 	case recovery.AckDelayed:
 		r.want(wantLook)
 	case recovery.AckSoon, recovery.AckAtOnce:

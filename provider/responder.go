@@ -157,6 +157,7 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
 	}
 	t.results.Count(uint8(KindReceive), op.Total)
 	t.receives.Took()
+	t.woke = res.Solicited
 	qp.rq.head.Store(head + 1)
 	t.endWait()
 	t.checkReceiveLimit()

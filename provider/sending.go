@@ -134,14 +134,17 @@ func (s *sender) launch(kind wire.Space, from, to space.Place) {
 	sp := &s.tx[kind]
 	sp.Sent(to)
 	s.cc.Left(e.now)
-	// Ask for an acknowledgement at the end of a burst, and now and then on the way.
-	ask := s.sent.Next()&s.cc.Ask == 0
+	// Ask for an acknowledgement at the end of a burst, and now and then on the way, unless the peer's answer will do.
+	answered := s.answered(kind, to) && !s.moreToSend(kind, s.qp.queue())
+	ask := !answered && s.sent.Next()&s.cc.Ask == 0
 	if !ask && !s.windowOpen(sp, used, s.peerWindow, e.now) {
 		s.noteFull(used)
 		ask = true
 	}
 	record := recovery.Packet{From: from, To: to, Bulk: s.bulkPort != 0 && s.takesBulk(kind, to, full)}
-	s.sealContents(kind, record, ask || !s.moreToSend(kind, s.qp.queue()))
+	ask = ask || !answered && !s.moreToSend(kind, s.qp.queue())
+	s.loss.Unasked(answered && !ask)
+	s.sealContents(kind, record, ask)
 	if s.loss.Idle() {
 		s.loss.Restart(e.now)
 		s.armTimer()
@@ -183,6 +186,15 @@ func (s *sender) moreToSend(kind wire.Space, q *initiatorQueue) bool {
 	}
 	return q != nil && s.hold(q, q.at(), s.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
 }
+
+// answered says that the peer's answer will do to acknowledge what ends at a place (FlagAnswered), and next to nothing else is on its way.
+func (s *sender) answered(kind wire.Space, to space.Place) bool {
+	const flags = FlagAnswered | FlagSolicit
+	return kind == wire.RequestSpace && s.qp != nil && to.Offset() == 0 && s.qp.sq.wr(to.Message()-1).flags&flags == flags && s.qp.Outstanding() <= mostAnswered
+}
+
+// mostAnswered is how many requests may wait for an answer to acknowledge them: a Write and the SEND that tells of it. With more, their sender may run out of places.
+const mostAnswered = 2
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ
 // answered whole. A request behind an unfinished one waits (I6).

@@ -74,6 +74,7 @@ type receiving struct {
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
 	ack      recovery.Acks
+	woke     bool       // the packet under way ended a SEND that wakes its receiver
 	gapSince clock.Time // since when packets wait behind a gap, or when it last moved; zero when none waits
 }
 

@@ -28,6 +28,7 @@ const (
 	FlagDefer         PostFlags = 0x200
 	FlagInvalidate    PostFlags = 0x1000 // Send: the peer invalidates Request.Token before it reports the message; no number of ND's
 	FlagLocalWrite    PostFlags = 0x4000 // FastRegister: requests of this side may write; no number of ND's
+	FlagAnswered      PostFlags = 0x8000 // Send with FlagSolicit: the peer's answer will do to acknowledge it; no number of ND's
 	FlagImmediate     PostFlags = 0x2000 // Send: the peer's result has Request.Immediate; not with FlagInvalidate; no number of ND's
 )
 

@@ -177,7 +177,7 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	}
 	var flags nd.OpFlags
 	if n > 0 || s.unsent > 0 || m.flags != 0 {
-		flags = nd.OpSolicit
+		flags = nd.OpSolicit | nd.OpAnswered
 	}
 	s.requests++
 	s.flight[(s.first+s.n)%depth] = flight{requests: s.unsent + 1, bytes: uint32(n), direct: direct}

@@ -1,6 +1,10 @@
 package recovery
 
-import "github.com/ndxdp/ndxdp/internal/clock"
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
 
 // Urgency is when the receiver speaks.
 type Urgency uint8
@@ -16,6 +20,9 @@ const (
 // looks into its completion queue once or twice more before it answers; a turn without work takes 0.1 µs, an ACK of its
 // own 2 µs.
 const ackTurns = 4
+
+// AnswerTime is how long an acknowledgement that was not asked for waits for the answer of a program that the packet woke.
+const AnswerTime = 500 * time.Microsecond
 
 // Acks decides when a connection acknowledges (PROTOCOL §9.2). Zero has nothing to say.
 type Acks struct {
@@ -51,7 +58,7 @@ func (a *Acks) Accepted(asked, gap, loaded bool, every int, at clock.Time) Urgen
 	case asked:
 		a.Raise(AckSoon)
 		return AckSoon
-	case a.urgency == AckNone:
+	case a.urgency == AckNone, a.urgency == AckDelayed && at < a.at:
 		a.at, a.urgency = at, AckDelayed
 		return AckDelayed
 	}

@@ -29,6 +29,11 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	if a.Urgency() != AckNone {
 		t.Error("what data took along is said again")
 	}
+	a.Accepted(false, false, false, 3, at)
+	if u := a.Accepted(false, false, false, 3, at-1); u != AckDelayed || a.Due() != at-1 {
+		t.Errorf("a packet that may wait less long: %d, at %d", u, a.Due())
+	}
+	a.Carried()
 	a.Accepted(true, false, false, 3, at)
 	for n := 0; ; n++ {
 		speak, wait := a.Turn()

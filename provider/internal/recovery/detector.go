@@ -18,6 +18,7 @@ type Detector struct {
 	reorderAt  clock.Time // when a suspected packet becomes a lost one; zero when none is suspected
 	progressAt clock.Time // last time that the oldest packet was acknowledged, or first packet after an idle time
 	timedOut   uint64     // packets below this number left before the newest row of time-outs; zero once that was undone
+	unasked    bool       // what was sent last did not ask for an acknowledgement
 	probed     bool       // the tail-loss probe of this flight was sent
 	expiries   int        // time-outs since the last progress
 
@@ -64,9 +65,16 @@ func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
 	case d.probed:
 		d.timerAt = now.Add(max(r.Timeout(floor), d.absence.Now(now)))
 	default:
-		d.timerAt = now.Add(max(min(r.Probe(), r.Timeout(floor)), d.absence.Now(now)))
+		wait := min(r.Probe(), r.Timeout(floor))
+		if d.unasked {
+			wait += AnswerTime
+		}
+		d.timerAt = now.Add(max(wait, d.absence.Now(now)))
 	}
 }
+
+// Unasked notes whether the peer may wait for AnswerTime before it acknowledges what was sent last.
+func (d *Detector) Unasked(unasked bool) { d.unasked = unasked }
 
 // Progress takes in that the oldest packet of a space was acknowledged.
 func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probed, d.expiries = now, false, 0 }

@@ -1,0 +1,99 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+)
+
+// question is a SEND of 100 bytes with these flags.
+func (p *pair) question(side int, flags PostFlags) *Request {
+	r := p.send(side, 100)
+	r.Flags |= flags
+	return r
+}
+
+// A SEND whose sender needs no more than an answer is acknowledged by the answer, or within recovery.AnswerTime (PROTOCOL §9.2).
+func TestAnswersAcknowledge(t *testing.T) {
+	const answered = FlagSolicit | FlagAnswered
+	for _, c := range []struct {
+		name  string
+		flags PostFlags
+		sends int
+		waits bool
+	}{
+		{"one", answered, 1, true},
+		{"two", answered, 2, true},
+		{"three", answered, 3, false},
+		{"whose result somebody waits for", FlagSolicit, 1, false},
+		{"that wakes nobody", FlagAnswered, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, answers := range []bool{true, false} {
+				p := newPair(t, 1408).connect().warmedUp()
+				for range 8 {
+					p.receive(1, 0, 100)
+				}
+				p.receive(0, 0, 100)
+				p.runUntilIdle()
+				acks := p.eng[1].Stats().AcksOut
+				for range c.sends {
+					p.post(0, p.question(0, c.flags))
+				}
+				p.runUntilIdle()
+				done := len(p.results(0))
+				if spoke := p.eng[1].Stats().AcksOut > acks; spoke == c.waits || (done == 0) != c.waits {
+					t.Errorf("acknowledged at once: %v with %d results, want %v", spoke, done, !c.waits)
+				}
+				if !c.waits {
+					continue
+				}
+				want := acks
+				if answers {
+					p.post(1, p.question(1, answered))
+					p.runUntilIdle()
+				} else {
+					p.pass(recovery.AnswerTime - 100*time.Microsecond)
+					if n := p.eng[1].Stats().AcksOut; n != acks {
+						t.Errorf("%d acknowledgements before it is time", n-acks)
+					}
+					p.pass(150 * time.Microsecond)
+					want++
+				}
+				sends := 0
+				for _, r := range p.results(0) {
+					if r.Kind == KindSend {
+						sends++
+					}
+				}
+				if n := p.eng[1].Stats().AcksOut; sends != c.sends || n != want {
+					t.Errorf("answered %v: %d results and %d acknowledgements, want %d and %d", answers, sends, n-acks, c.sends, want-acks)
+				}
+				if s := p.eng[0].Stats(); s.Probes != 0 {
+					t.Errorf("%d probes for what was not to be acknowledged yet", s.Probes)
+				}
+			}
+		})
+	}
+}
+
+// One that is lost is found all the same, and its probe asks.
+func TestQuestionThatIsLost(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	p.receive(1, 0, 100)
+	p.runUntilIdle()
+	lost := 0
+	p.link[1].mangle = func(b []byte) bool {
+		if sequenced(b) && lost == 0 {
+			lost++
+			return false
+		}
+		return true
+	}
+	p.post(0, p.question(0, FlagSolicit|FlagAnswered))
+	p.pass(recovery.AnswerTime + time.Millisecond)
+	if s := p.eng[0].Stats(); len(p.results(0)) != 1 || lost != 1 || s.Probes != 1 || s.Timeouts != 0 {
+		t.Errorf("%d lost, %d probes, %d time-outs, and it is not done", lost, s.Probes, s.Timeouts)
+	}
+}
