@@ -51,6 +51,7 @@ func (c *call) sleep(ctx context.Context, g *canceler, sleep func(*provider.Wait
 // again mostly has the same one, and to register anew takes longer than to sleep. The zero canceler is ready.
 type canceler struct {
 	mu      sync.Mutex
+	call    func()          // interrupt, made once
 	done    <-chan struct{} // of the context that it is registered with
 	stop    func() bool
 	sleeper *provider.Wait // whose sleep ends with that context; nil for none
@@ -70,7 +71,10 @@ func (g *canceler) begin(ctx context.Context, w *provider.Wait) (stop func() boo
 	}
 	if g.done != done {
 		g.drop()
-		g.done, g.stop = done, afterFunc(ctx, g.interrupt)
+		if g.call == nil {
+			g.call = g.interrupt
+		}
+		g.done, g.stop = done, afterFunc(ctx, g.call)
 	}
 	g.sleeper = w
 	if ctx.Err() != nil {

@@ -10,13 +10,18 @@ import (
 // package context ends once and tells of it in a goroutine, which is one goroutine more between a deadline and the Read that it ends.
 type bell struct {
 	done chan struct{} // never closed: who sleeps is told by heard
+	stop func() bool   // forget, made once
 
 	mu    sync.Mutex
 	rung  bool
 	heard func() // nil while nobody is to be told
 }
 
-func newBell() *bell { return &bell{done: make(chan struct{})} }
+func newBell() *bell {
+	b := &bell{done: make(chan struct{})}
+	b.stop = b.forget
+	return b
+}
 
 // ring ends the sleep under way, or the next one.
 func (b *bell) ring() {
@@ -41,7 +46,7 @@ func (b *bell) AfterFunc(f func()) (stop func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = f
-	return b.forget
+	return b.stop
 }
 
 func (b *bell) forget() (stopped bool) {

@@ -68,11 +68,14 @@ func slabs(networks [2]*Network) (bytes int) {
 	return bytes
 }
 
-// A round trip allocates nothing that grows with the number of round trips but what waiting costs.
+// A round trip allocates nothing.
 func TestRoundTripAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has pools forget things")
+	}
 	client, server := newPipe(t, Config{})
 	go func() { _, _ = io.Copy(struct{ io.Writer }{server}, struct{ io.Reader }{server}) }()
-	for size, most := range map[int]float64{64: 2, 4000: 3, 100 << 10: 12} { // one for each time that somebody is called out of the queue, which for 64 bytes is each end; a message takes none
+	for size, most := range map[int]float64{64: 1, 4000: 1, 100 << 10: 4} { // a message takes none, nor does who is called out of the queue
 		p := make([]byte, size)
 		trip := func() {
 			_, err := client.Write(p)

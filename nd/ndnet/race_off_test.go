@@ -1,0 +1,5 @@
+//go:build !race
+
+package ndnet
+
+const raceEnabled = false
