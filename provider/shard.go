@@ -73,7 +73,7 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 	case watch.NoTurn:
 	}
 	if now == watch.Sleeps {
-		for n := 0; busy && n < moreTurns && !s.alone; n++ {
+		for n := 0; busy && n < moreTurns && s.ByCall() && !s.alone; n++ {
 			busy = e.Run(s.now())
 		}
 		s.Leave(busy, e.NextDeadline())

@@ -1,6 +1,10 @@
 package watch
 
-import "github.com/ndxdp/ndxdp/provider/internal/interleave"
+import (
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+)
 
 // Rank is who watches. A higher one takes the watch from a lower one.
 type Rank uint8
@@ -28,6 +32,7 @@ type Watch struct {
 	queues [2]waitList
 
 	wanted  interleave.Uint32 // the highest rank of those who would; 0 for nobody. Written under mu
+	byCall  atomic.Bool       // a call watches, and not the progress goroutine; a hint, and no step of an explorer
 	left    interleave.Bool   // nobody watches: an application slept, and does something else now. Set under mu
 	vacated interleave.Event  // the watch became free while the shard closes
 }
@@ -51,6 +56,7 @@ func (v *Watch) Seek(w *Wait) (taken, displaces bool) {
 	defer v.mu.Unlock()
 	if v.by == Nobody {
 		v.by, w.watches = w.Rank(), true
+		v.byCall.Store(true)
 		v.left.Store(false)
 		return true, false
 	}
@@ -105,16 +111,21 @@ func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 			v.queue(r).remove(next)
 			v.note()
 			v.by, next.watches = r, true
+			v.byCall.Store(true)
 			next.event.Set()
 			return false, false
 		}
 	}
+	v.byCall.Store(false)
 	if w != nil && !closing {
 		v.left.Store(true)
 	}
 	rests, v.rests = v.rests, false
 	return true, rests
 }
+
+// ByCall says that a call of an application watches, and not the progress goroutine, which leaves the engine to pollers once it is woken.
+func (v *Watch) ByCall() bool { return v.byCall.Load() }
 
 // Free says that nobody watches.
 func (v *Watch) Free() bool {
