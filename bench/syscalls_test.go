@@ -19,6 +19,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -238,17 +239,5 @@ func TestSystemCalls(t *testing.T) {
 			fmt.Fprintf(&out, "%s: %s: %d\n", datapath, x.name, commonest(t, c, x.do))
 		}
 	}
-	const path = "testdata/syscalls.golden"
-	if *update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("messages take other system calls than %s says; -update rewrites it:\n%s", path, &out)
-	}
+	testhelp.Golden(t, "system calls of messages", "testdata/syscalls.golden", out.Bytes(), *update)
 }

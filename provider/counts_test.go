@@ -3,10 +3,10 @@ package provider
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"text/tabwriter"
+
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 // linkMemory names the memory of side 0 to its link, which can send from it without a copy.
@@ -153,17 +153,5 @@ func TestCounts(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", "counts.golden")
-	if *update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("operations cost something else than %s says; -update rewrites it:\n%s", path, &out)
-	}
+	testhelp.Golden(t, "what operations cost", "testdata/counts.golden", out.Bytes(), *update)
 }

@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
-
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 )
 
@@ -25,22 +25,7 @@ func TestGoldenTransitions(t *testing.T) {
 		}
 		out.WriteByte('\n')
 	}
-	const path = "testdata/transitions.golden"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("the tables differ from %s; -update rewrites it:\n%s", path, &out)
-	}
+	testhelp.Golden(t, "the states of connectors", "testdata/transitions.golden", out.Bytes(), *update)
 }
 
 func TestIllegalTransitionsAreCountedAndHarmless(t *testing.T) {

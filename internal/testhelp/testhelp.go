@@ -1,4 +1,3 @@
-// Package testhelp has what the tests of many packages say alike. Only tests import it.
 package testhelp
 
 import (

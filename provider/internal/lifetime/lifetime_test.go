@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -33,22 +33,7 @@ func TestGoldenPhases(t *testing.T) {
 		}
 		out.WriteByte('\n')
 	}
-	const path = "testdata/phases.golden"
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("the table differs from %s; -update rewrites it:\n%s", path, &out)
-	}
+	testhelp.Golden(t, "the phases of connections", "testdata/phases.golden", out.Bytes(), *update)
 }
 
 func opcode(op wire.Opcode) string {

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -25,19 +26,7 @@ func TestGoldenTransitions(t *testing.T) {
 			fmt.Fprintf(&out, "%-10s %-10s %s\n", s, eventNames[ev], name)
 		}
 	}
-	const path = "testdata/transitions.golden"
-	if *update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("the table differs from %s; -update rewrites it:\n%s", path, &out)
-	}
+	testhelp.Golden(t, "the states of queue pairs", "testdata/transitions.golden", out.Bytes(), *update)
 	if s := State(numStates).String(); s != "unknown" {
 		t.Errorf("no state is called %q", s)
 	}

@@ -1,0 +1,20 @@
+package testhelp
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// Golden compares what a test printed with a file in its testdata, which update rewrites with it. what names it in the error.
+func Golden(t testing.TB, what, path string, got []byte, update bool) {
+	t.Helper()
+	if update {
+		Must(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	Must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: not what %s says; -update rewrites it:\n%s", what, path, got)
+	}
+}
