@@ -40,6 +40,26 @@ func TestToolsOnLoopback(t *testing.T) {
 	}
 }
 
+// TestToolThatDoesNotListenIsLeftOut: its client says so, and the run goes on.
+func TestToolThatDoesNotListenIsLeftOut(t *testing.T) {
+	const kind = "deaf"
+	tools[kind] = tool{
+		program: "sh", tests: []Test{WriteLat}, parse: parseSockperf,
+		server: func(Job, Spec) []string { return []string{"-c", "exec sleep 100"} },
+		client: func(Job, Spec) []string { return []string{"-c", "echo nobody listens; exit 3"} },
+	}
+	defer func(before time.Duration) {
+		delete(tools, kind)
+		toolStart = before
+	}(toolStart)
+	toolStart = time.Millisecond
+	end := End{Addr: netip.MustParseAddrPort("127.0.0.1:1")}
+	got := runBoth(t, Job{Kind: kind, Local: end, Peer: end, Specs: []Spec{{Test: WriteLat}}}, here, here)
+	if len(got.stages) != 1 || !strings.Contains(got.stages[0], "nobody listens") || len(got.baselines) != 0 {
+		t.Errorf("%q and %d figures", got.stages, len(got.baselines))
+	}
+}
+
 // TestToolThatFailsIsLeftOut: the run goes on.
 func TestToolThatFailsIsLeftOut(t *testing.T) {
 	const kind = "broken"
