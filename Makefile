@@ -61,8 +61,8 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
 	@mkdir -p bars && rm -f bars/*.json
 	@set -e; $(GO) build -buildvcs=true -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
-		bars/ndperf veth --baseline raw,tcp,tools --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
-		bars/ndperf veth --bulk only --tests write_bw,read_bw,send_bw --baseline tcp,tools --json bars/lane.$$i.json > bars/lane.$$i.log 2>&1 || { cat bars/lane.$$i.log; exit 1; }; \
+		bars/ndperf veth --bulk off --baseline raw,tcp,tools --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
+		bars/ndperf veth --tests write_bw,read_bw,send_bw --baseline tcp,tools --json bars/lane.$$i.json > bars/lane.$$i.log 2>&1 || { cat bars/lane.$$i.log; exit 1; }; \
 		bars/ndperf veth --datapath udp --mtu 1500 --tests write_bw --baseline tcp,tools --json bars/sockets.$$i.json > bars/sockets.$$i.log 2>&1 || { cat bars/sockets.$$i.log; exit 1; }; \
 		bars/ndperf veth --streams 1 --mtu 1500 --tests write_lat --baseline none --json bars/streams.$$i.json > bars/streams.$$i.log 2>&1 || { cat bars/streams.$$i.log; exit 1; }; \
 		bars/ndperf apps --rounds 1 --json bars/apps.$$i.json > bars/apps.$$i.log 2>&1 || { cat bars/apps.$$i.log; exit 1; }; \

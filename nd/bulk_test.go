@@ -21,12 +21,12 @@ type lanes struct {
 }
 
 // newLanes connects them. before is called when both adapters are open.
-func newLanes(t *testing.T, queues int, before func(l *lanes, server *Adapter)) *lanes {
+func newLanes(t *testing.T, queues int, choice BulkLane, before func(l *lanes, server *Adapter)) *lanes {
 	t.Helper()
 	l := &lanes{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: queues, Offloads: true, StaticNeighbours: true})}
 	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
 		must(t, ns.Do(func() (err error) {
-			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: DatapathGeneric, Bulk: BulkOnly})
+			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: DatapathGeneric, Bulk: choice})
 			return err
 		}))
 		t.Cleanup(func() { must(t, a.Close()) })
@@ -120,7 +120,7 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 	for _, queues := range []int{1, 4} {
 		t.Run(fmt.Sprint(queues, " queues"), func(t *testing.T) {
 			t.Parallel()
-			l := newLanes(t, queues, nil)
+			l := newLanes(t, queues, BulkOnly, nil)
 			l.moveUntil("the lane is used", func(client, server Stats) bool {
 				return client.BulkProven > 0 && client.InRuns > 0 && server.BulkPacketsIn > 100
 			})
@@ -128,11 +128,21 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 	}
 }
 
+// Nobody has to ask for a lane: connections of adapters whose interface segments UDP try it, and say what they found.
+func TestBulkLaneUnasked(t *testing.T) {
+	t.Parallel()
+	l := newLanes(t, 1, BulkAuto, nil)
+	l.moveUntil("the lane is tried", func(client, server Stats) bool { return client.BulkProven > 0 && server.BulkPacketsIn > 100 })
+	if s := l.state(); s != "proven" && s != "slower" {
+		t.Errorf("the lane is %q", s)
+	}
+}
+
 // A firewall that drops the lane's port from the beginning costs probes: data go by AF_XDP, and the adapter says that the lane is not proven.
 func TestBulkLaneBehindAFirewall(t *testing.T) {
 	t.Parallel()
 	var f *impair.Impairment
-	l := newLanes(t, 1, func(l *lanes, server *Adapter) { f = l.firewall(server) })
+	l := newLanes(t, 1, BulkOnly, func(l *lanes, server *Adapter) { f = l.firewall(server) })
 	l.moveUntil("the lane is given up", func(client, _ Stats) bool { return client.BulkUnanswered > 0 })
 	c, s := l.client.Adapter.Stats(), l.server.Adapter.Stats()
 	if c.BulkProven != 0 || s.BulkPacketsIn != 0 || c.BulkPacketsOut != c.BulkProbes || c.BulkTimedOut != 0 || l.state() != "unproven" || l.dropped(f) == 0 {
@@ -143,7 +153,7 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 // A firewall that drops the port in the middle ends the use of the lane: the write that was under way and those behind it arrive by AF_XDP, and the cause is counted.
 func TestFirewallInTheMiddle(t *testing.T) {
 	t.Parallel()
-	l := newLanes(t, 1, nil)
+	l := newLanes(t, 1, BulkOnly, nil)
 	l.moveUntil("the lane is used", func(client, server Stats) bool { return client.BulkProven > 0 && server.BulkPacketsIn > 100 })
 	f := l.firewall(l.server.Adapter)
 	before := l.server.Adapter.Stats().PacketsIn

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -9,15 +10,14 @@ import (
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
 
-// takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane: when it is one of many that are full, or follows
-// on contents that are on their way there, which it would overtake otherwise and wait for at the peer.
+// takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane: when it is one of many that are full, and those are
+// faster there, or follows on contents that are on their way there, which it would overtake otherwise and wait for at the peer.
 func (s *sender) takesBulk(kind wire.Space, to space.Place, full bool) bool {
-	size, behind := s.out.Used(), s.tx[kind].Una().Before(s.bulkTo[kind])
-	if !behind {
+	p := bulk.Packet{Size: s.out.Used(), Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
+	if !p.Behind {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}
-	row := s.bulk.Row(size, full, s.sent.PacketsInFlight() == 0) || s.cfg.BulkAlways
-	if !row && !behind || s.bulkPath == 0 || !s.bulk.Carries(size) {
+	if !s.bulk.Takes(p, s.now, s.rtt.Smoothed) || s.bulkPath == 0 {
 		return false
 	}
 	s.bulkTo[kind] = to

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -97,6 +98,23 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	}
 }
 
+// TestVerdictIsShared: a connection that begins to move data compares nothing while another one of its engine just did.
+func TestVerdictIsShared(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort})
+	p.eng[0].bulkVerdict = bulk.Port
+	seen := p.watchLanes(never)
+	p.connect()
+	p.stream(200_000)
+	if s := seen[1]; s.probes == 0 || s.bulk > 0 || p.lane() != "slower" {
+		t.Errorf("%+v, the lane is %q", s, p.lane())
+	}
+	p.eng[0].bulkVerdict = bulk.Lane
+	p.pass(3 * p.eng[0].cfg.IdleAfter)
+	if p.stream(200_000); seen[1].bulk == 0 {
+		t.Error("a connection that was idle does not heed the newest verdict")
+	}
+}
+
 // A lane whose port is closed costs probes and nothing else.
 func TestBulkPortIsClosed(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
@@ -140,22 +158,22 @@ func TestBulkDies(t *testing.T) {
 	if s.BulkLeft != 1 || s.BulkTimedOut != 1 || s.Timeouts != 1 || s.BulkProven != 1 {
 		t.Errorf("left %d times after %d time-outs, proven %d times", s.BulkLeft, s.Timeouts, s.BulkProven)
 	}
-	if l := p.lane(0); l != "unproven" {
+	if l := p.lane(); l != "unproven" {
 		t.Errorf("a lane that was left is %q", l)
 	}
 	before := seen[1].bulk
 	left = 1 << 30
 	p.pass(5 * time.Second)
 	p.stream(300_000)
-	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before || p.lane(0) != "proven" {
-		t.Errorf("proven %d times, %d packets by the lane after it came back, it is %q", s.BulkProven, seen[1].bulk-before, p.lane(0))
+	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before || p.lane() != "proven" {
+		t.Errorf("proven %d times, %d packets by the lane after it came back, it is %q", s.BulkProven, seen[1].bulk-before, p.lane())
 	}
 }
 
-// lane is what a snapshot says of the lane of a side's connection.
-func (p *pair) lane(side int) string {
+// lane is what a snapshot says of the lane of the connection of the first side.
+func (p *pair) lane() string {
 	var info [1]ConnInfo
-	if n, _, _ := p.eng[side].Connections(info[:], 0); n != 1 {
+	if n, _, _ := p.eng[0].Connections(info[:], 0); n != 1 {
 		p.tb.Fatal("no connection")
 	}
 	return info[0].BulkLane

@@ -45,6 +45,10 @@ func (t *transmitted) noteFull(leaving int) {
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
 func (t *transmitted) delivered(n int) {
 	t.cc.Delivered(n)
+	if t.bulk.Moved(n, t.now) {
+		t.bulkVerdict = t.bulk.Verdict()
+		t.flight.Note(t.now, FlightBulk, t.id, 2, uint32(t.bulkVerdict))
+	}
 	t.want(wantVerdict)
 }
 

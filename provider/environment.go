@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
@@ -41,6 +42,7 @@ type environment struct {
 	backlog    link.Backlog
 	turns      turn.Clock
 
+	bulkVerdict bulk.Verdict // the newest of any connection, with which others begin; bulk.Always where nothing is compared
 	clock       clock.Source // the owner's, for samples of latency; nil without any
 	limitTotals trace.LimitTotals
 	tap         tapping
@@ -59,6 +61,7 @@ func newEnvironment(cfg Config, l Link, mem *Memory, rng *rand.Rand) environment
 	return environment{
 		cfg: cfg, link: l, mem: mem, rng: rng, flight: trace.NewRecorder(lifetime.Names()),
 		out: packet.NewOut(l), received: link.NewReceived(l), store: space.NewStore(cfg.HeldBytes), backlog: link.NewBacklog(l), controller: newController(&cfg),
+		bulkVerdict: bulk.First(cfg.BulkAlways),
 	}
 }
 

@@ -12,7 +12,7 @@ type ConnInfo struct {
 	ID, PeerID              uint64
 	Local, Remote           Endpoint // addresses and ND ports
 	Engine                  int      // index of the home engine, and so the NIC queue
-	State, BulkLane         string   // connecting, open or closing; proven or unproven, empty without a lane and while idle
+	State, BulkLane         string   // connecting, open or closing; proven, slower or unproven, empty without a lane and while idle
 	Active                  bool     // this end asked for the connection
 	Age                     time.Duration
 	SmoothedRTT, MinRTT     time.Duration // zero before the first sample

@@ -219,7 +219,7 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 
 // do builds a pair, runs the step on it, and removes it.
 func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
-	s.offloads = s.offloads || !s.rivals && r.bulk == "only" // for the bulk lane, which is a kernel socket
+	s.offloads = s.offloads || !s.rivals && r.bulk != "off" && r.rps == "" // for the bulk lane, which is a kernel socket
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
 	if !s.offloads {
 		cfg.RPSMask = r.rps

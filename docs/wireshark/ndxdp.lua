@@ -413,6 +413,15 @@ local function body_probe(w, tree)
 	return size
 end
 
+-- Ports that handshakes named, beside that of the preferences: what is cut off has no checksum to be known by.
+local ports, named = DissectorTable.get("udp.port"), {}
+
+local function name_port(port)
+	if port < 1024 or named[port] or port == ndxdp.prefs.port then return end
+	named[port] = true
+	ports:add(port, ndxdp)
+end
+
 -- What each item is: its name, its shortest and its longest value, and the field that holds it.
 local ITEM = {
 	[1] = { "cookie", 16, 16, "cookie" },
@@ -433,6 +442,7 @@ local function one_item(w, tree, stop, last)
 	local pad = -length % 4
 	if length + pad > stop - w.at then return w:bad(length_item, "The item ends behind the message") end
 	if length < known[2] or length > known[3] then w:bad(length_item, "A length that this item has not") end
+	if kind == 3 and length == 2 and w:seen(2) then name_port(w.tvb(w.at, 2):uint()) end
 	if length > 0 then w:data(sub, known[4], length) end
 	if pad > 0 then
 		if not w:all_zero(pad) then w:bad(sub, "Padding that is not zero") end
@@ -457,7 +467,7 @@ local function body_hello(w, tree, length)
 	w:take(tree, "hello.features", 4)
 	w:take(tree, "hello.min_version", 1)
 	w:take(tree, "hello.max_version", 1)
-	w:take(tree, "hello.udp_port", 2)
+	name_port((w:take(tree, "hello.udp_port", 2)))
 	w:take(tree, "hello.ird", 2)
 	w:take(tree, "hello.ord", 2)
 	w:take(tree, "hello.window", 4)
@@ -714,7 +724,7 @@ end
 
 ndxdp:register_heuristic("udp", likely)
 
-local ports, registered = DissectorTable.get("udp.port"), nil
+local registered
 
 local function register()
 	if registered == ndxdp.prefs.port then return end
@@ -724,5 +734,10 @@ local function register()
 end
 
 function ndxdp.prefs_changed() register() end
+
+function ndxdp.init() -- before a file is read
+	for port in pairs(named) do ports:remove(port, ndxdp) end
+	named = {}
+end
 
 register()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -16,7 +17,7 @@ type Bulk uint8
 
 // The choices.
 const (
-	BulkAuto Bulk = iota // none yet: nothing finds out where it is faster
+	BulkAuto Bulk = iota // where the interface takes runs of datagrams; connections then compare the lane with AF_XDP
 	BulkOff
 	BulkOnly // wherever it can be had; engines then send by it whatever it carries
 )
@@ -55,8 +56,11 @@ type bulkLane struct {
 
 // noBulk says why an interface gets no bulk lane; empty when it may.
 func (d *Datapath) noBulk() string {
-	if d.cfg.Bulk != BulkOnly {
-		return "not asked for"
+	switch {
+	case d.cfg.Bulk == BulkOff:
+		return "turned off"
+	case d.cfg.Bulk == BulkAuto && !slices.Contains(genetlink.Offloads(d.index), genetlink.SegmentsUDP):
+		return "the interface does not segment UDP (" + genetlink.SegmentsUDP + ")"
 	}
 	if why := d.network.Runs(); why != nil {
 		return why.Error()

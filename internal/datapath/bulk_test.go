@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -252,17 +253,27 @@ func TestBulkDamage(t *testing.T) {
 	}
 }
 
-// There is no lane unless it is asked for.
-func TestNoBulkLane(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	for _, choice := range []Bulk{BulkAuto, BulkOff} {
+// Without being asked there is a lane where the interface segments UDP, and what is turned off is off.
+func TestWhereABulkLaneIs(t *testing.T) {
+	for _, c := range []struct {
+		offloads bool
+		bulk     Bulk
+		want     bool
+		why      string
+	}{
+		{true, BulkAuto, true, ""},
+		{false, BulkAuto, false, "tx-udp-segmentation"},
+		{true, BulkOff, false, "turned off"},
+		{false, BulkOnly, true, ""},
+	} {
+		pair := netlabtest.Pair(t, netlab.PairConfig{Offloads: c.offloads})
 		var d Device
 		must(t, pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric, Bulk: choice})
+			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric, Bulk: c.bulk})
 			return err
 		}))
-		if i := d.Info(); i.BulkPort != 0 || i.NoBulk == "" || d.(*Datapath).queues[0].BulkOpen() {
-			t.Errorf("%v: port %d, %q", choice, i.BulkPort, i.NoBulk)
+		if i := d.Info(); (i.BulkPort != 0) != c.want || !strings.Contains(i.NoBulk, c.why) || (i.NoBulk == "") != c.want || d.(*Datapath).queues[0].BulkOpen() != c.want {
+			t.Errorf("offloads %v, %v: port %d, %q", c.offloads, c.bulk, i.BulkPort, i.NoBulk)
 		}
 		must(t, d.Close())
 	}

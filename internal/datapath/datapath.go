@@ -185,7 +185,10 @@ func (d *Datapath) follow() (err error) {
 		return err
 	}
 	if err := d.openBulk(); err != nil {
-		return err
+		if d.cfg.Bulk != BulkAuto {
+			return err
+		}
+		d.info.NoBulk = err.Error()
 	}
 	d.watch, err = newWatch(d.state, &d.neighbors)
 	return err

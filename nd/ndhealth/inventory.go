@@ -11,6 +11,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -107,7 +108,7 @@ func describe(link netlink.Link) Interface {
 	a := link.Attrs()
 	i := Interface{
 		Name: a.Name, Index: a.Index, Kind: link.Type(), State: a.OperState.String(), Flags: a.Flags.String(), MTU: a.MTU, Master: a.MasterIndex,
-		Carrier: a.RawFlags&unix.IFF_LOWER_UP != 0, Qdisc: qdiscOf(a.Index), Offloads: offloadsOf(a.Index), Addresses: []netip.Prefix{},
+		Carrier: a.RawFlags&unix.IFF_LOWER_UP != 0, Qdisc: qdiscOf(a.Index), Offloads: genetlink.Offloads(a.Index), Addresses: []netip.Prefix{},
 	}
 	if nic, err := xdp.Inspect(a.Name); err == nil {
 		i.RxQueues, i.TxQueues = nic.RxQueues, nic.TxQueues

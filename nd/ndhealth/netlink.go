@@ -3,7 +3,6 @@ package ndhealth
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -14,20 +13,15 @@ import (
 
 // Numbers of linux/ethtool_netlink.h and linux/netdev.h.
 const (
-	ethtoolFeaturesGet = 11
-	featuresActive     = 4 // ETHTOOL_A_FEATURES_ACTIVE, a bitset of names
-	bitsetBits         = 3
-	bitsetBit          = 1
-	bitName            = 2
-	ethtoolRingsGet    = 15 // ETHTOOL_MSG_RINGS_GET; every header is attribute 1
-	ethtoolRSSGet      = 38 // ETHTOOL_MSG_RSS_GET, Linux 6.2
-	ethtoolHeader      = 1
-	ethtoolHeaderDev   = 1 // ETHTOOL_A_HEADER_DEV_INDEX
-	ringsRxMax         = 2
-	ringsTxMax         = 5
-	ringsRx            = 6
-	ringsTx            = 9
-	rssIndirection     = 4
+	ethtoolRingsGet  = 15 // ETHTOOL_MSG_RINGS_GET; every header is attribute 1
+	ethtoolRSSGet    = 38 // ETHTOOL_MSG_RSS_GET, Linux 6.2
+	ethtoolHeader    = 1
+	ethtoolHeaderDev = 1 // ETHTOOL_A_HEADER_DEV_INDEX
+	ringsRxMax       = 2
+	ringsTxMax       = 5
+	ringsRx          = 6
+	ringsTx          = 9
+	rssIndirection   = 4
 
 	ethtoolChannelsGet = 17 // ETHTOOL_MSG_CHANNELS_GET
 	channelsRxMax      = 2
@@ -121,35 +115,6 @@ func featuresOf(index int) (f features, known bool) {
 		return features(binary.NativeEndian.Uint64(b)), true
 	}
 	return 0, false
-}
-
-// offloadsOf names what the driver does for the kernel now, as ethtool -k does; none where it does not tell.
-func offloadsOf(index int) []string {
-	names := []string{}
-	a, err := askEthtool(ethtoolFeaturesGet, index)
-	if err != nil {
-		return names
-	}
-	for _, list := range parts(a[featuresActive], bitsetBits) {
-		for _, bit := range parts(list, bitsetBit) {
-			for _, name := range parts(bit, bitName) {
-				names = append(names, unix.ByteSliceToString(name))
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// parts are the attributes of a type that are nested in another one.
-func parts(b []byte, of uint16) (list [][]byte) {
-	attributes, _ := nl.ParseRouteAttr(b) // as many as are whole
-	for _, a := range attributes {
-		if a.Attr.Type&typeMask == of {
-			list = append(list, a.Value)
-		}
-	}
-	return list
 }
 
 // carrierOf says whether something is at the other end; the interface's operational state says so a moment later.

@@ -31,6 +31,9 @@ const wireOverhead = 38 + 28
 // Narrow puts a bottleneck in front of a host.
 func (h *Host) Narrow(b *Bottleneck) { h.inlet = b }
 
+// NarrowLane puts one of its own in front of the host's lane.
+func (h *Host) NarrowLane(b *Bottleneck) { h.laneInlet = b }
+
 // pass lets a packet through, after wait. A nil bottleneck is none.
 func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Duration, marked, ok bool) {
 	if b == nil {

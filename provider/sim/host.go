@@ -62,6 +62,7 @@ type Host struct {
 	turns       uint64
 	life        int         // how often it started
 	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
+	laneInlet   *Bottleneck // the same for those by the lane; nil for inlet
 	app         func() bool // called after every turn; true when it posted; nil for none
 	forger      *forger     // spoils what the host sends; nil for an honest one
 	pool        *pool       // its shared receives; nil for none

@@ -103,9 +103,13 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		if n.strikes(n.rng, Late) {
 			d += min(100*n.Delay, packetLife)
 		}
-		queued, marked, ok := to.inlet.pass(n.now, len(p), path.ecn)
+		inlet := to.inlet
+		if path.bulk && to.laneInlet != nil {
+			inlet = to.laneInlet
+		}
+		queued, marked, ok := inlet.pass(n.now, len(p), path.ecn)
 		if !ok {
-			n.Happened[to.inlet.fault()]++
+			n.Happened[inlet.fault()]++
 			n.trace.packet(n.now, from, "overflow", p)
 			continue
 		}

@@ -51,22 +51,52 @@ type Choice struct {
 	pause  time.Duration // the newest one
 	usedAt clock.Time    // when a packet last left by the lane
 	row    int           // bytes of full packets in a row
-	lost   int           // of the packets that are judged together
+	trial  trial
+	lost   int // of the packets that are judged together
 	came   int
 }
 
-// Row takes in a packet of so many bytes that is about to leave, and reports whether it belongs to enough full ones in a row to be bulk. One that
-// leaves alone, with nothing in flight, begins anew.
-func (c *Choice) Row(size int, full, alone bool) bool {
-	if !full || alone {
+// Packet is one with contents that is about to leave.
+type Packet struct {
+	Size   int
+	Full   bool // nothing more fits
+	Alone  bool // nothing is in flight
+	Behind bool // it follows on contents that are on their way by the lane
+}
+
+// Takes says whether a packet leaves by the lane: one of enough full packets in a row, where that is faster, or one behind such. roundTrip is the smoothed one.
+func (c *Choice) Takes(p Packet, now clock.Time, roundTrip time.Duration) bool {
+	if p.Alone {
 		c.row = 0
+		c.trial.alone(now)
 	}
-	if !full {
+	row := c.inRow(p)
+	switch {
+	case !c.Carries(p.Size):
+		return false
+	case c.trial.verdict == Always:
+		return true
+	case row:
+		return c.trial.lane(now, roundTrip)
+	}
+	return p.Behind
+}
+
+// inRow says whether a packet belongs to enough full ones in a row to be bulk. One that leaves alone begins anew.
+func (c *Choice) inRow(p Packet) bool {
+	if !p.Full {
+		c.row = 0
 		return false
 	}
-	c.row = min(c.row+size, rowBytes)
+	c.row = min(c.row+p.Size, rowBytes)
 	return c.row == rowBytes
 }
+
+// Moved takes in that so many bytes arrived, by whichever way. It reports whether there is a new verdict.
+func (c *Choice) Moved(bytes int, now clock.Time) (found bool) { return c.trial.arrived(bytes, now) }
+
+// Verdict is which way moves bulk faster.
+func (c *Choice) Verdict() Verdict { return c.trial.verdict }
 
 // Carries says whether the lane is known to carry packets of so many bytes.
 func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
@@ -78,6 +108,8 @@ func (c *Choice) State(agreed bool) string {
 		return ""
 	case c.proven == 0:
 		return "unproven"
+	case c.trial.verdict == Port:
+		return "slower"
 	}
 	return "proven"
 }
@@ -129,7 +161,8 @@ func (c *Choice) Answered(nonce uint32, size uint16) bool {
 // leave gives the lane up for some time. It has to be proven again then.
 func (c *Choice) leave(now clock.Time, why Cause) {
 	c.pause = min(max(2*c.pause, firstPause), mostPause)
-	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why}
+	c.trial.stop()
+	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why, trial: c.trial}
 }
 
 // TimedOut takes in that nothing came back of what left by the lane until now. It reports whether the lane is left because of that.
@@ -146,7 +179,7 @@ func (c *Choice) TimedOut(now clock.Time) bool {
 // InTime takes in that what the newest time-out was for had arrived.
 func (c *Choice) InTime() {
 	if c.before != 0 {
-		*c = Choice{proven: c.before, pause: c.pause / 2}
+		*c = Choice{proven: c.before, pause: c.pause / 2, trial: c.trial}
 	}
 }
 

@@ -63,7 +63,7 @@ func TestRestRemembersFailures(t *testing.T) {
 		now = now.Add(minProbeTimer)
 	}
 	now = now.Add(5 * time.Second)
-	c = c.Rest().Resume(now)
+	c = c.Rest().Resume(now, Unknown)
 	if nonce, ok := c.Probe(1472, now, 0, 9); !ok || nonce != 9 {
 		t.Errorf("the last probe: nonce %d, %v", nonce, ok)
 	}
@@ -73,15 +73,15 @@ func TestRestRemembersFailures(t *testing.T) {
 	for range 9 { // to the longest pause
 		c.leave(now, Lossy)
 	}
-	c = c.Rest().Resume(now.Add(2 * time.Second))
+	c = c.Rest().Resume(now.Add(2*time.Second), Unknown)
 	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
 		t.Errorf("the lane is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
 	}
-	if c = c.Rest().Resume(now.Add(time.Hour)); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
+	if c = c.Rest().Resume(now.Add(time.Hour), Unknown); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
-	if r := c.Rest(); r != (Rest{}) || r.Resume(now) != (Choice{}) {
+	if r := c.Rest(); r != (Rest{}) || r.Resume(now, Unknown) != (Choice{}) {
 		t.Errorf("of a lane that never failed there is %+v", r)
 	}
 }
@@ -131,24 +131,44 @@ func TestLossy(t *testing.T) {
 	}
 }
 
-// Few full packets are no bulk, and the row begins anew behind one that is not full.
+// Few full packets are no bulk, and the row begins anew behind one that is not full, and behind nothing in flight. What is short follows what went by the lane.
 func TestRows(t *testing.T) {
-	var c Choice
+	now := clock.Time(time.Hour)
+	c := proven(now)
+	c.trial.verdict = Lane
+	takes := func(size int, full, alone, behind bool) bool {
+		return c.Takes(Packet{size, full, alone, behind}, now, 0)
+	}
 	n := 0
-	for !c.Row(1400, true, false) {
+	for !takes(1400, true, false, false) {
 		n++
 	}
 	if n*1400 >= rowBytes || (n+1)*1400 < rowBytes {
 		t.Errorf("bulk behind %d packets", n)
 	}
-	if c.Row(100, false, false) || c.Row(1400, true, false) {
+	if takes(100, false, false, false) || takes(1400, true, false, false) {
 		t.Error("a row goes on behind a packet that is not full")
 	}
-	for range n {
-		c.Row(1400, true, false)
+	if !takes(100, false, false, true) {
+		t.Error("a short packet overtakes")
 	}
-	if c.Row(1400, true, true) {
+	for range n + 1 {
+		takes(1400, true, false, false)
+	}
+	if takes(1400, true, true, false) {
 		t.Error("a row goes on when nothing is in flight")
+	}
+	c.trial.verdict = Always
+	if !takes(100, false, true, false) || takes(1473, true, false, false) {
+		t.Error("always is not always, or more than was proven")
+	}
+	if c.trial = (trial{verdict: Port}); c.State(true) != "slower" {
+		t.Errorf("a lane that is not used is %q", c.State(true))
+	}
+	for range n + 1 {
+		if takes(1400, true, false, false) {
+			t.Error("the slower way is taken")
+		}
 	}
 }
 

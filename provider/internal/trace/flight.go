@@ -36,7 +36,7 @@ const (
 	FlightPath                        // packet size of the path, bytes: before, after
 	FlightPause                       // the peer had no receive
 	FlightLost                        // the connection was lost: Outcome, 0
-	FlightBulk                        // the bulk lane: 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
+	FlightBulk                        // the bulk lane: 2 when ways were compared, and the bulk.Verdict; 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
 	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
 )
 
@@ -144,10 +144,13 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
 	case FlightBulk:
-		if v.From == 0 {
+		switch v.From {
+		case 0:
 			b = fmt.Appendf(b, " left: %v", bulk.Cause(v.To))
-		} else {
+		case 1:
 			b = fmt.Appendf(b, " proven for %d", v.To)
+		default:
+			b = fmt.Appendf(b, " %v", bulk.Verdict(v.To))
 		}
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))

@@ -1,0 +1,57 @@
+//go:build !race
+
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// TestBulkGoesTheFasterWay: bulk leaves by the lane where that moves more, by the ND port where the lane moves less or as much, and follows when that changes.
+func TestBulkGoesTheFasterWay(t *testing.T) {
+	const port = 400e6
+	config := bulkConfig(testMTU)
+	config.Lane = true
+	for _, c := range []struct {
+		rate, then int // of the lane
+		way, after string
+	}{{3 * port, port / 2, "lane", "port"}, {port, port, "port", "port"}, {port / 2, 3 * port, "port", "lane"}} {
+		flow := &Bulk{Kind: provider.KindWrite, Size: 256 << 10, Depth: 16}
+		f := newFleetOf(t, config, Conditions{Delay: testDelay, LaneDelay: testDelay}, Bottleneck{Rate: port, Queue: 500e3}, flow)
+		lane := &Bottleneck{Rate: c.rate, Queue: 500e3}
+		f.sink.NarrowLane(lane)
+		flow.Start(0)
+		// most says how most of the bytes go for a while.
+		most := func() string {
+			f.narrow.Forget()
+			lane.Forget()
+			f.pass(t, 300*time.Millisecond)
+			byPort, byLane := f.narrow.Passed, lane.Passed
+			rate := port
+			if byLane > byPort {
+				rate = float64(lane.Rate)
+			}
+			if used := float64(byPort+byLane) * 8 / 0.3 / rate; used < 0.85 {
+				t.Errorf("lane of %d b/s: %.2f of the faster way are used", lane.Rate, used)
+			}
+			if byLane > byPort {
+				return "lane"
+			}
+			return "port"
+		}
+		f.pass(t, 200*time.Millisecond)
+		if way := most(); way != c.way {
+			t.Errorf("lane of %d b/s: most goes by the %s", c.rate, way)
+		}
+		lane.Rate = c.then
+		f.pass(t, 1200*time.Millisecond)
+		if way := most(); way != c.after {
+			t.Errorf("lane of %d, then %d b/s: most goes by the %s", c.rate, c.then, way)
+		}
+		if timeouts, _ := f.stats(); timeouts > 0 {
+			t.Errorf("lane of %d b/s: %d time-outs", c.rate, timeouts)
+		}
+	}
+}
