@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -72,10 +73,10 @@ func (a *answers) end() space.Place {
 }
 
 // gone says that the memory behind a piece of the answers may not be read any more.
-func (a *answers) gone(mem access, p space.Piece) bool {
+func (a *answers) gone(mem access.Memory, p space.Piece) bool {
 	for at := p.From; at.Before(p.To); at = at.NextMessage() {
 		s := a.slot(at.Message())
-		if n, _ := s.piece(at, p.To); !mem.readable(s.token, s.addr+uint64(at.Offset()), n) {
+		if n, _ := s.piece(at, p.To); !mem.Readable(s.token, s.addr+uint64(at.Offset()), n) {
 			return true
 		}
 	}
@@ -85,7 +86,7 @@ func (a *answers) gone(mem access, p space.Piece) bool {
 // pack fills the packet begun with answers from at up to stop, until the connection is terminated: then the memory of a
 // lost answer may be gone, so whatever is sent again is the TERM, and the first gap the peer has gets it. When the peer may not read what it asked for at to any
 // more, because that was deregistered, or the window invalidated, while the answer was under way, ok is false and the packet is gone.
-func (a *answers) pack(out *packet.Out, mem access, at, stop space.Place) (to space.Place, ok bool) {
+func (a *answers) pack(out *packet.Out, mem access.Memory, at, stop space.Place) (to space.Place, ok bool) {
 	if a.termQueued {
 		out.Put(&a.term)
 		return stop, true
@@ -102,7 +103,7 @@ func (a *answers) pack(out *packet.Out, mem access, at, stop space.Place) (to sp
 		}
 		var src []byte
 		if op.Length > 0 {
-			b, grant := mem.read(s.token, s.addr+uint64(off), uint32(op.Length))
+			b, grant := mem.Read(s.token, s.addr+uint64(off), uint32(op.Length))
 			if b == nil {
 				out.Abandon()
 				return at, false

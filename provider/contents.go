@@ -159,7 +159,7 @@ func (r *receiving) dropHeld(store *space.Store) {
 
 // placer is what places the bytes of packets behind a gap.
 func (t *traffic) placer() placer {
-	a := placer{access: t.access(), qp: t.qp, reads: &t.reads, next: t.receives.Next()}
+	a := placer{Memory: t.access(), qp: t.qp, reads: &t.reads, next: t.receives.Next()}
 	if t.noRequests {
 		a.reads = nil
 	}

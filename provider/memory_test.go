@@ -37,7 +37,7 @@ func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 			for _, n := range []uint32{1, 3000} {
 				p := newPair(t, 1408).connect()
 				own, _ := p.mem[1].Register(make([]byte, 64), RightLocalWrite)
-				_, o := p.qp[1].PostReceive(0, []SGE{{own.Base(), 64, own.Token()}}, 64)
+				_, o := p.qp[1].PostReceive(0, []SGE{{Addr: own.Base(), Len: 64, Token: own.Token()}}, 64)
 				p.must(o)
 				p.fill(0, 0, n, 1)
 				r := p.write(0, 0, n)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -11,7 +12,7 @@ import (
 
 // placer places what is ahead of its turn: it knows where the bytes of each operation belong, and nothing of what else the operation does.
 type placer struct {
-	access
+	access.Memory
 	qp    *QP
 	reads *outstandingReads // ours; nil when they were given up
 	next  uint32            // number of the SEND being received
@@ -59,13 +60,13 @@ func (a placer) check(op *wire.Op, w *packet.Walk) bool {
 		return false
 	case wire.OpWrite:
 		if op.Length > 0 {
-			if dst, _ := a.written(Token(op.Token), op.Address, uint32(op.Length)); dst == nil {
+			if dst, _ := a.Written(Token(op.Token), op.Address, uint32(op.Length)); dst == nil {
 				return false
 			}
 		}
 	default:
 		sgl, ok := a.sink(op)
-		if !ok || !a.scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
+		if !ok || !a.Scatter(sgl, op.Offset, uint32(op.Length), false, nil) {
 			return false
 		}
 	}
@@ -102,13 +103,13 @@ func (a placer) placeOp(op *wire.Op, w *packet.Walk) {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
-			dst, g := a.written(Token(op.Token), op.Address, uint32(op.Length))
+			dst, g := a.Written(Token(op.Token), op.Address, uint32(op.Length))
 			g.CountWrite()
 			w.Place(dst)
 		}
 	case wire.OpReadReq:
 	default:
 		sgl, _ := a.sink(op)
-		a.scatter(sgl, op.Offset, uint32(op.Length), false, w)
+		a.Scatter(sgl, op.Offset, uint32(op.Length), false, w)
 	}
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -17,7 +18,7 @@ func (t *traffic) onReadRequest(op *wire.Op) bool {
 		return t.refuse(op, wire.TermProtocol)
 	case s.full(t.ird) && !t.answerArrived():
 		return t.refuse(op, wire.TermReadLimit)
-	case !t.access().readable(Token(op.Token), op.Address, op.Total):
+	case !t.access().Readable(Token(op.Token), op.Address, op.Total):
 		return t.refuse(op, wire.TermReadAccess)
 	}
 	s.add(op)
@@ -40,7 +41,7 @@ func (r *repeater) answerArrived() bool {
 // mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
 // the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (r *repeater) mayHaveArrived(p space.Piece, mem access, rtt *recovery.RTT) bool {
+func (r *repeater) mayHaveArrived(p space.Piece, mem access.Memory, rtt *recovery.RTT) bool {
 	if r.served.termQueued || !r.served.gone(mem, p) {
 		return false
 	}

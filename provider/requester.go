@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -113,23 +114,23 @@ func (r *requester) hold(q *initiatorQueue, at space.Place, window int) hold {
 }
 
 // mayUse says whether the request at seq names memory of this side that it may use. An inline request has none.
-func (q *initiatorQueue) mayUse(mem access, seq uint32) bool {
+func (q *initiatorQueue) mayUse(mem access.Memory, seq uint32) bool {
 	need := Rights(0)
 	if q.wr(seq).kind == KindRead {
 		need = RightLocalWrite
 	}
-	return mem.mayUse(q.sgl(seq), need)
+	return mem.MayUse(q.sgl(seq), need)
 }
 
 // faultAhead lets the next look at a SEND that waits come at once, when it waits in vain, because it names memory that it may not use.
-func (r *requester) faultAhead(q *initiatorQueue, mem access, now clock.Time) {
+func (r *requester) faultAhead(q *initiatorQueue, mem access.Memory, now clock.Time) {
 	if !q.mayUse(mem, q.next) {
 		r.ask.Soon(now)
 	}
 }
 
 // start gives the request at seq its number. False means that it names memory that it may not use.
-func (r *requester) start(q *initiatorQueue, mem access, seq uint32) bool {
+func (r *requester) start(q *initiatorQueue, mem access.Memory, seq uint32) bool {
 	if !q.mayUse(mem, seq) {
 		return false
 	}
@@ -152,7 +153,7 @@ func (r *requester) start(q *initiatorQueue, mem access, seq uint32) bool {
 
 // pack fills the packet begun with operations from at up to stop, or up to what has to wait. fresh says that they are sent for
 // the first time. When the request at to names memory that it may not use, ok is false and the packet is gone.
-func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem access, at, stop space.Place, fresh bool, window int) (to space.Place, ok bool) {
+func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem access.Memory, at, stop space.Place, fresh bool, window int) (to space.Place, ok bool) {
 	for at != stop {
 		seq, off := at.Message(), at.Offset()
 		wr := q.wr(seq)
@@ -224,12 +225,12 @@ func (wr *workRequest) describe(out *packet.Out, op *wire.Op, at, stop space.Pla
 }
 
 // gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
-func (q *initiatorQueue) gather(out *packet.Out, mem access, seq, off, n uint32) bool {
+func (q *initiatorQueue) gather(out *packet.Out, mem access.Memory, seq, off, n uint32) bool {
 	if q.wr(seq).flags&FlagInline != 0 {
 		out.Payload(q.inlineBytes(seq)[off : off+n])
 		return true
 	}
-	return mem.gather(out, q.sgl(seq), off, n)
+	return mem.Gather(out, q.sgl(seq), off, n)
 }
 
 // place is the place in the initiator queue of a place in the request space as the peer names it, sp being what was sent of that. It reports

@@ -78,7 +78,7 @@ func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
 	}
 	switch op.Opcode {
 	case wire.OpWrite:
-		return r == nil || t.access().write(op, r) || t.refuse(op, wire.TermAccess)
+		return r == nil || t.access().Write(op, r) || t.refuse(op, wire.TermAccess)
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
 		return t.onSend(op, r)
 	case wire.OpReadReq:
@@ -134,8 +134,8 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
 		qp.rq.head.Store(head + 1)
 		return t.refuse(op, wire.TermSendTooLong)
 	}
-	if !t.access().scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
-		t.blame(t.access().fault(qp.rq.sgl(head), OutcomeAccessViolation))
+	if !t.access().Scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
+		t.blame(t.access().Fault(qp.rq.sgl(head), OutcomeAccessViolation))
 		t.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})
@@ -184,7 +184,7 @@ func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 		return t.refuse(op, wire.TermProtocol)
 	}
 	last := op.Flags&wire.OpLast != 0
-	if !t.access().scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
+	if !t.access().Scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
 		t.localFault(seq, OutcomeAccessViolation)
 		return false
 	}

@@ -295,10 +295,10 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 	for i := range 3000 {
 		p.reg[0].Bytes()[i] = byte(i)
 	}
-	sgl := []SGE{{base, 0, token}, {base + 5, 1000, token}, {base, 0, token}, {base + 1005, 1900, token}}
+	sgl := []SGE{{Addr: base, Len: 0, Token: token}, {Addr: base + 5, Len: 1000, Token: token}, {Addr: base, Len: 0, Token: token}, {Addr: base + 1005, Len: 1900, Token: token}}
 	p.post(0, &Request{Kind: KindSend, SGL: sgl, Length: 2900})
 	b := p.reg[1].Base()
-	into := []SGE{{b, 1, p.reg[1].Token()}, {b + 10, 0, p.reg[1].Token()}, {b + 1, 2000, p.reg[1].Token()}, {b + 2001, 5000, p.reg[1].Token()}}
+	into := []SGE{{Addr: b, Len: 1, Token: p.reg[1].Token()}, {Addr: b + 10, Len: 0, Token: p.reg[1].Token()}, {Addr: b + 1, Len: 2000, Token: p.reg[1].Token()}, {Addr: b + 2001, Len: 5000, Token: p.reg[1].Token()}}
 	_, o := p.qp[1].PostReceive(0, into, 7001)
 	p.must(o)
 	p.runUntilIdle()

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -11,7 +12,7 @@ import (
 // This file sends what requester and answers have, as far as windows, the budget and frames allow.
 
 // access is the memory that the connection's queue pair and its peer may use.
-func (s *sender) access() access { return access{s.mem, s.qp.user()} }
+func (s *sender) access() access.Memory { return access.Memory{Table: s.mem, User: s.qp.user()} }
 
 // requesting says that the queue pair's requests may go out at all.
 func (s *sender) requesting() bool { return s.qp != nil && !s.noRequests }

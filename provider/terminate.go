@@ -31,7 +31,7 @@ func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint3
 // used, or a window in the wrong state. Requests before it that are not done end CANCELED.
 func (s *sender) localFault(seq uint32, o Outcome) {
 	if s.qp != nil {
-		s.blame(s.access().fault(s.qp.sq.sgl(seq), o))
+		s.blame(s.access().Fault(s.qp.sq.sgl(seq), o))
 		s.qp.failAt(&s.results, seq, o)
 	}
 	s.terminate(wire.TermLocal, 0, 0)

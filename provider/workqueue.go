@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -8,11 +9,7 @@ import (
 )
 
 // SGE is a scatter/gather entry: Len bytes at Addr of the region that Token names.
-type SGE struct {
-	Addr  uint64
-	Len   uint32
-	Token Token
-}
+type SGE = access.SGE
 
 // PostFlags change how a request is carried out. The numbers are those of ND_OP_FLAG where it has them.
 type PostFlags uint16

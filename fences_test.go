@@ -1,0 +1,143 @@
+package ndxdp_test
+
+// fence says what one directory may import besides the standard library.
+type fence struct {
+	ours    []string // directories of this module, or their parents ending in "/"
+	theirs  []string // import paths of other modules, or prefixes ending in "/..."
+	noStd   []string // standard packages refused here, although the rest of the standard library is welcome
+	usedBy  []string // when set, the only directories that may import this one
+	tests   []string // what its tests may import as well: directories of this module, import paths of other modules
+	noClock bool     // no machine clock and no global randomness (invariants of a sans-I/O engine)
+}
+
+// object is the fence of an object of the engine that only the engine itself uses.
+func object(ours ...string) fence {
+	return fence{ours: ours, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true}
+}
+
+// shared is the fence of an object that others know, too.
+func shared(f fence, others ...string) fence {
+	f.usedBy = append(f.usedBy, others...)
+	return f
+}
+
+// fences holds the import rules; docs/ARCHITECTURE.md explains them. A directory that is not listed may not exist:
+// a new package starts by deciding here what it may know.
+var fences = map[string]fence{
+	"wire": {ours: []string{"internal/crc32c"}, noStd: []string{"net", "os", "unsafe"}},
+	"internal/crc32c": {
+		theirs: []string{"golang.org/x/sys/cpu"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"wire"},
+	},
+	"internal/clock": {},
+	"internal/genetlink": {
+		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
+		usedBy: []string{"internal/netlab", "internal/datapath", "nd/ndhealth"},
+	},
+	"internal/netlab": {
+		ours:   []string{"internal/genetlink"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "golang.org/x/sys/unix"},
+		usedBy: []string{"bench", "cmd/", "internal/netlab/netlabtest"},
+	},
+	"internal/netlab/impair": {
+		theirs: []string{"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+		usedBy: []string{"bench"},
+	},
+	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
+	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd", "nd/ndmetrics", "cmd/"}},
+	"internal/cli": {
+		ours:   []string{"nd", "internal/buildinfo"},
+		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		usedBy: []string{"cmd/"},
+	},
+	"internal/conformance": {usedBy: []string{}},
+	"internal/mutants":     {}, "internal/testrun": {},
+	"internal/testhelp": {usedBy: []string{}},
+	"internal/broker":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
+	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
+	"internal/ports":    {ours: []string{"internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
+	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
+	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
+	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}},
+	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
+	"provider/internal/outcome":    {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
+	"provider/internal/trace":      shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk"), "provider/internal/"),
+	"provider/internal/memory":     shared(object("provider/internal/outcome"), "provider/internal/"),
+	"provider/internal/access":     object("wire", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet"),
+	"provider/internal/interleave": {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider", "provider/internal/watch"}, noClock: true},
+	"provider/internal/guard":      shared(object("wire", "internal/clock"), "provider/internal/"),
+	"provider/internal/completion": object("internal/clock", "provider/internal/memory", "provider/internal/outcome", "provider/internal/trace"),
+	"provider/internal/lifetime":   object("wire", "internal/clock", "provider/internal/outcome"),
+	"provider/internal/credit":     object("wire", "internal/clock", "provider/internal/space"),
+	"provider/internal/turn":       object("internal/clock"),
+	"provider/internal/watch":      object("internal/clock", "provider/internal/interleave", "provider/internal/outcome"),
+	"provider/internal/recovery":   object("wire", "internal/clock", "provider/internal/space"),
+	"provider/internal/link":       shared(object("wire", "internal/clock"), "provider/internal/packet", "provider/internal/ndports"),
+	"provider/internal/packet":     shared(object("wire", "provider/internal/link", "provider/internal/space"), "provider/internal/access"),
+	"provider/internal/ndports":    object("wire", "provider/internal/link", "provider/internal/outcome"),
+	"provider/internal/pool":       object(), "provider/internal/qpstate": object(),
+	"provider/internal/index":      object(),
+	"provider/internal/sourceport": object("internal/clock"),
+	"provider/internal/bulk":       shared(object("wire", "internal/clock"), "provider/internal/"),
+	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
+	"provider/internal/congestion": object("wire", "internal/clock"),
+	"provider/sim": {
+		ours:    []string{"provider", "wire", "internal/clock"},
+		noStd:   []string{"net", "os", "syscall"},
+		usedBy:  []string{"bench", "cmd/"},
+		noClock: true,
+	},
+	"internal/datapath": {
+		ours:   []string{"provider", "xdp", "internal/udp", "internal/ports", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+	},
+	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
+	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat"}, usedBy: []string{"nd", "nd/ndinspect"}},
+	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
+	"internal/verbs": {
+		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
+		usedBy: []string{"nd", "nd/ndk"},
+	},
+	"nd": {
+		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
+		tests: []string{"wire", "nd/ndmetrics"},
+	},
+	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
+		ours:  []string{"provider", "internal/verbs"},
+		tests: []string{"nd", "internal/datapath"},
+	},
+	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/..."}}, // it must run over connections
+	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
+	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect"}},
+	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+	},
+	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
+		ours: []string{"nd", "internal/repeat"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
+	},
+	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
+		ours: []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
+		theirs: []string{
+			"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go", "github.com/asavie/xdp/...",
+		},
+		tests: []string{"nd/ndmetrics"},
+	},
+	"bench/apps": { // apart from bench because of gRPC: only ndperf links it
+		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, usedBy: []string{"cmd/ndperf"},
+	},
+	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
+	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
+	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
+		ours:   []string{"internal/broker", "internal/datapath", "internal/cli"},
+		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
+		tests:  []string{"nd", "nd/ndk"},
+	},
+	"cmd/": {
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "internal/cli", "internal/netlab", "provider/sim"},
+		theirs: []string{
+			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
+			"golang.org/x/sys/unix", "golang.org/x/term",
+		},
+	},
+}

@@ -1,0 +1,74 @@
+package access
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// region is memory with other bytes everywhere, with an entry for all of it.
+func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (b []byte, all SGE) {
+	t.Helper()
+	b = make([]byte, size)
+	for i := range b {
+		b[i] = byte(i) ^ byte(i>>8)
+	}
+	r, err := table.Register(b, rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, SGE{Addr: r.Base(), Len: uint32(size), Token: r.Token()}
+}
+
+// A list may be used as far as each of its entries may, and what was wrong with it has a name.
+func TestWhatMayBeUsed(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	_, mine := region(t, table, 4096, memory.RightLocalWrite)
+	_, fixed := region(t, table, 4096, 0)
+	m, nobody := Memory{Table: table}, SGE{Addr: mine.Addr, Len: 1, Token: mine.Token ^ 1}
+	for _, c := range []struct {
+		name        string
+		sgl         []SGE
+		read, write bool
+		cause       outcome.Cause
+	}{
+		{"with every right", []SGE{mine}, true, true, outcome.LocalRight},
+		{"without local write", []SGE{mine, fixed}, true, false, outcome.LocalRight},
+		{"unknown", []SGE{mine, nobody}, false, false, outcome.LocalMemory},
+		{"beyond its end", []SGE{{Addr: mine.Addr + 1, Len: 4096, Token: mine.Token}}, false, false, outcome.LocalMemory},
+		{"empty", []SGE{{Token: mine.Token ^ 1}}, true, true, outcome.LocalRight},
+	} {
+		if r, w := m.MayUse(c.sgl, 0), m.MayUse(c.sgl, memory.RightLocalWrite); r != c.read || w != c.write {
+			t.Errorf("%s: read %v, write %v", c.name, r, w)
+		}
+		if got := m.Fault(c.sgl, outcome.AccessViolation); got != c.cause {
+			t.Errorf("%s: cause %v, want %v", c.name, got, c.cause)
+		}
+	}
+	if !m.Scatter([]SGE{mine, fixed}, 0, 4096, true, nil) || m.Scatter([]SGE{mine, fixed}, 1, 4096, true, nil) {
+		t.Error("bytes go where they may not, or not where they may")
+	}
+}
+
+// A peer reads and writes what it has the rights for, and an operation without bytes needs none.
+func TestWhatAPeerMayUse(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	_, readable := region(t, table, 4096, memory.RightRemoteRead)
+	b, writable := region(t, table, 4096, memory.RightRemoteWrite)
+	m := Memory{Table: table}
+	if !m.Readable(readable.Token, readable.Addr, 4096) || m.Readable(readable.Token, readable.Addr, 4097) || m.Readable(writable.Token, writable.Addr, 1) || !m.Readable(0, 0, 0) {
+		t.Error("other memory may be read than has the right")
+	}
+	if dst, _ := m.Written(writable.Token, writable.Addr+96, 4000); dst == nil || &dst[0] != &b[96] {
+		t.Error("a peer cannot write where it may")
+	}
+	if dst, _ := m.Written(readable.Token, readable.Addr, 1); dst != nil {
+		t.Error("a peer writes where it may only read")
+	}
+	if !m.Write(&wire.Op{}, nil) || m.Write(&wire.Op{Length: 1, Token: uint32(readable.Token), Address: readable.Addr}, nil) {
+		t.Error("an empty write needs a right, or another one none")
+	}
+}
