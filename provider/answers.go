@@ -112,7 +112,7 @@ func (a *answers) pack(out *packet.Out, mem access.Memory, at, stop space.Place)
 			src = b
 		}
 		out.Put(&op)
-		out.Payload(src)
+		out.Payload(src) // copied: programs may change it meanwhile
 		last := op.Flags&wire.OpLast != 0
 		at = at.After(uint32(op.Length), last)
 		if !last || out.Piece() {

@@ -10,14 +10,31 @@ import (
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
 
-// takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane: when it is one of many that are full, and those are
-// faster there, or follows on contents that are on their way there, which it would overtake otherwise and wait for at the peer.
-func (s *sender) takesBulk(kind wire.Space, to space.Place, full bool) bool {
-	p := bulk.Packet{Size: s.out.Used(), Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
+// beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full.
+func (s *sender) beginContents(kind wire.Space) bool {
+	if !s.beginOperations(int(s.mtu.Packet)) {
+		return false
+	}
+	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, int(s.mtu.Packet), true)
+	if s.fullByBulk || s.copies {
+		s.out.MayLend()
+	}
+	return true
+}
+
+// mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on
+// their way there, which it would overtake otherwise and wait for at the peer.
+func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
+	p := bulk.Packet{Size: size, Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
 	if !p.Behind {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}
-	if !s.bulk.Takes(p, s.now, s.rtt.Smoothed) || s.bulkPath == 0 {
+	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.bulkPath != 0
+}
+
+// takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane.
+func (s *sender) takesBulk(kind wire.Space, to space.Place, full bool) bool {
+	if full && !s.fullByBulk || !full && !s.mayBulk(kind, s.out.Used(), false) {
 		return false
 	}
 	s.bulkTo[kind] = to

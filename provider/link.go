@@ -13,6 +13,8 @@ type (
 	Pressured = link.Pressured
 	// Backlogged is a Link whose device can be too busy for what Transmit took. Its owner calls it.
 	Backlogged = link.Backlogged
+	// Copier is a Link that has read all of a packet when Transmit returns.
+	Copier = link.Copier
 	// Laned is a Link that may have a bulk lane.
 	Laned = link.Laned
 	// Path names a route to a peer inside one link. Zero is never a path.
@@ -30,6 +32,8 @@ const (
 	MaxFrags  = link.MaxFrags
 	Headroom  = link.Headroom
 	FrameSize = link.FrameSize
+	// Lent is the ID of memory that is no link's.
+	Lent = link.Lent
 	// TxBatch is how many packets come to Transmit together at the most.
 	TxBatch = packet.TxBatch
 )

@@ -10,8 +10,8 @@ import (
 // does not wait for bulk.
 
 const (
-	// quantum is one connection's share of a round, in bytes. Not above a burst of full packets at MTU 1500.
-	quantum = 32 << 10
+	// quantum is one connection's share of a round, in bytes. Not above a burst of full packets at MTU 1500, so that they leave in one run.
+	quantum = 63 << 10
 	// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
 	connBurst = packet.TxBatch
 	// turnLimit ends the transmit phase of a turn; a packet is never cut for it. A turn is short so that acknowledgements

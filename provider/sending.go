@@ -43,7 +43,7 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !s.beginOperations(int(s.mtu.Packet)) {
+		if !s.beginContents(wire.RequestSpace) {
 			return true
 		}
 		from := sp.Next()
@@ -71,7 +71,7 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !s.beginOperations(int(s.mtu.Packet)) {
+		if !s.beginContents(wire.ResponseSpace) {
 			return true
 		}
 		from := sp.Next()

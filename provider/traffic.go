@@ -35,8 +35,9 @@ type sender struct {
 	outbound
 	requester
 	served     answers
-	deficit    int // bytes left of the connection's share of a round
-	lean       int // bytes that responses were sent more than requests, while both waited
+	deficit    int  // bytes left of the connection's share of a round
+	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
+	lean       int  // bytes that responses were sent more than requests, while both waited
 	limitTimes trace.LimitTimes
 }
 

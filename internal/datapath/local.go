@@ -148,11 +148,14 @@ func (q *queue) sendLocal(from *source) {
 	}
 }
 
-// putBack gives back the transmit frames of a packet that did not leave by AF_XDP.
+// putBack gives back the transmit frames of a packet that did not leave by AF_XDP, and forgets memory that was lent.
 func (q *queue) putBack(p *provider.TxPacket) {
 	for j := range p.N {
-		if id := p.Frags[j].ID; id < q.device.arena.base {
-			q.sock.FreeTx(id)
+		switch f := &p.Frags[j]; {
+		case f.ID == provider.Lent:
+			f.Data = nil
+		case f.ID < q.device.arena.base:
+			q.sock.FreeTx(f.ID)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 	// kept waiting for 100 µs at most and the engine finds them in the cache.
 	udpBatchBytes = 512 << 10
 
-	// sendFrames is the engine's cache of 128 and the frames of a batch of 32 packets that each have MaxFrags; a frame is free
+	// sendFrames is the engine's cache of 128 and the frames of a batch of 44 packets that each have MaxFrags; a frame is free
 	// again when Transmit returns.
 	sendFrames = 1024
 	// socketBuffer holds a window of the largest packets for both spaces, where the kernel allows so much.

@@ -86,6 +86,9 @@ func (d *plainUDP) Frames(dst []provider.Frag) int {
 	return len(dst)
 }
 
+// Copies implements provider.Copier: the kernel copies what it sends.
+func (d *plainUDP) Copies() bool { return true }
+
 // Transmit implements provider.Link: one system call for each row of packets from the same source port.
 func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 	var from *source
@@ -111,7 +114,11 @@ func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 	// The kernel has copied everything.
 	for i := range pkts {
 		for j := range pkts[i].N {
-			d.txPool.Put(uint32(pkts[i].Frags[j].ID))
+			if f := &pkts[i].Frags[j]; f.ID == provider.Lent {
+				f.Data = nil
+			} else {
+				d.txPool.Put(uint32(f.ID))
+			}
 		}
 	}
 }

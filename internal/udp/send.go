@@ -187,6 +187,7 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 			refused, tooLong = refused+1, tooLong+tooLongFor(errno)
 		}
 	}
+	clear(s.pieces[:s.np]) // they may be memory of others, who forget it
 	s.nd, s.np, s.nr = 0, 0, 0
 	return refused, tooLong
 }

@@ -215,6 +215,12 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	for j := range p.N {
 		f := &p.Frags[j]
 		packet = append(packet, f.Data...)
+		if f.ID == provider.Lent {
+			if !p.Bulk || j == 0 || j != p.N-1 {
+				h.net.Fail("%s transmits lent memory where it may not", h.name)
+			}
+			continue
+		}
 		if f.ID >= memoryBase { // referred to, not ours to take back
 			if f.ID%provider.FrameSize+uint64(len(f.Data)) > provider.FrameSize || j == 0 {
 				h.net.Fail("%s transmits a piece that crosses a frame", h.name)

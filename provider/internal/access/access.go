@@ -58,9 +58,12 @@ func (a Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 		if src == nil {
 			return false
 		}
-		if id, ok := r.LinkID(s.Addr + uint64(off)); ok && take == n && out.Referable(n, id) {
+		switch id, ok := r.LinkID(s.Addr + uint64(off)); {
+		case take == n && out.Lendable(n):
+			out.Lend(src)
+		case ok && take == n && out.Referable(n, id):
 			out.Refer(src, id)
-		} else {
+		default:
 			out.Payload(src)
 		}
 		n -= take

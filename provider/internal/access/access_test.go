@@ -1,13 +1,28 @@
 package access
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
+
+// frames is a link with as many frames as are asked for, which keeps the packets that leave.
+type frames struct{ sent []link.TxPacket }
+
+func (f *frames) Frames(dst []link.Frag) int {
+	for i := range dst {
+		dst[i] = link.Frag{Data: make([]byte, link.FrameSize), ID: uint64(i)}
+	}
+	return len(dst)
+}
+
+func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
 
 // region is memory with other bytes everywhere, with an entry for all of it.
 func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (b []byte, all SGE) {
@@ -21,6 +36,67 @@ func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (
 		t.Fatal(err)
 	}
 	return b, SGE{Addr: r.Base(), Len: uint32(size), Token: r.Token()}
+}
+
+// send gathers into one packet of so many bytes and returns it, as its pieces.
+func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint32) []link.Frag {
+	t.Helper()
+	l := &frames{}
+	o := packet.NewOut(l)
+	if !o.Begin(limit) {
+		t.Fatal("no frames")
+	}
+	if lends {
+		o.MayLend()
+	}
+	op := wire.Op{Opcode: wire.OpWrite, Length: uint16(n), Total: n, Flags: wire.OpLast}
+	o.Put(&op)
+	if !m.Gather(&o, sgl, off, n) {
+		t.Fatal("the memory is not there")
+	}
+	o.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true})
+	o.Add()
+	o.Flush()
+	p := &l.sent[0]
+	return p.Frags[:p.N]
+}
+
+// What fills a packet is lent where it may be, and copied where it may not, is short, or lies in several places.
+func TestGatherLends(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	b, all := region(t, table, 16<<10, 0)
+	m := Memory{Table: table}
+	apart := []SGE{{Addr: all.Addr, Len: 700, Token: all.Token}, {Addr: all.Addr + 700, Len: 8000, Token: all.Token}}
+	for _, c := range []struct {
+		name  string
+		limit int
+		lends bool
+		sgl   []SGE
+		off   uint32
+		n     uint32
+		lent  bool
+	}{
+		{"a full packet", 1472, true, []SGE{all}, 64, 1408, true},
+		{"one over frames", 8972, true, []SGE{all}, 0, 8896, true},
+		{"where memory is not lent", 1472, false, []SGE{all}, 64, 1408, false},
+		{"half a packet", 8972, true, []SGE{all}, 64, 4096, false},
+		{"a short one", 1200, true, []SGE{all}, 64, 900, false},
+		{"two places", 1472, true, apart, 0, 1408, false},
+		{"the second of two places", 1472, true, apart, 700, 1408, true},
+	} {
+		pieces := send(t, m, c.limit, c.lends, c.sgl, c.off, c.n)
+		last := pieces[len(pieces)-1]
+		if lent := last.ID == link.Lent; lent != c.lent || lent && &last.Data[0] != &b[c.off] {
+			t.Errorf("%s: lent %v, want %v", c.name, lent, c.lent)
+		}
+		var got []byte
+		for _, p := range pieces {
+			got = append(got, p.Data...)
+		}
+		if got = got[len(got)-int(c.n):]; !bytes.Equal(got, b[c.off:][:c.n]) {
+			t.Errorf("%s: other bytes", c.name)
+		}
+	}
 }
 
 // A list may be used as far as each of its entries may, and what was wrong with it has a name.

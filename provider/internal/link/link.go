@@ -1,6 +1,10 @@
 package link
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"math"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // MaxFrags is the most pieces one packet may have: CONFIG_MAX_SKB_FRAGS+1 in the kernel's AF_XDP copy path.
 const MaxFrags = 18
@@ -18,6 +22,9 @@ type Frag struct {
 	Data []byte
 	ID   uint64
 }
+
+// Lent is the ID of memory that is no link's. A packet of a Copier, or one by the bulk lane, may have such a piece, which comes last. The link gives nothing back for it.
+const Lent = math.MaxUint64
 
 // Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is never a path.
 type Path uint32
@@ -84,6 +91,15 @@ type Link interface {
 	Forget(p Path)
 	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.
 	MaxPacket() int
+}
+
+// Copier is a Link that has read all of a packet when Transmit returns, so that each may have a piece that was Lent.
+type Copier interface{ Copies() bool }
+
+// Copies says whether a link is such a one.
+func Copies(l Link) bool {
+	c, ok := l.(Copier)
+	return ok && c.Copies()
 }
 
 // Laned is a Link that may have a bulk lane (PROTOCOL §11.1). Packets of both lanes come by Receive, in frames that go back by Recycle, and leave by

@@ -14,6 +14,8 @@ const (
 	// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
 	// below a few kilobytes a copy is cheaper.
 	referMin = 4096
+	// lendMin is the shortest payload that is lent: below it a copy is cheaper than another piece for the kernel.
+	lendMin = 1024
 )
 
 // builder writes one packet into frames: it is begun, filled and then sealed or abandoned before the next one begins.
@@ -31,6 +33,7 @@ type builder struct {
 	piece bool       // it carries one piece of a message without an operation header
 	// referred: all pieces but the first are memory of the link and not frames.
 	referred bool
+	lends    bool                  // the link has read what the packet carries when Transmit returns
 	whole    [link.MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
 
@@ -39,7 +42,7 @@ func (o *Out) begin(limit int) {
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
 	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
-	b.limit, b.ops, b.referred, b.piece = limit, 0, false, false
+	b.limit, b.ops, b.referred, b.piece, b.lends = limit, 0, false, false, false
 	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
 	o.nextFrame(link.Headroom)
 	b.pos = link.Headroom + wire.BaseHeaderLen
@@ -204,6 +207,24 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 	}
 	pieces := (id%link.FrameSize + uint64(n) + link.FrameSize - 1) / link.FrameSize
 	return pieces < link.MaxFrags
+}
+
+// MayLend lets the payload of the packet at hand be lent to the link, which has read all of it when Transmit returns.
+func (b *builder) MayLend() { b.lends = true }
+
+// Lendable says whether n bytes may be lent: when they fill the packet, as its only payload.
+func (b *builder) Lendable(n uint32) bool {
+	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+MinSplit > b.limit
+}
+
+// Lend appends src to the operation just written without copying it, and without a frame. The packet takes no further operation.
+func (b *builder) Lend(src []byte) {
+	b.closeFrame()
+	b.used += len(src)
+	b.limit = b.used
+	b.pkt.Frags[b.pkt.N] = link.Frag{Data: src[:len(src):len(src)], ID: link.Lent}
+	b.pkt.N++
+	b.referred = true
 }
 
 // PutControl writes a control message with a body of n bytes into the packet at hand, and zeros up to total bytes of packet, all in its first frame.

@@ -1,0 +1,74 @@
+package datapath
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// lentTo replaces all but the first n bytes of a packet of one frame with memory that is lent, and returns what arrives of it.
+func lentTo(p *provider.TxPacket, n int) (whole []byte) {
+	rest := bytes.Repeat([]byte{0xd5}, p.Len-n)
+	p.Frags[0].Data = p.Frags[0].Data[:n]
+	p.Frags[1] = provider.Frag{Data: rest, ID: provider.Lent}
+	p.N = 2
+	return append(bytes.Clone(p.Frags[0].Data), rest...)
+}
+
+// Memory that is lent leaves by the bulk lane with what the frame has before it. The frame comes back, and nobody keeps the memory.
+func TestBulkLaneSendsLentMemory(t *testing.T) {
+	_, a, b := newBulkPair(t)
+	path, ok := a.BulkPath(b.device.bulk.local)
+	if !ok {
+		t.Fatal("no path")
+	}
+	const n, size = 30, 1400
+	free := a.freeFrames()
+	pkts := a.bulkPackets(t, path, n, size)
+	want := make([][]byte, n)
+	for i := range pkts {
+		want[i] = lentTo(&pkts[i], 64)
+	}
+	a.Transmit(pkts)
+	i := 0
+	got := b.bulkArrivals(t, n, func(p *provider.RxPacket) {
+		if !bytes.Equal(p.Frags[0].Data, want[i]) {
+			t.Errorf("packet %d has other bytes", i)
+		}
+		i++
+	})
+	if got != n || a.freeFrames() != free {
+		t.Errorf("%d packets arrived, %d frames are free of %d", got, a.freeFrames(), free)
+	}
+	for i := range pkts {
+		if pkts[i].Frags[1].Data != nil {
+			t.Fatal("the memory is kept")
+		}
+	}
+}
+
+// The same over plain sockets.
+func TestPlainSocketsSendLentMemory(t *testing.T) {
+	a, b := newUDPPair(t)
+	path, ok := a.Connect(a.endpoint(portA), b.local)
+	if !ok {
+		t.Fatal("no path")
+	}
+	var rx [64]provider.RxPacket
+	var tx [1]provider.TxPacket
+	for range 4 * sendFrames { // a frame that is lost, or memory that is taken for one, shows by then
+		a.packet(t, &tx[0], path, 1400)
+		want := lentTo(&tx[0], 64)
+		if a.Transmit(tx[:]); tx[0].Frags[1].Data != nil {
+			t.Fatal("the memory is kept")
+		}
+		if b.Receive(rx[:]) != 1 || !bytes.Equal(rx[0].Frags[0].Data, want) {
+			t.Fatal("other bytes arrived")
+		}
+		b.recycle(&rx[0])
+	}
+	if !a.Copies() {
+		t.Error("the kernel does not copy")
+	}
+}
