@@ -14,6 +14,33 @@ func (p *pair) question(side int, flags PostFlags) *Request {
 	return r
 }
 
+// Questions and answers go on without a packet that only tells of new receives (PROTOCOL §9.2).
+func TestReceivesAreToldInAnswers(t *testing.T) {
+	const answered, depth = FlagSolicit | FlagAnswered, 8
+	p := newPair(t, 1408).connect().warmedUp()
+	for side := range 2 {
+		for range depth {
+			p.receive(side, 0, 100)
+		}
+	}
+	p.runUntilIdle()
+	before := [2]uint64{p.eng[0].Stats().AcksOut, p.eng[1].Stats().AcksOut}
+	const rounds = 100
+	for range rounds {
+		for side := range 2 {
+			p.post(side, p.question(side, answered))
+			p.runUntilIdle()
+			p.receive(1-side, 0, 100) // the program took the message
+			p.results(1 - side)
+		}
+	}
+	for side := range 2 {
+		if n := p.eng[side].Stats().AcksOut - before[side]; n > 0 {
+			t.Errorf("side %d sent %d acknowledgements alone in %d rounds", side, n, rounds)
+		}
+	}
+}
+
 // A SEND whose sender needs no more than an answer is acknowledged by the answer, or within recovery.AnswerTime (PROTOCOL §9.2).
 func TestAnswersAcknowledge(t *testing.T) {
 	const answered = FlagSolicit | FlagAnswered

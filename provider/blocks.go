@@ -34,14 +34,14 @@ func (r *receiving) confirmTaken(low, high uint64) {
 }
 
 // putBlocks writes the blocks that are due into the packet that was just begun: an ACK block of at most most ranges, and a REPORT block
-// when something was taken back. always adds an ACK block that says nothing new, report the REPORT block.
+// when something was taken back, or the peer uses up receives. always adds an ACK block that says nothing new, report the REPORT block.
 func (r *receiving) putBlocks(most int, always, report bool) {
 	e := r.environment
 	out, a := &e.out, &e.ackMsg
 	if !always && !r.received.Untold() && !r.marks.Owed() {
 		return
 	}
-	report = report || r.receives.TakenBack()
+	report = report || r.receives.TakenBack() || r.receives.Worth(r.receiveLimit())
 	if r.received.Tell(a, e.now, most) {
 		a.Flags = 0
 		if r.marks.Owed() && !report {
