@@ -202,9 +202,11 @@ func fastRows() map[string]provoke {
 	}
 	const result = "CQ/Result:FastRegister/STATUS_"
 	rows[result+"SUCCESS"] = provoked(func(e *end, m *MR, pages []LogicalAddress) { fastPost(e, m, pages, 8, 0) })
-	rows[result+"CANCELLED"] = provoked(func(e *end, m *MR, pages []LogicalAddress) {
-		fastPost(e, m, pages, 8, OpDefer)
-		e.qp.Flush()
+	rows[result+"CANCELLED"] = results(OperationFastRegister, func(t *testing.T, c, _ *end) {
+		c.qp.Send(0, nil, 0) // waits for a receive, and what is behind it too: a deferred request may be carried out at any time
+		fastPost(c, c.fast(t, true), mapped(t, c.a, make([]byte, 8)).Pages, 8, OpDefer)
+		c.qp.Flush()
+		c.wantResult(t, 0, OperationSend, StatusCancelled)
 	})
 	rows[result+"INVALID_DEVICE_REQUEST"] = provoked(func(e *end, m *MR, pages []LogicalAddress) {
 		fastPost(e, m, pages, 8, OpSilentSuccess)
