@@ -160,13 +160,15 @@ func bulkLane(r *ndinspect.Reply) string {
 	if r.BulkPort == 0 {
 		return ""
 	}
-	s, proven := &r.Stats, 0
+	s, by := &r.Stats, map[string]int{} // connections by state
 	for i := range r.Connections {
-		if r.Connections[i].BulkLane == "proven" {
-			proven++
-		}
+		by[r.Connections[i].BulkLane]++
 	}
-	line := fmt.Sprintf("bulk lane, port %d: %d connections, %d packets in, %d out, %d merged", r.BulkPort, proven, s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
+	line := fmt.Sprintf("bulk lane, port %d: %d connections", r.BulkPort, by["proven"])
+	if n := by["slower"]; n > 0 {
+		line += fmt.Sprintf(" and %d that AF_XDP serves as fast", n)
+	}
+	line += fmt.Sprintf(", %d packets in, %d out, %d merged", s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
 	if s.BulkLeft > 0 {
 		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.BulkLeft, s.BulkUnanswered, s.BulkTimedOut, s.BulkLossy)
 	}
