@@ -87,7 +87,7 @@ func (d *plainUDP) Frames(dst []provider.Frag) int {
 }
 
 // Copies implements provider.Copier: the kernel copies what it sends.
-func (d *plainUDP) Copies() bool { return true }
+func (d *plainUDP) Copies() {}
 
 // Transmit implements provider.Link: one system call for each row of packets from the same source port.
 func (d *plainUDP) Transmit(pkts []provider.TxPacket) {

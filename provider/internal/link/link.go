@@ -94,12 +94,12 @@ type Link interface {
 }
 
 // Copier is a Link that has read all of a packet when Transmit returns, so that each may have a piece that was Lent.
-type Copier interface{ Copies() bool }
+type Copier interface{ Copies() }
 
 // Copies says whether a link is such a one.
 func Copies(l Link) bool {
-	c, ok := l.(Copier)
-	return ok && c.Copies()
+	_, ok := l.(Copier)
+	return ok
 }
 
 // Laned is a Link that may have a bulk lane (PROTOCOL §11.1). Packets of both lanes come by Receive, in frames that go back by Recycle, and leave by
