@@ -163,21 +163,27 @@ func TestNamesOfOtherPIDNamespaces(t *testing.T) {
 	}
 }
 
-// TestWithoutDescriptors: a process that has none left for a moment answers afterwards.
+// TestWithoutDescriptors: a process that has none left for a moment answers afterwards. The client's socket is there before, as its number cannot be
+// foretold: accept takes a number for a moment also when nobody waits.
 func TestWithoutDescriptors(t *testing.T) {
 	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
 	defer s.Close()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	must(t, err)
+	c := os.NewFile(uintptr(fd), s.Path())
+	defer c.Close()
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	next, err := os.Open(os.DevNull)
+	restore := func() error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) }
+	defer restore()
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
+	must(t, syscall.Connect(fd, &syscall.SockaddrUnix{Name: s.Path()}))
+	_, err = c.WriteString(`{"version":2}` + "\n")
 	must(t, err)
-	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next.Fd()) + 1, Max: limit.Max}))
-	must(t, next.Close())
-	c := connect(t, s, `{"version":2}`+"\n") // has the last one
 	must(t, c.SetReadDeadline(time.Now().Add(2*acceptPause)))
 	_, err = c.Read(make([]byte, 1))
-	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	must(t, restore())
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("it was answered without a descriptor, or cut off: %v", err)
 	}
