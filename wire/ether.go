@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"net/netip"
+)
 
 // Ethernet and 802.1Q (PROTOCOL §2, IEEE 802.3, IEEE 802.1Q).
 const (
@@ -78,6 +81,15 @@ func (t *FrameTemplate) SetSource(mac [6]byte) { copy(t.header[6:12], mac[:]) }
 
 // Destination returns the link-layer destination.
 func (t *FrameTemplate) Destination() [6]byte { return [6]byte(t.header[:6]) }
+
+// To returns the network-layer destination, without a zone.
+func (t *FrameTemplate) To() netip.Addr {
+	end := t.headerLen - udpLen
+	if t.is6 {
+		return netip.AddrFrom16([16]byte(t.header[end-16 : end]))
+	}
+	return netip.AddrFrom4([4]byte(t.header[end-4 : end]))
+}
 
 const maxFrameHeader = etherLen + ipv6Len + udpLen
 

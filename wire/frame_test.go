@@ -90,6 +90,16 @@ func TestFrameTemplateLengths(t *testing.T) {
 	}
 }
 
+// TestFrameTemplateTo reads the destination back.
+func TestFrameTemplateTo(t *testing.T) {
+	for _, pair := range [][2]Endpoint{{testSrc, testDst}, {testSrc6, testDst6}} {
+		template := NewFrameTemplate(testMACs[0], testMACs[1], pair[0], pair[1])
+		if got, want := template.To(), pair[1].AddrPort().Addr(); got != want {
+			t.Errorf("to %v, want %v", got, want)
+		}
+	}
+}
+
 // TestUDPChecksumNeverZero finds the payload word that makes the sum zero and expects 0xffff (PROTOCOL §2, RFC 768).
 func TestUDPChecksumNeverZero(t *testing.T) {
 	frame := testFrame(testSrc6, testDst6, NotECT, []byte{0, 0})

@@ -1,7 +1,6 @@
 package datapath
 
 import (
-	"net/netip"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/provider"
@@ -42,11 +41,11 @@ const (
 )
 
 type path struct {
-	header wire.FrameTemplate
-	peer   netip.Addr
-	local  *udpPath // to an address of this machine, instead of the header; else nil
-	used   bool
+	header wire.FrameTemplate // empty of a path to an address of this machine, and of one that is free
+	local  *udpPath           // to an address of this machine; else nil
 }
+
+func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
 // Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
@@ -268,7 +267,7 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 	if !ok {
 		return 0, false
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), peer: peer.Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table. What came without a link-layer address
@@ -278,11 +277,10 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 	if p.MAC == [6]byte{} && q.device.local != nil {
 		return q.localPath(from, remote.AddrPort())
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote), peer: remote.AddrPort().Addr()}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote)}), true
 }
 
 func (q *queue) newPath(added path) provider.Path {
-	added.used = true
 	q.device.pathsMade.Add(1)
 	if n := len(q.freePaths); n > 0 {
 		p := q.freePaths[n-1]
@@ -304,12 +302,11 @@ func (q *queue) Hop(p provider.Path) (mac [6]byte) {
 
 // Forget implements provider.Link.
 func (q *queue) Forget(p provider.Path) {
-	if path := &q.paths[p]; path.used {
-		path.used = false
+	if was := q.paths[p]; was.used() {
+		q.paths[p] = path{}
 		q.freePaths = append(q.freePaths, p)
-		if path.local != nil {
-			q.device.local.sources.put(path.local.from)
-			path.local = nil
+		if was.local != nil {
+			q.device.local.sources.put(was.local.from)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, bool) 
 		return 0, false
 	}
 	l.begin()
-	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}, peer: to.Addr()}), true
+	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}}), true
 }
 
 // localWriter is how one queue sends to addresses of this machine. It belongs to the queue's owner, and costs nothing before the first packet.

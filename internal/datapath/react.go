@@ -50,11 +50,12 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 		})
 	case provider.InterfaceNeighbour, provider.InterfaceRoute:
 		more = q.walk(from, func(p *path) {
-			if mac, moved := c.to[p.peer]; moved && p.local == nil {
-				if p.header.Destination() != mac {
-					p.header.SetDestination(mac)
-					done = true
-				}
+			if p.local != nil {
+				return
+			}
+			if mac, moved := c.to[p.header.To()]; moved && p.header.Destination() != mac {
+				p.header.SetDestination(mac)
+				done = true
 			}
 		})
 		return done, more
@@ -67,7 +68,7 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 func (q *queue) walk(from int, f func(*path)) (more bool) {
 	end := min(from+pathsAtOnce, len(q.paths))
 	for i := from; i < end; i++ {
-		if p := &q.paths[i]; p.used {
+		if p := &q.paths[i]; p.used() {
 			f(p)
 		}
 	}
@@ -76,7 +77,12 @@ func (q *queue) walk(from int, f func(*path)) (more bool) {
 
 // used implements watched.
 func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
-	if !d.queues[port].walk(from, func(p *path) { peers[p.peer] = struct{}{} }) {
+	more := d.queues[port].walk(from, func(p *path) {
+		if p.local == nil {
+			peers[p.header.To()] = struct{}{}
+		}
+	})
+	if !more {
 		return 0
 	}
 	return from + pathsAtOnce

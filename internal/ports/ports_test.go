@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -40,6 +41,32 @@ func newSpace(t testing.TB, at netip.AddrPort) *Space {
 	s := NewSpace(newNetwork(t), at)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
+}
+
+// TestSocketsHoldNoBuffers: an adapter with many connections has hundreds of sockets, on which next to nothing comes.
+func TestSocketsHoldNoBuffers(t *testing.T) {
+	s := newSpace(t, here(3))
+	s.Serve(func(Request) {})
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what the first one only let go of: pools
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const blocks, most = 64, 2048
+	before := heap()
+	for i := range blocks {
+		if !s.Claim(FirstAutomatic + uint16(i)*blockPorts) {
+			t.Fatal("the block is taken")
+		}
+	}
+	for range blocks { // until each reader has looked at its socket once
+		runtime.Gosched()
+	}
+	if each := (int64(heap()) - int64(before)) / blocks; each > most {
+		t.Errorf("a block of ports takes %d bytes, want at most %d", each, most)
+	}
 }
 
 // A port below the automatic ones is one adapter's, of those an adapter has 64 together, and all of it ends with the last use.

@@ -135,22 +135,39 @@ func (s *Space) open(name string) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil
 }
 
+// message is room for one from another process, with a byte more than the longest, and for its sender's credentials.
+type message struct {
+	data    [maxMessage + 1]byte
+	control [32]byte // unix.CmsgSpace(unix.SizeofUcred)
+}
+
+// messages are lent to readers while there is something to read: an adapter with many connections has hundreds of sockets, and requests are rare.
+var messages = sync.Pool{New: func() any { return new(message) }}
+
 // read takes requests until the socket is closed.
 func (s *Space) read(conn *net.UnixConn) {
-	buf, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	for {
-		n, oob, _, _, err := conn.ReadMsgUnix(buf, control)
-		if err != nil {
-			return
-		}
-		r, ok := parse(buf[:n], s.at)
-		if !ok || n > maxMessage {
-			s.malformed.Add(1)
-			continue
-		}
-		r.Trusted = trusted(control[:oob])
-		s.take(r)
+	raw, err := conn.SyscallConn()
+	for err == nil {
+		err = raw.Read(s.readOne)
 	}
+}
+
+// readOne takes what waits at a socket, and reports false when nothing did.
+func (s *Space) readOne(fd uintptr) bool {
+	m := messages.Get().(*message)
+	defer messages.Put(m)
+	n, oob, _, _, err := unix.Recvmsg(int(fd), m.data[:], m.control[:], unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return errors.Is(err, unix.EINTR)
+	}
+	r, ok := parse(m.data[:n], s.at)
+	if !ok || n > maxMessage {
+		s.malformed.Add(1)
+		return true
+	}
+	r.Trusted = trusted(m.control[:oob])
+	s.take(r)
+	return true
 }
 
 // trusted says that the sender of a message is root or of our user.

@@ -2,7 +2,7 @@ package ndports
 
 import (
 	"iter"
-	"maps"
+	"math/bits"
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
@@ -13,22 +13,36 @@ import (
 const (
 	FirstAutomatic = 49152
 	LastAutomatic  = 65535
-	// Block is how many automatic ports are claimed together: the first of a block is a multiple of it.
+	// Block is how many automatic ports are claimed together, and the bits of a word: the first of a block is a multiple of it.
 	Block = 64
 )
 
 const span = LastAutomatic - FirstAutomatic + 1
 
-// Ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. An endpoint that nobody uses
-// is not in it. Those in use are claimed from the other adapters of the machine.
+// Ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. Those in use are claimed from the other adapters
+// of the machine. An endpoint costs a bit while one uses it, and an entry of a table while several do: most are those of connections, of
+// which there may be many.
 type Ports struct {
-	uses  map[wire.Endpoint]int
+	used  map[wire.Endpoint]uint64 // by the first endpoint of a block: a bit for each in use; never zero
+	more  map[wire.Endpoint]int    // uses beyond the first; never zero
 	space Space
 	last  uint16 // the automatic port that was taken last; zero before
 }
 
 // New is none in use.
-func New(space Space) Ports { return Ports{uses: map[wire.Endpoint]int{}, space: space} }
+func New(space Space) Ports {
+	return Ports{used: map[wire.Endpoint]uint64{}, more: map[wire.Endpoint]int{}, space: space}
+}
+
+// place is where the bit of an endpoint is.
+func place(at wire.Endpoint) (block wire.Endpoint, bit uint64) {
+	return wire.Endpoint{IP: at.IP, Port: at.Port - at.Port%Block}, 1 << (at.Port % Block)
+}
+
+func (p *Ports) isUsed(at wire.Endpoint) bool {
+	block, bit := place(at)
+	return p.used[block]&bit != 0
+}
 
 // Take makes an endpoint owned. Port 0 chooses a free automatic one, of the block that the last one was in or from a random one on. A wildcard
 // and a specific address on one port exclude each other.
@@ -37,7 +51,7 @@ func (p *Ports) Take(at wire.Endpoint, rng *rand.Rand) (wire.Endpoint, outcome.O
 		if p.taken(at) || !p.space.Claim(at.Port) {
 			return at, outcome.SharingViolation
 		}
-		p.uses[at]++
+		p.use(at)
 		return at, outcome.Success
 	}
 	start := rng.IntN(span)
@@ -47,7 +61,7 @@ func (p *Ports) Take(at wire.Endpoint, rng *rand.Rand) (wire.Endpoint, outcome.O
 	for i := range Block + span {
 		at.Port = p.candidate(i, start)
 		if !p.taken(at) && p.space.Claim(at.Port) {
-			p.uses[at]++
+			p.use(at)
 			p.last = at.Port
 			return at, outcome.Success
 		}
@@ -64,36 +78,68 @@ func (p *Ports) candidate(i, start int) uint16 {
 }
 
 func (p *Ports) taken(at wire.Endpoint) bool {
-	if p.uses[at] > 0 || p.uses[wire.Endpoint{Port: at.Port}] > 0 {
+	if p.isUsed(at) || p.isUsed(wire.Endpoint{Port: at.Port}) {
 		return true
 	}
 	if at.IP != (wire.Endpoint{}).IP {
 		return false
 	}
-	for other := range p.uses {
-		if other.Port == at.Port {
+	block, bit := place(at)
+	for other, used := range p.used {
+		if other.Port == block.Port && used&bit != 0 {
 			return true
 		}
 	}
 	return false
 }
 
+// use counts one more use.
+func (p *Ports) use(at wire.Endpoint) {
+	block, bit := place(at)
+	if used := p.used[block]; used&bit == 0 {
+		p.used[block] = used | bit
+	} else {
+		p.more[at]++
+	}
+}
+
 // Share counts a connector that uses the endpoint of a listener, or a shared one.
 func (p *Ports) Share(at wire.Endpoint) {
 	p.space.Claim(at.Port) // it is ours already
-	p.uses[at]++
+	p.use(at)
 }
 
 // Release takes back one use of an endpoint.
 func (p *Ports) Release(at wire.Endpoint) {
 	p.space.Release(at.Port)
-	if p.uses[at]--; p.uses[at] <= 0 {
-		delete(p.uses, at)
+	if more := p.more[at]; more > 1 {
+		p.more[at] = more - 1
+		return
+	} else if more == 1 {
+		delete(p.more, at)
+		return
+	}
+	block, bit := place(at)
+	if used := p.used[block] &^ bit; used != 0 {
+		p.used[block] = used
+	} else {
+		delete(p.used, block)
 	}
 }
 
 // All are the endpoints in use, and how many use each.
-func (p *Ports) All() iter.Seq2[wire.Endpoint, int] { return maps.All(p.uses) }
+func (p *Ports) All() iter.Seq2[wire.Endpoint, int] {
+	return func(yield func(wire.Endpoint, int) bool) {
+		for block, used := range p.used {
+			for ; used != 0; used &= used - 1 {
+				at := wire.Endpoint{IP: block.IP, Port: block.Port + uint16(bits.TrailingZeros64(used))}
+				if !yield(at, 1+p.more[at]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Empty says that none is in use.
-func (p *Ports) Empty() bool { return len(p.uses) == 0 }
+func (p *Ports) Empty() bool { return len(p.used) == 0 }
