@@ -51,16 +51,20 @@ type AppSpec struct {
 	Duration    time.Duration `json:"duration"`
 }
 
-// AppSpecs are what is measured at one MTU: the connections of each test are those that its bars are about.
-func AppSpecs(tests []AppTest, mtu int, d time.Duration) (specs []AppSpec) {
+// AppSpecs are what is measured at one MTU, programs for d and connections that do nothing for idle, of which a whole round of keep-alives
+// (DefaultIdle) tells what they cost. The connections of each test are those that its bars are about.
+func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec) {
 	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
 	for _, t := range tests {
-		size := appMessage
-		if t == AppStream {
+		size, lasts := appMessage, d
+		switch t {
+		case AppStream:
 			size = AppChunk
+		case AppIdle:
+			lasts = idle
 		}
 		for _, n := range connections[t] {
-			specs = append(specs, AppSpec{t, n, size, mtu, d})
+			specs = append(specs, AppSpec{t, n, size, mtu, lasts})
 		}
 	}
 	return specs

@@ -102,7 +102,7 @@ func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, erro
 
 // specs are all programs in a quick form.
 func specs() []bench.AppSpec {
-	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond)
+	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond, time.Second)
 	for i := range all {
 		all[i].Connections = min(all[i].Connections, 16+i)
 	}

@@ -31,6 +31,7 @@ type appsFlags struct {
 	tests    []string
 	mtus     []int
 	duration time.Duration
+	idle     time.Duration
 	rounds   int
 	beside   int
 	loop     bool
@@ -55,7 +56,7 @@ interface, which needs no privilege.`,
 		Example: `  ndperf apps                                          everything, about three minutes
   ndperf apps --tests echo,http --mtu 1500             a part
   ndperf apps --beside 2                               while two processes keep cores busy
-  ndperf apps --loop --rounds 1 --duration 100ms       a quick look without root`,
+  ndperf apps --loop --rounds 1 --duration 100ms --idle 1s    a quick look without root`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runApps(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -65,6 +66,7 @@ interface, which needs no privilege.`,
 	fl.StringSliceVar(&f.tests, "tests", nil, "programs to run (default all): "+appNames())
 	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	fl.DurationVar(&f.duration, "duration", appsDuration, "measured time of each program in each round")
+	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long connections idle while CPU time is counted, in each round")
 	fl.IntVar(&f.rounds, "rounds", appsRounds, fmt.Sprintf("how often everything runs, at most %d", maxRounds))
 	registerBeside(cmd, &f.beside)
 	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
@@ -105,6 +107,8 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	switch {
 	case f.duration < time.Millisecond || f.duration > time.Hour:
 		return nil, cli.Usagef("--duration %v is out of range: 1ms to 1h", f.duration)
+	case f.idle < time.Millisecond || f.idle > time.Hour:
+		return nil, cli.Usagef("--idle %v is out of range: 1ms to 1h", f.idle)
 	case f.rounds < 1 || f.rounds > maxRounds:
 		return nil, cli.Usagef("--rounds %d is out of range: 1 to %d", f.rounds, maxRounds)
 	case !f.loop && os.Geteuid() != 0:
@@ -116,7 +120,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 // jobs are those of one round at one MTU. Over each transport the programs run twice; connections that are idle have no rival, and do not
 // care where they are.
 func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
-	specs := bench.AppSpecs(tests, mtu, f.duration)
+	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle)
 	if !first {
 		specs = slices.DeleteFunc(specs, func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
 	}

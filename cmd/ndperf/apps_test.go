@@ -18,7 +18,7 @@ import (
 
 // TestAppsAsOrdinaryUser runs programs over plain sockets and over TCP, pinned and not, beside a busy process, and makes a page of it.
 func TestAppsAsOrdinaryUser(t *testing.T) {
-	r := runAsNobody(t, "apps", "--loop", "--duration", "10ms", "--rounds", "2", "--tests", "http,stream,idle", "--beside", "1")
+	r := runAsNobody(t, "apps", "--loop", "--duration", "10ms", "--idle", "100ms", "--rounds", "2", "--tests", "http,stream,idle", "--beside", "1")
 	var got []string
 	for i := range r.Apps {
 		x := &r.Apps[i]
