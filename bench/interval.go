@@ -30,7 +30,7 @@ type Interval struct {
 type teller struct {
 	adapter   *nd.Adapter
 	stations  []*station
-	sink      Sink
+	sink      testSink
 	every     time.Duration
 	direction string
 
@@ -38,7 +38,7 @@ type teller struct {
 }
 
 // tellOf makes the stations tell of their tests, if every says so.
-func tellOf(a *nd.Adapter, every time.Duration, direction string, sink Sink, stations ...*station) *teller {
+func tellOf(a *nd.Adapter, every time.Duration, direction string, sink testSink, stations ...*station) *teller {
 	if every == 0 {
 		return nil
 	}

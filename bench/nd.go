@@ -23,6 +23,8 @@ type NDConfig struct {
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes kept of each of them; 0 for all
 	Interval time.Duration  // from one Interval of a test to the next; 0 for none
+	Parallel Parallel       // of Run
+	Reverse  bool           // of Run: the responder measures; not with Parallel.Both
 }
 
 // runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
@@ -73,6 +75,9 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 		return fmt.Errorf("connect to %s: %w%s", cfg.Peer, err, connectRemedy(err))
 	}
 	defer q.close()
+	if cfg.Parallel.Several() || cfg.Parallel.Streams > 0 || cfg.Reverse {
+		return q.severally(ctx, specs, sink)
+	}
 	tell := tellOf(a, cfg.Interval, "", sink, q.station)
 	for _, s := range specs {
 		s = s.WithDefaults()

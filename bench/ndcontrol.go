@@ -21,7 +21,7 @@ import (
 //	done {operations}            ->        verifies
 //	                             <-        result {allocations, packets sent again, error}
 const (
-	hello = Schema + " control 2" // 1 had no markers and credits
+	hello = Schema + " control 3" // 1 had no markers and credits, 2 no plans
 
 	controlBytes = 4096
 	controlDepth = 8
@@ -35,7 +35,16 @@ type controlMessage struct {
 	Done   *doneMessage   `json:"done,omitempty"`
 	Result *resultMessage `json:"result,omitempty"`
 	Bye    bool           `json:"bye,omitempty"`
-	Error  string         `json:"error,omitempty"`
+
+	// of severally
+	Plan     *planMessage `json:"plan,omitempty"`
+	Next     *Spec        `json:"next,omitempty"`
+	Started  *Spec        `json:"started,omitempty"`
+	Told     *Interval    `json:"told,omitempty"`
+	Measured *Result      `json:"measured,omitempty"`
+	Over     bool         `json:"over,omitempty"`
+
+	Error string `json:"error,omitempty"`
 }
 
 type setupMessage struct {

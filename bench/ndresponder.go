@@ -70,13 +70,23 @@ func (v *server) serveOne(ctx context.Context, log func(string)) error {
 			return fmt.Errorf("session with %s: %w", peer, err)
 		case m.Bye:
 			return nil
-		case m.Setup == nil:
-			return fmt.Errorf("session with %s: expected setup or bye", peer)
+		case m.Setup == nil && m.Plan == nil:
+			return fmt.Errorf("session with %s: expected setup, plan or bye", peer)
 		}
-		if err := v.serveSpec(ctx, s, *m.Setup); err != nil {
+		what := "several connections"
+		if m.Setup != nil {
+			what = m.Setup.Spec.String()
+			err = v.serveSpec(ctx, s, *m.Setup)
+		} else {
+			err = v.serveSeverally(ctx, s, peer.Addr(), *m.Plan)
+		}
+		if err != nil {
 			// The peer learns the reason if it can still be told.
 			_ = s.control.send(ctx, controlMessage{Error: err.Error()})
-			return fmt.Errorf("session with %s: %s: %w", peer, m.Setup.Spec, err)
+			return fmt.Errorf("session with %s: %s: %w", peer, what, err)
+		}
+		if m.Plan != nil {
+			return nil
 		}
 	}
 }

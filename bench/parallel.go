@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -38,15 +39,34 @@ func (p Parallel) Refuses(t Test) error {
 	return nil
 }
 
-// parallel is one side of a test on several connections: one adapter, and a session for each.
+// sessions is how many a test needs.
+func (p Parallel) sessions() int { return max(p.Connections, 1) + p.Streams }
+
+// testSink receives what tests find out, as they find it out.
+type testSink interface {
+	Started(Spec)
+	Result(Result)
+	Interval(Interval)
+}
+
+// parallel is one side of tests on several connections: one adapter, and a session for each.
 type parallel struct {
-	job     Job
-	adapter *nd.Adapter
+	adapter  *nd.Adapter
+	local    netip.Addr
+	role     Role
+	how      Parallel
+	interval time.Duration // as in NDConfig
+	sink     testSink
+
 	lines   []*requester // those that this side measures
 	servers []*server    // those that it answers
 	streams []*requester // those that run beside them
 	tell    *teller
 }
+
+// measures and answers say what this side does.
+func (p *parallel) measures() bool { return p.role == Requester || p.how.Both }
+func (p *parallel) answers() bool  { return p.role == Responder || p.how.Both }
 
 // runParallel runs the job's specs on several connections. Both sides begin each spec together.
 func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err error) {
@@ -54,17 +74,75 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 	if err != nil {
 		return err
 	}
-	p := &parallel{job: j, adapter: a}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	n := max(j.Parallel.Connections, 1) + j.Parallel.Streams
-	if j.Role == Responder || j.Parallel.Both {
-		if err := p.listen(n); err != nil {
-			return err
-		}
+	rec, err := record(a, j.PCAP, j.Snap)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	defer func() { err = errors.Join(err, a.Close(), rec.stop(sink.Captured)) }()
+	p := &parallel{adapter: a, local: j.Local.Addr.Addr(), role: j.Role, how: j.Parallel, interval: j.Interval, sink: sink}
+	if _, err := p.listen(portsFrom(j.Local.Addr.Port(), p.how.sessions())); err != nil {
+		return err
 	}
 	if err := c.Meet(ctx, "nd listening"); err != nil {
 		return err
 	}
+	return p.serveDuring(ctx, func(ctx context.Context) error {
+		if err := p.dial(ctx, j.Peer.Addr.Addr(), portsFrom(j.Peer.Addr.Port(), p.how.sessions())); err != nil {
+			return err
+		}
+		defer p.close()
+		for _, s := range j.Specs {
+			s = s.WithDefaults()
+			if err := c.Meet(ctx, "nd "+s.String()); err != nil {
+				return err
+			}
+			if err := p.runAll(ctx, s); err != nil {
+				return fmt.Errorf("nd %s: %w", s, err)
+			}
+		}
+		if err := p.bye(ctx); err != nil {
+			return err
+		}
+		return c.Meet(ctx, "nd done")
+	})
+}
+
+// portsFrom are n ND ports, one after the other.
+func portsFrom(first uint16, n int) []uint16 {
+	ports := make([]uint16, n)
+	for i := range ports {
+		ports[i] = first + uint16(i)
+	}
+	return ports
+}
+
+// listen makes a listener for each session that this side answers, on these ND ports or, where they are zero, on free ones, and returns the ports.
+func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
+	if !p.answers() {
+		return nil, nil
+	}
+	for _, port := range ports {
+		want := netip.AddrPortFrom(p.local, port)
+		l, err := p.adapter.CreateListener()
+		if err == nil {
+			if err = l.Bind(want); err == nil {
+				err = l.Listen(backlog)
+			}
+		}
+		if err == nil {
+			want, err = l.LocalAddress()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", want, err)
+		}
+		at = append(at, want.Port())
+		p.servers = append(p.servers, &server{cfg: NDConfig{Local: want}, adapter: p.adapter, listener: l, crowded: true})
+	}
+	return at, nil
+}
+
+// serveDuring runs do while the sessions are served that this side answers, and waits for their end. A session that fails ends the context of do.
+func (p *parallel) serveDuring(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var serving sync.WaitGroup
@@ -76,7 +154,7 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 			}
 		})
 	}
-	err = p.request(ctx, n, c, sink)
+	err := do(ctx)
 	if err != nil {
 		cancel(err)
 	}
@@ -87,65 +165,53 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 	return errors.Join(append(served, err)...)
 }
 
-// listen makes a listener for each session, one ND port after the other.
-func (p *parallel) listen(n int) error {
-	for i := range n {
-		at := netip.AddrPortFrom(p.job.Local.Addr.Addr(), p.job.Local.Addr.Port()+uint16(i))
-		l, err := p.adapter.CreateListener()
-		if err == nil {
-			if err = l.Bind(at); err == nil {
-				err = l.Listen(backlog)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("listen on %s: %w", at, err)
-		}
-		p.servers = append(p.servers, &server{cfg: NDConfig{Local: at}, adapter: p.adapter, listener: l, crowded: true})
+// dial opens the sessions that this side measures, at these ND ports of the peer. They are for close.
+func (p *parallel) dial(ctx context.Context, peer netip.Addr, ports []uint16) error {
+	if !p.measures() {
+		return nil
 	}
+	for _, port := range ports {
+		cfg := NDConfig{Local: netip.AddrPortFrom(p.local, 0), Peer: netip.AddrPortFrom(peer, port)}
+		q, err := dialSession(ctx, p.adapter, cfg)
+		if err != nil {
+			p.close()
+			return fmt.Errorf("connect to %s: %w", cfg.Peer, err)
+		}
+		q.crowded = true
+		p.lines = append(p.lines, q)
+	}
+	alone := len(ports) - p.how.Streams
+	p.lines, p.streams = p.lines[:alone], p.lines[alone:]
+	stations := make([]*station, len(p.lines))
+	for i, q := range p.lines {
+		stations[i] = q.station
+	}
+	p.tell = tellOf(p.adapter, p.interval, p.direction(), p.sink, stations...)
 	return nil
 }
 
-// request runs the specs on the sessions that this side measures, if it measures any.
-func (p *parallel) request(ctx context.Context, n int, c Coordinator, sink Sink) error {
-	if p.job.Role == Requester || p.job.Parallel.Both {
-		for i := range n {
-			cfg := NDConfig{
-				Local: netip.AddrPortFrom(p.job.Local.Addr.Addr(), 0),
-				Peer:  netip.AddrPortFrom(p.job.Peer.Addr.Addr(), p.job.Peer.Addr.Port()+uint16(i)),
-			}
-			q, err := dialSession(ctx, p.adapter, cfg)
-			if err != nil {
-				return fmt.Errorf("connect to %s: %w", cfg.Peer, err)
-			}
-			defer q.close()
-			q.crowded = true
-			p.lines = append(p.lines, q)
-		}
-		p.lines, p.streams = p.lines[:n-p.job.Parallel.Streams], p.lines[n-p.job.Parallel.Streams:]
+// close closes the sessions of dial.
+func (p *parallel) close() {
+	for _, q := range slices.Concat(p.lines, p.streams) {
+		q.close()
 	}
-	p.tellAll(sink)
-	for _, s := range p.job.Specs {
-		s = s.WithDefaults()
-		if err := c.Meet(ctx, "nd "+s.String()); err != nil {
-			return err
-		}
-		if p.job.Role == Requester {
-			sink.Started(s)
-		}
-		if err := p.runAll(ctx, s, sink); err != nil {
-			return fmt.Errorf("nd %s: %w", s, err)
-		}
-	}
+}
+
+// bye tells the other side that the sessions of dial are over.
+func (p *parallel) bye(ctx context.Context) error {
 	for _, q := range slices.Concat(p.lines, p.streams) {
 		if err := q.bye(ctx); err != nil {
 			return err
 		}
 	}
-	return c.Meet(ctx, "nd done")
+	return nil
 }
 
-// runAll runs one spec on all sessions at once.
-func (p *parallel) runAll(ctx context.Context, s Spec, sink Sink) error {
+// runAll runs one spec on all sessions that this side measures at once.
+func (p *parallel) runAll(ctx context.Context, s Spec) error {
+	if p.role == Requester {
+		p.sink.Started(s)
+	}
 	results, errs := make([]*Result, len(p.lines)), make([]error, len(p.lines))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -178,31 +244,19 @@ func (p *parallel) runAll(ctx context.Context, s Spec, sink Sink) error {
 		}
 	}
 	all.Direction = p.direction()
-	sink.Result(all)
+	p.sink.Result(all)
 	return nil
 }
 
 // direction is that of what this side measures.
 func (p *parallel) direction() string {
 	switch {
-	case !p.job.Parallel.Both:
+	case !p.how.Both:
 		return ""
-	case p.job.Role == Responder:
+	case p.role == Responder:
 		return DirectionBack
 	}
 	return DirectionForth
-}
-
-// tellAll has all lines tell of their tests together.
-func (p *parallel) tellAll(sink Sink) {
-	if len(p.lines) == 0 {
-		return
-	}
-	stations := make([]*station, len(p.lines))
-	for i, q := range p.lines {
-		stations[i] = q.station
-	}
-	p.tell = tellOf(p.adapter, p.job.Interval, p.direction(), sink, stations...)
 }
 
 // together makes one result of those of several connections that ran at once. Rates add up. What counts for the process or the adapter was

@@ -90,12 +90,16 @@ func (f *runFlags) checkDatapath() error {
 	return nil
 }
 
-// registerParallel are the flags of commands that start both sides.
-func (f *runFlags) registerParallel(cmd *cobra.Command) {
+// registerParallel says how many connections run a test, and which way. More than one have no rivals to be compared with, where there are any.
+func (f *runFlags) registerParallel(cmd *cobra.Command, rivals bool) {
 	fl := cmd.Flags()
-	fl.IntVar(&f.parallel.Connections, "connections", 1, fmt.Sprintf("connections that run each test at once, at most %d; without rivals", bench.MaxConnections))
+	without := ""
+	if rivals {
+		without = "; without rivals"
+	}
+	fl.IntVar(&f.parallel.Connections, "connections", 1, fmt.Sprintf("connections that run each test at once, at most %d%s", bench.MaxConnections, without))
 	fl.IntVar(&f.parallel.Streams, "streams", 0, "each test alone, and again beside so many streams of 1 MiB Writes on other connections")
-	fl.BoolVar(&f.parallel.Both, "both", false, "both directions at once; without rivals")
+	fl.BoolVar(&f.parallel.Both, "both", false, "both directions at once"+without)
 	fl.BoolVar(&f.reverse, "reverse", false, "the other side measures")
 	cmd.MarkFlagsMutuallyExclusive("both", "reverse")
 	cmd.MarkFlagsMutuallyExclusive("both", "streams")
@@ -108,9 +112,6 @@ func (f *runFlags) checkParallel() error {
 	}
 	if f.parallel.Streams < 0 || f.parallel.Connections+f.parallel.Streams > bench.MaxConnections {
 		return cli.Usagef("--streams %d is out of range: at least 0, and with --connections at most %d", f.parallel.Streams, bench.MaxConnections)
-	}
-	if (f.parallel.Several() || f.parallel.Streams > 0) && f.capture.file != "" {
-		return cli.Usagef("--connections, --streams and --both go not with --pcap")
 	}
 	if !f.parallel.Several() {
 		return nil

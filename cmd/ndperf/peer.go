@@ -82,11 +82,16 @@ func newClient() *cobra.Command {
 		Long: `client opens an adapter on the interface that leads to the server, connects, runs the tests, and prints
 latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" only.`,
 		Example: `  ndperf client --addr 192.0.2.7:9000
-  ndperf client --addr 192.0.2.7:9000 --tests write_bw --sizes 64K,1M --json report.json`,
+  ndperf client --addr 192.0.2.7:9000 --tests write_bw --sizes 64K,1M --json report.json
+  ndperf client --addr 192.0.2.7:9000 --connections 4 --both
+  ndperf client --addr 192.0.2.7:9000 --tests write_lat --streams 1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peer, err := parseAddr(cmd.Context(), p.addr)
 			if err != nil {
+				return err
+			}
+			if err := f.checkParallel(); err != nil {
 				return err
 			}
 			specs, err := f.plan()
@@ -96,7 +101,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval, Parallel: f.parallel, Reverse: f.reverse}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}
@@ -106,14 +111,18 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 	p.register(cmd, "address and ND port of the server")
 	cmd.Flags().Var(cli.Addr(&local), "local", "local address to use (default: the one that leads to the server)")
 	f.register(cmd)
+	f.registerParallel(cmd, false)
 	f.capture.register(cmd)
 	return cmd
 }
 
 func runClient(ctx context.Context, cfg bench.NDConfig, specs []bench.Spec, out output) error {
 	report := newReport()
-	all := []step{{jobs: []bench.Job{{Kind: bench.KindND, Specs: specs}}}}
-	return runSteps(ctx, out, report, all, func(_ step, p *progress) error {
-		return bench.Run(ctx, cfg, specs, &reportSink{kind: bench.KindND, report: report, progress: p})
+	all := besideStreams([]step{{jobs: []bench.Job{{Kind: bench.KindND, Specs: specs}}}}, cfg.Parallel)
+	return runSteps(ctx, out, report, all, func(s step, p *progress) error {
+		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
+			cfg.Parallel = job.Parallel
+			return bench.Run(ctx, cfg, specs, sink)
+		})
 	})
 }

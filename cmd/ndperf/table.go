@@ -222,7 +222,11 @@ func resentLine(x bench.Result) string {
 			causes = append(causes, fmt.Sprintf("%d %s", c.n, c.why))
 		}
 	}
-	return fmt.Sprintf("%s %s, MTU %d, resent %d: %s; the peer had %d of them", x.Test, bench.FormatSize(x.Size), x.MTU, r.Sum(), strings.Join(causes, ", "), r.Needless)
+	mtu := ""
+	if x.MTU > 0 { // a client does not know it
+		mtu = fmt.Sprintf(", MTU %d", x.MTU)
+	}
+	return fmt.Sprintf("%s %s%s, resent %d: %s; the peer had %d of them", x.Test, bench.FormatSize(x.Size), mtu, r.Sum(), strings.Join(causes, ", "), r.Needless)
 }
 
 func renderRatios(w io.Writer, r *bench.Report) {

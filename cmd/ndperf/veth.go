@@ -55,7 +55,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 		},
 	}
 	f.register(cmd)
-	f.registerParallel(cmd)
+	f.registerParallel(cmd, true)
 	f.capture.register(cmd)
 	f.registerStrict(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
