@@ -57,10 +57,9 @@ func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec)
 	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
 	for _, t := range tests {
 		size, lasts := appMessage, d
-		switch t {
-		case AppStream:
+		if t == AppStream {
 			size = AppChunk
-		case AppIdle:
+		} else if t == AppIdle {
 			lasts = idle
 		}
 		for _, n := range connections[t] {
