@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -172,6 +174,9 @@ func TestDoctorTable(t *testing.T) {
 
 func TestListAdapters(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000, Queues: 2})
+	must(t, pair.A.Do(func() error {
+		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "resting"}}) // down, as all new ones
+	}))
 	var out, table bytes.Buffer
 	for _, c := range []struct {
 		out  *bytes.Buffer
@@ -182,8 +187,12 @@ func TestListAdapters(t *testing.T) {
 		root.SetOut(c.out)
 		must(t, pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }))
 	}
-	var list []ndhealth.Adapter
-	must(t, json.Unmarshal(out.Bytes(), &list))
+	var all listing
+	must(t, json.Unmarshal(out.Bytes(), &all))
+	if len(all.Down) != 1 || all.Down[0].Name != "resting" || all.Down[0].State != "down" {
+		t.Errorf("down are %+v", all.Down)
+	}
+	list := all.Adapters
 	a := list[0]
 	if a.Address != pair.AddrA.Addr() || a.Interface != "nd0" || a.Driver != "veth" || a.RxQueues != 2 || a.TxQueues != 2 || a.MTU != 9000 ||
 		a.Datapath.String() != "generic" || !strings.Contains(a.Reason, "veth") || a.Limits.MaxReceiveQueueDepth == 0 || a.Limits.AdapterID == 0 {
@@ -192,7 +201,7 @@ func TestListAdapters(t *testing.T) {
 	if last := list[len(list)-1]; last.Datapath.String() != "udp" || last.Interface != "lo" {
 		t.Errorf("loopback: %+v", last)
 	}
-	for _, want := range []string{"10.99.0.1", "veth", "2/2", "9000", "generic", "16384"} {
+	for _, want := range []string{"10.99.0.1", "veth", "2/2", "9000", "generic", "16384", "down: resting"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
@@ -225,8 +234,9 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 		must(t, pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }))
 		return out.String()
 	}
-	var adapters []ndhealth.Adapter
-	must(t, json.Unmarshal([]byte(list("--json")), &adapters))
+	var all listing
+	must(t, json.Unmarshal([]byte(list("--json")), &all))
+	adapters := all.Adapters
 	by := adapters[0].OpenBy
 	if len(by) != 1 || by[0].PID != os.Getpid() || by[0].Datapath != "native" || by[0].ZeroCopy || !strings.Contains(by[0].Copying, "refused zero-copy") {
 		t.Errorf("%+v", by)

@@ -37,12 +37,12 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
-			}
 			down, err := ndhealth.Down()
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), listing{list, down})
 			}
 			renderAdapters(cmd.OutOrStdout(), list, down, cli.Width(cmd.OutOrStdout()))
 			return nil
@@ -51,6 +51,12 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 	root.PersistentFlags().BoolVar(&asJSON, "json", false, "print JSON instead of tables")
 	root.AddCommand(newDoctor(&asJSON), newBugreport(&asJSON))
 	return cli.Root(root)
+}
+
+// listing is what ndinfo prints as JSON.
+type listing struct {
+	Adapters []ndhealth.Adapter   `json:"adapters"`
+	Down     []ndhealth.Interface `json:"down"` // interfaces without an adapter, because they are not up
 }
 
 func writeJSON(w io.Writer, v any) error {
