@@ -55,7 +55,8 @@ type view struct {
 	Comparisons []comparison
 	Verdicts    map[string]int // of the comparisons
 	Met, Missed int
-	Programs    bool // a report has some
+
+	Tests, Programs, Connections, Registrations bool // a report has some
 }
 
 // headline is the tiles of one report, and the bounds of all its ratios.
@@ -76,7 +77,10 @@ func Render(w io.Writer, sources []Source) error {
 			"measure with the same flags, or make a page of each")
 	}
 	for _, s := range sources {
+		v.Tests = v.Tests || len(s.Report.Results)+len(s.Report.Baselines) > 0
 		v.Programs = v.Programs || len(s.Report.Apps) > 0
+		v.Connections = v.Connections || len(s.Report.Connections) > 0
+		v.Registrations = v.Registrations || len(s.Report.Registrations) > 0
 		h := headline{Source: s, Tiles: tilesOf(s.Report)}
 		for _, x := range s.Report.Ratios {
 			switch {

@@ -204,3 +204,39 @@ func TestHostileReport(t *testing.T) {
 		}
 	}
 }
+
+// TestPageWithoutTests: reports about connections or registration have their own tables and tiles, and none that would be empty.
+func TestPageWithoutTests(t *testing.T) {
+	lat := &bench.Latency{Min: 1, P50: 21.5, P99: 3, Max: 4}
+	connections, registrations := golden(t), golden(t)
+	for _, r := range []*bench.Report{connections, registrations} {
+		r.Results, r.Baselines, r.Apps, r.Connections, r.Registrations = nil, nil, nil, nil, nil
+	}
+	connections.Connections = []bench.ConnSide{
+		{Role: bench.Requester, Connections: 10000, Datapath: "generic", PerSecond: 18600, ConnectUS: lat, QueueBytes: 786, OtherBytes: 984, IdleCPU: 0.25, CloseSeconds: 1},
+		{Role: bench.Responder, Connections: 10000, Datapath: "generic", PerSecond: 18600, QueueBytes: 786, OtherBytes: 915},
+	}
+	registrations.Registrations = []bench.Registration{
+		{What: bench.AllocateMemory, Size: 1 << 24, Datapath: "udp", RegisterUS: lat, CloseUS: lat, PerSecond: 10},
+		{What: bench.RegisterMemory, Size: 1 << 20, Datapath: "udp", RegisterUS: lat, CloseUS: lat, PerSecond: 5},
+	}
+	for _, c := range []struct {
+		report *bench.Report
+		want   []string
+	}{
+		{connections, []string{`<section id="connections">`, `<a href="#connections">`, "<small>a second</small>", `<td class="n">984</td>`, `<p class="name">Idle connection</p>`}},
+		{registrations, []string{`<section id="registrations">`, `<a href="#registrations">`, `<td class="n">21.50</td>`, "1 MiB over nd udp"}},
+	} {
+		html := render(t, Source{"one.json", c.report})
+		for _, want := range c.want {
+			if !strings.Contains(html, want) {
+				t.Errorf("the page lacks %q", want)
+			}
+		}
+		for _, bad := range []string{`id="limits"`, `href="#limits"`, `id="parts"`, `id="figures"`, `id="programs"`} {
+			if strings.Contains(html, bad) {
+				t.Errorf("the page has %q, of tests that were not run", bad)
+			}
+		}
+	}
+}

@@ -27,7 +27,34 @@ func tilesOf(r *bench.Report) []tile {
 			tiles = append(tiles, t)
 		}
 	}
-	return append(tiles, programTiles(r)...)
+	return slices.Concat(tiles, programTiles(r), connectionTiles(r), registrationTiles(r))
+}
+
+// connectionTiles has what the requester found: it waits for the connections, and has a port for each.
+func connectionTiles(r *bench.Report) (tiles []tile) {
+	for _, x := range r.Connections {
+		if x.Role == bench.Requester {
+			where := fmt.Sprintf("%d connections over nd %s", x.Connections, x.Datapath)
+			tiles = append(tiles,
+				tile{Name: "Connections", Value: number(x.PerSecond), Unit: "a second", Where: where},
+				tile{Name: "Idle connection", Value: number(x.OtherBytes), Unit: "bytes", Where: where + ", beside its queue pair"})
+		}
+	}
+	return tiles
+}
+
+// registrationTiles has the largest memory that the program itself had.
+func registrationTiles(r *bench.Report) []tile {
+	var most *bench.Registration
+	for i := range r.Registrations {
+		if x := &r.Registrations[i]; x.What == bench.RegisterMemory && (most == nil || x.Size > most.Size) {
+			most = x
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return []tile{{Name: "Registration, median", Value: number(most.RegisterUS.P50), Unit: "µs", Where: bench.FormatSize(most.Size) + " over nd " + most.Datapath}}
 }
 
 func latencyTile(all []measured) (tile, bool) {
