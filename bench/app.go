@@ -59,7 +59,8 @@ func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec)
 		size, lasts := appMessage, d
 		if t == AppStream {
 			size = AppChunk
-		} else if t == AppIdle {
+		}
+		if t == AppIdle {
 			lasts = idle
 		}
 		for _, n := range connections[t] {
