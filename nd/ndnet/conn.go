@@ -160,10 +160,19 @@ func (c *Conn) setDeadlines(t time.Time, ds ...*deadline) error {
 	}
 	past := false
 	for _, d := range ds {
-		past = d.set(t, &c.mu, c.wake) || past
+		past = d.set(t, c) || past
 	}
 	if past {
 		c.wake()
 	}
 	return nil
+}
+
+// expired wakes those who wait when a deadline passes.
+func (c *Conn) expired(d *deadline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d.expire() {
+		c.wake()
+	}
 }

@@ -1,18 +1,16 @@
 package ndnet
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // deadline is one of a connection's two deadlines. The connection's lock guards it, and its callers hold that.
 type deadline struct {
-	timer *time.Timer
+	timer *time.Timer // made once: many a program sets a deadline before each Read
+	at    time.Time   // zero for none
 	past  bool
 }
 
-// set replaces the deadline, the zero time being none, and says whether it is past. wake is called under lock when it passes later.
-func (d *deadline) set(t time.Time, lock sync.Locker, wake func()) (past bool) {
+// set replaces the deadline, the zero time being none, and says whether it is past. Otherwise of.expired is called later, and of is the same each time.
+func (d *deadline) set(t time.Time, of interface{ expired(*deadline) }) (past bool) {
 	d.stop()
 	d.past = false
 	if t.IsZero() {
@@ -23,22 +21,32 @@ func (d *deadline) set(t time.Time, lock sync.Locker, wake func()) (past bool) {
 		d.past = true
 		return true
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(left, func() {
-		lock.Lock()
-		defer lock.Unlock()
-		if d.timer == timer { // else it was replaced while it waited for the lock
-			d.past = true
-			wake()
-		}
-	})
-	d.timer = timer
+	d.at = t
+	if d.timer == nil {
+		d.timer = time.AfterFunc(left, func() { of.expired(d) })
+	} else {
+		d.timer.Reset(left)
+	}
 	return false
+}
+
+// expire is for expired, and says whether the deadline passes now: that may have waited for the lock while the deadline was replaced, and the wall clock may
+// have been set back.
+func (d *deadline) expire() bool {
+	if d.at.IsZero() {
+		return false
+	}
+	if left := time.Until(d.at); left > 0 {
+		d.timer.Reset(left)
+		return false
+	}
+	d.at, d.past = time.Time{}, true
+	return true
 }
 
 func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
-		d.timer = nil
 	}
+	d.at = time.Time{}
 }
