@@ -62,7 +62,8 @@ func renderList(w io.Writer, list []ndhealth.Adapter, width int) {
 	}
 }
 
-// renderSentences prints a table whose last column has sentences: beside the others as far as there is room, else beneath them.
+// renderSentences prints a table whose last column has sentences: beside the others as far as there is room, else beneath them. What is wider than the
+// terminal without them is no table: each record is folded.
 func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int) {
 	at, last := 0, len(header)-1
 	for c := range header[:last] {
@@ -71,6 +72,12 @@ func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int)
 			widest = max(widest, utf8.RuneCountInString(fmt.Sprint(row[c])))
 		}
 		at += widest + 2 // go-pretty puts a blank on either side
+	}
+	if width > 0 && at > width {
+		for _, row := range rows {
+			renderRecord(w, header, row, width)
+		}
+		return
 	}
 	room := width - at - 2
 	beneath := width > 0 && room < leastColumn
@@ -92,6 +99,17 @@ func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int)
 			fmt.Fprintln(w, cli.Fold(fmt.Sprintf(" %v %v: %v", row[0], row[1], row[last]), width, "   "))
 		}
 	}
+}
+
+// renderRecord prints a row as its names and values, the sentences on lines of their own.
+func renderRecord(w io.Writer, header, row table.Row, width int) {
+	last := len(header) - 1
+	parts := []string{fmt.Sprintf(" %v %v", row[0], row[1])}
+	for c := 2; c < last; c++ {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%v %v", header[c], row[c])))
+	}
+	fmt.Fprintln(w, cli.Pack(parts, ", ", width, "   "))
+	fmt.Fprintln(w, "   "+cli.Fold(fmt.Sprint(row[last]), width-len("   "), "   "))
 }
 
 // openBy says who has adapters open, and what their sockets turned out to be.
