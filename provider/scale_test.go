@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // What an idle connection may cost, in bytes: itself, and with its connector and its places in tables.
@@ -94,6 +95,25 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// TestOneEndAsks: of two ends that heard each other at the same time one asks for a sign of life, and the other takes that for one.
+func TestOneEndAsks(t *testing.T) {
+	const n, rounds = 100, 5
+	f := newFleet(t, n)
+	var asked [2]int
+	for side := range asked {
+		f.link[1-side].mangle = func(b []byte) bool { // what comes to the other side
+			if opcode(b) == wire.CtlPing {
+				asked[side]++
+			}
+			return true
+		}
+	}
+	f.pass(rounds * (f.eng[0].cfg.KeepAlive + time.Second))
+	if asked[0] < n*(rounds-1) || asked[0] > n*(rounds+1) || asked[1] != 0 {
+		t.Errorf("the sides asked %d times in %d rounds of %d connections", asked, rounds, n)
+	}
+}
+
 // TestKeepAlivesAreBounded: an engine with many idle connections asks each of them less often.
 func TestKeepAlivesAreBounded(t *testing.T) {
 	const n, seconds = 2000, 8
@@ -105,7 +125,7 @@ func TestKeepAlivesAreBounded(t *testing.T) {
 	before := f.eng[0].Stats().PacketsOut + f.eng[1].Stats().PacketsOut
 	f.pass(seconds * time.Second)
 	packets := f.eng[0].Stats().PacketsOut + f.eng[1].Stats().PacketsOut - before
-	// A question costs three packets: PING, PONG and ACK. Both sides may ask.
+	// A question costs three packets: PING, PONG and ACK. Either side may ask.
 	if most := uint64(2 * 3 * (maxKeepAlives*seconds + n)); packets == 0 || packets > most {
 		t.Errorf("%d packets in %d idle seconds, want at most %d", packets, seconds, most)
 	}

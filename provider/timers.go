@@ -76,7 +76,7 @@ func (c *conn) keepAliveAt() clock.Time {
 	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.ask.Waiting()) {
 		return c.alive.AskAt(max(c.alive.HeardAt(), c.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
-	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives)
+	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives, c.active)
 	return c.alive.AskAt(lifetime.Together(c.alive.HeardAt().Add(quiet), quiet, e.stats.Connections))
 }
 

@@ -258,8 +258,11 @@ func TestLiveness(t *testing.T) {
 	if l.Ask(now, 30*time.Second) {
 		t.Error("a peer that was silent for longer than it may be stalled is not dead")
 	}
-	if QuietFor(dead, 0, 1000) != dead || QuietFor(dead, 4000, 1000) != dead || QuietFor(dead, 6000, 1000) != 6*time.Second {
+	if QuietFor(dead, 0, 1000, true) != dead || QuietFor(dead, 4000, 1000, true) != dead || QuietFor(dead, 6000, 1000, true) != 6*time.Second {
 		t.Error("many connections are asked as often as few")
+	}
+	if QuietFor(8*time.Second, 0, 1000, false) != 9*time.Second {
+		t.Error("both ends ask at the same time")
 	}
 }
 

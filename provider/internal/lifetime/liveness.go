@@ -46,10 +46,17 @@ func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
 }
 
 // QuietFor is how long a peer may be silent when there are conns connections, configured or longer: asking all of them costs no more than asking
-// perSecond of them every second.
-func QuietFor(configured time.Duration, conns, perSecond uint64) time.Duration {
-	return max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
+// perSecond of them every second. The passive end waits for an eighth longer: both have heard the other at about the same time, and one question is
+// a sign of life for either.
+func QuietFor(configured time.Duration, conns, perSecond uint64, active bool) time.Duration {
+	quiet := max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
+	if !active {
+		quiet += quiet / passivePart
+	}
+	return quiet
 }
+
+const passivePart = 8
 
 // Quiet peers are asked at so many moments of the time that a peer may be silent, or at more of them where so many peers would come to be asked at
 // one: a burst would overrun the rings on its way.
