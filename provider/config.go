@@ -69,7 +69,7 @@ type Config struct {
 	// Stalled is how long the peer of an established connection may make no progress while something is on its way; default DeadPeer.
 	Stalled time.Duration
 	// KeepAlive is the idle time after which the peer is asked for a sign of life; default 10 s. With more connections than
-	// maxKeepAlives allows for it is longer: a millisecond for each.
+	// maxKeepAlives allows for it is longer: a millisecond for each. It is an eighth longer at the passive end of a connection.
 	KeepAlive time.Duration
 	// IdleAfter is the time without packets after which a connection gives back what it needs only to move data; default 1 s.
 	IdleAfter time.Duration

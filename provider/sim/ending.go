@@ -155,6 +155,6 @@ func (s *session) forgetPeer(x *side) {
 	s.await(y, s.net.now.Add(noticeTimeout))
 }
 
-// noticeTimeout is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, five questions a
+// noticeTimeout is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, an eighth more at the passive end, five questions a
 // second apart (PROTOCOL §9.5), and 10 s of a Disconnect that waits for the peer's.
 const noticeTimeout = 30 * time.Second
