@@ -77,6 +77,7 @@ var fences = map[string]fence{
 	"provider/internal/ndports":    object("wire", "provider/internal/link", "provider/internal/outcome"),
 	"provider/internal/pool":       object(), "provider/internal/qpstate": object(),
 	"provider/internal/index":      object(),
+	"provider/internal/shares":     object("internal/clock"),
 	"provider/internal/sourceport": object("internal/clock"),
 	"provider/internal/bulk":       shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),

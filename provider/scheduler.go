@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -10,15 +11,11 @@ import (
 // does not wait for bulk.
 
 const (
-	// quantum is one connection's share of a round, in bytes. Not above a burst of full packets at MTU 1500, so that they leave in one run.
-	quantum = 63 << 10
 	// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
 	connBurst = packet.TxBatch
 	// turnLimit ends the transmit phase of a turn; a packet is never cut for it. A turn is short so that acknowledgements
 	// are answered while bulk data goes out.
 	turnLimit = 256 << 10
-	// connTurn bounds the turn of an engine with few connections.
-	connTurn = 64 << 10
 )
 
 // activate puts the connection in line for transmission.
@@ -80,7 +77,10 @@ func (l *line) pop() *conn {
 
 // round is the connections that have something to transmit, each in turn: first those that have not used up their share since they last
 // had work, then the others.
-type round struct{ fresh, active line }
+type round struct {
+	fresh, active line
+	shares        shares.Shares
+}
 
 // join puts a connection that is not in line behind those that are there for the same reason.
 func (r *round) join(c *conn) {
@@ -113,13 +113,16 @@ func (r *round) leave(c *conn) {
 // waiting is how many connections are in line.
 func (r *round) waiting() int { return r.fresh.n + r.active.n }
 
-// transmit gives connections with work their shares, in turn, until the turn's bytes are used up.
+// transmit gives connections with work their shares, in turn, until the turn's bytes are used up: so many for each of them.
 func (e *Engine) transmit() {
-	limit := min(turnLimit, connTurn*e.round.waiting())
+	share, each := e.round.shares.At(e.now)
+	limit := min(turnLimit, each*e.round.waiting())
 	for e.round.waiting() > 0 && e.out.Bytes() < limit && !e.out.Starved() {
 		c := e.round.next()
 		if c.phase == phaseOpen {
-			again := c.serve()
+			before := e.out.Bytes()
+			again := c.serve(share)
+			e.round.shares.Sent(c.slot, e.out.Bytes()-before, e.now)
 			c.heed()
 			if again {
 				c.activate()
@@ -135,14 +138,15 @@ func (e *Engine) transmit() {
 }
 
 // serve sends what the connection's share allows. It reports whether more could go out at once.
-func (r *repeater) serve() (again bool) {
+func (r *repeater) serve(share int) (again bool) {
 	if r.deficit <= 0 {
-		r.deficit = min(r.deficit+quantum, quantum)
+		r.deficit += share
 		if r.deficit <= 0 {
 			return true // a large packet took the shares of several rounds
 		}
 	}
 	before := r.out.Bytes()
+	r.deficit = min(r.deficit, share)
 	again = r.transmit(r.deficit)
 	r.deficit -= r.out.Bytes() - before
 	if again && r.deficit > 0 {
@@ -178,7 +182,7 @@ func (r *repeater) transmit(budget int) (again bool) {
 		if first == wire.RequestSpace {
 			d = -d
 		}
-		r.lean = max(min(r.lean+d, quantum), -quantum)
+		r.lean = max(min(r.lean+d, shares.Most), -shares.Most)
 		return again
 	}
 	r.lean = 0

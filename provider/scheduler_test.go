@@ -3,6 +3,9 @@ package provider
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/shares"
 )
 
 // TestLineAgainstATwin joins and leaves at random.
@@ -49,6 +52,35 @@ func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 	}
 	if r.waiting() != 0 || conns[2].inActive || conns[5].inActive {
 		t.Error("somebody is left")
+	}
+}
+
+// TestTurnsBesideSparseConnections: a turn sends no more than a small share of bulk once another connection has sent something.
+func TestTurnsBesideSparseConnections(t *testing.T) {
+	f := newFleet(t, 2)
+	e := f.eng[0]
+	e.controller = &congestion.Fixed{Packets: 1000}
+	post := func(i int, r *Request) {
+		t.Helper()
+		_, o := f.qps[0][i].Post(r)
+		f.must(o)
+	}
+	most := func() (most int) {
+		for range 20 {
+			f.turn()
+			most = max(most, e.out.Bytes())
+		}
+		return most
+	}
+	const packet = 1408
+	post(0, f.write(0, 0, 4<<20))
+	if n := most(); n < shares.Most-3*packet {
+		t.Errorf("a turn of bulk alone sends %d bytes", n)
+	}
+	post(1, f.write(0, 0, 8))
+	f.turn()
+	if n := most(); n < shares.Small-packet || n > shares.Small+packet {
+		t.Errorf("a turn of bulk beside a small Write sends %d bytes", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -221,7 +222,7 @@ func TestTrafficEndsByTerm(t *testing.T) {
 		t.Fatalf("fault %d, cause %d", a.faulted, a.why)
 	}
 	a.faulted = faultNone
-	if w := a.wants(); w&wantTurn == 0 || a.serve() {
+	if w := a.wants(); w&wantTurn == 0 || a.serve(shares.Most) {
 		t.Errorf("wants %b", w)
 	}
 	sent := a.packets()
