@@ -34,7 +34,7 @@ func serving(t *testing.T, log func(string)) NDConfig {
 // client after the other.
 func TestClientOfSeveralConnections(t *testing.T) {
 	client := serving(t, func(line string) { t.Log(line) })
-	lat := []Spec{{Test: WriteLat, Duration: 20 * time.Millisecond, Verify: true}, {Test: SendLat, Size: 100, Duration: 20 * time.Millisecond, Verify: true}}
+	lat := []Spec{{Test: ReadLat, Duration: 20 * time.Millisecond, Verify: true}, {Test: SendLat, Size: 100, Duration: 20 * time.Millisecond, Verify: true}}
 	bw := []Spec{{Test: WriteBW, Duration: 20 * time.Millisecond, Verify: true}, {Test: SendBW, Size: 5000, Duration: 20 * time.Millisecond, Verify: true}}
 	for _, c := range []struct {
 		name       string
@@ -98,7 +98,7 @@ func TestServerOutlivesItsClients(t *testing.T) {
 			t.Errorf("%+v: a run that was canceled succeeded", c)
 		}
 		cancel()
-		if err := Run(t.Context(), client, []Spec{{Test: WriteLat, Duration: time.Millisecond}}, &collector{}); err != nil {
+		if err := Run(t.Context(), client, []Spec{{Test: SendLat, Duration: time.Millisecond}}, &collector{}); err != nil {
 			t.Errorf("after %+v: %v", c, err)
 		}
 	}
