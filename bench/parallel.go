@@ -141,6 +141,9 @@ func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 	return at, nil
 }
 
+// errUnended ends sessions whose other side says that all is over, and does not end them.
+var errUnended = fmt.Errorf("the other side did not end its sessions within %v", connectTimeout)
+
 // serveDuring runs do while the sessions are served that this side answers, and waits for their end. A session that fails ends the context of do.
 func (p *parallel) serveDuring(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -158,7 +161,9 @@ func (p *parallel) serveDuring(ctx context.Context, do func(context.Context) err
 	if err != nil {
 		cancel(err)
 	}
+	late := time.AfterFunc(connectTimeout, func() { cancel(errUnended) })
 	serving.Wait()
+	late.Stop()
 	for _, v := range p.servers {
 		_ = v.listener.Close() // the adapter goes with it
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -101,6 +102,36 @@ func TestServerOutlivesItsClients(t *testing.T) {
 		if err := Run(t.Context(), client, []Spec{{Test: SendLat, Duration: time.Millisecond}}, &collector{}); err != nil {
 			t.Errorf("after %+v: %v", c, err)
 		}
+	}
+}
+
+// TestServerOutlivesUnopenedSessions: a client that asks for sessions, opens none and says goodbye leaves the server to the next one.
+func TestServerOutlivesUnopenedSessions(t *testing.T) {
+	client := serving(t, func(line string) { t.Log(line) })
+	a, err := openAdapter(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	q, err := dialSession(t.Context(), a, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.close()
+	err = q.control.send(t.Context(), controlMessage{Plan: &planMessage{How: Parallel{Connections: 2}}})
+	if err == nil {
+		_, err = q.control.expect(t.Context())
+	}
+	if err = errors.Join(err, q.bye(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	m, err := q.control.recv(t.Context())
+	if err == nil || !strings.Contains(err.Error(), errUnended.Error()) {
+		t.Errorf("the server says %+v, %v", m, err)
+	}
+	q.close()
+	if err := Run(t.Context(), client, []Spec{{Test: SendLat, Duration: time.Millisecond}}, &collector{}); err != nil {
+		t.Error(err)
 	}
 }
 
