@@ -101,14 +101,16 @@ func (w chanWaiter) Remind(d time.Duration) {
 	}
 }
 
-// forget drops wake-ups that nobody has noticed. Nobody may be asleep.
-func (w chanWaiter) forget() {
+// forget drops wake-ups that nobody has noticed, and says whether there were any. Nobody may be asleep.
+func (w chanWaiter) forget() (some bool) {
 	for _, c := range []chan struct{}{w.wake, w.packets} {
 		select {
 		case <-c:
+			some = true
 		default:
 		}
 	}
+	return some
 }
 
 func signal(c chan struct{}) {
