@@ -236,6 +236,9 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 	}
 	var all listing
 	must(t, json.Unmarshal([]byte(list("--json")), &all))
+	if all.Down == nil {
+		t.Error("no interface that is down is null")
+	}
 	adapters := all.Adapters
 	by := adapters[0].OpenBy
 	if len(by) != 1 || by[0].PID != os.Getpid() || by[0].Datapath != "native" || by[0].ZeroCopy || !strings.Contains(by[0].Copying, "refused zero-copy") {

@@ -42,7 +42,7 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), listing{list, down})
+				return writeJSON(cmd.OutOrStdout(), listing{append([]ndhealth.Adapter{}, list...), append([]ndhealth.Interface{}, down...)})
 			}
 			renderAdapters(cmd.OutOrStdout(), list, down, cli.Width(cmd.OutOrStdout()))
 			return nil
@@ -53,7 +53,7 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 	return cli.Root(root)
 }
 
-// listing is what ndinfo prints as JSON.
+// listing is what ndinfo prints as JSON. No list is null.
 type listing struct {
 	Adapters []ndhealth.Adapter   `json:"adapters"`
 	Down     []ndhealth.Interface `json:"down"` // interfaces without an adapter, because they are not up
