@@ -56,7 +56,7 @@ interface, which needs no privilege.`,
 		Example: `  ndperf apps                                          everything, about three minutes
   ndperf apps --tests echo,http --mtu 1500             a part
   ndperf apps --beside 2                               while two processes keep cores busy
-  ndperf apps --loop --rounds 1 --duration 100ms --idle 1s    a quick look without root`,
+  ndperf apps --loop --rounds 1 --idle 1s              a quick look without root`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runApps(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())

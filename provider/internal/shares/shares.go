@@ -15,14 +15,14 @@ const (
 	// Small is a share beside a connection that sends little: while a share is sent, that one waits.
 	Small = 24 << 10
 
-	// Little is what such a connection sends at a time at the most, and it counts for sparseFor.
-	Little    = 4 << 10
+	// little is what such a connection sends at a time at the most, and it counts for sparseFor.
+	little    = 4 << 10
 	sparseFor = 10 * time.Millisecond
 )
 
 // Shares is how large the shares of all connections of an engine are, whose owner calls it. Its zero value has seen none.
 type Shares struct {
-	bulk     uint32     // slot, plus one, of the connection that sent more than Little last; zero for none
+	bulk     uint32     // slot, plus one, of the connection that sent more than little last; zero for none
 	sparseAt clock.Time // when another one last sent less
 }
 
@@ -37,7 +37,7 @@ func (s *Shares) At(now clock.Time) (share, turn int) {
 // Sent takes in that the connection of a slot sent so many bytes when it was its turn.
 func (s *Shares) Sent(slot uint32, bytes int, now clock.Time) {
 	switch {
-	case bytes > Little:
+	case bytes > little:
 		s.bulk = slot + 1
 	case bytes > 0 && s.bulk != slot+1:
 		s.sparseAt = now

@@ -20,8 +20,8 @@ func TestSharesBesideSparseConnections(t *testing.T) {
 		"two of bulk":         {[]int{Most, Most, Most}, Most},
 		"small ones":          {[]int{100, 100}, Small},
 		"small beside bulk":   {[]int{Most, 100}, Small},
-		"no longer so small":  {[]int{Most, Little + 1}, Most},
-		"as much as is small": {[]int{Most, Little}, Small},
+		"no longer so small":  {[]int{Most, little + 1}, Most},
+		"as much as is small": {[]int{Most, little}, Small},
 	} {
 		var r Shares
 		for i, n := range c.sent {
