@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
 const (
@@ -22,9 +23,9 @@ type Detector struct {
 	probed     bool       // the tail-loss probe of this flight was sent
 	expiries   int        // time-outs since the last progress
 
-	slack     int        // what the reordering window is larger, in quarters of the smallest round trip
-	slackenAt clock.Time // when what was only late last made it larger
-	absence   Absence    // of the peer from its core
+	slack     int          // what the reordering window is larger, in quarters of the smallest round trip
+	slackenAt clock.Time   // when what was only late last made it larger
+	absence   turn.Absence // of the peer from its core
 }
 
 // Verdict is what a timer that is due asks for.

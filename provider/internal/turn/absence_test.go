@@ -1,4 +1,4 @@
-package recovery
+package turn
 
 import (
 	"testing"
