@@ -170,6 +170,30 @@ func TestBulkDies(t *testing.T) {
 	}
 }
 
+// A peer that is off its core hears nothing by either lane: what went by the bulk lane waits for it there, and is not sent again.
+func TestBulkOutlastsAnAbsence(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
+	p.stream(300_000)
+	before := p.eng[0].Stats()
+	p.post(0, p.write(0, 0, 300_000))
+	p.eng[0].Run(p.now)
+	if c := p.conn(0); !c.sent.Packet(c.sent.Oldest()).Bulk || c.sent.PacketsInFlight() < 10 {
+		t.Fatalf("%d packets in flight, not by the lane", c.sent.PacketsInFlight())
+	}
+	for end := p.now.Add(10 * time.Millisecond); p.now < end; p.now = p.now.Add(100 * time.Microsecond) {
+		p.eng[0].Run(p.now)
+	}
+	p.pass(100 * time.Millisecond)
+	p.outcomes(0, OutcomeSuccess)
+	s := p.eng[0].Stats()
+	if timeouts := s.Timeouts - before.Timeouts; timeouts < 1 || s.BulkLeft != before.BulkLeft || p.lane() != "proven" {
+		t.Errorf("%d time-outs, the lane was left %d times and is %q", timeouts, s.BulkLeft-before.BulkLeft, p.lane())
+	}
+	if again, timers := s.Retransmits-before.Retransmits, s.Timeouts-before.Timeouts+s.Probes-before.Probes; again > timers {
+		t.Errorf("%d packets were sent again for %d timers", again, timers)
+	}
+}
+
 // lane is what a snapshot says of the lane of the connection of the first side.
 func (p *pair) lane() string {
 	var info [1]ConnInfo

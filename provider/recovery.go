@@ -71,7 +71,7 @@ func (r *repeater) expire() recovery.Verdict {
 	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
-	if times == 1 && r.sent.OldestIsBulk() {
+	if r.sent.BulkIsSilent() {
 		r.leaveBulk()
 	}
 	r.cc.TimedOut(e.controller, r.rtt.Smoothed)

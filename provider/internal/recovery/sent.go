@@ -174,8 +174,15 @@ func (s *Sent) Oldest() uint64 {
 	return at
 }
 
-// OldestIsBulk says that the oldest transmission in flight left by the bulk lane.
-func (s *Sent) OldestIsBulk() bool { return s.packets > 0 && s.Packet(s.Oldest()).Bulk }
+// BulkIsSilent says that the oldest transmission in flight left by the bulk lane, and that one which left later by the other way arrived: the peer is there, and
+// heard nothing by the lane.
+func (s *Sent) BulkIsSilent() bool {
+	if s.packets == 0 {
+		return false
+	}
+	n := s.Oldest()
+	return s.Packet(n).Bulk && n+1 < s.largest[0]
+}
 
 // settle counts a transmission out, before its state or its kind changes.
 func (s *Sent) settle(p *Packet) {
