@@ -81,7 +81,7 @@ var fences = map[string]fence{
 	"provider/internal/sourceport": object("internal/clock"),
 	"provider/internal/bulk":       shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/space":      shared(object("wire", "internal/clock"), "provider/internal/"),
-	"provider/internal/congestion": object("wire", "internal/clock"),
+	"provider/internal/congestion": object("wire", "internal/clock", "provider/internal/turn"),
 	"provider/sim": {
 		ours:    []string{"provider", "wire", "internal/clock"},
 		noStd:   []string{"net", "os", "syscall"},

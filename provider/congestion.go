@@ -3,6 +3,7 @@ package provider
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 )
@@ -36,7 +37,11 @@ func (t *transmitted) noteFull(leaving int) {
 		return
 	}
 	t.cc.Held(now)
-	if at := t.cc.PacedUntil(now); at != 0 && inFlight == 0 && t.pacedUntil != at {
+	at := t.cc.PacedUntil(now)
+	if inFlight > 0 {
+		at = t.cc.GrantAt(now)
+	}
+	if at != 0 && t.pacedUntil != at {
 		t.pacedUntil = at
 		t.want(wantLook)
 	}
@@ -53,7 +58,7 @@ func (t *transmitted) delivered(n int) {
 }
 
 // noteDelay takes in the round trip of a packet of so many bytes. What spans a time when one of the two peers was off its core says nothing at all.
-func (t *transmitted) noteDelay(d time.Duration, bytes int, away bool) {
+func (t *transmitted) noteDelay(d time.Duration, bytes int, away bool, left clock.Time) {
 	e := t.environment
 	if d <= 0 || d > recovery.MaxSample || away {
 		return
@@ -62,7 +67,7 @@ func (t *transmitted) noteDelay(d time.Duration, bytes int, away bool) {
 	if !ok {
 		return
 	}
-	t.cc.Sample(d, bytes)
+	t.cc.Sample(d, bytes, left)
 	t.want(wantVerdict)
 }
 

@@ -148,6 +148,7 @@ func (s *sender) launch(kind wire.Space, from, to space.Place) {
 	s.sealContents(kind, record, ask)
 	if s.loss.Idle() {
 		s.loss.Restart(e.now)
+		s.cc.Began(e.now)
 		s.armTimer()
 	}
 	if full && e.now >= s.search.At {

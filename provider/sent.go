@@ -71,7 +71,7 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 	t.cc.HeldByPeer(held)
 	t.rtt.Sample(d)
 	if p.Bulk || !t.bulk.Used(t.now) { // the way of most packets is the one whose queue counts
-		t.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0)
+		t.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0, p.At)
 	}
 	t.sample.Trip(d)
 }

@@ -117,6 +117,7 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.pacedUntil) {
 		c.pacedUntil = 0
+		c.cc.Grant(now)
 		c.activate()
 	}
 	if due(c.loss.ReorderAt()) {

@@ -62,7 +62,7 @@ type transmitted struct {
 	cc         congestion.State
 	runs       congestion.Runs
 	search     congestion.Search
-	pacedUntil clock.Time   // the pacing timer; zero when nothing waits for it
+	pacedUntil clock.Time   // when pacing, or a silence, lets the next packet go; zero when nothing waits for it
 	sample     trace.Sample // of the request that is watched
 	paused     bool         // RNR: nothing of the request space goes out
 }

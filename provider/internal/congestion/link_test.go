@@ -227,7 +227,7 @@ func (f *sender) acked(packet int) {
 		c.acked(l.now, f.smoothed)
 	} else {
 		f.state.Delivered(l.packet)
-		f.state.Sample(rtt, l.packet)
+		f.state.Sample(rtt, l.packet, l.now.Add(-rtt))
 		f.state.Conclude(&Delay{}, Path{Now: l.now, Smoothed: f.smoothed})
 	}
 	f.send()

@@ -46,9 +46,11 @@ type batch struct {
 	round     time.Duration // the round trip without interruptions
 	delivered int           // bytes newly acknowledged, or delivered to us as answers to READs
 	lost      int           // bytes taken for lost
+	lostAt    clock.Time    // when the newest of them left
 	marks     int           // packets that arrived with a congestion mark
 	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
-	full      bool          // that of a packet of nearly the full size
+	left      clock.Time    // when that packet left
+	full      bool          // it is of nearly the full size
 	held      time.Duration // how long the peer held an acknowledgement
 }
 
@@ -66,6 +68,9 @@ type State struct {
 	credit    int        // what growth is worth, in packets times bytes, and did not make a byte yet
 	limitedAt clock.Time // when a packet last had to wait for the window
 
+	round     time.Duration // the newest round trip without interruptions
+	allowance allowance
+
 	endpoint endpoint
 	path     path
 	delay    delaySignal
@@ -81,6 +86,7 @@ type State struct {
 func (s *State) Reset(ctl Control, packet int) {
 	*s = State{threshold: MaxWindow, packet: max(packet, wire.MinPacket)}
 	s.endpoint.reset()
+	s.allowance.most = firstMost
 	ctl.start(s)
 	s.apply(0)
 }
@@ -113,7 +119,7 @@ func (s *State) leastWindow() int { return s.packet / leastShare }
 
 // Full says whether another full packet must wait, with so many bytes in flight. The first one never does for the window.
 func (s *State) Full(inFlight int, now clock.Time) bool {
-	return inFlight > 0 && inFlight+s.packet > s.Window || s.pacing.waits(now)
+	return inFlight > 0 && inFlight+s.packet > s.Window+s.allowance.bytes || s.pacing.waits(now)
 }
 
 // Held notes that a packet had to wait because Full said so.
@@ -126,6 +132,7 @@ func (s *State) Delivered(bytes int) { s.batch.delivered += bytes }
 func (s *State) Lost(bytes int, at clock.Time) {
 	if at >= s.losses.at {
 		s.batch.lost += bytes
+		s.batch.lostAt = max(s.batch.lostAt, at)
 	}
 }
 
@@ -145,10 +152,13 @@ func (s *State) HeldByPeer(d time.Duration) { s.batch.held = max(s.batch.held, m
 // maxHeld bounds that time: a peer of ours keeps nothing for longer than 50 µs when packets wait for it.
 const maxHeld = time.Millisecond
 
-// Sample notes the round trip of a packet of so many bytes, without our own part of it. The least of a receive batch counts.
-func (s *State) Sample(d time.Duration, bytes int) {
+// Sample notes the round trip of a packet of so many bytes that left at that time, without our own part of it. The least of a receive batch counts.
+func (s *State) Sample(d time.Duration, bytes int, left clock.Time) {
+	if left < s.allowance.ignored {
+		return
+	}
 	if b := &s.batch; b.delay == 0 || d < b.delay {
-		b.delay, b.full = d, 8*bytes >= 7*s.packet
+		b.delay, b.left, b.full = d, left, 8*bytes >= 7*s.packet
 	}
 }
 
@@ -159,6 +169,8 @@ func (s *State) Conclude(ctl Control, p Path) {
 	if d := s.delay.filtered; d > 0 && !s.response.ignored { // whose samples have a bound, which a full buffer exceeds
 		b.round = min(d+b.Own, b.Smoothed)
 	}
+	s.round = b.round
+	s.allowance.heard(s, b)
 	if b.delay > 0 {
 		s.path.sample(b.Now, b.delay, b.full)
 		if s.limited(b) {
@@ -177,6 +189,7 @@ func (s *State) Discard() { s.batch = batch{} }
 // TimedOut takes in a retransmission time-out.
 func (s *State) TimedOut(ctl Control, smoothed time.Duration) {
 	ctl.timedOut(s)
+	s.allowance.stop()
 	s.apply(smoothed)
 }
 

@@ -15,7 +15,7 @@ func signals(s *State, bytes int, delays ...time.Duration) {
 		now := s.limitedAt.Add(d)
 		s.Held(now)
 		s.Delivered(bytes)
-		s.Sample(d, testPacket)
+		s.Sample(d, testPacket, now.Add(-d))
 		s.Conclude(&Delay{}, Path{Now: now, Smoothed: d})
 	}
 }
@@ -47,7 +47,7 @@ func TestWindowGrows(t *testing.T) {
 	s.limitedAt = 0
 	before = s.window
 	s.Delivered(8 * testPacket)
-	s.Sample(base, testPacket)
+	s.Sample(base, testPacket, clock.Time(5*time.Second).Add(-base))
 	s.Conclude(&Delay{}, Path{Now: clock.Time(5 * time.Second), Smoothed: base})
 	if s.window != before {
 		t.Error("a window that held nothing back grew")
@@ -84,7 +84,7 @@ func TestWindowShrinks(t *testing.T) {
 			t.Errorf("%d %% over the target %d/1000 of the window are left, want %d", over, got, keep)
 		}
 		left := s.window
-		s.Sample(d, testPacket)
+		s.Sample(d, testPacket, s.limitedAt.Add(-d/2))
 		s.Conclude(&Delay{}, Path{Now: s.limitedAt.Add(d / 2), Smoothed: d})
 		if s.window != left {
 			t.Error("it shrank twice in a round trip")
@@ -239,7 +239,7 @@ func TestDrain(t *testing.T) {
 	now, drains, steps, last := clock.Time(time.Second), 0, 0, MaxWindow
 	for range 2000 {
 		now = now.Add(base / 4)
-		s.Sample(base+50*time.Microsecond, testPacket)
+		s.Sample(base+50*time.Microsecond, testPacket, now.Add(-base))
 		s.Delivered(s.Window / 4)
 		s.Conclude(&Delay{}, Path{Now: now, Smoothed: base})
 		switch {

@@ -1,0 +1,161 @@
+package congestion
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
+
+// absentee is a connection whose peer is sometimes silent: a window of 64 packets on a path of testBase.
+type absentee struct {
+	*State
+	now clock.Time
+}
+
+const testBase = 100 * time.Microsecond
+
+func newAbsentee() *absentee {
+	s := newState()
+	s.window, s.threshold = 64*testPacket, 64*testPacket
+	a := &absentee{State: s, now: s.limitedAt}
+	a.drain.next = clock.Never
+	a.Began(a.now)
+	a.rounds(8)
+	return a
+}
+
+// trip lets an acknowledgement come after d, for a packet that left a round trip before.
+func (a *absentee) trip(d, round time.Duration) {
+	a.now = a.now.Add(d)
+	a.Delivered(testPacket)
+	a.Sample(round, testPacket, a.now.Add(-round))
+	a.Conclude(&Delay{}, Path{Now: a.now, Smoothed: testBase})
+}
+
+// rounds lets as many round trips pass as they should.
+func (a *absentee) rounds(n int) {
+	for range n {
+		a.trip(testBase, testBase)
+	}
+}
+
+// silent lets the peer be silent for d beyond a round trip, takes all grants meanwhile, and returns what they came to.
+func (a *absentee) silent(d time.Duration) (granted int) {
+	back := a.now.Add(testBase + d)
+	for at := a.GrantAt(a.now); at != 0 && at < back; at = a.GrantAt(at) {
+		a.Grant(at)
+	}
+	granted = a.allowance.bytes
+	a.now = back.Add(-testBase - d)
+	a.trip(testBase+d, testBase+d)
+	for range 80 { // what waited is acknowledged
+		a.trip(time.Microsecond, testBase+d)
+	}
+	return granted
+}
+
+// A sender goes on in silences like those that it knows, and only then: at three quarters of its rate, for 5/4 of the time, until something comes back.
+func TestGrants(t *testing.T) {
+	const ms = time.Millisecond
+	rate := func(s *State, d time.Duration) int { return int(int64(s.Window) * int64(d) / int64(testBase) * 3 / 4) }
+	a := newAbsentee()
+	a.allowance.most = MaxWindow
+	for i := range 2 {
+		if n := a.silent(2 * ms); n != 0 {
+			t.Errorf("%d bytes are granted after %d silences", n, i)
+		}
+		a.rounds(2)
+	}
+	window := a.window
+	if n, want := a.silent(2*ms), rate(a.State, 2*ms); n < want*9/10 || n > want*101/100 {
+		t.Errorf("%d bytes in a silence of 2 ms, want %d", n, want)
+	}
+	if a.allowance.bytes != 0 || a.Full(a.Window-testPacket, a.now) || !a.Full(a.Window, a.now) {
+		t.Errorf("%d bytes are left when something came back", a.allowance.bytes)
+	}
+	a.rounds(2)
+	if n, most := a.silent(20*ms), rate(a.State, 5*ms/2); n < most*9/10 || n > most*101/100 {
+		t.Errorf("%d bytes in a silence of 20 ms, want those of 2.5", n)
+	}
+	if a.window < window-testPacket {
+		t.Errorf("the window was %d and is %d: it took silence for a queue", window, a.window)
+	}
+	a.rounds(2)
+	if at, due := a.GrantAt(a.now), a.now.Add(testBase+grantTime); at != due {
+		t.Errorf("the first grant is due %v after something came back, want %v", at.Sub(a.now), testBase+grantTime)
+	}
+	a.Grant(a.now)
+	if a.allowance.bytes != 0 {
+		t.Error("a grant before its time")
+	}
+	a.Grant(a.GrantAt(a.now))
+	if n := a.allowance.bytes; n == 0 || a.Full(a.Window, a.now) || !a.Full(a.Window+n, a.now) {
+		t.Errorf("%d bytes do not count beyond the window", n)
+	}
+	a.TimedOut(&Delay{}, testBase)
+	if at := a.GrantAt(a.now); at != 0 || a.allowance.bytes != 0 {
+		t.Error("grants go on after a time-out")
+	}
+}
+
+// What is granted is no more than the peer held: twice as much after each time that this was the bound, and half after a loss.
+func TestGrantsFollowThePeersMemory(t *testing.T) {
+	a := newAbsentee()
+	for range 2 {
+		a.silent(8 * time.Millisecond)
+		a.rounds(2)
+	}
+	for want := firstMost; want <= 4*firstMost; want *= 2 {
+		if n := a.silent(8 * time.Millisecond); n != want {
+			t.Errorf("%d bytes are granted, want %d", n, want)
+		}
+		a.rounds(2)
+	}
+	left := a.now.Add(testBase)
+	n := a.silent(8 * time.Millisecond)
+	a.Lost(testPacket, left)
+	a.rounds(1)
+	if got := a.allowance.most; got != n/2 {
+		t.Errorf("%d bytes at the most after a loss among %d", got, n)
+	}
+	a.Lost(testPacket, left)
+	a.rounds(2)
+	if got := a.silent(8 * time.Millisecond); got != n/2 {
+		t.Errorf("%d bytes are granted after a loss among %d", got, n)
+	}
+}
+
+// Silences that are queues, those of windows of few packets, and one alone teach nothing.
+func TestSilencesThatAreNoAbsence(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		packets int
+		length  time.Duration
+		after   time.Duration // the next round trip
+		times   int
+		known   bool
+	}{
+		{"two absences", 64, time.Millisecond, testBase, 2, true},
+		{"one alone", 64, time.Millisecond, testBase, 1, false},
+		{"a queue that is still there", 64, time.Millisecond, 20 * testBase, 4, false},
+		{"few packets", 1, time.Millisecond, testBase, 4, false},
+		{"short ones", 64, absent - time.Microsecond, testBase, 4, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAbsentee()
+			for range c.times {
+				a.window = c.packets * testPacket
+				a.apply(testBase)
+				a.silent(c.length)
+				for range 2 * c.after / testBase {
+					a.trip(testBase, c.after)
+				}
+				a.rounds(2)
+			}
+			if known := a.allowance.absence.Now(a.now) > 0; known != c.known {
+				t.Errorf("an absence is known: %v", known)
+			}
+		})
+	}
+}
