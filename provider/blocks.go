@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -145,7 +146,7 @@ func (r *repeater) onReport(m *wire.Report) {
 		if !overtaken {
 			r.pause(m)
 		}
-	case int32(m.ReceiveLimit-r.sendLimit) > 0:
+	case credit.Raise(r.sendLimit, r.nextSend, m.ReceiveLimit) != r.sendLimit:
 		r.sendLimit = m.ReceiveLimit
 		r.want(wantTurn)
 	}

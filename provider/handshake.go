@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
@@ -17,7 +18,7 @@ import (
 func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
-	c.sendLimit = h.ReceiveLimit
+	c.sendLimit = credit.Raise(0, 0, h.ReceiveLimit)
 	c.mtu.Begin(int(min(h.MaxPacket, wire.MaxPacket)), c.local.Is4())
 	c.fitLink()
 	if h.Features&wire.FeatureECT != 0 {
@@ -327,9 +328,7 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	}
 	switch c.phase {
 	case phaseRepSent:
-		if int32(m.ReceiveLimit-c.sendLimit) > 0 {
-			c.sendLimit = m.ReceiveLimit
-		}
+		c.sendLimit = credit.Raise(c.sendLimit, c.nextSend, m.ReceiveLimit)
 		c.established()
 	case phaseOpen:
 	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering:

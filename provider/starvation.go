@@ -130,9 +130,7 @@ func (r *repeater) pause(m *wire.Report) {
 			r.sent.Mark(p, recovery.Again) // it may have come after the report
 		}
 	}
-	if int32(m.ReceiveLimit-r.sendLimit) < 0 {
-		r.sendLimit = m.ReceiveLimit
-	}
+	r.sendLimit = credit.Lower(r.sendLimit, r.nextSend, m.ReceiveLimit)
 	r.ask.End()
 	r.rtt.Calm()
 	r.loss.Forgive(r.now)
