@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -12,11 +13,12 @@ import (
 // packet and a Read, and takes in what comes for all; the others wait for it. Who leaves wakes the others, and one of them takes its place.
 type attendance struct {
 	changed sync.Cond
-	inside  bool  // somebody is in the queue
-	all     bool  // and wakes for everything: also for what this side has sent
-	wantAll int   // how many wait that need that
-	helped  bool  // a goroutine finishes what a Write left
-	bell    *bell // interrupts who is inside; nil until somebody was
+	inside  bool        // somebody is in the queue
+	all     bool        // and wakes for everything: also for what this side has sent
+	wantAll int         // how many wait that need that
+	helped  bool        // a goroutine finishes what a Write left
+	bell    *bell       // interrupts who is inside; nil until somebody was
+	ends    *time.Timer // of how long a Write stays; nil until one stayed
 }
 
 // wake makes everybody look again at what they wait for. The caller holds mu.
@@ -102,6 +104,32 @@ func (c *Conn) takeResults() (news bool) {
 		}
 	}
 	return news
+}
+
+// stay sends what a Write has left, if the peer reads soon. The next Write of a stream follows at once: a goroutine that sends what each one has left takes turns
+// with them, on cores that the peer needs. The caller holds mu and writing.
+func (c *Conn) stay() {
+	w, long := &c.waiting, c.network.stay
+	if !c.unfinished() || w.inside || w.helped {
+		return
+	}
+	until := time.Now().Add(long)
+	if w.ends == nil {
+		w.ends = time.AfterFunc(long, c.stayed)
+	} else {
+		w.ends.Reset(long)
+	}
+	for c.unfinished() && c.writable() == nil && time.Now().Before(until) {
+		c.await(true)
+	}
+	w.ends.Stop()
+}
+
+// stayed ends that.
+func (c *Conn) stayed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wake()
 }
 
 // leave ends a call. What it could not send yet is sent by who waits inside, or by a goroutine of its own. The caller holds mu.

@@ -28,6 +28,9 @@ type Config struct {
 	EstablishTimeout time.Duration
 }
 
+// stayTime is how long half of the largest ring takes to be read at 5 Gb/s: the peer tells of that.
+const stayTime = time.Millisecond
+
 // defaultEstablish is as long as the silence that ends any handshake (PROTOCOL §7.2).
 const defaultEstablish = 5 * time.Second
 
@@ -57,6 +60,7 @@ type Network struct {
 	busy    sync.WaitGroup // connections that are not released yet, and accepting
 	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
 	drop    func()         // notes the end of one
+	stay    time.Duration  // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
 	pool    pool
 	buffers buffers
 
@@ -74,7 +78,10 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if adapter == nil {
 		return nil, fmt.Errorf("ndnet: new network: no adapter: %w", nd.ErrInvalidParameter)
 	}
-	return &Network{adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{}, hold: func() {}, drop: func() {}}, nil
+	return &Network{
+		adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{},
+		hold: func() {}, drop: func() {}, stay: stayTime,
+	}, nil
 }
 
 // Wait returns when every listener and connection of the network has been closed and has said its last word to its peer, or when ctx ends, with

@@ -29,6 +29,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, c.opError("write", err)
 		}
 		if n == len(p) {
+			c.stay()
 			return n, nil
 		}
 		space, err := c.space(len(p) - n)
@@ -108,6 +109,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 			c.await(true)
 			continue
 		}
+		c.stay()
 		c.leave()
 		c.mu.Unlock()
 		got, err := r.Read(space[:min(len(space), copyPiece)])
