@@ -30,6 +30,7 @@ type Shard struct {
 	closed    bool // no turn runs any more: the link may be gone, or the engine broken; guarded by mu
 	inside    bool // engine code runs, or a panic comes out of it; guarded by mu
 	alone     bool // the program has one processor
+	others    int  // looks before which the sleeper lets other goroutines run; guarded by mu
 	broke     func()
 	running   interleave.WaitGroup // the progress goroutine
 }
@@ -73,6 +74,9 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 	case watch.NoTurn:
 	}
 	if now == watch.Sleeps {
+		if s.ByCall() {
+			s.others = looksWithOthers
+		}
 		for n := 0; busy && n < moreTurns && s.ByCall() && !s.alone; n++ {
 			busy = e.Run(s.now())
 		}
@@ -83,6 +87,10 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 // moreTurns is how many turns follow one that leaves work while the watcher sleeps: two where it sent, four for an acknowledgement that waits. To wake the
 // watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 78).
 const moreTurns = 8
+
+// looksWithOthers is before how many looks a sleeping call yields after another goroutine ran a turn: what it brings is mostly for such a one, and a look keeps
+// the processor that it could have. A program of one goroutine is spared that: yielding wakes a thread.
+const looksWithOthers = 8
 
 // try runs the turn that is the caller's, unless somebody else runs the engine.
 func (s *Shard) try(by watch.Caller) {
@@ -232,8 +240,8 @@ func (s *Shard) progress() {
 	}
 }
 
-// advance runs a turn for the watcher. When that leaves nothing to do at once, and the watcher is not relieved, it counts as asleep.
-func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy bool, next clock.Time) {
+// advance runs a turn for the watcher. When that leaves nothing to do at once, and the watcher is not relieved, it counts as asleep; yields: others go first.
+func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy, yields bool, next clock.Time) {
 	s.mu.Lock()
 	s.inside = true
 	defer s.unlock()
@@ -242,10 +250,13 @@ func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy bool, next clock
 		busy = s.engine.Run(s.now())
 		if next = s.engine.NextDeadline(); !busy && !s.relieved(w, seen) {
 			s.LieDown(next)
+			if yields = w != nil && s.others > 0; yields {
+				s.others--
+			}
 		}
 	}
 	s.inside = false
-	return busy, next
+	return busy, yields, next
 }
 
 // Close stops the progress goroutine and waits for it, and for whoever watches. No turn runs afterwards, and nobody waits for packets, so that the

@@ -1,6 +1,9 @@
 package provider
 
-import "github.com/ndxdp/ndxdp/provider/internal/watch"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+	"github.com/ndxdp/ndxdp/provider/internal/watch"
+)
 
 // This file is how a shard is watched (package watch).
 
@@ -82,12 +85,15 @@ func (s *Shard) relieved(w *Wait, seen uint32) bool {
 // attend runs turns, and waits for packets when there is nothing to do, until the watcher is relieved.
 func (s *Shard) attend(w *Wait, seen uint32) {
 	for blind := true; !s.closing.Load() && !s.relieved(w, seen); {
-		busy, next := s.advance(blind, w, seen)
+		busy, yields, next := s.advance(blind, w, seen)
 		blind = true
 		if busy {
 			continue
 		}
 		if !s.engine.Called() && !s.closing.Load() && !s.relieved(w, seen) {
+			if yields {
+				interleave.Gosched()
+			}
 			s.Wait(next, w != nil)
 			blind = false
 		}

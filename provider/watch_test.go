@@ -195,3 +195,47 @@ func TestPanicInASleep(t *testing.T) {
 		}
 	})
 }
+
+// A call that sleeps lets others run before it looks for packets, for a while after one of them has posted meanwhile, and in a program of one goroutine never.
+func TestSleepersYieldToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		yields := func() int {
+			s[0].mu.Lock()
+			defer s[0].mu.Unlock()
+			return s[0].others
+		}
+		w := NewWait()
+		alone := func() {
+			w.Reset()
+			p.cq[0].Arm(NotifyAny, w.Finish)
+			p.postAndRing(s[0], p.write(0, 0, 64))
+			if !s[0].Sleep(w) {
+				t.Fatal("the call did not end")
+			}
+			p.results(0)
+		}
+		for range 5 {
+			alone()
+		}
+		if n := yields(); n != 0 {
+			t.Errorf("%d looks yield in a program of one goroutine", n)
+		}
+		w.Reset()
+		ended := p.asleep(s[0], w)
+		p.postAndRing(s[0], p.write(0, 0, 64))
+		<-ended
+		p.results(0)
+		n := yields()
+		if n == 0 || n > looksWithOthers {
+			t.Errorf("%d looks yield after another goroutine has posted", n)
+		}
+		for range n {
+			alone()
+		}
+		if n := yields(); n != 0 {
+			t.Errorf("%d looks yield long after that", n)
+		}
+	})
+}
