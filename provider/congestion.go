@@ -29,8 +29,8 @@ func newController(cfg *Config) congestion.Control {
 	return &congestion.Delay{DataCenter: cfg.DataCenter}
 }
 
-// noteFull notes that a packet has to wait, and sets the pacing timer, if the windows let none of either space go beside those in flight and one of
-// leaving bytes that is about to be.
+// noteFull notes that a packet has to wait, and sets the timer of pacing or of a silence, if the windows let none of either space go beside those in flight and one
+// of leaving bytes that is about to be.
 func (t *transmitted) noteFull(leaving int) {
 	now, inFlight := t.now, t.sent.InFlight()+leaving
 	if !t.cc.Full(inFlight, now) {
