@@ -75,18 +75,20 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 // control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
 func (o *outbound) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
 	total := 0
-	switch op {
-	case wire.CtlPing, wire.CtlRTU, wire.CtlDREQ:
+	if op == wire.CtlPing || op == wire.CtlRTU || op == wire.CtlDREQ {
 		total = wire.RSTPacketLen // so that a peer that knows nothing of us may say so (PROTOCOL §7.4)
-	default:
 	}
 	return o.paddedControl(op, flags, n, total)
 }
 
 // paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.
 func (o *outbound) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
-	if !o.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), false) {
+	report := op == wire.CtlPong && o.phase == phaseOpen // who asks may have missed our receive limit
+	if !o.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), report) {
 		return nil, false
+	}
+	if report {
+		o.ack.Said()
 	}
 	return o.out.PutControl(op, flags, n, total), true
 }

@@ -300,13 +300,10 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		if d := wire.ParsePing(msg.Body, &m); d != wire.DropNone {
 			return d
 		}
-		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
-		if c.phase == phaseOpen {
-			if c.qp != nil && c.qp.srq == nil && c.receives.Left() <= 0 {
-				c.receives.Wait.Ask()
-			}
-			c.ackNow() // it may have missed our receive limit
+		if c.phase == phaseOpen && c.qp != nil && c.qp.srq == nil && c.receives.Left() <= 0 {
+			c.receives.Wait.Ask()
 		}
+		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
 	case wire.CtlPong:
 	case wire.CtlChallenge:
 		c.say(wire.CtlResponse, 0, msg.Body)
