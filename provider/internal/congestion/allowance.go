@@ -21,8 +21,10 @@ const (
 	rateNum, rateDen = 3, 4
 	// shortest is the round trip that a rate is computed from at the least.
 	shortest = grantTime / 16
-	// firstMost is what a peer is taken to hold at first.
-	firstMost = 128 << 10
+	// firstMost is what a peer is taken to hold at first, and lastMost what it is at the most, the window with it: 1425 packets of 1500 bytes, of the 2048 that a
+	// receive ring of ours has in copy mode. After a loss the bound grows by 1/slowly of itself: each time that it is too high costs packets.
+	firstMost, lastMost = 128 << 10, 2 << 20
+	slowly              = 16
 	// leastRate in packets is a window that says how fast the path is.
 	leastRate = 2
 )
@@ -31,6 +33,7 @@ const (
 type allowance struct {
 	bytes   int          // now
 	most    int          // at the most: what the peer held so far
+	careful bool         // it once did not hold more
 	absence turn.Absence // how long one of the ends was off its core lately
 	heardAt clock.Time   // when something came back last, or something left when nothing was in flight; zero after a time-out
 	nextAt  clock.Time   // when more is granted
@@ -66,7 +69,7 @@ func (a *allowance) heard(s *State, b *batch) {
 		}
 	}
 	if b.lost > 0 && a.used > 0 && b.lostAt >= a.from && b.lostAt < a.backAt {
-		a.most, a.used = a.used/2, 0 // the peer did not hold it, or the path
+		a.most, a.used, a.careful = a.used/2, 0, true // the peer did not hold it, or the path
 	}
 	a.begin(b.Now, b.round)
 }
@@ -78,21 +81,34 @@ func (a *allowance) judge(b *batch, target time.Duration) {
 		a.absence.Late(min(a.silence, a.before), b.Now)
 		a.before = a.silence
 		if a.used >= a.most {
-			a.most = min(2*a.most, MaxWindow)
+			a.grow()
 		}
 	}
 	a.silence = 0
 }
 
+// grow raises the bound: a peer has held as much.
+func (a *allowance) grow() {
+	if a.careful {
+		a.most += a.most / slowly
+	} else {
+		a.most *= 2
+	}
+	a.most = min(a.most, lastMost)
+}
+
 // Began notes that something is in flight again.
 func (s *State) Began(now clock.Time) { s.allowance.begin(now, s.round) }
+
+// bound is what may be granted at the most.
+func (s *State) bound() int { return max(min(s.allowance.most, lastMost-s.Window), 0) }
 
 // GrantAt is when a silence lets more than the window be in flight, and zero when it will not.
 func (s *State) GrantAt(now clock.Time) clock.Time {
 	a := &s.allowance
 	absence := a.absence.Now(now)
 	switch {
-	case absence == 0, a.heardAt == 0, a.bytes >= a.most, s.Window < leastRate*s.packet, s.drain.active(), a.nextAt > a.heardAt.Add(s.round+absence):
+	case absence == 0, a.heardAt == 0, a.bytes >= s.bound(), s.Window < leastRate*s.packet, s.drain.active(), a.nextAt > a.heardAt.Add(s.round+absence):
 		return 0
 	}
 	return a.nextAt
@@ -106,6 +122,6 @@ func (s *State) Grant(now clock.Time) {
 	}
 	a, each := &s.allowance, max(s.round, grantTime)
 	n := int64(s.Window) * int64(each) / int64(max(s.round, shortest))
-	a.bytes = min(a.bytes+int(n)*rateNum/rateDen, a.most)
+	a.bytes = min(a.bytes+int(n)*rateNum/rateDen, s.bound())
 	a.nextAt = now.Add(each)
 }

@@ -99,7 +99,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// What is granted is no more than the peer held: twice as much after each time that this was the bound, and half after a loss.
+// What is granted is no more than the peer held: twice as much after each time that this was the bound, half after a loss, and slowly more from then on. With the
+// window it is no more than any receive ring of ours holds.
 func TestGrantsFollowThePeersMemory(t *testing.T) {
 	a := newAbsentee()
 	for range 2 {
@@ -123,6 +124,17 @@ func TestGrantsFollowThePeersMemory(t *testing.T) {
 	a.rounds(2)
 	if got := a.silent(8 * time.Millisecond); got != n/2 {
 		t.Errorf("%d bytes are granted after a loss among %d", got, n)
+	}
+	a.rounds(2)
+	if got, want := a.silent(8*time.Millisecond), n/2+n/2/slowly; got != want {
+		t.Errorf("%d bytes are granted one time later, want %d", got, want)
+	}
+	a.rounds(2)
+	a.allowance.most, a.window, a.threshold = MaxWindow, 128*testPacket, 128*testPacket
+	a.apply(testBase)
+	window := a.Window
+	if got := a.silent(8 * time.Millisecond); got+window != lastMost {
+		t.Errorf("%d bytes are granted beyond a window of %d", got, window)
 	}
 }
 
