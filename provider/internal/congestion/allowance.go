@@ -69,7 +69,7 @@ func (a *allowance) heard(s *State, b *batch) {
 		}
 	}
 	if b.lost > 0 && a.used > 0 && b.lostAt >= a.from && b.lostAt < a.backAt {
-		a.most, a.used, a.careful = a.used/2, 0, true // the peer did not hold it, or the path
+		a.most, a.used, a.careful = max(a.used/2, s.packet), 0, true // the peer did not hold it, or the path
 	}
 	a.begin(b.Now, b.round)
 }

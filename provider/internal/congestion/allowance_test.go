@@ -138,6 +138,29 @@ func TestGrantsFollowThePeersMemory(t *testing.T) {
 	}
 }
 
+// Losses in silence after silence leave a packet of the bound, which can grow again.
+func TestGrantsOutlastLosses(t *testing.T) {
+	a := newAbsentee()
+	for range 40 {
+		left := a.now.Add(testBase)
+		a.silent(8 * time.Millisecond)
+		a.Lost(testPacket, left)
+		a.rounds(2)
+	}
+	if got := a.allowance.most; got != testPacket {
+		t.Errorf("%d bytes at the most, want a packet", got)
+	}
+	for range 4 {
+		a.window, a.threshold = 64*testPacket, 64*testPacket
+		a.apply(testBase)
+		a.silent(8 * time.Millisecond)
+		a.rounds(2)
+	}
+	if got := a.allowance.most; got <= testPacket {
+		t.Errorf("%d bytes at the most after silences without loss", got)
+	}
+}
+
 // Silences that are queues, those of windows of few packets, and one alone teach nothing.
 func TestSilencesThatAreNoAbsence(t *testing.T) {
 	for _, c := range []struct {
