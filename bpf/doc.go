@@ -1,6 +1,6 @@
 // Package bpf steers ND-port UDP traffic to AF_XDP sockets and leaves everything else to the kernel.
 //
-// One XDP program, nd_steer, looks at each frame of an interface. It redirects a frame to the AF_XDP socket of the
+// An XDP program, nd_steer, looks at each frame of an interface. It redirects a frame to the AF_XDP socket of the
 // frame's receive queue when all of this holds: Ethernet, untagged or with a priority tag (802.1Q with VLAN id 0); IPv4 without options, not a
 // fragment, or IPv6 without extension headers; UDP to the configured port; destination address added by AddAddress; a
 // socket set for the queue. It drops one kind of frame: one that would be redirected but has a local source address,
@@ -16,6 +16,9 @@
 // A frame of a VLAN passes: its interface is another one, on which a program of its own sees it without the tag. But a network
 // card that strips VLAN tags in hardware, and a veth link with VLAN acceleration, deliver frames whose tag the program cannot see. Such a
 // frame looks untagged and is steered by its addresses alone; turn rxvlan off where VLANs separate tenants.
+//
+// A second program, nd_ring, is for processes that share an interface: at the ingress of traffic control it copies small packets for one UDP socket into a ring
+// (AttachRing, package internal/rxring), and leaves all else to the socket. An interface takes many of them.
 //
 // Interfaces are looked up in the network namespace of the calling thread.
 package bpf

@@ -5,3 +5,4 @@ package bpf
 // the debug information, so the object does not depend on where the tree lives.
 //
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -type nd_verdict -type nd_addr -go-package bpf -output-stem steer steer steer.bpf.c -- -O2 -g -Wall -Werror -mcpu=v2 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf -output-stem ring ring ring.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu

@@ -1,0 +1,172 @@
+//go:build ignore
+
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * nd_ring copies ND packets for one UDP socket into a ring that a process reads
+ * without a system call. It runs at the ingress of traffic control (tcx), where
+ * the kernel has parsed nothing yet, and where nothing has to be copied for it.
+ *
+ * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_to and nd_to_port. It is
+ * taken when the process looks at the ring, the packet is no run of several
+ * datagrams, and it fits. All else goes on to the kernel untouched: the socket gets
+ * what is ours. So loading and unloading the program loses nothing.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "steer.h"
+#include "ring.h"
+
+/* Written by the loader before the map is frozen; the port in network order. */
+const volatile struct nd_addr nd_to = {};
+const volatile __be16 nd_to_port = 0;
+
+/* The loader sets max_entries to the bytes of the ring. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} nd_packets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nd_page);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} nd_pages SEC(".maps");
+
+/* Packets that were put into the ring. */
+__u64 nd_taken = 0;
+
+/* What the program knows of a packet that is ours. */
+struct nd_found {
+	struct nd_addr src, dst;
+	__be16 sport, dport;
+	__u32 offset; /* of the payload */
+	__u32 len;    /* of the payload */
+	__u8 marked;
+};
+
+static __always_inline int nd_equal(const struct nd_addr *a, const volatile struct nd_addr *b)
+{
+	return a->word[3] == b->word[3] && a->word[2] == b->word[2] && a->word[1] == b->word[1] &&
+	       a->word[0] == b->word[0];
+}
+
+static __always_inline int nd_udp(struct udphdr *udp, void *end, __u32 offset, struct nd_found *found)
+{
+	if ((void *)(udp + 1) > end)
+		return 0;
+	found->sport = udp->source;
+	found->dport = udp->dest;
+	found->offset = offset + sizeof(*udp);
+	found->len = (__u16)(bpf_ntohs(udp->len) - sizeof(*udp));
+	return 1;
+}
+
+static __always_inline int nd_ipv4(struct iphdr *ip, void *end, struct nd_found *found)
+{
+	if ((void *)(ip + 1) > end)
+		return 0;
+	if (ip->version != 4 || ip->ihl != ND_IP_HEADER_WORDS || ip->protocol != IPPROTO_UDP ||
+	    ip->frag_off & bpf_htons(ND_IP_FRAGMENT_MASK))
+		return 0;
+	found->src.word[2] = found->dst.word[2] = bpf_htonl(0xffff);
+	found->src.word[3] = ip->saddr;
+	found->dst.word[3] = ip->daddr;
+	found->marked = (ip->tos & ND_ECN_MASK) == ND_ECN_CE;
+	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), found);
+}
+
+static __always_inline int nd_ipv6(struct ipv6hdr *ip, void *end, struct nd_found *found)
+{
+	if ((void *)(ip + 1) > end)
+		return 0;
+	if (ip->nexthdr != IPPROTO_UDP)
+		return 0;
+	__builtin_memcpy(&found->src, &ip->saddr, sizeof(found->src));
+	__builtin_memcpy(&found->dst, &ip->daddr, sizeof(found->dst));
+	/* IPv4 addresses are kept mapped: an IPv6 packet must not match them. */
+	if (found->dst.word[0] == 0 && found->dst.word[1] == 0 && found->dst.word[2] == bpf_htonl(0xffff))
+		return 0;
+	/* The low two bits of the traffic class lie in the upper half of the second byte. */
+	found->marked = (ip->flow_lbl[0] >> 4 & ND_ECN_MASK) == ND_ECN_CE;
+	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), found);
+}
+
+/* Says whether the packet is for the socket, and finds its parts. */
+static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found)
+{
+	struct ethhdr *eth = (void *)(long)skb->data;
+	void *end = (void *)(long)skb->data_end;
+	int whole = 0;
+
+	if ((void *)(eth + 1) > end)
+		return 0;
+	/* A VLAN is another network. The kernel has taken the tag off. */
+	if (skb->vlan_present && skb->vlan_tci & ND_VLAN_ID_MASK)
+		return 0;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		whole = nd_ipv4((void *)(eth + 1), end, found);
+	else if (eth->h_proto == bpf_htons(ETH_P_IPV6))
+		whole = nd_ipv6((void *)(eth + 1), end, found);
+	return whole && found->dport == nd_to_port && nd_equal(&found->dst, &nd_to);
+}
+
+static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *found, struct nd_page *page, __u32 room)
+{
+	struct nd_arrival *to;
+	__u32 len = found->len;
+
+	to = bpf_ringbuf_reserve(&nd_packets, sizeof(*to) + room, 0);
+	if (!to)
+		return 0;
+	__builtin_memcpy(to->addr, &found->src, sizeof(to->addr));
+	to->port = found->sport;
+	to->marked = found->marked;
+	to->len = len;
+	if (len == 0 || len > room || bpf_skb_load_bytes(skb, found->offset, to + 1, len)) {
+		bpf_ringbuf_discard(to, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	/*
+	 * A process that is about to sleep says so and then looks whether anything was
+	 * reserved. The addition is a full barrier: one of the two sees the other.
+	 */
+	__sync_fetch_and_add(&nd_taken, 1);
+	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	return 1;
+}
+
+SEC("tcx/ingress")
+int nd_ring(struct __sk_buff *skb)
+{
+	struct nd_found found = {};
+	struct nd_page *page;
+	__u32 first = 0;
+
+	if (!nd_find(skb, &found))
+		return ND_TCX_NEXT;
+	page = bpf_map_lookup_elem(&nd_pages, &first);
+	if (!page)
+		return ND_TCX_NEXT;
+	/* One from our own address cannot come from the wire: the kernel drops it. */
+	if (nd_equal(&found.src, &nd_to))
+		return ND_TCX_NEXT;
+	if (!*(volatile __u32 *)&page->asleep && !skb->gso_size) {
+		if (found.len <= ND_SHORT_ARRIVAL ? nd_put(skb, &found, page, ND_SHORT_ARRIVAL)
+						  : found.len <= ND_LONG_ARRIVAL && nd_put(skb, &found, page, ND_LONG_ARRIVAL))
+			return ND_TCX_DROP; /* taken */
+	}
+	__sync_fetch_and_add(&page->passed, 1);
+	return ND_TCX_NEXT;
+}
+
+/* Nothing here needs a GPL-only helper. */
+char _license[] SEC("license") = "Apache-2.0";

@@ -1,0 +1,118 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// RingBytes is the size of a ring: a quarter of a thousand packets of 2 KiB, or two thousand of 256 bytes. What finds it full goes to the socket.
+const RingBytes = 512 << 10
+
+// Ring is the program nd_ring at an interface, for one UDP socket, with the ring that it fills. Its methods may be called from any goroutine.
+type Ring struct {
+	name    string     // of the interface, for messages
+	mu      sync.Mutex // guards the kernel objects against Close while a call uses them
+	objects *ringObjects
+	link    link.Link
+}
+
+// AttachRing has ND packets that arrive on the interface for the UDP socket at, which somebody must have, copied into a ring. It takes CAP_BPF and
+// CAP_NET_ADMIN, and Linux 6.6. Others' programs stay, and see packets first. The program goes with Close, or with this process.
+func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) {
+	nic, err := net.InterfaceByIndex(ifindex)
+	if err != nil {
+		return nil, fmt.Errorf("bpf: attach a ring to interface %d: %w", ifindex, err)
+	}
+	if err := RingSupported(); err != nil {
+		return nil, err
+	}
+	_ = rlimit.RemoveMemlock() // needed before 5.11 only
+	objects, err := loadRingFor(at)
+	if err != nil {
+		return nil, fmt.Errorf("bpf: load the program of a ring for %s: %w", at, err)
+	}
+	attached, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: objects.NdRing, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bpf: attach a ring for %s to %s: %w", at, nic.Name, err), objects.Close())
+	}
+	return &Ring{name: nic.Name, objects: objects, link: attached}, nil
+}
+
+// loadRingFor creates the maps and the program.
+func loadRingFor(at netip.AddrPort) (*ringObjects, error) {
+	spec, err := loadRing()
+	if err != nil {
+		return nil, err
+	}
+	var to ringNdAddr // as it lies in memory
+	address := addressKey(at.Addr())
+	for i := range to.Word {
+		to.Word[i] = binary.NativeEndian.Uint32(address[4*i:])
+	}
+	err = errors.Join(spec.Variables[ringVarNdTo].Set(to), spec.Variables[ringVarNdToPort].Set([2]byte{byte(at.Port() >> 8), byte(at.Port())}))
+	if err != nil {
+		return nil, err
+	}
+	spec.Maps[ringMapNdPackets].MaxEntries = RingBytes
+	objects := &ringObjects{}
+	return objects, spec.LoadAndAssign(objects, nil)
+}
+
+// RingSupported says what is in the way of a ring, nil when nothing is: Supported, and Linux 6.6.
+func RingSupported() error {
+	if err := Supported(); err != nil {
+		return err
+	}
+	code, err := features.LinuxVersionCode()
+	if err == nil && code < ringKernel {
+		err = fmt.Errorf("bpf: %w: The kernel is %d.%d; programs at tcx need 6.6", ErrUnsupported, code>>16, code>>8&0xff)
+	}
+	return err
+}
+
+// ringKernel is Linux 6.6 as the kernel writes versions.
+const ringKernel = 6<<16 | 6<<8
+
+// FDs are the descriptors of the ring, and of the page that goes with it. They stay the Ring's.
+func (r *Ring) FDs() (packets, page int) { return r.objects.NdPackets.FD(), r.objects.NdPages.FD() }
+
+// Taken counts the packets that were put into the ring.
+func (r *Ring) Taken() (n uint64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects == nil {
+		return 0, os.ErrClosed
+	}
+	err = r.objects.NdTaken.Get(&n)
+	return n, err
+}
+
+// Close takes the program off the interface: from then on the socket gets everything. Closing twice is harmless.
+func (r *Ring) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects == nil {
+		return nil
+	}
+	err := r.link.Detach() // closing alone only gives up our reference
+	if errors.Is(err, syscall.ENOLINK) || errors.Is(err, syscall.ENODEV) {
+		err = nil // the interface is gone, and the attachment with it
+	}
+	err = errors.Join(err, r.link.Close(), r.objects.Close())
+	r.objects, r.link = nil, nil
+	if err != nil {
+		return fmt.Errorf("bpf: close the ring at %s: %w", r.name, err)
+	}
+	return nil
+}

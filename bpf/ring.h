@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ND_RING_H
+#define ND_RING_H
+
+/*
+ * What the program and the process share. Package internal/rxring reads both
+ * structs; its constants are compared with these by a test.
+ */
+
+/* nd_arrival is one packet in the ring: who sent it, and its UDP payload. */
+struct nd_arrival {
+	__u32 addr[4]; /* source address in network order, IPv4 as ::ffff:a.b.c.d */
+	__u16 port;    /* source port in network order */
+	__u16 marked;  /* not 0: with a congestion mark (CE, RFC 3168) */
+	__u32 len;     /* bytes of payload, which follow */
+};
+
+/*
+ * nd_page is one page that the process maps: it writes asleep, and the program
+ * the rest. They are a cache line apart, because both are written often.
+ */
+struct nd_page {
+	__u32 asleep; /* not 0: nobody looks at the ring */
+	__u32 pad[15];
+	__u64 passed; /* packets for the process that went to its socket */
+};
+
+/* The field for explicit congestion notification, RFC 3168 5. */
+#define ND_ECN_MASK 3
+#define ND_ECN_CE 3
+
+/* Verdicts of programs at tcx (Linux 6.6, enum tcx_action_base), for older headers. */
+#define ND_TCX_NEXT -1
+#define ND_TCX_DROP 2
+
+/* Payload of the two kinds of records. Longer packets go to the socket. */
+#define ND_SHORT_ARRIVAL 232
+#define ND_LONG_ARRIVAL 2024
+
+#endif

@@ -1,0 +1,127 @@
+// Package rxring reads the ring that the program nd_ring (package bpf) fills with packets for one UDP socket.
+package rxring
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The layout of a BPF ring buffer (Linux, kernel/bpf/ringbuf.c): a page with the consumer's position, which is ours to write; a page with the
+// producer's; the data, twice in a row, so that no record has a gap.
+const (
+	headerLen  = 8
+	busy       = 1 << 31 // in the length of a record: it is not complete yet
+	discarded  = 1 << 30 // there is nothing in it
+	arrivalLen = 24      // struct nd_arrival
+	passedAt   = 64      // in struct nd_page
+)
+
+// Packet is one that arrived: its UDP payload and who sent it.
+type Packet struct {
+	Data   []byte // in the ring, until Release
+	IP     [16]byte
+	Port   uint16
+	Marked bool // it carries a congestion mark (CE)
+}
+
+// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep and Close, which anybody may call.
+type Ring struct {
+	consumer, producer []byte // mappings
+	shared             []byte // the page beside the ring
+	data               []byte // of producer
+	mask               uint64
+	at                 uint64 // consumed so far
+	edge               uint64 // as far as Edge saw
+}
+
+// Open maps a ring of so many bytes and its page. The descriptors stay the caller's, and need not stay open.
+func Open(ring, shared, bytes int) (_ *Ring, err error) {
+	r, page := &Ring{mask: uint64(bytes) - 1}, os.Getpagesize()
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("map a ring of %d bytes: %w", bytes, err), r.Close())
+		}
+	}()
+	if bytes < page || bytes&(bytes-1) != 0 {
+		return nil, errors.New("that is no power of two")
+	}
+	if r.consumer, err = unix.Mmap(ring, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, err
+	}
+	if r.producer, err = unix.Mmap(ring, int64(page), page+2*bytes, unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, err
+	}
+	if r.shared, err = unix.Mmap(shared, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, err
+	}
+	r.data = r.producer[page:]
+	r.at = word64(r.consumer, 0).Load()
+	r.edge = r.at
+	return r, nil
+}
+
+func word64(b []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b[at])) }
+
+func word32(b []byte, at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[at])) }
+
+// Asleep says whether somebody looks at the ring. While nobody does, packets go to the socket, and wake whoever waits there. Who is about to sleep
+// says so first and looks then, with Waiting.
+func (r *Ring) Asleep(yes bool) {
+	v := uint32(0)
+	if yes {
+		v = 1
+	}
+	word32(r.shared, 0).Swap(v) // with a full barrier behind it: see nd_put
+}
+
+// Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
+func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
+
+// Waiting says that there is a record, or that one is being written.
+func (r *Ring) Waiting() bool { return word64(r.producer, 0).Load() != r.at }
+
+// Edge has Next end before records that were begun later.
+func (r *Ring) Edge() { r.edge = word64(r.producer, 0).Load() }
+
+// Next reads the next packet. It reports false when there is none, or when it is still being written.
+func (r *Ring) Next(p *Packet) bool {
+	for r.at != r.edge {
+		off := r.at & r.mask
+		n := word32(r.data, int(off)).Load()
+		if n&busy != 0 {
+			return false
+		}
+		size := n &^ discarded
+		body := r.data[off+headerLen:]
+		r.at += uint64(size+headerLen+7) &^ 7
+		if n&discarded != 0 {
+			continue
+		}
+		copy(p.IP[:], body)
+		p.Port = uint16(body[16])<<8 | uint16(body[17])
+		p.Marked = word32(body, 16).Load()>>16 != 0
+		length := word32(body, 20).Load()
+		p.Data = body[arrivalLen:][:length:length]
+		return true
+	}
+	return false
+}
+
+// Release gives the room of all packets that Next returned back to the kernel.
+func (r *Ring) Release() { word64(r.consumer, 0).Store(r.at) }
+
+// Close unmaps everything. Nobody may touch a packet any more.
+func (r *Ring) Close() (err error) {
+	for _, m := range []*[]byte{&r.consumer, &r.producer, &r.shared} {
+		if *m != nil {
+			err = errors.Join(err, unix.Munmap(*m))
+			*m = nil
+		}
+	}
+	return err
+}
