@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/ndxdp/ndxdp/nd"
 )
 
 // A program over ND is held against the same one over TCP, pinned or not, whichever of the two is better in that figure: nobody can say that
@@ -32,7 +30,7 @@ func (r *Report) compareApps() {
 			r.addApp(x, "CPU percent", max(x.RequesterCPU, x.ResponderCPU), &appsIdleCPU)
 			continue
 		}
-		udp := x.Datapath == nd.DatapathUDP.String()
+		udp := overSockets(x.Datapath)
 		r.versusTCP(x, "p50 / tcp", func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
 		r.versusTCP(x, "rate / tcp", func(y *AppResult) float64 { return y.PerSecond }, true, x.rateLimit(udp))
 		r.versusTCP(x, "CPU / tcp", func(y *AppResult) float64 { return y.CPUUS }, false, nil)

@@ -110,7 +110,7 @@ func (r *Report) boundConnections() {
 		x := &r.Connections[i]
 		bound := func(name string, value float64, l limit) {
 			ratio := Ratio{Name: name, Value: value, OK: true}
-			if x.Datapath != nd.DatapathUDP.String() { // as in addFigure
+			if !overSockets(x.Datapath) { // as in addFigure
 				ratio.hold(l)
 			}
 			r.Ratios = append(r.Ratios, ratio)
@@ -236,7 +236,7 @@ func (r *Report) compareKernel(x *Result) {
 		r.addRatio(x, name, value, *l)
 		return
 	}
-	if r.Beside == 0 || x.Size < DefaultBWSize || x.Test == ReadBW || x.Datapath == nd.DatapathUDP.String() {
+	if r.Beside == 0 || x.Size < DefaultBWSize || x.Test == ReadBW || overSockets(x.Datapath) {
 		r.addNote(x, name, value)
 		return
 	}
@@ -245,7 +245,7 @@ func (r *Report) compareKernel(x *Result) {
 
 // kernelLimit is what a stream is held against that moves long messages by kernel sockets: by a bulk lane, or over plain ones at the MTU of Ethernet.
 func (x *Result) kernelLimit() *limit {
-	switch sockets := x.Datapath == nd.DatapathUDP.String(); {
+	switch sockets := overSockets(x.Datapath); {
 	case x.Size < DefaultBWSize || x.Mode != ModePoll:
 		return nil
 	case sockets && x.Test == WriteBW && x.MTU == etherMTU:
@@ -286,7 +286,7 @@ func (r *Report) addStream(x *Result, name string, value float64, l limit) {
 // addFigure adds a comparison with a limit that holds for AF_XDP and free cores: over plain sockets, and beside busy processes, it is for
 // information.
 func (r *Report) addFigure(x *Result, name string, value float64, l limit) {
-	if x.Datapath == nd.DatapathUDP.String() || r.Beside > 0 {
+	if overSockets(x.Datapath) || r.Beside > 0 {
 		r.addNote(x, name, value)
 		return
 	}
@@ -344,4 +344,10 @@ func (r *Report) baseline(kind string, x *Result) *Baseline {
 		}
 	}
 	return found
+}
+
+// overSockets says that packets of a datapath leave by plain sockets: bounds of AF_XDP do not hold for them.
+func overSockets(name string) bool {
+	d, err := nd.ParseDatapath(name)
+	return err == nil && d.OverSockets()
 }

@@ -29,18 +29,22 @@ const (
 type Datapath uint8
 
 // The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathGeneric where packets arrive on interfaces beneath
-// (bond, team, bridge, a virtual function), because native mode loses them there, and DatapathUDP when this process lacks the
-// privileges that the others need, the interface is no Ethernet, or no packet ever arrives on it (dummy, vrf). All speak one wire
-// format: peers need not match.
+// (bond, team, bridge, a virtual function), because native mode loses them there, DatapathRing beside another adapter or program that has the interface's AF_XDP,
+// and DatapathUDP when this process lacks the privileges that the others need, the interface is no Ethernet, or no packet ever arrives on it (dummy, vrf). All
+// speak one wire format: peers need not match.
 const (
 	DatapathAuto    = Datapath(datapath.RungAuto)
 	DatapathGeneric = Datapath(datapath.RungGeneric)
 	DatapathNative  = Datapath(datapath.RungNative)
-	DatapathUDP     = Datapath(datapath.RungUDP) // plain sockets: slower, and for everybody
+	DatapathUDP     = Datapath(datapath.RungUDP)  // plain sockets: slower, and for everybody
+	DatapathRing    = Datapath(datapath.RungRing) // plain sockets that send, and a ring that small packets arrive in: for many processes of an interface (Linux 6.6)
 )
 
-// String names the datapath as flags do: auto, generic, native, udp.
+// String names the datapath as flags do: auto, generic, native, udp, ring.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
+
+// OverSockets says that packets leave by plain sockets: with DatapathUDP and DatapathRing.
+func (d Datapath) OverSockets() bool { return datapath.Rung(d).OverSockets() }
 
 // MarshalText is String, for JSON and flags.
 func (d Datapath) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -161,7 +165,7 @@ type Adapter struct {
 
 // OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
 // AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
-// CAP_BPF; DatapathUDP and AdapterConfig.Broker need none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
+// CAP_BPF, and DatapathRing all but CAP_NET_RAW; DatapathUDP and AdapterConfig.Broker need none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
 // kernel.
 //
 // Errors: ErrInvalidParameter for an unknown datapath or a wrong FixedWindow, ErrInvalidAddress for an address that no interface has,
@@ -407,6 +411,7 @@ type Stats struct {
 	// Over plain sockets and the bulk lane: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
 	// of a connection left one by one for some time, because runs may have been lost as a whole.
 	InRuns     uint64 `json:"in_runs"`
+	InRing     uint64 `json:"in_ring"` // packets that arrived in the ring of DatapathRing
 	Merged     uint64 `json:"merged"`
 	RunsPaused uint64 `json:"runs_paused"`
 
@@ -467,7 +472,7 @@ func (a *Adapter) Stats() Stats {
 	}
 	// The socket's counters are for people; a socket that cannot be read reports none.
 	if d, err := a.verbs.Device.Stats(); err == nil {
-		s.InRuns, s.Merged = d.InRuns, d.Merged
+		s.InRuns, s.Merged, s.InRing = d.InRuns, d.Merged, d.InRing
 		s.LocalIn, s.LocalOut = d.LocalIn, d.LocalOut
 		s.Spins, s.SpinHits, s.Sleeps = d.Spins, d.SpinHits, d.Sleeps
 		for name, n := range map[string]uint64{

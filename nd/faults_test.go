@@ -243,7 +243,7 @@ func TestOpenAdapterTwice(t *testing.T) {
 	r := newRig(t, 1500, DatapathAuto)
 	for port, why := range map[uint16]string{0: "another adapter of this machine has UDP port 14791", 15001: "it is ours"} {
 		a := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: port})
-		if info := a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, why) {
+		if info := a.Datapath(); info.Datapath != DatapathRing || !strings.Contains(info.Reason, why) {
 			t.Errorf("auto, port %d: %+v", port, info)
 		}
 		must(t, a.Close())

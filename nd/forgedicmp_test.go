@@ -16,7 +16,7 @@ import (
 // are counted.
 func TestForgedErrorsAboutAConnection(t *testing.T) {
 	t.Parallel()
-	for _, dp := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP} {
+	for _, dp := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), dropPatience)

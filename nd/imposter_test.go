@@ -42,7 +42,7 @@ func TestImposterOfTheWellKnownPort(t *testing.T) {
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), DefaultUDPPort)
 	leave := imposter(t, pair.B, unix.SOCK_STREAM, fmt.Sprintf("@ndxdp/%s/udp", at))
 	r := &rig{pair: pair, a: openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr()}), b: openIn(t, pair.B, AdapterConfig{Address: pair.AddrB.Addr()})}
-	if i := r.b.Datapath(); i.Datapath != DatapathUDP {
+	if i := r.b.Datapath(); i.Datapath != DatapathRing {
 		t.Errorf("%s: %s", i.Datapath, i.Reason)
 	}
 	_, listens := listen(t, r.b, 1)

@@ -108,7 +108,7 @@ func TestVLANDevice(t *testing.T) {
 // TestSecondInterface: two machines have two interfaces each in one network. Adapters on the second ones use those, and not the first
 // ones, which the kernel would take for every address of the network.
 func TestSecondInterface(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			pair := netlabtest.Pair(t, netlab.PairConfig{})
 			ends := []*netlab.Namespace{pair.A, pair.B}

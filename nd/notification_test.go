@@ -52,7 +52,7 @@ func armDisconnect(t *testing.T, e *end) *Notification {
 // AF_XDP and plain sockets.
 func TestArmedMissesNothing(t *testing.T) {
 	t.Parallel()
-	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		r := newRig(t, 1500, dp)
 		for name, await := range map[string]func(*testing.T, string, *Notification) error{"channel": armedDone, "call": armedWait} {
 			t.Run(dp.String()+"/"+name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func perPacket(a *Adapter, f func()) uint64 {
 
 // The MTU of both ends shrinks and grows while a connection is used: it follows, and nothing is lost.
 func TestLiveMTU(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 9000, dp)
@@ -74,7 +74,7 @@ func TestLiveMTU(t *testing.T) {
 // A router between the two carries less than both of their links, from the beginning or all of a sudden, and in one direction
 // only, and says nothing about it that anyone looks at.
 func TestRouterWithSmallerMTU(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			star := netlabtest.Star(t, netlab.StarConfig{MTU: 9000})
@@ -104,7 +104,7 @@ func TestRouterWithSmallerMTU(t *testing.T) {
 
 // An interface that goes down and comes up again only loses what is sent meanwhile: connections go on.
 func TestInterfaceDownAndUp(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1500, dp)

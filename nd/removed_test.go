@@ -37,7 +37,7 @@ func TestInterfaceRemoved(t *testing.T) {
 // Without its address an adapter has no connections: what waits ends, and everybody is told why.
 func TestAddressRemoved(t *testing.T) {
 	t.Parallel()
-	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			log := make(lines, 16)

@@ -79,7 +79,7 @@ func TestRouterSaysUnreachable(t *testing.T) {
 		// An IPv6 route that is called unreachable says that there is no route (RFC 4443 §3.1, code 0).
 		"IPv6": {true, map[int]Status{unix.RTN_UNREACHABLE: ErrNetworkUnreachable, unix.RTN_PROHIBIT: ErrHostUnreachable, unix.RTN_THROW: ErrNetworkUnreachable}},
 	} {
-		for _, dp := range []Datapath{DatapathGeneric, DatapathUDP} {
+		for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 			t.Run(name+" "+dp.String(), func(t *testing.T) {
 				t.Parallel()
 				r := newRouted(t, dp, family.ipv6)

@@ -11,7 +11,7 @@ import (
 
 // Link-local addresses are those of an interface, which a zone names or nobody: adapters of them connect, over every datapath.
 func TestLinkLocal(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		for name, zone := range map[string]func(ifindex int) string{
 			"no zone": func(int) string { return "" },
 			"name":    func(int) string { return netlab.DefaultName },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,13 @@ func TestMain(m *testing.M) {
 
 const payload = 3 << 20 // many packets, and not all of them fit a ring
 
+const (
+	// byRing ends the role of a client that is to get a ring.
+	byRing = "-ring"
+	// asksGeneric ends that of one that asks for AF_XDP in generic mode, and nothing else.
+	asksGeneric = "-generic"
+)
+
 // withLane ends the role of a client whose adapter has a bulk lane.
 const withLane = "-lane"
 
@@ -73,43 +81,84 @@ func client(spec []string) error {
 	case "give":
 		return give(socket, local)
 	}
-	role, bulk := strings.CutSuffix(role, withLane)
-	lane, writes := nd.BulkOff, 1
-	if bulk {
-		lane, writes = nd.BulkOnly, 8 // enough to prove it, and to use it then
-	}
 	role, plain := strings.CutSuffix(role, overUDP)
 	if plain {
 		return holdPlain(ctx, local)
 	}
-	if socket == unbidden {
-		socket = ""
+	port := uint64(7000)
+	if len(spec) > 4 {
+		var err error
+		if port, err = strconv.ParseUint(spec[4], 10, 16); err != nil {
+			return err
+		}
 	}
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto, Bulk: lane})
+	role, ring := strings.CutSuffix(role, byRing)
+	role, bulk := strings.CutSuffix(role, withLane)
+	role, generic := strings.CutSuffix(role, asksGeneric)
+	a, err := openAs(local, socket, generic, ring, bulk)
 	if err != nil {
 		return err
 	}
-	if i := a.Datapath(); i.Datapath != nd.DatapathGeneric || !strings.Contains(i.Reason, "broker") {
-		return fmt.Errorf("datapath: %+v", i)
+	err = play(ctx, role, a, socket, netip.AddrPortFrom(remote, uint16(port)), bulk)
+	if s := a.Stats(); ring && role != "hold" && s.InRing == 0 {
+		err = errors.Join(err, fmt.Errorf("nothing came by the ring: %+v", s))
 	}
+	return errors.Join(err, a.Close())
+}
+
+// openAs opens an adapter, and fails when it is not what was expected of the broker.
+func openAs(local netip.Addr, socket string, generic, ring, bulk bool) (*nd.Adapter, error) {
+	cfg := nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto, Bulk: nd.BulkOff}
+	if socket == unbidden {
+		cfg.Broker = ""
+	}
+	if generic {
+		cfg.Datapath = nd.DatapathGeneric
+	}
+	if bulk {
+		cfg.Bulk = nd.BulkOnly
+	}
+	want := nd.DatapathGeneric
+	if ring {
+		want = nd.DatapathRing
+	}
+	a, err := nd.OpenAdapter(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if i := a.Datapath(); i.Datapath != want || !strings.Contains(i.Reason, "broker") {
+		return nil, errors.Join(fmt.Errorf("datapath: %+v", i), a.Close())
+	}
+	return a, nil
+}
+
+// play is what a client does with its adapter; to is the server's address, or for a server the port it listens at.
+func play(ctx context.Context, role string, a *nd.Adapter, socket string, to netip.AddrPort, bulk bool) (err error) {
 	cfg := nd.EndpointConfig{Adapter: a, MemoryBytes: payload, Rights: nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite}
 	switch role {
 	case "serve":
-		err = serve(ctx, netip.AddrPortFrom(local, 7000), cfg)
+		return serve(ctx, netip.AddrPortFrom(a.QueryAddressList()[0], to.Port()), cfg)
 	case "write":
-		err = write(ctx, netip.AddrPortFrom(remote, 7000), cfg, writes)
+		writes := 1
+		if bulk {
+			writes = 8 // enough to prove it, and to use it then
+		}
+		err = write(ctx, to, cfg, writes)
 		if s := a.Stats(); bulk && (s.BulkProven == 0 || s.BulkPacketsOut == s.BulkProbes) {
 			err = errors.Join(err, fmt.Errorf("nothing went by the bulk lane (%q): %+v", a.Datapath().NoBulk, s))
 		}
+		return err
+	case "orphan":
+		return orphan(ctx, a, to, cfg)
 	case "hold":
 		fmt.Println("ready")
 		<-ctx.Done() // killed long before
-		err = ctx.Err()
+		return ctx.Err()
 	case "outlive":
 		fmt.Println("ready")
-		err = outlive(ctx, a, socket)
+		return outlive(ctx, a, socket)
 	}
-	return errors.Join(err, a.Close())
+	return fmt.Errorf("a client has no role %q", role)
 }
 
 // powerless fails when this process has any capability, or is root.

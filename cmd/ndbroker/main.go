@@ -66,7 +66,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end (default: "+broker.Directory+"/NAME)")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
 	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
-	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native")
+	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring for rings only, and no AF_XDP")
 	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
 	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more users that may ask, a number a line, read anew at SIGHUP")
@@ -86,12 +86,12 @@ func exists(name string) error {
 
 // modes completes --mode.
 func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"auto", "generic", "native"}, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{"auto", "generic", "native", "ring"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if f.terms.Rung, err = datapath.ParseRung(f.mode); err != nil || f.terms.Rung == datapath.RungUDP {
-		return cli.Usagef("--mode %q is unknown: choose auto, generic or native", f.mode)
+		return cli.Usagef("--mode %q is unknown: choose auto, generic, native or ring", f.mode)
 	}
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
@@ -121,6 +121,13 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
 			err = place.do(func() error {
 				opened, err = datapath.OpenBrokered(&r, f.terms)
+				return err
+			})
+			return opened, err
+		},
+		OpenRing: func(r broker.Request) (opened broker.Opened, err error) {
+			err = place.do(func() error {
+				opened, err = datapath.OpenBrokeredRing(&r, f.terms)
 				return err
 			})
 			return opened, err

@@ -244,7 +244,7 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 	if len(by) != 1 || by[0].PID != os.Getpid() || by[0].Datapath != "native" || by[0].ZeroCopy || !strings.Contains(by[0].Copying, "refused zero-copy") {
 		t.Errorf("%+v", by)
 	}
-	if a := adapters[0]; a.Datapath != nd.DatapathUDP || !strings.Contains(a.Reason, "another one is attached") {
+	if a := adapters[0]; a.Datapath != nd.DatapathRing || !strings.Contains(a.Reason, "another one is attached") {
 		t.Errorf("one more adapter is said to get %+v", a)
 	}
 	if table := list(); !strings.Contains(table, "open by") || !strings.Contains(table, "copied: the driver refused zero-copy") {

@@ -122,7 +122,7 @@ func TestRemedyOwnProgram(t *testing.T) {
 	wantFinding(t, &d, "udp port", ndhealth.Hint, "that of another adapter", "none is needed")
 	b, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
 	must(t, err)
-	if r, got := d.Reports[0], b.Datapath(); !d.Works || r.Datapath != "udp" || got.Datapath != nd.DatapathUDP || !strings.HasPrefix(got.Reason, r.Reason) {
+	if r, got := d.Reports[0], b.Datapath(); !d.Works || r.Datapath != "ring" || got.Datapath != nd.DatapathRing || !strings.HasPrefix(got.Reason, r.Reason) {
 		t.Errorf("doctor says of auto %+v, and opening got %+v", r, got)
 	}
 	d = doctor(t, pair.A, "nd0", "--datapath", "generic")

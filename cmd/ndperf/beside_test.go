@@ -104,7 +104,7 @@ func TestServersBesidePing(t *testing.T) {
 	clientsIn(t, pair.A, at, "--tests", "write_bw", "--duration", "50ms")
 	for i, cmd := range pings {
 		if err := cmd.Wait(); err != nil || !strings.Contains(said[i].String(), "20 sent, 20 answered") ||
-			!strings.Contains(said[i].String(), "datapath udp: another adapter of this machine has UDP port") {
+			!strings.Contains(said[i].String(), "datapath ring: another adapter of this machine has UDP port") {
 			t.Errorf("%v: %v\n%s", cmd.Args, err, &said[i])
 		}
 	}
@@ -121,7 +121,7 @@ func TestEightProcessesBesideEachOther(t *testing.T) {
 	for _, x := range clientsIn(t, pair.A, serversIn(t, pair.B, pair.AddrB.Addr(), many), "--tests", "write_bw", "--duration", "50ms") {
 		rungs[x.Datapath]++
 	}
-	if rungs["udp"] != many-1 {
+	if rungs["ring"] != many-1 {
 		t.Errorf("the clients had %v, and one has AF_XDP", rungs)
 	}
 }

@@ -71,7 +71,7 @@ func (f *runFlags) registerStrict(cmd *cobra.Command) {
 
 const oneOfBulk = "auto, off or only"
 
-const oneOfDatapaths = "auto, generic, native or udp"
+const oneOfDatapaths = "auto, generic, native, udp or ring"
 
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
@@ -81,7 +81,7 @@ func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 }
 
 func (f *runFlags) checkDatapath() error {
-	if !slices.Contains([]string{"auto", "generic", "native", "udp"}, f.datapath) {
+	if !slices.Contains([]string{"auto", "generic", "native", "udp", "ring"}, f.datapath) {
 		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
 	}
 	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {

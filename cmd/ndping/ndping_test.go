@@ -122,7 +122,7 @@ func TestPingBesideServers(t *testing.T) {
 		wantSaid(t, out.String(), "datapath generic", "8 bytes: 5 sent, 5 answered", "5 sent, 5 answered")
 	}
 	client, _ := pingBetween(t, pair.B.Do, pair.A.Do, netip.AddrPortFrom(pair.AddrA.Addr(), 7002).String(), nil, "-c", "5", "-i", "0", "-s", "8", "-W", "1m")
-	wantSaid(t, client, "datapath udp: another adapter of this machine has UDP port", "8 bytes: 5 sent, 5 answered")
+	wantSaid(t, client, "datapath ring: another adapter of this machine has UDP port", "8 bytes: 5 sent, 5 answered")
 }
 
 // A peer that connects and never answers: every message is given up in time, and the exit status says so.

@@ -160,16 +160,17 @@ func TestHostileClients(t *testing.T) {
 	})
 	for _, c := range []struct{ name, say, want string }{
 		{"garbage", "\x00\xff{", "understand the request"},
-		{"another shape", `{"version":1,"address":[1,2]}`, "understand the request"},
+		{"another shape", `{"version":2,"address":[1,2]}`, "understand the request"},
 		{"huge", strings.Repeat(" ", maxMessage+1), "longer than"},
 		{"silence", "", "wait for a request"},
-		{"version", `{"version":2}`, "version 2"},
-		{"no address", `{"version":1}`, "not an address"},
-		{"everybody", `{"version":1,"address":"255.255.255.255","udp_port":1,"arena":-1}`, "-1 bytes of memory"},
-		{"multicast", `{"version":1,"address":"224.0.0.1","udp_port":1}`, "not an address"},
-		{"port", `{"version":1,"address":"192.0.2.1"}`, "no UDP port"},
-		{"memory", `{"version":1,"address":"192.0.2.1","udp_port":1,"arena":268435457}`, "268435457 bytes"},
-		{"nothing wrong", `{"version":1,"address":"192.0.2.1","udp_port":1}`, "reached the end"},
+		{"version", `{"version":3}`, "version 3"},
+		{"no address", `{"version":2}`, "not an address"},
+		{"everybody", `{"version":2,"address":"255.255.255.255","udp_port":1,"arena":-1}`, "-1 bytes of memory"},
+		{"multicast", `{"version":2,"address":"224.0.0.1","udp_port":1}`, "not an address"},
+		{"port", `{"version":2,"address":"192.0.2.1"}`, "no UDP port"},
+		{"memory", `{"version":2,"address":"192.0.2.1","udp_port":1,"arena":268435457}`, "268435457 bytes"},
+		{"ring without a socket", `{"version":2,"address":"192.0.2.1","udp_port":1,"datapath":"ring"}`, "without the socket"},
+		{"nothing wrong", `{"version":2,"address":"192.0.2.1","udp_port":1}`, "reached the end"},
 	} {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 		if err != nil {
@@ -212,7 +213,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	defer first.Close()
 	_, err = Dial(path, good)
-	wantText(t, "a second client", err, "another process has the adapter")
+	wantText(t, "a second client", err, "another process has AF_XDP")
 	if _, err := first.conn.Write([]byte("more")); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestSilentStrangers(t *testing.T) {
 		Open: func(Request) (Opened, error) { return nil, errors.New("a client was served") },
 	})
 	var strangers []*net.UnixConn
-	for range 2 * max(maxClients, maxStrangers) {
+	for range 2 * maxStrangers {
 		strangers = append(strangers, connectAs(t, path, 65534))
 	}
 	_, err = Dial(path, good)
@@ -293,7 +294,7 @@ func TestSilentStrangers(t *testing.T) {
 func TestTooManyClients(t *testing.T) {
 	path := servePath(t, &Server{Allow: me(), Open: func(Request) (Opened, error) { return nil, errors.New("free again") }})
 	var idle []net.Conn
-	for range maxClients {
+	for range maxOfUser {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 		if err != nil {
 			t.Fatal(err)
@@ -327,12 +328,17 @@ func TestHostileBroker(t *testing.T) {
 		{"nothing", "", 0, "no answer"},
 		{"garbage", "\xff", 2, "understand the answer"},
 		{"huge", strings.Repeat("[", maxMessage+1), 2, "too long"},
-		{"no grant", `{"version":1}`, 0, "grants nothing"},
+		{"no grant", `{"version":2}`, 0, "grants nothing"},
 		{"version", `{"version":7,"grant":{"queues":1}}`, 2, "version 7"},
-		{"too few", `{"version":1,"grant":{"queues":2}}`, 2, "2 queues with 2 descriptors"},
-		{"too many", `{"version":1,"grant":{"queues":99}}`, 100, "too long, or its descriptors"},
-		{"no queue", `{"version":1,"grant":{"queues":0}}`, 1, "0 queues"},
-		{"refusal", `{"version":1,"error":"not today"}`, 0, "not today"},
+		{"too few", `{"version":2,"grant":{"queues":2}}`, 2, "2 queues, a ring of 0 bytes and 2 descriptors"},
+		{"too many", `{"version":2,"grant":{"queues":99}}`, 100, "too long, or its descriptors"},
+		{"no queue", `{"version":2,"grant":{"queues":0}}`, 1, "0 queues, a ring of 0 bytes and 1 descriptors"},
+		{"ring and queues", `{"version":2,"grant":{"datapath":"ring","ring_bytes":4096,"queues":1}}`, 2, "1 queues, a ring of 4096 bytes and 2 descriptors"},
+		{"ring without a page", `{"version":2,"grant":{"datapath":"ring","ring_bytes":4096}}`, 1, "a ring of 4096 bytes and 1 descriptors"},
+		{"ring without room", `{"version":2,"grant":{"datapath":"ring"}}`, 2, "a ring of 0 bytes"},
+		{"huge ring", `{"version":2,"grant":{"datapath":"ring","ring_bytes":134217728}}`, 2, "a ring of 134217728 bytes"},
+		{"no descriptors", `{"version":2,"grant":{"datapath":"ring","queues":9}}`, 0, "9 queues"},
+		{"refusal", `{"version":2,"error":"not today"}`, 0, "not today"},
 	} {
 		path := socketPath(t)
 		l, err := Listen(path)

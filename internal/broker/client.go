@@ -14,8 +14,8 @@ import (
 type Lease struct {
 	Grant   Grant
 	Path    string // of the broker's socket
-	Memory  int
-	Sockets []int
+	Memory  int    // or a ring
+	Sockets []int  // or the page beside a ring
 	conn    *net.UnixConn
 }
 
@@ -50,8 +50,12 @@ func (l *Lease) ask(r *Request, patience time.Duration) error {
 	if err := l.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
+	var passed []byte
+	if r.ring() {
+		passed = unix.UnixRights(r.Socket)
+	}
 	// A broker that refuses at once has closed its end already: its answer says more than a broken pipe.
-	_, failed := l.conn.Write(message)
+	_, _, failed := l.conn.WriteMsgUnix(message, passed, nil)
 	buf, control := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*(1+MaxQueues)))
 	n, rights, flags, _, err := l.conn.ReadMsgUnix(buf, control)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // version is that of the messages. Both ends must have the same one.
-const version = 1
+const version = 2
 
 // The bounds of what is said.
 const (
@@ -21,8 +21,12 @@ const (
 	MaxQueues = 64
 	// MaxArena is how many bytes of memory for applications a client may have pinned, beside the frames.
 	MaxArena = 256 << 20
-	// maxClients is how many clients may be connected: one is served, the others are told that they have to wait.
-	maxClients = 8
+	// MaxRing is the largest ring in bytes.
+	MaxRing = 64 << 20
+	// maxClients is how many clients may be connected. One of them has AF_XDP, as many as the kernel has programs at tcx of an interface (BPF_MPROG_MAX) a ring.
+	maxClients = 64
+	// maxOfUser is how many of them may be one user's: he leaves places for others.
+	maxOfUser = maxClients / 2
 	// maxStrangers is how many users that may not use the broker are told so at the same time; more are cut off without a word.
 	maxStrangers = 8
 )
@@ -34,6 +38,8 @@ const (
 	requestTimeout = 5 * time.Second // for a client's request, and for it to take the reply
 	// handover is how long the next client waits for the last one, whose end the broker may not have noticed yet.
 	handover = 2 * time.Second
+	// handoverOfRings is that of a client that gets a ring otherwise.
+	handoverOfRings = 100 * time.Millisecond
 	// replyTimeout is longer than all that a broker does: handover, binding busy queues, loading a program.
 	replyTimeout = 20 * time.Second
 )
@@ -43,11 +49,19 @@ type Request struct {
 	Version  int        `json:"version"`
 	Address  netip.Addr `json:"address"` // a local address of the interface
 	UDPPort  uint16     `json:"udp_port"`
-	Datapath string     `json:"datapath"` // auto, generic or native
+	Datapath string     `json:"datapath"` // auto, generic or native; ring for a ring, with the UDP socket that receives
 	Arena    int        `json:"arena"`    // bytes, 0 to MaxArena
 	// Unbidden says that nobody named the broker, and that the client has something else: it is refused rather than kept waiting, and nobody is ended for it.
 	Unbidden bool `json:"unbidden,omitempty"`
+
+	Socket int `json:"-"` // the UDP socket; 0 is none. The broker holds it as long as the lease lasts
 }
+
+// ring says whether a ring is asked for.
+func (r *Request) ring() bool { return r.Datapath == Ring }
+
+// Ring is the datapath of rings, in requests and grants.
+const Ring = "ring"
 
 // check says what is wrong with a request, whoever made it.
 func (r *Request) check() error {
@@ -61,6 +75,8 @@ func (r *Request) check() error {
 		return errors.New("no UDP port was named")
 	case r.Arena < 0 || r.Arena > MaxArena:
 		return fmt.Errorf("%d bytes of memory were asked for: a broker gives %d at most", r.Arena, MaxArena)
+	case r.ring() && r.Socket == 0:
+		return errors.New("a ring was asked for without the socket that it stands in for")
 	}
 	return nil
 }
@@ -69,7 +85,7 @@ func (r *Request) check() error {
 type Grant struct {
 	Ifindex  int     `json:"ifindex"`
 	MAC      [6]byte `json:"mac"`
-	Datapath string  `json:"datapath"` // generic or native
+	Datapath string  `json:"datapath"` // generic, native or ring
 	Reason   string  `json:"reason"`   // why this datapath
 	Queues   int     `json:"queues"`   // and sockets
 	// Frames of each socket, and slots of its rings.
@@ -88,33 +104,58 @@ type Grant struct {
 	BusyPoll     bool   `json:"busy_poll"`         // receiving on the sockets runs the driver
 	SendBuffer   int    `json:"send_buffer"`       // bytes
 	TxBudget     uint32 `json:"tx_budget"`         // descriptors for each sendto
+
+	RingBytes int `json:"ring_bytes,omitempty"` // of a ring, which has no queues: its descriptors are those of the ring and of the page beside it
+}
+
+// descriptors is how many come with the grant; 0 when it makes no sense.
+func (g *Grant) descriptors() int {
+	switch {
+	case g.Datapath == Ring && g.Queues == 0 && g.RingBytes > 0 && g.RingBytes <= MaxRing:
+		return 2
+	case g.Datapath != Ring && g.Queues >= 1 && g.Queues <= MaxQueues:
+		return 1 + g.Queues
+	}
+	return 0
 }
 
 // reply is a grant, or the reason why there is none.
 type reply struct {
 	Version int    `json:"version"`
 	Error   string `json:"error,omitempty"`
+	Rings   bool   `json:"rings,omitempty"` // beside an error: a ring may be had instead
 	Grant   *Grant `json:"grant,omitempty"`
 }
 
 // check says what is wrong with a reply that came with so many descriptors.
 func (r *reply) check(descriptors int) error {
 	switch {
+	case r.Error != "" && r.Rings:
+		return &RingsError{errors.New(r.Error)}
 	case r.Error != "":
 		return errors.New(r.Error)
 	case r.Version != version:
 		return fmt.Errorf("the broker speaks version %d of its messages, this program version %d: use one release for both", r.Version, version)
 	case r.Grant == nil:
 		return errors.New("the broker's answer grants nothing")
-	case r.Grant.Queues < 1 || r.Grant.Queues > MaxQueues || descriptors != 1+r.Grant.Queues:
-		return fmt.Errorf("the broker grants %d queues with %d descriptors", r.Grant.Queues, descriptors)
+	case descriptors == 0 || descriptors != r.Grant.descriptors():
+		return fmt.Errorf("the broker grants %s with %d queues, a ring of %d bytes and %d descriptors", r.Grant.Datapath, r.Grant.Queues, r.Grant.RingBytes, descriptors)
 	}
 	return nil
 }
 
-func refusal(err error) reply {
+// RingsError is a broker's refusal of AF_XDP to a client that may have a ring.
+type RingsError struct{ Err error }
+
+// Error implements error.
+func (e *RingsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *RingsError) Unwrap() error { return e.Err }
+
+func refusal(err error, rings bool) reply {
 	text := err.Error()
-	return reply{Version: version, Error: text[:min(len(text), maxReason)]}
+	return reply{Version: version, Error: text[:min(len(text), maxReason)], Rings: rings}
 }
 
 func encode(v any) ([]byte, error) {

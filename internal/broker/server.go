@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -26,11 +27,13 @@ type Opened interface {
 	Close() error
 }
 
-// Server leases one adapter at a time.
+// Server leases AF_XDP to one adapter at a time, and rings to others beside it.
 type Server struct {
 	Allow []uint32                      // users that may ask; SetAllow changes it
 	Open  func(Request) (Opened, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
-	Log   func(string)                  // gets a line for everything that happens, one after the other
+	// OpenRing opens a ring for the UDP socket of the request, which is a client's; nil when there are none.
+	OpenRing func(Request) (Opened, error)
+	Log      func(string) // gets a line for everything that happens, one after the other
 	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
 	request, handover time.Duration
 
@@ -39,6 +42,9 @@ type Server struct {
 	logMu sync.Mutex
 
 	allowMu sync.Mutex // guards Allow while Serve runs
+
+	clientsMu sync.Mutex
+	clients   map[uint32]int // connected, of each user; guarded by clientsMu
 }
 
 // SetAllow says anew which users may ask. Leases last, also of a user who may not ask any more. It may be called from any goroutine.
@@ -103,7 +109,7 @@ func abandoned(at *net.UnixAddr) bool {
 // Serve answers clients until ctx ends, and returns when every lease has ended. It closes l.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	s.request, s.handover = cmp.Or(s.request, requestTimeout), cmp.Or(s.handover, handover)
-	s.inUse = make(chan struct{}, 1)
+	s.inUse, s.clients = make(chan struct{}, 1), map[uint32]int{}
 	clientSlots, strangerSlots := make(chan struct{}, maxClients), make(chan struct{}, maxStrangers)
 	ctx, end := context.WithCancel(ctx)
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // the socket's file goes with it, and there is nobody to tell of a failure
@@ -140,14 +146,41 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
+		if !s.admit(peer.Uid) {
+			<-slots
+			s.Say(fmt.Sprintf("refused %s: it has %d clients already", who, maxOfUser))
+			conn.Close()
+			continue
+		}
 		clients.Go(func() {
 			defer func() { <-slots }()
+			defer s.dismiss(peer.Uid)
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			if err := serve(ctx, conn, peer, who); err != nil && ctx.Err() == nil {
 				s.Say(who + ": " + err.Error())
 			}
 		})
+	}
+}
+
+// admit counts one more client of a user. It reports false when that are too many.
+func (s *Server) admit(uid uint32) bool {
+	s.clientsMu.Lock()
+	defer s.clientsMu.Unlock()
+	if s.clients[uid] == maxOfUser {
+		return false
+	}
+	s.clients[uid]++
+	return true
+}
+
+// dismiss counts one client of a user less.
+func (s *Server) dismiss(uid uint32) {
+	s.clientsMu.Lock()
+	defer s.clientsMu.Unlock()
+	if s.clients[uid]--; s.clients[uid] == 0 {
+		delete(s.clients, uid)
 	}
 }
 
@@ -164,11 +197,19 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 		return err
 	}
 	r, err := receive(conn)
-	if err != nil {
-		return s.refuse(conn, err)
+	if r.Socket > 0 {
+		defer unix.Close(r.Socket)
 	}
-	if !s.take(ctx, r.Unbidden) {
-		return s.refuse(conn, errors.New("another process has the adapter: a broker leases it to one at a time"))
+	if err != nil {
+		return s.refuse(conn, err, false)
+	}
+	lease := fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort)
+	if r.ring() {
+		return s.serveRing(conn, &r, lease)
+	}
+	rings := s.OpenRing != nil && r.Datapath == "auto"
+	if !s.take(ctx, r.Unbidden, rings) {
+		return s.refuse(conn, errors.New("another process has AF_XDP: a broker leases it to one at a time"), rings)
 	}
 	defer func() { <-s.inUse }()
 	opened, err := s.Open(r)
@@ -179,14 +220,31 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 		}
 	}
 	if err != nil {
-		return s.refuse(conn, err)
+		return s.refuse(conn, err, rings)
 	}
-	err = s.deliver(conn, opened, peer.Uid, fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort))
+	_, fds := opened.Grant()
+	err = s.remember(fds, peer.Uid)
+	if err == nil {
+		err = s.deliver(conn, opened, lease)
+	}
 	return errors.Join(err, opened.Close())
 }
 
-// take waits until no client has the adapter, for as long as the last one may need to end, or not at all. It reports whether that is so.
-func (s *Server) take(ctx context.Context, atOnce bool) bool {
+// serveRing serves a client that asks for a ring. There is one for each client: nobody waits for another one's end.
+func (s *Server) serveRing(conn *net.UnixConn, r *Request, lease string) error {
+	if s.OpenRing == nil {
+		return s.refuse(conn, errors.New("this broker has no rings"), false)
+	}
+	opened, err := s.OpenRing(*r)
+	if err != nil {
+		return s.refuse(conn, err, false)
+	}
+	return errors.Join(s.deliver(conn, opened, lease+" and a ring"), opened.Close())
+}
+
+// take waits until no client has AF_XDP, for as long as the last one may need to end, or not at all. A client that gets a ring otherwise waits less. It reports whether
+// that is so.
+func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	select {
 	case s.inUse <- struct{}{}:
 		return true
@@ -195,10 +253,14 @@ func (s *Server) take(ctx context.Context, atOnce bool) bool {
 	if atOnce {
 		return false
 	}
+	patience := s.handover
+	if rings {
+		patience = min(patience, handoverOfRings)
+	}
 	select {
 	case s.inUse <- struct{}{}:
 		return true
-	case <-time.After(s.handover):
+	case <-time.After(patience):
 	case <-ctx.Done():
 	}
 	return false
@@ -210,16 +272,15 @@ func (s *Server) refuseStranger(_ context.Context, conn *net.UnixConn, peer *uni
 		return err
 	}
 	// What it says does not matter, but a connection that closes with something unread takes the answer with it.
-	_, _ = receive(conn)
-	return s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid))
+	if r, _ := receive(conn); r.Socket > 0 {
+		_ = unix.Close(r.Socket)
+	}
+	return s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid), false)
 }
 
 // deliver passes the descriptors on and waits for the client's end.
-func (s *Server) deliver(conn *net.UnixConn, opened Opened, uid uint32, line string) error {
+func (s *Server) deliver(conn *net.UnixConn, opened Opened, line string) error {
 	grant, fds := opened.Grant()
-	if err := s.remember(fds, uid); err != nil {
-		return err
-	}
 	message, err := encode(reply{Version: version, Grant: &grant})
 	if err != nil {
 		return err
@@ -241,13 +302,27 @@ func (s *Server) deliver(conn *net.UnixConn, opened Opened, uid uint32, line str
 	return nil
 }
 
+// receive reads a request. The socket that came with it is the caller's, also beside an error.
 func receive(conn *net.UnixConn) (r Request, err error) {
-	buf := make([]byte, maxMessage+1)
-	n, err := conn.Read(buf) // descriptors that come along are dropped by the kernel
+	buf, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4)) // what does not fit is dropped by the kernel
+	n, rights, _, _, err := conn.ReadMsgUnix(buf, control)
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
 	if err != nil {
 		return r, fmt.Errorf("wait for a request: %w", err)
 	}
-	if n > maxMessage {
+	passed, err := descriptors(control[:rights])
+	if len(passed) > 0 {
+		r.Socket = passed[0]
+		for _, more := range passed[1:] {
+			_ = unix.Close(more)
+		}
+	}
+	switch {
+	case err != nil:
+		return r, err
+	case n > maxMessage:
 		return r, fmt.Errorf("the request is longer than %d bytes", maxMessage)
 	}
 	if err := json.Unmarshal(buf[:n], &r); err != nil {
@@ -257,8 +332,9 @@ func receive(conn *net.UnixConn) (r Request, err error) {
 }
 
 // refuse tells the client why, as far as it still listens, and returns the reason.
-func (s *Server) refuse(conn *net.UnixConn, reason error) error {
-	message, err := encode(refusal(reason))
+// rings says that the client may have a ring.
+func (s *Server) refuse(conn *net.UnixConn, reason error, rings bool) error {
+	message, err := encode(refusal(reason, rings))
 	if err == nil {
 		err = conn.SetDeadline(time.Now().Add(s.request))
 	}

@@ -155,7 +155,7 @@ func TestMistakes(t *testing.T) {
 		{"ndstat --wrong", Misuse, "ndstat: unknown flag: --wrong"},
 		{"ndbroker", Misuse, `required flag(s) "interface" not set`},
 		{"ndbroker --interface lo", Misuse, "name who may ask: --allow-uid, --allow-from, or both"},
-		{lend + "--socket x --mode udp", Misuse, "choose auto, generic or native"},
+		{lend + "--socket x --mode udp", Misuse, "choose auto, generic, native or ring"},
 		{lend + "--socket " + missing + "/x", Failed, "no such file or directory: make its directory first"},
 		{lend + "--socket " + os.DevNull, Failed, "another process listens there, or a file that is no socket is in the way"},
 		{lend + "--netns " + missing + " --socket x", Failed, "ndbroker: --netns " + missing},

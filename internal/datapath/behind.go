@@ -27,7 +27,16 @@ func openBehind(cfg Config, c *cohabitation, why string) (Device, error) {
 	if !inherent(err) {
 		why += "; " + strings.ReplaceAll(err.Error(), "\n", ", ")
 	}
-	return openUDP(cfg, c, why)
+	var rings *broker.RingsError
+	if errors.As(err, &rings) {
+		return openBeside(cfg, c, why, cfg.dialUnbidden)
+	}
+	return openBeside(cfg, c, why, nil)
+}
+
+// dialUnbidden asks the broker at the usual place.
+func (cfg *Config) dialUnbidden(name string, r broker.Request) (*broker.Lease, error) {
+	return broker.DialUnbidden(broker.At(cmp.Or(cfg.brokers, broker.Directory), name), r, cmp.Or(cfg.patience, brokerPatience))
 }
 
 // brokerHelps says that AF_XDP failed with err for something that a broker may have.
@@ -48,8 +57,7 @@ func openUnbidden(cfg Config, c *cohabitation) (*Datapath, error) {
 		cfg.UDPPort = wire.SourcePort(rand.Uint64())
 	}
 	return openLease(cfg, c, func(name string, r broker.Request) (*broker.Lease, error) {
-		path := broker.At(cmp.Or(cfg.brokers, broker.Directory), name)
-		lease, err := broker.DialUnbidden(path, r, cmp.Or(cfg.patience, brokerPatience))
+		lease, err := cfg.dialUnbidden(name, r)
 		c.asked = !errors.Is(err, broker.ErrNone)
 		return lease, err
 	})
@@ -63,5 +71,5 @@ func usualBroker(directory, name string) string {
 	if err := broker.Believed(path); err != nil {
 		return fmt.Sprintf("; %v", err)
 	}
-	return fmt.Sprintf("; the broker at %s is asked for a lease first", path)
+	return fmt.Sprintf("; the broker at %s is asked for a lease of AF_XDP first", path)
 }

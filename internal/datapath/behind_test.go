@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,26 +27,44 @@ func brokersOf(t *testing.T, pair *netlab.Pair, serve bool) (directory string) {
 	t.Helper()
 	directory = t.TempDir()
 	must(t, os.Chmod(directory, 0o755))
-	if !serve {
-		return directory
+	if serve {
+		serveBroker(t, pair, directory, RungAuto)
 	}
+	return directory
+}
+
+// serveBroker runs a broker for the pair's end A until stop is called, or the test ends.
+func serveBroker(t *testing.T, pair *netlab.Pair, directory string, rung Rung) (stop func()) {
+	t.Helper()
 	l, err := broker.Listen(broker.At(directory, pair.NameA))
 	must(t, err)
-	s := &broker.Server{Allow: []uint32{uint32(os.Getuid())}, Log: func(line string) { t.Log(line) }, Open: func(r broker.Request) (opened broker.Opened, err error) {
-		err = pair.A.Do(func() error {
-			opened, err = OpenBrokered(&r, Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort})
-			return err
-		})
-		return opened, err
-	}}
+	terms := Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort, Rung: rung}
+	s := &broker.Server{
+		Allow: []uint32{uint32(os.Getuid())}, Log: func(line string) { t.Log(line) },
+		Open: func(r broker.Request) (opened broker.Opened, err error) {
+			err = pair.A.Do(func() error {
+				opened, err = OpenBrokered(&r, terms)
+				return err
+			})
+			return opened, err
+		},
+		OpenRing: func(r broker.Request) (opened broker.Opened, err error) {
+			err = pair.A.Do(func() error {
+				opened, err = OpenBrokeredRing(&r, terms)
+				return err
+			})
+			return opened, err
+		},
+	}
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		end()
 		must(t, <-ended)
 	})
-	return directory
+	t.Cleanup(stop)
+	return stop
 }
 
 // opened opens the pair's end A until the test ends.
@@ -75,18 +94,18 @@ func wantReason(t *testing.T, d Device, rung Rung, say ...string) {
 }
 
 // TestLaterAdapterGetsALease: who comes after an adapter on plain sockets has AF_XDP from the broker, on a UDP port of its own. The next one is refused at once, and
-// has plain sockets. When the first one ends a later one has the name of the well-known port, and nobody else gets it.
+// has a ring. When the first one ends a later one has the name of the well-known port, and nobody else gets it.
 func TestLaterAdapterGetsALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
 	first := opened(t, pair, Config{Rung: RungUDP})
-	if said := usualBroker(cfg.brokers, pair.NameA); !strings.Contains(said, "is asked for a lease first") {
+	if said := usualBroker(cfg.brokers, pair.NameA); !strings.Contains(said, "is asked for a lease of AF_XDP first") {
 		t.Errorf("the prospect is %q", said)
 	}
 	second := opened(t, pair, cfg)
 	third := opened(t, pair, cfg)
 	wantReason(t, second, RungGeneric, "leased from a broker: ", "the broker at "+cfg.brokers, "was asked because another adapter of this machine has UDP port 14791")
-	wantReason(t, third, RungUDP, "another adapter of this machine has UDP port 14791", cfg.brokers, "a broker leases it to one at a time")
+	wantReason(t, third, RungRing, "another adapter of this machine has UDP port 14791", cfg.brokers, "a broker leases it to one at a time", "arrive in a ring")
 	if first.ReceivePort() != wire.DefaultPort || !wire.IsSourcePort(second.ReceivePort()) || !wire.IsSourcePort(third.ReceivePort()) || second.ReceivePort() == third.ReceivePort() {
 		t.Errorf("UDP ports %d, %d, %d", first.ReceivePort(), second.ReceivePort(), third.ReceivePort())
 	}
@@ -98,7 +117,7 @@ func TestLaterAdapterBesideXDP(t *testing.T) {
 	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
 	first := opened(t, pair, cfg)
 	wantReason(t, first, RungGeneric, "veth")
-	wantReason(t, opened(t, pair, cfg), RungUDP, "another adapter of this machine", cfg.brokers, "another XDP program is attached")
+	wantReason(t, opened(t, pair, cfg), RungRing, "another adapter of this machine", cfg.brokers, "another XDP program is attached")
 	cfg.Rung = RungUDP
 	if d := opened(t, pair, cfg); d.Info().Reason != "asked for" {
 		t.Errorf("udp was asked for: %s", d.Info().Reason)
@@ -112,7 +131,7 @@ func TestLaterAdapterBesideXDP(t *testing.T) {
 	}))
 }
 
-// TestUselessBrokers: whatever is at the usual place, a later adapter has plain sockets, and says why not better ones.
+// TestUselessBrokers: whatever is at the usual place, a later adapter has plain sockets with a ring, and says why nothing better.
 func TestUselessBrokers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	opened(t, pair, Config{Rung: RungUDP})
@@ -159,7 +178,7 @@ func TestUselessBrokers(t *testing.T) {
 				t.Errorf("the prospect is %q, want %q", usualBroker(directory, pair.NameA), c.say)
 			}
 			d := opened(t, pair, Config{brokers: directory, patience: 20 * time.Millisecond})
-			wantReason(t, d, RungUDP, "another adapter of this machine has UDP port 14791", directory, c.say)
+			wantReason(t, d, RungRing, "another adapter of this machine has UDP port 14791", directory, c.say)
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Terms struct {
 	Interface string
 	UDPPort   uint16
-	Rung      Rung // RungAuto leaves the choice between generic and native to the client
+	Rung      Rung // RungAuto leaves the choice between generic and native to the client; RungRing is for rings only
 	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
 	BusyPoll bool // as in Config
@@ -36,6 +36,8 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 		return nil, err
 	case rung == RungUDP:
 		return nil, errors.New("plain UDP sockets need no broker")
+	case terms.Rung == RungRing:
+		return nil, errors.New("this broker offers rings only, and AF_XDP to nobody")
 	case r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort):
 		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d only, and those of later adapters", r.UDPPort, terms.UDPPort)
 	case rung == RungAuto:

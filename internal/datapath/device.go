@@ -72,7 +72,9 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 	case cfg.Broker != "":
 		return openFromBroker(cfg, c) // or not at all: a caller that names a broker does not want plain sockets
 	case cfg.Rung == RungUDP:
-		return openUDP(cfg, c, "asked for")
+		return openUDP(cfg, c, askedFor)
+	case cfg.Rung == RungRing:
+		return openRing(cfg, c, askedFor)
 	case !c.first && cfg.Rung == RungAuto:
 		return openBehind(cfg, c, c.why())
 	case !c.first:

@@ -18,10 +18,35 @@ func openFromBroker(cfg Config, c *cohabitation) (Device, error) {
 	if cfg.Rung == RungUDP {
 		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
 	}
-	d, err := openLease(cfg, c, func(_ string, r broker.Request) (*broker.Lease, error) { return broker.Dial(cfg.Broker, r) })
+	dial := func(_ string, r broker.Request) (*broker.Lease, error) { return broker.Dial(cfg.Broker, r) }
+	if cfg.Rung == RungRing {
+		return openLeasedRing(cfg, c, dial, askedFor)
+	}
+	d, err := openLease(cfg, c, dial)
+	if err == nil {
+		return d, nil
+	}
+	var rings *broker.RingsError
+	if !errors.As(err, &rings) {
+		return nil, err
+	}
+	instead, failed := openLeasedRing(cfg, c, dial, rings.Error())
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	return instead, nil
+}
+
+// openLeasedRing opens plain sockets with a ring of the broker that dial asks, or not at all.
+func openLeasedRing(cfg Config, c *cohabitation, dial ringDial, why string) (Device, error) {
+	d, err := openSocket(cfg, c, why)
 	if err != nil {
 		return nil, err
 	}
+	if err := d.leaseRing(func(r broker.Request) (*broker.Lease, error) { return dial(d.info.Interface, r) }); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.cohabitation = c
 	return d, nil
 }
 

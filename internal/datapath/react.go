@@ -121,6 +121,9 @@ func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.E
 	d.watch.start(d, own, gone)
 	d.start(own)
 	d.watch.ended.Go(func() { d.receiveErrors(own) })
+	if d.ring != nil && d.ring.lease != nil {
+		d.watch.ended.Go(d.followRing)
+	}
 }
 
 func (d *plainUDP) portCount() int { return 1 }

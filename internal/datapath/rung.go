@@ -9,12 +9,13 @@ import (
 // Rung is a way to move packets. All rungs speak one wire format, so peers need not match.
 type Rung uint8
 
-// The rungs. RungAuto chooses by driver, and takes RungUDP where AF_XDP is out of reach.
+// The rungs. RungAuto chooses by driver, and takes RungRing or RungUDP where AF_XDP is out of reach.
 const (
 	RungAuto Rung = iota
 	RungGeneric
 	RungNative
 	RungUDP
+	RungRing // plain sockets, and a ring that a program fills with small packets
 )
 
 // String names the rung as flags and reports do.
@@ -28,18 +29,23 @@ func (r Rung) String() string {
 		return "native"
 	case RungUDP:
 		return "udp"
+	case RungRing:
+		return "ring"
 	}
 	return fmt.Sprintf("rung %d", uint8(r))
 }
 
+// OverSockets says that packets leave by plain sockets.
+func (r Rung) OverSockets() bool { return r == RungUDP || r == RungRing }
+
 // ParseRung is the inverse of String.
 func ParseRung(s string) (Rung, error) {
-	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP} {
+	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP, RungRing} {
 		if s == r.String() {
 			return r, nil
 		}
 	}
-	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic, native or udp", s)
+	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic, native, udp or ring", s)
 }
 
 // choice is what is taken on an interface, and the fact behind it.
@@ -71,7 +77,7 @@ func choose(want Rung, s *stack, addr netip.Addr) (choice, error) {
 		return choice{}, fmt.Errorf("open %s on interface %s in native mode: %s, and the kernel drops what a native program redirects "+
 			"there: use generic mode, or an address of one of them", addr, s.name, beneath)
 	case want != RungAuto:
-		return choice{rung: want, reason: "asked for"}, nil
+		return choice{rung: want, reason: askedFor}, nil
 	case beneath != "":
 		return choice{rung: RungGeneric, reason: beneath + ", where native mode loses them"}, nil
 	}

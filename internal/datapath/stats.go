@@ -27,6 +27,8 @@ type Stats struct {
 	PortTaken uint64
 	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
 	InRuns, Merged uint64
+	// InRing counts packets that arrived in a ring; of RungRing only.
+	InRing uint64
 	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64
 	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an

@@ -66,6 +66,7 @@ type plainUDP struct {
 	rxPool, txPool *udp.Pool
 	trim           atomic.Bool // the progress goroutine went to sleep for long: frames that a burst took may go back
 	receiver       *udp.Receiver
+	ring           *ringReader // nil without a ring
 	sender         *udp.Sender
 	damaged        damage
 	sources        sources
@@ -95,7 +96,17 @@ type udpPath struct {
 }
 
 // openUDP opens the rung.
-func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
+func openUDP(cfg Config, c *cohabitation, reason string) (Device, error) {
+	d, err := openSocket(cfg, c, reason)
+	if err != nil {
+		return nil, err
+	}
+	d.cohabitation = c
+	return d, nil
+}
+
+// openSocket opens the rung for an adapter that has yet to get its cohabitation.
+func openSocket(cfg Config, c *cohabitation, reason string) (_ *plainUDP, err error) {
 	cfg.Address = cfg.Address.Unmap()
 	d := &plainUDP{cfg: cfg, paths: make([]udpPath, 1)} // path 0 is none
 	defer func() {
@@ -155,7 +166,6 @@ func openUDP(cfg Config, c *cohabitation, reason string) (_ Device, err error) {
 	d.receiver = udp.NewReceiver(d.rxPool, udpBatch, udpBatchBytes, wire.BaseHeaderLen)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
 	d.sender.From(cfg.Address, nic.Index)
-	d.cohabitation = c
 	return d, nil
 }
 
@@ -198,6 +208,7 @@ func (d *plainUDP) Info() Info {
 	if why := d.alone.Load(); why != nil {
 		i.Alone = *why
 	}
+	d.ring.describe(&i)
 	return i
 }
 
@@ -215,6 +226,7 @@ func (d *plainUDP) Stats() (Stats, error) {
 	}
 	d.unreachable.addTo(&s)
 	d.spin.addTo(&s)
+	d.ring.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if d.closed {
@@ -232,6 +244,9 @@ func (d *plainUDP) Close() error {
 		if d.cohabitation != nil {
 			errs = append(errs, d.leave())
 		}
+		if d.ring != nil {
+			errs = append(errs, d.ring.give())
+		}
 		if d.errors != nil {
 			errs = append(errs, d.errors.Close())
 		}
@@ -248,6 +263,9 @@ func (d *plainUDP) Close() error {
 		}
 		d.statsMu.Unlock()
 		errs = append(errs, d.sources.close())
+		if d.ring != nil {
+			errs = append(errs, d.ring.Close())
+		}
 		for _, p := range []*udp.Pool{d.rxPool, d.txPool} {
 			if p != nil {
 				errs = append(errs, p.Close())

@@ -28,9 +28,24 @@ func (d *plainUDP) Wait(until clock.Time, spin bool) {
 	d.sleeper.Wait(until, spin)
 }
 
-// Ready implements provider.Link. There is no ring to look at, so it receives: a look by system call costs as much as a
+// Ready implements provider.Link.
+func (d *plainUDP) Ready() bool { return d.arrived() || d.ring != nil && d.ring.Waiting() }
+
+// arrived says whether the socket has packets. Without a ring to look at it receives: a look by system call costs as much as a
 // fruitless receive, and what was received is kept for Receive.
-func (d *plainUDP) Ready() bool { return d.receiver.Waiting() || d.receiver.Receive(d.in) }
+func (d *plainUDP) arrived() bool {
+	switch {
+	case d.receiver.Waiting():
+		return true
+	case d.ring == nil:
+		return d.receiver.Receive(d.in)
+	case !d.ring.socketDue():
+		return false
+	}
+	yes := d.receiver.Receive(d.in)
+	d.ring.looked(d.receiver.Arrived())
+	return yes
+}
 
 // Receive implements provider.Link.
 func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
@@ -39,8 +54,11 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
 	}
 	n, merged, foreign := 0, uint64(0), uint64(0)
+	if d.ring != nil {
+		d.ring.Edge() // what the ring has up to there came behind what the socket is known to have
+	}
 	var arrived udp.Datagram
-	for n < len(pkts) && d.Ready() {
+	for n < len(pkts) && d.arrived() {
 		for n < len(pkts) && d.receiver.Next(&arrived) {
 			if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
 				d.receiver.Release(arrived.Frame)
@@ -63,6 +81,9 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 	}
 	if foreign > 0 {
 		d.foreign.Add(foreign)
+	}
+	if d.ring != nil {
+		n += d.receiveRing(pkts[n:])
 	}
 	return n
 }

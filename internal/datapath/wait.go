@@ -49,6 +49,7 @@ type sleeper struct {
 	alarm clock.Time   // when the timer rings; not after it has. Guarded by mu, as first is
 	first bool         // the runtime has not looked yet whether there is a reason not to sleep
 	spin  spinner      // the waiter's
+	dozes func(bool)   // called around a sleep; nil where nobody need know
 
 	mu      sync.Mutex
 	member  bool // the socket is
@@ -143,8 +144,14 @@ func (s *sleeper) sleep(spun bool) {
 	if !s.enter() {
 		return
 	}
+	if s.dozes != nil {
+		s.dozes(true) // before the last look
+	}
 	// All errors are those of Rouse, and of an epoll that is being closed; the caller looks and waits again.
 	_ = s.raw.Read(s.ready)
+	if s.dozes != nil {
+		s.dozes(false)
+	}
 	if spun {
 		s.spin.slept(clock.Machine(), s.woken.Load())
 	}

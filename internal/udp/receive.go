@@ -115,6 +115,17 @@ func (r *Receiver) post() int {
 	return len(r.msgs)
 }
 
+// Arrived counts the messages of the newest batch.
+func (r *Receiver) Arrived() int { return r.arrived }
+
+// Frame takes a free frame for a datagram that came in another way, to be given to Release once.
+func (r *Receiver) Frame() (id uint32, ok bool) {
+	if id, ok = r.pool.Get(); ok {
+		r.shares[id] = 1
+	}
+	return id, ok
+}
+
 // Full says that the newest batch had as many messages as it could, so that more may wait in the socket.
 func (r *Receiver) Full() bool { return r.full }
 

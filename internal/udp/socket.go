@@ -114,6 +114,44 @@ func (n *Network) Socket(family, kind int) (int, error) {
 	return m.fd, m.err
 }
 
+// Holds says what keeps a descriptor from being a UDP socket that is bound to an address and port of the network, and alone there; nil when nothing does.
+func (n *Network) Holds(fd int, at netip.AddrPort) error {
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return err
+	}
+	var bound netip.AddrPort
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		bound = netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+	case *unix.SockaddrInet6:
+		bound = netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port))
+	}
+	if bound != at {
+		return fmt.Errorf("it is bound to %s, not to %s", bound, at)
+	}
+	if cookieOf(fd) != n.cookie {
+		return errors.New("it is of another network namespace")
+	}
+	for _, o := range []struct {
+		name, want int
+		wrong      string
+	}{
+		{unix.SO_PROTOCOL, unix.IPPROTO_UDP, "it is no UDP socket"},
+		{unix.SO_REUSEADDR, 0, "others may have its port, too (SO_REUSEADDR)"},
+		{unix.SO_REUSEPORT, 0, "others may have its port, too (SO_REUSEPORT)"},
+	} {
+		v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.name)
+		if err != nil {
+			return err
+		}
+		if v != o.want {
+			return errors.New(o.wrong)
+		}
+	}
+	return nil
+}
+
 // Socket is a bound UDP socket, in non-blocking mode.
 type Socket struct {
 	fd      int

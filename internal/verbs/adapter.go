@@ -103,7 +103,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 		return nil, notOpened(err), err
 	}
 	engine.UDPPort, engine.ReceivePort, engine.PortSpace = cfg.UDPPort, dp.ReceivePort(), dp.PortSpace()
-	engine.Runs = dp.Info().Rung == datapath.RungUDP
+	engine.Runs = dp.Info().Rung.OverSockets()
 	engine.BulkPort, engine.BulkAlways = dp.Info().BulkPort, cfg.Bulk == datapath.BulkOnly
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {

@@ -62,7 +62,7 @@ func Adapters() (list []Adapter, err error) {
 		}
 		a.Datapath, a.Reason = nd.Datapath(rung), reason
 		if h, failed := bpf.Holder(nic.Index, nic.Name); failed == nil && h != nil && err == nil && rung != datapath.RungUDP {
-			a.Datapath, a.Reason = nd.DatapathUDP, heldReason+datapath.UsualBroker(nic.Name)
+			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, heldReason)
 		}
 		list = append(list, a)
 	}

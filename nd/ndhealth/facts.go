@@ -62,6 +62,7 @@ type facts struct {
 	buffers       buffers
 	port          portUse
 	firewall      firewall
+	ring          bool              // a program at tcx may fill a ring
 	forbidden     string            // why this process cannot have the rights that AF_XDP needs, whatever it is given; empty when it can
 	napi          *xdp.NAPISettings // nil when it cannot be seen
 	iommu         string            // type of the device's IOMMU group, "" without one
@@ -95,6 +96,7 @@ func (f *facts) rights() {
 	if len(f.missing) == 0 {
 		f.bpfError = bpf.Supported()
 	}
+	f.ring = bpf.RingSupported() == nil
 	switch {
 	case errors.Is(f.bpfError, bpf.ErrForbidden):
 		f.forbidden, f.bpfError = f.bpfError.Error(), nil
@@ -166,26 +168,36 @@ func (f *facts) gather(ctx context.Context) {
 	}
 }
 
-// heldReason is why auto takes plain sockets beside whoever has AF_XDP, an adapter or not.
+// heldReason is why auto takes something else beside whoever has AF_XDP, an adapter or not.
 const heldReason = "AF_XDP needs the interface's XDP program, and another one is attached"
 
-// giveWay makes auto take plain sockets, as an adapter that is opened now does, where others have what AF_XDP needs.
+// giveWay makes auto take what an adapter that is opened now takes, where others have what AF_XDP needs.
 func (f *facts) giveWay() {
-	switch {
-	case f.refused != nil || f.auto == nd.DatapathUDP:
-	case f.port.shared:
-		f.auto, f.reason = nd.DatapathUDP, fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here%s", f.cfg.UDPPort, f.addr, datapath.UsualBroker(f.nic.Name))
-	case f.holder != nil:
-		f.auto, f.reason = nd.DatapathUDP, heldReason+datapath.UsualBroker(f.nic.Name)
+	if f.refused != nil || f.auto == nd.DatapathUDP || !f.port.shared && f.holder == nil {
+		return
 	}
+	why := heldReason
+	if f.port.shared {
+		why = fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", f.cfg.UDPPort, f.addr)
+	}
+	f.auto, f.reason = beside(f.nic.Name, f.ring, why)
+}
+
+// beside is what auto takes where others have AF_XDP, because of why, and the whole reason. ring says that a ring may be had.
+func beside(name string, ring bool, why string) (nd.Datapath, string) {
+	why += datapath.UsualBroker(name)
+	if ring {
+		return nd.DatapathRing, why + "; small packets arrive in a ring"
+	}
+	return nd.DatapathUDP, why
 }
 
 // overXDP says that packets are meant to move by AF_XDP.
 func (f *facts) overXDP() bool {
 	if f.cfg.Datapath == nd.DatapathAuto {
-		return f.refused != nil || f.auto != nd.DatapathUDP
+		return f.refused != nil || !f.auto.OverSockets()
 	}
-	return f.cfg.Datapath != nd.DatapathUDP
+	return !f.cfg.Datapath.OverSockets()
 }
 
 func (f *facts) report() Report {

@@ -43,10 +43,14 @@ var checks = []check{
 // do without.
 func (f *facts) serious(found, why, remedy string) Finding {
 	switch {
-	case f.cfg.Datapath == nd.DatapathUDP:
-		return ok("%s; the udp datapath needs none of it", found)
+	case f.cfg.Datapath.OverSockets():
+		return ok("%s; the %s datapath needs none of it", found, f.cfg.Datapath)
 	case f.cfg.Datapath == nd.DatapathAuto && f.refused == nil:
-		return hint(found, why+"; plain UDP sockets serve meanwhile, slower", remedy)
+		meanwhile := "plain UDP sockets serve meanwhile, slower"
+		if f.ring {
+			meanwhile = "plain UDP sockets and a ring serve meanwhile, slower"
+		}
+		return hint(found, why+"; "+meanwhile, remedy)
 	}
 	return problem(found, why, remedy)
 }

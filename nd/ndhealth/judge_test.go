@@ -105,11 +105,14 @@ func TestAutoGivesWay(t *testing.T) {
 		"another one is attached":    func(f *facts) { f.holder = &bpf.HeldError{} },
 		"has UDP port 14791 of 192.": func(f *facts) { f.port.shared, f.holder = true, &bpf.HeldError{} },
 	} {
-		f := healthy()
-		spoil(f)
-		f.giveWay()
-		if r := f.report(); r.Datapath != "udp" || !strings.Contains(r.Reason, want) || !r.Works() {
-			t.Errorf("want a reason that says %q: %+v", want, r)
+		for ring, datapath := range map[bool]string{false: "udp", true: "ring"} {
+			f := healthy()
+			spoil(f)
+			f.ring = ring
+			f.giveWay()
+			if r := f.report(); r.Datapath != datapath || !strings.Contains(r.Reason, want) || strings.Contains(r.Reason, "in a ring") != ring || !r.Works() {
+				t.Errorf("want %s, and a reason that says %q: %+v", datapath, want, r)
+			}
 		}
 	}
 }

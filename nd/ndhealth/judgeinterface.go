@@ -33,7 +33,7 @@ func judgeDriver(f *facts) (Finding, bool) {
 	}
 	native := f.cfg.Datapath == nd.DatapathNative
 	switch {
-	case !f.overXDP() && f.cfg.Datapath != nd.DatapathUDP:
+	case !f.overXDP() && !f.cfg.Datapath.OverSockets():
 		return ok("%s: %s", driver, f.reason), true
 	case f.overXDP() && len(f.nic.MAC) != 6:
 		return problem(f.nic.Name+" is no Ethernet interface", "AF_XDP needs Ethernet", "use --datapath udp, or another interface"), true

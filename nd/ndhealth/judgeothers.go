@@ -12,7 +12,7 @@ import (
 func judgeHolder(f *facts) (Finding, bool) {
 	h := f.holder
 	switch {
-	case f.cfg.Datapath == nd.DatapathUDP || h == nil && !f.overXDP():
+	case f.cfg.Datapath.OverSockets() || h == nil && !f.overXDP():
 		return Finding{}, false
 	case f.holderError != nil:
 		return hint(fmt.Sprintf("the kernel does not tell: %v", f.holderError), "another XDP program would be in the way",
@@ -26,10 +26,10 @@ func judgeHolder(f *facts) (Finding, bool) {
 	}
 	if h.Ours && h.PID != 0 {
 		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
-			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes plain sockets beside it"), true
+			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"), true
 	}
 	return f.serious(found, "an interface has one XDP program, and somebody else's is never replaced",
-		h.Remedy()+", when nobody needs it; else use --datapath auto, which takes plain sockets beside it"), true
+		h.Remedy()+", when nobody needs it; else use --datapath auto, which takes a ring or plain sockets beside it"), true
 }
 
 func judgeRedirection(f *facts) (Finding, bool) {
@@ -63,9 +63,9 @@ func judgePort(f *facts) (Finding, bool) {
 	switch asked := f.cfg.Datapath; {
 	case f.port.shared && (asked == nd.DatapathNative || asked == nd.DatapathGeneric):
 		return problem(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
-			"use --datapath auto, which takes plain sockets beside it; or end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
+			"use --datapath auto, which takes a ring or plain sockets beside it; or end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.shared:
-		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, over plain sockets",
+		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, by a ring or plain sockets",
 			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.err == nil:
 		return ok("%s is free", at), true

@@ -45,9 +45,9 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`"boot with iommu=pt"`, "", "a machine with an IOMMU, booted"},
 	{`"ip link show " + f.nic.Name`, "", "it only looks, where the kernel does not tell otherwise"},
 	{
-		`h.Remedy() + ", when that process is not needed; else use --datapath auto, which takes plain sockets beside it"`, "TestRemedyKill TestRemedyOwnProgram", "",
+		`h.Remedy() + ", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyKill TestRemedyOwnProgram", "",
 	},
-	{`h.Remedy() + ", when nobody needs it; else use --datapath auto, which takes plain sockets beside it"`, "TestRemedyForeignXDPProgram TestBrokenForeignXDPProgram", ""},
+	{`h.Remedy() + ", when nobody needs it; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyForeignXDPProgram TestBrokenForeignXDPProgram", ""},
 	{
 		`"use --datapath generic, or udp when it goes on; an address of the interface that packets arrive on"`, "",
 		"an interface that loses what XDP redirects to its sockets although it takes part in the choice of auto: none is known",
@@ -57,7 +57,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 		"TestRemedyResetKey", "",
 	},
 	{
-		`"use --datapath auto, which takes plain sockets beside it; or end the process that has it (ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort)) + ")"`,
+		`"use --datapath auto, which takes a ring or plain sockets beside it; or end the process that has it (ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort)) + ")"`,
 		"TestRemedyKill TestRemedyOwnProgram", "",
 	},
 	{`"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort)) + ")"`, "TestRemedyKill", ""},

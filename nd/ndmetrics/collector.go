@@ -108,6 +108,7 @@ func plainCounters() []plainCounter {
 		{"source_port_challenges_total", "Packets that asked a peer to prove another source port.", func(s *nd.Stats) uint64 { return s.Challenges }},
 		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.PathsChanged }},
 		{"packets_out_in_runs_total", "Packets that left kernel sockets in runs which the kernel cuts.", func(s *nd.Stats) uint64 { return s.InRuns }},
+		{"packets_in_ring_total", "Packets that arrived in a ring beside a kernel socket.", func(s *nd.Stats) uint64 { return s.InRing }},
 		{"packets_in_merged_total", "Packets that arrived at kernel sockets merged.", func(s *nd.Stats) uint64 { return s.Merged }},
 		{"packets_in_local_total", "Packets of peers on the same machine, which came by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalIn }},
 		{"packets_out_local_total", "Packets to peers on the same machine, which left by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalOut }},

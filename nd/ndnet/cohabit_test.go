@@ -258,7 +258,7 @@ func TestEightProcessesOnOneInterface(t *testing.T) {
 			a, err = nd.OpenAdapter(nd.AdapterConfig{Address: pair.AddrA.Addr()})
 			return err
 		}))
-		if want, got := i == 0, a.Datapath().Datapath != nd.DatapathUDP; got != want {
+		if want, got := i == 0, !a.Datapath().Datapath.OverSockets(); got != want {
 			t.Errorf("adapter %d has %+v", i, a.Datapath())
 		}
 		n, err := New(a, Config{})

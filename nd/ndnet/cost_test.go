@@ -95,7 +95,7 @@ func TestRoundTripAllocations(t *testing.T) {
 // The conformance suite of package net's connections, over AF_XDP and plain sockets on a pair of interfaces.
 func TestConnOverInterfaces(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
-	for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP} {
+	for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
 		t.Run(d.String(), func(t *testing.T) {
 			n := networksOf(t, pair, nd.AdapterConfig{Datapath: d})
 			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) { return pipe(n) })

@@ -1,0 +1,202 @@
+package datapath
+
+import (
+	"errors"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/rxring"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// ringReader takes packets from the ring that a program fills (bpf.Ring), in front of the socket. The program counts what it leaves to the socket,
+// so that the socket is asked when it has something, and not with every look. What the program does not see, from addresses of this machine, is found
+// by looks that are spread as a socketReader's are.
+type ringReader struct {
+	*rxring.Ring               // the owner's, but for Asleep
+	give         func() error  // ends the filling
+	lease        *broker.Lease // nil when the program is ours
+
+	passed uint64 // to the socket, as of the last look
+	owed   int    // of those, not received yet
+	tries  int    // looks that are left for them
+	quiet  int    // looks since the last packet of the socket, those that were skipped among them
+	skip   int    // looks still to be skipped
+	parts  int    // looks of a spin before a sleep
+
+	packets atomic.Uint64 // that came by the ring
+	gone    atomic.Bool   // the broker ended, and its program with it
+}
+
+// openRing opens plain sockets with a ring of our own, or not at all.
+func openRing(cfg Config, c *cohabitation, reason string) (Device, error) {
+	d, err := openSocket(cfg, c, reason)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.attachRing(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.cohabitation = c
+	return d, nil
+}
+
+// ringDial asks a broker for a ring.
+type ringDial func(name string, r broker.Request) (*broker.Lease, error)
+
+// openBeside opens plain sockets, with a ring of our own where we may, and else with one of the broker that dial asks, if it is not nil.
+func openBeside(cfg Config, c *cohabitation, why string, dial ringDial) (Device, error) {
+	d, err := openSocket(cfg, c, why)
+	if err != nil {
+		return nil, err
+	}
+	failed := d.attachRing()
+	if failed != nil && dial != nil {
+		failed = d.leaseRing(func(r broker.Request) (*broker.Lease, error) { return dial(d.info.Interface, r) })
+	}
+	if failed != nil && !inherent(failed) && (dial != nil || !errors.Is(failed, bpf.ErrUnsupported)) {
+		d.info.Reason += "; without a ring: " + failed.Error()
+	}
+	d.cohabitation = c
+	return d, nil
+}
+
+// attachRing gives the device a ring of our own.
+func (d *plainUDP) attachRing() error {
+	if !d.ethernet {
+		return &notEthernetError{d.info.Interface, d.cfg.Address}
+	}
+	program, err := bpf.AttachRing(d.info.Index, netip.AddrPortFrom(d.cfg.Address, d.local.Port))
+	if err != nil {
+		return err
+	}
+	packets, page := program.FDs()
+	if err := d.useRing(packets, page, bpf.RingBytes, program.Close); err != nil {
+		return errors.Join(err, program.Close())
+	}
+	return nil
+}
+
+// useRing has the device take packets from a ring, which give gives back.
+func (d *plainUDP) useRing(packets, page, size int, give func() error) error {
+	ring, err := rxring.Open(packets, page, size)
+	if err != nil {
+		return err
+	}
+	r := &ringReader{Ring: ring, give: give}
+	fd := d.in.FD()
+	d.alsoWaitFor(packets, r.Waiting, r.Waiting)
+	d.glimpse = func() bool { return r.glimpse() && (r.Waiting() || readable(fd)) }
+	d.dozes = r.doze
+	d.ring, d.info.Rung = r, RungRing
+	return nil
+}
+
+// doze tells the program whether anybody looks. Once it is gone nobody does: one that lingers gives everything to the socket.
+func (r *ringReader) doze(yes bool) {
+	if r.Asleep(yes); !yes && r.gone.Load() {
+		r.Asleep(true)
+	}
+}
+
+// follow waits until the broker ends, and has the socket serve alone then.
+func (d *plainUDP) followRing() {
+	if d.ring.lease.Gone() {
+		d.ring.gone.Store(true)
+		d.ring.Asleep(true)
+		d.Wake()
+	}
+}
+
+// glimpse says whether to look, for one who looks often: at memory but now and then.
+func (r *ringReader) glimpse() bool {
+	r.parts++
+	return r.Waiting() || r.Passed() != r.passed || r.parts%looksPerGlimpse == 0
+}
+
+// socketDue says whether to look at the socket.
+func (r *ringReader) socketDue() bool {
+	if passed := r.Passed(); passed != r.passed {
+		r.owed += int(passed - r.passed)
+		r.passed, r.tries = passed, hotLooks
+	}
+	if r.owed == 0 && r.skip > 0 && !r.gone.Load() {
+		r.skip--
+		return false
+	}
+	return true
+}
+
+// looked learns that a look at the socket brought so many messages.
+func (r *ringReader) looked(messages int) {
+	switch {
+	case messages > 0:
+		r.owed = max(r.owed-messages, 0)
+		r.tries, r.quiet, r.skip = hotLooks, 0, 0
+	case r.owed > 0:
+		if r.tries--; r.tries <= 0 {
+			r.owed = 0 // the socket's buffer was full, or the firewall has them
+		}
+	default:
+		r.skip = min(r.quiet/8, mostSkipped)
+		r.quiet = min(r.quiet+r.skip+1, 8*mostSkipped)
+	}
+}
+
+// receiveRing fills pkts with packets from the ring and returns how many.
+func (d *plainUDP) receiveRing(pkts []provider.RxPacket) (n int) {
+	var arrived rxring.Packet
+	for n < len(pkts) {
+		id, ok := d.receiver.Frame()
+		if !ok {
+			break
+		}
+		if !d.ring.Next(&arrived) {
+			d.receiver.Release(id)
+			break
+		}
+		if len(arrived.Data) < wire.BaseHeaderLen {
+			d.receiver.Release(id)
+			d.foreign.Add(1)
+			continue
+		}
+		p := &pkts[n]
+		data := d.rxPool.Frame(id)[:len(arrived.Data)]
+		copy(data, arrived.Data)
+		p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
+		p.Frags[0] = provider.Frag{Data: data, ID: uint64(id)}
+		p.N, p.Len, p.Merged = 1, len(data), false
+		n++
+	}
+	d.ring.Release()
+	if n > 0 {
+		d.ring.packets.Add(uint64(n))
+	}
+	return n
+}
+
+// addTo adds what it counted.
+func (r *ringReader) addTo(s *Stats) {
+	if r != nil {
+		s.InRing = r.packets.Load()
+	}
+}
+
+// describe says what became of the ring.
+func (r *ringReader) describe(i *Info) {
+	switch {
+	case r == nil:
+	case r.gone.Load():
+		i.Rung, i.Reason = RungUDP, i.Reason+"; the broker at "+r.lease.Path+" has ended, and the ring that it filled"
+	case r.lease != nil:
+		i.Reason += "; small packets arrive in a ring that the broker at " + r.lease.Path + " has filled"
+	case i.Reason != askedFor:
+		i.Reason += "; small packets arrive in a ring"
+	}
+}
+
+// askedFor is the reason of what was asked for.
+const askedFor = "asked for"

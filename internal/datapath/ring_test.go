@@ -1,0 +1,301 @@
+package datapath
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// listenIn opens a UDP socket in a namespace until the test ends.
+func listenIn(t *testing.T, ns *netlab.Namespace, at netip.AddrPort) *net.UDPConn {
+	t.Helper()
+	var c *net.UDPConn
+	must(t, ns.Do(func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+		return err
+	}))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// sender sends from the pair's end B to a device at end A.
+type sender struct {
+	t    *testing.T
+	conn *net.UDPConn
+	to   netip.AddrPort
+}
+
+func newSender(t *testing.T, pair *netlab.Pair, d Device) *sender {
+	return &sender{t, listenIn(t, pair.B, netip.AddrPortFrom(pair.AddrB.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
+}
+
+// send sends n bytes, and returns them.
+func (s *sender) send(n int) []byte {
+	s.t.Helper()
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(n + i)
+	}
+	_, err := s.conn.WriteToUDPAddrPort(b, s.to)
+	must(s.t, err)
+	return b
+}
+
+// receive waits until the device has packets, and hands each to see.
+func receive(t *testing.T, d *plainUDP, see func(*provider.RxPacket)) {
+	t.Helper()
+	var rx [8]provider.RxPacket
+	for end := time.Now().Add(long); ; {
+		if n := d.Receive(rx[:]); n > 0 {
+			for i := range n {
+				see(&rx[i])
+				d.recycle(&rx[i])
+			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("no packet")
+		}
+	}
+}
+
+func inRing(t *testing.T, d Device) uint64 {
+	t.Helper()
+	s, err := d.Stats()
+	must(t, err)
+	return s.InRing
+}
+
+// TestRingPackets: what fits arrives in the ring, and what does not at the socket, whole and from whom it came.
+func TestRingPackets(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
+	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	s := newSender(t, pair, d)
+	from := s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	for _, n := range []int{wire.BaseHeaderLen, 64, 232, 233, 1472, 2024, 2025, 8972} {
+		before := inRing(t, d)
+		sent := s.send(n)
+		receive(t, d, func(p *provider.RxPacket) {
+			if p.From != wire.EndpointFrom(from) || p.To != d.local || p.N != 1 || !bytes.Equal(p.Frags[0].Data, sent) {
+				t.Errorf("%d bytes: %d from %v to %v", n, p.Len, p.From, p.To)
+			}
+		})
+		if got, want := inRing(t, d)-before == 1, n <= 2024; got != want {
+			t.Errorf("%d bytes: by the ring %t, want %t", n, got, want)
+		}
+	}
+	s.send(wire.BaseHeaderLen - 1)
+	testhelp.Eventually(t, "a packet without a header is counted", func() bool {
+		var rx [1]provider.RxPacket
+		d.Receive(rx[:])
+		st, err := d.Stats()
+		must(t, err)
+		return st.Foreign == 1
+	})
+	if free := d.rxPool.Free(); free != receiveFrames-udpBatch {
+		t.Errorf("%d receive frames are free, of %d that are not posted", free, receiveFrames-udpBatch)
+	}
+}
+
+// TestRingOrder: a packet that went to the socket comes before those that were put into the ring behind it.
+func TestRingOrder(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
+	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	s := newSender(t, pair, d)
+	for range 100 {
+		s.send(5000)
+		s.send(100)
+		testhelp.Eventually(t, "the ring has a packet", d.ring.Waiting)
+		var order []int
+		for len(order) < 2 {
+			receive(t, d, func(p *provider.RxPacket) { order = append(order, p.Len) })
+		}
+		if order[0] != 5000 {
+			t.Fatalf("packets of %v bytes came in this order", order)
+		}
+	}
+}
+
+// TestRingWakes: whoever sleeps wakes for each packet, whether it found nobody asleep yet or did.
+func TestRingWakes(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	s := newSender(t, pair, d)
+	asked, got := make(chan struct{}), make(chan int)
+	go func() {
+		defer close(got)
+		var rx [8]provider.RxPacket
+		for range asked {
+			n := 0
+			for n == 0 {
+				d.Wait(clock.Never, false)
+				n = d.Receive(rx[:])
+			}
+			for i := range n {
+				d.recycle(&rx[i])
+			}
+			got <- n
+		}
+	}()
+	for i := range 3000 {
+		asked <- struct{}{}
+		s.send(64 + i%8)
+		select {
+		case n := <-got:
+			if n != 1 {
+				t.Fatalf("packet %d came as %d", i, n)
+			}
+		case <-time.After(long):
+			netlabtest.Hang(t, "packet %d woke nobody", i)
+		}
+	}
+	close(asked)
+	<-got
+}
+
+// TestRingBesideLocal: packets of this machine's other adapters come by loopback, where no program sees them, and are found.
+func TestRingBesideLocal(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	s := &sender{t, listenIn(t, pair.A, netip.AddrPortFrom(pair.AddrA.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
+	for range 20 {
+		for range 10 * mostSkipped { // looks at the socket become rare
+			d.Ready()
+		}
+		s.send(100)
+		receive(t, d, func(p *provider.RxPacket) {
+			if p.Len != 100 {
+				t.Errorf("%d bytes", p.Len)
+			}
+		})
+	}
+	if n := inRing(t, d); n != 0 {
+		t.Errorf("%d packets came by the ring", n)
+	}
+}
+
+// TestRingOfABroker: who comes after the client that has AF_XDP has a ring of the same broker, on the UDP port of its own socket. When the broker ends it goes on with
+// plain sockets, and says so.
+func TestRingOfABroker(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	for _, rung := range []Rung{RungAuto, RungRing} {
+		directory := brokersOf(t, pair, false)
+		stop := serveBroker(t, pair, directory, rung)
+		path := broker.At(directory, pair.NameA)
+		if rung == RungAuto {
+			wantReason(t, opened(t, pair, Config{Broker: path}), RungGeneric, "leased from a broker")
+		}
+		d := opened(t, pair, Config{Broker: path}).(*plainUDP)
+		wantReason(t, d, RungRing, "a ring that the broker at "+path+" has filled")
+		s := newSender(t, pair, d)
+		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
+		take := func() {
+			s.send(100)
+			receive(t, d, func(*provider.RxPacket) {})
+		}
+		take()
+		if inRing(t, d) != 1 {
+			t.Error("a packet did not come by the ring")
+		}
+		stop()
+		testhelp.Eventually(t, "the device says that the broker has ended", func() bool { return d.Info().Rung == RungUDP })
+		take()
+		wantReason(t, d, RungUDP, "has ended")
+		if inRing(t, d) != 1 {
+			t.Error("a packet came by the ring of a broker that has ended")
+		}
+	}
+}
+
+// socketFor opens a socket for a request to a broker until the test ends.
+func socketFor(t *testing.T, ns *netlab.Namespace, kind int, at netip.AddrPort, reuse int) int {
+	t.Helper()
+	fd := -1
+	must(t, ns.Do(func() (err error) {
+		if fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0); err != nil || !at.IsValid() {
+			return err
+		}
+		if reuse != 0 {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, reuse, 1); err != nil {
+				return err
+			}
+		}
+		return unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
+	}))
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// TestRingsForOwnSocketsOnly: a broker fills a ring only for who has the UDP port alone, at the address and in the namespace of the interface.
+func TestRingsForOwnSocketsOnly(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	own, any4 := pair.AddrA.Addr(), netip.IPv4Unspecified()
+	at := func(a netip.Addr, port uint16) netip.AddrPort { return netip.AddrPortFrom(a, port) }
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	defer w.Close()
+	for _, c := range []struct {
+		name   string
+		socket int
+		port   uint16
+		want   string
+	}{
+		{"not bound", socketFor(t, pair.A, unix.SOCK_DGRAM, netip.AddrPort{}, 0), 50000, "bound to 0.0.0.0:0"},
+		{"every address", socketFor(t, pair.A, unix.SOCK_DGRAM, at(any4, 50001), 0), 50001, "bound to 0.0.0.0:50001"},
+		{"another port", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50002), 0), 50003, "not to " + at(own, 50003).String()},
+		{"TCP", socketFor(t, pair.A, unix.SOCK_STREAM, at(own, 50004), 0), 50004, "no UDP socket"},
+		{"shared address", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50005), unix.SO_REUSEADDR), 50005, "SO_REUSEADDR"},
+		{"shared port", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50006), unix.SO_REUSEPORT), 50006, "SO_REUSEPORT"},
+		{"a port of somebody else", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 53), 0), 53, "UDP port 53 was asked for"},
+		{"a pipe", int(r.Fd()), 50007, "non-socket"},
+		{"loopback", socketFor(t, pair.A, unix.SOCK_DGRAM, at(netip.MustParseAddr("127.0.0.1"), 50008), 0), 50008, "not to"},
+	} {
+		must(t, pair.A.Do(func() error {
+			q := broker.Request{Address: own, UDPPort: c.port, Datapath: broker.Ring, Socket: c.socket}
+			l, err := OpenBrokeredRing(&q, Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.want)
+			}
+			if err == nil {
+				return l.Close()
+			}
+			return nil
+		}))
+	}
+	elsewhere := socketFor(t, pair.B, unix.SOCK_DGRAM, at(pair.AddrB.Addr(), 50009), 0)
+	q := broker.Request{Address: pair.AddrB.Addr(), UDPPort: 50009, Datapath: broker.Ring, Socket: elsewhere}
+	must(t, pair.A.Do(func() error {
+		if _, err := OpenBrokeredRing(&q, Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort}); err == nil || !strings.Contains(err.Error(), "another network namespace") {
+			t.Errorf("a socket of another namespace: %v", err)
+		}
+		return nil
+	}))
+	here := socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50010), 0)
+	q = broker.Request{Address: own, UDPPort: 50010, Datapath: broker.Ring, Socket: here}
+	must(t, pair.A.Do(func() error {
+		if _, err := OpenBrokeredRing(&q, Terms{Interface: "lo", UDPPort: wire.DefaultPort}); err == nil || !strings.Contains(err.Error(), "this broker offers lo only") {
+			t.Errorf("an address of another interface: %v", err)
+		}
+		l, err := OpenBrokeredRing(&q, Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort})
+		if err != nil {
+			t.Errorf("nothing is wrong: %v", err)
+			return nil
+		}
+		return l.Close()
+	}))
+}

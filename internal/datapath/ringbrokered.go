@@ -1,0 +1,93 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// BrokeredRing is a ring that was opened for another process. It is a broker.Opened.
+type BrokeredRing struct {
+	program *bpf.Ring
+	grant   broker.Grant
+}
+
+// OpenBrokeredRing opens a ring for the UDP socket that a client passed, if the terms allow it. The client gets nothing that the kernel would not give to the socket:
+// so the socket has to be bound to the address and port that the client names, and to nothing else, in the calling thread's network namespace.
+func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err error) {
+	at := netip.AddrPortFrom(r.Address.WithZone("").Unmap(), r.UDPPort)
+	if r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort) {
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d, and those of later adapters", r.UDPPort, terms.UDPPort)
+	}
+	network, err := udp.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, network.Close()) }()
+	if err := network.Holds(r.Socket, at); err != nil {
+		return nil, fmt.Errorf("the socket that came with the request: %w", err)
+	}
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	defer nl.Close()
+	nic, err := interfaceOf(nl, r.Address.WithZone(""), r.Address.Zone())
+	if err != nil {
+		return nil, err
+	}
+	if nic.Name != terms.Interface {
+		return nil, fmt.Errorf("%s is an address of interface %s: this broker offers %s only", r.Address, nic.Name, terms.Interface)
+	}
+	if len(nic.MAC) != 6 {
+		return nil, &notEthernetError{nic.Name, r.Address}
+	}
+	program, err := bpf.AttachRing(nic.Index, at)
+	if err != nil {
+		return nil, err
+	}
+	g := broker.Grant{Ifindex: nic.Index, Datapath: broker.Ring, RingBytes: bpf.RingBytes}
+	copy(g.MAC[:], nic.MAC)
+	return &BrokeredRing{program, g}, nil
+}
+
+// Grant implements broker.Opened.
+func (l *BrokeredRing) Grant() (broker.Grant, []int) {
+	packets, page := l.program.FDs()
+	return l.grant, []int{packets, page}
+}
+
+// Delivered implements broker.Opened. The program ends with us, and the client keeps the memory.
+func (l *BrokeredRing) Delivered() error { return nil }
+
+// Close implements broker.Opened: from then on the socket gets everything, whoever has the ring.
+func (l *BrokeredRing) Close() error { return l.program.Close() }
+
+// leaseRing gives the device a ring of the broker that dial asks.
+func (d *plainUDP) leaseRing(dial func(broker.Request) (*broker.Lease, error)) error {
+	lease, err := dial(broker.Request{
+		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),
+	})
+	if err != nil {
+		return err
+	}
+	g := &lease.Grant
+	if g.Ifindex != d.info.Index {
+		err = fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process", lease.Path, d.cfg.Address)
+	} else {
+		err = d.useRing(lease.Memory, lease.Sockets[0], g.RingBytes, lease.Close)
+	}
+	if err != nil {
+		return errors.Join(err, lease.Close())
+	}
+	d.ring.lease = lease
+	return nil
+}
