@@ -155,9 +155,9 @@ func refuse(s source, own fence, target string) string {
 			return "only " + strings.Join(f.usedBy, ", ") + " and tests may"
 		}
 	case target == "unsafe":
-		// All talk to the kernel in structs and memory that Go has no safe form for.
-		if s.dir != "xdp" && s.dir != "internal/udp" && s.dir != "internal/rxring" {
-			return "unsafe lives in xdp, internal/udp and internal/rxring and nowhere else"
+		// They talk to the kernel in structs and memory that Go has no safe form for.
+		if s.dir != "xdp" && s.dir != "internal/udp" && s.dir != "internal/rxring" && s.dir != "internal/broker" {
+			return "unsafe lives in xdp, internal/udp, internal/rxring and internal/broker and nowhere else"
 		}
 	case !strings.Contains(first, "."):
 		if slices.Contains(own.noStd, target) && !s.isTest() {
@@ -343,7 +343,7 @@ func TestArchitectureCheckerFails(t *testing.T) {
 		`bpf/b.go:3: go:linkname is forbidden`,
 		`common/doc.go:2: directory "common" has no fence in arch_test.go`,
 		`common/doc.go:2: package name "common" says nothing`,
-		`nd/a.go:3: nd may not import unsafe: unsafe lives in xdp, internal/udp and internal/rxring and nowhere else`,
+		`nd/a.go:3: nd may not import unsafe: unsafe lives in xdp, internal/udp, internal/rxring and internal/broker and nowhere else`,
 		`nd: no doc.go with a package comment`,
 		`provider/a.go:5: time.Now: time enters the engine as an argument`,
 		`provider/b.go:5: rand.IntN: randomness enters the engine as a seeded source`,

@@ -100,22 +100,23 @@ func TestSocketActivation(t *testing.T) {
 	a := pair.AddrA.Addr().String()
 	l := listenAsManager(t, "unixpacket")
 	socket := l.Addr().String()
-	users := filepath.Join(t.TempDir(), "users")
+	rules := filepath.Join(t.TempDir(), "rules")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(fmt.Sprintf("# who may\n\n%d # nobody\n", nobody))
 	client := startClient(t, pair.A, "hold", socket, a, a)
-	broker := startActivated(t, pair.A, pair.NameA, l, "--allow-from", users)
-	broker.want(t, fmt.Sprintf("for users [%d] at %s", nobody, socket))
+	broker := startActivated(t, pair.A, pair.NameA, l, "--allow-from", rules)
+	broker.want(t, fmt.Sprintf("for uid %d at %s", nobody, socket))
 	client.awaitReady(t)
 
 	for _, c := range []struct{ text, say string }{
-		{"everybody\n", fmt.Sprintf("still for users [%d]: --allow-from %s: line 1: \"everybody\" is no user", nobody, users)},
-		{"1\n", "now for users [1]"},
+		{"1\neverybody\n", fmt.Sprintf("still for uid %d: --allow-from %s: line 2: \"everybody\" is no rule", nobody, rules)},
+		{"# nobody\n", "now for nobody"},
+		{"1\ngid 2\n", "now for uid 1, gid 2"},
 	} {
 		write(c.text)
 		broker.signal(t, syscall.SIGHUP)

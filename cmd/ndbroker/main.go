@@ -17,11 +17,12 @@ func main() { cli.Main(newRoot()) }
 
 // flags are those of ndbroker.
 type flags struct {
-	terms         datapath.Terms
-	netns, socket string
-	mode          string
-	allow         []uint
-	allowFrom     string
+	terms                datapath.Terms
+	netns, socket        string
+	mode                 string
+	allowUIDs, allowGIDs []uint
+	allowCgroups         []string
+	allowFrom            string
 }
 
 // defaultUDPPort is that of ND traffic (PROTOCOL §2).
@@ -42,8 +43,13 @@ One process at a time has the interface. What was opened is taken back when it e
 process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
 one of the sockets when the next one asks is killed, because that is the only way to free a receive queue.
 
-SIGHUP has it read --allow-from again; leases last. Started by systemd's socket activation it listens at the socket that
-it inherits.
+A client may ask when any rule admits it: --allow-uid names its user, --allow-gid its primary group or a supplementary
+one, --allow-cgroup the cgroup v2 of its process or one above that (Linux 6.5). User and groups are those with which it
+connected. --allow-from is a file of such rules, one a line: "uid 1000" or just "1000", "gid 1500", "cgroup
+/system.slice/app.service"; comments begin with # at the start of a line or behind a space. SIGHUP has it read again;
+leases last.
+
+Started by systemd's socket activation ndbroker listens at the socket that it inherits.
 
 Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
 would pass through memory that the client reads. --zero-copy allows it.
@@ -53,6 +59,7 @@ sockets can send any frame from that interface. docs/CONTAINERS.md says what tha
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --allow-uid 1000
+  ndbroker --interface eth0 --allow-gid 1500 --allow-cgroup /system.slice/app.service
   ndbroker --interface eth0 --netns 4711 --socket /run/ndbroker/pod --allow-uid 65534   the namespace of process 4711
   ndbroker --interface net1 --netns /run/netns/blue --socket /run/ndbroker/blue --allow-uid 0 --mode generic`,
 		Args: cobra.NoArgs,
@@ -67,9 +74,12 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
 	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring for rings only, and no AF_XDP")
-	fl.UintSliceVar(&f.allow, "allow-uid", nil, "users that may ask, as numbers that this process sees")
+	fl.UintSliceVar(&f.allowUIDs, "allow-uid", nil, "users that may ask, as numbers that this process sees")
+	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "groups whose members may ask, as numbers that this process sees")
+	fl.StringArrayVar(&f.allowCgroups, "allow-cgroup", nil,
+		"cgroup whose processes may ask, also those in cgroups below it: its path from the root of cgroup2")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
-	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more users that may ask, a number a line, read anew at SIGHUP")
+	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more rules of who may ask, one a line, read anew at SIGHUP")
 	_ = cmd.MarkFlagRequired("interface") // registered above, and that is the only error there is
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
 	cli.Complete(cmd, "mode", modes)
@@ -96,12 +106,12 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
 	}
-	if len(f.allow) == 0 && f.allowFrom == "" {
-		return cli.Usagef("name who may ask: --allow-uid, --allow-from, or both")
-	}
-	allow, err := f.users()
+	allow, err := f.policy()
 	if err != nil {
 		return err
+	}
+	if allow.Empty() {
+		return cli.Usagef("nobody may ask: name who may by --allow-uid, --allow-gid, --allow-cgroup, or a file with rules by --allow-from")
 	}
 	place, err := openNamespace(f.netns)
 	if err != nil {
@@ -115,7 +125,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "ndbroker: %s for users %v at %s; stop with Ctrl-C\n", f.terms.Interface, allow, f.socket)
+	fmt.Fprintf(out, "ndbroker: %s for %v at %s; stop with Ctrl-C\n", f.terms.Interface, &allow, f.socket)
 	s := &broker.Server{
 		Allow: allow,
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
@@ -134,6 +144,6 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		},
 		Log: func(line string) { fmt.Fprintln(out, "ndbroker:", line) },
 	}
-	defer f.reloadUsers(s, allow)()
+	defer f.reloadRules(s, allow)()
 	return s.Serve(ctx, l)
 }

@@ -26,8 +26,14 @@ import (
 // nobody is a user without rights.
 const nobody = 65534
 
-// startBroker runs ndbroker for a namespace until stop is called, or the test ends.
+// startBroker runs ndbroker for a namespace and a user until stop is called, or the test ends.
 func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int, flags ...string) (socket string, stop func()) {
+	t.Helper()
+	return startBrokerFor(t, ns, name, append(flags, "--allow-uid", fmt.Sprint(allow))...)
+}
+
+// startBrokerFor is startBroker for whom rules admit.
+func startBrokerFor(t *testing.T, ns *netlab.Namespace, name string, rules ...string) (socket string, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
@@ -37,10 +43,9 @@ func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int, fla
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	cmd := newRoot()
-	cmd.SetArgs(append(flags,
+	cmd.SetArgs(append([]string{
 		"--interface", name, "--netns", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.FD()), "--socket", socket,
-		"--allow-uid", fmt.Sprint(allow),
-	))
+	}, rules...))
 	cmd.SetOut(in)
 	ended := make(chan error, 1)
 	go func() {
@@ -81,10 +86,16 @@ type process struct {
 // startClient starts one in a namespace, with files as descriptors from 3 on.
 func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string, files ...*os.File) *process {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd := clientCommand(t)
 	cmd.ExtraFiles = files
 	return start(t, ns, cmd, fmt.Sprintf("%s %s %s %s", role, socket, local, remote))
+}
+
+// clientCommand is that of a user without rights.
+func clientCommand(t *testing.T) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return cmd
 }
 
 // start starts a command that becomes a client.
@@ -250,6 +261,9 @@ func TestWrongCommandLine(t *testing.T) {
 	for _, args := range [][]string{
 		{"--socket", socket, "--allow-uid", "1"},
 		{"--interface", "eth7", "--socket", socket},
+		{"--interface", "eth7", "--socket", socket, "--allow-from", os.DevNull},
+		{"--interface", "eth7", "--socket", socket, "--allow-gid", "4294967296"},
+		{"--interface", "eth7", "--socket", socket, "--allow-cgroup", "app.service"},
 		{"--interface", "eth7", "--socket", socket, "--allow-uid", "4294967296"},
 		{"--interface", "eth7", "--socket", socket, "--allow-uid", "1", "--mode", "udp"},
 		{"--interface", "eth7", "--socket", socket, "--allow-uid", "1", "--udp-port", "0"},

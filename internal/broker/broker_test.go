@@ -92,7 +92,7 @@ func serveAt(t *testing.T, l *net.UnixListener, s *Server) {
 	})
 }
 
-func me() []uint32 { return []uint32{uint32(os.Getuid())} }
+func me() Policy { return Policy{Users: []uint32{uint32(os.Getuid())}} }
 
 // wantUnheld fails when somebody else still has the other end of the pipe that r reads.
 func wantUnheld(t *testing.T, what string, r *os.File) {
@@ -191,7 +191,7 @@ func TestHostileClients(t *testing.T) {
 }
 
 func TestUserRefused(t *testing.T) {
-	path := servePath(t, &Server{Allow: []uint32{uint32(os.Getuid()) + 1}, Open: func(Request) (Opened, error) {
+	path := servePath(t, &Server{Allow: Policy{Users: []uint32{uint32(os.Getuid()) + 1}}, Open: func(Request) (Opened, error) {
 		t.Error("opened for a stranger")
 		return nil, errors.New("no")
 	}})

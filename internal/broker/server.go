@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +28,7 @@ type Opened interface {
 
 // Server leases AF_XDP to one adapter at a time, and rings to others beside it.
 type Server struct {
-	Allow []uint32                      // users that may ask; SetAllow changes it
+	Allow Policy                        // who may ask; SetAllow changes it
 	Open  func(Request) (Opened, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
 	// OpenRing opens a ring for the UDP socket of the request, which is a client's; nil when there are none.
 	OpenRing func(Request) (Opened, error)
@@ -47,20 +46,22 @@ type Server struct {
 	clients   map[uint32]int // connected, of each user; guarded by clientsMu
 }
 
-// SetAllow says anew which users may ask. Leases last, also of a user who may not ask any more. It may be called from any goroutine.
-func (s *Server) SetAllow(uids []uint32) {
+// SetAllow says anew who may ask. Leases last, also of who may not ask any more. It may be called from any goroutine.
+func (s *Server) SetAllow(p Policy) {
 	s.allowMu.Lock()
 	defer s.allowMu.Unlock()
-	s.Allow = uids
+	s.Allow = p
 }
 
-func (s *Server) allows(uid uint32) bool {
+// admit returns the rule by which a client may ask, or an error that says why it may not.
+func (s *Server) admit(conn *net.UnixConn, peer *unix.Ucred) (rule string, err error) {
 	s.allowMu.Lock()
-	defer s.allowMu.Unlock()
-	return slices.Contains(s.Allow, uid)
+	policy := s.Allow
+	s.allowMu.Unlock()
+	return policy.Admit(policy.inspect(conn, peer))
 }
 
-// Listen makes the socket at path, which everybody may connect to: the server decides by user. A socket that nobody listens on
+// Listen makes the socket at path, which everybody may connect to: the server decides who may ask. A socket that nobody listens on
 // any more is replaced, and nothing else is.
 func Listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
@@ -136,8 +137,10 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		// A client that may not use the broker waits for its refusal in a place of its own, and so takes none from those that may.
 		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
 		slots, serve := clientSlots, s.serve
-		if !s.allows(peer.Uid) {
-			slots, serve = strangerSlots, s.refuseStranger
+		if rule, stranger := s.admit(conn, peer); stranger != nil {
+			slots, serve = strangerSlots, s.refuseStranger(stranger)
+		} else {
+			who += fmt.Sprintf(" (%s)", rule)
 		}
 		select {
 		case slots <- struct{}{}:
@@ -146,7 +149,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
-		if !s.admit(peer.Uid) {
+		if !s.enter(peer.Uid) {
 			<-slots
 			s.Say(fmt.Sprintf("refused %s: it has %d clients already", who, maxOfUser))
 			conn.Close()
@@ -154,7 +157,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		}
 		clients.Go(func() {
 			defer func() { <-slots }()
-			defer s.dismiss(peer.Uid)
+			defer s.leave(peer.Uid)
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			if err := serve(ctx, conn, peer, who); err != nil && ctx.Err() == nil {
@@ -164,8 +167,8 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// admit counts one more client of a user. It reports false when that are too many.
-func (s *Server) admit(uid uint32) bool {
+// enter counts one more client of a user. It reports false when that are too many.
+func (s *Server) enter(uid uint32) bool {
 	s.clientsMu.Lock()
 	defer s.clientsMu.Unlock()
 	if s.clients[uid] == maxOfUser {
@@ -175,8 +178,8 @@ func (s *Server) admit(uid uint32) bool {
 	return true
 }
 
-// dismiss counts one client of a user less.
-func (s *Server) dismiss(uid uint32) {
+// leave counts one client of a user less.
+func (s *Server) leave(uid uint32) {
 	s.clientsMu.Lock()
 	defer s.clientsMu.Unlock()
 	if s.clients[uid]--; s.clients[uid] == 0 {
@@ -266,16 +269,18 @@ func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	return false
 }
 
-// refuseStranger tells a user who may not use the broker so.
-func (s *Server) refuseStranger(_ context.Context, conn *net.UnixConn, peer *unix.Ucred, _ string) error {
-	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
-		return err
+// refuseStranger is what serves a client that may not use the broker: it says why.
+func (s *Server) refuseStranger(why error) func(context.Context, *net.UnixConn, *unix.Ucred, string) error {
+	return func(_ context.Context, conn *net.UnixConn, _ *unix.Ucred, _ string) error {
+		if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
+			return err
+		}
+		// What it says does not matter, but a connection that closes with something unread takes the answer with it.
+		if r, _ := receive(conn); r.Socket > 0 {
+			_ = unix.Close(r.Socket)
+		}
+		return s.refuse(conn, why, false)
 	}
-	// What it says does not matter, but a connection that closes with something unread takes the answer with it.
-	if r, _ := receive(conn); r.Socket > 0 {
-		_ = unix.Close(r.Socket)
-	}
-	return s.refuse(conn, fmt.Errorf("user %d may not use this broker: see its --allow-uid", peer.Uid), false)
 }
 
 // deliver passes the descriptors on and waits for the client's end.

@@ -154,7 +154,7 @@ func TestMistakes(t *testing.T) {
 		{"ndping --wrong", Misuse, "ndping: unknown flag: --wrong"},
 		{"ndstat --wrong", Misuse, "ndstat: unknown flag: --wrong"},
 		{"ndbroker", Misuse, `required flag(s) "interface" not set`},
-		{"ndbroker --interface lo", Misuse, "name who may ask: --allow-uid, --allow-from, or both"},
+		{"ndbroker --interface lo", Misuse, "nobody may ask: name who may by --allow-uid, --allow-gid, --allow-cgroup, or a file with rules by --allow-from"},
 		{lend + "--socket x --mode udp", Misuse, "choose auto, generic, native or ring"},
 		{lend + "--socket " + missing + "/x", Failed, "no such file or directory: make its directory first"},
 		{lend + "--socket " + os.DevNull, Failed, "another process listens there, or a file that is no socket is in the way"},
@@ -229,7 +229,7 @@ func TestInterrupt(t *testing.T) {
 		status int
 		said   string // at the end
 	}{
-		{"ndbroker", []string{"--interface", "lo", "--allow-uid", "1", "--socket", broker}, "ndbroker: lo for users [1] at", OK, ""},
+		{"ndbroker", []string{"--interface", "lo", "--allow-uid", "1", "--socket", broker}, "ndbroker: lo for uid 1 at", OK, ""},
 		{"ndping", listen, "answering at", OK, ""},
 		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
 		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open}, "{", OK, ""},

@@ -40,7 +40,7 @@ func serveBroker(t *testing.T, pair *netlab.Pair, directory string, rung Rung) (
 	must(t, err)
 	terms := Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort, Rung: rung}
 	s := &broker.Server{
-		Allow: []uint32{uint32(os.Getuid())}, Log: func(line string) { t.Log(line) },
+		Allow: broker.Policy{Users: []uint32{uint32(os.Getuid())}}, Log: func(line string) { t.Log(line) },
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
 			err = pair.A.Do(func() error {
 				opened, err = OpenBrokered(&r, terms)

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/cli"
+)
+
+// comment is what a line of --allow-from ends with. Behind something else than a space, # can be part of a cgroup's name, and without its end that
+// would be another cgroup.
+var comment = regexp.MustCompile(`(^|\s)#.*`)
+
+// policy has the rules of the command line, and of the file as it is now.
+func (f *flags) policy() (p broker.Policy, err error) {
+	add := func(flag, rule string) {
+		if failed := p.Add(rule); failed != nil && err == nil {
+			err = cli.Usagef("--allow-%s: %v", flag, failed)
+		}
+	}
+	for _, uid := range f.allowUIDs {
+		add("uid", fmt.Sprintf("uid %d", uid))
+	}
+	for _, gid := range f.allowGIDs {
+		add("gid", fmt.Sprintf("gid %d", gid))
+	}
+	for _, cgroup := range f.allowCgroups {
+		add("cgroup", "cgroup "+cgroup)
+	}
+	if err != nil || f.allowFrom == "" {
+		return p, err
+	}
+	text, err := os.ReadFile(f.allowFrom)
+	if err != nil {
+		return p, fmt.Errorf("--allow-from: %w", err)
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		rule := strings.TrimSpace(comment.ReplaceAllString(line, ""))
+		if rule == "" {
+			continue
+		}
+		if err := p.Add(rule); err != nil {
+			return p, fmt.Errorf("--allow-from %s: line %d: %w", f.allowFrom, number, err)
+		}
+	}
+	return p, nil
+}
+
+// reloadRules has s go by the rules as they are at each SIGHUP, until stop is called. A file that cannot be understood changes nothing.
+func (f *flags) reloadRules(s *broker.Server, now broker.Policy) (stop func()) {
+	asked, ended := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(asked, syscall.SIGHUP)
+	go func() {
+		defer close(ended)
+		for range asked {
+			p, err := f.policy()
+			if err != nil {
+				s.Say(fmt.Sprintf("still for %v: %v", &now, err))
+				continue
+			}
+			now = p
+			s.SetAllow(now)
+			s.Say(fmt.Sprintf("now for %v", &now))
+		}
+	}()
+	return func() {
+		signal.Stop(asked)
+		close(asked)
+		<-ended
+	}
+}
