@@ -100,12 +100,13 @@ type AdapterConfig struct {
 	// have it: adapters of such an address on different interfaces need different UDP ports.
 	Address netip.Addr
 	// UDPPort is the well-known port, which requests to connect go to; 0 is DefaultUDPPort, 14791. Peers must use the same one. The first
-	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own, by a broker or over plain sockets; they
+	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own, by a broker, with a ring, or over plain sockets; they
 	// share its ND ports. ND port numbers have nothing to do with it.
 	UDPPort  uint16
 	Datapath Datapath
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
-	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
+	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. With DatapathAuto, while another client
+	// has AF_XDP, and with DatapathRing the broker fills a ring: such an adapter goes on over plain sockets when the broker ends. Empty: open
 	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most. docs/CONTAINERS.md explains it.
 	Broker string
 	// BusyPoll has a program that polls for results run the driver's receive loop itself, which saves interrupts and costs a system

@@ -39,9 +39,13 @@ AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf clie
 interface's name in /run/ndbroker, a broker of root's or of the same user is asked by every program that cannot open
 AF_XDP itself and was not told which datapath to take.
 
-One process at a time has the interface. What was opened is taken back when it ends, and when ndbroker ends: then the
+One process at a time has AF_XDP. What was opened is taken back when it ends, and when ndbroker ends: then the
 process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
 one of the sockets when the next one asks is killed, because that is the only way to free a receive queue.
+
+Others get a ring beside their plain UDP sockets (Linux 6.6): small packets for their UDP port arrive in it, and nothing
+else. They send what the kernel lets them send. --mode ring gives that to all, and AF_XDP to none: use it where clients do
+not trust each other. A process with a ring goes on without it when ndbroker ends.
 
 A client may ask when any rule admits it: --allow-uid names its user, --allow-gid its primary group or a supplementary
 one, --allow-cgroup the cgroup v2 of its process or one above that (Linux 6.5). User and groups are those with which it
@@ -54,8 +58,8 @@ Started by systemd's socket activation ndbroker listens at the socket that it in
 Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
 would pass through memory that the client reads. --zero-copy allows it.
 
-It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns. Whoever gets the
-sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
+It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns; for rings CAP_NET_ADMIN
+and CAP_BPF will do. Whoever gets AF_XDP sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --allow-uid 1000
@@ -78,7 +82,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "groups whose members may ask, as numbers that this process sees")
 	fl.StringArrayVar(&f.allowCgroups, "allow-cgroup", nil,
 		"cgroup whose processes may ask, also those in cgroups below it: its path from the root of cgroup2")
-	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic, the only one that clients get")
+	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic; later adapters of an address get others")
 	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more rules of who may ask, one a line, read anew at SIGHUP")
 	_ = cmd.MarkFlagRequired("interface") // registered above, and that is the only error there is
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
@@ -125,7 +129,11 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "ndbroker: %s for %v at %s; stop with Ctrl-C\n", f.terms.Interface, &allow, f.socket)
+	forges := "; who has AF_XDP can send as others, which --mode ring leases to nobody"
+	if f.terms.Rung == datapath.RungRing {
+		forges = "; rings only"
+	}
+	fmt.Fprintf(out, "ndbroker: %s for %v at %s%s; stop with Ctrl-C\n", f.terms.Interface, &allow, f.socket, forges)
 	s := &broker.Server{
 		Allow: allow,
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
