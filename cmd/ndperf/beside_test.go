@@ -5,8 +5,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,7 +58,7 @@ func clientsIn(t testing.TB, ns *netlab.Namespace, at []string, flags ...string)
 	t.Helper()
 	cmds, out, said := make([]*exec.Cmd, len(at)), make([]bytes.Buffer, len(at)), make([]bytes.Buffer, len(at))
 	for i := range at {
-		cmds[i] = ndperf(t, append([]string{"client", "--addr", at[i], "--event", "--json", "-"}, flags...)...)
+		cmds[i] = ndperf(t, append([]string{"client", "--addr", at[i], "--json", "-"}, flags...)...)
 		cmds[i].Stdout, cmds[i].Stderr = &out[i], &said[i]
 		if err := ns.StartProcess(cmds[i]); err != nil {
 			t.Fatal(err)
@@ -101,7 +105,7 @@ func TestServersBesidePing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clientsIn(t, pair.A, at, "--tests", "write_bw", "--duration", "50ms")
+	clientsIn(t, pair.A, at, "--event", "--tests", "write_bw", "--duration", "50ms")
 	for i, cmd := range pings {
 		if err := cmd.Wait(); err != nil || !strings.Contains(said[i].String(), "20 sent, 20 answered") ||
 			!strings.Contains(said[i].String(), "datapath ring: another adapter of this machine has UDP port") {
@@ -118,7 +122,7 @@ func TestEightProcessesBesideEachOther(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	rungs := map[string]int{}
-	for _, x := range clientsIn(t, pair.A, serversIn(t, pair.B, pair.AddrB.Addr(), many), "--tests", "write_bw", "--duration", "50ms") {
+	for _, x := range clientsIn(t, pair.A, serversIn(t, pair.B, pair.AddrB.Addr(), many), "--event", "--tests", "write_bw", "--duration", "50ms") {
 		rungs[x.Datapath]++
 	}
 	if rungs["ring"] != many-1 {
@@ -133,7 +137,7 @@ func BenchmarkProcessesBesideEachOther(b *testing.B) {
 	pair, lonely := netlabtest.Pair(b, cfg), netlabtest.Pair(b, cfg)
 	at := serversIn(b, pair.B, pair.AddrB.Addr(), many)
 	one := serversIn(b, lonely.B, lonely.AddrB.Addr(), 1, "--datapath", "udp")
-	flags := []string{"--tests", "write_bw", "--duration", "1s"}
+	flags := []string{"--event", "--tests", "write_bw", "--duration", "1s"}
 	var alone, slowest, fastest, sum float64
 	rounds := 0.0
 	for b.Loop() {
@@ -150,4 +154,50 @@ func BenchmarkProcessesBesideEachOther(b *testing.B) {
 	b.ReportMetric(sum/rounds, "sum-Gb/s")
 	b.ReportMetric(slowest/rounds, "slowest/share")
 	b.ReportMetric(fastest/rounds, "fastest/share")
+}
+
+// brokersOf runs a broker at each end of a pair, and returns the flag that has ndperf ask it.
+func brokersOf(b *testing.B, pair *netlab.Pair, program, mode string) (at map[*netlab.Namespace][]string) {
+	b.Helper()
+	at = map[*netlab.Namespace][]string{}
+	for ns, name := range map[*netlab.Namespace]string{pair.A: pair.NameA, pair.B: pair.NameB} {
+		path := filepath.Join(b.TempDir(), name)
+		listenIn(b, ns, exec.CommandContext(b.Context(), program, "--interface", name, "--socket", path, "--allow-uid", strconv.Itoa(os.Getuid()), "--mode", mode))
+		at[ns] = []string{"--broker", path}
+	}
+	return at
+}
+
+// BenchmarkClientsOfABroker compares each of two clients of a broker of rings, in turn, with the only client of a broker of AF_XDP: the half round trip of a small Write, and
+// the bandwidth of long ones, both so that 1 is as good.
+func BenchmarkClientsOfABroker(b *testing.B) {
+	cfg := netlab.PairConfig{Offloads: true}
+	program := netlabtest.Build(b, "../ndbroker")
+	sole, shared := netlabtest.Pair(b, cfg), netlabtest.Pair(b, cfg)
+	alone, both := brokersOf(b, sole, program, "generic"), brokersOf(b, shared, program, "ring")
+	servers := map[*netlab.Pair][]string{
+		sole:   serversIn(b, sole.B, sole.AddrB.Addr(), 1, alone[sole.B]...),
+		shared: serversIn(b, shared.B, shared.AddrB.Addr(), 2, both[shared.B]...),
+	}
+	measure := func(pair *netlab.Pair, server, test string, flags []string) float64 {
+		r := clientsIn(b, pair.A, []string{server}, append(flags, "--poll", "--tests", test, "--duration", "500ms")...)[0]
+		if test == "write_lat" {
+			return 1 / r.LatUS.P50
+		}
+		return r.Gbps
+	}
+	got := map[string]float64{}
+	rounds := 0.0
+	for b.Loop() {
+		rounds++
+		for _, test := range []string{"write_lat", "write_bw"} {
+			owner := measure(sole, servers[sole][0], test, alone[sole.A])
+			for i, server := range servers[shared] {
+				got[fmt.Sprintf("%s-client-%d/sole", test, i+1)] += measure(shared, server, test, both[shared.A]) / owner
+			}
+		}
+	}
+	for name, sum := range got {
+		b.ReportMetric(sum/rounds, name)
+	}
 }
