@@ -63,6 +63,48 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// No recipe has something in the directory of the library's own secret, which only root may enter (internal/hostkey): no file of packaging and no command
+// on the page about containers, and no example of a command has a broker there.
+func TestRecipesLeaveThePrivateDirectory(t *testing.T) {
+	const private = "/run/ndxdp"
+	page, err := os.ReadFile("docs/CONTAINERS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("(?ms)^```.*?^```").FindAllString(string(page), -1)
+	if len(commands) < 4 {
+		t.Fatalf("docs/CONTAINERS.md has %d blocks of commands", len(commands))
+	}
+	for _, block := range commands {
+		if strings.Contains(block, private) {
+			t.Errorf("docs/CONTAINERS.md: %s", block)
+		}
+	}
+	broker := regexp.MustCompile(`--(?:broker|socket)[ =]` + private)
+	for _, dir := range []string{"packaging", "cmd"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			switch filepath.Ext(path) {
+			case ".go":
+				if broker.Match(text) {
+					t.Errorf("%s names a broker below %s", path, private)
+				}
+			case ".yaml", ".service", ".socket":
+				if strings.Contains(string(text), private) {
+					t.Errorf("%s names a path below %s", path, private)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Each term of the glossary is in use: in the code, or on another page. The glossary can be found from ARCHITECTURE.
 func TestGlossaryTermsAreUsed(t *testing.T) {
 	page, err := os.ReadFile("docs/GLOSSARY.md")

@@ -26,7 +26,7 @@ that failed, and 2 for a wrong command line.`,
 		Example: `  sudo ndcat -l 192.0.2.7:7000 > copy               on one machine
   sudo ndcat 192.0.2.7:7000 disk.img                on the other
   tar c . | sudo ndcat 192.0.2.7:7000 --send
-  ndcat -l 192.0.2.7:7000 --broker /run/ndxdp/broker > copy`,
+  ndcat -l 192.0.2.7:7000 --broker /run/ndbroker/eth0 > copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.net.Listens && len(args) > 1 {
 				return cli.Usagef("a listener writes to standard output: redirect it to a file")

@@ -36,7 +36,7 @@ func newServer() *cobra.Command {
 		Long: `server opens an adapter on the interface that has the address IP and serves one client after the other
 until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UDP ports.`,
 		Example: `  ndperf server --addr 192.0.2.7:9000
-  ndperf server --addr 192.0.2.7:9000 --broker /run/ndxdp/broker`,
+  ndperf server --addr 192.0.2.7:9000 --broker /run/ndbroker/eth0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			addr, err := parseAddr(cmd.Context(), p.addr)

@@ -70,7 +70,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
   sudo ndping 192.0.2.7:7000 -c 1000 -i 0 --poll    as fast as answers come
   sudo ndping 192.0.2.7:7000 -i 0.2 --reconnect     five a second, through restarts of the other side
   sudo ndping 192.0.2.7:7000 -s 64-64K              sizes doubled from 64 bytes to 64 KiB, ten of each
-  ndping -l 192.0.2.7:7000 --broker /run/ndxdp/broker
+  ndping -l 192.0.2.7:7000 --broker /run/ndbroker/eth0
   ndping -l 127.0.0.2:7000 & ndping --from 127.0.0.1 127.0.0.2:7000 -c 5`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.net.Listens {

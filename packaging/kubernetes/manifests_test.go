@@ -16,13 +16,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// documents decodes every document of a file strictly: a field that the API does not have is an error.
-func documents(t *testing.T, file string) (all []any) {
+// read is the text of a file.
+func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+// documents decodes every document of a file strictly: a field that the API does not have is an error.
+func documents(t *testing.T, file string, text []byte) (all []any) {
+	t.Helper()
 	for _, document := range bytes.Split(text, []byte("\n---\n")) {
 		var kind meta.TypeMeta
 		if err := yaml.Unmarshal(document, &kind); err != nil {
@@ -54,7 +60,7 @@ func TestManifests(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		for _, d := range documents(t, file) {
+		for _, d := range documents(t, file, read(t, file)) {
 			switch d := d.(type) {
 			case *apps.DaemonSet:
 				for key, value := range d.Spec.Selector.MatchLabels {
@@ -70,6 +76,58 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+const (
+	// brokers is the directory where programs look for the broker of an interface, which nobody named (docs/CONTAINERS.md).
+	brokers = "/run/ndbroker"
+	// private is the library's own directory on the host, whose secret is root's alone: mounted into a pod it would be its users'.
+	private = "/run/ndxdp"
+)
+
+// The recipes, also those of the page, have sockets where programs find them unasked, and leave the library's own directory alone.
+func TestSocketsAreWherePodsLook(t *testing.T) {
+	const page = "../../docs/CONTAINERS.md"
+	_, recipe, found := bytes.Cut(read(t, page), []byte("```yaml\n"))
+	recipe, _, ended := bytes.Cut(recipe, []byte("\n```"))
+	if !found || !ended {
+		t.Fatalf("%s has no recipe", page)
+	}
+	all := documents(t, page, recipe)
+	for _, file := range []string{"daemonset.yaml", "pods.yaml"} {
+		all = append(all, documents(t, file, read(t, file))...)
+	}
+	pods := 0
+	for _, d := range all {
+		var pod *core.PodSpec
+		switch d := d.(type) {
+		case *apps.DaemonSet:
+			pod = &d.Spec.Template.Spec
+		case *core.Pod:
+			pod = &d.Spec
+		default:
+			continue
+		}
+		pods++
+		for _, v := range pod.Volumes {
+			if v.HostPath == nil || v.HostPath.Path != brokers {
+				t.Errorf("volume %s is not the host's %s: %+v", v.Name, brokers, v.HostPath)
+			}
+		}
+		for _, c := range pod.Containers {
+			if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != brokers {
+				t.Errorf("%s mounts %+v, want %s", c.Name, c.VolumeMounts, brokers)
+			}
+			for _, word := range slices.Concat(c.Command, c.Args) {
+				if strings.HasPrefix(word, private) || word == "--broker" || word == "--socket" {
+					t.Errorf("%s has the argument %s: sockets in %s need no name", c.Name, word, brokers)
+				}
+			}
+		}
+	}
+	if pods != 5 {
+		t.Errorf("%d pods were looked at, want 5", pods)
 	}
 }
 
