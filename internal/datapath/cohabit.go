@@ -63,14 +63,8 @@ func cohabit(cfg *Config) (*cohabitation, error) {
 	return c, nil
 }
 
-// HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at.
-func HasAdapter(at netip.AddrPort) (bool, error) {
-	c, err := cohabit(&Config{Address: at.Addr(), UDPPort: at.Port()})
-	if err != nil {
-		return false, err
-	}
-	return !c.first, c.leave()
-}
+// HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.
+func HasAdapter(at netip.AddrPort) (bool, error) { return ports.Held(at) }
 
 // why says what a later adapter is told.
 func (c *cohabitation) why() string {

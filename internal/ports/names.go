@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +41,27 @@ func (p place) of(port uint16) string { return fmt.Sprintf("%s/nd/%d", p, first(
 
 // holder is the name of the socket of whoever has the well-known port.
 func (p place) holder() string { return string(p) + "/udp" }
+
+// Held says whether a process has the name of an address's well-known port, in the calling thread's network namespace. It reads the kernel's table and
+// takes nothing: whoever tried for the name would be in the way of an adapter that is opened at that moment.
+func Held(at netip.AddrPort) (bool, error) {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	table, err := os.ReadFile("/proc/thread-self/net/unix") // /proc/net is that of the main thread
+	if err != nil {
+		return false, fmt.Errorf("look for adapters of %s: %w", at, err)
+	}
+	return holds(string(table), placeOf(at).holder()), nil
+}
+
+// holds says whether a table like /proc/net/unix, which shows abstract names with an @ in front, has a name.
+func holds(table, name string) bool {
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) == 8 && f[7] == name {
+			return true
+		}
+	}
+	return false
+}
 
 // bind gives an abstract name to a socket. The error is ErrTaken when another one has it.
 func bind(fd int, name string) error {

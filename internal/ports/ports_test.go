@@ -294,6 +294,32 @@ func TestHolding(t *testing.T) {
 	}
 }
 
+// Whether somebody has the well-known port can be asked without taking it.
+func TestHeld(t *testing.T) {
+	at := here(6)
+	held := func(at netip.AddrPort) bool {
+		t.Helper()
+		yes, err := Held(at)
+		must(t, err)
+		return yes
+	}
+	h := NewHolding(newNetwork(t), at)
+	if held(at) {
+		t.Error("held by nobody")
+	}
+	must(t, h.Try())
+	if !held(at) || !held(netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port())) {
+		t.Error("it is not seen that the name is held")
+	}
+	if held(here(61)) || held(netip.AddrPortFrom(netip.MustParseAddr("127.255.255.254"), at.Port())) {
+		t.Error("another name is held")
+	}
+	must(t, h.Close())
+	if held(at) {
+		t.Error("held after it was given up")
+	}
+}
+
 // A socket that has the name but does not listen, as one does for a moment, is asked again.
 func TestHolderThatDoesNotListen(t *testing.T) {
 	at := here(4)

@@ -164,7 +164,7 @@ func (f *facts) gather(ctx context.Context) {
 	}
 	f.giveWay()
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
-		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, f.port.err == nil)
+		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, !f.port.taken)
 	}
 }
 

@@ -159,7 +159,9 @@ var broken = []struct {
 	{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
 	{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},
 	{"port of another adapter, over plain sockets", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathUDP }, "udp port", Hint, "another adapter", "none is needed"},
-	{"port", func(f *facts) { f.port.err = errors.New("in use") }, "udp port", Problem, "in use", "sport = :14791"},
+	{"port", func(f *facts) { f.port.taken = true }, "udp port", Problem, "is taken", "sport = :14791"},
+	{"port, of a process", func(f *facts) { f.port.taken, f.port.used = true, "process 7 (x)" }, "udp port", Problem, "is taken by process 7 (x)", "sport = :14791"},
+	{"port that is not told of", func(f *facts) { f.port.err = errors.New("no sock_diag") }, "udp port", Hint, "no sock_diag", "ss -ulpn"},
 	{"knobs", func(f *facts) { f.napi = &xdp.NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200 * time.Microsecond} }, "napi", Hint, "200µs", "echo 0 | tee /sys"},
 	{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},
 	{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
@@ -217,16 +219,6 @@ func TestSeverityText(t *testing.T) {
 	var s Severity
 	if s.UnmarshalText([]byte("dire")) == nil {
 		t.Error("an unknown severity was taken")
-	}
-}
-
-func TestSocketsOnPort(t *testing.T) {
-	const table = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
-  123: 00000000:39C7 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 0
-  124: 0100007F:39C8 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0000000000000000 0
-`
-	if got := socketsOn(table, 14791); len(got) != 1 || got[0] != "4711" {
-		t.Errorf("inodes %q", got)
 	}
 }
 

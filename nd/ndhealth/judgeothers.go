@@ -67,12 +67,15 @@ func judgePort(f *facts) (Finding, bool) {
 	case f.port.shared:
 		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, by a ring or plain sockets",
 			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
-	case f.port.err == nil:
+	case f.port.err != nil:
+		return hint(fmt.Sprintf("the kernel does not tell who has %s: %v", at, f.port.err), "an adapter may find it taken",
+			"ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))), true
+	case !f.port.taken:
 		return ok("%s is free", at), true
 	}
-	found := fmt.Sprintf("%s cannot be taken: %v", at, f.port.err)
+	found := at + " is taken"
 	if f.port.used != "" {
-		found = fmt.Sprintf("%s is taken by %s", at, f.port.used)
+		found += " by " + f.port.used
 	}
 	return problem(found, "the requests of peers go to this port, and a program has it that is no adapter",
 		fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))), true

@@ -3,6 +3,8 @@ package ndhealth
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -115,6 +117,67 @@ func featuresOf(index int) (f features, known bool) {
 		return features(binary.NativeEndian.Uint64(b)), true
 	}
 	return 0, false
+}
+
+// udpSocket is a UDP socket of the calling thread's network namespace.
+type udpSocket struct {
+	local  netip.Addr
+	device int  // interface or VRF that it is bound to, 0 for none
+	only6  bool // it has no IPv4 although its address is IPv6's
+	inode  uint32
+}
+
+// Lengths and offsets of linux/inet_diag.h: struct inet_diag_req_v2, and inet_diag_msg with attributes behind it.
+const (
+	diagRequestLen   = 56
+	diagRequestState = 4 // a set of states
+	diagRequestPort  = 8
+	diagLocal        = 8
+	diagDevice       = 40
+	diagInode        = 68
+	diagLen          = 72
+	diagOnly6        = 11 // INET_DIAG_SKV6ONLY, of sockets without a peer
+)
+
+// udpSocketsOn lists the UDP sockets that have a local port.
+func udpSocketsOn(port uint16) (list []udpSocket, err error) {
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		body := make([]byte, diagRequestLen)
+		body[0], body[1] = family, unix.IPPROTO_UDP
+		binary.NativeEndian.PutUint32(body[diagRequestState:], ^uint32(0))
+		binary.BigEndian.PutUint16(body[diagRequestPort:], port)
+		request := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
+		request.AddRawData(body)
+		answers, err := request.Execute(unix.NETLINK_INET_DIAG, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range answers {
+			s, err := parseSocket(a)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// parseSocket reads one answer.
+func parseSocket(b []byte) (s udpSocket, err error) {
+	if len(b) < diagLen {
+		return s, fmt.Errorf("an answer of %d bytes about a socket", len(b))
+	}
+	s.local = netip.AddrFrom4([4]byte(b[diagLocal:]))
+	if b[0] == unix.AF_INET6 {
+		s.local = netip.AddrFrom16([16]byte(b[diagLocal:]))
+	}
+	s.device, s.inode = number(b[diagDevice:]), binary.NativeEndian.Uint32(b[diagInode:])
+	attributes, err := nl.ParseRouteAttr(b[diagLen:])
+	for _, a := range attributes {
+		s.only6 = s.only6 || a.Attr.Type == diagOnly6 && len(a.Value) > 0 && a.Value[0] != 0
+	}
+	return s, err
 }
 
 // carrierOf says whether something is at the other end; the interface's operational state says so a moment later.

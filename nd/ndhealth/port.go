@@ -15,40 +15,57 @@ import (
 
 // portUse says whether the UDP port is free.
 type portUse struct {
-	err    error  // of binding it; nil when it is free
+	err    error  // why that is not known
 	shared bool   // another adapter has it
+	taken  bool   // a program that is no adapter has it
 	used   string // "process 12 (name)", "" when it is free or its user is not to be found
 }
 
-// useOf binds the port for a moment, at an address of an interface.
+// useOf says who has the port at an address of an interface. It asks the kernel for names and sockets and makes none: an adapter that is opened meanwhile
+// would find the port taken, or be a later one.
 func useOf(index int, at netip.AddrPort) portUse {
-	s, err := datapath.ListenUDP(index, at)
-	if err == nil {
-		err = s.Close()
+	shared, err := datapath.HasAdapter(at)
+	if err != nil || shared {
+		return portUse{shared: shared, err: err}
+	}
+	inodes, err := socketsAt(index, at)
+	if err != nil || len(inodes) == 0 {
 		return portUse{err: err}
 	}
-	if shared, failed := datapath.HasAdapter(at); failed == nil && shared {
-		return portUse{shared: true}
+	// An adapter has its name before its socket, so that one which was opened since the first look is known by its name now.
+	if shared, err = datapath.HasAdapter(at); err != nil || shared {
+		return portUse{shared: shared, err: err}
 	}
-	var inodes []string
-	for _, table := range []string{"udp", "udp6"} {
-		// Of this thread: /proc/net shows the network namespace of the main thread.
-		if text, err := os.ReadFile("/proc/thread-self/net/" + table); err == nil {
-			inodes = append(inodes, socketsOn(string(text), at.Port())...)
-		}
-	}
-	return portUse{err: err, used: processWith(inodes)}
+	return portUse{taken: true, used: processWith(inodes)}
 }
 
-// socketsOn returns the inodes of the sockets of a table like /proc/net/udp that have a local port.
-func socketsOn(table string, port uint16) (inodes []string) {
-	suffix := fmt.Sprintf(":%04X", port)
-	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) > 9 && strings.HasSuffix(f[1], suffix) {
-			inodes = append(inodes, f[9])
+// socketsAt returns the inodes of the sockets that keep an adapter from the port.
+func socketsAt(index int, at netip.AddrPort) (inodes []string, err error) {
+	device, err := datapath.BoundTo(index)
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := udpSocketsOn(at.Port())
+	if err != nil {
+		return nil, fmt.Errorf("list the UDP sockets with port %d: %w", at.Port(), err)
+	}
+	for _, s := range sockets {
+		if s.keeps(device, at.Addr()) {
+			inodes = append(inodes, strconv.FormatUint(uint64(s.inode), 10))
 		}
 	}
-	return inodes
+	return inodes, nil
+}
+
+// keeps says that the kernel gives nobody else the socket's port at an address, for a socket that is bound to a device, or to none for 0.
+func (s *udpSocket) keeps(device int, at netip.Addr) bool {
+	if s.device != 0 && device != 0 && s.device != device {
+		return false
+	}
+	if s.local.IsUnspecified() {
+		return s.local.Is4() == at.Is4() || at.Is4() && !s.only6
+	}
+	return s.local.Unmap() == at.Unmap()
 }
 
 // processWith names a process that has one of the sockets, as far as processes may be inspected.

@@ -65,6 +65,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 		`fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))`,
 		"TestRemedyPort", "",
 	},
+	{`"ss -ulpn sport = :" + strconv.Itoa(int(f.cfg.UDPPort))`, "", "it only looks, where the kernel does not tell otherwise"},
 	{`fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)`, "TestRemedyFirewall", ""},
 	{`fmt.Sprintf("nft insert rule %s udp dport %d accept", w.chain, port)`, "TestRemedyFirewall", ""},
 	{`"free it first: see udp port"`, "", "it names another finding"},

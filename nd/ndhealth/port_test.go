@@ -1,0 +1,188 @@
+package ndhealth
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// must ends the test when something failed that it needs.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// looker is set in the environment of the process that looks, to the address that it looks at.
+const looker = "NDXDP_TEST_LOOKER"
+
+// TestLooksAreInNobodysWay: while another process examines an interface again and again, every adapter that is opened there is the first of its address.
+// It is not parallel: a process that another test starts has our sockets for a moment.
+func TestLooksAreInNobodysWay(t *testing.T) {
+	if at := os.Getenv(looker); at != "" {
+		lookAgainAndAgain(t, netip.MustParseAddr(at))
+		return
+	}
+	const opened = 500
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), looker+"="+pair.AddrA.Addr().String())
+	said, err := cmd.StdoutPipe()
+	must(t, err)
+	ending, err := cmd.StdinPipe()
+	must(t, err)
+	must(t, pair.A.StartProcess(cmd))
+	answers := bufio.NewReader(said)
+	if line, err := answers.ReadString('\n'); err != nil || line != "looking\n" {
+		t.Errorf("it said %q, %v", line, err)
+	}
+	must(t, pair.A.Do(func() error {
+		for i := range opened {
+			d, err := datapath.Open(datapath.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Rung: datapath.RungUDP})
+			if err != nil {
+				return err
+			}
+			if got := d.ReceivePort(); got != nd.DefaultUDPPort {
+				t.Errorf("adapter %d receives on port %d", i, got)
+			}
+			if err := d.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	must(t, ending.Close())
+	rest, err := io.ReadAll(answers)
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		t.Errorf("%v\n%s", err, rest)
+	}
+}
+
+// lookAgainAndAgain examines the interface that has an address until its standard input ends, and more often only looks who has the port.
+func lookAgainAndAgain(t *testing.T, addr netip.Addr) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
+	name, err := interfaceWith(addr)
+	must(t, err)
+	i, err := net.InterfaceByName(name)
+	must(t, err)
+	for looks := 0; ; looks++ {
+		if looks%10 == 0 {
+			_, err := Examine(t.Context(), Config{Interface: name})
+			must(t, err)
+		}
+		must(t, useOf(i.Index, netip.AddrPortFrom(addr, nd.DefaultUDPPort)).err)
+		if looks == 0 {
+			fmt.Println("looking")
+		}
+		select {
+		case <-ended:
+			return
+		default:
+		}
+	}
+}
+
+// TestPortUse: an adapter, and each kind of socket that keeps an adapter from its port, is found, and none that does not.
+// It is not parallel either.
+func TestPortUse(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	own := "process " + strconv.Itoa(os.Getpid()) + " ("
+	six := netip.MustParseAddr("fd00::99:1")
+	look := func(at netip.Addr) portUse { return useOf(pair.IfindexA, netip.AddrPortFrom(at, nd.DefaultUDPPort)) }
+	inA := func(f func() error) {
+		t.Helper()
+		if err := pair.A.Do(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inA(func() error {
+		for _, c := range []struct {
+			network, at string
+			device      int
+			four, six   bool // it is taken at our IPv4 address, and at an IPv6 address
+		}{
+			{"udp4", pair.AddrA.Addr().String(), 0, true, false},
+			{"udp4", "0.0.0.0", 0, true, false},
+			{"udp4", "127.0.0.1", 0, false, false},
+			{"udp", "::", 0, true, true},
+			{"udp6", "::", 0, false, true},
+			{"udp6", "::1", 0, false, false},
+			{"udp4", "0.0.0.0", pair.IfindexA, true, false},
+		} {
+			s := listen(t, c.network, c.at, c.device)
+			for at, want := range map[netip.Addr]bool{pair.AddrA.Addr(): c.four, six: c.six} {
+				if u := look(at); u.err != nil || u.shared || u.taken != want || strings.HasPrefix(u.used, own) != want {
+					t.Errorf("%s socket at %s, device %d: of %s is said %+v, want %t", c.network, c.at, c.device, at, u, want)
+				}
+			}
+			if err := s.Close(); err != nil {
+				return err
+			}
+			if u := look(pair.AddrA.Addr()); u != (portUse{}) {
+				t.Errorf("after %s at %s: %+v", c.network, c.at, u)
+			}
+		}
+		return nil
+	})
+	elsewhere := udpSocket{local: netip.IPv4Unspecified(), device: 3}
+	if at := pair.AddrA.Addr(); !elsewhere.keeps(0, at) || !elsewhere.keeps(3, at) || elsewhere.keeps(4, at) {
+		t.Error("a socket that is bound to a VRF keeps the port from another one, or not from its own")
+	}
+	inA(func() error {
+		d, err := datapath.Open(datapath.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Rung: datapath.RungUDP})
+		if err != nil {
+			return err
+		}
+		if u := look(pair.AddrA.Addr()); u != (portUse{shared: true}) {
+			t.Errorf("beside an adapter: %+v", u)
+		}
+		if u := look(netip.MustParseAddr("10.99.0.77")); u != (portUse{}) {
+			t.Errorf("at another address: %+v", u)
+		}
+		err = d.Close()
+		if u := look(pair.AddrA.Addr()); u != (portUse{}) {
+			t.Errorf("after an adapter: %+v", u)
+		}
+		return err
+	})
+}
+
+// listen opens a socket on the ND port.
+func listen(t *testing.T, network, at string, device int) net.PacketConn {
+	t.Helper()
+	cfg := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		failed := c.Control(func(fd uintptr) {
+			if device != 0 {
+				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, device)
+			}
+		})
+		return errors.Join(failed, err)
+	}}
+	c, err := cfg.ListenPacket(context.Background(), network, net.JoinHostPort(at, strconv.Itoa(nd.DefaultUDPPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
