@@ -3,9 +3,12 @@ package datapath
 import (
 	"errors"
 	"math/rand/v2"
+	"net"
 	"testing"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -13,11 +16,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// TestCare: every while the ways of all paths are mended, also of one whose connection moved between ports while its way changed, and of
-// one to a peer that called by way of somebody who is not on the route.
-func TestCare(t *testing.T) {
-	t.Parallel()
-	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{})}
+// carer is a device on end A of a pair whose interface nobody follows but the test, and its only engine.
+func carer(t *testing.T) (*rig, *Datapath, *provider.Engine) {
+	t.Helper()
+	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
 	r.inA(func() (err error) {
 		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: RungGeneric})
 		return err
@@ -26,8 +28,43 @@ func TestCare(t *testing.T) {
 	d := r.device.(*Datapath)
 	rng := rand.New(rand.NewPCG(1, 1))
 	engine := provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0]
-	w := d.watch // nobody else runs it
+	r.engines = append(r.engines, engine)
+	w := d.watch
 	w.device, w.unseen, w.own = d, d.pathsMade.Load, func(_ int, f func(*provider.Engine)) { f(engine) }
+	w.gone = func(cause error) { r.gone <- cause }
+	return r, d, engine
+}
+
+// TestCareAllocatesLittle: every process looks at its neighbours again and again. What a look at one allocates does not depend on how many others the
+// kernel knows.
+func TestCareAllocatesLittle(t *testing.T) {
+	const most, others = 15, 200
+	r, d, _ := carer(t)
+	w := d.watch
+	w.resync()
+	r.connect(r.pair.AddrB.Addr())
+	r.inA(func() (err error) {
+		for i := range others {
+			err = errors.Join(err, netlink.NeighSet(&netlink.Neigh{
+				LinkIndex: r.pair.IfindexA, IP: net.IPv4(10, 99, 0, byte(10+i)), HardwareAddr: macX[:], State: unix.NUD_PERMANENT,
+			}))
+		}
+		return err
+	})
+	if n := testing.AllocsPerRun(100, w.care); n > most {
+		t.Errorf("one look allocates %.1f times, want at most %d", n, most)
+	}
+	if len(w.hops) != 1 || len(w.to) != 1 {
+		t.Errorf("looked at neighbours %v, ways %v", w.hops, w.to)
+	}
+}
+
+// TestCare: every while the ways of all paths are mended, also of one whose connection moved between ports while its way changed, and of
+// one to a peer that called by way of somebody who is not on the route.
+func TestCare(t *testing.T) {
+	t.Parallel()
+	r, d, engine := carer(t)
+	w := d.watch
 	w.resync()
 
 	peer := r.pair.AddrB.Addr()
@@ -51,25 +88,16 @@ func TestCare(t *testing.T) {
 	}
 	d.state.stale() // as long ago as need be
 	w.care()
-	if hops := d.state.hopsInUse(); len(hops) != 0 {
-		t.Errorf("%v are in use without a path", hops)
+	if len(d.state.hops) != 0 {
+		t.Errorf("%v are in use without a path", d.state.hops)
 	}
 }
 
 // TestSteeringIsTakenAway: without its program an adapter hears nothing, and no event says so. It finds out and ends.
 func TestSteeringIsTakenAway(t *testing.T) {
 	t.Parallel()
-	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
-	r.inA(func() (err error) {
-		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: RungGeneric})
-		return err
-	})
-	t.Cleanup(func() { must(t, r.device.Close()) })
-	d := r.device.(*Datapath)
-	rng := rand.New(rand.NewPCG(1, 1))
-	r.engines = append(r.engines, provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0])
-	w := d.watch // nobody else runs it
-	w.device, w.gone, w.own = d, func(cause error) { r.gone <- cause }, func(_ int, f func(*provider.Engine)) { f(r.engines[0]) }
+	r, d, _ := carer(t)
+	w := d.watch
 	w.care()
 	if len(r.gone) != 0 {
 		t.Fatalf("it ended: %v", <-r.gone)

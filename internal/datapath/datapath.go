@@ -457,6 +457,7 @@ func (d *Datapath) Close() error {
 		if d.nl != nil {
 			d.nl.Close()
 		}
+		errs = append(errs, d.neighbors.close())
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr

@@ -35,19 +35,24 @@ var (
 // neighbours asks the kernel for the ways from an address on an interface. What it says is kept in a netState.
 type neighbours struct {
 	nl    *netlink.Handle
+	table *neighbourTable
 	index int
 	vrf   int // index of the VRF that the interface belongs to, 0 for none
 	local netip.Addr
 	now   clock.Source
 }
 
-// newNeighbours asks with a handle for the ways from an address on an interface.
+// newNeighbours asks with a handle for the ways from an address on an interface of the calling thread's network namespace.
 func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours, error) {
 	links, err := nl.LinkList()
 	if err != nil {
 		return neighbours{}, fmt.Errorf("list interfaces: %w", err)
 	}
-	return neighbours{nl: nl, index: index, vrf: vrfOf(links, index), local: local, now: clock.Machine}, nil
+	table, err := openNeighbourTable()
+	if err != nil {
+		return neighbours{}, err
+	}
+	return neighbours{nl: nl, table: table, index: index, vrf: vrfOf(links, index), local: local, now: clock.Machine}, nil
 }
 
 // Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
@@ -86,11 +91,11 @@ func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, a
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
 	defer cancel()
 	for pause := resolveFirst; ; pause = min(2*pause, resolveMax) {
-		mac, known, asking, err := t.neighbour(hop)
-		if known || err != nil {
-			return mac, err
+		n, err := t.look(hop)
+		if n.known || err != nil {
+			return n.mac, err
 		}
-		if !asking {
+		if n.state&unix.NUD_INCOMPLETE == 0 { // the kernel is not asking
 			ask()
 		}
 		select {
@@ -164,58 +169,16 @@ func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	return dst
 }
 
-// list reads the neighbours of the interface, whatever is known of them.
-func (t *neighbours) list() ([]netlink.Neigh, error) {
-	family := netlink.FAMILY_V4
-	if t.local.Unmap().Is6() {
-		family = netlink.FAMILY_V6
-	}
-	list, err := t.nl.NeighList(t.index, family)
-	if err != nil {
-		return nil, fmt.Errorf("read the neighbour table: %w", err)
-	}
-	return list, nil
-}
-
-// macOf is where a neighbour can be sent to, if it is known.
-func macOf(n *netlink.Neigh) (mac [6]byte, known bool) {
-	if n.State&usable == 0 || len(n.HardwareAddr) != len(mac) {
-		return mac, false
-	}
-	return [6]byte(n.HardwareAddr), true
-}
-
-// table reads the neighbours of the interface that can be sent to.
-func (t *neighbours) table() (map[netip.Addr][6]byte, error) {
-	list, err := t.list()
-	if err != nil {
-		return nil, err
-	}
-	table := make(map[netip.Addr][6]byte, len(list))
-	for i := range list {
-		ip, ok := netip.AddrFromSlice(list[i].IP)
-		if mac, known := macOf(&list[i]); ok && known {
-			table[ip.Unmap()] = mac
-		}
-	}
-	return table, nil
-}
-
-// neighbour reads where one neighbour can be sent to, if that is known, or whether the kernel is asking it.
-func (t *neighbours) neighbour(hop netip.Addr) (mac [6]byte, known, asking bool, err error) {
-	list, err := t.list()
-	for i := range list {
-		if ip, ok := netip.AddrFromSlice(list[i].IP); ok && ip.Unmap() == hop {
-			mac, known = macOf(&list[i])
-			return mac, known, list[i].State&unix.NUD_INCOMPLETE != 0, err
-		}
-	}
-	return mac, false, false, err
-}
+// look reads what the kernel knows of a neighbour.
+func (t *neighbours) look(hop netip.Addr) (neighbour, error) { return t.table.look(t.index, hop) }
 
 // ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.
-func (t *neighbours) ask(hop netip.Addr) {
-	_ = t.nl.NeighSet(&netlink.Neigh{
-		LinkIndex: t.index, IP: net.IP(hop.AsSlice()), State: unix.NUD_NONE, Flags: unix.NTF_USE,
-	})
+func (t *neighbours) ask(hop netip.Addr) { _ = t.table.use(t.index, hop) }
+
+// close ends all asking.
+func (t *neighbours) close() error {
+	if t.table == nil {
+		return nil
+	}
+	return t.table.close()
 }

@@ -106,26 +106,15 @@ func parseAddress(m *syscall.NetlinkMessage) (e event, ok bool) {
 	return e, e.prefix.IsValid()
 }
 
-// usable are the states in which the kernel itself would send to the address.
-const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
-
 func parseNeighbour(m *syscall.NetlinkMessage) (e event, ok bool) {
-	if len(m.Data) < unix.SizeofNdMsg || m.Data[0] != unix.AF_INET && m.Data[0] != unix.AF_INET6 {
-		return e, false // of a bridge
-	}
-	n, err := netlink.NeighDeserialize(m.Data)
-	if err != nil {
-		return e, false
-	}
-	ip, ok := netip.AddrFromSlice(n.IP)
-	e = event{index: n.LinkIndex, hop: ip.Unmap()}
+	index, at, n, ok := entryOf(m.Data)
+	e = event{index: index, hop: at}
 	switch {
 	case m.Header.Type == unix.RTM_DELNEIGH:
 		e.kind = eventNeighbourGone
-	case n.State&usable != 0 && len(n.HardwareAddr) == len(e.mac):
-		e.kind = eventNeighbour
-		copy(e.mac[:], n.HardwareAddr)
-	case n.State&unix.NUD_FAILED != 0:
+	case n.known:
+		e.kind, e.mac = eventNeighbour, n.mac
+	case n.state&unix.NUD_FAILED != 0:
 		e.kind = eventNeighbourSilent
 	default:
 		return e, false // being asked for

@@ -134,7 +134,8 @@ func (s *netState) linkIs(index int, now *linkFacts) (changes []change) {
 		}
 		c := change{what: what}
 		if now.up {
-			c.ask = s.inUse() // the kernel forgot them when it went down
+			c.ask = map[netip.Addr]netip.Addr{}
+			s.inUse(c.ask) // the kernel forgot them when it went down
 		}
 		changes = append(changes, c)
 	}
@@ -236,7 +237,7 @@ type snapshot struct {
 	own        map[netip.Prefix]struct{} // all addresses of the interface
 	locals     map[located]struct{}      // all addresses of all interfaces
 	channels   *channels                 // nil when the kernel does not tell
-	neighbours map[netip.Addr][6]byte    // those that can be sent to
+	neighbours map[netip.Addr]neighbour  // those in use
 }
 
 // synced compares everything with what was known.
@@ -266,7 +267,10 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 	if now.channels != nil {
 		changes = append(changes, s.channelsAre(s.index, *now.channels)...)
 	}
-	return append(changes, s.compareNeighbours(now.neighbours)...)
+	for at, n := range now.neighbours {
+		changes = append(changes, s.compareNeighbour(at, &n)...)
+	}
+	return changes
 }
 
 // broken says that nothing can be known any more.

@@ -322,7 +322,7 @@ func TestSynced(t *testing.T) {
 		l := ourLink()
 		return &snapshot{
 			link: &l, own: map[netip.Prefix]struct{}{netip.MustParsePrefix("10.99.0.1/24"): {}, netip.MustParsePrefix("10.99.0.9/24"): {}},
-			channels: &channels{2, 2}, neighbours: map[netip.Addr][6]byte{peerOne: macA},
+			channels: &channels{2, 2}, neighbours: map[netip.Addr]neighbour{peerOne: {mac: macA, known: true}},
 		}
 	}
 	for _, c := range []struct {
@@ -339,8 +339,8 @@ func TestSynced(t *testing.T) {
 		}, nil},
 		{"queues", func(n *snapshot) { n.channels = &channels{3, 3} }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"queues unknown", func(n *snapshot) { n.channels = nil }, nil},
-		{"a neighbour moved", func(n *snapshot) { n.neighbours[peerOne] = macB }, []provider.InterfaceChange{provider.InterfaceNeighbour}},
-		{"a neighbour is gone", func(n *snapshot) { clear(n.neighbours) }, []provider.InterfaceChange{provider.InterfaceNeighbourLost}},
+		{"a neighbour moved", func(n *snapshot) { n.neighbours[peerOne] = neighbour{mac: macB, known: true} }, []provider.InterfaceChange{provider.InterfaceNeighbour}},
+		{"a neighbour is gone", func(n *snapshot) { n.neighbours[peerOne] = neighbour{} }, []provider.InterfaceChange{provider.InterfaceNeighbourLost}},
 		{
 			"one beneath", func(n *snapshot) { n.lowers = map[int]linkFacts{otherIndex: {name: "eth1", master: ourIndex}} },
 			[]provider.InterfaceChange{provider.InterfaceLower},

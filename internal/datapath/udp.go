@@ -274,6 +274,7 @@ func (d *plainUDP) Close() error {
 		if d.nl != nil {
 			d.nl.Close()
 		}
+		errs = append(errs, d.neighbors.close())
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr

@@ -71,6 +71,11 @@ type watch struct {
 	gone   func(error)
 	unseen func() uint64 // paths made so far
 	looked uint64        // unseen when the paths were looked at last
+
+	// What a look at all paths and neighbours gathers. It is kept because every process looks again and again.
+	peers map[netip.Addr]struct{}
+	hops  map[netip.Addr]netip.Addr
+	to    map[netip.Addr][6]byte
 }
 
 // newWatch subscribes in the calling thread's network namespace. Events queue up until run takes them.
@@ -78,6 +83,7 @@ func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
 	w = &watch{
 		state: state, asker: asker, events: make(chan event, 64), told: make(chan []change), done: make(chan struct{}),
 		unseen: func() uint64 { return 0 },
+		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{},
 	}
 	groups := []uint{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
 	if state.ways {
@@ -305,35 +311,36 @@ func (w *watch) snapshot() (*snapshot, error) {
 	if w.asks != nil {
 		now.channels = askChannels(w.asks, index)
 	}
-	now.neighbours, err = w.asker.table()
-	return now, err
+	now.neighbours = map[netip.Addr]neighbour{}
+	w.state.hopsInUse(w.hops)
+	for hop := range w.hops {
+		if now.neighbours[hop], err = w.asker.look(hop); err != nil {
+			return nil, err
+		}
+	}
+	return now, nil
 }
 
 // reroute asks for the way to every peer again.
 func (w *watch) reroute() {
 	w.meet()
-	peers := w.state.stale()
-	if len(peers) == 0 {
-		return
-	}
-	table, err := w.asker.table()
-	if err != nil {
-		return // care looks again
-	}
-	for _, peer := range peers {
-		w.look(peer, table)
+	for _, peer := range w.state.stale() {
+		w.look(peer)
 	}
 }
 
 // look asks for the way to a peer.
-func (w *watch) look(peer netip.Addr, table map[netip.Addr][6]byte) {
+func (w *watch) look(peer netip.Addr) {
 	by, err := w.asker.hopTo(peer)
 	if err != nil {
 		w.act(w.state.notFound(peer))
 		return
 	}
-	mac, known := table[by]
-	w.act(w.state.leads(peer, by, mac, known))
+	n, err := w.asker.look(by)
+	if err != nil {
+		return // care looks again
+	}
+	w.act(w.state.leads(peer, by, n.mac, n.known))
 }
 
 // meet looks up the ways to peers that called us, and forgets those of peers that are gone, if there are new paths.
@@ -343,7 +350,8 @@ func (w *watch) meet() {
 		return
 	}
 	w.looked = made
-	peers := map[netip.Addr]struct{}{}
+	peers := w.peers
+	clear(peers)
 	for port := range w.device.portCount() {
 		for from := 0; ; {
 			w.own(port, func(*provider.Engine) { from = w.device.used(port, from, peers) })
@@ -356,19 +364,19 @@ func (w *watch) meet() {
 	if len(unknown) == 0 {
 		return
 	}
-	table, err := w.asker.table()
-	if err != nil {
-		return // care looks again
-	}
 	to, asked := map[netip.Addr][6]byte{}, 0
 	for _, peer := range unknown {
 		by, err := w.asker.hopTo(peer)
 		if err != nil {
 			continue
 		}
-		if mac, known := table[by]; known {
-			w.state.found(peer, by, mac, clock.Machine())
-			to[peer] = mac
+		n, err := w.asker.look(by)
+		if err != nil {
+			continue // care looks again
+		}
+		if n.known {
+			w.state.found(peer, by, n.mac, clock.Machine())
+			to[peer] = n.mac
 		} else if asked < mostStrangers {
 			asked++
 			w.device.refresh(by, peer)
@@ -391,16 +399,19 @@ func (w *watch) care() {
 	}
 	w.looked = 0 // what was not found is looked for again
 	w.meet()
-	hops := w.state.hopsInUse()
-	if len(hops) == 0 {
+	w.state.hopsInUse(w.hops)
+	if len(w.hops) == 0 {
 		return
 	}
-	if table, err := w.asker.table(); err == nil {
-		w.act(w.state.neighboursAre(table))
+	for hop := range w.hops {
+		if n, err := w.asker.look(hop); err == nil { // else the next round looks
+			w.act(w.state.neighbourIs(hop, &n))
+		}
 	}
 	// A connection that moved from port to port meanwhile may have missed a change at both.
-	w.note(&change{what: provider.InterfaceRoute, to: w.state.addresses()})
-	for hop, peer := range hops {
+	w.state.addresses(w.to)
+	w.note(&change{what: provider.InterfaceRoute, to: w.to})
+	for hop, peer := range w.hops {
 		w.device.refresh(hop, peer)
 	}
 }

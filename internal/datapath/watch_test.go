@@ -259,12 +259,9 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	}
 	// The kernel forgot all neighbours; those in use are found again.
 	r.await("neighbours in use are known again", func() bool {
-		var table map[netip.Addr][6]byte
-		r.inA(func() (err error) {
-			table, err = r.device.(*Datapath).neighbors.table()
-			return err
-		})
-		return table[r.pair.AddrB.Addr()] == [6]byte(r.pair.MACB)
+		n, err := r.device.(*Datapath).neighbors.look(r.pair.AddrB.Addr())
+		must(t, err)
+		return n.known && n.mac == [6]byte(r.pair.MACB)
 	})
 }
 

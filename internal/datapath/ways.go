@@ -156,32 +156,31 @@ func (s *netState) stale() (peers []netip.Addr) {
 	return peers
 }
 
-// addresses returns the link-layer address that leads to each peer.
-func (s *netState) addresses() map[netip.Addr][6]byte {
+// addresses makes to the link-layer addresses that lead to each peer.
+func (s *netState) addresses(to map[netip.Addr][6]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	to := make(map[netip.Addr][6]byte, len(s.peers))
+	clear(to)
 	for peer, w := range s.peers {
 		to[peer] = w.mac
 	}
-	return to
 }
 
-// hopsInUse returns the neighbours that packets go to, each with a peer behind it.
-func (s *netState) hopsInUse() map[netip.Addr]netip.Addr {
+// hopsInUse makes hops the neighbours that packets go to, each with a peer behind it.
+func (s *netState) hopsInUse(hops map[netip.Addr]netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inUse()
+	clear(hops)
+	s.inUse(hops)
 }
 
-func (s *netState) inUse() map[netip.Addr]netip.Addr {
-	all := map[netip.Addr]netip.Addr{}
+// inUse is hopsInUse of an empty map. The caller holds mu.
+func (s *netState) inUse(hops map[netip.Addr]netip.Addr) {
 	for at, h := range s.hops {
-		for all[at] = range h.peers {
+		for hops[at] = range h.peers {
 			break
 		}
 	}
-	return all
 }
 
 // uses says whether packets go to a neighbour.
@@ -198,9 +197,12 @@ func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
 		return nil
 	}
 	h.asked = false
-	moved := map[netip.Addr][6]byte{}
+	var moved map[netip.Addr][6]byte // mostly none
 	for peer := range h.peers {
 		if w := s.peers[peer]; w.mac != mac {
+			if moved == nil {
+				moved = map[netip.Addr][6]byte{}
+			}
 			w.mac = mac
 			s.peers[peer] = w
 			moved[peer] = mac
@@ -212,22 +214,18 @@ func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
 	return []change{{what: provider.InterfaceNeighbour, value: tail(at.AsSlice()), to: moved}}
 }
 
-// neighboursAre compares the kernel's table with what was known.
-func (s *netState) neighboursAre(table map[netip.Addr][6]byte) []change {
+// neighbourIs compares what the kernel knows of a neighbour with what was known.
+func (s *netState) neighbourIs(at netip.Addr, now *neighbour) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.compareNeighbours(table)
+	return s.compareNeighbour(at, now)
 }
 
-func (s *netState) compareNeighbours(table map[netip.Addr][6]byte) (changes []change) {
-	for at := range s.hops {
-		if mac, known := table[at]; known {
-			changes = append(changes, s.neighbour(s.index, at, mac)...)
-		} else {
-			changes = append(changes, s.neighbourLost(s.index, at, false)...)
-		}
+func (s *netState) compareNeighbour(at netip.Addr, now *neighbour) []change {
+	if now.known {
+		return s.neighbour(s.index, at, now.mac)
 	}
-	return changes
+	return s.neighbourLost(s.index, at, false)
 }
 
 // neighbourLost says that the kernel does not know a neighbour any more: it was collected or deleted, or it did not answer. The kernel
