@@ -329,7 +329,8 @@ type DatapathInfo struct {
 	// Apart is why plain sockets send or receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO), refused one, or handed over merged
 	// packets that were damaged. Empty when packets go in runs to peers that do so too, and over AF_XDP.
 	Apart string
-	// BulkPort is the UDP port of the bulk lane, 0 without one; NoBulk says why there is none, or why it carries nothing any more.
+	// BulkPort is the UDP port of the bulk lane, 0 without one; NoBulk says why there is none, with the command that helps where one
+	// does, or why it carries nothing any more.
 	BulkPort uint16
 	NoBulk   string
 }

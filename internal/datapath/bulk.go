@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/genetlink"
@@ -56,16 +57,31 @@ type bulkLane struct {
 
 // noBulk says why an interface gets no bulk lane; empty when it may.
 func (d *Datapath) noBulk() string {
-	switch {
-	case d.cfg.Bulk == BulkOff:
+	if d.cfg.Bulk == BulkOff {
 		return "turned off"
-	case d.cfg.Bulk == BulkAuto && !slices.Contains(genetlink.Offloads(d.index), genetlink.SegmentsUDP):
-		return "the interface does not segment UDP (" + genetlink.SegmentsUDP + ")"
+	}
+	if d.cfg.Bulk == BulkAuto {
+		if on := genetlink.Offloads(d.index); !slices.Contains(on, genetlink.SegmentsUDP) {
+			return unsegmented(d.info.Interface, on, genetlink.Changeable(d.index))
+		}
 	}
 	if why := d.network.Runs(); why != nil {
 		return why.Error()
 	}
 	return ""
+}
+
+// unsegmented says that an interface does not segment UDP, and how to have it do that where it can. Both lists are of names of offloads.
+func unsegmented(name string, on, changeable []string) string {
+	why := "interface " + name + " does not segment UDP (" + genetlink.SegmentsUDP + ")"
+	if !slices.Contains(changeable, genetlink.SegmentsUDP) {
+		return why + ", and its driver offers no way to turn that on"
+	}
+	command := "ethtool -K " + name
+	if !slices.ContainsFunc(on, func(o string) bool { return strings.HasPrefix(o, "tx-checksum-ip") }) {
+		command += " tx on" // newer kernels (6.18) refuse segmentation alone: what is segmented must get its checksums there, too
+	}
+	return why + ": turn that on (" + command + " " + genetlink.SegmentsUDP + " on) and open the adapter again"
 }
 
 // openBulk opens the lane, where the device gets one. It takes no privileges.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -276,6 +277,54 @@ func TestWhereABulkLaneIs(t *testing.T) {
 			t.Errorf("offloads %v, %v: port %d, %q", c.offloads, c.bulk, i.BulkPort, i.NoBulk)
 		}
 		must(t, d.Close())
+	}
+}
+
+// Where the interface could segment UDP and does not, what the reason says to do brings the lane, whether checksums are left to the interface or not. Where it
+// cannot, nothing is advised.
+func TestBulkLaneIsTurnedOn(t *testing.T) {
+	if _, err := exec.LookPath("ethtool"); err != nil {
+		t.Skip("ethtool is missing: apt-get install ethtool")
+	}
+	for _, offloads := range []bool{false, true} {
+		pair := netlabtest.Pair(t, netlab.PairConfig{Offloads: offloads})
+		shell := func(command string) {
+			t.Helper()
+			var said bytes.Buffer
+			cmd := exec.Command("sh", "-c", command)
+			cmd.Stdout, cmd.Stderr = &said, &said
+			must(t, pair.A.StartProcess(cmd))
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, &said)
+			}
+		}
+		why := func() string {
+			t.Helper()
+			var d Device
+			must(t, pair.A.Do(func() (err error) {
+				d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
+				return err
+			}))
+			must(t, d.Close())
+			return d.Info().NoBulk
+		}
+		if offloads {
+			shell("ethtool -K nd0 tx-udp-segmentation off")
+		}
+		said := why()
+		_, command, _ := strings.Cut(said, "turn that on (")
+		command, _, ok := strings.Cut(command, ")")
+		if !ok {
+			t.Fatalf("offloads %t: no remedy in %q", offloads, said)
+		}
+		if shell(command); why() != "" {
+			t.Errorf("offloads %t: %s did not help: %q", offloads, command, why())
+		}
+	}
+	for _, changeable := range [][]string{nil, {"tx-scatter-gather"}} {
+		if got := unsegmented("eth0", nil, changeable); !strings.Contains(got, "eth0 does not segment UDP") || strings.Contains(got, "ethtool") {
+			t.Errorf("it can change %q: %q", changeable, got)
+		}
 	}
 }
 

@@ -47,6 +47,34 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
+// A bit counts where there is no mask, and with a mask where it has its value.
+func TestNamesInABitset(t *testing.T) {
+	bit := func(list *nl.RtAttr, name string, set bool) {
+		b := list.AddRtAttr(bitsetBit|unix.NLA_F_NESTED, nil)
+		b.AddRtAttr(bitName, nl.ZeroTerminated(name))
+		if set {
+			b.AddRtAttr(bitValue, nil)
+		}
+	}
+	for _, c := range []struct {
+		noMask bool
+		want   []string
+	}{{true, []string{"a", "b"}}, {false, []string{"b"}}} {
+		set := nl.NewRtAttr(featuresHW|unix.NLA_F_NESTED, nil)
+		if c.noMask {
+			set.AddRtAttr(bitsetNoMask, nil)
+		}
+		list := set.AddRtAttr(bitsetBits|unix.NLA_F_NESTED, nil)
+		bit(list, "a", false)
+		bit(list, "b", true)
+		for _, s := range parts(set.Serialize(), featuresHW) {
+			if got := namesIn(s); !slices.Equal(got, c.want) {
+				t.Errorf("no mask %t: %q, want %q", c.noMask, got, c.want)
+			}
+		}
+	}
+}
+
 func TestNoSuchFamily(t *testing.T) {
 	if _, err := Execute("no-such-family", 1, 0); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("%v", err)
