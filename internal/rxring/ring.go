@@ -29,14 +29,16 @@ type Packet struct {
 	Marked bool // it carries a congestion mark (CE)
 }
 
-// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep and Close, which anybody may call.
+// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep, which anybody may call until Close. What a process supplied that is
+// wrong about the ring costs packets and nothing else: a Ring that finds what the kernel never writes has nothing more in it.
 type Ring struct {
 	consumer, producer []byte // mappings
 	shared             []byte // the page beside the ring
 	data               []byte // of producer
 	mask               uint64
 	at                 uint64 // consumed so far
-	edge               uint64 // as far as Edge saw
+	edge               uint64 // as far as Edge saw, at most the data ahead of at
+	damaged            bool   // something in it cannot be: nothing more is read
 }
 
 // Open maps a ring of so many bytes and its page. The descriptors stay the caller's, and need not stay open.
@@ -48,7 +50,7 @@ func Open(ring, shared, bytes int) (_ *Ring, err error) {
 		}
 	}()
 	if bytes < page || bytes&(bytes-1) != 0 {
-		return nil, errors.New("that is no power of two")
+		return nil, fmt.Errorf("that is no power of two from %d on", page)
 	}
 	if r.consumer, err = unix.Mmap(ring, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, err
@@ -61,6 +63,9 @@ func Open(ring, shared, bytes int) (_ *Ring, err error) {
 	}
 	r.data = r.producer[page:]
 	r.at = word64(r.consumer, 0).Load()
+	if r.at%8 != 0 { // where no record begins: a header there may end behind the data
+		return nil, fmt.Errorf("its consumer is at %d, which is no multiple of 8", r.at)
+	}
 	r.edge = r.at
 	return r, nil
 }
@@ -83,10 +88,20 @@ func (r *Ring) Asleep(yes bool) {
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 
 // Waiting says that there is a record, or that one is being written.
-func (r *Ring) Waiting() bool { return word64(r.producer, 0).Load() != r.at }
+func (r *Ring) Waiting() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged }
 
 // Edge has Next end before records that were begun later.
-func (r *Ring) Edge() { r.edge = word64(r.producer, 0).Load() }
+func (r *Ring) Edge() {
+	edge := word64(r.producer, 0).Load()
+	if r.damaged || edge-r.at > r.mask+1 {
+		r.abandon()
+		return
+	}
+	r.edge = edge
+}
+
+// abandon ends a ring in which something cannot be.
+func (r *Ring) abandon() { r.edge, r.damaged = r.at, true }
 
 // Next reads the next packet. It reports false when there is none, or when it is still being written.
 func (r *Ring) Next(p *Packet) bool {
@@ -96,27 +111,42 @@ func (r *Ring) Next(p *Packet) bool {
 		if n&busy != 0 {
 			return false
 		}
-		size := n &^ discarded
-		body := r.data[off+headerLen:]
-		r.at += uint64(size+headerLen+7) &^ 7
-		if n&discarded != 0 {
-			continue
+		size, skip := uint64(n&^discarded), n&discarded != 0
+		step := (size + headerLen + 7) &^ 7
+		if step > r.edge-r.at || !skip && !p.read(r.data[off+headerLen:][:size]) {
+			r.abandon()
+			return false
 		}
-		copy(p.IP[:], body)
-		p.Port = uint16(body[16])<<8 | uint16(body[17])
-		p.Marked = word32(body, 16).Load()>>16 != 0
-		length := word32(body, 20).Load()
-		p.Data = body[arrivalLen:][:length:length]
-		return true
+		r.at += step
+		if !skip {
+			return true
+		}
 	}
 	return false
+}
+
+// read takes a struct nd_arrival and its payload from a record. It reports false when the record has not as many bytes.
+func (p *Packet) read(record []byte) bool {
+	if len(record) < arrivalLen {
+		return false
+	}
+	length := word32(record, 20).Load() // once: who has the ring may change it
+	if uint64(length) > uint64(len(record)-arrivalLen) {
+		return false
+	}
+	copy(p.IP[:], record)
+	p.Port = uint16(record[16])<<8 | uint16(record[17])
+	p.Marked = word32(record, 16).Load()>>16 != 0
+	p.Data = record[arrivalLen:][:length:length]
+	return true
 }
 
 // Release gives the room of all packets that Next returned back to the kernel.
 func (r *Ring) Release() { word64(r.consumer, 0).Store(r.at) }
 
-// Close unmaps everything. Nobody may touch a packet any more.
+// Close unmaps everything. Nobody may touch a packet or call anything but Close any more. Closing twice is harmless.
 func (r *Ring) Close() (err error) {
+	r.data = nil // in producer
 	for _, m := range []*[]byte{&r.consumer, &r.producer, &r.shared} {
 		if *m != nil {
 			err = errors.Join(err, unix.Munmap(*m))
