@@ -4,7 +4,7 @@
 
 /*
  * What the program and the process share. Package internal/rxring reads both
- * structs; its constants are compared with these by a test.
+ * structs, with constants of its own: tests of package bpf read with it.
  */
 
 /* nd_arrival is one packet in the ring: who sent it, and its UDP payload. */

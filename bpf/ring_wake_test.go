@@ -1,0 +1,112 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
+)
+
+// epollOn watches descriptors until the test ends.
+func epollOn(t *testing.T, fds ...int) (epoll int) {
+	t.Helper()
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	testhelp.Must(t, err)
+	t.Cleanup(func() { testhelp.Must(t, unix.Close(epoll)) })
+	for _, fd := range fds {
+		testhelp.Must(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
+	}
+	return epoll
+}
+
+// awaitEvent sleeps until one of the descriptors of an epoll has something, which it returns, and fails the test after some time.
+func awaitEvent(t *testing.T, epoll int, what func() string) (fd int) {
+	t.Helper()
+	const patience = 10 * time.Second
+	for deadline := time.Now().Add(patience); ; {
+		var events [1]unix.EpollEvent
+		n, err := unix.EpollWait(epoll, events[:], int(max(0, time.Until(deadline).Milliseconds())))
+		switch {
+		case n > 0:
+			return int(events[0].Fd)
+		case err == nil:
+			netlabtest.Hang(t, "nobody is woken within %v: %s", patience, what())
+		case !errors.Is(err, unix.EINTR):
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who says that he sleeps, finds nothing waiting and sleeps is woken by the next packet, wherever it goes. The test seeks the moment at which the
+// program has seen that nobody sleeps and has not yet reserved a record: it sleeps later when the program knew in time, and earlier when not.
+func TestRingWakes(t *testing.T) {
+	const packets = 5000
+	p := newRingPair(t, netlab.PairConfig{})
+	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
+	ring, _ := r.ring.FDs()
+	var sock int
+	control(t, r.sock, func(fd int) error { sock = fd; return nil })
+	epoll := epollOn(t, ring, sock)
+	sender := connect(t, p.B, r.at)
+	var begun atomic.Int64 // packets that may be sent
+	sent := make(chan error, 1)
+	onOneProcessor(t)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: this thread ends with what it is bound to
+		if err := moveTo(1); err != nil {
+			sent <- err
+			return
+		}
+		for n := range packets {
+			for begun.Load() <= int64(n) {
+				runtime.Gosched() // a channel would take longer than all that the test is about
+			}
+			if _, err := sender.Write([]byte(pattern(n, 64))); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	defer func() { begun.Store(packets); testhelp.Must(t, <-sent) }()
+	woken, late, dither := map[int]int{}, 0, rand.New(rand.NewPCG(1, 2))
+	for n := range packets {
+		begun.Store(int64(n) + 1)
+		for range late + dither.IntN(100) { // a delay finer than any clock's
+			begun.Load()
+		}
+		for arrived := false; !arrived; {
+			r.rx.Asleep(true)
+			by := 0
+			if !r.rx.Waiting() {
+				by = awaitEvent(t, epoll, func() string { return fmt.Sprintf("packet %d, %+v", n, r.counts(t)) })
+			}
+			r.rx.Asleep(false)
+			var got arrival
+			if got, arrived = r.look(t); !arrived {
+				continue
+			}
+			if got.payload != pattern(n, 64) {
+				t.Fatalf("packet %d: %q", n, got.payload)
+			}
+			woken[by]++
+			switch by {
+			case sock:
+				late += 20
+			case 0:
+				late = max(0, late-20)
+			}
+		}
+	}
+	t.Logf("woken by the ring %d times, by the socket %d, not asleep %d", woken[ring], woken[sock], woken[0])
+}
