@@ -8,11 +8,13 @@
  *
  * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_to and nd_to_port. It is
  * taken when the process looks at the ring, the packet is no run of several
- * datagrams, and it fits. All else goes on to the kernel untouched: the socket gets
- * what is ours. So loading and unloading the program loses nothing.
+ * datagrams, its lengths agree, and it fits. All else goes on to the kernel
+ * untouched: the socket gets what is ours. So loading and unloading the program
+ * loses nothing.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -49,7 +51,7 @@ struct nd_found {
 	struct nd_addr src, dst;
 	__be16 sport, dport;
 	__u32 offset; /* of the payload */
-	__u32 len;    /* of the payload */
+	__u32 len;    /* of the payload; 0 when there is none, or when the lengths disagree */
 	__u8 marked;
 };
 
@@ -59,14 +61,28 @@ static __always_inline int nd_equal(const struct nd_addr *a, const volatile stru
 	       a->word[0] == b->word[0];
 }
 
-static __always_inline int nd_udp(struct udphdr *udp, void *end, __u32 offset, struct nd_found *found)
+/* IPv4 addresses are kept mapped: no address of an IPv6 packet may look like one. */
+static __always_inline int nd_mapped(const struct nd_addr *a)
 {
+	return a->word[0] == 0 && a->word[1] == 0 && a->word[2] == bpf_htonl(0xffff);
+}
+
+/* Reads the UDP header at udp, the first byte behind an IP header that says rest bytes follow. */
+static __always_inline int nd_udp(struct udphdr *udp, void *end, __u32 offset, __u32 rest, struct nd_found *found)
+{
+	__u32 len;
+
 	if ((void *)(udp + 1) > end)
 		return 0;
 	found->sport = udp->source;
 	found->dport = udp->dest;
 	found->offset = offset + sizeof(*udp);
-	found->len = (__u16)(bpf_ntohs(udp->len) - sizeof(*udp));
+	/*
+	 * The kernel cuts a payload to a UDP length below that of IP, and drops a packet
+	 * with one above, whose rest may be padding of the link layer here.
+	 */
+	len = bpf_ntohs(udp->len);
+	found->len = len == rest && len > sizeof(*udp) ? len - sizeof(*udp) : 0;
 	return 1;
 }
 
@@ -81,23 +97,23 @@ static __always_inline int nd_ipv4(struct iphdr *ip, void *end, struct nd_found 
 	found->src.word[3] = ip->saddr;
 	found->dst.word[3] = ip->daddr;
 	found->marked = (ip->tos & ND_ECN_MASK) == ND_ECN_CE;
-	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), found);
+	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip),
+		      bpf_ntohs(ip->tot_len) - (__u32)sizeof(*ip), found);
 }
 
 static __always_inline int nd_ipv6(struct ipv6hdr *ip, void *end, struct nd_found *found)
 {
 	if ((void *)(ip + 1) > end)
 		return 0;
-	if (ip->nexthdr != IPPROTO_UDP)
+	if (ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
 		return 0;
 	__builtin_memcpy(&found->src, &ip->saddr, sizeof(found->src));
 	__builtin_memcpy(&found->dst, &ip->daddr, sizeof(found->dst));
-	/* IPv4 addresses are kept mapped: an IPv6 packet must not match them. */
-	if (found->dst.word[0] == 0 && found->dst.word[1] == 0 && found->dst.word[2] == bpf_htonl(0xffff))
+	if (nd_mapped(&found->src) || nd_mapped(&found->dst))
 		return 0;
 	/* The low two bits of the traffic class lie in the upper half of the second byte. */
 	found->marked = (ip->flow_lbl[0] >> 4 & ND_ECN_MASK) == ND_ECN_CE;
-	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), found);
+	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), bpf_ntohs(ip->payload_len), found);
 }
 
 /* Says whether the packet is for the socket, and finds its parts. */
@@ -108,6 +124,9 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 	int whole = 0;
 
 	if ((void *)(eth + 1) > end)
+		return 0;
+	/* The kernel drops what an interface in promiscuous mode overhears. */
+	if (skb->pkt_type == PACKET_OTHERHOST)
 		return 0;
 	/* A VLAN is another network. The kernel has taken the tag off. */
 	if (skb->vlan_present && skb->vlan_tci & ND_VLAN_ID_MASK)
@@ -159,7 +178,7 @@ int nd_ring(struct __sk_buff *skb)
 	/* One from our own address cannot come from the wire: the kernel drops it. */
 	if (nd_equal(&found.src, &nd_to))
 		return ND_TCX_NEXT;
-	if (!*(volatile __u32 *)&page->asleep && !skb->gso_size) {
+	if (found.len && !*(volatile __u32 *)&page->asleep && !skb->gso_size) {
 		if (found.len <= ND_SHORT_ARRIVAL ? nd_put(skb, &found, page, ND_SHORT_ARRIVAL)
 						  : found.len <= ND_LONG_ARRIVAL && nd_put(skb, &found, page, ND_LONG_ARRIVAL))
 			return ND_TCX_DROP; /* taken */
