@@ -142,6 +142,7 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 {
 	struct nd_arrival *to;
 	__u32 len = found->len;
+	__u64 taken;
 
 	to = bpf_ringbuf_reserve(&nd_packets, sizeof(*to) + room, 0);
 	if (!to)
@@ -156,9 +157,11 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	}
 	/*
 	 * A process that is about to sleep says so and then looks whether anything was
-	 * reserved. The addition is a full barrier: one of the two sees the other.
+	 * reserved. The addition is a full barrier: one of the two sees the other. Without
+	 * a use of what it returns, the compiler takes an addition that orders nothing.
 	 */
-	__sync_fetch_and_add(&nd_taken, 1);
+	taken = __sync_fetch_and_add(&nd_taken, 1);
+	asm volatile("" : : "r"(taken));
 	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 1;
 }

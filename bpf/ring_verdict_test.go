@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 
 	"github.com/ndxdp/ndxdp/internal/rxring"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -192,5 +193,29 @@ func TestRingVerdictsOfEveryLength(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The program counts a packet between reserving its record and looking whether the process is asleep. Only an addition that returns what was
+// there orders the two on every processor: without, both may miss each other on arm64.
+func TestRingOrdersReservingAndAsleep(t *testing.T) {
+	spec, err := loadRing()
+	testhelp.Must(t, err)
+	ordered, submits := false, 0
+	for _, ins := range spec.Programs[ringProgNdRing].Instructions {
+		switch {
+		case ins.IsBuiltinCall() && ins.Constant == int64(asm.FnRingbufReserve):
+			ordered = false
+		case ins.OpCode.AtomicOp() == asm.FetchAdd:
+			ordered = true
+		case ins.IsBuiltinCall() && ins.Constant == int64(asm.FnRingbufSubmit):
+			submits++
+			if !ordered {
+				t.Error("a record is submitted without a barrier behind its reservation")
+			}
+		}
+	}
+	if submits == 0 {
+		t.Error("nothing is submitted")
 	}
 }
