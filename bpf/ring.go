@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
@@ -34,13 +33,16 @@ func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bpf: attach a ring to interface %d: %w", ifindex, err)
 	}
+	if a := at.Addr(); !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || at.Port() == 0 {
+		return nil, fmt.Errorf("bpf: attach a ring for %s to %s: that is no unicast address and port", at, nic.Name)
+	}
 	if err := RingSupported(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("bpf: attach a ring for %s to %s: %w", at, nic.Name, err)
 	}
 	_ = rlimit.RemoveMemlock() // needed before 5.11 only
 	objects, err := loadRingFor(at)
 	if err != nil {
-		return nil, fmt.Errorf("bpf: load the program of a ring for %s: %w", at, err)
+		return nil, fmt.Errorf("bpf: load the program of a ring for %s at %s: %w", at, nic.Name, err)
 	}
 	attached, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: objects.NdRing, Attach: ebpf.AttachTCXIngress})
 	if err != nil {
@@ -84,8 +86,15 @@ func RingSupported() error {
 // ringKernel is Linux 6.6 as the kernel writes versions.
 const ringKernel = 6<<16 | 6<<8
 
-// FDs are the descriptors of the ring, and of the page that goes with it. They stay the Ring's.
-func (r *Ring) FDs() (packets, page int) { return r.objects.NdPackets.FD(), r.objects.NdPages.FD() }
+// FDs are the descriptors of the ring, and of the page that goes with it. They stay the Ring's, and are -1 once it is closed.
+func (r *Ring) FDs() (packets, page int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects == nil {
+		return -1, -1
+	}
+	return r.objects.NdPackets.FD(), r.objects.NdPages.FD()
+}
 
 // Taken counts the packets that were put into the ring.
 func (r *Ring) Taken() (n uint64, err error) {
@@ -105,11 +114,8 @@ func (r *Ring) Close() error {
 	if r.objects == nil {
 		return nil
 	}
-	err := r.link.Detach() // closing alone only gives up our reference
-	if errors.Is(err, syscall.ENOLINK) || errors.Is(err, syscall.ENODEV) {
-		err = nil // the interface is gone, and the attachment with it
-	}
-	err = errors.Join(err, r.link.Close(), r.objects.Close())
+	// Closing alone only gives up our reference. Detaching succeeds, too, when the interface is gone and the attachment with it.
+	err := errors.Join(r.link.Detach(), r.link.Close(), r.objects.Close())
 	r.objects, r.link = nil, nil
 	if err != nil {
 		return fmt.Errorf("bpf: close the ring at %s: %w", r.name, err)
