@@ -73,6 +73,13 @@ func receive(t *testing.T, d *plainUDP, see func(*provider.RxPacket)) {
 	}
 }
 
+// rareLooks looks in vain until looks at the socket have become rare.
+func rareLooks(d *plainUDP) {
+	for range 10 * mostSkipped {
+		d.Ready()
+	}
+}
+
 func inRing(t *testing.T, d Device) uint64 {
 	t.Helper()
 	s, err := d.Stats()
@@ -117,6 +124,7 @@ func TestRingOrder(t *testing.T) {
 	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
 	s := newSender(t, pair, d)
 	for range 100 {
+		rareLooks(d)
 		s.send(5000)
 		s.send(100)
 		testhelp.Eventually(t, "the ring has a packet", d.ring.Waiting)
@@ -173,9 +181,7 @@ func TestRingBesideLocal(t *testing.T) {
 	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
 	s := &sender{t, listenIn(t, pair.A, netip.AddrPortFrom(pair.AddrA.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
 	for range 20 {
-		for range 10 * mostSkipped { // looks at the socket become rare
-			d.Ready()
-		}
+		rareLooks(d)
 		s.send(100)
 		receive(t, d, func(p *provider.RxPacket) {
 			if p.Len != 100 {
