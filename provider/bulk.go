@@ -29,7 +29,15 @@ func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 	if !p.Behind {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}
-	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.bulkPath != 0
+	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.findBulk()
+}
+
+// findBulk finds the way to the peer by the engine's lane. A connection that comes from another engine has none, and may have proven the lane there.
+func (s *sender) findBulk() bool {
+	if s.bulkPath == 0 && link.BulkOpen(s.link) {
+		s.bulkPath, _ = s.link.(link.Laned).BulkPath(wire.Endpoint{IP: s.remote.IP, Port: s.bulkPort})
+	}
+	return s.bulkPath != 0
 }
 
 // takesBulk says whether the packet that was just packed, with contents of a space up to to, leaves by the bulk lane.
@@ -47,17 +55,9 @@ func (s *sender) takesBulk(kind wire.Space, to space.Place, full bool) bool {
 // probeBulk sends the probe that is due, beside data that fill packets.
 func (s *sender) probeBulk() {
 	e, size := s.environment, int(s.mtu.Packet)
-	if s.search.Size != 0 || !s.bulk.ProbeDue(size, e.now) { // the size is being searched for
+	// While the size is searched for none leaves.
+	if s.search.Size != 0 || !s.bulk.ProbeDue(size, e.now) || !link.BulkOpen(e.link) || !s.findBulk() {
 		return
-	}
-	lane, ok := e.link.(link.Laned)
-	if !ok || !lane.BulkOpen() {
-		return
-	}
-	if s.bulkPath == 0 {
-		if s.bulkPath, ok = lane.BulkPath(wire.Endpoint{IP: s.remote.IP, Port: s.bulkPort}); !ok {
-			return
-		}
 	}
 	nonce, ok := s.bulk.Probe(size, e.now, s.rtt.Timeout(e.cfg.MinRTO), e.rng.Uint32())
 	if !ok {

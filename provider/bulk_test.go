@@ -333,6 +333,27 @@ func TestBulkPathsAreForgotten(t *testing.T) {
 	}
 }
 
+// A lane that was proven carries a connection's long messages also from the engine that the connection left for.
+func TestBulkOutlastsAMove(t *testing.T) {
+	p := newQueuesBulkPair(t, 2).connect()
+	p.stream(200_000)
+	before, home := p.stats(0), p.homeOf(0)
+	if before.BulkProven == 0 {
+		t.Fatal("the lane is not proven")
+	}
+	p.landOn(0, always(1-home))
+	for round := 0; p.homeOf(0) == home; round++ {
+		if round == 100 {
+			t.Fatal("the connection does not follow its packets")
+		}
+		p.move(round)
+	}
+	p.stream(200_000)
+	if s := p.stats(0); s.BulkPacketsOut == before.BulkPacketsOut {
+		t.Errorf("%d packets left by the lane before the move, and none after it", before.BulkPacketsOut)
+	}
+}
+
 func newQueuesBulkPair(t *testing.T, queues int) *pair {
 	return newTunedPair(t, 1408, queues, Config{BulkPort: bulkPort})
 }

@@ -112,3 +112,9 @@ type Laned interface {
 	// ForgetBulk frees a path. No packet for it comes to Transmit any more.
 	ForgetBulk(p Path)
 }
+
+// BulkOpen says that a link has a bulk lane that carries runs.
+func BulkOpen(l Link) bool {
+	lane, ok := l.(Laned)
+	return ok && lane.BulkOpen()
+}
