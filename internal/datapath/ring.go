@@ -20,12 +20,12 @@ type ringReader struct {
 	give         func() error  // ends the filling
 	lease        *broker.Lease // nil when the program is ours
 
-	passed uint64 // to the socket, as of the last look
-	owed   int    // of those, not received yet
-	tries  int    // looks that are left for them
-	quiet  int    // looks since the last packet of the socket, those that were skipped among them
-	skip   int    // looks still to be skipped
-	parts  int    // looks of a spin before a sleep
+	passed atomic.Uint64 // to the socket, as of the last look
+	owed   int           // of those, not received yet
+	tries  int           // looks that are left for them
+	quiet  int           // looks since the last packet of the socket, those that were skipped among them
+	skip   int           // looks still to be skipped
+	parts  int           // looks of a spin before a sleep
 
 	packets atomic.Uint64 // that came by the ring
 	gone    atomic.Bool   // the broker ended, and its program with it
@@ -114,14 +114,15 @@ func (d *plainUDP) followRing() {
 // glimpse says whether to look, for one who looks often: at memory but now and then.
 func (r *ringReader) glimpse() bool {
 	r.parts++
-	return r.Waiting() || r.Passed() != r.passed || r.parts%looksPerGlimpse == 0
+	return r.Waiting() || r.Passed() != r.passed.Load() || r.parts%looksPerGlimpse == 0
 }
 
 // socketDue says whether to look at the socket.
 func (r *ringReader) socketDue() bool {
-	if passed := r.Passed(); passed != r.passed {
-		r.owed += int(passed - r.passed)
-		r.passed, r.tries = passed, hotLooks
+	if passed, before := r.Passed(), r.passed.Load(); passed != before {
+		r.owed += int(passed - before)
+		r.passed.Store(passed)
+		r.tries = hotLooks
 	}
 	if r.owed == 0 && r.skip > 0 && !r.gone.Load() {
 		r.skip--

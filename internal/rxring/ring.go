@@ -29,16 +29,16 @@ type Packet struct {
 	Marked bool // it carries a congestion mark (CE)
 }
 
-// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep, which anybody may call until Close. What a process supplied that is
+// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep, Passed and Waiting, which anybody may call until Close. What a process supplied that is
 // wrong about the ring costs packets and nothing else: a Ring that finds what the kernel never writes has nothing more in it.
 type Ring struct {
 	consumer, producer []byte // mappings
 	shared             []byte // the page beside the ring
 	data               []byte // of producer
 	mask               uint64
-	at                 uint64 // consumed so far
-	edge               uint64 // as far as Edge saw, at most the data ahead of at
-	damaged            bool   // something in it cannot be: nothing more is read
+	at                 uint64      // consumed so far
+	edge               uint64      // as far as Edge saw, at most the data ahead of at
+	damaged            atomic.Bool // something in it cannot be: nothing more is read
 }
 
 // Open maps a ring of so many bytes and its page. The descriptors stay the caller's, and need not stay open.
@@ -87,13 +87,15 @@ func (r *Ring) Asleep(yes bool) {
 // Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 
-// Waiting says that there is a record, or that one is being written.
-func (r *Ring) Waiting() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged }
+// Waiting says that there is a record, that one is being written, or that one was read and not released yet.
+func (r *Ring) Waiting() bool {
+	return word64(r.producer, 0).Load() != word64(r.consumer, 0).Load() && !r.damaged.Load()
+}
 
 // Edge has Next end before records that were begun later.
 func (r *Ring) Edge() {
 	edge := word64(r.producer, 0).Load()
-	if r.damaged || edge-r.at > r.mask+1 {
+	if r.damaged.Load() || edge-r.at > r.mask+1 {
 		r.abandon()
 		return
 	}
@@ -101,7 +103,10 @@ func (r *Ring) Edge() {
 }
 
 // abandon ends a ring in which something cannot be.
-func (r *Ring) abandon() { r.edge, r.damaged = r.at, true }
+func (r *Ring) abandon() {
+	r.edge = r.at
+	r.damaged.Store(true)
+}
 
 // Next reads the next packet. It reports false when there is none, or when it is still being written.
 func (r *Ring) Next(p *Packet) bool {

@@ -147,7 +147,10 @@ func TestRingInOrder(t *testing.T) {
 		t.Errorf("from port %d, marked %t", p.Port, p.Marked)
 	}
 	wantNone(t, r)
-	if r.Waiting() {
+	if !r.Waiting() {
+		t.Error("what was read and not released waits for nobody")
+	}
+	if r.Release(); r.Waiting() {
 		t.Error("something waits behind a record that was discarded")
 	}
 }
