@@ -57,13 +57,13 @@ func (t *neighbourTable) close() error {
 	return unix.Close(fd)
 }
 
-// look reads what the kernel knows of a neighbour on an interface. It takes no privileges.
+// look reads what the kernel knows of a neighbour on an interface: nothing of one on an interface that was removed, which whoever follows that says. It takes no privileges.
 func (t *neighbourTable) look(index int, at netip.Addr) (n neighbour, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.write(unix.RTM_GETNEIGH, 0, index, at, 0)
 	kind, body, err := t.exchange()
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
 		return n, nil
 	}
 	if err != nil {
