@@ -141,8 +141,7 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *found, struct nd_page *page, __u32 room)
 {
 	struct nd_arrival *to;
-	__u32 len = found->len;
-	__u64 taken;
+	__u64 len = found->len, least = 1, taken;
 
 	to = bpf_ringbuf_reserve(&nd_packets, sizeof(*to) + room, 0);
 	if (!to)
@@ -151,10 +150,18 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	to->port = found->sport;
 	to->marked = found->marked;
 	to->len = len;
-	if (len == 0 || len > room || bpf_skb_load_bytes(skb, found->offset, to + 1, len)) {
-		bpf_ringbuf_discard(to, BPF_RB_NO_WAKEUP);
-		return 0;
-	}
+	/*
+	 * The verifier must see that len lies between 1 and room. The compiler makes one
+	 * comparison of len - 1 of the two, from which Linux 6.12 and older learn nothing
+	 * about len: so they are kept apart, and the first one compares with a register,
+	 * because a comparison with the constant 1 becomes one with 0.
+	 */
+	asm volatile("" : "+r"(len), "+r"(least));
+	if (len < least)
+		goto discard;
+	asm volatile("" : "+r"(len));
+	if (len > room || bpf_skb_load_bytes(skb, found->offset, to + 1, len))
+		goto discard;
 	/*
 	 * A process that is about to sleep says so and then looks whether anything was
 	 * reserved. The addition is a full barrier: one of the two sees the other. Without
@@ -164,6 +171,10 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	asm volatile("" : : "r"(taken));
 	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 1;
+
+discard:
+	bpf_ringbuf_discard(to, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tcx/ingress")
