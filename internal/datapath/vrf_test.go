@@ -12,6 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -102,10 +103,8 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		}))
 		must(t, d.Resolve(t.Context(), far))
 		local := wire.EndpointFrom(netip.AddrPortFrom(near, 50000))
-		if u, plain := d.(*plainUDP); plain { // which knows the machine's addresses once it follows them
-			now, err := u.watch.snapshot()
-			must(t, err)
-			u.state.synced(now)
+		d.Watch(func(cause error) { t.Error(cause) }, func(int, func(*provider.Engine)) {})
+		if u, plain := d.(*plainUDP); plain { // which knows the machine's addresses from the first path on
 			if to := u.addrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)); u.addrOf(netip.AddrPortFrom(far, wire.DefaultPort)) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
 				t.Errorf("to an own address %+v", to)
 			}

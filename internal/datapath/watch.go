@@ -129,7 +129,7 @@ func (w *watch) close() {
 }
 
 // start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the
-// adapter cannot go on.
+// adapter cannot go on. When start returns the state is known, which paths are made by.
 func (w *watch) start(device watched, own own, gone func(error)) {
 	w.device, w.own = device, own
 	w.gone = func(cause error) { go gone(cause) } // it may close the adapter, which waits for our goroutine
@@ -137,6 +137,7 @@ func (w *watch) start(device watched, own own, gone func(error)) {
 	if w.ethtool != nil {
 		w.ended.Go(func() { w.listen(w.ethtool, parseEthtool) })
 	}
+	w.resync()
 	w.ended.Go(w.run)
 }
 
@@ -179,7 +180,6 @@ func (w *watch) run() {
 	defer care.Stop()
 	defer pause.Stop()
 	pause.Stop()
-	w.resync()
 	for {
 		select {
 		case <-w.done:
