@@ -101,13 +101,24 @@ func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, a
 		select {
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); errors.Is(cause, ErrNoNeighbour) {
-				return mac, fmt.Errorf("resolve %s on %s: %w within %v: is the peer up, and on the same network?",
-					hop, name, cause, resolveTimeout)
+				return mac, fmt.Errorf("resolve %s on %s: %w within %v: %s", hop, name, cause, resolveTimeout, t.whySilent(name))
 			}
 			return mac, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
+}
+
+// whySilent says what to look at when a neighbour does not answer. What arrives on a port of a bridge or a bond, answers among it, is the
+// bridge's or the bond's.
+func (t *neighbours) whySilent(name string) string {
+	port, err := t.nl.LinkByIndex(t.index)
+	if err == nil && port.Attrs().MasterIndex != t.vrf {
+		if master, err := t.nl.LinkByIndex(port.Attrs().MasterIndex); err == nil {
+			return fmt.Sprintf("answers go to %s, which %s is a port of: use an address of %[1]s", master.Attrs().Name, name)
+		}
+	}
+	return "is the peer up, and on the same network?"
 }
 
 // route asks the routing table for the way to one host over our interface, or to an address of this machine.

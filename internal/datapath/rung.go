@@ -75,7 +75,7 @@ func choose(want Rung, s *stack, addr netip.Addr) (choice, error) {
 	switch {
 	case want == RungNative && len(s.lowers) > 0:
 		return choice{}, fmt.Errorf("open %s on interface %s in native mode: %s, and the kernel drops what a native program redirects "+
-			"there: use generic mode, or an address of one of them", addr, s.name, beneath)
+			"there: use generic mode", addr, s.name, beneath)
 	case want != RungAuto:
 		return choice{rung: want, reason: askedFor}, nil
 	case beneath != "":
