@@ -85,11 +85,7 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 		return d, nil
 	}
 	if reason := withoutXDP(err); cfg.Rung == RungAuto && reason != "" {
-		another := openUDP
-		if brokerHelps(err) {
-			another = openBehind
-		}
-		u, failed := another(cfg, c, reason)
+		u, failed := instead(err)(cfg, c, reason)
 		if failed == nil {
 			return u, nil
 		}
@@ -98,12 +94,25 @@ func open(cfg Config, c *cohabitation) (Device, error) {
 	return nil, err
 }
 
+// instead is what auto opens after AF_XDP failed with err.
+func instead(err error) func(Config, *cohabitation, string) (Device, error) {
+	var routed *layer3Error
+	switch {
+	case brokerHelps(err):
+		return openBehind
+	case errors.As(err, &routed): // no broker can do what we cannot
+		return func(cfg Config, c *cohabitation, why string) (Device, error) { return openBeside(cfg, c, why, nil) }
+	}
+	return openUDP
+}
+
 // withoutXDP says why auto takes plain sockets after AF_XDP failed with err, or returns "" when that would hide a mistake in what the
 // interface is: somebody who may use AF_XDP wants to know why it does not work.
 func withoutXDP(err error) string {
 	var link *notEthernetError
 	var down *downError
 	var silent *notSeenError
+	var routed *layer3Error
 	switch {
 	case errors.Is(err, xdp.ErrPermission):
 		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
@@ -117,6 +126,8 @@ func withoutXDP(err error) string {
 		return fmt.Sprintf("AF_XDP needs the interface's XDP program: %v", err)
 	case errors.As(err, &silent):
 		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.kind, silent.stack.name)
+	case errors.As(err, &routed):
+		return fmt.Sprintf("what AF_XDP sends is dropped by %s, an ipvlan interface in L3 mode", routed.name)
 	}
 	return ""
 }

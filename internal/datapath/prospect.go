@@ -1,10 +1,12 @@
 package datapath
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -37,6 +39,10 @@ func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
 		if reason := withoutXDP(err); reason != "" {
 			if brokerHelps(err) {
 				reason += UsualBroker(nic.Name)
+			}
+			var routed *layer3Error
+			if errors.As(err, &routed) && bpf.RingSupported() == nil {
+				return RungRing, reason, nil
 			}
 			return RungUDP, reason, nil
 		}

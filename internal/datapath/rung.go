@@ -71,6 +71,9 @@ func choose(want Rung, s *stack, addr netip.Addr) (choice, error) {
 	if slices.Contains(silentKinds, s.kind) {
 		return choice{}, &notSeenError{s, addr}
 	}
+	if s.layer3 {
+		return choice{}, &layer3Error{s.name, addr}
+	}
 	beneath := s.beneath()
 	switch {
 	case want == RungNative && len(s.lowers) > 0:

@@ -40,6 +40,7 @@ func TestChoose(t *testing.T) {
 		{"failover", RungAuto, stack{driver: "net_failover", kind: "device", lowers: two}, RungGeneric, false, "eth1, eth2"},
 		{"something unknown with a lower one", RungAuto, stack{driver: "new", kind: "new", lowers: one}, RungGeneric, false, "eth1"},
 		{"dummy", RungAuto, stack{name: "dummy0", kind: "dummy"}, RungAuto, false, "arrive on other interfaces"},
+		{"ipvlan in L3 mode", RungGeneric, stack{name: "ipvlan0", kind: "ipvlan", layer3: true}, RungAuto, false, "ring datapath or udp"},
 		{"vrf", RungGeneric, stack{name: "red", kind: "vrf", lowers: one}, RungAuto, false, "udp datapath"},
 	} {
 		got, err := choose(c.want, &c.at, addr)
@@ -59,6 +60,10 @@ func TestChoose(t *testing.T) {
 	if reason := withoutXDP(err); !strings.Contains(reason, "dummy interface dummy0") {
 		t.Errorf("reason %q", reason)
 	}
+	_, err = choose(RungAuto, &stack{name: "ipvlan0", kind: "ipvlan", layer3: true}, addr)
+	if reason := withoutXDP(err); !strings.Contains(reason, "ipvlan0, an ipvlan interface in L3 mode") {
+		t.Errorf("reason %q", reason)
+	}
 }
 
 func TestStackOf(t *testing.T) {
@@ -69,10 +74,14 @@ func TestStackOf(t *testing.T) {
 	list := []netlink.Link{
 		link(&netlink.Device{}, 1, 0, "lo"), link(&netlink.Device{}, 3, 5, "eth2"), link(&netlink.Bond{}, 5, 0, "bond0"),
 		link(&netlink.Device{}, 2, 5, "eth1"), link(&netlink.Vlan{}, 6, 7, "bond0.5"),
+		link(&netlink.IPVlan{Mode: netlink.IPVLAN_MODE_L2}, 8, 0, "l2"), link(&netlink.IPVlan{Mode: netlink.IPVLAN_MODE_L3}, 9, 0, "l3"),
 	}
 	got := stackOf(list, 5, "bonding")
 	if got.name != "bond0" || got.kind != "bond" || !slices.Equal(got.lowers, []string{"eth1", "eth2"}) {
 		t.Errorf("%+v", got)
+	}
+	if stackOf(list, 8, "").layer3 || !stackOf(list, 9, "").layer3 {
+		t.Error("the mode of an ipvlan interface is not known")
 	}
 	if got := stackOf(list, 2, ""); got.kind != "device" || got.lowers != nil {
 		t.Errorf("%+v", got)

@@ -15,6 +15,7 @@ type stack struct {
 	driver string   // as ethtool -i tells it; empty when the driver does not
 	kind   string   // of a virtual interface, as ip -d link shows it: veth, bond, vrf; "device" for hardware
 	lowers []string // names of the interfaces whose master it is, sorted: their packets become its packets
+	layer3 bool     // it sends by the routes of the interface beneath, whatever the Ethernet header says
 }
 
 // stackOf finds the place of the interface with an index in a list of all interfaces.
@@ -24,6 +25,9 @@ func stackOf(list []netlink.Link, index int, driver string) stack {
 		switch a := l.Attrs(); {
 		case a.Index == index:
 			s.name, s.kind = a.Name, l.Type()
+			if v, ok := l.(*netlink.IPVlan); ok {
+				s.layer3 = v.Mode != netlink.IPVLAN_MODE_L2
+			}
 		case a.MasterIndex == index:
 			s.lowers = append(s.lowers, a.Name)
 		}
@@ -72,4 +76,16 @@ type notSeenError struct {
 func (e *notSeenError) Error() string {
 	return fmt.Sprintf("open %s on interface %s: packets to it arrive on other interfaces, where an AF_XDP socket of a %s interface "+
 		"never gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.name, e.stack.kind)
+}
+
+// layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by what the kernel noted of their
+// protocol (ipvlan_process_outbound), which is nothing for a packet of an AF_XDP socket, and drops those.
+type layer3Error struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *layer3Error) Error() string {
+	return fmt.Sprintf("open %s on interface %s: an ipvlan interface in L3 mode drops what an AF_XDP socket sends: choose the ring datapath or udp, or "+
+		"an ipvlan interface in L2 mode", e.addr, e.name)
 }
