@@ -31,7 +31,7 @@ type Datapath uint8
 // The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathGeneric where packets arrive on interfaces beneath
 // (bond, team, bridge, a virtual function), because native mode loses them there, DatapathRing beside another adapter or program that has the interface's AF_XDP
 // and on ipvlan interfaces in L3 mode, and DatapathUDP when this process lacks the privileges that the others need, the interface is no Ethernet, or no packet
-// ever arrives on it (dummy, vrf). All speak one wire format: peers need not match.
+// ever arrives on it (loopback, dummy, vrf). All speak one wire format: peers need not match.
 const (
 	DatapathAuto    = Datapath(datapath.RungAuto)
 	DatapathGeneric = Datapath(datapath.RungGeneric)

@@ -48,7 +48,8 @@ func brokerHelps(err error) bool {
 func inherent(err error) bool {
 	var link *notEthernetError
 	var down *downError
-	return errors.As(err, &link) || errors.As(err, &down)
+	var silent *notSeenError
+	return errors.As(err, &link) || errors.As(err, &down) || errors.As(err, &silent)
 }
 
 // openUnbidden asks a broker that nobody named. A later adapter asks for a UDP port of its own, as it has one over plain sockets.

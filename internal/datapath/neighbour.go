@@ -37,9 +37,11 @@ type neighbours struct {
 	nl    *netlink.Handle
 	table *neighbourTable
 	index int
-	vrf   int // index of the VRF that the interface belongs to, 0 for none
+	vrf   int // index of the VRF that the interface belongs to or is, 0 for none
 	local netip.Addr
 	now   clock.Source
+	// anywhere lets routes lead over any interface, of the VRF if there is one.
+	anywhere bool
 }
 
 // newNeighbours asks with a handle for the ways from an address on an interface of the calling thread's network namespace.
@@ -125,23 +127,27 @@ func (t *neighbours) whySilent(name string) string {
 func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
 	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
 	// all interfaces in that.
-	r, err := t.routeBy(dst, t.index)
+	over, by := t.index, " over the interface of that address"
+	if t.anywhere {
+		over, by = t.vrf, ""
+	}
+	r, err := t.routeBy(dst, over)
 	if err != nil || r.Type == unix.RTN_UNICAST {
-		if by, failed := t.routeBy(dst, t.vrf); failed == nil && by.Type == unix.RTN_LOCAL {
-			r, err = by, nil
+		if own, failed := t.routeBy(dst, t.vrf); failed == nil && own.Type == unix.RTN_LOCAL {
+			r, err = own, nil
 		}
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w to %s from %s over the interface of that address (%v): see ip route get", ErrNoRoute, dst, t.local, err)
+		return nil, fmt.Errorf("%w to %s from %s%s (%v): see ip route get", ErrNoRoute, dst, t.local, by, err)
 	case r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST:
 		return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
-	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index:
+	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.anywhere:
 		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
 			ErrNoRoute, dst, t.local, r.LinkIndex)
 	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
 		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
-		return nil, fmt.Errorf("%w to %s from %s over the interface of that address: see ip route get", ErrNoRoute, dst, t.local)
+		return nil, fmt.Errorf("%w to %s from %s%s: see ip route get", ErrNoRoute, dst, t.local, by)
 	}
 	return r, nil
 }

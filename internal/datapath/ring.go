@@ -3,6 +3,7 @@ package datapath
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/bpf"
@@ -66,7 +67,10 @@ func openBeside(cfg Config, c *cohabitation, why string, dial ringDial) (Device,
 
 // attachRing gives the device a ring of our own.
 func (d *plainUDP) attachRing() error {
-	if !d.ethernet {
+	switch {
+	case slices.Contains(silentKinds, d.stack.kind):
+		return &notSeenError{&d.stack, d.cfg.Address}
+	case !d.ethernet:
 		return &notEthernetError{d.info.Interface, d.cfg.Address}
 	}
 	program, err := bpf.AttachRing(d.info.Index, netip.AddrPortFrom(d.cfg.Address, d.local.Port))

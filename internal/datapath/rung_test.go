@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // TestChoose: native mode is taken where it works and packets do not vanish, by what is known about the interface.
@@ -79,6 +80,12 @@ func TestStackOf(t *testing.T) {
 	got := stackOf(list, 5, "bonding")
 	if got.name != "bond0" || got.kind != "bond" || !slices.Equal(got.lowers, []string{"eth1", "eth2"}) {
 		t.Errorf("%+v", got)
+	}
+	list[0].Attrs().RawFlags = unix.IFF_LOOPBACK
+	for index, elsewhere := range map[int]bool{1: true, 2: false, 8: false} {
+		if s := stackOf(list, index, ""); s.elsewhere() != elsewhere {
+			t.Errorf("%s: packets arrive elsewhere: %t", s.name, !elsewhere)
+		}
 	}
 	if stackOf(list, 8, "").layer3 || !stackOf(list, 9, "").layer3 {
 		t.Error("the mode of an ipvlan interface is not known")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // stack says where an interface stands among others.
@@ -16,6 +17,7 @@ type stack struct {
 	kind   string   // of a virtual interface, as ip -d link shows it: veth, bond, vrf; "device" for hardware
 	lowers []string // names of the interfaces whose master it is, sorted: their packets become its packets
 	layer3 bool     // it sends by the routes of the interface beneath, whatever the Ethernet header says
+	lo     bool     // it is a loopback interface
 }
 
 // stackOf finds the place of the interface with an index in a list of all interfaces.
@@ -24,7 +26,7 @@ func stackOf(list []netlink.Link, index int, driver string) stack {
 	for _, l := range list {
 		switch a := l.Attrs(); {
 		case a.Index == index:
-			s.name, s.kind = a.Name, l.Type()
+			s.name, s.kind, s.lo = a.Name, l.Type(), a.RawFlags&unix.IFF_LOOPBACK != 0
 			if v, ok := l.(*netlink.IPVlan); ok {
 				s.layer3 = v.Mode != netlink.IPVLAN_MODE_L2
 			}
@@ -47,6 +49,10 @@ func inspectStack(from *netlink.Handle, index int, driver string) (stack, error)
 // silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces: no XDP program of theirs
 // sees them.
 var silentKinds = []string{"dummy", "vrf"}
+
+// elsewhere says that packets of other machines to an address of the interface arrive on other interfaces, and that answers leave by those that
+// routes name.
+func (s *stack) elsewhere() bool { return s.lo || slices.Contains(silentKinds, s.kind) }
 
 // stacked are the drivers of interfaces that take their packets from others, which may come and go while they are used. In native mode
 // the kernel runs the program of the upper interface in the driver of the lower one, and the packet then belongs to a
@@ -74,8 +80,8 @@ type notSeenError struct {
 }
 
 func (e *notSeenError) Error() string {
-	return fmt.Sprintf("open %s on interface %s: packets to it arrive on other interfaces, where an AF_XDP socket of a %s interface "+
-		"never gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.name, e.stack.kind)
+	return fmt.Sprintf("open %s on interface %s: packets to it arrive on other interfaces, where neither AF_XDP nor a ring of a %s interface "+
+		"gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.name, e.stack.kind)
 }
 
 // layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by what the kernel noted of their

@@ -58,7 +58,8 @@ type plainUDP struct {
 	network   *udp.Network // the cohabitation's
 	in        *udp.Socket
 	local     wire.Endpoint
-	ethernet  bool // peers are neighbours that the kernel has to find
+	stack     stack
+	ethernet  bool // peers are neighbours that the kernel has to find, on our interface
 	opened    int  // the largest packet when it was opened
 
 	// The owner's.
@@ -128,7 +129,11 @@ func openSocket(cfg Config, c *cohabitation, reason string) (_ *plainUDP, err er
 	if d.neighbors, err = newNeighbours(d.nl, nic.Index, cfg.Address); err != nil {
 		return nil, err
 	}
-	d.ethernet = len(nic.MAC) == 6
+	if d.stack, err = inspectStack(d.nl, nic.Index, nic.Driver); err != nil {
+		return nil, err
+	}
+	d.neighbors.anywhere = d.stack.elsewhere()
+	d.ethernet = len(nic.MAC) == 6 && !d.neighbors.anywhere
 	d.info = Info{Interface: nic.Name, Index: nic.Index, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Itself: true}
 	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
 	copy(link.mac[:], nic.MAC)

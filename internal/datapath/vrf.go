@@ -6,12 +6,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// vrfOf is the index of the VRF that an interface belongs to, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
+// vrfOf is the index of the VRF that an interface belongs to or is, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
 func vrfOf(list []netlink.Link, index int) int {
 	above := 0
 	for _, l := range list {
 		if l.Attrs().Index == index {
-			above = l.Attrs().MasterIndex
+			if above = l.Attrs().MasterIndex; l.Type() == "vrf" {
+				above = index
+			}
 		}
 	}
 	for _, l := range list {
@@ -22,7 +24,7 @@ func vrfOf(list []netlink.Link, index int) int {
 	return 0
 }
 
-// BoundTo is what the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the index of the interface's VRF, 0 for
+// BoundTo is what the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the index of the VRF that the interface belongs to or is, 0 for
 // nothing. Outside its VRF the kernel takes an address for one of another machine.
 func BoundTo(index int) (int, error) {
 	links, err := netlink.LinkList()

@@ -25,7 +25,7 @@ func TestVRFOf(t *testing.T) {
 		link(&netlink.Device{}, 1, 0), link(&netlink.Device{}, 2, 5), link(&netlink.Device{}, 3, 6), link(&netlink.Device{}, 4, 0),
 		link(&netlink.Vrf{}, 5, 0), link(&netlink.Bridge{}, 6, 0),
 	}
-	for index, want := range map[int]int{1: 0, 2: 5, 3: 0, 4: 0, 5: 0, 99: 0} {
+	for index, want := range map[int]int{1: 0, 2: 5, 3: 0, 4: 0, 5: 5, 99: 0} {
 		if got := vrfOf(list, index); got != want {
 			t.Errorf("interface %d belongs to %d, want %d", index, got, want)
 		}
