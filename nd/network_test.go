@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -66,49 +65,10 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// A VLAN device: its driver has no native mode, which auto finds out.
-func TestVLANDevice(t *testing.T) {
-	t.Parallel()
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	r := &rig{pair: pair}
-	for i, ns := range []*netlab.Namespace{pair.A, pair.B} {
-		prefix := netip.MustParsePrefix(fmt.Sprintf("10.98.0.%d/24", i+1))
-		r.addr[i] = prefix.Addr()
-		must(t, ns.Do(func() error {
-			parent, err := netlink.LinkByName(netlab.DefaultName)
-			if err != nil {
-				return err
-			}
-			attrs := netlink.NewLinkAttrs()
-			attrs.Name, attrs.ParentIndex = "vlan5", parent.Attrs().Index
-			vlan := &netlink.Vlan{LinkAttrs: attrs, VlanId: 5}
-			if err := netlink.LinkAdd(vlan); errors.Is(err, unix.EOPNOTSUPP) {
-				t.Skip("the kernel has no VLAN devices (CONFIG_VLAN_8021Q)")
-			} else if err != nil {
-				return err
-			}
-			addr, err := netlink.ParseAddr(prefix.String())
-			if err != nil {
-				return err
-			}
-			if err := netlink.AddrAdd(vlan, addr); err != nil {
-				return err
-			}
-			return netlink.LinkSetUp(vlan)
-		}))
-	}
-	r.a = openIn(t, pair.A, AdapterConfig{Address: r.addr[0]})
-	r.b = openIn(t, pair.B, AdapterConfig{Address: r.addr[1]})
-	if info := r.a.Datapath(); info.Interface != "vlan5" || info.Datapath != DatapathGeneric {
-		t.Errorf("%+v", info)
-	}
-	r.exchange(t)
-}
-
 // TestSecondInterface: two machines have two interfaces each in one network. Adapters on the second ones use those, and not the first
 // ones, which the kernel would take for every address of the network.
 func TestSecondInterface(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
+	for _, dp := range []Datapath{DatapathAuto, DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			pair := netlabtest.Pair(t, netlab.PairConfig{})
 			ends := []*netlab.Namespace{pair.A, pair.B}

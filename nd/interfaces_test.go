@@ -1,0 +1,186 @@
+package nd
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// interfaceKind is what adapters do on interfaces of a kind: what auto takes and why, and what is refused. All else works.
+type interfaceKind struct {
+	name    string
+	build   network
+	auto    Datapath
+	because string
+	refused map[Datapath]refusal
+}
+
+// refusal is how a datapath is refused, and which ones the error advises.
+type refusal struct {
+	say     string
+	instead []Datapath
+	onVeth  bool // the error advises another interface, too
+}
+
+// noDriver is what drivers without native mode get, which auto finds out.
+var noDriver = map[Datapath]refusal{DatapathNative: {say: "has no native mode", instead: []Datapath{DatapathGeneric}}}
+
+// beneath is what interfaces get whose packets arrive on others first.
+func beneath(names string) map[Datapath]refusal {
+	return map[Datapath]refusal{DatapathNative: {say: "its packets arrive on " + names, instead: []Datapath{DatapathGeneric}}}
+}
+
+// only is what interfaces get on which these datapaths work and no others.
+func only(say string, onVeth bool, works ...Datapath) map[Datapath]refusal {
+	refused := map[Datapath]refusal{}
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathRing} {
+		if !slices.Contains(works, dp) {
+			refused[dp] = refusal{say, works, onVeth}
+		}
+	}
+	return refused
+}
+
+const (
+	elsewhere   = "packets to it arrive on other interfaces"
+	noEthernet  = "not an Ethernet interface"
+	wasRefused  = "native mode was refused"
+	unmeasured  = "no measurement for this driver"
+	fasterOnOwn = "generic mode is faster"
+)
+
+var interfaceKinds = []interfaceKind{
+	{"bond", bonds, DatapathGeneric, "arrive on nd0, nd1", beneath("nd0, nd1")},
+	{"bridge", onBoth(ofANetwork, bridge), DatapathGeneric, "arrive on nd0", beneath("nd0")},
+	{"bridge, link-local", onBoth(ofLinkLocal, bridge), DatapathGeneric, "arrive on nd0", beneath("nd0")},
+	{"macvlan", apart(macvlan), DatapathGeneric, wasRefused, noDriver},
+	{"macvlan beside its parent", onBoth(ofANetwork, macvlanBesideParent), DatapathGeneric, wasRefused, noDriver},
+	{"macvlan, link-local", onBoth(ofLinkLocal, macvlanBesideParent), DatapathGeneric, wasRefused, noDriver},
+	{"ipvlan L2", apart(ipvlan(netlink.IPVLAN_MODE_L2)), DatapathGeneric, wasRefused, noDriver},
+	{"ipvlan L3", apart(ipvlan(netlink.IPVLAN_MODE_L3)), DatapathRing, "an ipvlan interface in L3 mode", only("in L3 mode", false, DatapathRing, DatapathUDP)},
+	{"VLAN", onBoth(ofANetwork, vlan), DatapathGeneric, wasRefused, noDriver},
+	{"VXLAN", onBoth(ofANetwork, vxlan), DatapathGeneric, wasRefused, noDriver},
+	{"tap", tuns(netlink.TUNTAP_MODE_TAP), DatapathNative, unmeasured, nil},
+	{"tun", tuns(netlink.TUNTAP_MODE_TUN), DatapathUDP, "tun0 is none", only(noEthernet, true, DatapathUDP)},
+	{"dummy", byRoutes(0, dummy), DatapathUDP, "the dummy interface dummy0", only(elsewhere, true, DatapathUDP)},
+	{"loopback", byRoutes(0, lo), DatapathUDP, "lo is none", only(noEthernet, true, DatapathUDP)},
+	{"VRF", byRoutes(vrfTable, vrf), DatapathUDP, "the vrf interface vrf0", only(elsewhere, true, DatapathUDP)},
+	{"VRF member", onBoth(ofANetwork, vrfMember), DatapathGeneric, fasterOnOwn, nil},
+}
+
+// TestInterfaces moves bytes over real interfaces of each usual kind, both ways and by every datapath, or sees it refused and does what the refusal
+// advises.
+func TestInterfaces(t *testing.T) {
+	netlabtest.NeedRoot(t)
+	var ran atomic.Int32
+	t.Cleanup(func() {
+		if ran.Load() == 0 {
+			t.Error("no kind of interface was tested")
+		}
+	})
+	for i := range interfaceKinds {
+		k := &interfaceKinds[i]
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			two := k.build(t)
+			ran.Add(1)
+			for _, dp := range []Datapath{DatapathAuto, DatapathGeneric, DatapathNative, DatapathRing, DatapathUDP} {
+				t.Run(dp.String(), func(t *testing.T) { k.try(t, two, dp) })
+			}
+		})
+	}
+}
+
+// try opens adapters by a datapath at both ends and moves bytes, or does what the error advises.
+func (k *interfaceKind) try(t *testing.T, two *twoInterfaces, dp Datapath) {
+	want, because := dp, "asked for"
+	if dp == DatapathAuto {
+		want, because = k.auto, k.because
+	}
+	no, refused := k.refused[dp]
+	if !refused {
+		two.move(t, dp, want, because)
+		return
+	}
+	a, err := tryOpen(two.ns[0], AdapterConfig{Address: two.addr[0], Datapath: dp})
+	if err == nil {
+		must(t, a.Close())
+		t.Fatal("it was not refused")
+	}
+	wantStatus(t, "open", err, ErrDeviceNotReady)
+	wantOneLine(t, err, no.say, two.name[0])
+	for _, better := range no.instead {
+		wantOneLine(t, err, better.String())
+		two.move(t, better, better, "asked for")
+	}
+	if no.onVeth {
+		wantOneLine(t, err, "choose an address of")
+		veth := *two
+		veth.name, veth.addr = [2]string{two.pair.NameA, two.pair.NameB}, [2]netip.Addr{two.vethAddr(0), two.vethAddr(1)}
+		veth.move(t, dp, dp, "asked for")
+	}
+}
+
+// move opens adapters at both ends, wants them to have a datapath for a reason, moves bytes both ways and sees that they took the datapath.
+func (two *twoInterfaces) move(t *testing.T, dp, want Datapath, because string) {
+	t.Helper()
+	var ends [2]*Adapter
+	for i, ns := range two.ns {
+		a, err := tryOpen(ns, AdapterConfig{Address: two.addr[i], Datapath: dp})
+		must(t, err)
+		defer func() { must(t, a.Close()) }()
+		if info := a.Datapath(); info.Datapath != want || info.Interface != two.name[i] || !strings.Contains(info.Reason, because) {
+			t.Errorf("%s on %s: %s; want %s on %s: %s", info.Datapath, info.Interface, info.Reason, want, two.name[i], because)
+		}
+		ends[i] = a
+	}
+	for i, way := range []string{"there", "back"} {
+		r := &rig{a: ends[i], b: ends[1-i]}
+		t.Run(way, func(t *testing.T) { // a test of its own closes what it opened before the adapters are
+			moveEverything(t, r)
+			if want == DatapathRing {
+				r.useRing(t)
+			}
+		})
+		if s := r.a.Stats(); s.LocalIn > 0 || s.LocalOut > 0 { // which the kernel brought to an adapter on AF_XDP
+			t.Errorf("%d packets came and %d left beside the datapath", s.LocalIn, s.LocalOut)
+		}
+	}
+}
+
+// useRing sends small messages until answers to them arrive in the ring of a, as they do while somebody looks.
+func (r *rig) useRing(t *testing.T) {
+	t.Helper()
+	client, server := r.connect(t, 64)
+	eventually(t, "a packet arrives in the ring", func() bool {
+		must(t, client.qp.Read(1, []SGE{client.mr.SGE(0, 64)}, server.mr.Address(), server.mr.RemoteToken(), 0))
+		client.wantResult(t, 1, RequestRead, StatusSuccess)
+		return r.a.Stats().InRing > 0
+	})
+}
+
+// An adapter of an address on a port of a bridge or bond hears nothing of its neighbours, because the bridge or bond does. Connect says so; an
+// address of that helps.
+func TestPortsOfBridges(t *testing.T) {
+	for _, k := range []struct {
+		build network
+		above string
+	}{{onBoth(ofANetwork, bridge), "br0"}, {bonds, "bond0"}} {
+		t.Run(k.above, func(t *testing.T) {
+			t.Parallel()
+			two := k.build(t)
+			e := newEnd(t, openIn(t, two.pair.A, AdapterConfig{Address: two.vethAddr(0)}), 64)
+			err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(two.vethAddr(1), 7000), ConnectParams{})
+			wantStatus(t, "connect", err, ErrHostUnreachable)
+			wantOneLine(t, err, "answers go to "+k.above, netlab.DefaultName+" is a port of", "use an address of "+k.above)
+			two.move(t, DatapathAuto, DatapathGeneric, "arrive on")
+		})
+	}
+}
