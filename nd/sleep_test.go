@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,8 +75,12 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	for range 100 {
 		round()
 	}
-	if n := testing.AllocsPerRun(200, round); n >= 1 {
-		t.Errorf("%v allocations for each sleep", n)
+	least := math.Inf(1)
+	for range 5 { // an adapter that hears of its interface meanwhile reads all addresses, once
+		least = min(least, testing.AllocsPerRun(200, round))
+	}
+	if least >= 1 {
+		t.Errorf("%v allocations for each sleep", least)
 	}
 }
 
