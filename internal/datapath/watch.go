@@ -245,6 +245,7 @@ func (w *watch) act(changes []change) {
 func (w *watch) at(port int, c *change) {
 	noted := false
 	for from, more := 0, true; more; from += pathsAtOnce {
+		more = false // also where nobody owns an engine any more
 		w.own(port, func(e *provider.Engine) {
 			var did bool
 			did, more = w.device.react(port, e, c, from)
