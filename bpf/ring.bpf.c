@@ -7,8 +7,8 @@
  * the kernel has parsed nothing yet, and where nothing has to be copied for it.
  *
  * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_to and nd_to_port. It is
- * taken when the process looks at the ring, the packet is no run of several
- * datagrams, its lengths agree, and it fits. All else goes on to the kernel
+ * taken when the process looks at the ring or sleeps there, the packet is no run of
+ * several datagrams, its lengths agree, and it fits. All else goes on to the kernel
  * untouched: the socket gets what is ours. So loading and unloading the program
  * loses nothing.
  */
@@ -49,6 +49,7 @@ __u64 nd_taken = 0;
 /* What the program knows of a packet that is ours. */
 struct nd_found {
 	struct nd_addr src, dst;
+	__u8 mac[ETH_ALEN];
 	__be16 sport, dport;
 	__u32 offset; /* of the payload */
 	__u32 len;    /* of the payload; 0 when there is none, or when the lengths disagree */
@@ -97,8 +98,7 @@ static __always_inline int nd_ipv4(struct iphdr *ip, void *end, struct nd_found 
 	found->src.word[3] = ip->saddr;
 	found->dst.word[3] = ip->daddr;
 	found->marked = (ip->tos & ND_ECN_MASK) == ND_ECN_CE;
-	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip),
-		      bpf_ntohs(ip->tot_len) - (__u32)sizeof(*ip), found);
+	return nd_udp((void *)(ip + 1), end, sizeof(*ip), bpf_ntohs(ip->tot_len) - (__u32)sizeof(*ip), found);
 }
 
 static __always_inline int nd_ipv6(struct ipv6hdr *ip, void *end, struct nd_found *found)
@@ -113,7 +113,15 @@ static __always_inline int nd_ipv6(struct ipv6hdr *ip, void *end, struct nd_foun
 		return 0;
 	/* The low two bits of the traffic class lie in the upper half of the second byte. */
 	found->marked = (ip->flow_lbl[0] >> 4 & ND_ECN_MASK) == ND_ECN_CE;
-	return nd_udp((void *)(ip + 1), end, sizeof(struct ethhdr) + sizeof(*ip), bpf_ntohs(ip->payload_len), found);
+	return nd_udp((void *)(ip + 1), end, sizeof(*ip), bpf_ntohs(ip->payload_len), found);
+}
+
+/* Reads the IP header at ip, of a protocol as the link layer names it. */
+static __always_inline int nd_ip(void *ip, void *end, __be16 protocol, struct nd_found *found)
+{
+	if (protocol == bpf_htons(ETH_P_IP))
+		return nd_ipv4(ip, end, found);
+	return protocol == bpf_htons(ETH_P_IPV6) && nd_ipv6(ip, end, found);
 }
 
 /* Says whether the packet is for the socket, and finds its parts. */
@@ -121,7 +129,8 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 {
 	struct ethhdr *eth = (void *)(long)skb->data;
 	void *end = (void *)(long)skb->data_end;
-	int whole = 0;
+	__be16 protocol = skb->protocol;
+	int whole;
 
 	if ((void *)(eth + 1) > end)
 		return 0;
@@ -131,10 +140,20 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 	/* A VLAN is another network. The kernel has taken the tag off. */
 	if (skb->vlan_present && skb->vlan_tci & ND_VLAN_ID_MASK)
 		return 0;
-	if (eth->h_proto == bpf_htons(ETH_P_IP))
-		whole = nd_ipv4((void *)(eth + 1), end, found);
-	else if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-		whole = nd_ipv6((void *)(eth + 1), end, found);
+	if (eth->h_proto == protocol) {
+		__builtin_memcpy(found->mac, eth->h_source, sizeof(found->mac));
+		whole = nd_ip(eth + 1, end, protocol, found);
+		found->offset += sizeof(*eth);
+	} else {
+		/*
+		 * The data begin with the IP header: a packet that the kernel copied for an XDP
+		 * program in generic mode has lost the length of its link-layer header (mac_len
+		 * in skb_pp_cow_data, Linux 6.18). The header itself is there.
+		 */
+		if (bpf_skb_load_bytes_relative(skb, ETH_ALEN, found->mac, sizeof(found->mac), BPF_HDR_START_MAC))
+			return 0;
+		whole = nd_ip(eth, end, protocol, found);
+	}
 	return whole && found->dport == nd_to_port && nd_equal(&found->dst, &nd_to);
 }
 
@@ -150,6 +169,7 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	to->port = found->sport;
 	to->marked = found->marked;
 	to->len = len;
+	__builtin_memcpy(to->mac, found->mac, sizeof(to->mac));
 	/*
 	 * The verifier must see that len lies between 1 and room. The compiler makes one
 	 * comparison of len - 1 of the two, from which Linux 6.12 and older learn nothing
@@ -169,7 +189,7 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	 */
 	taken = __sync_fetch_and_add(&nd_taken, 1);
 	asm volatile("" : : "r"(taken));
-	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep == ND_AWAKE ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 	return 1;
 
 discard:
@@ -192,7 +212,7 @@ int nd_ring(struct __sk_buff *skb)
 	/* One from our own address cannot come from the wire: the kernel drops it. */
 	if (nd_equal(&found.src, &nd_to))
 		return ND_TCX_NEXT;
-	if (found.len && !*(volatile __u32 *)&page->asleep && !skb->gso_size) {
+	if (found.len && *(volatile __u32 *)&page->asleep != ND_TO_SOCKET && !skb->gso_size) {
 		if (found.len <= ND_SHORT_ARRIVAL ? nd_put(skb, &found, page, ND_SHORT_ARRIVAL)
 						  : found.len <= ND_LONG_ARRIVAL && nd_put(skb, &found, page, ND_LONG_ARRIVAL))
 			return ND_TCX_DROP; /* taken */

@@ -96,6 +96,20 @@ func (r *Ring) FDs() (packets, page int) {
 	return r.objects.NdPackets.FD(), r.objects.NdPages.FD()
 }
 
+// Attached says whether the program still sees the packets of the interface: a process with the privileges can take it off (bpftool link detach).
+func (r *Ring) Attached() (attached bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.objects == nil {
+		return false, os.ErrClosed
+	}
+	info, err := r.link.Info()
+	if err == nil {
+		attached = info.TCX() != nil && info.TCX().Ifindex != 0
+	}
+	return attached, err
+}
+
 // Taken counts the packets that were put into the ring.
 func (r *Ring) Taken() (n uint64, err error) {
 	r.mu.Lock()

@@ -13,6 +13,15 @@ struct nd_arrival {
 	__u16 port;    /* source port in network order */
 	__u16 marked;  /* not 0: with a congestion mark (CE, RFC 3168) */
 	__u32 len;     /* bytes of payload, which follow */
+	__u8 mac[6];   /* source address of the link layer */
+	__u8 pad[2];
+};
+
+/* nd_sleep says who looks for packets. */
+enum nd_sleep {
+	ND_AWAKE = 0,	  /* somebody looks at the ring */
+	ND_TO_SOCKET = 1, /* somebody sleeps at the socket: it gets everything */
+	ND_WAKE = 2,	  /* somebody sleeps at the ring: it goes on, and wakes him */
 };
 
 /*
@@ -20,7 +29,7 @@ struct nd_arrival {
  * the rest. They are a cache line apart, because both are written often.
  */
 struct nd_page {
-	__u32 asleep; /* not 0: nobody looks at the ring */
+	__u32 asleep; /* an nd_sleep */
 	__u32 pad[15];
 	__u64 passed; /* packets for the process that went to its socket */
 };

@@ -35,6 +35,7 @@ func requireRing(t testing.TB) {
 type receiver struct {
 	ring *Ring
 	rx   *rxring.Ring
+	mac  [6]byte // who sent the last packet in the ring
 	sock *net.UDPConn
 	at   netip.AddrPort
 }
@@ -145,6 +146,7 @@ func (r *receiver) look(t *testing.T) (a arrival, ok bool) {
 	r.rx.Edge()
 	if r.rx.Next(&p) {
 		a = arrival{string(p.Data), netip.AddrPortFrom(netip.AddrFrom16(p.IP).Unmap(), p.Port), p.Marked, true}
+		r.mac = p.MAC
 		r.rx.Release()
 		return a, true
 	}
@@ -327,7 +329,11 @@ func TestRingAsleep(t *testing.T) {
 	sender := connect(t, p.B, r.at)
 	want := counts{}
 	for n, asleep := range []bool{false, true, true, false, false, true, false} {
-		r.rx.Asleep(asleep)
+		sleep := rxring.Awake
+		if asleep {
+			sleep = rxring.AtSocket
+		}
+		r.rx.Sleeps(sleep)
 		payload := pattern(n, 64)
 		_, err := sender.Write([]byte(payload))
 		testhelp.Must(t, err)

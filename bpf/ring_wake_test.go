@@ -14,6 +14,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/rxring"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
@@ -50,6 +51,12 @@ func awaitEvent(t *testing.T, epoll int, what func() string) (fd int) {
 // Who says that he sleeps, finds nothing waiting and sleeps is woken by the next packet, wherever it goes. The test seeks the moment at which the
 // program has seen that nobody sleeps and has not yet reserved a record: it sleeps later when the program knew in time, and earlier when not.
 func TestRingWakes(t *testing.T) {
+	for name, sleep := range map[string]rxring.Sleep{"at the socket": rxring.AtSocket, "at the ring": rxring.AtRing} {
+		t.Run(name, func(t *testing.T) { ringWakes(t, sleep) })
+	}
+}
+
+func ringWakes(t *testing.T, sleep rxring.Sleep) {
 	const packets = 5000
 	p := newRingPair(t, netlab.PairConfig{})
 	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
@@ -86,12 +93,12 @@ func TestRingWakes(t *testing.T) {
 			begun.Load()
 		}
 		for arrived := false; !arrived; {
-			r.rx.Asleep(true)
+			r.rx.Sleeps(sleep)
 			by := 0
 			if !r.rx.Waiting() {
 				by = awaitEvent(t, epoll, func() string { return fmt.Sprintf("packet %d, %+v", n, r.counts(t)) })
 			}
-			r.rx.Asleep(false)
+			r.rx.Sleeps(rxring.Awake)
 			var got arrival
 			if got, arrived = r.look(t); !arrived {
 				continue
@@ -100,13 +107,16 @@ func TestRingWakes(t *testing.T) {
 				t.Fatalf("packet %d: %q", n, got.payload)
 			}
 			woken[by]++
-			switch by {
-			case sock:
+			switch {
+			case by == sock, sleep == rxring.AtRing && by == ring:
 				late += 20
-			case 0:
+			case by == 0:
 				late = max(0, late-20)
 			}
 		}
+	}
+	if sleep == rxring.AtRing && woken[sock] > 0 {
+		t.Errorf("the socket had %d packets for one who slept at the ring", woken[sock])
 	}
 	t.Logf("woken by the ring %d times, by the socket %d, not asleep %d", woken[ring], woken[sock], woken[0])
 }

@@ -17,7 +17,7 @@ import (
 // so that the socket is asked when it has something, and not with every look. What the program does not see, from addresses of this machine, is found
 // by looks that are spread as a socketReader's are.
 type ringReader struct {
-	*rxring.Ring               // the owner's, but for Asleep
+	*rxring.Ring               // the owner's, but for Sleeps
 	give         func() error  // ends the filling
 	lease        *broker.Lease // nil when the program is ours
 
@@ -101,8 +101,11 @@ func (d *plainUDP) useRing(packets, page, size int, give func() error) error {
 
 // doze tells the program whether anybody looks. Once it is gone nobody does: one that lingers gives everything to the socket.
 func (r *ringReader) doze(yes bool) {
-	if r.Asleep(yes); !yes && r.gone.Load() {
-		r.Asleep(true)
+	if !yes {
+		r.Sleeps(rxring.Awake)
+	}
+	if yes || r.gone.Load() {
+		r.Sleeps(rxring.AtSocket)
 	}
 }
 
@@ -110,7 +113,7 @@ func (r *ringReader) doze(yes bool) {
 func (d *plainUDP) followRing() {
 	if d.ring.lease.Gone() {
 		d.ring.gone.Store(true)
-		d.ring.Asleep(true)
+		d.ring.Sleeps(rxring.AtSocket)
 		d.Wake()
 	}
 }
@@ -118,8 +121,11 @@ func (d *plainUDP) followRing() {
 // glimpse says whether to look, for one who looks often: at memory but now and then.
 func (r *ringReader) glimpse() bool {
 	r.parts++
-	return r.Waiting() || r.Passed() != r.passed.Load() || r.parts%looksPerGlimpse == 0
+	return r.Waiting() || r.passes() || r.parts%looksPerGlimpse == 0
 }
+
+// passes says that the socket got packets since the last look at it.
+func (r *ringReader) passes() bool { return r.Passed() != r.passed.Load() }
 
 // socketDue says whether to look at the socket.
 func (r *ringReader) socketDue() bool {

@@ -21,6 +21,7 @@ type socketReader struct {
 	fail            func(why string) // called when there is no memory for packets: then nobody looks any more
 	frames          int              // to receive into
 	mark            uint64           // of the numbers of its frames
+	front           *ringReader      // a ring that takes most packets of the socket, and knows which are left; else nil
 
 	asleep  atomic.Bool   // nobody looks: whoever clears it has seen that there is reason to
 	packets atomic.Uint64 // that came
@@ -67,7 +68,7 @@ func (r *socketReader) waiting() bool {
 // glimpse is waiting for one who looks often: it looks now and then.
 func (r *socketReader) glimpse() bool {
 	r.parts++
-	return r.parts%looksPerGlimpse == 0 && r.waiting()
+	return (r.parts%looksPerGlimpse == 0 || r.front != nil && r.front.passes()) && r.waiting()
 }
 
 // hot says that packets came lately.
@@ -81,6 +82,8 @@ func (r *socketReader) ready() bool {
 	switch {
 	case r.asleep.Load():
 		return false
+	case r.front != nil:
+		return r.lookBehind()
 	case r.due.Load():
 		r.due.Store(false)
 	case r.skip > 0:
@@ -94,6 +97,20 @@ func (r *socketReader) ready() bool {
 	r.skip = min(r.quiet/8, mostSkipped)
 	r.quiet = min(r.quiet+r.skip+1, 8*mostSkipped)
 	return false
+}
+
+// lookBehind is ready for a socket with a ring in front of it.
+func (r *socketReader) lookBehind() bool {
+	if due := r.front.socketDue(); !due && !r.due.Load() {
+		return false
+	}
+	r.due.Store(false)
+	yes, messages := r.look(), 0
+	if r.receiver != nil {
+		messages = r.receiver.Arrived()
+	}
+	r.front.looked(messages)
+	return yes
 }
 
 // look receives what there is.

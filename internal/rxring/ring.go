@@ -17,7 +17,7 @@ const (
 	headerLen  = 8
 	busy       = 1 << 31 // in the length of a record: it is not complete yet
 	discarded  = 1 << 30 // there is nothing in it
-	arrivalLen = 24      // struct nd_arrival
+	arrivalLen = 32      // struct nd_arrival
 	passedAt   = 64      // in struct nd_page
 )
 
@@ -26,10 +26,11 @@ type Packet struct {
 	Data   []byte // in the ring, until Release
 	IP     [16]byte
 	Port   uint16
-	Marked bool // it carries a congestion mark (CE)
+	MAC    [6]byte // source address of the link layer
+	Marked bool    // it carries a congestion mark (CE)
 }
 
-// Ring is a consumer. Its methods belong to one goroutine at a time, but Asleep, Passed and Waiting, which anybody may call until Close. What a process supplied that is
+// Ring is a consumer. Its methods belong to one goroutine at a time, but Sleeps, Passed and Waiting, which anybody may call until Close. What a process supplied that is
 // wrong about the ring costs packets and nothing else: a Ring that finds what the kernel never writes has nothing more in it.
 type Ring struct {
 	consumer, producer []byte // mappings
@@ -74,14 +75,19 @@ func word64(b []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Po
 
 func word32(b []byte, at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[at])) }
 
-// Asleep says whether somebody looks at the ring. While nobody does, packets go to the socket, and wake whoever waits there. Who is about to sleep
-// says so first and looks then, with Waiting.
-func (r *Ring) Asleep(yes bool) {
-	v := uint32(0)
-	if yes {
-		v = 1
-	}
-	word32(r.shared, 0).Swap(v) // with a full barrier behind it: see nd_put
+// Sleep says who looks for packets (enum nd_sleep).
+type Sleep uint32
+
+// The values of Sleep.
+const (
+	Awake    Sleep = iota // somebody looks at the ring
+	AtSocket              // somebody sleeps at the socket, which gets all packets and wakes him
+	AtRing                // somebody sleeps at the ring, which goes on to get packets, and wakes him
+)
+
+// Sleeps says who looks for packets from now on. Who is about to sleep says so first and looks then, with Waiting.
+func (r *Ring) Sleeps(now Sleep) {
+	word32(r.shared, 0).Swap(uint32(now)) // with a full barrier behind it: see nd_put
 }
 
 // Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
@@ -91,6 +97,9 @@ func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 func (r *Ring) Waiting() bool {
 	return word64(r.producer, 0).Load() != word64(r.consumer, 0).Load() && !r.damaged.Load()
 }
+
+// Unread says that there is a record behind those that Next returned, or that one is being written.
+func (r *Ring) Unread() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged.Load() }
 
 // Edge has Next end before records that were begun later.
 func (r *Ring) Edge() {
@@ -142,6 +151,7 @@ func (p *Packet) read(record []byte) bool {
 	copy(p.IP[:], record)
 	p.Port = uint16(record[16])<<8 | uint16(record[17])
 	p.Marked = word32(record, 16).Load()>>16 != 0
+	copy(p.MAC[:], record[24:])
 	p.Data = record[arrivalLen:][:length:length]
 	return true
 }

@@ -79,6 +79,8 @@ func (k *fake) reserve(length uint32) (at uint64) {
 // produce sets the position of the producer.
 func (k *fake) produce(at uint64) { word64(k.memory, size).Store(at) }
 
+var senderMAC = [6]byte{2, 0, 0, 0, 0, 7}
+
 // arrival is what the program writes for a packet.
 func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	b := make([]byte, 0, arrivalLen+len(payload))
@@ -90,6 +92,8 @@ func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	}
 	b = append(b, mark, 0)
 	b = binary.LittleEndian.AppendUint32(b, length)
+	b = append(b, senderMAC[:]...)
+	b = append(b, 0, 0)
 	return append(b, payload...)
 }
 
@@ -138,15 +142,21 @@ func TestRingInOrder(t *testing.T) {
 	k.send("second", 7, true)
 	k.discard(1)
 	wantNone(t, r) // before Edge
+	if !r.Unread() {
+		t.Error("nothing is unread")
+	}
 	r.Edge()
 	p := want(t, r, "first")
-	if p.IP != [16]byte{10: 0xff, 0xff, 192, 0, 2, 7} || p.Port != 0x1234 || p.Marked {
-		t.Errorf("from %v port %#x, marked %t", p.IP, p.Port, p.Marked)
+	if p.IP != [16]byte{10: 0xff, 0xff, 192, 0, 2, 7} || p.Port != 0x1234 || p.Marked || p.MAC != senderMAC {
+		t.Errorf("from %v at %x port %#x, marked %t", p.IP, p.MAC, p.Port, p.Marked)
 	}
 	if p = want(t, r, "second"); p.Port != 7 || !p.Marked {
 		t.Errorf("from port %d, marked %t", p.Port, p.Marked)
 	}
 	wantNone(t, r)
+	if r.Unread() {
+		t.Error("something is unread behind a record that was discarded")
+	}
 	if !r.Waiting() {
 		t.Error("what was read and not released waits for nobody")
 	}
@@ -268,10 +278,10 @@ func TestRingFull(t *testing.T) {
 func TestRingPage(t *testing.T) {
 	k := newFake(t, 0)
 	r := k.open(t)
-	for _, yes := range []bool{true, true, false} {
-		r.Asleep(yes)
-		if asleep := word32(k.page, 0).Load() != 0; asleep != yes {
-			t.Errorf("asleep is %t, want %t", asleep, yes)
+	for _, now := range []Sleep{AtSocket, AtSocket, AtRing, Awake} {
+		r.Sleeps(now)
+		if got := word32(k.page, 0).Load(); got != uint32(now) {
+			t.Errorf("sleeps %d, want %d", got, now)
 		}
 	}
 	word64(k.page, passedAt).Store(1<<40 + 1)
