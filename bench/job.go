@@ -34,7 +34,7 @@ type Job struct {
 	Local    End      `json:"local"`
 	Peer     End      `json:"peer"`
 	Specs    []Spec   `json:"specs"`
-	Datapath string   `json:"datapath"`       // auto, generic, native, udp or ring
+	Datapath string   `json:"datapath"`       // auto, generic, native, udp, ring or tcx
 	UDPPort  uint16   `json:"udp_port"`       // zero means the default
 	Bulk     string   `json:"bulk,omitempty"` // auto, off or only
 	BusyPoll bool     `json:"busy_poll,omitempty"`

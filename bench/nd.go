@@ -16,7 +16,7 @@ type NDConfig struct {
 	Local    netip.AddrPort // the requester may leave the port, or all of it, out
 	Peer     netip.AddrPort // the requester's destination
 	UDPPort  uint16         // zero means the default
-	Datapath string         // auto, generic, native, udp or ring
+	Datapath string         // auto, generic, native, udp, ring or tcx
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
 	Bulk     string         // auto, off or only
 	BusyPoll bool           // as nd.AdapterConfig has it

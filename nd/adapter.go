@@ -28,7 +28,7 @@ const (
 // Datapath chooses how packets move.
 type Datapath uint8
 
-// The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathGeneric where packets arrive on interfaces beneath
+// The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathTCX on veth, DatapathGeneric where packets arrive on interfaces beneath
 // (bond, team, bridge, a virtual function), because native mode loses them there, DatapathRing beside another adapter or program that has the interface's AF_XDP
 // and on ipvlan interfaces in L3 mode, and DatapathUDP when this process lacks the privileges that the others need, the interface is no Ethernet, or no packet
 // ever arrives on it (loopback, dummy, vrf). All speak one wire format: peers need not match.
@@ -38,9 +38,10 @@ const (
 	DatapathNative  = Datapath(datapath.RungNative)
 	DatapathUDP     = Datapath(datapath.RungUDP)  // plain sockets: slower, and for everybody
 	DatapathRing    = Datapath(datapath.RungRing) // plain sockets that send, and a ring that small packets arrive in: for many processes of an interface (Linux 6.6)
+	DatapathTCX     = Datapath(datapath.RungTCX)  // AF_XDP that sends, and such a ring: on veth faster than XDP, and without cost for others' traffic (Linux 6.6)
 )
 
-// String names the datapath as flags do: auto, generic, native, udp, ring.
+// String names the datapath as flags do: auto, generic, native, udp, ring, tcx.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
 // OverSockets says that packets leave by plain sockets: with DatapathUDP and DatapathRing.
@@ -413,7 +414,7 @@ type Stats struct {
 	// Over plain sockets and the bulk lane: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
 	// of a connection left one by one for some time, because runs may have been lost as a whole.
 	InRuns     uint64 `json:"in_runs"`
-	InRing     uint64 `json:"in_ring"` // packets that arrived in the ring of DatapathRing
+	InRing     uint64 `json:"in_ring"` // packets that arrived in the ring of DatapathRing and DatapathTCX
 	Merged     uint64 `json:"merged"`
 	RunsPaused uint64 `json:"runs_paused"`
 

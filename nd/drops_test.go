@@ -116,7 +116,7 @@ var dropProvocations = map[string]provocation{
 			}
 		})
 	}},
-	"rx_ring_full": {do: func(r *dropRig) {
+	"rx_ring_full": {datapath: nd.DatapathGeneric, do: func(r *dropRig) {
 		// The fill ring gets more frames each time, until it has more than the receive ring has places.
 		for seen, i := 0.0, 0; i < 6 && r.count("rx_ring_full") == 0; i++ {
 			r.adapter.Stall(func() {
@@ -128,7 +128,7 @@ var dropProvocations = map[string]provocation{
 			seen = r.count("not_nd")
 		}
 	}},
-	"fill_ring_empty": {mtu: 65535, do: func(r *dropRig) {
+	"fill_ring_empty": {datapath: nd.DatapathGeneric, mtu: 65535, do: func(r *dropRig) {
 		r.adapter.Stall(func() { // nobody fills it, and a packet takes 17 frames of 2048
 			for range 200 {
 				r.raw(stranger, make([]byte, 60000))

@@ -239,23 +239,32 @@ func attachForeign(t *testing.T, pair *netlab.Pair) {
 }
 
 func TestOpenAdapterTwice(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1500, DatapathAuto)
-	for port, why := range map[uint16]string{0: "another adapter of this machine has UDP port 14791", 15001: "it is ours"} {
+	for dp, held := range map[Datapath][]string{DatapathGeneric: {"nd0", "it is ours", "one process per interface"}, DatapathTCX: {"held by another AF_XDP socket"}} {
+		t.Run(dp.String(), func(t *testing.T) {
+			t.Parallel()
+			openTwice(t, dp, held)
+		})
+	}
+}
+
+// openTwice opens adapters beside one of a datapath. held is what those hear that take another well-known port.
+func openTwice(t *testing.T, dp Datapath, held []string) {
+	r := newRig(t, 1500, dp)
+	for port, why := range map[uint16]string{0: "another adapter of this machine has UDP port 14791", 15001: "held by another AF_XDP socket"} {
 		a := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: port})
 		if info := a.Datapath(); info.Datapath != DatapathRing || !strings.Contains(info.Reason, why) {
 			t.Errorf("auto, port %d: %+v", port, info)
 		}
 		must(t, a.Close())
 	}
-	_, err := tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: DatapathGeneric})
+	_, err := tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp})
 	wantStatus(t, "same port", err, ErrDeviceNotReady)
 	wantOneLine(t, err, "14791", "another adapter of this machine")
-	_, err = tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: 15001, Datapath: DatapathGeneric})
+	_, err = tryOpen(r.pair.A, AdapterConfig{Address: r.addr[0], UDPPort: 15001, Datapath: dp})
 	wantStatus(t, "another port", err, ErrDeviceNotReady)
-	wantOneLine(t, err, "nd0", "it is ours", "one process per interface")
+	wantOneLine(t, err, held...)
 	must(t, r.a.Close())
-	again := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0]}) // nothing was left behind
+	again := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp}) // nothing was left behind
 	e, s := newEnd(t, again, 64), newEnd(t, r.b, 64)
 	r.join(t, e, s)
 }

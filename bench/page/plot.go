@@ -52,7 +52,7 @@ type series struct {
 
 // usual are lines that most plots have: they look the same in each.
 var usual = map[string]int{
-	"nd generic": 0, "nd native": 1, "nd udp": 2, "write_bw": 0, "read_bw": 1, "send_bw": 2, "raw": 3, "tcp": 4, "tcp_spin": 5,
+	"nd generic": 0, "nd native": 1, "nd udp": 2, "write_bw": 0, "read_bw": 1, "send_bw": 2, "raw": 3, "tcp": 4, "tcp_spin": 5, "nd tcx": 6,
 }
 
 var dashes = []string{"", "6 3", "2 3", "8 3 2 3"} // one for each report that a page takes

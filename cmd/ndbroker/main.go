@@ -104,7 +104,7 @@ func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCom
 }
 
 func run(ctx context.Context, f *flags, out io.Writer) (err error) {
-	if f.terms.Rung, err = datapath.ParseRung(f.mode); err != nil || f.terms.Rung == datapath.RungUDP {
+	if f.terms.Rung, err = datapath.ParseRung(f.mode); err != nil || f.terms.Rung == datapath.RungUDP || f.terms.Rung == datapath.RungTCX {
 		return cli.Usagef("--mode %q is unknown: choose auto, generic, native or ring", f.mode)
 	}
 	if f.terms.UDPPort == 0 {

@@ -69,7 +69,7 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot or something fa
 		},
 	}
 	fl := cmd.Flags()
-	fl.TextVar(&f.datapath, "datapath", nd.DatapathAuto, "how packets are meant to move: auto, generic, native, udp or ring")
+	fl.TextVar(&f.datapath, "datapath", nd.DatapathAuto, "how packets are meant to move: auto, generic, native, udp, ring or tcx")
 	fl.Uint16Var(&f.udpPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic")
 	fl.Var(cli.Addr(&f.peer), "peer", "address of a machine whose adapter is asked for an answer; needs IFACE")
 	fl.BoolVar(&f.selfTest, "selftest", false, "open the adapter, and move and verify bytes")

@@ -109,10 +109,10 @@ func TestDoctorFindsNothing(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if r := d.Reports[0]; len(d.Reports) != 1 || r.Interface != "nd0" || r.Address != "10.99.0.1" || r.Datapath != "generic" {
+	if r := d.Reports[0]; len(d.Reports) != 1 || r.Interface != "nd0" || r.Address != "10.99.0.1" || r.Datapath != "tcx" {
 		t.Errorf("%+v", r)
 	}
-	if s := d.SelfTest; s == nil || !s.Works || s.Bytes < chunk || s.Datapath != "generic" || !strings.Contains(s.Said, "veth pair") {
+	if s := d.SelfTest; s == nil || !s.Works || s.Bytes < chunk || s.Datapath != "tcx" || !strings.Contains(s.Said, "veth pair") {
 		t.Errorf("self test: %+v", d.SelfTest)
 	}
 }
@@ -162,7 +162,7 @@ func TestDoctorTable(t *testing.T) {
 	if err := pair.A.Do(func() error { return root.ExecuteContext(t.Context()) }); !errors.Is(err, errUnfit) {
 		t.Errorf("ended with %v", err)
 	}
-	for _, want := range []string{"nd0 10.99.0.1, datapath generic", "problem", "why: ", "do: ip link set nd0 mtu 1500", "ND cannot run here"} {
+	for _, want := range []string{"nd0 10.99.0.1, datapath tcx", "problem", "why: ", "do: ip link set nd0 mtu 1500", "ND cannot run here"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, &out)
 		}
@@ -244,7 +244,7 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 	if len(by) != 1 || by[0].PID != os.Getpid() || by[0].Datapath != "native" || by[0].ZeroCopy || !strings.Contains(by[0].Copying, "refused zero-copy") {
 		t.Errorf("%+v", by)
 	}
-	if a := adapters[0]; a.Datapath != nd.DatapathRing || !strings.Contains(a.Reason, "another one is attached") {
+	if a := adapters[0]; a.Datapath != nd.DatapathRing || !strings.Contains(a.Reason, "another adapter of this machine has UDP port 14791") {
 		t.Errorf("one more adapter is said to get %+v", a)
 	}
 	if table := list(); !strings.Contains(table, "open by") || !strings.Contains(table, "copied: the driver refused zero-copy") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // runFlags are the flags that say what to measure and where to report it, the same for veth, loop and client.
@@ -71,7 +72,7 @@ func (f *runFlags) registerStrict(cmd *cobra.Command) {
 
 const oneOfBulk = "auto, off or only"
 
-const oneOfDatapaths = "auto, generic, native, udp or ring"
+const oneOfDatapaths = "auto, generic, native, udp, ring or tcx"
 
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
@@ -81,7 +82,7 @@ func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 }
 
 func (f *runFlags) checkDatapath() error {
-	if !slices.Contains([]string{"auto", "generic", "native", "udp", "ring"}, f.datapath) {
+	if _, err := nd.ParseDatapath(f.datapath); err != nil {
 		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
 	}
 	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {

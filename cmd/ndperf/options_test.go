@@ -33,7 +33,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"veth --mtu ", "--mtu"},
 		{"veth --duration -1s", "--duration -1s is not a positive duration"},
 		{"veth --duration 1us", "duration 1µs is out of range"},
-		{"veth --datapath hardware", `--datapath "hardware" is unknown: choose auto, generic, native, udp or ring`},
+		{"veth --datapath hardware", `--datapath "hardware" is unknown: choose auto, generic, native, udp, ring or tcx`},
 		{"veth --baseline infiniband", `--baseline: "infiniband" is unknown`},
 		{"loop --baseline raw", `--baseline: raw AF_XDP has no packets on loopback`},
 		{"loop --datapath native", "unknown flag: --datapath"},

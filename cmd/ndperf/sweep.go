@@ -30,7 +30,7 @@ const (
 var (
 	sweepLatSizes    = []int{8, 16, 32, 64, 128, 256, 512, 1 << 10}
 	sweepStreamSizes = []int{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
-	sweepDatapaths   = []string{"generic", "native", "udp"}
+	sweepDatapaths   = []string{"tcx", "generic", "udp"}
 )
 
 // sweepFlags are the flags of the sweep command.

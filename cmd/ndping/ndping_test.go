@@ -90,7 +90,7 @@ func TestPingOverVeth(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String()
 	client, _ := pingBetween(t, pair.A.Do, pair.B.Do, at, []string{"--poll"}, "-c", "5", "-i", "0", "-q", "-s", "8,1M", "-W", "1m")
-	wantSaid(t, client, "datapath generic", "8 bytes: 5 sent, 5 answered", "1048576 bytes: 5 sent, 5 answered")
+	wantSaid(t, client, "datapath tcx", "8 bytes: 5 sent, 5 answered", "1048576 bytes: 5 sent, 5 answered")
 	if strings.Contains(client, "message 1") {
 		t.Errorf("quiet says too much:\n%s", client)
 	}
@@ -119,7 +119,7 @@ func TestPingBesideServers(t *testing.T) {
 	for _, at := range []string{first, second} {
 		var out bytes.Buffer
 		must(t, run(ctx, pair.A.Do, &out, at, "-c", "5", "-i", "0", "-s", "8,100k", "-W", "1m"))
-		wantSaid(t, out.String(), "datapath generic", "8 bytes: 5 sent, 5 answered", "5 sent, 5 answered")
+		wantSaid(t, out.String(), "datapath tcx", "8 bytes: 5 sent, 5 answered", "5 sent, 5 answered")
 	}
 	client, _ := pingBetween(t, pair.B.Do, pair.A.Do, netip.AddrPortFrom(pair.AddrA.Addr(), 7002).String(), nil, "-c", "5", "-i", "0", "-s", "8", "-W", "1m")
 	wantSaid(t, client, "datapath ring: another adapter of this machine has UDP port", "8 bytes: 5 sent, 5 answered")

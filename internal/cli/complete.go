@@ -16,7 +16,7 @@ func Complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
 
 // Datapaths completes --datapath.
 func Datapaths(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return []cobra.Completion{"auto", "generic", "native", "udp", "ring"}, cobra.ShellCompDirectiveNoFileComp
+	return []cobra.Completion{"auto", "generic", "native", "udp", "ring", "tcx"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 // InterfaceNames completes one argument, or a flag, with the interfaces that have an address.

@@ -32,7 +32,7 @@ func (d *plainUDP) lengths(t *testing.T) (all []int) {
 				t.Fatalf("a packet of %d bytes in %d pieces is not what was sent", p.Len, p.N)
 			}
 			all = append(all, p.Len)
-			d.recycle(p)
+			recycle(d, p)
 		}
 	}
 	return all

@@ -111,13 +111,13 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 	}
 }
 
-// TestLaterAdapterBesideXDP: the first one has what the interface receives, and no broker can lease it then. An explicit choice asks no broker.
-func TestLaterAdapterBesideXDP(t *testing.T) {
+// TestLaterAdapterBesideAFXDP: the first one has what the interface receives, and no broker can lease it then. An explicit choice asks no broker.
+func TestLaterAdapterBesideAFXDP(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
 	first := opened(t, pair, cfg)
-	wantReason(t, first, RungGeneric, "veth")
-	wantReason(t, opened(t, pair, cfg), RungRing, "another adapter of this machine", cfg.brokers, "another XDP program is attached")
+	wantReason(t, first, RungTCX, "veth")
+	wantReason(t, opened(t, pair, cfg), RungRing, "another adapter of this machine", cfg.brokers, "is held by another AF_XDP socket")
 	cfg.Rung = RungUDP
 	if d := opened(t, pair, cfg); d.Info().Reason != "asked for" {
 		t.Errorf("udp was asked for: %s", d.Info().Reason)

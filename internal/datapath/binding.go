@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -13,7 +14,7 @@ import (
 
 // bindFacts decide how the sockets of an interface can be bound.
 type bindFacts struct {
-	rung        Rung // RungGeneric or RungNative
+	rung        Rung // RungGeneric, RungNative or RungTCX
 	single      bool // every packet fits into one frame
 	multiBuffer bool // the kernel has AF_XDP multi-buffer
 	brokered    bool // to a client of a broker
@@ -60,6 +61,8 @@ func bindings(f *bindFacts) []binding {
 	fast.inPlace = fast.multiBuffer
 	copying.native, fast.native = f.rung == RungNative, true
 	switch {
+	case f.rung == RungTCX:
+		copying.copying, copying.sizes = "a ring is a copy, and so is what generic XDP sends", copying.sizes.sending()
 	case f.rung != RungNative:
 		copying.copying = "generic XDP always copies"
 	case f.brokered && !f.exposed:
@@ -140,6 +143,9 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 		c := w.sizes.config()
 		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.TxBudget = nic.Index, number, w.mode, w.multiBuffer, txBudget
 		c.BusyPoll = d.cfg.BusyPoll && w.native
+		if shared || d.filling != nil {
+			c.BindTimeout = shortBindTimeout
+		}
 		sock, err := xdp.Open(umem, c)
 		if err != nil {
 			return err
@@ -151,9 +157,16 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 	return nil
 }
 
+// shortBindTimeout is how long a broker, and RungTCX, wait for a queue whose last socket has closed, which the kernel frees some milliseconds later. Somebody else may
+// have it, and there is RungRing to fall back on.
+const shortBindTimeout = 100 * time.Millisecond
+
 func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
 	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
+	if d.filling != nil {
+		return q.openRing(d.filling)
+	}
 	q.sleeper, err = newSleeper(sock.FD(), sock.RxWaiting, d.cfg.longestSpin())
 	return err
 }

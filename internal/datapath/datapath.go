@@ -100,7 +100,8 @@ type Datapath struct {
 	network       *udp.Network
 	udp           *udp.Socket // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
 	nl            *netlink.Handle
-	steering      *bpf.Steering // nil when a broker has it
+	steering      *bpf.Steering // nil when a broker has it, and with filling
+	filling       *bpf.Ring     // of RungTCX, else nil
 	lease         *broker.Lease // nil without a broker
 	umem          *xdp.UMEM
 	arena         *arena
@@ -166,13 +167,13 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := choose(d.cfg.Rung, &stack, d.cfg.Address)
+	c, err := choose(d.cfg.Rung, &stack, d.cfg.Address, ringless(&nic, terms))
 	if err != nil {
 		return err
 	}
 	err = d.attach(nic, c, terms)
-	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) {
-		c = choice{rung: RungGeneric, reason: fmt.Sprintf("native mode was refused: %v", err)}
+	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) && !errors.Is(err, xdp.ErrQueueBusy) {
+		c = choice{rung: RungGeneric, reason: fmt.Sprintf("the %s datapath was refused: %v", c.rung, err)}
 		err = d.attach(nic, c, terms)
 	}
 	return err
@@ -311,6 +312,9 @@ func portError(err error, cfg Config) error {
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.
 func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
+	if c.rung == RungTCX {
+		return d.attachTCX(&nic, c)
+	}
 	multi := xdp.MultiBufferSupported()
 	if need := nic.MTU + frameOverhead; !multi && need > maxFrame {
 		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
@@ -367,6 +371,10 @@ func (d *Datapath) detach() error {
 		errs = append(errs, d.steering.Close())
 		d.steering = nil
 	}
+	if d.filling != nil {
+		errs = append(errs, d.filling.Close())
+		d.filling = nil
+	}
 	errs = append(errs, d.closeSockets())
 	if d.tuning != nil {
 		errs = append(errs, d.tuning.Close())
@@ -382,6 +390,9 @@ func (d *Datapath) closeSockets() error {
 			errs = append(errs, q.closeSleeper())
 		}
 		errs = append(errs, q.sock.Close())
+		if q.ring != nil {
+			errs = append(errs, q.ring.Close())
+		}
 		for _, r := range q.beside {
 			errs = append(errs, r.close())
 		}

@@ -122,6 +122,8 @@ func withoutXDP(err error) string {
 		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
 	case errors.As(err, &down):
 		return fmt.Sprintf("AF_XDP needs an interface that is up when it is opened, and %s was down: set it up (ip link set %s up), and open the adapter again", down.name, down.name)
+	case errors.Is(err, xdp.ErrQueueBusy):
+		return fmt.Sprintf("AF_XDP needs the interface's queue: %v", err)
 	case errors.Is(err, bpf.ErrHeld):
 		return fmt.Sprintf("AF_XDP needs the interface's XDP program: %v", err)
 	case errors.As(err, &silent):

@@ -66,7 +66,7 @@ func TestPlainSocketsSendLentMemory(t *testing.T) {
 		if b.Receive(rx[:]) != 1 || !bytes.Equal(rx[0].Frags[0].Data, want) {
 			t.Fatal("other bytes arrived")
 		}
-		b.recycle(&rx[0])
+		recycle(b, &rx[0])
 	}
 	if _, ok := provider.Link(a).(provider.Copier); !ok {
 		t.Error("nothing is lent to plain sockets")

@@ -9,11 +9,12 @@ import (
 )
 
 // queue is one receive queue of a NIC, and the transmit queue of the same number: the socket bound to it, and the paths of the
-// connections at home there. It is a Port.
+// connections at home there. It is a Port. Where no XDP program brings packets to the socket they come by a ring.
 type queue struct {
 	*sleeper // of the socket
 	device   *Datapath
 	sock     *xdp.Socket
+	ring     *ringReader // of RungTCX, else nil
 
 	// The owner's.
 	mac       [6]byte // the interface's
@@ -30,6 +31,7 @@ type queue struct {
 	bulkIn    *bulkReader     // one of them, where there is a bulk lane; else nil
 	bulkOut   bulkWriter
 	localOut  localWriter
+	lentOut   int // packets that lie in the ring until they are recycled
 
 	lost    atomic.Uint64 // packets the device or the ring refused
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
@@ -49,7 +51,10 @@ func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
 // Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
-	if len(q.beside) == 0 {
+	switch {
+	case q.ring != nil:
+		return q.receiveTCX(pkts)
+	case len(q.beside) == 0:
 		return q.receiveRing(pkts)
 	}
 	room := len(pkts)
@@ -111,7 +116,7 @@ func (q *queue) touch(descs []xdp.Desc) {
 
 // Ready implements provider.Link. With busy polling a look at an empty ring is a turn of the driver, in place of its interrupts.
 func (q *queue) Ready() bool {
-	if q.sock.RxReady() {
+	if q.ring != nil && q.ring.Unread() || q.ring == nil && q.sock.RxReady() {
 		return true
 	}
 	for _, r := range q.beside {
@@ -155,13 +160,18 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 // Recycle implements provider.Link.
 func (q *queue) Recycle(ids []uint64) {
 	for _, id := range ids {
-		if id&besideFrame != 0 {
+		switch {
+		case id&besideFrame != 0:
 			q.beside[id&^besideFrame>>besideBits].receiver.Release(uint32(id))
-			continue
+		case q.ring != nil:
+			q.recycleTCX()
+		default:
+			q.sock.Recycle(id)
 		}
-		q.sock.Recycle(id)
 	}
-	q.sock.Refill()
+	if q.ring == nil {
+		q.sock.Refill()
+	}
 }
 
 // Frames implements provider.Link.
@@ -274,10 +284,17 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
 // came by a plain socket.
 func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	local, remote := wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to}
-	if p.MAC == [6]byte{} && q.device.local != nil {
-		return q.localPath(from, remote.AddrPort())
+	mac := p.MAC
+	if mac == [6]byte{} && q.device.local != nil {
+		known := false
+		if q.ring != nil { // the socket gets what is long, or finds the ring full, from anybody
+			mac, known = q.device.state.cached(remote.AddrPort().Addr())
+		}
+		if !known {
+			return q.localPath(from, remote.AddrPort())
+		}
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, p.MAC, local, remote)}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true
 }
 
 func (q *queue) newPath(added path) provider.Path {

@@ -40,7 +40,8 @@ func (d *Datapath) openLocal() error {
 		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
 		frames: receiveFrames, fail: func(string) {}, // the next path makes it look again; what the socket cannot hold until then is counted as dropped
 	}
-	l.asleep.Store(true)
+	l.front = d.queues[0].ring
+	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time
 	l.sources = sources{
 		network: d.network, in: d.udp, taken: &l.portTaken, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
@@ -80,6 +81,9 @@ func (l *localWay) stop() { l.wake.Close() } // it may have closed it
 // addTo adds the counters to a device's.
 func (l *localWay) addTo(s *Stats) {
 	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
+	if l.front != nil {
+		s.LocalIn -= min(s.LocalIn, l.front.Passed()) // which came by the interface
+	}
 	s.Lost += l.lost.Load()
 	s.TooLong += l.tooLong.Load()
 	s.Foreign += l.strange.Load()

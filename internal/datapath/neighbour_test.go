@@ -168,11 +168,15 @@ func TestOpenQueueBusy(t *testing.T) {
 		other, err := xdp.Open(umem, xdp.Config{Ifindex: pair.IfindexA, Mode: xdp.ModeCopy, RxFrames: 8192, TxFrames: 64})
 		must(t, err)
 		defer func() { must(t, errors.Join(other.Close(), umem.Close())) }()
-		_, err = Open(Config{Address: pair.AddrA.Addr()})
+		_, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
 		if !errors.Is(err, xdp.ErrQueueBusy) || !strings.Contains(err.Error(), "queue 0") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %v", err, xdp.ErrQueueBusy)
 		}
 		t.Log(err)
+		instead, err := Open(Config{Address: pair.AddrA.Addr()})
+		must(t, err)
+		wantReason(t, instead, RungRing, "AF_XDP needs the interface's queue", "held by another AF_XDP socket")
+		must(t, instead.Close())
 		return nil
 	}))
 	opened := func() (d Device) { // and nothing is left of the failure

@@ -63,7 +63,7 @@ func suited(nic *xdp.NIC, addr netip.Addr, want Rung) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	return choose(want, &s, addr)
+	return choose(want, &s, addr, ringless(nic, nil))
 }
 
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).

@@ -90,10 +90,13 @@ func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
 
 // detached implements watched. A broker looks after the program that it has.
 func (d *Datapath) detached() bool {
-	if d.steering == nil {
-		return false
+	attached, err := true, error(nil)
+	switch {
+	case d.steering != nil:
+		attached, err = d.steering.Attached()
+	case d.filling != nil:
+		attached, err = d.filling.Attached()
 	}
-	attached, err := d.steering.Attached()
 	return err == nil && !attached
 }
 

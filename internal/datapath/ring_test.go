@@ -55,15 +55,41 @@ func (s *sender) send(n int) []byte {
 	return b
 }
 
-// receive waits until the device has packets, and hands each to see.
-func receive(t *testing.T, d *plainUDP, see func(*provider.RxPacket)) {
+// ringed opens an adapter for each datapath that has a ring.
+func ringed(t *testing.T, cfg netlab.PairConfig, test func(t *testing.T, pair *netlab.Pair, d Device, p Port)) {
+	for _, rung := range []Rung{RungRing, RungTCX} {
+		t.Run(rung.String(), func(t *testing.T) {
+			pair := netlabtest.Pair(t, cfg)
+			d := opened(t, pair, Config{Rung: rung})
+			test(t, pair, d, d.Ports()[0])
+		})
+	}
+}
+
+// ringOf is the ring of a port.
+func ringOf(p Port) *ringReader {
+	if q, ok := p.(*queue); ok {
+		return q.ring
+	}
+	return p.(*plainUDP).ring
+}
+
+// recycle gives a packet back.
+func recycle(d Port, p *provider.RxPacket) {
+	for i := range p.N {
+		d.Recycle([]uint64{p.Frags[i].ID})
+	}
+}
+
+// receive waits until the port has packets, and hands each to see.
+func receive(t *testing.T, d Port, see func(*provider.RxPacket)) {
 	t.Helper()
 	var rx [8]provider.RxPacket
 	for end := time.Now().Add(long); ; {
 		if n := d.Receive(rx[:]); n > 0 {
 			for i := range n {
 				see(&rx[i])
-				d.recycle(&rx[i])
+				recycle(d, &rx[i])
 			}
 			return
 		}
@@ -74,7 +100,7 @@ func receive(t *testing.T, d *plainUDP, see func(*provider.RxPacket)) {
 }
 
 // rareLooks looks in vain until looks at the socket have become rare.
-func rareLooks(d *plainUDP) {
+func rareLooks(d Port) {
 	for range 10 * mostSkipped {
 		d.Ready()
 	}
@@ -89,15 +115,18 @@ func inRing(t *testing.T, d Device) uint64 {
 
 // TestRingPackets: what fits arrives in the ring, and what does not at the socket, whole and from whom it came.
 func TestRingPackets(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	ringed(t, netlab.PairConfig{MTU: 9000}, testRingPackets)
+}
+
+func testRingPackets(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	s := newSender(t, pair, d)
+	to := wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort()))
 	from := s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	for _, n := range []int{wire.BaseHeaderLen, 64, 232, 233, 1472, 2024, 2025, 8972} {
 		before := inRing(t, d)
 		sent := s.send(n)
-		receive(t, d, func(p *provider.RxPacket) {
-			if p.From != wire.EndpointFrom(from) || p.To != d.local || p.N != 1 || !bytes.Equal(p.Frags[0].Data, sent) {
+		receive(t, port, func(p *provider.RxPacket) {
+			if p.From != wire.EndpointFrom(from) || p.To != to || p.N != 1 || !bytes.Equal(p.Frags[0].Data, sent) {
 				t.Errorf("%d bytes: %d from %v to %v", n, p.Len, p.From, p.To)
 			}
 		})
@@ -108,29 +137,36 @@ func TestRingPackets(t *testing.T) {
 	s.send(wire.BaseHeaderLen - 1)
 	testhelp.Eventually(t, "a packet without a header is counted", func() bool {
 		var rx [1]provider.RxPacket
-		d.Receive(rx[:])
+		port.Receive(rx[:])
 		st, err := d.Stats()
 		must(t, err)
 		return st.Foreign == 1
 	})
-	if free := d.rxPool.Free(); free != receiveFrames-udpBatch {
-		t.Errorf("%d receive frames are free, of %d that are not posted", free, receiveFrames-udpBatch)
+	if u, ok := d.(*plainUDP); ok {
+		if free := u.rxPool.Free(); free != receiveFrames-udpBatch {
+			t.Errorf("%d receive frames are free, of %d that are not posted", free, receiveFrames-udpBatch)
+		}
+	}
+	if ringOf(port).Waiting() {
+		t.Error("what was recycled takes room of the ring")
 	}
 }
 
 // TestRingOrder: a packet that went to the socket comes before those that were put into the ring behind it.
 func TestRingOrder(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	ringed(t, netlab.PairConfig{MTU: 9000}, testRingOrder)
+}
+
+func testRingOrder(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	s := newSender(t, pair, d)
 	for range 100 {
-		rareLooks(d)
+		rareLooks(port)
 		s.send(5000)
 		s.send(100)
-		testhelp.Eventually(t, "the ring has a packet", d.ring.Waiting)
+		testhelp.Eventually(t, "the ring has a packet", ringOf(port).Waiting)
 		var order []int
 		for len(order) < 2 {
-			receive(t, d, func(p *provider.RxPacket) { order = append(order, p.Len) })
+			receive(t, port, func(p *provider.RxPacket) { order = append(order, p.Len) })
 		}
 		if order[0] != 5000 {
 			t.Fatalf("packets of %v bytes came in this order", order)
@@ -140,8 +176,10 @@ func TestRingOrder(t *testing.T) {
 
 // TestRingWakes: whoever sleeps wakes for each packet, whether it found nobody asleep yet or did.
 func TestRingWakes(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	ringed(t, netlab.PairConfig{MTU: 9000}, testRingWakes)
+}
+
+func testRingWakes(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	s := newSender(t, pair, d)
 	asked, got := make(chan struct{}), make(chan int)
 	go func() {
@@ -150,18 +188,22 @@ func TestRingWakes(t *testing.T) {
 		for range asked {
 			n := 0
 			for n == 0 {
-				d.Wait(clock.Never, false)
-				n = d.Receive(rx[:])
+				port.Wait(clock.Never, false)
+				n = port.Receive(rx[:])
 			}
 			for i := range n {
-				d.recycle(&rx[i])
+				recycle(port, &rx[i])
 			}
 			got <- n
 		}
 	}()
 	for i := range 3000 {
 		asked <- struct{}{}
-		s.send(64 + i%8)
+		length := 64 + i%8
+		if i%8 == 0 {
+			length = 3000 // too long for the ring
+		}
+		s.send(length)
 		select {
 		case n := <-got:
 			if n != 1 {
@@ -177,13 +219,15 @@ func TestRingWakes(t *testing.T) {
 
 // TestRingBesideLocal: packets of this machine's other adapters come by loopback, where no program sees them, and are found.
 func TestRingBesideLocal(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	d := opened(t, pair, Config{Rung: RungRing}).(*plainUDP)
+	ringed(t, netlab.PairConfig{}, testRingBesideLocal)
+}
+
+func testRingBesideLocal(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	s := &sender{t, listenIn(t, pair.A, netip.AddrPortFrom(pair.AddrA.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
 	for range 20 {
-		rareLooks(d)
+		rareLooks(port)
 		s.send(100)
-		receive(t, d, func(p *provider.RxPacket) {
+		receive(t, port, func(p *provider.RxPacket) {
 			if p.Len != 100 {
 				t.Errorf("%d bytes", p.Len)
 			}

@@ -22,7 +22,7 @@ func TestChoose(t *testing.T) {
 		fallback bool
 		say      string // in the reason, or in the error when rung is RungAuto
 	}{
-		{"veth", RungAuto, stack{driver: "veth", kind: "veth"}, RungGeneric, false, "veth"},
+		{"veth", RungAuto, stack{driver: "veth", kind: "veth"}, RungTCX, true, "veth"},
 		{"a NIC", RungAuto, stack{driver: "ice", kind: "device"}, RungNative, true, "no measurement"},
 		{"no driver", RungAuto, stack{kind: "device"}, RungNative, true, "no measurement"},
 		{"native asked for", RungNative, stack{driver: "veth", kind: "veth"}, RungNative, false, "asked for"},
@@ -44,7 +44,7 @@ func TestChoose(t *testing.T) {
 		{"ipvlan in L3 mode", RungGeneric, stack{name: "ipvlan0", kind: "ipvlan", layer3: true}, RungAuto, false, "ring datapath or udp"},
 		{"vrf", RungGeneric, stack{name: "red", kind: "vrf", lowers: one}, RungAuto, false, "udp datapath"},
 	} {
-		got, err := choose(c.want, &c.at, addr)
+		got, err := choose(c.want, &c.at, addr, "")
 		said := got.reason
 		if err != nil {
 			said = err.Error()
@@ -57,13 +57,28 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	// auto takes plain sockets where no socket of AF_XDP would see a packet, and says why.
-	_, err := choose(RungAuto, &stack{name: "dummy0", kind: "dummy"}, addr)
+	_, err := choose(RungAuto, &stack{name: "dummy0", kind: "dummy"}, addr, "")
 	if reason := withoutXDP(err); !strings.Contains(reason, "dummy interface dummy0") {
 		t.Errorf("reason %q", reason)
 	}
-	_, err = choose(RungAuto, &stack{name: "ipvlan0", kind: "ipvlan", layer3: true}, addr)
+	_, err = choose(RungAuto, &stack{name: "ipvlan0", kind: "ipvlan", layer3: true}, addr, "")
 	if reason := withoutXDP(err); !strings.Contains(reason, "ipvlan0, an ipvlan interface in L3 mode") {
 		t.Errorf("reason %q", reason)
+	}
+}
+
+// Where there can be no ring, auto takes generic mode on veth, and a ring that is asked for is refused with the reason.
+func TestChooseWithoutARing(t *testing.T) {
+	addr, veth := netip.MustParseAddr("192.0.2.1"), stack{name: "veth0", driver: "veth", kind: "veth"}
+	const why = "interface veth0 has 4 receive queues"
+	if got, err := choose(RungAuto, &veth, addr, why); err != nil || got.rung != RungGeneric || got.fallback {
+		t.Errorf("auto takes %v (%s), %t, %v", got.rung, got.reason, got.fallback, err)
+	}
+	if got, err := choose(RungTCX, &veth, addr, ""); err != nil || got.rung != RungTCX || got.fallback {
+		t.Errorf("what was asked for became %v (%s), %t, %v", got.rung, got.reason, got.fallback, err)
+	}
+	if _, err := choose(RungTCX, &veth, addr, why); err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "open 192.0.2.1 on interface veth0") {
+		t.Errorf("a ring where there can be none: %v", err)
 	}
 }
 
@@ -96,13 +111,13 @@ func TestStackOf(t *testing.T) {
 }
 
 func TestRungNames(t *testing.T) {
-	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP, RungRing} {
+	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP, RungRing, RungTCX} {
 		if got, err := ParseRung(r.String()); got != r || err != nil {
 			t.Errorf("ParseRung(%q) = %v, %v", r, got, err)
 		}
 	}
 	for _, s := range []string{"", "Native", "rung 9", Rung(9).String()} {
-		if _, err := ParseRung(s); err == nil || !strings.Contains(err.Error(), "use auto, generic, native, udp or ring") {
+		if _, err := ParseRung(s); err == nil || !strings.Contains(err.Error(), "use auto, generic, native, udp, ring or tcx") {
 			t.Errorf("ParseRung(%q): %v", s, err)
 		}
 	}

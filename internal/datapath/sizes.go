@@ -41,6 +41,12 @@ func (s sizes) copying() sizes {
 	return s // the rings to send hold what leaves from the arena as well
 }
 
+// sending changes the sizes for a socket that never receives: as little as there can be.
+func (s sizes) sending() sizes {
+	s.rxRing, s.fillRing, s.rxFrames = 32, 64, 64
+	return s
+}
+
 // framesOf is how many receive frames a packet takes.
 func framesOf(packet int) int { return (packet + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes }
 

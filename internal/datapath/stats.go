@@ -27,7 +27,7 @@ type Stats struct {
 	PortTaken uint64
 	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
 	InRuns, Merged uint64
-	// InRing counts packets that arrived in a ring; of RungRing only.
+	// InRing counts packets that arrived in a ring; of RungRing and RungTCX only.
 	InRing uint64
 	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64
@@ -56,6 +56,7 @@ func (d *Datapath) Stats() (Stats, error) {
 		s.Lost += q.lost.Load()
 		s.Foreign += q.foreign.Load()
 		q.spin.addTo(&s)
+		q.ring.addTo(&s)
 		one, failed := q.sock.Stats()
 		s.Socket.Add(&one)
 		err = errors.Join(err, failed)

@@ -54,12 +54,6 @@ func (d *plainUDP) packet(t testing.TB, p *provider.TxPacket, path provider.Path
 	}
 }
 
-func (d *plainUDP) recycle(p *provider.RxPacket) {
-	for i := range p.N {
-		d.Recycle([]uint64{p.Frags[i].ID})
-	}
-}
-
 // endpoint is where a device sends from with a source port.
 func (d *plainUDP) endpoint(port uint16) wire.Endpoint {
 	return wire.Endpoint{IP: d.local.IP, Port: port}
@@ -101,14 +95,14 @@ func TestUDPPackets(t *testing.T) {
 		if !ok {
 			t.Fatal("no way back")
 		}
-		b.recycle(p)
+		recycle(b, p)
 		b.packet(t, &tx[0], back, 64)
 		b.Transmit(tx[:])
 		b.Forget(back)
 		if a.Receive(rx[:]) != 1 || rx[0].From != b.endpoint(portB) || rx[0].Len != 64 {
 			t.Fatalf("the answer: %+v", rx[0])
 		}
-		a.recycle(&rx[0])
+		recycle(a, &rx[0])
 	}
 	if a.txPool.Free() != sendFrames || b.txPool.Free() != sendFrames {
 		t.Errorf("transmit frames are missing: %d and %d of %d", a.txPool.Free(), b.txPool.Free(), sendFrames)
@@ -262,7 +256,7 @@ func TestUDPPressure(t *testing.T) {
 				break
 			}
 			for i := range n {
-				b.recycle(&rx[i])
+				recycle(b, &rx[i])
 			}
 			got += n
 		}

@@ -268,7 +268,7 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 // TestOwnAddressRemoved: an adapter without its address ends and says why. One that has it twice goes on with one.
 func TestOwnAddressRemoved(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungUDP} {
+	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rung)
@@ -293,7 +293,7 @@ func TestOwnAddressRemoved(t *testing.T) {
 // TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungUDP} {
+	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rung)
@@ -421,13 +421,16 @@ func TestEventsAreLost(t *testing.T) {
 // program and the buffers were made for.
 func TestMTUChanges(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungUDP} {
+	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
 		t.Run(rung.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rung)
 			largest := maxFrame - frameOverhead - 28 // a single-buffer program's
-			if rung == RungUDP {
+			switch rung {
+			case RungUDP:
 				largest = 1472 // the receive buffers'
+			case RungTCX:
+				largest = 8972 // what is long comes by the socket
 			}
 			link := r.device.Ports()[0]
 			for _, c := range []struct{ mtu, want int }{{1400, 1372}, {9000, largest}, {1000, wire.MinPacket}, {1500, 1472}} {

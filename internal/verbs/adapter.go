@@ -73,7 +73,7 @@ func ParseBulk(name string) (Bulk, error) { return datapath.ParseBulk(name) }
 // RungAuto chooses one.
 const RungAuto = datapath.RungAuto
 
-// ParseRung is the rung with a name as flags have it: auto, generic, native, udp.
+// ParseRung is the rung with a name as flags have it: auto, generic, native, udp, ring, tcx.
 func ParseRung(name string) (Rung, error) { return datapath.ParseRung(name) }
 
 // DefaultUDPPort carries ND traffic unless another one is asked for.

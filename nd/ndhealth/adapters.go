@@ -61,8 +61,11 @@ func Adapters() (list []Adapter, err error) {
 			reason = err.Error()
 		}
 		a.Datapath, a.Reason = nd.Datapath(rung), reason
-		if h, failed := bpf.Holder(nic.Index, nic.Name); failed == nil && h != nil && err == nil && rung != datapath.RungUDP {
+		shared, _ := datapath.HasAdapter(netip.AddrPortFrom(addr, nd.DefaultUDPPort)) // who cannot ask opens none either
+		if h, failed := bpf.Holder(nic.Index, nic.Name); failed == nil && h != nil && err == nil && rung.ByXDP() {
 			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, heldReason)
+		} else if shared && err == nil && !rung.OverSockets() {
+			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, sharedReason(addr, nd.DefaultUDPPort))
 		}
 		list = append(list, a)
 	}

@@ -135,7 +135,7 @@ func (f *facts) find() (err error) {
 func (f *facts) gather(ctx context.Context) {
 	rung, reason, err := datapath.Prospect(&f.nic, f.addr)
 	f.auto, f.reason, f.refused = nd.Datapath(rung), reason, err
-	if f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathGeneric {
+	if f.cfg.Datapath != nd.DatapathAuto && !f.cfg.Datapath.OverSockets() {
 		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
 	}
 	f.kernel = release()
@@ -173,14 +173,20 @@ const heldReason = "AF_XDP needs the interface's XDP program, and another one is
 
 // giveWay makes auto take what an adapter that is opened now takes, where others have what AF_XDP needs.
 func (f *facts) giveWay() {
-	if f.refused != nil || f.auto == nd.DatapathUDP || !f.port.shared && f.holder == nil {
+	held := f.holder != nil && datapath.Rung(f.auto).ByXDP()
+	if f.refused != nil || f.auto == nd.DatapathUDP || !f.port.shared && !held {
 		return
 	}
 	why := heldReason
 	if f.port.shared {
-		why = fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", f.cfg.UDPPort, f.addr)
+		why = sharedReason(f.addr, f.cfg.UDPPort)
 	}
 	f.auto, f.reason = beside(f.nic.Name, f.ring, why)
+}
+
+// sharedReason is why auto takes something else beside another adapter of an address.
+func sharedReason(addr netip.Addr, port uint16) string {
+	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", port, addr)
 }
 
 // beside is what auto takes where others have AF_XDP, because of why, and the whole reason. ring says that a ring may be had.
@@ -198,6 +204,11 @@ func (f *facts) overXDP() bool {
 		return f.refused != nil || !f.auto.OverSockets()
 	}
 	return !f.cfg.Datapath.OverSockets()
+}
+
+// byTCX says that packets are meant to arrive by a program at tcx, and leave by AF_XDP.
+func (f *facts) byTCX() bool {
+	return f.cfg.Datapath == nd.DatapathTCX || f.cfg.Datapath == nd.DatapathAuto && f.refused == nil && f.auto == nd.DatapathTCX
 }
 
 func (f *facts) report() Report {

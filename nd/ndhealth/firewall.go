@@ -183,11 +183,13 @@ func judgeFirewall(f *facts) (Finding, bool) {
 }
 
 func judgeSharedLink(f *facts) (Finding, bool) {
-	if f.nic.Driver != "veth" || !f.overXDP() {
+	switch {
+	case f.nic.Driver != "veth" || !f.overXDP():
 		return Finding{}, false
+	case f.byTCX():
+		return ok("kernel TCP over this pair is as fast as before while an adapter is open here; generic and native mode cost it"), true
+	case f.overNative():
+		return ok("kernel TCP from the other end of the pair loses its segmentation while an adapter is open here; generic mode costs it less, and tcx nothing"), true
 	}
-	if f.overNative() {
-		return ok("kernel TCP from the other end of the pair loses its segmentation while an adapter is open here; generic mode costs it less"), true
-	}
-	return ok("kernel TCP over this pair is somewhat slower while an adapter is open here; native mode costs it more"), true
+	return ok("kernel TCP over this pair is somewhat slower while an adapter is open here; native mode costs it more, and tcx nothing"), true
 }

@@ -24,6 +24,10 @@ func judgeHolder(f *facts) (Finding, bool) {
 	if h.PID != 0 {
 		found += fmt.Sprintf(" by process %d (%s)", h.PID, h.Comm)
 	}
+	if f.byTCX() {
+		return hint(found, "packets arrive by a program at tcx, which it leaves its place; but for an XDP program in generic mode, and on veth, the kernel copies each packet once more",
+			h.Remedy()+", when nobody needs it"), true
+	}
 	if h.Ours && h.PID != 0 {
 		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
 			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"), true
@@ -61,7 +65,7 @@ func judgePort(f *facts) (Finding, bool) {
 	}
 	at := fmt.Sprintf("UDP port %d of %s", f.cfg.UDPPort, f.addr)
 	switch asked := f.cfg.Datapath; {
-	case f.port.shared && (asked == nd.DatapathNative || asked == nd.DatapathGeneric):
+	case f.port.shared && asked != nd.DatapathAuto && !asked.OverSockets():
 		return problem(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
 			"use --datapath auto, which takes a ring or plain sockets beside it; or end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.shared:

@@ -47,6 +47,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{
 		`h.Remedy() + ", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyKill TestRemedyOwnProgram", "",
 	},
+	{`h.Remedy() + ", when nobody needs it"`, "TestRemedyForeignXDPProgram", ""},
 	{`h.Remedy() + ", when nobody needs it; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyForeignXDPProgram TestBrokenForeignXDPProgram", ""},
 	{
 		`"use --datapath generic, or udp when it goes on; an address of the interface that packets arrive on"`, "",

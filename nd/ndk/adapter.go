@@ -25,7 +25,7 @@ type AdapterConfig struct {
 	// UDPPort is the well-known port, which requests to connect go to; 0 is 14791. Peers must use the same one. Further adapters of an
 	// address receive on UDP ports of their own, by a broker or over plain sockets.
 	UDPPort uint16
-	// Datapath is auto, generic, native, udp or ring; empty is auto (package nd explains them). Peers need not match.
+	// Datapath is auto, generic, native, udp, ring or tcx; empty is auto (package nd explains them). Peers need not match.
 	Datapath string
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open

@@ -1,0 +1,117 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/rxring"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// This file is RungTCX: the AF_XDP socket of a queue sends, and packets arrive in a ring that a program at tcx ingress fills. What is longer than its records, or
+// finds it full, comes by the socket that holds the UDP port.
+
+// lyingInRing is the ID of a packet that lies in the ring.
+const lyingInRing = 0
+
+// ringless says why an interface cannot receive by a ring; empty when it can. terms are as in openSockets.
+func ringless(nic *xdp.NIC, terms *Terms) string {
+	switch err := bpf.RingSupported(); {
+	case terms != nil:
+		return "a broker fills rings for plain sockets only"
+	case nic.RxQueues > 1:
+		return fmt.Sprintf("interface %s has %d receive queues, and a ring one reader", nic.Name, nic.RxQueues)
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+// attachTCX has the program fill a ring, and opens a socket that sends.
+func (d *Datapath) attachTCX(nic *xdp.NIC, c choice) error {
+	program, err := bpf.AttachRing(nic.Index, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
+	if err != nil {
+		return err
+	}
+	d.filling = program
+	if d.info.Copying, err = d.openQueues(nic, bindFacts{rung: c.rung, multiBuffer: xdp.MultiBufferSupported()}); err != nil {
+		return errors.Join(err, d.detach())
+	}
+	d.info.Rung, d.info.Reason = c.rung, c.reason
+	if d.cfg.BusyPoll {
+		d.info.Reason += "; no busy polling: " + noBusyPoll
+	}
+	return nil
+}
+
+// openRing maps the ring, and has whoever sleeps wait there: the kernel would run the transmit loop of a socket that only sends.
+func (q *queue) openRing(program *bpf.Ring) error {
+	packets, page := program.FDs()
+	ring, err := rxring.Open(packets, page, bpf.RingBytes)
+	if err != nil {
+		return err
+	}
+	q.ring = &ringReader{Ring: ring}
+	q.sleeper, err = newSleeper(packets, ring.Waiting, q.device.cfg.longestSpin())
+	if err == nil {
+		q.dozes = q.doze
+	}
+	return err
+}
+
+// doze tells the program whether anybody looks.
+func (q *queue) doze(yes bool) {
+	if yes {
+		q.ring.Sleeps(rxring.AtRing)
+	} else {
+		q.ring.Sleeps(rxring.Awake)
+	}
+}
+
+// receiveTCX is Receive. The sockets go first, because what the ring has up to its edge came behind what they had: each gets a part of what is left of the batch,
+// and the ring the rest.
+func (q *queue) receiveTCX(pkts []provider.RxPacket) (n int) {
+	q.ring.Edge()
+	room := len(pkts) - min(besideShare, len(pkts)/2)
+	for i, r := range q.beside {
+		n += r.receive(pkts[n:][:(room-n)/(len(q.beside)-i)])
+	}
+	return n + q.receiveInPlace(pkts[n:])
+}
+
+// receiveInPlace fills pkts with packets that stay in the ring until they are recycled.
+func (q *queue) receiveInPlace(pkts []provider.RxPacket) (n int) {
+	var arrived rxring.Packet
+	to := q.device.local.local
+	for n < len(pkts) && q.ring.Next(&arrived) {
+		if len(arrived.Data) < wire.BaseHeaderLen {
+			q.foreign.Add(1)
+			continue
+		}
+		last := len(arrived.Data) - 1
+		q.touched += arrived.Data[min(cacheLine, last)] + arrived.Data[min(2*cacheLine, last)] // as touch
+		p := &pkts[n]
+		p.From, p.To, p.MAC, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, to, arrived.MAC, arrived.Marked
+		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: lyingInRing}
+		p.N, p.Len, p.Merged, p.Bulk = 1, len(arrived.Data), false, false
+		n++
+	}
+	q.lentOut += n
+	if n > 0 {
+		q.ring.packets.Add(uint64(n))
+	} else if q.lentOut == 0 {
+		q.ring.Release() // of what was no packet
+	}
+	return n
+}
+
+// recycleTCX takes back a packet. The room of all is the kernel's again once none is used any more, which is at the end of a batch.
+func (q *queue) recycleTCX() {
+	if q.lentOut--; q.lentOut == 0 {
+		q.ring.Release()
+	}
+}
