@@ -14,7 +14,7 @@ struct nd_arrival {
 	__u16 marked;  /* not 0: with a congestion mark (CE, RFC 3168) */
 	__u32 len;     /* bytes of payload, which follow */
 	__u8 mac[6];   /* source address of the link layer */
-	__u8 pad[2];
+	__u16 passed;  /* of nd_page, when the packet came: so many went to the socket before it */
 };
 
 /* nd_sleep says who looks for packets. */

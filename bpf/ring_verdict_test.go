@@ -52,6 +52,7 @@ func (l *loadedRing) run(t *testing.T, frame []byte) (v verdict, p rxring.Packet
 	action, err := l.ring.objects.NdRing.Run(&ebpf.RunOptions{Data: frame})
 	testhelp.Must(t, err)
 	l.rx.Edge()
+	l.rx.Behind(l.rx.Passed())
 	switch got := [3]bool{action == tcxDrop, l.rx.Next(&p), l.rx.Passed() != passedBefore}; got {
 	case [3]bool{true, true, false}:
 		v = taken

@@ -9,6 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/rxring"
+	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -23,6 +24,7 @@ type ringReader struct {
 
 	passed atomic.Uint64 // to the socket, as of the last look
 	owed   int           // of those, not received yet
+	given  uint64        // of those, so many that the engine has got
 	tries  int           // looks that are left for them
 	quiet  int           // looks since the last packet of the socket, those that were skipped among them
 	skip   int           // looks still to be skipped
@@ -139,6 +141,29 @@ func (r *ringReader) socketDue() bool {
 		return false
 	}
 	return true
+}
+
+// merge fills pkts with packets of the ring and of the last look at the socket, in the order in which they came: those of the ring say how many of the socket's came
+// before them. fromRing and fromSocket fill pkts with what there is. The receiver is nil before the socket's first packet.
+func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fromRing, fromSocket func([]provider.RxPacket) int) (n int) {
+	r.Edge() // behind the look: what is put into the ring from now on comes later
+	for {
+		r.Behind(r.given)
+		n += fromRing(pkts[n:])
+		if n == len(pkts) || receiver == nil || !receiver.Waiting() {
+			break
+		}
+		done := receiver.Done()
+		receiver.Stop(max(r.Ahead(udpBatch), 1))
+		n += fromSocket(pkts[n:])
+		r.given += uint64(receiver.Done() - done)
+	}
+	if receiver == nil || !receiver.Waiting() { // what is owed no more may have been lost, or of this machine
+		r.given = r.passed.Load() - uint64(r.owed)
+		r.Behind(r.given)
+		n += fromRing(pkts[n:])
+	}
+	return n
 }
 
 // looked learns that a look at the socket brought so many messages.

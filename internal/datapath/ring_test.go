@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"os"
@@ -171,6 +172,46 @@ func testRingOrder(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		if order[0] != 5000 {
 			t.Fatalf("packets of %v bytes came in this order", order)
 		}
+	}
+}
+
+// TestRingOrderBeyondItsEnd: packets that find the ring full come behind those that are in it, and before those that are put there when there is room again.
+func TestRingOrderBeyondItsEnd(t *testing.T) {
+	ringed(t, netlab.PairConfig{}, testRingOrderBeyondItsEnd)
+}
+
+func testRingOrderBeyondItsEnd(t *testing.T, pair *netlab.Pair, d Device, port Port) {
+	s := newSender(t, pair, d)
+	const length, inAll = 1400, 1000
+	number, next := uint32(0), uint32(0)
+	send := func(n int) {
+		for range n {
+			b := make([]byte, length)
+			binary.BigEndian.PutUint32(b, number)
+			number++
+			_, err := s.conn.WriteToUDPAddrPort(b, s.to)
+			must(t, err)
+		}
+	}
+	rareLooks(port)
+	send(inAll / 2) // twice what the ring holds
+	take := func() {
+		receive(t, port, func(p *provider.RxPacket) {
+			if got := binary.BigEndian.Uint32(p.Frags[0].Data); got != next {
+				t.Fatalf("packet %d came in place of %d", got, next)
+			}
+			next++
+		})
+	}
+	for next < inAll/4 {
+		take()
+	}
+	send(inAll / 2) // into the room that there is, and behind
+	for next < inAll {
+		take()
+	}
+	if n := inRing(t, d); n < inAll/4 || n >= inAll {
+		t.Errorf("%d of %d packets came by the ring", n, inAll)
 	}
 }
 

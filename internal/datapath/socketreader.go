@@ -135,29 +135,35 @@ func (r *socketReader) receive(pkts []provider.RxPacket) (n int) {
 	if !r.ready() {
 		return 0
 	}
+	for n < len(pkts) && (r.receiver.Waiting() || r.receiver.Full() && r.receiver.Receive(r.socket)) {
+		n += r.take(pkts[n:])
+	}
+	return n
+}
+
+// take fills pkts with what the last look brought.
+func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 	if r.trim.Swap(false) {
 		_ = r.pool.Trim(keptFrames) // what the kernel does not take back we keep
 	}
 	merged, foreign := uint64(0), uint64(0)
 	var arrived udp.Datagram
-	for n < len(pkts) && (r.receiver.Waiting() || r.receiver.Full() && r.receiver.Receive(r.socket)) {
-		for n < len(pkts) && r.receiver.Next(&arrived) {
-			if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
-				r.receiver.Release(arrived.Frame)
-				foreign++
-				continue
-			}
-			p := &pkts[n]
-			p.From, p.To, p.MAC, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, r.local, [6]byte{}, arrived.Marked
-			p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame) | r.mark}
-			p.N, p.Len, p.Merged, p.Bulk = 1, len(arrived.Data), arrived.Merged, r.bulk
-			n++
-			if arrived.Merged {
-				merged++
-			}
+	for n < len(pkts) && r.receiver.Next(&arrived) {
+		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
+			r.receiver.Release(arrived.Frame)
+			foreign++
+			continue
 		}
-		foreign += r.receiver.Unfit()
+		p := &pkts[n]
+		p.From, p.To, p.MAC, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, r.local, [6]byte{}, arrived.Marked
+		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame) | r.mark}
+		p.N, p.Len, p.Merged, p.Bulk = 1, len(arrived.Data), arrived.Merged, r.bulk
+		n++
+		if arrived.Merged {
+			merged++
+		}
 	}
+	foreign += r.receiver.Unfit()
 	r.packets.Add(uint64(n))
 	if merged > 0 {
 		r.merged.Add(merged)

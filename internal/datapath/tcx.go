@@ -72,15 +72,26 @@ func (q *queue) doze(yes bool) {
 	}
 }
 
-// receiveTCX is Receive. The sockets go first, because what the ring has up to its edge came behind what they had: each gets a part of what is left of the batch,
-// and the ring the rest.
+// receiveTCX is Receive. Packets of the ring and of the UDP port's socket come in the order in which they arrived: the ring's say how many of the socket's came before
+// them. What the socket has of this machine, and the bulk lane, have no such order, and a part of the batch.
 func (q *queue) receiveTCX(pkts []provider.RxPacket) (n int) {
-	q.ring.Edge()
-	room := len(pkts) - min(besideShare, len(pkts)/2)
-	for i, r := range q.beside {
-		n += r.receive(pkts[n:][:(room-n)/(len(q.beside)-i)])
+	share := min(besideShare, len(pkts)/2)
+	room := len(pkts)
+	for _, r := range q.beside[1:] {
+		if r.hot() {
+			room -= share
+			share /= 2
+		}
 	}
-	return n + q.receiveInPlace(pkts[n:])
+	behind := q.beside[0]
+	if some := behind.ready(); some && q.ring.given == q.ring.passed.Load() { // none of these came by the interface
+		n = behind.take(pkts[:share])
+	}
+	n += q.ring.merge(pkts[n:room], behind.receiver, q.receiveInPlace, behind.take)
+	for _, r := range q.beside[1:] {
+		n += r.receive(pkts[n:])
+	}
+	return n
 }
 
 // receiveInPlace fills pkts with packets that stay in the ring until they are recycled.

@@ -53,37 +53,42 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 		d.trim.Store(false)
 		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
 	}
-	n, merged, foreign := 0, uint64(0), uint64(0)
 	if d.ring != nil {
-		d.ring.Edge() // what the ring has up to there came behind what the socket is known to have
+		d.arrived()
+		return d.ring.merge(pkts, d.receiver, d.receiveRing, d.receiveSocket)
 	}
-	var arrived udp.Datagram
+	n := 0
 	for n < len(pkts) && d.arrived() {
-		for n < len(pkts) && d.receiver.Next(&arrived) {
-			if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
-				d.receiver.Release(arrived.Frame)
-				foreign++
-				continue
-			}
-			p := &pkts[n]
-			p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
-			p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame)}
-			p.N, p.Len, p.Merged = 1, len(arrived.Data), arrived.Merged
-			n++
-			if arrived.Merged {
-				merged++
-			}
-		}
-		foreign += d.receiver.Unfit()
+		n += d.receiveSocket(pkts[n:])
 	}
+	return n
+}
+
+// receiveSocket fills pkts with what the last look at the socket brought.
+func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
+	n, merged, foreign := 0, uint64(0), uint64(0)
+	var arrived udp.Datagram
+	for n < len(pkts) && d.receiver.Next(&arrived) {
+		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
+			d.receiver.Release(arrived.Frame)
+			foreign++
+			continue
+		}
+		p := &pkts[n]
+		p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
+		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame)}
+		p.N, p.Len, p.Merged = 1, len(arrived.Data), arrived.Merged
+		n++
+		if arrived.Merged {
+			merged++
+		}
+	}
+	foreign += d.receiver.Unfit()
 	if merged > 0 {
 		d.merged.Add(merged)
 	}
 	if foreign > 0 {
 		d.foreign.Add(foreign)
-	}
-	if d.ring != nil {
-		n += d.receiveRing(pkts[n:])
 	}
 	return n
 }

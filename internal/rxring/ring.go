@@ -2,6 +2,7 @@
 package rxring
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ const (
 	busy       = 1 << 31 // in the length of a record: it is not complete yet
 	discarded  = 1 << 30 // there is nothing in it
 	arrivalLen = 32      // struct nd_arrival
+	stampAt    = 30      // in struct nd_arrival: passed
 	passedAt   = 64      // in struct nd_page
 )
 
@@ -39,6 +41,7 @@ type Ring struct {
 	mask               uint64
 	at                 uint64      // consumed so far
 	edge               uint64      // as far as Edge saw, at most the data ahead of at
+	behind             uint16      // Next ends before records with a greater stamp
 	damaged            atomic.Bool // something in it cannot be: nothing more is read
 }
 
@@ -111,6 +114,21 @@ func (r *Ring) Edge() {
 	r.edge = edge
 }
 
+// Behind has Next end before packets that came behind more than so many packets of the socket, as Passed counts them.
+func (r *Ring) Behind(passed uint64) { r.behind = uint16(passed) }
+
+// Ahead is how many packets of the socket come before the next one of the ring, beyond those that Behind was told of; most when that is not known, because there is none
+// before the edge, or it is not complete.
+func (r *Ring) Ahead(most int) int {
+	if off := r.at & r.mask; r.at != r.edge {
+		n := word32(r.data, int(off)).Load()
+		if n&(busy|discarded) == 0 && n >= arrivalLen {
+			return min(max(int(int16(stamp(r.data[off+headerLen:][:n])-r.behind)), 0), most)
+		}
+	}
+	return most
+}
+
 // abandon ends a ring in which something cannot be.
 func (r *Ring) abandon() {
 	r.edge = r.at
@@ -127,7 +145,15 @@ func (r *Ring) Next(p *Packet) bool {
 		}
 		size, skip := uint64(n&^discarded), n&discarded != 0
 		step := (size + headerLen + 7) &^ 7
-		if step > r.edge-r.at || !skip && !p.read(r.data[off+headerLen:][:size]) {
+		if step > r.edge-r.at || !skip && size < arrivalLen {
+			r.abandon()
+			return false
+		}
+		record := r.data[off+headerLen:][:size]
+		if !skip && int16(stamp(record)-r.behind) > 0 {
+			return false
+		}
+		if !skip && !p.read(record) {
 			r.abandon()
 			return false
 		}
@@ -139,11 +165,11 @@ func (r *Ring) Next(p *Packet) bool {
 	return false
 }
 
+// stamp is how many packets went to the socket before that of a record.
+func stamp(record []byte) uint16 { return binary.NativeEndian.Uint16(record[stampAt:]) }
+
 // read takes a struct nd_arrival and its payload from a record. It reports false when the record has not as many bytes.
 func (p *Packet) read(record []byte) bool {
-	if len(record) < arrivalLen {
-		return false
-	}
 	length := word32(record, 20).Load() // once: who has the ring may change it
 	if uint64(length) > uint64(len(record)-arrivalLen) {
 		return false

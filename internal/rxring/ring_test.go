@@ -275,6 +275,28 @@ func TestRingFull(t *testing.T) {
 	wantNone(t, r)
 }
 
+// A packet that came behind one of the socket waits until that is known to be there, also where the count wraps.
+func TestRingBehind(t *testing.T) {
+	k := newFake(t, 0)
+	r := k.open(t)
+	const before = 1<<16 - 1
+	for n := range 3 {
+		b := arrival([]byte{byte('a' + n)}, 7, false, 1)
+		binary.NativeEndian.PutUint16(b[stampAt:], uint16(before+n))
+		at := k.reserve(uint32(len(b)))
+		k.put(at+headerLen, b)
+		k.header(at, uint32(len(b)))
+	}
+	r.Edge()
+	for n := range 3 {
+		r.Behind(uint64(before + n - 1))
+		wantNone(t, r)
+		r.Behind(uint64(before + n))
+		want(t, r, string(rune('a'+n)))
+	}
+	wantNone(t, r)
+}
+
 func TestRingPage(t *testing.T) {
 	k := newFake(t, 0)
 	r := k.open(t)

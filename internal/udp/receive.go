@@ -36,6 +36,7 @@ type Receiver struct {
 
 	// What the kernel filled, and how far it was handed out.
 	arrived, at int
+	stop        int // no message from here on is handed out; see Stop
 	full        bool
 	rest        []byte // of message at, behind the parts that were handed out
 	part        Datagram
@@ -66,7 +67,7 @@ func NewReceiver(pool *Pool, batch, most, least int) *Receiver {
 // Receive takes what the socket has, at most a batch, and reports whether that was anything. It may be called when Next has handed out
 // everything of the batch before.
 func (r *Receiver) Receive(from *Socket) bool {
-	r.arrived, r.at, r.full = 0, 0, false
+	r.arrived, r.at, r.stop, r.full = 0, 0, 0, false
 	ready := min(r.post(), r.offered)
 	if ready == 0 {
 		return false
@@ -75,7 +76,7 @@ func (r *Receiver) Receive(from *Socket) bool {
 	if errno != 0 {
 		return false // nothing there, or an error that the socket had to tell: the next call looks again
 	}
-	r.arrived, r.dirty, r.full = n, max(r.dirty, n), n == ready
+	r.arrived, r.stop, r.dirty, r.full = n, n, max(r.dirty, n), n == ready
 	r.adapt()
 	return n > 0
 }
@@ -132,6 +133,17 @@ func (r *Receiver) Full() bool { return r.full }
 // Waiting says whether Next has something.
 func (r *Receiver) Waiting() bool { return len(r.rest) > 0 || r.at < r.arrived }
 
+// Done counts the messages of the newest batch that were handed out whole.
+func (r *Receiver) Done() int {
+	if len(r.rest) > 0 {
+		return r.at - 1
+	}
+	return r.at
+}
+
+// Stop has Next end once so many more messages were handed out, although others may be waiting. The next batch, and another call, undo it.
+func (r *Receiver) Stop(messages int) { r.stop = min(r.Done()+messages, r.arrived) }
+
 // Next hands out the next datagram of the batch, which is the caller's until Release. It reports false when there is none left.
 func (r *Receiver) Next(d *Datagram) bool {
 	if len(r.rest) == 0 && !r.open() {
@@ -146,7 +158,7 @@ func (r *Receiver) Next(d *Datagram) bool {
 
 // open begins with the next message that has a datagram in it.
 func (r *Receiver) open() bool {
-	for ; r.at < r.arrived; r.at++ {
+	for ; r.at < r.stop; r.at++ {
 		i := r.at
 		m := &r.msgs[i]
 		n := int(m.n)

@@ -204,7 +204,7 @@ func TestLyingSegmentSize(t *testing.T) {
 	} {
 		r := NewReceiver(newPool(t, 4), 2, frameSize, 24)
 		r.post()
-		r.arrived, r.dirty = 1, 1
+		r.arrived, r.stop, r.dirty = 1, 1, 1
 		r.msgs[0].n = n
 		r.msgs[0].hdr.SetControllen(copy(r.control[:controlRoom], c.control))
 		var got []int

@@ -102,6 +102,37 @@ func TestLayoutOfMmsghdr(t *testing.T) {
 	}
 }
 
+// Next ends where Stop says, and goes on when it is told to; Done counts what was handed out whole.
+func TestStop(t *testing.T) {
+	n := newNetwork(t)
+	b, at := open(t, n, addrB)
+	a, _ := open(t, n, addrA)
+	s, r := NewSender(1, 1), newReceiver(t, 8, 8)
+	for i := range 5 {
+		send(s, a, at, make([]byte, 10+i), 100)
+	}
+	if !r.Receive(b) || r.Arrived() != 5 {
+		t.Fatalf("%d arrived, want 5", r.Arrived())
+	}
+	var d Datagram
+	done := 0
+	for _, more := range []int{2, 0, 1, 9} {
+		r.Stop(more)
+		for range more {
+			if done < 5 {
+				if !r.Next(&d) || len(d.Data) != 10+done {
+					t.Fatalf("message %d has %d bytes", done, len(d.Data))
+				}
+				r.Release(d.Frame)
+				done++
+			}
+		}
+		if r.Done() != done || r.Next(&d) || r.Waiting() != (done < 5) {
+			t.Errorf("%d are done, %d are counted; more are waiting: %t", done, r.Done(), r.Waiting())
+		}
+	}
+}
+
 // TestDatagrams sends every interesting size, over both families: what arrives is what was sent, from whom it was sent.
 func TestDatagrams(t *testing.T) {
 	for _, c := range []struct{ from, to netip.Addr }{
