@@ -91,7 +91,7 @@ func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 		return q.wrong("send", 4)
 	}
 	r := provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}
-	return q.posted("send", verbs.Post(&q.qp, r, sgl))
+	return q.posted("send", verbs.Post(&q.qp, &r, sgl))
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory at addr, as MemoryRegion.Address and RemoteToken of the
@@ -101,7 +101,7 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 		return q.wrong("write", 6)
 	}
 	r := provider.Request{Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token)}
-	return q.posted("write", verbs.Post(&q.qp, r, sgl))
+	return q.posted("write", verbs.Post(&q.qp, &r, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: the ones
@@ -112,7 +112,7 @@ func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, fl
 		return q.wrong("read", 6)
 	}
 	r := provider.Request{Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token)}
-	return q.posted("read", verbs.Post(&q.qp, r, sgl))
+	return q.posted("read", verbs.Post(&q.qp, &r, sgl))
 }
 
 // posted ends every posting call.

@@ -17,7 +17,7 @@ func outstanding() (qp *QP, r *completion.Reporter) {
 		number uint32
 		flags  PostFlags
 	}{{KindSend, 0, 0}, {KindRead, 0, 0}, {KindWrite, 1, FlagSilentSuccess}, {KindSend, 1, 0}, {KindSend, 2, 0}} {
-		qp.sq.post(&Request{Kind: q.kind, Context: uint64(i), Flags: q.flags})
+		qp.sq.post(&Request{Kind: q.kind, Context: uint64(i), Flags: q.flags}, nil)
 		qp.sq.wr(uint32(i)).number = q.number
 	}
 	qp.sq.next, qp.sq.off = 3, 1 // of SEND 1 a part was sent

@@ -98,21 +98,22 @@ func (qp *QP) user() *memory.User {
 // is being run) for the request to move: the caller rings unless FlagDefer says that more follows.
 //
 // The order of checks is the specification's: state, entry count, total length, space.
-func (qp *QP) Post(r *Request) (ring bool, o Outcome) {
+func (qp *QP) Post(r *Request) (ring bool, o Outcome) { return qp.PostList(r, r.SGL) }
+
+// PostList is Post with a list instead of the request's own: the request may then be used where it was made, without a copy.
+func (qp *QP) PostList(r *Request, sgl []SGE) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
 	}
-	inline := r.Flags&FlagInline != 0
-	if !inline && len(r.SGL) > int(qp.sq.maxSGE) {
+	switch inline := r.Flags&FlagInline != 0; {
+	case !inline && len(sgl) > int(qp.sq.maxSGE):
 		return false, OutcomeDataOverrun
-	}
-	if r.Length > MaxTransfer || inline && r.Length > qp.sq.inlineSize {
+	case r.Length > MaxTransfer || inline && r.Length > qp.sq.inlineSize:
 		return false, OutcomeBufferOverflow
-	}
-	if r.Kind == KindRead && qp.readLimit.Load() == 0 && qp.State() == QPReady { // the limit goes with the connection
+	case r.Kind == KindRead && qp.readLimit.Load() == 0 && qp.State() == QPReady: // the limit goes with the connection
 		return false, OutcomeInvalidRequest
 	}
-	if o := qp.sq.post(r); o != OutcomeSuccess {
+	if o := qp.sq.post(r, sgl); o != OutcomeSuccess {
 		return false, o
 	}
 	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess

@@ -111,7 +111,7 @@ func (q *initiatorQueue) inlineBytes(seq uint32) []byte {
 }
 
 // post copies r into the next slot. The limits were checked by the caller, except space.
-func (q *initiatorQueue) post(r *Request) Outcome {
+func (q *initiatorQueue) post(r *Request, sgl []SGE) Outcome {
 	q.mu.Lock()
 	seq := q.posted.Load()
 	if seq-q.head.Load() >= q.depth {
@@ -119,17 +119,16 @@ func (q *initiatorQueue) post(r *Request) Outcome {
 		return OutcomeNoMoreEntries
 	}
 	i := seq & q.mask
-	q.wrs[i] = workRequest{
-		context: r.Context, addr: r.Addr, token: r.Token, length: r.Length, flags: r.Flags, kind: r.Kind, nsge: uint8(len(r.SGL)),
-	}
+	wr := &q.wrs[i] // field by field: a copy of a struct just written would wait for its words (access.Copy)
+	wr.context, wr.addr, wr.length, wr.token = r.Context, r.Addr, r.Length, r.Token
 	if r.Flags&FlagInline != 0 {
-		q.wrs[i].nsge = 0
+		sgl = nil
 		copy(q.inline[i*q.inlineSize:], r.Inline)
-	} else {
-		copy(q.sges[i*q.maxSGE:], r.SGL)
 	}
+	wr.number, wr.message, wr.flags, wr.kind, wr.nsge, wr.done = 0, 0, r.Flags, r.Kind, uint8(len(sgl)), false
+	access.Copy(q.sges[i*q.maxSGE:], sgl)
 	if r.Flags&FlagImmediate != 0 {
-		q.wrs[i].token = Token(r.Immediate)
+		wr.token = Token(r.Immediate)
 	}
 	q.sample.Record(seq)
 	q.posted.Store(seq + 1)

@@ -25,12 +25,12 @@ type QP struct {
 	adapter *Adapter
 }
 
-// Post queues a Send, Write or Read with the bytes of sgl. Its flags were checked. The order of checks is state, entries, length, space
+// Post queues a Send, Write or Read with the bytes of sgl, and sets its length. Its flags were checked. The order of checks is state, entries, length, space
 // (ND specification 11.1). A post that fails leaves nothing behind, and makes the requests move that were deferred before it.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeDataOverrun (entries), OutcomeBufferOverflow (bytes), OutcomeNoMoreEntries,
 // OutcomeInvalidRequest (a Read that the read limits forbid), OutcomeDeviceRemoved.
-func Post[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.Outcome {
+func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider.Outcome {
 	total, o := lengthOf(sgl)
 	r.Length = total
 	switch {
@@ -38,15 +38,18 @@ func Post[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.
 		return postInline(q, r, sgl)
 	case o != provider.OutcomeSuccess:
 		return q.refuse(o)
+	case len(sgl) == 1:
+		var one [1]provider.SGE
+		translate(q.adapter, one[:], sgl)
+		return q.posted(q.PostList(r, one[:]))
 	}
 	var list [provider.MaxSGE]provider.SGE
 	translate(q.adapter, list[:], sgl)
-	r.SGL = list[:len(sgl)]
-	return q.posted(q.Post(&r))
+	return q.posted(q.PostList(r, list[:len(sgl)]))
 }
 
 // postInline queues a request whose bytes are copied now.
-func postInline[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) provider.Outcome {
+func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider.Outcome {
 	var data [MaxInline]byte
 	if r.Length > MaxInline {
 		return q.refuse(provider.OutcomeBufferOverflow)
@@ -55,8 +58,9 @@ func postInline[S entries[T], T ~uint32](q *QP, r provider.Request, sgl []S) pro
 	for i := range sgl {
 		at = at[copy(at, Entry[T](sgl[i]).Buffer):]
 	}
-	r.Inline = data[:r.Length]
-	return q.posted(q.Post(&r))
+	inline := *r
+	inline.Inline = data[:r.Length]
+	return q.posted(q.Post(&inline))
 }
 
 // Receive queues a receive into the entries of sgl, in any state of the queue pair.

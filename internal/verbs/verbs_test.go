@@ -119,12 +119,12 @@ func TestPostMovesBytes(t *testing.T) {
 	copy(client.mr.Newest().Bytes(), "from memory")
 	expect(t, "receive", Receive(&server.qp, 1, server.list(64)), provider.OutcomeSuccess)
 	expect(t, "receive", Receive(&server.qp, 2, server.list(64)), provider.OutcomeSuccess)
-	expect(t, "send", Post(&client.qp, provider.Request{Kind: provider.KindSend}, client.list(11)), provider.OutcomeSuccess)
+	expect(t, "send", Post(&client.qp, &provider.Request{Kind: provider.KindSend}, client.list(11)), provider.OutcomeSuccess)
 	if r := server.result(t); r.RequestContext != 1 || r.Bytes != 11 || string(server.mr.Newest().Bytes()[:11]) != "from memory" {
 		t.Errorf("%+v", r)
 	}
 	inline := []sge{{Buffer: []byte("in")}, {Buffer: []byte("line")}}
-	expect(t, "inline", Post(&client.qp, provider.Request{Kind: provider.KindSend, Flags: provider.FlagInline}, inline), provider.OutcomeSuccess)
+	expect(t, "inline", Post(&client.qp, &provider.Request{Kind: provider.KindSend, Flags: provider.FlagInline}, inline), provider.OutcomeSuccess)
 	if r := server.result(t); r.RequestContext != 2 || string(server.mr.Newest().Bytes()[:6]) != "inline" {
 		t.Errorf("%+v", r)
 	}
@@ -136,20 +136,20 @@ func TestOrderOfPostChecks(t *testing.T) {
 	e := newEnd(t, a)
 	send := provider.Request{Kind: provider.KindSend}
 	tooMany := make([]sge, provider.MaxSGE+1)
-	expect(t, "idle, list", Post(&e.qp, send, tooMany), provider.OutcomeConnectionInvalid)
+	expect(t, "idle, list", Post(&e.qp, &send, tooMany), provider.OutcomeConnectionInvalid)
 	expect(t, "idle, range of bind", e.qp.Bind(1, e.mr.Newest(), nil, make([]byte, 1), 0), provider.OutcomeConnectionInvalid)
 	expect(t, "receive, list", Receive(&e.qp, 1, tooMany), provider.OutcomeDataOverrun)
 	client, _ := pair(t, a)
-	expect(t, "list", Post(&client.qp, send, tooMany), provider.OutcomeDataOverrun)
+	expect(t, "list", Post(&client.qp, &send, tooMany), provider.OutcomeDataOverrun)
 	expect(t, "range of bind", client.qp.Bind(1, client.mr.Newest(), nil, make([]byte, 1), 0), OutcomeOutside)
 	inline := provider.Request{Kind: provider.KindSend, Flags: provider.FlagInline}
-	expect(t, "inline", Post(&client.qp, inline, client.list(MaxInline+1)), provider.OutcomeBufferOverflow)
-	expect(t, "inline, queue pair's limit", Post(&client.qp, inline, client.list(33)), provider.OutcomeBufferOverflow)
+	expect(t, "inline", Post(&client.qp, &inline, client.list(MaxInline+1)), provider.OutcomeBufferOverflow)
+	expect(t, "inline, queue pair's limit", Post(&client.qp, &inline, client.list(33)), provider.OutcomeBufferOverflow)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	expect(t, "closed, receive with a wrong list", Receive(&e.qp, 1, tooMany), provider.OutcomeDeviceRemoved)
-	expect(t, "closed, send with a wrong list", Post(&e.qp, send, tooMany), provider.OutcomeDeviceRemoved)
+	expect(t, "closed, send with a wrong list", Post(&e.qp, &send, tooMany), provider.OutcomeDeviceRemoved)
 	expect(t, "closed, resize to nothing", e.cq.Resize(0), provider.OutcomeDeviceRemoved)
 	o, _ := e.mr.Register(nil, 1<<20)
 	expect(t, "closed, register nothing", o, provider.OutcomeDeviceRemoved)
@@ -163,7 +163,7 @@ func TestPostDoesNotAllocate(t *testing.T) {
 	var results [8]provider.Result
 	put := func(to, from []provider.Result) { copy(to, from) }
 	if n := testing.AllocsPerRun(100, func() {
-		expect(t, "write", Post(&client.qp, write, list), provider.OutcomeSuccess)
+		expect(t, "write", Post(&client.qp, &write, list), provider.OutcomeSuccess)
 		expect(t, "receive", Receive(&client.qp, 1, list), provider.OutcomeSuccess)
 		client.qp.Flush()
 		Results(&client.cq, results[:], put)

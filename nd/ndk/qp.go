@@ -41,7 +41,7 @@ func (q *QP) send(r provider.Request, sgl []SGE, flags OpFlags) Status {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSendAndSolicitEvent|OpInline|OpDefer) != 0 {
 		return q.wrong()
 	}
-	return q.posted(verbs.Post(&q.qp, r, sgl))
+	return q.posted(verbs.Post(&q.qp, &r, sgl))
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory at addr, which token grants. Flags: silent success, read
@@ -51,7 +51,7 @@ func (q *QP) Write(context uint64, sgl []SGE, addr uint64, token Token, flags Op
 		return q.wrong()
 	}
 	r := provider.Request{Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
-	return q.posted(verbs.Post(&q.qp, r, sgl))
+	return q.posted(verbs.Post(&q.qp, &r, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
@@ -62,7 +62,7 @@ func (q *QP) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpF
 		return q.wrong()
 	}
 	r := provider.Request{Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
-	return q.posted(verbs.Post(&q.qp, r, sgl))
+	return q.posted(verbs.Post(&q.qp, &r, sgl))
 }
 
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.

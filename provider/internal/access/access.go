@@ -15,6 +15,16 @@ type SGE struct {
 	Token memory.Token
 }
 
+// Copy copies a list, field by field: entries were written a moment ago, in parts, and a processor that reads several of those at once waits until
+// they are in its cache. to must be long enough.
+func Copy(to, from []SGE) {
+	to = to[:len(from)]
+	for i := range from {
+		f := &from[i]
+		to[i].Addr, to[i].Len, to[i].Token = f.Addr, f.Len, f.Token
+	}
+}
+
 // Memory is what the requests of one queue pair, and its peer, may use. Without a user that is what all may use.
 type Memory struct {
 	Table *memory.Table
