@@ -1,8 +1,6 @@
 package packet
 
 import (
-	"sync/atomic"
-
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -37,6 +35,13 @@ func (r *Reader) next(n int) []byte {
 	return b
 }
 
+// pass passes over n bytes that lie in the current piece.
+func (r *Reader) pass(n int) {
+	r.rest = r.rest[n:]
+	r.left -= n
+	r.at += n
+}
+
 // peek returns what is next, together: as much as the longest operation header, or all that is left. It is copied only when it
 // straddles pieces.
 func (r *Reader) peek(scratch *[wire.MaxOpHeader]byte) []byte {
@@ -61,21 +66,29 @@ func (r *Reader) Place(dst []byte) {
 
 // Skip passes n bytes over. They must be there.
 func (r *Reader) Skip(n int) {
+	if n <= len(r.rest) {
+		r.pass(n)
+		return
+	}
 	for n > 0 {
 		n -= len(r.next(n))
 	}
 }
 
-// publishOrder separates the bytes of a message from its last one: a full barrier on every architecture Go supports, so
-// that whoever polls the last byte sees the others (PROTOCOL §9.1).
-var publishOrder atomic.Uint32
-
 // PlaceLast is Place for the last piece of a message: its last byte is stored after all others. dst must not be empty.
 func (r *Reader) PlaceLast(dst []byte) {
-	r.Place(dst[:len(dst)-1])
+	last := len(dst) - 1
+	if last < len(r.rest) {
+		copy(dst[:last], r.rest)
+		orderStores()
+		dst[last] = r.rest[last]
+		r.pass(last + 1)
+		return
+	}
+	r.Place(dst[:last])
 	tail := r.next(1)
-	publishOrder.Add(1)
-	dst[len(dst)-1] = tail[0]
+	orderStores()
+	dst[last] = tail[0]
 }
 
 // operation reads the next operation header of a packet of operations. The payload behind it is there.
