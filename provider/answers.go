@@ -73,7 +73,7 @@ func (a *answers) end() space.Place {
 }
 
 // gone says that the memory behind a piece of the answers may not be read any more.
-func (a *answers) gone(mem access.Memory, p space.Piece) bool {
+func (a *answers) gone(mem *access.Memory, p space.Piece) bool {
 	for at := p.From; at.Before(p.To); at = at.NextMessage() {
 		s := a.slot(at.Message())
 		if n, _ := s.piece(at, p.To); !mem.Readable(s.token, s.addr+uint64(at.Offset()), n) {
@@ -86,7 +86,7 @@ func (a *answers) gone(mem access.Memory, p space.Piece) bool {
 // pack fills the packet begun with answers from at up to stop, until the connection is terminated: then the memory of a
 // lost answer may be gone, so whatever is sent again is the TERM, and the first gap the peer has gets it. When the peer may not read what it asked for at to any
 // more, because that was deregistered, or the window invalidated, while the answer was under way, ok is false and the packet is gone.
-func (a *answers) pack(out *packet.Out, mem access.Memory, at, stop space.Place) (to space.Place, ok bool) {
+func (a *answers) pack(out *packet.Out, mem *access.Memory, at, stop space.Place) (to space.Place, ok bool) {
 	if a.termQueued {
 		out.Put(&a.term)
 		return stop, true

@@ -12,7 +12,7 @@ import (
 
 // placer places what is ahead of its turn: it knows where the bytes of each operation belong, and nothing of what else the operation does.
 type placer struct {
-	access.Memory
+	*access.Memory
 	qp    *QP
 	reads *outstandingReads // ours; nil when they were given up
 	next  uint32            // number of the SEND being received
@@ -104,7 +104,7 @@ func (a placer) placeOp(op *wire.Op, w *packet.Walk) {
 	case wire.OpWrite:
 		if op.Length > 0 {
 			dst, g := a.Written(Token(op.Token), op.Address, uint32(op.Length))
-			g.CountWrite()
+			g.CountWrites(1)
 			w.Place(dst)
 		}
 	case wire.OpReadReq:

@@ -41,7 +41,7 @@ func (r *repeater) answerArrived() bool {
 // mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
 // the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (r *repeater) mayHaveArrived(p space.Piece, mem access.Memory, rtt *recovery.RTT) bool {
+func (r *repeater) mayHaveArrived(p space.Piece, mem *access.Memory, rtt *recovery.RTT) bool {
 	if r.served.termQueued || !r.served.gone(mem, p) {
 		return false
 	}

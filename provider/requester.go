@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// requester turns the requests of an initiator queue into operations: it says which may start, gives them their numbers and fills packets with
-// them. It knows neither the connection nor when packets may leave.
+// requester turns the requests of an initiator queue into operations: which may start, with which numbers, and in which packets. It knows neither
+// the connection nor when packets may leave.
 type requester struct {
 	*requestNumbers
 	reads     outstandingReads
@@ -73,8 +73,7 @@ func (r *outstandingReads) remove(length uint32) {
 	r.off = 0
 }
 
-// fill says whether the answers that are under way fill a window, as if we had sent them ourselves: then no READ may be asked for. Whoever
-// asks for data is the only one who knows all that will come.
+// fill says whether the answers under way fill a window, as if we had sent them: no other READ may go. Only who asks knows all that will come.
 func (r *outstandingReads) fill(window int) bool {
 	return r.count > 0 && r.bytes-uint64(r.off) >= uint64(window)
 }
@@ -114,7 +113,7 @@ func (r *requester) hold(q *initiatorQueue, at space.Place, window int) hold {
 }
 
 // mayUse says whether the request at seq names memory of this side that it may use. An inline request has none.
-func (q *initiatorQueue) mayUse(mem access.Memory, seq uint32) bool {
+func (q *initiatorQueue) mayUse(mem *access.Memory, seq uint32) bool {
 	need := Rights(0)
 	if q.wr(seq).kind == KindRead {
 		need = RightLocalWrite
@@ -123,14 +122,14 @@ func (q *initiatorQueue) mayUse(mem access.Memory, seq uint32) bool {
 }
 
 // faultAhead lets the next look at a SEND that waits come at once, when it waits in vain, because it names memory that it may not use.
-func (r *requester) faultAhead(q *initiatorQueue, mem access.Memory, now clock.Time) {
+func (r *requester) faultAhead(q *initiatorQueue, mem *access.Memory, now clock.Time) {
 	if !q.mayUse(mem, q.next) {
 		r.ask.Soon(now)
 	}
 }
 
 // start gives the request at seq its number. False means that it names memory that it may not use.
-func (r *requester) start(q *initiatorQueue, mem access.Memory, seq uint32) bool {
+func (r *requester) start(q *initiatorQueue, mem *access.Memory, seq uint32) bool {
 	if !q.mayUse(mem, seq) {
 		return false
 	}
@@ -153,7 +152,7 @@ func (r *requester) start(q *initiatorQueue, mem access.Memory, seq uint32) bool
 
 // pack fills the packet begun with operations from at up to stop, or up to what has to wait. fresh says that they are sent for
 // the first time. When the request at to names memory that it may not use, ok is false and the packet is gone.
-func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem access.Memory, at, stop space.Place, fresh bool, window int) (to space.Place, ok bool) {
+func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem *access.Memory, at, stop space.Place, fresh bool, window int) (to space.Place, ok bool) {
 	for at != stop {
 		seq, off := at.Message(), at.Offset()
 		wr := q.wr(seq)
@@ -162,6 +161,14 @@ func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem access.Memory, 
 		}
 		if wr.kind.Local() {
 			break // the packet ends here: what it carries is before it, and what follows may only start after it
+		}
+		if off == 0 && wr.kind == KindWrite && wr.nsge == 1 && seq != stop.Message() && mem.PutWrite(out, &q.sgl(seq)[0], wr.length, wr.addr, wr.token) {
+			if fresh {
+				wr.message = r.nextMessage
+				r.nextMessage++
+			}
+			at = at.NextMessage()
+			continue
 		}
 		var op wire.Op
 		if !wr.describe(out, &op, at, stop) {
@@ -188,8 +195,7 @@ func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem access.Memory, 
 	return at, true
 }
 
-// mustWait says that the request at off of wr must not go again yet: it is a SEND beyond the limit, which RNR may have lowered since it was
-// sent.
+// mustWait says that the request at off of wr must not go again yet: it is a SEND beyond the limit, which RNR may have lowered since.
 func (r *requester) mustWait(wr *workRequest, off uint32) bool {
 	return r.hasPaused && off == 0 && wr.kind == KindSend && int32(r.sendLimit-wr.number) <= 0
 }
@@ -225,7 +231,7 @@ func (wr *workRequest) describe(out *packet.Out, op *wire.Op, at, stop space.Pla
 }
 
 // gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
-func (q *initiatorQueue) gather(out *packet.Out, mem access.Memory, seq, off, n uint32) bool {
+func (q *initiatorQueue) gather(out *packet.Out, mem *access.Memory, seq, off, n uint32) bool {
 	if q.wr(seq).flags&FlagInline != 0 {
 		out.Payload(q.inlineBytes(seq)[off : off+n])
 		return true
@@ -233,8 +239,8 @@ func (q *initiatorQueue) gather(out *packet.Out, mem access.Memory, seq, off, n 
 	return mem.Gather(out, q.sgl(seq), off, n)
 }
 
-// place is the place in the initiator queue of a place in the request space as the peer names it, sp being what was sent of that. It reports
-// false when the place was never sent. Without a queue nothing is sent again.
+// place is the place in the queue of a place in the request space as the peer names it, of which sp was sent. It reports false when
+// that never was. Without a queue nothing is sent again.
 func (r *requester) place(q *initiatorQueue, sp *space.Send, message uint16, offset uint32) (at space.Place, ok bool) {
 	number := wire.ExpandMessage(message, r.nextMessage)
 	switch {

@@ -23,14 +23,14 @@ func (frameSource) Frames(dst []Frag) int {
 func (frameSource) Transmit([]TxPacket) {}
 
 // someAccess is memory of one region that all may use, with its token and the address of its first byte.
-func someAccess(t *testing.T, rights Rights) (mem access.Memory, token Token, base uint64) {
+func someAccess(t *testing.T, rights Rights) (mem *access.Memory, token Token, base uint64) {
 	t.Helper()
 	table := NewMemory(rand.New(rand.NewPCG(1, 2)))
 	r, err := table.Register(make([]byte, 1<<16), rights)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.Memory{Table: table}, r.Token(), r.Base()
+	return &access.Memory{Table: table}, r.Token(), r.Base()
 }
 
 // posted is an initiator queue with requests of 64 bytes each.
@@ -189,7 +189,7 @@ func TestAnswers(t *testing.T) {
 	if a.gone(mem, piece) {
 		t.Error("memory that is there is gone")
 	}
-	empty := access.Memory{Table: NewMemory(rand.New(rand.NewPCG(3, 4)))}
+	empty := &access.Memory{Table: NewMemory(rand.New(rand.NewPCG(3, 4)))}
 	if !a.gone(empty, piece) || a.gone(empty, space.Piece{From: space.At(1, 200), To: space.At(2, 0)}) {
 		t.Error("memory that is gone is there")
 	}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -9,7 +10,8 @@ import (
 // when a SEND found no receive; what was done before that is done.
 func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 	rs := &t.rx[h.Space()]
-	w := &t.walk
+	w, mem := &t.walk, t.access()
+	defer mem.Done()
 	op := &w.Op
 	for w.Start(p, h, rs.place(h)); w.More(); {
 		if d := w.Step(); d != wire.DropNone {
@@ -32,7 +34,7 @@ func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 		if !rs.complete(op) {
 			return t.refuse(op, wire.TermProtocol)
 		}
-		if !t.executeOp(op, w, p.Placed) {
+		if !t.executeOp(op, w, mem, p.Placed) {
 			return false
 		}
 		rs.next = w.To
@@ -40,8 +42,7 @@ func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 	return true
 }
 
-// complete completes an operation, or the rest of one, at the place that is next: further pieces do not say what the first one did. It reports
-// false when the two contradict each other.
+// complete gives further pieces of a message what only the first one says. It reports false when the two contradict each other.
 func (rs *recvSpace) complete(op *wire.Op) bool {
 	switch {
 	case op.Opcode == wire.OpTerm:
@@ -53,8 +54,7 @@ func (rs *recvSpace) complete(op *wire.Op) bool {
 	return true
 }
 
-// continues completes an operation that goes on with the message whose first piece was the newest. It reports false when the two
-// contradict each other.
+// continues does so with a piece of the message whose first piece was the newest.
 func (rs *recvSpace) continues(op *wire.Op) bool {
 	m, end := &rs.message, uint64(op.Offset)+uint64(op.Length)
 	if op.Opcode != wire.OpMore && (op.Opcode != m.Opcode || op.Total != m.Total) {
@@ -70,17 +70,19 @@ func (rs *recvSpace) continues(op *wire.Op) bool {
 }
 
 // executeOp carries out one operation. w is at its payload, which may have been placed already.
-func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, placed bool) bool {
+func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, mem *access.Memory, placed bool) bool {
 	r := w
 	if placed {
 		w.Skip(int(op.Length))
 		r = nil
 	}
+	if op.Opcode == wire.OpWrite {
+		return r == nil || mem.Write(op, r) || t.refuse(op, wire.TermAccess)
+	}
+	mem.Done() // the operation before may have invalidated what was found
 	switch op.Opcode {
-	case wire.OpWrite:
-		return r == nil || t.access().Write(op, r) || t.refuse(op, wire.TermAccess)
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
-		return t.onSend(op, r)
+		return t.onSend(op, r, mem)
 	case wire.OpReadReq:
 		return t.onReadRequest(op)
 	case wire.OpReadResp:
@@ -99,8 +101,7 @@ func (s *sender) malformed(op *wire.Op, d wire.DropReason) bool {
 	return s.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
 }
 
-// refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false for the
-// convenience of its callers.
+// refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false, as its callers do.
 func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
 	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
 		s.stats.Drop(wire.DropToken)
@@ -111,7 +112,7 @@ func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
 }
 
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
-func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
+func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
 	qp := t.qp
 	if op.Number != t.receives.Next() {
 		return t.refuse(op, wire.TermProtocol)
@@ -134,8 +135,8 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk) bool {
 		qp.rq.head.Store(head + 1)
 		return t.refuse(op, wire.TermSendTooLong)
 	}
-	if !t.access().Scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
-		t.blame(t.access().Fault(qp.rq.sgl(head), OutcomeAccessViolation))
+	if !mem.Scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
+		t.blame(mem.Fault(qp.rq.sgl(head), OutcomeAccessViolation))
 		t.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})

@@ -12,13 +12,12 @@ import (
 // This file sends what requester and answers have, as far as windows, the budget and frames allow.
 
 // access is the memory that the connection's queue pair and its peer may use.
-func (s *sender) access() access.Memory { return access.Memory{Table: s.mem, User: s.qp.user()} }
+func (s *sender) access() *access.Memory { return &access.Memory{Table: s.mem, User: s.qp.user()} }
 
 // requesting says that the queue pair's requests may go out at all.
 func (s *sender) requesting() bool { return s.qp != nil && !s.noRequests }
 
-// sendRequests builds packets of the request space until the window, the budget or the work ends. It reports whether
-// the connection should be asked again.
+// sendRequests builds packets of the request space until the window, the budget or the work ends, and reports whether to ask again.
 func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 	e, sp := s.environment, &s.tx[wire.RequestSpace]
 	out := &e.out
@@ -93,8 +92,7 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 	return false
 }
 
-// packSpace fills the packet begun with what a space has from at up to stop. ok is false when that cannot be sent: the packet is gone then, and the
-// connection is about to end.
+// packSpace fills the packet begun with what a space has from at up to stop. When that cannot be sent, the packet is gone and the connection ends.
 func (s *sender) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to space.Place, ok bool) {
 	out, mem := &s.out, s.access()
 	if kind == wire.ResponseSpace {

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"math/bits"
+
 	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
@@ -79,13 +81,7 @@ type initiatorQueue struct {
 	off  uint32
 }
 
-func ringSize(depth int) uint32 {
-	size := uint32(1)
-	for size < uint32(depth) {
-		size *= 2
-	}
-	return size
-}
+func ringSize(depth int) uint32 { return 1 << bits.Len(uint(max(depth, 1)-1)) }
 
 func newInitiatorQueue(depth, maxSGE, inlineSize int) initiatorQueue {
 	size := ringSize(depth)

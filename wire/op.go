@@ -67,6 +67,14 @@ func ParseOp(b []byte, space Space, op *Op) (n int, d DropReason) {
 		return 0, DropShort
 	}
 	opcode, flags := Opcode(b[0]), OpFlags(b[1])
+	if opcode == OpWrite && flags == OpLast && space == RequestSpace && len(b) >= writeLen { // most of many operations
+		length := binary.BigEndian.Uint16(b[2:])
+		*op = Op{
+			Opcode: OpWrite, Flags: OpLast, Length: length, Total: uint32(length),
+			Token: binary.BigEndian.Uint32(b[4:]), Address: binary.BigEndian.Uint64(b[8:]),
+		}
+		return writeLen, DropNone
+	}
 	if n = OpLen(opcode, flags); n == 0 {
 		return 0, DropOpcode
 	}
@@ -146,6 +154,16 @@ func (op *Op) checkSolicit() DropReason {
 		return DropReserved
 	}
 	return DropNone
+}
+
+// WriteLen is the length of the header of a WRITE in one piece.
+const WriteLen = writeLen
+
+// PutWrite is PutOp for a WRITE of n bytes in one piece.
+func PutWrite(b []byte, address uint64, token uint32, n uint16) {
+	h := b[:writeLen]
+	binary.BigEndian.PutUint64(h, uint64(OpWrite)<<56|uint64(OpLast)<<48|uint64(n)<<32|uint64(token))
+	binary.BigEndian.PutUint64(h[8:], address)
 }
 
 // PutOp writes the header of op to b and returns its length (PROTOCOL §4); it panics if b is shorter or op is not an

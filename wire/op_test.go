@@ -184,3 +184,16 @@ func TestPutOpIgnoresForeignFields(t *testing.T) {
 		}()
 	}
 }
+
+// TestPutWriteIsPutOp: the header of a WRITE in one piece (PROTOCOL §4) is the same by either way.
+func TestPutWriteIsPutOp(t *testing.T) {
+	for _, n := range []uint16{0, 1, 64, 0xff00, 0xffff} {
+		op := Op{Opcode: OpWrite, Flags: OpLast, Length: n, Total: uint32(n), Address: 0x8182838485868788, Token: 0x91929394}
+		want, got := make([]byte, WriteLen), bytes.Repeat([]byte{0xff}, WriteLen)
+		PutOp(want, &op)
+		PutWrite(got, op.Address, op.Token, n)
+		if !bytes.Equal(got, want) {
+			t.Errorf("% x, want % x", got, want)
+		}
+	}
+}

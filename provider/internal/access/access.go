@@ -25,16 +25,34 @@ func Copy(to, from []SGE) {
 	}
 }
 
-// Memory is what the requests of one queue pair, and its peer, may use. Without a user that is what all may use.
+// Memory is what the requests of one queue pair, and its peer, may use. Without a user that is what all may use. It is made for a packet.
 type Memory struct {
 	Table *memory.Table
 	User  *memory.User
+
+	recent  memory.Recent
+	written *memory.Grant // into which so many pieces of WRITEs were placed that are not counted there yet
+	writes  uint64
+}
+
+// Done counts what was written, and forgets what was found: it comes at the end of the packet, and before anything that changes what tokens name.
+func (a *Memory) Done() {
+	if a.writes > 0 {
+		a.count(nil)
+	}
+	a.recent.Forget()
+}
+
+// local is memory.Table.Local.
+func (a *Memory) local(t memory.Token, addr, n uint64, need memory.Rights) ([]byte, *memory.Region) {
+	return a.recent.Local(a.Table, a.User, t, addr, n, need)
 }
 
 // MayUse says whether all entries of a list name memory of this side that grants need.
-func (a Memory) MayUse(sgl []SGE, need memory.Rights) bool {
-	for _, s := range sgl {
-		if b, _ := a.Table.Local(a.User, s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
+func (a *Memory) MayUse(sgl []SGE, need memory.Rights) bool {
+	for i := range sgl {
+		s := &sgl[i]
+		if b, _ := a.local(s.Token, s.Addr, uint64(s.Len), need); b == nil && s.Len > 0 {
 			return false
 		}
 	}
@@ -42,7 +60,7 @@ func (a Memory) MayUse(sgl []SGE, need memory.Rights) bool {
 }
 
 // Fault is what is wrong with a request that ended with o, and may have named memory that it may not use.
-func (a Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
+func (a *Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
 	switch {
 	case o != outcome.AccessViolation:
 		return outcome.LocalRequest
@@ -54,8 +72,9 @@ func (a Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
 }
 
 // Gather appends n bytes of the entries of a list to the operation just written, from byte off. False means that the memory is not there any more.
-func (a Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
-	for _, s := range sgl {
+func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
+	for i := range sgl {
+		s := &sgl[i]
 		if off >= s.Len {
 			off -= s.Len
 			continue
@@ -64,7 +83,7 @@ func (a Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, r := a.Table.Local(a.User, s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, r := a.local(s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
@@ -82,9 +101,19 @@ func (a Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 	return n == 0
 }
 
+// PutWrite writes a WRITE of n bytes of an entry in one piece into a packet. It reports false when it has no room, is long, or is of memory that may not be
+// used: whoever writes it otherwise finds that out.
+func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token memory.Token) bool {
+	if s.Len != n {
+		return false
+	}
+	src, _ := a.local(s.Token, s.Addr, uint64(n), 0)
+	return src != nil && out.PutWrite(addr, uint32(token), src)
+}
+
 // Scatter places n bytes at byte off of a list of local entries; without a walk it only checks. False means that the memory may
 // not be written.
-func (a Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bool {
+func (a *Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bool {
 	for i := range sgl {
 		s := &sgl[i]
 		if off >= s.Len {
@@ -95,7 +124,7 @@ func (a Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) boo
 		if take == 0 {
 			break
 		}
-		dst, _ := a.Table.Local(a.User, s.Token, s.Addr+uint64(off), uint64(take), memory.RightLocalWrite)
+		dst, _ := a.local(s.Token, s.Addr+uint64(off), uint64(take), memory.RightLocalWrite)
 		if dst == nil || s.Addr+uint64(off) < s.Addr {
 			return false
 		}
@@ -113,12 +142,12 @@ func (a Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) boo
 }
 
 // Written returns n bytes that the peer may write, and what grants them; nil when it may not.
-func (a Memory) Written(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
-	return a.Table.Remote(a.User, t, addr, uint64(n), memory.RightRemoteWrite)
+func (a *Memory) Written(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
+	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteWrite)
 }
 
 // Write places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked. False means that the peer may not.
-func (a Memory) Write(op *wire.Op, w *packet.Walk) bool {
+func (a *Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	if op.Length == 0 {
 		return true
 	}
@@ -126,7 +155,10 @@ func (a Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	if dst == nil {
 		return false
 	}
-	grant.CountWrite()
+	if a.written != grant {
+		a.count(grant)
+	}
+	a.writes++
 	if op.Flags&wire.OpLast != 0 {
 		w.PlaceLast(dst)
 	} else {
@@ -135,13 +167,21 @@ func (a Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	return true
 }
 
+// count begins to count pieces that are placed into what a grant names.
+func (a *Memory) count(g *memory.Grant) {
+	if a.writes > 0 {
+		a.written.CountWrites(a.writes)
+	}
+	a.written, a.writes = g, 0
+}
+
 // Read returns n bytes that the peer may read, and what grants them; nil when it may not.
-func (a Memory) Read(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
-	return a.Table.Remote(a.User, t, addr, uint64(n), memory.RightRemoteRead)
+func (a *Memory) Read(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
+	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteRead)
 }
 
 // Readable says whether the peer may read n bytes. None touch nothing, and may always be read.
-func (a Memory) Readable(t memory.Token, addr uint64, n uint32) bool {
+func (a *Memory) Readable(t memory.Token, addr uint64, n uint32) bool {
 	if n == 0 {
 		return true
 	}

@@ -148,3 +148,68 @@ func TestWhatAPeerMayUse(t *testing.T) {
 		t.Error("an empty write needs a right, or another one none")
 	}
 }
+
+// Pieces are counted where they were placed, at the end of a packet, whatever was in between.
+func TestWritesAreCountedByGrant(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	m := Memory{Table: table}
+	var sgl [2]SGE
+	for i := range sgl {
+		_, sgl[i] = region(t, table, 4096, memory.RightRemoteWrite)
+	}
+	o := packet.NewOut(&frames{})
+	o.Begin(4096)
+	for _, n := range []int{0, 0, 1, 0, 1} {
+		if !m.PutWrite(&o, &SGE{Addr: sgl[n].Addr, Len: 64, Token: sgl[n].Token}, 64, sgl[n].Addr, sgl[n].Token) {
+			t.Fatal("no room")
+		}
+	}
+	p := o.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true})
+	rx := &link.RxPacket{N: p.N, Len: p.Len, At: wire.BaseHeaderLen, Frags: p.Frags}
+	var w packet.Walk
+	for w.Start(rx, p.Frags[0].Data, 0); w.More(); {
+		if d := w.Step(); d != wire.DropNone || !m.Write(&w.Op, &w) {
+			t.Fatal(d)
+		}
+	}
+	for range 2 { // counted once
+		m.Done()
+		for i, want := range []uint64{3, 2} {
+			if _, writes := table.Lookup(sgl[i].Token).RemoteAccesses(); writes != want {
+				t.Errorf("%d pieces are counted, want %d", writes, want)
+			}
+		}
+	}
+}
+
+// A token of a binding that is over leads nowhere after Done, also when the window has another one.
+func TestDoneForgetsWhatWasFound(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	r, err := table.Register(make([]byte, 4096), memory.RightLocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := table.NewWindow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := memory.NewUser(nil)
+	m := Memory{Table: table, User: &u}
+	bind := func() memory.Token {
+		b, ok := w.Prepare(r, r.Base(), 64, r.Base(), memory.RightRemoteWrite)
+		if !ok || table.Bind(&u, &b) != outcome.Success {
+			t.Fatal("no binding")
+		}
+		return b.Posted()
+	}
+	first := bind()
+	if dst, _ := m.Written(first, r.Base(), 64); dst == nil {
+		t.Fatal("a peer cannot write where it may")
+	}
+	table.Unbind(&u, w)
+	bind()
+	m.Done()
+	if dst, _ := m.Written(first, r.Base(), 64); dst != nil {
+		t.Error("the token of a binding that is over")
+	}
+}

@@ -31,20 +31,14 @@ func (m *Table) Posted(t Token) (buf []byte, base uint64) {
 	return g.window.Aim()
 }
 
-// fastLocal resolves local use of a fast-registered region by u. The caller owns u's engine.
-func (m *Table) fastLocal(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
-	g := m.find(t)
-	if g == nil || g.window == nil || !g.window.fast {
-		return nil, nil
+// local returns what t names, when requests of u may do all of need with it: a region, or one for fast registration. A window is for peers
+// alone. The caller owns u's engine.
+func (m *Table) local(u *User, t Token, need Rights) *Grant {
+	g := m.granted(u, t, need)
+	if g == nil || g.window != nil && !g.window.fast {
+		return nil
 	}
-	if owner := g.owner.Load(); owner == nil || owner != u || g.rights&need != need {
-		return nil, nil
-	}
-	b, ok := g.slice(addr, n)
-	if !ok {
-		return nil, nil
-	}
-	return b, g.region
+	return g
 }
 
 // Fast says whether w is a region for fast registration.

@@ -72,8 +72,8 @@ func (g *Grant) RemoteAccesses() (reads, writes uint64) {
 // CountRead counts a READ packet that was served from the memory for a peer. The engine that serves it calls it.
 func (g *Grant) CountRead() { g.remoteReads.Add(1) }
 
-// CountWrite counts a WRITE packet that was placed into the memory for a peer. The engine that places it calls it.
-func (g *Grant) CountWrite() { g.remoteWrites.Add(1) }
+// CountWrites counts WRITE packets that were placed into the memory for a peer. The engine that places them calls it.
+func (g *Grant) CountWrites(n uint64) { g.remoteWrites.Add(n) }
 
 // slice returns the n bytes at addr. No sum of addr and n is formed, so nothing can wrap.
 func (g *Grant) slice(addr, n uint64) ([]byte, bool) {

@@ -330,8 +330,8 @@ func TestAccessCounts(t *testing.T) {
 	_, g := d.Remote(&d.one, w.Token(), 0, 8, RightRemoteRead)
 	g.CountRead()
 	_, g = d.Remote(&d.one, d.region.Token(), d.region.Base(), 8, RightRemoteWrite)
-	g.CountWrite()
-	g.CountWrite()
+	g.CountWrites(1)
+	g.CountWrites(1)
 	wr, ww := w.RemoteAccesses()
 	rr, rw := d.region.RemoteAccesses()
 	if wr != 1 || ww != 0 || rr != 0 || rw != 2 {

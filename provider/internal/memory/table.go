@@ -156,18 +156,8 @@ func (m *Table) Count() int {
 // Local resolves the n bytes at addr of the region named by t for a request of u, when the region is of u's domain and grants all of
 // need; nil otherwise. The caller owns u's engine.
 func (m *Table) Local(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
-	r := m.Lookup(t)
-	if r == nil {
-		return m.fastLocal(u, t, addr, n, need)
-	}
-	if r.rights&need != need || !r.serves(u) {
-		return nil, nil
-	}
-	b, ok := r.slice(addr, n)
-	if !ok {
-		return nil, nil
-	}
-	return b, r
+	var r Recent
+	return r.Local(m, u, t, addr, n, need)
 }
 
 // granted returns what t names, when the peer of u may do all of need with it. A region is there for the peers of its domain's users, a
@@ -190,13 +180,6 @@ func (m *Table) granted(u *User, t Token, need Rights) *Grant {
 
 // Remote resolves the n bytes at addr for the peer of u, when t grants it all of need; nil otherwise. The caller owns u's engine.
 func (m *Table) Remote(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
-	g := m.granted(u, t, need)
-	if g == nil {
-		return nil, nil
-	}
-	b, ok := g.slice(addr, n)
-	if !ok {
-		return nil, nil
-	}
-	return b, g
+	var r Recent
+	return r.Remote(m, u, t, addr, n, need)
 }

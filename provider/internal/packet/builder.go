@@ -168,6 +168,25 @@ func (o *Out) Put(op *wire.Op) {
 	b.ops++
 }
 
+// PutWrite writes a WRITE of src in one piece, header and payload, if it has room, is short, and lies in one frame; else the caller
+// has Fit, Put and Payload.
+func (o *Out) PutWrite(address uint64, token uint32, src []byte) bool {
+	b := &o.builder
+	pad := b.padding()
+	n := pad + wire.WriteLen + len(src)
+	if len(src) >= lendMin || b.piece || n > b.limit-b.used || n > len(b.buf)-b.pos {
+		return false
+	}
+	to := b.buf[b.pos:][:n]
+	clear(to[:pad])
+	wire.PutWrite(to[pad:], address, token, uint16(len(src)))
+	copy(to[pad+wire.WriteLen:], src)
+	b.pos += n
+	b.used += n
+	b.ops++
+	return true
+}
+
 // Payload appends src to the operation just written.
 func (o *Out) Payload(src []byte) {
 	b := &o.builder

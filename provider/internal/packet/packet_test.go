@@ -2,6 +2,7 @@ package packet
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/provider/internal/link"
@@ -175,5 +176,52 @@ func TestBatch(t *testing.T) {
 	}
 	if c := o.Counts(); c.Packets != TxBatch || c.Bytes != TxBatch*wire.MinPacket || o.Bytes() != TxBatch*wire.MinPacket {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A WRITE in one piece is written like any other operation, whatever is before it, as long as it is short, has room and lies in one frame.
+func TestPutWriteWritesWhatPutDoes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	short, long := 0, 0
+	for range 300 {
+		limit := []int{wire.MinPacket, 4096, 8972}[rng.IntN(3)]
+		var outs [2]Out
+		for i := range outs {
+			outs[i] = NewOut(&frames{left: 100})
+			outs[i].Begin(limit)
+		}
+		for n := 0; n < 100; n++ {
+			src := make([]byte, rng.IntN([]int{4, 100, 1100}[rng.IntN(3)]))
+			for i := range src {
+				src[i] = byte(rng.Uint32())
+			}
+			op := wire.Op{Opcode: wire.OpWrite, Address: rng.Uint64(), Token: rng.Uint32(), Total: uint32(len(src))}
+			fits := outs[0].Fit(&op, uint32(len(src)), true) && op.Flags&wire.OpLast != 0
+			if fast := outs[1].PutWrite(op.Address, op.Token, src); fast && !fits {
+				t.Fatal("a WRITE has no room, and was written")
+			} else if !fits {
+				break
+			} else if !fast {
+				outs[1].Put(&op)
+				outs[1].Payload(src)
+				long++
+			} else {
+				short++
+			}
+			outs[0].Put(&op)
+			outs[0].Payload(src)
+		}
+		want, got := outs[0].Seal(1, wire.NotECT, &wire.BaseFields{Operations: true}), outs[1].Seal(1, wire.NotECT, &wire.BaseFields{Operations: true})
+		if outs[0].Used() != outs[1].Used() || want.N != got.N {
+			t.Fatalf("%d bytes in %d frames, want %d in %d", outs[1].Used(), got.N, outs[0].Used(), want.N)
+		}
+		for i := range want.N {
+			if !bytes.Equal(want.Frags[i].Data, got.Frags[i].Data) {
+				t.Fatalf("frame %d of %d differs", i, want.N)
+			}
+		}
+	}
+	if short < 1000 || long < 20 {
+		t.Errorf("%d were written in one go, %d otherwise", short, long)
 	}
 }

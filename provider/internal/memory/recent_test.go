@@ -1,0 +1,40 @@
+package memory
+
+import "testing"
+
+// What was found serves the same token and rights only, within its bounds, and not another side: all else is looked up anew.
+func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
+	d := newDesk(t, RightRemoteRead)
+	other := d.register(d.domain, all)
+	mine, base := d.region.Token(), d.region.Base()
+	var r Recent
+	for range 2 { // found, and found again
+		if b, g := r.Local(d.Table, &d.one, mine, base+8, 16, 0); len(b) != 16 || g != d.region || &b[0] != &d.region.Bytes()[8] {
+			t.Fatal("a request cannot read its memory")
+		}
+	}
+	if b, _ := r.Local(d.Table, &d.one, mine, base, 4097, 0); b != nil {
+		t.Error("bytes beyond the end of what was found")
+	}
+	if b, _ := r.Local(d.Table, &d.one, mine, base, 8, RightLocalWrite); b != nil {
+		t.Error("a right that was not asked for before")
+	}
+	if b, g := r.Local(d.Table, &d.one, other.Token(), other.Base(), 8, RightLocalWrite); len(b) != 8 || g != other {
+		t.Error("another token leads to what was found before")
+	}
+	r = Recent{}
+	for range 2 {
+		if b, g := r.Remote(d.Table, &d.one, mine, base+8, 16, RightRemoteRead); len(b) != 16 || g != &d.region.Grant {
+			t.Fatal("a peer cannot read what it may")
+		}
+	}
+	if b, _ := r.Remote(d.Table, &d.one, mine, base, 4097, RightRemoteRead); b != nil {
+		t.Error("bytes beyond the end of what was found")
+	}
+	if b, _ := r.Remote(d.Table, &d.one, mine, base, 8, RightRemoteWrite); b != nil {
+		t.Error("a right of the peer that was not asked for before")
+	}
+	if b, g := r.Remote(d.Table, &d.one, other.Token(), other.Base(), 8, RightRemoteRead); len(b) != 8 || g != &other.Grant {
+		t.Error("another token leads to what was found before")
+	}
+}
