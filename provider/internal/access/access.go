@@ -44,7 +44,7 @@ func (a *Memory) Done() {
 }
 
 // local is memory.Table.Local.
-func (a *Memory) local(t memory.Token, addr, n uint64, need memory.Rights) ([]byte, *memory.Region) {
+func (a *Memory) local(t memory.Token, addr, n uint64, need memory.Rights) ([]byte, *memory.Grant) {
 	return a.recent.Local(a.Table, a.User, t, addr, n, need)
 }
 
@@ -83,11 +83,11 @@ func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 		if take == 0 {
 			break
 		}
-		src, r := a.local(s.Token, s.Addr+uint64(off), uint64(take), 0)
+		src, g := a.local(s.Token, s.Addr+uint64(off), uint64(take), 0)
 		if src == nil {
 			return false
 		}
-		switch id, ok := r.LinkID(s.Addr + uint64(off)); {
+		switch id, ok := g.LinkID(s.Addr + uint64(off)); {
 		case take == n && out.Lendable(n):
 			out.Lend(src)
 		case ok && take == n && out.Referable(n, id):

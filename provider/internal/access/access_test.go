@@ -213,3 +213,27 @@ func TestDoneForgetsWhatWasFound(t *testing.T) {
 		t.Error("the token of a binding that is over")
 	}
 }
+
+// A packet refers to memory of the link by where that lies, whatever address a fast registration gives it.
+func TestFastRegionRefersToItsMemory(t *testing.T) {
+	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
+	const size, linkID, at, base = 64 << 10, 1 << 20, 8 << 10, 1 << 50
+	r, err := table.RegisterLink(make([]byte, size), linkID, memory.RightLocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := table.NewFastRegion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := memory.NewUser(nil)
+	b, ok := w.Prepare(r, r.Base()+at, 32<<10, base, 0)
+	if !ok || table.Bind(&u, &b) != outcome.Success {
+		t.Fatal("no binding")
+	}
+	const off, n = 100, 8000
+	pieces := send(t, Memory{Table: table, User: &u}, 8972, false, []SGE{{Addr: base, Len: 32 << 10, Token: b.Posted()}}, off, n)
+	if got := pieces[1]; got.ID != linkID+at+off || &got.Data[0] != &r.Bytes()[at+off] {
+		t.Errorf("it refers to %#x, want %#x", got.ID, linkID+at+off)
+	}
+}

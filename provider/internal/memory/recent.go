@@ -13,7 +13,7 @@ type Recent struct {
 func (r *Recent) Forget() { r.grant = nil }
 
 // Local is Table.Local.
-func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
+func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.local(u, t, need)
 		if g == nil {
@@ -25,7 +25,7 @@ func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) 
 	if !ok {
 		return nil, nil
 	}
-	return b, r.grant.region
+	return b, r.grant
 }
 
 // Remote is Table.Remote.

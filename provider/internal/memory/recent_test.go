@@ -9,7 +9,7 @@ func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
 	mine, base := d.region.Token(), d.region.Base()
 	var r Recent
 	for range 2 { // found, and found again
-		if b, g := r.Local(d.Table, &d.one, mine, base+8, 16, 0); len(b) != 16 || g != d.region || &b[0] != &d.region.Bytes()[8] {
+		if b, g := r.Local(d.Table, &d.one, mine, base+8, 16, 0); len(b) != 16 || g != &d.region.Grant || &b[0] != &d.region.Bytes()[8] {
 			t.Fatal("a request cannot read its memory")
 		}
 	}
@@ -19,7 +19,7 @@ func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
 	if b, _ := r.Local(d.Table, &d.one, mine, base, 8, RightLocalWrite); b != nil {
 		t.Error("a right that was not asked for before")
 	}
-	if b, g := r.Local(d.Table, &d.one, other.Token(), other.Base(), 8, RightLocalWrite); len(b) != 8 || g != other {
+	if b, g := r.Local(d.Table, &d.one, other.Token(), other.Base(), 8, RightLocalWrite); len(b) != 8 || g != &other.Grant {
 		t.Error("another token leads to what was found before")
 	}
 	r = Recent{}

@@ -49,6 +49,7 @@ type Grant struct {
 	owner  atomic.Pointer[User] // of a bound window: whose peer may use it
 	domain *Domain              // fixed: of a region; nil when it is of all, and for windows, which are one user's
 	region *Region              // itself, or what a window is bound to
+	shift  uint64               // of a bound window: what makes an address of the region of one of its own, by an addition that may wrap
 
 	// Access by peers, counted by the engine that serves them.
 	remoteReads, remoteWrites atomic.Uint64
@@ -106,7 +107,9 @@ func (r *Region) Token() Token { return Token(r.token.Load()) }
 // Bytes returns the registered memory.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// LinkID is what the link calls the byte at addr, which is inside the region; ok is false for memory that is not the link's.
-func (r *Region) LinkID(addr uint64) (id uint64, ok bool) {
-	return r.linkID + (addr - r.base), r.inLink
+// LinkID is what the link calls the byte at addr, which is inside the grant; ok is false for memory that is not the link's. The caller owns the
+// engine of who uses it.
+func (g *Grant) LinkID(addr uint64) (id uint64, ok bool) {
+	r := g.region
+	return r.linkID + (addr + g.shift - r.base), r.inLink
 }

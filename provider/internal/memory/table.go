@@ -157,7 +157,11 @@ func (m *Table) Count() int {
 // need; nil otherwise. The caller owns u's engine.
 func (m *Table) Local(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
 	var r Recent
-	return r.Local(m, u, t, addr, n, need)
+	b, g := r.Local(m, u, t, addr, n, need)
+	if g == nil {
+		return nil, nil
+	}
+	return b, g.region
 }
 
 // granted returns what t names, when the peer of u may do all of need with it. A region is there for the peers of its domain's users, a
