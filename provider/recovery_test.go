@@ -96,6 +96,28 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 	}
 }
 
+// What the answer to a probe shows to be lost goes again, and may be lost again: another probe shows that, and nobody waits for a time-out.
+func TestAnsweredProbeIsFollowedByAnother(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.write(0, 0, 100)) // a round trip to learn from
+	p.runUntilIdle()
+	p.outcomes(0, OutcomeSuccess)
+	p.fixed(16)
+	n := 0
+	p.link[1].mangle = func(b []byte) bool {
+		if sequenced(b) {
+			n++
+		}
+		return n < 4 || n == 7 || n > 9 // not 4 to 6 of the six, but the probe, which is 6 again, and not 4 and 5 again
+	}
+	p.post(0, p.write(0, 0, 6*1100))
+	p.pass(recovery.InitialRTO / 2)
+	p.outcomes(0, OutcomeSuccess)
+	if s := p.eng[0].Stats(); s.Probes != 2 || s.Timeouts != 0 {
+		t.Errorf("%d probes, %d time-outs", s.Probes, s.Timeouts)
+	}
+}
+
 // Both spaces have suspects at once: the timer is that of the oldest.
 func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	p := newPair(t, 1408).connect()

@@ -31,14 +31,15 @@ func (r *repeater) onAck(a *wire.Ack, largest uint64) {
 			if n == largest {
 				r.measureTrip(p, a)
 			}
-			if r.arrived(n, p, was) {
-				carried = true
-			}
+			carried = r.arrived(n, p, was) || carried
 		}
 	}
 	r.received.Missed(largest)
 	if r.takenIn < largest {
 		r.takenIn = 0
+	}
+	if fresh && !r.sent.BulkIsSilent() && r.loss.Answered(largest) { // a time-out is what leaves a lane
+		r.armTimer()
 	}
 	switch {
 	case carried:

@@ -21,6 +21,7 @@ type Detector struct {
 	timedOut   uint64     // packets below this number left before the newest row of time-outs; zero once that was undone
 	unasked    bool       // what was sent last did not ask for an acknowledgement
 	probed     bool       // the tail-loss probe of this flight was sent
+	probe      uint64     // its number
 	expiries   int        // time-outs since the last progress
 
 	slack     int          // what the reordering window is larger, in quarters of the smallest round trip
@@ -79,6 +80,17 @@ func (d *Detector) Unasked(unasked bool) { d.unasked = unasked }
 
 // Progress takes in that the oldest packet of a space was acknowledged.
 func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probed, d.expiries = now, false, 0 }
+
+// Answered takes in that a packet of that number arrived, and reports whether the peer's time begins anew, with a probe again (Arm). It does when that packet is the
+// probe or left after it (TLP.end_seq of RFC 8985 section 7.3): what is lost by that goes again, and nothing but the time-out of the probe would show that it was lost
+// again. The oldest packet has not arrived, so that this is no progress.
+func (d *Detector) Answered(number uint64) bool {
+	if !d.probed || d.expiries > 0 || number < d.probe {
+		return false
+	}
+	d.probed = false
+	return true
+}
 
 // Forgive takes in that nothing was lost: all that is not acknowledged is to go again for another reason.
 func (d *Detector) Forgive(now clock.Time) {
@@ -140,7 +152,7 @@ func (d *Detector) window(r *RTT, now clock.Time) time.Duration {
 // Arm must follow.
 func (d *Detector) Expire(now clock.Time, next uint64, dead time.Duration) Verdict {
 	if !d.probed {
-		d.probed = true
+		d.probed, d.probe = true, next
 		return SendProbe
 	}
 	if d.expiries++; d.expiries == 1 {

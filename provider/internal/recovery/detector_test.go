@@ -119,6 +119,24 @@ func TestPeerIsDead(t *testing.T) {
 	}
 }
 
+// The answer to a probe, or to what left after it, is followed by another probe. That to what left before is not, and after a time-out none is.
+func TestAnswersToProbes(t *testing.T) {
+	var d Detector
+	r := RTT{Smoothed: time.Millisecond}
+	d.Expire(0, 110, time.Second)
+	if d.Answered(109) || !d.Answered(111) || d.Answered(111) {
+		t.Error("a probe is answered by itself and what left after it, once")
+	}
+	d.Arm(0, &r, 0, true)
+	if d.TimerAt() != clock.Time(r.Probe()) || d.Expire(0, 112, time.Second) != SendProbe {
+		t.Error("no other probe follows")
+	}
+	d.Expire(0, 113, time.Second)
+	if d.Answered(113) {
+		t.Error("what is answered after a time-out is a probe")
+	}
+}
+
 // The time-out doubles up to a second, and is long as long as the path is new.
 func TestTimeoutFollowsRoundTrips(t *testing.T) {
 	var r RTT
