@@ -323,3 +323,14 @@ func TestPathGetsLonger(t *testing.T) {
 		t.Errorf("%.2f of the link is used a second after its delay went from %v to %v", got, testDelay, f.Delay)
 	}
 }
+
+// Of many connections that begin at once some lose all that they have in flight, and their probes. They have more probes than one, so that none waits for the long
+// time-out of a new path: each of these seeds had one that did.
+func TestLostProbesAreFollowedByOthers(t *testing.T) {
+	i := slices.IndexFunc(incasts(), func(w *scenario) bool { return w.flows == 32 && w.packet == packet9000 })
+	for _, seed := range []uint64{3, 5, 6, 13} {
+		if s := incasts()[i].run(seed); s[slowest] > 1.5 || s[timeouts] > 0 {
+			t.Errorf("seed %d: %.2f of the ideal time, %.3f time-outs for each connection", seed, s[slowest], s[timeouts])
+		}
+	}
+}

@@ -20,8 +20,10 @@ type Detector struct {
 	progressAt clock.Time // last time that the oldest packet was acknowledged, or first packet after an idle time
 	timedOut   uint64     // packets below this number left before the newest row of time-outs; zero once that was undone
 	unasked    bool       // what was sent last did not ask for an acknowledgement
-	probed     bool       // the tail-loss probe of this flight was sent
-	probe      uint64     // its number
+	probe      uint64     // the number of this flight's first tail-loss probe
+	probes     int        // how many probes this flight had
+	again      bool       // the timer is for another one
+	timeoutAt  clock.Time // when a time-out follows the first of them
 	expiries   int        // time-outs since the last progress
 
 	slack     int          // what the reordering window is larger, in quarters of the smallest round trip
@@ -61,11 +63,13 @@ func (d *Detector) Stop() { d.timerAt, d.reorderAt = 0, 0 }
 
 // Arm sets the timer: first a probe, then time-outs of at least floor. owed says that the peer has something left to acknowledge.
 func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
+	d.again = false
 	switch {
 	case !owed:
-		d.timerAt, d.probed = 0, false
-	case d.probed:
+		d.timerAt, d.probes = 0, 0
+	case d.probes > 0:
 		d.timerAt = now.Add(max(r.Timeout(floor), d.absence.Now(now)))
+		d.armAgain(now, r, floor)
 	default:
 		wait := min(r.Probe(), r.Timeout(floor))
 		if d.unasked {
@@ -75,20 +79,38 @@ func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
 	}
 }
 
+// armAgain lets another probe come before the time-out, while that is long because the path is new. The time-out is that long because of queues that grow (RTT.Timeout), and probes are
+// lost in these, too: one of 32 connections that began together lost all that it had in flight and the probe, and had nothing to do until 50 ms later. So what would be
+// time-outs by the round trips alone are probes, each after twice as long as the one before (RFC 9002 §6.2.1).
+func (d *Detector) armAgain(now clock.Time, r *RTT, floor time.Duration) {
+	if d.probes == 1 {
+		d.timeoutAt = d.timerAt
+	}
+	if d.expiries > 0 || r.Fresh() || r.Settled() {
+		return
+	}
+	wait := max(r.Silence(floor)<<(d.probes-1), d.absence.Now(now))
+	if d.again = now.Add(wait) < d.timeoutAt; d.again {
+		d.timerAt = now.Add(wait)
+	} else {
+		d.timerAt = max(d.timeoutAt, now)
+	}
+}
+
 // Unasked notes whether the peer may wait for AnswerTime before it acknowledges what was sent last.
 func (d *Detector) Unasked(unasked bool) { d.unasked = unasked }
 
 // Progress takes in that the oldest packet of a space was acknowledged.
-func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probed, d.expiries = now, false, 0 }
+func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probes, d.expiries = now, 0, 0 }
 
 // Answered takes in that a packet of that number arrived, and reports whether the peer's time begins anew, with a probe again (Arm). It does when that packet is the
 // probe or left after it (TLP.end_seq of RFC 8985 section 7.3): what is lost by that goes again, and nothing but the time-out of the probe would show that it was lost
 // again. The oldest packet has not arrived, so that this is no progress.
 func (d *Detector) Answered(number uint64) bool {
-	if !d.probed || d.expiries > 0 || number < d.probe {
+	if d.probes == 0 || d.expiries > 0 || number < d.probe {
 		return false
 	}
-	d.probed = false
+	d.probes = 0
 	return true
 }
 
@@ -151,8 +173,10 @@ func (d *Detector) window(r *RTT, now clock.Time) time.Duration {
 // Expire takes in that the timer is due: first for a probe, then for time-outs. next is the number of the next packet. A peer that has been silent for dead is given up.
 // Arm must follow.
 func (d *Detector) Expire(now clock.Time, next uint64, dead time.Duration) Verdict {
-	if !d.probed {
-		d.probed, d.probe = true, next
+	if d.probes == 0 || d.again {
+		if d.probes++; d.probes == 1 {
+			d.probe = next
+		}
 		return SendProbe
 	}
 	if d.expiries++; d.expiries == 1 {

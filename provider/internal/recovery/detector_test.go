@@ -137,6 +137,38 @@ func TestAnswersToProbes(t *testing.T) {
 	}
 }
 
+// While the path is new and the time-out long, probes come when the round trips alone would have a time-out, and half as often each time.
+func TestProbesBeforeTheFirstTimeouts(t *testing.T) {
+	const floor = 2 * time.Millisecond
+	var d Detector
+	r := RTT{Smoothed: time.Millisecond, moves: 1}
+	d.Arm(0, &r, floor, true)
+	begin, at := d.TimerAt(), []time.Duration(nil)
+	for d.Expire(d.TimerAt(), 1, time.Second) == SendProbe {
+		now := d.TimerAt()
+		at = append(at, now.Sub(begin))
+		d.Arm(now, &r, floor, true)
+	}
+	if want := []time.Duration{0, floor, 3 * floor, 7 * floor, 15 * floor}; !slices.Equal(at, want) || d.TimerAt() != begin.Add(InitialRTO) {
+		t.Errorf("probes at %v and a time-out at %v, want %v and %v", at, d.TimerAt().Sub(begin), want, InitialRTO)
+	}
+	if r.Settle(); probes(&r, floor) != 1 {
+		t.Error("a time-out that follows from round trips comes after several probes")
+	}
+	if r.moves = 0; probes(&r, floor) != 1 {
+		t.Error("there are several probes before anything came back")
+	}
+}
+
+// probes is how many come before a time-out.
+func probes(r *RTT, floor time.Duration) (n int) {
+	var d Detector
+	for d.Arm(0, r, floor, true); d.Expire(d.TimerAt(), 1, time.Second) == SendProbe; d.Arm(d.TimerAt(), r, floor, true) {
+		n++
+	}
+	return n
+}
+
 // The time-out doubles up to a second, and is long as long as the path is new.
 func TestTimeoutFollowsRoundTrips(t *testing.T) {
 	var r RTT

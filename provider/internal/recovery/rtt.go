@@ -51,6 +51,9 @@ func (r *RTT) Settle() { r.moves = SettledAfter }
 // Fresh says that no data was ever acknowledged.
 func (r *RTT) Fresh() bool { return r.moves == 0 }
 
+// Settled says that the time-out follows from round trips alone.
+func (r *RTT) Settled() bool { return r.moves == SettledAfter }
+
 // Expired doubles the time-out, up to a bound.
 func (r *RTT) Expired() { r.backoff = min(r.backoff+1, maxBackoff) }
 
@@ -63,7 +66,7 @@ func (r *RTT) Calm() { r.backoff = 0 }
 // 31 ms, and ended in 10 to 20 time-outs, most of them spurious, with 20 ms until the first acknowledgement; half of them came after it.
 // Probes find what is lost.
 func (r *RTT) Timeout(floor time.Duration) time.Duration {
-	if r.moves < SettledAfter {
+	if !r.Settled() {
 		floor = max(floor, InitialRTO)
 	}
 	d := max(r.Smoothed+max(100*time.Microsecond, 4*r.Variance), floor)
