@@ -24,6 +24,8 @@ const (
 	foreignRounds = 32
 	foreignMost   = 1024
 	enoughFull    = 5 // when a queue said so
+	// vainRounds is how long cuts go on then at the least. Another flow that grows takes the room that they make, by a packet in two round trips, until it loses packets itself.
+	vainRounds = 32
 	// foreignPart: a window that is not this much smaller than before shows nothing.
 	foreignPart = 2
 	// foreignPackets is after how many packets loss is compared with what it was.
@@ -52,6 +54,7 @@ type lossSignal struct {
 	rounds     int           // how long that was
 	cuts       int           // of this trial
 	origin     int           // the window before it
+	began      clock.Time    // when it began
 	was        int           // the window before the last cut; zero when that was taken back
 	share      int           // of what was lost in it, in 1/1024
 	triedLost  int           // bytes since it began, or since the share was looked at last
@@ -143,13 +146,13 @@ func (l *lossSignal) trial(s *State, b *batch, full bool) bool {
 		l.foreign = b.Now
 		fallthrough
 	case b.Now > l.holdUntil:
-		l.cuts, l.origin = 1, s.window
+		l.cuts, l.origin, l.began = 1, s.window, b.Now
 		l.triedLost, l.triedGood = 0, 0
 		if b.Now.Sub(l.foreign) > b.round*foreignMost {
 			l.rounds = 0
 		}
 		return true
-	case l.cuts < enough, s.window*foreignPart > l.origin:
+	case l.cuts < enough, s.window*foreignPart > l.origin, full && b.Now.Sub(l.began) < b.round*vainRounds:
 		l.cuts++
 		return true
 	}

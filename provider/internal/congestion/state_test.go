@@ -329,3 +329,26 @@ func TestVainCutsComeBack(t *testing.T) {
 		t.Errorf("%v packets are left of 100 after each loss", left)
 	}
 }
+
+// In front of a full buffer others take the room that cuts make, until they lose packets, too. The window does not come back before that.
+func TestCutsBesideOthersGoOn(t *testing.T) {
+	const round, queue = 300 * time.Microsecond, 100 * time.Microsecond
+	s := newState()
+	s.window, s.threshold = 8*testPacket, 8*testPacket
+	s.path.restart(0, round-queue)
+	s.delay = delaySignal{filtered: round, target: 2 * round}
+	s.losses.peak, s.losses.now = queue, queue
+	begin := clock.Time(time.Second)
+	for n := range 2 * vainRounds / 3 {
+		now := begin.Add(time.Duration(3*n) * round)
+		before := s.window
+		b := batch{Path: Path{Now: now, Smoothed: round}, round: round, lost: testPacket, delivered: 16 * testPacket}
+		s.losses.react(s, &b)
+		if came := s.window > before; came != (now.Sub(begin) >= vainRounds*round) {
+			t.Fatalf("%v after the first cut a window of %d packets becomes %d", now.Sub(begin), before/testPacket, s.window/testPacket)
+		} else if came {
+			return
+		}
+	}
+	t.Error("the window did not come back")
+}
