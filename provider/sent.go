@@ -77,8 +77,7 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 	t.sample.Trip(d)
 }
 
-// arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it
-// was not known to have.
+// arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it was not known to have.
 func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
 	if p.Bulk && t.bulk.Came(t.now) {
 		t.noteBulkLeft()
