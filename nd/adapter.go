@@ -120,7 +120,7 @@ type AdapterConfig struct {
 	// Bulk says whether the adapter has a bulk lane. It needs no privileges, also with a Broker, and UDP port numbers of its own: a firewall that lets
 	// only UDPPort through costs each connection that sends much three packets.
 	Bulk BulkLane
-	// Spin bounds how long CompletionQueue.Notify looks for packets before the processor goes to somebody else: 0 is 50 µs (100 in a program with one processor), a negative one never.
+	// Spin bounds how long CompletionQueue.Notify looks for packets before the processor goes to somebody else: 0 is 100 µs, a negative one never.
 	// Within the bound it looks as long as that has spared sleeps lately, and not at all where others want the processor. Only the calling goroutine's
 	// processor looks, and Stats shows how often and whether it paid.
 	Spin time.Duration

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -44,7 +43,7 @@ type Config struct {
 	// brokerPatience.
 	brokers  string
 	patience time.Duration
-	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, or SpinAlone, and a negative one never.
+	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
 	Spin time.Duration
 	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
 	// then. With a broker that decides.
@@ -60,11 +59,8 @@ func (c *Config) splitZone() { c.zone, c.Address = c.Address.Zone(), c.Address.W
 
 // longestSpin is Spin as it counts.
 func (c *Config) longestSpin() time.Duration {
-	switch {
-	case c.Spin != 0:
+	if c.Spin != 0 {
 		return max(c.Spin, 0)
-	case runtime.GOMAXPROCS(0) == 1:
-		return SpinAlone
 	}
 	return DefaultSpin
 }

@@ -22,9 +22,7 @@ type spinner struct {
 const (
 	// DefaultSpin is the longest look unless Config.Spin says otherwise: a round trip to a peer that sleeps itself, on the same machine or
 	// in the same rack.
-	DefaultSpin = 50 * time.Microsecond
-	// SpinAlone is that of a program with one processor, others of which run between two looks.
-	SpinAlone = 2 * DefaultSpin
+	DefaultSpin = 100 * time.Microsecond
 	// firstSpin is a look after none.
 	firstSpin = 10 * time.Microsecond
 	// preempted is the time between two looks of a spin from which on somebody else had the processor, who has a better use for it.
