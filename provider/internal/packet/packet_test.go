@@ -190,7 +190,7 @@ func TestPutWriteWritesWhatPutDoes(t *testing.T) {
 			outs[i] = NewOut(&frames{left: 100})
 			outs[i].Begin(limit)
 		}
-		for n := 0; n < 100; n++ {
+		for range 100 {
 			src := make([]byte, rng.IntN([]int{4, 100, 1100}[rng.IntN(3)]))
 			for i := range src {
 				src[i] = byte(rng.Uint32())
