@@ -123,7 +123,7 @@ func (r *Ring) Ahead(most int) int {
 	if off := r.at & r.mask; r.at != r.edge {
 		n := word32(r.data, int(off)).Load()
 		if n&(busy|discarded) == 0 && n >= arrivalLen {
-			return min(max(int(int16(stamp(r.data[off+headerLen:][:n])-r.behind)), 0), most)
+			return min(max(int(int16(stamp(r.data[off+headerLen:][:arrivalLen])-r.behind)), 0), most)
 		}
 	}
 	return most

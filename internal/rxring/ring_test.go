@@ -291,10 +291,29 @@ func TestRingBehind(t *testing.T) {
 	for n := range 3 {
 		r.Behind(uint64(before + n - 1))
 		wantNone(t, r)
+		if got := r.Ahead(9); got != 1 {
+			t.Errorf("%d packets of the socket come before packet %d, want 1", got, n)
+		}
 		r.Behind(uint64(before + n))
 		want(t, r, string(rune('a'+n)))
 	}
 	wantNone(t, r)
+	if got := r.Ahead(9); got != 9 {
+		t.Errorf("%d packets of the socket come before nothing, want 9", got)
+	}
+}
+
+// Ahead looks at a record that Next has not judged: its length may be any.
+func TestRingAheadOfADamagedRecord(t *testing.T) {
+	for _, length := range []uint32{0, arrivalLen - 1, uint32(size), discarded - 1} {
+		k := newFake(t, uint64(size-8))
+		r := k.open(t)
+		k.header(k.reserve(8), length)
+		r.Edge()
+		if got := r.Ahead(9); got < 0 || got > 9 {
+			t.Errorf("a length of %d: %d packets come before", length, got)
+		}
+	}
 }
 
 func TestRingPage(t *testing.T) {
