@@ -62,7 +62,7 @@ func bindings(f *bindFacts) []binding {
 	copying.native, fast.native = f.rung == RungNative, true
 	switch {
 	case f.rung == RungTCX:
-		copying.copying, copying.sizes = "a ring is a copy, and so is what generic XDP sends", copying.sizes.sending()
+		copying.copying, copying.sizes = "packets are copied into the ring, and from frames when they are sent", copying.sizes.sending()
 	case f.rung != RungNative:
 		copying.copying = "generic XDP always copies"
 	case f.brokered && !f.exposed:

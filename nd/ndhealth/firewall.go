@@ -187,7 +187,7 @@ func judgeSharedLink(f *facts) (Finding, bool) {
 	case f.nic.Driver != "veth" || !f.overXDP():
 		return Finding{}, false
 	case f.byTCX():
-		return ok("kernel TCP over this pair is as fast as before while an adapter is open here; generic and native mode cost it"), true
+		return ok("kernel TCP over this pair is as fast as before while an adapter is open here; native mode costs it its segmentation"), true
 	case f.overNative():
 		return ok("kernel TCP from the other end of the pair loses its segmentation while an adapter is open here; generic mode costs it less, and tcx nothing"), true
 	}
