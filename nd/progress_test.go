@@ -72,8 +72,23 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Two idle connected adapters together use less than 2 % of a core. It measures processor time, which load does not change,
-// and runs alone.
+// idleCost is what this process uses of the processors in span while nothing happens, in the cheapest of three spans at most: a virtual machine's
+// host may take a processor away in the middle of one and have that charged to the process. What keeps a processor busy does so in each.
+func idleCost(t *testing.T, span, limit time.Duration) time.Duration {
+	t.Helper()
+	debug.FreeOSMemory() // what the tests before left costs nothing meanwhile
+	least := span
+	for try := 0; try < 3 && least > limit; try++ {
+		before := processorTime(t)
+		<-time.After(span)
+		used := processorTime(t) - before
+		t.Logf("%v in %v", used, span)
+		least = min(least, used)
+	}
+	return least
+}
+
+// Two idle connected adapters together use less than 2 % of a core. It runs alone.
 func TestIdleCost(t *testing.T) {
 	r := newRig(t, 1500, DatapathAuto)
 	client, server := r.connect(t, 4096)
@@ -83,12 +98,7 @@ func TestIdleCost(t *testing.T) {
 	}
 	eventually(t, "waits", func() bool { return client.cq.cq.Waiting() == 1 && server.ctr.notifications() == 1 })
 	const span = time.Second
-	debug.FreeOSMemory() // what the tests before left costs nothing meanwhile
-	before := processorTime(t)
-	<-time.After(span)
-	used := processorTime(t) - before
-	t.Logf("%v in %v", used, span)
-	if used > span/50 {
+	if used := idleCost(t, span, span/50); used > span/50 {
 		t.Errorf("two idle adapters used %v of a core in %v, want less than 2 %%", used, span)
 	}
 	must(t, client.ctr.Close())
@@ -108,10 +118,9 @@ func TestIdleAfterPolling(t *testing.T) {
 	}
 	must(t, client.qp.Write(1, []SGE{client.mr.SGE(0, 8)}, server.mr.Address(), server.mr.RemoteToken(), 0))
 	client.wantResult(t, 1, RequestWrite, StatusSuccess)
-	before := processorTime(t)
-	<-time.After(500 * time.Millisecond)
-	if used := processorTime(t) - before; used > 25*time.Millisecond {
-		t.Errorf("used %v of a core in half a second after polling had stopped", used)
+	const span = 500 * time.Millisecond
+	if used := idleCost(t, span, span/20); used > span/20 {
+		t.Errorf("used %v of a core in %v after polling had stopped, want less than 5 %%", used, span)
 	}
 }
 
