@@ -171,6 +171,7 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	to->len = len;
 	__builtin_memcpy(to->mac, found->mac, sizeof(to->mac));
 	to->passed = *(volatile __u64 *)&page->passed;
+	to->at = bpf_ktime_get_ns();
 	/*
 	 * The verifier must see that len lies between 1 and room. The compiler makes one
 	 * comparison of len - 1 of the two, from which Linux 6.12 and older learn nothing

@@ -15,6 +15,7 @@ struct nd_arrival {
 	__u32 len;     /* bytes of payload, which follow */
 	__u8 mac[6];   /* source address of the link layer */
 	__u16 passed;  /* of nd_page, when the packet came: so many went to the socket before it */
+	__u64 at;      /* when it came, in nanoseconds of CLOCK_MONOTONIC */
 };
 
 /* nd_sleep says who looks for packets. */

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // A peer that is off its core again and again is asked in vain once, and not each time.
@@ -33,4 +34,70 @@ func TestPeerOffItsCoreIsAskedOnce(t *testing.T) {
 	p.post(0, p.write(0, 0, 64))
 	p.pass(50 * time.Millisecond)
 	p.outcomes(0, OutcomeSuccess) // a loss is found all the same
+}
+
+// Packets wait for an end that is off its core, and acknowledgements for the other one. Where it is known when they came, that is told, and no part of the round trip (PROTOCOL §3.5).
+func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
+	const onTheWay, away = 20 * time.Microsecond, 5 * time.Millisecond
+	p := newPair(t, 1408).connect()
+	var told []wire.Ack
+	p.link[0].mangle = func(b []byte) bool {
+		if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
+			told = append(told, wire.Ack{})
+			if _, d := wire.ParseAck(b[wire.BaseHeaderLen:], &told[len(told)-1]); d != wire.DropNone {
+				t.Error(d)
+			}
+		}
+		return true
+	}
+	c := p.conn(0)
+	for range 4 {
+		told = nil
+		p.post(0, p.write(0, 0, 10*1344)) // enough to be acknowledged at once
+		p.now = p.now.Add(time.Microsecond)
+		p.link[1].stamp = p.now.Add(onTheWay)
+		p.eng[0].Run(p.now)
+		p.eng[0].Run(p.now) // it was not interrupted while it sent
+		p.now = p.now.Add(onTheWay + away)
+		p.eng[1].turns.Watch(false)
+		p.link[0].stamp = p.now.Add(onTheWay)
+		p.eng[1].Run(p.now)
+		p.now = p.now.Add(onTheWay + away)
+		p.eng[0].Run(p.now)
+		if len(told) == 0 {
+			t.Fatal("nothing is acknowledged at once")
+		}
+		for _, a := range told {
+			if held := time.Duration(a.Delay) * wire.AckDelayUnit; held > away || held < away-wire.AckDelayUnit || a.Flags&wire.AckAway != 0 {
+				t.Errorf("the peer says that it had packets for %v, with flags %#x; it had them for %v", held, a.Flags, away)
+			}
+		}
+		p.link[0].stamp, p.link[1].stamp = 0, 0
+		p.now = p.now.Add(time.Second)
+		p.outcomes(0, OutcomeSuccess)
+	}
+	if d := c.cc.Delay(); d < 2*onTheWay || d > 2*onTheWay+wire.AckDelayUnit {
+		t.Errorf("a round trip of %v; packets were on their way for %v", d, 2*onTheWay)
+	}
+}
+
+// A REQ that another adapter of the machine handed over has no stamp, and does not keep that of the packet before it.
+func TestStampIsOfThePacketAtHand(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	e := p.eng[1]
+	p.link[1].stamp = p.now.Add(-time.Millisecond)
+	p.post(0, p.write(0, 0, 64))
+	p.now = p.now.Add(time.Microsecond)
+	p.eng[0].Run(p.now)
+	e.Run(p.now)
+	if e.in.came != p.link[1].stamp || !e.in.known {
+		t.Fatalf("a packet came at %d, known %t", e.in.came, e.in.known)
+	}
+	Inject(e, &RxPacket{N: 1})
+	if e.in.came != e.now || e.in.known {
+		t.Errorf("what was injected came at %d, known %t", e.in.came, e.in.known)
+	}
+	if at, known := (&RxPacket{Arrived: e.now.Add(time.Second)}).Came(e.now); at != e.now || !known {
+		t.Errorf("a stamp of the future is %v from now", at.Sub(e.now))
+	}
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -15,7 +16,9 @@ const besideRanges = 3
 // arrival is what the blocks of the packet at hand say, and its number.
 type arrival struct {
 	number    uint64
-	overtaken bool // a packet with a larger number was heard before
+	overtaken bool       // a packet with a larger number was heard before
+	came      clock.Time // to this machine where known says so; else in this turn
+	known     bool
 	ack       wire.Ack
 	report    wire.Report
 }
@@ -159,4 +162,4 @@ func (r *repeater) onReport(m *wire.Report) {
 }
 
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
-func (r *receiving) keep() { r.received.Add(r.in.number, r.now, r.turns.Away()) }
+func (r *receiving) keep() { r.received.Add(r.in.number, r.in.came, r.turns.Away() && !r.in.known) }

@@ -1,11 +1,9 @@
 package provider
 
 import (
-	"time"
-
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
 // This file is where connections meet congestion control: what they tell it, and what it lets them do.
@@ -58,17 +56,14 @@ func (t *transmitted) delivered(n int) {
 }
 
 // noteDelay takes in the round trip of a packet of so many bytes. What spans a time when one of the two peers was off its core says nothing at all.
-func (t *transmitted) noteDelay(d time.Duration, bytes int, away bool, left clock.Time) {
-	e := t.environment
-	if d <= 0 || d > recovery.MaxSample || away {
+func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
+	if took := trip.Took(); took <= 0 || took > recovery.MaxSample || away {
 		return
 	}
-	d, ok := e.turns.Network(d, t.rtt.Min, e.now)
-	if !ok {
-		return
+	if d, ok := t.turns.Network(trip, t.rtt.Min, t.now); ok {
+		t.cc.Sample(d, bytes, trip.Left)
+		t.want(wantVerdict)
 	}
-	t.cc.Sample(d, bytes, left)
-	t.want(wantVerdict)
 }
 
 // onMarks takes in that n of our packets were marked by a router.

@@ -17,6 +17,7 @@ const (
 // receive takes one packet from the link to the connection it belongs to, to connection management, or to a counter. It
 // gives the frames back unless they go on to another engine.
 func (e *Engine) receive(p *RxPacket) {
+	e.in.came, e.in.known = p.Came(e.now)
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
 		e.stats.Drop(d)

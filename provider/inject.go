@@ -12,6 +12,7 @@ import (
 // while the links receive elsewhere. It lies in one piece, which stays the caller's. The leading engine's owner calls it.
 func Inject(e *Engine, p *RxPacket) {
 	e.stats.Arrive(p.Len, p.Bulk)
+	e.in.came, e.in.known = p.Came(e.now)
 	d := wire.DropUnknownConn
 	switch h, short := wire.ParseBaseHeader(p.Frags[0].Data); {
 	case short != wire.DropNone:

@@ -26,7 +26,8 @@ type pipe struct {
 	inbox    []RxPacket // ring
 	head     int
 	count    int
-	paths    []tuple // UDP endpoints
+	stamp    clock.Time // of packets that come; zero for none
+	paths    []tuple    // UDP endpoints
 	free     []Path
 
 	lost    int
@@ -37,8 +38,8 @@ type pipe struct {
 	router  func(t *TxPacket) (ce, ok bool) // may mark a packet; false loses it
 	wake    func()                          // called when packets arrived
 	disturb func() (again bool)             // called when a packet was delivered, to change the order; true delivers it once more
-	busy    bool                            // packets wait
-	backlog []TxPacket
+	backlog []TxPacket                      // which wait while busy
+	busy    bool
 	pushes  int
 	noPath  bool         // no peer can be reached
 	noBulk  bool         // the bulk lane carries no runs
@@ -47,8 +48,7 @@ type pipe struct {
 
 const pipeFrames = 4096
 
-// poison is no frame's content.
-var poison = bytes.Repeat([]byte{0xdb}, 3840)
+var poison = bytes.Repeat([]byte{0xdb}, 3840) // no frame's content
 
 // New makes an engine that is alone in its adapter.
 func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
@@ -178,7 +178,7 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 		return
 	}
 	r := &p.inbox[(p.head+p.count)%len(p.inbox)]
-	r.From, r.To, r.CE, r.N, r.Len, r.Bulk = from, to, ce, 0, t.Len, t.Bulk
+	r.From, r.To, r.CE, r.N, r.Len, r.Bulk, r.Arrived = from, to, ce, 0, t.Len, t.Bulk, p.stamp
 	used := p.rxSize
 	for i := range t.N {
 		for src := t.Frags[i].Data; len(src) > 0; {

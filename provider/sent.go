@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
-
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -67,14 +67,14 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 	if a.Delay == wire.AckDelayUnknown {
 		return
 	}
-	held := time.Duration(a.Delay) * wire.AckDelayUnit
-	d := t.now.Sub(p.At) - held
-	t.cc.HeldByPeer(held)
-	t.rtt.Sample(d)
+	trip := turn.Trip{Left: p.At, Held: time.Duration(a.Delay) * wire.AckDelayUnit, Came: t.in.came, Known: t.in.known}
+	t.cc.HeldAtEnds(trip.Held + t.now.Sub(trip.Came))
+	t.loss.HeldByPeer(trip.Held, t.now)
+	t.rtt.Sample(trip.Took())
 	if p.Bulk || !t.bulk.Used(t.now) { // the way of most packets is the one whose queue counts
-		t.noteDelay(d, int(p.Size), a.Flags&wire.AckAway != 0, p.At)
+		t.noteDelay(trip, int(p.Size), a.Flags&wire.AckAway != 0)
 	}
-	t.sample.Trip(d)
+	t.sample.Trip(trip.Took())
 }
 
 // arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it was not known to have.

@@ -78,6 +78,7 @@ func (s *stand) hear(b []byte) wire.DropReason {
 	if d != wire.DropNone || !p.Intact(h) {
 		s.Fatalf("not intact: %v", d)
 	}
+	s.in.came, s.in.known = p.Came(s.now)
 	s.heard(h)
 	if d := p.ReadBlocks(h, &s.in.ack, &s.in.report); d != wire.DropNone {
 		s.Fatal(d)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
 // glance lets side 1 take, in a glance, what side 0 posted.
@@ -172,7 +174,8 @@ func TestServeHidesNoGap(t *testing.T) {
 			want += computed
 		}
 		const trip = time.Hour
-		part, ok := e.turns.Network(trip, 0, p.now.Add(2*trip))
+		found := p.now.Add(2 * trip)
+		part, ok := e.turns.Network(turn.Trip{Left: found.Add(-trip), Came: found}, 0, found)
 		if got := trip - part; !ok || got != want {
 			t.Errorf("blind %v: nobody looked for %v, want %v", blind, got, want)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // version is that of the messages. Both ends must have the same one.
-const version = 2
+const version = 3
 
 // The bounds of what is said.
 const (

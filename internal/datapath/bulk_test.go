@@ -133,7 +133,7 @@ func (q *queue) freeFrames() (n int) {
 	return len(all)
 }
 
-// One batch may have packets for both lanes.
+// One batch may have packets for both lanes. Those of AF_XDP have no stamp, also where the place in the batch had a packet that came by the lane before.
 func TestLanesInOneBatch(t *testing.T) {
 	pair, a, b := newBulkPair(t)
 	must(t, pair.A.Do(func() error { return a.device.Resolve(t.Context(), pair.AddrB.Addr()) }))
@@ -150,6 +150,9 @@ func TestLanesInOneBatch(t *testing.T) {
 	}
 	a.Transmit(pkts)
 	var rx [64]provider.RxPacket
+	for i := range rx {
+		rx[i] = provider.RxPacket{Bulk: true, Merged: true, Arrived: 1}
+	}
 	var count [2]int
 	for end := time.Now().Add(patience); count[0]+count[1] < 20 && time.Now().Before(end); {
 		for i := range b.Receive(rx[:]) {
@@ -157,6 +160,9 @@ func TestLanesInOneBatch(t *testing.T) {
 				count[1]++
 			} else {
 				count[0]++
+			}
+			if at := rx[i].Arrived; rx[i].Bulk != (at > 1) || !rx[i].Bulk && (at != 0 || rx[i].Merged) {
+				t.Errorf("by the lane %t, merged %t: stamp %d", rx[i].Bulk, rx[i].Merged, at)
 			}
 			b.Recycle([]uint64{rx[i].Frags[0].ID})
 		}

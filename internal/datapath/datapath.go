@@ -293,6 +293,7 @@ func (d *Datapath) reservePort(buffer int) (err error) {
 	d.udp, err = patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
 			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.neighbors.vrf, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+			Stamps: true,
 		})
 	})
 	if err != nil {

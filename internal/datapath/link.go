@@ -143,7 +143,7 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 		return false
 	}
 	p.From, p.To, p.MAC, p.CE = f.Src, f.Dst, f.SrcMAC, f.CE
-	p.N, p.Len, p.Merged, p.Bulk = len(packet), f.Length, false, false
+	p.N, p.Len, p.Merged, p.Bulk, p.Arrived = len(packet), f.Length, false, false, 0
 	// The frame may be longer than the packet: link padding.
 	left := f.Length
 	skip := f.Offset

@@ -124,9 +124,12 @@ func testRingPackets(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	to := wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort()))
 	from := s.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	for _, n := range []int{wire.BaseHeaderLen, 64, 232, 233, 1472, 2024, 2025, 8972} {
-		before := inRing(t, d)
+		before, left := inRing(t, d), clock.Machine()
 		sent := s.send(n)
 		receive(t, port, func(p *provider.RxPacket) {
+			if p.Arrived < left.Add(-clocksDiffer) || p.Arrived > clock.Machine().Add(clocksDiffer) {
+				t.Errorf("%d bytes arrived %v after they left", n, p.Arrived.Sub(left))
+			}
 			if p.From != wire.EndpointFrom(from) || p.To != to || p.N != 1 || !bytes.Equal(p.Frags[0].Data, sent) {
 				t.Errorf("%d bytes: %d from %v to %v", n, p.Len, p.From, p.To)
 			}

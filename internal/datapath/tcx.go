@@ -108,7 +108,7 @@ func (q *queue) receiveInPlace(pkts []provider.RxPacket) (n int) {
 		p := &pkts[n]
 		p.From, p.To, p.MAC, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, to, arrived.MAC, arrived.Marked
 		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: lyingInRing}
-		p.N, p.Len, p.Merged, p.Bulk = 1, len(arrived.Data), false, false
+		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), false, false, monotonic(arrived.Arrived)
 		n++
 	}
 	q.lentOut += n

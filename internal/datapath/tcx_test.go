@@ -20,7 +20,7 @@ func TestTCXLendsTheRing(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := opened(t, pair, Config{Rung: RungTCX})
 	s, port := newSender(t, pair, d), d.Ports()[0]
-	const length, recordBytes = 1400, 8 + 32 + 2024
+	const length, recordBytes = 1400, 8 + 40 + 2024
 	for round := range 3 {
 		var held []provider.RxPacket
 		before := inRing(t, d)

@@ -196,7 +196,7 @@ func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	return d.network.Open(udp.Config{
 		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-		Runs: d.alone.Load() == nil,
+		Runs: d.alone.Load() == nil, Stamps: true,
 	})
 }
 

@@ -18,18 +18,19 @@ const (
 	headerLen  = 8
 	busy       = 1 << 31 // in the length of a record: it is not complete yet
 	discarded  = 1 << 30 // there is nothing in it
-	arrivalLen = 32      // struct nd_arrival
+	arrivalLen = 40      // struct nd_arrival
 	stampAt    = 30      // in struct nd_arrival: passed
 	passedAt   = 64      // in struct nd_page
 )
 
 // Packet is one that arrived: its UDP payload and who sent it.
 type Packet struct {
-	Data   []byte // in the ring, until Release
-	IP     [16]byte
-	Port   uint16
-	MAC    [6]byte // source address of the link layer
-	Marked bool    // it carries a congestion mark (CE)
+	Data    []byte // in the ring, until Release
+	IP      [16]byte
+	Port    uint16
+	MAC     [6]byte // source address of the link layer
+	Marked  bool    // it carries a congestion mark (CE)
+	Arrived uint64  // CLOCK_MONOTONIC then, in nanoseconds
 }
 
 // Ring is a consumer. Its methods belong to one goroutine at a time, but Sleeps, Passed and Waiting, which anybody may call until Close. What a process supplied that is
@@ -178,6 +179,7 @@ func (p *Packet) read(record []byte) bool {
 	p.Port = uint16(record[16])<<8 | uint16(record[17])
 	p.Marked = word32(record, 16).Load()>>16 != 0
 	copy(p.MAC[:], record[24:])
+	p.Arrived = binary.NativeEndian.Uint64(record[32:])
 	p.Data = record[arrivalLen:][:length:length]
 	return true
 }

@@ -79,6 +79,9 @@ func (k *fake) reserve(length uint32) (at uint64) {
 // produce sets the position of the producer.
 func (k *fake) produce(at uint64) { word64(k.memory, size).Store(at) }
 
+// cameAt is when packets came.
+const cameAt = 1 << 40
+
 var senderMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
 // arrival is what the program writes for a packet.
@@ -94,6 +97,7 @@ func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	b = binary.LittleEndian.AppendUint32(b, length)
 	b = append(b, senderMAC[:]...)
 	b = append(b, 0, 0)
+	b = binary.NativeEndian.AppendUint64(b, cameAt)
 	return append(b, payload...)
 }
 
@@ -147,8 +151,8 @@ func TestRingInOrder(t *testing.T) {
 	}
 	r.Edge()
 	p := want(t, r, "first")
-	if p.IP != [16]byte{10: 0xff, 0xff, 192, 0, 2, 7} || p.Port != 0x1234 || p.Marked || p.MAC != senderMAC {
-		t.Errorf("from %v at %x port %#x, marked %t", p.IP, p.MAC, p.Port, p.Marked)
+	if p.IP != [16]byte{10: 0xff, 0xff, 192, 0, 2, 7} || p.Port != 0x1234 || p.Marked || p.MAC != senderMAC || p.Arrived != cameAt {
+		t.Errorf("from %v at %x port %#x, marked %t, at %d", p.IP, p.MAC, p.Port, p.Marked, p.Arrived)
 	}
 	if p = want(t, r, "second"); p.Port != 7 || !p.Marked {
 		t.Errorf("from port %d, marked %t", p.Port, p.Marked)

@@ -17,6 +17,8 @@ type Datagram struct {
 	Port   uint16
 	Marked bool // it carries a congestion mark (CE)
 	Merged bool // it was cut from a merged one
+
+	Stamp int64 // when the kernel got it: the time of day in nanoseconds since 1970; zero when it does not say
 }
 
 // Receiver takes datagrams from a socket in batches, each into a frame of its own, and cuts those apart that the kernel merged (UDP_GRO).
@@ -44,8 +46,11 @@ type Receiver struct {
 	unfit       uint64
 }
 
-// controlRoom is for the type of service and the segment size of a message, each an int.
-var controlRoom = 2 * unix.CmsgSpace(4)
+// controlRoom is for the type of service and the segment size of a message, each an int, and for its stamp.
+var controlRoom = 2*unix.CmsgSpace(4) + unix.CmsgSpace(stampLen)
+
+// stampLen is the length of a stamp: seconds and nanoseconds.
+const stampLen = 16
 
 // NewReceiver makes a receiver of batches of at most batch messages and about most bytes, into frames from pool, which belongs to it alone.
 // A message that does not fit into a frame, and one whose parts are shorter than least, is no datagram: it is dropped and counted as Unfit.
@@ -162,7 +167,7 @@ func (r *Receiver) open() bool {
 		i := r.at
 		m := &r.msgs[i]
 		n := int(m.n)
-		tos, segment := r.controls(i)
+		tos, segment, stamp := r.controls(i)
 		merged := segment > 0 && segment < n
 		if !merged {
 			segment = n
@@ -175,7 +180,7 @@ func (r *Receiver) open() bool {
 		r.frames[i] = none
 		r.shares[id] = uint32((n + segment - 1) / segment)
 		r.rest, r.segment = r.pool.Frame(id)[:n], segment
-		r.part = Datagram{Frame: id, Marked: tos&3 == 3, Merged: merged}
+		r.part = Datagram{Frame: id, Marked: tos&3 == 3, Merged: merged, Stamp: stamp}
 		r.part.IP, r.part.Port = parse(&r.names[i])
 		r.at++
 		return true
@@ -185,7 +190,7 @@ func (r *Receiver) open() bool {
 
 // controls reads the type of service (RFC 3168), an octet over IPv4 and an int over IPv6, and the size of the parts of a merged message,
 // which is 0 for one that was not merged.
-func (r *Receiver) controls(i int) (tos byte, segment int) {
+func (r *Receiver) controls(i int) (tos byte, segment int, stamp int64) {
 	const header = unix.SizeofCmsghdr
 	c := r.control[i*controlRoom:][:min(int(r.msgs[i].hdr.Controllen), controlRoom)]
 	for len(c) > header {
@@ -201,10 +206,12 @@ func (r *Receiver) controls(i int) (tos byte, segment int) {
 			tos = value[0]
 		case level == unix.SOL_IPV6 && kind == unix.IPV6_TCLASS && len(value) >= 4:
 			tos = byte(binary.NativeEndian.Uint32(value))
+		case level == unix.SOL_SOCKET && kind == unix.SO_TIMESTAMPNS && len(value) >= stampLen:
+			stamp = int64(binary.NativeEndian.Uint64(value))*1e9 + int64(binary.NativeEndian.Uint64(value[8:]))
 		}
 		c = c[min(unix.CmsgSpace(n-header), len(c)):]
 	}
-	return tos, segment
+	return tos, segment, stamp
 }
 
 // Release takes a datagram back. The frame is free with the last one that shares it.

@@ -24,6 +24,8 @@ type Config struct {
 	ReceiveBuffer, SendBuffer int
 	// Runs makes the kernel hand over datagrams that it merged, and lets runs be sent (see Sender), which have UDP checksums over IPv4 as well.
 	Runs bool
+	// Stamps makes the kernel say when each datagram arrived.
+	Stamps bool
 }
 
 // Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
@@ -185,6 +187,9 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	}
 	if cfg.Runs {
 		options = append(options, option{unix.SOL_UDP, unix.UDP_GRO, 1})
+	}
+	if cfg.Stamps {
+		options = append(options, option{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1})
 	}
 	for _, o := range options {
 		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -246,6 +247,48 @@ func TestMarks(t *testing.T) {
 			}
 			r.Release(d.Frame)
 		}
+	}
+}
+
+// A stamp says when a datagram arrived, however late it is taken. The kernel turns stamps on in its own time, for the first socket that asks: until then it gives
+// the time at which a datagram is taken. Without Stamps there is none.
+func TestStamps(t *testing.T) {
+	const late = time.Millisecond
+	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
+		n := newNetwork(t)
+		out, _ := open(t, n, at)
+		s, r := NewSender(1, 1), newReceiver(t, 4, 8)
+		// arrived sends a datagram, takes it later, and says for how long the socket had it.
+		arrived := func(in *Socket) (waited time.Duration, stamped bool) {
+			before := time.Now()
+			send(s, out, portOf(t, in, at), []byte("x"), 1)
+			taken := time.Now().Add(late)
+			for time.Now().Before(taken) {
+			}
+			var d Datagram
+			if !r.Receive(in) || !r.Next(&d) {
+				t.Fatal("nothing arrived")
+			}
+			r.Release(d.Frame)
+			if d.Stamp != 0 && (d.Stamp < before.UnixNano() || d.Stamp > time.Now().UnixNano()) {
+				t.Fatalf("%v: it arrived %v after it left", at, time.Duration(d.Stamp-before.UnixNano()))
+			}
+			return time.Duration(taken.UnixNano() - d.Stamp), d.Stamp != 0
+		}
+		plain, _ := open(t, n, at)
+		if _, stamped := arrived(plain); stamped {
+			t.Errorf("%v: a stamp that nobody asked for", at)
+		}
+		in, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0), ReceiveBuffer: 4 << 20, Stamps: true})
+		must(t, err)
+		testhelp.Eventually(t, "a stamp of the arrival", func() bool {
+			waited, stamped := arrived(in)
+			if !stamped {
+				t.Fatalf("%v: no stamp", at)
+			}
+			return waited >= late
+		})
+		must(t, in.Close())
 	}
 }
 

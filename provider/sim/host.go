@@ -38,6 +38,8 @@ type HostConfig struct {
 	Landing Landing
 	// Lane gives the host a bulk lane.
 	Lane bool
+	// Stamps has the host know when packets came, however long they waited there.
+	Stamps bool
 }
 
 // Host is one adapter on the network: an engine for each queue of its NIC (link.go), that share memory and connections.

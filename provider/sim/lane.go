@@ -155,9 +155,10 @@ func (h *Host) toLane(path pathEnds) (by pathEnds, ok bool) {
 	return by, true
 }
 
-// drawLane draws whether a host has a lane, and whether it takes it for all that it carries.
+// drawLane draws whether a host has a lane, and whether it takes it for all that it carries, and whether it knows when packets came, as those with sockets do.
 func (w *world) drawLane(cfg *HostConfig) {
 	has, always := w.lanes.IntN(4) > 0, w.lanes.IntN(2) == 0
+	cfg.Stamps = w.lanes.IntN(2) == 0
 	if w.net.LaneDelay > 0 && has {
 		cfg.Lane, cfg.Engine.BulkAlways = true, always
 	}

@@ -85,6 +85,9 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 		return false
 	}
 	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked, Bulk: path.bulk, Merged: path.bulk}
+	if h.cfg.Stamps {
+		r.Arrived = h.clock()
+	}
 	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := wire.MinPacket

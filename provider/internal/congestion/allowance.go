@@ -15,6 +15,8 @@ import (
 const (
 	// absent is how much longer than a round trip nothing comes back when an end is off its core, and not only late.
 	absent = 200 * time.Microsecond
+	// away is how long an end that has its core never holds a packet.
+	away = time.Millisecond
 	// grantTime is from one grant to the next at the least: a sender wakes for each.
 	grantTime = 100 * time.Microsecond
 	// The rate is rateNum/rateDen of a window for a round trip: that one is the least lately, and no queue is to grow.
@@ -61,7 +63,15 @@ func (a *allowance) heard(s *State, b *batch) {
 		a.judge(b, s.delay.target)
 	}
 	late := b.Now.Sub(a.heardAt) - b.Smoothed
-	if late > absent && a.heardAt != 0 && a.silence == 0 && s.Window >= leastRate*s.packet {
+	switch {
+	case late <= absent || a.heardAt == 0 || a.silence > 0 || s.Window < leastRate*s.packet:
+	case b.held > away && 2*b.held > late: // the ends say themselves that they were away
+		a.silence, a.from, a.backAt, a.used = 0, a.heardAt, b.Now, a.bytes
+		a.absence.Late(late, b.Now)
+		if a.used >= a.most {
+			a.grow()
+		}
+	default:
 		a.silence, a.from, a.backAt, a.used = late, a.heardAt, b.Now, a.bytes
 		if a.absence.Now(b.Now) > 0 {
 			// What left before this waited at one of the ends: its round trip says nothing of the network.
@@ -121,7 +131,7 @@ func (s *State) Grant(now clock.Time) {
 		return
 	}
 	a, each := &s.allowance, max(s.round, grantTime)
-	n := int64(s.Window) * int64(each) / int64(max(s.round, shortest))
+	n := int64(s.Window) * int64(each) / int64(max(s.round, s.delay.target, shortest))
 	a.bytes = min(a.bytes+int(n)*rateNum/rateDen, s.bound())
 	a.nextAt = now.Add(each)
 }

@@ -58,7 +58,9 @@ func (a *absentee) silent(d time.Duration) (granted int) {
 // A sender goes on in silences like those that it knows, and only then: at three quarters of its rate, for 5/4 of the time, until something comes back.
 func TestGrants(t *testing.T) {
 	const ms = time.Millisecond
-	rate := func(s *State, d time.Duration) int { return int(int64(s.Window) * int64(d) / int64(testBase) * 3 / 4) }
+	rate := func(s *State, d time.Duration) int {
+		return int(int64(s.Window) * int64(d) / int64(max(testBase, s.delay.target)) * 3 / 4)
+	}
 	a := newAbsentee()
 	a.allowance.most = MaxWindow
 	for i := range 2 {
@@ -192,5 +194,66 @@ func TestSilencesThatAreNoAbsence(t *testing.T) {
 				t.Errorf("an absence is known: %v", known)
 			}
 		})
+	}
+}
+
+// Ends that say for how long they held packets leave nothing to find out: the first silence that they explain counts, and so does the round trip that ends it.
+func TestGrantsAfterWhatTheEndsSay(t *testing.T) {
+	const away = 4 * time.Millisecond
+	a := newAbsentee()
+	silent := func(held time.Duration) {
+		a.HeldAtEnds(held)
+		a.trip(testBase+away, testBase)
+		a.rounds(2)
+	}
+	if silent(away / 4); a.absence() != 0 {
+		t.Errorf("an absence of %v is known after a silence that the ends explain a quarter of", a.absence())
+	}
+	a = newAbsentee()
+	sampled := a.path.all.now
+	a.path.all.now = 0
+	if silent(away * 3 / 4); a.absence() < away || a.path.all.now != sampled {
+		t.Errorf("an absence of %v is known after one of %v, and a least round trip of %v after %v", a.absence(), away, a.path.all.now, sampled)
+	}
+}
+
+// absence is how long an end may be off its core now.
+func (a *absentee) absence() time.Duration { return a.allowance.absence.Now(a.now) }
+
+// While ends hold packets for milliseconds, a round trip is as long: windows shrink once for each one that is measured, and drains are as rare as ever.
+func TestHeldPacketsMakeRoundsLonger(t *testing.T) {
+	const held = 4 * time.Millisecond
+	a := newAbsentee()
+	long := 4 * a.delay.target
+	for range 40 {
+		a.HeldAtEnds(held)
+		a.trip(held, long)
+	}
+	if a.held < held*9/10 || a.round > long {
+		t.Errorf("packets are held for %v, and a round trip takes %v", a.held, a.round)
+	}
+	a.window = 64 * testPacket
+	a.HeldAtEnds(held)
+	a.trip(2*held, long)
+	after := a.window
+	for range 10 { // nothing new is known
+		a.now = a.now.Add(2 * held)
+		a.HeldAtEnds(held)
+		a.Delivered(testPacket)
+		a.Held(a.now)
+		a.Conclude(&Delay{}, Path{Now: a.now, Smoothed: testBase})
+	}
+	if after >= 64*testPacket || a.window != after {
+		t.Errorf("a window of %d bytes became %d with one long round trip, and %d without more", 64*testPacket, after, a.window)
+	}
+	for range 10 {
+		a.HeldAtEnds(held)
+		a.trip(held, testBase)
+	}
+	a.drain = drain{}
+	a.HeldAtEnds(held)
+	a.trip(held, testBase)
+	if gap := a.drain.next.Sub(a.now); gap < drainRounds*held*9/10 {
+		t.Errorf("the first drain comes after %v, which is less than %d round trips of %v", gap, drainRounds, held)
 	}
 }

@@ -40,6 +40,7 @@ type delaySignal struct {
 	scale     int // of the window scaledFor: a root takes longer than all else here
 	scaledFor int
 	reducedAt clock.Time
+	fresh     bool // there was a round trip since
 
 	stepAt clock.Time // when the last round trip of growth began
 	calm   int        // round trips of growth in a row
@@ -105,8 +106,8 @@ func (c *Delay) heard(s *State, b *batch) {
 	case d.filtered > d.target && d.target > 0 && !s.response.ignored:
 		s.threshold = min(s.threshold, s.window) // slow start is over
 		d.calm, d.speed = 0, 0
-		if b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
-			d.reducedAt = b.Now
+		if (d.fresh || s.held <= absent) && b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
+			d.reducedAt, d.fresh = b.Now, false
 			over := min((d.filtered-d.target)*betaNum*share/(d.filtered*betaDen), share/2)
 			s.window = max(s.window-int(int64(over)*int64(s.window)/share), s.response.least(s))
 			s.threshold = s.window
@@ -140,7 +141,7 @@ func (d *delaySignal) sample(s *State, b *batch) {
 	if d.scaledFor != s.window {
 		d.scale, d.scaledFor = scale(s.window, s.packet), s.window
 	}
-	d.target = target(s.Base(), b.Own, d.scale)
+	d.target, d.fresh = target(s.Base(), b.Own, d.scale), true
 	rtt := min(b.delay, maxOver*d.target)
 	if b.Now.Sub(d.quarterAt) > b.round/4 {
 		d.last, d.now, d.quarterAt = d.now, rtt, b.Now

@@ -51,7 +51,7 @@ type batch struct {
 	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
 	left      clock.Time    // when that packet left
 	full      bool          // it is of nearly the full size
-	held      time.Duration // how long the peer held an acknowledgement
+	held      time.Duration // how long a packet and its acknowledgement waited at the ends; zero when nothing says so
 }
 
 // State is what the sending side of a connection knows about its network: how much may be in flight, and from when on. A method that
@@ -69,6 +69,7 @@ type State struct {
 	limitedAt clock.Time // when a packet last had to wait for the window
 
 	round     time.Duration // the newest round trip without interruptions
+	held      time.Duration // filtered: how long packets and acknowledgements wait at the ends
 	allowance allowance
 
 	endpoint endpoint
@@ -146,11 +147,14 @@ func (s *State) Found(at clock.Time) {
 // Marked notes that a router marked n of our packets.
 func (s *State) Marked(n int) { s.batch.marks += n }
 
-// HeldByPeer notes how long the peer kept an acknowledgement to itself. The longest of a receive batch counts.
-func (s *State) HeldByPeer(d time.Duration) { s.batch.held = max(s.batch.held, min(d, maxHeld)) }
+// HeldAtEnds notes how long a packet waited for the peer, and its acknowledgement for us. The longest of a receive batch counts.
+func (s *State) HeldAtEnds(d time.Duration) { s.batch.held = max(s.batch.held, min(d, maxHeld)) }
 
-// maxHeld bounds that time: a peer of ours keeps nothing for longer than 50 µs when packets wait for it.
-const maxHeld = time.Millisecond
+// heldPart is the weight of one of these times in their mean.
+const heldPart = 8
+
+// maxHeld bounds that time: some slices of a scheduler.
+const maxHeld = 50 * time.Millisecond
 
 // Sample notes the round trip of a packet of so many bytes that left at that time, without our own part of it. The least of a receive batch counts.
 func (s *State) Sample(d time.Duration, bytes int, left clock.Time) {
@@ -169,8 +173,14 @@ func (s *State) Conclude(ctl Control, p Path) {
 	if d := s.delay.filtered; d > 0 && !s.response.ignored { // whose samples have a bound, which a full buffer exceeds
 		b.round = min(d+b.Own, b.Smoothed)
 	}
+	if b.held > 0 {
+		s.held += (b.held - s.held) / heldPart
+	}
 	s.round = b.round
 	s.allowance.heard(s, b)
+	if s.held > absent { // as long as it takes from a packet to the next one that it makes room for
+		b.round += s.held
+	}
 	if b.delay > 0 {
 		s.path.sample(b.Now, b.delay, b.full)
 		if s.limited(b) {
@@ -280,7 +290,7 @@ func (s *State) grow(bytes, packets int) {
 }
 
 // limited says whether the window held packets back in the last round trip, or an eighth of one before: with one packet in flight
-// the last time is exactly one ago. The time that the peer held an acknowledgement counts: with so few packets in flight that it waits for more, nothing goes out
+// the last time is exactly one ago. The time that packets waited at the ends counts: with so few in flight that the peer waits for more, nothing goes out
 // meanwhile. A window that did not may neither grow, because nobody knows whether the path bears more,
 // nor shrink below where it began, because it holds nothing back.
 func (s *State) limited(b *batch) bool {

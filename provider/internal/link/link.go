@@ -3,6 +3,7 @@ package link
 import (
 	"math"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -41,7 +42,8 @@ type RxPacket struct {
 	Merged   bool // it was cut from packets that were merged on the way; see Merging
 	Bulk     bool // it came by the bulk lane (PROTOCOL §11.1)
 	N        int
-	Len      int // bytes over all pieces
+	Len      int        // bytes over all pieces
+	Arrived  clock.Time // when it came to this machine, however long it waited there; zero when nobody says
 	Frags    [MaxFrags]Frag
 
 	// The engines'.

@@ -1,6 +1,9 @@
 package link
 
-import "github.com/ndxdp/ndxdp/wire"
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
 
 // ConnID is the connection id that a packet says; zero when it is too short for one.
 func (p *RxPacket) ConnID() uint64 {
@@ -83,4 +86,12 @@ func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.
 		d = wire.DropControl
 	}
 	return ping.Port, d
+}
+
+// Came is when the packet came to this machine, if that is known, and else now, when it is found.
+func (p *RxPacket) Came(now clock.Time) (at clock.Time, known bool) {
+	if p.Arrived == 0 {
+		return now, false
+	}
+	return min(p.Arrived, now), true
 }

@@ -136,6 +136,13 @@ func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time
 	return false
 }
 
+// HeldByPeer takes in how long the peer had a packet before it acknowledged it. What is longer than any peer waits with an acknowledgement says that it was off its core.
+func (d *Detector) HeldByPeer(held time.Duration, now clock.Time) {
+	if held > 2*AnswerTime {
+		d.absence.Late(held, now)
+	}
+}
+
 // Lost returns the oldest packet that was sent a reordering window before one that arrived, to be marked lost before the next call. It returns nil
 // when there is none, and sets the timer for the oldest one that is suspected. Packet numbers are in the order of sending, so that packets
 // of one turn, which share a time, are too. That says something within a lane only (PROTOCOL §11.1).

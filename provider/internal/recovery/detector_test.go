@@ -83,6 +83,24 @@ func TestTimeOutsInVain(t *testing.T) {
 	}
 }
 
+// A peer that held a packet for longer than any waits with an acknowledgement was off its core, and may be again.
+func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
+	var d Detector
+	r := RTT{Smoothed: 100 * us}
+	now := clock.Time(time.Hour)
+	armed := func() time.Duration {
+		d.Arm(now, &r, time.Millisecond, true)
+		return d.TimerAt().Sub(now)
+	}
+	want := r.Probe()
+	if d.HeldByPeer(2*AnswerTime, now); armed() != want {
+		t.Errorf("%v after what a peer may wait for, want %v", armed(), want)
+	}
+	if d.HeldByPeer(8*time.Millisecond, now); armed() != 10*time.Millisecond {
+		t.Errorf("%v after 8 ms off its core, want 10 ms", armed())
+	}
+}
+
 // First comes a probe, then time-outs; a peer is dead after so long and so many of them, and progress begins anew.
 func TestPeerIsDead(t *testing.T) {
 	var d Detector

@@ -8,12 +8,14 @@ import (
 
 // Clock measures the turns of one engine. The owner of the engine calls it; the zero Clock is one of an engine that is busy.
 type Clock struct {
-	lookedAt  clock.Time    // when packets were looked for last
-	unwatched time.Duration // how long nobody looked for packets before this turn
-	awayFrom  clock.Time    // the beginning of the last unwatched time that was far longer than a turn takes
-	away      bool          // this turn ended such a time
-	blind     bool          // nobody waits for packets between turns: they lie in the ring until the next turn
-	sent      bool          // this turn sent packets
+	lookedAt    clock.Time    // when packets were looked for last
+	unwatched   time.Duration // how long nobody looked for packets before this turn
+	awayFrom    clock.Time    // the beginning of the last unwatched time that was far longer than a turn takes
+	interrupted clock.Time    // the beginning of the turn after which that was, or in which
+	away        bool          // this turn ended such a time
+	blind       bool          // nobody waits for packets between turns: they lie in the ring until the next turn
+	sent        bool          // this turn sent packets
+	worked      bool          // the turn before did
 
 	cost      time.Duration // filtered time of a turn that sends packets
 	working   time.Duration // spent in such turns since shareFrom
@@ -43,13 +45,13 @@ func (c *Clock) Begin(last, now clock.Time) {
 		c.lookedAt = now // whoever waited for packets would have seen them
 	}
 	if c.unwatched > awayGap+2*c.cost {
-		c.away, c.awayFrom = true, c.lookedAt
+		c.away, c.awayFrom, c.interrupted = true, c.lookedAt, last
 	} else if c.sent {
 		gap := now.Sub(last)
 		c.cost += (gap - c.cost) / 8
 		c.working += gap
 	}
-	c.sent = false
+	c.sent, c.worked = false, c.sent
 	if span := now.Sub(c.shareFrom); span > shareSpan {
 		if span < maxShareSpan {
 			c.idleShare = shareUnit - int(c.working*shareUnit/span)
@@ -73,16 +75,31 @@ func (c *Clock) Sent() bool { return c.sent }
 // Away says whether the engine's owner was off its core before this turn, so that what arrived may have waited for it.
 func (c *Clock) Away() bool { return c.away }
 
-// Network returns the part of a round trip of d, which ended in the turn that began at now, that the network took. What passed
+// Trip is the round trip of a packet.
+type Trip struct {
+	Left  clock.Time
+	Held  time.Duration // by the peer
+	Came  clock.Time    // the acknowledgement: to this machine where Known says so, and else in the turn that found it
+	Known bool
+}
+
+// Took is how long the packet and its acknowledgement were on their way, and waited here where nobody knows for how long.
+func (t Trip) Took() time.Duration { return t.Came.Sub(t.Left) - t.Held }
+
+// Network returns the part of a round trip, which ended in the turn that began at now, that the network took. What passed
 // since the engine last looked is not the network's if the engine was busy sending: on veth the kernel's part of a send runs on
-// the sender's time, 60 us for 32 packets of 1500 bytes and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done.
-// The part is no less than least, unless d is. A round trip that spans a time when the owner was off its core says nothing: ok is
-// false.
-func (c *Clock) Network(d, least time.Duration, now clock.Time) (part time.Duration, ok bool) {
-	if now.Add(-d) <= c.awayFrom {
+// the sender's time, 60 us for 32 packets of 1500 bytes and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done. Nor is it if nobody looked, and it
+// is not known when the acknowledgement came. The part is no less than least, unless all of the trip is. A round trip that spans a time when the owner was off its core
+// says nothing: ok is false.
+func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.Duration, ok bool) {
+	d := t.Took()
+	switch {
+	case t.Known && t.Left == c.interrupted, !t.Known && t.Left <= c.awayFrom:
 		return 0, false
+	case t.Known && !c.worked:
+		return d, true
 	}
-	return max(d-c.unwatched, min(d, least)), true
+	return max(d-max(c.unwatched-now.Sub(t.Came), 0), min(d, least)), true
 }
 
 // OwnPart is how much longer than the path's own time a round trip may be because of the engine's work: two turns, this engine's

@@ -65,9 +65,44 @@ func TestWhoseTimeItWas(t *testing.T) {
 			if c.Away() != test.away {
 				t.Errorf("away %v, want %v", c.Away(), test.away)
 			}
-			part, ok := c.Network(test.trip, test.least, now)
+			part, ok := c.Network(Trip{Left: now.Add(-test.trip), Came: now}, test.least, now)
 			if part != test.part || ok != (test.part > 0) {
 				t.Errorf("of %v the network took %v (%v), want %v", test.trip, part, ok, test.part)
+			}
+		})
+	}
+}
+
+// Of an acknowledgement it is often known when it came. Then nothing is left to find out, but whether the packet left in time, and what turns that sent took.
+func TestTripsThatAreKnown(t *testing.T) {
+	const start = clock.Time(time.Hour)
+	look := step{after: us, watched: true, look: true}
+	sends := step{after: us, watched: true, look: true, sends: true}
+	idle := step{after: us, watched: true, look: true}
+	for _, test := range []struct {
+		name   string
+		steps  []step
+		left   time.Duration // before the last turn began
+		waited time.Duration
+		part   time.Duration // of the trip that the network took; 0: the trip says nothing
+	}{
+		{"somebody waited", []step{look, {after: 300 * us, watched: true}}, 300 * us, 100 * us, 200 * us},
+		{"nobody waited", []step{look, {after: 300 * us}}, 301 * us, 100 * us, 201 * us},
+		{"off its core", []step{sends, idle, {after: 10 * awayGap}}, 10*awayGap + us, 9 * awayGap, awayGap + us},
+		{"off its core, perhaps before it left", []step{sends, {after: 10 * awayGap}}, 10 * awayGap, 9 * awayGap, 0},
+		{"off its core after it left", []step{sends, sends, {after: 10 * awayGap}}, 10*awayGap + us, 10 * awayGap, us},
+		{"a turn that sent", []step{sends, {after: 100 * us, watched: true}}, 150 * us, 30 * us, 50 * us},
+		{"a turn that sent, and took less than it waited", []step{sends, {after: 30 * us, watched: true}}, 150 * us, 50 * us, 100 * us},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var c Clock
+			now := run(&c, start, test.steps...)
+			part, ok := c.Network(Trip{Left: now.Add(-test.left - 7*us), Held: 7 * us, Came: now.Add(-test.waited), Known: true}, 0, now)
+			if test.part == 0 {
+				part, ok = c.Network(Trip{Left: now.Add(-test.left), Came: now.Add(-test.waited), Known: true}, 0, now)
+			}
+			if part != test.part || ok != (test.part > 0) {
+				t.Errorf("the network took %v (%v), want %v", part, ok, test.part)
 			}
 		})
 	}
