@@ -63,7 +63,8 @@ func ParseDatapath(s string) (Datapath, error) {
 }
 
 // BulkLane says whether an adapter with an AF_XDP datapath has a bulk lane as well: a second UDP port, at an ordinary socket, for the packets of long
-// messages, which the kernel then carries in runs of up to 64 KiB. Peers that have none get nothing by it.
+// messages, which the kernel then carries in runs of up to 64 KiB. Plain sockets have theirs at their only port, for peers with an AF_XDP datapath; to each other they send runs
+// without. Peers that have none get nothing by it.
 type BulkLane uint8
 
 // The choices. With BulkAuto there is a lane where the interface takes runs of datagrams (ethtool -k: tx-udp-segmentation). A connection that sends much compares it with
@@ -330,7 +331,7 @@ type DatapathInfo struct {
 	// Apart is why plain sockets send or receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO), refused one, or handed over merged
 	// packets that were damaged. Empty when packets go in runs to peers that do so too, and over AF_XDP.
 	Apart string
-	// BulkPort is the UDP port of the bulk lane, 0 without one; NoBulk says why there is none, with the command that helps where one
+	// BulkPort is the UDP port of the bulk lane, 0 without one beside the adapter's only port; NoBulk says why there is none, with the command that helps where one
 	// does, or why it carries nothing any more.
 	BulkPort uint16
 	NoBulk   string

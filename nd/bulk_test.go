@@ -23,19 +23,25 @@ type lanes struct {
 // newLanes connects them. before is called when both adapters are open.
 func newLanes(t *testing.T, queues int, choice BulkLane, before func(l *lanes, server *Adapter)) *lanes {
 	t.Helper()
+	return newLanesBetween(t, queues, choice, DatapathGeneric, DatapathGeneric, before)
+}
+
+// newLanesBetween does that with adapters of two datapaths.
+func newLanesBetween(t *testing.T, queues int, choice BulkLane, by, to Datapath, before func(l *lanes, server *Adapter)) *lanes {
+	t.Helper()
 	l := &lanes{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: queues, Offloads: true, StaticNeighbours: true})}
-	open := func(ns *netlab.Namespace, addr netip.Addr) (a *Adapter) {
+	open := func(ns *netlab.Namespace, addr netip.Addr, path Datapath) (a *Adapter) {
 		must(t, ns.Do(func() (err error) {
-			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: DatapathGeneric, Bulk: choice})
+			a, err = OpenAdapter(AdapterConfig{Address: addr, Datapath: path, Bulk: choice})
 			return err
 		}))
 		t.Cleanup(func() { must(t, a.Close()) })
-		if d := a.Datapath(); d.BulkPort == 0 {
+		if d := a.Datapath(); path != DatapathUDP && choice != BulkOff && d.BulkPort == 0 {
 			t.Skipf("no bulk lane here: %s", d.NoBulk)
 		}
 		return a
 	}
-	a, b := open(l.pair.A, l.pair.AddrA.Addr()), open(l.pair.B, l.pair.AddrB.Addr())
+	a, b := open(l.pair.A, l.pair.AddrA.Addr(), by), open(l.pair.B, l.pair.AddrB.Addr(), to)
 	if before != nil {
 		before(l, b)
 	}
@@ -124,6 +130,27 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 			l.moveUntil("the lane is used", func(client, server Stats) bool {
 				return client.BulkProven > 0 && client.InRuns > 0 && server.BulkPacketsIn > 100
 			})
+		})
+	}
+}
+
+// An adapter of plain sockets has its lane at its only port. Between such a one and one that reads raw frames long messages go in runs, too, both ways.
+func TestBulkLaneOfSockets(t *testing.T) {
+	t.Parallel()
+	for _, x := range [][2]Datapath{{DatapathUDP, DatapathGeneric}, {DatapathGeneric, DatapathUDP}} {
+		t.Run(fmt.Sprint(x[0], " to ", x[1]), func(t *testing.T) {
+			t.Parallel()
+			l := newLanesBetween(t, 1, BulkOnly, x[0], x[1], nil)
+			l.moveUntil("the lane is used", func(client, server Stats) bool {
+				return client.BulkProven > 0 && client.InRuns > 0 && server.BulkPacketsIn > 100 && server.Merged > 100
+			})
+			if s := l.server.Adapter.Stats(); s.Challenges != 0 || s.PathsChanged != 0 {
+				t.Errorf("the lane's port was taken for a new path of the peer: %+v", s)
+			}
+			off := newLanesBetween(t, 1, BulkOff, x[0], x[1], nil)
+			if off.move(); off.state() != "" {
+				t.Errorf("with the lane turned off it is %q", off.state())
+			}
 		})
 	}
 }

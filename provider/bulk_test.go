@@ -55,17 +55,19 @@ func TestBulkIsAgreed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		port  uint16
-		old   int // the side that knows no features; -1 for none
+		runs  bool // both send runs to the ND port
+		old   int  // the side that knows no features; -1 for none
 		op    wire.Opcode
 		wants bool
 	}{
-		{"both", bulkPort, -1, 0, true},
-		{"no lane", 0, -1, 0, false},
-		{"the caller does not", bulkPort, 0, wire.CtlREQ, false},
-		{"the called does not", bulkPort, 1, wire.CtlREP, false},
+		{"both", bulkPort, false, -1, 0, true},
+		{"no lane", 0, false, -1, 0, false},
+		{"no need of one", bulkPort, true, -1, 0, false},
+		{"the caller does not", bulkPort, false, 0, wire.CtlREQ, false},
+		{"the called does not", bulkPort, false, 1, wire.CtlREP, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newTunedPair(t, 1408, 1, Config{BulkPort: c.port})
+			p := newTunedPair(t, 1408, 1, Config{BulkPort: c.port, Runs: c.runs})
 			if c.old >= 0 {
 				p.link[1-c.old].mangle = stripFeatures(c.op)
 			}
@@ -288,6 +290,27 @@ func TestAttackBulkLane(t *testing.T) {
 				t.Errorf("%d packets by the lane, %d challenges", s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
 			}
 		})
+	}
+}
+
+// An end whose only port takes runs has its lane there: what comes from the port of the peer's lane came by it, and is no new path to the peer.
+func TestLaneAtTheOnlyPort(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		from       uint16
+		by         uint64 // packets by the lane
+		challenges uint64
+	}{{"the lane of the peer", wire.DefaultPort, 1, 0}, {"another port", 7, 0, 1}} {
+		p := newTunedPair(t, 1408, 1, Config{BulkPort: wire.DefaultPort}).connect()
+		f := p.forge(1)
+		f.from.Port = c.from
+		f.fields.Number++
+		before := p.eng[1].Stats()
+		p.shoot(f)
+		s := p.eng[1].Stats()
+		if s.Drops != before.Drops || s.BulkPacketsIn-before.BulkPacketsIn != c.by || s.Challenges-before.Challenges != c.challenges {
+			t.Errorf("from %s: drops %v, %d packets by the lane, %d challenges", c.name, s.DropsByName(), s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ type Config struct {
 	ImmediatePlacement bool
 	// Runs says that a kernel socket is below the link, which takes runs of packets apart that a peer sends, and may send some (PROTOCOL §7.1).
 	Runs bool
-	// BulkPort is the UDP port of the link's bulk lane, which it offers to peers (PROTOCOL §11.1); zero for none. The links of a group have one together.
+	// BulkPort is the UDP port of the links' bulk lane, which they offer to peers (PROTOCOL §11.1): zero for none, and ReceivePort where that port takes runs, too.
 	BulkPort uint16
 	// BulkAlways sends by the lane whatever it carries, also where it is not known to be faster.
 	BulkAlways bool

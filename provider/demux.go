@@ -71,21 +71,21 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if p.Bulk && c.bulkPort == 0 {
 		return wire.DropPath, keptNothing
 	}
-	if c.peerID == 0 {
-		// Active, and the peer's id is not known before REP: it must come from the peer's address.
-		if p.From.IP != c.remote.IP || p.To.IP != c.local.IP {
-			return wire.DropAddress, keptNothing
-		}
+	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
+		return wire.DropAddress, keptNothing
+	}
+	if c.peerID == 0 { // active, and the peer's id is not known before REP
 		d := c.receiveFirst(p, h)
 		c.heed()
 		return d, keptNothing
 	}
-	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
-		return wire.DropAddress, keptNothing
-	}
 	if !p.Intact(h) {
 		e.received.Mangled(p)
 		return wire.DropCRC, keptNothing
+	}
+	if c.bulkPort != 0 && p.From.Port == c.bulkPort && e.cfg.BulkPort == e.cfg.ReceivePort {
+		p.Bulk = true
+		e.stats.ArriveInBulk(p.Len)
 	}
 	switch {
 	case p.Bulk && p.From.Port != c.bulkPort && !near(c, h), !p.Bulk && p.From.Port != c.remote.Port && !c.fromElsewhere(p, h):

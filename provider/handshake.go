@@ -25,7 +25,7 @@ func (c *conn) takeOffer(h *wire.Hello) {
 		c.ecn = wire.ECT0
 	}
 	c.joins = c.engine.cfg.Runs && h.Features&wire.FeatureRuns != 0
-	if c.engine.cfg.BulkPort != 0 && h.Features&wire.FeatureBulk != 0 {
+	if c.engine.cfg.BulkPort != 0 && !c.joins && h.Features&wire.FeatureBulk != 0 {
 		c.bulkPort = h.BulkPort
 	}
 	c.peerWindow = max(h.Window, minWindow)

@@ -100,6 +100,10 @@ func TestBulkLaneIsShown(t *testing.T) {
 	if got := bulkLane(r); got != "" {
 		t.Errorf("without a lane: %q", got)
 	}
+	r = &ndinspect.Reply{Stats: nd.Stats{BulkProven: 1, BulkPacketsIn: 1}, Connections: []nd.ConnectionInfo{{BulkLane: "proven"}}}
+	if got, want := bulkLane(r), "bulk lane: 1 connections, 1 packets in, 0 out, 0 merged"; got != want {
+		t.Errorf("of plain sockets: %q, want %q", got, want)
+	}
 	r = &ndinspect.Reply{
 		BulkPort: 4000, Stats: nd.Stats{BulkPacketsIn: 1, BulkPacketsOut: 2, Merged: 3},
 		Connections: []nd.ConnectionInfo{{BulkLane: "proven"}, {BulkLane: "unproven"}, {}},
@@ -109,7 +113,7 @@ func TestBulkLaneIsShown(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r.Connections[1].BulkLane = "slower"
-	want = strings.Replace(want, "1 connections", "1 connections and 1 that AF_XDP serves as fast", 1)
+	want = strings.Replace(want, "1 connections", "1 connections and 1 that the ND port serves as fast", 1)
 	if got := bulkLane(r); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -155,18 +155,23 @@ func sleeps(r, before *ndinspect.Reply) string {
 	return fmt.Sprintf("%s: sleeps %d, spins %d, hits %d", since, slept, spins, hits)
 }
 
-// bulkLane says what a process has of a bulk lane, and what moved by it since the process began. It is empty without one.
+// bulkLane says what a process has of a bulk lane, and what moved by it since the process began. It is empty without one; that of plain sockets has no port of its own, and
+// shows where it was used.
 func bulkLane(r *ndinspect.Reply) string {
-	if r.BulkPort == 0 {
+	if r.BulkPort == 0 && r.Stats.BulkProven == 0 && r.Stats.BulkPacketsIn == 0 {
 		return ""
 	}
 	s, by := &r.Stats, map[string]int{} // connections by state
 	for i := range r.Connections {
 		by[r.Connections[i].BulkLane]++
 	}
-	line := fmt.Sprintf("bulk lane, port %d: %d connections", r.BulkPort, by["proven"])
+	line := "bulk lane"
+	if r.BulkPort != 0 {
+		line += fmt.Sprintf(", port %d", r.BulkPort)
+	}
+	line += fmt.Sprintf(": %d connections", by["proven"])
 	if n := by["slower"]; n > 0 {
-		line += fmt.Sprintf(" and %d that AF_XDP serves as fast", n)
+		line += fmt.Sprintf(" and %d that the ND port serves as fast", n)
 	}
 	line += fmt.Sprintf(", %d packets in, %d out, %d merged", s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
 	if s.BulkLeft > 0 {

@@ -204,7 +204,7 @@ func (d *plainUDP) receiveRing(pkts []provider.RxPacket) (n int) {
 		copy(data, arrived.Data)
 		p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
 		p.Frags[0] = provider.Frag{Data: data, ID: uint64(id)}
-		p.N, p.Len, p.Merged, p.Arrived = 1, len(data), false, monotonic(arrived.Arrived)
+		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(data), false, false, monotonic(arrived.Arrived)
 		n++
 	}
 	d.ring.Release()

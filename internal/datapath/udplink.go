@@ -77,7 +77,7 @@ func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
 		p := &pkts[n]
 		p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
 		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame)}
-		p.N, p.Len, p.Merged, p.Arrived = 1, len(arrived.Data), arrived.Merged, days.at(arrived.Stamp)
+		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), arrived.Merged, false, days.at(arrived.Stamp)
 		n++
 		if arrived.Merged {
 			merged++
@@ -232,6 +232,20 @@ func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
 func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	return d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
 }
+
+// BulkOpen implements provider.Laned: the port at which sockets receive is their bulk lane for peers that read raw frames (PROTOCOL §11.1).
+func (d *plainUDP) BulkOpen() bool { return d.alone.Load() == nil }
+
+// BulkPath implements provider.Laned.
+func (d *plainUDP) BulkPath(to wire.Endpoint) (provider.Path, bool) {
+	if !d.BulkOpen() {
+		return 0, false
+	}
+	return d.connect(d.local.Port, to)
+}
+
+// ForgetBulk implements provider.Laned.
+func (d *plainUDP) ForgetBulk(p provider.Path) { d.Forget(p) }
 
 func (d *plainUDP) newPath(u udpPath) provider.Path {
 	if n := len(d.freePaths); n > 0 {

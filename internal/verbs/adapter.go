@@ -103,8 +103,12 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 		return nil, notOpened(err), err
 	}
 	engine.UDPPort, engine.ReceivePort, engine.PortSpace = cfg.UDPPort, dp.ReceivePort(), dp.PortSpace()
-	engine.Runs = dp.Info().Rung.OverSockets()
-	engine.BulkPort, engine.BulkAlways = dp.Info().BulkPort, cfg.Bulk == datapath.BulkOnly
+	info := dp.Info()
+	engine.Runs = info.Rung.OverSockets()
+	engine.BulkPort, engine.BulkAlways = info.BulkPort, cfg.Bulk == datapath.BulkOnly
+	if engine.Runs && info.Alone == "" && cfg.Bulk != datapath.BulkOff {
+		engine.BulkPort = engine.ReceivePort // sockets take runs at their only port
+	}
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {
 		engine.ResetKey, keyFault = hostkey.Load()

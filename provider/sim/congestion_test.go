@@ -44,8 +44,14 @@ func newFleet(t *testing.T, cond Conditions, b Bottleneck, flows ...*Bulk) *flee
 // newFleetOf does the same with hosts of one kind.
 func newFleetOf(t *testing.T, config HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
+	return newFleetBetween(t, config, config, cond, b, flows...)
+}
+
+// newFleetBetween does the same with hosts of one kind, and a sink of another.
+func newFleetBetween(t *testing.T, config, sink HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
+	t.Helper()
 	f := &fleet{Network: NewNetwork(1, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
-	f.sink = f.AddHost(config)
+	f.sink = f.AddHost(sink)
 	for i, flow := range flows {
 		f.Attach(flow, f.AddHost(config), f.sink, uint16(1000+i))
 	}

@@ -38,6 +38,8 @@ type HostConfig struct {
 	Landing Landing
 	// Lane gives the host a bulk lane.
 	Lane bool
+	// Sockets makes the host's only port its lane, as where sockets receive everything.
+	Sockets bool
 	// Stamps has the host know when packets came, however long they waited there.
 	Stamps bool
 }

@@ -33,6 +33,9 @@ func (h *Host) openLane() {
 	h.cfg.Engine.BulkPort = 0
 	if h.cfg.Lane {
 		h.lane = &Lane{port: firstLanePort + uint16(h.life)}
+		if h.cfg.Sockets {
+			h.lane.port = wire.DefaultPort
+		}
 		h.cfg.Engine.BulkPort = h.lane.port
 	}
 }
@@ -155,12 +158,13 @@ func (h *Host) toLane(path pathEnds) (by pathEnds, ok bool) {
 	return by, true
 }
 
-// drawLane draws whether a host has a lane, and whether it takes it for all that it carries, and whether it knows when packets came, as those with sockets do.
+// drawLane draws whether a host has a lane, whether it takes it for all that it carries, whether that is its only port, and whether it knows when packets came.
 func (w *world) drawLane(cfg *HostConfig) {
 	has, always := w.lanes.IntN(4) > 0, w.lanes.IntN(2) == 0
 	cfg.Stamps = w.lanes.IntN(2) == 0
+	sockets := w.lanes.IntN(3) == 0
 	if w.net.LaneDelay > 0 && has {
-		cfg.Lane, cfg.Engine.BulkAlways = true, always
+		cfg.Lane, cfg.Engine.BulkAlways, cfg.Sockets = true, always, sockets
 	}
 }
 

@@ -84,7 +84,7 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 	if h.cfg.RxRing > 0 && len(q.inbox) >= h.cfg.RxRing {
 		return false
 	}
-	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked, Bulk: path.bulk, Merged: path.bulk}
+	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked, Bulk: path.bulk && !h.cfg.Sockets, Merged: path.bulk}
 	if h.cfg.Stamps {
 		r.Arrived = h.clock()
 	}

@@ -84,9 +84,14 @@ func (s *Stats) Arrive(n int, inBulk bool) {
 	s.PacketsIn++
 	s.BytesIn += uint64(n)
 	if inBulk {
-		s.BulkPacketsIn++
-		s.BulkBytesIn += uint64(n)
+		s.ArriveInBulk(n)
 	}
+}
+
+// ArriveInBulk counts a packet of n bytes that turns out to have come by the bulk lane.
+func (s *Stats) ArriveInBulk(n int) {
+	s.BulkPacketsIn++
+	s.BulkBytesIn += uint64(n)
 }
 
 // LeaveBulk counts that a connection left the bulk lane.
