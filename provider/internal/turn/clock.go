@@ -89,8 +89,8 @@ func (t Trip) Took() time.Duration { return t.Came.Sub(t.Left) - t.Held }
 // Network returns the part of a round trip, which ended in the turn that began at now, that the network took. What passed
 // since the engine last looked is not the network's if the engine was busy sending: on veth the kernel's part of a send runs on
 // the sender's time, 60 us for 32 packets of 1500 bytes and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done. Nor is it if nobody looked, and it
-// is not known when the acknowledgement came. The part is no less than least, unless all of the trip is. A round trip that spans a time when the owner was off its core
-// says nothing: ok is false.
+// is not known when the acknowledgement came. The part is no less than least, unless all of the trip is. A round trip says nothing, and ok is false, if it spans a time when the owner
+// was off its core and nobody knows when the acknowledgement came, or if that time began in the turn that sent the packet: it may have left after it.
 func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.Duration, ok bool) {
 	d := t.Took()
 	switch {
