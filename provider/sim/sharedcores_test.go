@@ -9,9 +9,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// share takes the host's core away again and again, each time for half of away to all of it, and leaves it for there as likely.
+// share takes the host's core away again and again, each time for a fifth of away to all of it, and leaves it for a fifth of there to all of it.
 func (h *Host) share(away, there time.Duration) {
-	gone, back := between(h.net.rng, away/2, away), between(h.net.rng, there/2, there)
+	gone, back := between(h.net.rng, away/5, away), between(h.net.rng, there/5, there)
 	h.Pause(gone)
 	h.net.After(gone+back, func() { h.share(away, there) })
 }
@@ -28,10 +28,10 @@ func TestEndsThatShareTheirCores(t *testing.T) {
 		size        int
 		least       uint64 // of the link, in 1/1000
 	}{
-		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 1472, 360},
-		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 8972, 360},
-		{"half a core", true, 5 * time.Millisecond, 5 * time.Millisecond, 1472, 360},
-		{"half a core", true, 5 * time.Millisecond, 5 * time.Millisecond, 8972, 360},
+		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 1472, 380},
+		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 8972, 380},
+		{"half a core", true, 5 * time.Millisecond, 5 * time.Millisecond, 1472, 380},
+		{"half a core", true, 5 * time.Millisecond, 5 * time.Millisecond, 8972, 380},
 		{"a tenth", true, 5 * time.Millisecond, 500 * time.Microsecond, 1472, 80},
 		{"a tenth", true, 5 * time.Millisecond, 500 * time.Microsecond, 8972, 60},
 	} {
