@@ -44,7 +44,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 			return wire.DropPath, keptNothing
 		}
 		if e != e.lead {
-			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
+			passOn(e, e.lead, p)
 			return wire.DropNone, keptFrames
 		}
 		return e.receiveStranger(p, h), keptNothing
@@ -55,7 +55,7 @@ func (e *Engine) dispatch(p *RxPacket) (d wire.DropReason, keeps kept) {
 			return wire.DropPath, keptNothing
 		}
 		if e != e.lead {
-			e.outbox.pass(p, e, e.lead.index, len(e.group.engines))
+			passOn(e, e.lead, p)
 			return wire.DropNone, keptFrames
 		}
 		return e.reply(p, e.guard.unknown(p, h, e.now)), keptNothing

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/relay"
 )
 
 // Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work
@@ -20,7 +21,7 @@ type Engine struct {
 	index  int     // in group.engines, and so the NIC queue
 	shard  *Shard  // runs this engine; nil where a test does
 	inbox  inbox
-	outbox outbox // for the others, until the batch is done
+	outbox relay.Outbox // for the others, until the batch is done
 
 	directory directory
 	timers    timers
@@ -46,7 +47,7 @@ func newEngine(cfg Config, g *group, index int, l Link, mem *Memory, rng *rand.R
 // release gives a packet's frames back to the link they came from (I8).
 func (e *Engine) release(p *RxPacket) {
 	if p.Origin != 0 && p.Origin != numberOf(e) {
-		e.outbox.giveBack(p, int(p.Origin-1), len(e.group.engines))
+		e.outbox.GiveBack(p, int(p.Origin-1), len(e.group.engines))
 		return
 	}
 	e.received.Recycle(p)

@@ -2,7 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
-	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/relay"
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -53,7 +53,7 @@ func (b *inbox) call(f func(*Engine)) {
 	b.mu.Lock()
 	b.calls = append(b.calls, f)
 	b.mu.Unlock()
-	b.alert()
+	b.Alert()
 }
 
 // ask is call for what strangers' packets cause: bounded.
@@ -64,12 +64,12 @@ func (b *inbox) ask(f func(*Engine)) bool {
 		b.calls = append(b.calls, f)
 	}
 	b.mu.Unlock()
-	b.alert()
+	b.Alert()
 	return ok
 }
 
-// hand leaves packets, and returns how many there was room for.
-func (b *inbox) hand(batch []RxPacket) (n int) {
+// Hand leaves packets, and returns how many there was room for.
+func (b *inbox) Hand(batch []RxPacket) (n int) {
 	b.mu.Lock()
 	n = min(len(batch), inboxPackets-len(b.packets))
 	b.packets = append(b.packets, batch[:n]...)
@@ -77,15 +77,15 @@ func (b *inbox) hand(batch []RxPacket) (n int) {
 	return n
 }
 
-// giveBack leaves frames of the engine's link.
-func (b *inbox) giveBack(frames []uint64) {
+// GiveBack leaves frames of the engine's link.
+func (b *inbox) GiveBack(frames []uint64) {
 	b.mu.Lock()
 	b.frames = append(b.frames, frames...)
 	b.mu.Unlock()
 }
 
-// alert says that the inbox is not empty, and wakes who sleeps. The flag is stored before the sleeper's state is read.
-func (b *inbox) alert() {
+// Alert says that the inbox is not empty, and wakes who sleeps. The flag is stored before the sleeper's state is read.
+func (b *inbox) Alert() {
 	b.waiting.Store(true)
 	b.wake()
 }
@@ -143,73 +143,18 @@ func (b *inbox) answerDoorbells(e *Engine) {
 	}
 }
 
-// outbox is what one engine has for the others of its group, by index, until its receive batch or its turn is done.
-type outbox struct {
-	packets [][]RxPacket
-	frames  [][]uint64 // that came with packets from others
-	pending bool       // there is something
+// passOn keeps a packet of e for another engine of its group until the receive batch is done.
+func passOn(e, to *Engine, p *RxPacket) {
+	e.stats.Relayed++
+	e.outbox.Pass(p, numberOf(e), to.index, len(e.group.engines))
 }
 
-// pass keeps a packet for the engine at index to of several, from the engine that took it from its link.
-func (o *outbox) pass(p *RxPacket, from *Engine, to, several int) {
-	if o.packets == nil {
-		o.packets = make([][]RxPacket, several)
-	}
-	if o.packets[to] == nil {
-		o.packets[to] = make([]RxPacket, 0, link.RxBatch)
-	}
-	from.stats.Relayed++
-	batch := append(o.packets[to], *p)
-	if p.Origin == 0 {
-		batch[len(batch)-1].Origin = numberOf(from)
-	}
-	o.packets[to] = batch
-	o.pending = true
-}
-
-// giveBack keeps the frames of a packet that came from the engine at index to of several.
-func (o *outbox) giveBack(p *RxPacket, to, several int) {
-	if o.frames == nil {
-		o.frames = make([][]uint64, several)
-	}
-	for i := range p.N {
-		o.frames[to] = append(o.frames[to], p.Frags[i].ID)
-	}
-	o.pending = true
-}
-
-// send puts the packets into the inboxes of the engines that they are for, and gives other engines' frames back to them. refused is called with each
-// packet that there was no room for.
-func (o *outbox) send(engines []*Engine, refused func(*RxPacket)) {
-	for i, batch := range o.packets {
-		if len(batch) == 0 {
-			continue
-		}
-		to := &engines[i].inbox
-		for n := to.hand(batch); n < len(batch); n++ {
-			refused(&batch[n])
-		}
-		o.packets[i] = batch[:0]
-		to.alert()
-	}
-	for i, frames := range o.frames {
-		if len(frames) == 0 {
-			continue
-		}
-		to := &engines[i].inbox
-		to.giveBack(frames)
-		o.frames[i] = frames[:0]
-		to.alert()
-	}
-	o.pending = false // also what refused packets left
-}
-
-// sendFor is send for the owner. What nobody had room for is dropped and counted.
-func (o *outbox) sendFor(e *Engine) {
-	if !o.pending {
+// sendOutbox hands the others of e's group what is for them. What nobody had room for is dropped and counted.
+func sendOutbox(e *Engine) {
+	if !e.outbox.Pending() {
 		return
 	}
-	o.send(e.group.engines, func(p *RxPacket) {
+	e.outbox.Send(func(to int) relay.Inbox { return &e.group.engines[to].inbox }, func(p *RxPacket) {
 		e.stats.Drop(wire.DropWrongQueue)
 		e.release(p)
 	})

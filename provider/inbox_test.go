@@ -9,30 +9,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
-// A packet keeps the engine whose link it came from on all its ways, and its frames go back by index.
-func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
-	const several = 3
-	first, second := &Engine{index: 0}, &Engine{index: 1}
-	var o outbox
-	p := &RxPacket{N: 2}
-	p.Frags[0].ID, p.Frags[1].ID = 7, 8
-	o.pass(p, first, 1, several)
-	if !o.pending || len(o.packets[1]) != 1 || o.packets[1][0].Origin != numberOf(first) || p.Origin != 0 {
-		t.Fatalf("%+v", o.packets)
-	}
-	o = outbox{}
-	p.Origin = numberOf(first)
-	o.pass(p, second, 2, several) // the connection moved on
-	if o.packets[2][0].Origin != numberOf(first) {
-		t.Error("a packet that goes on belongs to another link")
-	}
-	o.giveBack(p, 0, several)
-	o.giveBack(p, 0, several)
-	if got := o.frames[0]; len(got) != 4 || got[0] != 7 || got[3] != 8 || len(o.frames[1])+len(o.frames[2]) != 0 {
-		t.Errorf("%v go back", o.frames)
-	}
-}
-
 // asleep is a waiter that counts how often it is woken.
 type asleep struct{ woken int }
 
@@ -61,12 +37,12 @@ func TestInbox(t *testing.T) {
 	if qp := b.doorbells.Swap(nil); qp != second || qp.nextRung != first || first.nextRung != nil {
 		t.Error("the doorbell list is not what was rung")
 	}
-	if n := b.hand(make([]RxPacket, inboxPackets+3)); n != inboxPackets || b.hand(make([]RxPacket, 1)) != 0 {
+	if n := b.Hand(make([]RxPacket, inboxPackets+3)); n != inboxPackets || b.Hand(make([]RxPacket, 1)) != 0 {
 		t.Errorf("%d packets were taken", n)
 	}
-	b.giveBack([]uint64{7, 8})
-	b.alert()
-	b.alert()
+	b.GiveBack([]uint64{7, 8})
+	b.Alert()
+	b.Alert()
 	if waiter.woken != 1 || !b.called() || b.rung() {
 		t.Errorf("woken %d times", waiter.woken)
 	}
@@ -95,49 +71,6 @@ func TestInbox(t *testing.T) {
 	}
 }
 
-// What engines have for each other arrives where it is for; what there is no room for is refused, packet by packet.
-func TestOutboxSends(t *testing.T) {
-	engines := []*Engine{{index: 0}, {index: 1}, {index: 2}}
-	var o outbox
-	for i := range inboxPackets + 2 {
-		o.pass(&RxPacket{Len: i}, engines[0], 2, len(engines))
-	}
-	p := &RxPacket{N: 1}
-	o.giveBack(p, 1, len(engines))
-	var refused []int
-	o.send(engines, func(p *RxPacket) { refused = append(refused, p.Len) })
-	if !slices.Equal(refused, []int{inboxPackets, inboxPackets + 1}) || o.pending {
-		t.Errorf("%v were refused", refused)
-	}
-	for i, want := range [][2]int{{0, 0}, {0, 1}, {inboxPackets, 0}} {
-		called := engines[i].Called()
-		packets, frames := engines[i].inbox.open()
-		if got := [2]int{len(packets), len(frames)}; got != want || called != (got != [2]int{}) {
-			t.Errorf("engine %d has %v, want %v", i, got, want)
-		}
-	}
-	o.send(engines, nil)
-	if engines[1].inbox.waiting.Load() {
-		t.Error("nothing was sent, and yet an engine is called")
-	}
-}
-
-// A packet of a third engine that is refused gives its frames back in the same batch, and nothing is left to send.
-func TestRefusedPacketOfAThirdEngine(t *testing.T) {
-	engines := []*Engine{{index: 0}, {index: 1}, {index: 2}}
-	var o outbox
-	for range inboxPackets + 1 {
-		o.pass(&RxPacket{N: 1, Origin: numberOf(engines[2])}, engines[0], 1, len(engines))
-	}
-	o.send(engines, func(p *RxPacket) { o.giveBack(p, int(p.Origin-1), len(engines)) })
-	if _, frames := engines[2].inbox.open(); len(frames) != 1 {
-		t.Errorf("%d frames came back", len(frames))
-	}
-	if o.pending {
-		t.Error("there is something to send, and nothing was left")
-	}
-}
-
 // Calls that were taken before a call of the owner leave an inbox that says that it is empty; packets and frames stay, and are told of.
 func TestCallsAreTakenAlone(t *testing.T) {
 	var b inbox
@@ -145,8 +78,8 @@ func TestCallsAreTakenAlone(t *testing.T) {
 	if b.takeCalls(); b.called() {
 		t.Error("an empty inbox calls")
 	}
-	b.giveBack([]uint64{7})
-	b.alert()
+	b.GiveBack([]uint64{7})
+	b.Alert()
 	b.call(func(*Engine) {})
 	if b.takeCalls(); !b.called() {
 		t.Error("frames are in an inbox that says that it is empty")

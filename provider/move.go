@@ -164,7 +164,7 @@ func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire
 	case e:
 		return e.deliver(c, p, h)
 	}
-	e.outbox.pass(p, e, home.index, len(e.group.engines))
+	passOn(e, home, p)
 	return wire.DropNone, keptFrames
 }
 

@@ -68,7 +68,7 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 		e.stats.Arrive(batch[i].Len, batch[i].Bulk)
 		e.receive(&batch[i])
 	}
-	e.outbox.sendFor(e)
+	sendOutbox(e)
 	e.received.Flush()
 	return heard + len(batch)
 }
@@ -131,7 +131,7 @@ func (e *Engine) finishTurn() {
 		}
 	}
 	e.timers.touched = e.timers.touched[:0]
-	e.outbox.sendFor(e)
+	sendOutbox(e)
 	e.report()
 }
 
