@@ -10,9 +10,7 @@ import (
 // beginOperations starts a packet of operations of at most limit bytes, with the blocks that are due. It fails when the link has no frames
 // left.
 func (o *outbound) beginOperations(limit int) bool {
-	o.makeRoom()
-	if !o.out.Begin(limit) {
-		o.out.Starve()
+	if !o.beginFrames(limit) {
 		return false
 	}
 	o.putBlocks(besideRanges, false, false)
@@ -20,9 +18,12 @@ func (o *outbound) beginOperations(limit int) bool {
 }
 
 // beginAgain starts a packet for what is sent again. It has no blocks: what filled a packet fills one again.
-func (o *outbound) beginAgain() bool {
+func (o *outbound) beginAgain() bool { return o.beginFrames(int(o.mtu.Packet)) }
+
+// beginFrames starts a packet of at most limit bytes. It fails when the link has no frames left.
+func (o *outbound) beginFrames(limit int) bool {
 	o.makeRoom()
-	if !o.out.Begin(int(o.mtu.Packet)) {
+	if !o.out.Begin(limit) {
 		o.out.Starve()
 		return false
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -10,16 +11,45 @@ import (
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
 
-// beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full.
+// beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
+// piece of a message is, so that nothing ends the run but what is shorter.
 func (s *sender) beginContents(kind wire.Space) bool {
-	if !s.beginOperations(int(s.mtu.Packet)) {
+	limit := int(s.mtu.Packet)
+	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, limit, true)
+	whole := false
+	if s.fullByBulk || s.joinsRun() {
+		limit = packet.RunSize(limit)
+		whole = int(s.left(kind)) >= limit-wire.BaseHeaderLen
+	}
+	if !s.beginFrames(limit) {
 		return false
 	}
-	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, int(s.mtu.Packet), true)
+	if !whole || s.sent.Next()%blocksEvery == 0 {
+		s.putBlocks(besideRanges, false, false)
+	}
 	if s.fullByBulk || s.copies {
 		s.out.MayLend()
 	}
 	return true
+}
+
+// blocksEvery is how many whole pieces of messages leave in runs for one that may carry blocks. A block makes its packet end the run, and costs more than a
+// packet of blocks alone: an acknowledgement that is due leaves in one. What remains is to tell the peer which of its acknowledgements came, so that it forgets old ranges.
+const blocksEvery = 256
+
+// joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
+func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
+
+// left is how many bytes of a message that was begun are next in a space; zero at the beginning of one.
+func (s *sender) left(kind wire.Space) uint32 {
+	at := s.tx[kind].Next()
+	if at.Offset() == 0 {
+		return 0
+	}
+	if kind == wire.ResponseSpace {
+		return s.served.slot(at.Message()).length - at.Offset()
+	}
+	return s.qp.sq.wr(at.Message()).length - at.Offset()
 }
 
 // mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on

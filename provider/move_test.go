@@ -353,8 +353,8 @@ func TestPacketThatGoesRoundCountsOnce(t *testing.T) {
 	if len(packets) != 1 || delivered != 1 {
 		t.Fatalf("%d packets handed on of %d", len(packets), delivered)
 	}
-	engines[1-home].inbox.hand(slices.Clone(packets))
-	engines[1-home].inbox.alert()
+	engines[1-home].inbox.Hand(slices.Clone(packets))
+	engines[1-home].inbox.Alert()
 	p.runUntilIdle()
 	if n := arrived() - before; n != delivered {
 		t.Errorf("%d packets arrived, %d are counted", delivered, n)

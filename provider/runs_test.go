@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -132,5 +133,54 @@ func TestMangledPackets(t *testing.T) {
 		p.link[1].mangle = nil
 		p.pass(time.Second)
 		p.outcomes(0, OutcomeSuccess)
+	}
+}
+
+// Packets of whole pieces that leave in runs are as long as each other and carry no blocks, so that they end no run, also where both sides send and have
+// acknowledgements to give: by the lane and by the ND port. One in some hundred may have a block, so that the peer forgets what it was told of.
+func TestRunsAreOfOneLength(t *testing.T) {
+	const maxPacket, length = 1408, 1 << 20
+	whole := packet.RunSize(maxPacket)
+	for name, cfg := range map[string]Config{"lane": {BulkPort: bulkPort}, "ND port": {Runs: true}} {
+		t.Run(name, func(t *testing.T) {
+			p := newTunedPair(t, maxPacket, 1, cfg).connect()
+			for side := range 2 { // proves the lane, and the size of packets
+				p.post(side, p.write(side, 0, length))
+				p.runUntilIdle()
+				p.outcomes(side, OutcomeSuccess)
+			}
+			var full, blocks, short [2]int
+			for side, end := range p.link {
+				end.router = func(tx *TxPacket) (ce, ok bool) {
+					b := tx.Frags[0].Data
+					switch {
+					case !tx.Joins || !sequenced(b):
+					case tx.Len > whole:
+						t.Errorf("a packet of %d bytes is in a run of %d", tx.Len, whole)
+					case tx.Len == whole:
+						full[side]++
+					case wire.BaseHeader(b).Flags()&wire.FlagAck != 0 && wire.BaseHeader(b).Piece() && wire.BaseHeader(b).Flags()&wire.FlagEnd == 0:
+						blocks[side]++
+					default:
+						short[side]++
+					}
+					return false, true
+				}
+			}
+			for side := range 2 {
+				p.post(side, p.write(side, 0, length))
+			}
+			p.pass(time.Second)
+			for side := range 2 {
+				p.outcomes(side, OutcomeSuccess)
+				n := full[side]
+				if n < length/maxPacket*9/10 || short[side] > 2 { // a message begins and ends with one
+					t.Errorf("side %d got %d whole packets and %d shorter ones", side, n, short[side])
+				}
+				if most := n/blocksEvery + 1; blocks[side] == 0 || blocks[side] > most {
+					t.Errorf("side %d got %d blocks inside of messages, want 1 to %d", side, blocks[side], most)
+				}
+			}
+		})
 	}
 }

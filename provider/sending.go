@@ -169,7 +169,7 @@ func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 	if ackReq {
 		f.Flags |= wire.FlagAckReq
 	}
-	if s.joins && s.runs.May(s.now) {
+	if s.joinsRun() {
 		s.out.Join()
 	}
 	if s.out.Flags()&wire.FlagAck != 0 {

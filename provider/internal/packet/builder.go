@@ -18,6 +18,11 @@ const (
 	lendMin = 1024
 )
 
+// RunSize is how many bytes a packet of at most limit bytes has that is one whole piece of a message, without blocks.
+func RunSize(limit int) int {
+	return wire.BaseHeaderLen + (limit-wire.BaseHeaderLen)&^(pieceAlign-1)
+}
+
 // builder writes one packet into frames: it is begun, filled and then sealed or abandoned before the next one begins.
 type builder struct {
 	pkt   *link.TxPacket
