@@ -16,19 +16,17 @@ import (
 func (s *sender) beginContents(kind wire.Space) bool {
 	limit := int(s.mtu.Packet)
 	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, limit, true)
-	whole := false
-	if s.fullByBulk || s.joinsRun() {
+	inRun, whole := s.fullByBulk || s.joinsRun(), false
+	if inRun {
 		limit = packet.RunSize(limit)
 		whole = int(s.left(kind)) >= limit-wire.BaseHeaderLen
 	}
 	if !s.beginFrames(limit) {
 		return false
 	}
+	s.out.Leaves(inRun, s.fullByBulk || s.copies)
 	if !whole || s.sent.Next()%blocksEvery == 0 {
 		s.putBlocks(besideRanges, false, false)
-	}
-	if s.fullByBulk || s.copies {
-		s.out.MayLend()
 	}
 	return true
 }

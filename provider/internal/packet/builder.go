@@ -11,6 +11,9 @@ const (
 	MinSplit = 256
 	// pieceAlign keeps the pieces of long messages on cache lines.
 	pieceAlign = 64
+	// alignedFrom is how long a message is whose pieces lie on cache lines in a run, too: of a shorter one the first piece fills its packet, so that it is as long
+	// as the others and the message takes a run less.
+	alignedFrom = 256 << 10
 	// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
 	// below a few kilobytes a copy is cheaper.
 	referMin = 4096
@@ -38,6 +41,7 @@ type builder struct {
 	piece bool       // it carries one piece of a message without an operation header
 	// referred: all pieces but the first are memory of the link and not frames.
 	referred bool
+	inRun    bool                  // it leaves in a run, if it gets full
 	lends    bool                  // the link has read what the packet carries when Transmit returns
 	whole    [link.MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
@@ -47,7 +51,7 @@ func (o *Out) begin(limit int) {
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
 	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
-	b.limit, b.ops, b.referred, b.piece, b.lends = limit, 0, false, false, false
+	b.limit, b.ops, b.referred, b.piece, b.inRun, b.lends = limit, 0, false, false, false, false
 	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
 	o.nextFrame(link.Headroom)
 	b.pos = link.Headroom + wire.BaseHeaderLen
@@ -121,7 +125,10 @@ func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
 	if room < pieceAlign || b.ops > 0 && room < MinSplit {
 		return false
 	}
-	op.Length = uint16(room &^ (pieceAlign - 1))
+	if !b.inRun || op.Total >= alignedFrom {
+		room &^= pieceAlign - 1
+	}
+	op.Length = uint16(room)
 	return true
 }
 
@@ -233,8 +240,8 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 	return pieces < link.MaxFrags
 }
 
-// MayLend lets the payload of the packet at hand be lent to the link, which has read all of it when Transmit returns.
-func (b *builder) MayLend() { b.lends = true }
+// Leaves says how the packet at hand leaves if it gets full: in a run, and by a link that has read all of it when Transmit returns, so that its payload may be lent.
+func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
 
 // Lendable says whether n bytes may be lent: when they fill the packet, as its only payload.
 func (b *builder) Lendable(n uint32) bool {

@@ -225,3 +225,38 @@ func TestPutWriteWritesWhatPutDoes(t *testing.T) {
 		t.Errorf("%d were written in one go, %d otherwise", short, long)
 	}
 }
+
+// In a run the first piece of a message fills its packet, which is as long as those behind it then. Pieces of very long messages, and of those that leave in no
+// run, lie on cache lines.
+func TestFirstPieceOfARun(t *testing.T) {
+	for _, c := range []struct {
+		inRun  bool
+		length uint32
+		fills  bool
+	}{{true, alignedFrom - 1, true}, {true, alignedFrom, false}, {false, alignedFrom - 1, false}} {
+		for _, max := range []int{1472, 8972, 64972} {
+			limit := RunSize(max)
+			if limit > max || limit+pieceAlign <= max || (limit-wire.BaseHeaderLen)%pieceAlign != 0 {
+				t.Errorf("packets of a run have %d of %d bytes", limit, max)
+			}
+			o := NewOut(&frames{left: 100})
+			o.Begin(limit)
+			o.Leaves(c.inRun, false)
+			first := wire.Op{Opcode: wire.OpWrite, Token: 2, Total: c.length}
+			if !o.Fit(&first, c.length, true) {
+				t.Fatal("no room in an empty packet")
+			}
+			o.Put(&first)
+			used := o.Used() + int(first.Length)
+			if aligned := first.Length%pieceAlign == 0; aligned == c.fills || c.fills != (used == limit) {
+				t.Errorf("%+v: the first packet has %d bytes of %d, %d of the message", c, used, limit, first.Length)
+			}
+			more := wire.Op{Opcode: wire.OpMore}
+			o.Abandon()
+			o.Begin(limit)
+			if !o.Fit(&more, c.length-uint32(first.Length), true) || int(more.Length) != limit-wire.BaseHeaderLen {
+				t.Errorf("%+v: the second piece has %d bytes", c, more.Length)
+			}
+		}
+	}
+}
