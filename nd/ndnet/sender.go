@@ -2,7 +2,8 @@ package ndnet
 
 import "github.com/ndxdp/ndxdp/nd"
 
-// Bounds of a message with data: bytes that one Write carries, and requests that must be free, one of which stays for a message without data.
+// Bounds of a message with data: bytes that one Write carries, and requests that must be free, one of which stays for a message without data. What a message costs is
+// as much as some 64 KiB of its bytes do, at either end, so that sending does not begin before maxPiece is copied.
 const (
 	maxPiece  = 128 << 10
 	dataSlots = 3

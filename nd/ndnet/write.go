@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// copyPiece is how much is copied before it is sent: so that sending begins before a long Write is copied whole.
-const copyPiece = 64 << 10
-
 // Write takes all of p. It returns when all of it is on its way or in the send buffer, which takes the peer's reading when the buffers of both
 // sides are full.
 func (c *Conn) Write(p []byte) (n int, err error) {
@@ -40,7 +37,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			c.await(true)
 			continue
 		}
-		k := min(len(space), len(p)-n, copyPiece)
+		k := min(len(space), len(p)-n, maxPiece)
 		if k >= longCopy {
 			c.mu.Unlock()
 			copy(space, p[n:n+k])
@@ -101,7 +98,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		if err := c.writable(); err != nil {
 			return n, c.opError("write", err)
 		}
-		space, err := c.space(copyPiece)
+		space, err := c.space(maxPiece)
 		if err != nil {
 			return n, c.opError("write", err)
 		}
@@ -112,7 +109,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		c.stay()
 		c.leave()
 		c.mu.Unlock()
-		got, err := r.Read(space[:min(len(space), copyPiece)])
+		got, err := r.Read(space[:min(len(space), maxPiece)])
 		c.mu.Lock()
 		if got > 0 && c.writable() == nil {
 			n += int64(got)
