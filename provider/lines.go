@@ -74,7 +74,7 @@ func (l *heardLine) conclude(ctl congestion.Control, turns *turn.Clock, now cloc
 			c.cc.Discard()
 			continue
 		}
-		c.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed})
+		c.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed, Idle: c.loss.Idle()})
 		if base := c.cc.Base(); base > 0 {
 			c.rtt.Min = base
 		}

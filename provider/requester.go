@@ -254,7 +254,7 @@ func (r *requester) place(q *initiatorQueue, sp *space.Send, message uint16, off
 	for seq := q.head.Load(); space.At(seq, 0).Before(sp.Next()); seq++ {
 		if wr := q.wr(seq); !wr.kind.Local() && wr.message == number {
 			at = space.At(seq, offset)
-			return at, !sp.Next().Before(at)
+			return at, !sp.Next().Before(at) && (offset == 0 || wr.kind != KindRead && offset < wr.length)
 		}
 	}
 	return sp.Una(), true // done long ago

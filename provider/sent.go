@@ -68,8 +68,10 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 		return
 	}
 	trip := turn.Trip{Left: p.At, Held: time.Duration(a.Delay) * wire.AckDelayUnit, Came: t.in.came, Known: t.in.known}
-	t.cc.HeldAtEnds(trip.Held + t.now.Sub(trip.Came))
-	t.loss.HeldByPeer(trip.Held, t.now)
+	if p.Kind != recovery.Nothing { // nobody is in a hurry to acknowledge what carried nothing: that goes with the next data
+		t.cc.HeldAtEnds(trip.Held + t.now.Sub(trip.Came))
+		t.loss.HeldByPeer(trip.Held, t.now)
+	}
 	t.rtt.Sample(trip.Took())
 	if p.Bulk || !t.bulk.Used(t.now) { // the way of most packets is the one whose queue counts
 		t.noteDelay(trip, int(p.Size), a.Flags&wire.AckAway != 0)

@@ -257,3 +257,20 @@ func TestHeldPacketsMakeRoundsLonger(t *testing.T) {
 		t.Errorf("the first drain comes after %v, which is less than %d round trips of %v", gap, drainRounds, held)
 	}
 }
+
+// Packets that are not held any more make the mean shorter, also where a peer says that it held them for no time at all.
+func TestHeldIsForgotten(t *testing.T) {
+	const held = 4 * time.Millisecond
+	a := newAbsentee()
+	for range 40 {
+		a.HeldAtEnds(held)
+		a.trip(held, testBase)
+	}
+	for range 10000 {
+		a.HeldAtEnds(0) // acknowledged in the turn that found it
+		a.trip(testBase, testBase)
+	}
+	if a.held > absent {
+		t.Errorf("packets count as held for %v, a second after the last one that was", a.held)
+	}
+}

@@ -41,7 +41,7 @@ func (m *markSignal) dctcp(s *State, b *batch) {
 	if b.marks == 0 && m.marked == 0 && m.alpha < markGain {
 		return
 	}
-	m.marked += b.marks
+	m.marked = min(m.marked+b.marks, MaxWindow) // the peer says how many: it may say anything
 	m.delivered += b.delivered
 	if b.marks > 0 {
 		s.threshold = min(s.threshold, s.window)

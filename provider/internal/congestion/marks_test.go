@@ -63,3 +63,25 @@ func TestMarkedWindowsGrowAsCubic(t *testing.T) {
 		t.Errorf("in a data center there is a plateau at %d bytes", s.cubic.from)
 	}
 }
+
+// A report of marks is a number of the peer's, and a batch may have many: whatever they add up to, the window is no larger for it.
+func TestHostileMarks(t *testing.T) {
+	for _, n := range []int{1 << 31, 1 << 33, 1 << 35, 1 << 36, 3 << 35, 1 << 37} {
+		for _, packet := range []int{1200, 1472, 8972, 65507} {
+			s := new(State)
+			s.Reset(&Delay{DataCenter: true}, packet)
+			now := clock.Time(time.Second)
+			for range 2000 {
+				now = now.Add(100 * time.Microsecond)
+				s.Held(now)
+				s.Marked(n)
+				s.Delivered(1)
+				s.Sample(60*time.Microsecond, packet, now.Add(-60*time.Microsecond))
+				s.Conclude(&Delay{DataCenter: true}, Path{Now: now, Smoothed: 60 * time.Microsecond})
+				if s.window > MaxWindow || !s.Valid() {
+					t.Fatalf("%d marks in a round trip make a window of %d", n, s.window)
+				}
+			}
+		}
+	}
+}

@@ -38,6 +38,7 @@ type Path struct {
 	Now      clock.Time
 	Own      time.Duration // the part of the round trip that is our own work
 	Smoothed time.Duration // the round trip as recovery sees it, interruptions and all
+	Idle     bool          // nothing is in flight: until the next packet leaves, no answer is awaited
 }
 
 // batch is what one receive batch told a connection.
@@ -148,7 +149,9 @@ func (s *State) Found(at clock.Time) {
 func (s *State) Marked(n int) { s.batch.marks += n }
 
 // HeldAtEnds notes how long a packet waited for the peer, and its acknowledgement for us. The longest of a receive batch counts.
-func (s *State) HeldAtEnds(d time.Duration) { s.batch.held = max(s.batch.held, min(d, maxHeld)) }
+func (s *State) HeldAtEnds(d time.Duration) {
+	s.batch.held = max(s.batch.held, min(max(d, 1), maxHeld)) // zero is that nothing says how long
+}
 
 // heldPart is the weight of one of these times in their mean.
 const heldPart = 8
@@ -178,6 +181,9 @@ func (s *State) Conclude(ctl Control, p Path) {
 	}
 	s.round = b.round
 	s.allowance.heard(s, b)
+	if p.Idle {
+		s.allowance.stop()
+	}
 	if s.held > absent { // as long as it takes from a packet to the next one that it makes room for
 		b.round += s.held
 	}

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"time"
+
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -88,9 +90,12 @@ func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.
 	return ping.Port, d
 }
 
+// farOff is how far from now a stamp is that another clock made, or the time of day before it was set: no packet waits for as long.
+const farOff = time.Minute
+
 // Came is when the packet came to this machine, if that is known, and else now, when it is found.
 func (p *RxPacket) Came(now clock.Time) (at clock.Time, known bool) {
-	if p.Arrived == 0 {
+	if d := now.Sub(p.Arrived); p.Arrived == 0 || d > farOff || d < -farOff {
 		return now, false
 	}
 	return min(p.Arrived, now), true

@@ -1,0 +1,161 @@
+package provider
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// What peers and clocks say may be wrong: of places, marks, and times.
+
+// A message has no place behind its last byte. What a report takes back from there is nothing, and does not end us.
+func TestTakenBackBehindTheEnd(t *testing.T) {
+	for _, flags := range []PostFlags{0, FlagInline} {
+		for _, offset := range []uint32{64, 65, 1 << 20, 1<<32 - 1} {
+			t.Run(fmt.Sprintf("flags %#x, offset %d", flags, offset), func(t *testing.T) {
+				p := newPair(t, 1408).connect().warmedUp()
+				c := p.conn(0)
+				r := p.write(0, 0, 64)
+				if r.Flags = flags; flags&FlagInline != 0 {
+					r.SGL, r.Inline = nil, make([]byte, 64)
+				}
+				for range 3 {
+					p.post(0, r)
+				}
+				p.link[1].mangle = func([]byte) bool { return false } // nothing arrives meanwhile
+				p.eng[0].Run(p.now)
+				report := func(ahead uint32, m wire.Report) {
+					f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest()) + ahead}}
+					f.bare()
+					m.ReceiveLimit, f.report = c.sendLimit, &m
+					p.inject(0, f)
+					p.now = p.now.Add(10 * time.Microsecond)
+					p.eng[0].Run(p.now)
+				}
+				report(1, wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, Message: uint16(c.nextMessage - 2), Offset: offset, UpTo: uint32(c.sent.Next() - 1)})
+				if p.conn(0) == nil || p.eng[0].Stats().Drops[wire.DropAckRange] != 1 {
+					t.Error("a place that is none is taken for one")
+				}
+				report(1, wire.Report{})
+				p.link[1].mangle = nil
+				p.pass(time.Second)
+				p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
+			})
+		}
+	}
+}
+
+// What a peer reports of marks cannot make the window larger.
+func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{DataCenter: true}).connect().warmedUp()
+	c, sum, worst := p.conn(0), uint32(0), 0
+	for range 400 {
+		p.post(0, p.write(0, 0, 64))
+		for range 60 {
+			sum += 1<<31 - 1
+			f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest()) + 1}}
+			f.bare()
+			f.report = &wire.Report{ReceiveLimit: c.sendLimit, CECount: sum}
+			p.inject(0, f)
+			p.eng[0].Run(p.now)
+		}
+		p.pass(100 * time.Microsecond)
+		p.results(0)
+		worst = max(worst, c.cc.NetworkWindow())
+	}
+	if worst > 1<<30 {
+		t.Errorf("the window was %d bytes", worst)
+	}
+}
+
+// An acknowledgement that is told with the next data, because nothing is sent for the sake of a control packet's number, does not say that the peer was off its core.
+func TestIdlePeersAreNotAway(t *testing.T) {
+	const pause = 8 * time.Millisecond
+	for _, busy := range []bool{false, true} {
+		p := newPair(t, 1408).connect().warmedUp()
+		for range 20 {
+			p.post(1, p.write(1, 0, 64))
+			p.pass(100 * time.Microsecond)
+			p.outcomes(1, OutcomeSuccess)
+		}
+		if busy {
+			for range 20 { // side 0 has something to write now and then, and side 1 acknowledges it
+				p.post(0, p.write(0, 0, 64))
+				p.pass(pause)
+				p.outcomes(0, OutcomeSuccess)
+			}
+		}
+		p.loseFirst(0, 1, wire.OpWrite)
+		start := p.now
+		p.post(1, p.write(1, 0, 64))
+		for p.cq[1].Empty() && p.now.Sub(start) < time.Second {
+			if !p.turn() {
+				p.now = max(p.now, p.nextDeadline())
+			}
+		}
+		p.outcomes(1, OutcomeSuccess)
+		if took := p.now.Sub(start); took > time.Millisecond {
+			t.Errorf("busy %v: a lost packet is repaired after %v", busy, took)
+		}
+	}
+}
+
+// Time in which nothing was in flight is no silence: the program had nothing to send. What the peer says then of other things ends none.
+func TestIdleTimeIsNoSilence(t *testing.T) {
+	const pause = 4 * time.Millisecond
+	for name, use := range map[string]func(p *pair){
+		"Writes": func(p *pair) {
+			p.post(0, p.write(0, 0, 64))
+			p.pass(2 * pause)
+		},
+		"a receive posted late for each Send": func(p *pair) {
+			p.receive(1, 0, 64)
+			p.pass(pause)
+			p.post(0, p.send(0, 64))
+			p.pass(pause)
+		},
+		"the peer's Writes in between": func(p *pair) {
+			p.post(0, p.write(0, 0, 64))
+			p.pass(pause)
+			p.post(1, p.write(1, 0, 64))
+			p.pass(pause)
+		},
+	} {
+		p := newPair(t, 1408).connect().warmedUp()
+		for range 20 {
+			use(p)
+		}
+		p.results(0)
+		p.results(1)
+		p.post(0, p.write(0, 0, 64))
+		p.eng[0].Run(p.now.Add(1))
+		if at := p.conn(0).cc.GrantAt(p.now); at != 0 {
+			t.Errorf("%s: more than the window may be in flight in %v", name, at.Sub(p.now))
+		}
+	}
+}
+
+// Stamps of a clock that is not ours, as in a time namespace, are none: round trips are measured all the same.
+func TestStampsOfAnotherClock(t *testing.T) {
+	for name, off := range map[string]time.Duration{"right": 0, "an hour ago": -time.Hour, "in an hour": time.Hour} {
+		p := newPair(t, 1408)
+		for side := range p.link {
+			l := p.link[side]
+			l.router = func(*TxPacket) (ce, ok bool) {
+				l.stamp = p.now.Add(off)
+				return false, true
+			}
+		}
+		p.connect()
+		for range 100 {
+			p.post(0, p.write(0, 0, 64))
+			p.pass(100 * time.Microsecond)
+			p.results(0)
+		}
+		if got := p.conn(0).rtt.Smoothed; got <= 0 || got > time.Millisecond {
+			t.Errorf("%s: the smoothed round trip is %v", name, got)
+		}
+	}
+}
