@@ -190,3 +190,51 @@ func TestRunsAreOfOneLength(t *testing.T) {
 		})
 	}
 }
+
+// An acknowledgement that was asked for does not wait for data to carry it where those leave in runs and carry none: a small message beside a long one of the
+// peer's is acknowledged in the turn in which it came.
+func TestAcknowledgedBesideRuns(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		max  int
+		cfg  Config
+	}{{"ND port", 8960, Config{Runs: true}}, {"lane", 1408, Config{BulkPort: bulkPort}}, {"ND port, 1408", 1408, Config{Runs: true}}} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newTunedPair(t, c.max, 1, c.cfg).connect()
+			for range 4 { // proves the lane, and opens the window
+				for side := range 2 {
+					p.post(side, p.write(side, 0, 4<<20))
+					p.runUntilIdle()
+					p.outcomes(side, OutcomeSuccess)
+				}
+			}
+			for range 8 {
+				p.post(1, p.write(1, 0, 4<<20))
+			}
+			for range 20 {
+				p.turn()
+			}
+			waited, told := 0, false
+			p.link[0].router = func(tx *TxPacket) (ce, ok bool) {
+				b := tx.Frags[0].Data
+				told = told || wire.BaseHeader(b).Flags()&wire.FlagAck != 0
+				if !told && sequenced(b) {
+					waited += tx.Len
+				}
+				return false, true
+			}
+			most := 0
+			for range 10 {
+				p.post(0, p.write(0, 0, 64))
+				for waited, told = 0, false; len(p.results(0)) == 0; {
+					p.turn()
+				}
+				most = max(most, waited)
+			}
+			if most > turnLimit {
+				t.Errorf("%d bytes of the peer's message left before an acknowledgement", most)
+			}
+			p.pass(time.Second)
+		})
+	}
+}

@@ -172,9 +172,7 @@ func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 	if s.joinsRun() {
 		s.out.Join()
 	}
-	if s.out.Flags()&wire.FlagAck != 0 {
-		s.ack.Carried()
-	}
+	s.ack.Left(s.out.Flags()&wire.FlagAck != 0)
 	s.seal(p, f, s.ecn)
 }
 

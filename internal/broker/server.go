@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -64,6 +65,7 @@ func (s *Server) admit(conn *net.UnixConn, peer *unix.Ucred) (rule string, err e
 // Listen makes the socket at path, which everybody may connect to: the server decides who may ask. A socket that nobody listens on
 // any more is replaced, and nothing else is.
 func Listen(path string) (*net.UnixListener, error) {
+	defer alone(filepath.Dir(path))()
 	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
 	l, err := net.ListenUnix("unixpacket", at)
 	if errors.Is(err, syscall.EADDRINUSE) && abandoned(at) {
@@ -81,6 +83,18 @@ func Listen(path string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("listen at %s: %w%s", path, err, listenRemedy(err))
 	}
 	return l, nil
+}
+
+// alone waits until no other broker is about to listen in a directory, but not for long: whoever may read that may say so. undo lets the next one.
+func alone(directory string) (undo func()) {
+	dir, err := os.Open(directory)
+	if err != nil {
+		return func() {} // listening says what is wrong
+	}
+	for end := time.Now().Add(time.Second); unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	return func() { dir.Close() }
 }
 
 // listenRemedy says what to do about a path that cannot be had, as the tail of a sentence.
@@ -125,6 +139,14 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			}
 			return nil
 		}
+		if inWant(err) {
+			s.Say("a client waits: " + err.Error())
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("accept a client: %w", err)
 		}
@@ -165,6 +187,19 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			}
 		})
 	}
+}
+
+// acceptPause is how long a broker waits for what it lacked to accept a client.
+const acceptPause = 250 * time.Millisecond
+
+// inWant says that a client could not be accepted for want of descriptors or memory, which ends with other clients or processes.
+func inWant(err error) bool {
+	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
 }
 
 // enter counts one more client of a user. It reports false when that are too many.

@@ -81,14 +81,15 @@ func (l *localWay) stop() { l.wake.Close() } // it may have closed it
 // addTo adds the counters to a device's.
 func (l *localWay) addTo(s *Stats) {
 	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
+	dropped, _ := l.socket.Drops() // fails while the device closes
 	if l.front != nil {
-		s.LocalIn -= min(s.LocalIn, l.front.Passed()) // which came by the interface
+		passed := l.front.Passed() // which came by the interface, as what was dropped mostly did
+		s.LocalIn -= min(s.LocalIn, passed-min(passed, dropped))
 	}
 	s.Lost += l.lost.Load()
 	s.TooLong += l.tooLong.Load()
 	s.Foreign += l.strange.Load()
 	s.PortTaken += l.portTaken.Load()
-	dropped, _ := l.socket.Drops() // fails while the device closes
 	s.Socket.RxDropped += dropped
 }
 

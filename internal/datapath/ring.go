@@ -25,7 +25,8 @@ type ringReader struct {
 	passed atomic.Uint64 // to the socket, as of the last look
 	owed   int           // of those, not received yet
 	given  uint64        // of those, so many that the engine has got
-	tries  int           // looks that are left for them
+	mark   uint64        // passed when tries began
+	tries  int           // looks that emptied the socket until what is owed of those up to mark is lost
 	quiet  int           // looks since the last packet of the socket, those that were skipped among them
 	skip   int           // looks still to be skipped
 	parts  int           // looks of a spin before a sleep
@@ -132,9 +133,11 @@ func (r *ringReader) passes() bool { return r.Passed() != r.passed.Load() }
 // socketDue says whether to look at the socket.
 func (r *ringReader) socketDue() bool {
 	if passed, before := r.Passed(), r.passed.Load(); passed != before {
+		if r.owed == 0 {
+			r.mark, r.tries = passed, hotLooks
+		}
 		r.owed += int(passed - before)
 		r.passed.Store(passed)
-		r.tries = hotLooks
 	}
 	if r.owed == 0 && r.skip > 0 && !r.gone.Load() {
 		r.skip--
@@ -166,19 +169,23 @@ func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fro
 	return n
 }
 
-// looked learns that a look at the socket brought so many messages.
-func (r *ringReader) looked(messages int) {
+// looked learns that a look at the socket brought so many messages, and whether more may be there.
+func (r *ringReader) looked(messages int, more bool) {
+	r.owed = max(r.owed-messages, 0)
 	switch {
 	case messages > 0:
-		r.owed = max(r.owed-messages, 0)
-		r.tries, r.quiet, r.skip = hotLooks, 0, 0
-	case r.owed > 0:
-		if r.tries--; r.tries <= 0 {
-			r.owed = 0 // the socket's buffer was full, or the firewall has them
-		}
-	default:
+		r.quiet, r.skip = 0, 0
+	case r.owed == 0:
 		r.skip = min(r.quiet/8, mostSkipped)
 		r.quiet = min(r.quiet+r.skip+1, 8*mostSkipped)
+	}
+	if r.owed == 0 || more {
+		return
+	}
+	if r.tries--; r.tries <= 0 { // the socket's buffer was full, or the firewall has them: others that come meanwhile do not change that
+		passed := r.passed.Load()
+		r.owed = min(r.owed, int(passed-r.mark))
+		r.mark, r.tries = passed, hotLooks
 	}
 }
 

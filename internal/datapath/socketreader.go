@@ -105,11 +105,11 @@ func (r *socketReader) lookBehind() bool {
 		return false
 	}
 	r.due.Store(false)
-	yes, messages := r.look(), 0
+	yes, messages, more := r.look(), 0, false
 	if r.receiver != nil {
-		messages = r.receiver.Arrived()
+		messages, more = r.receiver.Arrived(), r.receiver.Full()
 	}
-	r.front.looked(messages)
+	r.front.looked(messages, more)
 	return yes
 }
 

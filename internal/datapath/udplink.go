@@ -43,7 +43,7 @@ func (d *plainUDP) arrived() bool {
 		return false
 	}
 	yes := d.receiver.Receive(d.in)
-	d.ring.looked(d.receiver.Arrived())
+	d.ring.looked(d.receiver.Arrived(), d.receiver.Full())
 	return yes
 }
 

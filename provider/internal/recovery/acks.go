@@ -82,11 +82,16 @@ func (a *Acks) Explain() {
 // ExplainLater makes the next acknowledgement, whenever it goes out, a whole ACK.
 func (a *Acks) ExplainLater() { a.explain = true }
 
-// Carried notes that data took an acknowledgement along.
-func (a *Acks) Carried() {
-	a.packets = 0
-	if !a.explain {
-		a.urgency = AckNone
+// Left notes that data left, and whether they took an acknowledgement along. One that waited for data to carry it waits no more.
+func (a *Acks) Left(carried bool) {
+	switch {
+	case !carried && a.urgency == AckSoon:
+		a.urgency = AckAtOnce
+	case !carried:
+	case a.explain:
+		a.packets = 0
+	default:
+		a.packets, a.urgency = 0, AckNone
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	if speak, _ := a.Turn(); !speak {
 		t.Error("what is due at once is not said")
 	}
-	a.Carried()
+	a.Left(true)
 	if a.Urgency() != AckNone {
 		t.Error("what data took along is said again")
 	}
@@ -33,7 +33,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	if u := a.Accepted(false, false, false, 3, at-1); u != AckDelayed || a.Due() != at-1 {
 		t.Errorf("a packet that may wait less long: %d, at %d", u, a.Due())
 	}
-	a.Carried()
+	a.Left(true)
 	a.Accepted(true, false, false, 3, at)
 	for n := 0; ; n++ {
 		speak, wait := a.Turn()
@@ -54,7 +54,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	} {
 		a := Acks{}
 		cause(&a)
-		if a.Carried(); a.Urgency() != AckAtOnce {
+		if a.Left(true); a.Urgency() != AckAtOnce {
 			t.Errorf("%s: data took a whole ACK along", name)
 		}
 		if a.Said(); a.Urgency() != AckNone {

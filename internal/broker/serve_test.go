@@ -1,0 +1,106 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A broker that has no descriptor left for a moment goes on, and takes the client that waited.
+func TestServeOutlivesAWantOfDescriptors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	said, done := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	s := &Server{Allow: me(), Open: func(Request) (Opened, error) { return newFakeOpened(t), nil }, Log: func(line string) {
+		if strings.Contains(line, "a client waits") {
+			once.Do(func() { close(said) })
+		}
+	}}
+	go func() { done <- s.Serve(ctx, l) }()
+	defer end()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // its number was taken: nobody has written to it
+	var old, none unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	none = old
+	none.Cur = 3
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	select {
+	case <-said:
+	case e := <-done:
+		t.Errorf("the broker ended: %v", e)
+	case <-time.After(time.Minute):
+		t.Error("the broker says nothing of a client that waits")
+	}
+	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); e != nil {
+		t.Fatal(e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := Dial(path, good)
+	if err != nil {
+		t.Fatalf("the broker takes nobody any more: %v", err)
+	}
+	if err := lease.Close(); err != nil {
+		t.Error(err)
+	}
+	end()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Error("it does not end")
+	}
+}
+
+// Of brokers that find what a killed one left behind at the same time one listens.
+func TestOneListens(t *testing.T) {
+	for range 300 {
+		path := filepath.Join(t.TempDir(), "s")
+		left, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		if err := left.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var won [4]*net.UnixListener
+		var all sync.WaitGroup
+		for i := range won {
+			all.Go(func() { won[i], _ = Listen(path) })
+		}
+		all.Wait()
+		n := 0
+		for _, l := range won {
+			if l != nil {
+				n++
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if n != 1 {
+			t.Fatalf("%d brokers listen", n)
+		}
+	}
+}
