@@ -24,7 +24,32 @@ type attendance struct {
 // wake makes everybody look again at what they wait for. The caller holds mu.
 func (c *Conn) wake() {
 	c.waiting.changed.Broadcast()
+	c.reading.free.Broadcast()
+	c.writing.free.Broadcast()
 	c.interrupt()
+}
+
+// turn is whose a direction is: one call's at a time. mu guards it.
+type turn struct {
+	taken bool
+	free  sync.Cond
+}
+
+// take waits for a turn, until over says why not to.
+func (t *turn) take(over func() error) error {
+	for t.taken {
+		if err := over(); err != nil {
+			return err
+		}
+		t.free.Wait()
+	}
+	t.taken = true
+	return nil
+}
+
+func (t *turn) give() {
+	t.taken = false
+	t.free.Signal()
 }
 
 // interrupt takes the one out of the queue who waits there.
@@ -38,7 +63,7 @@ func (c *Conn) interrupt() {
 // waits for messages of the peer is not woken when those of this side have arrived, unless somebody needs that: all says so.
 func (c *Conn) await(all bool) {
 	w := &c.waiting
-	if c.takeResults() {
+	if c.takeResults() || c.failed != nil { // whoever has noted that found nobody to wake
 		return
 	}
 	if all {
@@ -99,7 +124,7 @@ func (c *Conn) takeResults() (news bool) {
 	if news {
 		c.flush()
 		c.waiting.changed.Broadcast()
-		if c.in.written != before || c.ended || c.gone || c.closed {
+		if c.waiting.all || c.in.written != before || c.ended || c.gone || c.closed {
 			c.interrupt() // that may be what the one inside waits for, and the queue does not tell of it any more
 		}
 	}

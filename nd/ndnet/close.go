@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"net"
+	"os"
 	"time"
 )
 
@@ -10,11 +11,9 @@ const lingerTime = 10 * time.Second
 
 // CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on.
 func (c *Conn) CloseWrite() error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.writable(); err != nil {
+	if err := c.writable(); err != nil && err != os.ErrDeadlineExceeded { // it waits for nothing
 		return c.opError("close", err)
 	}
 	c.shut = true
@@ -31,7 +30,8 @@ func (c *Conn) CloseRead() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	c.deaf = true
-	c.in.consume(c.in.unread())
+	c.discard()
+	c.settle()
 	c.sayFlags(flagGone)
 	c.leave()
 	return nil
@@ -56,7 +56,7 @@ func (c *Conn) Close() error {
 	c.readTime.stop()
 	c.writeTime.stop()
 	c.keep.stop()
-	c.in.consume(c.in.unread())
+	c.discard()
 	c.sayFlags(flagEnd | flagGone)
 	go c.linger()
 	return nil
@@ -85,6 +85,9 @@ func (c *Conn) delivered() bool {
 	return c.gone || c.send.n == 0 && c.send.ring.waiting() == 0 && c.send.saidFlags == c.send.flags
 }
 
+// never is for who waits for a turn whatever happens.
+func never() error { return nil }
+
 // release gives everything back. The peer has all that it gets: ending the connection now takes nothing from it.
 func (c *Conn) release() {
 	if c.connector != nil {
@@ -98,9 +101,9 @@ func (c *Conn) release() {
 	}
 	c.mu.Lock()
 	c.fail(net.ErrClosed)
+	_ = c.reading.take(never) // those who copy
+	_ = c.writing.take(never)
 	c.mu.Unlock()
-	c.reading.Lock() // those who copy
-	c.writing.Lock()
 	c.network.forget(c)
 	c.revoke(&c.inside.now)
 	c.revoke(&c.inside.next)
@@ -110,8 +113,10 @@ func (c *Conn) release() {
 	if old := c.send.old; old != nil {
 		c.network.pool.put(old.block)
 	}
-	c.writing.Unlock()
-	c.reading.Unlock()
+	c.mu.Lock()
+	c.writing.give()
+	c.reading.give()
+	c.mu.Unlock()
 	_ = c.network.pool.trim() // of an adapter that is closed, or memory that it keeps until then
 	c.network.drop()
 	c.network.busy.Done()

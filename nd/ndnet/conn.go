@@ -28,10 +28,9 @@ type Conn struct {
 	local, remote Addr
 	control       block
 
-	reading sync.Mutex // one Read at a time; it may look at the incoming ring without mu
-	writing sync.Mutex // one Write at a time; it may fill the space of the send ring without mu
-
 	mu      sync.Mutex // guards what follows
+	reading turn       // one Read at a time; it may look at the incoming ring without mu
+	writing turn       // one Write at a time; it may fill the space of the send ring without mu
 	waiting attendance
 	failed  error // the connection is lost
 	closed  bool  // by us
@@ -41,6 +40,7 @@ type Conn struct {
 	inside   rings // the memory of in
 	credits  credits
 	deaf     bool // what arrives is not wanted: CloseRead
+	copying  bool // a Read or WriteTo is at bytes that have arrived, without mu: the peer may not write there
 	ended    bool // the peer shut down writing
 	gone     bool // the peer does not read any more
 	readTime deadline
@@ -55,7 +55,7 @@ type Conn struct {
 // newConn makes a connection that is not connected. It owns k, or makes a connector.
 func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	c := &Conn{network: n, connector: k}
-	c.waiting.changed.L = &c.mu
+	c.waiting.changed.L, c.reading.free.L, c.writing.free.L = &c.mu, &c.mu, &c.mu
 	n.busy.Add(1)
 	n.hold()
 	defer func() {
@@ -118,9 +118,9 @@ func (c *Conn) greet() error {
 	return nil
 }
 
-// begin ends the establishment.
+// begin notes the addresses. It is called before the establishment ends: they are there only as long as the connection is, and one that is over
+// by then is not established.
 func (c *Conn) begin() {
-	// Both are there as long as the connection is; if it is over already, the next call tells.
 	local, _ := c.connector.LocalAddress()
 	remote, _ := c.connector.PeerAddress()
 	c.local, c.remote = Addr{local}, Addr{remote}

@@ -37,9 +37,7 @@ func (n *Network) tidy() {
 	for c, before := range look {
 		moved, small := c.tidy(before)
 		n.mu.Lock()
-		if _, there := n.grown[c]; there && small {
-			delete(n.grown, c)
-		} else if there {
+		if _, there := n.grown[c]; there && !small {
 			n.grown[c] = moved
 		}
 		n.mu.Unlock()
@@ -55,12 +53,9 @@ func (n *Network) tidy() {
 // tidy gives back the buffers of a connection that is idle: one on which nothing has moved since before. It says what has moved, and whether
 // nothing is left to give back.
 func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
-	if !c.writing.TryLock() {
-		return 0, false
-	}
-	defer c.writing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	writing := c.writing.taken // a call may be at the send ring: ReadFrom is, for as long as its source has nothing
 	if c.closed {
 		return 0, false // it is about to be released
 	}
@@ -69,7 +64,7 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 		return moved, false
 	}
 	s := &c.send
-	if s.ring.tail == s.ring.head && s.old == nil {
+	if !writing && s.ring.tail == s.ring.head && s.old == nil {
 		c.network.pool.put(s.block)
 		s.ring, s.block = sendRing{}, block{}
 	}
@@ -78,5 +73,9 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 		c.flush()
 		c.leave()
 	}
-	return moved, s.block.mem == nil && s.old == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
+	small = !writing && s.block.mem == nil && s.old == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
+	if small {
+		c.network.forget(c) // while nobody makes it grow again
+	}
+	return moved, small
 }

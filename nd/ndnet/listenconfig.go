@@ -64,7 +64,11 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (all
 	}
 	port := at[0].Port()
 	if l.TCP {
-		t, err := (&net.ListenConfig{}).Listen(ctx, tcpName(network), net.JoinHostPort(host, strconv.Itoa(int(port))))
+		where := host
+		if !any {
+			where = at[0].Addr().String()
+		}
+		t, err := (&net.ListenConfig{}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
 		if err != nil {
 			return nil, err
 		}
@@ -128,36 +132,41 @@ func closeAll(all []net.Listener) (err error) {
 // merged accepts from several listeners.
 type merged struct {
 	all      []net.Listener
-	accepted chan net.Conn
+	accepted chan accepted
 	done     chan struct{}
 	once     sync.Once
 	err      error // why it is over; set before done is closed
 }
 
+// accepted is what Accept of one listener returned: a connection, or an error that passes.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
 func merge(all []net.Listener) *merged {
-	m := &merged{all: all, accepted: make(chan net.Conn), done: make(chan struct{})}
+	m := &merged{all: all, accepted: make(chan accepted), done: make(chan struct{})}
 	for _, l := range all {
 		go m.run(l)
 	}
 	return m
 }
 
-// run accepts from one listener. When one fails, all end.
+// run accepts from one listener. When one fails, all end; an error that passes, such as the want of a descriptor, is the caller's.
 func (m *merged) run(l net.Listener) {
 	for {
 		c, err := l.Accept()
-		if err != nil {
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() {
-				continue
-			}
+		var passing interface{ Temporary() bool }
+		if err != nil && (!errors.As(err, &passing) || !passing.Temporary()) {
 			_ = m.end(err)
 			return
 		}
 		select {
-		case m.accepted <- c:
+		case m.accepted <- accepted{c, err}:
 		case <-m.done:
-			_ = c.Close()
+			if err == nil {
+				_ = c.Close()
+			}
 		}
 	}
 }
@@ -175,8 +184,8 @@ func (m *merged) end(why error) (err error) {
 // Accept waits for the next connection of any of the listeners.
 func (m *merged) Accept() (net.Conn, error) {
 	select {
-	case c := <-m.accepted:
-		return c, nil
+	case a := <-m.accepted:
+		return a.conn, a.err
 	case <-m.done:
 		return nil, m.err
 	}

@@ -128,13 +128,13 @@ func (l *Listener) next() (*Conn, error) {
 		c.release()
 		return nil, nil
 	}
+	c.begin()
 	ctx, cancel := context.WithTimeout(l.life, l.network.cfg.EstablishTimeout)
 	defer cancel()
 	if err := k.Accept(ctx, c.qp, c.params()); err != nil {
 		c.release()
 		return nil, nil
 	}
-	c.begin()
 	return c, nil
 }
 

@@ -152,12 +152,12 @@ func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 		err = c.greet()
 	}
 	if err == nil {
+		c.begin()
 		err = c.connector.CompleteConnect(ctx)
 	}
 	if err != nil {
 		c.release()
 		return nil, err
 	}
-	c.begin()
 	return c, nil
 }

@@ -12,10 +12,12 @@ const longCopy = 4 << 10
 // Read reads what has arrived, and waits for the first byte. It returns io.EOF once the peer has shut down writing and
 // everything was read.
 func (c *Conn) Read(p []byte) (n int, err error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.reading.take(c.unreadable); err != nil {
+		return 0, c.opError("read", err)
+	}
+	defer c.reading.give()
 	defer c.leave()
 	if err := c.readable(len(p) == 0); err != nil {
 		return 0, c.opError("read", err)
@@ -24,9 +26,11 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 		from := c.in.peek()
 		from = from[:min(len(from), len(p)-n)]
 		if len(from) >= longCopy {
+			c.copying = true
 			c.mu.Unlock()
 			n += copy(p[n:], from)
 			c.mu.Lock()
+			c.copying = false
 		} else {
 			n += copy(p[n:], from)
 		}
@@ -37,22 +41,40 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 
 // consume counts bytes as read, and tells the peer when it must know. The caller holds mu and reading.
 func (c *Conn) consume(n int) {
-	if n > c.in.unread() { // Close or CloseRead has come between
-		return
+	if c.closed || c.deaf { // has come between
+		c.discard()
+	} else {
+		c.in.consume(n)
 	}
-	c.in.consume(n)
 	c.settle()
 	c.flush()
+}
+
+// discard throws away what has arrived. Where a Read or WriteTo is at it, that does so later: the peer writes into what it hears was read.
+func (c *Conn) discard() {
+	if !c.copying {
+		c.in.consume(c.in.unread())
+	}
+}
+
+// unreadable says why nobody may read, whatever has arrived. The caller holds mu.
+func (c *Conn) unreadable() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.readTime.past:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
 }
 
 // readable waits until there is something to read, or returns why there will not be. now says that it need not wait. The caller holds mu.
 func (c *Conn) readable(now bool) error {
 	for {
+		if err := c.unreadable(); err != nil {
+			return err
+		}
 		switch {
-		case c.closed:
-			return net.ErrClosed
-		case c.readTime.past:
-			return os.ErrDeadlineExceeded
 		case now, c.in.unread() > 0:
 			return nil
 		case c.ended, c.deaf:
@@ -69,10 +91,12 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 	if w == nil {
 		return 0, c.opError("read", errNil)
 	}
-	c.reading.Lock()
-	defer c.reading.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.reading.take(c.unreadable); err != nil {
+		return 0, c.opError("read", err)
+	}
+	defer c.reading.give()
 	for {
 		if err := c.readable(false); err != nil {
 			if err == io.EOF {
@@ -80,10 +104,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 			}
 			return n, c.opError("read", err)
 		}
-		from := c.in.peek()
-		c.mu.Unlock()
-		wrote, err := w.Write(from)
-		c.mu.Lock()
+		wrote, err := c.pour(w, c.in.peek())
 		n += int64(wrote)
 		c.consume(wrote)
 		c.leave()
@@ -91,4 +112,15 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 			return n, err
 		}
 	}
+}
+
+// pour has w write p, which has arrived, while others go on. The caller holds mu, also when w panics.
+func (c *Conn) pour(w io.Writer, p []byte) (int, error) {
+	c.copying = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.copying = false
+	}()
+	return w.Write(p)
 }

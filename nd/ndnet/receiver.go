@@ -87,7 +87,7 @@ func (c *Conn) received(b []byte) error {
 	c.ended = c.ended || m.flags&flagEnd != 0
 	c.gone = c.gone || m.flags&flagGone != 0
 	if c.deaf || c.closed {
-		c.in.consume(c.in.unread())
+		c.discard()
 	}
 	c.settle()
 	return nil
@@ -103,14 +103,14 @@ func (c *Conn) revoke(r *ringGrant) {
 
 // settle gives back the memory of a ring that is read, and offers a larger one where the ring holds the peer up.
 func (c *Conn) settle() {
-	if c.closed || c.deaf { // a Read may still copy from it
+	if c.closed { // release does that
 		return
 	}
 	if c.in.before == nil {
 		c.network.pool.put(c.inside.before.block)
 		c.inside.before = ringGrant{}
 	}
-	if c.ended {
+	if c.ended || c.deaf {
 		return
 	}
 	if size := c.in.wants(c.inside.now.window != nil, firstGrant, c.network.cfg.MaxBuffer); size > 0 {

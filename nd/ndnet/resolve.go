@@ -26,7 +26,7 @@ func fits(family byte, a netip.Addr) bool {
 	return family == 0 || a.Unmap().Is4() == (family == '4')
 }
 
-// resolve turns "host:port" into addresses, those of the two families by turns, IPv6 first. Ports may have names. No host is this one.
+// resolve turns "host:port" into addresses, those of the two families by turns, IPv6 first. Ports may have names. No host, or an unspecified one, is this one, as in package net.
 func resolve(ctx context.Context, r *net.Resolver, network, address string) (all []netip.AddrPort, err error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -40,12 +40,18 @@ func resolve(ctx context.Context, r *net.Resolver, network, address string) (all
 		return nil, err
 	}
 	var found []netip.Addr
-	if host == "" {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case (host == "" || err == nil && ip.IsUnspecified()) && family(network) == '6':
+		found = []netip.Addr{netip.IPv6Loopback()}
+	case host == "" || err == nil && ip.IsUnspecified():
 		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	} else if ip, err := netip.ParseAddr(host); err == nil {
+	case err == nil:
 		found = []netip.Addr{ip}
-	} else if found, err = r.LookupNetIP(ctx, "ip", host); err != nil {
-		return nil, err
+	default:
+		if found, err = r.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, err
+		}
 	}
 	var six, four []netip.AddrPort
 	for _, a := range found {

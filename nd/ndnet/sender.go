@@ -233,7 +233,7 @@ func (c *Conn) reserve(n int) (int, error) {
 	}
 	b, err := c.network.pool.get(size)
 	if err != nil {
-		if free > 0 {
+		if len(s.ring.mem) > 0 { // it empties
 			return free, nil
 		}
 		return 0, err

@@ -10,10 +10,12 @@ import (
 // Write takes all of p. It returns when all of it is on its way or in the send buffer, which takes the peer's reading when the buffers of both
 // sides are full.
 func (c *Conn) Write(p []byte) (n int, err error) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.writing.take(c.writable); err != nil {
+		return 0, c.opError("write", err)
+	}
+	defer c.writing.give()
 	defer c.leave()
 	if len(p) >= directMin {
 		if region := c.network.buffers.holding(p); region != nil {
@@ -22,19 +24,22 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		}
 	}
 	for {
-		if err := c.writable(); err != nil {
-			return n, c.opError("write", err)
-		}
-		if n == len(p) {
+		err := c.writable()
+		if n == len(p) && (err == nil || n > 0 && err == os.ErrDeadlineExceeded) { // what was taken in time is delivered
 			c.stay()
 			return n, nil
+		}
+		if err != nil {
+			return n, c.opError("write", err)
 		}
 		space, err := c.space(len(p) - n)
 		if err != nil {
 			return n, c.opError("write", err)
 		}
 		if len(space) == 0 {
-			c.await(true)
+			if c.writable() == nil { // space may have taken in the end
+				c.await(true)
+			}
 			continue
 		}
 		k := min(len(space), len(p)-n, maxPiece)
@@ -44,6 +49,9 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			c.mu.Lock()
 		} else {
 			copy(space, p[n:n+k])
+		}
+		if c.shut { // CloseWrite or Close has come between, and may have said the end
+			continue
 		}
 		n += k
 		c.written(k)
@@ -89,10 +97,12 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, c.opError("write", errNil)
 	}
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.writing.take(c.writable); err != nil {
+		return 0, c.opError("write", err)
+	}
+	defer c.writing.give()
 	defer c.leave()
 	for {
 		if err := c.writable(); err != nil {
@@ -103,15 +113,18 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 			return n, c.opError("write", err)
 		}
 		if len(space) == 0 {
-			c.await(true)
+			if c.writable() == nil {
+				c.await(true)
+			}
 			continue
 		}
 		c.stay()
 		c.leave()
-		c.mu.Unlock()
-		got, err := r.Read(space[:min(len(space), maxPiece)])
-		c.mu.Lock()
-		if got > 0 && c.writable() == nil {
+		got, err := c.fill(space[:min(len(space), maxPiece)], r)
+		if got > 0 {
+			if err := c.writable(); err != nil { // they are lost
+				return n, c.opError("write", err)
+			}
 			n += int64(got)
 			c.written(got)
 		}
@@ -122,4 +135,11 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 			return n, err
 		}
 	}
+}
+
+// fill has r read into p while others go on. The caller holds mu, also when r panics.
+func (c *Conn) fill(p []byte, r io.Reader) (int, error) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return r.Read(p)
 }
