@@ -329,3 +329,38 @@ func TestNoMemoryToGrow(t *testing.T) {
 	p.mu.Unlock()
 	must(t, errors.Join(client.Close(), server.Close()))
 }
+
+// An idle connection gives its incoming ring back also while a ReadFrom waits for its source, as in a proxy.
+func TestIdleBesideReadFrom(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	got := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(server, make([]byte, 300<<10))
+		got <- err
+	}()
+	_, err := client.Write(make([]byte, 300<<10))
+	must(t, errors.Join(err, <-got))
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() { _, _ = server.ReadFrom(r) }()
+	until(t, server, "ReadFrom has its turn", func() bool { return server.writing.taken })
+	go func() { _, _ = client.Read(make([]byte, 1)) }() // takes the offer of a smaller ring; it ends with the connection
+	before := uint64(0)
+	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+		for _, c := range []*Conn{server, client} {
+			moved, _ := c.tidy(before)
+			if c == server {
+				before = moved
+			}
+		}
+		server.mu.Lock()
+		size := len(server.in.now)
+		server.mu.Unlock()
+		if size == minRing {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a ring of %d bytes is not given back", size)
+		}
+	}
+}
