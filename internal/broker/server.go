@@ -85,13 +85,16 @@ func Listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// longestTurn is how long a broker waits for others that are about to listen beside it.
+const longestTurn = time.Second
+
 // alone waits until no other broker is about to listen in a directory, but not for long: whoever may read that may say so. undo lets the next one.
 func alone(directory string) (undo func()) {
 	dir, err := os.Open(directory)
 	if err != nil {
 		return func() {} // listening says what is wrong
 	}
-	for end := time.Now().Add(time.Second); unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil && time.Now().Before(end); {
+	for end := time.Now().Add(longestTurn); unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	return func() { dir.Close() }
@@ -131,7 +134,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	defer end()
-	for {
+	for wanting := false; ; {
 		conn, err := l.AcceptUnix()
 		if ctx.Err() != nil {
 			if err == nil {
@@ -140,16 +143,14 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			return nil
 		}
 		if inWant(err) {
-			s.Say("a client waits: " + err.Error())
-			select {
-			case <-time.After(acceptPause):
-			case <-ctx.Done():
-			}
+			s.rest(ctx, err, wanting)
+			wanting = true
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("accept a client: %w", err)
 		}
+		wanting = false
 		peer, err := credentials(conn)
 		if err != nil {
 			s.Say("refused a client: " + err.Error())
@@ -191,6 +192,17 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 
 // acceptPause is how long a broker waits for what it lacked to accept a client.
 const acceptPause = 250 * time.Millisecond
+
+// rest waits before another client is accepted. It says why, the first time.
+func (s *Server) rest(ctx context.Context, why error, again bool) {
+	if !again {
+		s.Say("a client waits: " + why.Error() + ": let the broker have more descriptors (LimitNOFILE, ulimit -n) or memory, or fewer clients")
+	}
+	select {
+	case <-time.After(acceptPause):
+	case <-ctx.Done():
+	}
+}
 
 // inWant says that a client could not be accepted for want of descriptors or memory, which ends with other clients or processes.
 func inWant(err error) bool {
