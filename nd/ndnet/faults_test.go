@@ -264,20 +264,23 @@ func TestCloseRead(t *testing.T) {
 	must(t, err)
 }
 
+// transfer moves enough for buffers to grow.
+func transfer(t *testing.T, from, to *Conn) {
+	t.Helper()
+	data := make([]byte, 300<<10)
+	got := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(to, make([]byte, len(data)))
+		got <- err
+	}()
+	_, err := from.Write(data)
+	must(t, errors.Join(err, <-got))
+}
+
 // An idle connection gives its buffers back, on both sides, and takes them again when there is traffic.
 func TestIdleGivesBack(t *testing.T) {
 	client, server := newPipe(t, Config{})
-	transfer := func() {
-		data := make([]byte, 300<<10)
-		got := make(chan error, 1)
-		go func() {
-			_, err := io.ReadFull(server, make([]byte, len(data)))
-			got <- err
-		}()
-		_, err := client.Write(data)
-		must(t, errors.Join(err, <-got))
-	}
-	transfer()
+	transfer(t, client, server)
 	go func() { _, _ = client.Read(make([]byte, 1)) }() // a reader sleeps, as in most programs; it ends with the connection
 	before := uint64(0)
 	for _, c := range []*Conn{server, client, server} { // what the first has given up the second confirms
@@ -296,7 +299,7 @@ func TestIdleGivesBack(t *testing.T) {
 		}
 		c.mu.Unlock()
 	}
-	transfer()
+	transfer(t, client, server)
 }
 
 // TestKeepAlive: an idle connection says something when it is asked to, and stops when it is not.

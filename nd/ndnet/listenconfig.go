@@ -181,7 +181,7 @@ func (m *merged) end(why error) (err error) {
 	return err
 }
 
-// Accept waits for the next connection of any of the listeners.
+// Accept waits for the next connection of any of the listeners, or for an error of one that passes, such as the want of a descriptor: the caller may go on then, as with package net.
 func (m *merged) Accept() (net.Conn, error) {
 	select {
 	case a := <-m.accepted:

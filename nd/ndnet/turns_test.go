@@ -17,7 +17,7 @@ import (
 // until waits for what mu guards.
 func until(t *testing.T, c *Conn, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
+	for end := time.Now().Add(patience); ; runtime.Gosched() {
 		c.mu.Lock()
 		yes := is()
 		c.mu.Unlock()
@@ -35,7 +35,7 @@ func ends[T any](t *testing.T, what string, over <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-over:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("%s does not end", what)
 	}
 	return v
@@ -166,6 +166,21 @@ func TestCallsBehindOthers(t *testing.T) {
 	must(t, client.Close())
 	if err := ends(t, "a Read", read); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Read: %v", err)
+	}
+}
+
+// A Write that waits for a peer that does not read ends with CloseWrite, which waits for nobody.
+func TestCloseWriteEndsWrites(t *testing.T) {
+	client, _ := newPipe(t, Config{MaxBuffer: minMaxBuffer})
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := client.Write(make([]byte, 1<<20))
+		wrote <- err
+	}()
+	until(t, client, "the Write waits", func() bool { return client.waiting.inside && client.blocked() })
+	must(t, client.CloseWrite())
+	if err := ends(t, "the Write", wrote); !errors.Is(err, syscall.EPIPE) {
+		t.Error(err)
 	}
 }
 
@@ -333,13 +348,7 @@ func TestNoMemoryToGrow(t *testing.T) {
 // An idle connection gives its incoming ring back also while a ReadFrom waits for its source, as in a proxy.
 func TestIdleBesideReadFrom(t *testing.T) {
 	client, server := newPipe(t, Config{})
-	got := make(chan error, 1)
-	go func() {
-		_, err := io.ReadFull(server, make([]byte, 300<<10))
-		got <- err
-	}()
-	_, err := client.Write(make([]byte, 300<<10))
-	must(t, errors.Join(err, <-got))
+	transfer(t, client, server)
 	r, w := io.Pipe()
 	defer w.Close()
 	go func() { _, _ = server.ReadFrom(r) }()
