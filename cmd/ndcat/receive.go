@@ -34,7 +34,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 			return err
 		}
 	}
-	sum, total := sha256.New(), uint64(0)
+	sum, total, out := sha256.New(), uint64(0), output{to: stdout}
 	for n := 0; ; n++ {
 		kind, data, err := next(ctx, e, n%slots)
 		if err != nil {
@@ -44,7 +44,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 			want := sum.Sum(binary.BigEndian.AppendUint64(nil, total))
 			return conclude(ctx, e, bytes.Equal(data, want), total)
 		}
-		if _, err := stdout.Write(data); err != nil {
+		if err := out.write(ctx, data); err != nil {
 			return err
 		}
 		sum.Write(data)
@@ -56,6 +56,27 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 		if err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{ackTaken}}}, nd.OpInline|nd.OpSilentSuccess); err != nil {
 			return err
 		}
+	}
+}
+
+// output is where the bytes go. Writing to a pipe that nobody reads may never end: who waits for it notices an interruption all the same.
+type output struct {
+	to  io.Writer
+	buf []byte // what is being written: the memory of the adapter goes with it
+}
+
+func (o *output) write(ctx context.Context, data []byte) error {
+	o.buf = append(o.buf[:0], data...)
+	written := make(chan error, 1)
+	go func() {
+		_, err := o.to.Write(o.buf)
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

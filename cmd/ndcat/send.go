@@ -42,12 +42,15 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 	}
 	bar := cli.NewTransfer(stderr, size)
 	defer bar.Finish()
+	connected, end := untilGone(ctx, e)
+	defer end()
+	ahead := readAhead(connected, in)
 	for {
 		buf, err := s.slot(ctx)
 		if err != nil {
 			return err
 		}
-		n, failed := io.ReadFull(in, buf)
+		n, failed := ahead.fill(connected, buf)
 		if n > 0 {
 			s.sum.Write(buf[:n])
 			s.total += uint64(n)
@@ -58,8 +61,10 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 		}
 		switch {
 		case failed == nil:
-		case errors.Is(failed, io.EOF), errors.Is(failed, io.ErrUnexpectedEOF):
+		case errors.Is(failed, io.EOF):
 			return s.end(ctx)
+		case errors.Is(failed, errGone) && ctx.Err() == nil:
+			return s.drain(ctx)
 		default:
 			return failed
 		}
@@ -112,6 +117,15 @@ func (s *sender) result(ctx context.Context) error {
 	s.taken++
 	s.verdict = s.e.Memory.Bytes()[acks+int(res.RequestContext)]
 	return s.awaitAck(int(res.RequestContext))
+}
+
+// drain takes completions in until one says why the connection ended.
+func (s *sender) drain(ctx context.Context) error {
+	for {
+		if err := s.result(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // end tells the receiver what it should have, and waits for its answer.
