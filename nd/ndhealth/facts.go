@@ -157,7 +157,7 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
-	f.firewall = firewallOf(ctx, f.cfg.UDPPort)
+	f.firewall = firewallOf(ctx, f.cfg.UDPPort, !f.addr.IsValid() || f.addr.Is4())
 	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
 		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))

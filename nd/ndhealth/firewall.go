@@ -19,7 +19,7 @@ const (
 	passes   verdict = iota // nothing is known to stop it
 	stops                   // a rule drops it, whoever sends
 	mayStop                 // a rule drops it from some
-	byPolicy                // no rule names the port, and the chain drops what none accepts
+	byPolicy                // no rule names the port, and the chain drops what none accepts, by its policy or by its last rule
 )
 
 // firewall is what becomes of UDP packets to a port, as far as nft tells.
@@ -28,6 +28,7 @@ type firewall struct {
 	what   verdict
 	chain  string // "inet filter input"
 	handle int    // of the rule
+	sent   bool   // the chain is for what this machine sends
 }
 
 // The parts of nft's JSON (libnftables-json(5)) that say so.
@@ -62,8 +63,8 @@ type (
 	}
 )
 
-// firewallOf asks nft what becomes of UDP packets to the port in the network namespace of the calling thread.
-func firewallOf(ctx context.Context, port uint16) firewall {
+// firewallOf asks nft what becomes of UDP packets to the port, of IPv4 or of IPv6, in the network namespace of the calling thread.
+func firewallOf(ctx context.Context, port uint16, is4 bool) firewall {
 	ctx, cancel := context.WithTimeout(ctx, nftPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nft", "--json", "list", "ruleset")
@@ -72,22 +73,28 @@ func firewallOf(ctx context.Context, port uint16) firewall {
 	if err != nil {
 		return firewall{}
 	}
-	return judgeRules(text, port)
+	return judgeRules(text, port, is4)
 }
 
-// judgeRules goes through the chains that packets to this machine meet. It follows no jumps.
-func judgeRules(text []byte, port uint16) firewall {
+// judgeRules goes through the chains that packets to this machine meet, and those of packets to peers, which have the port, too. It follows no jumps.
+func judgeRules(text []byte, port uint16, is4 bool) firewall {
 	var all ruleset
 	if json.Unmarshal(text, &all) != nil {
 		return firewall{}
 	}
+	families := []string{"inet", "ip6"}
+	if is4 {
+		families[1] = "ip"
+	}
 	for _, o := range all.Objects {
-		if c := o.Chain; c != nil && slices.Contains([]string{"input", "prerouting"}, c.Hook) {
-			f := firewall{known: true, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name)}
-			f.what, f.handle = throughChain(&all, c, port)
-			if f.what != passes {
-				return f
-			}
+		c := o.Chain
+		if c == nil || !slices.Contains(families, c.Family) || !slices.Contains([]string{"input", "prerouting", "output"}, c.Hook) {
+			continue
+		}
+		f := firewall{known: true, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name), sent: c.Hook == "output"}
+		f.what, f.handle = throughChain(&all, c, port)
+		if f.what != passes {
+			return f
 		}
 	}
 	return firewall{known: true}
@@ -95,14 +102,16 @@ func judgeRules(text []byte, port uint16) firewall {
 
 // throughChain is what a chain makes of packets to the port, and which rule.
 func throughChain(all *ruleset, c *nftChain, port uint16) (verdict, int) {
+	dropsRest := c.Policy == "drop"
 	for _, o := range all.Objects {
 		r := o.Rule
-		if r == nil || r.Family != c.Family || r.Table != c.Table || r.Chain != c.Name {
+		if r == nil || r.Family != c.Family || r.Table != c.Table || r.Chain != c.Name || dropsRest && c.Policy != "drop" {
 			continue
 		}
 		named, others, accepts, drops := r.about(port)
 		switch {
 		case !named:
+			dropsRest = dropsRest || drops && !others
 		case accepts:
 			return passes, 0 // from some at least: whoever wrote that thought of the port
 		case drops && others:
@@ -111,10 +120,22 @@ func throughChain(all *ruleset, c *nftChain, port uint16) (verdict, int) {
 			return stops, r.Handle
 		}
 	}
-	if c.Policy == "drop" {
+	if dropsRest && !acceptedIn(all, c, port) {
 		return byPolicy, 0
 	}
 	return passes, 0
+}
+
+// acceptedIn says that a rule of the chain's table accepts the port: the chain may lead there.
+func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
+	for _, o := range all.Objects {
+		if r := o.Rule; r != nil && r.Family == c.Family && r.Table == c.Table {
+			if named, _, accepts, _ := r.about(port); named && accepts {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // about says whether a rule is about the port, whether it asks for more than that, and what it does.
@@ -136,6 +157,9 @@ func (r *nftRule) about(port uint16) (named, others, accepts, drops bool) {
 				accepts = true
 			case "drop", "reject":
 				drops = true
+			case "counter", "log":
+			default:
+				others = true // a limit, a set, or what cannot be read
 			}
 		}
 	}
@@ -163,7 +187,10 @@ func holds(right json.RawMessage, port uint16) bool {
 
 func judgeFirewall(f *facts) (Finding, bool) {
 	w, port := f.firewall, f.cfg.UDPPort
-	const why = "plain sockets are behind the firewall: requests of peers do not arrive"
+	why := "plain sockets are behind the firewall: requests of peers do not arrive"
+	if w.sent {
+		why = "plain sockets are behind the firewall: nothing that is sent to peers gets out"
+	}
 	handle := fmt.Sprintf("rule %d of chain %s drops UDP port %d", w.handle, w.chain, port)
 	remedy := fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)
 	switch {

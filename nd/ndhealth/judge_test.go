@@ -68,7 +68,7 @@ func TestFirewallFindings(t *testing.T) {
 		{53, OK, "no rule", ""},
 	} {
 		f := healthy()
-		f.cfg.Datapath, f.cfg.UDPPort, f.firewall = nd.DatapathUDP, c.port, judgeRules([]byte(rules), c.port)
+		f.cfg.Datapath, f.cfg.UDPPort, f.firewall = nd.DatapathUDP, c.port, judgeRules([]byte(rules), c.port, true)
 		if got, looked := judgeFirewall(f); !looked || got.Severity != c.want || !strings.Contains(got.Found, c.say) || !strings.Contains(got.Remedy, c.do) {
 			t.Errorf("port %d: %+v", c.port, got)
 		}
@@ -82,11 +82,11 @@ func TestFirewallFindings(t *testing.T) {
 // TestRulesThatAccept: what a rule in front accepts passes, one by one or as part of a set; what cannot be read is not judged.
 func TestRulesThatAccept(t *testing.T) {
 	for _, port := range []uint16{53, 100, 200} {
-		if f := judgeRules([]byte(rules), port); !f.known || f.what != passes {
+		if f := judgeRules([]byte(rules), port, true); !f.known || f.what != passes {
 			t.Errorf("port %d: %+v", port, f)
 		}
 	}
-	if f := judgeRules([]byte("nft: Operation not permitted"), 53); f.known {
+	if f := judgeRules([]byte("nft: Operation not permitted"), 53, true); f.known {
 		t.Errorf("%+v", f)
 	}
 }
