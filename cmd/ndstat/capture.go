@@ -71,11 +71,16 @@ Exit status: 0, also after an interruption, 1 when something failed, 2 for a wro
 
 // run captures and says what became of the packets.
 func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io.Writer) (err error) {
-	out := stdout
-	switch {
-	case f.file == "-" && cli.IsTerminal(stdout):
+	if f.file == "-" && cli.IsTerminal(stdout) {
 		return cli.Usagef("-w - writes binary data to the terminal: redirect it, or name a file")
-	case f.file != "-":
+	}
+	c, err := ndinspect.Dial(socket) // before the file is emptied
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	out := stdout
+	if f.file != "-" {
 		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // packets are nobody else's business
 		if err != nil {
 			return fmt.Errorf("-w: %w: name a file that can be written", err)
@@ -83,11 +88,6 @@ func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out = file
 	}
-	c, err := ndinspect.Dial(socket)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
 	sum, err := c.Capture(ctx, f.request, out)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
 // TestCaptureOfAProcess captures some packets of a process by its number, which connects in vain meanwhile.
@@ -44,6 +45,18 @@ func TestCaptureOfAProcess(t *testing.T) {
 	out, said, err := ndstat("capture", "-w", "-", "--duration", "50ms", "--snap", "60", strconv.Itoa(os.Getpid()))
 	if err != nil || !strings.Contains(said, "packets captured") || !strings.HasPrefix(out, "\x0a\x0d\x0d\x0a") {
 		t.Errorf("%v, %q, %d bytes", err, said, len(out))
+	}
+}
+
+// TestCaptureOfNobodyLeavesTheFile: a socket that is mistyped, or of a process that ended, costs no earlier capture.
+func TestCaptureOfNobodyLeavesTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.pcapng")
+	must(t, os.WriteFile(file, []byte("earlier"), 0o600))
+	if _, _, err := ndstat("capture", "-w", file, filepath.Join(t.TempDir(), "nobody.sock")); !errors.Is(err, ndinspect.ErrGone) {
+		t.Errorf("it ended with %v", err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "earlier" {
+		t.Errorf("the file has %q (%v)", got, err)
 	}
 }
 
