@@ -21,7 +21,11 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	fmt.Fprintf(stderr, "waiting at %s, %s\n", o.net.At, cli.Datapath(l.Adapter.Datapath()))
+	at, err := l.Address()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "waiting at %s, %s\n", at, cli.Datapath(l.Adapter.Datapath()))
 	e, err := meet(ctx, l, stderr)
 	if err != nil {
 		return err

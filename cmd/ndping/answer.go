@@ -20,8 +20,12 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	at, err := l.Address()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	var peers sync.WaitGroup
-	fmt.Fprintf(stdout, "answering at %s, %s\n", o.net.At, cli.Datapath(l.Adapter.Datapath()))
+	fmt.Fprintf(stdout, "answering at %s, %s\n", at, cli.Datapath(l.Adapter.Datapath()))
 	for {
 		e, err := l.Accept(ctx)
 		switch {

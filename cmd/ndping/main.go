@@ -76,7 +76,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 			if o.net.Listens {
 				return answer(cmd.Context(), o, cmd.OutOrStdout())
 			}
-			sizes, err := cli.Sizes("size", o.sizes, minSize, maxSize, "8 to 1M")
+			sizes, err := o.check()
 			if err != nil {
 				return err
 			}
@@ -97,6 +97,19 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 	f.BoolVar(&o.poll, "poll", false, "poll for results instead of sleeping: lower latency, a busy processor")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print statistics only")
 	return cli.Root(cmd)
+}
+
+// check refuses values with which nothing is asked, or forever, or no answer is in time. It returns the sizes.
+func (o *options) check() ([]int, error) {
+	switch {
+	case o.count < 0:
+		return nil, cli.Usagef("--count %d is negative: choose 0 for no end, or more", o.count)
+	case o.patience == 0:
+		return nil, cli.Usagef("--timeout 0 leaves no time for an answer: choose more, such as 5ms")
+	case len(o.sizes) == 0:
+		return nil, cli.Usagef("--size is empty: name at least one size (examples: 64, 4K, 64-64K)")
+	}
+	return cli.Sizes("size", o.sizes, minSize, maxSize, "8 to 1M")
 }
 
 // maxSize is the largest message.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -155,5 +156,36 @@ func TestPingIsRefused(t *testing.T) {
 	err = run(t.Context(), here, io.Discard, addr[1].String()+":7000", "--from", addr[0].String(), "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "1")
 	if !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestWrongValuesAreMisuse(t *testing.T) {
+	for _, args := range [][]string{{"-c", "-1"}, {"-W", "0"}, {"-s", ""}, {"-s", "7"}, {"-i", "-1"}} {
+		root := newRoot()
+		root.SetArgs(append([]string{"127.0.0.2:7000", "--from", "127.0.0.1", "--datapath", "udp"}, args...))
+		root.SetOut(io.Discard)
+		if status := cli.Run(t.Context(), root, io.Discard); status != cli.Misuse {
+			t.Errorf("%q: status %d", args, status)
+		}
+	}
+}
+
+// TestListenerSaysWhichPortItGot: port 0 is any, which only the listener can tell.
+func TestListenerSaysWhichPortItGot(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	said, ended := &log{waiting: make(chan struct{})}, make(chan error, 1)
+	go func() {
+		ended <- run(ctx, here, said, "-l", "127.0.0.2:0", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp")
+	}()
+	select {
+	case <-said.waiting:
+	case err := <-ended:
+		t.Fatal("the listener ended: ", err)
+	}
+	stop()
+	must(t, <-ended)
+	if text := said.text.String(); !strings.HasPrefix(text, "answering at 127.0.0.2:") || strings.HasPrefix(text, "answering at 127.0.0.2:0,") {
+		t.Errorf("it says %q", text)
 	}
 }
