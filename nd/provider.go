@@ -3,6 +3,7 @@ package nd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -103,7 +104,8 @@ func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 	return infoOf(addr.Unmap(), defaultFlags|AdapterLoopbackConnections), nil
 }
 
-// SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress).
+// SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress). A link-local remote needs a zone, and
+// gives a link-local address with the same one, with which OpenAdapter opens an adapter.
 //
 // Errors: ErrInvalidAddress when remote is no address to connect to or the route leads to no adapter, ErrNetworkUnreachable
 // without a route, ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel says something else, like that it is prohibited.
@@ -115,8 +117,12 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	if p.life.Err() != nil {
 		return refuse(ErrDeviceNotReady, nil)
 	}
-	if !remote.IsValid() || remote.IsUnspecified() || remote.IsMulticast() {
+	local := remote.Is6() && remote.IsLinkLocalUnicast()
+	switch {
+	case !remote.IsValid() || remote.IsUnspecified() || remote.IsMulticast():
 		return refuse(ErrInvalidAddress, nil)
+	case local && remote.Zone() == "":
+		return refuse(ErrInvalidAddress, fmt.Errorf("a link-local address is that of an interface: name that behind it, as in %s%%eth0", remote))
 	}
 	src, err := p.net.Source(remote)
 	switch {
@@ -124,6 +130,9 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 		return refuse(ErrNetworkUnreachable, err)
 	case err != nil:
 		return refuse(ErrUnsuccessful, err)
+	}
+	if local && src.Zone() != "" { // the list has no link-local addresses
+		return src, nil
 	}
 	if err := p.check(op, src); err != nil {
 		return netip.Addr{}, err

@@ -41,3 +41,40 @@ func TestLinkLocal(t *testing.T) {
 		}
 	}
 }
+
+// TestDialToALinkLocalAddress: the zone of the peer says on which interface, and so from which address; without one nobody can tell.
+func TestDialToALinkLocalAddress(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64"), Addr6B: netip.MustParsePrefix("fe80::b/64")})
+	var l *EndpointListener
+	must(t, pair.B.Do(func() (err error) {
+		l, err = Listen(netip.AddrPortFrom(pair.Addr6B.Addr(), 7000), EndpointConfig{})
+		return err
+	}))
+	defer l.Close()
+	for _, zone := range []string{netlab.DefaultName, strconv.Itoa(pair.IfindexA)} {
+		accepted := make(chan error, 1)
+		go func() {
+			e, err := l.Accept(t.Context())
+			if err == nil {
+				err = e.Close()
+			}
+			accepted <- err
+		}()
+		must(t, pair.A.Do(func() error {
+			e, err := Dial(t.Context(), netip.AddrPortFrom(pair.Addr6B.Addr().WithZone(zone), 7000), EndpointConfig{})
+			if err != nil {
+				return err
+			}
+			return e.Close()
+		}))
+		<-accepted // whoever closes first, there was a connection
+	}
+	must(t, pair.A.Do(func() error {
+		_, err := Dial(t.Context(), netip.AddrPortFrom(pair.Addr6B.Addr(), 7000), EndpointConfig{})
+		wantStatus(t, "dial without a zone", err, ErrInvalidAddress)
+		wantOneLine(t, err, "fe80::b%eth0")
+		_, err = Dial(t.Context(), netip.AddrPortFrom(pair.Addr6B.Addr().WithZone("nowhere"), 7000), EndpointConfig{})
+		wantStatus(t, "dial in a zone that is none", err, ErrNetworkUnreachable)
+		return nil
+	}))
+}

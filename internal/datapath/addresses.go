@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -119,14 +120,35 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 	return slices.Compact(append(far, near...)), nil
 }
 
-// Source returns the local address from which the kernel would write to remote. The error is ErrNoRoute when there is no way.
+// linkOf is the index of the interface that a zone names, by its name or index.
+func (a *Addresses) linkOf(zone string) (int, error) {
+	if link, err := a.nl.LinkByName(zone); err == nil {
+		return link.Attrs().Index, nil
+	}
+	index, err := strconv.Atoi(zone)
+	if err == nil {
+		_, err = a.nl.LinkByIndex(index)
+	}
+	return index, err
+}
+
+// Source returns the local address from which the kernel would write to remote; that and remote have zones when they are link-local. The error is ErrNoRoute when
+// there is no way.
 func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	a.asking.RLock()
 	defer a.asking.RUnlock()
 	if a.closed {
 		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, net.ErrClosed)
 	}
-	routes, err := a.nl.RouteGet(remote.Unmap().AsSlice())
+	var by netlink.RouteGetOptions
+	if zone := remote.Zone(); zone != "" {
+		link, err := a.linkOf(zone)
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("%w to %s: no interface is called %s: see ip link", ErrNoRoute, remote, zone)
+		}
+		by.OifIndex = link
+	}
+	routes, err := a.nl.RouteGetWithOptions(remote.Unmap().AsSlice(), &by)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && len(routes) == 0:
 		return netip.Addr{}, fmt.Errorf("%w to %s", ErrNoRoute, remote)
@@ -137,7 +159,10 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	if !ok {
 		return netip.Addr{}, fmt.Errorf("%w to %s: it names no source address", ErrNoRoute, remote)
 	}
-	return src.Unmap(), nil
+	if src = src.Unmap(); src.Is6() && src.IsLinkLocalUnicast() {
+		src = src.WithZone(remote.Zone())
+	}
+	return src, nil
 }
 
 // Close ends the subscription. List and Source fail afterwards; whoever waits on Changed is woken.
