@@ -262,3 +262,40 @@ func TestBrokenReceiverStarved(t *testing.T) {
 		t.Errorf("sending: %v", err)
 	}
 }
+
+// TestPeerOfAnotherFamilyThanTheFirstAddress: the peer is asked from an address of its own kind, or the finding says that there is none.
+func TestPeerOfAnotherFamilyThanTheFirstAddress(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fd99::1/64"), Addr6B: netip.MustParsePrefix("fd99::2/64")})
+	_, err := openIn(t, pair.B, nd.AdapterConfig{Address: pair.Addr6B.Addr()})
+	must(t, err)
+	d := doctor(t, pair.A, "nd0", "--peer", "fd99::2")
+	wantFinding(t, &d, "peer", ndhealth.OK, "an adapter answers at fd99::2", "")
+
+	pair = netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64"), Addr6B: netip.MustParsePrefix("fe80::b/64")})
+	_, err = openIn(t, pair.B, nd.AdapterConfig{Address: pair.Addr6B.Addr()})
+	must(t, err)
+	onlyLinkLocal(t, pair.A, pair.Addr6A)
+	d = doctor(t, pair.A, "nd0", "--peer", "fe80::b%nd0")
+	wantFinding(t, &d, "peer", ndhealth.OK, "an adapter answers at fe80::b", "")
+	d = doctor(t, pair.A, "nd0", "--peer", "fd99::2")
+	wantFinding(t, &d, "peer", ndhealth.Problem, "fd99::2 was not asked", "ip address add ADDRESS/PREFIX dev nd0")
+}
+
+// onlyLinkLocal removes the address that the kernel made, which is not usable at once.
+func onlyLinkLocal(t *testing.T, ns *netlab.Namespace, keep netip.Prefix) {
+	t.Helper()
+	must(t, ns.Do(func() error {
+		link, err := netlink.LinkByName("nd0")
+		if err != nil {
+			return err
+		}
+		all, err := netlink.AddrList(link, netlink.FAMILY_V6)
+		for i := range all {
+			if all[i].IPNet.String() != keep.String() {
+				err = errors.Join(err, netlink.AddrDel(link, &all[i]))
+			}
+		}
+		return err
+	}))
+}

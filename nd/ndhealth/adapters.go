@@ -79,7 +79,7 @@ func interfaceWith(addr netip.Addr) (string, error) {
 		return "", err
 	}
 	for i := range all {
-		addrs, err := addressesOf(&all[i])
+		addrs, err := addressesOf(&all[i], false)
 		if err != nil {
 			return "", err
 		}
@@ -90,8 +90,8 @@ func interfaceWith(addr netip.Addr) (string, error) {
 	return "", &net.AddrError{Err: "no interface has the address", Addr: addr.String()}
 }
 
-// addressesOf lists the addresses of an interface that an adapter can have.
-func addressesOf(i *net.Interface) ([]netip.Addr, error) {
+// addressesOf lists the addresses of an interface that an adapter can have, among them IPv6 link-local ones only when those are wanted.
+func addressesOf(i *net.Interface, linkLocal bool) ([]netip.Addr, error) {
 	all, err := i.Addrs()
 	if err != nil {
 		return nil, err
@@ -103,9 +103,11 @@ func addressesOf(i *net.Interface) ([]netip.Addr, error) {
 			continue
 		}
 		ip, _ := netip.AddrFromSlice(n.IP)
-		if ip = ip.Unmap(); ip.IsValid() && (ip.Is4() || !ip.IsLinkLocalUnicast()) {
+		if ip = ip.Unmap(); ip.IsValid() && (linkLocal || !linkLocal6(ip)) {
 			list = append(list, ip)
 		}
 	}
 	return list, nil
 }
+
+func linkLocal6(a netip.Addr) bool { return a.Is6() && a.IsLinkLocalUnicast() }

@@ -22,7 +22,7 @@ import (
 // Config says what to examine.
 type Config struct {
 	Interface string
-	Address   netip.Addr  // one of the interface's; its first one when not valid
+	Address   netip.Addr  // one of the interface's; when not valid its first one, of those from which Peer can be asked if there are any
 	Datapath  nd.Datapath // that programs will ask for
 	UDPPort   uint16      // as in nd.AdapterConfig
 	// Peer is asked for a sign of an adapter when it is valid. That takes up to askPatience, and needs UDPPort to be free.
@@ -79,6 +79,7 @@ func Examine(ctx context.Context, cfg Config) (Report, error) {
 	}
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
+	cfg.Peer = cfg.Peer.Unmap().WithZone("") // it is asked on the interface
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = nd.DefaultUDPPort
 	}
@@ -115,7 +116,7 @@ func (f *facts) find() (err error) {
 		return fmt.Errorf("look up interface %s: %w", f.nic.Name, err)
 	}
 	f.carrier = carrierOf(f.nic.Index)
-	addrs, err := addressesOf(i)
+	addrs, err := addressesOf(i, linkLocal6(f.cfg.Peer))
 	if err != nil {
 		return fmt.Errorf("list the addresses of %s: %w", f.nic.Name, err)
 	}
@@ -126,9 +127,15 @@ func (f *facts) find() (err error) {
 	case f.cfg.Address.IsValid():
 		f.addr = f.cfg.Address.Unmap()
 	case len(addrs) > 0:
-		f.addr = addrs[0]
+		f.addr = addrs[max(0, slices.IndexFunc(addrs, f.reaches))]
 	}
 	return nil
+}
+
+// reaches says that the peer, if there is one, can be asked from an address: both are of one family, and link-local or not.
+func (f *facts) reaches(from netip.Addr) bool {
+	peer := f.cfg.Peer
+	return !peer.IsValid() || from.Is4() == peer.Is4() && linkLocal6(from) == linkLocal6(peer)
 }
 
 // gather looks at everything. What cannot be looked at keeps a zero value, which judges take for unknown.
@@ -164,6 +171,9 @@ func (f *facts) gather(ctx context.Context) {
 	}
 	f.giveWay()
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
+		f.peer = &peerAnswer{}
+	}
+	if f.peer != nil && f.reaches(f.addr) {
 		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, !f.port.taken)
 	}
 }

@@ -98,8 +98,11 @@ func judgePeer(f *facts) (Finding, bool) {
 	if p == nil {
 		return Finding{}, false
 	}
-	peer := f.cfg.Peer
+	peer, name := f.cfg.Peer, f.nic.Name
 	switch err := p.err; {
+	case !f.reaches(f.addr):
+		return problem(fmt.Sprintf("%s was not asked, because %s is asked about %s", peer, name, f.addr),
+			"an adapter reaches addresses of its own family, IPv4 or IPv6, link-local or not", "ip address add ADDRESS/PREFIX dev "+name), true
 	case !p.asked:
 		return hint(fmt.Sprintf("%s was not asked", peer), "our UDP port is taken", "free it first: see udp port"), true
 	case errors.Is(err, syscall.ECONNREFUSED):
