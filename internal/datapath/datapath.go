@@ -303,8 +303,11 @@ func (d *Datapath) reservePort(buffer int) (err error) {
 }
 
 func portError(err error, cfg Config) error {
-	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: end the program that uses it (ss -ulpn), or give "+
-		"both peers another UDP port", cfg.UDPPort, cfg.Address, err)
+	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		remedy = "the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
+	}
+	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: %s", cfg.UDPPort, cfg.Address, err, remedy)
 }
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.
