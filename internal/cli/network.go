@@ -28,11 +28,18 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 			return err
 		}
 		at, ok, err := ResolveAddrPort(cmd.Context(), args[0])
-		if !ok {
-			err = Usagef("%q is not HOST:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000, node7:7000)", args[0])
+		switch {
+		case !ok:
+			return Usagef("%q is not HOST:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000, node7:7000)", args[0])
+		case err != nil:
+			return err
+		case at.Addr().IsUnspecified() || at.Addr().IsMulticast():
+			return Usagef("%q is not the address of one interface, which an adapter is opened on: name one (ip address)", args[0])
+		case at.Port() == 0 && !n.Listens:
+			return Usagef("%q has no port to connect to: 0 is any free port, for -l, which says what it got", args[0])
 		}
 		n.At = at
-		return err
+		return nil
 	}
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 || len(args) == most || n.Listens {

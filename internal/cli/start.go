@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -42,16 +43,17 @@ func Root(root *cobra.Command) *cobra.Command {
 }
 
 // Run runs a command that went through Root and returns its exit status. What went wrong is one line on stderr. An error from before the
-// command itself ran is a misuse, and so is one that Usagef made.
+// command itself ran is a misuse, but for names of hosts that have no address, and so is one that Usagef made.
 func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	began := false
 	mark(root, &began)
 	at, err := root.ExecuteContextC(ctx)
 	var wrong *usageError
+	var unknown *net.DNSError
 	switch {
 	case err == nil:
 		return OK
-	case errors.As(err, &wrong) || !began:
+	case errors.As(err, &wrong) || !began && !errors.As(err, &unknown):
 		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), OneLine(err), at.CommandPath())
 		return Misuse
 	case errors.Is(err, ErrTold):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,6 +37,7 @@ func TestRunTellsMisuseFromFailure(t *testing.T) {
 		{"do", fmt.Errorf("unfit: %w", ErrTold), false, Failed, ""},
 		{"do", context.Canceled, true, Failed, "tool: interrupted\n"},
 		{"do", errors.New("it broke"), true, Failed, "tool: interrupted: it broke\n"},
+		{"do --at " + strings.Repeat("a", 64), nil, false, Failed, "tool: invalid argument " + strconv.Quote(strings.Repeat("a", 64)) + ` for "--at" flag: no address of ` + strconv.Quote(strings.Repeat("a", 64)) + ": lookup " + strings.Repeat("a", 64) + ": no such host\n"},
 		{"do", Usagef("--n: %d is too many", 3), false, Misuse, "tool: --n: 3 is too many (tool do --help shows how)\n"},
 		{"do --at x/", nil, false, Misuse, `tool: invalid argument "x/" for "--at" flag: it is neither an IP address nor the name of a host (examples: 192.0.2.7, 2001:db8::7, node7) (tool do --help shows how)` + "\n"},
 		{"do --wrong", nil, false, Misuse, "tool: unknown flag: --wrong (tool do --help shows how)\n"},
