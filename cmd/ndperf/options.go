@@ -155,10 +155,13 @@ func (f *runFlags) plan() ([]bench.Spec, error) {
 	specs, err := bench.Plan(tests, sizes, bench.Spec{
 		Duration: f.duration, Event: f.event, Verify: f.verify, Depth: f.depth, ListSize: f.list, Entries: f.entries,
 	})
+	if err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
 	if all { // beyond that the rate is the bandwidth over the size
 		specs = slices.DeleteFunc(specs, func(s bench.Spec) bool { return s.Test.IsRate() && s.Size > sweepRateSize })
 	}
-	return specs, err
+	return specs, nil
 }
 
 // allSizes is what perftest's -a is.

@@ -126,3 +126,15 @@ func TestAllSizes(t *testing.T) {
 		t.Errorf("streams of %v, rates of %v", streams, rates)
 	}
 }
+
+// TestPlansThatCannotBeAreMisuse: what no test can do is wrong on the command line, and the status says so.
+func TestPlansThatCannotBeAreMisuse(t *testing.T) {
+	for _, args := range []string{"--depth -1", "--list -1", "--list 2 --depth 1", "--entries 17", "--duration 1us"} {
+		root := newRoot()
+		root.SetArgs(append([]string{"client", "--addr", "192.0.2.1:9000"}, strings.Split(args, " ")...))
+		var out bytes.Buffer
+		if status := cli.Run(t.Context(), root, &out); status != cli.Misuse || !strings.Contains(out.String(), "out of range") {
+			t.Errorf("%s: status %d, %s", args, status, out.String())
+		}
+	}
+}
