@@ -229,3 +229,15 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokerIsAskedAndNotKilled: the program of a broker is no reason to end it.
+func TestBrokerIsAskedAndNotKilled(t *testing.T) {
+	for asked, want := range map[nd.Datapath]Severity{nd.DatapathAuto: Hint, nd.DatapathGeneric: Problem} {
+		f := healthy()
+		held(asked, bpf.HeldError{Interface: "eth0", ProgramID: 9, Ours: true, PID: 77, Comm: "ndbroker"})(f)
+		got, _ := judgeHolder(f)
+		if got.Severity != want || strings.Contains(got.Remedy, "kill") || !strings.Contains(got.Remedy, "/run/ndbroker/eth0") {
+			t.Errorf("%s: %+v", asked, got)
+		}
+	}
+}

@@ -28,6 +28,14 @@ func judgeHolder(f *facts) (Finding, bool) {
 		return hint(found, "packets arrive by a program at tcx, which it leaves its place; but for an XDP program in generic mode, and on veth, the kernel copies each packet once more",
 			h.Remedy()+", when nobody needs it"), true
 	}
+	if h.Ours && h.Comm == "ndbroker" {
+		why := "a broker has AF_XDP here, and leases it to one process at a time"
+		remedy := fmt.Sprintf("use --datapath auto, which asks it at /run/ndbroker/%s; where it listens elsewhere, name its socket (--broker)", f.nic.Name)
+		if f.cfg.Datapath == nd.DatapathAuto {
+			return hint(found, why, remedy), true
+		}
+		return problem(found, why, remedy), true
+	}
 	if h.Ours && h.PID != 0 {
 		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
 			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"), true

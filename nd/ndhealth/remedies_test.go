@@ -47,6 +47,10 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{
 		`h.Remedy() + ", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyKill TestRemedyOwnProgram", "",
 	},
+	{
+		`fmt.Sprintf("use --datapath auto, which asks it at /run/ndbroker/%s; where it listens elsewhere, name its socket (--broker)", f.nic.Name)`,
+		"TestUnbidden", "",
+	},
 	{`h.Remedy() + ", when nobody needs it"`, "TestRemedyForeignXDPProgram", ""},
 	{`h.Remedy() + ", when nobody needs it; else use --datapath auto, which takes a ring or plain sockets beside it"`, "TestRemedyForeignXDPProgram TestBrokenForeignXDPProgram", ""},
 	{
