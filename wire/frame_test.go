@@ -120,9 +120,13 @@ func TestPartialSum(t *testing.T) {
 		}
 		lo := rng.IntN(len(b))
 		p := b[lo : lo+rng.IntN(len(b)-lo)]
-		cut := rng.IntN(len(p)+1) &^ 1
-		got := PartialSum(PartialSum(0, p[:cut]), p[cut:])
-		if want := oracleSum(p); uint16(got) != want {
+		cut := rng.IntN(len(p) + 1)
+		want := oracleSum(p)
+		if got := PartialSumAt(PartialSum(0, p[:cut]), cut, p[cut:]); uint16(got) != want {
+			t.Fatalf("% x cut at %d: %#x, want %#x", p, cut, got, want)
+		}
+		cut &^= 1
+		if got := PartialSum(PartialSum(0, p[:cut]), p[cut:]); uint16(got) != want {
 			t.Fatalf("% x: %#x, want %#x", p, got, want)
 		}
 	}

@@ -207,11 +207,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		header := q.device.umem.Frame(start)[:t.Len()]
 		t.Put(header, p.Len, p.ECN)
 		if t.Is6() {
-			sum := uint32(0)
-			for j := range p.N {
-				sum = wire.PartialSum(sum, p.Frags[j].Data)
-			}
-			t.SetUDPChecksum(header, sum, p.Len)
+			t.SetUDPChecksum(header, sumOf(p.Frags[:p.N]), p.Len)
 		}
 		descs = append(descs, xdp.Desc{Addr: start, Len: uint32(t.Len() + len(p.Frags[0].Data)), Options: xdp.PacketContinues})
 		for j := 1; j < p.N; j++ {
@@ -241,6 +237,16 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 	q.kick()
 	// Behind the system call and not before it: what was sent is mostly done by now, and nobody waits for this.
 	q.sock.Complete(nil)
+}
+
+// sumOf sums a packet's pieces for the UDP checksum. Memory of an application may begin at an odd address, and its first piece have an odd length.
+func sumOf(pieces []provider.Frag) (sum uint32) {
+	at := 0
+	for i := range pieces {
+		sum = wire.PartialSumAt(sum, at, pieces[i].Data)
+		at += len(pieces[i].Data)
+	}
+	return sum
 }
 
 // TransmitDone implements Port. A completion is the kernel's word that it is done with the memory, in every mode: a driver in zero-copy mode
