@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/ndxdp/ndxdp/internal/ports"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -31,7 +34,7 @@ const (
 
 // cohabitation is what an adapter shares with the others of its address.
 type cohabitation struct {
-	at      netip.AddrPort // the well-known port
+	at      netip.AddrPort // the well-known port, as shared has it
 	network *udp.Network
 	space   *ports.Space
 	holding *ports.Holding
@@ -48,11 +51,14 @@ type cohabitation struct {
 
 // cohabit finds out whether the address has adapters already.
 func cohabit(cfg *Config) (*cohabitation, error) {
+	at, err := shared(cfg)
+	if err != nil {
+		return nil, err
+	}
 	network, err := udp.NewNetwork()
 	if err != nil {
 		return nil, err
 	}
-	at := netip.AddrPortFrom(cfg.Address.Unmap(), cfg.UDPPort)
 	c := &cohabitation{at: at, network: network, space: ports.NewSpace(network, at), holding: ports.NewHolding(network, at)}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if err := c.holding.Try(); err != nil && !errors.Is(err, ports.ErrTaken) {
@@ -61,6 +67,20 @@ func cohabit(cfg *Config) (*cohabitation, error) {
 		c.first = err == nil
 	}
 	return c, nil
+}
+
+// shared is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
+// its own: it has its interface's index as a zone.
+func shared(cfg *Config) (netip.AddrPort, error) {
+	addr := cfg.Address.Unmap()
+	if addr.Is6() && addr.IsLinkLocalUnicast() {
+		nic, err := interfaceOf(&netlink.Handle{}, addr, cfg.zone)
+		if err != nil {
+			return netip.AddrPort{}, err
+		}
+		addr = addr.WithZone(strconv.Itoa(nic.Index))
+	}
+	return netip.AddrPortFrom(addr, cfg.UDPPort), nil
 }
 
 // HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.

@@ -85,7 +85,7 @@ func recycle(d Port, p *provider.RxPacket) {
 // receive waits until the port has packets, and hands each to see.
 func receive(t *testing.T, d Port, see func(*provider.RxPacket)) {
 	t.Helper()
-	var rx [8]provider.RxPacket
+	var rx [64]provider.RxPacket // AF_XDP wants room for a packet of many frames
 	for end := time.Now().Add(long); ; {
 		if n := d.Receive(rx[:]); n > 0 {
 			for i := range n {
@@ -228,7 +228,7 @@ func testRingWakes(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	asked, got := make(chan struct{}), make(chan int)
 	go func() {
 		defer close(got)
-		var rx [8]provider.RxPacket
+		var rx [64]provider.RxPacket // AF_XDP wants room for a packet of many frames
 		for range asked {
 			n := 0
 			for n == 0 {
