@@ -108,6 +108,37 @@ func TestKernelTuneNAPIOfAnInterfaceThatGoes(t *testing.T) {
 	}
 }
 
+// TestKernelTuneNAPIOfAnInterfaceThatIsRenamed: it is the same interface, whose settings are restored, and not those of one that took its name.
+func TestKernelTuneNAPIOfAnInterfaceThatIsRenamed(t *testing.T) {
+	l := newLab(t, 1500, 1, link.XDPGenericMode)
+	old := l.a.name
+	try := func(fresh string) func() error {
+		return func() error {
+			nic, err := xdp.Inspect(l.a.name)
+			if err != nil {
+				return err
+			}
+			tuning, err := xdp.TuneNAPI(nic)
+			if err != nil {
+				return err
+			}
+			dev, err := l.a.nl.LinkByName(l.a.name)
+			if err != nil {
+				return err
+			}
+			l.a.name = fresh
+			err = errors.Join(l.a.nl.LinkSetDown(dev), l.a.nl.LinkSetName(dev, fresh), l.a.nl.LinkSetUp(dev), tuning.Close())
+			l.a.wantKnobs(t, "renamed to "+fresh, "1 5000")
+			return err
+		}
+	}
+	l.a.setKnobs(t, 1, 5000)
+	l.a.withSys(t, try("renamed"))
+	if err := l.a.in(t, try(old)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestKernelPollDriver polls in native mode, where veth has a receive loop, but does not tell the kernel which queue it serves: busy polling
 // is said to be off, and polling does no harm.
 func TestKernelPollDriver(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,30 +25,34 @@ func ReadNAPI(nic NIC) (NAPISettings, error) {
 	if err != nil {
 		return NAPISettings{}, err
 	}
-	return readNAPI(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return NAPISettings{}, err
+	}
+	defer root.Close()
+	return readNAPI(root)
 }
 
 // The files of the settings in the directory of an interface.
 const deferFile, flushFile = "napi_defer_hard_irqs", "gro_flush_timeout"
 
-func readNAPI(dir string) (NAPISettings, error) {
-	rounds, err := readNumber(filepath.Join(dir, deferFile))
-	timeout, failed := readNumber(filepath.Join(dir, flushFile))
+func readNAPI(dir *os.Root) (NAPISettings, error) {
+	rounds, err := readNumberIn(dir, deferFile)
+	timeout, failed := readNumberIn(dir, flushFile)
 	return NAPISettings{DeferHardIRQs: uint32(rounds), FlushTimeout: time.Duration(timeout)}, errors.Join(err, failed)
 }
 
-func writeNAPI(dir string, set NAPISettings) error {
+func writeNAPI(dir *os.Root, set NAPISettings) error {
 	return errors.Join(
-		writeNumber(filepath.Join(dir, deferFile), uint64(set.DeferHardIRQs)),
-		writeNumber(filepath.Join(dir, flushFile), uint64(set.FlushTimeout.Nanoseconds())),
+		writeNumberIn(dir, deferFile, uint64(set.DeferHardIRQs)),
+		writeNumberIn(dir, flushFile, uint64(set.FlushTimeout.Nanoseconds())),
 	)
 }
 
 // NAPITuning remembers what TuneNAPI changed.
 type NAPITuning struct {
 	nic    NIC
-	dir    string // of the interface, as long as mount is open
-	mount  int    // a sysfs of our own, -1 for /sys
+	dir    *os.Root // of the interface: the name that it has now may change, and be another one's then
 	before NAPISettings
 	done   bool
 }
@@ -59,16 +62,19 @@ type NAPITuning struct {
 // A process that dies before leaves them set, and the interface then answers up to that much later when idle; the next TuneNAPI knows
 // them for such a leftover, and its Close restores the kernel's default of 0.
 func TuneNAPI(nic NIC) (*NAPITuning, error) {
-	t := &NAPITuning{nic: nic, mount: -1}
-	var err error
-	if t.dir, err = sysfsDir(nic); err != nil {
-		if err = t.mountSysfs(err); err != nil {
-			return nil, t.fail("find it in sysfs", err)
-		}
+	t := &NAPITuning{nic: nic}
+	dir, err := sysfsDir(nic)
+	if err == nil {
+		t.dir, err = os.OpenRoot(dir)
+	} else {
+		err = t.openInOwnSysfs(err)
+	}
+	if err != nil {
+		return nil, t.fail("find it in sysfs", err)
 	}
 	if t.before, err = readNAPI(t.dir); err != nil {
 		t.done = true
-		return nil, errors.Join(t.fail("read its settings", err), t.unmount())
+		return nil, errors.Join(t.fail("read its settings", err), t.dir.Close())
 	}
 	if t.before == busyPollNAPI {
 		t.before = NAPISettings{}
@@ -86,9 +92,9 @@ func (t *NAPITuning) fail(what string, err error) error {
 	}
 }
 
-// mountSysfs makes a sysfs that shows the thread's network namespace, attached nowhere: that at /sys shows another one, for the reason
-// why. It needs CAP_SYS_ADMIN.
-func (t *NAPITuning) mountSysfs(why error) error {
+// openInOwnSysfs opens the directory in a sysfs that shows the thread's network namespace, attached nowhere: that at /sys shows another one, for the
+// reason why. It needs CAP_SYS_ADMIN.
+func (t *NAPITuning) openInOwnSysfs(why error) error {
 	fs, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return errors.Join(why, err)
@@ -97,21 +103,15 @@ func (t *NAPITuning) mountSysfs(why error) error {
 	if err := unix.FsconfigCreate(fs); err != nil {
 		return errors.Join(why, err)
 	}
-	if t.mount, err = unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0); err != nil {
-		t.mount = -1
+	mount, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
 		return errors.Join(why, err)
 	}
-	t.dir = fmt.Sprintf("/proc/self/fd/%d/class/net/%s", t.mount, t.nic.Name)
-	return nil
-}
-
-func (t *NAPITuning) unmount() error {
-	if t.mount < 0 {
-		return nil
+	defer unix.Close(mount) // what is open keeps it
+	if t.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d/class/net/%s", mount, t.nic.Name)); err != nil {
+		return errors.Join(why, err)
 	}
-	fd := t.mount
-	t.mount = -1
-	return unix.Close(fd)
+	return nil
 }
 
 // Close restores the settings, unless the interface is gone. Closing twice is harmless.
@@ -127,5 +127,5 @@ func (t *NAPITuning) Close() error {
 	if err != nil {
 		err = t.fail(fmt.Sprintf("restore %+v", t.before), err)
 	}
-	return errors.Join(err, t.unmount())
+	return errors.Join(err, t.dir.Close())
 }

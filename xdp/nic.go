@@ -92,14 +92,24 @@ func sysfsDir(nic NIC) (string, error) {
 	return dir, nil
 }
 
-func readNumber(path string) (uint64, error) {
-	text, err := os.ReadFile(path)
+func readNumber(path string) (uint64, error) { return numberIn(os.ReadFile(path)) }
+
+func readNumberIn(dir *os.Root, name string) (uint64, error) { return numberIn(dir.ReadFile(name)) }
+
+// numberIn takes what was read.
+func numberIn(text []byte, err error) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
 
-func writeNumber(path string, value uint64) error {
-	return os.WriteFile(path, []byte(strconv.FormatUint(value, 10)), 0o644)
+// writeNumberIn writes a file that is there.
+func writeNumberIn(dir *os.Root, name string, value uint64) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.FormatUint(value, 10))
+	return errors.Join(err, f.Close())
 }
