@@ -3,10 +3,12 @@ package datapath
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -316,15 +318,15 @@ func TestRingOfABroker(t *testing.T) {
 }
 
 // socketFor opens a socket for a request to a broker until the test ends.
-func socketFor(t *testing.T, ns *netlab.Namespace, kind int, at netip.AddrPort, reuse int) int {
+func socketFor(t *testing.T, ns *netlab.Namespace, kind int, at netip.AddrPort, option int) int {
 	t.Helper()
 	fd := -1
 	must(t, ns.Do(func() (err error) {
 		if fd, err = unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0); err != nil || !at.IsValid() {
 			return err
 		}
-		if reuse != 0 {
-			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, reuse, 1); err != nil {
+		if option != 0 {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1); err != nil {
 				return err
 			}
 		}
@@ -332,6 +334,23 @@ func socketFor(t *testing.T, ns *netlab.Namespace, kind int, at netip.AddrPort, 
 	}))
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
+}
+
+// socketBeside opens two sockets of one port until the test ends, each for what arrives on an interface of its own, and returns that of loopback.
+func socketBeside(t *testing.T, pair *netlab.Pair, at netip.AddrPort) int {
+	t.Helper()
+	must(t, pair.A.Do(func() error {
+		c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+			failed := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), pair.NameA) })
+			return errors.Join(failed, err)
+		}}
+		l, err := c.ListenPacket(t.Context(), "udp4", at.String())
+		if err == nil {
+			t.Cleanup(func() { must(t, l.Close()) })
+		}
+		return err
+	}))
+	return socketFor(t, pair.A, unix.SOCK_DGRAM, at, unix.SO_BINDTOIFINDEX) // 1, which is loopback
 }
 
 // TestRingsForOwnSocketsOnly: a broker fills a ring only for who has the UDP port alone, at the address and in the namespace of the interface.
@@ -355,6 +374,7 @@ func TestRingsForOwnSocketsOnly(t *testing.T) {
 		{"TCP", socketFor(t, pair.A, unix.SOCK_STREAM, at(own, 50004), 0), 50004, "no UDP socket"},
 		{"shared address", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50005), unix.SO_REUSEADDR), 50005, "SO_REUSEADDR"},
 		{"shared port", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 50006), unix.SO_REUSEPORT), 50006, "SO_REUSEPORT"},
+		{"only for loopback, beside one of the interface", socketBeside(t, pair, at(own, 50011)), 50011, "belongs to interface 1, not to 0"},
 		{"a port of somebody else", socketFor(t, pair.A, unix.SOCK_DGRAM, at(own, 53), 0), 53, "UDP port 53 was asked for"},
 		{"a pipe", int(r.Fd()), 50007, "non-socket"},
 		{"loopback", socketFor(t, pair.A, unix.SOCK_DGRAM, at(netip.MustParseAddr("127.0.0.1"), 50008), 0), 50008, "not to"},

@@ -50,6 +50,9 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 	if len(nic.MAC) != 6 {
 		return nil, &notEthernetError{nic.Name, r.Address}
 	}
+	if err := belongs(r.Socket, nl, nic.Index, at.Addr()); err != nil {
+		return nil, fmt.Errorf("the socket that came with the request: %w", err)
+	}
 	program, err := bpf.AttachRing(nic.Index, at)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,24 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 	g := broker.Grant{Ifindex: nic.Index, Datapath: broker.Ring, RingBytes: bpf.RingBytes}
 	copy(g.MAC[:], nic.MAC)
 	return &BrokeredRing{program, g}, nil
+}
+
+// belongs says what keeps a socket from getting what arrives for an address on an interface, as those of adapters do; nil when nothing does. One that is bound to
+// another interface has the port beside a socket that gets it.
+func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
+	links, err := nl.LinkList()
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	want := vrfOf(links, index)
+	if addr.Is6() && addr.IsLinkLocalUnicast() {
+		want = index
+	}
+	got, err := udp.Device(socket)
+	if err == nil && got != want {
+		err = fmt.Errorf("it belongs to interface %d, not to %d", got, want)
+	}
+	return err
 }
 
 // Grant implements broker.Opened.

@@ -57,6 +57,24 @@ func TestSocketsBelongToAnInterface(t *testing.T) {
 	}))
 }
 
+// The sockets of adapters belong where a broker wants those that it fills rings for: nowhere, or to the interface of a link-local address.
+func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64")})
+	must(t, pair.A.Do(func() error {
+		for _, addr := range []netip.Addr{pair.AddrA.Addr(), pair.Addr6A.Addr()} {
+			opened, err := Open(Config{Address: addr, Rung: RungUDP})
+			must(t, err)
+			d := opened.(*plainUDP)
+			if err := belongs(d.in.FD(), d.nl, pair.IfindexA, addr); err != nil {
+				t.Errorf("%s: %v", addr, err)
+			}
+			must(t, d.Close())
+		}
+		return nil
+	}))
+}
+
 // addSecond adds another link between the namespaces of a pair, in the network of the first one: 10.99.0.11 on nd1 of A, 10.99.0.12 on q1 of B.
 func addSecond(t *testing.T, pair *netlab.Pair) (near, far netip.Addr, farMAC [6]byte) {
 	t.Helper()

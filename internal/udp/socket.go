@@ -116,7 +116,8 @@ func (n *Network) Socket(family, kind int) (int, error) {
 	return m.fd, m.err
 }
 
-// Holds says what keeps a descriptor from being a UDP socket that is bound to an address and port of the network, and alone there; nil when nothing does.
+// Holds says what keeps a descriptor from being a UDP socket that is bound to an address and port of the network, and alone there among those of its Device; nil when nothing
+// does.
 func (n *Network) Holds(fd int, at netip.AddrPort) error {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
@@ -152,6 +153,11 @@ func (n *Network) Holds(fd int, at netip.AddrPort) error {
 		}
 	}
 	return nil
+}
+
+// Device is the index of the interface or VRF that any socket belongs to; 0 for none.
+func Device(fd int) (int, error) {
+	return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX)
 }
 
 // Socket is a bound UDP socket, in non-blocking mode.
