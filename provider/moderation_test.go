@@ -74,6 +74,39 @@ func TestModeration(t *testing.T) {
 	}
 }
 
+// The time of a notification that came, because enough results did, says nothing about the next one: that has an interval of its own, longer
+// or shorter.
+func TestEveryModeratedNotificationHasItsOwnTime(t *testing.T) {
+	p := newPair(t, 1400)
+	q := p.cq[0]
+	withhold := func(interval time.Duration) *promise {
+		told := new(promise)
+		p.must(q.Moderate(interval, 2))
+		q.Arm(NotifyAny, told.finish)
+		p.report(1)
+		return told
+	}
+	told := withhold(time.Hour)
+	p.report(1)
+	told.must(t, OutcomeSuccess)
+
+	shorter := withhold(time.Millisecond)
+	p.pass(2 * time.Millisecond)
+	shorter.must(t, OutcomeSuccess)
+
+	early := withhold(time.Millisecond)
+	p.report(1)
+	early.must(t, OutcomeSuccess)
+	p.pass(900 * time.Microsecond)
+	full := withhold(time.Millisecond)
+	p.pass(900 * time.Microsecond)
+	if full.times > 0 {
+		t.Error("notified by the time of the notification before")
+	}
+	p.pass(200 * time.Microsecond)
+	full.must(t, OutcomeSuccess)
+}
+
 func TestModerationEndsWithTheWait(t *testing.T) {
 	p := newPair(t, 1400)
 	q := p.cq[0]

@@ -3,6 +3,7 @@ package completion
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
@@ -12,8 +13,11 @@ type moderation struct {
 	interval time.Duration // from the first result on; negative: no limit
 	count    uint32        // results that notify at once; 0: no moderation
 	withheld bool          // waiters are satisfied and not told yet
-	timed    bool          // an engine has the queue on its list
+	due      clock.Time    // when they are told at the latest; 0 while no time runs
 }
+
+// end ends the wait for more results. What a reporter has on its list of it counts no more: the next wait has a time of its own.
+func (m *moderation) end() { m.withheld, m.due = false, 0 }
 
 // Moderate lets a notification wait for count results, or for interval to pass since the first one. An interval of 0, or a
 // count of 0 or 1, ends moderation; a negative interval or a count beyond the depth is no limit, and not both: that is

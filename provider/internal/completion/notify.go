@@ -54,7 +54,7 @@ func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 	defer q.mu.Unlock()
 	if q.waiters.Cancel(id, o) && q.waiters.Len() == 0 {
 		q.armed.Store(uint32(notifyNone))
-		q.mod.withheld = false
+		q.mod.end()
 	}
 }
 
@@ -63,7 +63,7 @@ func (q *Queue) CancelWaiters(o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed.Store(uint32(notifyNone))
-	q.mod.withheld = false
+	q.mod.end()
 	q.waiters.Finish(o)
 }
 

@@ -169,7 +169,7 @@ func (q *Queue) satisfied(from, to uint32) bool {
 // notify finishes every waiter, oldest first. The caller holds mu.
 func (q *Queue) notify(o outcome.Outcome) {
 	q.armed.Store(uint32(notifyNone))
-	q.mod.withheld = false
+	q.mod.end()
 	q.seen = q.tail.Load()
 	q.waiters.Finish(o)
 }

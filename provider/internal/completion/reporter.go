@@ -73,11 +73,15 @@ func (r *Reporter) Report(now clock.Time) (overran *Queue) {
 func (r *Reporter) Moderate(q *Queue, now clock.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.mod.withheld || q.mod.timed || q.mod.interval < 0 {
+	if !q.mod.withheld || q.mod.due != 0 || q.mod.interval < 0 {
 		return
 	}
-	q.mod.timed = true
-	r.moderated = append(r.moderated, moderated{q, now.Add(q.mod.interval)})
+	q.mod.due = now.Add(q.mod.interval)
+	if i := slices.IndexFunc(r.moderated, func(m moderated) bool { return m.cq == q }); i >= 0 { // of a wait that is over
+		r.moderated[i].at = q.mod.due
+		return
+	}
+	r.moderated = append(r.moderated, moderated{q, q.mod.due})
 }
 
 // Tell notifies the waiters whose time has come.
@@ -89,8 +93,7 @@ func (r *Reporter) Tell(now clock.Time) {
 			continue
 		}
 		m.cq.mu.Lock()
-		m.cq.mod.timed = false
-		if m.cq.mod.withheld {
+		if m.cq.mod.withheld && m.cq.mod.due != 0 && m.cq.mod.due <= now { // else another wait began, and is on a list for its own time
 			m.cq.notify(outcome.Success)
 		}
 		m.cq.mu.Unlock()
