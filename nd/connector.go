@@ -82,7 +82,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	}
 	peer := dest.Addr().Unmap()
 	unreachable := c.adapter.verbs.Seek(search, c.k.Connector, peer)
-	o, cause := c.adapter.sleep(ctx, w, c.cancelPending)
+	o, cause := c.adapter.sleep(ctx, w, func() { c.cancelPending(w) })
 	switch {
 	case o == provider.OutcomeIOTimeout:
 		cause = c.adapter.silence(peer, answered)
@@ -138,12 +138,19 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	if o != provider.OutcomeSuccess {
 		return c.adapter.fail(op, from, to, o, nil)
 	}
-	o, cause := c.adapter.sleep(ctx, w, c.cancelPending)
+	o, cause := c.adapter.sleep(ctx, w, func() { c.cancelPending(w) })
 	return c.adapter.fail(op, from, to, o, cause)
 }
 
-// cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection.
-func (c *Connector) cancelPending() { c.do(func(*provider.Engine) { c.k.CancelPending() }) }
+// cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection. When that request has just ended,
+// another caller may have begun the next one.
+func (c *Connector) cancelPending(w *call) {
+	c.do(func(*provider.Engine) {
+		if !w.Ended() {
+			c.k.CancelPending()
+		}
+	})
+}
 
 // CompleteConnect establishes what the peer accepted.
 //

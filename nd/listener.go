@@ -77,7 +77,11 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 		return err
 	}
 	o, cause := l.adapter.sleep(ctx, w, func() {
-		l.adapter.do(func(*provider.Engine) { l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled) })
+		l.adapter.do(func(*provider.Engine) {
+			if !w.Ended() { // c may wait for another one since
+				l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled)
+			}
+		})
 	})
 	return l.adapter.fail("get connection request", noAddr, noAddr, o, cause)
 }

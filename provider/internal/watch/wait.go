@@ -70,6 +70,9 @@ func (w *Wait) Block() { w.event.Wait() }
 // Outcome is how the call ended. Only after Sleep said so.
 func (w *Wait) Outcome() outcome.Outcome { return w.outcome }
 
+// Ended says that the call ended.
+func (w *Wait) Ended() bool { return w.ended.Load() }
+
 // Over says that there is nothing to sleep for.
 func (w *Wait) Over() bool { return w.ended.Load() || w.interrupted.Load() }
 
