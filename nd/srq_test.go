@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 )
@@ -230,4 +231,25 @@ func (s *sharedRig) listen(ctx context.Context, e *end, qp uint64, each int) err
 		}
 	}
 	return nil
+}
+
+// A threshold that no queue reaches is always there to tell, also beyond 32 bits.
+func TestSharedReceiveQueueTellsOfAnyThreshold(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	for _, threshold := range []int{math.MaxUint32, math.MaxUint32 + 1, math.MaxInt} {
+		s, err := r.a.CreateSharedReceiveQueue(2, 1, threshold)
+		must(t, err)
+		modified, err := r.a.CreateSharedReceiveQueue(2, 1, 0)
+		must(t, err)
+		must(t, modified.Modify(0, threshold))
+		for what, q := range map[string]*SharedReceiveQueue{"created": s, "modified": modified} {
+			n, err := q.Arm()
+			must(t, err)
+			if !n.over() {
+				t.Errorf("%s with a threshold of %d: nothing is told of an empty queue", what, threshold)
+			}
+			must(t, q.Close())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -44,10 +45,13 @@ type poolPlace struct {
 func NewSharedReceiveQueue(depth, maxSGE, threshold int) *SharedReceiveQueue {
 	size := ringSize(depth)
 	return &SharedReceiveQueue{
-		maxSGE: uint32(maxSGE), depth: uint32(depth), mask: size - 1, threshold: uint32(threshold),
+		maxSGE: uint32(maxSGE), depth: uint32(depth), mask: size - 1, threshold: capThreshold(threshold),
 		wrs: make([]receiveRequest, size), sges: make([]SGE, int(size)*maxSGE),
 	}
 }
+
+// capThreshold makes a threshold fit. No queue has as many receives as its largest value, so that what is beyond means the same.
+func capThreshold(threshold int) uint32 { return uint32(min(uint64(threshold), math.MaxUint32)) }
 
 // Post adds a receive; any goroutine may call it. When ring is not nil, a peer of that queue pair waits for it: the
 // caller makes its engine run.
@@ -202,7 +206,7 @@ func (s *SharedReceiveQueue) Modify(depth, threshold int) Outcome {
 		s.wrs, s.sges, s.mask, s.depth = wrs, sges, size-1, uint32(depth)
 	}
 	if threshold > 0 {
-		s.threshold = uint32(threshold)
+		s.threshold = capThreshold(threshold)
 		s.notify()
 	}
 	return OutcomeSuccess
