@@ -74,6 +74,28 @@ func TestModeration(t *testing.T) {
 	}
 }
 
+// A queue that was made smaller than the results it is to wait for tells when it is full: nothing else would tell before it overran.
+func TestModeratedQueueThatShrinksTellsWhenItIsFull(t *testing.T) {
+	p := newPair(t, 1400)
+	q := p.cq[0]
+	p.must(q.Moderate(-1, uint32(q.Depth())))
+	var full, filled promise
+	var res [8]Result
+	q.Arm(NotifyAny, full.finish)
+	p.report(4)
+	p.must(q.Resize(4)) // nothing more fits
+	full.must(t, OutcomeSuccess)
+
+	q.Fetch(res[:])
+	q.Arm(NotifyAny, filled.finish)
+	p.report(3)
+	if filled.times > 0 {
+		t.Fatal("notified with room for one more")
+	}
+	p.report(1)
+	filled.must(t, OutcomeSuccess)
+}
+
 // The time of a notification that came, because enough results did, says nothing about the next one: that has an interval of its own, longer
 // or shorter.
 func TestEveryModeratedNotificationHasItsOwnTime(t *testing.T) {

@@ -38,9 +38,14 @@ func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	return outcome.Success
 }
 
-// hold says whether waiters that are satisfied must wait for more results. The caller holds mu.
+// hold says whether waiters that are satisfied must wait for more results. Where no time ends that, a count beyond the depth of a queue that was made
+// smaller since would wait until it overran. The caller holds mu.
 func (q *Queue) hold() bool {
-	if q.mod.count == 0 || q.tail.Load()-q.seen >= q.mod.count {
+	enough := q.mod.count
+	if q.mod.interval < 0 {
+		enough = min(enough, uint32(len(q.ring)))
+	}
+	if enough == 0 || q.tail.Load()-q.seen >= enough {
 		return false
 	}
 	q.mod.withheld = true
