@@ -88,10 +88,10 @@ func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 		return nil, err
 	}
 	switch {
+	case l.life.Err() != nil: // asked first, because an adapter of the listener's own is closed then, too
+		return nil, &Error{Op: "accept", Status: ErrInvalidDeviceState}
 	case l.Adapter.closed():
 		return nil, l.Adapter.removed("accept")
-	case l.life.Err() != nil:
-		return nil, &Error{Op: "accept", Status: ErrInvalidDeviceState}
 	}
 	select {
 	case a := <-l.arrived:

@@ -168,3 +168,17 @@ func TestAcceptGivenUp(t *testing.T) {
 	must(t, e.Close())
 	eventually(t, "nothing of the first call is left", func() bool { return r.b.verbs.Objects.Used(verbs.ObjectQP) == 0 })
 }
+
+// Whoever closes a listener is told so by Accept, also when its adapter went with it.
+func TestAcceptAfterCloseOfAListenerWithItsOwnAdapter(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	var l *EndpointListener
+	must(t, r.pair.A.Do(func() (err error) {
+		l, err = Listen(netip.AddrPortFrom(r.addr[0], 0), EndpointConfig{Datapath: DatapathUDP})
+		return err
+	}))
+	must(t, l.Close())
+	_, err := l.Accept(t.Context())
+	wantStatus(t, "accept after close", err, ErrInvalidDeviceState)
+}
