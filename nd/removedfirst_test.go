@@ -59,3 +59,31 @@ func TestRemovedSaysWhyEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// A Receive that fails because the interface is gone gives no result: who was told that it failed may have given its memory to something else.
+func TestRefusedReceiveGivesNoResultAfterRemoval(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1500, DatapathAuto)
+	e := newEnd(t, r.a, 64)
+	r.removeInterface(t)
+	eventually(t, "every call is refused", r.a.closed)
+	wantStatus(t, "receive", e.qp.Receive(1, []SGE{e.mr.SGE(0, 8)}), ErrDeviceRemoved)
+	e.wantNoResult(t)
+	e.qp.Flush()
+	e.wantNoResult(t)
+}
+
+// Nor does a Send that is refused while the adapter closes, and whose queue pair does not know yet.
+func TestRefusedSendGivesNoResultWhileTheAdapterCloses(t *testing.T) {
+	t.Parallel()
+	r, _ := newLoopRig(t, DatapathUDP)
+	client, _ := r.connect(t, 64)
+	var closed <-chan error
+	r.a.Stall(func() {
+		closed = start(r.a.Close)
+		eventually(t, "every call is refused", r.a.closed)
+		wantStatus(t, "send", client.qp.Send(1, nil, 0), ErrDeviceRemoved)
+	})
+	must(t, finish(t, "close", closed))
+	client.wantNoResult(t)
+}

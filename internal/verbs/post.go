@@ -25,12 +25,17 @@ type QP struct {
 	adapter *Adapter
 }
 
+// Every posting call looks first whether the adapter is closed: what is queued then may still end with a result, of a call that failed.
+
 // Post queues a Send, Write or Read with the bytes of sgl, and sets its length. Its flags were checked. The order of checks is state, entries, length, space
 // (ND specification 11.1). A post that fails leaves nothing behind, and makes the requests move that were deferred before it.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeDataOverrun (entries), OutcomeBufferOverflow (bytes), OutcomeNoMoreEntries,
 // OutcomeInvalidRequest (a Read that the read limits forbid), OutcomeDeviceRemoved.
 func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider.Outcome {
+	if q.adapter.Closed() {
+		return provider.OutcomeDeviceRemoved
+	}
 	total, o := lengthOf(sgl)
 	r.Length = total
 	switch {
@@ -67,6 +72,9 @@ func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) pr
 //
 // Outcomes: OutcomeSuccess, OutcomeDataOverrun, OutcomeBufferOverflow, OutcomeNoMoreEntries, OutcomeDeviceRemoved.
 func Receive[S entries[T], T ~uint32](q *QP, context uint64, sgl []S) provider.Outcome {
+	if q.adapter.Closed() {
+		return provider.OutcomeDeviceRemoved
+	}
 	total, o := lengthOf(sgl)
 	if o != provider.OutcomeSuccess {
 		return q.Fail(o)
@@ -82,6 +90,9 @@ func Receive[S entries[T], T ~uint32](q *QP, context uint64, sgl []S) provider.O
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeOutside (buf is no part of the region), OutcomeAccessViolation (a right that
 // the region lacks, or a region that is gone), OutcomeNoMoreEntries, OutcomeDeviceRemoved.
 func (q *QP) Bind(context uint64, region *provider.Region, window *provider.MemoryWindow, buf []byte, flags provider.PostFlags) provider.Outcome {
+	if q.adapter.Closed() {
+		return provider.OutcomeDeviceRemoved
+	}
 	off, ok := datapath.OffsetIn(region.Bytes(), buf)
 	if !ok {
 		return q.refuse(OutcomeOutside)
@@ -93,6 +104,9 @@ func (q *QP) Bind(context uint64, region *provider.Region, window *provider.Memo
 
 // FastRegister queues a fast registration (provider.QP.FastRegister).
 func (q *QP) FastRegister(r *provider.BindRequest, base uint64) provider.Outcome {
+	if q.adapter.Closed() {
+		return provider.OutcomeDeviceRemoved
+	}
 	return q.posted(q.QP.FastRegister(r, base))
 }
 
@@ -100,6 +114,9 @@ func (q *QP) FastRegister(r *provider.BindRequest, base uint64) provider.Outcome
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeNoMoreEntries, OutcomeDeviceRemoved.
 func (q *QP) Invalidate(context uint64, w *provider.MemoryWindow, flags provider.PostFlags) provider.Outcome {
+	if q.adapter.Closed() {
+		return provider.OutcomeDeviceRemoved
+	}
 	return q.posted(q.QP.Invalidate(context, w, flags))
 }
 
