@@ -27,6 +27,10 @@ func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(lif
 			case r := <-records:
 				_, _ = r.WriteTo(w) // there is nobody to tell
 			case <-life.Done():
+				for len(records) > 0 { // of connections that were lost before
+					r := <-records
+					_, _ = r.WriteTo(w)
+				}
 				if err := cause(); err != nil {
 					_, _ = fmt.Fprintf(w, "the adapter ended: %v\n", err)
 				}

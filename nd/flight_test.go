@@ -1,6 +1,9 @@
 package nd
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -34,5 +37,24 @@ func TestFlightLogOfALostConnection(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("nothing was written")
+	}
+}
+
+// What was recorded before the adapter ended is written, in front of why it ended: the loss is mostly what a program closes for.
+func TestFlightLogKeepsWhatCameBeforeTheEnd(t *testing.T) {
+	var log bytes.Buffer
+	onLost, write := logFlights(&log)
+	for range flightBacklog {
+		onLost(provider.FlightRecord{ConnID: 1})
+	}
+	var record bytes.Buffer
+	r := provider.FlightRecord{ConnID: 1}
+	_, err := r.WriteTo(&record)
+	must(t, err)
+	life, end := context.WithCancel(t.Context())
+	end()
+	write(life, func() error { return errors.New("gone") })
+	if want := strings.Repeat(record.String(), flightBacklog) + "the adapter ended: gone\n"; log.String() != want {
+		t.Errorf("the log is %q, want %q", log.String(), want)
 	}
 }
