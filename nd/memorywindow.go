@@ -45,8 +45,8 @@ func (w *MemoryWindow) RemoteAccesses() (reads, writes uint64) { return w.window
 func (w *MemoryWindow) Close() error {
 	if !w.closed.Swap(true) {
 		w.adapter.verbs.Objects.Give(verbs.ObjectMW)
-		w.adapter.verbs.DoAll(func() { w.adapter.verbs.Memory.ReleaseWindow(w.window) })
 	}
+	w.adapter.verbs.DoAll(func() { w.adapter.verbs.Memory.ReleaseWindow(w.window) }) // another Close may have it to do yet
 	return nil
 }
 

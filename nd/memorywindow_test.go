@@ -143,3 +143,31 @@ func TestWindowsOfAClosedAdapter(t *testing.T) {
 	wantStatus(t, "invalidate", client.qp.Invalidate(2, w, 0), ErrDeviceRemoved)
 	must(t, client.mr.Deregister()) // the window went with its queue pair
 }
+
+// Every Close that returns says that no peer gets at the memory any more, also one beside another that has yet to end the binding.
+func TestEveryCloseOfAWindowWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	r, _ := newLoopRig(t, DatapathUDP)
+	client, _ := r.connect(t, 4096)
+	w, err := r.a.CreateMemoryWindow()
+	must(t, err)
+	must(t, client.qp.Bind(1, client.mr, w, client.mr.Bytes(), OpAllowRead))
+	client.wantResult(t, 1, RequestBind, StatusSuccess)
+	calls := make([]<-chan error, 8)
+	r.a.Stall(func() {
+		for i := range calls {
+			calls[i] = start(func() error {
+				defer func() {
+					if w.window.Bound() {
+						t.Error("Close returned, and the window is bound")
+					}
+				}()
+				return w.Close()
+			})
+		}
+		eventually(t, "a Close has begun", w.closed.Load)
+	})
+	for _, call := range calls {
+		must(t, finish(t, "close", call))
+	}
+}
