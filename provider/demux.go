@@ -104,6 +104,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 	c.leaveIdle()
 	c.bytesIn += uint64(p.Len)
 	c.heard(h)
+	c.handshake.Heard(c.phase, c.engine.now)
 	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
 	}

@@ -268,7 +268,6 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case 0:
 	case wire.CtlREP:
 		if c.phase == phaseAccepted {
-			c.handshake.HeardAt = e.now
 			c.say(wire.CtlREPACK, 0, nil)
 			c.touch()
 			return wire.DropNone
@@ -277,7 +276,6 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlREPACK:
 		if c.phase == phaseRepSent {
 			c.handshake.Probe(e.now)
-			c.handshake.Proven = true
 			c.touch()
 			return wire.DropNone
 		}

@@ -411,3 +411,18 @@ func TestLostProbesOfAHandshake(t *testing.T) {
 	completed.must(t, OutcomeSuccess)
 	accepted.must(t, OutcomeSuccess)
 }
+
+// Whatever the peer says shows that its provider lives: an accept does not end while packets of the peer come, although what answers REP gets lost.
+func TestWhateverThePeerSaysKeepsAnAttempt(t *testing.T) {
+	m := newMeeting(t, 1).get().connect()
+	m.runUntilIdle()
+	m.loseFirst(1, 100, wire.CtlREPACK)
+	m.accept().pass(8 * time.Second)
+	m.connected.must(t, OutcomeSuccess)
+	if m.accepted.times != 0 {
+		t.Fatalf("accept ended with %v, and %d challenges came", m.accepted.outcome, m.eng[0].Stats().Challenges)
+	}
+	m.complete().pass(time.Second)
+	m.completed.must(t, OutcomeSuccess)
+	m.accepted.must(t, OutcomeSuccess)
+}

@@ -56,6 +56,14 @@ func (a *Attempt) Answered(now clock.Time) {
 // Asked takes in that the REQ came again.
 func (a *Attempt) Asked(now clock.Time) { a.HeardAt, a.Sent = now, 0 }
 
+// Heard takes in that the peer said something, whatever it was, to the connection's id, which it has from our answer: its provider lives, and it is where it
+// says. RTU waits for no application: who does not answer it is as good as silent.
+func (a *Attempt) Heard(p Phase, now clock.Time) {
+	if a != nil && p != RtuSent {
+		a.HeardAt, a.Proven = now, true
+	}
+}
+
 // Stop ends repetition for good.
 func (a *Attempt) Stop() {
 	if a != nil {
