@@ -321,3 +321,24 @@ func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
 	p.pass(20 * time.Second)
 	p.outcomes(0, OutcomeIOTimeout)
 }
+
+// And time in which it is silent is none in which it has no receive: a program that was stopped posts one when it goes on, and not before.
+func TestTimeOfASilentPeerIsNoTimeWithoutAReceive(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.post(0, p.send(0, 10))
+	p.pass(100 * time.Millisecond)
+	p.link[1].mangle = func([]byte) bool { return false }
+	p.pass(3 * time.Second)
+	p.link[1].mangle = nil
+	p.pass(time.Second) // it answers again, and its program does something else first
+	p.outcomes(0)
+	p.receive(1, 0, 10)
+	p.runUntilIdle()
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	p.post(0, p.send(0, 10)) // what it does not post while it answers is missing as ever
+	p.pass(1990 * time.Millisecond)
+	p.outcomes(0)
+	p.pass(100 * time.Millisecond)
+	p.outcomes(0, OutcomeIOTimeout)
+}

@@ -183,8 +183,9 @@ func (s *sender) onBlocked() (ended bool) {
 		s.localFault(q.next, OutcomeAccessViolation)
 		return true
 	}
+	silent := now.Sub(s.alive.HeardAt()) > 4*credit.AskInterval
 	if s.ask.Since().Add(e.cfg.NoReceive) <= now {
-		if !s.tx[wire.RequestSpace].Outstanding() && now.Sub(s.alive.HeardAt()) <= 4*credit.AskInterval {
+		if !s.tx[wire.RequestSpace].Outstanding() && !silent {
 			s.ask.End()
 			s.completeRequests()
 			s.qp.failAt(&e.results, s.qp.sq.next, OutcomeIOTimeout)
@@ -194,7 +195,7 @@ func (s *sender) onBlocked() (ended bool) {
 		s.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
 	}
 	if s.ask.At() <= now {
-		s.ask.Next(now, s.rtt.Smoothed)
+		s.ask.Next(now, s.rtt.Smoothed, silent)
 		s.sendPing()
 	}
 	return false

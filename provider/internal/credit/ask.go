@@ -25,7 +25,7 @@ func (a *Ask) Since() clock.Time { return a.since }
 // Begin starts the wait over a path with this round trip.
 func (a *Ask) Begin(now clock.Time, trip time.Duration) {
 	*a = Ask{since: now}
-	a.Next(now, trip)
+	a.Next(now, trip, false)
 }
 
 // Restart lets the wait count from now on, or from that time.
@@ -41,8 +41,12 @@ func (a *Ask) At() clock.Time { return a.at }
 func (a *Ask) Soon(now clock.Time) { a.at = now }
 
 // Next plans the next question. The report that raised the limit may be lost: the first question comes after half a round trip, so that such
-// a loss costs one and a half, and each further one after twice as long.
-func (a *Ask) Next(now clock.Time, trip time.Duration) {
+// a loss costs one and a half, and each further one after twice as long. silent says that the peer does not answer: it has not said that it has no
+// receive, and the time until then does not count.
+func (a *Ask) Next(now clock.Time, trip time.Duration, silent bool) {
+	if silent {
+		a.since = min(a.since.Add(AskInterval), now)
+	}
 	gap := max(trip/2, minGap) << a.asked
 	if gap < AskInterval {
 		a.asked++

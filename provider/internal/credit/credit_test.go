@@ -38,7 +38,7 @@ func TestQuestionsBecomeSeldom(t *testing.T) {
 			t.Fatalf("question %d after %v, not %v", i, a.At().Sub(now), gap)
 		}
 		now = a.At()
-		a.Next(now, trip)
+		a.Next(now, trip, false)
 	}
 	if a.Since() != 5000 || !a.Waiting() {
 		t.Errorf("it waits since %d", a.Since())
