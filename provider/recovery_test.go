@@ -314,3 +314,30 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 		}
 	}
 }
+
+// A peer that was off its core for seconds, and lost what its ring had no room for, has what is missing soon after it is back: its first acknowledgement says
+// that it is there, and the time-outs of its absence do not make the next one long.
+func TestWhatAnAbsentPeerMissedComesSoonAfterItIsBack(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	n := 0
+	p.link[1].mangle = func(b []byte) bool {
+		if sequenced(b) {
+			n++
+		}
+		return n > 1 && n < 6
+	}
+	p.link[1].stamp = p.now // when they came, so that the absence does not look like a round trip
+	p.post(0, p.write(0, 0, 5*1300))
+	for range 1600 {
+		p.eng[0].Run(p.now)
+		p.now = p.now.Add(time.Millisecond)
+	}
+	p.link[1].mangle, p.link[1].stamp = nil, 0
+	back := p.now
+	p.turn()
+	wait := p.conn(0).loss.TimerAt().Sub(back)
+	p.pass(2 * recovery.InitialRTO)
+	if rs := p.results(0); len(rs) != 1 {
+		t.Errorf("%d results; the timer was %v after the peer was back, after %d time-outs", len(rs), wait, p.eng[0].Stats().Timeouts)
+	}
+}

@@ -137,15 +137,14 @@ func (r *repeater) advance(una [wire.NumSpaces]space.Place) {
 	if progress {
 		r.loss.Progress(r.now)
 		r.rtt.Progress()
+	}
+	if progress || r.rtt.Calm() { // the peer is back: what it still misses need not wait for as long as it was away
 		r.armTimer()
-		r.detectLoss()
-		if r.hasWork(r.qp.queue()) {
-			r.want(wantTurn)
-		}
-		return
 	}
 	r.detectLoss()
-	r.want(wantTurn) // a packet less in flight is room for another one
+	if !progress || r.hasWork(r.qp.queue()) {
+		r.want(wantTurn) // a packet less in flight is room for another one
+	}
 }
 
 // settleCopies ends the wait for packets in flight when the peer has everything: what they carried arrived in others, and no timer runs for

@@ -57,8 +57,12 @@ func (r *RTT) Settled() bool { return r.moves == SettledAfter }
 // Expired doubles the time-out, up to a bound.
 func (r *RTT) Expired() { r.backoff = min(r.backoff+1, maxBackoff) }
 
-// Calm takes the doublings back.
-func (r *RTT) Calm() { r.backoff = 0 }
+// Calm takes the doublings back, and reports whether there were any.
+func (r *RTT) Calm() (did bool) {
+	did = r.backoff > 0
+	r.backoff = 0
+	return did
+}
 
 // Timeout is the retransmission time-out: SRTT + max(100 µs, 4 RTTVAR), not below floor, doubled on every expiry. At the
 // beginning it is at least InitialRTO: what the handshake measured says nothing of a queue that many connections fill at
