@@ -129,18 +129,18 @@ func TestAttackReadFlood(t *testing.T) {
 	p.link[0].mangle = func([]byte) bool { return false } // the attacker takes no answers
 	c := p.conn(1)
 	for i := range uint32(3) {
-		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Number: c.served.tail, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: 4 << 20}, nil)
+		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Number: c.served.Next(), Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: 4 << 20}, nil)
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		if got := c.served.tail - c.served.head; got > 2 {
+		if got := c.served.Waiting(); got > 2 {
 			t.Fatalf("%d READs are served at once", got)
 		}
 		if lost := p.eng[1].Stats().Lost; lost != uint64(i/2) {
 			t.Errorf("after %d READs %d connections are lost", i+1, lost)
 		}
 	}
-	if p.conn(1) != nil || c.served.term.Reason != wire.TermReadLimit {
-		t.Errorf("%v", c.served.term.Reason)
+	if term := c.served.Term(); p.conn(1) != nil || term.Reason != wire.TermReadLimit {
+		t.Errorf("%v", term.Reason)
 	}
 }
 

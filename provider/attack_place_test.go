@@ -127,8 +127,8 @@ func TestAttackContradiction(t *testing.T) {
 				p.shoot(first)
 				p.shoot(f)
 			}
-			if term.served.term.Reason != wire.TermProtocol || p.ctr[1].State() != CtrLost || p.qp[1].State() != QPError {
-				t.Errorf("%s, before %v: %v, %v, %v", name, before, term.served.term.Reason, p.ctr[1].State(), p.qp[1].State())
+			if term.served.Term().Reason != wire.TermProtocol || p.ctr[1].State() != CtrLost || p.qp[1].State() != QPError {
+				t.Errorf("%s, before %v: %v, %v, %v", name, before, term.served.Term().Reason, p.ctr[1].State(), p.qp[1].State())
 			}
 			if got := p.reg[1].Bytes()[:32]; string(got) != "abcdefgh"+string(make([]byte, 24)) {
 				t.Errorf("%s, before %v: %q", name, before, got)
@@ -145,12 +145,12 @@ func TestAttackPlaceThatWraps(t *testing.T) {
 		p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: immediate}).connect()
 		c := p.conn(1)
 		p.shoot(p.pieceAt(0, 1<<32-16, "ijklmnop", false)) // behind a gap
-		if c.served.termQueued {
+		if c.served.Terminated() {
 			t.Error("a piece that fits ends the connection")
 		}
 		p.shoot(p.pieceAt(0, 1<<32-8, "ijklmnopqrstuvwx", false))
-		if got := p.reg[1].Bytes()[:24]; string(got) != string(make([]byte, 24)) || c.served.term.Reason != wire.TermProtocol {
-			t.Errorf("%q, %v", got, c.served.term.Reason)
+		if got := p.reg[1].Bytes()[:24]; string(got) != string(make([]byte, 24)) || c.served.Term().Reason != wire.TermProtocol {
+			t.Errorf("%q, %v", got, c.served.Term().Reason)
 		}
 		p.gone()
 	}

@@ -45,7 +45,7 @@ func (s *sender) left(kind wire.Space) uint32 {
 		return 0
 	}
 	if kind == wire.ResponseSpace {
-		return s.served.slot(at.Message()).length - at.Offset()
+		return s.served.Rest(at)
 	}
 	return s.qp.sq.wr(at.Message()).length - at.Offset()
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/answers"
 	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -20,7 +21,7 @@ const MaxSGE = 16
 const FixedPackets = 256
 
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
-const maxReadLimit = 32
+const maxReadLimit = answers.MaxReads
 
 // DefaultHeldBytes is how much memory the packets of an adapter that wait behind gaps may take unless Config says something else: twice what a path of
 // 10 Gb/s and 20 ms has under way.

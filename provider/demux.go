@@ -126,7 +126,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 	}
 	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
 	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
-	if c.phase != phaseOpen || c.served.termQueued && h.Space() == wire.RequestSpace {
+	if c.phase != phaseOpen || c.served.Terminated() && h.Space() == wire.RequestSpace {
 		return wire.DropState, keptNothing
 	}
 	return c.receiveContents(p, h)

@@ -75,8 +75,8 @@ func (t *traffic) violation(paused bool) string {
 		return fmt.Sprintf("SEND %d went out, the limit is %d", t.nextSend-1, t.sendLimit)
 	case t.reads.count > t.ord:
 		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.count, t.ord)
-	case t.served.tail-t.served.head > t.ird:
-		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.tail-t.served.head, t.ird)
+	case t.served.Waiting() > t.ird:
+		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.Waiting(), t.ird)
 	}
 	return ""
 }

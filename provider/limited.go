@@ -34,7 +34,7 @@ func (s *sender) noteLimit(again bool) {
 		by = LimitCPU
 	case s.paused:
 		by = LimitReceive
-	case s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.served.unsent(s.tx[wire.ResponseSpace].Next()):
+	case s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.served.Unsent(s.tx[wire.ResponseSpace].Next()):
 		by = s.packetLimit(s.peerWindow, s.now)
 	case s.requesting() && s.qp.sq.next != s.qp.sq.posted.Load():
 		by = s.requestLimit(&s.qp.sq, s.peerWindow, s.now)

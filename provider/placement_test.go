@@ -39,7 +39,7 @@ func TestPlacedAtOnceAndDeliveredInOrder(t *testing.T) {
 	if !p.all(1, 0, 1100, 7) || !p.all(1, 1<<20, 1000, 7) || !p.all(1, 8192, 1000, 0) {
 		t.Error("what came was not placed")
 	}
-	if s := &p.conn(1).served; s.tail != 0 || !p.cq[1].Empty() {
+	if s := &p.conn(1).served; s.Next() != 0 || !p.cq[1].Empty() {
 		t.Error("something was carried out before its turn")
 	}
 	p.pass(50 * time.Millisecond)

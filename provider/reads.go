@@ -14,14 +14,14 @@ import (
 func (t *traffic) onReadRequest(op *wire.Op) bool {
 	s := &t.served
 	switch {
-	case op.Number != s.tail:
+	case op.Number != s.Next():
 		return t.refuse(op, wire.TermProtocol)
-	case s.full(t.ird) && !t.answerArrived():
+	case s.Full(t.ird) && !t.answerArrived():
 		return t.refuse(op, wire.TermReadLimit)
 	case !t.access().Readable(Token(op.Token), op.Address, op.Total):
 		return t.refuse(op, wire.TermReadAccess)
 	}
-	s.add(op)
+	s.Add(op)
 	t.want(wantTurn)
 	return true
 }
@@ -30,19 +30,19 @@ func (t *traffic) onReadRequest(op *wire.Op) bool {
 // answer, and the packets that said so may have been lost. It reports false when the answer was not sent whole.
 func (r *repeater) answerArrived() bool {
 	a := &r.served
-	if a.head == r.tx[wire.ResponseSpace].Next().Message() {
+	head := a.Oldest()
+	if head == r.tx[wire.ResponseSpace].Next().Message() {
 		return false
 	}
-	head := a.head
 	r.acknowledgeBelow(wire.ResponseSpace, space.At(head+1, 0))
-	return a.head != head
+	return a.Oldest() != head
 }
 
 // mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
 // we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
 // the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
 func (r *repeater) mayHaveArrived(p space.Piece, mem *access.Memory, rtt *recovery.RTT) bool {
-	if r.served.termQueued || !r.served.gone(mem, p) {
+	if r.served.Terminated() || !r.served.Gone(mem, p) {
 		return false
 	}
 	for n := r.sent.Next(); n > r.sent.Floor(); {

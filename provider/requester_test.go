@@ -7,7 +7,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // frameSource is a link that gives frames and takes packets, for objects that write packets without an engine.
@@ -161,51 +160,5 @@ func TestRequesterFindsPlaces(t *testing.T) {
 	}
 	if at, ok := r.place(nil, &sp, 70001-1<<16, 0); !ok || at != sp.Next() {
 		t.Errorf("without a queue: %v %v", at, ok)
-	}
-}
-
-// Answers are read when they are sent, and end with the memory; TERM takes their place.
-func TestAnswers(t *testing.T) {
-	mem, token, base := someAccess(t, RightRemoteRead)
-	out := packet.NewOut(frameSource{})
-	var a answers
-	first := space.At(0, 0)
-	for i := range uint32(3) {
-		a.add(&wire.Op{Address: base + uint64(i)*100, Total: 100 * (i + 1), Token: uint32(token)})
-	}
-	if !a.full(3) || a.full(4) || !a.unsent(first) || a.unsent(a.end()) || a.end() != space.At(3, 0) {
-		t.Errorf("%+v", a)
-	}
-	out.Begin(8972)
-	if to, ok := a.pack(&out, mem, first, a.end()); !ok || to != a.end() || out.Used() < 600 || out.Used() > 700 {
-		t.Errorf("up to %v, %v, %d bytes", to, ok, out.Used())
-	}
-	out.Abandon()
-	a.acknowledge(space.At(1, 50))
-	if a.head != 1 || a.full(3) {
-		t.Errorf("%d are acknowledged", a.head)
-	}
-	piece := space.Piece{From: space.At(1, 50), To: space.At(2, 10)}
-	if a.gone(mem, piece) {
-		t.Error("memory that is there is gone")
-	}
-	empty := &access.Memory{Table: NewMemory(rand.New(rand.NewPCG(3, 4)))}
-	if !a.gone(empty, piece) || a.gone(empty, space.Piece{From: space.At(1, 200), To: space.At(2, 0)}) {
-		t.Error("memory that is gone is there")
-	}
-	out.Begin(8972)
-	if to, ok := a.pack(&out, empty, piece.From, piece.To); ok || to != piece.From {
-		t.Errorf("from memory that is gone: %v %v", to, ok)
-	}
-	a.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast})
-	if a.unsent(first) || !a.waiting(first) {
-		t.Error("answers go out behind TERM")
-	}
-	out.Begin(8972)
-	if to, ok := a.pack(&out, empty, piece.From, piece.To); !ok || to != piece.To {
-		t.Errorf("TERM: %v %v", to, ok)
-	}
-	if a.termSent = true; a.waiting(first) || a.end() != space.At(4, 0) {
-		t.Error("TERM is sent twice")
 	}
 }

@@ -208,7 +208,7 @@ func TestReadsBeyondTheOutboundLimitWait(t *testing.T) {
 	}
 	for p.turn() {
 		s := &p.conn(1).served
-		most = max(most, s.tail-s.head)
+		most = max(most, s.Waiting())
 	}
 	p.pass(time.Millisecond)
 	if n := len(p.results(0)); n != 20 || most != 3 {

@@ -204,7 +204,7 @@ func (s *sender) hasWork(q *initiatorQueue) bool {
 	return s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.hasResponses() || q != nil && q.next != q.posted.Load()
 }
 
-func (s *sender) hasResponses() bool { return s.served.waiting(s.tx[wire.ResponseSpace].Next()) }
+func (s *sender) hasResponses() bool { return s.served.Left(s.tx[wire.ResponseSpace].Next()) }
 
 // lookForRequests says whether a request may go out, and notes what the next one waits for.
 func (s *sender) lookForRequests() bool {

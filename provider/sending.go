@@ -61,7 +61,7 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 	e, sp, a := s.environment, &s.tx[wire.ResponseSpace], &s.served
 	out := &e.out
-	for a.unsent(sp.Next()) {
+	for a.Unsent(sp.Next()) {
 		if !s.windowOpen(sp, 0, s.peerWindow, e.now) {
 			s.noteFull(0)
 			return false
@@ -74,20 +74,19 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		from := sp.Next()
-		to, ok := s.packSpace(wire.ResponseSpace, from, a.end(), true)
+		to, ok := s.packSpace(wire.ResponseSpace, from, a.End(), true)
 		if !ok {
 			return false
 		}
 		budget -= out.Used()
 		s.launch(wire.ResponseSpace, from, to)
 	}
-	if a.termQueued && !a.termSent {
+	if a.Left(sp.Next()) {
 		if !s.beginOperations(int(s.mtu.Packet)) {
 			return true
 		}
-		a.termSent = true
-		out.Put(&a.term)
-		s.launch(wire.ResponseSpace, sp.Next(), a.end())
+		out.Put(a.SendTerm())
+		s.launch(wire.ResponseSpace, sp.Next(), a.End())
 	}
 	return false
 }
@@ -96,8 +95,8 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 func (s *sender) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to space.Place, ok bool) {
 	out, mem := &s.out, s.access()
 	if kind == wire.ResponseSpace {
-		if to, ok = s.served.pack(out, mem, at, stop); !ok {
-			s.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: s.served.slot(to.Message()).message}, wire.TermReadAccess)
+		if to, ok = s.served.Pack(out, mem, at, stop); !ok {
+			s.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: s.served.Message(to.Message())}, wire.TermReadAccess)
 		}
 		return to, ok
 	}
@@ -180,7 +179,7 @@ func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 // waits for the acknowledgement of what was sent before.
 func (s *sender) moreToSend(kind wire.Space, q *initiatorQueue) bool {
 	if kind == wire.ResponseSpace {
-		return s.served.unsent(s.tx[kind].Next())
+		return s.served.Unsent(s.tx[kind].Next())
 	}
 	return q != nil && s.hold(q, q.at(), s.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
 }

@@ -171,8 +171,8 @@ func (r *repeater) ackedTo(kind wire.Space) {
 		r.completeRequests()
 		return
 	}
-	r.served.acknowledge(r.tx[kind].Una())
-	if r.served.termSent && !r.tx[kind].Outstanding() {
+	r.served.Acknowledge(r.tx[kind].Una())
+	if r.served.TermSent() && !r.tx[kind].Outstanding() {
 		r.faulted = faultTold
 	}
 }

@@ -243,7 +243,7 @@ func TestTrafficEndsByTerm(t *testing.T) {
 func TestTrafficCarriesOutInOrder(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	for n := range uint32(3) {
-		a.served.add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
+		a.served.Add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
 	}
 	b.reads.count, b.noRequests = 3, true // given up: the answers are skipped
 	var sent [][]byte

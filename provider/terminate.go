@@ -16,14 +16,14 @@ func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint3
 		return
 	}
 
-	if s.served.termQueued {
+	if s.served.Terminated() {
 		return
 	}
 	s.blame(lifetime.CauseOf(reason))
 	s.stopRequests()
 	s.takeBack() // it may have been acknowledged before its turn came
 	s.faulted = faultTerminated
-	s.served.terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
+	s.served.Terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
 	s.want(wantTurn)
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/answers"
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
@@ -34,7 +35,7 @@ type repeater struct {
 type sender struct {
 	outbound
 	requester
-	served     answers
+	served     answers.Queue
 	deficit    int  // bytes left of the connection's share of a round
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
@@ -188,7 +189,7 @@ func (t *traffic) begin(s setting, p *idleState) {
 		t.bulkTo[sp] = t.tx[sp].Una()
 	}
 	t.reads.head, t.deficit = t.nextRead, int(p.deficit)
-	t.served.head, t.served.tail = p.served, p.served
+	t.served.Start(p.served)
 	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
 	t.received.Resume(p.heard, p.newest)
 	t.cc.Reset(t.controller, int(t.mtu.Packet))
@@ -202,7 +203,7 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 	limited.Add(&t.limitTimes)
 	p = idleState{
 		next: t.sent.Next(), heard: t.received.Largest(), newest: t.received.Newest(),
-		served: t.served.tail, deficit: int32(t.deficit), limited: limited, bulk: t.bulk.Rest(),
+		served: t.served.Next(), deficit: int32(t.deficit), limited: limited, bulk: t.bulk.Rest(),
 	}
 	for sp := range t.rx {
 		p.rx[sp] = t.rx[sp].next.Message()
@@ -247,5 +248,5 @@ func (t *traffic) underWay() bool {
 	}
 	s := &t.served
 	return t.pacedUntil != 0 || t.ack.Urgency() != recovery.AckNone || t.ask.Waiting() ||
-		t.receives.Wait.State() > credit.Asked || s.termQueued || t.reads.count > 0 || s.head != s.tail || t.gapsOpen()
+		t.receives.Wait.State() > credit.Asked || s.Terminated() || t.reads.count > 0 || s.Waiting() > 0 || t.gapsOpen()
 }
