@@ -63,14 +63,21 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	o.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
 	f.Number, f.ConnID = uint32(number), o.peerID
-	if sealed := out.Seal(path, ecn, &f); e.tap.on() {
-		from, to := o.local, o.destination()
-		if p.Bulk {
-			from.Port, to.Port = e.cfg.BulkPort, o.bulkPort
-		}
-		e.tap.sent(sealed, e, o.lasting, &from, &to)
-	}
+	o.tell(out.Seal(path, ecn, &f))
 	e.add()
+}
+
+// tell tells who wants to know of a packet that was sealed.
+func (o *outbound) tell(sealed *TxPacket) {
+	e := o.environment
+	if !e.tap.on() {
+		return
+	}
+	from, to := o.local, o.destination()
+	if sealed.Bulk {
+		from.Port, to.Port = e.cfg.BulkPort, o.bulkPort
+	}
+	e.tap.sent(sealed, e, o.lasting, &from, &to)
 }
 
 // control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).

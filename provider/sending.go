@@ -53,6 +53,10 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 		q.next, q.off = to.Message(), to.Offset()
 		budget -= out.Used()
 		s.launch(wire.RequestSpace, from, to)
+		if s.inRuns() {
+			budget = s.sendPieces(wire.RequestSpace, budget, burst)
+			q.off = sp.Next().Offset()
+		}
 	}
 	return false
 }
@@ -80,6 +84,9 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 		}
 		budget -= out.Used()
 		s.launch(wire.ResponseSpace, from, to)
+		if s.inRuns() {
+			budget = s.sendPieces(wire.ResponseSpace, budget, burst)
+		}
 	}
 	if a.Left(sp.Next()) {
 		if !s.beginOperations(int(s.mtu.Packet)) {

@@ -151,6 +151,56 @@ func TestRefusedRun(t *testing.T) {
 	}
 }
 
+// Pieces of a run that lie one behind the other go to the kernel as one stretch of memory, within a datagram and from one to the next, and never into another run. They arrive as they
+// were, also one by one when the run is refused.
+func TestStretches(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		n := newNetwork(t)
+		out, _ := openRuns(t, n, addrA)
+		in, addr := openRuns(t, n, addrB)
+		if refused {
+			must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+		}
+		memory := sized(3, 20_000)
+		s, to, r := NewSender(16, 2), AddrOf(addr, 0), newReceiver(t, 16, 32)
+		var want [][]byte
+		piece := func(from, length int) []byte {
+			want = append(want, memory[from:][:length])
+			return memory[from:][:length]
+		}
+		s.Begin(&to, false, 1000, true)
+		s.Add(memory[:10])
+		s.Add(memory[10:1000])
+		want = append(want, memory[:1000])
+		for _, at := range []int{1000, 2000, 5000} { // a gap before the last
+			s.Begin(&to, false, 1000, true)
+			s.Add(piece(at, 1000))
+		}
+		s.Begin(&to, false, 1200, true) // another run, behind the first one's last byte
+		s.Add(piece(6000, 1200))
+		s.Begin(&to, false, 1200, true)
+		s.Add(piece(7200, 1200)[:1200:1200])
+		s.Begin(&to, false, 1200, true)
+		s.Add(piece(8400, 1200)) // nothing says that it may be read together with the one before
+		var got []int
+		for _, v := range s.stretches[:s.ns] {
+			got = append(got, int(v.Len))
+		}
+		if !slices.Equal(got, []int{3000, 1000, 2400, 1200}) {
+			t.Errorf("stretches of %v bytes", got)
+		}
+		if lost, _ := s.Send(out); lost != 0 || (s.Alone() != nil) != refused {
+			t.Errorf("%d refused, no runs: %v", lost, s.Alone())
+		}
+		if got := r.all(in); !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("%d datagrams, want %d as they were sent", len(got), len(want))
+		}
+		if s.ns != 0 || s.stretches[0].Base != nil || s.last != nil {
+			t.Error("memory of others is remembered")
+		}
+	}
+}
+
 // A run of datagrams that are longer than the MTU says nothing about runs: its last one is short enough.
 func TestRunBeyondTheMTU(t *testing.T) {
 	n := newNetwork(t)

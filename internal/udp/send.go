@@ -13,11 +13,14 @@ import (
 type Sender struct {
 	datagrams  []datagram
 	pieces     []unix.Iovec
+	stretches  []unix.Iovec // the same memory: pieces of a run that lie one behind the other are one, which the kernel copies faster
+	last       []byte       // the newest piece
 	runs       []run
 	msgs       []mmsghdr // of runs
 	single     []mmsghdr // of the datagrams of one run
 	control    []byte    // of each run
 	nd, np, nr int
+	ns         int       // stretches
 	ect4, ect6 []byte    // control messages that set ect0
 	direct     [2][]byte // control messages that name the interface, without and with ect0; see From
 
@@ -36,6 +39,7 @@ type run struct {
 	markable bool
 	open     bool // a further one may join
 	first, n int
+	stretch  int // its first
 	segment  int // length of each, but for the last
 	bytes    int
 }
@@ -59,7 +63,7 @@ var sendControl = unix.CmsgSpace(unix.SizeofInet6Pktinfo) + unix.CmsgSpace(4) + 
 func NewSender(datagrams, pieces int) *Sender {
 	mark := binary.NativeEndian.AppendUint32(nil, ect0)
 	return &Sender{
-		datagrams: make([]datagram, datagrams), pieces: make([]unix.Iovec, datagrams*pieces), runs: make([]run, datagrams),
+		datagrams: make([]datagram, datagrams), pieces: make([]unix.Iovec, datagrams*pieces), stretches: make([]unix.Iovec, datagrams*pieces), runs: make([]run, datagrams),
 		msgs: make([]mmsghdr, datagrams), single: make([]mmsghdr, maxSegments), control: make([]byte, datagrams*sendControl),
 		ect4: controlOf(unix.SOL_IP, unix.IP_TOS, mark), ect6: controlOf(unix.SOL_IPV6, unix.IPV6_TCLASS, mark),
 		size: controlOf(unix.SOL_UDP, unix.UDP_SEGMENT, make([]byte, 2)),
@@ -85,8 +89,9 @@ func (s *Sender) From(local netip.Addr, index int) {
 func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	joins = joins && s.alone == 0
 	if !joins || s.nr == 0 || !s.runs[s.nr-1].takes(to, markable, length) {
-		s.runs[s.nr] = run{to: to, markable: markable, open: joins, first: s.nd, segment: length}
+		s.runs[s.nr] = run{to: to, markable: markable, open: joins, first: s.nd, stretch: s.ns, segment: length}
 		s.nr++
+		s.last = nil
 	}
 	r := &s.runs[s.nr-1]
 	r.open = r.open && length == r.segment
@@ -108,6 +113,14 @@ func (s *Sender) Add(b []byte) {
 	v.SetLen(len(b))
 	s.np++
 	s.datagrams[s.nd-1].pieces++
+	if n := len(s.last); n > 0 && cap(s.last) > n && &s.last[:n+1][n] == &b[0] {
+		v = &s.stretches[s.ns-1]
+		v.SetLen(int(v.Len) + len(b))
+	} else {
+		s.stretches[s.ns] = *v
+		s.ns++
+	}
+	s.last = b
 }
 
 // gather makes messages of the runs.
@@ -119,7 +132,11 @@ func (s *Sender) gather() {
 			control = append(append(s.control[i*sendControl:][:0:sendControl], control...), s.size...)
 			binary.NativeEndian.PutUint16(control[len(control)-len(s.size)+unix.CmsgLen(0):], uint16(r.segment))
 		}
-		s.message(&s.msgs[i], r, r.first, r.n, control)
+		end := s.ns
+		if i+1 < s.nr {
+			end = s.runs[i+1].stretch
+		}
+		message(&s.msgs[i], r.to, s.stretches[r.stretch:end], control)
 	}
 }
 
@@ -138,21 +155,19 @@ func (s *Sender) options(r *run) []byte {
 	return nil
 }
 
-// message makes m one of n of a run's datagrams.
-func (s *Sender) message(m *mmsghdr, r *run, first, n int, control []byte) {
+// message makes m one that consists of pieces, to an address.
+func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 	h := &m.hdr
-	h.Name, h.Namelen = nameOf(&r.to.raw), r.to.n
+	h.Name, h.Namelen = nameOf(&to.raw), to.n
 	h.Control, h.Iov = nil, nil
 	if len(control) > 0 {
 		h.Control = &control[0]
 	}
 	h.SetControllen(len(control))
-	d, last := &s.datagrams[first], &s.datagrams[first+n-1]
-	pieces := last.piece + last.pieces - d.piece
-	if pieces > 0 {
-		h.Iov = &s.pieces[d.piece]
+	if len(pieces) > 0 {
+		h.Iov = &pieces[0]
 	}
-	h.SetIovlen(pieces)
+	h.SetIovlen(len(pieces))
 }
 
 // Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
@@ -188,14 +203,16 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 		}
 	}
 	clear(s.pieces[:s.np]) // they may be memory of others, who forget it
-	s.nd, s.np, s.nr = 0, 0, 0
+	clear(s.stretches[:s.ns])
+	s.nd, s.np, s.nr, s.ns, s.last = 0, 0, 0, 0, nil
 	return refused, tooLong
 }
 
 // apart sends the datagrams of a run one by one.
 func (s *Sender) apart(on *Socket, r *run) (refused, tooLong int) {
 	for i := range r.n {
-		s.message(&s.single[i], r, r.first+i, 1, s.options(r))
+		d := &s.datagrams[r.first+i]
+		message(&s.single[i], r.to, s.pieces[d.piece:][:d.pieces], s.options(r))
 	}
 	for left := s.single[:r.n]; len(left) > 0; left = left[1:] {
 		n, errno := push(on, left)

@@ -219,7 +219,7 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 		f := &p.Frags[j]
 		packet = append(packet, f.Data...)
 		if f.ID == provider.Lent {
-			if !p.Bulk || j == 0 || j != p.N-1 {
+			if !p.Bulk {
 				h.net.Fail("%s transmits lent memory where it may not", h.name)
 			}
 			continue

@@ -101,6 +101,19 @@ func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 	return n == 0
 }
 
+// Together returns what of n bytes of the entries of a list, from byte off, lies together. It is empty when the memory is not there any more.
+func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
+	for i := range sgl {
+		s := &sgl[i]
+		if off < s.Len {
+			src, _ := a.local(s.Token, s.Addr+uint64(off), uint64(min(n, s.Len-off)), 0)
+			return src
+		}
+		off -= s.Len
+	}
+	return nil
+}
+
 // PutWrite writes a WRITE of n bytes of an entry in one piece into a packet. It reports false when it has no room, is long, or is of memory that may not be
 // used: whoever writes it otherwise finds that out.
 func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token memory.Token) bool {

@@ -111,6 +111,12 @@ func (q *Queue) Message(id uint32) uint32 { return q.of(id).message }
 // Rest is how many bytes of an answer are left from a place on.
 func (q *Queue) Rest(at space.Place) uint32 { return q.of(at.Message()).length - at.Offset() }
 
+// Body is what is left of an answer from a place on, and what grants it to the peer; nil when that may not be read any more. Programs may change it.
+func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant) {
+	s := q.of(at.Message())
+	return mem.Read(s.token, s.addr+uint64(at.Offset()), s.length-at.Offset())
+}
+
 // Gone says that the memory behind a piece of the answers may not be read any more.
 func (q *Queue) Gone(mem *access.Memory, p space.Piece) bool {
 	for at := p.From; at.Before(p.To); at = at.NextMessage() {
@@ -147,7 +153,7 @@ func (q *Queue) Pack(out *packet.Out, mem *access.Memory, at, stop space.Place) 
 				out.Abandon()
 				return at, false
 			}
-			grant.CountRead()
+			grant.CountReads(1)
 			src = b
 		}
 		out.Put(&op)

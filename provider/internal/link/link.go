@@ -24,7 +24,7 @@ type Frag struct {
 	ID   uint64
 }
 
-// Lent is the ID of memory that is no link's. A packet of a Copier, or one by the bulk lane, may have such a piece, which comes last. The link gives nothing back for it.
+// Lent is the ID of memory that is no link's. Packets of a Copier, and those by the bulk lane, may have such pieces. The link gives nothing back for them.
 const Lent = math.MaxUint64
 
 // Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is never a path.
@@ -95,7 +95,7 @@ type Link interface {
 	MaxPacket() int
 }
 
-// Copier is a Link that has read all of a packet when Transmit returns, so that each may have a piece that was Lent.
+// Copier is a Link that has read all of a packet when Transmit returns, so that its pieces may be Lent.
 type Copier interface{ Copies() }
 
 // Copies says whether a link is such a one.

@@ -70,8 +70,8 @@ func (g *Grant) RemoteAccesses() (reads, writes uint64) {
 	return g.remoteReads.Load(), g.remoteWrites.Load()
 }
 
-// CountRead counts a READ packet that was served from the memory for a peer. The engine that serves it calls it.
-func (g *Grant) CountRead() { g.remoteReads.Add(1) }
+// CountReads counts READ packets that were served from the memory for a peer. The engine that serves them calls it.
+func (g *Grant) CountReads(n uint64) { g.remoteReads.Add(n) }
 
 // CountWrites counts WRITE packets that were placed into the memory for a peer. The engine that places them calls it.
 func (g *Grant) CountWrites(n uint64) { g.remoteWrites.Add(n) }

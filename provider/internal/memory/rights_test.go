@@ -328,7 +328,7 @@ func TestAccessCounts(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, false, 0, 8, 0, RightRemoteRead)
 	_, g := d.Remote(&d.one, w.Token(), 0, 8, RightRemoteRead)
-	g.CountRead()
+	g.CountReads(1)
 	_, g = d.Remote(&d.one, d.region.Token(), d.region.Base(), 8, RightRemoteWrite)
 	g.CountWrites(1)
 	g.CountWrites(1)

@@ -14,6 +14,7 @@ type Out struct {
 	builder
 	link     sender
 	batch    [TxBatch]link.TxPacket
+	stage    stage
 	n        int         // packets of the batch that wait
 	frames   []link.Frag // free ones, at hand
 	bytes    int         // of packets, this turn
@@ -89,12 +90,12 @@ func (o *Out) Flush() bool {
 		return false
 	}
 	o.link.Transmit(o.batch[:o.n])
-	o.n = 0
+	o.n, o.stage.used = 0, 0
 	return true
 }
 
 // CutOff parts from a link that must not be called any more; l takes its place. What was about to leave is lost.
-func (o *Out) CutOff(l sender) { o.link, o.frames, o.n = l, o.frames[:0], 0 }
+func (o *Out) CutOff(l sender) { o.link, o.frames, o.n, o.stage.used = l, o.frames[:0], 0, 0 }
 
 // Bytes is how many bytes of packets this turn has sent.
 func (o *Out) Bytes() int { return o.bytes }

@@ -260,3 +260,61 @@ func TestFirstPieceOfARun(t *testing.T) {
 		}
 	}
 }
+
+// A whole piece makes the packet that is built step by step. Short pieces, and those that may change, lie behind their headers, and the packets of a batch behind each
+// other, until there is no more room; long ones stay where they are.
+func TestWholePieces(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limit  int
+		copy   bool
+		pieces int
+	}{{"short", 1408, false, 1}, {"long", 8960, false, 2}, {"long that changes", 8960, true, 1}, {"longest", 65507, true, 1}} {
+		l := &frames{left: 400}
+		o := NewOut(l)
+		w := Wholes{Path: 3, ECN: wire.ECT0, Bulk: true, Copy: c.copy, Fields: wire.BaseFields{Operations: true, Piece: true, Message: 7, Number: 5, Offset: 1000, ConnID: 9}}
+		n := RunSize(c.limit) - wire.BaseHeaderLen
+		message := make([]byte, n)
+		for i := range message {
+			message[i] = byte(i * 7)
+		}
+		o.Begin(c.limit)
+		op := wire.Op{Opcode: wire.OpMore, Total: uint32(n) + 2000}
+		o.Fit(&op, uint32(n)+1000, true)
+		o.Put(&op)
+		o.Payload(message)
+		fields := w.Fields
+		want := bytesOf(o.Seal(3, wire.ECT0, &fields))
+		o.Add()
+		o.Flush()
+		count := 0
+		for ; count < TxBatch-1 && o.RoomFor(&w, n); count++ {
+			p := o.Whole(&w, message)
+			if p.N != c.pieces || p.Path != 3 || p.ECN != wire.ECT0 || !p.Bulk || !p.Joins || p.Len != len(want) || !bytes.Equal(bytesOf(p), want) {
+				t.Fatalf("%s: packet %d is %d bytes in %d pieces, want %d bytes in %d", c.name, count, p.Len, p.N, len(want), c.pieces)
+			}
+			if lent := p.N == 2; lent != (&p.Frags[p.N-1].Data[0] == &message[0]) {
+				t.Errorf("%s: lent is %t", c.name, lent)
+			}
+			if before := o.batch[max(o.n-1, 0)].Frags[0].Data; o.n > 0 && &before[:len(before)+1][len(before)] != &p.Frags[0].Data[0] {
+				t.Errorf("%s: packet %d does not lie behind the one before", c.name, count)
+			}
+			o.Add()
+		}
+		if room := stageSize / len(want); c.pieces == 1 && count != min(room, TxBatch-1) {
+			t.Errorf("%s: %d packets had room, want %d", c.name, count, room)
+		}
+		o.Flush()
+		if !o.RoomFor(&w, n) {
+			t.Errorf("%s: no room after the batch left", c.name)
+		}
+	}
+}
+
+// bytesOf are those of a packet.
+func bytesOf(p *link.TxPacket) (b []byte) {
+	for _, f := range p.Frags[:p.N] {
+		b = append(b, f.Data...)
+	}
+	return b
+}
