@@ -121,7 +121,7 @@ func TestAttackReadFlood(t *testing.T) {
 		p.post(0, p.read(0, 100))
 	}
 	p.turn()
-	if n := p.conn(0).reads.count; n != 2 {
+	if n := p.conn(0).reads.Waiting(); n != 2 {
 		t.Errorf("%d READs are out", n)
 	}
 	p.runUntilIdle()

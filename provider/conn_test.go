@@ -23,7 +23,8 @@ func (p *pair) beginAt(number uint32) {
 		q.next = number
 		c.tx[wire.RequestSpace].Reset(space.At(number, 0))
 		c.nextMessage, peer.rx[wire.RequestSpace].next = number, space.At(number, 0)
-		c.nextRead, c.reads.head = number, number
+		c.nextRead = number
+		c.reads.Start(number)
 		peer.served.Start(number)
 		peer.tx[wire.ResponseSpace].Reset(space.At(number, 0))
 		c.rx[wire.ResponseSpace].next = space.At(number, 0)

@@ -73,8 +73,8 @@ func (t *traffic) violation(paused bool) string {
 		return fmt.Sprintf("congestion window: %+v", *cc)
 	case int32(t.sendLimit-t.nextSend) < 0 && !paused: // RNR takes promises back
 		return fmt.Sprintf("SEND %d went out, the limit is %d", t.nextSend-1, t.sendLimit)
-	case t.reads.count > t.ord:
-		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.count, t.ord)
+	case t.reads.Waiting() > t.ord:
+		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.Waiting(), t.ord)
 	case t.served.Waiting() > t.ird:
 		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.Waiting(), t.ird)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/access"
+	"github.com/ndxdp/ndxdp/provider/internal/answers"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -14,8 +15,8 @@ import (
 type placer struct {
 	*access.Memory
 	qp    *QP
-	reads *outstandingReads // ours; nil when they were given up
-	next  uint32            // number of the SEND being received
+	reads *answers.Asked // ours; nil when they were given up
+	next  uint32         // number of the SEND being received
 }
 
 // place places the bytes of a packet behind a gap in a space. It reports false when they have to wait; nothing was touched then.
@@ -84,7 +85,7 @@ func (a placer) sink(op *wire.Op) (sgl []SGE, ok bool) {
 		if a.reads == nil {
 			return nil, false
 		}
-		seq, ok := a.reads.find(op.Message)
+		seq, ok := a.reads.Find(op.Message)
 		if !ok {
 			return nil, false
 		}

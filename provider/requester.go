@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/access"
+	"github.com/ndxdp/ndxdp/provider/internal/answers"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -13,7 +14,7 @@ import (
 // the connection nor when packets may leave.
 type requester struct {
 	*requestNumbers
-	reads     outstandingReads
+	reads     answers.Asked
 	ask       credit.Ask // while the head SEND waits for a receive
 	hasPaused bool       // it was paused before
 }
@@ -26,15 +27,6 @@ type requestNumbers struct {
 	sendLimit   uint32 // first SEND number the peer does not allow yet
 	ord         uint32 // READs that may be outstanding
 	noRequests  bool   // flushed: no new requests go out
-}
-
-// outstandingReads are our READs that the peer has not fully answered, oldest first, as indices of the initiator queue.
-type outstandingReads struct {
-	seqs  [maxReadLimit]uint32
-	head  uint32 // read id of the oldest
-	count uint32
-	off   uint32 // bytes of the oldest that arrived
-	bytes uint64 // asked for by all of them
 }
 
 // hold is why a request may not start now.
@@ -50,34 +42,6 @@ const (
 	holdEarlier      // those before it have to be done
 )
 
-// add notes a READ that goes out.
-func (r *outstandingReads) add(seq, length uint32) {
-	r.seqs[(r.head+r.count)%maxReadLimit] = seq
-	r.count++
-	r.bytes += uint64(length)
-}
-
-// oldest returns where the oldest READ is in the initiator queue. There must be one.
-func (r *outstandingReads) oldest() (seq uint32) { return r.seqs[r.head%maxReadLimit] }
-
-// find returns where the READ with an id is in the initiator queue, if it is outstanding.
-func (r *outstandingReads) find(id uint32) (seq uint32, ok bool) {
-	return r.seqs[id%maxReadLimit], id-r.head < r.count
-}
-
-// remove takes out the oldest READ, of this length, which is done.
-func (r *outstandingReads) remove(length uint32) {
-	r.head++
-	r.count--
-	r.bytes -= uint64(length)
-	r.off = 0
-}
-
-// fill says whether the answers under way fill a window, as if we had sent them: no other READ may go. Only who asks knows all that will come.
-func (r *outstandingReads) fill(window int) bool {
-	return r.count > 0 && r.bytes-uint64(r.off) >= uint64(window)
-}
-
 // hold says what keeps the request at a place of the queue from being (further) transmitted now. window is that of answers to READs.
 func (r *requester) hold(q *initiatorQueue, at space.Place, window int) hold {
 	seq := at.Message()
@@ -88,15 +52,15 @@ func (r *requester) hold(q *initiatorQueue, at space.Place, window int) hold {
 		return holdNone
 	}
 	wr := q.wr(seq)
-	if wr.flags&FlagReadFence != 0 && r.reads.count > 0 {
+	if wr.flags&FlagReadFence != 0 && r.reads.Waiting() > 0 {
 		return holdFence
 	}
 	switch wr.kind {
 	case KindRead:
-		if r.reads.count >= r.ord {
+		if r.reads.Waiting() >= r.ord {
 			return holdReads
 		}
-		if r.reads.fill(window) {
+		if r.reads.Fill(window) {
 			return holdWindow
 		}
 	case KindSend:
@@ -144,7 +108,7 @@ func (r *requester) start(q *initiatorQueue, mem *access.Memory, seq uint32) boo
 	case KindRead:
 		wr.number = r.nextRead
 		r.nextRead++
-		r.reads.add(seq, wr.length)
+		r.reads.Add(seq, wr.length)
 	case KindWrite, KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
 	return true
@@ -272,6 +236,6 @@ func (q *initiatorQueue) keepLocals(sp *space.Send, from space.Place) {
 // stop gives up what is outstanding. Nothing new goes out any more.
 func (r *requester) stop() {
 	r.noRequests = true
-	r.reads = outstandingReads{head: r.reads.head + r.reads.count}
+	r.reads.GiveUp()
 	r.ask.End()
 }

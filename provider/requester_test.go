@@ -60,12 +60,12 @@ func TestRequesterHolds(t *testing.T) {
 		"read":             {req: Request{Kind: KindRead}, window: window, want: holdNone},
 		"reads enough": {
 			req: Request{Kind: KindRead}, window: window, want: holdReads,
-			change: func(r *requester) { r.reads.add(5, 10); r.reads.add(6, 10) },
+			change: func(r *requester) { r.reads.Add(5, 10); r.reads.Add(6, 10) },
 		},
-		"window of reads": {req: Request{Kind: KindRead}, window: 10, want: holdWindow, change: func(r *requester) { r.reads.add(5, 10) }},
+		"window of reads": {req: Request{Kind: KindRead}, window: 10, want: holdWindow, change: func(r *requester) { r.reads.Add(5, 10) }},
 		"fence": {
 			req: Request{Kind: KindWrite, Flags: FlagReadFence}, window: window, want: holdFence,
-			change: func(r *requester) { r.reads.add(5, 10) },
+			change: func(r *requester) { r.reads.Add(5, 10) },
 		},
 	} {
 		r := requester{requestNumbers: &requestNumbers{ord: 2}}
@@ -99,10 +99,10 @@ func TestRequesterPacks(t *testing.T) {
 	if !ok || to != space.At(3, 0) {
 		t.Fatalf("up to %v, %v", to, ok) // the second SEND has no receive
 	}
-	if r.nextMessage != 3 || r.nextSend != 1 || r.nextRead != 1 || r.reads.count != 1 || r.reads.oldest() != 1 {
+	if r.nextMessage != 3 || r.nextSend != 1 || r.nextRead != 1 || r.reads.Waiting() != 1 || r.reads.Oldest() != 1 {
 		t.Errorf("%+v, %+v", *r.requestNumbers, r.reads)
 	}
-	if _, ok := r.reads.find(0); !ok {
+	if _, ok := r.reads.Find(0); !ok {
 		t.Error("the READ is not outstanding")
 	}
 	out.Abandon()

@@ -176,12 +176,12 @@ func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 		}
 		return true
 	}
-	if qp == nil || o.count == 0 {
+	if qp == nil || o.Waiting() == 0 {
 		return t.refuse(op, wire.TermProtocol)
 	}
-	seq := o.oldest()
+	seq := o.Oldest()
 	wr := qp.sq.wr(seq)
-	if op.Message != o.head || op.Offset != o.off || op.Total != wr.length {
+	if !o.Next(op.Message, op.Offset) || op.Total != wr.length {
 		return t.refuse(op, wire.TermProtocol)
 	}
 	last := op.Flags&wire.OpLast != 0
@@ -189,11 +189,11 @@ func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 		t.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
-	o.off += uint32(op.Length)
+	o.Take(uint32(op.Length))
 	t.delivered(int(op.Length))
 	if last {
 		wr.done = true
-		o.remove(wr.length)
+		o.Remove(wr.length)
 		t.completeRequests()
 		t.want(wantTurn)
 	}

@@ -68,7 +68,7 @@ func (c *conn) describe(info *ConnInfo) {
 		cc, packet := &t.cc, max(int(c.mtu.Packet), wire.MinPacket)
 		info.Window, info.FabricWindow, info.EndpointWindow = cc.Window/packet, cc.NetworkWindow()/packet, cc.EndpointWindow()/packet
 		info.InFlight = c.sent.PacketsInFlight()
-		info.OutstandingReads = int(t.reads.count)
+		info.OutstandingReads = int(t.reads.Waiting())
 		info.Latency = t.sample.Latency()
 		info.BulkLane = t.bulk.State(c.bulkPort != 0)
 	}

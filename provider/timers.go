@@ -73,7 +73,7 @@ func earlier(at, t clock.Time) clock.Time {
 // no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
-	if c.traffic != nil && (c.reads.count > 0 || c.paused || c.ask.Waiting()) {
+	if c.traffic != nil && (c.reads.Waiting() > 0 || c.paused || c.ask.Waiting()) {
 		return c.alive.AskAt(max(c.alive.HeardAt(), c.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
 	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives, c.active)

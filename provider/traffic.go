@@ -188,7 +188,8 @@ func (t *traffic) begin(s setting, p *idleState) {
 	for sp := range t.tx {
 		t.bulkTo[sp] = t.tx[sp].Una()
 	}
-	t.reads.head, t.deficit = t.nextRead, int(p.deficit)
+	t.deficit = int(p.deficit)
+	t.reads.Start(t.nextRead)
 	t.served.Start(p.served)
 	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
 	t.received.Resume(p.heard, p.newest)
@@ -248,5 +249,5 @@ func (t *traffic) underWay() bool {
 	}
 	s := &t.served
 	return t.pacedUntil != 0 || t.ack.Urgency() != recovery.AckNone || t.ask.Waiting() ||
-		t.receives.Wait.State() > credit.Asked || s.Terminated() || t.reads.count > 0 || s.Waiting() > 0 || t.gapsOpen()
+		t.receives.Wait.State() > credit.Asked || s.Terminated() || t.reads.Waiting() > 0 || s.Waiting() > 0 || t.gapsOpen()
 }

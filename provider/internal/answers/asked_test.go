@@ -1,0 +1,31 @@
+package answers
+
+import "testing"
+
+// READs are answered in the order of their ids, byte after byte, and what is asked for counts against a window until it came.
+func TestAskedInOrder(t *testing.T) {
+	var a Asked
+	const first = 1<<32 - 1 // ids go round
+	a.Start(first)
+	if _, ok := a.Find(first); ok || a.Fill(0) || a.Waiting() != 0 {
+		t.Error("something is asked for")
+	}
+	a.Add(7, 100)
+	a.Add(9, 50)
+	if seq, ok := a.Find(0); !ok || seq != 9 || a.Oldest() != 7 || a.Waiting() != 2 || a.Fill(151) || !a.Fill(150) {
+		t.Errorf("the second READ is at %d, %t; %d wait", seq, ok, a.Waiting())
+	}
+	if _, ok := a.Find(1); ok || a.Next(0, 0) || a.Next(first, 1) || !a.Next(first, 0) {
+		t.Error("another byte is next than the first one")
+	}
+	if a.Take(60); !a.Next(first, 60) || a.Fill(91) || !a.Fill(90) {
+		t.Error("bytes that came are still to come")
+	}
+	if a.Remove(100); !a.Next(0, 0) || a.Oldest() != 9 || a.Waiting() != 1 || a.Fill(51) || !a.Fill(50) {
+		t.Errorf("%d wait behind the first one", a.Waiting())
+	}
+	a.Add(11, 10)
+	if a.GiveUp(); a.Waiting() != 0 || a.Fill(0) || !a.Next(2, 0) {
+		t.Error("a READ that was given up is waited for, or ids begin anew")
+	}
+}
