@@ -19,7 +19,7 @@ func (s *sender) beginContents(kind wire.Space) bool {
 	inRun, whole := s.fullByBulk || s.joinsRun(), false
 	if inRun {
 		limit = packet.RunSize(limit)
-		whole = int(s.left(kind)) >= limit-wire.BaseHeaderLen
+		whole = s.fills(kind, limit-wire.BaseHeaderLen)
 	}
 	if !s.beginFrames(limit) {
 		return false
@@ -35,25 +35,40 @@ func (s *sender) beginContents(kind wire.Space) bool {
 // packet of blocks alone: an acknowledgement that is due leaves in one. What remains is to tell the peer which of its acknowledgements came, so that it forgets old ranges.
 const blocksEvery = 256
 
+// leastHeader is that of a small Write or Send at the least.
+var leastHeader = wire.OpLen(wire.OpSend, wire.OpLast)
+
 // joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
 func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 
-// left is how many bytes of a message that was begun are next in a space; zero at the beginning of one.
-func (s *sender) left(kind wire.Space) uint32 {
+// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them.
+func (s *sender) waits(kind wire.Space) int {
 	at := s.tx[kind].Next()
-	if at.Offset() == 0 {
-		return 0
-	}
 	if kind == wire.ResponseSpace {
-		return s.served.Rest(at)
+		return int(s.served.Rest(at))
 	}
-	return s.qp.sq.wr(at.Message()).length - at.Offset()
+	q := &s.qp.sq
+	wr := q.wr(at.Message())
+	switch {
+	case at.Offset() > 0:
+		return int(wr.length - at.Offset())
+	case wr.kind == KindWrite || wr.kind == KindSend:
+		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader)
+	}
+	return 0
+}
+
+// fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
+func (s *sender) fills(kind wire.Space, n int) bool {
+	at := s.tx[kind].Next()
+	begins := at.Offset() == 0
+	return s.waits(kind) >= n && !(begins && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n))
 }
 
 // mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on
 // their way there, which it would overtake otherwise and wait for at the peer.
 func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
-	p := bulk.Packet{Size: size, Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
+	p := bulk.Packet{Size: size, Room: int(s.mtu.Packet) - size, Full: full, Waits: s.waits(kind), Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
 	if !p.Behind {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}

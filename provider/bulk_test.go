@@ -398,3 +398,39 @@ func TestBulkAllocatesNothing(t *testing.T) {
 		t.Error("the lane was not used")
 	}
 }
+
+// What waits to leave at once is bulk from its first packet on: a long Write, a list of small ones, and the answer to a READ.
+func TestBulkFromTheFirstPacket(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
+	p.stream(1 << 20) // proves the lane
+	p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 0, 1<<20), Length: 1 << 20, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
+	p.runUntilIdle()
+	p.outcomes(0, OutcomeSuccess)
+	for _, c := range []struct {
+		name        string
+		side, posts int
+		read        bool
+		length      uint32
+		bulk        bool
+	}{
+		{"long Write", 1, 1, false, 100 << 10, true}, {"short Write", 1, 1, false, 4 << 10, false},
+		{"small Writes", 1, 200, false, 64, true}, {"a few small Writes", 1, 20, false, 64, false},
+		{"long READ", 0, 1, true, 100 << 10, true}, {"short READ", 0, 1, true, 4 << 10, false},
+	} {
+		seen := p.watchLanes(never)
+		for range c.posts {
+			r := p.write(0, 0, c.length)
+			if c.read {
+				r.Kind = KindRead
+			}
+			p.post(0, r)
+		}
+		p.runUntilIdle()
+		if n := len(p.results(0)); n != c.posts {
+			t.Fatalf("%s: %d results", c.name, n)
+		}
+		if s := seen[c.side]; c.bulk && (s.bulk < 10 || s.main > 0) || !c.bulk && s.bulk > 0 {
+			t.Errorf("%s: %d packets by the lane, %d by the ND port", c.name, s.bulk, s.main)
+		}
+	}
+}

@@ -191,6 +191,64 @@ func TestRunsAreOfOneLength(t *testing.T) {
 	}
 }
 
+// Lists of small Writes fill packets that are as long as each other, but for the last one, which has what is to be acknowledged.
+func TestSmallWritesMakeOneRun(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
+	p.stream(1 << 20) // finds the size of packets
+	const n, each = 200, 64 + wire.WriteLen
+	whole := wire.BaseHeaderLen + (packet.RunSize(1408)-wire.BaseHeaderLen)/each*each
+	for range 3 {
+		p.post(1, p.write(1, 0, 64)) // which is to be acknowledged
+		p.turn()
+		var lengths []int
+		blocks := 0
+		p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
+			if b := tx.Frags[0].Data; sequenced(b) {
+				lengths = append(lengths, tx.Len)
+				if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
+					blocks++
+				}
+			}
+			return false, true
+		}
+		for range n {
+			p.post(0, p.write(0, 0, 64))
+		}
+		p.runUntilIdle()
+		p.results(0)
+		p.outcomes(1, OutcomeSuccess)
+		for i, got := range lengths {
+			if i < len(lengths)-1 && got != whole {
+				t.Errorf("packet %d of %d has %d bytes, want %d", i, len(lengths), got, whole)
+			}
+		}
+		if blocks != 1 || len(lengths) < n*each/whole {
+			t.Errorf("%d of %d packets have blocks", blocks, len(lengths))
+		}
+	}
+}
+
+// The packet that begins a message has what is to be acknowledged, because its first piece fills what room that leaves.
+func TestBeginningsHaveBlocks(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
+	p.stream(1 << 20)
+	p.post(1, p.write(1, 0, 64)) // which is to be acknowledged
+	p.turn()
+	var first []byte
+	p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
+		if b := tx.Frags[0].Data; first == nil && sequenced(b) {
+			first = append(first, b...)
+		}
+		return false, true
+	}
+	p.post(0, p.write(0, 0, 100<<10))
+	p.runUntilIdle()
+	p.outcomes(0, OutcomeSuccess)
+	if h := wire.BaseHeader(first); h.Flags()&wire.FlagAck == 0 || h.Offset() != 0 {
+		t.Errorf("the first packet, at byte %d, has flags %x", h.Offset(), h.Flags())
+	}
+}
+
 // An acknowledgement that was asked for does not wait for data to carry it where those leave in runs and carry none: a small message beside a long one of the
 // peer's is acknowledged in the turn in which it came.
 func TestAcknowledgedBesideRuns(t *testing.T) {

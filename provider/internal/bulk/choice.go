@@ -18,8 +18,8 @@ const (
 	// judged packets are looked at together: when more than half of them are lost, the lane damages what it carries. A queue that overflows once
 	// loses fewer.
 	judged = 256
-	// rowBytes of full packets that follow each other are bulk: what is shorter is faster by the ND port.
-	rowBytes = 16 << 10
+	// rowBytes of packets that follow each other, and are more than half full on the average, are bulk: what is shorter is faster by the ND port.
+	rowBytes = 8 << 10
 	// usedFor is how long after a packet by the lane the delays of others say nothing about the path that counts.
 	usedFor = 10 * time.Millisecond
 )
@@ -50,7 +50,7 @@ type Choice struct {
 	at     clock.Time    // from when on a probe may leave
 	pause  time.Duration // the newest one
 	usedAt clock.Time    // when a packet last left by the lane
-	row    int           // bytes of full packets in a row
+	row    int           // bytes of packets in a row, less what they had room for
 	trial  trial
 	lost   int // of the packets that are judged together
 	came   int
@@ -59,7 +59,9 @@ type Choice struct {
 // Packet is one with contents that is about to leave.
 type Packet struct {
 	Size   int
+	Room   int  // bytes that it has left; of one that is about to be filled none
 	Full   bool // nothing more fits
+	Waits  int  // bytes that leave at once, this packet's among them, as far as is known
 	Alone  bool // nothing is in flight
 	Behind bool // it follows on contents that are on their way by the lane
 }
@@ -82,14 +84,15 @@ func (c *Choice) Takes(p Packet, now clock.Time, roundTrip time.Duration) bool {
 	return p.Behind
 }
 
-// inRow says whether a packet belongs to enough full ones in a row to be bulk. One that leaves alone begins anew.
+// inRow says whether a packet belongs to enough full ones to be bulk: behind it, or before it in a row. One that leaves alone begins a row anew. One that was not filled, after all, is taken back, and its room
+// counts against the row: lists of small messages end in such a packet and are bulk all the same, messages that have a packet each are none.
 func (c *Choice) inRow(p Packet) bool {
 	if !p.Full {
-		c.row = 0
+		c.row = max(c.row-2*p.Room, 0)
 		return false
 	}
 	c.row = min(c.row+p.Size, rowBytes)
-	return c.row == rowBytes
+	return c.row == rowBytes || p.Waits >= rowBytes
 }
 
 // Moved takes in that so many bytes arrived, by whichever way. It reports whether there is a new verdict.

@@ -131,13 +131,13 @@ func TestLossy(t *testing.T) {
 	}
 }
 
-// Few full packets are no bulk, and the row begins anew behind one that is not full, and behind nothing in flight. What is short follows what went by the lane.
+// Few full packets are no bulk unless more waits behind them; a row ends behind packets that are mostly empty, and behind nothing in flight. What is short follows what went by the lane.
 func TestRows(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
 	c.trial.verdict = Lane
 	takes := func(size int, full, alone, behind bool) bool {
-		return c.Takes(Packet{size, full, alone, behind}, now, 0)
+		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Alone: alone, Behind: behind}, now, 0)
 	}
 	n := 0
 	for !takes(1400, true, false, false) {
@@ -158,6 +158,14 @@ func TestRows(t *testing.T) {
 	if takes(1400, true, true, false) {
 		t.Error("a row goes on when nothing is in flight")
 	}
+	for waits, want := range map[int]bool{rowBytes - 1: false, rowBytes: true} {
+		if got := c.Takes(Packet{Size: 1400, Full: true, Alone: true, Waits: waits}, now, 0); got != want {
+			t.Errorf("the first of %d bytes that leave at once: bulk %t", waits, got)
+		}
+	}
+	if c.Takes(Packet{Size: 100, Alone: true, Waits: 1 << 20}, now, 0) {
+		t.Error("a packet that was not filled is bulk")
+	}
 	c.trial.verdict = Always
 	if !takes(100, false, true, false) || takes(1473, true, false, false) {
 		t.Error("always is not always, or more than was proven")
@@ -169,6 +177,43 @@ func TestRows(t *testing.T) {
 		if takes(1400, true, false, false) {
 			t.Error("the slower way is taken")
 		}
+	}
+}
+
+// Lists of packets that end in one with room are bulk, and packets that are mostly empty are not.
+func TestRowsOfPacketsWithRoom(t *testing.T) {
+	now := clock.Time(time.Hour)
+	c := proven(now)
+	c.trial.verdict = Lane
+	takes := func(size int, full, behind bool) bool {
+		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind}, now, 0)
+	}
+	for range 100 { // each is taken for full first
+		takes(1400, true, false)
+		if takes(600, false, false) {
+			t.Error("packets that are less than half full are bulk")
+		}
+	}
+	rows := 0
+	for range 100 { // lists of five packets, the last of which is nearly empty
+		for i := range 5 {
+			if takes(1400, true, false) {
+				rows++
+			}
+			if i == 4 {
+				takes(100, false, true)
+			}
+		}
+	}
+	if rows < 350 {
+		t.Errorf("%d of 500 packets of lists are bulk, want most", rows)
+	}
+	for range 20 {
+		takes(1400, true, false)
+		takes(600, false, true)
+	}
+	if takes(1400, true, false) {
+		t.Error("packets that are less than half full go on being bulk")
 	}
 }
 
