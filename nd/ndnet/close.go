@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// lingerTime bounds how long a closed connection keeps delivering what was written before.
-const lingerTime = 10 * time.Second
+// lingerTime bounds how long a closed connection keeps delivering what was written before to a peer that answers and takes nothing in: about as long as Linux does so for TCP
+// (tcp_orphan_retries). A program that serves one client after the other reads late.
+const lingerTime = 2 * time.Minute
 
 // CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on.
 func (c *Conn) CloseWrite() error {
@@ -44,8 +45,8 @@ func (c *Conn) sayFlags(flags uint8) {
 	c.wake()
 }
 
-// Close ends the connection. Pending calls return; what was written before is still delivered, in the background, for at most ten
-// seconds. Closing twice is an error, as for other connections.
+// Close ends the connection. Pending calls return; what was written before is still delivered, in the background, for at most two
+// minutes, or until the peer is gone. Closing twice is an error, as for other connections.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +67,7 @@ func (c *Conn) Close() error {
 func (c *Conn) linger() {
 	c.mu.Lock()
 	over := false
-	stop := time.AfterFunc(lingerTime, func() {
+	stop := time.AfterFunc(c.network.linger, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		over = true

@@ -61,6 +61,7 @@ type Network struct {
 	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
 	drop    func()         // notes the end of one
 	stay    time.Duration  // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
+	linger  time.Duration  // how long a closed connection waits for its peer to take in what was written
 	pool    pool
 	buffers buffers
 
@@ -80,7 +81,7 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	}
 	return &Network{
 		adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{},
-		hold: func() {}, drop: func() {}, stay: stayTime,
+		hold: func() {}, drop: func() {}, stay: stayTime, linger: lingerTime,
 	}, nil
 }
 
