@@ -171,6 +171,29 @@ func TestLiesOfAPeer(t *testing.T) {
 	must(t, c.granted(3+maxReceives))
 }
 
+// Bytes behind the end of a stream end the connection with EPROTO, whoever reads; that the end is said again does not.
+func TestBytesBehindTheEnd(t *testing.T) {
+	c := pairs(t, networks(t, Config{}), 1)[0][1]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	say := func(flags uint8, written uint64, data string) error {
+		m := message{flags: flags, receives: c.credits.limit, written: uint32(written), read: uint32(c.out.read)}
+		return c.received(append(m.appendTo(nil), data...))
+	}
+	at := c.in.written
+	must(t, say(flagEnd, at+3, "end"))
+	must(t, say(flagEnd, at+3, ""))
+	if err := say(flagEnd, at+4, "x"); !errors.Is(err, errAfterEnd) {
+		t.Errorf("a byte behind the end: %v", err)
+	}
+	if err := say(0, at+4, "x"); !errors.Is(err, errAfterEnd) {
+		t.Errorf("a byte of a message that says nothing of an end: %v", err)
+	}
+	if string(c.in.peek()) != "end" {
+		t.Errorf("%q is to be read", c.in.peek())
+	}
+}
+
 // Each of two sides that say as much as they may, in any order, and answer only what they must, can always go on.
 func TestCreditsNeverRunDry(t *testing.T) {
 	for seed := range uint64(200) {
