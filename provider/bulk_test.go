@@ -413,9 +413,12 @@ func TestBulkFromTheFirstPacket(t *testing.T) {
 		length      uint32
 		bulk        bool
 	}{
-		{"long Write", 1, 1, false, 100 << 10, true}, {"short Write", 1, 1, false, 4 << 10, false},
-		{"small Writes", 1, 200, false, 64, true}, {"a few small Writes", 1, 20, false, 64, false},
-		{"long READ", 0, 1, true, 100 << 10, true}, {"short READ", 0, 1, true, 4 << 10, false},
+		{"long Write", 1, 1, false, 100 << 10, true},
+		{"short Write", 1, 1, false, 4 << 10, false},
+		{"small Writes", 1, 200, false, 64, true},
+		{"a few small Writes", 1, 20, false, 64, false},
+		{"long READ", 0, 1, true, 100 << 10, true},
+		{"short READ", 0, 1, true, 4 << 10, false},
 	} {
 		seen := p.watchLanes(never)
 		for range c.posts {

@@ -85,7 +85,7 @@ func TestPiecesAreOnTheLane(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
 	p.stream(1 << 20) // proves the lane
 	p.post(0, p.write(0, 0, 1<<20))
-	for turns := 0; turns < 20; turns++ {
+	for range 20 {
 		if c := p.conn(0); c.tx[wire.RequestSpace].Next().Offset() > 100<<10 && c.bulkTo[wire.RequestSpace] != c.tx[wire.RequestSpace].Next() {
 			t.Fatalf("sent up to %x, by the lane up to %x", c.tx[wire.RequestSpace].Next(), c.bulkTo[wire.RequestSpace])
 		}
