@@ -61,8 +61,10 @@ func (s *sender) waits(kind wire.Space) int {
 // fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
 func (s *sender) fills(kind wire.Space, n int) bool {
 	at := s.tx[kind].Next()
-	begins := at.Offset() == 0
-	return s.waits(kind) >= n && !(begins && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n))
+	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
+		return false // the beginning of a message has room for blocks
+	}
+	return s.waits(kind) >= n
 }
 
 // mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on

@@ -29,7 +29,7 @@ func ReadNAPI(nic NIC) (NAPISettings, error) {
 	if err != nil {
 		return NAPISettings{}, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing was written
 	return readNAPI(root)
 }
 
