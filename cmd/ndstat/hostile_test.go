@@ -92,9 +92,14 @@ func TestHostileProcess(t *testing.T) {
 	b, err = json.Marshal(ndinspect.Reply{Version: ndinspect.Version, Error: hostile})
 	must(t, err)
 	good := answer(t, `{"version":2,"pid":2,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","connections":[]}`)
-	_, problems, err = ndstat("--once", "--interval", "100ms", "--socket", answer(t, string(b)), "--socket", good)
+	both := []string{"--once", "--interval", "100ms", "--socket", answer(t, string(b)), "--socket", good}
+	_, problems, err = ndstat(both...)
 	must(t, err)
 	wantPlain(t, "a problem", problems, 1)
+	out, problems, err = ndstat(append(both, "--json")...) // JSON keeps no problem to itself
+	must(t, err)
+	wantPlain(t, "a problem beside JSON", problems, 1)
+	wantPlain(t, "JSON of who answers", out, 1)
 }
 
 // TestDatapathIsShown: the table tells apart sockets that copy from those that do not, and JSON says why they copy.

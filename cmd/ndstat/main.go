@@ -75,6 +75,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 	if err := w.look(ctx); err != nil {
 		return err
 	}
+	w.tellProblems(stderr)
 	if f.json && f.once {
 		return w.writeJSON(stdout)
 	}

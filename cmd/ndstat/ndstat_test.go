@@ -86,9 +86,11 @@ func TestSleepsAreShown(t *testing.T) {
 		{"in the first round", now, nil, "since it began: sleeps 105, spins 30, hits 19"},
 		{"later", now, before, "in 1s: sleeps 5, spins 20, hits 15"},
 		{"another process of that name", now, &ndinspect.Reply{PID: 8, At: at}, "since it began: sleeps 105, spins 30, hits 19"},
+		{"an adapter that was opened anew", before, now, "since it began: sleeps 100, spins 10, hits 4"},
 		{"asleep or polling", now, now, ""},
 	} {
-		if got := sleeps(c.now, c.before); got != c.want {
+		w := watch{now: map[string]*ndinspect.Reply{"x": c.now}, before: map[string]*ndinspect.Reply{"x": c.before}}
+		if got := sleeps(c.now, w.earlier("x")); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
@@ -187,6 +189,23 @@ func TestRowsAreOfTheInterval(t *testing.T) {
 	w.before["x"].PID = 2 // another process took the name
 	if x := w.rows()[0]; x.in != 0 || x.out != 0 || x.limitedBy != "application" {
 		t.Errorf("a new process: %+v", x)
+	}
+}
+
+// TestCountersThatBeganAgain: a connection of an adapter that was opened anew moved what it says, also when it has the number of one before.
+func TestCountersThatBeganAgain(t *testing.T) {
+	began := time.Now()
+	reply := func(at time.Duration, packets uint64, c nd.ConnectionInfo) map[string]*ndinspect.Reply {
+		return map[string]*ndinspect.Reply{"x": {PID: 1, At: began.Add(at), Stats: nd.Stats{PacketsIn: packets}, Connections: []nd.ConnectionInfo{c}}}
+	}
+	old, c := nd.ConnectionInfo{ID: 1, BytesIn: 500, BytesOut: 500, Retransmits: 5}, nd.ConnectionInfo{ID: 1, BytesIn: 100, BytesOut: 200, Retransmits: 2}
+	w := &watch{before: reply(0, 9, old), now: reply(2*time.Second, 7, c)}
+	if x := w.rows()[0]; x.in != 0 || x.out != 0 || x.resent != 2 {
+		t.Errorf("an adapter that was opened anew: %+v", x)
+	}
+	w.now = reply(2*time.Second, 11, c)
+	if x := w.rows()[0]; x.in != 50 || x.out != 100 || x.resent != 2 {
+		t.Errorf("a connection with the number of another one: %+v", x)
 	}
 }
 

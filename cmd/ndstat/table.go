@@ -69,7 +69,7 @@ func (w *watch) render(out io.Writer, width int) {
 		say("and %d more, which move less", more)
 	}
 	for _, path := range slices.Sorted(maps.Keys(w.now)) {
-		sayOf(w.now[path], w.before[path], say)
+		sayOf(w.now[path], w.earlier(path), say)
 	}
 }
 
@@ -118,7 +118,7 @@ func foldRows(out io.Writer, rows []table.Row, width int) {
 	}
 }
 
-// sayOf says what there is to say of a process.
+// sayOf says what there is to say of a process; before is what its counters go on from, nil for none.
 func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 	if r.Reason != "" {
 		say("%d %s has datapath %s: %s", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
@@ -145,7 +145,7 @@ func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 // round before, or since it began. It is empty for a process that did neither.
 func sleeps(r, before *ndinspect.Reply) string {
 	now, old, since := r.Stats, nd.Stats{}, "since it began"
-	if before != nil && before.PID == r.PID {
+	if before != nil {
 		old, since = before.Stats, "in "+short(r.At.Sub(before.At))
 	}
 	slept, spins, hits := now.Sleeps-old.Sleeps, now.Spins-old.Spins, now.SpinHits-old.SpinHits

@@ -75,12 +75,28 @@ type row struct {
 	share     float64 // of the interval
 }
 
+// earlier is the reply of the round before that the counters of this one go on from: nil for the first one, for another process, and for an
+// adapter that was opened anew, whose counters began again.
+func (w *watch) earlier(path string) *ndinspect.Reply {
+	r, b := w.now[path], w.before[path]
+	if b == nil || b.PID != r.PID || less(&r.Stats, &b.Stats) {
+		return nil
+	}
+	return b
+}
+
+// less says that counters which only grow are less than before.
+func less(now, before *nd.Stats) bool {
+	return now.PacketsIn < before.PacketsIn || now.PacketsOut < before.PacketsOut || now.Established < before.Established ||
+		now.Sleeps < before.Sleeps || now.Spins < before.Spins || now.SpinHits < before.SpinHits
+}
+
 // rows compares this round with the one before. The busiest connections come first.
 func (w *watch) rows() (all []row) {
 	for path, r := range w.now {
 		old := map[uint64]nd.ConnectionInfo{}
 		seconds := 0.0
-		if b := w.before[path]; b != nil && b.PID == r.PID {
+		if b := w.earlier(path); b != nil {
 			seconds = r.At.Sub(b.At).Seconds()
 			for _, c := range b.Connections {
 				old[c.ID] = c
@@ -104,6 +120,9 @@ func (w *watch) rows() (all []row) {
 
 // compare makes the row of a connection; the zero ConnectionInfo stands for one that was not there before.
 func compare(r *ndinspect.Reply, old, c nd.ConnectionInfo, seconds float64) row {
+	if c.BytesIn < old.BytesIn || c.BytesOut < old.BytesOut || c.Retransmits < old.Retransmits {
+		old = nd.ConnectionInfo{} // another one, with a number that was used before
+	}
 	x := row{process: r, conn: c, resent: c.Retransmits - old.Retransmits, limitedBy: c.LimitedBy}
 	if seconds > 0 {
 		x.in, x.out = float64(c.BytesIn-old.BytesIn)/seconds, float64(c.BytesOut-old.BytesOut)/seconds
