@@ -28,6 +28,9 @@ that failed, and 2 for a wrong command line.`,
   tar c . | sudo ndcat 192.0.2.7:7000 --send
   ndcat -l 192.0.2.7:7000 --broker /run/ndbroker/eth0 > copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.net.RefuseAsker(cmd, "send"); err != nil {
+				return err
+			}
 			if o.net.Listens && len(args) > 1 {
 				return cli.Usagef("a listener writes to standard output: redirect it to a file")
 			}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -224,6 +225,21 @@ func TestWrongArguments(t *testing.T) {
 		root.SetErr(io.Discard)
 		if err := root.ExecuteContext(t.Context()); err == nil {
 			t.Errorf("%q was accepted", args)
+		}
+	}
+}
+
+// TestListenerRefusesWhatItWouldIgnore: flags of the sender say nothing to a listener.
+func TestListenerRefusesWhatItWouldIgnore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // one that gets past its arguments must not wait for a sender
+	for _, args := range [][]string{{"--from", "127.0.0.1"}, {"--send"}} {
+		root := newRoot()
+		root.SetArgs(append([]string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(netlabtest.FreePort(t))}, args...))
+		root.SetOut(io.Discard)
+		var said bytes.Buffer
+		if status := cli.Run(ctx, root, &said); status != cli.Misuse || !strings.Contains(said.String(), "leave") {
+			t.Errorf("%q: status %d, %s", args, status, &said)
 		}
 	}
 }

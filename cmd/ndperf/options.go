@@ -88,6 +88,9 @@ func (f *runFlags) checkDatapath() error {
 	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {
 		return cli.Usagef("--bulk %q is unknown: choose %s", f.bulk, oneOfBulk)
 	}
+	if d, _ := nd.ParseDatapath(f.datapath); f.bulk == "only" && d.OverSockets() { // it was understood above
+		return cli.Usagef("--bulk only needs AF_XDP, which --datapath %s does not have: leave --bulk out, or choose auto, generic, native or tcx", f.datapath)
+	}
 	return nil
 }
 

@@ -34,6 +34,8 @@ func TestArgumentErrors(t *testing.T) {
 		{"veth --duration -1s", "--duration -1s is not a positive duration"},
 		{"veth --duration 1us", "duration 1µs is out of range"},
 		{"veth --datapath hardware", `--datapath "hardware" is unknown: choose auto, generic, native, udp, ring or tcx`},
+		{"veth --datapath udp --bulk only", "--bulk only needs AF_XDP, which --datapath udp does not have: leave --bulk out"},
+		{"client --addr 192.0.2.1:9000 --datapath ring --bulk only", "--bulk only needs AF_XDP, which --datapath ring does not have"},
 		{"veth --baseline infiniband", `--baseline: "infiniband" is unknown`},
 		{"loop --baseline raw", `--baseline: raw AF_XDP has no packets on loopback`},
 		{"loop --datapath native", "unknown flag: --datapath"},

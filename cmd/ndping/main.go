@@ -73,6 +73,9 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
   ndping -l 192.0.2.7:7000 --broker /run/ndbroker/eth0
   ndping -l 127.0.0.2:7000 & ndping --from 127.0.0.1 127.0.0.2:7000 -c 5`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.net.RefuseAsker(cmd, "count", "interval", "timeout", "reconnect", "size", "quiet"); err != nil {
+				return err
+			}
 			if o.net.Listens {
 				return answer(cmd.Context(), o, cmd.OutOrStdout())
 			}

@@ -189,3 +189,18 @@ func TestListenerSaysWhichPortItGot(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 }
+
+// TestListenerRefusesWhatItWouldIgnore: flags of the side that asks say nothing to one that answers.
+func TestListenerRefusesWhatItWouldIgnore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // one that gets past its arguments must not wait for peers
+	for _, args := range [][]string{{"--from", "127.0.0.1"}, {"-c", "1"}, {"-i", "1"}, {"-W", "1"}, {"-s", "64"}, {"-q"}, {"--reconnect"}} {
+		root := newRoot()
+		root.SetArgs(append([]string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(netlabtest.FreePort(t))}, args...))
+		root.SetOut(io.Discard)
+		var said bytes.Buffer
+		if status := cli.Run(ctx, root, &said); status != cli.Misuse || !strings.Contains(said.String(), "leave") {
+			t.Errorf("%q: status %d, %s", args, status, &said)
+		}
+	}
+}

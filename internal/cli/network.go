@@ -57,6 +57,22 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	Complete(cmd, "datapath", Datapaths)
 }
 
+// RefuseAsker refuses flags of the side that connects where a command listens: --from, and those that the command has besides. They would be ignored.
+func (n *Network) RefuseAsker(cmd *cobra.Command, names ...string) error {
+	if !n.Listens {
+		return nil
+	}
+	if cmd.Flags().Changed("from") {
+		return Usagef("--from is for the side that connects, and --listen has its address in HOST:PORT: leave --from out")
+	}
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return Usagef("--%s is for the side that connects, and does nothing with --listen: leave it out here, and say it there", name)
+		}
+	}
+	return nil
+}
+
 // Listen is nd.Listen with the flags' values.
 func (n *Network) Listen(cfg nd.EndpointConfig) (*nd.EndpointListener, error) {
 	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
