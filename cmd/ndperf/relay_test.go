@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
@@ -40,5 +43,20 @@ func TestRelayNamesTheCause(t *testing.T) {
 				t.Error("the rest was not told to end")
 			}
 		})
+	}
+}
+
+// TestInterruptedWhileAJobIsHandedOver: an interruption that closes the input of a side before it has its job is what went wrong, and not the closed input.
+func TestInterruptedWhileAJobIsHandedOver(t *testing.T) {
+	t.Setenv(runAgain, "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	interrupt := func(cmd *exec.Cmd) error {
+		err := cmd.Start()
+		cancel()
+		return errors.Join(err, cmd.Cancel())
+	}
+	if _, err := startSide(ctx, interrupt, bench.Job{}, -1); !errors.Is(err, context.Canceled) || errors.Is(err, os.ErrClosed) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("it ended with %v", err)
 	}
 }

@@ -67,6 +67,10 @@ func startSide(ctx context.Context, start launch, job bench.Job, core int) (*sid
 		return nil, err
 	}
 	if err := json.NewEncoder(stdin).Encode(job); err != nil {
+		if ctx.Err() != nil {
+			_ = s.stop() // it was told to end
+			return nil, context.Cause(ctx)
+		}
 		return nil, errors.Join(fmt.Errorf("hand the job to the %s: %w", job.Role, err), s.stop())
 	}
 	return s, nil
@@ -136,6 +140,9 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	alive := 1
 	a, err := startSide(ctx, local, requester, cores[0])
 	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // relay says why
+		}
 		cancel()
 	} else {
 		go a.pump(events)
