@@ -33,6 +33,7 @@ type pinger struct {
 	asked   int
 	answers int
 	took    []time.Duration // of what was answered
+	packets nd.Stats        // of connections that ended: PacketsOut, PacketsIn and Retransmits
 	out     io.Writer
 	each    io.Writer // for lines about single messages
 }
@@ -55,15 +56,25 @@ func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error 
 			break
 		}
 	}
-	if p.hangUp == nil {
-		return err
-	}
-	stats := p.e.Adapter.Stats()
-	fmt.Fprintf(stdout, "%d packets out, %d in, %d sent again\n", stats.PacketsOut, stats.PacketsIn, stats.Retransmits)
-	if err = errors.Join(err, p.hangUp()); err == nil && answers == 0 {
+	err = errors.Join(err, p.leave())
+	fmt.Fprintf(stdout, "%d packets out, %d in, %d sent again\n", p.packets.PacketsOut, p.packets.PacketsIn, p.packets.Retransmits)
+	if err == nil && answers == 0 {
 		return errSilent
 	}
 	return err
+}
+
+// leave ends the connection, if there is one, and adds its packets to those of the ones before.
+func (p *pinger) leave() error {
+	if p.hangUp == nil {
+		return nil
+	}
+	stats, hangUp := p.e.Adapter.Stats(), p.hangUp
+	p.packets.PacketsOut += stats.PacketsOut
+	p.packets.PacketsIn += stats.PacketsIn
+	p.packets.Retransmits += stats.Retransmits
+	p.hangUp = nil
+	return hangUp()
 }
 
 // connect makes a connection, again and again where that was asked for.
@@ -111,8 +122,7 @@ func (p *pinger) run(ctx context.Context, size int) error {
 			fmt.Fprintf(p.each, "%d bytes, message %d: no answer in %v\n", size, p.number, p.o.patience)
 		case err != nil && p.o.reconnect && again(err):
 			fmt.Fprintf(p.out, "%d bytes, message %d: %s\n", size, p.number, cli.OneLine(err))
-			_ = p.hangUp() // it is over
-			p.hangUp = nil
+			_ = p.leave() // it is over
 			if err := p.connect(ctx); ctx.Err() != nil {
 				return nil
 			} else if err != nil {

@@ -57,7 +57,8 @@ func TestPingReconnects(t *testing.T) {
 		must(t, <-ended)
 	}
 	testhelp.Eventually(t, "it waits for its peer", func() bool { return client.String() != "" })
-	serve(&said{}, func(text string) bool { return strings.Contains(text, "message 3: ") }, func() {})
+	const before = 20 // messages of the first connection, and more: the last one needs fewer packets
+	serve(&said{}, func(text string) bool { return strings.Contains(text, fmt.Sprintf("message %d: ", before)) }, func() {})
 	var server said
 	serve(&server, func(text string) bool {
 		_, since, again := strings.Cut(strings.Replace(text, "connected to", "", 1), "connected to")
@@ -71,6 +72,11 @@ func TestPingReconnects(t *testing.T) {
 		t.Errorf("the server says %s", &server)
 	}
 	wantSaid(t, client.String(), "[ND_CONNECTION_REFUSED]", "packets out")
+	last := client.String()[strings.LastIndex(strings.TrimSpace(client.String()), "\n")+1:]
+	var out, in, resent int
+	if _, err := fmt.Sscanf(last, "%d packets out, %d in, %d sent again", &out, &in, &resent); err != nil || out < before || in < before {
+		t.Errorf("%d messages were answered before the last connection, and the last line is %q (%v)", before, last, err)
+	}
 }
 
 // Times are seconds, as ping takes them, or have a unit.
