@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // openRuns binds a socket that sends runs and receives merged datagrams.
@@ -148,6 +151,51 @@ func TestRefusedRun(t *testing.T) {
 	gatherRuns(s, &to, repeat(2, 10))
 	if s.nr != 2 {
 		t.Error("there are runs")
+	}
+}
+
+// A run that a firewall refuses goes again one by one, and says nothing about runs: the next one may be let through.
+func TestRunThatAFirewallRefuses(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("nft is missing: apt-get install nftables")
+	}
+	ns := netlabtest.Namespace(t)
+	shell := func(line string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		must(t, ns.StartProcess(cmd))
+		must(t, cmd.Wait())
+	}
+	shell("ip link set lo up; nft 'add table inet f; add chain inet f out { type filter hook output priority 0; }; add rule inet f out meta length > 2000 drop'")
+	must(t, ns.Do(func() error {
+		n := newNetwork(t)
+		out, _ := openRuns(t, n, addrA)
+		in, addr := openRuns(t, n, addrB)
+		s, to, r := NewSender(16, 2), AddrOf(addr, 0), newReceiver(t, 16, 32)
+		for _, inRuns := range []uint64{0, 4} {
+			want := gatherRuns(s, &to, repeat(4, 800))
+			if refused, _ := s.Send(out); refused != 0 || s.Alone() != nil || s.InRuns() != inRuns {
+				t.Errorf("%d refused, no runs: %v, want %d in runs", refused, s.Alone(), inRuns)
+			}
+			if got := r.all(in); !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Errorf("%d datagrams, want %d as they were sent", len(got), len(want))
+			}
+			shell("nft flush ruleset")
+		}
+		return nil
+	}))
+}
+
+// Only what cannot be done at all ends runs.
+func TestWhatEndsRuns(t *testing.T) {
+	for errno, want := range map[unix.Errno]bool{
+		unix.EINVAL: true, unix.EIO: true, unix.EOPNOTSUPP: true,
+		unix.EPERM: false, unix.EACCES: false, unix.ENETUNREACH: false, unix.EHOSTUNREACH: false, unix.ENETDOWN: false, unix.ECONNREFUSED: false,
+		unix.EMSGSIZE: false, unix.ENODEV: false, unix.EADDRNOTAVAIL: false,
+	} {
+		if neverInRuns(errno) != want {
+			t.Errorf("%v: %v", errno, !want)
+		}
 	}
 }
 

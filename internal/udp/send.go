@@ -173,8 +173,8 @@ func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 // Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
 // they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
 // not stop those behind it; a full send buffer does. Where ICMP errors are told, a send may fail for an earlier datagram and is
-// repeated. A run that is refused goes again as single datagrams; when all of those are taken, a run is what the kernel or the device cannot
-// do, and there are none from then on (Alone).
+// repeated. A run that is refused goes again as single datagrams; when all of those are taken, and the error is one of what the kernel or the
+// device cannot do, there are none from then on (Alone).
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	s.gather()
 	for at := 0; at < s.nr; at++ {
@@ -194,7 +194,7 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 			at = s.nr
 		case r.n > 1:
 			lost, long := s.apart(on, r)
-			if lost == 0 {
+			if lost == 0 && neverInRuns(errno) {
 				s.alone = errno
 			}
 			refused, tooLong = refused+lost, tooLong+long
@@ -248,6 +248,13 @@ func push(on *Socket, msgs []mmsghdr) (taken int, errno unix.Errno) {
 // full says that an error is about the send buffer, and not about a datagram.
 func full(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
+}
+
+// neverInRuns says that a run was refused as what cannot be done: EINVAL where the socket has no checksums, EIO behind IPsec, and before Linux 6.11 where
+// the device has no checksums (udp_send_skb), and EOPNOTSUPP, which means that. A firewall, a route or an interface that is down refuses for a while, and
+// a path may become shorter or longer.
+func neverInRuns(errno unix.Errno) bool {
+	return errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP
 }
 
 func tooLongFor(errno unix.Errno) int {
