@@ -139,6 +139,8 @@ func TestRemedyFirewall(t *testing.T) {
 	for name, rule := range map[string]string{
 		"rule":   "nft add rule inet f in udp dport 14791 drop",
 		"policy": "nft add chain inet f in '{ policy drop; }'",
+		"map":    "nft add rule inet f in udp dport vmap '{ 53 : accept, 14791 : drop }'",
+		"others": "nft add rule inet f in udp dport != 53 drop",
 	} {
 		t.Run(name, func(t *testing.T) {
 			pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -149,6 +151,25 @@ func TestRemedyFirewall(t *testing.T) {
 			wantOK(t, &d, "firewall")
 		})
 	}
+}
+
+// A firewall that lets the well-known port through has to let those of further adapters through as well, where there is one already.
+func TestRemedyFirewallBesideAnAdapter(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("nft is missing: apt-get install nftables")
+	}
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	shell(t, pair.A, "nft add table inet f && nft add chain inet f in '{ type filter hook input priority 0; policy drop; }' && nft add rule inet f in udp dport 14791 accept")
+	d := doctor(t, pair.A, "nd0", "--datapath", "udp")
+	wantOK(t, &d, "firewall")
+	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathUDP})
+	must(t, err)
+	d = doctor(t, pair.A, "nd0", "--datapath", "udp")
+	wantFinding(t, &d, "firewall", ndhealth.Hint, "none names UDP port 49152", "49152-65535")
+	shell(t, pair.A, remedy(t, &d, "firewall"))
+	d = doctor(t, pair.A, "nd0", "--datapath", "udp")
+	wantOK(t, &d, "firewall")
 }
 
 // A machine that can, and a peer that is silent, are told apart.

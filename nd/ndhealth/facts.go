@@ -61,7 +61,9 @@ type facts struct {
 	holderError   error
 	buffers       buffers
 	port          portUse
-	firewall      firewall
+	firewall      firewall          // of the well-known port
+	ownPorts      firewall          // of one that a further adapter may have, where one would
+	lanes         firewall          // of a bulk lane
 	ring          bool              // a program at tcx may fill a ring
 	forbidden     string            // why this process cannot have the rights that AF_XDP needs, whatever it is given; empty when it can
 	napi          *xdp.NAPISettings // nil when it cannot be seen
@@ -164,11 +166,11 @@ func (f *facts) gather(ctx context.Context) {
 	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
-	f.firewall = firewallOf(ctx, f.cfg.UDPPort, !f.addr.IsValid() || f.addr.Is4())
 	f.running = inspect(f.addrs...)
 	if f.addr.IsValid() {
 		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}
+	f.readFirewall(listRules(ctx))
 	f.giveWay()
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
 		f.peer = &peerAnswer{}

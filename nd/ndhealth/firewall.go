@@ -25,55 +25,60 @@ const (
 // firewall is what becomes of UDP packets to a port, as far as nft tells.
 type firewall struct {
 	known  bool // nft is there, and this process may ask
+	port   uint16
 	what   verdict
 	chain  string // "inet filter input"
 	handle int    // of the rule
+	only   bool   // the rule is about nothing but the port
 	sent   bool   // the chain is for what this machine sends
+	// answers: packets that come back to the port that something was sent from get through before.
+	answers bool
 }
 
-// The parts of nft's JSON (libnftables-json(5)) that say so.
-type (
-	ruleset struct {
-		Objects []struct {
-			Chain *nftChain `json:"chain"`
-			Rule  *nftRule  `json:"rule"`
-		} `json:"nftables"`
-	}
-	nftChain struct {
-		Family string `json:"family"`
-		Table  string `json:"table"`
-		Name   string `json:"name"`
-		Hook   string `json:"hook"`
-		Policy string `json:"policy"`
-	}
-	nftRule struct {
-		Family string                       `json:"family"`
-		Table  string                       `json:"table"`
-		Chain  string                       `json:"chain"`
-		Handle int                          `json:"handle"`
-		Expr   []map[string]json.RawMessage `json:"expr"`
-	}
-	nftMatch struct {
-		Op   string `json:"op"`
-		Left struct {
-			Payload struct{ Protocol, Field string } `json:"payload"`
-			Meta    struct{ Key string }             `json:"meta"`
-		} `json:"left"`
-		Right json.RawMessage `json:"right"`
-	}
-)
+// The ports from which further adapters of an address take theirs (PROTOCOL §2, §7.8), and those of them that stand for all.
+const firstOwnPort, lastOwnPort = 49152, 65535
 
-// firewallOf asks nft what becomes of UDP packets to the port, of IPv4 or of IPv6, in the network namespace of the calling thread.
-func firewallOf(ctx context.Context, port uint16, is4 bool) firewall {
+var ownPorts = []uint16{firstOwnPort, (firstOwnPort + lastOwnPort) / 2, lastOwnPort}
+
+// listRules asks nft for its rules, in the network namespace of the calling thread; nil when it is not there, or this process may not ask.
+func listRules(ctx context.Context) []byte {
 	ctx, cancel := context.WithTimeout(ctx, nftPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nft", "--json", "list", "ruleset")
 	cmd.WaitDelay = nftPatience // for children that keep its output
 	text, err := cmd.Output()
 	if err != nil {
-		return firewall{}
+		return nil
 	}
-	return judgeRules(text, port, is4)
+	return text
+}
+
+// readFirewall finds out what becomes of UDP packets to the ports that adapters of the address receive on.
+func (f *facts) readFirewall(text []byte) {
+	is4 := !f.addr.IsValid() || f.addr.Is4()
+	f.firewall = judgeRules(text, f.cfg.UDPPort, is4)
+	if f.port.shared {
+		f.ownPorts = firstStopped(text, is4, ownPorts...)
+	}
+	var lanes []uint16
+	for _, r := range f.running {
+		if r.BulkPort != 0 {
+			lanes = append(lanes, r.BulkPort)
+		}
+	}
+	if f.lanes = firstStopped(text, is4, lanes...); f.lanes.answers {
+		f.lanes = firewall{} // a lane sends from the port that it receives on, to that of the other lane
+	}
+}
+
+// firstStopped is of the first port that a firewall does not let through.
+func firstStopped(text []byte, is4 bool, ports ...uint16) firewall {
+	for _, p := range ports {
+		if w := judgeRules(text, p, is4); w.what != passes {
+			return w
+		}
+	}
+	return firewall{}
 }
 
 // judgeRules goes through the chains that packets to this machine meet, and those of packets to peers, which have the port, too. It follows no jumps.
@@ -91,46 +96,47 @@ func judgeRules(text []byte, port uint16, is4 bool) firewall {
 		if c == nil || !slices.Contains(families, c.Family) || !slices.Contains([]string{"input", "prerouting", "output"}, c.Hook) {
 			continue
 		}
-		f := firewall{known: true, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name), sent: c.Hook == "output"}
-		f.what, f.handle = throughChain(&all, c, port)
-		if f.what != passes {
+		f := firewall{known: true, port: port, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name), sent: c.Hook == "output"}
+		if f.throughChain(&all, c); f.what != passes {
 			return f
 		}
 	}
-	return firewall{known: true}
+	return firewall{known: true, port: port}
 }
 
 // throughChain is what a chain makes of packets to the port, and which rule.
-func throughChain(all *ruleset, c *nftChain, port uint16) (verdict, int) {
+func (f *firewall) throughChain(all *ruleset, c *nftChain) {
 	dropsRest := c.Policy == "drop"
 	for _, o := range all.Objects {
 		r := o.Rule
 		if r == nil || r.Family != c.Family || r.Table != c.Table || r.Chain != c.Name || dropsRest && c.Policy != "drop" {
 			continue
 		}
-		named, others, accepts, drops := r.about(port)
-		switch {
-		case !named:
-			dropsRest = dropsRest || drops && !others
-		case accepts:
-			return passes, 0 // from some at least: whoever wrote that thought of the port
-		case drops && others:
-			return mayStop, r.Handle
-		case drops:
-			return stops, r.Handle
+		switch does := r.about(all, f.port); {
+		case does.accepts && (does.named || !does.others):
+			return // from some at least: whoever wrote that thought of the port
+		case does.accepts && does.answers:
+			f.answers = true
+		case !does.named:
+			dropsRest = dropsRest || does.drops && !does.others
+		case does.drops && does.others:
+			f.what, f.handle = mayStop, r.Handle
+			return
+		case does.drops:
+			f.what, f.handle, f.only = stops, r.Handle, does.only
+			return
 		}
 	}
-	if dropsRest && !acceptedIn(all, c, port) {
-		return byPolicy, 0
+	if dropsRest && !acceptedIn(all, c, f.port) {
+		f.what = byPolicy
 	}
-	return passes, 0
 }
 
 // acceptedIn says that a rule of the chain's table accepts the port: the chain may lead there.
 func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	for _, o := range all.Objects {
 		if r := o.Rule; r != nil && r.Family == c.Family && r.Table == c.Table {
-			if named, _, accepts, _ := r.about(port); named && accepts {
+			if does := r.about(all, port); does.named && does.accepts {
 				return true
 			}
 		}
@@ -138,51 +144,9 @@ func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	return false
 }
 
-// about says whether a rule is about the port, whether it asks for more than that, and what it does.
-func (r *nftRule) about(port uint16) (named, others, accepts, drops bool) {
-	for _, e := range r.Expr {
-		for kind, text := range e {
-			switch kind {
-			case "match":
-				var m nftMatch
-				read := json.Unmarshal(text, &m) == nil && m.Op == "=="
-				switch {
-				case read && m.Left.Payload.Protocol == "udp" && m.Left.Payload.Field == "dport" && holds(m.Right, port):
-					named = true
-				case read && m.Left.Meta.Key == "l4proto" && string(m.Right) == `"udp"`: // as iptables writes it; the port says so already
-				default:
-					others = true
-				}
-			case "accept":
-				accepts = true
-			case "drop", "reject":
-				drops = true
-			case "counter", "log":
-			default:
-				others = true // a limit, a set, or what cannot be read
-			}
-		}
-	}
-	return named, others, accepts, drops
-}
-
-// holds says that a port is the number, in the range or in the set of a match.
-func holds(right json.RawMessage, port uint16) bool {
-	var number uint16
-	var of struct {
-		Range []uint16          `json:"range"`
-		Set   []json.RawMessage `json:"set"`
-	}
-	if json.Unmarshal(right, &number) == nil {
-		return number == port
-	}
-	if json.Unmarshal(right, &of) != nil {
-		return false
-	}
-	if len(of.Range) == 2 {
-		return of.Range[0] <= port && port <= of.Range[1]
-	}
-	return slices.ContainsFunc(of.Set, func(e json.RawMessage) bool { return holds(e, port) })
+// letThrough is the command that lets ports through a chain, ahead of its other rules.
+func (f *firewall) letThrough(ports string) string {
+	return fmt.Sprintf("nft insert rule %s 'udp dport %s accept'", f.chain, ports)
 }
 
 func judgeFirewall(f *facts) (Finding, bool) {
@@ -191,22 +155,40 @@ func judgeFirewall(f *facts) (Finding, bool) {
 	if w.sent {
 		why = "plain sockets are behind the firewall: nothing that is sent to peers gets out"
 	}
-	handle := fmt.Sprintf("rule %d of chain %s drops UDP port %d", w.handle, w.chain, port)
-	remedy := fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)
+	needed := fmt.Sprintf("{ %d,%d-%d }", port, firstOwnPort, lastOwnPort) // the latter for adapters beside the first one of an address
 	switch {
 	case !w.known:
 		return Finding{}, false
+	case w.what == passes && f.ownPorts.what != passes && !f.overXDP():
+		return hint(f.ownPorts.said(), "there is an adapter of the address already, so that another one receives on a UDP port of its own, which peers do not reach: "+
+			"a firewall has to let through the well-known port and those from 49152 on", f.ownPorts.letThrough(needed)), true
+	case f.lanes.what != passes && f.overXDP():
+		return hint(f.lanes.said()+", that of a bulk lane", "long messages go by AF_XDP alone, which moves less; everything else goes on",
+			f.lanes.letThrough(fmt.Sprint(f.lanes.port))), true
 	case w.what == passes:
 		return ok("no rule of nft that names UDP port %d drops it", port), true
 	case f.overXDP():
 		return ok("nft drops UDP port %d (chain %s); AF_XDP takes packets before that", port, w.chain), true
-	case w.what == stops:
-		return problem(handle, why, remedy), true
+	case w.only && w.what == stops:
+		return problem(w.said(), why, fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)), true
 	case w.what == mayStop:
-		return hint(handle+" from some", why, remedy), true
+		return hint(w.said(), why, fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)), true
+	case w.what == stops: // others as well
+		return problem(w.said(), why, w.letThrough(needed)), true
 	}
-	return hint(fmt.Sprintf("chain %s drops what no rule accepts, and none names UDP port %d", w.chain, port), why,
-		fmt.Sprintf("nft insert rule %s udp dport %d accept", w.chain, port)), true
+	return hint(w.said(), why, w.letThrough(needed)), true
+}
+
+// said says what stops the port.
+func (f *firewall) said() string {
+	switch f.what {
+	case stops:
+		return fmt.Sprintf("rule %d of chain %s drops UDP port %d", f.handle, f.chain, f.port)
+	case mayStop:
+		return fmt.Sprintf("rule %d of chain %s drops UDP port %d from some", f.handle, f.chain, f.port)
+	case passes, byPolicy:
+	}
+	return fmt.Sprintf("chain %s drops what no rule accepts, and none names UDP port %d", f.chain, f.port)
 }
 
 func judgeSharedLink(f *facts) (Finding, bool) {

@@ -79,3 +79,117 @@ func TestFirewallForWhatIsSent(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// dport is a comparison with the port that packets go to.
+func dport(op, right string) string {
+	return fmt.Sprintf(`{"match":{"op":%q,"left":{"payload":{"protocol":"udp","field":"dport"}},"right":%s}}`, op, right)
+}
+
+// verdicts is a map of verdicts by that port.
+func verdicts(data string) string {
+	return `{"vmap":{"key":{"payload":{"protocol":"udp","field":"dport"}},"data":` + data + `}}`
+}
+
+// TestFirewallReadsRules: comparisons, ranges, sets and maps of verdicts with and without a name, as nft prints them, with what is about other packets.
+func TestFirewallReadsRules(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule []string
+		want verdict
+	}{
+		"map":                      {[]string{verdicts(`{"set":[[53,{"accept":null}],[14791,{"drop":null}]]}`)}, stops},
+		"map of ranges":            {[]string{verdicts(`{"set":[[53,{"accept":null}],[{"range":[14000,15000]},{"drop":null}]]}`)}, stops},
+		"map with a name":          {[]string{verdicts(`"@m"`)}, stops},
+		"map for the rest":         {[]string{verdicts(`{"set":[[53,{"accept":null}],["*",{"drop":null}]]}`)}, stops},
+		"map that accepts":         {[]string{verdicts(`{"set":[[14791,{"accept":null}]]}`)}, passes},
+		"map of others":            {[]string{verdicts(`{"set":[[53,{"drop":null}]]}`)}, passes},
+		"map that leads elsewhere": {[]string{verdicts(`{"set":[[14791,{"jump":{"target":"allowed"}}]]}`)}, passes},
+		"map, from one":            {[]string{fromOne, verdicts(`{"set":[[14791,{"drop":null}]]}`)}, mayStop},
+		"map of protocols":         {[]string{`{"vmap":{"key":{"meta":{"key":"l4proto"}},"data":{"set":[["tcp",{"accept":null}],["udp",{"drop":null}]]}}}`}, byPolicy},
+		"all but one":              {[]string{dport("!=", "53"), drop}, stops},
+		"all but this":             {[]string{dport("!=", "14791"), drop}, passes},
+		"all but some":             {[]string{dport("!=", `{"set":[53,54]}`), drop}, stops},
+		"all but a range":          {[]string{dport("!=", `{"range":[14000,15000]}`), drop}, passes},
+		"from a port on":           {[]string{dport(">=", "1024"), drop}, stops},
+		"below a port":             {[]string{dport("<", "1024"), drop}, passes},
+		"up to this":               {[]string{dport("<=", "14791"), drop}, stops},
+		"above this":               {[]string{dport(">", "14791"), drop}, passes},
+		"set with a name":          {[]string{dport("==", `"@s"`), drop}, stops},
+		"set with a name, not in":  {[]string{dport("!=", `"@s"`), drop}, passes},
+		"set that is not there":    {[]string{dport("==", `"@none"`), drop}, passes},
+		"element that ends":        {[]string{dport("==", `{"set":[{"elem":{"val":14791,"timeout":60}}]}`), drop}, stops},
+		"port of whatever carries": {[]string{`{"match":{"op":"==","left":{"payload":{"protocol":"th","field":"dport"}},"right":14791}}`, drop}, stops},
+		"port of TCP and UDP": {[]string{
+			`{"match":{"op":"==","left":{"meta":{"key":"l4proto"}},"right":{"set":["tcp","udp"]}}}`,
+			`{"match":{"op":"==","left":{"payload":{"protocol":"th","field":"dport"}},"right":14791}}`, drop,
+		}, stops},
+		"port of TCP": {[]string{
+			`{"match":{"op":"==","left":{"meta":{"key":"l4proto"}},"right":"tcp"}}`,
+			`{"match":{"op":"==","left":{"payload":{"protocol":"th","field":"dport"}},"right":14791}}`, drop,
+		}, passes},
+		"all of UDP over IPv4": {[]string{`{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"protocol"}},"right":"udp"}}`, drop}, byPolicy},
+		"sender and port":      {[]string{`{"match":{"op":"==","left":{"concat":[{"payload":{"protocol":"ip","field":"saddr"}},{"payload":{"protocol":"udp","field":"dport"}}]},"right":{"set":[{"concat":["192.0.2.1",14791]}]}}}`, drop}, passes},
+	} {
+		text := strings.TrimSuffix(string(oneChain("inet", "input", [][]string{c.rule})), "]}") +
+			`,{"map":{"family":"inet","name":"m","table":"t","type":"inet_service","map":"verdict","elem":[[14791,{"drop":null}]]}}` +
+			`,{"set":{"family":"inet","name":"s","table":"t","type":"inet_service","elem":[53,{"range":[14000,15000]}]}}]}`
+		if f := judgeRules([]byte(text), 14791, true); !f.known || f.what != c.want {
+			t.Errorf("%s: %+v, want verdict %d", name, f, c.want)
+		}
+	}
+}
+
+// TestFirewallKeepsRulesOfOthers: a rule about this port alone can go; ahead of one about others as well, this one's packets are let through.
+func TestFirewallKeepsRulesOfOthers(t *testing.T) {
+	for rule, want := range map[string]string{
+		ourPort:            "nft delete rule inet t c handle 2",
+		dport("!=", "53"):  "nft insert rule inet t c 'udp dport { 14791,49152-65535 } accept'",
+		dport(">", "1024"): "nft insert rule inet t c 'udp dport { 14791,49152-65535 } accept'",
+	} {
+		f := healthy()
+		f.cfg.Datapath, f.firewall = nd.DatapathUDP, judgeRules(oneChain("inet", "input", [][]string{{rule, drop}}), 14791, true)
+		if got, _ := judgeFirewall(f); got.Severity != Problem || got.Remedy != want {
+			t.Errorf("%s: %+v", rule, got)
+		}
+	}
+}
+
+// TestFirewallAcceptsAll: what a rule for all packets, or for all of UDP, accepts does not meet the chain's policy.
+func TestFirewallAcceptsAll(t *testing.T) {
+	for _, rule := range [][]string{{accept}, {udp, accept}} {
+		text := strings.Replace(string(oneChain("inet", "input", [][]string{rule})), `"policy":"accept"`, `"policy":"drop"`, 1)
+		if f := judgeRules([]byte(text), 14791, true); !f.known || f.what != passes {
+			t.Errorf("%v: %+v", rule, f)
+		}
+	}
+}
+
+// TestFirewallBeforeOtherPorts: an adapter beside another one needs its own port, and a bulk lane has one that the kernel chose. Replies to what a lane
+// sent come to the port that it was sent from.
+func TestFirewallBeforeOtherPorts(t *testing.T) {
+	const established = `{"match":{"op":"in","left":{"ct":{"key":"state"}},"right":["established","related"]}}`
+	closed := [][]string{{ourPort, accept}, {drop}}
+	for name, c := range map[string]struct {
+		rules [][]string
+		spoil func(*facts)
+		want  string // "" for nothing
+	}{
+		"alone over plain sockets":   {closed, func(f *facts) { f.cfg.Datapath = nd.DatapathUDP }, ""},
+		"beside another one":         {closed, func(f *facts) { f.cfg.Datapath, f.port.shared = nd.DatapathUDP, true }, "names UDP port 49152"},
+		"beside another one, open":   {[][]string{{ourPort, accept}, {dport(">=", "49152"), accept}, {drop}}, func(f *facts) { f.cfg.Datapath, f.port.shared = nd.DatapathUDP, true }, ""},
+		"beside another one, partly": {[][]string{{dport(">=", "60000"), drop}}, func(f *facts) { f.cfg.Datapath, f.port.shared = nd.DatapathUDP, true }, "drops UDP port 65535"},
+		"a lane":                     {closed, func(f *facts) { f.running[0].BulkPort = 40000 }, "names UDP port 40000, that of a bulk lane"},
+		"no lane":                    {closed, func(f *facts) {}, ""},
+		"a lane that gets answers":   {append([][]string{{established, accept}}, closed...), func(f *facts) { f.running[0].BulkPort = 40000 }, ""},
+	} {
+		f := healthy()
+		c.spoil(f)
+		f.readFirewall(oneChain("inet", "input", c.rules))
+		got, looked := judgeFirewall(f)
+		if c.want == "" && (!looked || got.Severity != OK) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if c.want != "" && (got.Severity != Hint || !strings.Contains(got.Found, c.want) || !strings.HasPrefix(got.Remedy, "nft insert rule inet t c 'udp dport ")) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

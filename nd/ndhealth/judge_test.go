@@ -64,7 +64,7 @@ func TestFirewallFindings(t *testing.T) {
 		{14791, Problem, "rule 7 of chain inet f in", "nft delete rule inet f in handle 7"},
 		{15001, Hint, "from some", "handle 8"},
 		{16000, Problem, "rule 9 of chain inet f in", "nft delete rule inet f in handle 9"},
-		{9, Hint, "none names UDP port 9", "nft insert rule inet f in udp dport 9 accept"},
+		{9, Hint, "none names UDP port 9", "nft insert rule inet f in 'udp dport { 9,49152-65535 } accept'"},
 		{53, OK, "no rule", ""},
 	} {
 		f := healthy()

@@ -1,0 +1,253 @@
+package ndhealth
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// The parts of nft's JSON (libnftables-json(5)) that say so.
+type (
+	ruleset struct {
+		Objects []struct {
+			Chain *nftChain `json:"chain"`
+			Rule  *nftRule  `json:"rule"`
+			Set   *nftSet   `json:"set"`
+			Map   *nftSet   `json:"map"`
+		} `json:"nftables"`
+	}
+	nftChain struct {
+		Family string `json:"family"`
+		Table  string `json:"table"`
+		Name   string `json:"name"`
+		Hook   string `json:"hook"`
+		Policy string `json:"policy"`
+	}
+	nftRule struct {
+		Family string                       `json:"family"`
+		Table  string                       `json:"table"`
+		Chain  string                       `json:"chain"`
+		Handle int                          `json:"handle"`
+		Expr   []map[string]json.RawMessage `json:"expr"`
+	}
+	nftSet struct { // or a map
+		Family string            `json:"family"`
+		Table  string            `json:"table"`
+		Name   string            `json:"name"`
+		Elem   []json.RawMessage `json:"elem"`
+	}
+	nftKey struct {
+		Payload struct{ Protocol, Field string } `json:"payload"`
+		Meta    struct{ Key string }             `json:"meta"`
+		CT      struct{ Key string }             `json:"ct"`
+	}
+	nftMatch struct {
+		Op    string          `json:"op"`
+		Left  nftKey          `json:"left"`
+		Right json.RawMessage `json:"right"`
+	}
+	nftVerdicts struct {
+		Key  nftKey          `json:"key"`
+		Data json.RawMessage `json:"data"`
+	}
+)
+
+// effect is what a rule makes of UDP packets to a port.
+type effect struct {
+	named   bool // the rule is about ports, and about this one
+	only    bool // and about no other
+	others  bool // it asks for more than that, or for what cannot be read
+	answers bool // that is the state of a connection, established among them
+	accepts bool
+	drops   bool
+}
+
+// about says what a rule makes of UDP packets to a port: nothing when it is about others.
+func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
+	met := true
+	for _, e := range r.Expr {
+		for kind, text := range e {
+			switch kind {
+			case "match":
+				met = met && does.match(r, all, text, port)
+			case "vmap":
+				met = met && does.lookUp(r, all, text, port)
+			case "accept", "drop", "reject":
+				does.end(kind)
+			case "counter", "log":
+			default:
+				does.others = true // a limit, a set, or what cannot be read
+			}
+		}
+	}
+	if !met {
+		return effect{}
+	}
+	return does
+}
+
+// end takes note of a verdict.
+func (does *effect) end(verdict string) {
+	switch verdict {
+	case "accept":
+		does.accepts = true
+	case "drop", "reject":
+		does.drops = true
+	default:
+		does.others = true // a jump
+	}
+}
+
+// match takes note of a condition, and says whether UDP packets to the port can meet it.
+func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port uint16) bool {
+	var m nftMatch
+	if json.Unmarshal(text, &m) != nil {
+		does.others = true
+		return true
+	}
+	var met, read bool
+	switch {
+	case m.Left.isPort():
+		met, read = compare(all.right(r, m.Right), m.Op, port)
+		does.named = does.named || read
+		does.only = string(m.Right) == decimal(port) && m.Op == "=="
+	case m.Left.isProtocol() && (m.Op == "==" || m.Op == "!="):
+		met, read = holds(all.right(r, m.Right), isUDP)
+		met = met == (m.Op == "==")
+	case m.Left.CT.Key == "state":
+		does.answers = m.Op != "!=" && strings.Contains(string(m.Right), `"established"`)
+	}
+	if !read {
+		does.others = true
+	}
+	return met || !read
+}
+
+// lookUp takes note of a map of verdicts, and says whether it has one for UDP packets to the port.
+func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port uint16) bool {
+	var v nftVerdicts
+	if json.Unmarshal(text, &v) != nil || !v.Key.isPort() && !v.Key.isProtocol() {
+		does.others = true
+		return true
+	}
+	is := isUDP
+	if v.Key.isPort() {
+		is = isPort(port)
+	}
+	for _, e := range elements(all.right(r, v.Data)) {
+		var pair []json.RawMessage
+		var verdict map[string]json.RawMessage
+		if json.Unmarshal(e, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[1], &verdict) != nil {
+			continue
+		}
+		if met, _ := holds(pair[0], is); met {
+			does.named = does.named || v.Key.isPort()
+			for kind := range verdict {
+				does.end(kind)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// isPort says that a key is the destination port of UDP, or of what is carried.
+func (k *nftKey) isPort() bool {
+	return (k.Payload.Protocol == "udp" || k.Payload.Protocol == "th") && k.Payload.Field == "dport"
+}
+
+// isProtocol says that a key is what IP carries.
+func (k *nftKey) isProtocol() bool {
+	return k.Meta.Key == "l4proto" || k.Payload.Protocol == "ip" && k.Payload.Field == "protocol" || k.Payload.Protocol == "ip6" && k.Payload.Field == "nexthdr"
+}
+
+// right is the value of a comparison, or what the set or map that it names has.
+func (all *ruleset) right(r *nftRule, value json.RawMessage) json.RawMessage {
+	var name string
+	if json.Unmarshal(value, &name) != nil || !strings.HasPrefix(name, "@") {
+		return value
+	}
+	for _, o := range all.Objects {
+		for _, s := range []*nftSet{o.Set, o.Map} {
+			if s != nil && s.Family == r.Family && s.Table == r.Table && s.Name == name[1:] {
+				text, _ := json.Marshal(map[string]any{"set": s.Elem}) // it was read from JSON
+				return text
+			}
+		}
+	}
+	return value
+}
+
+// elements are those of a set or a map.
+func elements(value json.RawMessage) []json.RawMessage {
+	var of struct {
+		Set []json.RawMessage `json:"set"`
+	}
+	_ = json.Unmarshal(value, &of) // what cannot be read has none
+	return of.Set
+}
+
+// isUDP says that a value is the protocol UDP.
+func isUDP(value json.RawMessage) bool { return string(value) == `"udp"` || string(value) == "17" }
+
+// isPort says that a value is a port, or a range that has it.
+func isPort(port uint16) func(json.RawMessage) bool {
+	return func(value json.RawMessage) bool {
+		var of struct {
+			Range []uint16 `json:"range"`
+		}
+		if json.Unmarshal(value, &of) == nil && len(of.Range) == 2 {
+			return of.Range[0] <= port && port <= of.Range[1]
+		}
+		return string(value) == decimal(port) || string(value) == `"*"` // all that a map has nothing else for: it comes last
+	}
+}
+
+func decimal(port uint16) string { return strconv.Itoa(int(port)) }
+
+// holds says whether a value, or an element of a set, is what is looked for, and whether it can be read.
+func holds(value json.RawMessage, is func(json.RawMessage) bool) (met, read bool) {
+	var with struct {
+		Elem struct { // an element with a time-out, a counter or a comment
+			Val json.RawMessage `json:"val"`
+		} `json:"elem"`
+		Set    []json.RawMessage `json:"set"`
+		Concat json.RawMessage   `json:"concat"`
+	}
+	if json.Unmarshal(value, &with) == nil {
+		switch {
+		case with.Elem.Val != nil:
+			return holds(with.Elem.Val, is)
+		case with.Concat != nil:
+			return false, false
+		}
+	}
+	for _, e := range with.Set {
+		if met, _ := holds(e, is); met {
+			return true, true
+		}
+	}
+	return is(value), !strings.HasPrefix(string(value), `"@`)
+}
+
+// compare says whether a comparison with a port is true, and whether it can be read.
+func compare(value json.RawMessage, op string, port uint16) (met, read bool) {
+	met, read = holds(value, isPort(port))
+	var than int
+	known := json.Unmarshal(value, &than) == nil
+	switch at := int(port); op {
+	case "==":
+		return met, read
+	case "!=":
+		return !met, read
+	case "<":
+		return at < than, known
+	case "<=":
+		return at <= than, known
+	case ">":
+		return at > than, known
+	case ">=":
+		return at >= than, known
+	}
+	return false, false
+}
