@@ -48,7 +48,8 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 
 // Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
 //
-// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses (no port is free), ErrAddressAssociated (bound already, in use or
+// closed), ErrDeviceRemoved.
 func (c *Connector) Bind(addr netip.AddrPort) error {
 	use, o := c.k.Bind(addr)
 	return c.adapter.bound(addr, use, o)
@@ -173,7 +174,7 @@ func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectPar
 
 // Reject refuses a request, or declines after the peer accepted. The peer gets the private data.
 //
-// Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize.
+// Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize, ErrDeviceRemoved.
 func (c *Connector) Reject(private []byte) error {
 	return c.adapter.fail("reject", noAddr, noAddr, c.k.Reject(private), nil)
 }
@@ -216,12 +217,15 @@ func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
 }
 
 // LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
+//
+// Errors: ErrConnectionInvalid, ErrDeviceRemoved.
 func (c *Connector) LocalAddress() (netip.AddrPort, error) {
 	at, o := c.k.LocalAddress()
 	return at, c.adapter.fail("local address", noAddr, noAddr, o, nil)
 }
 
 // PeerAddress returns the peer's ND address, from its accept or request on until the connection is over.
+// Errors are those of LocalAddress.
 func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 	at, o := c.k.PeerAddress()
 	return at, c.adapter.fail("peer address", noAddr, noAddr, o, nil)
@@ -229,7 +233,7 @@ func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 
 // NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
 //
-// Errors: ErrConnectionInvalid (never connected), ErrCanceled.
+// Errors: ErrConnectionInvalid (never connected), ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) NotifyDisconnect(ctx context.Context) error {
 	if err := checkContext("notify disconnect", ctx); err != nil {
 		return err
@@ -253,7 +257,7 @@ func (c *Connector) cancelNotification(id uint64) {
 // NotifyDisconnect returns, and this call returns when the peer disconnects too.
 //
 // Errors: ErrConnectionInvalid (not connected, or lost), ErrConnectionAborted (the peer cut it off), ErrIOTimeout (the peer did
-// not disconnect within 10 s; the connection is over all the same), ErrCanceled.
+// not disconnect within 10 s; the connection is over all the same), ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	return c.request(ctx, "disconnect", c.k.Disconnect)
 }

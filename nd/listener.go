@@ -30,7 +30,8 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 // Bind takes a local ND address: one of the adapter's, or the unspecified one for all of them; port 0 is a free one of 49152
 // to 65535.
 //
-// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses, ErrAddressAssociated.
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses (no port is free), ErrAddressAssociated (bound already),
+// ErrInvalidDeviceState (closed), ErrDeviceRemoved.
 func (l *Listener) Bind(addr netip.AddrPort) error {
 	use, o := l.l.Bind(addr)
 	return l.adapter.bound(addr, use, o)
@@ -52,12 +53,14 @@ func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outco
 
 // Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0, and more than 4096, is 4096.
 //
-// Errors: ErrInvalidDeviceState (not bound, or listening already).
+// Errors: ErrInvalidDeviceState (not bound, listening already, or closed), ErrDeviceRemoved.
 func (l *Listener) Listen(backlog int) error {
 	return l.adapter.fail("listen", noAddr, noAddr, l.l.Listen(backlog), nil)
 }
 
-// LocalAddress returns the address while listening.
+// LocalAddress returns the address, with the port that was chosen, while listening.
+//
+// Errors: ErrInvalidDeviceState (not listening), ErrDeviceRemoved.
 func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 	at, o := l.l.LocalAddress()
 	return at, l.adapter.fail("local address", noAddr, noAddr, o, nil)

@@ -57,7 +57,7 @@ func (w *MemoryWindow) Close() error {
 // ErrInvalidDeviceRequest, and the connection.
 //
 // Errors: ErrInvalidParameterN(2) for a region and (3) for a window that is nil, closed or another adapter's, (6) flags; ErrConnectionInvalid;
-// ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries. A call that
+// ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries, ErrDeviceRemoved. A call that
 // fails gives no result.
 func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
 	const op = "bind"
@@ -77,7 +77,7 @@ func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWin
 // with ErrInvalidDeviceRequest, and the connection.
 //
 // Errors: ErrInvalidParameterN(2) for a window that is nil, closed or another adapter's, (3) flags; ErrConnectionInvalid;
-// ErrNoMoreEntries. A call that fails gives no result.
+// ErrNoMoreEntries, ErrDeviceRemoved. A call that fails gives no result.
 func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFlags) error {
 	const op = "invalidate"
 	switch {

@@ -85,7 +85,7 @@ func (a *Adapter) createQueuePair(op string, c verbs.QPConfig, positions [verbs.
 // Send posts a message to the peer's next Receive.
 //
 // Errors: ErrConnectionInvalid, ErrBufferOverflow (longer than MaxTransferLength or the inline size), ErrDataOverrun (too many
-// entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags). A call that fails gives no result.
+// entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags), ErrDeviceRemoved. A call that fails gives no result.
 func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer|OpAnswered) != 0 {
 		return q.wrong("send", 4)
@@ -143,7 +143,7 @@ var errNoReads = errors.New("the outbound read limit of the connection is 0: " +
 
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
 //
-// Errors: ErrBufferOverflow, ErrDataOverrun, ErrNoMoreEntries.
+// Errors: ErrBufferOverflow, ErrDataOverrun, ErrNoMoreEntries, ErrDeviceRemoved.
 func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
 	return q.posted("receive", verbs.Receive(&q.qp, context, sgl))
 }

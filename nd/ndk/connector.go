@@ -59,7 +59,8 @@ func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any
 // StatusInsufficientResources, StatusDeviceRemoved. At once: StatusInvalidAddress (src), StatusSharingViolation,
 // StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
 // StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,
-// StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family).
+// StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family),
+// StatusInsufficientResources, StatusDeviceRemoved.
 func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
 	return c.connect(qp, nil, src, dest, params, done, context)
 }
