@@ -61,7 +61,7 @@ type resultMessage struct {
 	Mallocs uint64        `json:"mallocs"`
 	Resent  Resent        `json:"resent"`
 	CPU     time.Duration `json:"cpu"`
-	Elapsed time.Duration `json:"elapsed"`         // in which the processor time and the allocations were counted
+	Elapsed time.Duration `json:"elapsed"`         // in which the processor time was counted
 	Error   string        `json:"error,omitempty"` // of the verification
 }
 

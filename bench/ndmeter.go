@@ -40,6 +40,7 @@ type meter struct {
 	limited limits
 	cpu     time.Duration
 	began   time.Time
+	warm    time.Time // when the allocations of the warm-up are left behind; zero when they are, or were never counted
 }
 
 // startMeter reads the counters. It stops the world, so it stays out of what is timed.
@@ -50,7 +51,14 @@ func startMeter(a *nd.Adapter) meter {
 	return m
 }
 
-// mallocsSince is how often memory was allocated since the start.
+// leaveWarmUp begins to count allocations anew once the warm-up is over: windows, rings and queues have grown to their size by then.
+func (m *meter) leaveWarmUp(now time.Time) {
+	if now.After(m.warm) {
+		m.mallocs, m.warm = mallocs(), time.Time{}
+	}
+}
+
+// mallocsSince is how often memory was allocated since the start, or the end of the warm-up.
 func (m *meter) mallocsSince() uint64 { return mallocs() - m.mallocs }
 
 // cpuSince is the processor time that this process took since the start.

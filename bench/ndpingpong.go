@@ -65,6 +65,7 @@ func (d *data) answer(ctx context.Context) error {
 		if err := d.say(ctx); err != nil {
 			return err
 		}
+		d.warmUp()
 		if err := d.digest(requestSeed); err != nil {
 			return err
 		}

@@ -254,10 +254,10 @@ func (d *data) finish(ctx context.Context) error {
 	}
 	r.Verified = d.spec.Verify
 	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
-	// The responder counts from start to done, the requester the measured part: each divided by its own operations.
+	// The responder counts processor time from start to done, and allocations from the end of the warm-up on; the requester counts the measured part.
 	r.CPUUS = 1e6 * (d.cpu.Seconds()/float64(max(d.measured, 1)) + m.Result.CPU.Seconds()/float64(max(d.posted, 1)))
 	r.RequesterCPU, r.ResponderCPU = 100*d.cpu.Seconds()/r.Seconds, percent(m.Result.CPU, m.Result.Elapsed)
-	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.posted, 1))
+	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.measured, 1))
 	r.Resent = resent.plus(m.Result.Resent)
 	r.Retransmits = r.Resent.Sum()
 	r.setRate()

@@ -155,6 +155,7 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 		return err
 	}
 	d.meter = startMeter(s.adapter)
+	d.meter.warm = d.meter.began.Add(spec.warmUp() * 3 / 4) // to count stops this process, which is not to happen while the requester measures
 	s.event = spec.Event
 	switch {
 	case spec.answered():
@@ -172,6 +173,7 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 // watch drives progress, and checks what is in place, until a control message arrives.
 func (d *data) watch(ctx context.Context) error {
 	for !d.control.pending() {
+		d.warmUp()
 		if err := d.checkPlaced(); err != nil {
 			return err
 		}
@@ -183,6 +185,13 @@ func (d *data) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// warmUp looks whether the warm-up is over, as long as it was not.
+func (d *data) warmUp() {
+	if !d.meter.warm.IsZero() {
+		d.meter.leaveWarmUp(time.Now())
+	}
 }
 
 // report answers the requester's done with what this side found.

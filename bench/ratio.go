@@ -54,6 +54,9 @@ const (
 
 var ofAllowedAllocs = limit{"<=", 1, 512}
 
+// MostAllocations is the name of the ratio of allocations.
+const MostAllocations = "most allocations, of those allowed"
+
 // ofAllowed is how many allocations a result has, of those that are allowed.
 func (r *Result) ofAllowed() float64 {
 	return r.AllocsPerOp / (maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1)))
@@ -98,7 +101,7 @@ func (r *Report) SetRatios() {
 	r.boundConnections()
 	r.compareApps()
 	if x := worstAllocs; x != nil {
-		ratio := Ratio{Name: "most allocations, of those allowed", Test: x.Test, Value: x.ofAllowed()}
+		ratio := Ratio{Name: MostAllocations, Test: x.Test, Value: x.ofAllowed()}
 		ratio.hold(ofAllowedAllocs)
 		r.Ratios = append(r.Ratios, ratio)
 	}

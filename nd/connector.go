@@ -64,7 +64,7 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // neighbour or route, or a router on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
 // ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
-// ErrInvalidDeviceState (qp is), ErrDeviceRemoved.
+// ErrInvalidDeviceState (qp is), ErrInsufficientResources (the adapter has no connection left), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
 	if err := checkContext("connect", ctx); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/cli"
@@ -74,10 +75,11 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 
 // saysMissed prints a line when bounds are missed. One run on whatever machine is no judgement: that is what "ndperf bars" is for.
 func saysMissed(w io.Writer, r *bench.Report) bool {
-	missed, first := 0, ""
+	missed, first, allocates := 0, "", false
 	bars := bench.Bars([]*bench.Report{r})
 	for i := range bars {
 		if b := &bars[i]; !b.Met() {
+			allocates = allocates || b.Name == bench.MostAllocations
 			if missed++; first == "" {
 				first = fmt.Sprintf("%s is %.3g, want %s %.3g", b, b.Median(), b.Want, b.Bound)
 			}
@@ -85,6 +87,10 @@ func saysMissed(w io.Writer, r *bench.Report) bool {
 	}
 	if missed > 0 {
 		fmt.Fprintf(w, "bounds missed: %d of %d, such as %s\n", missed, len(bars), first)
+	}
+	if allocates && slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Retransmits > 0 }) {
+		fmt.Fprintln(w, "allocations may be memory for what waits behind lost packets, which grows once, whenever they are lost: "+
+			"compare with a run of ten times the --duration; those of each operation become ten times as many")
 	}
 	return missed > 0
 }

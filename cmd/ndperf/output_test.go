@@ -62,6 +62,19 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// Allocations beyond the bound may be memory for what waits behind lost packets; without a loss they are not.
+func TestAllocationsMayBeOfLosses(t *testing.T) {
+	for resent, want := range map[uint64]bool{0: false, 3: true} {
+		r := bench.NewReport()
+		r.Results = []bench.Result{{Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Datapath: "tcx", Ops: 100, AllocsPerOp: 10, Retransmits: resent}}
+		r.SetRatios()
+		var out bytes.Buffer
+		if !saysMissed(&out, r) || strings.Contains(out.String(), "behind lost packets") != want {
+			t.Errorf("%d packets were sent again: %s", resent, &out)
+		}
+	}
+}
+
 // What was measured before an interruption, or a failure, is printed and written, and the run fails as it did.
 func TestInterruptedRunReports(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
