@@ -103,7 +103,7 @@ func connectRemedy(err error) string {
 	return ""
 }
 
-// Serve listens and serves one requester after the other until ctx ends. It calls listening once, and log for every
+// Serve listens and serves one requester after the other until ctx or the adapter ends. It calls listening once, and log for every
 // session that ended.
 func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), log func(string)) error {
 	s, err := listen(cfg)
@@ -114,7 +114,11 @@ func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), lo
 	listening(cfg.Local)
 	for ctx.Err() == nil {
 		// A requester that fails, or goes away in the middle, is no reason to stop serving others.
-		if err := s.serveOne(ctx, log); err != nil && ctx.Err() == nil {
+		switch err := s.serveOne(ctx, log); {
+		case ctx.Err() != nil || err == nil:
+		case errors.Is(err, nd.ErrDeviceRemoved):
+			return fmt.Errorf("%w: when what ended the adapter is mended, start the server again", err)
+		default:
 			log("session ended: " + err.Error())
 		}
 	}

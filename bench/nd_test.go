@@ -2,12 +2,15 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // TestNDOverVeth runs every test in both modes between two namespaces: the figures are of no interest here, that every
@@ -67,6 +70,24 @@ func TestNDPeerAbsent(t *testing.T) {
 	err := pair.A.Do(func() error { return Run(ctx, cfg, []Spec{{Test: WriteLat}}, &collector{}) })
 	if err == nil || !strings.Contains(err.Error(), job.Peer.Addr.String()) {
 		t.Errorf("error is %v, want one that names %s", err, job.Peer.Addr)
+	}
+}
+
+// TestServeEndsWithItsAdapter: a server whose interface is gone says so once, and ends.
+func TestServeEndsWithItsAdapter(t *testing.T) {
+	pair, job := newPair(t, netlab.PairConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := pair.B.Do(func() error {
+		return Serve(ctx, NDConfig{Local: job.Peer.Addr}, func(netip.AddrPort) {
+			cmd := exec.CommandContext(ctx, "ip", "link", "delete", pair.NameB)
+			if err := errors.Join(pair.B.StartProcess(cmd), cmd.Wait()); err != nil {
+				t.Error(err)
+			}
+		}, func(s string) { t.Errorf("it says %q", s) })
+	})
+	if !errors.Is(err, nd.ErrDeviceRemoved) || !strings.Contains(err.Error(), "start the server again") {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
