@@ -88,7 +88,7 @@ func saysMissed(w io.Writer, r *bench.Report) bool {
 	if missed > 0 {
 		fmt.Fprintf(w, "bounds missed: %d of %d, such as %s\n", missed, len(bars), first)
 	}
-	if allocates && slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Retransmits > 0 }) {
+	if allocates && len(r.Captures) == 0 && slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Retransmits > 0 }) {
 		fmt.Fprintln(w, "allocations may be memory for what waits behind lost packets, which grows once, whenever they are lost: "+
 			"compare with a run of ten times the --duration; those of each operation become ten times as many")
 	}
