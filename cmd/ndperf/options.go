@@ -36,7 +36,7 @@ type runFlags struct {
 	capture      captureFlags // of the commands that have them
 }
 
-// Largest and smallest link MTU that ndperf takes: 1280 is what a handshake needs (PROTOCOL §7), 65535 the largest that
+// Largest and smallest link MTU that ndperf takes: 1280 is the smallest that IPv6 has, and enough for a handshake; 65535 is the largest that
 // a veth pair has.
 const (
 	minMTU = 1280
