@@ -108,7 +108,7 @@ type AdapterConfig struct {
 	Datapath Datapath
 	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
 	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. With DatapathAuto, while another client
-	// has AF_XDP, and with DatapathRing the broker fills a ring: such an adapter goes on over plain sockets when the broker ends. Empty: open
+	// has AF_XDP or where the broker leases rings only, and with DatapathRing the broker fills a ring: such an adapter goes on over plain sockets when the broker ends. Empty: open
 	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most. docs/CONTAINERS.md explains it.
 	Broker string
 	// BusyPoll has a program that polls for results run the driver's receive loop itself, which saves interrupts and costs a system
