@@ -29,6 +29,7 @@ type inbox struct {
 	// The owner's: emptied, and exchanged with those above.
 	oldPackets []RxPacket
 	oldFrames  []uint64
+	over       bool // the engine was shut down: a connection that still comes here ends
 }
 
 // ring puts a queue pair on the doorbell list. Its caller has set rung.

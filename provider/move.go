@@ -149,6 +149,9 @@ func (e *Engine) attachConn(c *conn, mac [6]byte) {
 	if qp != nil {
 		qp.answer(e) // what was posted on the way
 	}
+	if e.inbox.over {
+		e.Shutdown()
+	}
 }
 
 // receiveForeign takes a packet whose connection is another engine's, or was.

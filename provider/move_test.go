@@ -389,3 +389,34 @@ func TestRelayIsBounded(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 	p.disconnect()
 }
+
+// A connection that follows its packets to an engine that was shut down before its own ends all the same, wherever it is when its own is.
+func TestShutdownDuringAMove(t *testing.T) {
+	for name, arrives := range map[string]bool{"on the way": false, "arrived": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newQueuesPair(t, 1472, 2)
+			p.landOn(1, always(0))
+			p.connect()
+			p.move(1)
+			var ended, lost promise
+			if _, o := p.ctr[1].NotifyDisconnect(ended.finish); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			if _, o := p.ctr[0].NotifyDisconnect(lost.finish); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			p.receive(1, 0, 100)
+			p.more[1][0].Shutdown()
+			p.conn(1).moveTo(p.more[1][0])
+			p.eng[1].Run(p.now)
+			if arrives {
+				p.more[1][0].Run(p.now)
+			}
+			p.eng[1].Shutdown()
+			p.runUntilIdle()
+			ended.must(t, OutcomeDeviceRemoved)
+			lost.must(t, OutcomeSuccess)
+			p.outcomes(1, OutcomeCanceled)
+		})
+	}
+}

@@ -29,40 +29,36 @@ func (cutLink) Forget(Path)                                 {}
 func (cutLink) MaxPacket() int                              { return wire.MinPacket }
 
 // Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
-// DEVICE_REMOVED, open connections are cut off and their peers told. With several engines the leader is shut down last.
+// DEVICE_REMOVED, open connections are cut off and their peers told, also those that come later. With several engines the leader is shut down last.
 func (e *Engine) Shutdown() {
+	e.inbox.over = true
 	e.inbox.runCalls(e)
 	for _, l := range e.directory.listeners {
 		l.CancelRequests(OutcomeDeviceRemoved)
 		l.Close()
 	}
 	for c := range e.group.conns.all {
-		if c.home.Load() != e || c.connector == nil {
-			continue
+		if c.home.Load() == e && c.connector != nil {
+			c.connector.remove()
 		}
-		c.connector.remove()
 	}
 	e.group.mu.Lock()
 	qps := slices.Collect(maps.Keys(e.group.qps))
 	e.group.mu.Unlock()
 	for _, qp := range qps {
-		if qp.home.Load() != e {
-			continue
+		if qp.home.Load() == e {
+			if qp.seeker != nil {
+				qp.seeker.remove()
+			}
+			qp.Release()
 		}
-		if qp.seeker != nil {
-			qp.seeker.remove()
-		}
-		qp.Release()
 	}
 	e.report() // there may be no turn that does
 }
 
 // remove closes a connector because the adapter is gone.
 func (k *Connector) remove() {
-	if fin := k.pending; fin != nil {
-		k.pending = nil
-		fin(OutcomeDeviceRemoved)
-	}
+	k.finish(OutcomeDeviceRemoved)
 	k.notifyAll(OutcomeDeviceRemoved)
 	k.Close()
 }

@@ -193,6 +193,9 @@ func (a *Adapter) remove() {
 	for i := range a.Shards {
 		a.Shards[len(a.Shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
 	}
+	for _, shard := range a.Shards[1:] {
+		shard.Do(func(*provider.Engine) {}) // it ends connections that left others for it after it was shut down
+	}
 }
 
 // broke ends everything because an engine panicked. It is called with that engine locked, which ending needs.
