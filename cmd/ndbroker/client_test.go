@@ -81,16 +81,16 @@ func client(spec []string) error {
 	case "give":
 		return give(socket, local)
 	}
-	role, plain := strings.CutSuffix(role, overUDP)
-	if plain {
-		return holdPlain(ctx, local)
-	}
 	port := uint64(7000)
 	if len(spec) > 4 {
 		var err error
 		if port, err = strconv.ParseUint(spec[4], 10, 16); err != nil {
 			return err
 		}
+	}
+	role, plain := strings.CutSuffix(role, overUDP)
+	if plain {
+		return withSockets(ctx, role, local, netip.AddrPortFrom(remote, uint16(port)))
 	}
 	role, ring := strings.CutSuffix(role, byRing)
 	role, bulk := strings.CutSuffix(role, withLane)

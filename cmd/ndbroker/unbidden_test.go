@@ -39,15 +39,13 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups /proc/self/fd/3`, filepa
 	return start(t, ns, cmd, fmt.Sprintf("%s %s %s %s", role, unbidden, local, remote))
 }
 
-// holdPlain has plain sockets until it is killed.
-func holdPlain(ctx context.Context, local netip.Addr) error {
+// withSockets plays a role with plain sockets.
+func withSockets(ctx context.Context, role string, local netip.Addr, to netip.AddrPort) error {
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: local, Datapath: nd.DatapathUDP})
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
-	<-ctx.Done() // killed long before
-	return errors.Join(ctx.Err(), a.Close())
+	return errors.Join(play(ctx, role, a, "", to, false), a.Close())
 }
 
 // TestUnbidden lets processes that may nothing find their brokers by themselves: the first of an address, and one that comes after another process with plain sockets,
@@ -67,4 +65,18 @@ func TestUnbidden(t *testing.T) {
 		startUnbidden(t, pair.B, "write", socketB, b, a).wantSuccess(t, "writer")
 		server.wantSuccess(t, "server")
 	}
+}
+
+// TestRequestsAreHandedToALease: a request that another process of the address received says nothing of the way back, and who asks by plain sockets takes nothing that is not
+// for its link-layer address.
+func TestRequestsAreHandedToALease(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{StaticNeighbours: true})
+	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
+	socket, _ := startBroker(t, pair.A, pair.NameA, nobody)
+	first := startClient(t, pair.A, "hold"+overUDP, unbidden, a, b)
+	first.awaitReady(t)
+	server := startUnbidden(t, pair.A, "serve", socket, a, b)
+	server.awaitReady(t)
+	startClient(t, pair.B, "write"+overUDP, unbidden, b, a).wantSuccess(t, "writer")
+	server.wantSuccess(t, "server")
 }

@@ -43,6 +43,8 @@ type cohabitation struct {
 	late    bool // so an adapter that is first opens the well-known port later
 	scope   int  // of sockets; see udp.Config
 	device  int
+	// toward finds the link-layer address that leads to whoever sent what is given to the engine here, and says whether it is known yet; nil where the link finds the way.
+	toward func(peer netip.Addr) (mac [6]byte, known bool)
 
 	ctx     context.Context
 	end     context.CancelFunc
@@ -123,7 +125,7 @@ func (c *cohabitation) start(own func(port int, f func(*provider.Engine))) {
 	c.space.Serve(func(r ports.Request) {
 		p := injected(r.From, r.To, r.Packet)
 		p.Handed, p.Unproven = true, !r.Trusted
-		own(0, func(e *provider.Engine) { provider.Inject(e, &p) })
+		c.give(&p, own)
 	})
 	if !c.first || c.late {
 		c.running.Go(func() {
@@ -167,8 +169,19 @@ func (c *cohabitation) receiveOnWellKnown(own func(port int, f func(*provider.En
 			continue
 		}
 		p := injected(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), c.at, buf[:n])
-		own(0, func(e *provider.Engine) { provider.Inject(e, &p) })
+		c.give(&p, own)
 	}
+}
+
+// give gives a packet to the leading engine. One that cannot be answered yet is lost: a request comes again.
+func (c *cohabitation) give(p *provider.RxPacket, own func(port int, f func(*provider.Engine))) {
+	if c.toward != nil {
+		var known bool
+		if p.MAC, known = c.toward(p.From.AddrPort().Addr()); !known {
+			return
+		}
+	}
+	own(0, func(e *provider.Engine) { provider.Inject(e, p) })
 }
 
 // openWellKnown opens a socket on the well-known port, which its last holder may not have given up yet; nil when the adapter ends before.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -76,9 +78,25 @@ func openLease(cfg Config, c *cohabitation, dial func(name string, r broker.Requ
 	if err := d.follow(); err != nil {
 		return nil, err
 	}
-	c.scope, c.device = d.index, d.neighbors.vrf
+	c.scope, c.device, c.toward = d.index, d.neighbors.vrf, d.toward
 	d.cohabitation = c
 	return d, nil
+}
+
+// toward finds the link-layer address that leads to a peer whose packet came beside AF_XDP, which alone tells it. Where the kernel does not know it, it is made to ask.
+func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
+	if mac, known = d.state.cached(peer); known {
+		return mac, true
+	}
+	hop, err := d.neighbors.hopTo(peer)
+	if err != nil {
+		return mac, false
+	}
+	n, err := d.neighbors.look(hop)
+	if err == nil && !n.known && n.state&unix.NUD_INCOMPLETE == 0 {
+		d.refresh(hop, peer)
+	}
+	return n.mac, n.known
 }
 
 // probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
