@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -102,5 +103,74 @@ func TestOneListens(t *testing.T) {
 		if n != 1 {
 			t.Fatalf("%d brokers listen", n)
 		}
+	}
+}
+
+// lingering is a socket that takes an hour to close, unless its peer is closed first, which happens at the end of the test.
+func lingering(t *testing.T) (fd int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: l.Addr().(*net.TCPAddr).Port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := l.Accept() // and reads nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { peer.Close() })
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		err = unix.Sendto(fd, make([]byte, 1<<16), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	}
+	if !errors.Is(err, unix.EAGAIN) {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// Whoever may not use the broker cannot keep it from its end, nor himself from his refusal, by a descriptor that takes long to close.
+func TestStrangerPassesWhatCloses(t *testing.T) {
+	const patience = 20 * time.Second
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	done := make(chan error, 1)
+	s := &Server{Allow: Policy{Users: []uint32{4_000_000_000}}, Log: func(string) {}}
+	fd := lingering(t)
+	conn, err := dialAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, _, err := conn.WriteMsgUnix([]byte("{}"), unix.UnixRights(fd), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Close(fd), conn.SetDeadline(time.Now().Add(patience))); err != nil { // the broker's is the last one
+		t.Fatal(err)
+	}
+	go func() { done <- s.Serve(ctx, l) }()
+	if n, err := conn.Read(make([]byte, maxMessage)); n == 0 {
+		t.Errorf("no refusal: %v", err)
+	}
+	end()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("the broker does not end")
 	}
 }

@@ -178,16 +178,35 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
-		clients.Go(func() {
+		clients.Add(1)
+		go func() {
 			defer func() { <-slots }()
 			defer s.leave(peer.Uid)
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
-			if err := serve(ctx, conn, peer, who); err != nil && ctx.Err() == nil {
+			r, err := s.await(conn)
+			if err = serve(ctx, conn, peer, who, &r, err); err != nil && ctx.Err() == nil {
 				s.Say(who + ": " + err.Error())
 			}
-		})
+			clients.Done() // not later: whoever passed a socket says how long it takes to close (SO_LINGER)
+			r.drop()
+		}()
 	}
+}
+
+// drop closes the socket that came with a request, if there was one.
+func (r *Request) drop() {
+	if r.Socket > 0 {
+		_ = unix.Close(r.Socket)
+	}
+}
+
+// await waits for the request of a client, with a socket that is the caller's, also beside an error.
+func (s *Server) await(conn *net.UnixConn) (r Request, err error) {
+	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
+		return r, err
+	}
+	return receive(conn)
 }
 
 // acceptPause is how long a broker waits for what it lacked to accept a client.
@@ -241,32 +260,25 @@ func (s *Server) Say(line string) {
 	s.Log(line)
 }
 
-// serve serves one client to its end.
-func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred, who string) error {
-	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
-		return err
-	}
-	r, err := receive(conn)
-	if r.Socket > 0 {
-		defer unix.Close(r.Socket)
-	}
-	if err != nil {
-		return s.refuse(conn, err, false)
+// serve serves one client, with its request or what is wrong with it, to its end.
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred, who string, r *Request, wrong error) error {
+	if wrong != nil {
+		return s.refuse(conn, wrong, false)
 	}
 	lease := fmt.Sprintf("%s has %s, UDP port %d", who, r.Address, r.UDPPort)
 	if r.ring() {
-		return s.serveRing(conn, &r, lease)
+		return s.serveRing(conn, r, lease)
 	}
 	rings := s.OpenRing != nil && r.Datapath == "auto"
 	if !s.take(ctx, r.Unbidden, rings) {
 		return s.refuse(conn, errors.New("another process has AF_XDP: a broker leases it to one at a time"), rings)
 	}
 	defer func() { <-s.inUse }()
-	opened, err := s.Open(r)
+	opened, err := s.Open(*r)
 	if held := (*HeldError)(nil); errors.As(err, &held) && !r.Unbidden {
 		ended, left := s.takeBack(peer.Pid)
 		if err = errors.Join(err, left); ended {
-			opened, err = s.Open(r)
+			opened, err = s.Open(*r)
 		}
 	}
 	if err != nil {
@@ -316,16 +328,10 @@ func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	return false
 }
 
-// refuseStranger is what serves a client that may not use the broker: it says why.
-func (s *Server) refuseStranger(why error) func(context.Context, *net.UnixConn, *unix.Ucred, string) error {
-	return func(_ context.Context, conn *net.UnixConn, _ *unix.Ucred, _ string) error {
-		if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
-			return err
-		}
-		// What it says does not matter, but a connection that closes with something unread takes the answer with it.
-		if r, _ := receive(conn); r.Socket > 0 {
-			_ = unix.Close(r.Socket)
-		}
+// refuseStranger is what serves a client that may not use the broker: it says why. What the client says does not matter, but a connection that closes with something
+// unread takes the answer with it.
+func (s *Server) refuseStranger(why error) func(context.Context, *net.UnixConn, *unix.Ucred, string, *Request, error) error {
+	return func(_ context.Context, conn *net.UnixConn, _ *unix.Ucred, _ string, _ *Request, _ error) error {
 		return s.refuse(conn, why, false)
 	}
 }
