@@ -11,8 +11,8 @@ import (
 // This file sends the middle of long messages in runs. The packets differ in their numbers and in where their piece lies, and in nothing else, so that what they are is
 // decided once for all of them; what is not a whole piece, or may carry blocks, is built like any other packet.
 
-// inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it.
-func (s *sender) inRuns() bool { return s.fullByBulk || s.copies && s.joinsRun() }
+// inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
+func (s *sender) inRuns() bool { return s.fullByBulk && s.bulk.Settled() || s.copies && s.joinsRun() }
 
 // sendPieces sends whole pieces of the message that is next in a space, up to its last packet, behind one that was just launched so, and returns what is left of the budget.
 func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {

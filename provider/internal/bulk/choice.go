@@ -51,6 +51,7 @@ type Choice struct {
 	pause  time.Duration // the newest one
 	usedAt clock.Time    // when a packet last left by the lane
 	row    int           // bytes of packets in a row, less what they had room for
+	isBulk bool          // the packet that was asked about last
 	trial  trial
 	lost   int // of the packets that are judged together
 	came   int
@@ -72,13 +73,13 @@ func (c *Choice) Takes(p Packet, now clock.Time, roundTrip time.Duration) bool {
 		c.row = 0
 		c.trial.alone(now)
 	}
-	row := c.inRow(p)
+	c.isBulk = c.inRow(p)
 	switch {
 	case !c.Carries(p.Size):
 		return false
 	case c.trial.verdict == Always:
 		return true
-	case row:
+	case c.isBulk:
 		return c.trial.lane(now, roundTrip)
 	}
 	return p.Behind
@@ -94,6 +95,10 @@ func (c *Choice) inRow(p Packet) bool {
 	c.row = min(c.row+p.Size, rowBytes)
 	return c.row == rowBytes || p.Waits >= rowBytes
 }
+
+// Settled says that full packets at once behind the one that was asked about last go the same way. One that is no bulk takes the lane because those before it did, and each behind it has to
+// be asked about: the first that is bulk may have to leave by the ND port.
+func (c *Choice) Settled() bool { return c.trial.verdict == Always || c.isBulk }
 
 // Moved takes in that so many bytes arrived, by whichever way. It reports whether there is a new verdict.
 func (c *Choice) Moved(bytes int, now clock.Time) (found bool) { return c.trial.arrived(bytes, now) }
