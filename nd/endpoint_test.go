@@ -43,7 +43,7 @@ func TestDialOpensAnAdapter(t *testing.T) {
 		must(t, server.Close())
 		must(t, l.Close())
 	}
-	wantStatus(t, "accept after close", func() error { _, err := l.Accept(ctx); return err }(), ErrDeviceRemoved)
+	wantStatus(t, "accept after close", func() error { _, err := l.Accept(ctx); return err }(), ErrInvalidDeviceState)
 }
 
 func TestDialFails(t *testing.T) {
