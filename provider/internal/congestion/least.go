@@ -9,6 +9,9 @@ import (
 // leastSpan is how long the least round trip is remembered for at least; at most twice as long (BBR: 10 s).
 const leastSpan = 5 * time.Second
 
+// leastRounds is the same in round trips: on long paths a drain comes every 10 s, and what it showed is to last until the next.
+const leastRounds = 64
+
 // least is the least round trip of the last seconds: of this span and of the one before. A path that becomes longer is found out when
 // what it was is forgotten.
 type least struct {
@@ -16,9 +19,9 @@ type least struct {
 	until     clock.Time    // the end of this span
 }
 
-func (l *least) sample(now clock.Time, d time.Duration) {
+func (l *least) sample(now clock.Time, d, span time.Duration) {
 	if now >= l.until {
-		l.last, l.now, l.until = l.now, 0, now.Add(leastSpan)
+		l.last, l.now, l.until = l.now, 0, now.Add(span)
 	}
 	if l.now == 0 || d < l.now {
 		l.now = d
@@ -46,10 +49,11 @@ type path struct {
 	base      time.Duration
 }
 
-func (p *path) sample(now clock.Time, d time.Duration, full bool) {
-	p.all.sample(now, d)
+func (p *path) sample(now clock.Time, d, round time.Duration, full bool) {
+	span := max(leastSpan, leastRounds*round)
+	p.all.sample(now, d, span)
 	if full {
-		p.full.sample(now, d)
+		p.full.sample(now, d, span)
 		p.fullAt = now
 	}
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // A window of smallWindow packets or less has no drain that shows. So two other things count, for a time that doubles with each that was in vain up to smallMost.
-// For smallTime, smallRounds round trips and smallSamples of them the queue was smallQueue times as long as is aimed at in the mean, and each round trip told
+// For smallTime and smallSamples round trips the queue was smallQueue times as long as is aimed at in the mean, and each round trip told
 // nothing of the next: a queue that flows share is about as long one round trip later, and jitter is not. And for floorTime the window was the least there is: it is made
 // smallWindow packets then until a drain shows that the queue goes.
 const (
@@ -45,6 +45,11 @@ const (
 	// mean; of a queue it is 0.8 to 1.1. 13/10 tells them apart in 256.
 	smallSamples       = 256
 	stepsNum, stepsDen = 13, 10
+	// Where a round trip takes slowRound or more, 256 of them come in half a minute at best. The queue of flows there changes by less from one to the next,
+	// so that 12/10 tells in slowSamples.
+	slowRound   = 32 * time.Millisecond
+	slowSamples = 64
+	slowNum     = 12
 )
 
 // response is whether the delay follows the window.
@@ -75,17 +80,24 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 		return
 	}
 	if r.small == 0 || r.mean*stayPart < r.first {
-		r.small, r.first, r.steps = b.Now, r.mean, steps{last: b.delay}
+		r.small, r.first, r.steps = b.Now, r.mean, steps{n: -meanPart} // until the mean is that of such a window
 	}
 	r.steps.add(b.delay, r.mean)
-	if r.steps.n < smallSamples || b.Now.Sub(r.small) <= max(r.wait, smallTime, smallRounds*b.round) {
+	needed := smallSamples
+	if b.round >= slowRound {
+		needed = slowSamples
+	}
+	if r.steps.n < needed || b.Now.Sub(r.small) <= max(r.wait, smallTime) {
 		return
 	}
 	if !r.steps.unrelated() {
-		r.small = 0
+		if r.steps.n >= smallSamples {
+			r.small = 0
+		}
 		return
 	}
 	r.ignored = true
+	r.unbounded(s)
 	r.wait = min(max(2*r.wait, smallTime), smallMost)
 	s.window = tellingWindow * s.packet
 	s.threshold = max(s.threshold, s.window)
@@ -100,7 +112,10 @@ type steps struct {
 
 // add takes in a round trip.
 func (p *steps) add(rtt, mean time.Duration) {
-	p.n++
+	if p.n++; p.n <= 0 {
+		p.last = rtt
+		return
+	}
 	p.sum += (rtt - p.last).Abs()
 	p.off += (rtt - mean).Abs()
 	p.last = rtt
@@ -108,6 +123,9 @@ func (p *steps) add(rtt, mean time.Duration) {
 
 // unrelated says that they do not.
 func (p *steps) unrelated() bool {
+	if p.n < smallSamples {
+		return p.sum*stepsDen >= p.off*slowNum
+	}
 	return p.sum*stepsDen >= p.off*stepsNum
 }
 
@@ -185,9 +203,15 @@ func (r *response) compare(s *State, before, in time.Duration) {
 	}
 	if r.vain >= vainDrains {
 		r.vain, r.tried = 0, false
-		if r.ignored = true; s.losses.at == 0 {
-			s.threshold = MaxWindow // nobody knows where loss will bound it
-		}
+		r.ignored = true
+		r.unbounded(s)
+	}
+}
+
+// unbounded lets a window that never lost anything double from now on: nobody knows where loss will bound it.
+func (r *response) unbounded(s *State) {
+	if s.losses.at == 0 {
+		s.threshold = MaxWindow
 	}
 }
 

@@ -43,6 +43,29 @@ func TestLeastWindowIsTried(t *testing.T) {
 	}
 }
 
+// On long paths fewer round trips have to do to tell jitter from a queue, and the window doubles then.
+func TestSlowPathsNeedFewerRoundTrips(t *testing.T) {
+	for _, queue := range []bool{false, true} {
+		random := rand.New(rand.NewPCG(3, 4))
+		s := newState()
+		s.window = testPacket / leastShare
+		now, d := clock.Time(time.Second), 100*time.Millisecond
+		for range slowSamples + 3*meanPart {
+			if queue {
+				d = (d-100*time.Millisecond+5*time.Millisecond)%(100*time.Millisecond) + 100*time.Millisecond
+			} else {
+				d = 50*time.Millisecond + time.Duration(random.Int64N(int64(50*time.Millisecond))+random.Int64N(int64(50*time.Millisecond)))
+			}
+			now = now.Add(d)
+			b := &batch{Path: Path{Now: now, Smoothed: d}, round: 100 * time.Millisecond, delay: d}
+			s.response.sample(s, b, 10*time.Millisecond, 30*time.Millisecond)
+		}
+		if s.response.ignored == queue || (s.threshold == MaxWindow) == queue && s.window >= tellingWindow*testPacket {
+			t.Errorf("queue %v: ignored %v, %d bytes, growth ends at %d", queue, s.response.ignored, s.window, s.threshold)
+		}
+	}
+}
+
 // Round trips that jitter makes tell nothing of the next. Those of a queue do, also when noise of half its length is on top.
 func TestStepsTellJitterFromAQueue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -188,7 +188,7 @@ func (s *State) Conclude(ctl Control, p Path) {
 		b.round += s.held
 	}
 	if b.delay > 0 {
-		s.path.sample(b.Now, b.delay, b.full)
+		s.path.sample(b.Now, b.delay, b.round, b.full)
 		if s.limited(b) {
 			s.path.left(b.round * time.Duration(s.packet) / time.Duration(max(s.window, s.packet)))
 		}

@@ -214,10 +214,10 @@ func TestEndpointWindow(t *testing.T) {
 func TestLeastIsForgotten(t *testing.T) {
 	var l least
 	at := clock.Time(time.Second)
-	l.sample(at, 100)
+	l.sample(at, 100, leastSpan)
 	for i := range 40 {
 		at = at.Add(leastSpan / 10)
-		l.sample(at, 300)
+		l.sample(at, 300, leastSpan)
 		if early := i < 9; early && l.value() != 100 {
 			t.Fatalf("forgotten after %v", at)
 		}
@@ -225,7 +225,7 @@ func TestLeastIsForgotten(t *testing.T) {
 	if l.value() != 300 {
 		t.Errorf("%v after 20 seconds", l.value())
 	}
-	l.sample(at, 200)
+	l.sample(at, 200, leastSpan)
 	if l.value() != 200 {
 		t.Errorf("%v", l.value())
 	}
@@ -275,6 +275,21 @@ func TestResize(t *testing.T) {
 	}
 }
 
+// A least round trip lasts for as many round trips as there are from one drain to the next.
+func TestLeastLastsOnLongPaths(t *testing.T) {
+	const round = 200 * time.Millisecond
+	var p path
+	at := clock.Time(time.Second)
+	p.sample(at, round/2, round, true)
+	for range leastRounds - 1 {
+		at = at.Add(round)
+		p.sample(at, round, round, true)
+	}
+	if p.follow(at, false); p.base != round/2 {
+		t.Errorf("after %d round trips the path takes %v", leastRounds, p.base)
+	}
+}
+
 // The round trip is that of full packets, because short ones take less on slow links; but what is beyond the time that a full one takes to leave is a queue.
 func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 	const leave = 12
@@ -293,10 +308,10 @@ func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 		p.left(leave)
 		p.left(3 * leave)
 		if x.short > 0 {
-			p.sample(at, x.short, false)
+			p.sample(at, x.short, x.short, false)
 		}
 		if x.full > 0 {
-			p.sample(at, x.full, true)
+			p.sample(at, x.full, x.full, true)
 		}
 		if p.follow(at, false); p.base != x.want {
 			t.Errorf("%s: %v, want %v", x.name, p.base, x.want)
