@@ -6,23 +6,12 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/link/linktest"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
-
-// frames is a link with as many frames as are asked for, which keeps the packets that leave.
-type frames struct{ sent []link.TxPacket }
-
-func (f *frames) Frames(dst []link.Frag) int {
-	for i := range dst {
-		dst[i] = link.Frag{Data: make([]byte, link.FrameSize), ID: uint64(i)}
-	}
-	return len(dst)
-}
-
-func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
 
 // region is memory with other bytes everywhere, with an entry for all of it.
 func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (b []byte, all SGE) {
@@ -41,7 +30,7 @@ func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (
 // send gathers into one packet of so many bytes and returns it, as its pieces.
 func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint32) []link.Frag {
 	t.Helper()
-	l := &frames{}
+	l := &linktest.Frames{}
 	o := packet.NewOut(l)
 	if !o.Begin(limit) {
 		t.Fatal("no frames")
@@ -57,7 +46,7 @@ func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint3
 	o.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true})
 	o.Add()
 	o.Flush()
-	p := &l.sent[0]
+	p := &l.Sent[0]
 	return p.Frags[:p.N]
 }
 
@@ -157,7 +146,7 @@ func TestWritesAreCountedByGrant(t *testing.T) {
 	for i := range sgl {
 		_, sgl[i] = region(t, table, 4096, memory.RightRemoteWrite)
 	}
-	o := packet.NewOut(&frames{})
+	o := packet.NewOut(&linktest.Frames{})
 	o.Begin(4096)
 	for _, n := range []int{0, 0, 1, 0, 1} {
 		if !m.PutWrite(&o, &SGE{Addr: sgl[n].Addr, Len: 64, Token: sgl[n].Token}, 64, sgl[n].Addr, sgl[n].Token) {

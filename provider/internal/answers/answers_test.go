@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/link/linktest"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
@@ -14,22 +15,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// frames is a link with as many frames as are asked for, which keeps the packets that leave.
-type frames struct{ sent []link.TxPacket }
-
-func (f *frames) Frames(dst []link.Frag) int {
-	for i := range dst {
-		dst[i] = link.Frag{Data: make([]byte, link.FrameSize), ID: uint64(i)}
-	}
-	return len(dst)
-}
-
-func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
-
 // packs packs answers from a place on into packets of 1408 bytes until the end, and returns what they carry.
 func packs(t *testing.T, q *Queue, mem *access.Memory, at space.Place) (content []byte) {
 	t.Helper()
-	l := &frames{}
+	l := &linktest.Frames{}
 	out := packet.NewOut(l)
 	for packets := 0; q.Left(at) && packets < 100; packets++ {
 		if !out.Begin(1408) {
@@ -132,7 +121,7 @@ func TestAnswersFromMemoryThatIsGone(t *testing.T) {
 	if !q.Gone(mem, whole) || q.Gone(mem, space.Piece{From: space.At(0, 0), To: space.At(1, 0)}) || q.Gone(mem, space.Piece{From: space.At(1, 100), To: space.At(2, 0)}) {
 		t.Error("it is not known which memory is gone")
 	}
-	out := packet.NewOut(&frames{})
+	out := packet.NewOut(&linktest.Frames{})
 	out.Begin(1408)
 	have := out.Frames()
 	if to, ok := q.Pack(&out, mem, space.At(0, 0), q.End()); ok || to != space.At(1, 0) || out.Frames() != have+1 {
@@ -154,7 +143,7 @@ func TestTermEndsTheAnswers(t *testing.T) {
 	if q.Left(q.End()) || !q.TermSent() || q.End() != space.At(2, 0) {
 		t.Error("TERM goes twice")
 	}
-	out := packet.NewOut(&frames{})
+	out := packet.NewOut(&linktest.Frames{})
 	out.Begin(1408)
 	used := out.Used()
 	if to, ok := q.Pack(&out, nil, space.At(0, 0), space.At(2, 0)); !ok || to != space.At(2, 0) || out.Used() <= used {
