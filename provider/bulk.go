@@ -70,9 +70,12 @@ func (s *sender) fills(kind wire.Space, n int) bool {
 // mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on
 // their way there, which it would overtake otherwise and wait for at the peer.
 func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
-	p := bulk.Packet{Size: size, Room: int(s.mtu.Packet) - size, Full: full, Waits: s.waits(kind), Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
+	p := bulk.Packet{Size: size, Room: int(s.mtu.Packet) - size, Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
 	if !p.Behind {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
+	}
+	if full {
+		p.Waits = s.waits(kind)
 	}
 	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.findBulk()
 }

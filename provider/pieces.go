@@ -43,9 +43,7 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 		budget -= size
 		*burst--
 	}
-	if sent > 0 {
-		s.leftInRuns(kind, at, w.Bulk, sent, size)
-	}
+	s.leftInRuns(kind, at, w.Bulk, sent, size)
 	if grant != nil {
 		grant.CountReads(uint64(sent))
 	}
@@ -72,9 +70,8 @@ func (s *sender) body(kind wire.Space, at space.Place, w *packet.Wholes) ([]byte
 
 // sendPiece sends one whole piece, which lies at a place.
 func (s *sender) sendPiece(w *packet.Wholes, p recovery.Packet, at space.Place, piece []byte, ask bool) {
-	e := s.environment
-	if !e.out.RoomFor(w, len(piece)) {
-		e.flush()
+	if !s.out.RoomFor(w, len(piece)) {
+		s.flush()
 	}
 	p.From, p.To = at, at+space.Place(len(piece))
 	flags := w.Fields.Flags
@@ -82,10 +79,10 @@ func (s *sender) sendPiece(w *packet.Wholes, p recovery.Packet, at space.Place, 
 		w.Fields.Flags |= wire.FlagAckReq
 	}
 	w.Fields.Number, w.Fields.Offset = uint32(s.sent.Add(p)), at.Offset()
-	sealed := e.out.Whole(w, piece)
+	sealed := s.out.Whole(w, piece)
 	w.Fields.Flags = flags
 	s.tell(sealed)
-	e.add()
+	s.add()
 }
 
 // leftInRuns counts what left in whole pieces, and notes that the space was sent up to a place.

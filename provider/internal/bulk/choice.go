@@ -62,7 +62,7 @@ type Packet struct {
 	Size   int
 	Room   int  // bytes that it has left; of one that is about to be filled none
 	Full   bool // nothing more fits
-	Waits  int  // bytes that leave at once, this packet's among them, as far as is known
+	Waits  int  // with Full: bytes that leave at once, this packet's among them, as far as is known
 	Alone  bool // nothing is in flight
 	Behind bool // it follows on contents that are on their way by the lane
 }
