@@ -10,13 +10,8 @@ import (
 // used up its share since it last had work goes before those that have (FQ-CoDel, RFC 8290 §4.1), so that a small message
 // does not wait for bulk.
 
-const (
-	// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
-	connBurst = packet.TxBatch
-	// turnLimit ends the transmit phase of a turn; a packet is never cut for it. A turn is short so that acknowledgements
-	// are answered while bulk data goes out.
-	turnLimit = 256 << 10
-)
+// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
+const connBurst = packet.TxBatch
 
 // activate puts the connection in line for transmission.
 func (c *conn) activate() {
@@ -113,11 +108,16 @@ func (r *round) leave(c *conn) {
 // waiting is how many connections are in line.
 func (r *round) waiting() int { return r.fresh.n + r.active.n }
 
-// transmit gives connections with work their shares, in turn, until the turn's bytes are used up: so many for each of them.
-func (e *Engine) transmit() {
-	share, each := e.round.shares.At(e.now)
-	limit := min(turnLimit, each*e.round.waiting())
-	for e.round.waiting() > 0 && e.out.Bytes() < limit && !e.out.Starved() {
+// transmit gives connections with work their shares, in turn, until the turn's bytes are used up. What is small leaves before a small share is built, which a post leaves to others.
+func (e *Engine) transmit(post bool) {
+	share, turn := e.round.shares.At(e.now, e.round.waiting())
+	for e.round.waiting() > 0 && e.out.Bytes() < turn && !e.out.Starved() {
+		if share == shares.Small && e.round.fresh.n == 0 {
+			if post {
+				return
+			}
+			e.flush()
+		}
 		c := e.round.next()
 		if c.phase == phaseOpen {
 			before := e.out.Bytes()

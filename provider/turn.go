@@ -14,16 +14,16 @@ const starvedRetry = 20 * time.Microsecond
 
 // Run does one turn: receive, timers, doorbells, transmit, acknowledge, report. It allocates nothing and reads no clock (I10). It returns true when more work is ready
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
-func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.receiveAll(now)) }
+func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.receiveAll(now), false) }
 
 // Glance is Run for a poller. When few packets came and nothing has to be sent for them, it shows the poller what they brought
 // and puts the rest of the turn off to the next one. That comes when the poller looks again, or with its answer, which leaves
-// before the rest is done.
+// before the rest is done. Streams beside connections that send little are such a rest, too.
 func (e *Engine) Glance(now clock.Time) (busy bool) {
 	again := e.putOff
 	heard := e.receiveAll(now)
-	if again || heard == 0 || heard >= manyPackets || e.round.waiting() > 0 || e.inbox.rung() {
-		return e.sendAndReport(heard)
+	if again || heard == 0 || heard >= manyPackets || e.round.waiting() > 0 && !e.round.shares.Mixed(now) || e.inbox.rung() {
+		return e.sendAndReport(heard, false)
 	}
 	e.putOff = true
 	e.report()
@@ -34,15 +34,15 @@ func (e *Engine) Glance(now clock.Time) (busy bool) {
 func (e *Engine) Serve(now clock.Time, qp *QP) (busy bool) {
 	e.beginTurn(now)
 	qp.answer(e)
-	e.transmit()
+	e.transmit(true)
 	e.flush()
-	return e.sendAndReport(0)
+	return e.sendAndReport(0, true)
 }
 
 // catchUp does what Glance put off.
 func (e *Engine) catchUp() {
 	if e.putOff {
-		e.sendAndReport(0)
+		e.sendAndReport(0, false)
 	}
 }
 
@@ -74,7 +74,7 @@ func (e *Engine) receiveAll(now clock.Time) (heard int) {
 }
 
 // sendAndReport is the second half of a turn: timers, what has to be sent, and results.
-func (e *Engine) sendAndReport(heard int) (busy bool) {
+func (e *Engine) sendAndReport(heard int, post bool) (busy bool) {
 	if heard > 0 || e.putOff {
 		if heard >= manyPackets || e.received.Load() > 0 || e.store.Used() > 0 {
 			e.received.MeasureLoad(e.store.Used(), e.store.Limit()) // few packets in the ring are no load
@@ -96,7 +96,7 @@ func (e *Engine) sendAndReport(heard int) (busy bool) {
 		e.inbox.answerDoorbells(e)
 	}
 	if e.round.waiting() > 0 {
-		e.transmit()
+		e.transmit(post)
 	}
 	if e.acks.waiting() > 0 {
 		e.acks.send()

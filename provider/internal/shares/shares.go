@@ -12,33 +12,42 @@ const (
 	Most = 63 << 10
 	// mostTurn is more than that, so that two packets of 65,000 bytes leave in one call.
 	mostTurn = 64 << 10
-	// Small is a share beside a connection that sends little: while a share is sent, that one waits.
-	Small = 24 << 10
+	// Small is a share beside connections that send little, and a turn: while a share is sent, they wait.
+	Small = 16 << 10
+	// turnLimit ends what is sent in a turn; a packet is never cut for it. A turn is short so that acknowledgements are answered while much goes out.
+	turnLimit = 256 << 10
 
-	// little is what such a connection sends at a time at the most, and it counts for sparseFor.
-	little    = 4 << 10
-	sparseFor = 10 * time.Millisecond
+	// little is what such a connection sends at a time at the most. It counts for mixedFor, as does one that sends more: who waits longer than
+	// that for an answer does not notice a share.
+	little   = 4 << 10
+	mixedFor = time.Millisecond
 )
 
 // Shares is how large the shares of all connections of an engine are, whose owner calls it. Its zero value has seen none.
 type Shares struct {
 	bulk     uint32     // slot, plus one, of the connection that sent more than little last; zero for none
+	bulkAt   clock.Time // when that was
 	sparseAt clock.Time // when another one last sent less
 }
 
-// At is one connection's share, and for how many bytes a turn lets each begin another one.
-func (s *Shares) At(now clock.Time) (share, turn int) {
-	if s.sparseAt != 0 && now.Sub(s.sparseAt) < sparseFor {
-		return Small, Small
+// At is one connection's share, and after how many bytes a turn ends in which so many connections wait.
+func (s *Shares) At(now clock.Time, waiting int) (share, turn int) {
+	if s.Mixed(now) {
+		return Small, Small / 2 // a packet that would exceed the share ends it
 	}
-	return Most, mostTurn
+	return Most, min(turnLimit, mostTurn*waiting)
+}
+
+// Mixed says that some connections send little, and others much.
+func (s *Shares) Mixed(now clock.Time) bool {
+	return s.sparseAt != 0 && now.Sub(s.sparseAt) < mixedFor && now.Sub(s.bulkAt) < mixedFor
 }
 
 // Sent takes in that the connection of a slot sent so many bytes when it was its turn.
 func (s *Shares) Sent(slot uint32, bytes int, now clock.Time) {
 	switch {
 	case bytes > little:
-		s.bulk = slot + 1
+		s.bulk, s.bulkAt = slot+1, now
 	case bytes > 0 && s.bulk != slot+1:
 		s.sparseAt = now
 	}

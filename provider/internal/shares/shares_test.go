@@ -18,7 +18,7 @@ func TestSharesBesideSparseConnections(t *testing.T) {
 		"bulk alone":          {[]int{Most, 0, Most}, Most},
 		"bulk that ends":      {[]int{Most, 0, 100}, Most},
 		"two of bulk":         {[]int{Most, Most, Most}, Most},
-		"small ones":          {[]int{100, 100}, Small},
+		"small ones":          {[]int{100, 100}, Most},
 		"small beside bulk":   {[]int{Most, 100}, Small},
 		"no longer so small":  {[]int{Most, little + 1}, Most},
 		"as much as is small": {[]int{Most, little}, Small},
@@ -27,11 +27,43 @@ func TestSharesBesideSparseConnections(t *testing.T) {
 		for i, n := range c.sent {
 			r.Sent(uint32(i%2), n, now)
 		}
-		if got, turn := r.At(now.Add(sparseFor - 1)); got != c.want || turn < got || turn > got+1<<10 {
+		if got, _ := r.At(now.Add(mixedFor-1), 1); got != c.want || r.Mixed(now.Add(mixedFor-1)) != (c.want == Small) {
 			t.Errorf("%s: a share of %d, want %d", name, got, c.want)
 		}
-		if got, _ := r.At(now.Add(sparseFor)); got != Most {
+		if got, _ := r.At(now.Add(mixedFor), 1); got != Most {
 			t.Errorf("%s, later: a share of %d", name, got)
 		}
+	}
+}
+
+// TestMixedAsLongAsBothSend: who sends little, and who sends much, count for as long.
+func TestMixedAsLongAsBothSend(t *testing.T) {
+	const now = clock.Time(time.Hour)
+	for name, last := range map[string]func(r *Shares, now clock.Time){
+		"sparse": func(r *Shares, now clock.Time) { r.Sent(0, Most, now) },
+		"bulk":   func(r *Shares, now clock.Time) { r.Sent(1, 100, now) },
+	} {
+		var r Shares
+		r.Sent(0, Most, now)
+		r.Sent(1, 100, now)
+		last(&r, now.Add(mixedFor/2))
+		if !r.Mixed(now.Add(mixedFor-1)) || r.Mixed(now.Add(mixedFor)) {
+			t.Errorf("whether the last of the %s ones counts is wrong", name)
+		}
+	}
+}
+
+// TestTurns: in a turn each of those that wait has a share, up to a bound; beside those that send little one of them has one.
+func TestTurns(t *testing.T) {
+	var r Shares
+	for waiting, want := range map[int]int{1: 64 << 10, 2: 128 << 10, 4: 256 << 10, 5: 256 << 10} {
+		if _, turn := r.At(1, waiting); turn != want {
+			t.Errorf("a turn of %d ends after %d bytes, want %d", waiting, turn, want)
+		}
+	}
+	r.Sent(0, Most, 1)
+	r.Sent(1, 100, 1)
+	if share, turn := r.At(1, 4); turn >= share {
+		t.Errorf("a turn ends after %d bytes, want less than the share of %d", turn, share)
 	}
 }
