@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -435,5 +436,34 @@ func TestBulkFromTheFirstPacket(t *testing.T) {
 		if s := seen[c.side]; c.bulk && (s.bulk < 10 || s.main > 0) || !c.bulk && s.bulk > 0 {
 			t.Errorf("%s: %d packets by the lane, %d by the ND port", c.name, s.bulk, s.main)
 		}
+	}
+}
+
+// Memory is lent to packets that leave by the lane, and to no others: AF_XDP would take where it lies for a place in its own memory. What fills a packet of a run is shorter than
+// what fills another one.
+func TestLentMemoryLeavesByTheLane(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
+	p.stream(1 << 20) // proves the lane
+	lent := 0
+	p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
+		if slices.ContainsFunc(tx.Frags[:tx.N], func(f Frag) bool { return f.ID == Lent }) {
+			if lent++; !tx.Bulk {
+				t.Errorf("a packet of %d bytes leaves by the ND port with memory that is lent", tx.Len)
+			}
+		}
+		return false, true
+	}
+	for length := uint32(1024); length < 1408; length += 4 {
+		const posts = 16
+		for range posts {
+			p.post(0, p.write(0, 0, length))
+		}
+		p.runUntilIdle()
+		if n := len(p.results(0)); n != posts {
+			t.Fatalf("%d results, want %d", n, posts)
+		}
+	}
+	if lent == 0 {
+		t.Error("nothing was lent")
 	}
 }

@@ -3,7 +3,6 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/access"
-	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -135,7 +134,7 @@ func (t *transmitted) windowOpen(sp *space.Send, leaving int, peer uint32, now c
 func (s *sender) launch(kind wire.Space, from, to space.Place) {
 	e := s.environment
 	used := e.out.Used()
-	full := used+packet.MinSplit > int(s.mtu.Packet)
+	full := e.out.Filled()
 	sp := &s.tx[kind]
 	sp.Sent(to)
 	s.cc.Left(e.now)

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// MinSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
+	// minSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
 	// in the next packet, because a split costs another operation header.
-	MinSplit = 256
+	minSplit = 256
 	// pieceAlign keeps the pieces of long messages on cache lines.
 	pieceAlign = 64
 	// alignedFrom is how long a message is whose pieces lie on cache lines in a run, too: of a shorter one the first piece fills its packet, so that it is as long
@@ -122,7 +122,7 @@ func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
 	}
 	op.Flags &^= wire.OpLast
 	room := b.room(wire.OpLen(op.Opcode, op.Flags))
-	if room < pieceAlign || b.ops > 0 && room < MinSplit {
+	if room < pieceAlign || b.ops > 0 && room < minSplit {
 		return false
 	}
 	if !b.inRun || op.Total >= alignedFrom {
@@ -245,8 +245,11 @@ func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
 
 // Lendable says whether n bytes may be lent: when they fill the packet, as its only payload.
 func (b *builder) Lendable(n uint32) bool {
-	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+MinSplit > b.limit
+	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+minSplit > b.limit
 }
+
+// Filled says that the packet at hand takes next to nothing more, as one does that payload was lent to: it leaves as Leaves said.
+func (b *builder) Filled() bool { return b.used+minSplit > b.limit }
 
 // Lend appends src to the operation just written without copying it, and without a frame. The packet takes no further operation.
 func (b *builder) Lend(src []byte) {
