@@ -45,7 +45,7 @@ func (l *least) restart(now clock.Time, d time.Duration) {
 type path struct {
 	all, full least
 	fullAt    clock.Time    // when the newest full packet came
-	leave     time.Duration // the least time that a full packet took to leave, at the rate the flow had
+	leave     time.Duration // the least time that a full packet took to leave, at the rate the flow had: while the window grows, less than it takes
 	base      time.Duration
 }
 
@@ -58,6 +58,10 @@ func (p *path) sample(now clock.Time, d, round time.Duration, full bool) {
 	}
 }
 
+// fullPart of the least round trip is what full packets may take more in any case: a queue of that length is a small part of what is aimed at. Without, the
+// flow alone that saw the path empty, by the short packets of its handshake, took a shorter round trip for the path's than others, and was left with a third of a share.
+const fullPart = 8
+
 // follow sets what the round trip is. A full packet takes longer than a short one by the time it takes to leave: what is beyond that is a queue that
 // was there all the time. Of packets that are much longer nobody knows that time well enough.
 func (p *path) follow(now clock.Time, longer bool) {
@@ -68,7 +72,7 @@ func (p *path) follow(now clock.Time, longer bool) {
 	case longer:
 		p.base = full
 	default:
-		p.base = min(full, p.base+p.leave)
+		p.base = min(full, p.base+max(p.leave, p.base/fullPart))
 	}
 }
 

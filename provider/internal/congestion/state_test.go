@@ -300,6 +300,8 @@ func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 		{"no full one", 100, 0, 100},
 		{"a slow link", 100, 110, 110},
 		{"a queue at the start", 100, 500, 100 + leave},
+		{"a fast link, whose time to leave is not known well", 200, 215, 215},
+		{"a queue at the start of a long path", 1000, 1500, 1125},
 		{"no short one", 0, 110, 110},
 	} {
 		var p path
