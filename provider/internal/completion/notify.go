@@ -40,10 +40,10 @@ func (q *Queue) ArmOnce(level NotifyLevel, fin outcome.Finish) {
 // look tells the waiters when an unfetched result that came after the last notification satisfies them. The caller holds mu.
 func (q *Queue) look() {
 	from, to := q.head.Load(), q.tail.Load()
-	if int32(q.seen-from) > 0 {
+	if to-q.seen < to-from { // both counted from the end: what was seen last may be more than 2^31 results ago
 		from = q.seen
 	}
-	if int32(to-from) > 0 && q.satisfied(from, to) && !q.hold() {
+	if q.satisfied(from, to) && !q.hold() {
 		q.notify(outcome.Success)
 	}
 }
