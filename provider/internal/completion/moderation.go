@@ -38,14 +38,14 @@ func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	return outcome.Success
 }
 
-// hold says whether waiters that are satisfied must wait for more results. Where no time ends that, a count beyond the depth of a queue that was made
-// smaller since would wait until it overran. The caller holds mu.
+// hold says whether waiters that are satisfied must wait for more results. Where no time ends that, a full queue does: a count beyond the depth of a queue
+// that was made smaller since, or for which results that were left in the queue take the room, would be waited for until it overran. The caller holds mu.
 func (q *Queue) hold() bool {
-	enough := q.mod.count
+	enough, end, room := q.mod.count, q.tail.Load(), uint32(len(q.ring))
 	if q.mod.interval < 0 {
-		enough = min(enough, uint32(len(q.ring)))
+		enough = min(enough, room)
 	}
-	if enough == 0 || q.tail.Load()-q.seen >= enough {
+	if enough == 0 || end-q.seen >= enough || q.mod.interval < 0 && end-q.head.Load() >= room {
 		return false
 	}
 	q.mod.withheld = true

@@ -47,3 +47,37 @@ func TestArmedAfterManyResults(t *testing.T) {
 		}
 	}
 }
+
+// Without a limit of time a queue that is full tells, also when its consumer left results in it that it was told of before: nothing else would tell before it
+// overran.
+func TestModeratedQueueTellsWhenItIsFull(t *testing.T) {
+	for left := range 4 {
+		var r Reporter
+		q := NewQueue(4)
+		complete := func(n int) {
+			t.Helper()
+			for range n {
+				if !r.Complete(q, &Result{}) || r.Report(1) != nil {
+					t.Fatal("the queue overran")
+				}
+			}
+		}
+		if o := q.Moderate(-1, 4); o != outcome.Success {
+			t.Fatal(o)
+		}
+		told := 0
+		arm := func() { q.Arm(NotifyAny, func(outcome.Outcome) { told++ }) }
+		arm()
+		if complete(4); told != 1 {
+			t.Fatal("four results do not notify")
+		}
+		q.Fetch(make([]Result, 4-left))
+		arm()
+		if complete(3 - left); told != 1 {
+			t.Errorf("%d left: notified with room for one more", left)
+		}
+		if complete(1); told != 2 {
+			t.Errorf("%d left: a full queue tells %d times", left, told-1)
+		}
+	}
+}
