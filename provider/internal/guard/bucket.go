@@ -8,17 +8,17 @@ import (
 
 // Bucket is a token bucket that holds one second's worth.
 type Bucket struct {
-	used int // tokens taken and not yet given back
-	at   clock.Time
+	used int        // tokens taken and not yet given back
+	at   clock.Time // when one was given back last
 }
 
 // Allow takes a token if there is one, at perSecond of them a second.
 func (b *Bucket) Allow(now clock.Time, perSecond int) bool {
 	if b.used == 0 {
 		b.at = now
-	} else if back := int(min(now.Sub(b.at), time.Second) * time.Duration(perSecond) / time.Second); back > 0 {
-		b.used -= min(back, b.used)
-		b.at = now
+	} else if earned := min(now.Sub(b.at), time.Second) * time.Duration(perSecond); earned >= time.Second {
+		b.used -= min(int(earned/time.Second), b.used)
+		b.at = now.Add(-(earned % time.Second / time.Duration(perSecond))) // what has passed of the next token counts for it
 	}
 	if b.used == perSecond {
 		return false

@@ -31,6 +31,27 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// Who asks a little more often than tokens come back gets as many as come back: the parts of one that passed since the last are not lost.
+func TestBucketKeepsParts(t *testing.T) {
+	for _, rate := range []int{5, 100, 256, 1000, 32768} {
+		for _, faster := range []time.Duration{101, 110, 150, 190, 350} { // percent of the rate
+			var b Bucket
+			gap := time.Second * 100 / (time.Duration(rate) * faster)
+			now, allowed := start, 0
+			for now.Sub(start) < 20*time.Second {
+				if b.Allow(now, rate) {
+					allowed++
+				}
+				now = now.Add(gap)
+			}
+			asked := int(20 * time.Second / gap)
+			if want := min(21*rate, asked); allowed > want+1 || allowed < want*99/100-1 {
+				t.Errorf("asked %d %% of %d a second for 20 s, allowed %d, want %d", faster, rate, allowed, want)
+			}
+		}
+	}
+}
+
 // An address of an IPv6 host does not make a new source of each of its 2^64 addresses.
 func TestAddressesOfOneHostAreOneSource(t *testing.T) {
 	a, b := [16]byte{0: 0x20, 1: 1, 7: 9, 15: 1}, [16]byte{0: 0x20, 1: 1, 7: 9, 8: 77, 15: 2}
