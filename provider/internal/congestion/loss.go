@@ -186,9 +186,13 @@ func (l *lossSignal) cut(s *State, b *batch, full, heavy bool) {
 	s.threshold = min(s.threshold, s.window)
 }
 
-// found takes in that a packet arrived that counted as lost: it was only late, and a cut for it is taken back.
+// found takes in that a packet arrived that counted as lost: it was only late, and a cut for it is taken back. A time-out that came since stands: only
+// what it took comes back as it was before the cut, if it was none.
 func (l *lossSignal) found(s *State) {
-	if l.was > s.window {
+	switch {
+	case s.before > 0:
+		s.before = max(s.before, l.was)
+	case l.was > s.window:
 		s.window, s.cubic.from, l.holdUntil = l.was, 0, 0
 	}
 	l.was = 0

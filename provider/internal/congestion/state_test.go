@@ -176,6 +176,34 @@ func TestTimeOutAndUndo(t *testing.T) {
 	}
 }
 
+// A packet that was only late takes the cut for it back, and no time-out that came since: nothing says that this one was none.
+func TestLatePacketAndTheTimeOut(t *testing.T) {
+	const left = clock.Time(time.Hour)
+	for _, timeOuts := range []int{0, 1, 2} {
+		s := newState()
+		s.window = 40 * testPacket
+		s.Lost(testPacket, left)
+		s.Conclude(&Delay{}, Path{Now: left + 1000, Smoothed: 1000})
+		if s.Window >= 40*testPacket {
+			t.Fatalf("%d bytes after a loss", s.Window)
+		}
+		for range timeOuts {
+			s.TimedOut(&Delay{}, 0)
+		}
+		want := 40 * testPacket
+		if timeOuts > 0 {
+			want = testPacket
+		}
+		s.Found(left)
+		if s.Conclude(&Delay{}, Path{Now: left + 2000, Smoothed: 1000}); s.Window != want {
+			t.Errorf("%d time-outs, and the lost packet came: %d packets in flight, want %d", timeOuts, s.Window/testPacket, want/testPacket)
+		}
+		if did := s.Undo(); did != (timeOuts > 0) || s.Window != 40*testPacket {
+			t.Errorf("%d time-outs that were none: %d packets in flight, want 40", timeOuts, s.Window/testPacket)
+		}
+	}
+}
+
 // The receiver's load byte: above 128 the window shrinks in proportion, from what the network bears; below it grows by a packet, once per
 // round trip, until it bounds nothing any more.
 func TestEndpointWindow(t *testing.T) {
