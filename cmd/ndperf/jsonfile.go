@@ -16,9 +16,10 @@ import (
 // jsonFile is where the report goes. It is opened before the run, because a run is too long to fail at its end, and it
 // appears under its name only when it is written to the end.
 type jsonFile struct {
-	path string
-	tmp  *os.File
-	w    io.Writer
+	path  string
+	file  *os.File // nil for standard output, and when there is nothing more to do
+	final string   // what file is called once it is whole; empty when it has its name
+	w     io.Writer
 }
 
 func openJSON(path string, stdout io.Writer) (*jsonFile, error) {
@@ -28,13 +29,27 @@ func openJSON(path string, stdout io.Writer) (*jsonFile, error) {
 	case "-":
 		j.w = stdout
 	default:
-		tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-		if err != nil {
+		if err := j.open(); err != nil {
 			return nil, fmt.Errorf("--json: cannot write the report to %s: %w", path, err)
 		}
-		j.tmp, j.w = tmp, tmp
+		j.w = j.file
 	}
 	return j, nil
+}
+
+// open opens a file beside the one that is there by then, where the path leads. What is no ordinary file, such as a pipe or /dev/null, is opened itself: another
+// one must not take its place.
+func (j *jsonFile) open() (err error) {
+	if info, missing := os.Stat(j.path); missing == nil && !info.Mode().IsRegular() {
+		j.file, err = os.OpenFile(j.path, os.O_WRONLY, 0)
+		return err
+	}
+	j.final = j.path
+	if to, missing := filepath.EvalSymlinks(j.path); missing == nil {
+		j.final = to
+	}
+	j.file, err = os.CreateTemp(filepath.Dir(j.final), "."+filepath.Base(j.final)+".*")
+	return err
 }
 
 func (j *jsonFile) toStdout() bool { return j.path == "-" }
@@ -45,16 +60,8 @@ func (j *jsonFile) write(r *bench.Report) error {
 		return nil
 	}
 	err := r.WriteJSON(j.w)
-	if j.tmp != nil && err == nil {
-		if err = j.tmp.Chmod(0o644); err == nil {
-			err = j.tmp.Close()
-		}
-		if err == nil {
-			err = os.Rename(j.tmp.Name(), j.path)
-		}
-		if err == nil {
-			j.tmp = nil
-		}
+	if j.file != nil && err == nil {
+		err = j.finish()
 	}
 	if err != nil {
 		return fmt.Errorf("write the report to %s: %w", j.path, err)
@@ -62,11 +69,30 @@ func (j *jsonFile) write(r *bench.Report) error {
 	return nil
 }
 
+func (j *jsonFile) finish() error {
+	if j.final != "" {
+		if err := j.file.Chmod(0o644); err != nil {
+			return err
+		}
+	}
+	err := j.file.Close()
+	if err == nil && j.final != "" {
+		err = os.Rename(j.file.Name(), j.final)
+	}
+	if err == nil {
+		j.file = nil
+	}
+	return err
+}
+
 // abandon removes what write did not finish.
 func (j *jsonFile) abandon() {
-	if j.tmp != nil {
-		_ = j.tmp.Close() // the file is worthless
-		_ = os.Remove(j.tmp.Name())
+	if j.file == nil {
+		return
+	}
+	_ = j.file.Close() // what is in it is worthless
+	if j.final != "" {
+		_ = os.Remove(j.file.Name())
 	}
 }
 
