@@ -265,21 +265,22 @@ func (p *parallel) direction() string {
 }
 
 // together makes one result of those of several connections that ran at once. Rates add up. What counts for the process or the adapter was
-// counted by each of them.
+// counted by each of them, for its own operations, of which one may have had many more than another.
 func together(results []*Result) Result {
 	all := *results[0]
-	n := float64(len(results))
 	all.Connections = len(results)
-	all.Ops, all.Bytes, all.Gbps, all.Mops, all.CPUUS, all.AllocsPerOp, all.Seconds = 0, 0, 0, 0, 0, 0, 0
+	all.Ops, all.Bytes, all.Gbps, all.Mops, all.Seconds = 0, 0, 0, 0, 0
+	cpu, allocs := 0.0, 0.0
 	for _, r := range results {
 		all.Ops, all.Bytes = all.Ops+r.Ops, all.Bytes+r.Bytes
 		all.Gbps, all.Mops = all.Gbps+r.Gbps, all.Mops+r.Mops
-		all.CPUUS += r.CPUUS / n / n
-		all.AllocsPerOp += r.AllocsPerOp / n / n
+		cpu, allocs = cpu+r.CPUUS*float64(r.Ops), allocs+r.AllocsPerOp*float64(r.Ops)
 		all.Seconds = max(all.Seconds, r.Seconds)
 		all.RequesterCPU, all.ResponderCPU = max(all.RequesterCPU, r.RequesterCPU), max(all.ResponderCPU, r.ResponderCPU)
 		all.Verified = all.Verified && r.Verified
 	}
+	counted := float64(len(results)) * float64(max(all.Ops, 1)) // each of them counted the same once
+	all.CPUUS, all.AllocsPerOp = cpu/counted, allocs/counted
 	most := slices.MaxFunc(results, func(a, b *Result) int { return int(a.Retransmits) - int(b.Retransmits) })
 	all.Resent, all.Retransmits = most.Resent, most.Retransmits
 	return all

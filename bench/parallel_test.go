@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -48,5 +49,17 @@ func TestTogether(t *testing.T) {
 	if got.Ops != 20 || got.Bytes != 200 || got.Gbps != 4 || got.Mops != 4 || got.Seconds != 2 || got.CPUUS != 4 || got.AllocsPerOp != 2 ||
 		got.Retransmits != 5 || got.Resent.Probe != 5 || got.Connections != 2 || got.Verified {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTogetherOfUnequalShares: of two connections one did nine operations of ten. What the process spent is shared by all ten.
+func TestTogetherOfUnequalShares(t *testing.T) {
+	const cpu, allocs = 900.0, 18.0 // of the process, as each of them counted
+	var results []*Result
+	for _, ops := range []uint64{90, 10} {
+		results = append(results, &Result{Ops: ops, CPUUS: cpu / float64(ops), AllocsPerOp: allocs / float64(ops)})
+	}
+	if got := together(results); math.Abs(got.CPUUS-cpu/100) > 1e-9 || math.Abs(got.AllocsPerOp-allocs/100) > 1e-9 {
+		t.Errorf("%g µs and %g allocations for an operation, want %g and %g", got.CPUUS, got.AllocsPerOp, cpu/100, allocs/100)
 	}
 }
