@@ -34,7 +34,7 @@ type teller struct {
 	every     time.Duration
 	direction string
 
-	began, ended chan time.Time // of the first station, in the test that runs
+	began, ended chan count // of the first station, in the test that runs
 }
 
 // tellOf makes the stations tell of their tests, if every says so.
@@ -52,7 +52,7 @@ func tellOf(a *nd.Adapter, every time.Duration, direction string, sink testSink,
 
 // newTeller makes one that notes when the next test is measured, and tells nobody.
 func newTeller() *teller {
-	return &teller{began: make(chan time.Time, 1), ended: make(chan time.Time, 1)}
+	return &teller{began: make(chan count, 1), ended: make(chan count, 1)}
 }
 
 // during tells of a test until do, which runs it, is over.
@@ -61,7 +61,7 @@ func (t *teller) during(s Spec, do func()) {
 		do()
 		return
 	}
-	t.began, t.ended = make(chan time.Time, 1), make(chan time.Time, 1)
+	t.began, t.ended = make(chan count, 1), make(chan count, 1)
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(told)
@@ -72,21 +72,22 @@ func (t *teller) during(s Spec, do func()) {
 	<-told
 }
 
-// begin notes that a station is measured from now on, end that it no longer is.
-func (t *teller) begin(now time.Time) {
+// begin notes that a station is measured from now on, end that it no longer is. Both count at once: watch may get no core until much later, and what was done by
+// then belongs to the first interval, or to none.
+func (t *teller) begin(m *meter) {
 	if t != nil {
-		first(t.began, now)
+		first(t.began, count{at: m.began, ops: t.ops(), cpu: m.cpu, resent: m.stats.Retransmits})
 	}
 }
 
 func (t *teller) end(now time.Time) {
 	if t != nil {
-		first(t.ended, now)
+		first(t.ended, t.look(now))
 	}
 }
 
-// first puts a time into a channel that holds one, unless there was one.
-func first(to chan time.Time, now time.Time) {
+// first puts a count into a channel that holds one, unless there was one.
+func first(to chan count, now count) {
 	select {
 	case to <- now:
 	default:
@@ -95,7 +96,7 @@ func first(to chan time.Time, now time.Time) {
 
 // watch tells of a test from its first station's beginning to its first station's end.
 func (t *teller) watch(s Spec, over <-chan struct{}) {
-	var start time.Time
+	var start count
 	select {
 	case start = <-t.began:
 	case <-over:
@@ -103,9 +104,9 @@ func (t *teller) watch(s Spec, over <-chan struct{}) {
 	}
 	tick := time.NewTicker(t.every)
 	defer tick.Stop()
-	last := t.look(start)
+	last := start
 	tell := func(now count) {
-		t.sink.Interval(t.between(s, last.at.Sub(start), last, now))
+		t.sink.Interval(t.between(s, last.at.Sub(start.at), last, now))
 		last = now
 	}
 	for {
@@ -113,10 +114,12 @@ func (t *teller) watch(s Spec, over <-chan struct{}) {
 		case <-over:
 			return
 		case <-tick.C:
-			tell(t.look(time.Now()))
-		case at := <-t.ended:
-			if at.Sub(last.at) >= t.every/2 { // the last one may be shorter or longer
-				tell(t.look(at))
+			now := t.look(time.Time{})
+			now.at = time.Now() // behind what was counted, so that an end before this moment cannot have counted less
+			tell(now)
+		case end := <-t.ended:
+			if end.at.Sub(last.at) >= t.every/2 { // the last one may be shorter or longer
+				tell(end)
 			}
 			return
 		}
@@ -132,11 +135,18 @@ type count struct {
 }
 
 func (t *teller) look(at time.Time) count {
-	c := count{at: at, cpu: CPUTime(), resent: t.adapter.Stats().Retransmits}
-	for _, s := range t.stations {
-		c.ops += s.moved.Load()
+	c := count{at: at, ops: t.ops(), cpu: CPUTime()}
+	if t.adapter != nil { // one that tells nobody has none
+		c.resent = t.adapter.Stats().Retransmits
 	}
 	return c
+}
+
+func (t *teller) ops() (all uint64) {
+	for _, s := range t.stations {
+		all += s.moved.Load()
+	}
+	return all
 }
 
 // between is the interval between two moments.

@@ -54,6 +54,25 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
+// TestIntervalsHoldWhatWasDoneMeanwhile: what was done between the beginning and the end of a test is told, and nothing else, though whoever tells of it gets no core until
+// all is over.
+func TestIntervalsHoldWhatWasDoneMeanwhile(t *testing.T) {
+	got := &collector{}
+	st := &station{}
+	tell := newTeller()
+	tell.sink, tell.stations, tell.every = got, []*station{st}, MinInterval
+	began := time.Now()
+	st.moved.Store(1000) // of the warm-up
+	tell.begin(&meter{began: began})
+	st.moved.Add(600)
+	tell.end(began.Add(MinInterval))
+	st.moved.Add(50) // what was under way
+	tell.watch(Spec{Test: WriteBW, Size: 1}, nil)
+	if len(got.intervals) != 1 || got.intervals[0].Ops != 600 || got.intervals[0].Start != 0 || math.Abs(got.intervals[0].Seconds-MinInterval.Seconds()) > 1e-9 {
+		t.Errorf("%+v, want one with 600 operations", got.intervals)
+	}
+}
+
 // TestNobodyWantsIntervals: tests tell nothing unless asked.
 func TestNobodyWantsIntervals(t *testing.T) {
 	job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: []Spec{{Test: WriteBW, Duration: 10 * time.Millisecond}}}

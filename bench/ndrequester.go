@@ -268,15 +268,15 @@ func (d *data) finish(ctx context.Context) error {
 // are called with the clock stopped: the time between them is what now says.
 func (d *data) beginMeasuring() time.Time {
 	d.meter = startMeter(d.adapter)
-	d.teller.begin(d.meter.began)
+	d.teller.begin(&d.meter)
 	return d.meter.began
 }
 
 func (d *data) endMeasuring(now time.Time, ops uint64) {
-	d.teller.end(now)
 	d.measured = ops
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
 	d.cpu = d.meter.cpuSince()
 	d.mallocs = d.meter.mallocsSince()
+	d.teller.end(now) // it allocates
 	d.meter.limited.explain(takeLimits(d.adapter), &d.result)
 }
