@@ -26,6 +26,9 @@ It exits with status 1 when a median misses its bound.`,
 			var runs []*bench.Report
 			for _, name := range args {
 				r, err := readReport(name)
+				if err == nil {
+					err = errIncomplete(r)
+				}
 				if err != nil {
 					return fmt.Errorf("bars: %s cannot be used: %w", name, err)
 				}

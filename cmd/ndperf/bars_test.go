@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestBarsFailsForAMissedBound: the table has every bounded figure with median and margin, and a missed one ends the command with an error
@@ -32,5 +34,31 @@ func TestBarsFailsForAMissedBound(t *testing.T) {
 	validate.SetOut(io.Discard)
 	if err := validate.ExecuteContext(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoVerdictOnAnInterruptedRun: neither judge takes the report of a run that did not come to its end, and both say why.
+func TestNoVerdictOnAnInterruptedRun(t *testing.T) {
+	r, err := readReport(filepath.Join("..", "..", "bench", "testdata", "report.golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Incomplete = true
+	file := filepath.Join(t.TempDir(), "report.json")
+	out, err := openJSON(file, io.Discard)
+	if err == nil {
+		err = out.write(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []*cobra.Command{newBars(), newValidate()} {
+		cmd.SetArgs([]string{file})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "the run was interrupted") {
+			t.Errorf("%s: %v", cmd.Name(), err)
+		}
 	}
 }

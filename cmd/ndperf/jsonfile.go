@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -107,7 +108,7 @@ func newValidate() *cobra.Command {
 			for _, name := range args {
 				r, err := readReport(name)
 				if err == nil {
-					err = r.MissedFloors()
+					err = errors.Join(errIncomplete(r), r.MissedFloors())
 				}
 				if err != nil {
 					return fmt.Errorf("validate %s: %w", name, err)
@@ -126,6 +127,14 @@ func newReport() *bench.Report {
 	r.Time = time.Now().UTC().Truncate(time.Second)
 	r.Command = strings.Join(append([]string{"ndperf"}, os.Args[1:]...), " ")
 	return r
+}
+
+// errIncomplete is what is wrong with the report of a run that did not come to its end.
+func errIncomplete(r *bench.Report) error {
+	if r.Incomplete {
+		return errors.New("the run was interrupted, or failed, before all was measured: measure again")
+	}
+	return nil
 }
 
 // readReport reads a report and checks what every run must hold.
