@@ -138,6 +138,10 @@ func usualSizes(entries int) []string {
 
 // renderSweep says what came of it: the figures are too many for a terminal.
 func renderSweep(w io.Writer, r *bench.Report, path string) {
+	if unverified(r) { // report refuses it
+		fmt.Fprintf(w, "%d results beside %d of rivals; %s\n", len(r.Results), len(r.Baselines), sayUnverified)
+		return
+	}
 	fmt.Fprintf(w, "%d results beside %d of rivals, every operation verified\n", len(r.Results), len(r.Baselines))
 	if path != "" && path != "-" {
 		fmt.Fprintf(w, "next: ndperf report %s\n", path)

@@ -121,9 +121,7 @@ func renderLatency(w io.Writer, r *bench.Report) {
 
 func renderBandwidth(w io.Writer, r *bench.Report) {
 	t := newTable(w, "Bandwidth and rate", 2, "test", "by", "size", "MTU", "Gb/s", "Mop/s", "CPU µs", "resent")
-	unverified := false
 	for _, x := range r.Results {
-		unverified = unverified || !x.Verified
 		if x.LatUS == nil {
 			t.AppendRow(table.Row{
 				x.Test, "nd " + datapath(x), bench.FormatSize(x.Size), mtu(x.MTU), number(x.Gbps), number(x.Mops), known(x.CPUUS), x.Retransmits,
@@ -136,13 +134,20 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 		}
 	}
 	t.Render()
-	if unverified {
-		fmt.Fprintln(w, "unverified: nobody looked at the bytes")
-	}
 }
 
-// renderCauses says what limited tests, why packets went again, and which form of raw was the best.
+// unverified says that the operations of some test were not checked.
+func unverified(r *bench.Report) bool {
+	return slices.ContainsFunc(r.Results, func(x bench.Result) bool { return !x.Verified })
+}
+
+const sayUnverified = "unverified: nobody looked at the bytes"
+
+// renderCauses says whether nobody looked at the bytes, what limited tests, why packets went again, and which form of raw was the best.
 func renderCauses(w io.Writer, r *bench.Report) {
+	if unverified(r) {
+		fmt.Fprintln(w, sayUnverified)
+	}
 	for _, x := range r.Results {
 		for _, line := range []string{limitsLine(x), resentLine(x)} {
 			if line != "" {

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
@@ -78,5 +80,22 @@ func TestResentLine(t *testing.T) {
 	}
 	if got := resentLine(bench.Result{}); got != "" {
 		t.Errorf("nothing was sent again: %q", got)
+	}
+}
+
+// TestUnverifiedRunsSaySo: with --verify=false nothing claims that somebody looked at the bytes, of tests of latency either, and a sweep does not send people to a
+// page that is refused.
+func TestUnverifiedRunsSaySo(t *testing.T) {
+	r := bench.NewReport()
+	r.Results = []bench.Result{{Test: bench.WriteLat, Size: 64, Datapath: "udp", LatIs: bench.HalfRoundTrip, LatUS: &bench.Latency{P50: 1}}}
+	for name, render := range map[string]func(io.Writer){
+		"report": func(w io.Writer) { renderReport(w, r) },
+		"sweep":  func(w io.Writer) { renderSweep(w, r, "sweep.json") },
+	} {
+		var out bytes.Buffer
+		render(&out)
+		if said := out.String(); !strings.Contains(said, "nobody looked at the bytes") || strings.Contains(said, "every operation verified") || strings.Contains(said, "ndperf report sweep.json") {
+			t.Errorf("%s:\n%s", name, said)
+		}
 	}
 }
