@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -117,6 +118,24 @@ func TestWhatToolsSay(t *testing.T) {
 			t.Errorf("%s: %+v, want a median of %g", c.kind, b.LatUS, c.p50)
 		case c.gbps > 0 && (b.Gbps < 0.999*c.gbps || b.Gbps > 1.001*c.gbps):
 			t.Errorf("%s: %g Gb/s, want %g", c.kind, b.Gbps, c.gbps)
+		}
+	}
+}
+
+// TestPingPongsOfToolsLastThereAndBack: all count a message there and back as an operation, so half of what one takes is the mean of one way.
+func TestPingPongsOfToolsLastThereAndBack(t *testing.T) {
+	const oneWay = 10.0 // µs
+	for kind, out := range map[string]string{
+		KindSockperf: "sockperf: [Valid Duration] RunTime=0.02 sec; SentMessages=1000;\nsockperf: ---> percentile 50.000 = 10\n",
+		KindUCX:      "     1000      10.0   10.0    10.0        0.16       0.05        2562         870\n",
+		KindFabric:   "64      2k      =2k      250k        0.03s      9.14       10.00       0.14\n",
+	} {
+		var b Baseline
+		if err := tools[kind].parse([]byte(out), Spec{Test: WriteLat, Size: 64}, &b); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if took := 1e6 * b.Seconds / float64(b.Ops) / 2; math.Abs(took-oneWay) > 1e-6 {
+			t.Errorf("%s: %d operations in %g s are %g µs one way, want %g", kind, b.Ops, b.Seconds, took, oneWay)
 		}
 	}
 }
