@@ -24,12 +24,15 @@ func (r Resent) plus(o Resent) Resent {
 	return Resent{r.Lost + o.Lost, r.Probe + o.Probe, r.Timeout + o.Timeout, r.Receive + o.Receive, r.Needless + o.Needless}
 }
 
+// resentOf is what was sent again between two moments. Peers tell later what they had got before, of packets of the warm-up too: needless are no more than were sent
+// again.
 func resentOf(now, before *nd.Stats) Resent {
-	return Resent{
+	r := Resent{
 		Lost: now.ResentLost - before.ResentLost, Probe: now.ResentProbe - before.ResentProbe,
 		Timeout: now.ResentTimeout - before.ResentTimeout, Receive: now.ResentReceive - before.ResentReceive,
-		Needless: now.Duplicates - before.Duplicates,
 	}
+	r.Needless = min(now.Duplicates-before.Duplicates, r.Sum())
+	return r
 }
 
 // meter counts what a measured part costs this process.
