@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
@@ -87,7 +88,7 @@ func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) erro
 // steps lists what to run.
 func (f *sweepFlags) steps() ([]step, error) {
 	if len(f.datapaths) == 0 {
-		return nil, errors.New("--datapath: name at least one of " + oneOfDatapaths)
+		return nil, cli.Usagef("--datapath: name at least one of %s", oneOfDatapaths)
 	}
 	for _, d := range f.datapaths {
 		f.datapath = d
@@ -119,7 +120,7 @@ func (f *sweepFlags) steps() ([]step, error) {
 		return usual && !slices.Contains(sizes, s.Size) || s.Test.IsLatency() && s.Size > room || s.Test.IsRate() && s.Size > sweepRateSize
 	})
 	if len(specs) == 0 {
-		return nil, fmt.Errorf("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
+		return nil, cli.Usagef("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
 			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
 	}
 	return planSteps(specs, f.datapaths, f.mtus, beside, false), nil

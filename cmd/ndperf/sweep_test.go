@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
@@ -131,6 +132,18 @@ func TestSweepRefuses(t *testing.T) {
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sweep %q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestSweepOfNothingIsMisuse: flags that leave nothing to measure are wrong on the command line, and the status says so.
+func TestSweepOfNothingIsMisuse(t *testing.T) {
+	for _, args := range [][]string{{"--datapath", ""}, {"--tests", "write_lat", "--sizes", "1M"}} {
+		root := newRoot()
+		root.SetArgs(append([]string{"sweep"}, args...))
+		var out bytes.Buffer
+		if status := cli.Run(t.Context(), root, &out); status != cli.Misuse {
+			t.Errorf("%q: status %d, %s", args, status, &out)
 		}
 	}
 }
