@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
@@ -16,6 +18,28 @@ func TestServerFile(t *testing.T) {
 	for in, want := range map[string]string{"": "", "a": "a-server", "/x/a.pcapng": "/x/a-server.pcapng"} {
 		if got := serverFile(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestMisuseKeepsCaptures: a command line that is refused does not empty the captures of the run before.
+func TestMisuseKeepsCaptures(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.pcapng")
+	for _, name := range []string{file, serverFile(file)} {
+		if err := os.WriteFile(name, []byte("packets"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"loop --baseline raw", "loop --baseline x", "veth --mtu 1", "veth --beside -1", "veth --pcap-snap -1", "client --addr 192.0.2.1:9000 --tests x", "server --addr 192.0.2.1:9000 --bulk x"} {
+		root := newRoot()
+		root.SetArgs(append(strings.Fields(args), "--pcap", file))
+		if status := cli.Run(t.Context(), root, io.Discard); status != cli.Misuse {
+			t.Errorf("%s: status %d", args, status)
+		}
+		for _, name := range []string{file, serverFile(file)} {
+			if text, err := os.ReadFile(name); err != nil || string(text) != "packets" {
+				t.Errorf("%s: %s has %q: %v", args, filepath.Base(name), text, err)
+			}
 		}
 	}
 }

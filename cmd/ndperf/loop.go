@@ -58,9 +58,6 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if err := f.capture.prepare(true); err != nil {
-		return err
-	}
 	beside, err := parseBaselines(f.baselines)
 	if err != nil {
 		return err
@@ -73,6 +70,9 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	}
 	mtu, err := loopbackMTU()
 	if err != nil {
+		return err
+	}
+	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
 	report := newReport()
