@@ -122,20 +122,22 @@ func connsOverVeth(ctx context.Context, job bench.Job, sink bench.Sink) (err err
 	return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
 }
 
+// renderConnections prints what each side found. It fits into 80 columns.
 func renderConnections(w io.Writer, r *bench.Report) {
-	t := newTable(w, "Connections", 2, "side", "by", "connections", "a second", "p50 µs", "p99 µs", "queue B", "other B", "idle CPU %", "close s")
+	t := newTable(w, "Connections", 1, "side", "n", "a second", "p50 µs", "p99 µs", "queue B", "other B", "CPU %", "close s")
 	for _, x := range r.Connections {
 		p50, p99 := "", ""
 		if x.ConnectUS != nil {
-			p50, p99 = micros(x.ConnectUS.P50), micros(x.ConnectUS.P99)
+			p50, p99 = number(x.ConnectUS.P50), number(x.ConnectUS.P99)
 		}
 		t.AppendRow(table.Row{
-			x.Role, "nd " + x.Datapath, x.Connections, number(x.PerSecond), p50, p99, number(x.QueueBytes), number(x.OtherBytes),
+			x.Role, x.Connections, number(x.PerSecond), p50, p99, number(x.QueueBytes), number(x.OtherBytes),
 			micros(x.IdleCPU), number(x.CloseSeconds),
 		})
 	}
 	t.Render()
-	fmt.Fprintln(w, "queue B, other B: memory of an idle connection, for the application's queue pair and for all else")
+	fmt.Fprintf(w, "over %s; queue B, other B: memory of an idle connection, for the\n", r.Connections[0].Datapath)
+	fmt.Fprintln(w, "application's queue pair and for all else; CPU %: of a core, all of them idle")
 }
 
 // connectionsLine is the plain form of a finished run, for logs.

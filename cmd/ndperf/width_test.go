@@ -52,8 +52,14 @@ func TestTablesFitATerminal(t *testing.T) {
 		}
 		r.Results, r.Baselines = append(r.Results, x), append(r.Baselines, b, raw)
 	}
-	r.Connections = []bench.ConnSide{{Role: bench.Requester, Connections: 10000, Datapath: "generic"}, {Role: bench.Responder, Datapath: "generic"}}
 	l := &bench.Latency{P50: 12345.67, P99: 123456, Max: 1e6}
+	many := bench.NewReport()
+	for _, role := range []bench.Role{bench.Requester, bench.Responder} {
+		many.Connections = append(many.Connections, bench.ConnSide{
+			Role: role, Connections: bench.MaxConns, Datapath: "generic", PerSecond: 12345, ConnectUS: l, QueueBytes: 12345, OtherBytes: 12345, IdleCPU: 100, CloseSeconds: 12.3,
+		})
+	}
+	many.SetRatios()
 	r.Registrations = []bench.Registration{{What: bench.AllocateMemory, Size: 256 << 20, Datapath: "generic", PerSecond: 1e6, RegisterUS: l, CloseUS: l}}
 	r.SetRatios()
 	for name, render := range map[string]func(*bytes.Buffer){
@@ -65,6 +71,7 @@ func TestTablesFitATerminal(t *testing.T) {
 			x := bench.Interval{Test: bench.WriteRate, Size: 512 << 10, Direction: bench.DirectionForth, Connections: 64, Start: 3599, Seconds: 1, Gbps: 123, Mops: 12.3, CPU: 200, Resent: 99999}
 			fmt.Fprintln(w, intervalLine(x))
 		},
+		"connections":   func(w *bytes.Buffer) { renderConnections(w, many); renderRatios(w, many) },
 		"registrations": func(w *bytes.Buffer) { renderRegistrations(w, r) },
 		"bars": func(w *bytes.Buffer) {
 			bars := bench.Bars([]*bench.Report{r, r, r})
