@@ -221,7 +221,7 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	s.offloads = s.offloads || !s.rivals && r.bulk != "off" && r.rps == "" // for the bulk lane, which is a kernel socket
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
-	if !s.offloads {
+	if !s.rivals || !s.offloads { // not those of kernel TCP, which has its best
 		cfg.RPSMask = r.rps
 	}
 	pair, err := netlab.NewPair(cfg)
