@@ -130,7 +130,11 @@ type step struct {
 // figures is how many lines the step has to say.
 func (s *step) figures() (n int) {
 	for _, j := range s.jobs {
-		n += len(j.Specs)
+		each := 1
+		if j.Parallel.Both {
+			each = 2 // one in each direction
+		}
+		n += each * len(j.Specs)
 	}
 	return n
 }
@@ -293,7 +297,15 @@ func (s *reportSink) Baseline(b bench.Baseline) {
 	s.progress.done(baselineLine(b))
 }
 
-func (s *reportSink) Stage(what string) { s.progress.stage(what) }
+// Stage is of many connections: it has begun. Of a program of others it says why there is no figure, which has to stay to be read.
+func (s *reportSink) Stage(what string) {
+	if s.kind == bench.KindConn {
+		s.progress.stage(what)
+		return
+	}
+	s.progress.note(what)
+	s.progress.skip()
+}
 
 func (s *reportSink) Captured(c bench.Captured) { s.report.Captures = append(s.report.Captures, c) }
 
