@@ -64,7 +64,8 @@ func runRegister(ctx context.Context, f *registerFlags, stdout, stderr io.Writer
 	cfg := bench.NDConfig{Local: netip.AddrPortFrom(f.addr, 0), UDPPort: f.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll}
 	report := newReport()
 	out := output{json: f.json, stdout: stdout, stderr: stderr, render: renderReport}
-	return runSteps(ctx, out, report, make([]step, 1), func(_ step, p *progress) error {
+	steps := []step{{lines: 2 * len(sizes)}} // each of both ways
+	return runSteps(ctx, out, report, steps, func(_ step, p *progress) error {
 		return bench.Registrations(ctx, cfg, sizes, f.duration, func(x bench.Registration) {
 			report.Registrations = append(report.Registrations, x)
 			p.stage(registrationLine(x))

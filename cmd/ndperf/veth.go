@@ -125,10 +125,12 @@ type step struct {
 	rivals   bool
 	mtu      int
 	offloads bool // of the pair: only kernel sockets can use them
+	lines    int  // of what has no specs
 }
 
 // figures is how many lines the step has to say.
-func (s *step) figures() (n int) {
+func (s *step) figures() int {
+	n := s.lines
 	for _, j := range s.jobs {
 		each := 1
 		if j.Parallel.Both {

@@ -135,3 +135,11 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 		t.Errorf("the bar is still there: %q", shown)
 	}
 }
+
+// TestRegistrationHasProgress: ndperf register has a bar as well, of two ways for each size.
+func TestRegistrationHasProgress(t *testing.T) {
+	args := "register --sizes 4K --duration 5ms --udp-port " + fmt.Sprint(netlabtest.FreePort(t))
+	if o, shown := onTerminal(t, command(t, "ndperf", strings.Fields(args)...)); o.status != OK || !strings.Contains(shown, "50% |") || !strings.Contains(shown, "register 4 KiB") {
+		t.Errorf("%+v; on a terminal: %q", o, shown)
+	}
+}
