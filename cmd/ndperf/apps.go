@@ -168,13 +168,7 @@ func runApps(ctx context.Context, f *appsFlags, stdout, stderr io.Writer) error 
 	defer stop()
 	r := &appsRun{flags: f, report: newReport()}
 	r.report.Beside = f.beside
-	if err := r.all(ctx, tests, stderr); err != nil {
-		return err
-	}
-	r.report.SortApps()
-	r.report.SetRatios()
-	renderReport(stdout, r.report)
-	return out.write(r.report)
+	return r.finish(r.all(ctx, tests, stderr), out, stdout)
 }
 
 // appsRun is one run of the apps command.
@@ -182,6 +176,24 @@ type appsRun struct {
 	flags    *appsFlags
 	report   *bench.Report
 	progress *progress
+}
+
+// finish reports what was measured, all of it unless the run failed or was interrupted, which failed says.
+func (r *appsRun) finish(failed error, out *jsonFile, stdout io.Writer) error {
+	if failed != nil {
+		if len(r.report.Apps) == 0 {
+			return failed
+		}
+		r.report.Incomplete = true
+		fmt.Fprintf(stdout, "not all was measured: %s\n", cli.OneLine(failed))
+	}
+	r.report.SortApps()
+	r.report.SetRatios()
+	renderReport(stdout, r.report)
+	if err := out.write(r.report); err != nil {
+		return err
+	}
+	return failed
 }
 
 // all runs all rounds, at one MTU after the other.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,5 +150,40 @@ func TestBusyProcessEnds(t *testing.T) {
 	end()
 	if after := children(os.Getpid()); len(after) != len(before) {
 		t.Errorf("%d processes are left", len(after)-len(before))
+	}
+}
+
+// TestInterruptedProgramsReport: rounds that are over are printed and written when apps is interrupted, and it fails as it did.
+func TestInterruptedProgramsReport(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "apps.json")
+	for _, measured := range []bool{false, true} {
+		out, err := openJSON(file, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &appsRun{report: newReport()}
+		if measured {
+			r.report.AddApp(bench.AppResult{Test: bench.AppEcho, Connections: 1, Size: 64, MTU: 1500, Over: bench.OverTCP, Verified: true}, bench.AppRound{Seconds: 1, Ops: 9})
+		}
+		var said bytes.Buffer
+		err = r.finish(context.Canceled, out, &said)
+		out.abandon()
+		if !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "not all was measured: ") != measured || strings.Contains(said.String(), "echo 1") != measured {
+			t.Errorf("measured %v: %v\n%s", measured, err, &said)
+		}
+		f, err := os.Open(file)
+		if !measured {
+			if err == nil {
+				t.Error("nothing was measured, and there is a report")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := bench.ReadReport(f); err != nil || !got.Incomplete || len(got.Apps) != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		f.Close()
 	}
 }
