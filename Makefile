@@ -12,7 +12,7 @@ BASELINE ?= bench/baseline.txt
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 .PHONY: check
 check: fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short interleavings ## everything a change must pass

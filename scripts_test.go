@@ -58,3 +58,24 @@ func TestGuestsUseTheHostsMirror(t *testing.T) {
 		}
 	}
 }
+
+// make lists every target that says what it is for.
+func TestMakeListsItsTargets(t *testing.T) {
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^([^\s:]+):.*## (.*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(found) < 20 {
+		t.Fatalf("the Makefile has %d targets", len(found))
+	}
+	for _, target := range found {
+		if !regexp.MustCompile(`(?m)^  make ` + regexp.QuoteMeta(target[1]) + ` +` + regexp.QuoteMeta(target[2]) + `$`).Match(out) {
+			t.Errorf("make does not list %s", target[1])
+		}
+	}
+}
