@@ -62,6 +62,11 @@ func howOf(x *bench.Result) string {
 	return how
 }
 
+// byOf names in a table what a result was measured with, so that no two rows of a test look the same.
+func byOf(x bench.Result) string {
+	return fmt.Sprintf("nd %s, %s%s", x.Datapath, x.Mode, strings.TrimPrefix(howOf(&x), " event"))
+}
+
 // measuredIn lists everything in the order of the reports.
 func measuredIn(sources []Source) []measured {
 	var all []measured

@@ -35,6 +35,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent":   func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + "\u00a0%" },
 	"bar":       barOf,
 	"partNames": bench.PartNames,
+	"byOf":      byOf,
 	"image": func(svg []byte) template.URL {
 		// The plots are made here, and an image runs no scripts whatever its text says.
 		return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))

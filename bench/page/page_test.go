@@ -240,3 +240,26 @@ func TestPageWithoutTests(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsSayHowTheyWereMeasured: a test alone and beside streams, or on several connections, are different things, and every table of tests says which row is which.
+func TestRowsSayHowTheyWereMeasured(t *testing.T) {
+	r := bench.NewReport()
+	x := bench.Result{
+		Test: bench.WriteLat, Size: 64, MTU: 1500, Mode: bench.ModeEvent, Datapath: "tcx", Ops: 1, Bytes: 64, Seconds: 1, Gbps: 1, Mops: 1, Verified: true,
+		LatIs: bench.HalfRoundTrip, LatUS: &bench.Latency{Min: 1, P50: 1, P90: 1, P99: 1, P999: 1, Max: 1},
+	}
+	beside := x
+	beside.Streams, beside.Unpinned = 2, true
+	several := x
+	several.Test, several.LatUS, several.Mode, several.Connections = bench.WriteBW, nil, bench.ModePoll, 3
+	r.Results = []bench.Result{x, beside, several}
+	var html bytes.Buffer
+	if err := Render(&html, []Source{{"a", r}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"nd tcx, event", "nd tcx, event unpinned beside 2 streams", "nd tcx, poll 3 connections"} {
+		if n := strings.Count(html.String(), "<td>"+want+"</td>"); n != 3 { // limits, parts and figures
+			t.Errorf("%q stands in %d rows, want 3", want, n)
+		}
+	}
+}
