@@ -79,3 +79,28 @@ func TestMakeListsItsTargets(t *testing.T) {
 		}
 	}
 }
+
+// The guests' key and the sockets of ssh are found in directories whose names have spaces.
+func TestLabTakesDirectoriesWithSpaces(t *testing.T) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		t.Skip("ssh is not installed: apt-get install openssh-client")
+	}
+	dir := filepath.Join(t.TempDir(), "my lab")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const script = `set -eu; cache=$1 run=$1 work=$1
+		eval "$(sed -n '/^write_ssh_config()/,/^}/p' vagrant/guests.sh)"
+		write_ssh_config
+		path=$(grep -m 1 -oE 'ControlPath=[^ ]+' vagrant/bench.sh)
+		eval "ssh -G -F \"\$run/ssh_config\" -o \"$path guest1"`
+	out, err := exec.CommandContext(t.Context(), "bash", "-c", script, "-", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"identityfile " + dir + "/key\n", "controlpath " + dir + "/guest1\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("ssh does not say %q:\n%s", want, out)
+		}
+	}
+}

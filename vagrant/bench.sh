@@ -26,7 +26,7 @@ die() {
 
 # on GUEST COMMAND [FILE]: as root, with FILE as its input. The shell waits in wait, where a signal reaches it.
 on() {
-	timeout "${on_limit:-$limit}" ssh -F "$LAB_SSH_CONFIG" -o ControlMaster=auto -o "ControlPath=$work/%n" -o ControlPersist=60 "$1" \
+	timeout "${on_limit:-$limit}" ssh -F "$LAB_SSH_CONFIG" -o ControlMaster=auto -o "ControlPath=\"$work/%n\"" -o ControlPersist=60 "$1" \
 		sudo=\$\(command -v sudo \|\| true\)\; "\$sudo bash -c $(printf %q "$2")" <"${3:-/dev/null}" &
 	job=$!
 	wait "$job"
@@ -162,7 +162,7 @@ finish() {
 	exec >&3 2>&4 # a signal may come where they are redirected
 	kill "$job" 2>/dev/null || true
 	stop_server
-	for g in "$a" "$b"; do ssh -F "$LAB_SSH_CONFIG" -o "ControlPath=$work/%n" -O exit "$g" 2>/dev/null || true; done
+	for g in "$a" "$b"; do ssh -F "$LAB_SSH_CONFIG" -o "ControlPath=\"$work/%n\"" -O exit "$g" 2>/dev/null || true; done
 	[ "$noted" = 0 ] || "$here/report.sh" "$figures" "$json"
 	rm -rf "$work"
 }

@@ -93,7 +93,7 @@ write_ssh_config() {
 			  HostName 127.0.0.1
 			  Port 220$n
 			  User root
-			  IdentityFile $cache/key
+			  IdentityFile "$cache/key"
 			  IdentitiesOnly yes
 			  UserKnownHostsFile /dev/null
 			  StrictHostKeyChecking no
