@@ -265,7 +265,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	e := c.engine
 	switch msg.Opcode {
-	case 0:
+	case 0, wire.CtlPong:
 	case wire.CtlREP:
 		if c.phase == phaseAccepted {
 			c.say(wire.CtlREPACK, 0, nil)
@@ -302,10 +302,10 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 			c.receives.Wait.Ask()
 		}
 		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
-	case wire.CtlPong:
 	case wire.CtlChallenge:
 		c.say(wire.CtlResponse, 0, msg.Body)
 	case wire.CtlResponse: // from the port that is known: what came from elsewhere was not the peer's, or came late
+		c.end.challenge.Answered(binary.BigEndian.Uint64(msg.Body))
 	case wire.CtlProbe:
 		return c.onProbe(msg.Body)
 	case wire.CtlProbeAck:

@@ -295,3 +295,19 @@ func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
 	w.pass(time.Second, func() {})
 	return ctr, w.qp
 }
+
+// A packet that was on its way while its sender's port changed comes late from the port before. The peer answers the CHALLENGE from the port that is known:
+// that is an answer, too, so that the next change of the peer's port makes nobody leave a path that works (PROTOCOL §6.1).
+func TestChallengeAnsweredFromTheKnownPort(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	late, port := p.forge(1), p.conn(1).remote.Port
+	late.control(wire.CtlPing, make([]byte, wire.PingLen))
+	for i := range uint16(3) {
+		late.from.Port = port ^ (1 + i)
+		p.inject(1, late)
+		p.pass(2 * time.Second)
+		if s := p.eng[1].Stats(); s.Challenges != uint64(i)+1 || s.PathsChanged != 0 || s.PortsChanged != 0 {
+			t.Errorf("after %d late packets: %d challenges, %d paths and %d own ports changed", i+1, s.Challenges, s.PathsChanged, s.PortsChanged)
+		}
+	}
+}
