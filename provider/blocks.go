@@ -45,7 +45,7 @@ func (r *receiving) putBlocks(most int, always, report bool) {
 	if !always && !r.received.Untold() && !r.marks.Owed() {
 		return
 	}
-	report = report || r.receives.TakenBack() || r.receives.Worth(r.receiveLimit())
+	report = report || !r.phase.Attempt() && (r.receives.TakenBack() || r.receives.Worth(r.receiveLimit()))
 	if r.received.Tell(a, e.now, most) {
 		a.Flags = 0
 		if r.marks.Owed() && !report {

@@ -215,3 +215,51 @@ func TestUnreachableFromThePortBefore(t *testing.T) {
 	}
 	m.connected.must(t, OutcomeRefused)
 }
+
+// A REQ has no blocks, and its limit of receives is in the body (PROTOCOL §5): who posts receives before he connects hears of errors like anybody else, because
+// a quote has the REQ's ids where they always are.
+func TestRequestWithReceivesPostedBefore(t *testing.T) {
+	m := newMeeting(t, 1)
+	m.receive(0, 0, 10)
+	var req []byte
+	m.link[1].mangle = func(b []byte) bool {
+		req = slices.Clone(b)
+		return false
+	}
+	m.connect().runUntilIdle()
+	if h := wire.BaseHeader(req[:wire.BaseHeaderLen]); h.Flags() != 0 || opcode(req) != wire.CtlREQ {
+		t.Errorf("a packet with flags %#x where a REQ belongs", h.Flags())
+	}
+	if !m.eng[0].Unreachable(m.quoteOf(req), OutcomeHostUnreachable) {
+		t.Error("the quote is not believed")
+	}
+	m.connected.must(t, OutcomeHostUnreachable)
+}
+
+// What the handshake's messages say of receives is in their bodies: they have no REPORT block, which their receiver would not look at (PROTOCOL §3.6).
+func TestHandshakeHasNoReports(t *testing.T) {
+	p := newPair(t, 1408)
+	seen := 0
+	for side := range 2 {
+		p.receive(side, 0, 10)
+		p.link[side].mangle = func(b []byte) bool {
+			if h := wire.BaseHeader(b[:wire.BaseHeaderLen]); h.Control() && opcode(b) >= wire.CtlREQ && opcode(b) <= wire.CtlRTU {
+				seen++
+				if h.Flags()&wire.FlagReport != 0 {
+					t.Errorf("%v has a REPORT block", opcode(b))
+				}
+			}
+			return true
+		}
+	}
+	p.connect()
+	if seen < 5 {
+		t.Errorf("%d messages of the handshake", seen)
+	}
+	for side := range 2 {
+		p.post(1-side, p.send(1-side, 10))
+		p.runUntilIdle()
+		p.outcomes(1-side, OutcomeSuccess)
+		p.outcomes(side, OutcomeSuccess)
+	}
+}
