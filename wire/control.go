@@ -70,10 +70,13 @@ func bodyBounds(o Opcode) (least, most int) {
 }
 
 // checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,
-// which must reach MinPacket, behind a PROBE, which must reach exactly the size it names, and behind what asks for an RST.
+// which has no blocks and must reach MinPacket, behind a PROBE, which must reach exactly the size it names, and behind what asks for an RST.
 func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:
+		if at != ControlOffset { // blocks: its sender has heard nothing
+			return DropControl
+		}
 		if packetLen < MinPacket {
 			return DropLength
 		}

@@ -54,9 +54,9 @@ const (
 	DefaultPort = 14791
 )
 
-// maxHelloBody is the longest body of a REQ or REP: what fits into the packet that every path carries, because nobody knows how long the
-// items are that later versions add.
-const maxHelloBody = MinPacket - ControlOffset - ControlHeaderLen
+// maxHelloBody is the longest body of a REQ or REP: what fits into the packet that every path carries, behind the ACK block of a REP, because nobody
+// knows how long the items are that later versions add.
+const maxHelloBody = MinPacket - ControlOffset - ackLen - ControlHeaderLen
 
 // maxHelloSent is the longest body of a REQ or REP of ours: with cookie, private data and an item that nobody knows.
 const maxHelloSent = HelloLen + (itemHeaderLen + CookieLen) + (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + itemAlign) + (itemHeaderLen + MaxGrease)

@@ -108,7 +108,9 @@ func TestParseControlDrops(t *testing.T) {
 		{"PEND with body", edited(more(pend, 1), 27, 1), DropLength},
 		{"short REP", edited(rep[:28+59], 26, 0, 59), DropLength},
 		{"long REP", edited(more(rep, 1200), 26, 0x04, 0x95), DropLength},
-		{"REP as long as every path carries", edited(more(rep[:28], 1172), 26, 0x04, 0x94), DropNone},
+		{"REP as long as every path carries", edited(more(rep[:28], 1160), 26, 0x04, 0x88), DropNone},
+		{"REP longer than every path carries", edited(more(rep[:28], 1161), 26, 0x04, 0x89), DropLength},
+		{"REQ longer than every path carries", edited(more(req[:28], 1172), 26, 0x04, 0x89), DropLength},
 		{"nothing", ping[:24], DropShort},
 		{"ping padding", more(ping, 28), DropNone},
 		{"ping padding not zero", edited(more(ping, 28), 59, 1), DropTrailing},
@@ -122,6 +124,21 @@ func TestParseControlDrops(t *testing.T) {
 	} {
 		if _, got := ParseControl(c.b, BaseHeaderLen, len(c.b)); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A REQ has no blocks (PROTOCOL §5): its sender has heard nothing that it could acknowledge, and whoever reads the quote of an ICMP error finds its body in one place.
+func TestParseREQWithBlocks(t *testing.T) {
+	req := packetNamed("req")
+	for n, name := range map[int]string{0: "none", ackLen: "ACK", ReportLen: "REPORT", ackLen + ReportLen: "both"} {
+		b := append(append(append([]byte{}, req[:BaseHeaderLen]...), make([]byte, n)...), req[BaseHeaderLen:]...)
+		want := DropControl
+		if n == 0 {
+			want = DropNone
+		}
+		if _, got := ParseControl(b, BaseHeaderLen+n, len(b)); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }

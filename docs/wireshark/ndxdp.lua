@@ -498,7 +498,7 @@ local function body_rst(w, tree)
 	w:data(tree, "reset_token", 16)
 end
 
-local HELLO_MAX = MIN_REQ - BASE - CONTROL_HEADER
+local HELLO_MAX = MIN_REQ - BASE - ACK - CONTROL_HEADER
 
 -- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
 local CONTROL = {
@@ -533,6 +533,7 @@ end
 local function control(w)
 	if w:left() < CONTROL_HEADER then return w:bad(w.tree, "No room for a control header") end
 	if not w:seen(CONTROL_HEADER) then return end
+	local bare = w.at == BASE
 	local tree = w.tree:add(f.ctl, w.tvb(w.at))
 	local code, item = w:take(tree, "ctl.code", 1)
 	local name = CONTROLS[code] or string.format("opcode 0x%02x", code)
@@ -547,6 +548,7 @@ local function control(w)
 	if code == 0x27 and flags == 1 then w:say("(abort)") end
 	if length > w:left() then return w:bad(length_item, "The body ends behind the packet") end
 	if length < kind[1] or length > kind[2] then return w:bad(length_item, "A length that this body has not") end
+	if code == 0x20 and not bare then w:bad(item, "REQ with a block") end
 	local start, size = w.at, nil
 	if kind[3] then
 		if not w:seen(math.min(length, kind[1])) then return end

@@ -126,7 +126,30 @@ func kinds() (all []kind) {
 		term := wire.Op{Opcode: wire.OpTerm, Flags: whole, Reason: wire.TermReason(v), FailedOp: wire.OpWrite}
 		add(packet(wire.BaseFields{Operations: true, Flags: wire.FlagSpace}, opBytes(term)), "TERM reason %d", v)
 	}
-	return append(all, items()...)
+	return append(append(all, items()...), requests()...)
+}
+
+// requests are REQ and REP with and without blocks, and of bodies as long as they may be and longer.
+func requests() (all []kind) {
+	ack, report := (&wire.Ack{Largest: 7, N: 1}).Append(nil), (&wire.Report{}).Append(nil)
+	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlREP} {
+		for _, more := range []int{0, 1096, 1100, 1112, 1116} { // bytes of an item of grease and of its padding
+			body := (&wire.Hello{ConnID: 1, MaxPacket: 1408, Window: 1}).Append(nil)
+			if more > 0 {
+				body = binary.BigEndian.AppendUint16(body, uint16(wire.ItemGrease))
+				body = binary.BigEndian.AppendUint16(body, uint16(more-4))
+				body = append(body, make([]byte, more)...)[:wire.HelloLen+more]
+			}
+			for v, blocks := range map[wire.Flags][]byte{0: nil, wire.FlagAck: ack, wire.FlagReport: report, wire.FlagAck | wire.FlagReport: slices.Concat(ack, report)} {
+				var pad []byte
+				if op == wire.CtlREQ {
+					pad = make([]byte, max(0, wire.MinPacket-wire.BaseHeaderLen-len(blocks)-wire.ControlHeaderLen-len(body)))
+				}
+				all = append(all, kind{fmt.Sprintf("%v, body of %d, flags %#x", op, len(body), v), packet(wire.BaseFields{Flags: v}, blocks, controlBytes(op, 0, body), pad)})
+			}
+		}
+	}
+	return all
 }
 
 // items are REQ and REP with items of every type there is, some that there are not, and grease, of lengths that fit and that do not.
