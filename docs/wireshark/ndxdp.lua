@@ -144,7 +144,7 @@ field("item.padding", bytes, "Padding")
 field("reset_token", bytes, "Reset token")
 field("cookie", bytes, "Cookie")
 field("private", bytes, "Private data")
-field("bulk_port", bytes, "UDP port of the bulk lane")
+field("bulk_port", u16, "UDP port of the bulk lane")
 
 field("rej.reason", u16, "Reason", base.DEC, REJECTS)
 field("rej.private_length", u16, "Private data length")
@@ -426,7 +426,7 @@ end
 local ITEM = {
 	[1] = { "cookie", 16, 16, "cookie" },
 	[2] = { "private data", 1, MAX_PRIVATE, "private" },
-	[3] = { "bulk port", 2, 2, "bulk_port" },
+	[3] = { "bulk port", 2, 2 },
 }
 
 -- one_item takes an item of a REQ or REP (PROTOCOL 7.1), and returns its type, or nil when the next one cannot be found.
@@ -441,9 +441,14 @@ local function one_item(w, tree, stop, last)
 	if kind <= last then w:bad(kind_item, "Items are not in ascending order, or one is there twice") end
 	local pad = -length % 4
 	if length + pad > stop - w.at then return w:bad(length_item, "The item ends behind the message") end
-	if length < known[2] or length > known[3] then w:bad(length_item, "A length that this item has not") end
-	if kind == 3 and length == 2 and w:seen(2) then name_port(w.tvb(w.at, 2):uint()) end
-	if length > 0 then w:data(sub, known[4], length) end
+	local right = length >= known[2] and length <= known[3]
+	if not right then w:bad(length_item, "A length that this item has not") end
+	if kind == 3 and right then
+		if not w:seen(length) then return end
+		name_port((w:take(sub, "bulk_port", 2)))
+	elseif length > 0 then
+		w:data(sub, right and known[4] or "item.unknown", length)
+	end
 	if pad > 0 then
 		if not w:all_zero(pad) then w:bad(sub, "Padding that is not zero") end
 		w:data(sub, "item.padding", pad)

@@ -301,7 +301,7 @@ func (f fields) items(b []byte) wire.DropReason {
 		case wire.ItemPrivate:
 			f.bytes("private", it.Value)
 		case wire.ItemBulkPort: // PROTOCOL §11.1
-			f.bytes("bulk_port", it.Value)
+			f.num("bulk_port", uint64(binary.BigEndian.Uint16(it.Value))) // ParseHello checked the length
 		default:
 			f.bytes("item.unknown", it.Value)
 		}
