@@ -218,6 +218,34 @@ func TestWindowOfThePeer(t *testing.T) {
 	}
 }
 
+// What waits at the peer behind gaps of both spaces is within the one window that it said (PROTOCOL §9.4): requests and answers share its memory.
+func TestWindowOfThePeerOverBothSpaces(t *testing.T) {
+	const most = 60000
+	p := newPair(t, 1408).connect()
+	p.conn(0).peerWindow = most
+	lost := false
+	p.link[1].mangle = func(b []byte) bool { // the first byte of neither space arrives
+		first := sequenced(b) && wire.BaseHeader(b).Message() == 0 && wire.BaseHeader(b).Offset() == 0
+		lost = lost || first
+		return !first
+	}
+	p.post(1, &Request{Kind: KindRead, SGL: p.sge(1, 0, 100000), Length: 100000, Addr: p.reg[0].Base(), Token: p.reg[0].Token()})
+	p.post(0, p.write(0, 0, 100000))
+	p.runUntilIdle()
+	c := p.conn(0)
+	requests, answers := c.tx[wire.RequestSpace].Beyond(), c.tx[wire.ResponseSpace].Beyond()
+	if n := c.sent.InFlight() + requests + answers; requests == 0 || answers == 0 || n < most || n >= most+int(c.mtu.Packet) {
+		t.Errorf("%d bytes under way, and %d and %d waiting, want %d in all", c.sent.InFlight(), requests, answers, most)
+	}
+	p.link[1].mangle = nil
+	p.pass(10 * time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	p.outcomes(1, OutcomeSuccess)
+	if !lost {
+		t.Error("nothing was lost")
+	}
+}
+
 // A queue takes as many requests as it was made for, which need be no power of two, and as many entries a request.
 func TestQueuesTakeWhatTheyWereMadeFor(t *testing.T) {
 	p := newPair(t, 1408)

@@ -28,13 +28,13 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 	body, grant := s.body(kind, at, &w)
 	length, sent := size-wire.BaseHeaderLen, 0
 	record := recovery.Packet{At: e.now, Size: uint16(size), Kind: recovery.Kind(kind), Bulk: w.Bulk}
-	for open := s.windowOpen(sp, 0, s.peerWindow, e.now); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
+	for open := s.windowOpen(0, s.peerWindow, e.now); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
 		next := s.sent.Next()
 		if next%blocksEvery == 0 || s.sent.Full() {
 			break
 		}
 		ask := next&s.cc.Ask == 0
-		if open = s.windowOpen(sp, size, s.peerWindow, e.now); !open {
+		if open = s.windowOpen(size, s.peerWindow, e.now); !open {
 			s.noteFull(size)
 			ask = true
 		}

@@ -27,7 +27,7 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 			return false
 		}
 		local := q.wr(q.next).kind.Local()
-		if !local && !s.windowOpen(sp, 0, s.peerWindow, e.now) {
+		if !local && !s.windowOpen(0, s.peerWindow, e.now) {
 			s.noteFull(0)
 			return false
 		}
@@ -65,7 +65,7 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 	e, sp, a := s.environment, &s.tx[wire.ResponseSpace], &s.served
 	out := &e.out
 	for a.Unsent(sp.Next()) {
-		if !s.windowOpen(sp, 0, s.peerWindow, e.now) {
+		if !s.windowOpen(0, s.peerWindow, e.now) {
 			s.noteFull(0)
 			return false
 		}
@@ -124,10 +124,10 @@ func (s *sender) noteHold(h hold) {
 }
 
 // windowOpen says whether another packet may be in flight, beside one of leaving bytes that is about to be: the congestion window has room
-// for it, and the peer, which holds so many bytes, for what may have to wait behind a gap.
-func (t *transmitted) windowOpen(sp *space.Send, leaving int, peer uint32, now clock.Time) bool {
+// for it, and the peer, which holds so many bytes, for what may have to wait behind gaps of both spaces.
+func (t *transmitted) windowOpen(leaving int, peer uint32, now clock.Time) bool {
 	inFlight := t.sent.InFlight() + leaving
-	return !t.cc.Full(inFlight, now) && inFlight+sp.Beyond() < int(peer)
+	return !t.cc.Full(inFlight, now) && inFlight+t.tx[0].Beyond()+t.tx[1].Beyond() < int(peer)
 }
 
 // launch completes the packet just packed, of what is sent for the first time.
@@ -141,7 +141,7 @@ func (s *sender) launch(kind wire.Space, from, to space.Place) {
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way, unless the peer's answer will do.
 	answered := s.answered(kind, to) && !s.moreToSend(kind, s.qp.queue())
 	ask := !answered && s.sent.Next()&s.cc.Ask == 0
-	if !ask && !s.windowOpen(sp, used, s.peerWindow, e.now) {
+	if !ask && !s.windowOpen(used, s.peerWindow, e.now) {
 		s.noteFull(used)
 		ask = true
 	}
