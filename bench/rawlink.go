@@ -14,9 +14,9 @@ import (
 const (
 	// rawHeader is Ethernet, IPv4 and UDP.
 	rawHeader = 14 + 20 + 8
-	// rawShim stands in for the headers of a one-operation ND packet (PROTOCOL §3 and §4: 36 + 20 bytes), so that raw
-	// and nd put the same number of bytes on the wire. Its first byte is the kind, bytes 8 to 15 a sequence number.
-	rawShim = 36 + 20
+	// rawShim stands in for the headers of an ND packet of one small Write (PROTOCOL §3 and §4: 24 + 16 bytes), so that raw
+	// and nd put about as many bytes on the wire. Its first byte is the kind, bytes 8 to 15 a sequence number.
+	rawShim = 24 + 16
 	// singleFrameMTU is the largest link MTU whose packets fit one receive frame with room for one VLAN tag.
 	singleFrameMTU = xdp.RxFrameBytes - 14 - 4
 	// rawTxBudget lets one system call send a whole batch where the kernel allows it (6.17); older ones take 32 a call.
