@@ -2,7 +2,6 @@ package ndnet
 
 import (
 	"net"
-	"os"
 	"time"
 )
 
@@ -10,12 +9,16 @@ import (
 // (tcp_orphan_retries). A program that serves one client after the other reads late.
 const lingerTime = 2 * time.Minute
 
-// CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on.
+// CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on. Once more is harmless, and so is a peer that
+// reads no more.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.writable(); err != nil && err != os.ErrDeadlineExceeded { // it waits for nothing
-		return c.opError("close", err)
+	switch {
+	case c.closed:
+		return c.opError("close", net.ErrClosed)
+	case c.failed != nil && !c.gone:
+		return c.opError("close", c.failed)
 	}
 	c.shut = true
 	c.sayFlags(flagEnd)

@@ -194,6 +194,26 @@ func TestCloseWriteAfterDeadline(t *testing.T) {
 	}
 }
 
+// What has been shut down may be shut down again, also when the peer has closed: programs that copy both ways do so at the end of each, and
+// take an error for a copy that failed.
+func TestCloseWriteAgain(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	must(t, client.CloseWrite())
+	must(t, client.CloseWrite())
+	must(t, client.Close())
+	if err := client.CloseWrite(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	until(t, server, "it heard of Close", func() bool {
+		server.takeResults()
+		return server.gone
+	})
+	must(t, server.CloseWrite())
+	if _, err := server.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("write: %v", err)
+	}
+}
+
 // Nobody goes to sleep on a connection that is known to be lost: whoever noted that found nobody to wake.
 func TestNobodySleepsOnALostConnection(t *testing.T) {
 	client, _ := newPipe(t, Config{})
