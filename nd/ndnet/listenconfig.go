@@ -19,6 +19,8 @@ type ListenConfig struct {
 	TCP bool
 	// Resolver looks up names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
+	// KeepAliveConfig is that of the connections that are accepted; see Conn.SetKeepAliveConfig. Over TCP it is that of net.ListenConfig.
+	KeepAliveConfig net.KeepAliveConfig
 }
 
 // Listen listens on an address with a zero ListenConfig.
@@ -68,7 +70,7 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (all
 		if !any {
 			where = at[0].Addr().String()
 		}
-		t, err := (&net.ListenConfig{}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
+		t, err := (&net.ListenConfig{KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +121,12 @@ func (l *ListenConfig) listenOne(at netip.AddrPort) (*Listener, error) {
 		return nil, err
 	}
 	defer n.drop()
-	return n.listen(netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()))
+	one, err := n.listen(netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()))
+	if err != nil {
+		return nil, err
+	}
+	one.keep = l.KeepAliveConfig // before anybody can call Accept
+	return one, nil
 }
 
 func closeAll(all []net.Listener) (err error) {

@@ -18,6 +18,7 @@ type Listener struct {
 	listener *nd.Listener
 	addr     Addr
 	ready    chan *Conn
+	keep     net.KeepAliveConfig // of those that Accept returns
 	life     context.Context
 	end      context.CancelFunc
 	once     sync.Once
@@ -151,6 +152,9 @@ func (l *Listener) fail(err error) {
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.ready:
+		if l.keep.Enable {
+			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only, and nobody else has it yet
+		}
 		return c, nil
 	case <-l.life.Done():
 		return nil, &net.OpError{Op: "accept", Net: "nd", Addr: l.addr, Err: l.failed}

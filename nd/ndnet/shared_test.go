@@ -137,6 +137,29 @@ func TestBothWays(t *testing.T) {
 	askEcho(t, c)
 }
 
+// Accepted connections have the signs of life that their listener was asked for, of one address or of all.
+func TestListenKeepsAlive(t *testing.T) {
+	a := onLoopback(t)
+	for _, address := range []string{"127.0.0.1:0", ":0"} {
+		for _, on := range []bool{true, false} {
+			l, err := (&ListenConfig{Adapters: a, KeepAliveConfig: net.KeepAliveConfig{Enable: on, Idle: time.Hour}}).Listen(t.Context(), "tcp4", address)
+			must(t, err)
+			_, port, err := net.SplitHostPort(l.Addr().String())
+			must(t, err)
+			client, err := (&Dialer{Adapters: a, Timeout: patience}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+			must(t, err)
+			server, err := l.Accept()
+			must(t, err)
+			if keep := server.(*Conn).keep; (keep != nil) != on || on && keep.idle != time.Hour {
+				t.Errorf("listening on %s with signs of life %v: %+v", address, on, keep)
+			}
+			must(t, client.Close())
+			must(t, server.Close())
+			must(t, l.Close())
+		}
+	}
+}
+
 // Without a host a listener listens wherever an adapter can be opened.
 func TestListenEverywhere(t *testing.T) {
 	a := onLoopback(t)
