@@ -49,7 +49,7 @@ func (c *Conn) sayFlags(flags uint8) {
 }
 
 // Close ends the connection. Pending calls return; what was written before is still delivered, in the background, for at most two
-// minutes, or until the peer is gone. Closing twice is an error, as for other connections.
+// minutes, or until the peer is gone. A process that ends meanwhile cuts it off: Wait waits for it. Closing twice is an error, as for other connections.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,6 +33,16 @@
 // A side ends the connection with EPROTO when the other says that it has read what was not written, written more than the ring takes or behind its end,
 // posted fewer receives than before, or more than 1024 at once, uses a ring that was not offered, or offers one before the last is in use.
 //
+// # Processes that end
+//
+// When a process ends, the kernel delivers what its TCP connections still have to send, and closes them; here nobody does. Who has written something calls
+// Close and then Wait before main returns.
+//
+// The peer of a process that was killed, or did not call Close, finds out by silence: Read and Write end with ECONNRESET, on the adapters of Dialer and
+// ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped for a while; on an adapter of the caller's
+// AdapterConfig.PeerTimeout says how long it takes. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:
+// in 3 s with an Idle and Interval of 1 s and a Count of 2.
+//
 // # Errors
 //
 // Errors are *net.OpError. Inside, for errors.Is, are what package net would have (ECONNREFUSED, ECONNRESET, EPIPE, ETIMEDOUT, EADDRINUSE,

@@ -23,12 +23,13 @@ func TestNilArguments(t *testing.T) {
 		"Conn.WriteTo 1":        func() error { _, err := c.WriteTo(nil); return err },
 		"New 1":                 func() error { _, err := New(nil, Config{}); return err },
 		"Network.Wait 1":        func() error { return n[0].Wait(none) },
+		"Wait 1":                func() error { return Wait(none) },
 		"Network.DialContext 1": func() error {
 			_, err := n[0].DialContext(none, "nd", n[1].local.String()+":80")
 			return err
 		},
 	}
-	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New); err != nil {
+	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New, Wait); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

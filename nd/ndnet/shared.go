@@ -1,8 +1,12 @@
 package ndnet
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +74,37 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 		p.now = &sharedAdapter{adapter: a, networks: map[Config]*Network{}}
 	}
 	return p.now.network(p, cfg)
+}
+
+// Wait returns when every connection and listener that Dialer and ListenConfig made has been closed and has said its last word to its peer, or when
+// ctx ends, with the context's error. A program calls it before main returns: nobody delivers what is under way after that.
+func Wait(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("ndnet: wait: %w", errNil)
+	}
+	for _, n := range adapters.networks() {
+		if err := n.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// networks are those of the adapters that are open.
+func (r *registry) networks() (all []*Network) {
+	r.mu.Lock()
+	places := slices.Collect(maps.Values(r.open))
+	r.mu.Unlock()
+	for _, p := range places {
+		p.mu.Lock()
+		if s := p.now; s != nil {
+			s.mu.Lock()
+			all = slices.AppendSeq(all, maps.Values(s.networks))
+			s.mu.Unlock()
+		}
+		p.mu.Unlock()
+	}
+	return all
 }
 
 // peerTimeout is that of adapters that are shared: programs of package net outlive that the other process is stopped for a while. A peer that is

@@ -137,6 +137,35 @@ func TestBothWays(t *testing.T) {
 	askEcho(t, c)
 }
 
+// Wait is for who has no Network: what was written before Close has arrived when it returns, and not before.
+func TestWaitForSharedAdapters(t *testing.T) {
+	a := onLoopback(t)
+	l, err := (&ListenConfig{Adapters: a}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	client, err := (&Dialer{Adapters: a, Timeout: patience}).Dial("tcp", l.Addr().String())
+	must(t, err)
+	server, err := l.Accept()
+	must(t, err)
+	must(t, l.Close())
+	want := make([]byte, 16<<10)
+	_, err = client.Write(want)
+	must(t, err)
+	must(t, client.Close())
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := Wait(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nobody has read yet: %v", err)
+	}
+	got, err := io.ReadAll(server)
+	if must(t, err); len(got) != len(want) {
+		t.Errorf("%d bytes arrived, want %d", len(got), len(want))
+	}
+	must(t, server.Close())
+	enough, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	must(t, Wait(enough))
+}
+
 // Accepted connections have the signs of life that their listener was asked for, of one address or of all.
 func TestListenKeepsAlive(t *testing.T) {
 	a := onLoopback(t)
