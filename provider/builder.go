@@ -1,27 +1,49 @@
 package provider
 
 import (
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file begins and completes the packets of a connection; package packet writes them.
+// This file begins and completes the packets of a connection, and hands them to the link; package packet writes them.
 
-// beginOperations starts a packet of operations of at most limit bytes, with the blocks that are due. It fails when the link has no frames
-// left.
-func (o *outbound) beginOperations(limit int) bool {
-	if !o.beginFrames(limit) {
+// beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
+// piece of a message is, so that nothing ends the run but what is shorter.
+func (s *sender) beginContents(kind wire.Space) bool {
+	limit := int(s.mtu.Packet)
+	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, limit, true)
+	inRun, whole := s.fullByBulk || s.joinsRun(), false
+	if inRun {
+		limit = packet.RunSize(limit)
+		whole = s.fills(kind, limit-wire.BaseHeaderLen)
+	}
+	if !s.beginPacket(limit) {
+		return false
+	}
+	s.out.Leaves(inRun, s.fullByBulk || s.copies)
+	if !whole || s.sent.Next()%blocksEvery == 0 {
+		s.putBlocks(besideRanges, false, false)
+	}
+	return true
+}
+
+// blocksEvery is how many whole pieces of messages leave in runs for one that may carry blocks. A block makes its packet end the run, and costs more than a
+// packet of blocks alone: an acknowledgement that is due leaves in one. What remains is to tell the peer which of its acknowledgements came, so that it forgets old ranges.
+const blocksEvery = 256
+
+// beginOperations starts a packet of operations, with the blocks that are due. It fails when the link has no frames left.
+func (o *outbound) beginOperations() bool {
+	if !o.beginPacket(int(o.mtu.Packet)) {
 		return false
 	}
 	o.putBlocks(besideRanges, false, false)
 	return true
 }
 
-// beginAgain starts a packet for what is sent again. It has no blocks: what filled a packet fills one again.
-func (o *outbound) beginAgain() bool { return o.beginFrames(int(o.mtu.Packet)) }
-
-// beginFrames starts a packet of at most limit bytes. It fails when the link has no frames left.
-func (o *outbound) beginFrames(limit int) bool {
+// beginPacket starts a packet of at most limit bytes, without blocks: what filled a packet when it was sent fills one again. It fails when the
+// link has no frames left.
+func (o *outbound) beginPacket(limit int) bool {
 	o.makeRoom()
 	if !o.out.Begin(limit) {
 		o.out.Starve()
@@ -65,6 +87,21 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	f.Number, f.ConnID = uint32(number), o.peerID
 	o.tell(out.Seal(path, ecn, &f))
 	e.add()
+}
+
+// add puts the packet that was sealed into the batch.
+func (v *environment) add() {
+	if v.out.Add() {
+		v.flush()
+	}
+}
+
+// flush hands the batch to the link.
+func (v *environment) flush() {
+	if v.out.Flush() {
+		v.turns.Send()
+		v.backlog.Sent(v.now)
+	}
 }
 
 // tell tells who wants to know of a packet that was sealed.

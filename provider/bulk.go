@@ -3,69 +3,12 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
-	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
-
-// beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
-// piece of a message is, so that nothing ends the run but what is shorter.
-func (s *sender) beginContents(kind wire.Space) bool {
-	limit := int(s.mtu.Packet)
-	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, limit, true)
-	inRun, whole := s.fullByBulk || s.joinsRun(), false
-	if inRun {
-		limit = packet.RunSize(limit)
-		whole = s.fills(kind, limit-wire.BaseHeaderLen)
-	}
-	if !s.beginFrames(limit) {
-		return false
-	}
-	s.out.Leaves(inRun, s.fullByBulk || s.copies)
-	if !whole || s.sent.Next()%blocksEvery == 0 {
-		s.putBlocks(besideRanges, false, false)
-	}
-	return true
-}
-
-// blocksEvery is how many whole pieces of messages leave in runs for one that may carry blocks. A block makes its packet end the run, and costs more than a
-// packet of blocks alone: an acknowledgement that is due leaves in one. What remains is to tell the peer which of its acknowledgements came, so that it forgets old ranges.
-const blocksEvery = 256
-
-// leastHeader is that of a small Write or Send at the least.
-var leastHeader = wire.OpLen(wire.OpSend, wire.OpLast)
-
-// joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
-func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
-
-// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them.
-func (s *sender) waits(kind wire.Space) int {
-	at := s.tx[kind].Next()
-	if kind == wire.ResponseSpace {
-		return int(s.served.Rest(at))
-	}
-	q := &s.qp.sq
-	wr := q.wr(at.Message())
-	switch {
-	case at.Offset() > 0:
-		return int(wr.length - at.Offset())
-	case wr.kind == KindWrite || wr.kind == KindSend:
-		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader)
-	}
-	return 0
-}
-
-// fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
-func (s *sender) fills(kind wire.Space, n int) bool {
-	at := s.tx[kind].Next()
-	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
-		return false // the beginning of a message has room for blocks
-	}
-	return s.waits(kind) >= n
-}
 
 // mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on
 // their way there, which it would overtake otherwise and wait for at the peer.

@@ -66,21 +66,6 @@ func newEnvironment(cfg Config, l Link, mem *Memory, rng *rand.Rand) environment
 	}
 }
 
-// add puts the packet that was sealed into the batch.
-func (v *environment) add() {
-	if v.out.Add() {
-		v.flush()
-	}
-}
-
-// flush hands the batch to the link.
-func (v *environment) flush() {
-	if v.out.Flush() {
-		v.turns.Send()
-		v.backlog.Sent(v.now)
-	}
-}
-
 // forget frees a path, once what was built for it has left: a connection may say its last word and be gone in the same turn.
 func (v *environment) forget(p Path) {
 	v.flush()

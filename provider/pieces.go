@@ -11,8 +11,40 @@ import (
 // This file sends the middle of long messages in runs. The packets differ in their numbers and in where their piece lies, and in nothing else, so that what they are is
 // decided once for all of them; what is not a whole piece, or may carry blocks, is built like any other packet.
 
+// joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
+func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
+
 // inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
 func (s *sender) inRuns() bool { return s.fullByBulk && s.bulk.Settled() || s.copies && s.joinsRun() }
+
+// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them.
+func (s *sender) waits(kind wire.Space) int {
+	at := s.tx[kind].Next()
+	if kind == wire.ResponseSpace {
+		return int(s.served.Rest(at))
+	}
+	q := &s.qp.sq
+	wr := q.wr(at.Message())
+	switch {
+	case at.Offset() > 0:
+		return int(wr.length - at.Offset())
+	case wr.kind == KindWrite || wr.kind == KindSend:
+		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader)
+	}
+	return 0
+}
+
+// fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
+func (s *sender) fills(kind wire.Space, n int) bool {
+	at := s.tx[kind].Next()
+	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
+		return false // the beginning of a message has room for blocks
+	}
+	return s.waits(kind) >= n
+}
+
+// leastHeader is that of a small Write or Send at the least.
+var leastHeader = wire.OpLen(wire.OpSend, wire.OpLast)
 
 // sendPieces sends whole pieces of the message that is next in a space, up to its last packet, behind one that was just launched so, and returns what is left of the budget.
 func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {

@@ -88,7 +88,7 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 		}
 	}
 	if a.Left(sp.Next()) {
-		if !s.beginOperations(int(s.mtu.Packet)) {
+		if !s.beginOperations() {
 			return true
 		}
 		out.Put(a.SendTerm())

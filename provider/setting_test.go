@@ -249,7 +249,7 @@ func TestTrafficCarriesOutInOrder(t *testing.T) {
 	var sent [][]byte
 	for range 3 {
 		from := a.tx[wire.ResponseSpace].Next()
-		a.beginOperations(int(a.mtu.Packet))
+		a.beginOperations()
 		to, _ := a.packSpace(wire.ResponseSpace, from, from.NextMessage(), true)
 		a.launch(wire.ResponseSpace, from, to)
 		sent = append(sent, a.packets()...)
