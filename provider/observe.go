@@ -23,9 +23,6 @@ func (s *SharedReceiveQueue) Waiting() int {
 	return s.waiters.Len()
 }
 
-// Outstanding is how many initiator requests are not done.
-func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }
-
 // Aborted says that the peer gave up or withdrew, which the next call will tell. The owner calls it.
 func (k *Connector) Aborted() bool { return k.aborted != OutcomeSuccess }
 

@@ -3,11 +3,22 @@ package provider
 import (
 	"sync/atomic"
 
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
-
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
+	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
+)
+
+// QPState is where a queue pair stands (ND specification, queue pair state table).
+type QPState = qpstate.State
+
+// The states of a queue pair.
+const (
+	QPIdle     = qpstate.Idle
+	QPAttached = qpstate.Attached
+	QPReady    = qpstate.Ready
+	QPError    = qpstate.Error
+	QPClosed   = qpstate.Closed
 )
 
 // QPConfig describes a queue pair. Depths are requests, SGE counts entries per request, InlineSize bytes.
@@ -70,6 +81,24 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 	return qp
 }
 
+// State returns the state. Applications read it while the engine writes it.
+func (qp *QP) State() QPState { return QPState(qp.state.Load()) }
+
+// transition is the only writer of the state. What cannot happen is counted.
+func (qp *QP) transition(ev qpstate.Event) {
+	next, legal := qp.State().After(ev)
+	if !legal {
+		qp.home.Load().stats.IllegalTransitions++
+	}
+	qp.state.Store(uint32(next))
+	if qp.memory.HasWindows() && next != QPReady {
+		qp.lead.mem.UnbindAll(&qp.memory) // ND specification section 10
+	}
+}
+
+// Outstanding is how many initiator requests are not done.
+func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }
+
 // ListedAt is where the queue pair keeps its place in the list of a completion queue.
 func (qp *QP) ListedAt(q *CQ) *int {
 	if qp.recvCQ == q {
@@ -124,7 +153,7 @@ func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
 	if f&FlagDefer != 0 || qp.sendAlone() {
 		return false
 	}
-	qp.ring()
+	qp.Push()
 	return true
 }
 
@@ -164,14 +193,14 @@ func (qp *QP) PostReceive(context uint64, sgl []SGE, capacity uint32) (ring bool
 	// The engine sets starved and then looks at posted; here posted was stored and then starved is read: one of the two
 	// sees the other.
 	if st := qp.State(); st == QPError || st == QPClosed || qp.rq.starved.Load() {
-		qp.ring()
+		qp.Push()
 		return true, OutcomeSuccess
 	}
 	return false, OutcomeSuccess
 }
 
-// ring puts the queue pair on the engine's doorbell list, once.
-func (qp *QP) ring() {
+// Push puts the queue pair on the engine's doorbell list, once, so that what was posted moves, also what was deferred; the caller makes the engine run.
+func (qp *QP) Push() {
 	if qp.rung.Load() || !qp.rung.CompareAndSwap(false, true) {
 		return
 	}
@@ -184,9 +213,6 @@ func (qp *QP) ring() {
 		e.inbox.wake() // it moves: the poster will ring somebody else
 	}
 }
-
-// Push makes deferred requests move, after a post that failed; the caller makes the engine run.
-func (qp *QP) Push() { qp.ring() }
 
 // Flush cancels everything outstanding (spec 8.5). Idle and attached queue pairs stay usable; a ready one goes to the
 // error state while its connection stays up for a graceful Disconnect. The owner calls it.

@@ -95,22 +95,6 @@ func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, mem *access.Memory, pla
 	}
 }
 
-// malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
-func (s *sender) malformed(op *wire.Op, d wire.DropReason) bool {
-	s.stats.Drop(d)
-	return s.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
-}
-
-// refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false, as its callers do.
-func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
-	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
-		s.stats.Drop(wire.DropToken)
-		reason = s.qp.whyGone(reason)
-	}
-	s.terminate(reason, op.Opcode, op.Message)
-	return false
-}
-
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
 func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
 	qp := t.qp

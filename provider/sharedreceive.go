@@ -74,7 +74,7 @@ func (s *SharedReceiveQueue) Post(context uint64, sgl []SGE, capacity uint32) (r
 	ring = s.promise()
 	s.mu.Unlock()
 	if ring != nil {
-		ring.ring()
+		ring.Push()
 	}
 	return ring, OutcomeSuccess
 }
@@ -144,7 +144,7 @@ func (s *SharedReceiveQueue) leave(qp *QP) {
 	next := s.promise()
 	s.mu.Unlock()
 	if next != nil {
-		next.ring()
+		next.Push()
 		if shard := next.Shard(); shard != nil {
 			shard.Wake() // it may be at home elsewhere, asleep
 		}

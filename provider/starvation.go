@@ -41,7 +41,7 @@ func (r *receiving) starve() {
 		// As in checkReceiveLimit: here starved is stored and then posted is read, a poster does it the other way round.
 		qp.rq.starved.Store(true)
 		if qp.rq.waiting() > 0 {
-			qp.ring()
+			qp.Push()
 		}
 	}
 }

@@ -12,11 +12,7 @@ import (
 // terminate ends the connection because of an operation that cannot be carried out, here or for the peer, and tells the
 // peer which one it was.
 func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint32) {
-	if s.phase != phaseOpen {
-		return
-	}
-
-	if s.served.Terminated() {
+	if s.phase != phaseOpen || s.served.Terminated() {
 		return
 	}
 	s.blame(lifetime.CauseOf(reason))
@@ -25,6 +21,34 @@ func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint3
 	s.faulted = faultTerminated
 	s.served.Terminate(wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: reason, FailedOp: op, Number: message})
 	s.want(wantTurn)
+}
+
+// malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
+func (s *sender) malformed(op *wire.Op, d wire.DropReason) bool {
+	s.stats.Drop(d)
+	return s.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
+}
+
+// refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false, as its callers do.
+func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
+	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
+		s.stats.Drop(wire.DropToken)
+		reason = s.qp.whyGone(reason)
+	}
+	s.terminate(reason, op.Opcode, op.Message)
+	return false
+}
+
+// whyGone is the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
+// know yet, did nothing wrong.
+func (qp *QP) whyGone(reason wire.TermReason) wire.TermReason {
+	switch {
+	case qp == nil || qp.State() == QPClosed:
+		return wire.TermClosed
+	case qp.State() == QPError:
+		return wire.TermFlushed
+	}
+	return reason
 }
 
 // localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that may not be
