@@ -5,9 +5,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is about Bind, Invalidate and, as far as it is a Bind, FastRegister: initiator requests that need no packet. They are
-// carried out when their turn comes in the initiator queue, so that requests posted before them go out before and those after
-// them after, and are reported in posting order like all others (ND specification section 10).
+// This file is about Bind, FastRegister and Invalidate: initiator requests that need no packet. They are carried out when their turn comes in
+// the initiator queue, so that requests posted before them go out before and those after them after, and are reported in posting order like
+// all others (ND specification section 10). A region for fast registration is a window that its own side may use, too: the engine of one queue
+// pair changes it, and it serves requests and the peer of that queue pair alone.
 
 // BindRequest is a Bind to post.
 type BindRequest struct {
@@ -24,6 +25,19 @@ type BindRequest struct {
 // A range outside the region, a region that is gone and a missing right are refused here, with OutcomeAccessViolation; a window
 // that is bound already when its turn comes ends the connection, as every failed request does.
 func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) { return qp.bind(r, r.Addr, KindBind) }
+
+// FastRegister queues a request that gives r.Window, which NewFastRegion made, the bytes that r.Addr and r.Length name of
+// r.Region; requests and peers name the first of them by base. Any goroutine may call it. FlagAllowRead, FlagAllowWrite and
+// FlagLocalWrite are the rights; FlagAllowWrite includes FlagLocalWrite. The new token may be used when it returns.
+//
+// What is refused here and what ends the connection is as with Bind. A right to write is also refused where the region lacks the local
+// write right, and so is a range that base would make wrap.
+func (qp *QP) FastRegister(r *BindRequest, base uint64) (ring bool, o Outcome) {
+	if r.Flags&FlagAllowWrite != 0 {
+		r.Flags |= FlagLocalWrite
+	}
+	return qp.bind(r, base, KindFastRegister)
+}
 
 func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
@@ -69,6 +83,12 @@ func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	q.wrs[seq&q.mask], q.locals[seq&q.mask] = wr, b
 	q.posted.Store(seq + 1)
 	return OutcomeSuccess
+}
+
+// earlierDone says whether all requests before the one at seq are done. An invalidation of a region that they may use waits for that:
+// a packet that is lost is built again from the region's memory.
+func (q *initiatorQueue) earlierDone(seq uint32) bool {
+	return !q.locals[seq&q.mask].Window.Fast() || q.head.Load() == seq
 }
 
 // runLocal carries out the request without packets that is next in the queue.

@@ -174,6 +174,19 @@ func (c *conn) lost(first Outcome) {
 	k.onLost(first)
 }
 
+// reset ends a connection whose peer does not know it any more, and has proven so (PROTOCOL §7.4).
+func (c *conn) reset() wire.DropReason {
+	switch c.phase {
+	case phaseOpen:
+		c.lost(OutcomeCanceled)
+		c.linger(lifetime.Nothing, 0, nil)
+	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
+		c.attemptFailed(OutcomeAborted)
+	case phaseFree, phaseReqSent, phaseLingering:
+	}
+	return wire.DropNone
+}
+
 // conclude ends a connection whose traffic cannot go on.
 func (c *conn) conclude() {
 	f := c.faulted

@@ -155,6 +155,14 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	return verdict{known: c, do: (*conn).reset}
 }
 
+// resetLen is how long the body of an RST is.
+const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
+
+// tokenOf is what ends a connection at the peer when an RST has it; port is the UDP port that we receive on.
+func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
+	return s.tokens.Of(i.id, wire.Endpoint{IP: i.local.IP, Port: port})
+}
+
 // unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
 // smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
