@@ -46,8 +46,11 @@ type builder struct {
 	whole    [link.MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
 }
 
-// begin starts a packet of at most limit bytes. Frames for it are there.
-func (o *Out) begin(limit int) {
+// Begin starts a packet of at most limit bytes. It fails when the link has no frames left.
+func (o *Out) Begin(limit int) bool {
+	if !o.stock(limit/link.FrameSize + 2) {
+		return false
+	}
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
 	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
@@ -56,6 +59,21 @@ func (o *Out) begin(limit int) {
 	o.nextFrame(link.Headroom)
 	b.pos = link.Headroom + wire.BaseHeaderLen
 	b.used = wire.BaseHeaderLen
+	return true
+}
+
+// stock sees to it that so many frames are at hand. It reports false when the link has too few.
+func (o *Out) stock(need int) bool {
+	have := len(o.frames)
+	if have >= need {
+		return true
+	}
+	o.frames = o.frames[:have+o.link.Frames(o.frames[have:cap(o.frames)])]
+	if len(o.frames) < need {
+		o.counts.NoFrames++
+		return false
+	}
+	return true
 }
 
 // nextFrame closes the current frame and opens another one.

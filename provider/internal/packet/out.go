@@ -40,22 +40,6 @@ func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, fra
 // BeginTurn begins a turn.
 func (o *Out) BeginTurn() { o.bytes, o.noFrames = 0, false }
 
-// Begin starts a packet of at most limit bytes. It fails when the link has no frames left.
-func (o *Out) Begin(limit int) bool {
-	need := limit/link.FrameSize + 2
-	if len(o.frames) < need {
-		have := len(o.frames)
-		got := o.link.Frames(o.frames[have:cap(o.frames)])
-		o.frames = o.frames[:have+got]
-		if len(o.frames) < need {
-			o.counts.NoFrames++
-			return false
-		}
-	}
-	o.begin(limit)
-	return true
-}
-
 // Starve notes that what has to go out found no frames: nothing more is to be tried this turn.
 func (o *Out) Starve() { o.noFrames = true }
 
