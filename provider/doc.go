@@ -5,9 +5,9 @@
 // Engine.Run is one turn (turn.go). It receives a batch from the Link (demux.go): each packet is verified and taken to its connection,
 // which executes it (responder.go), holds it until a gap before it closes, or drops it for a counted reason. Acknowledgements in
 // it complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go). Then come timers (timers.go),
-// queue pairs that were posted to, and transmission: connections in turn (scheduler.go) pack requests (requester.go) and READ
-// responses (reads.go) into frames (builder.go). A peer that still waits for an acknowledgement gets one (ackpolicy.go), and results
-// become visible (completion.go). A poller's turn, Engine.Glance, may show results before the second half of that, and a poster's,
+// queue pairs that were posted to, and transmission: connections in turn (scheduler.go) pack requests (requester.go) and answers to READs
+// (package answers) into packets (builder.go). A peer that still waits for an acknowledgement gets one (ackpolicy.go), and results
+// become visible (package completion). A poller's turn, Engine.Glance, may show results before the second half of that, and a poster's,
 // Engine.Serve, sends first and receives nothing. Connections are made in handshake.go, connector.go and listener.go and end in ending.go.
 //
 // # Invariants
@@ -18,10 +18,10 @@
 //	    completion rings, the doorbell list, the inbox and the memory table, each by its own rule.
 //	I2  Nobody waits for an engine's lock while owning another, except a caller that takes all of them in ascending order.
 //	I3  Nothing of a packet is used before version, reserved bits, connection id, addresses and CRC were found right (PROTOCOL §9.1).
-//	I4  Packets of a space are executed once, in the order of their PSNs.
+//	I4  Packets of a space are executed once, in the order of their places.
 //	I5  Memory is touched only inside a turn in which its token was looked up: after Deregister returns nobody touches it.
 //	I6  Results of a queue pair come in the order of posting, initiator requests and receives each for themselves, one for each.
-//	I7  Operations sent again have the same PSN and bytes, except what READ responses read anew, and a packet number of their own.
+//	I7  Operations sent again have the same place and bytes, except what READ responses read anew, and a packet number of their own.
 //	I8  Every frame that came from the link goes back to that link: at the end of the batch, or when the packet was executed,
 //	    dropped or sent.
 //	I9  Every state that waits for somebody has a deadline, and every table a named bound.

@@ -9,8 +9,8 @@ import (
 
 // This file takes in the peer's READs, and decides whether their answers go again.
 
-// onReadRequest takes a READ_REQ. READ ids count from zero, so a request is identified by its number, and a repeated
-// packet never gets here: its PSN is old.
+// onReadRequest takes a READ_REQ. READ ids count from zero, so a request is identified by its number. One that comes
+// again never gets here: its place was passed.
 func (t *traffic) onReadRequest(op *wire.Op) bool {
 	s := &t.served
 	switch {
