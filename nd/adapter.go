@@ -21,7 +21,6 @@ const (
 	maxCQDepth      = verbs.MaxCQDepth
 	maxInline       = verbs.MaxInline
 	maxReadLimit    = verbs.MaxReadLimit
-	sgeFloor        = verbs.SGEFloor
 	maxFixedWindow  = 1 << 16 // packets
 )
 

@@ -134,12 +134,6 @@ func (u *UMEM) Bytes(addr uint64, n int) []byte {
 	return u.mem[addr:end:end]
 }
 
-// Contains says whether n bytes from addr all lie inside the UMEM.
-func (u *UMEM) Contains(addr uint64, n int) bool {
-	size := uint64(len(u.mem))
-	return n >= 0 && addr <= size && uint64(n) <= size-addr
-}
-
 // Close unmaps the UMEM; every slice of it is dead from then on. It fails while sockets are open. Closing twice is
 // harmless.
 func (u *UMEM) Close() error {

@@ -49,29 +49,6 @@ func TestUMEMLayout(t *testing.T) {
 	}
 }
 
-func TestUMEMContains(t *testing.T) {
-	u := newUMEM(t, UMEMConfig{RxFrames: 1, TxFrames: 1})
-	const size = 2 * FrameSize
-	for _, tc := range []struct {
-		addr uint64
-		n    int
-		want bool
-	}{
-		{0, 0, true},
-		{0, size, true},
-		{0, size + 1, false},
-		{size, 0, true},
-		{size, 1, false},
-		{size + 1, 0, false},
-		{^uint64(0), 2, false},
-		{0, -1, false},
-	} {
-		if got := u.Contains(tc.addr, tc.n); got != tc.want {
-			t.Errorf("Contains(%#x, %d) = %t", tc.addr, tc.n, got)
-		}
-	}
-}
-
 func TestUMEMCloseTwice(t *testing.T) {
 	u, err := NewUMEM(UMEMConfig{RxFrames: 1, TxFrames: 1})
 	if err != nil {

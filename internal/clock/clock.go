@@ -23,9 +23,6 @@ func (t Time) Add(d time.Duration) Time {
 // Sub returns the duration t-u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
 
-// Low32 is what travels in packets: the low 32 bits, in nanoseconds (PROTOCOL §3.1).
-func (t Time) Low32() uint32 { return uint32(t) }
-
 // Source reads a clock. The engine is handed times; only its owner holds a Source.
 type Source func() Time
 

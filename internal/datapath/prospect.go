@@ -20,8 +20,6 @@ const (
 	SingleBufferMTU = maxFrame - frameOverhead
 	// SocketBuffer is how many bytes the UDP rung asks for in each direction.
 	SocketBuffer = socketBuffer
-	// SendBuffer is how many bytes the socket of an AF_XDP queue asks for.
-	SendBuffer = xdp.DefaultSendBuffer
 )
 
 // Prospect says which rung Open takes for RungAuto on an interface of the calling thread's network namespace, and why, without

@@ -239,11 +239,6 @@ func (s *Socket) Port() (uint16, error) {
 	return uint16(sa.(*unix.SockaddrInet4).Port), nil
 }
 
-// ReceiveBuffer is the size of the receive buffer as the kernel accounts it: twice the payload asked for, when granted.
-func (s *Socket) ReceiveBuffer() (int, error) {
-	return unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-}
-
 // Drops counts the datagrams that found the receive buffer full.
 func (s *Socket) Drops() (uint64, error) { return Drops(s.fd) }
 

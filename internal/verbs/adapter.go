@@ -57,19 +57,6 @@ type Config = datapath.Config
 // Rung is a way in which packets move.
 type Rung = datapath.Rung
 
-// Bulk says whether an adapter gets a bulk lane.
-type Bulk = datapath.Bulk
-
-// The choices of a bulk lane.
-const (
-	BulkAuto = datapath.BulkAuto
-	BulkOff  = datapath.BulkOff
-	BulkOnly = datapath.BulkOnly
-)
-
-// ParseBulk is the choice with a name as flags have it: auto, off, only.
-func ParseBulk(name string) (Bulk, error) { return datapath.ParseBulk(name) }
-
 // RungAuto chooses one.
 const RungAuto = datapath.RungAuto
 
