@@ -2,20 +2,10 @@ package verbs
 
 import (
 	"errors"
-	"net/netip"
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider"
 )
-
-// Local checks an address to bind to, and says which endpoint it is: only the adapter's own will do.
-func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
-	ip := addr.Addr().Unmap()
-	if ip.WithZone("") != a.Addr || !a.inZone(ip) {
-		return provider.Endpoint{}, false
-	}
-	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
-}
 
 // giveBack gives memory of the device back with release, at once or, when packets that refer to it do not leave, as the adapter
 // closes. Its owner has ended the requests that use it.
@@ -29,9 +19,8 @@ func (a *Adapter) giveBack(release func() error) error {
 	return nil
 }
 
-// settleTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. What the kernel has
-// not taken by then is on a device that does not send, because it is down; such memory is not used again before the adapter
-// closes.
+// transmitTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. A device that has not sent by then
+// does not, because it is down; such memory is not used again before the adapter closes.
 const transmitTries = 100
 
 // awaitTransmitDone waits until no packet that waits to be sent refers to memory that nobody uses: a copy that was sent again may still
