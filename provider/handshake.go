@@ -89,6 +89,32 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
 }
 
+// repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
+func (c *conn) repeatAnswer() wire.DropReason {
+	e := c.engine
+	c.leaveIdle()
+	c.alive.Maybe(e.now)
+	answer := c.phase.AnswerToREQ()
+	switch {
+	case answer == wire.CtlPEND:
+		c.handshake.Asked(e.now)
+		c.say(wire.CtlPEND, 0, nil)
+	case answer == wire.CtlREP:
+		if c.handshake == nil {
+			c.handshake = new(lifetime.Attempt)
+		}
+		c.handshake.Sent = 0
+		c.sendHello(wire.CtlREP)
+	case c.phase == phaseLingering:
+		c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
+		c.touch()
+		c.repeatEnding()
+	default:
+		return wire.DropState
+	}
+	return wire.DropNone
+}
+
 // readyForData says whether sequenced packets may be used. The first one may come before the handshake's last message
 // and then stands in for it.
 func (c *conn) readyForData() bool {

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
-	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -164,27 +163,6 @@ func (l *Listener) leave(c *conn) {
 	}
 }
 
-// receiveStranger takes a packet without a connection id.
-func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.Intact(h) {
-		return wire.DropCRC
-	}
-	msg, d := p.Control(h)
-	if d != wire.DropNone {
-		return d
-	}
-	v := e.guard.judge(p, &msg, &e.hello.Hello, e.now)
-	switch {
-	case v.known != nil:
-		return e.onHomeOf(v.known, v.do)
-	case v.rival != nil:
-		return e.contest(v.rival, p, msg.Body, &e.hello.Hello)
-	case v.listener != nil:
-		return e.request(v.listener, p, h, &e.hello.Hello, v.proven)
-	}
-	return e.reply(p, v)
-}
-
 // request makes a half-open connection and hands it to the listener.
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
@@ -229,69 +207,4 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 		l.queue = append(l.queue, c)
 	}
 	return wire.DropNone
-}
-
-// onHomeOf does what a stranger's packet asks of a connection, here or soon on the connection's engine.
-func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReason {
-	home := c.home.Load()
-	if home == e {
-		return do(c)
-	}
-	if home == nil || !home.inbox.ask(func(home *Engine) {
-		if c.home.Load() != home {
-			home.stats.Drop(wire.DropWrongQueue)
-		} else if d := do(c); d != wire.DropNone {
-			home.stats.Drop(d)
-		}
-	}) {
-		return wire.DropWrongQueue
-	}
-	return wire.DropNone
-}
-
-// repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
-func (c *conn) repeatAnswer() wire.DropReason {
-	e := c.engine
-	c.leaveIdle()
-	c.alive.Maybe(e.now)
-	answer := c.phase.AnswerToREQ()
-	switch {
-	case answer == wire.CtlPEND:
-		c.handshake.Asked(e.now)
-		c.say(wire.CtlPEND, 0, nil)
-	case answer == wire.CtlREP:
-		if c.handshake == nil {
-			c.handshake = new(lifetime.Attempt)
-		}
-		c.handshake.Sent = 0
-		c.sendHello(wire.CtlREP)
-	case c.phase == phaseLingering:
-		c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
-		c.touch()
-		c.repeatEnding()
-	default:
-		return wire.DropState
-	}
-	return wire.DropNone
-}
-
-// reply sends the answer to the sender of p, outside any connection, if there is one.
-func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
-	if v.answer == 0 {
-		return v.drop
-	}
-	from, to := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}, wire.Endpoint{IP: p.From.IP, Port: v.port}
-	path, ok := e.link.Reply(p, from.Port, to.Port)
-	if !ok {
-		return v.drop
-	}
-	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
-		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
-		if sealed := e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}); e.tap.on() {
-			e.tap.sent(sealed, &e.environment, nil, &from, &to)
-		}
-		e.add()
-	}
-	e.forget(path)
-	return v.drop
 }

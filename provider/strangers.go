@@ -43,6 +43,27 @@ func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats 
 	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, others: others, body: make([]byte, 0, resetLen)}
 }
 
+// receiveStranger takes a packet without a connection id.
+func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	if !p.Intact(h) {
+		return wire.DropCRC
+	}
+	msg, d := p.Control(h)
+	if d != wire.DropNone {
+		return d
+	}
+	v := e.guard.judge(p, &msg, &e.hello.Hello, e.now)
+	switch {
+	case v.known != nil:
+		return e.onHomeOf(v.known, v.do)
+	case v.rival != nil:
+		return e.contest(v.rival, p, msg.Body, &e.hello.Hello)
+	case v.listener != nil:
+		return e.request(v.listener, p, h, &e.hello.Hello, v.proven)
+	}
+	return e.reply(p, v)
+}
+
 // judge decides about a packet without a connection id: a REQ, which is parsed into hello, or an RST from a peer that lost its state.
 func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now clock.Time) verdict {
 	switch msg.Opcode {
@@ -183,4 +204,43 @@ func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verd
 	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.Of(h.ConnID(), p.To)}
 	s.body = m.Append(s.body[:0])
 	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, port: port, body: s.body}
+}
+
+// onHomeOf does what a stranger's packet asks of a connection, here or soon on the connection's engine.
+func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReason {
+	home := c.home.Load()
+	if home == e {
+		return do(c)
+	}
+	if home == nil || !home.inbox.ask(func(home *Engine) {
+		if c.home.Load() != home {
+			home.stats.Drop(wire.DropWrongQueue)
+		} else if d := do(c); d != wire.DropNone {
+			home.stats.Drop(d)
+		}
+	}) {
+		return wire.DropWrongQueue
+	}
+	return wire.DropNone
+}
+
+// reply sends the answer to the sender of p, outside any connection, if there is one.
+func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
+	if v.answer == 0 {
+		return v.drop
+	}
+	from, to := wire.Endpoint{IP: p.To.IP, Port: wire.SourcePort(0)}, wire.Endpoint{IP: p.From.IP, Port: v.port}
+	path, ok := e.link.Reply(p, from.Port, to.Port)
+	if !ok {
+		return v.drop
+	}
+	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
+		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
+		if sealed := e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}); e.tap.on() {
+			e.tap.sent(sealed, &e.environment, nil, &from, &to)
+		}
+		e.add()
+	}
+	e.forget(path)
+	return v.drop
 }
