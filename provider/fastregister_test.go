@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/memory"
 )
 
 // fastBase is what the peer calls the first byte of a fast registration in these tests.
@@ -303,7 +305,7 @@ func TestFastRegistrationIsOfOneQueuePair(t *testing.T) {
 	}
 	p.connect()
 	mine := []SGE{{Addr: fastBase, Len: 64, Token: token}}
-	if b, _ := p.mem[1].Local(owner.user(), token, fastBase, 64, RightLocalWrite); b == nil {
+	if b, _ := new(memory.Recent).Local(p.mem[1], owner.user(), token, fastBase, 64, RightLocalWrite); b == nil {
 		t.Fatal("its own queue pair may not use it")
 	}
 	r := p.write(1, 0, 64)

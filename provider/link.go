@@ -15,8 +15,6 @@ type (
 	Backlogged = link.Backlogged
 	// Copier is a Link that has read all of a packet when Transmit returns.
 	Copier = link.Copier
-	// Laned is a Link that may have a bulk lane.
-	Laned = link.Laned
 	// Path names a route to a peer inside one link. Zero is never a path.
 	Path = link.Path
 	// Frag is one contiguous piece of a packet.

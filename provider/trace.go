@@ -21,8 +21,6 @@ type (
 	FlightRecord = trace.FlightRecord
 	// FlightEvent is one event, or several of the same kind that followed each other.
 	FlightEvent = trace.FlightEvent
-	// FlightKind is what happened.
-	FlightKind = trace.FlightKind
 	// InterfaceChange is what happened to the interface beneath a link, in an event of the flight recorder.
 	InterfaceChange = trace.InterfaceChange
 )
@@ -37,7 +35,6 @@ const (
 	LimitRing              = trace.LimitRing
 	LimitCPU               = trace.LimitCPU
 	NumLimits              = trace.NumLimits
-	NumRequestKinds        = trace.NumRequestKinds
 	NumLatencies           = trace.NumLatencies
 	FlightState            = trace.FlightState
 	FlightDrop             = trace.FlightDrop

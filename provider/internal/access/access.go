@@ -43,7 +43,7 @@ func (a *Memory) Done() {
 	a.recent.Forget()
 }
 
-// local is memory.Table.Local.
+// local resolves memory for a request of this side.
 func (a *Memory) local(t memory.Token, addr, n uint64, need memory.Rights) ([]byte, *memory.Grant) {
 	return a.recent.Local(a.Table, a.User, t, addr, n, need)
 }

@@ -12,7 +12,8 @@ type Recent struct {
 // Forget makes the next lookup go to the table.
 func (r *Recent) Forget() { r.grant = nil }
 
-// Local is Table.Local.
+// Local resolves the n bytes at addr of the region named by t for a request of u, when the region is of u's domain and grants all of
+// need; nil otherwise. The caller owns u's engine.
 func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.local(u, t, need)
@@ -28,7 +29,7 @@ func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) 
 	return b, r.grant
 }
 
-// Remote is Table.Remote.
+// Remote resolves the n bytes at addr for the peer of u, when t grants it all of need; nil otherwise. The caller owns u's engine.
 func (r *Recent) Remote(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.granted(u, t, need)

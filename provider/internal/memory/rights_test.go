@@ -67,14 +67,14 @@ func (d *desk) want(got, want outcome.Outcome) {
 
 // remote says whether the peer of u may use n bytes at addr of what t names.
 func (d *desk) remote(u *User, t Token, addr, n uint64, need Rights) bool {
-	b, g := d.Remote(u, t, addr, n, need)
+	b, g := new(Recent).Remote(d.Table, u, t, addr, n, need)
 	return b != nil && g != nil && uint64(len(b)) == n && uint64(cap(b)) == n
 }
 
 // local says the same of requests of u, which must get the region that the memory belongs to.
 func (d *desk) local(u *User, t Token, addr, n uint64, need Rights) bool {
-	b, r := d.Local(u, t, addr, n, need)
-	return b != nil && r == d.region && uint64(len(b)) == n
+	b, g := new(Recent).Local(d.Table, u, t, addr, n, need)
+	return b != nil && g.region == d.region && uint64(len(b)) == n
 }
 
 // A right that a region does not give is refused, each by itself; reading here needs none.
@@ -110,7 +110,7 @@ func TestDomainsOfRegions(t *testing.T) {
 		if got := d.local(c.u, d.region.Token(), d.region.Base(), 1, 0); got != c.want {
 			t.Errorf("%s, here: %v", name, got)
 		}
-		if b, r := d.Local(c.u, common.Token(), common.Base(), 1, 0); b == nil || r != common {
+		if b, g := new(Recent).Local(d.Table, c.u, common.Token(), common.Base(), 1, 0); b == nil || g.region != common {
 			t.Errorf("%s may not use the region of all", name)
 		}
 	}
@@ -327,9 +327,9 @@ func TestLinkMemory(t *testing.T) {
 func TestAccessCounts(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, false, 0, 8, 0, RightRemoteRead)
-	_, g := d.Remote(&d.one, w.Token(), 0, 8, RightRemoteRead)
+	_, g := new(Recent).Remote(d.Table, &d.one, w.Token(), 0, 8, RightRemoteRead)
 	g.CountReads(1)
-	_, g = d.Remote(&d.one, d.region.Token(), d.region.Base(), 8, RightRemoteWrite)
+	_, g = new(Recent).Remote(d.Table, &d.one, d.region.Token(), d.region.Base(), 8, RightRemoteWrite)
 	g.CountWrites(1)
 	g.CountWrites(1)
 	wr, ww := w.RemoteAccesses()
@@ -345,9 +345,9 @@ func TestAllocLookup(t *testing.T) {
 	w := d.bound(&d.one, true, 0, 64, 1<<30, all)
 	token, addr := d.region.Token(), d.region.Base()
 	if n := testing.AllocsPerRun(100, func() {
-		d.Remote(&d.one, token, addr, 64, RightRemoteWrite)
-		d.Local(&d.one, token, addr, 64, RightLocalWrite)
-		d.Local(&d.one, w.Token(), 1<<30, 64, RightLocalWrite)
+		new(Recent).Remote(d.Table, &d.one, token, addr, 64, RightRemoteWrite)
+		new(Recent).Local(d.Table, &d.one, token, addr, 64, RightLocalWrite)
+		new(Recent).Local(d.Table, &d.one, w.Token(), 1<<30, 64, RightLocalWrite)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -383,7 +383,7 @@ func BenchmarkRemote(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if buf, _ := m.Remote(&u, r.Token(), r.Base(), 64, RightRemoteWrite); buf == nil {
+		if buf, _ := new(Recent).Remote(m, &u, r.Token(), r.Base(), 64, RightRemoteWrite); buf == nil {
 			b.Fatal("refused")
 		}
 	}

@@ -153,17 +153,6 @@ func (m *Table) Count() int {
 	return m.count
 }
 
-// Local resolves the n bytes at addr of the region named by t for a request of u, when the region is of u's domain and grants all of
-// need; nil otherwise. The caller owns u's engine.
-func (m *Table) Local(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Region) {
-	var r Recent
-	b, g := r.Local(m, u, t, addr, n, need)
-	if g == nil {
-		return nil, nil
-	}
-	return b, g.region
-}
-
 // granted returns what t names, when the peer of u may do all of need with it. A region is there for the peers of its domain's users, a
 // window for that of its user. The caller owns u's engine.
 func (m *Table) granted(u *User, t Token, need Rights) *Grant {
@@ -180,10 +169,4 @@ func (m *Table) granted(u *User, t Token, need Rights) *Grant {
 		return nil
 	}
 	return g
-}
-
-// Remote resolves the n bytes at addr for the peer of u, when t grants it all of need; nil otherwise. The caller owns u's engine.
-func (m *Table) Remote(u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
-	var r Recent
-	return r.Remote(m, u, t, addr, n, need)
 }

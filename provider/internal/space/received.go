@@ -56,14 +56,6 @@ func (r *Received) Newest() Run {
 // Largest returns the largest number that was heard, zero when none was. It need not have been added.
 func (r *Received) Largest() uint64 { return r.heard }
 
-// LargestAdded returns the largest number that was added, zero when none was.
-func (r *Received) LargestAdded() uint64 {
-	if r.n == 0 {
-		return 0
-	}
-	return r.spans[0].high
-}
-
 // At returns when the largest number was added; zero when none was.
 func (r *Received) At() clock.Time { return r.at }
 

@@ -169,7 +169,7 @@ func TestResume(t *testing.T) {
 	if n, overtaken := r.Heard(6); n != 1<<40+6 || overtaken {
 		t.Errorf("heard %#x, overtaken %v", n, overtaken)
 	}
-	if r.Untold() || r.LargestAdded() != 0 {
+	if r.Untold() || r.n != 0 {
 		t.Error("something is told of before anything came")
 	}
 	r.Resume(0, Run{})
