@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -34,10 +33,7 @@ type appsFlags struct {
 	idle     time.Duration
 	rounds   int
 	beside   int
-	loop     bool
-	datapath string
-	udpPort  uint16
-	json     string
+	placeFlags
 }
 
 func newApps() *cobra.Command {
@@ -69,12 +65,7 @@ interface, which needs no privilege.`,
 	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long connections idle while CPU time is counted, in each round")
 	fl.IntVar(&f.rounds, "rounds", appsRounds, fmt.Sprintf("how often everything runs, at most %d", maxRounds))
 	registerBeside(cmd, &f.beside)
-	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
-	fl.StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
-	cli.Complete(cmd, "datapath", cli.Datapaths)
-	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
-	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
-	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
+	f.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("loop", "mtu")
 	return cmd
 }
@@ -98,7 +89,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	if len(f.tests) > 0 {
 		tests = slices.DeleteFunc(tests, func(t bench.AppTest) bool { return !slices.Contains(f.tests, string(t)) })
 	}
-	if err := (&runFlags{datapath: f.datapath}).checkDatapath(); err != nil {
+	if err := f.checkDatapath(); err != nil {
 		return nil, err
 	}
 	if err := checkMTUs(f.mtus); err != nil {
@@ -111,8 +102,9 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 		return nil, cli.Usagef("--idle %v is out of range: 1ms to 1h", f.idle)
 	case f.rounds < 1 || f.rounds > maxRounds:
 		return nil, cli.Usagef("--rounds %d is out of range: 1 to %d", f.rounds, maxRounds)
-	case !f.loop && os.Geteuid() != 0:
-		return nil, errors.New("apps makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
+	}
+	if err := f.needsRoot("apps"); err != nil {
+		return nil, err
 	}
 	return tests, checkBeside(f.beside)
 }

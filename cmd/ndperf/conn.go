@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -25,12 +24,9 @@ const connSteps = 6
 
 // connFlags are the flags of the conn command.
 type connFlags struct {
-	n        int
-	idle     time.Duration
-	loop     bool
-	datapath string
-	udpPort  uint16
-	json     string
+	n    int
+	idle time.Duration
+	placeFlags
 }
 
 func newConn() *cobra.Command {
@@ -55,12 +51,7 @@ no privilege; each connection then has a socket.`,
 	fl := cmd.Flags()
 	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("how many, at most %d", bench.MaxConns))
 	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long they idle while CPU time is counted")
-	fl.BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
-	fl.StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
-	cli.Complete(cmd, "datapath", cli.Datapaths)
-	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
-	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
-	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
+	f.register(cmd)
 	return cmd
 }
 
@@ -70,10 +61,11 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 		return cli.Usagef("-n %d is out of range: 1 to %d, the ephemeral ports of an address", f.n, bench.MaxConns)
 	case f.idle <= 0:
 		return cli.Usagef("--idle %v is not a positive duration", f.idle)
-	case !f.loop && os.Geteuid() != 0:
-		return errors.New("conn makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
 	}
-	if err := (&runFlags{datapath: f.datapath}).checkDatapath(); err != nil {
+	if err := f.needsRoot("conn"); err != nil {
+		return err
+	}
+	if err := f.checkDatapath(); err != nil {
 		return err
 	}
 	out, err := openJSON(f.json, stdout)

@@ -45,7 +45,7 @@ privilege. What AF_XDP can do is what "ndperf veth" measures.`,
 	f.registerParallel(cmd, true)
 	f.capture.register(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, tools, none")
-	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+	registerUDPPort(cmd, &f.udpPort)
 	return cmd
 }
 

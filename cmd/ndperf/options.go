@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +61,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl.BoolVar(&f.poll, "poll", false, "poll the completion queues (the default)")
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
 	fl.BoolVar(&f.verify, "verify", true, "check that each operation moved its bytes, and every byte of the last ones at the end")
-	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
+	registerJSON(cmd, &f.json)
 	f.told.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
 }
@@ -74,9 +75,51 @@ const oneOfBulk = "auto, off or only"
 
 const oneOfDatapaths = "auto, generic, native, udp, ring or tcx"
 
-func (f *runFlags) registerDatapath(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.datapath, "datapath", "auto", "how packets move: "+oneOfDatapaths)
+// registerJSON is the flag of commands that write a report.
+func registerJSON(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "json", "", "write the report as JSON to this file, - for standard output")
+}
+
+// registerUDPPort is the flag of commands whose two sides need not be told the same.
+func registerUDPPort(cmd *cobra.Command, to *uint16) {
+	cmd.Flags().Uint16Var(to, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+}
+
+// registerDatapath is the flag of commands that may choose one.
+func registerDatapath(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "datapath", "auto", "how packets move: "+oneOfDatapaths)
 	cli.Complete(cmd, "datapath", cli.Datapaths)
+}
+
+// placeFlags are those of commands that bring both of their processes: where these are, and where the report goes.
+type placeFlags struct {
+	loop     bool
+	datapath string
+	udpPort  uint16
+	json     string
+}
+
+func (f *placeFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.loop, "loop", false, "plain UDP sockets on 127.0.0.1 and 127.0.0.2 instead of a veth pair")
+	registerDatapath(cmd, &f.datapath)
+	registerUDPPort(cmd, &f.udpPort)
+	registerJSON(cmd, &f.json)
+	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
+}
+
+// checkDatapath refuses a datapath that is none.
+func (f *placeFlags) checkDatapath() error { return (&runFlags{datapath: f.datapath}).checkDatapath() }
+
+// needsRoot refuses what the named command may not do.
+func (f *placeFlags) needsRoot(command string) error {
+	if f.loop || os.Geteuid() == 0 {
+		return nil
+	}
+	return errors.New(command + " makes network namespaces and loads an XDP program, which needs root: run it with sudo, or with --loop")
+}
+
+func (f *runFlags) registerDatapath(cmd *cobra.Command) {
+	registerDatapath(cmd, &f.datapath)
 	cmd.Flags().StringVar(&f.bulk, "bulk", "auto", "a bulk lane beside AF_XDP: "+oneOfBulk)
 	cmd.Flags().BoolVar(&f.busyPoll, "busy-poll", false, "with native XDP, have pollers run the driver; the interface's NAPI settings change meanwhile")
 }

@@ -41,8 +41,8 @@ adapter, which is sent without a copy (allocate). It needs no peer, and on the l
 	fl.Var(cli.Addr(&f.addr), "addr", "local address of the adapter")
 	fl.StringSliceVar(&f.sizes, "sizes", nil, "sizes of memory such as 64,4K or 4K-64M, which doubles (default 4K,64K,1M,16M)")
 	fl.DurationVar(&f.duration, "duration", bench.DefaultDuration/4, "measured time of each size, each way")
-	fl.StringVar(&f.json, "json", "", "write the report as JSON to this file, - for standard output")
-	fl.Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
+	registerJSON(cmd, &f.json)
+	registerUDPPort(cmd, &f.udpPort)
 	f.registerDatapath(cmd)
 	return cmd
 }
