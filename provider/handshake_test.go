@@ -77,20 +77,26 @@ func TestRejectWithPrivateData(t *testing.T) {
 	m.clean()
 }
 
+// refusedOnce waits for the repeated request, which is the one that was rejected and no second one.
+func (m *meeting) refusedOnce() {
+	m.tb.Helper()
+	var second promise
+	m.must(m.l.GetRequest(m.eng[1].NewConnector(), second.finish))
+	m.pass(1100 * time.Millisecond)
+	m.connected.must(m.tb, OutcomeRefused)
+	if second.times != 0 {
+		m.tb.Error("one request was delivered twice")
+	}
+	m.clean()
+}
+
 // The rejection is lost and the request repeated: it is rejected again and not a second request.
 func TestRepeatedRequestAfterReject(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
 	m.loseFirst(0, 1, wire.CtlREJ)
 	m.must(m.ctr[1].Reject(nil))
-	var second promise
-	m.must(m.l.GetRequest(m.eng[1].NewConnector(), second.finish))
-	m.pass(1100 * time.Millisecond)
-	m.connected.must(t, OutcomeRefused)
-	if second.times != 0 {
-		t.Error("one request was delivered twice")
-	}
-	m.clean()
+	m.refusedOnce()
 }
 
 // The rejection is lost for longer than other connections linger: the repeated request is still the same.
@@ -103,14 +109,7 @@ func TestRejectionLostForLong(t *testing.T) {
 	m.link[1].mangle = func([]byte) bool { return false }
 	m.pass(2400 * time.Millisecond)
 	m.link[0].mangle, m.link[1].mangle = nil, nil
-	var second promise
-	m.must(m.l.GetRequest(m.eng[1].NewConnector(), second.finish))
-	m.pass(1100 * time.Millisecond)
-	m.connected.must(t, OutcomeRefused)
-	if second.times != 0 {
-		t.Error("one request was delivered twice")
-	}
-	m.clean()
+	m.refusedOnce()
 }
 
 func TestNobodyListens(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/xdp"
@@ -55,6 +56,20 @@ func (s *side) setKnobs(t *testing.T, rounds, timeout int) {
 	})
 }
 
+// tuneNAPI tunes the side's interface, and returns it, too.
+func (s *side) tuneNAPI() (*xdp.NAPITuning, netlink.Link, error) {
+	nic, err := xdp.Inspect(s.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	tuning, err := xdp.TuneNAPI(nic)
+	if err != nil {
+		return nil, nil, err
+	}
+	dev, err := s.nl.LinkByName(s.name)
+	return tuning, dev, err
+}
+
 // TestKernelTuneNAPI changes the knobs and finds them restored, with a /sys of the namespace and with one of another; what a process left
 // that was killed becomes the kernel's default.
 func TestKernelTuneNAPI(t *testing.T) {
@@ -90,15 +105,7 @@ func TestKernelTuneNAPI(t *testing.T) {
 func TestKernelTuneNAPIOfAnInterfaceThatGoes(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	if err := l.a.in(t, func() error {
-		nic, err := xdp.Inspect(l.a.name)
-		if err != nil {
-			return err
-		}
-		tuning, err := xdp.TuneNAPI(nic)
-		if err != nil {
-			return err
-		}
-		dev, err := l.a.nl.LinkByName(l.a.name)
+		tuning, dev, err := l.a.tuneNAPI()
 		if err != nil {
 			return err
 		}
@@ -114,15 +121,7 @@ func TestKernelTuneNAPIOfAnInterfaceThatIsRenamed(t *testing.T) {
 	old := l.a.name
 	try := func(fresh string) func() error {
 		return func() error {
-			nic, err := xdp.Inspect(l.a.name)
-			if err != nil {
-				return err
-			}
-			tuning, err := xdp.TuneNAPI(nic)
-			if err != nil {
-				return err
-			}
-			dev, err := l.a.nl.LinkByName(l.a.name)
+			tuning, dev, err := l.a.tuneNAPI()
 			if err != nil {
 				return err
 			}
