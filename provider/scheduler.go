@@ -108,7 +108,7 @@ func (r *round) leave(c *conn) {
 // waiting is how many connections are in line.
 func (r *round) waiting() int { return r.fresh.n + r.active.n }
 
-// transmit gives connections with work their shares, in turn, until the turn's bytes are used up. What is small leaves before a small share is built, which a post leaves to others.
+// transmit gives connections with work their shares, in turn, until the turn's bytes are used up. Before a small share is built, the batch leaves; a post ends there.
 func (e *Engine) transmit(post bool) {
 	share, turn := e.round.shares.At(e.now, e.round.waiting())
 	for e.round.waiting() > 0 && e.out.Bytes() < turn && !e.out.Starved() {

@@ -49,7 +49,7 @@ func (e *Engine) catchUp() {
 // manyPackets in one batch mean that the peers send faster than the engine looks.
 const manyPackets = link.RxBatch / 4
 
-// beginTurn begins a turn.
+// beginTurn moves the engine's time on, and begins to count what the turn sends.
 func (e *Engine) beginTurn(now clock.Time) {
 	e.turns.Begin(e.now, now)
 	e.now = now
