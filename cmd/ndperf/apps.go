@@ -89,7 +89,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	if len(f.tests) > 0 {
 		tests = slices.DeleteFunc(tests, func(t bench.AppTest) bool { return !slices.Contains(f.tests, string(t)) })
 	}
-	if err := f.checkDatapath(); err != nil {
+	if err := checkDatapath(f.datapath); err != nil {
 		return nil, err
 	}
 	if err := checkMTUs(f.mtus); err != nil {

@@ -65,7 +65,7 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	if err := f.needsRoot("conn"); err != nil {
 		return err
 	}
-	if err := f.checkDatapath(); err != nil {
+	if err := checkDatapath(f.datapath); err != nil {
 		return err
 	}
 	out, err := openJSON(f.json, stdout)

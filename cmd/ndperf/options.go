@@ -91,6 +91,14 @@ func registerDatapath(cmd *cobra.Command, to *string) {
 	cli.Complete(cmd, "datapath", cli.Datapaths)
 }
 
+// checkDatapath refuses a datapath that is none.
+func checkDatapath(name string) error {
+	if _, err := nd.ParseDatapath(name); err != nil {
+		return cli.Usagef("--datapath %q is unknown: choose %s", name, oneOfDatapaths)
+	}
+	return nil
+}
+
 // placeFlags are those of commands that bring both of their processes: where these are, and where the report goes.
 type placeFlags struct {
 	loop     bool
@@ -107,9 +115,6 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
 }
 
-// checkDatapath refuses a datapath that is none.
-func (f *placeFlags) checkDatapath() error { return (&runFlags{datapath: f.datapath}).checkDatapath() }
-
 // needsRoot refuses what the named command may not do.
 func (f *placeFlags) needsRoot(command string) error {
 	if f.loop || os.Geteuid() == 0 {
@@ -125,8 +130,8 @@ func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 }
 
 func (f *runFlags) checkDatapath() error {
-	if _, err := nd.ParseDatapath(f.datapath); err != nil {
-		return cli.Usagef("--datapath %q is unknown: choose %s", f.datapath, oneOfDatapaths)
+	if err := checkDatapath(f.datapath); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {
 		return cli.Usagef("--bulk %q is unknown: choose %s", f.bulk, oneOfBulk)
