@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -40,10 +41,10 @@ type registry struct {
 	open map[adapterKey]*place
 }
 
-// place is where the adapter with a key is, or will be again. One at a time opens or closes it.
+// place is where the adapter with a key is, or will be again. One at a time opens or closes it, which takes a while: who only looks does not wait for that.
 type place struct {
 	mu  sync.Mutex
-	now *sharedAdapter
+	now atomic.Pointer[sharedAdapter] // changes under mu
 }
 
 var adapters = registry{open: map[adapterKey]*place{}}
@@ -62,18 +63,18 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 	r.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.now; s != nil && s.adapter.Removed() != nil {
-		p.now = nil
+	if s := p.now.Load(); s != nil && s.adapter.Removed() != nil {
+		p.now.Store(nil)
 		s.end() // its users close it as they go
 	}
-	if p.now == nil {
+	if p.now.Load() == nil {
 		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: key.addr, UDPPort: key.udpPort, Datapath: key.datapath, PeerTimeout: peerTimeout})
 		if err != nil {
 			return nil, err
 		}
-		p.now = &sharedAdapter{adapter: a, networks: map[Config]*Network{}}
+		p.now.Store(&sharedAdapter{adapter: a, networks: map[Config]*Network{}})
 	}
-	return p.now.network(p, cfg)
+	return p.now.Load().network(p, cfg)
 }
 
 // Wait returns when every connection and listener that Dialer and ListenConfig made has been closed and has said its last word to its peer, or when
@@ -96,13 +97,11 @@ func (r *registry) networks() (all []*Network) {
 	places := slices.Collect(maps.Values(r.open))
 	r.mu.Unlock()
 	for _, p := range places {
-		p.mu.Lock()
-		if s := p.now; s != nil {
+		if s := p.now.Load(); s != nil {
 			s.mu.Lock()
 			all = slices.AppendSeq(all, maps.Values(s.networks))
 			s.mu.Unlock()
 		}
-		p.mu.Unlock()
 	}
 	return all
 }
@@ -167,8 +166,8 @@ func (p *place) closeIdle(s *sharedAdapter) {
 	defer p.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.now == s && s.users == 0 {
-		p.now = nil
+	if p.now.Load() == s && s.users == 0 {
+		p.now.Store(nil)
 		s.close()
 	}
 }

@@ -25,7 +25,7 @@ func onLoopback(t *testing.T) Adapters {
 			defer adapters.mu.Unlock()
 			for key, p := range adapters.open {
 				p.mu.Lock()
-				if key.udpPort == a.UDPPort && p.now != nil {
+				if key.udpPort == a.UDPPort && p.now.Load() != nil {
 					n++
 				}
 				p.mu.Unlock()
@@ -164,6 +164,29 @@ func TestWaitForSharedAdapters(t *testing.T) {
 	enough, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, Wait(enough))
+}
+
+// Wait does not wait for adapters that are being opened: nothing was written over them yet.
+func TestWaitBesideAnAdapterThatOpens(t *testing.T) {
+	key, p := adapterKey{udpPort: netlabtest.FreePort(t)}, &place{}
+	adapters.mu.Lock()
+	adapters.open[key] = p
+	adapters.mu.Unlock()
+	p.mu.Lock()
+	defer func() {
+		p.mu.Unlock()
+		adapters.mu.Lock()
+		delete(adapters.open, key)
+		adapters.mu.Unlock()
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- Wait(t.Context()) }()
+	select {
+	case err := <-ended:
+		must(t, err)
+	case <-time.After(patience):
+		t.Error("Wait waits for an adapter that is being opened")
+	}
 }
 
 // Accepted connections have the signs of life that their listener was asked for, of one address or of all.
