@@ -93,6 +93,7 @@ func (d *Datapath) openBulk() (err error) {
 	l.socket, err = d.network.Open(udp.Config{
 		Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.neighbors.vrf,
 		ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer, Runs: true, Stamps: true,
+		Keep: keeps(d.info.Driver, false),
 	})
 	if err != nil {
 		return fmt.Errorf("open the bulk lane: %w", err)

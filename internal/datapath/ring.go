@@ -94,9 +94,8 @@ func (d *plainUDP) useRing(packets, page, size int, give func() error) error {
 		return err
 	}
 	r := &ringReader{Ring: ring, give: give}
-	fd := d.in.FD()
 	d.alsoWaitFor(packets, r.Waiting, r.Waiting)
-	d.glimpse = func() bool { return r.glimpse() && (r.Waiting() || readable(fd)) }
+	d.glimpse = func() bool { return r.glimpse() && (r.Waiting() || d.in.Readable()) }
 	d.dozes = r.doze
 	d.ring, d.info.Rung = r, RungRing
 	return nil

@@ -58,7 +58,7 @@ func (q *queue) readBeside(r *socketReader) {
 
 // waiting says whether the socket has packets, for whoever is about to sleep, and makes the owner look.
 func (r *socketReader) waiting() bool {
-	if r.asleep.Load() || !readable(r.socket.FD()) {
+	if r.asleep.Load() || !r.socket.Readable() {
 		return false
 	}
 	r.due.Store(true)
@@ -116,7 +116,7 @@ func (r *socketReader) lookBehind() bool {
 // look receives what there is.
 func (r *socketReader) look() bool {
 	if r.receiver == nil {
-		if !readable(r.socket.FD()) {
+		if !r.socket.Readable() {
 			return false
 		}
 		var err error
@@ -179,6 +179,7 @@ func (q *queue) Wait(until clock.Time, spin bool) {
 	if len(q.beside) > 0 && (until == clock.Never || until.Sub(clock.Machine()) >= longSleep) {
 		for _, r := range q.beside {
 			r.trim.Store(true)
+			r.socket.LetGo()
 		}
 	}
 	q.sleeper.Wait(until, spin)

@@ -153,7 +153,7 @@ func openSocket(cfg Config, c *cohabitation, reason string) (_ *plainUDP, err er
 		network: d.network, in: d.in, taken: &d.portTaken, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: d.local.AddrPort(), Scope: nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
 	}
-	if d.sleeper, err = newSleeper(d.in.FD(), func() bool { return readable(d.in.FD()) }, cfg.longestSpin()); err != nil {
+	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, cfg.longestSpin()); err != nil {
 		return nil, err
 	}
 	if d.errors, err = udp.NewWatcher(); err != nil {
@@ -196,7 +196,7 @@ func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	return d.network.Open(udp.Config{
 		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-		Runs: d.alone.Load() == nil, Stamps: true,
+		Runs: d.alone.Load() == nil, Stamps: true, Keep: keeps(d.stack.driver, d.stack.lo),
 	})
 }
 

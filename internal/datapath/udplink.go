@@ -24,6 +24,7 @@ const longSleep = 2 * time.Second
 func (d *plainUDP) Wait(until clock.Time, spin bool) {
 	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
+		d.in.LetGo()
 	}
 	d.sleeper.Wait(until, spin)
 }

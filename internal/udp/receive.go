@@ -77,13 +77,14 @@ func (r *Receiver) Receive(from *Socket) bool {
 	if ready == 0 {
 		return false
 	}
-	n, errno := recvmmsg(from.fd, r.msgs[:ready])
-	if errno != 0 {
-		return false // nothing there, or an error that the socket had to tell: the next call looks again
+	n, empty := from.receive(r.msgs[:ready])
+	r.unfit += uint64(empty)
+	if n == 0 {
+		return false
 	}
 	r.arrived, r.stop, r.dirty, r.full = n, n, max(r.dirty, n), n == ready
 	r.adapt()
-	return n > 0
+	return true
 }
 
 // adapt chooses how many messages the next call offers. Merged ones have 44 times the bytes of others, and a call that takes many of them

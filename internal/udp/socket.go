@@ -26,6 +26,8 @@ type Config struct {
 	Runs bool
 	// Stamps makes the kernel say when each datagram arrived.
 	Stamps bool
+	// Keep is how many bytes of large datagrams stay in the socket after they were received (see kept), where ReceiveBuffer allows it; 0 for none.
+	Keep int
 }
 
 // Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
@@ -81,6 +83,9 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 		err = unix.Bind(fd, sockaddr(cfg.Local, cfg.Scope))
 	}
 	if err == nil {
+		if cfg.Keep > 0 {
+			s.keep(cfg.Keep)
+		}
 		return s, nil
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -165,6 +170,7 @@ type Socket struct {
 	fd      int
 	ipv6    bool
 	watcher *Watcher // of ICMP errors; nil when the socket does not tell
+	kept    kept
 }
 
 // hops is the TTL and hop limit (PROTOCOL §2).
