@@ -98,8 +98,10 @@ func TestKeptIsNotReadable(t *testing.T) {
 		t.Error("what was received is to be received")
 	}
 	want := l.send(t, large)
-	if !l.in.Readable() || !l.in.Readable() {
-		t.Error("what is new is not to be received")
+	for range 2 {
+		if !l.in.Readable() {
+			t.Error("what is new is not to be received")
+		}
 	}
 	if got := l.to.all(l.in); len(got) != 1 || !bytes.Equal(got[0], want) {
 		t.Errorf("%d messages arrived, want one", len(got))
