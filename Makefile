@@ -74,6 +74,10 @@ bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes e
 lab-vm: ## the same between two virtual machines, beside TCP, SoftRoCE and soft-iWARP, impaired too (root; docs/LAB.md)
 	vagrant/vm.sh
 
+.PHONY: lab-units
+lab-units: dist ## the Debian package and its systemd units on those machines (root; docs/LAB.md)
+	vagrant/vm.sh "$(CURDIR)/vagrant/units.sh" "$$(ls "$(CURDIR)"/dist/ndxdp_*_amd64.deb)"
+
 .PHONY: figures
 figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about eight minutes on a quiet machine (root)
 	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
