@@ -90,8 +90,9 @@ func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer|OpAnswered) != 0 {
 		return q.wrong("send", 4)
 	}
-	r := provider.Request{Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags)}
-	return q.posted("send", verbs.Post(&q.qp, &r, sgl))
+	return q.posted("send", verbs.Post(&q.qp, &provider.Request{
+		Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags),
+	}, sgl))
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory at addr, as MemoryRegion.Address and RemoteToken of the
@@ -100,8 +101,9 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
 		return q.wrong("write", 6)
 	}
-	r := provider.Request{Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token)}
-	return q.posted("write", verbs.Post(&q.qp, &r, sgl))
+	return q.posted("write", verbs.Post(&q.qp, &provider.Request{
+		Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+	}, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: the ones
@@ -111,8 +113,9 @@ func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, fl
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
 		return q.wrong("read", 6)
 	}
-	r := provider.Request{Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token)}
-	return q.posted("read", verbs.Post(&q.qp, &r, sgl))
+	return q.posted("read", verbs.Post(&q.qp, &provider.Request{
+		Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+	}, sgl))
 }
 
 // posted ends every posting call.

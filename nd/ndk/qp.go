@@ -50,8 +50,9 @@ func (q *QP) Write(context uint64, sgl []SGE, addr uint64, token Token, flags Op
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
 		return q.wrong()
 	}
-	r := provider.Request{Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
-	return q.posted(verbs.Post(&q.qp, &r, sgl))
+	return q.posted(verbs.Post(&q.qp, &provider.Request{
+		Kind: provider.KindWrite, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
+	}, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: they
@@ -61,8 +62,9 @@ func (q *QP) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpF
 	if flags&^(OpSilentSuccess|OpReadFence|OpRDMAReadLocalInvalidate|OpDefer) != 0 {
 		return q.wrong()
 	}
-	r := provider.Request{Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token)}
-	return q.posted(verbs.Post(&q.qp, &r, sgl))
+	return q.posted(verbs.Post(&q.qp, &provider.Request{
+		Kind: provider.KindRead, Context: context, Flags: flags.engine(), Addr: addr, Token: provider.Token(token),
+	}, sgl))
 }
 
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
