@@ -165,6 +165,10 @@ func TestOwnEndOfAConnection(t *testing.T) {
 			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
 			p.ctr[0].CancelPending()
 		}, OutcomeSuccess},
+		"release while disconnecting": {func(p *pair) {
+			p.must(p.ctr[0].Disconnect(func(Outcome) {}))
+			p.qp[0].Release()
+		}, OutcomeSuccess},
 	} {
 		p := newPair(t, 1408).connect()
 		var notified promise

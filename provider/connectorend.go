@@ -110,10 +110,10 @@ func (k *Connector) queuePairReleased(established bool) {
 			k.transition(CtrDone)
 		}
 		k.finish(OutcomeCanceled)
+	case k.state == CtrPeerGone && k.conn != nil:
+		_ = k.Disconnect(nil) // as in Close
 	case k.state == CtrDisconnecting:
-		k.abort()
-		k.transition(CtrDone)
-		k.finish(OutcomeCanceled)
+		k.CancelPending()
 	default:
 		k.abort()
 		k.transition(CtrDone)

@@ -31,7 +31,7 @@ func TestConnectorEnds(t *testing.T) {
 		{"lost", CtrDisconnecting, CtrDone, OutcomeAborted, OutcomeSuccess},
 		{"released", CtrEstablished, CtrDone, nothing, OutcomeCanceled},
 		{"released", CtrPeerGone, CtrDone, nothing, OutcomeCanceled},
-		{"released", CtrDisconnecting, CtrDone, OutcomeCanceled, nothing},
+		{"released", CtrDisconnecting, CtrDone, OutcomeCanceled, OutcomeSuccess},
 		{"attempt released", CtrConnecting, CtrDone, OutcomeCanceled, nothing},
 		{"attempt released", CtrAccepted, CtrDone, OutcomeCanceled, nothing},
 		{"attempt released", CtrCompleting, CtrDone, OutcomeCanceled, nothing},
