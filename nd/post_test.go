@@ -2,6 +2,7 @@ package nd
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -89,6 +90,30 @@ func TestPostTooLong(t *testing.T) {
 	wantStatus(t, "write", q.Write(1, list, 0, 0, 0), ErrBufferOverflow)
 	wantStatus(t, "read", q.Read(1, list, 0, 0, 0), ErrBufferOverflow)
 	wantStatus(t, "receive", q.Receive(1, list), ErrBufferOverflow)
+}
+
+// A list that has too many entries for its queue and too many bytes for any has too many entries: they are counted first (11.1).
+func TestEntriesAreCountedBeforeBytes(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	client, server := postEnd(t, r.a), postEnd(t, r.b)
+	r.join(t, client, server)
+	s, err := r.a.CreateSharedReceiveQueue(1, 5, 0)
+	must(t, err)
+	big, err := r.a.RegisterMemory(make([]byte, 256<<20), 0)
+	must(t, err)
+	t.Cleanup(func() { must(t, errors.Join(s.Close(), big.Close())) })
+	for _, c := range []struct {
+		entries int
+		want    Status
+	}{{5, ErrBufferOverflow}, {7, ErrDataOverrun}, {16, ErrDataOverrun}, {17, ErrDataOverrun}} {
+		list := repeat(big.SGE(0, 256<<20), c.entries)
+		wantStatus(t, "send", client.qp.Send(1, list, 0), c.want)
+		wantStatus(t, "write", client.qp.Write(1, list, 0, 0, 0), c.want)
+		wantStatus(t, "read", client.qp.Read(1, list, 0, 0, 0), c.want)
+		wantStatus(t, "receive", client.qp.Receive(1, list), c.want)
+		wantStatus(t, "shared receive", s.Receive(1, list), c.want)
+	}
 }
 
 func TestQueueFull(t *testing.T) {

@@ -218,16 +218,13 @@ func (a *Adapter) entry(buf []byte, t provider.Token) provider.SGE {
 	return s
 }
 
-// transferLength checks the length of a request that has a list of so many entries with total bytes. The length it returns is that of
-// a list of inline bytes, too, which may have any number of entries. Outcomes: OutcomeSuccess, OutcomeDataOverrun (entries),
-// OutcomeBufferOverflow (bytes).
+// transferLength is the length of a request that has a list of so many entries with total bytes, as far as that goes: one that no request may have
+// stays too long, which is found where entries are counted before (ND specification 11.1). A list of inline bytes may have any number of entries;
+// others fail with OutcomeDataOverrun beyond what any queue takes.
 func transferLength(total uint64, entries int) (uint32, provider.Outcome) {
 	o := provider.OutcomeSuccess
-	switch {
-	case entries > provider.MaxSGE:
+	if entries > provider.MaxSGE {
 		o = provider.OutcomeDataOverrun
-	case total > provider.MaxTransfer:
-		o = provider.OutcomeBufferOverflow
 	}
 	return uint32(min(total, math.MaxUint32)), o
 }

@@ -207,10 +207,10 @@ var queueRows = map[string]provoke{
 	},
 }
 
-// tooMuch is a list of more bytes than a request may have.
+// tooMuch is a list of more bytes than a request may have, and no more entries than each may.
 var tooMuch = sync.OnceValue(func() (sgl []SGE) {
-	buf := make([]byte, provider.MaxTransfer/provider.MaxSGE+1)
-	for range provider.MaxSGE {
+	buf := make([]byte, provider.MaxTransfer/verbs.SGEFloor+1)
+	for range verbs.SGEFloor {
 		sgl = append(sgl, SGE{Buffer: buf})
 	}
 	return sgl
