@@ -12,12 +12,18 @@ func (q *Queue) Arm(level NotifyLevel, fin outcome.Finish) (id uint64) {
 		fin(q.fault)
 		return 0
 	}
+	q.raise(level)
+	q.levels[level]++
+	id = q.waiters.Add(fin)*numLevels + uint64(level)
+	q.look()
+	return id
+}
+
+// raise makes the queue armed for a level, too. The caller holds mu.
+func (q *Queue) raise(level NotifyLevel) {
 	if uint32(level) > q.armed.Load() {
 		q.armed.Store(uint32(level))
 	}
-	id = q.waiters.Add(fin)
-	q.look()
-	return id
 }
 
 // ArmOnce is Arm for callers that want one notification whatever is asked for before it comes: when one waits, only its level is raised.
@@ -28,9 +34,7 @@ func (q *Queue) ArmOnce(level NotifyLevel, fin outcome.Finish) {
 		fin(q.fault)
 		return
 	}
-	if uint32(level) > q.armed.Load() {
-		q.armed.Store(uint32(level))
-	}
+	q.raise(level)
 	if q.waiters.Len() == 0 {
 		q.waiters.Add(fin)
 	}
@@ -39,21 +43,34 @@ func (q *Queue) ArmOnce(level NotifyLevel, fin outcome.Finish) {
 
 // look tells the waiters when an unfetched result that came after the last notification satisfies them. The caller holds mu.
 func (q *Queue) look() {
-	from, to := q.head.Load(), q.tail.Load()
-	if to-q.seen < to-from { // both counted from the end: what was seen last may be more than 2^31 results ago
-		from = q.seen
-	}
-	if q.satisfied(from, to) && !q.hold() {
+	if q.satisfied(q.unseen()) && !q.hold() {
 		q.notify(outcome.Success)
 	}
 }
 
-// CancelWaiter finishes one waiting notification with o, if it still waits.
+// unseen are the unfetched results that came after the last notification, as the indices of the first and of the one behind the last. The caller holds mu.
+func (q *Queue) unseen() (from, to uint32) {
+	from, to = q.head.Load(), q.tail.Load()
+	if to-q.seen < to-from { // both counted from the end: what was seen last may be more than 2^31 results ago
+		from = q.seen
+	}
+	return from, to
+}
+
+// CancelWaiter finishes one waiting notification with o, if it still waits. What it alone waited for tells the others no more.
 func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiters.Cancel(id, o) && q.waiters.Len() == 0 {
-		q.armed.Store(uint32(notifyNone))
+	if !q.waiters.Cancel(id/numLevels, o) {
+		return
+	}
+	q.levels[id%numLevels]--
+	level := NotifyAny
+	for level > notifyNone && q.levels[level] == 0 {
+		level--
+	}
+	q.armed.Store(uint32(level))
+	if q.mod.withheld && !q.satisfied(q.unseen()) {
 		q.mod.end()
 	}
 }
@@ -62,9 +79,15 @@ func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 func (q *Queue) CancelWaiters(o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.armed.Store(uint32(notifyNone))
-	q.mod.end()
+	q.disarm()
 	q.waiters.Finish(o)
+}
+
+// disarm ends what the queue was armed for: nobody waits any more. The caller holds mu.
+func (q *Queue) disarm() {
+	q.armed.Store(uint32(notifyNone))
+	q.levels = [numLevels]uint32{}
+	q.mod.end()
 }
 
 // Waiting is how many notifications wait.

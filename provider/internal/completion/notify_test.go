@@ -3,7 +3,9 @@ package completion
 import (
 	"math"
 	"testing"
+	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
@@ -78,6 +80,64 @@ func TestModeratedQueueTellsWhenItIsFull(t *testing.T) {
 		}
 		if complete(1); told != 2 {
 			t.Errorf("%d left: a full queue tells %d times", left, told-1)
+		}
+	}
+}
+
+// A notification that is canceled alone takes what it waited for along: those that wait for less are told by that alone, with moderation and
+// without (ND specification section 9.1 rule 7).
+func TestCanceledNotificationTakesItsLevelAlong(t *testing.T) {
+	plain, solicited, failed := Result{}, Result{Solicited: true}, Result{Outcome: outcome.Canceled}
+	for _, c := range []struct {
+		name      string
+		waits     []NotifyLevel // the first one is canceled
+		result    Result
+		told      int
+		moderated bool
+	}{
+		{"solicited behind any, plain", []NotifyLevel{NotifyAny, NotifySolicited}, plain, 0, false},
+		{"solicited behind any, solicited", []NotifyLevel{NotifyAny, NotifySolicited}, solicited, 1, false},
+		{"solicited behind any, failed", []NotifyLevel{NotifyAny, NotifySolicited}, failed, 1, false},
+		{"errors behind any, failed", []NotifyLevel{NotifyAny, NotifyErrors}, failed, 0, false},
+		{"errors behind solicited, solicited", []NotifyLevel{NotifySolicited, NotifyErrors}, solicited, 0, false},
+		{"any behind solicited, plain", []NotifyLevel{NotifySolicited, NotifyAny}, plain, 1, false},
+		{"any behind any, plain", []NotifyLevel{NotifyAny, NotifyAny, NotifySolicited}, plain, 2, false},
+		{"solicited behind any, plain withheld", []NotifyLevel{NotifyAny, NotifySolicited}, plain, 0, true},
+		{"solicited behind any, solicited withheld", []NotifyLevel{NotifyAny, NotifySolicited}, solicited, 1, true},
+	} {
+		var r Reporter
+		q := NewQueue(4)
+		complete := func(now clock.Time, res Result) {
+			t.Helper()
+			if !r.Complete(q, &res) || r.Report(now) != nil {
+				t.Fatal("the queue overran")
+			}
+		}
+		told := 0
+		var ids []uint64
+		for _, level := range c.waits {
+			ids = append(ids, q.Arm(level, func(o outcome.Outcome) {
+				if o == outcome.Success {
+					told++
+				}
+			}))
+		}
+		if c.moderated { // the result is there, and the waiters are to be told later
+			if o := q.Moderate(time.Millisecond, 4); o != outcome.Success {
+				t.Fatal(o)
+			}
+			complete(1, c.result)
+			q.CancelWaiter(ids[0], outcome.Canceled)
+			r.Tell(clock.Time(1).Add(time.Millisecond))
+		} else {
+			q.CancelWaiter(ids[0], outcome.Canceled)
+			complete(1, c.result)
+		}
+		if told != c.told {
+			t.Errorf("%s: %d were told, want %d", c.name, told, c.told)
+		}
+		if waits := len(c.waits) - 1 - c.told; q.Waiting() != waits || q.Armed() != (waits > 0) {
+			t.Errorf("%s: %d wait, want %d; armed %v", c.name, q.Waiting(), waits, q.Armed())
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 	NotifyErrors
 	NotifySolicited
 	NotifyAny
+	numLevels = iota
 )
 
 // User is a queue pair that reports to a queue.
@@ -54,6 +55,7 @@ type Queue struct {
 	mu      sync.Mutex
 	seen    uint32 // results before this index were there at the last notification
 	waiters outcome.Waiters
+	levels  [numLevels]uint32 // waiters that CancelWaiter may end, by what they wait for
 	fault   outcome.Outcome
 	mod     moderation
 	users   []User // who reports here, in no order
@@ -168,8 +170,7 @@ func (q *Queue) satisfied(from, to uint32) bool {
 
 // notify finishes every waiter, oldest first. The caller holds mu.
 func (q *Queue) notify(o outcome.Outcome) {
-	q.armed.Store(uint32(notifyNone))
-	q.mod.end()
+	q.disarm()
 	q.seen = q.tail.Load()
 	q.waiters.Finish(o)
 }
