@@ -161,11 +161,8 @@ func (q *CQ) Resize(depth int) provider.Outcome {
 //
 // Outcomes: OutcomeSuccess, OutcomeParameterMix, OutcomeDeviceRemoved.
 func (q *CQ) Moderate(interval time.Duration, count uint32) provider.Outcome {
-	o := q.adapter.Call(func(*provider.Engine) provider.Outcome { return q.CQ.Moderate(interval, count) })
-	if o == provider.OutcomeSuccess {
-		q.moderated.Store(true)
-	}
-	return o
+	q.moderated.Store(true) // before it is: who arms meanwhile, and is held back, starts the time
+	return q.adapter.Call(func(*provider.Engine) provider.Outcome { return q.CQ.Moderate(interval, count) })
 }
 
 // Close ends every waiting notification, and later ones at once. It says whether it is the first.

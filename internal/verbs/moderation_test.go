@@ -1,0 +1,38 @@
+package verbs
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// A result that waits when a queue is armed while its moderation begins is told within the interval, whichever of the two comes first: no other result has to
+// come to start the time.
+func TestArmedWhileModerationBegins(t *testing.T) {
+	a := open(t)
+	for i := range 2000 {
+		var q CQ
+		q.Init(a, 4)
+		qp := a.NewQP(&QPConfig{ReceiveCQ: &q, InitiatorCQ: &q, ReceiveDepth: 1})
+		expect(t, "receive", Receive[sge](&qp, 1, nil), provider.OutcomeSuccess)
+		qp.Flush()
+		moderated, told := make(chan provider.Outcome, 1), make(chan provider.Outcome, 1)
+		go func() { moderated <- q.Moderate(time.Millisecond, 4) }()
+		for range i % 8 { // moments between the two, and the one before and after
+			runtime.Gosched()
+		}
+		q.Arm(provider.NotifyAny, func(o provider.Outcome) { told <- o })
+		a.Release(q.CQ)
+		expect(t, "moderate", <-moderated, provider.OutcomeSuccess)
+		select {
+		case o := <-told:
+			expect(t, "notification", o, provider.OutcomeSuccess)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("round %d: a result waits, and nobody is told", i)
+		}
+		qp.Close()
+		q.Close()
+	}
+}
