@@ -68,7 +68,7 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 
 // GetConnectionRequest waits for the next request and hands it to c, which must be idle or merely bound.
 //
-// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use), ErrInvalidParameterN(1) (c is nil or of
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or of
 // another adapter), ErrCanceled, ErrDeviceRemoved.
 func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error {
 	if err := checkContext("get connection request", ctx); err != nil {

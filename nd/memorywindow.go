@@ -56,9 +56,9 @@ func (w *MemoryWindow) Close() error {
 // posted after Bind may carry the token. A window that is bound already when the request's turn comes ends it with
 // ErrInvalidDeviceRequest, and the connection.
 //
-// Errors: ErrInvalidParameterN(2) for a region and (3) for a window that is nil, closed or another adapter's, (6) flags; ErrConnectionInvalid;
-// ErrAccessViolation for memory outside the region, a region that is not registered, and a missing right; ErrNoMoreEntries, ErrDeviceRemoved. A call that
-// fails gives no result.
+// Errors: ErrInvalidParameterN(2) for a region that is nil or another adapter's, (3) for a window that is that or closed, (6) flags; ErrConnectionInvalid;
+// ErrAccessViolation for memory outside the region, a region that is not registered or closed, and a missing right; ErrNoMoreEntries, ErrDeviceRemoved.
+// A call that fails gives no result.
 func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
 	const op = "bind"
 	switch {

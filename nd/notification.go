@@ -166,7 +166,7 @@ func (c *Connector) armDisconnect(fin provider.Finish) (id uint64, err error) {
 // ArmConnectionRequest begins a GetConnectionRequest without waiting for it: c is in use until the notification ends, and has a request when it
 // ends without an error.
 //
-// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use), ErrInvalidParameterN(1) (c is nil or of
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or of
 // another adapter), ErrDeviceRemoved. The notification ends as GetConnectionRequest does.
 func (l *Listener) ArmConnectionRequest(c *Connector) (*Notification, error) {
 	n := l.adapter.newNotification("get connection request")
