@@ -20,7 +20,7 @@ func (k *Connector) Notifications() int { return k.notify.Len() }
 func (s *SharedReceiveQueue) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiters.Len()
+	return s.low.Len()
 }
 
 // Aborted says that the peer gave up or withdrew, which the next call will tell. The owner calls it.

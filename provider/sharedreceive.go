@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -19,18 +18,17 @@ type SharedReceiveQueue struct {
 	maxSGE uint32
 	free   atomic.Uint32 // posted, neither taken nor promised; written under mu
 
-	mu        sync.Mutex
-	depth     uint32
-	mask      uint32
-	wrs       []receiveRequest
-	sges      []SGE
-	head      uint32 // oldest receive
-	posted    uint32
-	promised  uint32
-	threshold uint32
-	first     *QP // the line of those that wait
-	last      *QP
-	waiters   outcome.Waiters
+	mu       sync.Mutex
+	depth    uint32
+	mask     uint32
+	wrs      []receiveRequest
+	sges     []SGE
+	head     uint32 // oldest receive
+	posted   uint32
+	promised uint32
+	first    *QP // the line of those that wait
+	last     *QP
+	low      outcome.Low
 }
 
 // poolPlace is a queue pair's place at its shared receive queue, whose mutex guards it.
@@ -44,14 +42,13 @@ type poolPlace struct {
 // fewer than threshold receives are posted; never when it is 0.
 func NewSharedReceiveQueue(depth, maxSGE, threshold int) *SharedReceiveQueue {
 	size := ringSize(depth)
-	return &SharedReceiveQueue{
-		maxSGE: uint32(maxSGE), depth: uint32(depth), mask: size - 1, threshold: capThreshold(threshold),
+	s := &SharedReceiveQueue{
+		maxSGE: uint32(maxSGE), depth: uint32(depth), mask: size - 1,
 		wrs: make([]receiveRequest, size), sges: make([]SGE, int(size)*maxSGE),
 	}
+	s.low.SetThreshold(threshold)
+	return s
 }
-
-// capThreshold makes a threshold fit. No queue has as many receives as its largest value, so that what is beyond means the same.
-func capThreshold(threshold int) uint32 { return uint32(min(uint64(threshold), math.MaxUint32)) }
 
 // Post adds a receive; any goroutine may call it. When ring is not nil, a peer of that queue pair waits for it: the
 // caller makes its engine run.
@@ -71,6 +68,7 @@ func (s *SharedReceiveQueue) Post(context uint64, sgl []SGE, capacity uint32) (r
 	s.wrs[i] = receiveRequest{context: context, capacity: capacity, nsge: uint8(len(sgl))}
 	copy(s.sges[i*s.maxSGE:], sgl)
 	s.posted++
+	s.low.Count(s.count())
 	ring = s.promise()
 	s.mu.Unlock()
 	if ring != nil {
@@ -120,7 +118,7 @@ func (s *SharedReceiveQueue) dequeue(qp *QP) bool {
 	copy(rq.sges, s.sges[i*s.maxSGE:][:s.wrs[i].nsge])
 	s.head++
 	s.free.Store(s.count() - s.promised)
-	s.notify()
+	s.low.Count(s.count())
 	s.mu.Unlock()
 	rq.posted.Store(rq.posted.Load() + 1)
 	return true
@@ -206,18 +204,17 @@ func (s *SharedReceiveQueue) Modify(depth, threshold int) Outcome {
 		s.wrs, s.sges, s.mask, s.depth = wrs, sges, size-1, uint32(depth)
 	}
 	if threshold > 0 {
-		s.threshold = capThreshold(threshold)
-		s.notify()
+		s.low.SetThreshold(threshold)
+		s.low.Count(s.count())
 	}
 	return OutcomeSuccess
 }
 
-// notify finishes every waiting notification, oldest first, when fewer receives are posted than the threshold says. The
-// caller holds mu.
-func (s *SharedReceiveQueue) notify() {
-	if s.count() < s.threshold {
-		s.waiters.Finish(OutcomeSuccess)
-	}
+// NotifyOnceFilled makes notifications wait until as many receives as the threshold says are posted, or Modify is given one.
+func (s *SharedReceiveQueue) NotifyOnceFilled() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.low.UntilFilled()
 }
 
 // Arm adds a waiting notification, which finishes when fewer receives are posted than the threshold says, at once when
@@ -225,8 +222,8 @@ func (s *SharedReceiveQueue) notify() {
 func (s *SharedReceiveQueue) Arm(fin Finish) (id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id = s.waiters.Add(fin)
-	s.notify()
+	id = s.low.Add(fin)
+	s.low.Count(s.count())
 	return id
 }
 
@@ -234,12 +231,12 @@ func (s *SharedReceiveQueue) Arm(fin Finish) (id uint64) {
 func (s *SharedReceiveQueue) CancelWaiter(id uint64, o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiters.Cancel(id, o)
+	s.low.Cancel(id, o)
 }
 
 // CancelWaiters finishes every waiting notification with o, oldest first.
 func (s *SharedReceiveQueue) CancelWaiters(o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiters.Finish(o)
+	s.low.Finish(o)
 }

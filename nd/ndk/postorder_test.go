@@ -36,3 +36,38 @@ func TestClosingSRQTakesNothing(t *testing.T) {
 	_, s = e.pd.CreateQPWithSRQ(srq, QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}, nil, nil)
 	want(t, "queue pair", s, StatusInvalidParameter)
 }
+
+// The threshold of a new pool is armed by the receive that fills it, and not some time after: a message may take that one at once.
+func TestReceiveThatFillsAPoolIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	client, server, connect := r.requested(t)
+	closed(t, server.qp.Close)
+	closed(t, server.srq.Close)
+	told := make(chan Status, 8)
+	srq, s := server.pd.CreateSRQ(4, 1, 1, func(_ any, s Status) { told <- s }, nil, nil, nil)
+	server.srq = created(t, srq, s)
+	qp, s := server.pd.CreateQPWithSRQ(srq, QPConfig{ReceiveCQ: server.cq, InitiatorCQ: server.cq, Context: 77, InitiatorDepth: 4}, nil, nil)
+	server.qp = created(t, qp, s)
+	accept := server.accept(t)
+	want(t, "connect", connect.finish(t), StatusSuccess)
+	want(t, "complete connect", client.complete(t).finish(t), StatusSuccess)
+	want(t, "accept", accept.finish(t), StatusSuccess)
+	want(t, "send", client.qp.Send(1, nil, 0), StatusSuccess)
+
+	posted := make(chan Status, 1)
+	srq.arming.Lock() // who arms comes to it when the message has taken the receive
+	go func() { posted <- srq.Receive(2, nil) }()
+	server.wantResult(t, 2, OperationReceive, StatusSuccess)
+	srq.arming.Unlock()
+	want(t, "receive", receive(t, "receive", posted), StatusSuccess)
+	want(t, "notification", receive(t, "notification", told), StatusSuccess)
+	client.wantResult(t, 1, OperationSend, StatusSuccess)
+	want(t, "receive", srq.Receive(3, nil), StatusSuccess)
+	want(t, "send", client.qp.Send(4, nil, 0), StatusSuccess)
+	server.wantResult(t, 3, OperationReceive, StatusSuccess)
+	client.wantResult(t, 4, OperationSend, StatusSuccess)
+	if len(told) != 0 {
+		t.Error("a pool that nobody armed again tells again")
+	}
+}

@@ -2,7 +2,6 @@ package ndk
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
@@ -15,12 +14,10 @@ type SRQ struct {
 	pd     *PD
 	srq    verbs.SRQ
 	notify Notification
-	about  any         // the notification's context
-	first  atomic.Bool // the threshold of the creation waits for the pool to have been filled
+	about  any // the notification's context
 
-	arming    sync.Mutex
-	threshold int    // guarded by arming
-	armed     uint64 // the notification that waits, 0 before the first; guarded by arming
+	arming sync.Mutex
+	armed  uint64 // the newest notification, 0 before the first; guarded by arming
 }
 
 // CreateSRQ makes a pool of depth receives with up to maxSGE entries each, and in any case four. notify, which may be nil, is called
@@ -37,10 +34,13 @@ func (p *PD) CreateSRQ(
 		return nil, p.adapter.unless(StatusInvalidParameter)
 	}
 	return create(&p.object, verbs.ObjectSRQ, done, context, func() (*SRQ, Status) {
-		s := &SRQ{pd: p, notify: notify, about: notifyContext, threshold: threshold}
+		s := &SRQ{pd: p, notify: notify, about: notifyContext}
 		s.srq.Init(p.adapter.verbs, c)
-		s.first.Store(threshold > 0)
 		s.init(p.adapter, verbs.ObjectSRQ, &p.object)
+		if threshold > 0 {
+			s.srq.NotifyOnceFilled()
+			s.arm()
+		}
 		return s, StatusSuccess
 	})
 }
@@ -50,27 +50,10 @@ func (p *PD) CreateSRQ(
 // Statuses: StatusSuccess; StatusBufferOverflow (longer than MaxTransferLength), StatusDataOverrun (too many entries),
 // StatusNoMoreEntries (queue full), StatusInvalidDeviceState (closed), StatusDeviceRemoved. A call that fails gives no result.
 func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
-	o := verbs.ReceiveShared(&s.srq, context, sgl)
-	if o != provider.OutcomeSuccess {
-		return statusTable[o]
-	}
-	if s.first.Load() {
-		s.armFirst()
-	}
-	return StatusSuccess
+	return statusTable[verbs.ReceiveShared(&s.srq, context, sgl)]
 }
 
-// armFirst arms for the threshold of the creation once as many receives are posted.
-func (s *SRQ) armFirst() {
-	s.arming.Lock()
-	defer s.arming.Unlock()
-	if s.first.Load() && s.srq.Posted() >= s.threshold {
-		s.first.Store(false)
-		s.arm()
-	}
-}
-
-// arm makes one notification wait. The caller holds arming.
+// arm makes one notification wait. The caller holds arming, or makes the queue.
 func (s *SRQ) arm() {
 	s.armed = s.srq.Arm(func(o provider.Outcome) {
 		if o == provider.OutcomeCanceled || o == provider.OutcomeDeviceRemoved {
@@ -99,10 +82,8 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 		if o := s.srq.Modify(depth, 0); o != provider.OutcomeSuccess || threshold == 0 {
 			return statusTable[o]
 		}
-		s.first.Store(false)
 		s.srq.CancelWaiter(s.armed, provider.OutcomeCanceled) // the new one takes its place
-		s.threshold = threshold
-		_ = s.srq.Modify(0, threshold) // the depth alone can fail
+		_ = s.srq.Modify(0, threshold)                        // the depth alone can fail
 		s.arm()
 		return StatusSuccess
 	})

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -83,4 +84,38 @@ func TestAllocWaiters(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { w.Add(fin); w.Cancel(w.Add(fin), Canceled); w.Finish(Success) }); n > 1 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// Calls end when the count is low: at once, or once it was not, and always below a threshold that was set since.
+func TestLow(t *testing.T) {
+	var l Low
+	var got told
+	l.Add(got.call("zero"))
+	l.Count(0)
+	got.want(t)
+	l.SetThreshold(2)
+	l.Count(2)
+	got.want(t)
+	l.Count(1)
+	got.want(t, "zero: success")
+
+	l.UntilFilled()
+	l.Add(got.call("filled"))
+	l.Count(1)
+	l.Count(0)
+	got.want(t)
+	l.Count(2)
+	got.want(t)
+	l.Count(1)
+	got.want(t, "filled: success")
+
+	l.UntilFilled()
+	l.SetThreshold(5)
+	l.Add(got.call("set"))
+	l.Count(4)
+	got.want(t, "set: success")
+	l.SetThreshold(math.MaxInt)
+	l.Add(got.call("all"))
+	l.Count(math.MaxUint32 - 1)
+	got.want(t, "all: success")
 }
