@@ -88,9 +88,9 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := a.nl.LinkList()
+	links, err := Links(a.nl)
 	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
+		return nil, err
 	}
 	loopback := map[int]bool{} // interfaces that are up, by index
 	for _, l := range links {
@@ -98,9 +98,9 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 			loopback[l.Attrs().Index] = flags&net.FlagLoopback != 0
 		}
 	}
-	all, err := a.nl.AddrList(nil, netlink.FAMILY_ALL)
+	all, err := addressesOf(a.nl)
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	var near, far []netip.Addr
 	for i := range all {

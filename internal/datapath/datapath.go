@@ -225,9 +225,9 @@ func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
 
 // interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
 func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
-	addrs, err := nl.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := addressesOf(nl)
 	if err != nil {
-		return xdp.NIC{}, fmt.Errorf("list addresses: %w", err)
+		return xdp.NIC{}, err
 	}
 	for _, a := range addrs {
 		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != addr.Unmap() && !sharesLoopback(a.IPNet, addr) {

@@ -46,9 +46,9 @@ type neighbours struct {
 
 // newNeighbours asks with a handle for the ways from an address on an interface of the calling thread's network namespace.
 func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours, error) {
-	links, err := nl.LinkList()
+	links, err := Links(nl)
 	if err != nil {
-		return neighbours{}, fmt.Errorf("list interfaces: %w", err)
+		return neighbours{}, err
 	}
 	table, err := openNeighbourTable()
 	if err != nil {

@@ -65,9 +65,9 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 // belongs says what keeps a socket from getting what arrives for an address on an interface, as those of adapters do; nil when nothing does. One that is bound to
 // another interface has the port beside a socket that gets it.
 func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
-	links, err := nl.LinkList()
+	links, err := Links(nl)
 	if err != nil {
-		return fmt.Errorf("list interfaces: %w", err)
+		return err
 	}
 	want := vrfOf(links, index)
 	if addr.Is6() && addr.IsLinkLocalUnicast() {

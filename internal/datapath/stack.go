@@ -39,9 +39,9 @@ func stackOf(list []netlink.Link, index int, driver string) stack {
 }
 
 func inspectStack(from *netlink.Handle, index int, driver string) (stack, error) {
-	list, err := from.LinkList()
+	list, err := Links(from)
 	if err != nil {
-		return stack{}, fmt.Errorf("list interfaces: %w", err)
+		return stack{}, err
 	}
 	return stackOf(list, index, driver), nil
 }

@@ -1,10 +1,6 @@
 package datapath
 
-import (
-	"fmt"
-
-	"github.com/vishvananda/netlink"
-)
+import "github.com/vishvananda/netlink"
 
 // vrfOf is the index of the VRF that an interface belongs to or is, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
 func vrfOf(list []netlink.Link, index int) int {
@@ -27,9 +23,9 @@ func vrfOf(list []netlink.Link, index int) int {
 // BoundTo is what the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the index of the VRF that the interface belongs to or is, 0 for
 // nothing. Outside its VRF the kernel takes an address for one of another machine.
 func BoundTo(index int) (int, error) {
-	links, err := netlink.LinkList()
+	links, err := Links(&netlink.Handle{})
 	if err != nil {
-		return 0, fmt.Errorf("list interfaces: %w", err)
+		return 0, err
 	}
 	return vrfOf(links, index), nil
 }

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -275,9 +274,9 @@ func (w *watch) resync() {
 func (w *watch) snapshot() (*snapshot, error) {
 	index := w.state.index
 	now := &snapshot{lowers: map[int]linkFacts{}, own: map[netip.Prefix]struct{}{}, locals: map[located]struct{}{}}
-	links, err := w.asker.nl.LinkList()
+	links, err := Links(w.asker.nl)
 	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
+		return nil, err
 	}
 	for _, l := range links {
 		f := factsOf(l.Attrs())
@@ -291,9 +290,9 @@ func (w *watch) snapshot() (*snapshot, error) {
 	if now.link == nil {
 		return now, nil
 	}
-	addrs, err := w.asker.nl.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := addressesOf(w.asker.nl)
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	for i := range addrs {
 		ip, ok := netip.AddrFromSlice(addrs[i].IP)

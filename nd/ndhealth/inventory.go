@@ -76,9 +76,9 @@ func Inventory() (Machine, error) {
 	if unix.Uname(&u) == nil {
 		m.Kernel += " " + unix.ByteSliceToString(u.Version[:])
 	}
-	links, err := netlink.LinkList()
+	links, err := datapath.Links(&netlink.Handle{})
 	if err != nil {
-		return m, fmt.Errorf("ndhealth: list the interfaces: %w", err)
+		return m, fmt.Errorf("ndhealth: %w", err)
 	}
 	for _, link := range links {
 		m.Interfaces = append(m.Interfaces, describe(link))
@@ -91,9 +91,9 @@ func Inventory() (Machine, error) {
 func Down() ([]Interface, error) {
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
-	links, err := netlink.LinkList()
+	links, err := datapath.Links(&netlink.Handle{})
 	if err != nil {
-		return nil, fmt.Errorf("ndhealth: list the interfaces: %w", err)
+		return nil, fmt.Errorf("ndhealth: %w", err)
 	}
 	var down []Interface
 	for _, link := range links {

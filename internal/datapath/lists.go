@@ -1,0 +1,38 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
+// listTries bounds reading a list again that the kernel changed while it told it. On a machine where containers come and go that happens to some
+// percent of the lists, and what was told may lack an interface that is there.
+const listTries = 32
+
+// Links lists all interfaces of the handle's network namespace.
+func Links(nl *netlink.Handle) ([]netlink.Link, error) {
+	return whole("interfaces", nl.LinkList)
+}
+
+// addressesOf lists all addresses of all interfaces of the handle's network namespace.
+func addressesOf(nl *netlink.Handle) ([]netlink.Addr, error) {
+	return whole("addresses", func() ([]netlink.Addr, error) { return nl.AddrList(nil, netlink.FAMILY_ALL) })
+}
+
+// whole reads a list until the kernel did not change it meanwhile.
+func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
+	for range listTries {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, netlink.ErrDumpInterrupted):
+		return nil, fmt.Errorf("list %s: they changed during each of %d attempts (%w): see ip monitor, and try again", what, listTries, err)
+	case err != nil:
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	return all, nil
+}
