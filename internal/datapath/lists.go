@@ -3,6 +3,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/vishvananda/netlink"
 )
@@ -35,4 +36,18 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 		return nil, fmt.Errorf("list %s: %w", what, err)
 	}
 	return all, nil
+}
+
+// assignedAs is an entry of that list as events of it have it: the length of the network stands with the other end, if there is one.
+func assignedAs(entry *netlink.Addr) (a assigned, ok bool) {
+	ip, ok := netip.AddrFromSlice(entry.IP)
+	network := entry.IPNet
+	if entry.Peer != nil {
+		network = entry.Peer
+		peer, _ := netip.AddrFromSlice(entry.Peer.IP)
+		a.peer = peer.Unmap()
+	}
+	bits, _ := network.Mask.Size()
+	a.prefix = netip.PrefixFrom(ip.Unmap(), bits)
+	return a, ok
 }

@@ -35,6 +35,7 @@ type event struct {
 	index    int // of the interface
 	link     linkFacts
 	prefix   netip.Prefix
+	peer     netip.Addr // beside prefix, as assigned.peer
 	hop      netip.Addr
 	mac      [6]byte
 	channels channels
@@ -91,15 +92,22 @@ func parseAddress(m *syscall.NetlinkMessage) (e event, ok bool) {
 	if err != nil {
 		return e, false
 	}
-	var ip netip.Addr
+	var ip, peer netip.Addr
 	for i := range attributes {
-		// On a point-to-point link IFA_ADDRESS is the other end's.
-		switch a := &attributes[i]; {
-		case a.Attr.Type == unix.IFA_LOCAL, a.Attr.Type == unix.IFA_ADDRESS && !ip.IsValid():
+		switch a := &attributes[i]; a.Attr.Type {
+		case unix.IFA_LOCAL:
 			ip, _ = netip.AddrFromSlice(a.Value)
+		case unix.IFA_ADDRESS: // on a point-to-point link the other end's, if it has one
+			peer, _ = netip.AddrFromSlice(a.Value)
 		}
 	}
-	e = event{kind: eventAddress, index: index, prefix: netip.PrefixFrom(ip, bits)}
+	if !ip.IsValid() { // as for IPv6 without another end
+		ip = peer
+	}
+	if peer == ip {
+		peer = netip.Addr{}
+	}
+	e = event{kind: eventAddress, index: index, prefix: netip.PrefixFrom(ip, bits), peer: peer}
 	if m.Header.Type == unix.RTM_DELADDR {
 		e.kind = eventAddressGone
 	}

@@ -48,8 +48,8 @@ func TestParseRoute(t *testing.T) {
 		{"wireless event", linkMessage(unix.RTM_NEWLINK, unix.AF_UNSPEC, name), event{}, false},
 		{"link removed", linkMessage(unix.RTM_DELLINK, unix.AF_UNSPEC, mtu, name), event{kind: eventLinkGone, index: ourIndex}, true},
 		{"port leaves a bridge", linkMessage(unix.RTM_DELLINK, unix.AF_BRIDGE, mtu, name), event{}, false},
-		{"address", address(unix.RTM_NEWADDR), event{kind: eventAddress, index: ourIndex, prefix: prefix}, true},
-		{"address removed", address(unix.RTM_DELADDR), event{kind: eventAddressGone, index: ourIndex, prefix: prefix}, true},
+		{"address", address(unix.RTM_NEWADDR), event{kind: eventAddress, index: ourIndex, prefix: prefix, peer: peerOne}, true},
+		{"address removed", address(unix.RTM_DELADDR), event{kind: eventAddressGone, index: ourIndex, prefix: prefix, peer: peerOne}, true},
 		{
 			"neighbour", neighbourMessage(unix.RTM_NEWNEIGH, unix.AF_INET, unix.NUD_STALE, dst, to),
 			event{kind: eventNeighbour, index: ourIndex, hop: peerOne, mac: macB},

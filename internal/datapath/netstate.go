@@ -20,7 +20,7 @@ type netState struct {
 
 	mu       sync.Mutex
 	link     linkFacts
-	own      map[netip.Prefix]struct{} // what the interface has with our address in it
+	own      map[assigned]struct{}     // what the interface has with our address in it
 	locals   map[located]struct{}      // all addresses of the machine; nil until they are known
 	lowers   map[int]string            // interfaces whose master ours is
 	channels *channels                 // nil until they are known
@@ -39,10 +39,16 @@ type linkFacts struct {
 	master int // index, 0 for none
 }
 
+// assigned is an address as an interface has it, which may be several times: for networks of several lengths, and other ends.
+type assigned struct {
+	prefix netip.Prefix // the address, with the length of its network
+	peer   netip.Addr   // the other end's on a point-to-point link, where it has one; else zero
+}
+
 // located is an address of an interface.
 type located struct {
 	index int
-	addr  netip.Addr
+	assigned
 }
 
 // channels is how many queues an interface works with.
@@ -77,7 +83,7 @@ type change struct {
 
 func newNetState(index int, addr netip.Addr, link linkFacts) *netState {
 	return &netState{
-		index: index, addr: addr.Unmap(), link: link, own: map[netip.Prefix]struct{}{}, lowers: map[int]string{},
+		index: index, addr: addr.Unmap(), link: link, own: map[assigned]struct{}{}, lowers: map[int]string{},
 		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{}, here: map[netip.Addr]clock.Time{},
 	}
 }
@@ -92,7 +98,7 @@ func (s *netState) apply(e *event) []change {
 	case eventLinkGone:
 		return s.linkGone(e.index)
 	case eventAddress, eventAddressGone:
-		return s.address(e.index, e.prefix, e.kind == eventAddress)
+		return s.address(e.index, assigned{e.prefix, e.peer}, e.kind == eventAddress)
 	case eventNeighbour:
 		return s.neighbour(e.index, e.hop, e.mac)
 	case eventNeighbourGone, eventNeighbourSilent:
@@ -171,22 +177,22 @@ func (s *netState) lower(index int, now *linkFacts) []change {
 }
 
 // address follows the adapter's own address.
-func (s *netState) address(index int, prefix netip.Prefix, there bool) []change {
+func (s *netState) address(index int, a assigned, there bool) []change {
 	if s.locals != nil {
 		if there {
-			s.locals[located{index, prefix.Addr()}] = struct{}{}
+			s.locals[located{index, a}] = struct{}{}
 		} else {
-			delete(s.locals, located{index, prefix.Addr()})
+			delete(s.locals, located{index, a})
 		}
 	}
-	if index != s.index || !covers(prefix, s.addr) {
+	if index != s.index || !covers(a.prefix, s.addr) {
 		return nil
 	}
 	if there {
-		s.own[prefix] = struct{}{}
+		s.own[a] = struct{}{}
 		return nil
 	}
-	delete(s.own, prefix)
+	delete(s.own, a)
 	if len(s.own) > 0 {
 		return nil
 	}
@@ -234,10 +240,10 @@ func (s *netState) unsteered() []change {
 type snapshot struct {
 	link       *linkFacts // nil when there is no such interface any more
 	lowers     map[int]linkFacts
-	own        map[netip.Prefix]struct{} // all addresses of the interface
-	locals     map[located]struct{}      // all addresses of all interfaces
-	channels   *channels                 // nil when the kernel does not tell
-	neighbours map[netip.Addr]neighbour  // those in use
+	own        map[assigned]struct{}    // all addresses of the interface
+	locals     map[located]struct{}     // all addresses of all interfaces
+	channels   *channels                // nil when the kernel does not tell
+	neighbours map[netip.Addr]neighbour // those in use
 }
 
 // synced compares everything with what was known.
@@ -258,11 +264,11 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 	}
 	s.locals = now.locals
 	clear(s.own)
-	for prefix := range now.own {
-		changes = append(changes, s.address(s.index, prefix, true)...)
+	for a := range now.own {
+		changes = append(changes, s.address(s.index, a, true)...)
 	}
 	if len(s.own) == 0 {
-		changes = append(changes, s.address(s.index, netip.PrefixFrom(s.addr, s.addr.BitLen()), false)...)
+		changes = append(changes, s.address(s.index, assigned{prefix: netip.PrefixFrom(s.addr, s.addr.BitLen())}, false)...)
 	}
 	if now.channels != nil {
 		changes = append(changes, s.channelsAre(s.index, *now.channels)...)
@@ -285,7 +291,7 @@ func (s *netState) elsewhere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.locals {
-		if l.addr == peer {
+		if l.prefix.Addr() == peer {
 			return false
 		}
 	}

@@ -29,7 +29,7 @@ func ourLink() linkFacts { return linkFacts{name: "nd0", up: true, mtu: 1500, ma
 func known() *netState {
 	s := newNetState(ourIndex, ourAddr, ourLink())
 	s.ways = true
-	s.own[netip.MustParsePrefix("10.99.0.1/24")] = struct{}{}
+	s.own[assigned{prefix: netip.MustParsePrefix("10.99.0.1/24")}] = struct{}{}
 	s.channels = &channels{rx: 2, tx: 2}
 	return s
 }
@@ -321,7 +321,7 @@ func TestSynced(t *testing.T) {
 	full := func() *snapshot {
 		l := ourLink()
 		return &snapshot{
-			link: &l, own: map[netip.Prefix]struct{}{netip.MustParsePrefix("10.99.0.1/24"): {}, netip.MustParsePrefix("10.99.0.9/24"): {}},
+			link: &l, own: map[assigned]struct{}{{prefix: netip.MustParsePrefix("10.99.0.1/24")}: {}, {prefix: netip.MustParsePrefix("10.99.0.9/24")}: {}},
 			channels: &channels{2, 2}, neighbours: map[netip.Addr]neighbour{peerOne: {mac: macA, known: true}},
 		}
 	}
@@ -333,9 +333,9 @@ func TestSynced(t *testing.T) {
 		{"nothing", func(*snapshot) {}, nil},
 		{"the interface is gone", func(n *snapshot) { n.link = nil }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"MTU", func(n *snapshot) { n.link.mtu = 1400 }, []provider.InterfaceChange{provider.InterfaceMTU}},
-		{"address", func(n *snapshot) { delete(n.own, netip.MustParsePrefix("10.99.0.1/24")) }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"address", func(n *snapshot) { delete(n.own, assigned{prefix: netip.MustParsePrefix("10.99.0.1/24")}) }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"address with another prefix", func(n *snapshot) {
-			n.own = map[netip.Prefix]struct{}{netip.MustParsePrefix("10.99.0.1/16"): {}}
+			n.own = map[assigned]struct{}{{prefix: netip.MustParsePrefix("10.99.0.1/16")}: {}}
 		}, nil},
 		{"queues", func(n *snapshot) { n.channels = &channels{3, 3} }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"queues unknown", func(n *snapshot) { n.channels = nil }, nil},

@@ -273,7 +273,7 @@ func (w *watch) resync() {
 
 func (w *watch) snapshot() (*snapshot, error) {
 	index := w.state.index
-	now := &snapshot{lowers: map[int]linkFacts{}, own: map[netip.Prefix]struct{}{}, locals: map[located]struct{}{}}
+	now := &snapshot{lowers: map[int]linkFacts{}, own: map[assigned]struct{}{}, locals: map[located]struct{}{}}
 	links, err := Links(w.asker.nl)
 	if err != nil {
 		return nil, err
@@ -295,14 +295,13 @@ func (w *watch) snapshot() (*snapshot, error) {
 		return nil, err
 	}
 	for i := range addrs {
-		ip, ok := netip.AddrFromSlice(addrs[i].IP)
+		a, ok := assignedAs(&addrs[i])
 		if !ok {
 			continue
 		}
-		now.locals[located{addrs[i].LinkIndex, ip.Unmap()}] = struct{}{}
+		now.locals[located{addrs[i].LinkIndex, a}] = struct{}{}
 		if addrs[i].LinkIndex == index {
-			bits, _ := addrs[i].Mask.Size()
-			now.own[netip.PrefixFrom(ip.Unmap(), bits)] = struct{}{}
+			now.own[a] = struct{}{}
 		}
 	}
 	if !w.state.ways {
