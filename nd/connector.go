@@ -48,8 +48,8 @@ func (a *Adapter) CreateConnector() (*Connector, error) {
 
 // Bind takes a local ND address; port 0 is a free one of 49152 to 65535.
 //
-// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses (no port is free), ErrAddressAssociated (bound already, in use or
-// closed), ErrDeviceRemoved.
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrInsufficientResources (no descriptor is left), ErrTooManyAddresses (no port is free),
+// ErrAddressAssociated (bound already, in use or closed), ErrDeviceRemoved.
 func (c *Connector) Bind(addr netip.AddrPort) error {
 	use, o := c.k.Bind(addr)
 	return c.adapter.bound(addr, use, o)
@@ -64,7 +64,7 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // neighbour or route, or a router on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
 // ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
 // ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
-// ErrInvalidDeviceState (qp is), ErrInsufficientResources (the adapter has no connection left), ErrDeviceRemoved.
+// ErrInvalidDeviceState (qp is), ErrInsufficientResources (the adapter has no connection left, or the process no descriptor), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
 	if err := checkContext("connect", ctx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -30,8 +31,8 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 // Bind takes a local ND address: one of the adapter's, or the unspecified one for all of them; port 0 is a free one of 49152
 // to 65535.
 //
-// Errors: ErrInvalidAddress, ErrSharingViolation, ErrTooManyAddresses (no port is free), ErrAddressAssociated (bound already),
-// ErrInvalidDeviceState (closed), ErrDeviceRemoved.
+// Errors: ErrInvalidAddress, ErrSharingViolation, ErrInsufficientResources (no descriptor is left), ErrTooManyAddresses (no port is free),
+// ErrAddressAssociated (bound already), ErrInvalidDeviceState (closed), ErrDeviceRemoved.
 func (l *Listener) Bind(addr netip.AddrPort) error {
 	use, o := l.l.Bind(addr)
 	return l.adapter.bound(addr, use, o)
@@ -41,7 +42,11 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outcome) error {
 	var cause error
 	switch {
+	case o == provider.OutcomeInsufficientResources:
+		cause = errors.New("an ND port takes a socket, and this process can make none: let it have more descriptors (ulimit -n), or close others")
 	case o != provider.OutcomeSharingViolation:
+	case use == verbs.PortUse{}:
+		cause = fmt.Errorf("another adapter of this machine has ND port %d, or one of its block: ss -xap shows whose behind @ndxdp", addr.Port())
 	case use.Listening:
 		cause = fmt.Errorf("a listener listens on ND port %d", addr.Port())
 	default:

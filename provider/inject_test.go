@@ -13,8 +13,13 @@ type otherAdapter struct {
 	handed int
 }
 
-func (o *otherAdapter) Claim(port uint16) bool { return port != o.port }
-func (o *otherAdapter) Release(uint16)         {}
+func (o *otherAdapter) Claim(port uint16) Outcome {
+	if port == o.port {
+		return OutcomeSharingViolation
+	}
+	return OutcomeSuccess
+}
+func (o *otherAdapter) Release(uint16) {}
 
 func (o *otherAdapter) HandOver(_ *RxPacket, port uint16) HandOver {
 	if port != o.port {

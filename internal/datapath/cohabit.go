@@ -112,7 +112,15 @@ func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.Hand
 }
 
 // Claim implements provider.PortSpace.
-func (c *cohabitation) Claim(port uint16) bool { return c.space.Claim(port) }
+func (c *cohabitation) Claim(port uint16) provider.Outcome {
+	switch err := c.space.Claim(port); {
+	case err == nil:
+		return provider.OutcomeSuccess
+	case errors.Is(err, ports.ErrTaken):
+		return provider.OutcomeSharingViolation
+	}
+	return provider.OutcomeInsufficientResources
+}
 
 // Release implements provider.PortSpace.
 func (c *cohabitation) Release(port uint16) { c.space.Release(port) }

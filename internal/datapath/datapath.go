@@ -304,7 +304,10 @@ func (d *Datapath) reservePort(buffer int) (err error) {
 
 func portError(err error, cfg Config) error {
 	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
-	if errors.Is(err, unix.EADDRNOTAVAIL) {
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		remedy = "let the process have more descriptors (ulimit -n), or close others"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
 		remedy = "the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
 	}
 	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: %s", cfg.UDPPort, cfg.Address, err, remedy)

@@ -58,7 +58,7 @@ func TestSocketsHoldNoBuffers(t *testing.T) {
 	const blocks, most = 64, 2048
 	before := heap()
 	for i := range blocks {
-		if !s.Claim(FirstAutomatic + uint16(i)*blockPorts) {
+		if s.Claim(FirstAutomatic+uint16(i)*blockPorts) != nil {
 			t.Fatal("the block is taken")
 		}
 	}
@@ -82,25 +82,25 @@ func TestClaims(t *testing.T) {
 		free        bool
 	}{{7001, 7001, false}, {7001, 7002, true}, {49152, 49152 + 63, false}, {49152, 49152 + 64, true}, {65535, 65472, false}, {65535, 65471, true}} {
 		for range 2 {
-			if !a.Claim(c.mine) {
+			if a.Claim(c.mine) != nil {
 				t.Fatalf("port %d is taken", c.mine)
 			}
 		}
-		if got := b.Claim(c.other); got != c.free {
+		if got := b.Claim(c.other) == nil; got != c.free {
 			t.Errorf("port %d beside %d: %t", c.other, c.mine, got)
 		} else if got {
 			b.Release(c.other)
 		}
-		if !elsewhere.Claim(c.mine) {
+		if elsewhere.Claim(c.mine) != nil {
 			t.Errorf("port %d is taken at another address", c.mine)
 		}
 		elsewhere.Release(c.mine)
 		a.Release(c.mine)
-		if b.Claim(c.mine) {
+		if b.Claim(c.mine) == nil {
 			t.Errorf("port %d came free with the first of two releases", c.mine)
 		}
 		a.Release(c.mine)
-		if !b.Claim(c.mine) {
+		if b.Claim(c.mine) != nil {
 			t.Errorf("port %d did not come free", c.mine)
 		}
 		b.Release(c.mine)
@@ -124,14 +124,14 @@ func TestRequestsAreHandedOver(t *testing.T) {
 		t.Errorf("to nobody: %d", got)
 	}
 	taken := make(chan Request, 2)
-	if !b.Claim(7001) { // before it serves,
+	if b.Claim(7001) != nil { // before it serves,
 		t.Fatal("taken")
 	}
 	b.Serve(func(r Request) {
 		r.Packet = append([]byte(nil), r.Packet...)
 		taken <- r
 	})
-	if !b.Claim(50000) { // and after
+	if b.Claim(50000) != nil { // and after
 		t.Fatal("taken")
 	}
 	for _, port := range []uint16{7001, 50001} {
@@ -151,7 +151,7 @@ func TestRequestsAreHandedOver(t *testing.T) {
 // An adapter that does not read its requests costs others nothing: they are dropped, and refused when that lasts; read again, all is well.
 func TestOwnerThatNeverReads(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
-	if !b.Claim(7001) {
+	if b.Claim(7001) != nil {
 		t.Fatal("taken")
 	}
 	now := time.Now()
@@ -196,7 +196,7 @@ func TestFloodOfRequestsForOthers(t *testing.T) {
 // What is no request is dropped and counted, whoever sends it, and the next one is read.
 func TestMalformedRequests(t *testing.T) {
 	s := newSpace(t, here(1))
-	if !s.Claim(7001) {
+	if s.Claim(7001) != nil {
 		t.Fatal("taken")
 	}
 	taken := make(chan Request, 1)
@@ -242,7 +242,7 @@ func TestRequestOfAnotherUser(t *testing.T) {
 		t.Skip("only root can be another user")
 	}
 	s := newSpace(t, here(1))
-	if !s.Claim(7001) {
+	if s.Claim(7001) != nil {
 		t.Fatal("taken")
 	}
 	taken := make(chan Request, 1)
@@ -348,7 +348,7 @@ func TestHolderThatDoesNotListen(t *testing.T) {
 func TestNamesAreNotInherited(t *testing.T) {
 	at := here(5)
 	a, h := newSpace(t, at), NewHolding(newNetwork(t), at)
-	if !a.Claim(7001) {
+	if a.Claim(7001) != nil {
 		t.Fatal("taken")
 	}
 	must(t, h.Try())
@@ -363,7 +363,7 @@ func TestNamesAreNotInherited(t *testing.T) {
 	a.Release(7001)
 	must(t, h.Close())
 	b, next := newSpace(t, at), NewHolding(newNetwork(t), at)
-	if !b.Claim(7001) {
+	if b.Claim(7001) != nil {
 		t.Error("the port is taken")
 	}
 	if err := next.Try(); err != nil {

@@ -79,19 +79,19 @@ func (s *Space) Serve(take func(Request)) {
 	}
 }
 
-// Claim takes a port for this adapter; each Claim is undone by a Release. It returns false when another one of the machine has it, or
-// a port of its block, and when the process has no descriptor left.
-func (s *Space) Claim(port uint16) bool {
+// Claim takes a port for this adapter; each Claim is undone by a Release. The error is ErrTaken when another one of the machine has it, or
+// a port of its block; any other one says why this process cannot take ports, as when it has no descriptor left.
+func (s *Space) Claim(port uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return false
+		return net.ErrClosed
 	}
 	o := s.owned[first(port)]
 	if o == nil {
 		conn, err := s.open(s.place.of(port))
 		if err != nil {
-			return false
+			return err
 		}
 		o = &owned{conn: conn}
 		s.owned[first(port)] = o
@@ -100,7 +100,7 @@ func (s *Space) Claim(port uint16) bool {
 		}
 	}
 	o.uses++
-	return true
+	return nil
 }
 
 // Release undoes one Claim.

@@ -36,7 +36,7 @@ func (c *Connector) Call(f func() provider.Outcome) (o provider.Outcome) {
 
 // Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
 //
-// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeTooManyAddresses, OutcomeAddressAssociated,
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses, OutcomeAddressAssociated,
 // OutcomeDeviceRemoved.
 func (c *Connector) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 	at, ok := c.adapter.Local(addr)

@@ -46,7 +46,7 @@ func (l *Listener) Place(addr netip.AddrPort) (provider.Endpoint, bool) {
 
 // Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
 //
-// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeTooManyAddresses, OutcomeAddressAssociated,
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses, OutcomeAddressAssociated,
 // OutcomeInvalidState (closed), OutcomeDeviceRemoved.
 func (l *Listener) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 	at, ok := l.Place(addr)

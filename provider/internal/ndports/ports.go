@@ -48,8 +48,11 @@ func (p *Ports) isUsed(at wire.Endpoint) bool {
 // and a specific address on one port exclude each other.
 func (p *Ports) Take(at wire.Endpoint, rng *rand.Rand) (wire.Endpoint, outcome.Outcome) {
 	if at.Port != 0 {
-		if p.taken(at) || !p.space.Claim(at.Port) {
+		if p.taken(at) {
 			return at, outcome.SharingViolation
+		}
+		if o := p.space.Claim(at.Port); o != outcome.Success {
+			return at, o
 		}
 		p.use(at)
 		return at, outcome.Success
@@ -60,10 +63,17 @@ func (p *Ports) Take(at wire.Endpoint, rng *rand.Rand) (wire.Endpoint, outcome.O
 	}
 	for i := range Block + span {
 		at.Port = p.candidate(i, start)
-		if !p.taken(at) && p.space.Claim(at.Port) {
+		if p.taken(at) {
+			continue
+		}
+		switch o := p.space.Claim(at.Port); o {
+		case outcome.Success:
 			p.use(at)
 			p.last = at.Port
-			return at, outcome.Success
+			return at, o
+		case outcome.InsufficientResources: // nor is any other one to be had
+			return at, o
+		default:
 		}
 	}
 	return at, outcome.TooManyAddresses

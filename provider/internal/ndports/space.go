@@ -1,12 +1,16 @@
 package ndports
 
-import "github.com/ndxdp/ndxdp/provider/internal/link"
+import (
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+)
 
 // Space is who has which ND port of an adapter's address on this machine (PROTOCOL §7.8). The owner of the leading engine calls it; it must
 // not block.
 type Space interface {
-	// Claim takes a port for this adapter, as often as it is asked to. False: another one has it, or an automatic port of the same block.
-	Claim(port uint16) bool
+	// Claim takes a port for this adapter, as often as it is asked to. It fails with SharingViolation when another one has it, or an automatic port
+	// of the same block, and with InsufficientResources when this process cannot take any.
+	Claim(port uint16) outcome.Outcome
 	// Release undoes one Claim.
 	Release(port uint16)
 	// HandOver gives a REQ to the adapter that has the ND port it asks for.
@@ -28,7 +32,7 @@ const (
 type Alone struct{}
 
 // Claim implements Space.
-func (Alone) Claim(uint16) bool { return true }
+func (Alone) Claim(uint16) outcome.Outcome { return outcome.Success }
 
 // Release implements Space.
 func (Alone) Release(uint16) {}
