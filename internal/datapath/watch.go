@@ -351,14 +351,7 @@ func (w *watch) meet() {
 	w.looked = made
 	peers := w.peers
 	clear(peers)
-	for port := range w.device.portCount() {
-		for from := 0; ; {
-			w.own(port, func(*provider.Engine) { from = w.device.used(port, from, peers) })
-			if from == 0 {
-				break
-			}
-		}
-	}
+	w.gather(peers)
 	unknown := w.state.keepOnly(peers, clock.Machine())
 	if len(unknown) == 0 {
 		return
@@ -383,6 +376,19 @@ func (w *watch) meet() {
 	}
 	if len(to) > 0 {
 		w.note(&change{what: provider.InterfaceRoute, to: to})
+	}
+}
+
+// gather adds the peers of all paths.
+func (w *watch) gather(peers map[netip.Addr]struct{}) {
+	for port := range w.device.portCount() {
+		for from := 0; ; {
+			next := 0 // also where nobody owns an engine any more
+			w.own(port, func(*provider.Engine) { next = w.device.used(port, from, peers) })
+			if from = next; from == 0 {
+				break
+			}
+		}
 	}
 }
 
