@@ -143,7 +143,19 @@ func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, mor
 	return true, false
 }
 
-func (d *plainUDP) used(int, int, map[netip.Addr]struct{}) int { return 0 }
+// used implements watched.
+func (d *plainUDP) used(_, from int, peers map[netip.Addr]struct{}) int {
+	end := min(from+pathsAtOnce, len(d.paths))
+	for i := from; i < end; i++ {
+		if p := &d.paths[i]; p.from != nil {
+			peers[p.to.IP()] = struct{}{}
+		}
+	}
+	if end == len(d.paths) {
+		return 0
+	}
+	return end
+}
 
 func (d *plainUDP) detached() bool { return false }
 

@@ -75,6 +75,7 @@ type watch struct {
 	peers map[netip.Addr]struct{}
 	hops  map[netip.Addr]netip.Addr
 	to    map[netip.Addr][6]byte
+	asked map[netip.Addr]struct{} // hops of peers that called us, which the kernel did not know and was asked for at the last look
 }
 
 // newWatch subscribes in the calling thread's network namespace. Events queue up until run takes them.
@@ -82,7 +83,7 @@ func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
 	w = &watch{
 		state: state, asker: asker, events: make(chan event, 64), told: make(chan []change), done: make(chan struct{}),
 		unseen: func() uint64 { return 0 },
-		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{},
+		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{}, asked: map[netip.Addr]struct{}{},
 	}
 	groups := []uint{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
 	if state.ways {
@@ -198,6 +199,9 @@ func (w *watch) run() {
 				continue
 			case eventNeighbour:
 				if e.index == w.state.index && !w.state.uses(e.hop) {
+					if _, asked := w.asked[e.hop]; asked {
+						w.looked = 0 // the path is no new one
+					}
 					w.meet() // it may be a peer that called us
 				}
 			default:
@@ -233,6 +237,9 @@ func (w *watch) act(changes []change) {
 		}
 		for hop, peer := range c.ask {
 			w.device.refresh(hop, peer)
+		}
+		if c.what == provider.InterfaceMAC {
+			w.introduce()
 		}
 		if c.cause != nil {
 			w.gone(c.cause)
@@ -356,7 +363,8 @@ func (w *watch) meet() {
 	if len(unknown) == 0 {
 		return
 	}
-	to, asked := map[netip.Addr][6]byte{}, 0
+	clear(w.asked)
+	to := map[netip.Addr][6]byte{}
 	for _, peer := range unknown {
 		by, err := w.asker.hopTo(peer)
 		if err != nil {
@@ -366,16 +374,37 @@ func (w *watch) meet() {
 		if err != nil {
 			continue // care looks again
 		}
-		if n.known {
+		_, asked := w.asked[by]
+		switch {
+		case n.known:
 			w.state.found(peer, by, n.mac, clock.Machine())
 			to[peer] = n.mac
-		} else if asked < mostStrangers {
-			asked++
+		case !asked && len(w.asked) < mostStrangers:
+			w.asked[by] = struct{}{}
 			w.device.refresh(by, peer)
 		}
 	}
 	if len(to) > 0 {
 		w.note(&change{what: provider.InterfaceRoute, to: to})
+	}
+}
+
+// introduce asks every neighbour behind which there is a peer, those that called us among them, which tells them our new link-layer address: until they know it
+// what they send goes to the old one.
+func (w *watch) introduce() {
+	if !w.state.ways { // the kernel asks those that something is sent to; whoever waits for its peers' packets sends nothing
+		clear(w.peers)
+		w.gather(w.peers)
+		for peer := range w.peers {
+			w.device.refresh(peer, peer)
+		}
+		return
+	}
+	w.looked = 0 // also those that were asked for and did not answer yet
+	w.meet()
+	w.state.hopsInUse(w.hops)
+	for hop, peer := range w.hops {
+		w.device.refresh(hop, peer)
 	}
 }
 

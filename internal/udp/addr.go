@@ -65,3 +65,11 @@ func sockaddr(at netip.AddrPort, scope int) unix.Sockaddr {
 	}
 	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16(), ZoneId: scopeOf(at.Addr(), scope)}
 }
+
+// IP is the address without its port, and without a zone.
+func (a *Addr) IP() netip.Addr {
+	if a.raw.Family == unix.AF_INET {
+		return netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, a.raw.Flowinfo)))
+	}
+	return netip.AddrFrom16(a.raw.Addr)
+}
