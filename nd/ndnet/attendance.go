@@ -100,7 +100,7 @@ func (c *Conn) await(all bool) {
 	w.inside = false
 	c.takeResults()
 	if err != nil && !errors.Is(err, context.Canceled) {
-		c.fail(lost(err))
+		c.fail(c.lost(err))
 	}
 	w.changed.Broadcast()
 }

@@ -76,13 +76,16 @@ func meaning(err error) error {
 // errNil is what is wrong with an argument that is nil.
 var errNil error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
 
-// lost is why a connection is over that ended with err: a peer that goes away cancels what is outstanding.
-func lost(err error) error {
+// lost is why a connection is over that ended with err: a peer that goes away cancels what is outstanding, and so does the own adapter, whose end says more.
+func (c *Conn) lost(err error) error {
+	why := c.network.adapter.Removed()
 	switch {
 	case errors.Is(err, nd.ErrDeviceRemoved):
 		return &fault{syscall.ENETDOWN, err}
 	case errors.Is(err, nd.ErrIOTimeout):
 		return &fault{syscall.ETIMEDOUT, err}
+	case why != nil:
+		return &fault{syscall.ENETDOWN, &nd.Error{Op: "transfer", Status: nd.ErrDeviceRemoved, Err: why}}
 	}
 	return &fault{syscall.ECONNRESET, err}
 }

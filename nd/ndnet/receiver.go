@@ -24,7 +24,7 @@ var errAfterEnd = errors.New("the peer wrote more after it had shut down writing
 func (c *Conn) result(r *nd.Result) {
 	switch {
 	case r.Status != nd.StatusSuccess:
-		c.fail(lost(r.Status))
+		c.fail(c.lost(r.Status))
 	case r.Type == nd.RequestSend:
 		c.sent()
 	case r.Type == nd.RequestReceive:
@@ -33,7 +33,7 @@ func (c *Conn) result(r *nd.Result) {
 			return
 		}
 		if err := c.postReceive(r.RequestContext); err != nil {
-			c.fail(lost(err))
+			c.fail(c.lost(err))
 			return
 		}
 		c.credits.posted++

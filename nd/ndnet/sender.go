@@ -193,7 +193,7 @@ func (c *Conn) last() *flight { return &c.send.flight[(c.send.first+c.send.n-1)%
 // check ends the connection when a post fails: the bounds of its queues are kept, so that it is over already.
 func (c *Conn) check(err error) {
 	if err != nil {
-		c.fail(lost(err))
+		c.fail(c.lost(err))
 	}
 }
 
