@@ -10,16 +10,20 @@ import (
 const longCopy = 4 << 10
 
 // Read reads what has arrived, and waits for the first byte. It returns io.EOF once the peer has shut down writing and
-// everything was read.
+// everything was read. Into an empty p it reads nothing, and fails on a closed connection alone, as package net has it.
 func (c *Conn) Read(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.reading.take(c.unreadable); err != nil {
+	why, ready := c.unreadable, c.readable
+	if len(p) == 0 {
+		why, ready = c.over, c.over
+	}
+	if err := c.reading.take(why); err != nil {
 		return 0, c.opError("read", err)
 	}
 	defer c.reading.give()
 	defer c.leave()
-	if err := c.readable(len(p) == 0); err != nil {
+	if err := ready(); err != nil {
 		return 0, c.opError("read", err)
 	}
 	for n < len(p) && c.in.unread() > 0 { // a second time where the ring wraps
@@ -57,25 +61,30 @@ func (c *Conn) discard() {
 	}
 }
 
-// unreadable says why nobody may read, whatever has arrived. The caller holds mu.
-func (c *Conn) unreadable() error {
-	switch {
-	case c.closed:
+// over says that the connection is closed. The caller holds mu.
+func (c *Conn) over() error {
+	if c.closed {
 		return net.ErrClosed
-	case c.readTime.past:
-		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
 
-// readable waits until there is something to read, or returns why there will not be. now says that it need not wait. The caller holds mu.
-func (c *Conn) readable(now bool) error {
+// unreadable says why nobody may read, whatever has arrived. The caller holds mu.
+func (c *Conn) unreadable() error {
+	if c.readTime.past && !c.closed {
+		return os.ErrDeadlineExceeded
+	}
+	return c.over()
+}
+
+// readable waits until there is something to read, or returns why there will not be. The caller holds mu.
+func (c *Conn) readable() error {
 	for {
 		if err := c.unreadable(); err != nil {
 			return err
 		}
 		switch {
-		case now, c.in.unread() > 0:
+		case c.in.unread() > 0:
 			return nil
 		case c.ended, c.deaf:
 			return io.EOF
@@ -98,7 +107,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 	}
 	defer c.reading.give()
 	for {
-		if err := c.readable(false); err != nil {
+		if err := c.readable(); err != nil {
 			if err == io.EOF {
 				return n, nil
 			}
