@@ -101,6 +101,7 @@ func plainCounters() []plainCounter {
 		{"tail_probes_total", "Packets sent again to find out whether the last ones were lost.", func(s *nd.Stats) uint64 { return s.TailProbes }},
 		{"timeouts_total", "Retransmission time-outs.", func(s *nd.Stats) uint64 { return s.Timeouts }},
 		{"timeouts_spurious_total", "Time-outs before which nothing had been lost.", func(s *nd.Stats) uint64 { return s.Spurious }},
+		{"packets_marked_total", "Packets that routers marked (ECN), as peers reported.", func(s *nd.Stats) uint64 { return s.Marked }},
 		{"receive_pauses_total", "Times that a peer had no receive for a message.", func(s *nd.Stats) uint64 { return s.Pauses }},
 		{"transmit_frame_waits_total", "Times that a packet waited for a transmit frame.", func(s *nd.Stats) uint64 { return s.NoFrames }},
 		{"path_probes_total", "Packets sent to find a larger packet size.", func(s *nd.Stats) uint64 { return s.PathProbes }},
@@ -141,6 +142,14 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // zero.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.adapter.Stats()
+	c.collect(&s, ch)
+	b, d := buildinfo.Read(), c.adapter.Datapath()
+	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Commit, b.Go, b.Platform)
+	ch <- prometheus.MustNewConstMetric(c.path, prometheus.GaugeValue, 1, d.Interface, d.Driver, d.Datapath.String(), strconv.FormatBool(d.ZeroCopy))
+}
+
+// collect tells what an adapter counted.
+func (c *Collector) collect(s *nd.Stats, ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v float64, label ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, label...)
 	}
@@ -156,12 +165,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.bytes, float64(s.BytesOut), "out")
 	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(s.Connections))
 	for _, x := range c.counts {
-		counter(x.desc, float64(x.of(&s)))
+		counter(x.desc, float64(x.of(s)))
 	}
-	c.requests(&s, counter, ch)
-	b, d := buildinfo.Read(), c.adapter.Datapath()
-	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Commit, b.Go, b.Platform)
-	ch <- prometheus.MustNewConstMetric(c.path, prometheus.GaugeValue, 1, d.Interface, d.Driver, d.Datapath.String(), strconv.FormatBool(d.ZeroCopy))
+	c.requests(s, counter, ch)
 }
 
 // requests tells what became of requests, and how long they took.
