@@ -119,6 +119,8 @@ func (t *traffic) executeHeld(rs *recvSpace) bool {
 		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE, Placed: held.Placed}
 		p.Frags[0].Data = held.Data
 		ok = t.execute(p, held.Data[:wire.BaseHeaderLen])
+	} else {
+		e.stats.Drop(wire.DropDuplicate) // others brought all of it meanwhile
 	}
 	e.store.Release(&held)
 	return ok
@@ -141,18 +143,13 @@ func (r *receiving) gapDeadline(dead time.Duration) clock.Time {
 
 // gapsOpen says whether packets wait behind a gap.
 func (r *receiving) gapsOpen() bool {
-	for sp := range r.rx {
-		if !r.rx[sp].gaps.Empty() {
-			return true
-		}
-	}
-	return false
+	return !r.rx[wire.RequestSpace].gaps.Empty() || !r.rx[wire.ResponseSpace].gaps.Empty()
 }
 
 // dropHeld gives up every packet that waits behind a gap.
 func (r *receiving) dropHeld(store *space.Store) {
 	for sp := range r.rx {
-		r.rx[sp].gaps.Drop(store)
+		r.stats.Drops[wire.DropState] += uint64(r.rx[sp].gaps.Drop(store))
 	}
 	r.gapSince = 0
 }

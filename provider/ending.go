@@ -183,6 +183,7 @@ func (c *conn) reset() wire.DropReason {
 	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
 		c.attemptFailed(OutcomeAborted)
 	case phaseFree, phaseReqSent, phaseLingering:
+		return wire.DropState
 	}
 	return wire.DropNone
 }

@@ -109,6 +109,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 		c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
 		c.touch()
 		c.repeatEnding()
+		return wire.DropState
 	default:
 		return wire.DropState
 	}
@@ -173,13 +174,11 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt, which its REQ shows to be alive
 		c.handshake.Sooner(c.engine.now)
 		c.touch()
-		return wire.DropNone
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:
 		c.handshake.Probe(c.engine.now)
 		c.touch()
-		return wire.DropNone
 	case wire.CtlREP:
 		hello := &c.engine.hello.Hello
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
@@ -198,7 +197,6 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.heard(h)
 		c.keep()
 		c.onREP(hello)
-		return wire.DropNone
 	case wire.CtlREJ:
 		var m wire.Reject
 		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
@@ -208,6 +206,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	default:
 		return wire.DropState
 	}
+	return wire.DropNone
 }
 
 // onRetry sends the REQ again with the cookie the peer wants to see.
@@ -293,19 +292,17 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
 	case wire.CtlREP:
-		if c.phase == phaseAccepted {
-			c.say(wire.CtlREPACK, 0, nil)
-			c.touch()
-			return wire.DropNone
+		if c.phase != phaseAccepted {
+			return wire.DropState
 		}
-		return wire.DropState
+		c.say(wire.CtlREPACK, 0, nil)
+		c.touch()
 	case wire.CtlREPACK:
-		if c.phase == phaseRepSent {
-			c.handshake.Probe(e.now)
-			c.touch()
-			return wire.DropNone
+		if c.phase != phaseRepSent {
+			return wire.DropState
 		}
-		return wire.DropState
+		c.handshake.Probe(e.now)
+		c.touch()
 	case wire.CtlRTU:
 		return c.receiveRTU(msg.Body)
 	case wire.CtlREJ:

@@ -257,6 +257,10 @@ func TestMalformedOperationsEndTheConnection(t *testing.T) {
 		f := p.forge(1)
 		change(f)
 		p.inject(1, f)
+		p.eng[1].Run(p.now)
+		if n := p.dropped(1); n != 1 {
+			t.Errorf("%s: %d packets are counted as not used", name, n)
+		}
 		p.runUntilIdle()
 		if p.qp[1].State() != QPError || p.ctr[1].State() != CtrLost || p.ctr[0].State() != CtrLost {
 			t.Errorf("%s: %v, %v, %v", name, p.qp[1].State(), p.ctr[1].State(), p.ctr[0].State())

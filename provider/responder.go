@@ -170,6 +170,7 @@ func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	}
 	last := op.Flags&wire.OpLast != 0
 	if !t.access().Scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
+		t.stats.Drop(wire.DropToken)
 		t.localFault(seq, OutcomeAccessViolation)
 		return false
 	}

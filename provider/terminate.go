@@ -26,15 +26,18 @@ func (s *sender) terminate(reason wire.TermReason, op wire.Opcode, message uint3
 // malformed ends a connection whose peer sent a packet that is intact and yet wrong: it is broken or hostile.
 func (s *sender) malformed(op *wire.Op, d wire.DropReason) bool {
 	s.stats.Drop(d)
-	return s.refuse(&wire.Op{Message: op.Message}, wire.TermProtocol)
+	s.terminate(wire.TermProtocol, 0, op.Message)
+	return false
 }
 
 // refuse answers an operation that cannot be carried out with TERM, and ends the connection. It returns false, as its callers do.
 func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
+	d := wire.DropState
 	if reason == wire.TermAccess || reason == wire.TermReadAccess || reason == wire.TermInvalidate {
-		s.stats.Drop(wire.DropToken)
+		d = wire.DropToken
 		reason = s.qp.whyGone(reason)
 	}
+	s.stats.Drop(d)
 	s.terminate(reason, op.Opcode, op.Message)
 	return false
 }
