@@ -116,6 +116,7 @@ func TestSocketsAreWherePodsLook(t *testing.T) {
 			}
 		}
 		for _, c := range pod.Containers {
+			checkRights(t, c.Name, &c)
 			if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != brokers {
 				t.Errorf("%s mounts %+v, want %s", c.Name, c.VolumeMounts, brokers)
 			}
@@ -140,9 +141,7 @@ func checkPod(t *testing.T, name string, pod *core.PodSpec) {
 				t.Errorf("%s mounts %s, which is no volume", name, m.Name)
 			}
 		}
-		if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			t.Errorf("%s keeps privileges that nothing gave it", name)
-		}
+		checkRights(t, name, &c)
 		words := append(slices.Clone(c.Command), c.Args...)
 		command := filepath.Base(words[0])
 		known := exec.CommandContext(t.Context(), "go", append([]string{"run", "./cmd/" + command}, append(subcommand(words[1:]), "--help")...)...)
@@ -156,6 +155,28 @@ func checkPod(t *testing.T, name string, pod *core.PodSpec) {
 				t.Errorf("%s: %s knows no %s", name, command, w)
 			}
 		}
+	}
+}
+
+// needed are the capabilities of a broker that opens AF_XDP, as docs/CONTAINERS.md has them. Those that end the processes of others would need hostPID.
+var needed = []core.Capability{"NET_RAW", "NET_ADMIN", "BPF", "IPC_LOCK"}
+
+// checkRights: a container has the capabilities that it needs and no other, and a seccomp profile.
+func checkRights(t *testing.T, name string, c *core.Container) {
+	t.Helper()
+	s := c.SecurityContext
+	if s == nil || s.Capabilities == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Fatalf("%s keeps privileges that nothing gave it", name)
+	}
+	if p := s.SeccompProfile; p == nil || p.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s runs without the runtime's seccomp profile", name)
+	}
+	want := needed
+	if c.Name != "ndbroker" {
+		want = nil
+	}
+	if !slices.Equal(s.Capabilities.Add, want) {
+		t.Errorf("%s has the capabilities %v, want %v", name, s.Capabilities.Add, want)
 	}
 }
 
