@@ -81,12 +81,13 @@ func firstStopped(text []byte, is4 bool, ports ...uint16) firewall {
 	return firewall{}
 }
 
-// judgeRules goes through the chains that packets to this machine meet, and those of packets to peers, which have the port, too. It follows no jumps.
+// judgeRules goes through the chains that packets to this machine meet, and those of packets to peers, which have the port, too.
 func judgeRules(text []byte, port uint16, is4 bool) firewall {
 	var all ruleset
 	if json.Unmarshal(text, &all) != nil {
 		return firewall{}
 	}
+	rules := all.rulesOf()
 	families := []string{"inet", "ip6"}
 	if is4 {
 		families[1] = "ip"
@@ -96,43 +97,21 @@ func judgeRules(text []byte, port uint16, is4 bool) firewall {
 		if c == nil || !slices.Contains(families, c.Family) || !slices.Contains([]string{"input", "prerouting", "output"}, c.Hook) {
 			continue
 		}
-		f := firewall{known: true, port: port, chain: fmt.Sprintf("%s %s %s", c.Family, c.Table, c.Name), sent: c.Hook == "output"}
-		if f.throughChain(&all, c); f.what != passes {
+		name := chainName{c.Family, c.Table, c.Name}
+		f := firewall{known: true, port: port, chain: name.String(), sent: c.Hook == "output"}
+		w := way{firewall: &f, all: &all, rules: rules, seen: map[visit]bool{}}
+		over := w.through(name, effect{}, 0)
+		if (w.rest || !over && c.Policy == "drop") && !(w.blind && acceptedIn(&all, c, port)) {
+			f.what = byPolicy
+		}
+		if f.what != passes {
 			return f
 		}
 	}
 	return firewall{known: true, port: port}
 }
 
-// throughChain is what a chain makes of packets to the port, and which rule.
-func (f *firewall) throughChain(all *ruleset, c *nftChain) {
-	dropsRest := c.Policy == "drop"
-	for _, o := range all.Objects {
-		r := o.Rule
-		if r == nil || r.Family != c.Family || r.Table != c.Table || r.Chain != c.Name || dropsRest && c.Policy != "drop" {
-			continue
-		}
-		switch does := r.about(all, f.port); {
-		case does.accepts && (does.named || !does.others):
-			return // from some at least: whoever wrote that thought of the port
-		case does.accepts && does.answers:
-			f.answers = true
-		case !does.named:
-			dropsRest = dropsRest || does.drops && !does.others
-		case does.drops && does.others:
-			f.what, f.handle = mayStop, r.Handle
-			return
-		case does.drops:
-			f.what, f.handle, f.only = stops, r.Handle, does.only
-			return
-		}
-	}
-	if dropsRest && !acceptedIn(all, c, f.port) {
-		f.what = byPolicy
-	}
-}
-
-// acceptedIn says that a rule of the chain's table accepts the port: the chain may lead there.
+// acceptedIn says that a rule of the chain's table accepts the port: a map that cannot be read may lead there.
 func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	for _, o := range all.Objects {
 		if r := o.Rule; r != nil && r.Family == c.Family && r.Table == c.Table {

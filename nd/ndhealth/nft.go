@@ -2,6 +2,7 @@ package ndhealth
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,6 +61,9 @@ type effect struct {
 	answers bool // that is the state of a connection, established among them
 	accepts bool
 	drops   bool
+	leaves  bool   // the chain: return, or goto, after which nothing comes back
+	target  string // the chain that it jumps or goes to
+	blind   bool   // it has a map of verdicts that cannot be read, and may lead anywhere
 }
 
 // about says what a rule makes of UDP packets to a port: nothing when it is about others.
@@ -72,8 +76,8 @@ func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
 				met = met && does.match(r, all, text, port)
 			case "vmap":
 				met = met && does.lookUp(r, all, text, port)
-			case "accept", "drop", "reject":
-				does.end(kind)
+			case "accept", "drop", "reject", "return", "jump", "goto":
+				does.end(kind, text)
 			case "counter", "log":
 			default:
 				does.others = true // a limit, a set, or what cannot be read
@@ -87,14 +91,21 @@ func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
 }
 
 // end takes note of a verdict.
-func (does *effect) end(verdict string) {
+func (does *effect) end(verdict string, text json.RawMessage) {
 	switch verdict {
 	case "accept":
 		does.accepts = true
 	case "drop", "reject":
 		does.drops = true
+	case "return":
+		does.leaves = true
+	case "jump":
+		does.target = targetOf(text)
+	case "goto":
+		does.leaves, does.target = true, targetOf(text)
+	case "continue":
 	default:
-		does.others = true // a jump
+		does.others = true
 	}
 }
 
@@ -114,6 +125,8 @@ func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port u
 	case m.Left.isProtocol() && (m.Op == "==" || m.Op == "!="):
 		met, read = holds(all.right(r, m.Right), isUDP)
 		met = met == (m.Op == "==")
+	case slices.Contains([]string{"tcp", "sctp", "dccp", "icmp", "icmpv6", "igmp"}, m.Left.Payload.Protocol):
+		return false // UDP has no header of theirs
 	case m.Left.CT.Key == "state":
 		does.answers = m.Op != "!=" && strings.Contains(string(m.Right), `"established"`)
 	}
@@ -127,7 +140,7 @@ func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port u
 func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port uint16) bool {
 	var v nftVerdicts
 	if json.Unmarshal(text, &v) != nil || !v.Key.isPort() && !v.Key.isProtocol() {
-		does.others = true
+		does.others, does.blind = true, true
 		return true
 	}
 	is := isUDP
@@ -142,8 +155,8 @@ func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port 
 		}
 		if met, _ := holds(pair[0], is); met {
 			does.named = does.named || v.Key.isPort()
-			for kind := range verdict {
-				does.end(kind)
+			for kind, text := range verdict {
+				does.end(kind, text)
 			}
 			return true
 		}
