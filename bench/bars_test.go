@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestBarsJudgeEachKindOfRun: what one kind of run allocates does not hide in the median of the others, whose figures would each be the worst of another test.
+func TestBarsJudgeEachKindOfRun(t *testing.T) {
+	kinds := [][]Result{
+		{{Test: WriteLat, Datapath: "generic", MTU: 1500, Size: 64}, {Test: WriteBW, Datapath: "generic", MTU: 9000, Size: 1 << 20}},
+		{{Test: WriteBW, Datapath: "generic", Bulk: true, MTU: 1500, Size: 1 << 20}},
+		{{Test: WriteBW, Datapath: "udp", MTU: 1500, Size: 1 << 20}},
+		{{Test: WriteLat, Datapath: "generic", Bulk: true, MTU: 1500, Size: 64}, {Test: WriteLat, Datapath: "generic", Bulk: true, MTU: 1500, Size: 64, Streams: 1, AllocsPerOp: 1}},
+	}
+	for bad := range kinds {
+		var runs []*Report
+		for round := range 3 {
+			for kind, results := range kinds {
+				r := NewReport()
+				r.Results = append([]Result{}, results...)
+				for i := range r.Results {
+					r.Results[i].Ops = 1e6
+				}
+				r.Results[round%len(results)].AllocsPerOp += 0.0005 // the worst is another one each time
+				if kind == bad {
+					r.Results[0].AllocsPerOp = 0.01
+				}
+				r.SetRatios()
+				runs = append(runs, r)
+			}
+		}
+		judged, missed := 0, []string{}
+		for _, b := range Bars(runs) {
+			if !strings.HasPrefix(b.Name, MostAllocations) {
+				continue
+			}
+			if judged++; len(b.Values) != 3 {
+				t.Errorf("%s has %d values of 3 runs", &b, len(b.Values))
+			}
+			if !b.Met() {
+				missed = append(missed, b.String())
+			}
+		}
+		want := MostAllocations + []string{" over generic", ", lane over generic", " over udp", ", with streams, lane over generic"}[bad]
+		if judged != len(kinds) || fmt.Sprint(missed) != fmt.Sprint([]string{want}) {
+			t.Errorf("%d judged, missed %q, want %q", judged, missed, want)
+		}
+	}
+}
