@@ -9,6 +9,9 @@ import (
 // MinInterval is the shortest time from one Interval to the next: looking costs some microseconds of the core that is measured.
 const MinInterval = 100 * time.Millisecond
 
+// leastRest is of an interval the smallest part that is told at the end of a test: less is how late the end was noted, and its rate says nothing.
+const leastRest = 10
+
 // Interval is what a test did in a part of the time in which it is measured, told while it runs. Rates are those of all connections of one direction.
 type Interval struct {
 	Test        Test    `json:"test"`
@@ -118,7 +121,7 @@ func (t *teller) watch(s Spec, over <-chan struct{}) {
 			now.at = time.Now() // behind what was counted, so that an end before this moment cannot have counted less
 			tell(now)
 		case end := <-t.ended:
-			if end.at.Sub(last.at) >= t.every/2 { // the last one may be shorter or longer
+			if end.at.Sub(last.at) >= t.every/leastRest {
 				tell(end)
 			}
 			return

@@ -73,6 +73,29 @@ func TestIntervalsHoldWhatWasDoneMeanwhile(t *testing.T) {
 	}
 }
 
+// TestIntervalsEndWithTheRest: a test that ends within an interval is told to its end, whose length is its own; what is next to nothing is none.
+func TestIntervalsEndWithTheRest(t *testing.T) {
+	for rest, want := range map[time.Duration]int{MinInterval / 2: 1, MinInterval / 4: 1, MinInterval / 10: 1, MinInterval / 11: 0} {
+		got := &collector{}
+		st := &station{}
+		tell := newTeller()
+		tell.sink, tell.stations, tell.every = got, []*station{st}, MinInterval
+		began := time.Now()
+		tell.begin(&meter{began: began})
+		st.moved.Add(60)
+		tell.end(began.Add(rest))
+		tell.watch(Spec{Test: WriteBW, Size: 1000}, nil)
+		if len(got.intervals) != want {
+			t.Fatalf("a rest of %v: %+v", rest, got.intervals)
+		}
+		for _, x := range got.intervals {
+			if x.Ops != 60 || math.Abs(x.Seconds-rest.Seconds()) > 1e-9 || math.Abs(x.Gbps-60*1000*8/rest.Seconds()/1e9) > 1e-9 {
+				t.Errorf("a rest of %v: %+v", rest, x)
+			}
+		}
+	}
+}
+
 // TestNobodyWantsIntervals: tests tell nothing unless asked.
 func TestNobodyWantsIntervals(t *testing.T) {
 	job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: []Spec{{Test: WriteBW, Duration: 10 * time.Millisecond}}}
