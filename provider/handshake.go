@@ -288,7 +288,6 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 
 // receiveMessage takes the message of a control packet, if it has one besides its blocks.
 func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
-	e := c.engine
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
 	case wire.CtlREP:
@@ -301,7 +300,7 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		if c.phase != phaseRepSent {
 			return wire.DropState
 		}
-		c.handshake.Probe(e.now)
+		c.handshake.Probe(c.engine.now)
 		c.touch()
 	case wire.CtlRTU:
 		return c.receiveRTU(msg.Body)
