@@ -209,6 +209,48 @@ func TestCountersThatBeganAgain(t *testing.T) {
 	}
 }
 
+// TestRatesOfAnAdapterThatIsNew: what an adapter did that was opened since the last round counts from then on, whatever was shown in its place; that it has more of
+// everything than the one before does not make it that one.
+func TestRatesOfAnAdapterThatIsNew(t *testing.T) {
+	began := time.Now()
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+	old := ndinspect.Reply{
+		PID: 1, At: at(2), Opened: at(-9), Stats: nd.Stats{PacketsIn: 9, Sleeps: 3},
+		Connections: []nd.ConnectionInfo{{ID: 1, BytesIn: 500, BytesOut: 500, Retransmits: 5}},
+	}
+	anew := ndinspect.Reply{
+		PID: 1, At: at(4), Opened: at(3.5), Stats: nd.Stats{PacketsIn: 11, Sleeps: 7},
+		Connections: []nd.ConnectionInfo{{ID: 1, BytesIn: 1000, BytesOut: 2000, Retransmits: 8}},
+	}
+	fewer, elder := anew, anew
+	fewer.Stats = nd.Stats{Sleeps: 7} // than the one before it
+	elder.Opened = at(-5)
+	for _, c := range []struct {
+		name        string
+		before, now *ndinspect.Reply
+		in, out     float64
+		resent      uint64
+		sleeps      string
+	}{
+		{"in the place of another one", &old, &anew, 2000, 4000, 8, "in 500ms: sleeps 7, spins 0, hits 0"},
+		{"with counters below it", &old, &fewer, 2000, 4000, 8, "in 500ms: sleeps 7, spins 0, hits 0"},
+		{"in a place of its own", nil, &anew, 2000, 4000, 8, "in 500ms: sleeps 7, spins 0, hits 0"},
+		{"that was not shown before", nil, &elder, 0, 0, 8, "since it began: sleeps 7, spins 0, hits 0"},
+		{"that is the same", &old, &ndinspect.Reply{PID: 1, At: at(4), Opened: old.Opened, Stats: anew.Stats, Connections: anew.Connections}, 250, 750, 3, "in 2s: sleeps 4, spins 0, hits 0"},
+	} {
+		w := &watch{last: at(2), at: at(4), before: map[string]*ndinspect.Reply{}, now: map[string]*ndinspect.Reply{"x": c.now}}
+		if c.before != nil {
+			w.before["x"] = c.before
+		}
+		if x := w.rows()[0]; x.in != c.in || x.out != c.out || x.resent != c.resent {
+			t.Errorf("%s: %g in, %g out, %d resent, want %g, %g and %d", c.name, x.in, x.out, x.resent, c.in, c.out, c.resent)
+		}
+		if got := sleeps(c.now, w.earlier("x")); got != c.sleeps {
+			t.Errorf("%s: %q, want %q", c.name, got, c.sleeps)
+		}
+	}
+}
+
 // TestVanishedPacketsAreAnAlarm: a table tells of packets that were redirected and never came.
 func TestVanishedPacketsAreAnAlarm(t *testing.T) {
 	w := watch{now: map[string]*ndinspect.Reply{"7.sock": {PID: 7, Command: "server", Stats: nd.Stats{Drops: map[string]uint64{"crc": 1}}}}}

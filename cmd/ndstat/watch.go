@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
@@ -21,6 +22,7 @@ type watch struct {
 	told     map[string]string
 	before   map[string]*ndinspect.Reply
 	now      map[string]*ndinspect.Reply
+	last, at time.Time // when those of before and of now were asked
 }
 
 func newWatch(f *flags, q ndinspect.Request) *watch {
@@ -30,6 +32,7 @@ func newWatch(f *flags, q ndinspect.Request) *watch {
 // look asks every process once, all at a time. It fails when nobody answers.
 func (w *watch) look(ctx context.Context) error {
 	w.before, w.now, w.problems = w.now, map[string]*ndinspect.Reply{}, map[string]error{}
+	w.last, w.at = w.at, time.Now()
 	sockets := w.flags.sockets
 	if sockets == nil {
 		sockets = ndinspect.Sockets()
@@ -75,14 +78,17 @@ type row struct {
 	share     float64 // of the interval
 }
 
-// earlier is the reply of the round before that the counters of this one go on from: nil for the first one, for another process, and for an
-// adapter that was opened anew, whose counters began again.
+// earlier is what the counters of this round go on from: the reply of the round before, or for an adapter that was opened since, perhaps in the place of another
+// one, nothing at that moment. It is nil in the first round, and for another adapter that does not say when it was opened.
 func (w *watch) earlier(path string) *ndinspect.Reply {
 	r, b := w.now[path], w.before[path]
-	if b == nil || b.PID != r.PID || less(&r.Stats, &b.Stats) {
+	switch {
+	case b != nil && b.PID == r.PID && b.Opened.Equal(r.Opened) && !less(&r.Stats, &b.Stats):
+		return b
+	case r.Opened.IsZero() || b == nil && (w.last.IsZero() || r.Opened.Before(w.last)): // not shown before, for whatever reason
 		return nil
 	}
-	return b
+	return &ndinspect.Reply{PID: r.PID, At: r.Opened, Opened: r.Opened}
 }
 
 // less says that counters which only grow are less than before.

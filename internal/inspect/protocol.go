@@ -50,7 +50,8 @@ type Head struct {
 	Error   string    `json:"error,omitempty"` // instead of all else
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`
-	At      time.Time `json:"at"` // by the wall clock
+	At      time.Time `json:"at"`              // by the wall clock
+	Opened  time.Time `json:"opened,omitzero"` // when the adapter was; older builds do not say it
 	Streams bool      `json:"streams,omitempty"`
 }
 

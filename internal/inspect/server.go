@@ -17,6 +17,7 @@ import (
 type Server struct {
 	adapter  Adapter
 	path     string
+	opened   time.Time
 	inode    os.FileInfo
 	listener *net.UnixListener
 	slots    chan struct{} // one for every client
@@ -46,7 +47,7 @@ func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{adapter: a, path: path, listener: l, slots: make(chan struct{}, maxClients), stall: stall, clients: map[net.Conn]struct{}{}}
+	s := &Server{adapter: a, path: path, opened: time.Now(), listener: l, slots: make(chan struct{}, maxClients), stall: stall, clients: map[net.Conn]struct{}{}}
 	if s.inode, err = os.Lstat(path); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -152,7 +153,7 @@ func (s *Server) serve(c net.Conn) {
 }
 
 func (s *Server) head() Head {
-	return Head{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now()}
+	return Head{Version: Version, PID: os.Getpid(), Command: filepath.Base(os.Args[0]), At: time.Now(), Opened: s.opened}
 }
 
 func (s *Server) answer(q Request) any {

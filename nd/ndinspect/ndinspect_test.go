@@ -61,6 +61,7 @@ func pathOf(t *testing.T, a *nd.Adapter) string {
 // TestAskAnAdapter reads a connection through the socket, which every adapter has unasked, only its owner may use, and which is gone in the end.
 func TestAskAnAdapter(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	before := time.Now().Round(0) // by the wall clock
 	a := newPair(t)
 	path := pathOf(t, a)
 	info, err := os.Stat(path)
@@ -77,9 +78,14 @@ func TestAskAnAdapter(t *testing.T) {
 	c, err := Dial(path)
 	must(t, err)
 	defer c.Close()
+	var opened time.Time
 	for range 2 {
 		r, err := c.Ask(Request{Peer: netip.MustParseAddr("127.0.0.2")})
 		must(t, err)
+		if r.Opened.Before(before) || r.Opened.After(r.At) || !opened.IsZero() && !r.Opened.Equal(opened) {
+			t.Errorf("opened at %v, and at %v before: begun %v, asked %v", r.Opened, opened, before, r.At)
+		}
+		opened = r.Opened
 		if r.PID != os.Getpid() || r.Datapath != "udp" || r.Adapter != netip.MustParseAddr("127.0.0.1") || r.Stats.PacketsOut == 0 {
 			t.Errorf("%+v", r)
 		}

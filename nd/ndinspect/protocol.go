@@ -42,7 +42,8 @@ type Reply struct {
 	Error       string              `json:"error,omitempty"` // instead of all else
 	PID         int                 `json:"pid"`
 	Command     string              `json:"command"`
-	At          time.Time           `json:"at"` // by the wall clock
+	At          time.Time           `json:"at"`              // by the wall clock
+	Opened      time.Time           `json:"opened,omitzero"` // when the adapter was, whose counters began then; zero from older builds
 	Build       Build               `json:"build"`
 	Adapter     netip.Addr          `json:"adapter"`
 	Namespace   uint64              `json:"network_namespace"` // as Namespace; addresses of several may be the same
