@@ -274,15 +274,28 @@ func parseBaselines(names []string) (b baselines, err error) {
 	return b, nil
 }
 
-// leaveOut takes out what this process cannot measure, and says so.
-func (b *baselines) leaveOut(stderr io.Writer) {
+// errNoAFXDP is why raw AF_XDP is left out of a run of plain sockets alone.
+var errNoAFXDP = errors.New("no datapath of these is AF_XDP's")
+
+// leaveOut takes out what this process cannot measure, or what a sweep of these datapaths has nothing to compare with, and says so.
+func (b *baselines) leaveOut(stderr io.Writer, swept ...string) {
 	if !b.raw {
 		return
 	}
-	if err := bench.RawSupported(); err != nil {
+	err := bench.RawSupported()
+	if len(swept) > 0 && !slices.ContainsFunc(swept, overAFXDP) {
+		err = errNoAFXDP
+	}
+	if err != nil {
 		b.raw = false
 		fmt.Fprintf(stderr, "without the ceiling of raw AF_XDP: %v\n", err)
 	}
+}
+
+// overAFXDP says that a datapath may be AF_XDP's.
+func overAFXDP(name string) bool {
+	d, err := nd.ParseDatapath(name)
+	return err == nil && !d.OverSockets()
 }
 
 func checkMTUs(mtus []int) error {

@@ -61,6 +61,13 @@ func TestRootless(t *testing.T) {
 	if n != len(briefly) {
 		t.Errorf("README.md has %d commands to try, want %d", n, len(briefly))
 	}
+	t.Run("sweep", func(t *testing.T) {
+		const flags = " sweep --duration 20ms --mtu 1500 --datapath auto --tests write_lat --sizes 64 --baseline raw,tcp --json "
+		said := rootless(t, "ip link set lo up; exec "+filepath.Join(dir, "ndperf")+flags+"/dev/null")
+		if strings.Count(said, "without the ceiling of raw AF_XDP: ") != 1 || !strings.Contains(said, "every operation verified") {
+			t.Errorf("it does not leave out raw AF_XDP:\n%s", said)
+		}
+	})
 	t.Run("between two processes", func(t *testing.T) {
 		said := rootless(t, "ip link set lo up; cd "+dir+"; ./ndperf server --addr 127.0.0.1:7000 & a=$!; ./ndping -l 127.0.0.1:7001 & b=$!; "+
 			"until ./ndping 127.0.0.1:7001 -c 3; do :; done; until ./ndperf client --addr 127.0.0.1:7000 --duration 20ms --tests write_bw; do :; done; kill $a $b")

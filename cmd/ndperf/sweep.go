@@ -73,43 +73,43 @@ Latency is measured at the first MTU, for messages that fit into one packet ther
 }
 
 func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) error {
-	steps, err := f.steps()
+	specs, beside, err := f.check()
 	if err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("sweep makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
+	beside.leaveOut(stderr, f.datapaths...)
+	steps := planSteps(specs, f.datapaths, f.mtus, beside, false)
 	r := &vethRun{report: newReport(), interval: f.told.interval}
 	out := output{f.json, f.told.stream, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.strict}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
-// steps lists what to run.
-func (f *sweepFlags) steps() ([]step, error) {
+// check says what to measure, and beside what.
+func (f *sweepFlags) check() (specs []bench.Spec, beside baselines, err error) {
 	if len(f.datapaths) == 0 {
-		return nil, cli.Usagef("--datapath: name at least one of %s", oneOfDatapaths)
+		return nil, beside, cli.Usagef("--datapath: name at least one of %s", oneOfDatapaths)
 	}
 	for _, d := range f.datapaths {
 		f.datapath = d
 		if err := f.checkDatapath(); err != nil {
-			return nil, err
+			return nil, beside, err
 		}
 	}
 	if err := checkMTUs(f.mtus); err != nil {
-		return nil, err
+		return nil, beside, err
 	}
-	beside, err := parseBaselines(f.baselines)
-	if err != nil {
-		return nil, err
+	if beside, err = parseBaselines(f.baselines); err != nil {
+		return nil, beside, err
 	}
 	usual := len(f.sizes) == 0
 	if usual {
 		f.sizes = usualSizes(f.entries)
 	}
-	specs, err := f.plan()
-	if err != nil {
-		return nil, err
+	if specs, err = f.plan(); err != nil {
+		return nil, beside, err
 	}
 	room := f.mtus[0] - rawHeaders
 	specs = slices.DeleteFunc(specs, func(s bench.Spec) bool {
@@ -120,10 +120,10 @@ func (f *sweepFlags) steps() ([]step, error) {
 		return usual && !slices.Contains(sizes, s.Size) || s.Test.IsLatency() && s.Size > room || s.Test.IsRate() && s.Size > sweepRateSize
 	})
 	if len(specs) == 0 {
-		return nil, cli.Usagef("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
+		return nil, beside, cli.Usagef("nothing to measure: latency takes messages up to %d bytes at MTU %d, the rate up to %d bytes: "+
 			"name a smaller one with --sizes, or other --tests", room, f.mtus[0], sweepRateSize)
 	}
-	return planSteps(specs, f.datapaths, f.mtus, beside, false), nil
+	return specs, beside, nil
 }
 
 // usualSizes are all that some test takes, each with a byte or more for each entry.

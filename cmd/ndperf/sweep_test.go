@@ -15,16 +15,23 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
+// steps are what the flags ask for, where everything can be measured.
+func (f *sweepFlags) steps(t *testing.T) []step {
+	t.Helper()
+	specs, beside, err := f.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planSteps(specs, f.datapaths, f.mtus, beside, false)
+}
+
 // TestSweepSteps: every combination once, baselines before what they are compared with, and nothing twice.
 func TestSweepSteps(t *testing.T) {
 	f := &sweepFlags{
 		runFlags:  runFlags{tests: []string{"write_lat", "write_bw", "write_rate"}, sizes: []string{"64", "2K"}, duration: time.Second},
 		datapaths: []string{"generic", "udp"}, mtus: []int{1500, 9000}, baselines: []string{"raw", "tcp"},
 	}
-	steps, err := f.steps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := f.steps(t)
 	var got []string
 	for _, s := range steps {
 		seen := map[string]bool{}
@@ -72,10 +79,7 @@ func TestSweepHasEightSizes(t *testing.T) {
 		runFlags:  runFlags{tests: []string{"write_lat", "read_lat", "send_lat", "write_bw", "read_bw", "send_bw", "write_rate"}, duration: time.Second},
 		datapaths: []string{"generic"}, mtus: []int{1500}, baselines: []string{"raw", "tcp"},
 	}
-	steps, err := f.steps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := f.steps(t)
 	for _, s := range steps {
 		for _, job := range s.jobs {
 			sizes := map[bench.Test]map[int]bool{}
@@ -100,10 +104,7 @@ func TestSweepOfManyEntries(t *testing.T) {
 		runFlags:  runFlags{tests: []string{"write_lat"}, duration: time.Second, entries: bench.MaxEntries},
 		datapaths: []string{"udp"}, mtus: []int{1500}, baselines: []string{"tcp"},
 	}
-	steps, err := f.steps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := f.steps(t)
 	for _, s := range steps {
 		for _, job := range s.jobs {
 			for _, x := range job.Specs {
@@ -111,6 +112,27 @@ func TestSweepOfManyEntries(t *testing.T) {
 					t.Errorf("%s of %d bytes has %d entries", x.Test, x.Size, bench.MaxEntries)
 				}
 			}
+		}
+	}
+}
+
+// TestSweepOfPlainSockets: raw AF_XDP is no ceiling of what never uses it, and one line says that it is left out.
+func TestSweepOfPlainSockets(t *testing.T) {
+	for _, c := range []struct {
+		datapaths []string
+		out       bool
+	}{
+		{[]string{"udp"}, true},
+		{[]string{"udp", "ring"}, true},
+		{[]string{"tcx"}, false},
+		{[]string{"udp", "generic"}, false},
+		{[]string{"auto"}, false},
+	} {
+		var said strings.Builder
+		b := baselines{raw: true, tcp: true}
+		b.leaveOut(&said, c.datapaths...)
+		if left := strings.Contains(said.String(), errNoAFXDP.Error()); left != c.out || c.out && (b.raw || !b.tcp || strings.Count(said.String(), "\n") != 1) {
+			t.Errorf("%q: %+v, said %q", c.datapaths, b, said.String())
 		}
 	}
 }
