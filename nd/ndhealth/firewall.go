@@ -101,7 +101,8 @@ func judgeRules(text []byte, port uint16, is4 bool) firewall {
 		f := firewall{known: true, port: port, chain: name.String(), sent: c.Hook == "output"}
 		w := way{firewall: &f, all: &all, rules: rules, seen: map[visit]bool{}}
 		over := w.through(name, effect{}, 0)
-		if (w.rest || !over && c.Policy == "drop") && !(w.blind && acceptedIn(&all, c, port)) {
+		elsewhere := w.blind && acceptedIn(&all, c, port)
+		if (w.rest || !over && c.Policy == "drop") && !elsewhere {
 			f.what = byPolicy
 		}
 		if f.what != passes {
