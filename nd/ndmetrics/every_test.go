@@ -35,15 +35,16 @@ func collected(t *testing.T, c *Collector, s *nd.Stats) map[string]float64 {
 	values := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			at := f.GetName()
+			var at strings.Builder
+			at.WriteString(f.GetName())
 			for _, l := range m.GetLabel() {
-				at += " " + l.GetValue()
+				at.WriteString(" " + l.GetValue())
 			}
 			v := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
 			for _, b := range m.GetHistogram().GetBucket() {
 				v += float64(b.GetCumulativeCount())
 			}
-			values[at] = v
+			values[at.String()] = v
 		}
 	}
 	return values
