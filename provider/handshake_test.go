@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -213,6 +214,23 @@ func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
 	m.complete().runUntilIdle()
 	m.completed.must(t, OutcomeSuccess)
 	m.accepted.must(t, OutcomeSuccess)
+}
+
+// REPACK says that the peer's application thinks: REP is a probe from then on, once in MaxRetry.
+func TestRepackSlowsREPDown(t *testing.T) {
+	m := newMeeting(t, 1).get().connect()
+	m.runUntilIdle()
+	reps := 0
+	m.link[0].mangle = func(b []byte) bool {
+		if opcode(b) == wire.CtlREP {
+			reps++
+		}
+		return true
+	}
+	m.accept().pass(5*lifetime.MaxRetry + lifetime.MaxRetry/2)
+	if reps != 6 {
+		t.Errorf("%d REPs in five and a half seconds, want one and five probes", reps)
+	}
 }
 
 func TestDataStandsInForALostRTU(t *testing.T) {

@@ -115,7 +115,7 @@ func (p *Ports) use(at wire.Endpoint) {
 
 // Share counts a connector that uses the endpoint of a listener, or a shared one.
 func (p *Ports) Share(at wire.Endpoint) {
-	p.space.Claim(at.Port) // it is ours already
+	_ = p.space.Claim(at.Port) // it is ours already
 	p.use(at)
 }
 
