@@ -23,6 +23,10 @@ const (
 	// another need a few until they drain together.
 	vainDrains    = 8
 	tellingWindow = 8
+	// tells is how many that smaller windows drained say as much as one of these. Those of many flows do not show in their queue, so that these count
+	// where a packet was lost within lately: who fills a buffer loses some of everybody's, and flows that yield do not fill it.
+	tells  = 4
+	lately = 4 * time.Second
 	// shortDrains in a row in which it went mean that the delay counts again.
 	shortDrains = 7
 	// A queue stays while it is more than 1/stayPart of what it was, and is gone at 1/gonePart.
@@ -158,7 +162,7 @@ func (r *response) drained(s *State, b *batch, target time.Duration) {
 		return
 	}
 	if d.seen > 0 {
-		r.compare(s, d.before, d.sum/d.seen-s.Base())
+		r.compare(s, b, d.before, d.sum/d.seen-s.Base())
 	}
 	if d.least <= target {
 		r.above = 0
@@ -187,12 +191,16 @@ func (r *response) drained(s *State, b *batch, target time.Duration) {
 }
 
 // compare takes in the queue before a drain, and the mean in it.
-func (r *response) compare(s *State, before, in time.Duration) {
+func (r *response) compare(s *State, b *batch, before, in time.Duration) {
 	switch {
 	case in*gonePart <= max(before, minQueueing):
 		r.vain, r.short, r.tried = 0, r.short+1, false
 	case in*stayPart > before:
-		if r.short = 0; r.tried || s.window >= tellingWindow*s.packet {
+		r.short = 0
+		switch {
+		case r.tried || s.window >= tellingWindow*s.packet:
+			r.vain += tells
+		case s.losses.at > 0 && b.Now.Sub(s.losses.at) < lately:
 			r.vain++
 		}
 	default:
@@ -201,7 +209,7 @@ func (r *response) compare(s *State, before, in time.Duration) {
 	if r.short >= shortDrains {
 		r.ignored = false
 	}
-	if r.vain >= vainDrains {
+	if r.vain >= vainDrains*tells {
 		r.vain, r.tried = 0, false
 		r.ignored = true
 		r.unbounded(s)

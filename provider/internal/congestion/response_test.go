@@ -26,17 +26,17 @@ func TestLeastWindowIsTried(t *testing.T) {
 	if !r.tried || s.window != smallWindow*testPacket || r.least(s) != s.window {
 		t.Errorf("not tried: %d bytes, at least %d", s.window, r.least(s))
 	}
-	r.compare(s, 4*minQueueing, 3*minQueueing)
-	if !r.tried || r.vain != 1 {
+	r.compare(s, &batch{}, 4*minQueueing, 3*minQueueing)
+	if !r.tried || r.vain != tells {
 		t.Error("a drain in which the queue stayed does not count")
 	}
-	r.compare(s, 4*minQueueing, minQueueing)
+	r.compare(s, &batch{}, 4*minQueueing, minQueueing)
 	if r.tried || r.vain != 0 || r.least(s) != s.leastWindow() {
 		t.Error("still tried after a drain in which the queue went")
 	}
 	for range vainDrains {
 		r.tried = true
-		r.compare(s, 4*minQueueing, 3*minQueueing)
+		r.compare(s, &batch{}, 4*minQueueing, 3*minQueueing)
 	}
 	if !r.ignored || r.tried {
 		t.Error("the delay counts after drains in which the queue stayed")

@@ -97,6 +97,36 @@ func TestBesideCubic(t *testing.T) {
 	}
 }
 
+// A window of few packets beside CUBIC finds out within seconds that the queue is not its own, which drains of so few do not show one by one.
+func TestFewPacketsBesideCubic(t *testing.T) {
+	defer func(seed uint64) { linkSeed = seed }(linkSeed)
+	for linkSeed = range 4 {
+		l := newLink(1e9, 200*time.Microsecond, 4)
+		theirs := l.add(true)
+		l.pass(time.Second)
+		ours := l.add(false)
+		l.pass(5 * time.Second)
+		l.measure(10 * time.Second)
+		if share := float64(ours.got) / float64(theirs.got); share < 0.3 {
+			t.Errorf("seed %d: %.2f of CUBIC's share", linkSeed, share)
+		}
+	}
+}
+
+// Many flows with windows of few packets do not take their own queue for another's, although the drain of one hardly shows in it.
+func TestManyFlowsShare(t *testing.T) {
+	const base = 200 * time.Microsecond
+	l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
+	for range 32 {
+		l.add(false)
+		l.pass(100 * time.Millisecond)
+	}
+	l.pass(4 * time.Second)
+	if used, jain, queue, _ := l.measure(2 * time.Second); used < 0.9 || jain < 0.95 || queue > 4*base {
+		t.Errorf("%.2f of the link, Jain index %.2f, queue %v", used, jain, queue)
+	}
+}
+
 // A path that becomes longer is used as before, at the latest when its old round trip is forgotten.
 func TestPathBecomesLonger(t *testing.T) {
 	l := newLink(1e9, 200*time.Microsecond, 20)
