@@ -10,7 +10,7 @@ import (
 )
 
 // held says that a socket has messages, received or not.
-func held(s *udp.Socket) bool { return readable(s.FD()) }
+func held(s *udp.Socket) bool { return udp.Readable(s.FD()) }
 
 // sleeps waits until somebody sleeps in w, which s is the sleeper of.
 func sleeps(t *testing.T, s *sleeper, w provider.Waiter, until clock.Time) (done <-chan struct{}) {

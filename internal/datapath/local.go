@@ -60,7 +60,7 @@ func (d *Datapath) openLocal() error {
 func (l *localWay) await() {
 	raw, err := l.wake.SyscallConn()
 	if err == nil {
-		err = raw.Read(func(fd uintptr) bool { return !l.asleep.Load() || readable(int(fd)) })
+		err = raw.Read(func(fd uintptr) bool { return !l.asleep.Load() || udp.Readable(int(fd)) })
 	}
 	if err == nil {
 		l.begin()

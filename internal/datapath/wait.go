@@ -306,10 +306,3 @@ func (s *sleeper) Remind(d time.Duration) {
 	}
 	s.tick.Reset(d)
 }
-
-// readable looks without waiting. A socket in error, whose interface is gone, is not readable.
-func readable(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds[:], 0)
-	return err != nil || n > 0 && fds[0].Revents&unix.POLLIN != 0
-}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
 const patience = time.Minute
@@ -17,7 +18,7 @@ func newTestSleeper(t testing.TB) (s *sleeper, arrive, take func()) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, err)
-	s, err = newSleeper(fds[0], func() bool { return readable(fds[0]) }, 0)
+	s, err = newSleeper(fds[0], func() bool { return udp.Readable(fds[0]) }, 0)
 	must(t, err)
 	t.Cleanup(func() {
 		_ = s.closeSleeper() // a test may have closed it
@@ -118,7 +119,7 @@ func TestWakeIsNeverLost(t *testing.T) {
 		paused := background(func() { s.Pause([]time.Duration{-1, time.Hour}[i/2%2]) })
 		if i%2 == 0 {
 			for range i % 100 { // at another moment each time
-				_ = readable(s.socks[0])
+				_ = udp.Readable(s.socks[0])
 			}
 		}
 		[]func(){s.Wake, s.Rouse}[i/4%2]()

@@ -116,12 +116,12 @@ func (k *kept) give(fd, n int) {
 func (s *Socket) Readable() bool {
 	k := &s.kept
 	if k.limit == 0 {
-		return readable(s.fd)
+		return Readable(s.fd)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.lengths) == 0 {
-		return readable(s.fd)
+		return Readable(s.fd)
 	}
 	var look [1]mmsghdr // without room: the place of the next peek stays
 	n, _ := recvmmsg(s.fd, look[:], unix.MSG_PEEK)
@@ -144,8 +144,8 @@ func (s *Socket) LetGo() {
 	k.give(s.fd, len(k.lengths))
 }
 
-// readable looks without waiting.
-func readable(fd int) bool {
+// Readable looks without waiting whether a descriptor has something to read. A socket in error, whose interface is gone, has not.
+func Readable(fd int) bool {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds[:], 0)
 	return err != nil || n > 0 && fds[0].Revents&unix.POLLIN != 0

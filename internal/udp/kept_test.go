@@ -91,7 +91,7 @@ func TestKeptIsNotReadable(t *testing.T) {
 		l.send(t, large)
 		l.to.all(l.in)
 	}
-	if !readable(l.in.fd) {
+	if !Readable(l.in.fd) {
 		t.Fatal("nothing is kept")
 	}
 	if l.in.Readable() {
