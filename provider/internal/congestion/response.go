@@ -26,7 +26,7 @@ const (
 	// tells is how many that smaller windows drained say as much as one of these. Those of many flows do not show in their queue, so that these count
 	// where a packet was lost within lately: who fills a buffer loses some of everybody's, and flows that yield do not fill it.
 	tells  = 4
-	lately = 4 * time.Second
+	lately = 20 * time.Second
 	// shortDrains in a row in which it went mean that the delay counts again.
 	shortDrains = 7
 	// A queue stays while it is more than 1/stayPart of what it was, and is gone at 1/gonePart.
