@@ -15,7 +15,7 @@ type SharedEndpoint struct {
 
 // CreateSharedEndpoint takes a local ND address, whose port may be 0.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusInsufficientResources, StatusTooManyAddresses,
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusTooManyAddresses,
 // StatusInsufficientResources, StatusDeviceRemoved.
 func (a *Adapter) CreateSharedEndpoint(
 	addr netip.AddrPort, done CreateCompletion[*SharedEndpoint], context any,
