@@ -148,7 +148,8 @@ dist-check: ## build that twice and compare, install and remove the Debian packa
 	packaging/check.sh
 	cd packaging/kubernetes && $(GO) test -count=1 ./...
 
-# Packages that need no kernel of the architecture, beside the commands, which must compile. qemu-user runs the tests.
+# Packages that need no kernel of the architecture, beside the commands, which must compile. qemu-user runs the tests, but for one that
+# runs itself as another user: the kernel does not know the program.
 ARM64 := ./wire ./internal/... ./provider/internal/... ./nd/ndcapture
 ARM64_SKIP := internal/netlab|internal/datapath|internal/udp|internal/icmp|internal/broker|internal/cli|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
 
@@ -157,7 +158,7 @@ check-arm64: ## vet and build for arm64, and run the unit tests that need no ker
 	@command -v qemu-aarch64 >/dev/null || { echo "make check-arm64: qemu-aarch64 is missing: apt-get install qemu-user" >&2; exit 1; }
 	GOARCH=arm64 $(GO) vet ./...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/...
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64 $$($(GO) list $(ARM64) | grep -vE '$(ARM64_SKIP)')
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -skip '^TestRequestOfAnotherUser$$' -exec qemu-aarch64 $$($(GO) list $(ARM64) | grep -vE '$(ARM64_SKIP)')
 
 .PHONY: clean
 clean: ## remove what builds and runs leave in the tree

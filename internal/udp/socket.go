@@ -24,7 +24,7 @@ type Config struct {
 	ReceiveBuffer, SendBuffer int
 	// Runs makes the kernel hand over datagrams that it merged, and lets runs be sent (see Sender), which have UDP checksums over IPv4 as well.
 	Runs bool
-	// Stamps makes the kernel say when each datagram arrived.
+	// Stamps makes the kernel say when each datagram arrived, where it can.
 	Stamps bool
 	// Keep is how many bytes of large datagrams stay in the socket after they were received (see kept), where ReceiveBuffer allows it; 0 for none.
 	Keep int
@@ -200,13 +200,13 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	if cfg.Runs {
 		options = append(options, option{unix.SOL_UDP, unix.UDP_GRO, 1})
 	}
-	if cfg.Stamps {
-		options = append(options, option{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1})
-	}
 	for _, o := range options {
 		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
 			return fmt.Errorf("set option %d of level %d: %w", o.name, o.level, err)
 		}
+	}
+	if cfg.Stamps {
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) // a system that does not know it, such as qemu-user, stamps nothing
 	}
 	if cfg.Device != 0 {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, cfg.Device); err != nil {
