@@ -65,7 +65,7 @@ func listen(path string) (l *net.UnixListener, err error) {
 	}
 	made := filepath.Join(private, "s")
 	// Names are removed one by one: os.RemoveAll takes a descriptor, and of a process that has none left nothing is to stay here.
-	defer func() { _ = errors.Join(os.Remove(made), os.Remove(private)) }()
+	defer func() { _, _ = os.Remove(made), os.Remove(private) }()
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
 	if err != nil {
 		return nil, err

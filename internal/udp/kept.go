@@ -100,8 +100,8 @@ func (k *kept) judge(batch []mmsghdr) {
 func (k *kept) give(fd, n int) {
 	done := 0
 	for done < n {
-		taken, errno := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // whole, for the place of the next peek
-		if errno != 0 {
+		taken, _ := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // whole, for the place of the next peek
+		if taken == 0 {
 			break
 		}
 		done += taken

@@ -62,7 +62,7 @@ type response struct {
 
 	above           int           // drains in a row that left a long queue
 	lowest, highest time.Duration // round trips that they saw
-	vain            int           // drains in which the queue stayed, since the last in which it did not
+	vain            int           // drains in which the queue stayed, since the last in which it did not: tells each, and 1 each where windows were small
 	short           int           // drains in a row in which it went
 
 	mean  time.Duration // of round trips
