@@ -44,8 +44,7 @@ func (s *Socket) keep(limit int) {
 func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	k := &s.kept
 	if k.limit == 0 {
-		n, _ = recvmmsg(s.fd, msgs, 0) // nothing there, or an error that the socket had to tell: the next call looks again
-		return n, 0
+		return recvmmsg(s.fd, msgs, 0), 0
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,7 +55,7 @@ func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	if k.large || len(k.lengths) > 0 {
 		flags = unix.MSG_PEEK | unix.MSG_TRUNC // else the rest of a message that is too long would be the next one
 	}
-	n, _ = recvmmsg(s.fd, msgs, flags)
+	n = recvmmsg(s.fd, msgs, flags)
 	k.judge(msgs[:n])
 	if flags != 0 {
 		for i := range msgs[:n] {
@@ -100,7 +99,7 @@ func (k *kept) judge(batch []mmsghdr) {
 func (k *kept) give(fd, n int) {
 	done := 0
 	for done < n {
-		taken, _ := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // whole, for the place of the next peek
+		taken := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // whole, for the place of the next peek
 		if taken == 0 {
 			break
 		}
@@ -124,7 +123,7 @@ func (s *Socket) Readable() bool {
 		return Readable(s.fd)
 	}
 	var look [1]mmsghdr // without room: the place of the next peek stays
-	n, _ := recvmmsg(s.fd, look[:], unix.MSG_PEEK)
+	n := recvmmsg(s.fd, look[:], unix.MSG_PEEK)
 	if n == 1 && look[0].hdr.Flags&unix.MSG_TRUNC == 0 { // it has no byte: that was all of it
 		k.add(0)
 		k.empty++

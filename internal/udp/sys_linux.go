@@ -27,16 +27,17 @@ func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// recvmmsg is the like for receiving, with flags beside MSG_DONTWAIT. A message longer than its pieces has MSG_TRUNC in its flags.
-func recvmmsg(fd int, msgs []mmsghdr, flags int) (int, unix.Errno) {
+// recvmmsg is the like for receiving, with flags beside MSG_DONTWAIT, and returns how many messages there were: none also when the socket had an error to
+// tell, behind which the next call looks again. A message longer than its pieces has MSG_TRUNC in its flags.
+func recvmmsg(fd int, msgs []mmsghdr, flags int) int {
 	// unsafe: as in sendmmsg; here the kernel writes into the pieces, names and control buffers, whose lengths stand beside
 	// their pointers in msgs.
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(msgs))),
 		uintptr(len(msgs)), uintptr(unix.MSG_DONTWAIT|flags), 0, 0)
 	if errno != 0 {
-		return 0, errno
+		return 0
 	}
-	return int(n), 0
+	return int(n)
 }
 
 // nameOf points a message at an address.
