@@ -62,6 +62,10 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 	if which == watch.NoTurn {
 		return
 	}
+	if now == watch.Missing && s.Stays(by) {
+		s.NotePollsEnd()
+		s.Remind(watch.ComesBack)
+	}
 	e.turns.Watch(now == watch.Sleeps)
 	var busy bool
 	switch t := s.now(); which {

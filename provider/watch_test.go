@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
 // asleep makes an application sleep until side 0 has a result, and returns when it does. Its packets wake it and nobody else.
@@ -63,6 +65,40 @@ func TestOneWakeUp(t *testing.T) {
 		synctest.Wait()
 		if !s[0].Asleep() {
 			t.Error("nobody waits for packets after the application went away")
+		}
+	})
+}
+
+// An application that slept, and then posts and polls for long without sleeping, sends many requests in one packet, like one that never slept. What it leaves behind
+// when it goes leaves soon.
+func TestManyPostsAfterASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		sleep := func() {
+			ended := p.asleep(s[0], NewWait())
+			p.postAndRing(s[0], p.write(0, 0, 64))
+			<-ended
+			p.results(0)
+		}
+		const n, most = 200, 8 + 200/10 + 1 // the first alone, then as many as fit
+		post := func() {
+			for range n {
+				p.postAndRing(s[0], p.write(0, 0, 64))
+			}
+		}
+		sleep()
+		before := s[0].packetsOut()
+		post()
+		s[0].Poll()
+		p.await(n)
+		if sent := s[0].packetsOut() - before; sent > most {
+			t.Errorf("%d packets for %d requests of a poller, want %d at the most", sent, n, most)
+		}
+		sleep()
+		post() // and goes
+		if d := p.await(n); d > 2*watch.ComesBack {
+			t.Errorf("what was left behind took %v", d)
 		}
 	})
 }

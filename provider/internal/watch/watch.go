@@ -2,6 +2,7 @@ package watch
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
@@ -34,6 +35,7 @@ type Watch struct {
 	wanted  interleave.Uint32 // the highest rank of those who would; 0 for nobody. Written under mu
 	byCall  atomic.Bool       // a call watches, and not the progress goroutine; a hint, and no step of an explorer
 	left    interleave.Bool   // nobody watches: an application slept, and does something else now. Set under mu
+	visits  atomic.Int32      // turns that were run for it since; a hint, and no step of an explorer
 	vacated interleave.Event  // the watch became free while the shard closes
 }
 
@@ -118,6 +120,7 @@ func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 	}
 	v.byCall.Store(false)
 	if w != nil && !closing {
+		v.visits.Store(0)
 		v.left.Store(true)
 	}
 	rests, v.rests = v.rests, false
@@ -151,4 +154,18 @@ func (v *Watch) AwaitVacated() {
 	for !v.Free() {
 		v.vacated.Wait()
 	}
+}
+
+const (
+	// mostVisits is how many turns an application that slept has run for it, before it counts as one that polls: one that wakes for a message, answers it and sleeps
+	// again has fewer. What it posts then waits for its next poll or sleep and leaves together, instead of a packet for each request.
+	mostVisits = 8
+	// ComesBack is when somebody looks for one that counts as polling, and neither polls nor sleeps.
+	ComesBack = 200 * time.Microsecond
+)
+
+// Stays takes in that a turn is run while nobody watches because an application that slept does something else. It reports whether that one counts as polling
+// from now on, so that nobody counts as having left.
+func (v *Watch) Stays(by Caller) bool {
+	return (by == CallerPoll || by == CallerRing) && v.visits.Add(1) == mostVisits && v.Forsake()
 }

@@ -1,0 +1,48 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
+)
+
+// An application that slept counts as polling once it had many turns run for it, and no more after it slept again.
+func TestStays(t *testing.T) {
+	v := Watch{vacated: interleave.NewEvent()}
+	sleep := func() {
+		w := NewWait()
+		v.Seek(w)
+		v.End(w, false)
+	}
+	for range 3 {
+		sleep()
+		for by := range numCallers {
+			if by != CallerPoll && by != CallerRing && (v.Stays(by) || v.visits.Load() != 0) {
+				t.Errorf("caller %d counts", by)
+			}
+		}
+		for n := 1; v.Left(); n++ {
+			by := CallerPoll
+			if n%2 == 0 {
+				by = CallerRing
+			}
+			if stays := v.Stays(by); stays != (n == mostVisits) || stays == v.Left() {
+				t.Fatalf("turn %d: stays %v, left %v", n, stays, v.Left())
+			}
+		}
+		sleep()
+		for range mostVisits - 1 {
+			v.Stays(CallerPoll)
+		}
+		if !v.Left() {
+			t.Error("turns count beyond a sleep")
+		}
+		sleep()
+		v.Forsake()
+		for range mostVisits {
+			if v.Stays(CallerPoll) {
+				t.Error("an application stays where nobody had left")
+			}
+		}
+	}
+}
