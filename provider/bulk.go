@@ -18,7 +18,7 @@ func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}
 	if full {
-		p.Waits = s.waits(kind)
+		p.Waits, p.Length = s.waits(kind)
 	}
 	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.findBulk()
 }

@@ -29,8 +29,8 @@ func (p *pipe) ForgetBulk(path Path) { p.Forget(path) }
 // preferLane has bulk take the lane: how ways are compared is tested in packages bulk and sim.
 func preferLane(group []*Engine) {
 	for _, e := range group {
-		if e.bulkVerdict == bulk.Unknown {
-			e.bulkVerdict = bulk.Lane
+		if e.bulkVerdicts == (bulk.Verdicts{}) {
+			e.bulkVerdicts = bulk.All(bulk.Lane)
 		}
 	}
 }

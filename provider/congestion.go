@@ -49,8 +49,7 @@ func (t *transmitted) noteFull(leaving int) {
 func (t *transmitted) delivered(n int) {
 	t.cc.Delivered(n)
 	if t.bulk.Moved(n, t.now) {
-		t.bulkVerdict = t.bulk.Verdict()
-		t.flight.Note(t.now, FlightBulk, t.id, 2, uint32(t.bulkVerdict))
+		t.flight.Note(t.now, FlightBulk, t.id, 2, uint32(t.bulk.Tell(&t.bulkVerdicts)))
 	}
 	t.want(wantVerdict)
 }

@@ -42,13 +42,13 @@ type environment struct {
 	backlog    link.Backlog
 	turns      turn.Clock
 
-	copies      bool         // the link has read what leaves when Transmit returns
-	bulkVerdict bulk.Verdict // the newest of any connection, with which others begin; bulk.Always where nothing is compared
-	clock       clock.Source // the owner's, for samples of latency; nil without any
-	limitTotals trace.LimitTotals
-	tap         tapping
-	flight      *trace.Recorder
-	stats       Stats
+	copies       bool          // the link has read what leaves when Transmit returns
+	bulkVerdicts bulk.Verdicts // the newest of any connection, with which others begin; bulk.Always where nothing is compared
+	clock        clock.Source  // the owner's, for samples of latency; nil without any
+	limitTotals  trace.LimitTotals
+	tap          tapping
+	flight       *trace.Recorder
+	stats        Stats
 }
 
 // hello is the REQ or REP at hand.
@@ -62,7 +62,7 @@ func newEnvironment(cfg Config, l Link, mem *Memory, rng *rand.Rand) environment
 	return environment{
 		cfg: cfg, link: l, mem: mem, rng: rng, flight: trace.NewRecorder(lifetime.Names()),
 		out: packet.NewOut(l), received: link.NewReceived(l), store: space.NewStore(cfg.HeldBytes), backlog: link.NewBacklog(l), controller: newController(&cfg),
-		bulkVerdict: bulk.First(cfg.BulkAlways), copies: link.Copies(l),
+		bulkVerdicts: bulk.First(cfg.BulkAlways), copies: link.Copies(l),
 	}
 }
 

@@ -17,21 +17,23 @@ func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 // inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
 func (s *sender) inRuns() bool { return s.fullByBulk && s.bulk.Settled() || s.copies && s.joinsRun() }
 
-// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them.
-func (s *sender) waits(kind wire.Space) int {
+// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them. message is how long that
+// one is. A READ is short.
+func (s *sender) waits(kind wire.Space) (bytes, message int) {
 	at := s.tx[kind].Next()
 	if kind == wire.ResponseSpace {
-		return int(s.served.Rest(at))
+		bytes = int(s.served.Rest(at))
+		return bytes, bytes + int(at.Offset())
 	}
 	q := &s.qp.sq
 	wr := q.wr(at.Message())
 	switch {
 	case at.Offset() > 0:
-		return int(wr.length - at.Offset())
+		return int(wr.length - at.Offset()), int(wr.length)
 	case wr.kind == KindWrite || wr.kind == KindSend:
-		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader)
+		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader), int(wr.length)
 	}
-	return 0
+	return 0, 0
 }
 
 // fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
@@ -40,7 +42,8 @@ func (s *sender) fills(kind wire.Space, n int) bool {
 	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
 		return false // the beginning of a message has room for blocks
 	}
-	return s.waits(kind) >= n
+	bytes, _ := s.waits(kind)
+	return bytes >= n
 }
 
 // leastHeader is that of a small Write or Send at the least.

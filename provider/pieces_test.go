@@ -132,7 +132,7 @@ func TestPiecesLeaveTheSlowerLane(t *testing.T) {
 	if seen[1].bulk == 0 || c.sent.PacketsInFlight() == 0 {
 		t.Fatalf("%d packets by the lane, %d in flight", seen[1].bulk, c.sent.PacketsInFlight())
 	}
-	c.bulk = bulk.Rest{}.Resume(p.now, bulk.Port)
+	c.bulk = bulk.Rest{}.Resume(p.now, bulk.All(bulk.Port))
 	nonce, _ := c.bulk.Probe(1408, p.now, 0, 1)
 	c.bulk.Answered(nonce, 1408)
 	*seen, done = [2]lanes{}, 0

@@ -56,6 +56,42 @@ func TestBulkGoesTheFasterWay(t *testing.T) {
 	}
 }
 
+// TestVerdictForTheLengthOfMessages: what was found out with short messages does not decide for long ones of the same adapter.
+func TestVerdictForTheLengthOfMessages(t *testing.T) {
+	const port = 400e6
+	config := bulkConfig(testMTU)
+	config.Lane = true
+	short := &Bulk{Kind: provider.KindWrite, Size: 4 << 10, Depth: 16}
+	long := &Bulk{Kind: provider.KindWrite, Size: 256 << 10, Depth: 16}
+	f := newFleetOf(t, config, Conditions{Delay: testDelay, LaneDelay: testDelay}, Bottleneck{Rate: port, Queue: 500e3}, short)
+	f.Attach(long, short.from, f.sink, 2000)
+	lane := &Bottleneck{Rate: port / 2, Queue: 500e3}
+	f.sink.NarrowLane(lane)
+	// most says by which way most goes.
+	most := func() string {
+		f.narrow.Forget()
+		lane.Forget()
+		f.pass(t, 200*time.Millisecond)
+		if lane.Passed > f.narrow.Passed {
+			return "lane"
+		}
+		return "port"
+	}
+	short.Start(0)
+	f.pass(t, 200*time.Millisecond)
+	if way := most(); way != "port" {
+		t.Errorf("short messages go by the %s", way)
+	}
+	short.Stop()
+	f.pass(t, 10*time.Millisecond)
+	lane.Rate = 3 * port
+	long.Start(0)
+	f.pass(t, 200*time.Millisecond)
+	if way := most(); way != "lane" {
+		t.Errorf("long messages go by the %s", way)
+	}
+}
+
 // TestLaneAtTheOnlyPort: a host of sockets takes runs at its ND port, and sends them from there, so that its peer's lane is used both ways.
 func TestLaneAtTheOnlyPort(t *testing.T) {
 	const port = 400e6

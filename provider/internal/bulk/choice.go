@@ -61,6 +61,7 @@ type Choice struct {
 type Packet struct {
 	Size   int
 	Room   int  // bytes that it has left; of one that is about to be filled none
+	Length int  // with Full: of the message that it begins with, or goes on with
 	Full   bool // nothing more fits
 	Waits  int  // with Full: bytes that leave at once, this packet's among them, as far as is known
 	Alone  bool // nothing is in flight
@@ -77,10 +78,10 @@ func (c *Choice) Takes(p Packet, now clock.Time, roundTrip time.Duration) bool {
 	switch {
 	case !c.Carries(p.Size):
 		return false
-	case c.trial.verdict == Always:
+	case c.trial.verdict() == Always:
 		return true
 	case c.isBulk:
-		return c.trial.lane(now, roundTrip)
+		return c.trial.lane(p.Length, now, roundTrip)
 	}
 	return p.Behind
 }
@@ -98,13 +99,17 @@ func (c *Choice) inRow(p Packet) bool {
 
 // Settled says that full packets at once behind the one that was asked about last go the same way. One that is no bulk takes the lane because those before it did, and each behind it has to
 // be asked about: the first that is bulk may have to leave by the ND port.
-func (c *Choice) Settled() bool { return c.trial.verdict == Always || c.isBulk }
+func (c *Choice) Settled() bool { return c.trial.verdict() == Always || c.isBulk }
 
 // Moved takes in that so many bytes arrived, by whichever way. It reports whether there is a new verdict.
 func (c *Choice) Moved(bytes int, now clock.Time) (found bool) { return c.trial.arrived(bytes, now) }
 
-// Verdict is which way moves bulk faster.
-func (c *Choice) Verdict() Verdict { return c.trial.verdict }
+// Tell writes the newest verdict into those that are known, and returns it.
+func (c *Choice) Tell(known *Verdicts) Verdict {
+	k := c.trial.judged
+	known[k] = c.trial.verdicts[k]
+	return known[k]
+}
 
 // Carries says whether the lane is known to carry packets of so many bytes.
 func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
@@ -116,7 +121,7 @@ func (c *Choice) State(agreed bool) string {
 		return ""
 	case c.proven == 0:
 		return "unproven"
-	case c.trial.verdict == Port:
+	case c.trial.verdict() == Port:
 		return "slower"
 	}
 	return "proven"

@@ -63,7 +63,7 @@ func TestRestRemembersFailures(t *testing.T) {
 		now = now.Add(minProbeTimer)
 	}
 	now = now.Add(5 * time.Second)
-	c = c.Rest().Resume(now, Unknown)
+	c = c.Rest().Resume(now, Verdicts{})
 	if nonce, ok := c.Probe(1472, now, 0, 9); !ok || nonce != 9 {
 		t.Errorf("the last probe: nonce %d, %v", nonce, ok)
 	}
@@ -73,15 +73,15 @@ func TestRestRemembersFailures(t *testing.T) {
 	for range 9 { // to the longest pause
 		c.leave(now, Lossy)
 	}
-	c = c.Rest().Resume(now.Add(2*time.Second), Unknown)
+	c = c.Rest().Resume(now.Add(2*time.Second), Verdicts{})
 	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
 		t.Errorf("the lane is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
 	}
-	if c = c.Rest().Resume(now.Add(time.Hour), Unknown); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
+	if c = c.Rest().Resume(now.Add(time.Hour), Verdicts{}); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
-	if r := c.Rest(); r != (Rest{}) || r.Resume(now, Unknown) != (Choice{}) {
+	if r := c.Rest(); r != (Rest{}) || r.Resume(now, Verdicts{}) != (Choice{}) {
 		t.Errorf("of a lane that never failed there is %+v", r)
 	}
 }
@@ -135,7 +135,7 @@ func TestLossy(t *testing.T) {
 func TestRows(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
-	c.trial.verdict = Lane
+	c.trial.verdicts = All(Lane)
 	takes := func(size int, full, alone, behind bool) bool {
 		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Alone: alone, Behind: behind}, now, 0)
 	}
@@ -166,11 +166,11 @@ func TestRows(t *testing.T) {
 	if c.Takes(Packet{Size: 100, Alone: true, Waits: 1 << 20}, now, 0) {
 		t.Error("a packet that was not filled is bulk")
 	}
-	c.trial.verdict = Always
+	c.trial.verdicts = All(Always)
 	if !takes(100, false, true, false) || takes(1473, true, false, false) {
 		t.Error("always is not always, or more than was proven")
 	}
-	if c.trial = (trial{verdict: Port}); c.State(true) != "slower" {
+	if c.trial = (trial{verdicts: All(Port)}); c.State(true) != "slower" {
 		t.Errorf("a lane that is not used is %q", c.State(true))
 	}
 	for range n + 1 {
@@ -184,7 +184,7 @@ func TestRows(t *testing.T) {
 func TestRowsOfPacketsWithRoom(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
-	c.trial.verdict = Lane
+	c.trial.verdicts = All(Lane)
 	takes := func(size int, full, behind bool) bool {
 		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind}, now, 0)
 	}

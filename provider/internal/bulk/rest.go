@@ -25,9 +25,9 @@ func (c *Choice) Rest() Rest {
 }
 
 // Resume goes on where Rest left off. The bits of the seconds come round after 18 hours: then a lane may be left once more, for mostPause at the most.
-// The verdict is the newest of any connection.
-func (r Rest) Resume(now clock.Time, v Verdict) Choice {
-	c := Choice{pause: time.Duration(r.pause) * time.Second, tries: r.tries, trial: trial{verdict: v}}
+// The verdicts are the newest of any connection.
+func (r Rest) Resume(now clock.Time, v Verdicts) Choice {
+	c := Choice{pause: time.Duration(r.pause) * time.Second, tries: r.tries, trial: trial{verdicts: v}}
 	left := time.Duration(int16(r.until-uint16(now/clock.Time(time.Second)))) * time.Second
 	if r != (Rest{}) && left > 0 && left <= mostPause {
 		c.at = now.Add(left)

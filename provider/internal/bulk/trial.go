@@ -33,14 +33,6 @@ const (
 	Always // the lane, without a comparison
 )
 
-// First is the verdict before any comparison.
-func First(always bool) Verdict {
-	if always {
-		return Always
-	}
-	return Unknown
-}
-
 // String names the verdict.
 func (v Verdict) String() string {
 	return [...]string{"not compared", "not faster", "faster", "always used"}[v]
@@ -48,33 +40,41 @@ func (v Verdict) String() string {
 
 // trial finds out by which way a connection moves bulk faster, by using each in turn and counting what arrives. Zero knows nothing.
 type trial struct {
-	verdict Verdict
+	verdicts Verdicts
+	again    [classes]clock.Time    // when the ways are compared the next time; zero: when bulk is sent
+	keep     [classes]time.Duration // the newest verdict holds
+	lengths  lengths
+
 	phase   uint8 // of the comparison under way, from 1 on; zero while there is none
+	judged  uint8 // class that it is for
 	bytes   int   // that arrived in the phase
 	length  time.Duration
 	counted time.Duration // of the phase: time in which something was in flight
 	from    clock.Time    // when the phase begins to count
 	at      clock.Time    // up to where time is counted
 	best    [2][2]float64 // by way: the two most bytes a nanosecond of a phase
-	again   clock.Time    // when the ways are compared the next time; zero: when bulk is sent
-	keep    time.Duration // the newest verdict holds
 }
 
-// lane says whether bulk that leaves now takes the lane, which is proven. roundTrip is the smoothed one. It begins a comparison when one is due.
-func (t *trial) lane(now clock.Time, roundTrip time.Duration) bool {
+// verdict is that for the messages of late.
+func (t *trial) verdict() Verdict { return t.verdicts[t.lengths.class] }
+
+// lane says whether bulk that leaves now, of a message with so many bytes, takes the lane, which is proven. roundTrip is the smoothed one. It begins a comparison when one is due.
+func (t *trial) lane(message int, now clock.Time, roundTrip time.Duration) bool {
+	k := t.lengths.sees(message)
 	switch {
 	case t.phase > 0:
 		return t.phase%2 == 0
-	case t.verdict != Unknown && t.again == 0:
-		t.keep = firstKeep
-		t.again = now.Add(t.keep)
-	case now >= t.again:
+	case t.verdicts[k] != Unknown && t.again[k] == 0:
+		t.keep[k] = firstKeep
+		t.again[k] = now.Add(firstKeep)
+	case now >= t.again[k]:
+		t.judged = k
 		t.length = max(minPhase, roundTrips*roundTrip)
 		t.best = [2][2]float64{}
 		t.enter(1, now)
 		return false
 	}
-	return t.verdict == Lane
+	return t.verdicts[k] == Lane
 }
 
 // enter begins a phase.
@@ -115,14 +115,14 @@ func (t *trial) arrived(bytes int, now clock.Time) (found bool) {
 // judge ends a comparison.
 func (t *trial) judge(now clock.Time) {
 	port, lane := t.best[1][1], t.best[0][1]
-	v := Port
-	if 8*lane > clearly*port || t.verdict == Lane && clearly*lane > 8*port {
+	v, was, keep := Port, &t.verdicts[t.judged], &t.keep[t.judged]
+	if 8*lane > clearly*port || *was == Lane && clearly*lane > 8*port {
 		v = Lane
 	}
-	if t.keep = min(4*t.keep, mostKeep); v != t.verdict || t.keep == 0 {
-		t.keep = firstKeep
+	if *keep = min(4**keep, mostKeep); v != *was || *keep == 0 {
+		*keep = firstKeep
 	}
-	t.verdict, t.phase, t.again = v, 0, now.Add(t.keep)
+	*was, t.phase, t.again[t.judged] = v, 0, now.Add(*keep)
 }
 
 // stop ends the comparison under way: the lane was left.
