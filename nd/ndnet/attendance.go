@@ -19,6 +19,7 @@ type attendance struct {
 	helped  bool        // a goroutine finishes what a Write left
 	bell    *bell       // interrupts who is inside; nil until somebody was
 	ends    *time.Timer // of how long a Write stays; nil until one stayed
+	later   later
 }
 
 // wake makes everybody look again at what they wait for. The caller holds mu.
@@ -131,11 +132,15 @@ func (c *Conn) takeResults() (news bool) {
 	return news
 }
 
-// stay sends what a Write has left, if the peer reads soon. The next Write of a stream follows at once: a goroutine that sends what each one has left takes turns
-// with them, on cores that the peer needs. The caller holds mu and writing.
-func (c *Conn) stay() {
+// stay sends what a Write of n bytes has left, if the peer reads soon. The next Write of a stream follows at once: a goroutine that sends what each one has left takes turns
+// with them, on cores that the peer needs. What short Writes have left goes with those that follow. The caller holds mu and writing.
+func (c *Conn) stay(n int) {
 	w, long := &c.waiting, c.network.stay
 	if !c.unfinished() || w.inside || w.helped {
+		return
+	}
+	if n <= shortWrite && c.send.ring.waiting() < maxPiece {
+		c.putOff()
 		return
 	}
 	until := time.Now().Add(long)
@@ -169,7 +174,7 @@ func (c *Conn) leave() {
 		}
 		return
 	}
-	if !w.helped {
+	if !w.helped && !w.later.armed {
 		w.helped = true
 		go c.finish()
 	}
@@ -181,6 +186,7 @@ func (c *Conn) finish() {
 	defer c.mu.Unlock()
 	for c.unfinished() && !c.closed {
 		c.await(true)
+		c.flush()
 	}
 	c.waiting.helped = false
 }

@@ -57,7 +57,7 @@ func TestStayEnds(t *testing.T) {
 		"close":    (*Conn).Close,
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := networks(t, Config{MaxBuffer: minMaxBuffer})
+			n := networks(t, Config{})
 			n[0].stay = time.Hour
 			ends := pairs(t, n, 1)
 			client := ends[0][0]
@@ -65,7 +65,7 @@ func TestStayEnds(t *testing.T) {
 			go func() {
 				defer close(done)
 				for {
-					if _, err := client.Write(make([]byte, 4<<10)); err != nil {
+					if _, err := client.Write(make([]byte, 2*shortWrite)); err != nil {
 						return
 					}
 				}

@@ -26,7 +26,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	for {
 		err := c.writable()
 		if n == len(p) && (err == nil || n > 0 && err == os.ErrDeadlineExceeded) { // what was taken in time is delivered
-			c.stay()
+			c.stay(n)
 			return n, nil
 		}
 		if err != nil {
@@ -60,7 +60,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 
 // space is where up to n bytes can go now, none while the send ring is full. The caller holds mu and writing.
 func (c *Conn) space(n int) ([]byte, error) {
-	if c.send.requests > depth/2 {
+	if c.send.requests > depth/2 && c.looks(n) {
 		c.takeResults()
 	}
 	if _, err := c.reserve(n); err != nil {
@@ -118,7 +118,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 			}
 			continue
 		}
-		c.stay()
+		c.stay(maxPiece)
 		c.leave()
 		got, err := c.fill(space[:min(len(space), maxPiece)], r)
 		if got > 0 {

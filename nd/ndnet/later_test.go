@@ -1,0 +1,122 @@
+package ndnet
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+// busy makes the connection believe that as many messages are on their way as may be, once none is, and returns what ends that.
+func (c *Conn) busy() (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.send.n > 0 {
+		c.await(true)
+	}
+	c.send.requests = depth
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.send.requests -= depth
+		c.wake() // a goroutine that waits for results, which do not come
+	}
+}
+
+// left is what waits to be sent, and who sees to it.
+func (c *Conn) left() (n int, armed, helped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.send.ring.waiting(), c.waiting.later.armed, c.waiting.helped
+}
+
+// Short Writes that cannot go leave their bytes to those that follow, without waiting and without a goroutine. All of it goes in one message.
+func TestShortWritesGoTogether(t *testing.T) {
+	n := networks(t, Config{})
+	n[0].stay = time.Second // a Write that waits leaves the rest to a goroutine then
+	ends := pairs(t, n, 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	end := client.busy()
+	const writes, size = 32, 1000
+	said := make([]byte, writes*size)
+	for i := range said {
+		said[i] = byte(i / 7)
+	}
+	for i := range writes {
+		_, err := client.Write(said[i*size:][:size])
+		must(t, err)
+	}
+	if n, _, helped := client.left(); n != len(said) || helped {
+		t.Errorf("%d bytes are left, to a goroutine: %v", n, helped)
+	}
+	before := client.send.number
+	end()
+	heard := make([]byte, len(said))
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	_, err := io.ReadFull(server, heard)
+	must(t, err)
+	if string(heard) != string(said) {
+		t.Error("the bytes are not those that were written")
+	}
+	client.mu.Lock()
+	defer client.mu.Unlock()
+	if sent := client.send.number - before; sent > 2 { // one, and one where the rings wrap
+		t.Errorf("%d messages for what %d Writes left", sent, writes)
+	}
+}
+
+// open has the reader offer its first ring that can be written into, and read what that took.
+func open(t *testing.T, client, server *Conn) {
+	t.Helper()
+	const n = 512 << 10
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.CopyN(io.Discard, server, n)
+		read <- err
+	}()
+	_, err := client.Write(make([]byte, n))
+	must(t, err)
+	must(t, <-read)
+}
+
+// What is left while the peer takes nothing is a goroutine's in the end, so that the clock is not asked for ever.
+func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
+	n := networks(t, Config{})
+	ends := pairs(t, n, 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	end := client.busy()
+	_, err := client.Write(make([]byte, 100))
+	must(t, err)
+	if n, armed, helped := client.left(); n != 100 || !armed || helped {
+		t.Fatalf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+	}
+	deadline := time.Now().Add(patience)
+	for _, _, helped := client.left(); !helped; _, _, helped = client.left() {
+		if time.Now().After(deadline) {
+			t.Fatal("no goroutine takes over")
+		}
+		time.Sleep(laterTime)
+	}
+	end()
+	must(t, server.SetReadDeadline(deadline))
+	_, err = io.ReadFull(server, make([]byte, 100))
+	must(t, err)
+}
+
+// Short Writes look now and then whether messages have arrived, long ones every time, and so does one that finds nothing left.
+func TestLooks(t *testing.T) {
+	var c Conn
+	if !c.looks(1) {
+		t.Error("a Write that finds nothing left does not look")
+	}
+	l := &c.waiting.later
+	l.armed, l.last = true, time.Now().Add(time.Hour)
+	if c.looks(shortWrite) || !c.looks(shortWrite+1) {
+		t.Error("a short Write looks too soon, or a long one does not")
+	}
+	l.last = time.Now().Add(-lookEvery)
+	if !c.looks(1) || time.Since(l.last) > time.Hour || l.last.IsZero() {
+		t.Error("a short Write does not look after a while, or does not note that it did")
+	}
+}
