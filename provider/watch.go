@@ -20,9 +20,9 @@ func NewWait() *Wait { return watch.NewWait() }
 // unless another call of the shard does. When the shard closes, it sleeps on until somebody ends w. A panic inside the engine is as in NewShard.
 func (s *Shard) Sleep(w *Wait) (ended bool) {
 	if !w.Over() {
-		w.Beside(&s.Sleeper)
+		w.Join(&s.Sleeper)
 		s.sleep(w)
-		w.Beside(nil)
+		w.Leave(&s.Sleeper)
 	}
 	return w.Rise()
 }

@@ -34,6 +34,8 @@ type Sleeper struct {
 	until  interleave.Int64  // when it means to wake, while asleep
 	polls  interleave.Uint32 // moves when pollers run turns, and when sleepers leave; the progress goroutine watches it
 	told   atomic.Uint32     // calls that ended while they slept; a hint, and no step of an explorer
+	risen  atomic.Uint32     // of those, how many have been noticed; likewise
+	jumps  atomic.Uint32     // and how many before older ones; likewise
 }
 
 // Told moves when the call of a sleeper ends.

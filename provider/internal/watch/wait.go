@@ -16,6 +16,7 @@ type Wait struct {
 	event       interleave.Event
 	at          interleave.Pointer[Sleeper] // whose packets it waits for; nil while it does not
 	beside      atomic.Pointer[Sleeper]     // whose turns may end it while it sleeps; a hint, and no step of an explorer
+	ticket      atomic.Uint32               // how many calls had ended beside it, itself among them; likewise
 
 	// Patient says that the call may be woken by somebody else who waits for packets: it leaves that to calls that are not. It is set before Sleep.
 	Patient bool
@@ -37,10 +38,10 @@ func (w *Wait) Reset() {
 // Finish ends the call: it is a Finish. Anyone may call it, also within a turn.
 func (w *Wait) Finish(o outcome.Outcome) {
 	w.outcome = o
-	w.ended.Store(true)
-	if s := w.beside.Load(); s != nil {
-		s.told.Add(1)
+	if s := w.beside.Swap(nil); s != nil {
+		w.ticket.Store(s.told.Add(1))
 	}
+	w.ended.Store(true)
 	w.stir()
 }
 
@@ -58,8 +59,28 @@ func (w *Wait) stir() {
 	}
 }
 
-// Beside says among whose sleepers the caller is; nil for none.
-func (w *Wait) Beside(s *Sleeper) { w.beside.Store(s) }
+// Join says among whose sleepers the caller is.
+func (w *Wait) Join(s *Sleeper) { w.beside.Store(s) }
+
+// Leave says that it is there no more, and may let others run first, whose calls ended before its own.
+func (w *Wait) Leave(s *Sleeper) {
+	if w.jumps(s) {
+		interleave.Gosched()
+	}
+}
+
+// jumps takes in that the sleeper runs again, and reports whether it is to let others run first.
+func (w *Wait) jumps(s *Sleeper) (yields bool) {
+	if w.beside.Swap(nil) != nil { // the call did not end
+		return false
+	}
+	return int32(w.ticket.Load()-s.risen.Add(1)) > 0 && s.jumps.Add(1)%mostJumps == 0
+}
+
+// mostJumps is how many calls may end before older ones that have yet to run, until one of them lets those run. The Go scheduler runs first who was woken last: two
+// connections whose packets wake each other keep all others waiting, until it looks elsewhere, once in 61 times (runtime.findRunnable). With as many as this the others
+// wait half as long, and short turns of few goroutines, whose memory is in the processor's cache, remain: with no jump at all a fifth fewer calls end in a second.
+const mostJumps = 16
 
 // At says where the caller waits for packets; nil while it does not.
 func (w *Wait) At(s *Sleeper) { w.at.Store(s) }
