@@ -76,7 +76,7 @@ var fences = map[string]fence{
 	"provider/internal/recovery":      object("wire", "internal/clock", "provider/internal/space", "provider/internal/turn"),
 	"provider/internal/link":          shared(object("wire", "internal/clock"), "provider/internal/link/linktest", "provider/internal/answers", "provider/internal/packet", "provider/internal/ndports", "provider/internal/relay"),
 	"provider/internal/link/linktest": shared(object("provider/internal/link"), "provider/internal/access", "provider/internal/answers"), // their tests
-	"provider/internal/packet":        shared(object("wire", "provider/internal/link", "provider/internal/space"), "provider/internal/access", "provider/internal/answers"),
+	"provider/internal/packet":        shared(object("wire", "internal/clock", "provider/internal/link", "provider/internal/space"), "provider/internal/access", "provider/internal/answers"),
 	"provider/internal/ndports":       object("wire", "provider/internal/link", "provider/internal/outcome"),
 	"provider/internal/pool":          object(), "provider/internal/qpstate": object(),
 	"provider/internal/index":      object(),

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -78,6 +79,51 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 	}
 	if d := c.cc.Delay(); d < 2*onTheWay || d > 2*onTheWay+wire.AckDelayUnit {
 		t.Errorf("a round trip of %v; packets were on their way for %v", d, 2*onTheWay)
+	}
+}
+
+// What a peer sends before it acknowledges takes its time, which is no part of the round trip. What came meanwhile says little, unless it is known when.
+func TestPeersThatSend(t *testing.T) {
+	const takes = 100 * time.Microsecond // a batch of the peer's
+	for _, stamps := range []bool{false, true} {
+		p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp() // so that no acknowledgement leaves beside data
+		p.fixed(1000)
+		e := p.eng[1]
+		e.copies = true
+		p.post(1, p.write(1, 0, 1<<20))
+		p.eng[1].Run(p.now)
+		e.out.Clock = func() clock.Time { return p.now.Add(takes) }
+		var told []wire.Ack
+		p.link[0].mangle = func(b []byte) bool {
+			if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
+				told = append(told, wire.Ack{})
+				if _, d := wire.ParseAck(b[wire.BaseHeaderLen:], &told[len(told)-1]); d != wire.DropNone {
+					t.Error(d)
+				}
+			}
+			return true
+		}
+		// hears has the peer, in the middle of a long Write, get one that is to be acknowledged at once.
+		hears := func() wire.Ack {
+			told = nil
+			p.post(0, p.write(0, 0, 10*1344))
+			if p.now = p.now.Add(time.Microsecond); stamps {
+				p.link[1].stamp = p.now
+			}
+			p.eng[0].Run(p.now)
+			e.Run(p.now)
+			if len(told) == 0 {
+				t.Fatal("nothing is acknowledged at once")
+			}
+			return told[len(told)-1]
+		}
+		if held := time.Duration(hears().Delay) * wire.AckDelayUnit; held > takes || held < takes-wire.AckDelayUnit {
+			t.Errorf("the peer says that it had packets for %v; what it sent before took %v", held, takes)
+		}
+		p.now = p.now.Add(takes)
+		if a := hears(); a.Flags&wire.AckAway != 0 == stamps {
+			t.Errorf("packets that came while the peer sent, stamped %v: flags %#x", stamps, a.Flags)
+		}
 	}
 }
 

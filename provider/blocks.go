@@ -46,7 +46,7 @@ func (r *receiving) putBlocks(most int, always, report bool) {
 		return
 	}
 	report = report || !r.phase.Attempt() && (r.receives.TakenBack() || r.receives.Worth(r.receiveLimit()))
-	if r.received.Tell(a, e.now, most) {
+	if r.received.Tell(a, out.Now(e.now), most) {
 		a.Flags = 0
 		if r.marks.Owed() && !report {
 			a.Flags |= wire.AckCE
@@ -162,4 +162,6 @@ func (r *repeater) onReport(m *wire.Report) {
 }
 
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
-func (r *receiving) keep() { r.received.Add(r.in.number, r.in.came, r.turns.Away() && !r.in.known) }
+func (r *receiving) keep() {
+	r.received.Add(r.in.number, r.in.came, !r.in.known && r.turns.Blurs(r.rtt.Min))
+}

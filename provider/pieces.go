@@ -17,8 +17,7 @@ func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 // inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
 func (s *sender) inRuns() bool { return s.fullByBulk && s.bulk.Settled() || s.copies && s.joinsRun() }
 
-// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first of them. message is how long that
-// one is. A READ is short.
+// waits is how many bytes of contents are next in a space, those of the message or of all requests if they are as long as the first, and how long that is. A READ is short.
 func (s *sender) waits(kind wire.Space) (bytes, message int) {
 	at := s.tx[kind].Next()
 	if kind == wire.ResponseSpace {

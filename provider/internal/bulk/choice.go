@@ -101,8 +101,10 @@ func (c *Choice) inRow(p Packet) bool {
 // be asked about: the first that is bulk may have to leave by the ND port.
 func (c *Choice) Settled() bool { return c.trial.verdict() == Always || c.isBulk }
 
-// Moved takes in that so many bytes arrived, by whichever way. It reports whether there is a new verdict.
-func (c *Choice) Moved(bytes int, now clock.Time) (found bool) { return c.trial.arrived(bytes, now) }
+// Moved takes in that so many bytes arrived, by whichever way, and how many this end has received. It reports whether there is a new verdict.
+func (c *Choice) Moved(bytes, received int, now clock.Time) (found bool) {
+	return c.trial.arrived(bytes, received, now)
+}
 
 // Tell writes the newest verdict into those that are known, and returns it.
 func (c *Choice) Tell(known *Verdicts) Verdict {

@@ -38,7 +38,8 @@ func (v Verdict) String() string {
 	return [...]string{"not compared", "not faster", "faster", "always used"}[v]
 }
 
-// trial finds out by which way a connection moves bulk faster, by using each in turn and counting what arrives. Zero knows nothing.
+// trial finds out by which way a connection moves bulk faster, by using each in turn and counting what arrives, at either end: the way that takes less of a processor leaves it to what
+// comes. Where both ends sent bulk by the ND port, neither found the lane faster for what it sent itself, and together they moved half. Zero knows nothing.
 type trial struct {
 	verdicts Verdicts
 	again    [classes]clock.Time    // when the ways are compared the next time; zero: when bulk is sent
@@ -48,6 +49,7 @@ type trial struct {
 	phase   uint8 // of the comparison under way, from 1 on; zero while there is none
 	judged  uint8 // class that it is for
 	bytes   int   // that arrived in the phase
+	heard   int   // bytes that this end had received when it began to count; negative before
 	length  time.Duration
 	counted time.Duration // of the phase: time in which something was in flight
 	from    clock.Time    // when the phase begins to count
@@ -79,17 +81,20 @@ func (t *trial) lane(message int, now clock.Time, roundTrip time.Duration) bool 
 
 // enter begins a phase.
 func (t *trial) enter(phase uint8, now clock.Time) {
-	t.phase, t.bytes, t.counted = phase, 0, 0
+	t.phase, t.bytes, t.heard, t.counted = phase, 0, -1, 0
 	t.from, t.at = now.Add(t.length/4), now
 }
 
 // alone takes in that a packet leaves while nothing is in flight: the time before says nothing of a way.
 func (t *trial) alone(now clock.Time) { t.at = now }
 
-// arrived takes in that so many bytes arrived. It reports whether there is a new verdict.
-func (t *trial) arrived(bytes int, now clock.Time) (found bool) {
+// arrived takes in that so many bytes arrived, and that this end has received so many of its own by now. It reports whether there is a new verdict.
+func (t *trial) arrived(bytes, received int, now clock.Time) (found bool) {
 	if t.phase == 0 || now < t.from {
 		return false
+	}
+	if t.heard < 0 {
+		t.heard = received
 	}
 	t.counted += now.Sub(max(t.at, t.from))
 	t.at = now
@@ -97,7 +102,7 @@ func (t *trial) arrived(bytes int, now clock.Time) (found bool) {
 	if t.counted < t.length {
 		return false
 	}
-	best, speed := &t.best[t.phase%2], float64(t.bytes)/float64(t.counted)
+	best, speed := &t.best[t.phase%2], float64(t.bytes+received-t.heard)/float64(t.counted)
 	switch {
 	case speed > best[0]:
 		best[0], best[1] = speed, best[0]

@@ -15,7 +15,7 @@ func run(t *trial, now *clock.Time, d time.Duration, port, lane int) (byLane tim
 		if t.lane(0, *now, 0) {
 			speed, byLane = lane, byLane+step
 		}
-		t.arrived(speed*100, now.Add(step))
+		t.arrived(speed*100, 0, now.Add(step))
 	}
 	return byLane
 }
@@ -79,10 +79,10 @@ func TestTrialCountsTimeInFlight(t *testing.T) {
 	var x trial
 	x.lane(0, now, 0)
 	now = x.from
-	x.arrived(1, now)
+	x.arrived(1, 0, now)
 	now = now.Add(time.Second)
 	x.alone(now)
-	if x.arrived(1, now.Add(minPhase/2)); x.phase != 1 || x.counted != minPhase/2 {
+	if x.arrived(1, 0, now.Add(minPhase/2)); x.phase != 1 || x.counted != minPhase/2 {
 		t.Errorf("phase %d, %v counted", x.phase, x.counted)
 	}
 }
@@ -104,7 +104,7 @@ func TestTrialIsNotMisled(t *testing.T) {
 			speed, burst = 100_000, true
 		}
 		now = now.Add(step)
-		x.arrived(speed*100, now)
+		x.arrived(speed*100, 0, now)
 	}
 	if x.verdict() != Lane {
 		t.Error("misled")
@@ -116,10 +116,10 @@ func TestTrialOnLongPaths(t *testing.T) {
 	now := clock.Time(time.Hour)
 	var x trial
 	x.lane(0, now, 10*time.Millisecond)
-	if x.arrived(1, now.Add(99*time.Millisecond)); x.phase != 1 {
+	if x.arrived(1, 0, now.Add(99*time.Millisecond)); x.phase != 1 {
 		t.Error("a phase is over before its time")
 	}
-	if x.arrived(1, now.Add(100*time.Millisecond)); x.phase != 2 || !x.lane(0, now, 0) {
+	if x.arrived(1, 0, now.Add(100*time.Millisecond)); x.phase != 2 || !x.lane(0, now, 0) {
 		t.Error("a phase lasts longer than its time")
 	}
 	if x.stop(); x.lane(0, now, 0) || x.phase != 1 {
@@ -134,7 +134,7 @@ func TestComparisonEndsWithTheLane(t *testing.T) {
 	full := Packet{Size: 1400, Full: true}
 	for !c.Takes(full, now, 0) {
 		now = now.Add(time.Millisecond)
-		c.Moved(1000, now)
+		c.Moved(1000, 0, now)
 	}
 	c.leave(now, Lossy)
 	now = now.Add(2 * firstPause)
@@ -163,7 +163,7 @@ func TestVerdictsByLength(t *testing.T) {
 				speed, byLane = lane, byLane+step
 			}
 			now = now.Add(step)
-			x.arrived(speed*100, now)
+			x.arrived(speed*100, 0, now)
 		}
 		return byLane
 	}
@@ -212,5 +212,32 @@ func TestVerdictIsToldForItsClass(t *testing.T) {
 	c.trial.verdicts, c.trial.judged = Verdicts{Unknown, Port, Unknown}, 1
 	if v := c.Tell(&known); v != Port || known != (Verdicts{Lane, Port, Lane}) {
 		t.Errorf("told %v, known %v", v, known)
+	}
+}
+
+// What this end receives counts, from when a phase counts on: where both ways move as much of its own, the one that leaves more of the processor to what comes is faster.
+func TestTrialCountsWhatComes(t *testing.T) {
+	const step = 100 * time.Microsecond
+	for _, c := range []struct {
+		port, lane int // received in a step
+		want       Verdict
+	}{{100, 200, Lane}, {100, 100, Port}, {200, 100, Port}} {
+		now, received := clock.Time(time.Hour), 1<<40
+		var x trial
+		for x.verdict() == Unknown {
+			comes := c.port
+			if x.lane(0, now, 0) {
+				comes = c.lane
+			}
+			if now < x.from {
+				comes = 1 << 30 // of the way before
+			}
+			now = now.Add(step)
+			received += comes
+			x.arrived(100, received, now)
+		}
+		if x.verdict() != c.want {
+			t.Errorf("%d and %d bytes received: %v", c.port, c.lane, x.verdict())
+		}
 	}
 }

@@ -1,12 +1,17 @@
 package packet
 
-import "github.com/ndxdp/ndxdp/provider/internal/link"
+import (
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
+)
 
 const (
 	// TxBatch is how many packets leave together at the most: as many full ones at MTU 1500 as the kernel takes in one run.
 	TxBatch = 44
 	// frameCache is how many free transmit frames are kept at hand: enough for the largest packet several times over.
 	frameCache = 128
+	// longBatch is how many bytes take so long to leave, on the sender's time, that what is built next has to say so: 10 µs.
+	longBatch = 8 << 10
 )
 
 // Out is what an engine sends: the packet at hand, those that leave with it, and the frames for the next ones.
@@ -20,6 +25,10 @@ type Out struct {
 	bytes    int         // of packets, this turn
 	noFrames bool        // this turn something that has to go out found no frames
 	counts   Counts
+
+	Clock  clock.Source // the engine's; nil for none
+	left   int          // of bytes, how many have left
+	leftAt clock.Time   // when the newest long batch had
 }
 
 // sender is what Out needs of a Link.
@@ -38,7 +47,10 @@ type Counts struct {
 func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, frameCache)} }
 
 // BeginTurn begins a turn.
-func (o *Out) BeginTurn() { o.bytes, o.noFrames = 0, false }
+func (o *Out) BeginTurn() { o.bytes, o.left, o.noFrames = 0, 0, false }
+
+// Now is what time it is for what is built now, in a turn that began at turn: batches that have left meanwhile took their time.
+func (o *Out) Now(turn clock.Time) clock.Time { return max(turn, o.leftAt) }
 
 // Starve notes that what has to go out found no frames: nothing more is to be tried this turn.
 func (o *Out) Starve() { o.noFrames = true }
@@ -74,7 +86,10 @@ func (o *Out) Flush() bool {
 		return false
 	}
 	o.link.Transmit(o.batch[:o.n])
-	o.n, o.stage.used = 0, 0
+	if o.bytes-o.left >= longBatch && o.Clock != nil {
+		o.leftAt = o.Clock()
+	}
+	o.left, o.n, o.stage.used = o.bytes, 0, 0
 	return true
 }
 

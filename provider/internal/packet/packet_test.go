@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -120,6 +122,41 @@ func TestWalkRefuses(t *testing.T) {
 		if d != want {
 			t.Errorf("%v, want %v", d, want)
 		}
+	}
+}
+
+// What is built behind a long batch is built when that has left; a short one, or one of the turn before, moves no time.
+func TestNow(t *testing.T) {
+	l := &frames{left: 400}
+	o := NewOut(l)
+	at := clock.Time(time.Hour)
+	o.Clock = func() clock.Time { return at }
+	send := func(n int) {
+		for ; n > 0; n -= min(n, 1000) {
+			o.Begin(1400)
+			o.Payload(make([]byte, min(n, 1000)))
+			o.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true, ConnID: 9})
+			o.Add()
+		}
+		o.Flush()
+	}
+	began := at
+	o.BeginTurn()
+	at = at.Add(time.Millisecond)
+	send(longBatch - 500)
+	send(longBatch - 500)
+	if now := o.Now(began); now != began {
+		t.Errorf("%v later behind short batches", now.Sub(began))
+	}
+	send(longBatch)
+	if now := o.Now(began); now != at {
+		t.Errorf("%v later behind a long batch, want %v", now.Sub(began), at.Sub(began))
+	}
+	next := at.Add(time.Millisecond)
+	o.BeginTurn()
+	send(100)
+	if now := o.Now(next); now != next {
+		t.Errorf("%v from the beginning of the next turn", now.Sub(next))
 	}
 }
 

@@ -26,6 +26,8 @@ type Clock struct {
 const (
 	// awayGap is the time between two turns from which on the engine counts as having been off its core.
 	awayGap = 200 * time.Microsecond
+	// leastBlur is how long packets may always wait for a turn: what a small batch takes to leave.
+	leastBlur = 50 * time.Microsecond
 	// The share of time spent on sending is taken over shareSpan, several round trips. A span above maxShareSpan was mostly idle,
 	// which says nothing about now.
 	shareSpan    = time.Millisecond
@@ -74,6 +76,12 @@ func (c *Clock) Sent() bool { return c.sent }
 
 // Away says whether the engine's owner was off its core before this turn, so that what arrived may have waited for it.
 func (c *Clock) Away() bool { return c.away }
+
+// Blurs says that what this turn found may have waited for it for so long that it matters on a path with this least round trip: the engine's owner was off its core, or the
+// turn before sent for that long.
+func (c *Clock) Blurs(least time.Duration) bool {
+	return c.away || c.unwatched > max(leastBlur, least/2)
+}
 
 // Trip is the round trip of a packet.
 type Trip struct {

@@ -163,3 +163,27 @@ func TestOwnPart(t *testing.T) {
 		}
 	}
 }
+
+// What waited while a turn sent for long says little, if the path is short; so does what waited for an owner that was off its core.
+func TestBlurs(t *testing.T) {
+	sends := step{after: us, watched: true, look: true, sends: true}
+	for _, test := range []struct {
+		name  string
+		steps []step
+		least time.Duration
+		want  bool
+	}{
+		{"a turn that sent for long", []step{sends, {after: leastBlur + us, watched: true}}, 0, true},
+		{"a turn that sent for a moment", []step{sends, {after: leastBlur, watched: true}}, 0, false},
+		{"a long path", []step{sends, {after: 100 * us, watched: true}}, 200 * us, false},
+		{"a path that is not so long", []step{sends, {after: 100 * us, watched: true}}, 199 * us, true},
+		{"somebody waited", []step{{after: us, watched: true, look: true}, {after: 100 * us, watched: true}}, 0, false},
+		{"off its core", []step{sends, {after: 10 * awayGap, watched: true}}, time.Second, true},
+	} {
+		var c Clock
+		run(&c, clock.Time(time.Hour), test.steps...)
+		if got := c.Blurs(test.least); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}

@@ -109,5 +109,14 @@ func (s *Sleeper) Polls() uint32 { return s.polls.Load() }
 // NotePoll says that somebody polled, or slept, and will soon again.
 func (s *Sleeper) NotePoll() { s.polls.Add(1) }
 
+// Visit takes in that a turn is run while nobody watches because an application that slept does something else. One that stays counts as polling from now on; the
+// progress goroutine looks soon, in case it neither polls nor sleeps.
+func (s *Sleeper) Visit(by Caller) {
+	if s.stays(by) {
+		s.NotePollsEnd()
+		s.Remind(ComesBack)
+	}
+}
+
 // NotePollsEnd says that nobody will.
 func (s *Sleeper) NotePollsEnd() { s.polls.Store(0) }

@@ -164,8 +164,7 @@ const (
 	ComesBack = 200 * time.Microsecond
 )
 
-// Stays takes in that a turn is run while nobody watches because an application that slept does something else. It reports whether that one counts as polling
-// from now on, so that nobody counts as having left.
-func (v *Watch) Stays(by Caller) bool {
+// stays counts a turn that is run for an application that slept. It reports whether that one counts as polling from now on, so that nobody counts as having left.
+func (v *Watch) stays(by Caller) bool {
 	return (by == CallerPoll || by == CallerRing) && v.visits.Add(1) == mostVisits && v.Forsake()
 }

@@ -17,7 +17,7 @@ func TestStays(t *testing.T) {
 	for range 3 {
 		sleep()
 		for by := range numCallers {
-			if by != CallerPoll && by != CallerRing && (v.Stays(by) || v.visits.Load() != 0) {
+			if by != CallerPoll && by != CallerRing && (v.stays(by) || v.visits.Load() != 0) {
 				t.Errorf("caller %d counts", by)
 			}
 		}
@@ -26,13 +26,13 @@ func TestStays(t *testing.T) {
 			if n%2 == 0 {
 				by = CallerRing
 			}
-			if stays := v.Stays(by); stays != (n == mostVisits) || stays == v.Left() {
+			if stays := v.stays(by); stays != (n == mostVisits) || stays == v.Left() {
 				t.Fatalf("turn %d: stays %v, left %v", n, stays, v.Left())
 			}
 		}
 		sleep()
 		for range mostVisits - 1 {
-			v.Stays(CallerPoll)
+			v.stays(CallerPoll)
 		}
 		if !v.Left() {
 			t.Error("turns count beyond a sleep")
@@ -40,7 +40,7 @@ func TestStays(t *testing.T) {
 		sleep()
 		v.Forsake()
 		for range mostVisits {
-			if v.Stays(CallerPoll) {
+			if v.stays(CallerPoll) {
 				t.Error("an application stays where nobody had left")
 			}
 		}
