@@ -120,3 +120,54 @@ func TestLooks(t *testing.T) {
 		t.Error("a short Write does not look after a while, or does not note that it did")
 	}
 }
+
+// What a Write has left to a WriteTo is sent, also while that one's sink does nothing.
+func TestWriteToLeavesNothingBehind(t *testing.T) {
+	ends := pairs(t, networks(t, Config{}), 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	end := client.busy()
+	in, out := io.Pipe()
+	poured := make(chan error, 1)
+	go func() {
+		_, err := client.WriteTo(out)
+		poured <- err
+	}()
+	awaitInside(t, client)
+	_, err := client.Write(make([]byte, 100))
+	must(t, err)
+	_, err = server.Write(make([]byte, 1))
+	must(t, err)
+	for sunk := false; !sunk; time.Sleep(laterTime) {
+		client.mu.Lock()
+		sunk = client.copying
+		client.mu.Unlock()
+	}
+	if n, armed, helped := client.left(); n != 100 || armed || !helped {
+		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+	}
+	end()
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	_, err = io.ReadFull(server, make([]byte, 100))
+	must(t, err)
+	must(t, in.Close())
+	if err := <-poured; err != io.ErrClosedPipe {
+		t.Error(err)
+	}
+}
+
+// awaitInside returns when somebody waits in the connection's queue.
+func awaitInside(t *testing.T, c *Conn) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(laterTime) {
+		c.mu.Lock()
+		inside := c.waiting.inside
+		c.mu.Unlock()
+		if inside {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits in the queue")
+		}
+	}
+}

@@ -106,6 +106,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 		return 0, c.opError("read", err)
 	}
 	defer c.reading.give()
+	defer c.leave()
 	for {
 		if err := c.readable(); err != nil {
 			if err == io.EOF {
@@ -113,10 +114,10 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 			}
 			return n, c.opError("read", err)
 		}
+		c.leave() // w may wait for long, and Writes have left what they have to who was inside
 		wrote, err := c.pour(w, c.in.peek())
 		n += int64(wrote)
 		c.consume(wrote)
-		c.leave()
 		if err != nil {
 			return n, err
 		}
