@@ -98,7 +98,7 @@ func (c *Conn) await(all bool) {
 	c.mu.Unlock()
 	err := c.cq.Notify(w.bell, level)
 	c.mu.Lock()
-	w.inside = false
+	w.inside, w.later.polls = false, false
 	c.takeResults()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		c.fail(c.lost(err))
@@ -136,11 +136,14 @@ func (c *Conn) takeResults() (news bool) {
 // with them, on cores that the peer needs. What short Writes have left goes with those that follow. The caller holds mu and writing.
 func (c *Conn) stay(n int) {
 	w, long := &c.waiting, c.network.stay
-	if !c.unfinished() || w.inside || w.helped {
+	if w.inside || w.helped {
 		return
 	}
 	if n <= shortWrite && c.send.ring.waiting() < maxPiece {
 		c.putOff()
+		return
+	}
+	if !c.unfinished() {
 		return
 	}
 	until := time.Now().Add(long)

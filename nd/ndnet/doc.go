@@ -7,7 +7,8 @@
 // is slow: a writer waits here instead, under its deadline. A connection has no goroutine: whoever waits in Read or Write waits in the completion
 // queue itself. Only what a Write could not send at once, and Close, have one, until it is sent.
 //
-// Small writes are sent at once while few messages are on their way, and gather while many are.
+// Small writes are sent at once while few messages are on their way, and gather while many are. What has gathered leaves with a later Write, or when somebody
+// reads; where neither happens, about a millisecond later.
 //
 // # Messages
 //

@@ -171,3 +171,39 @@ func awaitInside(t *testing.T, c *Conn) {
 		}
 	}
 }
+
+// A Write that polled has the engine, and so what it sent, looked after until all has arrived and the adapter's goroutine has taken over.
+func TestWhoPolledComesBack(t *testing.T) {
+	ends := pairs(t, networks(t, Config{}), 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	for range 20 {
+		const writes, size = 10, 1000
+		client.mu.Lock()
+		client.waiting.later.polls = true // the Write before found three messages under way
+		client.mu.Unlock()
+		for range writes {
+			_, err := client.Write(make([]byte, size))
+			must(t, err)
+			client.mu.Lock()
+			if l := &client.waiting.later; client.send.n > 0 && !l.armed && !client.waiting.inside && !client.waiting.helped {
+				t.Errorf("%d messages are under way and nobody comes back", client.send.n)
+			}
+			client.mu.Unlock()
+		}
+		must(t, server.SetReadDeadline(time.Now().Add(patience)))
+		_, err := io.ReadFull(server, make([]byte, writes*size))
+		must(t, err)
+		for deadline := time.Now().Add(patience); ; time.Sleep(laterTime) {
+			client.mu.Lock()
+			l, n := client.waiting.later, client.send.n
+			client.mu.Unlock()
+			if !l.armed && !l.polls && n == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d messages are under way: %+v", n, l)
+			}
+		}
+	}
+}

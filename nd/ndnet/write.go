@@ -61,6 +61,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 // space is where up to n bytes can go now, none while the send ring is full. The caller holds mu and writing.
 func (c *Conn) space(n int) ([]byte, error) {
 	if c.send.requests > depth/2 && c.looks(n) {
+		c.waiting.later.polls = true
 		c.takeResults()
 	}
 	if _, err := c.reserve(n); err != nil {
