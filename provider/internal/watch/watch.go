@@ -160,7 +160,8 @@ const (
 	// mostVisits is how many turns an application that slept has run for it, before it counts as one that polls: one that wakes for a message, answers it and sleeps
 	// again has fewer. What it posts then waits for its next poll or sleep and leaves together, instead of a packet for each request.
 	mostVisits = 8
-	// ComesBack is when somebody looks for one that counts as polling, and neither polls nor sleeps.
+	// ComesBack is when somebody looks for one that counts as polling, and neither polls nor sleeps. In a process that does nothing else it is a millisecond: timers of the
+	// runtime are not more exact then.
 	ComesBack = 200 * time.Microsecond
 )
 
