@@ -71,8 +71,8 @@ type ConnectionInfo struct {
 	OutstandingReads int  `json:"outstanding_reads"`
 	Resting          bool `json:"resting"` // idle for a second or more
 
-	// BulkLane is proven when long messages may leave by the bulk lane now, slower when AF_XDP moves as much or more, unproven when they may not although both ends have one, and empty without one and
-	// while the connection rests.
+	// BulkLane is proven when long messages may leave by the bulk lane now, slower when AF_XDP moves messages as long as those of late as fast or faster, unproven when they may not although both
+	// ends have one, and empty without one and while the connection rests.
 	BulkLane string `json:"bulk_lane,omitempty"`
 
 	LimitedBy string  `json:"limited_by"` // now
