@@ -15,6 +15,8 @@ type spinner struct {
 	most  time.Duration // the longest look
 	limit time.Duration // the next one
 	began clock.Time    // of the look before the sleep under way
+	vains int           // how many looks of late were in vain, of allLooks
+	rests int           // sleeps without a look
 
 	spins, hits, sleeps atomic.Uint64
 }
@@ -29,20 +31,34 @@ const (
 	preempted = 20 * time.Microsecond
 	// looksAtOnce is how often it looks between two readings of the clock: about a tenth of a microsecond.
 	looksAtOnce = 8
+	// mostVain of allLooks are in vain where looking does not pay, although the packet comes soon behind each: the next restSleeps begin without.
+	allLooks   = 256
+	mostVain   = allLooks * 3 / 4
+	restSleeps = 32
 )
 
 // pays looks until over says so, which is a hit, or the time for looking has passed.
-func (p *spinner) pays(over func() bool) bool {
+func (p *spinner) pays(over func() bool) (hit bool) {
 	p.began = clock.Machine()
 	if p.limit == 0 {
 		return false
 	}
 	p.spins.Add(1)
+	if hit = p.look(over); hit {
+		p.hits.Add(1)
+		p.vains -= p.vains / 8
+	} else if p.vains += (allLooks - p.vains) / 8; p.vains > mostVain {
+		p.limit, p.rests, p.vains = 0, restSleeps, allLooks/2
+	}
+	return hit
+}
+
+// look does so.
+func (p *spinner) look(over func() bool) (hit bool) {
 	alone := runtime.GOMAXPROCS(0) == 1
 	for last := p.began; last.Sub(p.began) < p.limit; {
 		for range looksAtOnce {
 			if over() {
-				p.hits.Add(1)
 				return true
 			}
 		}
@@ -66,6 +82,8 @@ func (p *spinner) slept(now clock.Time, woken bool) {
 	case woken && p.vain():
 	case took > p.most:
 		p.shrink()
+	case p.rests > 0:
+		p.rests--
 	case took > p.limit:
 		p.limit = min(max(2*p.limit, firstSpin), p.most)
 	}

@@ -248,6 +248,42 @@ func TestWaitAllocatesNothing(t *testing.T) {
 	}
 }
 
+// Looks that find next to nothing, although a longer one would have, are left out for a while: others of the process, and the peer, have the processor meanwhile.
+func TestLooksThatFindNothingRest(t *testing.T) {
+	p := spinner{most: DefaultSpin}
+	sleep := func(hit bool) (looked bool) {
+		before := p.spins.Load()
+		if !p.pays(func() bool { return hit }) {
+			p.slept(p.began.Add(90*time.Microsecond), false)
+		}
+		return p.spins.Load() != before
+	}
+	looks := func(n int, hit func(i int) bool) (looked int) {
+		for i := range n {
+			if sleep(hit(i)) {
+				looked++
+			}
+		}
+		return looked
+	}
+	never := func(int) bool { return false }
+	for n := 0; p.rests == 0; n++ {
+		if looks(1, never); n == 1000 {
+			t.Fatal("it never rests")
+		}
+	}
+	if n := looks(restSleeps-1, never); n != 0 || p.limit != 0 { // the first has passed
+		t.Errorf("%d looks in %d sleeps that were to begin without, the next one for %v", n, restSleeps-1, p.limit)
+	}
+	if n := looks(1000, never); n < 50 || n > 300 {
+		t.Errorf("%d looks in 1000 sleeps, all in vain", n)
+	}
+	looks(restSleeps, never)
+	if n := looks(1000, func(i int) bool { return i%2 == 0 }); n < 900 {
+		t.Errorf("%d looks in 1000 sleeps, half of which they spared", n)
+	}
+}
+
 // A spinner looks as long as that pays: sleeps that are too long to be spared, and others who want the processor, make it look no more.
 func TestSpinnerTunesItself(t *testing.T) {
 	p := spinner{most: DefaultSpin}
