@@ -10,8 +10,7 @@ import (
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
 
-// mayBulk says whether a packet of so many bytes leaves by the bulk lane: when it is one of many that are full, and those are faster there, or follows on contents that are on
-// their way there, which it would overtake otherwise and wait for at the peer.
+// mayBulk says whether a packet of so many bytes leaves by the lane: one of many that are full, and faster there, or one behind contents that are on their way there, which it would overtake.
 func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 	p := bulk.Packet{Size: size, Room: int(s.mtu.Packet) - size, Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
 	if !p.Behind {
@@ -93,4 +92,5 @@ func forgetBulk(c *conn) {
 	c.engine.flush()
 	c.engine.link.(link.Laned).ForgetBulk(c.bulkPath)
 	c.bulkPath = 0
+	c.bulk.Interrupt()
 }

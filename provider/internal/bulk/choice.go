@@ -106,6 +106,9 @@ func (c *Choice) Moved(bytes, received int, now clock.Time) (found bool) {
 	return c.trial.arrived(bytes, received, now)
 }
 
+// Interrupt ends a comparison under way: the connection goes to another engine, which has received something else, or rests.
+func (c *Choice) Interrupt() { c.trial.stop() }
+
 // Tell writes the newest verdict into those that are known, and returns it.
 func (c *Choice) Tell(known *Verdicts) Verdict {
 	k := c.trial.judged
