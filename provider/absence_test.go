@@ -37,23 +37,29 @@ func TestPeerOffItsCoreIsAskedOnce(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess) // a loss is found all the same
 }
 
-// Packets wait for an end that is off its core, and acknowledgements for the other one. Where it is known when they came, that is told, and no part of the round trip (PROTOCOL §3.5).
-func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
-	const onTheWay, away = 20 * time.Microsecond, 5 * time.Millisecond
-	p := newPair(t, 1408).connect()
+// hearAcks notes the acknowledgements that side 0 gets.
+func (p *pair) hearAcks() *[]wire.Ack {
 	var told []wire.Ack
 	p.link[0].mangle = func(b []byte) bool {
 		if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
 			told = append(told, wire.Ack{})
 			if _, d := wire.ParseAck(b[wire.BaseHeaderLen:], &told[len(told)-1]); d != wire.DropNone {
-				t.Error(d)
+				p.tb.Error(d)
 			}
 		}
 		return true
 	}
+	return &told
+}
+
+// Packets wait for an end that is off its core, and acknowledgements for the other one. Where it is known when they came, that is told, and no part of the round trip (PROTOCOL §3.5).
+func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
+	const onTheWay, away = 20 * time.Microsecond, 5 * time.Millisecond
+	p := newPair(t, 1408).connect()
+	told := p.hearAcks()
 	c := p.conn(0)
 	for range 4 {
-		told = nil
+		*told = nil
 		p.post(0, p.write(0, 0, 10*1344)) // enough to be acknowledged at once
 		p.now = p.now.Add(time.Microsecond)
 		p.link[1].stamp = p.now.Add(onTheWay)
@@ -65,10 +71,10 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 		p.eng[1].Run(p.now)
 		p.now = p.now.Add(onTheWay + away)
 		p.eng[0].Run(p.now)
-		if len(told) == 0 {
+		if len(*told) == 0 {
 			t.Fatal("nothing is acknowledged at once")
 		}
-		for _, a := range told {
+		for _, a := range *told {
 			if held := time.Duration(a.Delay) * wire.AckDelayUnit; held > away || held < away-wire.AckDelayUnit || a.Flags&wire.AckAway != 0 {
 				t.Errorf("the peer says that it had packets for %v, with flags %#x; it had them for %v", held, a.Flags, away)
 			}
@@ -93,29 +99,20 @@ func TestPeersThatSend(t *testing.T) {
 		p.post(1, p.write(1, 0, 1<<20))
 		p.eng[1].Run(p.now)
 		e.out.Clock = func() clock.Time { return p.now.Add(takes) }
-		var told []wire.Ack
-		p.link[0].mangle = func(b []byte) bool {
-			if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
-				told = append(told, wire.Ack{})
-				if _, d := wire.ParseAck(b[wire.BaseHeaderLen:], &told[len(told)-1]); d != wire.DropNone {
-					t.Error(d)
-				}
-			}
-			return true
-		}
+		told := p.hearAcks()
 		// hears has the peer, in the middle of a long Write, get one that is to be acknowledged at once.
 		hears := func() wire.Ack {
-			told = nil
+			*told = nil
 			p.post(0, p.write(0, 0, 10*1344))
 			if p.now = p.now.Add(time.Microsecond); stamps {
 				p.link[1].stamp = p.now
 			}
 			p.eng[0].Run(p.now)
 			e.Run(p.now)
-			if len(told) == 0 {
+			if len(*told) == 0 {
 				t.Fatal("nothing is acknowledged at once")
 			}
-			return told[len(told)-1]
+			return (*told)[len(*told)-1]
 		}
 		if held := time.Duration(hears().Delay) * wire.AckDelayUnit; held > takes || held < takes-wire.AckDelayUnit {
 			t.Errorf("the peer says that it had packets for %v; what it sent before took %v", held, takes)

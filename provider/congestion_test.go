@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -80,18 +81,10 @@ func TestAwayPeer(t *testing.T) {
 	p.now += 1000
 	p.eng[0].Run(p.now)
 	p.now += clock.Time(5 * time.Millisecond)
-	away := false
-	p.link[0].mangle = func(b []byte) bool {
-		if wire.BaseHeader(b).Flags()&wire.FlagAck != 0 {
-			var a wire.Ack
-			_, d := wire.ParseAck(b[wire.BaseHeaderLen:], &a)
-			away = away || d == wire.DropNone && a.Flags&wire.AckAway != 0
-		}
-		return true
-	}
+	told := p.hearAcks()
 	p.eng[1].Run(p.now)
 	p.runUntilIdle()
-	if !away {
+	if !slices.ContainsFunc(*told, func(a wire.Ack) bool { return a.Flags&wire.AckAway != 0 }) {
 		t.Error("the peer did not say that it was away")
 	}
 	if d := p.conn(0).cc.Delay(); d > 2*before+10*time.Microsecond {

@@ -138,10 +138,13 @@ func TestWriteToLeavesNothingBehind(t *testing.T) {
 	must(t, err)
 	_, err = server.Write(make([]byte, 1))
 	must(t, err)
-	for sunk := false; !sunk; time.Sleep(laterTime) {
+	for sunk, deadline := false, time.Now().Add(patience); !sunk; time.Sleep(laterTime) {
 		client.mu.Lock()
 		sunk = client.copying
 		client.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is poured into the sink")
+		}
 	}
 	if n, armed, helped := client.left(); n != 100 || armed || !helped {
 		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)

@@ -74,9 +74,6 @@ func (c *Clock) Send() { c.sent = true }
 // Sent says whether this turn sent packets.
 func (c *Clock) Sent() bool { return c.sent }
 
-// Away says whether the engine's owner was off its core before this turn, so that what arrived may have waited for it.
-func (c *Clock) Away() bool { return c.away }
-
 // Blurs says that what this turn found may have waited for it for so long that it matters on a path with this least round trip: the engine's owner was off its core, or the
 // turn before sent for that long.
 func (c *Clock) Blurs(least time.Duration) bool {

@@ -62,8 +62,8 @@ func TestWhoseTimeItWas(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var c Clock
 			now := run(&c, start, test.steps...)
-			if c.Away() != test.away {
-				t.Errorf("away %v, want %v", c.Away(), test.away)
+			if c.away != test.away {
+				t.Errorf("away %v, want %v", c.away, test.away)
 			}
 			part, ok := c.Network(Trip{Left: now.Add(-test.trip), Came: now}, test.least, now)
 			if part != test.part || ok != (test.part > 0) {
@@ -126,11 +126,11 @@ func TestLongTurnsAreNoAbsence(t *testing.T) {
 		now = run(&c, now, step{after: 150 * us, watched: true, look: true, sends: true})
 	}
 	now = run(&c, now, step{after: 450 * us, watched: true, look: true, sends: true})
-	if c.Away() {
+	if c.away {
 		t.Error("a turn of 450 us counts as an absence where turns take 150 us")
 	}
 	run(&c, now, step{after: 2 * time.Millisecond, watched: true})
-	if !c.Away() {
+	if !c.away {
 		t.Error("2 ms are no absence where turns take 150 us")
 	}
 }
