@@ -268,7 +268,12 @@ func TestSleepersYieldToOthers(t *testing.T) {
 			t.Errorf("%d looks yield after another goroutine has posted", n)
 		}
 		for range n {
-			alone()
+			w.Reset()
+			ended := make(chan bool, 1)
+			go func() { ended <- s[0].Sleep(w) }()
+			synctest.Wait() // it has looked, and found nothing
+			w.Finish(OutcomeCanceled)
+			<-ended
 		}
 		if n := yields(); n != 0 {
 			t.Errorf("%d looks yield long after that", n)
