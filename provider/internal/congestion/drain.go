@@ -22,6 +22,7 @@ const (
 	freshPart    = 8
 	spareDrains  = 7
 	enough       = 8 // packets of a window that need not stay small once the queue is empty
+	emptyRow     = 3 // round trips in a row without a queue say that it is; jitter that keeps the order makes one of hundreds as short
 )
 
 // drain is when the window is small to show the path, and what it showed.
@@ -37,6 +38,7 @@ type drain struct {
 	shown  clock.Time    // when packets come that left in it
 	sum    time.Duration // of their round trips
 	seen   time.Duration // how many those are
+	empty  int           // round trips in a row that show no queue
 	calmAt clock.Time    // when what was lost in its bursts is known
 	spare  int           // drains that need not be, when the path shows by itself
 }
@@ -78,7 +80,7 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		d.next = b.Now.Add(drainLength * b.round)
 		d.until = d.next.Add(b.round)
 		d.least, d.base, d.lowest = 0, s.Base(), 0
-		d.shown, d.before, d.sum, d.seen = b.Now.Add(b.round), s.delay.filtered-s.Base(), 0, 0
+		d.shown, d.before, d.sum, d.seen, d.empty = b.Now.Add(b.round), s.delay.filtered-s.Base(), 0, 0, 0
 	case d.limit < s.window:
 		// The window comes back as in slow start: all of it at once would be a burst into an empty queue.
 		d.limit += max(b.delivered, 1)
@@ -90,13 +92,25 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		}
 		return true
 	}
-	if d.until > b.Now && b.delay > 0 && (d.least == 0 || b.delay < d.least) {
-		if d.least = b.delay; s.window >= enough*s.packet && d.least <= s.Base()+s.Base()/16 {
-			d.next = min(d.next, b.Now) // there is no more to see
-			d.sum, d.seen = b.delay, 1
-		}
+	if d.until > b.Now && b.delay > 0 {
+		d.shows(s, b)
 	}
 	return false
+}
+
+// shows takes in a round trip of a drain, which ends early when several in a row say that the queue is empty.
+func (d *drain) shows(s *State, b *batch) {
+	if d.least == 0 || b.delay < d.least {
+		d.least = b.delay
+	}
+	if b.delay > s.Base()+s.Base()/16 {
+		d.empty = 0
+		return
+	}
+	if d.empty++; d.empty >= emptyRow && s.window >= enough*s.packet {
+		d.next = min(d.next, b.Now) // there is no more to see
+		d.sum, d.seen = b.delay, 1
+	}
 }
 
 // after is when the drain after that begins which showed the lowest round trip.

