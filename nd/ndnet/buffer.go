@@ -133,7 +133,7 @@ func (c *Conn) writeDirect(p []byte, region *nd.MemoryRegion) (int, error) {
 
 // roomForDirect is how many of n bytes can be written now: behind all that was written before, into a ring that takes them.
 func (c *Conn) roomForDirect(n int) int {
-	if c.send.ring.waiting() > 0 || !c.mayData() {
+	if c.send.ring.waiting() > 0 || !c.mayData(0) {
 		return 0
 	}
 	if n = c.fits(n); !c.out.direct() {

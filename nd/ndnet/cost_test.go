@@ -102,3 +102,31 @@ func TestConnOverInterfaces(t *testing.T) {
 		})
 	}
 }
+
+// Bytes of one Write leave in one packet, also those that take two messages or lie at both ends of the send ring.
+func TestOneWriteIsOnePacket(t *testing.T) {
+	n := networks(t, Config{})
+	ends := pairs(t, n, 1)
+	client, server := ends[0][0], ends[0][1]
+	const exchanges, size = 200, inlineMax + 100
+	trip := func() {
+		for _, way := range [][2]*Conn{{client, server}, {server, client}} {
+			_, err := way[0].Write(make([]byte, size))
+			must(t, err)
+			_, err = io.ReadFull(way[1], make([]byte, size))
+			must(t, err)
+		}
+	}
+	trip()
+	packets := func() uint64 {
+		s := n[1].adapter.Stats()
+		return s.PacketsOut - s.Acks
+	}
+	before := packets()
+	for range exchanges {
+		trip()
+	}
+	if got := packets() - before; got > exchanges*5/4 { // a turn of the engine may come between two messages
+		t.Errorf("%d packets for %d Writes", got, exchanges)
+	}
+}

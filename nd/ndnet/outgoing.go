@@ -17,6 +17,15 @@ func (o *outgoing) room() int {
 	return int(o.ring.size) - int(o.written-max(o.read, o.base))
 }
 
+// takes is how many of n bytes go into the ring now. A remainder of the ring that is much smaller than what waits is not worth a message: the peer soon tells of more.
+func (o *outgoing) takes(n int) int {
+	room := o.room()
+	if room < n && room < int(o.ring.size)/8 {
+		return 0
+	}
+	return min(n, room)
+}
+
 // direct says that bytes can be written into the ring, and not in messages alone.
 func (o *outgoing) direct() bool { return o.ring.token != 0 }
 

@@ -83,7 +83,7 @@ func (c *Conn) flush() {
 // next sends a message, if there is one to send.
 func (c *Conn) next() bool {
 	s := &c.send
-	if s.ring.waiting() > 0 && c.mayData() {
+	if s.ring.waiting() > 0 && c.mayData(0) {
 		if n := c.fits(s.ring.waiting()); n > 0 {
 			c.sendData(n)
 			return true
@@ -98,19 +98,21 @@ func (c *Conn) next() bool {
 	return false
 }
 
-func (c *Conn) mayData() bool {
-	return c.credits.may(kindData) && c.send.requests+dataSlots <= depth
+// mayData says whether a message with data may be sent behind so many that are about to be.
+func (c *Conn) mayData(behind kind) bool {
+	return c.credits.may(kindData+behind) && c.send.requests+uint8(behind)+dataSlots <= depth
 }
 
-// fits is how many of n bytes the peer's ring takes now. A remainder of the ring that is much smaller than what waits is not worth a message: the
-// peer soon tells of more.
+// fits is how many of n bytes the peer's ring takes now.
 func (c *Conn) fits(n int) int {
 	c.send.switchedDue = c.out.change() || c.send.switchedDue
-	room := c.out.room()
-	if room < n && room < int(c.out.ring.size)/8 {
-		return 0
-	}
-	return min(n, room)
+	return c.out.takes(n)
+}
+
+// followed says that next sends more data at once, behind the message that is about to be posted, whose bytes are counted.
+func (c *Conn) followed() bool {
+	n := c.send.ring.waiting()
+	return n > 0 && c.mayData(1) && c.out.takes(n) > 0
 }
 
 // sendData sends the first n bytes of the send ring, or less: those that fit into a message, or into the ring before it wraps.
@@ -156,6 +158,7 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	n := len(a) + len(b)
 	s.ring.posted += uint64(n)
 	c.out.written += uint64(n)
+	followed := c.followed()
 	m := message{flags: c.finalFlags(), receives: c.credits.send(), written: uint32(c.out.written), read: c.in.tell()}
 	s.saidFlags = m.flags
 	if s.offerDue {
@@ -179,6 +182,9 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	var flags nd.OpFlags
 	if n > 0 || s.unsent > 0 || m.flags != 0 {
 		flags = nd.OpSolicit | nd.OpAnswered
+	}
+	if followed {
+		flags |= nd.OpDefer // they leave in one packet
 	}
 	s.requests++
 	s.flight[(s.first+s.n)%depth] = flight{requests: s.unsent + 1, bytes: uint32(n), direct: direct}

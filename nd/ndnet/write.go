@@ -54,7 +54,13 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			continue
 		}
 		n += k
-		c.written(k)
+		c.send.ring.tail += uint64(k)
+		if rest := p[n:]; len(rest) < longCopy { // behind the end of the ring, mostly: it goes with what is before
+			k = copy(c.send.ring.space(), rest)
+			n += k
+			c.send.ring.tail += uint64(k)
+		}
+		c.flush()
 	}
 }
 
@@ -68,12 +74,6 @@ func (c *Conn) space(n int) ([]byte, error) {
 		return nil, meaning(err)
 	}
 	return c.send.ring.space(), nil
-}
-
-// written sends n bytes that were put into the send ring.
-func (c *Conn) written(n int) {
-	c.send.ring.tail += uint64(n)
-	c.flush()
 }
 
 // writable says why nothing can be written. The caller holds mu.
@@ -127,7 +127,8 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 				return n, c.opError("write", err)
 			}
 			n += int64(got)
-			c.written(got)
+			c.send.ring.tail += uint64(got)
+			c.flush()
 		}
 		switch {
 		case err == io.EOF:
