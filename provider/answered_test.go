@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,8 +15,14 @@ func (p *pair) question(side int, flags PostFlags) *Request {
 	return r
 }
 
-// Questions and answers go on without a packet that only tells of new receives (PROTOCOL §9.2).
+// Questions and answers of one message or two go on without a packet that only tells of new receives (PROTOCOL §9.2).
 func TestReceivesAreToldInAnswers(t *testing.T) {
+	for _, messages := range []int{1, 2} {
+		t.Run(strconv.Itoa(messages), func(t *testing.T) { receivesAreToldInAnswers(t, messages) })
+	}
+}
+
+func receivesAreToldInAnswers(t *testing.T, messages int) {
 	const answered, depth = FlagSolicit | FlagAnswered, 8
 	p := newPair(t, 1408).connect().warmedUp()
 	for side := range 2 {
@@ -28,9 +35,13 @@ func TestReceivesAreToldInAnswers(t *testing.T) {
 	const rounds = 100
 	for range rounds {
 		for side := range 2 {
-			p.post(side, p.question(side, answered))
+			for range messages {
+				p.post(side, p.question(side, answered))
+			}
 			p.runUntilIdle()
-			p.receive(1-side, 0, 100) // the program took the message
+			for range messages {
+				p.receive(1-side, 0, 100) // the program took the message
+			}
 			p.results(1 - side)
 		}
 	}

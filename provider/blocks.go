@@ -42,10 +42,10 @@ func (r *receiving) confirmTaken(low, high uint64) {
 func (r *receiving) putBlocks(most int, always, report bool) {
 	e := r.environment
 	out, a := &e.out, &e.ackMsg
-	if !always && !r.received.Untold() && !r.marks.Owed() {
+	if !always && !r.received.Untold() && !r.marks.Owed() && !r.ack.Explains() {
 		return
 	}
-	report = report || !r.phase.Attempt() && (r.receives.TakenBack() || r.receives.Worth(r.receiveLimit()))
+	report = report || !r.phase.Attempt() && (r.ack.Explains() || r.receives.TakenBack() || r.receives.Worth(r.receiveLimit()))
 	if r.received.Tell(a, out.Now(e.now), most) {
 		a.Flags = 0
 		if r.marks.Owed() && !report {

@@ -177,7 +177,7 @@ func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 	if s.joinsRun() {
 		s.out.Join()
 	}
-	s.ack.Left(s.out.Flags()&wire.FlagAck != 0)
+	s.ack.Left(s.out.Flags()&wire.FlagAck != 0, s.out.Flags()&wire.FlagReport != 0 && s.received.All(s.out.Told()) && !p.Bulk)
 	s.seal(p, f, s.ecn)
 }
 

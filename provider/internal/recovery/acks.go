@@ -82,16 +82,19 @@ func (a *Acks) Explain() {
 // ExplainLater makes the next acknowledgement, whenever it goes out, a whole ACK.
 func (a *Acks) ExplainLater() { a.explain = true }
 
-// Left notes that data left, and whether they took an acknowledgement along. One that waited for data to carry it waits no more.
-func (a *Acks) Left(carried bool) {
+// Explains says that only a whole ACK will do.
+func (a *Acks) Explains() bool { return a.explain }
+
+// Left notes that data left, whether they took an acknowledgement along, and whether that says what a whole ACK does. One that waited for data to carry it waits no more.
+func (a *Acks) Left(carried, whole bool) {
 	switch {
 	case !carried && a.urgency == AckSoon:
 		a.urgency = AckAtOnce
 	case !carried:
-	case a.explain:
+	case a.explain && !whole:
 		a.packets = 0
 	default:
-		a.packets, a.urgency = 0, AckNone
+		*a = Acks{}
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	if speak, _ := a.Turn(); !speak {
 		t.Error("what is due at once is not said")
 	}
-	a.Left(true)
+	a.Left(true, false)
 	if a.Urgency() != AckNone {
 		t.Error("what data took along is said again")
 	}
@@ -33,7 +33,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	if u := a.Accepted(false, false, false, 3, at-1); u != AckDelayed || a.Due() != at-1 {
 		t.Errorf("a packet that may wait less long: %d, at %d", u, a.Due())
 	}
-	a.Left(true)
+	a.Left(true, false)
 	a.Accepted(true, false, false, 3, at)
 	for n := 0; ; n++ {
 		speak, wait := a.Turn()
@@ -54,8 +54,12 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	} {
 		a := Acks{}
 		cause(&a)
-		if a.Left(true); a.Urgency() != AckAtOnce {
-			t.Errorf("%s: data took a whole ACK along", name)
+		if a.Left(true, false); a.Urgency() != AckAtOnce || !a.Explains() {
+			t.Errorf("%s: data without all of it took a whole ACK along", name)
+		}
+		whole := a
+		if whole.Left(true, true); whole.Urgency() != AckNone || whole.Explains() {
+			t.Errorf("%s: said again behind data that said it", name)
 		}
 		if a.Said(); a.Urgency() != AckNone {
 			t.Errorf("%s: said twice", name)

@@ -180,10 +180,13 @@ func (r *Received) Tell(a *wire.Ack, now clock.Time, most int) bool {
 	return true
 }
 
+// All says whether n ranges are all there are to tell of.
+func (r *Received) All(n int) bool { return n == r.n }
+
 // Told notes that our packet with this number carries the block that Tell filled with n ranges.
 func (r *Received) Told(number uint64, n int) {
 	r.untold = false
-	if r.carrier == 0 && n == r.n && n > 1 {
+	if r.carrier == 0 && r.All(n) && n > 1 {
 		r.carrier, r.toldTo = number, r.spans[0].high
 	}
 }
