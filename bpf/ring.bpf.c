@@ -161,6 +161,7 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 {
 	struct nd_arrival *to;
 	__u64 len = found->len, least = 1, taken;
+	__u32 asleep;
 
 	to = bpf_ringbuf_reserve(&nd_packets, sizeof(*to) + room, 0);
 	if (!to)
@@ -191,7 +192,10 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	 */
 	taken = __sync_fetch_and_add(&nd_taken, 1);
 	asm volatile("" : : "r"(taken));
-	bpf_ringbuf_submit(to, *(volatile __u32 *)&page->asleep == ND_AWAKE ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	asleep = *(volatile __u32 *)&page->asleep;
+	if (asleep == ND_WAKE) /* who is woken looks, and says so again before he sleeps on */
+		*(volatile __u32 *)&page->asleep = ND_AWAKE;
+	bpf_ringbuf_submit(to, asleep == ND_AWAKE ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 	return 1;
 
 discard:

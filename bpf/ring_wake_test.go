@@ -120,3 +120,32 @@ func ringWakes(t *testing.T, sleep rxring.Sleep) {
 	}
 	t.Logf("woken by the ring %d times, by the socket %d, not asleep %d", woken[ring], woken[sock], woken[0])
 }
+
+// Who sleeps at the ring is woken once, however many packets come until he says again that he sleeps: a wake-up from the program is an interrupt that the processor sends itself.
+func TestRingWakesOnce(t *testing.T) {
+	p := newRingPair(t, netlab.PairConfig{})
+	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
+	ring, _ := r.ring.FDs()
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	testhelp.Must(t, err)
+	t.Cleanup(func() { testhelp.Must(t, unix.Close(epoll)) })
+	testhelp.Must(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(ring)})) // tells of wake-ups alone
+	sender := connect(t, p.B, r.at)
+	send := func(n int) {
+		for range n {
+			_, err := sender.Write([]byte("wake up"))
+			testhelp.Must(t, err)
+		}
+	}
+	onOneProcessor(t) // the program runs, and wakes, within a Write
+	for range 10 {
+		r.rx.Sleeps(rxring.AtRing)
+		send(1)
+		awaitEvent(t, epoll, func() string { return fmt.Sprintf("%+v", r.counts(t)) })
+		send(5)
+		var events [1]unix.EpollEvent
+		if n, err := unix.EpollWait(epoll, events[:], 0); n > 0 {
+			t.Fatalf("woken again, %v", err)
+		}
+	}
+}

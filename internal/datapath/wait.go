@@ -49,7 +49,7 @@ type sleeper struct {
 	alarm clock.Time   // when the timer rings; not after it has. Guarded by mu, as first is
 	first bool         // the runtime has not looked yet whether there is a reason not to sleep
 	spin  spinner      // the waiter's
-	dozes func(bool)   // called around a sleep; nil where nobody need know
+	dozes func(bool)   // called before each look of a sleep, and behind it; nil where nobody need know
 
 	mu      sync.Mutex
 	member  bool // the socket is
@@ -67,7 +67,12 @@ func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, 
 	s := &sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
 	s.tick.Stop()
 	s.soon = func() bool { return s.ends(s.glimpse) }
-	s.ready = func(uintptr) bool { return s.over() || !s.rearm() }
+	s.ready = func(uintptr) bool {
+		if s.dozes != nil {
+			s.dozes(true) // before each look: a program that has woken the sleeper once does not do so again
+		}
+		return s.over() || !s.rearm()
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.closeSleeper())
@@ -143,9 +148,6 @@ func (s *sleeper) Wait(until clock.Time, spin bool) {
 func (s *sleeper) sleep(spun bool) {
 	if !s.enter() {
 		return
-	}
-	if s.dozes != nil {
-		s.dozes(true) // before the last look
 	}
 	// All errors are those of Rouse, and of an epoll that is being closed; the caller looks and waits again.
 	_ = s.raw.Read(s.ready)

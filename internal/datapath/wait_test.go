@@ -1,7 +1,10 @@
 package datapath
 
 import (
+	"regexp"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +39,36 @@ func newTestSleeper(t testing.TB) (s *sleeper, arrive, take func()) {
 		must(t, err)
 	}
 	return s, arrive, take
+}
+
+// A sleeper says that it sleeps before each look, also when it was woken for nothing: whoever has woken it need not do so twice.
+func TestSleeperSaysSoBeforeEachLook(t *testing.T) {
+	s, arrive, take := newTestSleeper(t)
+	var mu sync.Mutex
+	said := ""
+	note := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said += what
+	}
+	s.dozes = func(yes bool) { note(map[bool]string{true: "sleeps ", false: "awake"}[yes]) }
+	arrived := s.arrived
+	s.arrived = func() bool {
+		defer note("looks ")
+		return arrived()
+	}
+	done := wait(s, -1)
+	for first := false; !first; runtime.Gosched() {
+		mu.Lock()
+		first = strings.HasSuffix(said, "sleeps looks ")
+		mu.Unlock()
+	}
+	arrive()
+	returns(t, "a packet", done)
+	take()
+	if !regexp.MustCompile("^looks (sleeps looks ){2,}awake$").MatchString(said) {
+		t.Errorf("the sleeper %q", said)
+	}
 }
 
 // A Wait that was shortened ends at the new time, also when it had not begun.
