@@ -12,6 +12,8 @@ var (
 	ErrNotSupported = errors.New("not supported by this kernel or driver")
 	// ErrPermission says that a capability is missing; the text names it.
 	ErrPermission = errors.New("permission denied")
+	// ErrLockedMemory says that the limit of locked memory does not let this process pin a UMEM.
+	ErrLockedMemory = errors.New("more memory to lock than this process may")
 	// ErrQueueBusy says that another AF_XDP socket holds the NIC queue.
 	ErrQueueBusy = errors.New("NIC queue is held by another AF_XDP socket")
 	// ErrInvalidConfig says that a configuration field has a value that cannot work; the text names the field.

@@ -67,6 +67,9 @@ func (s *Socket) open(sharer *Socket) error {
 	if sharer == nil {
 		reg := umemRegistration(s.umem.mem)
 		if err := setOption(fd, unix.XDP_UMEM_REG, &reg); err != nil {
+			if errors.Is(err, unix.ENOBUFS) { // xdp_umem_account_pages says so, and nothing else that registers
+				err = fmt.Errorf("%w: %w", ErrLockedMemory, err)
+			}
 			return s.fail(fmt.Sprintf("register %d bytes of UMEM", reg.Len), err)
 		}
 	}

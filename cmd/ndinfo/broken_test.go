@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +77,32 @@ func TestBrokenMissingCapability(t *testing.T) {
 	t.Parallel()
 	d := doctorAsNobody(t, netlabtest.Pair(t, netlab.PairConfig{}).A, "nd0", "--datapath", "generic")
 	wantFinding(t, &d, "capabilities", ndhealth.Problem, "CAP_NET_ADMIN", "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep")
+}
+
+// TestBrokenLockedMemory: a process that has all rights but may lock no memory gets plain sockets and a ring, and is told so before and when it opens them.
+func TestBrokenLockedMemory(t *testing.T) {
+	t.Parallel()
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	self, err := os.Executable()
+	must(t, err)
+	unlocked := func(args ...string) diagnosis {
+		var out bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), "prlimit", append([]string{"--memlock=0:0", "setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", self}, args...)...)
+		cmd.Env, cmd.Stdout = append(os.Environ(), runAgain+"=1"), &out
+		must(t, pair.A.StartProcess(cmd))
+		err := cmd.Wait()
+		return diagnosed(t, out.Bytes(), err, err != nil)
+	}
+	d := unlocked("doctor", "--json", "nd0", "--selftest", "--duration", "50ms")
+	wantFinding(t, &d, "locked memory", ndhealth.Hint, "0 bytes may be pinned", "ulimit -l unlimited")
+	if r := d.Reports[0]; r.Datapath != "ring" || !strings.Contains(r.Reason, "may lock 0 bytes") {
+		t.Errorf("doctor says of auto: %+v", r)
+	}
+	if s := d.SelfTest; s == nil || !s.Works || !strings.Contains(s.Said, "nd0 opened with datapath ring") {
+		t.Errorf("opening what there is: %+v", s)
+	}
+	d = unlocked("doctor", "--json", "nd0", "--datapath", "generic")
+	wantFinding(t, &d, "locked memory", ndhealth.Problem, "0 bytes may be pinned", "ulimit -l unlimited")
 }
 
 func TestBrokenInterfaceDown(t *testing.T) {

@@ -41,7 +41,12 @@ func (cfg *Config) dialUnbidden(name string, r broker.Request) (*broker.Lease, e
 
 // brokerHelps says that AF_XDP failed with err for something that a broker may have.
 func brokerHelps(err error) bool {
-	return errors.Is(err, xdp.ErrPermission) || errors.Is(err, xdp.ErrQueueBusy) || errors.Is(err, bpf.ErrForbidden) || errors.Is(err, bpf.ErrHeld)
+	for _, its := range []error{xdp.ErrPermission, xdp.ErrLockedMemory, xdp.ErrQueueBusy, bpf.ErrForbidden, bpf.ErrHeld} {
+		if errors.Is(err, its) {
+			return true
+		}
+	}
+	return false
 }
 
 // inherent says that err is about the interface, which nobody can open for AF_XDP now.

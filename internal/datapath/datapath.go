@@ -168,7 +168,7 @@ func (d *Datapath) openSockets(terms *Terms) (err error) {
 		return err
 	}
 	err = d.attach(nic, c, terms)
-	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) && !errors.Is(err, xdp.ErrQueueBusy) {
+	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) && !errors.Is(err, xdp.ErrQueueBusy) && !errors.Is(err, xdp.ErrLockedMemory) {
 		c = choice{rung: RungGeneric, reason: fmt.Sprintf("the %s datapath was refused: %v", c.rung, err)}
 		err = d.attach(nic, c, terms)
 	}

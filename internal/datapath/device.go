@@ -116,6 +116,8 @@ func withoutXDP(err error) string {
 	switch {
 	case errors.Is(err, xdp.ErrPermission):
 		return fmt.Sprintf("AF_XDP needs privileges that this process lacks: %v", err)
+	case errors.Is(err, xdp.ErrLockedMemory):
+		return fmt.Sprintf("AF_XDP needs to lock memory: %v", err)
 	case errors.Is(err, bpf.ErrForbidden):
 		return fmt.Sprintf("AF_XDP needs to load an XDP program: %v", err)
 	case errors.As(err, &link):

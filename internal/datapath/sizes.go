@@ -60,10 +60,13 @@ func (s *sizes) config() xdp.Config {
 
 // Pinned is how many bytes of memory an adapter of an interface with so many receive queues pins over AF_XDP at the most, besides its
 // arena. In native mode the driver may have zero-copy.
-func Pinned(queues int, native bool) int {
+func Pinned(queues int, rung Rung) int {
 	s := sizesOf(queues)
-	if !native {
+	if rung != RungNative {
 		s = s.copying()
+	}
+	if rung == RungTCX {
+		s = s.sending()
 	}
 	return max(queues, 1) * int(s.rxFrames+s.txFrames) * xdp.FrameSize
 }

@@ -11,8 +11,8 @@ import (
 func TestMemoryIsBounded(t *testing.T) {
 	before := sizesOf(1).copying()
 	for queues := 1; queues <= MaxQueues; queues++ {
-		for _, native := range []bool{false, true} {
-			if got := Pinned(queues, native); got > MaxFrameMemory {
+		for _, rung := range []Rung{RungGeneric, RungNative, RungTCX} {
+			if got := Pinned(queues, rung); got > MaxFrameMemory {
 				t.Errorf("%d queues pin %d MiB, more than %d", queues, got>>20, MaxFrameMemory>>20)
 			}
 		}
@@ -39,10 +39,13 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // TestCopyModePinsLittle: what an idle adapter costs in copy mode.
 func TestCopyModePinsLittle(t *testing.T) {
-	if got := Pinned(1, false); got != 14<<20 {
+	if got := Pinned(1, RungGeneric); got != 14<<20 {
 		t.Errorf("one queue pins %d KiB in copy mode", got>>10)
 	}
-	if got := Pinned(1, true); got != 64<<20 {
+	if got := Pinned(1, RungTCX); got != 2304<<10 {
+		t.Errorf("a socket that only sends pins %d KiB", got>>10)
+	}
+	if got := Pinned(1, RungNative); got != 64<<20 {
 		t.Errorf("zero-copy pins %d MiB", got>>20)
 	}
 }

@@ -62,10 +62,20 @@ func Adapters() (list []Adapter, err error) {
 		}
 		a.Datapath, a.Reason = nd.Datapath(rung), reason
 		shared, _ := datapath.HasAdapter(netip.AddrPortFrom(addr, nd.DefaultUDPPort)) // who cannot ask opens none either
-		if h, failed := bpf.Holder(nic.Index, nic.Name); failed == nil && h != nil && err == nil && rung.ByXDP() {
-			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, heldReason)
-		} else if shared && err == nil && !rung.OverSockets() {
-			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, sharedReason(addr, nd.DefaultUDPPort))
+		free, limit := mayLock()
+		need := leastLocked(nic.RxQueues, rung)
+		why := ""
+		switch h, failed := bpf.Holder(nic.Index, nic.Name); {
+		case err != nil || rung.OverSockets():
+		case failed == nil && h != nil && rung.ByXDP():
+			why = heldReason
+		case shared:
+			why = sharedReason(addr, nd.DefaultUDPPort)
+		case !free && limit < need:
+			why = lockedReason(need, limit)
+		}
+		if why != "" {
+			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, why)
 		}
 		list = append(list, a)
 	}

@@ -48,6 +48,7 @@ type facts struct {
 	multi     bool // the kernel has AF_XDP multi-buffer
 	memlock   uint64
 	lockFree  bool   // CAP_IPC_LOCK: the limit does not hold
+	denied    uint64 // bytes that auto would have pinned for AF_XDP; 0 when it may, or does not want to
 	available uint64 // bytes of memory
 	cores     int
 
@@ -183,17 +184,28 @@ func (f *facts) gather(ctx context.Context) {
 // heldReason is why auto takes something else beside whoever has AF_XDP, an adapter or not.
 const heldReason = "AF_XDP needs the interface's XDP program, and another one is attached"
 
-// giveWay makes auto take what an adapter that is opened now takes, where others have what AF_XDP needs.
+// giveWay makes auto take what an adapter that is opened now takes, where others have what AF_XDP needs, or too little memory may be locked.
 func (f *facts) giveWay() {
-	held := f.holder != nil && datapath.Rung(f.auto).ByXDP()
-	if f.refused != nil || f.auto == nd.DatapathUDP || !f.port.shared && !held {
-		return
-	}
-	why := heldReason
-	if f.port.shared {
+	why := ""
+	switch {
+	case f.refused != nil || f.auto == nd.DatapathUDP:
+	case f.port.shared:
 		why = sharedReason(f.addr, f.cfg.UDPPort)
+	case f.holder != nil && datapath.Rung(f.auto).ByXDP():
+		why = heldReason
+	case !f.auto.OverSockets() && !f.lockFree:
+		if need := leastLocked(f.nic.RxQueues, datapath.Rung(f.auto)); f.memlock < need {
+			f.denied, why = need, lockedReason(need, f.memlock)
+		}
 	}
-	f.auto, f.reason = beside(f.nic.Name, f.ring, why)
+	if why != "" {
+		f.auto, f.reason = beside(f.nic.Name, f.ring, why)
+	}
+}
+
+// lockedReason is why auto takes something else where too little memory may be locked.
+func lockedReason(need, limit uint64) string {
+	return fmt.Sprintf("AF_XDP needs to lock %s of memory, and this process may lock %s", size(need), size(limit))
 }
 
 // sharedReason is why auto takes something else beside another adapter of an address.

@@ -88,17 +88,24 @@ const grant = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PRO
 
 func judgeMemlock(f *facts) (Finding, bool) {
 	need := f.pinned() + defaultArena
+	least := leastLocked(f.nic.RxQueues, datapath.Rung(f.cfg.Datapath))
+	gaveWay := f.cfg.Datapath == nd.DatapathAuto && f.denied != 0
+	if gaveWay {
+		need, least = f.denied, f.denied
+	}
+	found := fmt.Sprintf("%s may be pinned, %s are needed", size(f.memlock), size(need))
+	why := "the kernel pins the memory of AF_XDP sockets and counts it against the limit of locked memory"
 	switch {
-	case !f.overXDP():
+	case !f.overXDP() && !gaveWay:
 		return Finding{}, false
 	case f.lockFree:
 		return ok("CAP_IPC_LOCK is there: memory may be pinned without limit"), true
 	case f.memlock >= need:
-		return ok("%s may be pinned, %s are needed", size(f.memlock), size(need)), true
+		return ok("%s", found), true
+	case f.memlock >= least:
+		return hint(found, why+"; sockets of native mode copy meanwhile", "ulimit -l unlimited, or: "+grant), true
 	}
-	return problem(fmt.Sprintf("%s may be pinned, %s are needed", size(f.memlock), size(need)),
-		"the kernel pins the memory of AF_XDP sockets and counts it against the limit of locked memory",
-		"ulimit -l unlimited, or: "+grant), true
+	return f.serious(found, why, "ulimit -l unlimited, or: "+grant), true
 }
 
 func judgeMemory(f *facts) (Finding, bool) {

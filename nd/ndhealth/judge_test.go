@@ -99,11 +99,29 @@ func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
 	}
 }
 
-// TestAutoGivesWay: where others have what AF_XDP needs, the report says of auto what opening then does.
+// little lets the process lock few bytes of memory, where auto takes a datapath.
+func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
+	return func(f *facts) {
+		f.lockFree, f.memlock, f.cfg.Datapath, f.auto = false, limit, asked, auto
+		f.giveWay()
+	}
+}
+
+// TestLittleMemoryToLock: a socket that only sends locks less than others do.
+func TestLittleMemoryToLock(t *testing.T) {
+	f := healthy()
+	little(nd.DatapathAuto, nd.DatapathTCX, 16<<20)(f)
+	if r := f.report(); r.Datapath != "tcx" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestAutoGivesWay: where others have what AF_XDP needs, or there is not enough of it, the report says of auto what opening then does.
 func TestAutoGivesWay(t *testing.T) {
 	for want, spoil := range map[string]func(*facts){
 		"another one is attached":    func(f *facts) { f.holder = &bpf.HeldError{} },
 		"has UDP port 14791 of 192.": func(f *facts) { f.port.shared, f.holder = true, &bpf.HeldError{} },
+		"may lock 8192 KiB":          func(f *facts) { f.lockFree, f.memlock = false, 8<<20 },
 	} {
 		for ring, datapath := range map[bool]string{false: "udp", true: "ring"} {
 			f := healthy()
@@ -130,7 +148,10 @@ var broken = []struct {
 	{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
 	{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
 	{"rights that do not count", func(f *facts) { f.forbidden = bpf.ErrForbidden.Error(); f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
-	{"little may be pinned", func(f *facts) { f.lockFree, f.memlock = false, 8<<20 }, "locked memory", Problem, "8192 KiB may be pinned", "ulimit -l"},
+	{"little may be pinned", little(nd.DatapathAuto, nd.DatapathNative, 8<<20), "locked memory", Hint, "8192 KiB may be pinned, 60 MiB are needed", "ulimit -l"},
+	{"too little for zero-copy", little(nd.DatapathAuto, nd.DatapathNative, 64<<20), "locked memory", Hint, "sockets of native mode copy meanwhile", "ulimit -l"},
+	{"little may be pinned, for a ring", little(nd.DatapathAuto, nd.DatapathTCX, 1<<20), "locked memory", Hint, "plain UDP sockets serve meanwhile", "ulimit -l"},
+	{"little may be pinned, asked for", little(nd.DatapathGeneric, nd.DatapathTCX, 32<<20), "locked memory", Problem, "32 MiB may be pinned, 60 MiB are needed", "ulimit -l"},
 	{"no address", func(f *facts) { f.addr = netip.Addr{}; f.peer = nil }, "interface", Problem, "no address", "ip address add"},
 	{"no native XDP", func(f *facts) { f.features = 0; f.cfg.Datapath = nd.DatapathNative; f.nic.MTU = 1500 }, "driver", Problem, "no native XDP", "generic"},
 	{"native on a bond", func(f *facts) { f.cfg.Datapath = nd.DatapathNative; f.unsuited = errors.New("arrive on eth1") }, "driver", Problem, "arrive on eth1", "auto"},

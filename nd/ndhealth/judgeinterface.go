@@ -82,7 +82,19 @@ func (f *facts) overNative() bool {
 
 // pinned is how many bytes the frames of all queues take at the most.
 func (f *facts) pinned() uint64 {
-	return uint64(datapath.Pinned(f.nic.RxQueues, f.overNative()))
+	rung := datapath.Rung(f.cfg.Datapath)
+	if f.cfg.Datapath == nd.DatapathAuto {
+		rung = datapath.Rung(f.auto)
+	}
+	return uint64(datapath.Pinned(f.nic.RxQueues, rung))
+}
+
+// leastLocked is how many bytes of memory an adapter has to lock over AF_XDP: native mode copies where zero-copy takes too much.
+func leastLocked(queues int, rung datapath.Rung) uint64 {
+	if rung == datapath.RungNative {
+		rung = datapath.RungGeneric
+	}
+	return uint64(datapath.Pinned(queues, rung)) + defaultArena
 }
 
 func judgeQueues(f *facts) (Finding, bool) {
