@@ -78,6 +78,9 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		answered, returned = c.k.Answered(), c.k.Returned()
 		w.Finish(o)
 	})
+	if o == provider.OutcomeInsufficientResources { // of the binding: that there is no connection left shows later
+		return c.adapter.fail("connect", noAddr, dest, o, errNoDescriptor)
+	}
 	if o != provider.OutcomeSuccess {
 		return c.adapter.fail("connect", noAddr, dest, o, nil)
 	}

@@ -9,7 +9,17 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// A process without descriptors can take no ND port, which is not said to be another one's; once it has some it can. Other tests wait meanwhile.
+// withoutDescriptors runs f while this process can have no more descriptors than it has. Other tests wait meanwhile.
+func withoutDescriptors(t *testing.T, f func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	f()
+}
+
+// A process without descriptors can take no ND port, which is not said to be another one's; once it has some it can.
 func TestBindWithoutDescriptors(t *testing.T) {
 	here := netlabtest.Loopback()[0]
 	a, err := OpenAdapter(AdapterConfig{Address: here, UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP})
@@ -21,15 +31,42 @@ func TestBindWithoutDescriptors(t *testing.T) {
 		defer l.Close()
 		return l.Bind(netip.AddrPortFrom(here, port))
 	}
-	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
-	given, chosen := bind(7001), bind(0)
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	var given, chosen error
+	withoutDescriptors(t, func() { given, chosen = bind(7001), bind(0) })
 	for _, err := range []error{given, chosen} {
 		wantStatus(t, "without descriptors", err, ErrInsufficientResources)
 		wantOneLine(t, err, "takes a socket", "ulimit -n")
 	}
 	must(t, bind(7001))
 	must(t, bind(0))
+}
+
+// A Connect that gets no socket for want of descriptors does not say that the peer cannot be reached; once the process has some, the connector connects.
+func TestConnectWithoutDescriptors(t *testing.T) {
+	here := netlabtest.Loopback()
+	port := netlabtest.FreePort(t)
+	a, err := OpenAdapter(AdapterConfig{Address: here[0], UDPPort: port, Datapath: DatapathUDP})
+	must(t, err)
+	defer a.Close()
+	for name, bound := range map[string]bool{"ND port": false, "source port": true} {
+		c, err := a.CreateConnector()
+		must(t, err)
+		defer c.Close()
+		if bound {
+			must(t, c.Bind(netip.AddrPortFrom(here[0], 0)))
+		}
+		connect := func() error {
+			cq, err := a.CreateCompletionQueue(8)
+			must(t, err)
+			defer cq.Close()
+			qp, err := a.CreateQueuePair(QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 1, InitiatorDepth: 1})
+			must(t, err)
+			defer qp.Close()
+			return c.Connect(t.Context(), qp, netip.AddrPortFrom(here[0], 7001), ConnectParams{})
+		}
+		withoutDescriptors(t, func() { err = connect() })
+		wantStatus(t, name, err, ErrInsufficientResources)
+		wantOneLine(t, err, "takes a socket", "ulimit -n")
+		wantStatus(t, name+", later", connect(), ErrConnectionRefused)
+	}
 }

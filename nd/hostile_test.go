@@ -29,7 +29,7 @@ type tap struct {
 	from   uint16 // UDP source port of the last connection made
 }
 
-func (l *tap) Connect(local, remote provider.Endpoint) (provider.Path, bool) {
+func (l *tap) Connect(local, remote provider.Endpoint) (provider.Path, error) {
 	l.mu.Lock()
 	l.from = local.Port
 	l.mu.Unlock()

@@ -38,12 +38,15 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 	return l.adapter.bound(addr, use, o)
 }
 
+// errNoDescriptor is why there is no ND port.
+var errNoDescriptor = errors.New("an ND port takes a socket, and this process can make none: let it have more descriptors (ulimit -n), or close others")
+
 // bound ends Bind of listeners and connectors. An error for a port that is taken says by whom, as far as that is known.
 func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outcome) error {
 	var cause error
 	switch {
 	case o == provider.OutcomeInsufficientResources:
-		cause = errors.New("an ND port takes a socket, and this process can make none: let it have more descriptors (ulimit -n), or close others")
+		cause = errNoDescriptor
 	case o != provider.OutcomeSharingViolation:
 	case use == verbs.PortUse{}:
 		cause = fmt.Errorf("another adapter of this machine has ND port %d, or one of its block: ss -xap shows whose behind @ndxdp", addr.Port())

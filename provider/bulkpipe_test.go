@@ -20,7 +20,8 @@ func (p *pipe) BulkPath(to wire.Endpoint) (Path, bool) {
 	if p.noBulk {
 		return 0, false
 	}
-	return p.Connect(from, to)
+	path, err := p.Connect(from, to)
+	return path, err == nil
 }
 
 // ForgetBulk implements Laned.

@@ -46,24 +46,24 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 }
 
 // Reached sends the request, now that the link can reach the peer. When it cannot be sent nothing has changed, and the caller
-// tries again or calls NotReached. An attempt that is over needs no request: OutcomeCanceled.
-func (k *Connector) Reached() Outcome {
+// tries again or calls NotReached; the error says what the link lacks with OutcomeHostUnreachable. An attempt that is over needs no request: OutcomeCanceled.
+func (k *Connector) Reached() (Outcome, error) {
 	e := k.engine
 	if k.way == nil {
-		return OutcomeCanceled
+		return OutcomeCanceled, nil
 	}
 	if e.directory.tuples.Find(tuple{k.local, k.peer}) != nil {
-		return OutcomeAddressExists
+		return OutcomeAddressExists, nil
 	}
 	c := e.newConn(wire.Endpoint{IP: k.local.IP}, wire.Endpoint{IP: k.peer.IP})
 	if c == nil {
-		return OutcomeInsufficientResources
+		return OutcomeInsufficientResources, nil
 	}
 	c.peerPort = e.cfg.UDPPort
-	path, ok := e.link.Connect(c.local, c.destination())
-	if !ok {
+	path, err := e.link.Connect(c.local, c.destination())
+	if err != nil {
 		c.free()
-		return OutcomeHostUnreachable
+		return OutcomeHostUnreachable, err
 	}
 	params := k.way.params
 	qp := k.endSearch()
@@ -79,7 +79,7 @@ func (k *Connector) Reached() Outcome {
 	c.handshake.Begin(e.now)
 	c.sendHello(wire.CtlREQ)
 	c.touch()
-	return OutcomeSuccess
+	return OutcomeSuccess, nil
 }
 
 // NotReached ends an attempt because there is no way to the peer. It does nothing to one that is over.
@@ -95,7 +95,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	if o := k.Begin(qp, local, remote, params, func() {}, fin); o != OutcomeSuccess {
 		return o
 	}
-	o := k.Reached()
+	o, _ := k.Reached()
 	if o != OutcomeSuccess {
 		k.pending = nil
 		k.NotReached(o)

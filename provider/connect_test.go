@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -13,6 +14,15 @@ func (m *meeting) seek(stops *int) *meeting {
 	m.tb.Helper()
 	m.must(m.ctr[0].Begin(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, m.limits[0], func() { *stops++ }, m.connected.finish))
 	return m
+}
+
+// reached sends the request of an attempt whose way was found.
+func (m *meeting) reached(k *Connector) {
+	m.tb.Helper()
+	o, err := k.Reached()
+	if m.must(o); err != nil {
+		m.tb.Fatal(err)
+	}
 }
 
 // Whatever ends an attempt ends the search for the way as well, once, and the request never leaves.
@@ -43,7 +53,7 @@ func TestSearchEndsWithItsAttempt(t *testing.T) {
 			if k, qp := m.ctr[0].State(), m.qp[0].State(); k != c.state || qp != c.qp || stops != 1 {
 				t.Errorf("connector %v, queue pair %v, search stopped %d times", k, qp, stops)
 			}
-			if o := m.ctr[0].Reached(); o != OutcomeCanceled {
+			if o, _ := m.ctr[0].Reached(); o != OutcomeCanceled {
 				t.Errorf("reached after the end: %v", o)
 			}
 			m.ctr[0].NotReached(OutcomeHostUnreachable)
@@ -62,7 +72,7 @@ func TestSearchLeadsToARequest(t *testing.T) {
 		t.Errorf("local address %v, %v", at, o)
 	}
 	m.pass(10 * time.Second) // however long it takes
-	m.must(m.ctr[0].Reached())
+	m.reached(m.ctr[0])
 	if stops != 1 {
 		t.Errorf("the search was stopped %d times", stops)
 	}
@@ -87,8 +97,8 @@ func TestSharedEndpointClashFoundLate(t *testing.T) {
 		m.must(ctr[i].BindShared(shared))
 		m.must(ctr[i].Begin(qp, wire.Endpoint{}, m.at, ConnectParams{}, func() {}, done[i].finish))
 	}
-	m.must(ctr[0].Reached())
-	late := ctr[1].Reached()
+	m.reached(ctr[0])
+	late, _ := ctr[1].Reached()
 	ctr[1].NotReached(late)
 	done[1].must(t, OutcomeAddressExists)
 	if late != OutcomeAddressExists || ctr[1].State() != CtrDone || other.State() != QPIdle {
@@ -163,8 +173,8 @@ func TestAttemptWithoutAPathLeavesNothing(t *testing.T) {
 		m, stops := newMeeting(t, 1), 0
 		m.link[side].noPath = true
 		m.seek(&stops)
-		if o := m.ctr[0].Reached(); o != want {
-			t.Fatalf("side %d: %v", side, o)
+		if o, err := m.ctr[0].Reached(); o != want || errors.Is(err, errNoPath) != (o != OutcomeSuccess) {
+			t.Fatalf("side %d: %v, %v", side, o, err)
 		}
 		m.pass(100 * time.Millisecond) // the request comes several times
 		if n := m.eng[side].Stats().Connections; n != 0 {
@@ -174,5 +184,20 @@ func TestAttemptWithoutAPathLeavesNothing(t *testing.T) {
 		m.link[side].noPath = false
 		m.pass(20 * time.Second)
 		m.clean()
+	}
+}
+
+// promise keeps the outcome of a pending request.
+type promise struct {
+	outcome Outcome
+	times   int
+}
+
+func (f *promise) finish(o Outcome) { f.outcome, f.times = o, f.times+1 }
+
+func (f *promise) must(tb testing.TB, want Outcome) {
+	tb.Helper()
+	if f.times != 1 || f.outcome != want {
+		tb.Fatalf("finished %d times with %v, want once with %v", f.times, f.outcome, want)
 	}
 }

@@ -98,20 +98,21 @@ func (l *lane) Transmit(pkts []TxPacket) {
 	}
 }
 
-func (l *lane) Connect(local, remote wire.Endpoint) (Path, bool) {
+func (l *lane) Connect(local, remote wire.Endpoint) (Path, error) {
 	l.open++
 	if n := len(l.free); n > 0 {
 		p := l.free[n-1]
 		l.free = l.free[:n-1]
 		l.ends[p] = tuple{local, remote}
-		return p, true
+		return p, nil
 	}
 	l.ends = append(l.ends, tuple{local, remote})
-	return Path(len(l.ends) - 1), true
+	return Path(len(l.ends) - 1), nil
 }
 
 func (l *lane) Reply(p *RxPacket, from, to uint16) (Path, bool) {
-	return l.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
+	path, err := l.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
+	return path, err == nil
 }
 
 func (l *lane) Hop(Path) (mac [6]byte) { return mac }

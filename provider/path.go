@@ -55,10 +55,11 @@ func changePort(c *conn, times int) {
 		return
 	}
 	local := wire.Endpoint{IP: c.local.IP, Port: wire.SourcePort(e.rng.Uint64())}
-	asks := c.phase == phaseReqSent
-	path, ok := Path(0), false
+	asks, ok := c.phase == phaseReqSent, false
+	var path Path
 	if asks {
-		path, ok = e.link.Connect(local, c.destination())
+		asked, err := e.link.Connect(local, c.destination())
+		path, ok = asked, err == nil
 	} else {
 		path, ok = replyPath(e, c, e.link.Hop(c.path), local.Port, c.peerPort)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -202,9 +203,9 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 	}
 }
 
-func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
+func (p *pipe) Connect(local, remote wire.Endpoint) (Path, error) {
 	if p.noPath {
-		return 0, false
+		return 0, errNoPath
 	}
 	if len(p.free) == 0 {
 		p.free = append(p.free, Path(len(p.paths)))
@@ -213,11 +214,15 @@ func (p *pipe) Connect(local, remote wire.Endpoint) (Path, bool) {
 	path := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	p.paths[path] = tuple{local, remote}
-	return path, true
+	return path, nil
 }
 
+// errNoPath is what a pipe without paths says.
+var errNoPath = errors.New("no path")
+
 func (p *pipe) Reply(r *RxPacket, from, to uint16) (Path, bool) {
-	return p.Connect(wire.Endpoint{IP: r.To.IP, Port: from}, wire.Endpoint{IP: r.From.IP, Port: to})
+	path, err := p.Connect(wire.Endpoint{IP: r.To.IP, Port: from}, wire.Endpoint{IP: r.From.IP, Port: to})
+	return path, err == nil
 }
 
 func (p *pipe) Hop(Path) (mac [6]byte) { return mac }
@@ -481,19 +486,4 @@ func (p *pair) loseFirst(side, n int, op wire.Opcode) {
 // sge names n bytes at off of side's region.
 func (p *pair) sge(side int, off, n uint32) []SGE {
 	return []SGE{{Addr: p.reg[side].Base() + uint64(off), Len: n, Token: p.reg[side].Token()}}
-}
-
-// promise keeps the outcome of a pending request.
-type promise struct {
-	outcome Outcome
-	times   int
-}
-
-func (f *promise) finish(o Outcome) { f.outcome, f.times = o, f.times+1 }
-
-func (f *promise) must(tb testing.TB, want Outcome) {
-	tb.Helper()
-	if f.times != 1 || f.outcome != want {
-		tb.Fatalf("finished %d times with %v, want once with %v", f.times, f.outcome, want)
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -18,7 +19,7 @@ import (
 
 // shelf is a link that keeps what is sent.
 type shelf struct {
-	cutLink
+	link.Cut
 	sent [][]byte
 }
 

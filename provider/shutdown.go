@@ -4,29 +4,15 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
 // cutOff keeps an engine that may be broken from the network, so that ending it touches nothing but its own state.
 func (e *Engine) cutOff() {
-	e.link = cutLink{}
-	e.out.CutOff(cutLink{})
-	e.received.CutOff(cutLink{})
+	e.link = link.Cut{}
+	e.out.CutOff(link.Cut{})
+	e.received.CutOff(link.Cut{})
 }
-
-// cutLink is a link to nowhere.
-type cutLink struct{}
-
-func (cutLink) Receive([]RxPacket) int                      { return 0 }
-func (cutLink) Ready() bool                                 { return false }
-func (cutLink) Recycle([]uint64)                            {}
-func (cutLink) Frames([]Frag) int                           { return 0 }
-func (cutLink) Transmit([]TxPacket)                         {}
-func (cutLink) Connect(_, _ wire.Endpoint) (Path, bool)     { return 0, false }
-func (cutLink) Reply(_ *RxPacket, _, _ uint16) (Path, bool) { return 1, true }
-func (cutLink) Hop(Path) (mac [6]byte)                      { return mac }
-func (cutLink) Forget(Path)                                 {}
-func (cutLink) MaxPacket() int                              { return wire.MinPacket }
 
 // Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
 // DEVICE_REMOVED, open connections are cut off and their peers told, also those that come later. With several engines the leader is shut down last.

@@ -138,8 +138,8 @@ func TestLanesInOneBatch(t *testing.T) {
 	pair, a, b := newBulkPair(t)
 	must(t, pair.A.Do(func() error { return a.device.Resolve(t.Context(), pair.AddrB.Addr()) }))
 	path, ok := a.BulkPath(b.device.bulk.local)
-	main, ok2 := a.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)), wire.EndpointFrom(netip.AddrPortFrom(pair.AddrB.Addr(), wire.DefaultPort)))
-	if !ok || !ok2 {
+	main, err := a.Connect(wire.EndpointFrom(netip.AddrPortFrom(pair.AddrA.Addr(), 50000)), wire.EndpointFrom(netip.AddrPortFrom(pair.AddrB.Addr(), wire.DefaultPort)))
+	if !ok || err != nil {
 		t.Fatal("no paths")
 	}
 	pkts := a.bulkPackets(t, path, 20, 1000)

@@ -302,11 +302,14 @@ func (d *Datapath) reservePort(buffer int) (err error) {
 	return nil
 }
 
+// moreDescriptors is what to do when the kernel gives none.
+const moreDescriptors = "let the process have more descriptors (ulimit -n), or close others"
+
 func portError(err error, cfg Config) error {
 	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		remedy = "let the process have more descriptors (ulimit -n), or close others"
+		remedy = moreDescriptors
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		remedy = "the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
 	}

@@ -67,8 +67,8 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 // ... and over plain sockets.
 func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	a, b := newUDPPair(t)
-	path, ok := a.Connect(a.endpoint(portA), b.local)
-	if !ok {
+	path, err := a.Connect(a.endpoint(portA), b.local)
+	if err != nil {
 		t.Fatal("no path")
 	}
 	arrive := func() {

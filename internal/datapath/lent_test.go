@@ -51,8 +51,8 @@ func TestBulkLaneSendsLentMemory(t *testing.T) {
 // The same over plain sockets.
 func TestPlainSocketsSendLentMemory(t *testing.T) {
 	a, b := newUDPPair(t)
-	path, ok := a.Connect(a.endpoint(portA), b.local)
-	if !ok {
+	path, err := a.Connect(a.endpoint(portA), b.local)
+	if err != nil {
 		t.Fatal("no path")
 	}
 	var rx [64]provider.RxPacket

@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/provider"
@@ -273,17 +274,20 @@ func (q *queue) Backlog() int { return q.backlog }
 // Push implements provider.Backlogged. What is lost on an interface that is down was counted when it was sent.
 func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
+// errForgotten says that there is no way to a peer any more that Resolve found.
+var errForgotten = errors.New("the way to the peer was lost since it was found: connect again")
+
 // Connect implements provider.Link. Resolve must have found the peer before.
-func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
+func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	peer := remote.AddrPort()
 	if q.device.state.isHere(peer.Addr()) {
 		return q.localPath(local.Port, peer)
 	}
 	mac, ok := q.device.state.cached(peer.Addr())
 	if !ok {
-		return 0, false
+		return 0, errForgotten
 	}
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), nil
 }
 
 // Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table. What came without a link-layer address
@@ -297,7 +301,8 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 			mac, known = q.device.state.cached(remote.AddrPort().Addr())
 		}
 		if !known {
-			return q.localPath(from, remote.AddrPort())
+			path, err := q.localPath(from, remote.AddrPort())
+			return path, err == nil
 		}
 	}
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true

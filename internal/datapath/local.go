@@ -94,17 +94,17 @@ func (l *localWay) addTo(s *Stats) {
 }
 
 // localPath is a path that leads to an address of this machine. The kernel would take it for one of a neighbour if the interface were named.
-func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, bool) {
+func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, error) {
 	l := q.device.local
 	if l == nil {
-		return 0, false
+		return 0, errForgotten
 	}
-	s := l.sources.get(from, false)
-	if s == nil {
-		return 0, false
+	s, err := l.sources.get(from, false)
+	if err != nil {
+		return 0, err
 	}
 	l.begin()
-	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}}), true
+	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}}), nil
 }
 
 // localWriter is how one queue sends to addresses of this machine. It belongs to the queue's owner, and costs nothing before the first packet.

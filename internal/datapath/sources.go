@@ -2,9 +2,12 @@ package datapath
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/wire"
@@ -29,38 +32,52 @@ type source struct {
 	paths  int // guarded by sources.mu
 }
 
-// get returns the socket of a source port for one more path, and opens it for the first one, for runs or not; nil when that fails, which is counted.
-func (s *sources) get(port uint16, runs bool) *source {
+// get returns the socket of a source port for one more path, and opens it for the first one, for runs or not. That it fails is counted.
+func (s *sources) get(port uint16, runs bool) (from *source, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := s.opened[port]
+	from = s.opened[port]
 	if from == nil {
-		if from = s.open(port, runs); from == nil {
+		if from, err = s.open(port, runs); err != nil {
 			s.taken.Add(1)
-			return nil
+			return nil, sourceError(err)
 		}
 		s.opened[port] = from
 	}
 	from.paths++
-	return from
+	return from, nil
+}
+
+// sourceError says what to do when a source port gets no socket.
+func sourceError(err error) error {
+	remedy := "another program has the port, and most others, too: see ss -uan"
+	switch {
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		remedy = moreDescriptors
+	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+		remedy = "the kernel has no memory left for it"
+	case !errors.Is(err, udp.ErrPortTaken):
+		return fmt.Errorf("a source port takes a socket: %w", err)
+	}
+	return fmt.Errorf("a source port takes a socket: %w: %s", err, remedy)
 }
 
 // open makes the socket of a port. The caller holds mu.
-func (s *sources) open(port uint16, runs bool) *source {
+func (s *sources) open(port uint16, runs bool) (*source, error) {
 	if port == s.cfg.Local.Port() {
-		return &source{socket: s.in, port: port}
+		return &source{socket: s.in, port: port}, nil
 	}
 	cfg := s.cfg
 	cfg.Local, cfg.Runs = netip.AddrPortFrom(cfg.Local.Addr(), port), runs
 	socket, err := s.network.Open(cfg)
 	if err != nil && port == wire.SourcePort(0) {
 		s.taken.Add(1)
-		return &source{socket: s.in, port: port} // another adapter answers strangers from there
+		return &source{socket: s.in, port: port}, nil // another adapter answers strangers from there
 	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return &source{socket: socket, port: port}
+	return &source{socket: socket, port: port}, nil
 }
 
 // put takes back what get returned. The socket that answers outside connections stays: it is wanted whenever a stranger calls.

@@ -67,8 +67,8 @@ const (
 // TestUDPPackets sends the smallest and the largest packet and all kinds between, and answers them.
 func TestUDPPackets(t *testing.T) {
 	a, b := newUDPPair(t)
-	path, ok := a.Connect(a.endpoint(portA), b.local)
-	if !ok {
+	path, err := a.Connect(a.endpoint(portA), b.local)
+	if err != nil {
 		t.Fatal("no path")
 	}
 	var rx [64]provider.RxPacket
@@ -132,8 +132,8 @@ func TestUDPSourcePorts(t *testing.T) {
 	a, b := newUDPPair(t)
 	connect := func(port uint16) provider.Path {
 		t.Helper()
-		p, ok := a.Connect(a.endpoint(port), b.local)
-		if !ok {
+		p, err := a.Connect(a.endpoint(port), b.local)
+		if err != nil {
 			t.Fatalf("no path from port %d", port)
 		}
 		return p
@@ -171,7 +171,7 @@ func TestUDPSourcePorts(t *testing.T) {
 	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback[0], portB)))
 	must(t, err)
 	defer other.Close()
-	if _, ok := a.Connect(a.endpoint(portB), b.local); ok {
+	if _, err := a.Connect(a.endpoint(portB), b.local); err == nil {
 		t.Error("a path from a port that another socket has")
 	}
 	if s, err := a.Stats(); err != nil || s.PortTaken != 1 {

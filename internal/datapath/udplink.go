@@ -202,21 +202,21 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 }
 
 // Connect implements provider.Link. It fails when the source port is not to be had.
-func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	path, ok := d.connect(local.Port, remote)
-	if from := d.paths[path].from; ok && from.socket != d.in {
+func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, error) {
+	path, err := d.connect(local.Port, remote)
+	if from := d.paths[path].from; err == nil && from.socket != d.in {
 		_ = from.socket.TellErrors(d.errors, local.Port) // if that fails, a request that nobody gets times out
 	}
-	return path, ok
+	return path, err
 }
 
 // connect makes a path.
-func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, bool) {
-	from := d.sources.get(localPort, d.alone.Load() == nil)
-	if from == nil {
-		return 0, false
+func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
+	from, err := d.sources.get(localPort, d.alone.Load() == nil)
+	if err != nil {
+		return 0, err
 	}
-	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), true
+	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
 }
 
 // addrOf is where packets to a peer go: to other machines by the interface of our address, which the kernel would not take when another
@@ -231,7 +231,8 @@ func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
 
 // Reply implements provider.Link.
 func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
-	return d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
+	path, err := d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
+	return path, err == nil
 }
 
 // BulkOpen implements provider.Laned: the port at which sockets receive is their bulk lane for peers that read raw frames (PROTOCOL §11.1).
@@ -242,7 +243,8 @@ func (d *plainUDP) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 	if !d.BulkOpen() {
 		return 0, false
 	}
-	return d.connect(d.local.Port, to)
+	path, err := d.connect(d.local.Port, to)
+	return path, err == nil
 }
 
 // ForgetBulk implements provider.Laned.

@@ -127,8 +127,8 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 				t.Errorf("to an own address %+v", to)
 			}
 		}
-		p, ok := d.Ports()[0].Connect(local, wire.EndpointFrom(netip.AddrPortFrom(far, wire.DefaultPort)))
-		if mac := d.Ports()[0].Hop(p); !ok || rung != RungUDP && mac != farMAC {
+		p, err := d.Ports()[0].Connect(local, wire.EndpointFrom(netip.AddrPortFrom(far, wire.DefaultPort)))
+		if mac := d.Ports()[0].Hop(p); err != nil || rung != RungUDP && mac != farMAC {
 			t.Errorf("%s: packets go to %x, want %x", rung, mac, farMAC)
 		}
 		// The other interface's address is an own one, although it is in the network, too.

@@ -115,9 +115,9 @@ func (r *rig) connect(peer netip.Addr) provider.Path {
 	must(r.t, r.device.Resolve(r.t.Context(), peer))
 	r.owner.Lock()
 	defer r.owner.Unlock()
-	p, ok := r.queue().Connect(wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), 50000)),
+	p, err := r.queue().Connect(wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), 50000)),
 		wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
-	if !ok {
+	if err != nil {
 		r.t.Fatalf("no path to %s, which was resolved", peer)
 	}
 	return p

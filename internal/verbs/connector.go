@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"syscall"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
@@ -134,9 +135,12 @@ func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Ad
 		return nil
 	}
 	k.Own(func(*provider.Engine) {
-		o := unreachable(err)
+		o := provider.OutcomeSuccess
 		if err == nil {
-			o = request(k)
+			o, err = request(k)
+		}
+		if err != nil {
+			o = unreachable(err)
 		}
 		if o != provider.OutcomeSuccess {
 			k.NotReached(o)
@@ -169,17 +173,23 @@ func (a *Adapter) endSeeks() {
 const sourcePorts = 4
 
 // request sends the request of an attempt. Over plain sockets another program may have the source port: the next try draws
-// another one.
-func request(k *provider.Connector) (o provider.Outcome) {
-	o = provider.OutcomeHostUnreachable
-	for try := 0; try < sourcePorts && o == provider.OutcomeHostUnreachable; try++ {
-		o = k.Reached()
+// another one. The error says why there is no path.
+func request(k *provider.Connector) (o provider.Outcome, err error) {
+	for range sourcePorts {
+		if o, err = k.Reached(); err == nil {
+			break
+		}
 	}
-	return o
+	return o, err
 }
 
 // unreachable is the outcome of an attempt that found no way to the peer.
 func unreachable(err error) provider.Outcome {
+	for _, missing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
+		if errors.Is(err, missing) {
+			return provider.OutcomeInsufficientResources
+		}
+	}
 	switch {
 	case errors.Is(err, datapath.ErrNoRoute):
 		return provider.OutcomeNetworkUnreachable

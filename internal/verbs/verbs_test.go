@@ -373,6 +373,17 @@ func TestNotOpened(t *testing.T) {
 	}
 }
 
+func TestUnreachable(t *testing.T) {
+	for cause, want := range map[error]provider.Outcome{
+		datapath.ErrNoRoute: provider.OutcomeNetworkUnreachable, datapath.ErrNotOneHost: provider.OutcomeBadNetworkName,
+		syscall.EMFILE: provider.OutcomeInsufficientResources, syscall.ENFILE: provider.OutcomeInsufficientResources,
+		syscall.ENOBUFS: provider.OutcomeInsufficientResources, syscall.ENOMEM: provider.OutcomeInsufficientResources,
+		datapath.ErrNoNeighbour: provider.OutcomeHostUnreachable, syscall.EADDRINUSE: provider.OutcomeHostUnreachable,
+	} {
+		expect(t, cause.Error(), unreachable(fmt.Errorf("find a way: %w", cause)), want)
+	}
+}
+
 // Requests name mappings by the privileged token, as long as they are mapped, and nothing by an adapter's zero token.
 func TestMappings(t *testing.T) {
 	a := open(t)

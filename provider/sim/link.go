@@ -264,13 +264,14 @@ func (q *queue) reap(ids []uint64) {
 }
 
 // Connect implements provider.Link.
-func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, bool) {
-	return q.paths.add(pathEnds{local: local, remote: remote}), true
+func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
+	return q.paths.add(pathEnds{local: local, remote: remote}), nil
 }
 
 // Reply implements provider.Link.
 func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
-	return q.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
+	path, err := q.Connect(wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to})
+	return path, err == nil
 }
 
 // Hop implements provider.Link: the simulated network has no link-layer addresses.

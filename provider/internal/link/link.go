@@ -82,8 +82,8 @@ type Link interface {
 	// Transmit sends packets whose frames came from Frames. It takes all of them; what the device refuses is lost like
 	// any packet on a network, and counted by the link.
 	Transmit(pkts []TxPacket)
-	// Connect makes a path from our address and UDP port to those of a peer that was resolved before.
-	Connect(local, remote wire.Endpoint) (Path, bool)
+	// Connect makes a path from our address and UDP port to those of a peer that was resolved before. The error says what it lacks.
+	Connect(local, remote wire.Endpoint) (Path, error)
 	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
 	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
