@@ -9,7 +9,7 @@ import (
 )
 
 // question is a SEND of 100 bytes with these flags.
-func (p *pair) question(side int, flags PostFlags) *Request {
+func (p *pair) question(side int, flags PostFlags) *listed {
 	r := p.send(side, 100)
 	r.Flags |= flags
 	return r

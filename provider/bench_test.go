@@ -16,7 +16,7 @@ func benchWrites(b *testing.B, packet int, size uint32, batch int) {
 	packets := p.eng[0].Stats().PacketsOut
 	for b.Loop() {
 		for range batch {
-			_, _ = p.qp[0].Post(r)
+			_, _ = r.post(p.qp[0])
 		}
 		for done := 0; done < batch; {
 			p.turn()
@@ -44,7 +44,7 @@ func BenchmarkRead1M64K(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(1 << 20)
 	for b.Loop() {
-		_, _ = p.qp[0].Post(r)
+		_, _ = r.post(p.qp[0])
 		for p.drain(rs[:]) == 0 {
 			p.turn()
 		}
@@ -54,7 +54,7 @@ func BenchmarkRead1M64K(b *testing.B) {
 // BenchmarkPingPong sends 64 bytes there and back: post, turn, result, for both ends.
 func BenchmarkPingPong(b *testing.B) {
 	p := newPair(b, 1408).connect()
-	s := [2]*Request{p.send(0, 64), p.send(1, 64)}
+	s := [2]*listed{p.send(0, 64), p.send(1, 64)}
 	into := [2][]SGE{p.sge(0, 4096, 64), p.sge(1, 4096, 64)}
 	for i := range 2 {
 		for range 64 {
@@ -77,9 +77,9 @@ func BenchmarkPingPong(b *testing.B) {
 	b.ReportAllocs()
 	packets := p.eng[0].Stats().PacketsOut + p.eng[1].Stats().PacketsOut
 	for b.Loop() {
-		_, _ = p.qp[0].Post(s[0])
+		_, _ = s[0].post(p.qp[0])
 		await(1)
-		_, _ = p.qp[1].Post(s[1])
+		_, _ = s[1].post(p.qp[1])
 		await(0)
 	}
 	packets = p.eng[0].Stats().PacketsOut + p.eng[1].Stats().PacketsOut - packets

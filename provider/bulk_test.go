@@ -431,7 +431,7 @@ func TestBulkAllocatesNothing(t *testing.T) {
 func TestBulkFromTheFirstPacket(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
 	p.stream(1 << 20) // proves the lane
-	p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 0, 1<<20), Length: 1 << 20, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
+	p.post(0, &listed{SGL: p.sge(0, 0, 1<<20), Request: Request{Kind: KindRead, Length: 1 << 20, Addr: p.reg[1].Base(), Token: p.reg[1].Token()}})
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	for _, c := range []struct {

@@ -25,9 +25,9 @@ func TestConcurrentPosters(t *testing.T) {
 	})
 	defer looking.Wait()
 	defer close(done)
-	post := func(r *Request) {
+	post := func(r *listed) {
 		for n := 0; n < each; {
-			if _, o := p.qp[0].Post(r); o == OutcomeSuccess {
+			if _, o := r.post(p.qp[0]); o == OutcomeSuccess {
 				n++
 			} else if o != OutcomeNoMoreEntries {
 				t.Errorf("post: %v", o)

@@ -48,7 +48,7 @@ func TestMessageNumbersWrapUnderTraffic(t *testing.T) {
 			r.SGL = p.sge(0, 1<<20+i*4000, 4000)
 			p.post(0, w)
 			p.post(0, r)
-			p.post(0, &Request{Kind: KindWrite})
+			p.post(0, &listed{Request: Request{Kind: KindWrite}})
 		}
 		p.pass(time.Second)
 		if rs := p.results(0); len(rs) != 150 || slices.ContainsFunc(rs, func(r Result) bool { return r.Outcome != OutcomeSuccess }) {

@@ -79,7 +79,7 @@ func countedCases() (all []countedCase) {
 	return append(
 		all,
 		countedCase{"write 64 and answer", 2, 64, func(p *counted) func() {
-			requests := [2]*Request{p.write(0, 0, 64), p.write(1, 0, 64)}
+			requests := [2]*listed{p.write(0, 0, 64), p.write(1, 0, 64)}
 			return func() {
 				for side, r := range requests {
 					p.post(side, r)
@@ -105,7 +105,7 @@ func countedCases() (all []countedCase) {
 }
 
 // poster posts r and waits until it is complete.
-func (p *counted) poster(side int, r *Request) func() {
+func (p *counted) poster(side int, r *listed) func() {
 	return func() {
 		p.post(side, r)
 		p.runUntilIdle()

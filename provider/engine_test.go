@@ -13,9 +13,7 @@ func TestFirstLight(t *testing.T) {
 		for i := range 100000 {
 			src[i] = byte(i * 7)
 		}
-		p.post(0, &Request{
-			Kind: KindWrite, Context: 1, SGL: p.sge(0, 0, 50000), Length: 50000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token(),
-		})
+		p.post(0, &listed{SGL: p.sge(0, 0, 50000), Request: Request{Kind: KindWrite, Context: 1, Length: 50000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token()}})
 		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindWrite || r.Outcome != OutcomeSuccess || r.RequestContext != 1 {
 			t.Fatalf("write: %+v", r)
@@ -27,7 +25,7 @@ func TestFirstLight(t *testing.T) {
 			t.Fatal(o)
 		}
 		p.runUntilIdle()
-		p.post(0, &Request{Kind: KindSend, Context: 3, SGL: p.sge(0, 5, 7000), Length: 7000})
+		p.post(0, &listed{SGL: p.sge(0, 5, 7000), Request: Request{Kind: KindSend, Context: 3, Length: 7000}})
 		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindSend || r.Outcome != OutcomeSuccess || r.RequestContext != 3 {
 			t.Fatalf("send: %+v", r)
@@ -38,9 +36,7 @@ func TestFirstLight(t *testing.T) {
 		if !bytes.Equal(dst[1<<20:][:7000], src[5:7005]) {
 			t.Fatal("the Send did not arrive")
 		}
-		p.post(0, &Request{
-			Kind: KindRead, Context: 4, SGL: p.sge(0, 2<<20, 40000), Length: 40000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token(),
-		})
+		p.post(0, &listed{SGL: p.sge(0, 2<<20, 40000), Request: Request{Kind: KindRead, Context: 4, Length: 40000, Addr: p.reg[1].Base() + 9, Token: p.reg[1].Token()}})
 		p.runUntilIdle()
 		if r := p.result(0); r.Kind != KindRead || r.Outcome != OutcomeSuccess || r.RequestContext != 4 {
 			t.Fatalf("read: %+v", r)

@@ -42,7 +42,7 @@ func (p *pair) fastGrant(flags PostFlags) *MemoryWindow {
 }
 
 // at is a request of side 0 for the first n bytes of a fast registration.
-func (p *pair) at(w *MemoryWindow, kind RequestKind, n uint32) *Request {
+func (p *pair) at(w *MemoryWindow, kind RequestKind, n uint32) *listed {
 	r := p.write(0, 0, n)
 	r.Kind, r.Addr, r.Token = kind, fastBase, w.Token()
 	return r
@@ -75,27 +75,27 @@ func TestFastRegisterGivesPeersTheMemory(t *testing.T) {
 func TestFastRegisterRefusesPeers(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags  PostFlags
-		change func(p *pair, w *MemoryWindow, r *Request)
+		change func(p *pair, w *MemoryWindow, r *listed)
 	}{
-		"no rights":   {FlagLocalWrite, func(*pair, *MemoryWindow, *Request) {}},
-		"read only":   {FlagAllowRead, func(*pair, *MemoryWindow, *Request) {}},
-		"before":      {allFast, func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr-- }},
-		"behind":      {allFast, func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = fastBase + 4096 - 99 }},
-		"wraps":       {allFast, func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = math.MaxUint64 - 50 }},
-		"by region":   {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = p.reg[1].Base() }},
-		"old token":   {allFast, func(p *pair, w *MemoryWindow, _ *Request) { p.refast(w) }},
-		"never given": {allFast, func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.fastRegion().Token() }},
-		"invalidated": {allFast, func(p *pair, w *MemoryWindow, _ *Request) {
+		"no rights":   {FlagLocalWrite, func(*pair, *MemoryWindow, *listed) {}},
+		"read only":   {FlagAllowRead, func(*pair, *MemoryWindow, *listed) {}},
+		"before":      {allFast, func(_ *pair, _ *MemoryWindow, r *listed) { r.Addr-- }},
+		"behind":      {allFast, func(_ *pair, _ *MemoryWindow, r *listed) { r.Addr = fastBase + 4096 - 99 }},
+		"wraps":       {allFast, func(_ *pair, _ *MemoryWindow, r *listed) { r.Addr = math.MaxUint64 - 50 }},
+		"by region":   {allFast, func(p *pair, _ *MemoryWindow, r *listed) { r.Addr = p.reg[1].Base() }},
+		"old token":   {allFast, func(p *pair, w *MemoryWindow, _ *listed) { p.refast(w) }},
+		"never given": {allFast, func(p *pair, _ *MemoryWindow, r *listed) { r.Token = p.fastRegion().Token() }},
+		"invalidated": {allFast, func(p *pair, w *MemoryWindow, _ *listed) {
 			p.invalidate(w)
 			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 		}},
-		"other queue pair": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
+		"other queue pair": {allFast, func(p *pair, _ *MemoryWindow, r *listed) {
 			w := p.fastRegion()
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
 			r.Token = p.bindTo(other, w, fastBase)
 		}},
-		"not carried out": {allFast, func(p *pair, _ *MemoryWindow, r *Request) {
+		"not carried out": {allFast, func(p *pair, _ *MemoryWindow, r *listed) {
 			p.qp[1].rung.Store(true) // the doorbell is not heard
 			w := p.fastRegion()
 			p.must(p.fast(w, 0, 4096, allFast|FlagSilentSuccess))
@@ -179,7 +179,7 @@ func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
 }
 
 // mine makes a request of side 1 name the first n bytes of a fast registration as its own memory.
-func mine(r *Request, w *MemoryWindow, n uint32) *Request {
+func mine(r *listed, w *MemoryWindow, n uint32) *listed {
 	r.SGL = []SGE{{Addr: fastBase, Len: n, Token: w.Token()}}
 	r.Length = n
 	return r

@@ -70,13 +70,13 @@ func (f *fleet) connectOne() {
 }
 
 // writeAll posts one small Write on every connection of side 0, and takes the results.
-func (f *fleet) writeAll(r *Request) {
+func (f *fleet) writeAll(r *listed) {
 	var rs [64]Result
 	posted, done := 0, 0
 	for done < len(f.qps[0]) {
 		// As many under way as a large application has: what is measured is many connections, not a queue of packets.
 		for ; posted < len(f.qps[0]) && posted-done < 256; posted++ {
-			if _, o := f.qps[0][posted].Post(r); o != OutcomeSuccess {
+			if _, o := r.post(f.qps[0][posted]); o != OutcomeSuccess {
 				f.tb.Fatal(o)
 			}
 		}

@@ -131,16 +131,13 @@ func (c *conversation) step() {
 func (c *conversation) request(side int, qp [2]*QP, kind byte, n uint32) {
 	own, other := fuzzRegions()[side], fuzzRegions()[1-side]
 	n %= 20000
-	r := &Request{
-		Kind: []RequestKind{KindWrite, KindSend, KindRead}[kind%3], SGL: []SGE{{Addr: own.Base(), Len: n, Token: own.Token()}}, Length: n,
-		Addr: other.Base(), Token: other.Token(),
-	}
+	r := &listed{SGL: []SGE{{Addr: own.Base(), Len: n, Token: own.Token()}}, Request: Request{Kind: []RequestKind{KindWrite, KindSend, KindRead}[kind%3], Length: n, Addr: other.Base(), Token: other.Token()}}
 	if r.Kind == KindSend {
 		c.excuse = true
 		n %= 9000
 		r.Length, r.SGL[0].Len = n, n
 	}
-	_, _ = qp[side].Post(r)
+	_, _ = r.post(qp[side])
 	c.turn()
 }
 

@@ -207,10 +207,7 @@ func (x *crossing) must(o Outcome) {
 }
 
 func (x *crossing) write(qp *QP) {
-	_, o := qp.Post(&Request{
-		Kind: KindWrite, SGL: []SGE{{Addr: crossingRegion.Base(), Len: 8, Token: crossingRegion.Token()}},
-		Length: 8, Addr: crossingRegion.Base(), Token: crossingRegion.Token(),
-	})
+	_, o := (&listed{SGL: []SGE{{Addr: crossingRegion.Base(), Len: 8, Token: crossingRegion.Token()}}, Request: Request{Kind: KindWrite, Length: 8, Addr: crossingRegion.Base(), Token: crossingRegion.Token()}}).post(qp)
 	x.must(o)
 }
 

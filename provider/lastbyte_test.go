@@ -21,9 +21,7 @@ func TestLastByteIsStoredLast(t *testing.T) {
 			p.post(0, p.send(0, n))
 		},
 		"read": func(p *pair, off, n uint32) {
-			p.post(1, &Request{
-				Kind: KindRead, SGL: p.sge(1, off, n), Length: n, Addr: p.reg[0].Base(), Token: p.reg[0].Token(),
-			})
+			p.post(1, &listed{SGL: p.sge(1, off, n), Request: Request{Kind: KindRead, Length: n, Addr: p.reg[0].Base(), Token: p.reg[0].Token()}})
 		},
 	} {
 		for _, n := range []uint32{2, 8, 16, 33, 100, 1000, 5000} {

@@ -33,7 +33,7 @@ func TestRequestsAreLent(t *testing.T) {
 			t.Errorf("%d packets of a Write were lent, want %d to %d", *requests, c.least, c.most)
 		}
 		before := p.eng[1].Stats().BulkPacketsOut
-		p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 2<<20, length), Length: length, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
+		p.post(0, &listed{SGL: p.sge(0, 2<<20, length), Request: Request{Kind: KindRead, Length: length, Addr: p.reg[1].Base(), Token: p.reg[1].Token()}})
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		if *answers > 0 || p.eng[1].Stats().BulkPacketsOut < before+uint64(length/c.size*9/10) {

@@ -34,7 +34,7 @@ func (p *pair) info(side int) ConnInfo {
 // connection's age.
 func TestEveryLimitIsSeen(t *testing.T) {
 	silent := func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } }
-	many := func(p *pair, r *Request) {
+	many := func(p *pair, r *listed) {
 		for range 100 {
 			p.post(0, r)
 		}

@@ -17,18 +17,18 @@ var refusal = map[RequestKind]Outcome{KindWrite: OutcomeAccessViolation, KindRea
 func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 	const size = 4 << 20
 	base := func(p *pair) uint64 { return p.reg[1].Base() }
-	for name, change := range map[string]func(p *pair, r *Request){
-		"token":         func(_ *pair, r *Request) { r.Token ^= 1 << 20 },
-		"zero token":    func(_ *pair, r *Request) { r.Token = 0 },
-		"own token":     func(p *pair, r *Request) { r.Token = p.reg[0].Token() },
-		"before":        func(p *pair, r *Request) { r.Addr = base(p) - 1 },
-		"last byte out": func(p *pair, r *Request) { r.Addr = base(p) + size - uint64(r.Length) + 1 },
-		"behind":        func(p *pair, r *Request) { r.Addr = base(p) + size },
-		"end of space":  func(_ *pair, r *Request) { r.Addr = math.MaxUint64 - 10 },
-		"wraps to zero": func(_ *pair, r *Request) { r.Addr = math.MaxUint64 - uint64(r.Length) + 1 },
-		"zero":          func(_ *pair, r *Request) { r.Addr = 0 },
-		"deregistered":  func(p *pair, _ *Request) { p.mem[1].Deregister(p.reg[1]) },
-		"right": func(p *pair, r *Request) {
+	for name, change := range map[string]func(p *pair, r *listed){
+		"token":         func(_ *pair, r *listed) { r.Token ^= 1 << 20 },
+		"zero token":    func(_ *pair, r *listed) { r.Token = 0 },
+		"own token":     func(p *pair, r *listed) { r.Token = p.reg[0].Token() },
+		"before":        func(p *pair, r *listed) { r.Addr = base(p) - 1 },
+		"last byte out": func(p *pair, r *listed) { r.Addr = base(p) + size - uint64(r.Length) + 1 },
+		"behind":        func(p *pair, r *listed) { r.Addr = base(p) + size },
+		"end of space":  func(_ *pair, r *listed) { r.Addr = math.MaxUint64 - 10 },
+		"wraps to zero": func(_ *pair, r *listed) { r.Addr = math.MaxUint64 - uint64(r.Length) + 1 },
+		"zero":          func(_ *pair, r *listed) { r.Addr = 0 },
+		"deregistered":  func(p *pair, _ *listed) { p.mem[1].Deregister(p.reg[1]) },
+		"right": func(p *pair, r *listed) {
 			other, _ := p.mem[1].Register(make([]byte, size), RightLocalWrite)
 			r.Addr, r.Token = other.Base(), other.Token()
 		},
@@ -67,7 +67,7 @@ func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeReadRefused)
 	r.Length = math.MaxUint32
-	if _, o := p.qp[0].Post(r); o != OutcomeBufferOverflow {
+	if _, o := r.post(p.qp[0]); o != OutcomeBufferOverflow {
 		t.Error(o)
 	}
 }

@@ -59,7 +59,7 @@ func (p *pair) invalidate(w *MemoryWindow) {
 }
 
 // through is a Write of side 0 that names the window.
-func (p *pair) through(w *MemoryWindow, off, n uint32) *Request {
+func (p *pair) through(w *MemoryWindow, off, n uint32) *listed {
 	r := p.write(0, off, n)
 	r.Token = w.Token()
 	return r
@@ -215,7 +215,7 @@ func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
 }
 
 // ungranted are accesses that no window grants.
-func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
+func ungranted() map[string]func(p *pair, w *MemoryWindow, r *listed) {
 	const top = math.MaxUint64
 	base := func(p *pair) uint64 { return p.reg[1].Base() }
 	revoked := func(p *pair, w *MemoryWindow) {
@@ -223,41 +223,41 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *Request) {
 		p.runUntilIdle()
 		p.outcomes(1, OutcomeSuccess)
 	}
-	return map[string]func(p *pair, w *MemoryWindow, r *Request){
-		"never bound": func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.window(1).Token() },
-		"invalidated": func(p *pair, w *MemoryWindow, _ *Request) { revoked(p, w) },
-		"old token": func(p *pair, w *MemoryWindow, _ *Request) {
+	return map[string]func(p *pair, w *MemoryWindow, r *listed){
+		"never bound": func(p *pair, _ *MemoryWindow, r *listed) { r.Token = p.window(1).Token() },
+		"invalidated": func(p *pair, w *MemoryWindow, _ *listed) { revoked(p, w) },
+		"old token": func(p *pair, w *MemoryWindow, _ *listed) {
 			revoked(p, w)
 			p.must(p.bind(1, w, 0, 4096, readWrite))
 			p.runUntilIdle()
 			p.outcomes(1, OutcomeSuccess)
 		},
-		"closed":        func(p *pair, w *MemoryWindow, _ *Request) { p.mem[1].ReleaseWindow(w) },
-		"region closed": func(p *pair, _ *MemoryWindow, _ *Request) { p.mem[1].Release(p.reg[1]) },
-		"no rights":     func(p *pair, _ *MemoryWindow, r *Request) { r.Token = p.grant(4096, 0).Token() },
-		"other right": func(p *pair, _ *MemoryWindow, r *Request) {
+		"closed":        func(p *pair, w *MemoryWindow, _ *listed) { p.mem[1].ReleaseWindow(w) },
+		"region closed": func(p *pair, _ *MemoryWindow, _ *listed) { p.mem[1].Release(p.reg[1]) },
+		"no rights":     func(p *pair, _ *MemoryWindow, r *listed) { r.Token = p.grant(4096, 0).Token() },
+		"other right": func(p *pair, _ *MemoryWindow, r *listed) {
 			flags := FlagAllowRead
 			if r.Kind == KindRead {
 				flags = FlagAllowWrite
 			}
 			r.Token = p.grant(4096, flags).Token()
 		},
-		"other queue pair": func(p *pair, _ *MemoryWindow, r *Request) {
+		"other queue pair": func(p *pair, _ *MemoryWindow, r *listed) {
 			w := p.window(1)
 			other := p.eng[1].NewQP(QPConfig{ReceiveCQ: p.cq[1], InitiatorCQ: p.cq[1]})
 			r.Token = p.bindTo(other, w, base(p))
 		},
-		"not carried out": func(p *pair, _ *MemoryWindow, r *Request) {
+		"not carried out": func(p *pair, _ *MemoryWindow, r *listed) {
 			p.qp[1].rung.Store(true) // the doorbell is not heard
 			w := p.window(1)
 			p.must(p.bind(1, w, 0, 4096, readWrite))
 			r.Token = w.Token()
 		},
-		"before":        func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) - 1 },
-		"last byte out": func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) + 4096 - uint64(r.Length) + 1 },
-		"behind":        func(p *pair, _ *MemoryWindow, r *Request) { r.Addr = base(p) + 4096 },
-		"wraps":         func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = top - uint64(r.Length) + 1 },
-		"end of space":  func(_ *pair, _ *MemoryWindow, r *Request) { r.Addr = top },
+		"before":        func(p *pair, _ *MemoryWindow, r *listed) { r.Addr = base(p) - 1 },
+		"last byte out": func(p *pair, _ *MemoryWindow, r *listed) { r.Addr = base(p) + 4096 - uint64(r.Length) + 1 },
+		"behind":        func(p *pair, _ *MemoryWindow, r *listed) { r.Addr = base(p) + 4096 },
+		"wraps":         func(_ *pair, _ *MemoryWindow, r *listed) { r.Addr = top - uint64(r.Length) + 1 },
+		"end of space":  func(_ *pair, _ *MemoryWindow, r *listed) { r.Addr = top },
 	}
 }
 

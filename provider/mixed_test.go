@@ -15,10 +15,10 @@ func mixed(t *testing.T) (f *fleet, small func(side int)) {
 	f.eng[0].controller = &congestion.Fixed{Packets: 1000}
 	small = func(side int) {
 		t.Helper()
-		_, o := f.qps[side][1].Post(f.write(side, 0, 8))
+		_, o := f.write(side, 0, 8).post(f.qps[side][1])
 		f.must(o)
 	}
-	_, o := f.qps[0][0].Post(f.write(0, 0, 4<<20))
+	_, o := f.write(0, 0, 4<<20).post(f.qps[0][0])
 	f.must(o)
 	f.turn()
 	small(0)
@@ -80,7 +80,7 @@ func TestAnswersBeforeShares(t *testing.T) {
 // Streams alone are not held up: a poller that hears of one sends in the same turn.
 func TestStreamsAlonePutNothingOff(t *testing.T) {
 	f := newFleet(t, 1)
-	_, o := f.qps[0][0].Post(f.write(0, 0, 4<<20))
+	_, o := f.write(0, 0, 4<<20).post(f.qps[0][0])
 	f.must(o)
 	var sent []int
 	for range 20 {

@@ -272,7 +272,7 @@ func TestOrderBindSendAndInvalidate(t *testing.T) {
 			s.runUntilIdle()
 			s.must(s.bind(1, w, uint64(k), 5000, FlagAllowWrite))
 			token := binary.BigEndian.AppendUint32(nil, uint32(w.Token()))
-			s.post(1, &Request{Kind: KindSend, Flags: FlagInline | FlagSilentSuccess, Inline: token, Length: 4})
+			s.post(1, &listed{Request: Request{Kind: KindSend, Flags: FlagInline | FlagSilentSuccess, Inline: token, Length: 4}})
 			s.await(0, 1)
 			told := Token(binary.BigEndian.Uint32(s.reg[0].Bytes()[1<<20:]))
 			s.fill(0, k, 5000, byte(k+1))

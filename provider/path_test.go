@@ -26,9 +26,7 @@ func (w *world) rewriting(side int, change func(f *flight) uint16) {
 func (w *world) write(t *testing.T, n uint32, within time.Duration) bool {
 	t.Helper()
 	from, to := fuzzRegions()[0], fuzzRegions()[1]
-	if _, o := w.qp[0].Post(&Request{
-		Kind: KindWrite, SGL: []SGE{{Addr: from.Base(), Len: n, Token: from.Token()}}, Length: n, Addr: to.Base(), Token: to.Token(),
-	}); o != OutcomeSuccess {
+	if _, o := (&listed{SGL: []SGE{{Addr: from.Base(), Len: n, Token: from.Token()}}, Request: Request{Kind: KindWrite, Length: n, Addr: to.Base(), Token: to.Token()}}).post(w.qp[0]); o != OutcomeSuccess {
 		t.Fatal(o)
 	}
 	var rs [4]Result

@@ -229,7 +229,7 @@ func TestWindowOfThePeerOverBothSpaces(t *testing.T) {
 		lost = lost || first
 		return !first
 	}
-	p.post(1, &Request{Kind: KindRead, SGL: p.sge(1, 0, 100000), Length: 100000, Addr: p.reg[0].Base(), Token: p.reg[0].Token()})
+	p.post(1, &listed{SGL: p.sge(1, 0, 100000), Request: Request{Kind: KindRead, Length: 100000, Addr: p.reg[0].Base(), Token: p.reg[0].Token()}})
 	p.post(0, p.write(0, 0, 100000))
 	p.runUntilIdle()
 	c := p.conn(0)
@@ -257,17 +257,17 @@ func TestQueuesTakeWhatTheyWereMadeFor(t *testing.T) {
 	}
 	p.connect()
 	for range depth {
-		p.post(0, &Request{Kind: KindWrite})
+		p.post(0, &listed{Request: Request{Kind: KindWrite}})
 		p.receive(0, 0, 8)
 	}
-	if _, o := p.qp[0].Post(&Request{Kind: KindWrite}); o != OutcomeNoMoreEntries {
+	if _, o := (&listed{Request: Request{Kind: KindWrite}}).post(p.qp[0]); o != OutcomeNoMoreEntries {
 		t.Errorf("one request more: %v", o)
 	}
 	if _, o := p.qp[0].PostReceive(0, nil, 0); o != OutcomeNoMoreEntries {
 		t.Errorf("one receive more: %v", o)
 	}
 	three := make([]SGE, 3)
-	if _, o := p.qp[1].Post(&Request{Kind: KindWrite, SGL: three}); o != OutcomeDataOverrun {
+	if _, o := (&listed{SGL: three, Request: Request{Kind: KindWrite}}).post(p.qp[1]); o != OutcomeDataOverrun {
 		t.Errorf("one entry more: %v", o)
 	}
 	if _, o := p.qp[1].PostReceive(0, three, 0); o != OutcomeDataOverrun {

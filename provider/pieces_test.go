@@ -29,16 +29,16 @@ func TestPiecesAreLikeOtherPackets(t *testing.T) {
 	const length = 1_200_001
 	requests := []struct {
 		name string
-		make func(p *pair) *Request
+		make func(p *pair) *listed
 	}{
-		{"Write", func(p *pair) *Request { return p.write(0, 0, length) }},
-		{"Write of three entries", func(p *pair) *Request {
+		{"Write", func(p *pair) *listed { return p.write(0, 0, length) }},
+		{"Write of three entries", func(p *pair) *listed {
 			r := p.write(0, 0, length)
 			r.SGL = append(append(p.sge(0, 0, 500_001), p.sge(0, 2<<20, 1)...), p.sge(0, 1<<20, length-500_002)...)
 			return r
 		}},
-		{"READ", func(p *pair) *Request {
-			return &Request{Kind: KindRead, SGL: p.sge(0, 1<<20, length), Length: length, Addr: p.reg[1].Base() + 3, Token: p.reg[1].Token()}
+		{"READ", func(p *pair) *listed {
+			return &listed{SGL: p.sge(0, 1<<20, length), Request: Request{Kind: KindRead, Length: length, Addr: p.reg[1].Base() + 3, Token: p.reg[1].Token()}}
 		}},
 	}
 	for _, size := range []int{1408, 8960, 65507} {

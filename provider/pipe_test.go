@@ -395,9 +395,9 @@ func (p *pair) must(o Outcome) {
 	}
 }
 
-func (p *pair) post(side int, r *Request) {
+func (p *pair) post(side int, r *listed) {
 	p.tb.Helper()
-	if _, o := p.qp[side].Post(r); o != OutcomeSuccess {
+	if _, o := r.post(p.qp[side]); o != OutcomeSuccess {
 		p.tb.Fatalf("post: %v", o)
 	}
 }
@@ -429,22 +429,20 @@ func (p *pair) outcomes(side int, want ...Outcome) []Result {
 }
 
 // write makes a Write from side's region to the same place in the peer's.
-func (p *pair) write(side int, off, n uint32) *Request {
-	return &Request{
-		Kind: KindWrite, SGL: p.sge(side, off, n), Length: n, Addr: p.reg[1-side].Base() + uint64(off), Token: p.reg[1-side].Token(),
-	}
+func (p *pair) write(side int, off, n uint32) *listed {
+	return &listed{SGL: p.sge(side, off, n), Request: Request{Kind: KindWrite, Length: n, Addr: p.reg[1-side].Base() + uint64(off), Token: p.reg[1-side].Token()}}
 }
 
 // read makes a Read by side 0 of the peer's region into the same place of its own.
-func (p *pair) read(off, n uint32) *Request {
+func (p *pair) read(off, n uint32) *listed {
 	r := p.write(0, off, n)
 	r.Kind = KindRead
 	return r
 }
 
 // send makes a Send of the first n bytes of side's region.
-func (p *pair) send(side int, n uint32) *Request {
-	return &Request{Kind: KindSend, SGL: p.sge(side, 0, n), Length: n}
+func (p *pair) send(side int, n uint32) *listed {
+	return &listed{SGL: p.sge(side, 0, n), Request: Request{Kind: KindSend, Length: n}}
 }
 
 func (p *pair) receive(side int, off, n uint32) {

@@ -142,10 +142,10 @@ func TestDuplicatesAreNotPlacedAgain(t *testing.T) {
 
 // What is wrong with a packet shows when its turn comes; the others in it are not placed before.
 func TestErrorsWaitForTheirTurn(t *testing.T) {
-	for name, change := range map[string]func(p *pair) *Request{
-		"token":    func(p *pair) *Request { r := p.write(0, 0, 10); r.Token ^= 1; return r },
-		"too long": func(p *pair) *Request { return p.send(0, 11) },
-		"no right": func(p *pair) *Request {
+	for name, change := range map[string]func(p *pair) *listed{
+		"token":    func(p *pair) *listed { r := p.write(0, 0, 10); r.Token ^= 1; return r },
+		"too long": func(p *pair) *listed { return p.send(0, 11) },
+		"no right": func(p *pair) *listed {
 			r := p.write(0, 0, 10)
 			r.Token = p.window(1).Token()
 			return r

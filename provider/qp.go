@@ -123,14 +123,11 @@ func (qp *QP) user() *memory.User {
 	return &qp.memory
 }
 
-// Post queues an initiator request; any goroutine may call it. When it returns true in ring the engine must be run (or
-// is being run) for the request to move: the caller rings unless FlagDefer says that more follows.
+// Post queues an initiator request with its entries, which are copied during the call, and unused with FlagInline; any goroutine may call it. When it returns
+// true in ring the engine must be run (or is being run) for the request to move: the caller rings unless FlagDefer says that more follows.
 //
 // The order of checks is the specification's: state, entry count, total length, space.
-func (qp *QP) Post(r *Request) (ring bool, o Outcome) { return qp.PostList(r, r.SGL) }
-
-// PostList is Post with a list instead of the request's own: the request may then be used where it was made, without a copy.
-func (qp *QP) PostList(r *Request, sgl []SGE) (ring bool, o Outcome) {
+func (qp *QP) Post(r *Request, sgl []SGE) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
 	}

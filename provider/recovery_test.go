@@ -80,9 +80,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 		if kind == KindWrite {
 			p.post(0, p.write(0, 0, 60*1344))
 		} else {
-			p.post(0, &Request{
-				Kind: KindRead, SGL: p.sge(0, 2<<20, 60*1344), Length: 60 * 1344, Addr: p.reg[1].Base() + 1<<20, Token: p.reg[1].Token(),
-			})
+			p.post(0, &listed{SGL: p.sge(0, 2<<20, 60*1344), Request: Request{Kind: KindRead, Length: 60 * 1344, Addr: p.reg[1].Base() + 1<<20, Token: p.reg[1].Token()}})
 		}
 		p.pass(20 * time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
@@ -196,7 +194,7 @@ func TestEveryNthPacketLost(t *testing.T) {
 				p.reg[0].Bytes()[i] = byte(i * i >> 3)
 			}
 			p.post(0, p.write(0, 0, 300000))
-			p.post(0, &Request{Kind: KindRead, SGL: p.sge(0, 1<<20, 300000), Length: 300000, Addr: p.reg[1].Base(), Token: p.reg[1].Token()})
+			p.post(0, &listed{SGL: p.sge(0, 1<<20, 300000), Request: Request{Kind: KindRead, Length: 300000, Addr: p.reg[1].Base(), Token: p.reg[1].Token()}})
 			p.pass(5 * time.Second)
 			p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 			if !slices.Equal(p.reg[0].Bytes()[1<<20:][:300000], p.reg[0].Bytes()[:300000]) {

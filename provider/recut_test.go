@@ -48,7 +48,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 				off := i * each
 				for side := range 2 {
 					p.receive(side, 2<<20+off, each)
-					p.post(side, &Request{Kind: KindSend, SGL: p.sge(side, off, each), Length: each})
+					p.post(side, &listed{SGL: p.sge(side, off, each), Request: Request{Kind: KindSend, Length: each}})
 					w := p.write(side, off, each)
 					w.Addr += 1 << 20
 					p.post(side, w)

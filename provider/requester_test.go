@@ -37,8 +37,8 @@ func posted(t *testing.T, token Token, base uint64, reqs ...Request) *initiatorQ
 	t.Helper()
 	q := newInitiatorQueue(8, 1, 0)
 	for i := range reqs {
-		reqs[i].SGL, reqs[i].Length = []SGE{{Addr: base, Len: 64, Token: token}}, 64
-		if o := q.post(&reqs[i], reqs[i].SGL); o != OutcomeSuccess {
+		reqs[i].Length = 64
+		if o := q.post(&reqs[i], []SGE{{Addr: base, Len: 64, Token: token}}); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 	}

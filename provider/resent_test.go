@@ -189,7 +189,7 @@ func TestBytesSentAgainAreTheSame(t *testing.T) {
 		}
 		p.receive(1, 1<<20, 2000)
 		p.post(0, p.write(0, i*3000, 3000))
-		p.post(0, &Request{Kind: KindSend, SGL: p.sge(0, i*3000, 2000), Length: 2000})
+		p.post(0, &listed{SGL: p.sge(0, i*3000, 2000), Request: Request{Kind: KindSend, Length: 2000}})
 		p.pass(time.Millisecond)
 	}
 	p.pass(time.Second)

@@ -78,9 +78,7 @@ func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 		if c.n < 30 {             // too short to be answered: that to the PING which goes with the first time-out, after a probe
 			limit += rtt.Probe() + rtt.Timeout(0)
 		}
-		if _, err := w.qp[1].Post(&Request{
-			Kind: KindWrite, SGL: []SGE{{Addr: region.Base(), Len: c.n, Token: region.Token()}}, Length: c.n, Addr: 1, Token: 1,
-		}); err != OutcomeSuccess {
+		if _, err := (&listed{SGL: []SGE{{Addr: region.Base(), Len: c.n, Token: region.Token()}}, Request: Request{Kind: KindWrite, Length: c.n, Addr: 1, Token: 1}}).post(w.qp[1]); err != OutcomeSuccess {
 			t.Fatal(err)
 		}
 		ended := time.Duration(0)

@@ -141,13 +141,13 @@ func TestNoReceiveTimesOut(t *testing.T) {
 // ND specification 11.1: the memory of a SEND is looked at when its turn comes, whether or not the peer has a receive for it, and
 // again while it waits for one.
 func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
-	for name, change := range map[string]func(*pair, *Request){
-		"token":      func(_ *pair, r *Request) { r.SGL[0].Token ^= 1 },
-		"zero":       func(_ *pair, r *Request) { r.SGL[0].Token = 0 },
-		"the peer's": func(p *pair, r *Request) { r.SGL[0].Token = p.reg[1].Token() },
-		"bounds":     func(_ *pair, r *Request) { r.SGL[0].Addr-- },
-		"invalidate": func(_ *pair, r *Request) { r.SGL[0].Token ^= 1; r.Flags |= FlagInvalidate },
-		"gone while waiting": func(p *pair, _ *Request) {
+	for name, change := range map[string]func(*pair, *listed){
+		"token":      func(_ *pair, r *listed) { r.SGL[0].Token ^= 1 },
+		"zero":       func(_ *pair, r *listed) { r.SGL[0].Token = 0 },
+		"the peer's": func(p *pair, r *listed) { r.SGL[0].Token = p.reg[1].Token() },
+		"bounds":     func(_ *pair, r *listed) { r.SGL[0].Addr-- },
+		"invalidate": func(_ *pair, r *listed) { r.SGL[0].Token ^= 1; r.Flags |= FlagInvalidate },
+		"gone while waiting": func(p *pair, _ *listed) {
 			p.pass(100 * time.Millisecond)
 			p.outcomes(0)
 			p.must(p.mem[0].Deregister(p.reg[0]))
@@ -220,7 +220,7 @@ func TestReadWithoutALimitIsRefusedAtOnce(t *testing.T) {
 	p := newPair(t, 1408)
 	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 3}, {Inbound: 0, Outbound: 16}}
 	p.connect()
-	if _, o := p.qp[0].Post(p.read(0, 10)); o != OutcomeInvalidRequest {
+	if _, o := p.read(0, 10).post(p.qp[0]); o != OutcomeInvalidRequest {
 		t.Fatal(o)
 	}
 	p.post(0, p.write(0, 0, 10))
@@ -296,7 +296,7 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 		p.reg[0].Bytes()[i] = byte(i)
 	}
 	sgl := []SGE{{Addr: base, Len: 0, Token: token}, {Addr: base + 5, Len: 1000, Token: token}, {Addr: base, Len: 0, Token: token}, {Addr: base + 1005, Len: 1900, Token: token}}
-	p.post(0, &Request{Kind: KindSend, SGL: sgl, Length: 2900})
+	p.post(0, &listed{SGL: sgl, Request: Request{Kind: KindSend, Length: 2900}})
 	b := p.reg[1].Base()
 	into := []SGE{{Addr: b, Len: 1, Token: p.reg[1].Token()}, {Addr: b + 10, Len: 0, Token: p.reg[1].Token()}, {Addr: b + 1, Len: 2000, Token: p.reg[1].Token()}, {Addr: b + 2001, Len: 5000, Token: p.reg[1].Token()}}
 	_, o := p.qp[1].PostReceive(0, into, 7001)

@@ -60,9 +60,9 @@ func TestTurnsBesideSparseConnections(t *testing.T) {
 	f := newFleet(t, 2)
 	e := f.eng[0]
 	e.controller = &congestion.Fixed{Packets: 1000}
-	post := func(i int, r *Request) {
+	post := func(i int, r *listed) {
 		t.Helper()
-		_, o := f.qps[0][i].Post(r)
+		_, o := r.post(f.qps[0][i])
 		f.must(o)
 	}
 	most := func() (most int) {

@@ -180,8 +180,8 @@ func closeAll(s [2]*Shard) {
 	}
 }
 
-func (p *pair) postAndRing(s *Shard, r *Request) {
-	if _, o := p.qp[0].Post(r); o != OutcomeSuccess {
+func (p *pair) postAndRing(s *Shard, r *listed) {
+	if _, o := r.post(p.qp[0]); o != OutcomeSuccess {
 		p.tb.Errorf("post: %v", o)
 	}
 	s.Ring()
@@ -222,7 +222,7 @@ func TestALoneRequestIsSentWithoutAPollWhileAnApplicationPolls(t *testing.T) {
 		}
 		post := func() (sent uint64) {
 			before := s[0].packetsOut()
-			if _, o := p.qp[0].Post(p.write(0, 0, 64)); o != OutcomeSuccess {
+			if _, o := p.write(0, 0, 64).post(p.qp[0]); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
 			p.qp[0].Ring()
@@ -260,7 +260,7 @@ func TestPollerThatNeverComesBack(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		s[1].Do(func(*Engine) { p.loseFirst(1, 1, 1) })
-		if _, o := p.qp[0].Post(p.write(0, 0, 10)); o != OutcomeSuccess {
+		if _, o := p.write(0, 0, 10).post(p.qp[0]); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 		s[0].Poll()
@@ -274,7 +274,7 @@ func TestPollerThenRelease(t *testing.T) {
 		p, s := shards(t)
 		defer closeAll(s)
 		for range 20 {
-			if _, o := p.qp[0].Post(p.write(0, 0, 10)); o != OutcomeSuccess {
+			if _, o := p.write(0, 0, 10).post(p.qp[0]); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
 			for p.cq[0].Empty() {

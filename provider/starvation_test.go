@@ -70,7 +70,7 @@ func (p *commons) say(i int, v byte, n uint32) {
 	p.use(i)
 	off := uint32(v) * commonBuf
 	p.fill(0, off, n, v)
-	p.post(0, &Request{Kind: KindSend, SGL: p.sge(0, off, n), Length: n})
+	p.post(0, &listed{SGL: p.sge(0, off, n), Request: Request{Kind: KindSend, Length: n}})
 }
 
 // heard fetches the results of side 1 and wants these messages, whatever connection they came by.
@@ -167,7 +167,7 @@ func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 	p.offer(1)
 	p.trust(10)
 	p.fill(0, 0, 64, 7)
-	defer1 := func(r *Request) *Request { r.Flags |= FlagDefer; return r }
+	defer1 := func(r *listed) *listed { r.Flags |= FlagDefer; return r }
 	p.post(0, defer1(p.write(0, 0, 64)))
 	p.post(0, defer1(p.send(0, 64)))
 	p.post(0, defer1(p.send(0, 64)))

@@ -165,17 +165,17 @@ func (s *stage) postFor(who, call string) (o Outcome) {
 	case "receive":
 		_, o = qp.PostReceive(0, nil, 0)
 	case "send":
-		_, o = qp.Post(&Request{Kind: KindSend})
+		_, o = (&listed{Request: Request{Kind: KindSend}}).post(qp)
 	case "write":
-		_, o = qp.Post(s.write(side, 0, 8))
+		_, o = s.write(side, 0, 8).post(qp)
 	case "read":
 		r := s.write(side, 0, 8)
 		r.Kind = KindRead
-		_, o = qp.Post(r)
+		_, o = r.post(qp)
 	case "bad-write":
 		r := s.write(side, 0, 8)
 		r.SGL[0].Token++
-		_, o = qp.Post(r)
+		_, o = r.post(qp)
 	default:
 		s.tb.Fatalf("unknown call %s", call)
 	}
@@ -289,15 +289,15 @@ func (s *stage) report(who, event string) {
 		q.CancelWaiters(OutcomeCanceled)
 		return
 	case "plain", "silent":
-		s.post(side, &Request{Kind: KindWrite, Flags: flags})
+		s.post(side, &listed{Request: Request{Kind: KindWrite, Flags: flags}})
 	case "arrive", "solicited":
 		_, o := s.qp[side].PostReceive(0, nil, 0)
 		s.must(o)
-		s.post(1-side, &Request{Kind: KindSend, Flags: flags})
+		s.post(1-side, &listed{Request: Request{Kind: KindSend, Flags: flags}})
 	case "overrun":
 		for range 2 * q.Depth() / 128 {
 			for range 128 {
-				s.post(side, &Request{Kind: KindWrite})
+				s.post(side, &listed{Request: Request{Kind: KindWrite}})
 			}
 			s.runUntilIdle()
 			if q.Faulted() {

@@ -9,7 +9,7 @@ import (
 )
 
 // glance lets side 1 take, in a glance, what side 0 posted.
-func (p *pair) glance(r *Request) (busy bool) {
+func (p *pair) glance(r *listed) (busy bool) {
 	p.tb.Helper()
 	p.post(0, r)
 	p.now += 1000
@@ -140,12 +140,12 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 			return p.eng[0].out.Counts().Packets
 		}
 		before := sent()
-		ring, o := p.qp[0].Post(p.write(0, 0, 64))
+		ring, o := p.write(0, 0, 64).post(p.qp[0])
 		p.must(o)
 		if ring || sent() != before+1 {
 			t.Errorf("ring %v, %d packets after the post of one request, want false and 1", ring, sent()-before)
 		}
-		ring, o = p.qp[0].Post(p.write(0, 64, 64))
+		ring, o = p.write(0, 64, 64).post(p.qp[0])
 		p.must(o)
 		if !ring || sent() != before+1 {
 			t.Errorf("ring %v, %d packets after the post of one behind it, want true and 1", ring, sent()-before)

@@ -12,7 +12,7 @@ func BenchmarkPingPongWatched(b *testing.B) {
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		_, _ = p.qp[1].PostReceive(0, into, 64)
-		_, _ = p.qp[0].Post(s)
+		_, _ = s.post(p.qp[0])
 		for got := false; !got; {
 			p.turn()
 			p.cq[0].Fetch(rs[:])

@@ -36,7 +36,6 @@ type Request struct {
 	Kind      RequestKind // but Bind, Invalidate and FastRegister, which have calls of their own
 	Flags     PostFlags
 	Context   uint64
-	SGL       []SGE  // copied during the call; unused with FlagInline
 	Inline    []byte // with FlagInline: the bytes themselves, copied during the call
 	Length    uint32 // bytes over all entries
 	Addr      uint64 // remote address of a Read or Write

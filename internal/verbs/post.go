@@ -46,11 +46,11 @@ func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider
 	case len(sgl) == 1:
 		var one [1]provider.SGE
 		translate(q.adapter, one[:], sgl)
-		return q.posted(q.PostList(r, one[:]))
+		return q.posted(q.Post(r, one[:]))
 	}
 	var list [provider.MaxSGE]provider.SGE
 	translate(q.adapter, list[:], sgl)
-	return q.posted(q.PostList(r, list[:len(sgl)]))
+	return q.posted(q.Post(r, list[:len(sgl)]))
 }
 
 // postInline queues a request whose bytes are copied now.
@@ -65,7 +65,7 @@ func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) pr
 	}
 	inline := *r
 	inline.Inline = data[:r.Length]
-	return q.posted(q.Post(&inline))
+	return q.posted(q.Post(&inline, nil))
 }
 
 // Receive queues a receive into the entries of sgl, in any state of the queue pair.

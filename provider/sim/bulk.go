@@ -24,6 +24,7 @@ type Bulk struct {
 	qp       *provider.QP
 	cq       *provider.CQ
 	request  provider.Request
+	entries  []provider.SGE
 	at       []clock.Time // of outstanding requests, oldest first
 	nextAt   clock.Time
 	running  bool
@@ -58,8 +59,8 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 	b.qp = qp
 	b.request = provider.Request{
 		Kind: b.Kind, Length: uint32(b.Size), Addr: remote.Base(), Token: remote.Token(),
-		SGL: []provider.SGE{{Addr: local.Base(), Len: uint32(b.Size), Token: local.Token()}},
 	}
+	b.entries = []provider.SGE{{Addr: local.Base(), Len: uint32(b.Size), Token: local.Token()}}
 	steps := 0
 	next := func(o provider.Outcome) {
 		if o != provider.OutcomeSuccess {
@@ -137,7 +138,7 @@ func (b *Bulk) act() (posted bool) {
 		}
 	}
 	for b.running && len(b.at) < b.Depth && (b.Limit == 0 || b.Posted < b.Limit) && b.nextAt <= now {
-		if _, o := b.qp.Post(&b.request); o != provider.OutcomeSuccess {
+		if _, o := b.qp.Post(&b.request, b.entries); o != provider.OutcomeSuccess {
 			b.from.net.Fail("post: %v", o)
 			return posted
 		}

@@ -41,16 +41,16 @@ func (a *side) post() bool {
 	case k < 4:
 		a.makeWrite(&r, slot, &req)
 	case k < 7 || a.want[1] == 0 || a.peer.want[0] == 0:
-		a.makeSend(&r, slot)
+		a.makeSend(&r, slot, &req)
 	default:
 		a.makeRead(&r, slot, &req)
 	}
-	req.kind, req.silent, req.sges, req.length = r.Kind, r.Flags&provider.FlagSilentSuccess != 0, r.SGL, int(r.Length)
+	req.kind, req.silent, req.length = r.Kind, r.Flags&provider.FlagSilentSuccess != 0, int(r.Length)
 	a.deferred = a.rng.IntN(6) == 0 && a.todo > 1 && len(a.free) > 1 && len(a.posted)+1 < a.depth.initiator
 	if a.deferred {
 		r.Flags |= provider.FlagDefer
 	}
-	ring, o := a.qp.Post(&r)
+	ring, o := a.qp.Post(&r, req.sges)
 	if o != provider.OutcomeSuccess {
 		a.refused(o)
 		return false
@@ -127,16 +127,16 @@ func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int,
 func (a *side) makeWrite(r *provider.Request, slot int, req *request) {
 	r.Kind = provider.KindWrite
 	n, off, m := a.target(r, req, a.size(a.shape.most))
-	a.local(r, slot, n)
+	a.local(r, slot, n, req)
 	req.off, req.model = off, m
 }
 
-func (a *side) makeSend(r *provider.Request, slot int) {
+func (a *side) makeSend(r *provider.Request, slot int, req *request) {
 	r.Kind = provider.KindSend
 	if a.rng.IntN(3) == 0 {
 		r.Flags |= provider.FlagSolicit
 	}
-	a.local(r, slot, a.size(min(a.shape.most, a.peer.shape.most)))
+	a.local(r, slot, a.size(min(a.shape.most, a.peer.shape.most)), req)
 	l := &a.peer.lease
 	switch k := a.rng.IntN(4); {
 	case k == 0:
@@ -151,7 +151,7 @@ func (a *side) makeSend(r *provider.Request, slot int) {
 }
 
 // local sets the local memory of a request: entries, or inline bytes when they fit.
-func (a *side) local(r *provider.Request, slot, n int) {
+func (a *side) local(r *provider.Request, slot, n int, req *request) {
 	sges := a.cut(slot, n)
 	r.Length = uint32(n)
 	if n <= 300 && a.rng.IntN(3) == 0 {
@@ -159,13 +159,13 @@ func (a *side) local(r *provider.Request, slot, n int) {
 		r.Inline = a.gathered(sges)
 		return
 	}
-	r.SGL = sges
+	req.sges = sges
 }
 
 func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 	r.Kind = provider.KindRead
 	n := a.size(min(a.shape.most, a.peer.shape.book))
-	r.SGL, r.Length = a.cut(slot, n), uint32(n)
+	req.sges, r.Length = a.cut(slot, n), uint32(n)
 	if a.rng.IntN(2) == 0 {
 		off := a.rng.IntN(a.peer.shape.book - n + 1)
 		r.Addr, r.Token = a.peer.book.addr(off), a.peer.book.region.Token()
@@ -174,7 +174,7 @@ func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 	}
 	// What we wrote there before; the next request is fenced, so nothing later can get in between.
 	n, off, m := a.target(r, req, n)
-	r.SGL, r.Length = a.cut(slot, n), uint32(n)
+	req.sges, r.Length = a.cut(slot, n), uint32(n)
 	req.expect = append([]byte{}, m.want[off:off+n]...)
 }
 
@@ -183,7 +183,7 @@ func (a *side) commit(r *provider.Request, req *request) {
 	if r.Kind == provider.KindRead {
 		return
 	}
-	body := append(a.gathered(r.SGL), r.Inline...)
+	body := append(a.gathered(req.sges), r.Inline...)
 	if r.Kind == provider.KindWrite {
 		req.model.write(req.off, body)
 		return
