@@ -44,7 +44,6 @@ type environment struct {
 
 	copies       bool          // the link has read what leaves when Transmit returns
 	bulkVerdicts bulk.Verdicts // the newest of any connection, with which others begin; bulk.Always where nothing is compared
-	clock        clock.Source  // the owner's, for samples of latency; nil without any
 	limitTotals  trace.LimitTotals
 	tap          tapping
 	flight       *trace.Recorder

@@ -66,7 +66,7 @@ func TestLatencyIsSplit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newTunedPair(t, 1408, 1, Config{Control: ControlFixed, FixedWindow: c.window})
 			r := &latencyRig{p.connect(), c.window, c.spent}
-			r.eng[0].clock = func() clock.Time { return r.now }
+			r.eng[0].out.Clock = func() clock.Time { return r.now }
 			r.pass(10 * time.Millisecond)
 			for range 60 { // forgets what the handshake left
 				r.request()
@@ -89,7 +89,7 @@ func TestLatencyIsSplit(t *testing.T) {
 func TestSamplesAreRare(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	reads := 0
-	p.eng[0].clock = func() clock.Time { reads++; return p.now }
+	p.eng[0].out.Clock = func() clock.Time { reads++; return p.now }
 	began := p.now
 	for range 2000 {
 		p.post(0, p.write(0, 0, 64))
@@ -106,7 +106,7 @@ func TestSamplesAreRare(t *testing.T) {
 // go on.
 func TestSamplesOutlastEndings(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.eng[0].clock = func() clock.Time { return p.now }
+	p.eng[0].out.Clock = func() clock.Time { return p.now }
 	for round := range 3 {
 		for range 10 {
 			p.post(0, p.write(0, 0, 64))

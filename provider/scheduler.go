@@ -128,9 +128,9 @@ func (e *Engine) transmit(post bool) {
 				c.activate()
 			}
 			c.noteLimit(again)
-			if c.qp != nil && e.clock != nil && c.sample.Due(e.now) {
+			if c.qp != nil && e.out.Clock != nil && c.sample.Due(e.now) {
 				q := &c.qp.sq
-				c.sample.Watch(e.now, e.clock, &q.sample, q.head.Load(), q.next, q.off)
+				c.sample.Watch(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
 			}
 		}
 		c.touch()

@@ -42,7 +42,7 @@ type Shard struct {
 // broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
 func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
 	s := &Shard{engine: e, Sleeper: watch.NewSleeper(w), now: now, broke: broke, alone: runtime.GOMAXPROCS(0) == 1}
-	e.shard, e.clock, e.out.Clock, e.inbox.sleeper = s, now, now, &s.Sleeper
+	e.shard, e.out.Clock, e.inbox.sleeper = s, now, &s.Sleeper
 	s.running.Go(s.progress)
 	return s
 }

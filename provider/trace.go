@@ -88,6 +88,6 @@ func (s *sender) endSample(seq uint32) {
 	}
 	s.stats.Took(s.sample.End(e.now, &q.sample, last))
 	if wr.flags&FlagSilentSuccess == 0 {
-		s.qp.initCQ.Watch(e.clock, e.now)
+		s.qp.initCQ.Watch(e.out.Clock, e.now)
 	}
 }

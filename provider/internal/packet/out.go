@@ -26,7 +26,7 @@ type Out struct {
 	noFrames bool        // this turn something that has to go out found no frames
 	counts   Counts
 
-	Clock  clock.Source // the engine's; nil for none
+	Clock  clock.Source // the owner's, also for samples of latency; nil without any
 	left   int          // of bytes, how many have left
 	leftAt clock.Time   // when the newest long batch had
 }
