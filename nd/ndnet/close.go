@@ -22,7 +22,7 @@ func (c *Conn) CloseWrite() error {
 	}
 	c.shut = true
 	c.sayFlags(flagEnd)
-	c.leave()
+	c.hurry()
 	return nil
 }
 

@@ -86,6 +86,20 @@ func (c *Conn) look() {
 	}
 }
 
+// hurry sends what was left to a Write that comes no more: what can go now, and the rest by who waits inside, or by a goroutine, as soon as it can. The caller holds mu.
+func (c *Conn) hurry() {
+	l := &c.waiting.later
+	if l.armed {
+		l.timer.Stop() // if it has begun already it finds nothing to do
+		l.armed = false
+		c.takeResults()
+	}
+	if c.leave(); l.polls && !c.waiting.inside && !c.waiting.helped {
+		c.takeResults() // what was posted leaves now
+		c.rest()
+	}
+}
+
 // rest leaves the engine to the adapter's goroutine. Who has polled and does not come back would leave it to nobody for a while, with what the next Writes post. The caller
 // holds mu.
 func (c *Conn) rest() {

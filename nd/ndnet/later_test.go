@@ -104,6 +104,56 @@ func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
 	must(t, err)
 }
 
+// What short Writes have left, and the end behind it, does not wait for the clock once CloseWrite says that no other Write follows.
+func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
+	ends := pairs(t, networks(t, Config{}), 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	end := client.busy()
+	_, err := client.Write(make([]byte, 100))
+	must(t, err)
+	client.mu.Lock()
+	stopped := client.waiting.later.timer.Stop()
+	client.mu.Unlock()
+	if !stopped {
+		t.Skip("the clock was faster than this test")
+	}
+	must(t, client.CloseWrite())
+	if n, armed, helped := client.left(); n != 100 || armed || !helped {
+		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+	}
+	awaitInside(t, client) // no result comes when the others have arrived, as they do in earnest
+	end()
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	got, err := io.ReadAll(server)
+	if len(got) != 100 || err != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// A CloseWrite behind Writes that have polled leaves nobody's messages to a poll that does not come.
+func TestCloseWriteBehindPolls(t *testing.T) {
+	ends := pairs(t, networks(t, Config{}), 1)
+	client, server := ends[0][0], ends[0][1]
+	open(t, client, server)
+	client.mu.Lock()
+	client.waiting.later.polls = true
+	client.mu.Unlock()
+	_, err := client.Write(make([]byte, 1000))
+	must(t, err)
+	must(t, client.CloseWrite())
+	client.mu.Lock()
+	if w := &client.waiting; w.later.armed || w.later.polls && !w.helped && !w.inside {
+		t.Errorf("%+v, %d messages are under way", w.later, client.send.n)
+	}
+	client.mu.Unlock()
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	got, err := io.ReadAll(server)
+	if len(got) != 1000 || err != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
 // Short Writes look now and then whether messages have arrived, long ones every time, and so does one that finds nothing left.
 func TestLooks(t *testing.T) {
 	var c Conn
