@@ -103,6 +103,9 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
 			}
 			w.render(stdout, cli.Width(stdout))
+			if err := cli.Unwritten(stdout); err != nil {
+				return err
+			}
 		}
 		w.tellProblems(stderr)
 		if f.once {

@@ -212,6 +212,28 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a command whose output does not get there says so, and fails: nobody would miss what a script put into an empty file.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"ndbroker --help", "ndinfo", "ndinfo --json", "ndinfo doctor lo", "ndperf register --sizes 64 --duration 1ms", "ndperf --version"} {
+		words := strings.Fields(args)
+		var stderr bytes.Buffer
+		cmd := command(t, words[0], words[1:]...)
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		want := words[0] + ": write /dev/stdout: no space left on device"
+		if o := ended(t, cmd); o.status != Failed || strings.Count(stderr.String(), want) != 1 {
+			t.Errorf("%s: %+v, %s; want status 1 and %q", args, o, stderr.String(), want)
+		}
+	}
+}
+
 // TestInterrupt: SIGINT ends what runs until then, with the status that is documented and without a stack.
 func TestInterrupt(t *testing.T) {
 	port := netlabtest.FreePort(t)

@@ -27,6 +27,7 @@ const (
 func Main(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	root.SetOut(&stdout{file: os.Stdout})
 	status := Run(ctx, root, os.Stderr)
 	stop()
 	os.Exit(status)
@@ -42,12 +43,18 @@ func Root(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// Run runs a command that went through Root and returns its exit status. What went wrong is one line on stderr. An error from before the
+// Run runs a command that went through Root and returns its exit status. What went wrong is one line on stderr, also that not all was printed. An error from before the
 // command itself ran is a misuse, but for names of hosts that have no address, and so is one that Usagef made.
 func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	began := false
 	mark(root, &began)
 	at, err := root.ExecuteContextC(ctx)
+	if unwritten := Unwritten(root.OutOrStdout()); unwritten != nil {
+		began = true // the help and the version are printed without
+		if err == nil || errors.Is(err, ErrTold) {
+			err = unwritten
+		}
+	}
 	var wrong *usageError
 	var unknown *net.DNSError
 	switch {

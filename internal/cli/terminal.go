@@ -11,9 +11,12 @@ import (
 	"golang.org/x/term"
 )
 
+// descriptor is what may be a terminal: a file, or the standard output that Main gives commands.
+type descriptor interface{ Fd() uintptr }
+
 // IsTerminal says that somebody looks at what is written to w.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(descriptor)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -22,7 +25,7 @@ func Colours(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") =
 
 // Width is how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
 func Width(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := w.(descriptor)
 	if !ok {
 		return 0
 	}
