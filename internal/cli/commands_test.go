@@ -159,6 +159,8 @@ func TestMistakes(t *testing.T) {
 		{lend + "--socket " + missing + "/x", Failed, "no such file or directory: make its directory first"},
 		{lend + "--socket " + os.DevNull, Failed, "another process listens there, or a file that is no socket is in the way"},
 		{lend + "--netns " + missing + " --socket x", Failed, "ndbroker: --netns " + missing},
+		{"ndping", Misuse, "HOST:PORT is missing"},
+		{"ndping 127.0.0.1:7000 8", Misuse, `"8" is one argument too many`},
 		{"ndcat nowhere", Misuse, `ndcat: "nowhere" is not HOST:PORT (examples: 192.0.2.7:7000,`},
 		{"ndping 127.0.0.1", Misuse, `ndping: "127.0.0.1" is not HOST:PORT (examples: 192.0.2.7:7000,`},
 		{"ndping -l 0.0.0.0:7000", Misuse, `ndping: "0.0.0.0:7000" is not the address of one interface`},

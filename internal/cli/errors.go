@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // ErrTold is in errors of which the output of the command has said everything already.
@@ -21,7 +25,42 @@ func Usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 // OneLine joins the parts of a joined error, so that whoever reads a log sees all of it, and makes it Printable: it may quote others.
 func OneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
 	return Printable(strings.Join(lines, "; "))
+}
+
+// flagError says in words what is wrong with the value of a flag, in place of the function of the library that refused it.
+func flagError(_ *cobra.Command, err error) error {
+	var number *strconv.NumError
+	said, _, duration := strings.Cut(err.Error(), ": time: ")
+	switch {
+	case duration:
+		return Usagef("%s: it is no duration (examples: 300ms, 2s, 1m)", said)
+	case !errors.As(err, &number):
+		return err
+	}
+	said, _ = strings.CutSuffix(err.Error(), number.Error())
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		return Usagef("%sit is too large, or too small", said)
+	case number.Func == "ParseUint":
+		return Usagef("%sit is no whole number from 0 on", said)
+	}
+	return Usagef("%sit is no whole number", said)
+}
+
+// together matches what the library says of flags that exclude each other.
+var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// inWords is err in words that stand in the help of a command.
+func inWords(err error) string {
+	said := OneLine(err)
+	if m := together.FindStringSubmatch(said); m != nil {
+		return "--" + strings.ReplaceAll(m[1], " ", " and --") + " exclude each other: leave one out"
+	}
+	return said
 }
 
 // Open opens a file to read, and tells its size, -1 for what is no regular file. The error ends with the advice.

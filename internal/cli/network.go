@@ -24,8 +24,11 @@ type Network struct {
 // Register adds the flags to a command, and takes HOST:PORT as its first argument of at most so many.
 func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := cobra.RangeArgs(1, most)(cmd, args); err != nil {
-			return err
+		switch {
+		case len(args) == 0:
+			return Usagef("HOST:PORT is missing (example: 192.0.2.7:7000)")
+		case len(args) > most:
+			return Usagef("%q is one argument too many", args[most])
 		}
 		at, ok, err := ResolveAddrPort(cmd.Context(), args[0])
 		switch {

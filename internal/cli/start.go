@@ -38,6 +38,7 @@ func Root(root *cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Version = buildinfo.Read().String()
+	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	addManual(root)
 	return root
@@ -61,7 +62,7 @@ func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	case err == nil:
 		return OK
 	case errors.As(err, &wrong) || !began && !errors.As(err, &unknown):
-		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), OneLine(err), at.CommandPath())
+		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), inWords(err), at.CommandPath())
 		return Misuse
 	case errors.Is(err, ErrTold):
 	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)):
