@@ -94,11 +94,8 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 
 // connectRemedy says what to look at when a connection cannot be made, as the tail of a sentence.
 func connectRemedy(err error) string {
-	switch {
-	case errors.Is(err, nd.ErrIOTimeout), errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, nd.ErrIOTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return ": is ndperf server running there, and does every firewall between pass the ND UDP port in both directions?"
-	case errors.Is(err, nd.ErrConnectionRefused):
-		return ": nothing listens on that ND port, or the server is busy with another client"
 	}
 	return ""
 }

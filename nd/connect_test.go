@@ -19,6 +19,10 @@ func TestConnectRefusedWithoutListener(t *testing.T) {
 	e := newEnd(t, r.a, 4096)
 	err := e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(r.addr[1], 7999), ConnectParams{})
 	wantStatus(t, "connect", err, ErrConnectionRefused)
+	wantOneLine(t, err, "nothing listens on ND port 7999")
+	err = e.ctr.Connect(t.Context(), e.qp, netip.MustParseAddrPort("[2001:db8::1]:7999"), ConnectParams{})
+	wantStatus(t, "connect to another family", err, ErrInvalidAddress)
+	wantOneLine(t, err, r.addr[0].String(), "of the peer's family")
 	if data, err := e.ctr.PrivateData(); err != nil || len(data) != 0 {
 		t.Errorf("private data %q, %v, want none", data, err)
 	}

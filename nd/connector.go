@@ -82,7 +82,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		return c.adapter.fail("connect", noAddr, dest, o, errNoDescriptor)
 	}
 	if o != provider.OutcomeSuccess {
-		return c.adapter.fail("connect", noAddr, dest, o, nil)
+		return c.adapter.fail("connect", noAddr, dest, o, c.adapter.unfit(o))
 	}
 	peer := dest.Addr().Unmap()
 	unreachable := c.adapter.verbs.Seek(search, c.k.Connector, peer)
@@ -92,10 +92,20 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		cause = c.adapter.silence(peer, answered)
 	case returned:
 		cause = c.adapter.returned(peer, o)
+	case o == provider.OutcomeRefused:
+		cause = fmt.Errorf("the adapter there refused: nothing listens on ND port %d, its backlog is full, or the application rejected the connection", dest.Port())
 	case unreachable != nil && o != provider.OutcomeCanceled:
 		cause = unreachable
 	}
 	return c.adapter.fail("connect", noAddr, dest, o, cause)
+}
+
+// unfit says of an attempt that did not begin what the status does not: that the two addresses are of different families.
+func (a *Adapter) unfit(o provider.Outcome) error {
+	if o != verbs.OutcomeWrongFamily {
+		return nil
+	}
+	return fmt.Errorf("this adapter has %s: IPv4 and IPv6 do not reach each other, connect from an address of the peer's family", a.verbs.Addr)
 }
 
 // silence says what a peer's silence means to a Connect, which depends on whether the peer had answered before.

@@ -151,7 +151,7 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	routes, err := a.nl.RouteGetWithOptions(remote.Unmap().AsSlice(), &by)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && len(routes) == 0:
-		return netip.Addr{}, fmt.Errorf("%w to %s", ErrNoRoute, remote)
+		return netip.Addr{}, fmt.Errorf("%w to %s: is its interface up, and is there a route (ip link, ip route get %[2]s)", ErrNoRoute, remote)
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, err)
 	}

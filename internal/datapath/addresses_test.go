@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestAddressesFollowTheNamespace(t *testing.T) {
 	if src, err := a.Source(pair.AddrB.Addr()); err != nil || src != pair.AddrA.Addr() {
 		t.Errorf("source towards %v is %v, %v", pair.AddrB.Addr(), src, err)
 	}
-	if _, err := a.Source(netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNoRoute) {
+	if _, err := a.Source(netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "ip route get 192.0.2.1)") {
 		t.Errorf("source towards nowhere: %v", err)
 	}
 	changed := a.Changed()
