@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench/page"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // reportFile is where the page goes unless told otherwise.
@@ -37,18 +38,27 @@ first. The page needs neither a network nor scripts.`,
 	return cmd
 }
 
+// again makes a file of reports. It names none that was given: that may be another program's, by mistake, and would be overwritten.
+const again = "ndperf sweep --json FILE"
+
 func writePage(files []string, output, svg string, stdout io.Writer) error {
 	var sources []page.Source
+	at, _ := os.Stat(output) // an error is of no interest before the page is written
 	for _, name := range files {
-		if info, err := os.Stat(name); err == nil && info.Size() == 0 {
-			return fmt.Errorf("report: %s is empty: measure again (ndperf sweep --json %s)", name, name)
+		info, err := os.Stat(name)
+		switch {
+		case err != nil: // reading it says why
+		case os.SameFile(info, at):
+			return cli.Usagef("--output: %s is one of the reports, and would be lost: name another file", output)
+		case info.Size() == 0:
+			return fmt.Errorf("report: %s is empty: measure again (%s)", name, again)
 		}
 		r, err := readReport(name)
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("report: %s does not exist: make it with ndperf sweep --json %s", name, name)
+			return fmt.Errorf("report: %s does not exist: make it with %s", name, again)
 		}
 		if err != nil {
-			return fmt.Errorf("report: %s cannot be used: measure again (ndperf sweep --json %s): %w", name, name, err)
+			return fmt.Errorf("report: %s cannot be used: measure again (%s): %w", name, again, err)
 		}
 		sources = append(sources, page.Source{Name: filepath.Base(name), Report: r})
 	}

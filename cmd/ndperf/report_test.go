@@ -56,9 +56,14 @@ func TestReportSaysWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := writePage([]string{name}, filepath.Join(dir, "page.html"), "", io.Discard)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ndperf sweep --json "+name) {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ndperf sweep --json FILE") {
 			t.Errorf("%q: %v, want %q and what to do", content, err, want)
 		}
+	}
+	if name := filepath.Join(dir, "x.json"); os.WriteFile(name, []byte("{}"), 0o600) != nil || writePage([]string{name}, name, "", io.Discard) == nil {
+		t.Error("a page takes the place of its report")
+	} else if kept, err := os.ReadFile(name); err != nil || string(kept) != "{}" {
+		t.Errorf("the report is %q, %v", kept, err)
 	}
 	if err := writePage([]string{filepath.Join(dir, "none.json")}, "", "", io.Discard); err == nil ||
 		!strings.Contains(err.Error(), "does not exist: make it with") {
