@@ -102,13 +102,13 @@ func connectRemedy(err error) string {
 
 // Serve listens and serves one requester after the other until ctx or the adapter ends. It calls listening once, and log for every
 // session that ended.
-func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort), log func(string)) error {
+func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort, nd.DatapathInfo), log func(string)) error {
 	s, err := listen(cfg)
 	if err != nil {
 		return err
 	}
 	defer s.close(func(c Captured) { log(c.String()) })
-	listening(cfg.Local)
+	listening(cfg.Local, s.adapter.Datapath())
 	for ctx.Err() == nil {
 		// A requester that fails, or goes away in the middle, is no reason to stop serving others.
 		switch err := s.serveOne(ctx, log); {

@@ -79,7 +79,7 @@ func TestServeEndsWithItsAdapter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	err := pair.B.Do(func() error {
-		return Serve(ctx, NDConfig{Local: job.Peer.Addr}, func(netip.AddrPort) {
+		return Serve(ctx, NDConfig{Local: job.Peer.Addr}, func(netip.AddrPort, nd.DatapathInfo) {
 			cmd := exec.CommandContext(ctx, "ip", "link", "delete", pair.NameB)
 			if err := errors.Join(pair.B.StartProcess(cmd), cmd.Wait()); err != nil {
 				t.Error(err)
@@ -100,7 +100,12 @@ func TestServeGoesOn(t *testing.T) {
 	serverCtx, stop := context.WithCancel(ctx)
 	go func() {
 		served <- pair.B.Do(func() error {
-			return Serve(serverCtx, NDConfig{Local: job.Peer.Addr}, func(a netip.AddrPort) { listening <- a }, func(s string) { t.Log(s) })
+			return Serve(serverCtx, NDConfig{Local: job.Peer.Addr}, func(a netip.AddrPort, by nd.DatapathInfo) {
+				if by.Reason == "" {
+					t.Errorf("it does not say why it has datapath %v", by.Datapath)
+				}
+				listening <- a
+			}, func(s string) { t.Log(s) })
 		})
 	}()
 	select {

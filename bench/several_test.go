@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // serving runs a server over plain sockets until the test ends, and returns how a client reaches it. What the server says of its sessions goes to log.
@@ -20,7 +21,7 @@ func serving(t *testing.T, log func(string)) NDConfig {
 	listening, served := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = Serve(ctx, cfg, func(netip.AddrPort) { close(listening) }, log)
+		_ = Serve(ctx, cfg, func(netip.AddrPort, nd.DatapathInfo) { close(listening) }, log)
 	}()
 	t.Cleanup(func() { stop(); <-served })
 	select {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // peerFlags say where the other machine is.
@@ -61,8 +62,8 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 
 // serve runs until the context ends, which is how a server is stopped and no failure.
 func serve(ctx context.Context, cfg bench.NDConfig, stdout io.Writer) error {
-	err := bench.Serve(ctx, cfg, func(addr netip.AddrPort) {
-		fmt.Fprintf(stdout, "ndperf server: listening on %s; stop with Ctrl-C\n", addr)
+	err := bench.Serve(ctx, cfg, func(addr netip.AddrPort, by nd.DatapathInfo) {
+		fmt.Fprintf(stdout, "ndperf server: listening on %s, %s; stop with Ctrl-C\n", addr, cli.Datapath(by))
 	}, func(line string) {
 		fmt.Fprintln(stdout, line)
 	})
