@@ -171,7 +171,7 @@ func (d *data) guard(ctx context.Context) (context.Context, context.CancelFunc) 
 			if now := d.moved.Load(); now != last {
 				last, still = now, 0
 			} else if still++; still == 4 {
-				cancel(fmt.Errorf("%w: after %d operations nothing moved for %v: one of them, or an answer or credit, was lost", errStalled, now, stallLimit))
+				cancel(fmt.Errorf("%w: after %d operations nothing moved for %v: one of them, or an answer or credit, was lost, or the other side ended or hangs", errStalled, now, stallLimit))
 				return
 			}
 		}

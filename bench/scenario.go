@@ -136,7 +136,7 @@ func (s Spec) Validate() error {
 	case s.Duration < time.Millisecond || s.Duration > time.Hour:
 		return fmt.Errorf("%s: duration %v is out of range: 1ms to 1h", s.Test, s.Duration)
 	case s.Depth < 1 || s.Depth > min(maxSpecDepth, s.slots()-1):
-		return fmt.Errorf("%s: depth %d is out of range: 1 to %d", s.Test, s.Depth, min(maxSpecDepth, s.slots()-1))
+		return fmt.Errorf("%s: depth %d is out of range: 1 to %d with messages of %s", s.Test, s.Depth, min(maxSpecDepth, s.slots()-1), FormatSize(s.Size))
 	case s.ListSize < 1 || s.ListSize > s.Depth:
 		return fmt.Errorf("%s: list size %d is out of range: 1 to the depth, %d", s.Test, s.ListSize, s.Depth)
 	case s.Entries < 0 || s.Entries > MaxEntries || s.Entries > s.Size:

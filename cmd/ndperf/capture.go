@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,13 +29,19 @@ func (f *captureFlags) prepare(both bool) error {
 		return cli.Usagef("--pcap-snap %d is negative", f.snap)
 	}
 	if f.file == "" {
+		if f.snap > 0 {
+			return cli.Usagef("--pcap-snap %d cuts the packets of --pcap: name its file, or leave it out", f.snap)
+		}
 		return nil
 	}
 	err := os.WriteFile(f.file, nil, 0o644)
-	if both {
-		err = errors.Join(err, os.WriteFile(serverFile(f.file), nil, 0o644))
+	if err == nil && both {
+		err = os.WriteFile(serverFile(f.file), nil, 0o644)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("--pcap: %w: name a file that can be written", err)
+	}
+	return nil
 }
 
 // apply makes a job over nd capture.

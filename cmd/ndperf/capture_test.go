@@ -22,6 +22,25 @@ func TestServerFile(t *testing.T) {
 	}
 }
 
+// TestArgumentsThatDoNothing: what would be of no effect, or fail in the middle of a run, is refused before it begins.
+func TestArgumentsThatDoNothing(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+		status     int
+	}{
+		{"veth --rps zz", `--rps "zz" is no mask of processors`, cli.Misuse},
+		{"loop --pcap-snap 64", "--pcap-snap 64 cuts the packets of --pcap", cli.Misuse},
+		{"loop --pcap /nonexistent/x.pcapng", "--pcap: open /nonexistent/x.pcapng: no such file or directory: name a file", cli.Failed},
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(c.args))
+		var said strings.Builder
+		if status := cli.Run(t.Context(), root, &said); status != c.status || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%s: status %d, %q; want %d and %q", c.args, status, said.String(), c.status, c.want)
+		}
+	}
+}
+
 // TestMisuseKeepsCaptures: a command line that is refused does not empty the captures of the run before.
 func TestMisuseKeepsCaptures(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.pcapng")

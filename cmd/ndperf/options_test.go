@@ -23,7 +23,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"client --addr 192.0.2.1:9000 --streams 64", "--streams 64 is out of range"},
 		{"loop --both --reverse", "[both reverse]"},
 		{"veth --entries 17", "17 entries are out of range: 1 to 16"},
-		{"veth --depth -1", "depth -1 is out of range"},
+		{"veth --depth -1", "depth -1 is out of range: 1 to 3 with messages of 1 MiB"},
 		{"veth --sizes 64,all", `--sizes: "all" is not a size`},
 		{"veth --sizes 0", `--sizes: "0" is not a size`},
 		{"veth --sizes 2G", `--sizes: "2G" is not a size`},

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
@@ -24,6 +26,9 @@ const (
 
 // defaultMTUs are an ordinary Ethernet, a jumbo frame, and nearly the largest datagram that IP allows.
 var defaultMTUs = []int{1500, 9000, 65000}
+
+// rpsMask is what the kernel takes in rps_cpus: hexadecimal, in groups of 32 bits.
+var rpsMask = regexp.MustCompile(`^[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*$`)
 
 // vethFlags are the flags of the veth command.
 type vethFlags struct {
@@ -93,13 +98,16 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if f.parallel.Several() {
 		beside = baselines{}
 	}
-	beside.leaveOut(stderr)
 	if err := checkBeside(f.beside); err != nil {
 		return err
+	}
+	if f.rps != "" && !rpsMask.MatchString(f.rps) {
+		return cli.Usagef("--rps %q is no mask of processors in hexadecimal, such as 3 for the first two", f.rps)
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
+	beside.leaveOut(stderr)
 	if err := f.capture.prepare(true); err != nil {
 		return err
 	}
