@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -72,6 +73,32 @@ func (p *brokerProcess) signal(t *testing.T, s os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWithoutCapabilities: a broker that can open nothing says at the start that it will refuse every client, and what is missing for its mode.
+func TestWithoutCapabilities(t *testing.T) {
+	for mode, want := range map[string]string{"auto": "refused: missing CAP_NET_RAW (", "ring": "refused: missing CAP_NET_ADMIN ("} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // it is not root that listens there
+			t.Fatal(err)
+		}
+		p := &brokerProcess{cmd: clientCommand(t)}
+		p.cmd.Env = append(os.Environ(), clientEnv+"="+brokerRole+"--interface lo --allow-uid 1 --mode "+mode+" --socket "+filepath.Join(dir, "broker"))
+		p.cmd.Stderr = &p.stderr
+		out, err := p.cmd.StdoutPipe()
+		if err == nil {
+			err = p.cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.lines = bufio.NewReader(out)
+		p.want(t, want)
+		p.signal(t, os.Interrupt)
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("%s: %v\n%s", mode, err, &p.stderr)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,6 +111,11 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
 	}
+	for name, set := range map[string]bool{"zero-copy": f.terms.ZeroCopy, "busy-poll": f.terms.BusyPoll} {
+		if set && f.terms.Rung == datapath.RungRing {
+			return cli.Usagef("--%s is for AF_XDP, which --mode ring leases to nobody: leave it out", name)
+		}
+	}
 	allow, err := f.policy()
 	if err != nil {
 		return err
@@ -134,6 +140,9 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		forges = "; rings only"
 	}
 	fmt.Fprintf(out, "ndbroker: %s for %v at %s%s; stop with Ctrl-C\n", f.terms.Interface, &allow, f.socket, forges)
+	if lacks := f.terms.Missing(); len(lacks) > 0 {
+		fmt.Fprintf(out, "ndbroker: every client will be refused: missing %s: run it as root, or grant them with setcap\n", strings.Join(lacks, ", "))
+	}
 	s := &broker.Server{
 		Allow: allow,
 		Open: func(r broker.Request) (opened broker.Opened, err error) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/wire"
@@ -18,6 +20,15 @@ type Terms struct {
 	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
 	BusyPoll bool // as in Config
+}
+
+// Missing names the capabilities that the calling thread lacks to open anything on these terms. Rings open no socket of AF_XDP.
+func (t Terms) Missing() []string {
+	lacks := xdp.MissingCapabilities()
+	if t.Rung == RungRing {
+		lacks = slices.DeleteFunc(lacks, func(s string) bool { return strings.HasPrefix(s, "CAP_NET_RAW ") })
+	}
+	return lacks
 }
 
 // Brokered is an interface opened for another process. It is a broker.Opened.
