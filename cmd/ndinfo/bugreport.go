@@ -69,6 +69,9 @@ Exit status: 0 when the archive was written, 1 when not, 2 for a wrong command l
   sudo ndinfo bugreport -o /var/tmp/x.tar.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output == "-" {
+				return cli.Usagef("-o -: standard output has the list of contents: name a file for the archive")
+			}
 			name := archiveName(time.Now())
 			path := output
 			if path == "" {

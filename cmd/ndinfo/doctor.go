@@ -53,6 +53,12 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot or something fa
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cli.InterfaceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("duration") && !f.selfTest {
+				return cli.Usagef("--duration is how long --selftest moves bytes: add that, or leave it out")
+			}
+			if f.duration <= 0 {
+				return cli.Usagef("--duration %v is not a positive duration", f.duration)
+			}
 			d, err := diagnose(cmd.Context(), f, args)
 			if err != nil {
 				return err

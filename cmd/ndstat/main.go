@@ -62,7 +62,7 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
 	fl.DurationVar(&f.interval, "interval", time.Second, fmt.Sprintf("time from one table to the next, at least %v", minInterval))
 	fl.IntVar(&f.pid, "pid", 0, "only this process")
 	fl.Var(cli.Addr(&f.peer), "peer", "only connections with this address")
-	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+")")
+	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+", for root also those of users in /run/user/*/ndxdp)")
 	cmd.AddCommand(newCapture())
 	return cli.Root(cmd)
 }

@@ -21,7 +21,9 @@ func IsTerminal(w io.Writer) bool {
 }
 
 // Colours says that w shows colours, and that nobody asked for none (https://no-color.org).
-func Colours(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
+func Colours(w io.Writer) bool {
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
 
 // Width is how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
 func Width(w io.Writer) int {

@@ -67,9 +67,15 @@ func TestTransferDrawsOnTerminalsOnly(t *testing.T) {
 func TestColours(t *testing.T) {
 	_, tty := openTerminal(t)
 	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
 	if !Colours(tty) || Colours(&strings.Builder{}) {
 		t.Error("not on a terminal, or elsewhere")
 	}
+	t.Setenv("TERM", "dumb")
+	if Colours(tty) {
+		t.Error("although the terminal has none")
+	}
+	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
 	if Colours(tty) {
 		t.Error("although NO_COLOR is set")

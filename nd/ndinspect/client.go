@@ -36,11 +36,13 @@ type Client struct {
 	in    *json.Decoder
 }
 
-// Dial connects to a socket. The error wraps ErrGone when nobody listens there.
+// Dial connects to a socket. The error wraps ErrGone when nobody listens there, and when there is no such socket.
 func Dial(path string) (*Client, error) {
 	c, err := net.DialTimeout("unix", path, inspect.ReplyTimeout)
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("ndinspect: there is no socket %s: %w, or there never was one", path, ErrGone)
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("ndinspect: %s: %w", path, ErrGone)
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("ndinspect: %s belongs to another user: run as that user or as root: %w", path, err)
