@@ -39,9 +39,10 @@
 // When a process ends, the kernel delivers what its TCP connections still have to send, and closes them; here nobody does. Who has written something calls
 // Close and then Wait before main returns.
 //
-// The peer of a process that was killed, or did not call Close, finds out by silence: Read and Write end with ECONNRESET, on the adapters of Dialer and
-// ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped for a while; on an adapter of the caller's
-// AdapterConfig.PeerTimeout says how long it takes. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:
+// The peer of a process that was killed, or did not call Close, finds out by silence: Read and Write end with ETIMEDOUT when something was on its
+// way there, else with ECONNRESET, on the adapters of Dialer and ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped
+// for a while; on an adapter of the caller's after AdapterConfig.PeerTimeout, and up to 15 s more when the connection was idle. When a process of
+// the same user has its UDP port by then, as one that was started again, they end with ECONNRESET with the next packet. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:
 // in 3 s with an Idle and Interval of 1 s and a Count of 2.
 //
 // # Errors

@@ -104,6 +104,35 @@ func TestKeepAliveEndsTheConnection(t *testing.T) {
 	must(t, c.Close())
 }
 
+// The peer of a process that was killed reads in the error why: ETIMEDOUT when something was on its way, which was never acknowledged.
+func TestKilledProcess(t *testing.T) {
+	if port := os.Getenv(childPort); port != "" {
+		child(t, port)
+		return
+	}
+	port := netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: 100 * time.Millisecond})
+	must(t, err)
+	defer func() { must(t, a.Close()) }()
+	n, err := New(a, Config{})
+	must(t, err)
+	cmd, _, at := startChild(t, port)
+	c, err := n.Dial("nd", at)
+	must(t, err)
+	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	var timeout net.Error
+	_, err = c.Write([]byte("x"))
+	if err == nil { // it was sent before anybody knew
+		_, err = c.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ETIMEDOUT) || !errors.Is(err, nd.ErrIOTimeout) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("the peer was killed, and the end is %v", err)
+	}
+	_ = c.Close() // what was written never arrived
+}
+
 // A process that is stopped in the middle of a stream, for longer than many time-outs of the transport, goes on where it was.
 func TestStoppedProcess(t *testing.T) { stopProcess(t, 1500*time.Millisecond, 0) }
 
