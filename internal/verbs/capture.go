@@ -10,7 +10,7 @@ import (
 )
 
 // ErrCapturing says that the adapter's packets are captured already: an engine has one tap.
-var ErrCapturing = errors.New("a capture is running")
+var ErrCapturing = errors.New("a capture is running, and an adapter has one at a time: end that first")
 
 // StartCapture taps all engines, from now on until stop is called, which may be called again. Of cfg it needs Snap and Bytes.
 func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop func(), err error) {
