@@ -69,6 +69,22 @@ Exit status: 0, also after an interruption, 1 when something failed, 2 for a wro
 	return cmd
 }
 
+// fresh is a file that is emptied when the first packet comes: a capture that is refused costs no earlier one.
+type fresh struct {
+	file  *os.File
+	begun bool
+}
+
+func (f *fresh) Write(b []byte) (int, error) {
+	if info, err := f.file.Stat(); !f.begun && err == nil && info.Mode().IsRegular() { // a pipe has nothing to empty
+		if err := f.file.Truncate(0); err != nil {
+			return 0, err
+		}
+	}
+	f.begun = true
+	return f.file.Write(b)
+}
+
 // run captures and says what became of the packets.
 func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io.Writer) (err error) {
 	if f.file == "-" && cli.IsTerminal(stdout) {
@@ -81,12 +97,12 @@ func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io
 	defer func() { err = errors.Join(err, c.Close()) }()
 	out := stdout
 	if f.file != "-" {
-		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // packets are nobody else's business
+		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o600) // packets are nobody else's business
 		if err != nil {
 			return fmt.Errorf("-w: %w: name a file that can be written", err)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
+		out = &fresh{file: file}
 	}
 	sum, err := c.Capture(ctx, f.request, out)
 	if err != nil {

@@ -58,6 +58,15 @@ func TestCaptureOfNobodyLeavesTheFile(t *testing.T) {
 	if got, err := os.ReadFile(file); err != nil || string(got) != "earlier" {
 		t.Errorf("the file has %q (%v)", got, err)
 	}
+	other, err := newConnection(t).Adapter.StartCapture(nd.CaptureConfig{})
+	must(t, err)
+	defer other.Stop()
+	if _, _, err := ndstat("capture", "-w", file, strconv.Itoa(os.Getpid())); err == nil || !strings.Contains(err.Error(), "end that first") {
+		t.Errorf("beside another capture it ended with %v", err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "earlier" {
+		t.Errorf("after a refusal the file has %q (%v)", got, err)
+	}
 }
 
 // stuck is an output that takes nothing until it is let go, like a pipe to a program that stopped.
