@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"io"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,6 +23,19 @@ func (c *Conn) busy() (end func()) {
 	}
 }
 
+// unhurried has the clock look after what Writes leave only once that is let: a machine that is busy elsewhere for a millisecond lets it look as often as it may before the
+// test goes on.
+func (c *Conn) unhurried() (let func()) {
+	may := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting.later.timer = time.AfterFunc(time.Hour, func() {
+		<-may
+		c.look()
+	})
+	return sync.OnceFunc(func() { close(may) })
+}
+
 // left is what waits to be sent, and who sees to it.
 func (c *Conn) left() (n int, armed, helped bool) {
 	c.mu.Lock()
@@ -36,6 +50,8 @@ func TestShortWritesGoTogether(t *testing.T) {
 	ends := pairs(t, n, 1)
 	client, server := ends[0][0], ends[0][1]
 	open(t, client, server)
+	let := client.unhurried()
+	defer let()
 	end := client.busy()
 	const writes, size = 32, 1000
 	said := make([]byte, writes*size)
@@ -51,6 +67,7 @@ func TestShortWritesGoTogether(t *testing.T) {
 	}
 	before := client.send.number
 	end()
+	let()
 	heard := make([]byte, len(said))
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
 	_, err := io.ReadFull(server, heard)
@@ -85,12 +102,15 @@ func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
 	ends := pairs(t, n, 1)
 	client, server := ends[0][0], ends[0][1]
 	open(t, client, server)
+	let := client.unhurried()
+	defer let()
 	end := client.busy()
 	_, err := client.Write(make([]byte, 100))
 	must(t, err)
 	if n, armed, helped := client.left(); n != 100 || !armed || helped {
 		t.Fatalf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
 	}
+	let()
 	deadline := time.Now().Add(patience)
 	for _, _, helped := client.left(); !helped; _, _, helped = client.left() {
 		if time.Now().After(deadline) {
