@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// trip is how long a packet of TestWakeUps takes. In a bubble no time passes before everybody is at rest, so an answer finds its sender asleep. One that took no time
+// could come while the sender was still in its turn, which it then ended without a wake-up.
+const trip = time.Microsecond
+
 // TestWakeUps: a message between two applications that sleep wakes each engine as often as is written here, and an idle connection
 // wakes nobody ten times a second. A change of a count is a decision.
 func TestWakeUps(t *testing.T) {
@@ -20,9 +24,13 @@ func TestWakeUps(t *testing.T) {
 				t.Fatalf("the waiter is a %T", s[i].Waiter)
 			}
 			woke[i] = w.woke
+			link := p.eng[i].link.(lockedPipe)
+			link.mu.Lock()
+			link.wake = func() { time.AfterFunc(trip, func() { signal(w.packets) }) }
+			link.mu.Unlock()
 		}
 		rest := func() {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(97 * time.Millisecond) // no message comes at the very time at which the connection looks whether it is idle, a second after one before
 			synctest.Wait()
 		}
 		for _, c := range []struct {
