@@ -42,6 +42,7 @@ func receivesAreToldInAnswers(t *testing.T, messages int) {
 			for range messages {
 				p.receive(1-side, 0, 100) // the program took the message
 			}
+			p.runUntilIdle() // and thinks
 			p.results(1 - side)
 		}
 	}
