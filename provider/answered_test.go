@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // question is a SEND of 100 bytes with these flags.
@@ -50,6 +51,38 @@ func receivesAreToldInAnswers(t *testing.T, messages int) {
 		if n := p.eng[side].Stats().AcksOut - before[side]; n > 0 {
 			t.Errorf("side %d sent %d acknowledgements alone in %d rounds", side, n, rounds)
 		}
+	}
+}
+
+// They are told as soon as the peer does not know of half as many as it has left: of eight, in the third answer.
+func TestWhenReceivesAreTold(t *testing.T) {
+	const answered, depth = FlagSolicit | FlagAnswered, 8
+	p := newPair(t, 1408).connect().warmedUp()
+	for side := range 2 {
+		for range depth {
+			p.receive(side, 0, 100)
+		}
+	}
+	p.runUntilIdle()
+	answers, told := 0, 0
+	p.link[0].mangle = func(b []byte) bool {
+		if sequenced(b) {
+			if answers++; told == 0 && wire.BaseHeader(b).Flags()&wire.FlagReport != 0 {
+				told = answers
+			}
+		}
+		return true
+	}
+	for range depth {
+		p.post(0, p.question(0, answered))
+		p.runUntilIdle()
+		p.receive(1, 0, 100)
+		p.post(1, p.question(1, answered))
+		p.runUntilIdle()
+		p.receive(0, 0, 100)
+	}
+	if answers != depth || told != 3 {
+		t.Errorf("told in answer %d of %d", told, answers)
 	}
 }
 

@@ -53,10 +53,10 @@ func (r *Receiver) Short(limit uint32) bool {
 	return limit != r.told && (left <= 0 || int32(limit-r.told) >= left)
 }
 
-// Worth says whether a packet that leaves anyway is to tell of this limit: when what the peer does not know of is a quarter of what it has left. So it hears of it in
-// answers to what it sends, of up to a quarter of its receives each, before it is short.
+// Worth says whether a packet that leaves anyway is to tell of this limit: when what the peer does not know of is half of what it has left. So it hears of it in
+// answers to what it sends, before it is short.
 func (r *Receiver) Worth(limit uint32) bool {
-	return limit != r.told && 4*int32(limit-r.told) >= r.Left()
+	return limit != r.told && 2*int32(limit-r.told) >= r.Left()
 }
 
 // Told is the limit last told.

@@ -7,13 +7,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A limit is one SEND for each receive. A peer hears of more when it has none left, or when that is as much as it has left; by what leaves anyway when that is a quarter of it.
+// A limit is one SEND for each receive. A peer hears of more when it has none left, or when that is as much as it has left; by what leaves anyway when that is half of it.
 func TestReceiverTellsWhenShort(t *testing.T) {
 	var r Receiver
 	for _, step := range []struct {
 		receives     uint32
 		short, worth bool
-	}{{0, false, false}, {4, true, true}, {5, false, true}, {6, false, true}, {7, false, true}, {8, true, true}} {
+	}{{0, false, false}, {4, true, true}, {5, false, false}, {6, false, true}, {7, false, true}, {8, true, true}} {
 		limit := r.Limit(step.receives)
 		if r.Short(limit) != step.short || r.Worth(limit) != step.worth {
 			t.Errorf("%d receives, %d left: short %v, worth telling %v", step.receives, r.Left(), r.Short(limit), r.Worth(limit))
