@@ -66,7 +66,7 @@ func TestSleeperSaysSoBeforeEachLook(t *testing.T) {
 	arrive()
 	returns(t, "a packet", done)
 	take()
-	if !regexp.MustCompile("^looks (sleeps looks ){2,}awake$").MatchString(said) {
+	if !regexp.MustCompile("^(sleeps looks ){2,}awake$").MatchString(said) {
 		t.Errorf("the sleeper %q", said)
 	}
 }
