@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/impair"
@@ -17,7 +18,7 @@ type lanes struct {
 	t              *testing.T
 	pair           *netlab.Pair
 	client, server *Endpoint
-	round          byte
+	moved          int
 }
 
 // newLanes connects them. before is called when both adapters are open.
@@ -64,31 +65,32 @@ func (l *lanes) move() {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
-	l.round++
+	l.moved++
 	b := l.client.Memory.Bytes()
 	for i := range b {
-		b[i] = byte(i) ^ byte(i>>8) ^ l.round
+		b[i] = byte(i) ^ byte(i>>8) ^ byte(l.moved)
 	}
 	must(l.t, l.client.QueuePair.Write(1, []SGE{l.client.Memory.SGE(0, len(b))}, l.client.Peer.Address, l.client.Peer.Token, 0))
 	if r, err := l.client.Result(ctx); err != nil || r.Status != StatusSuccess {
-		l.t.Fatalf("round %d: %+v, %v", l.round, r, err)
+		l.t.Fatalf("round %d: %+v, %v", l.moved, r, err)
 	}
 	l.server.Adapter.Stats() // after the turn of the engine that wrote there: the race detector sees no packets
 	if !bytes.Equal(l.server.Memory.Bytes(), b) {
-		l.t.Fatalf("round %d: other bytes arrived", l.round)
+		l.t.Fatalf("round %d: other bytes arrived", l.moved)
 	}
 }
 
-// moveUntil moves until so, or fails.
+// moveUntil moves until so, or fails. It is bounded by time, because what is awaited, such as that nobody answers, takes time and no number of bytes.
 func (l *lanes) moveUntil(what string, so func(client, server Stats) bool) {
 	l.t.Helper()
-	const most = 200
-	for range most {
+	for began, from := time.Now(), l.moved; ; {
 		if l.move(); so(l.client.Adapter.Stats(), l.server.Adapter.Stats()) {
 			return
 		}
+		if took := time.Since(began); took > patience {
+			l.t.Fatalf("%s: never in %v and %d moves; client %+v", what, took, l.moved-from, l.client.Adapter.Stats())
+		}
 	}
-	l.t.Fatalf("%s: never in %d MiB; client %+v", what, most, l.client.Adapter.Stats())
 }
 
 // firewall drops what leaves the client for the lane of the server, on the way out of the kernel.
