@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// withoutDescriptors runs f while this process can have no more descriptors than it has. Other tests wait meanwhile.
-func withoutDescriptors(t *testing.T, f func()) {
+// WithoutDescriptors runs f while this process can have no more descriptors than it has. Other tests wait meanwhile.
+func WithoutDescriptors(t *testing.T, f func()) {
 	t.Helper()
 	var limit unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -32,7 +32,7 @@ func TestBindWithoutDescriptors(t *testing.T) {
 		return l.Bind(netip.AddrPortFrom(here, port))
 	}
 	var given, chosen error
-	withoutDescriptors(t, func() { given, chosen = bind(7001), bind(0) })
+	WithoutDescriptors(t, func() { given, chosen = bind(7001), bind(0) })
 	for _, err := range []error{given, chosen} {
 		wantStatus(t, "without descriptors", err, ErrInsufficientResources)
 		wantOneLine(t, err, "takes a socket", "ulimit -n")
@@ -64,7 +64,11 @@ func TestConnectWithoutDescriptors(t *testing.T) {
 			defer qp.Close()
 			return c.Connect(t.Context(), qp, netip.AddrPortFrom(here[0], 7001), ConnectParams{})
 		}
-		withoutDescriptors(t, func() { err = connect() })
+		before := a.Stats().Drops
+		WithoutDescriptors(t, func() { err = connect() })
+		if after := a.Stats().Drops; bound && (after["no_descriptors"] != before["no_descriptors"]+1 || after["port_taken"] != before["port_taken"]) {
+			t.Errorf("%s: drops are %v, want one try, for want of descriptors", name, after)
+		}
 		wantStatus(t, name, err, ErrInsufficientResources)
 		wantOneLine(t, err, "takes a socket", "ulimit -n")
 		wantStatus(t, name+", later", connect(), ErrConnectionRefused)

@@ -146,6 +146,20 @@ var dropProvocations = map[string]provocation{
 		r.occupy(stranger) // which answers to strangers come from
 		r.ask(7)
 	}},
+	"no_descriptors": {datapath: nd.DatapathUDP, do: func(r *dropRig) {
+		const reason, id = "no_descriptors", 1
+		r.listen(8, 1)
+		r.socket(wire.SourcePort(id)) // of the peer, which is in this process, too
+		nd.WithoutDescriptors(r.T, func() {
+			r.askAs(id, 8, nil)
+			r.eventually(reason, func() bool { return r.count(reason) > 0 })
+		})
+		if n := r.count("address") + r.count("port_taken"); r.count(reason) != 1 || n != 0 {
+			r.Errorf("one request is counted %v times, and %v times for other reasons", r.count(reason), n)
+		}
+		r.askAs(id, 8, nil)
+		r.answer(id, wire.CtlPEND)
+	}},
 	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(4, 1, nil) }}, // too big
 	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }}, // host unreachable
 	"icmp_excess": {do: func(r *dropRig) {

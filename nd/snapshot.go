@@ -118,7 +118,7 @@ const dropNoSocket = "no_socket"
 
 // deviceDrops are the reasons of packets that the device or the kernel dropped, beside those of the transport.
 var deviceDrops = []string{
-	"rx_dropped", "rx_ring_full", "fill_ring_empty", "tx_lost", "tx_invalid", "not_nd", "port_taken", "too_long",
+	"rx_dropped", "rx_ring_full", "fill_ring_empty", "tx_lost", "tx_invalid", "not_nd", "port_taken", "no_descriptors", "too_long",
 	dropNoSocket, DropVanished, "icmp_malformed", "icmp_unmatched", "icmp_excess",
 }
 

@@ -124,7 +124,7 @@ func (a *Adapter) Stats() Stats {
 		for name, n := range map[string]uint64{
 			"rx_dropped": d.Socket.RxDropped, "rx_ring_full": d.Socket.RxRingFull, "fill_ring_empty": d.Socket.FillRingEmpty,
 			"tx_lost": d.Socket.TxLost + d.Lost, "tx_invalid": d.Socket.TxInvalid, "not_nd": d.Foreign,
-			"port_taken": d.PortTaken, "too_long": d.TooLong, DropVanished: d.Vanished, dropNoSocket: d.NoSocket,
+			"port_taken": d.PortTaken, "no_descriptors": d.NoDescriptors, "too_long": d.TooLong, DropVanished: d.Vanished, dropNoSocket: d.NoSocket,
 			"icmp_malformed": d.ICMPMalformed, "icmp_unmatched": d.ICMPUnmatched, "icmp_excess": d.ICMPExcess,
 		} {
 			if n > 0 {

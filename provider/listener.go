@@ -173,7 +173,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	path, ok := e.link.Reply(p, c.local.Port, c.peerPort)
 	if !ok {
 		c.free()
-		return wire.DropAddress
+		return wire.DropNone // the link has counted it
 	}
 	c.path = path
 	c.bind(hello.ConnID, p.From.Port)

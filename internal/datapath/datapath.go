@@ -308,7 +308,7 @@ const moreDescriptors = "let the process have more descriptors (ulimit -n), or c
 func portError(err error, cfg Config) error {
 	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
 	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case lacksDescriptors(err):
 		remedy = moreDescriptors
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		remedy = "the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"

@@ -25,11 +25,10 @@ type localWay struct {
 	wake    *os.File // the socket, as that goroutine waits for it
 	device  *Datapath
 
-	out       atomic.Uint64 // packets that left
-	lost      atomic.Uint64
-	tooLong   atomic.Uint64
-	strange   atomic.Uint64 // packets that were no ND packets
-	portTaken atomic.Uint64
+	out     atomic.Uint64 // packets that left
+	lost    atomic.Uint64
+	tooLong atomic.Uint64
+	strange atomic.Uint64 // packets that were no ND packets
 }
 
 // openLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
@@ -43,7 +42,7 @@ func (d *Datapath) openLocal() error {
 	l.front = d.queues[0].ring
 	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time
 	l.sources = sources{
-		network: d.network, in: d.udp, taken: &l.portTaken, opened: map[uint16]*source{},
+		network: d.network, in: d.udp, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
 	}
 	fd, err := unix.FcntlInt(uintptr(d.udp.FD()), unix.F_DUPFD_CLOEXEC, 0)
@@ -89,7 +88,7 @@ func (l *localWay) addTo(s *Stats) {
 	s.Lost += l.lost.Load()
 	s.TooLong += l.tooLong.Load()
 	s.Foreign += l.strange.Load()
-	s.PortTaken += l.portTaken.Load()
+	l.sources.addTo(s)
 	s.Socket.RxDropped += dropped
 }
 

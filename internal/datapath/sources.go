@@ -19,7 +19,8 @@ type sources struct {
 	network *udp.Network
 	in      *udp.Socket // has the port of cfg.Local
 	cfg     udp.Config  // of all others, but for the port and Runs
-	taken   *atomic.Uint64
+
+	taken, noDescriptors atomic.Uint64 // as Stats.PortTaken and Stats.NoDescriptors
 
 	mu     sync.Mutex
 	opened map[uint16]*source // guarded by mu
@@ -39,7 +40,7 @@ func (s *sources) get(port uint16, runs bool) (from *source, err error) {
 	from = s.opened[port]
 	if from == nil {
 		if from, err = s.open(port, runs); err != nil {
-			s.taken.Add(1)
+			s.count(err)
 			return nil, sourceError(err)
 		}
 		s.opened[port] = from
@@ -48,15 +49,38 @@ func (s *sources) get(port uint16, runs bool) (from *source, err error) {
 	return from, nil
 }
 
+// ErrPortTaken says that another socket of this machine has the UDP port: one may try another one.
+var ErrPortTaken = udp.ErrPortTaken
+
+// lacksDescriptors says that the process, or the machine, has no descriptor left.
+func lacksDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+// count counts that a source port got no socket.
+func (s *sources) count(err error) {
+	if lacksDescriptors(err) {
+		s.noDescriptors.Add(1)
+	} else {
+		s.taken.Add(1)
+	}
+}
+
+// addTo adds the counters to a device's.
+func (s *sources) addTo(to *Stats) {
+	to.PortTaken += s.taken.Load()
+	to.NoDescriptors += s.noDescriptors.Load()
+}
+
 // sourceError says what to do when a source port gets no socket.
 func sourceError(err error) error {
 	remedy := "another program has the port, and most others, too: see ss -uan"
 	switch {
-	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case lacksDescriptors(err):
 		remedy = moreDescriptors
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
 		remedy = "the kernel has no memory left for it"
-	case !errors.Is(err, udp.ErrPortTaken):
+	case !errors.Is(err, ErrPortTaken):
 		return fmt.Errorf("a source port takes a socket: %w", err)
 	}
 	return fmt.Errorf("a source port takes a socket: %w: %s", err, remedy)
@@ -71,8 +95,8 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 	cfg.Local, cfg.Runs = netip.AddrPortFrom(cfg.Local.Addr(), port), runs
 	socket, err := s.network.Open(cfg)
 	if err != nil && port == wire.SourcePort(0) {
-		s.taken.Add(1)
-		return &source{socket: s.in, port: port}, nil // another adapter answers strangers from there
+		s.count(err)
+		return &source{socket: s.in, port: port}, nil // mostly, another adapter answers strangers from there
 	}
 	if err != nil {
 		return nil, err

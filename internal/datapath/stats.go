@@ -25,6 +25,8 @@ type Stats struct {
 	Spins, SpinHits, Sleeps uint64
 	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of plain sockets only.
 	PortTaken uint64
+	// NoDescriptors counts sockets of source ports that were not made because the process had no descriptor left, likewise.
+	NoDescriptors uint64
 	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
 	InRuns, Merged uint64
 	// InRing counts packets that arrived in a ring; of RungRing and RungTCX only.

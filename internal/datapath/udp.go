@@ -74,13 +74,12 @@ type plainUDP struct {
 	paths          []udpPath
 	freePaths      []provider.Path
 
-	lost      atomic.Uint64
-	foreign   atomic.Uint64
-	tooLong   atomic.Uint64
-	portTaken atomic.Uint64
-	inRuns    atomic.Uint64
-	merged    atomic.Uint64
-	alone     atomic.Pointer[string] // why there are no runs, or no merged packets, any more
+	lost    atomic.Uint64
+	foreign atomic.Uint64
+	tooLong atomic.Uint64
+	inRuns  atomic.Uint64
+	merged  atomic.Uint64
+	alone   atomic.Pointer[string] // why there are no runs, or no merged packets, any more
 
 	errors      *udp.Watcher // of what was sent
 	unreachable unreachable
@@ -150,7 +149,7 @@ func openSocket(cfg Config, c *cohabitation, reason string) (_ *plainUDP, err er
 		return nil, err
 	}
 	d.sources = sources{
-		network: d.network, in: d.in, taken: &d.portTaken, opened: map[uint16]*source{},
+		network: d.network, in: d.in, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: d.local.AddrPort(), Scope: nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
 	}
 	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, cfg.longestSpin()); err != nil {
@@ -226,9 +225,10 @@ func (d *plainUDP) Release(uint64) error { return nil }
 // Stats implements Device.
 func (d *plainUDP) Stats() (Stats, error) {
 	s := Stats{
-		Lost: d.lost.Load(), Foreign: d.foreign.Load(), PortTaken: d.portTaken.Load(), TooLong: d.tooLong.Load(),
+		Lost: d.lost.Load(), Foreign: d.foreign.Load(), TooLong: d.tooLong.Load(),
 		InRuns: d.inRuns.Load(), Merged: d.merged.Load(),
 	}
+	d.sources.addTo(&s)
 	d.unreachable.addTo(&s)
 	d.spin.addTo(&s)
 	d.ring.addTo(&s)

@@ -176,7 +176,7 @@ const sourcePorts = 4
 // another one. The error says why there is no path.
 func request(k *provider.Connector) (o provider.Outcome, err error) {
 	for range sourcePorts {
-		if o, err = k.Reached(); err == nil {
+		if o, err = k.Reached(); !errors.Is(err, datapath.ErrPortTaken) {
 			break
 		}
 	}

@@ -84,7 +84,7 @@ type Link interface {
 	Transmit(pkts []TxPacket)
 	// Connect makes a path from our address and UDP port to those of a peer that was resolved before. The error says what it lacks.
 	Connect(local, remote wire.Endpoint) (Path, error)
-	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from.
+	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from. The link counts why there is none.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
 	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
 	// same path and never fails.
