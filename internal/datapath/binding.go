@@ -76,7 +76,7 @@ func bindings(f *bindFacts) []binding {
 	return []binding{copying}
 }
 
-// firstThatBinds tries the ways in order. Only what the driver says of a way leads to the next one.
+// firstThatBinds tries the ways in order. Only what the driver, or the limit of locked memory, says of a way leads to the next one: zero-copy has more frames.
 func firstThatBinds(ways []binding, bind func(*binding) error) (*binding, error) {
 	var refused error
 	for i := range ways {
@@ -84,7 +84,7 @@ func firstThatBinds(ways []binding, bind func(*binding) error) (*binding, error)
 		err := bind(w)
 		if err == nil {
 			if refused != nil {
-				w.copying = fmt.Sprintf("the driver refused zero-copy: %v", refused)
+				w.copying = whyNotZeroCopy(refused)
 			}
 			return w, nil
 		}
@@ -97,6 +97,14 @@ func firstThatBinds(ways []binding, bind func(*binding) error) (*binding, error)
 		}
 	}
 	panic("datapath: no way to bind a socket was given")
+}
+
+// whyNotZeroCopy says for people why sockets copy that were first bound without.
+func whyNotZeroCopy(err error) string {
+	if errors.Is(err, xdp.ErrLockedMemory) {
+		return fmt.Sprintf("zero-copy takes %v: grant CAP_IPC_LOCK, or raise the limit (ulimit -l)", err)
+	}
+	return fmt.Sprintf("the driver refused zero-copy: %v", err)
 }
 
 // openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
