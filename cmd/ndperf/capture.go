@@ -23,8 +23,8 @@ func (f *captureFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.snap, "pcap-snap", 0, "bytes of each packet to capture (default all)")
 }
 
-// prepare empties the files, so that jobs can append to them.
-func (f *captureFlags) prepare(both bool) error {
+// prepare empties the files, so that jobs can append to them. Those that the run writes besides must be others.
+func (f *captureFlags) prepare(both bool, json, stream string) error {
 	if f.snap < 0 {
 		return cli.Usagef("--pcap-snap %d is negative", f.snap)
 	}
@@ -34,12 +34,22 @@ func (f *captureFlags) prepare(both bool) error {
 		}
 		return nil
 	}
-	err := os.WriteFile(f.file, nil, 0o644)
-	if err == nil && both {
-		err = os.WriteFile(serverFile(f.file), nil, 0o644)
+	files := []string{f.file}
+	if both {
+		files = append(files, serverFile(f.file))
 	}
-	if err != nil {
-		return fmt.Errorf("--pcap: %w: name a file that can be written", err)
+	for _, file := range files {
+		switch {
+		case oneFile(file, json):
+			return cli.Usagef("--pcap and --json cannot both write %s: name another file for one", file)
+		case oneFile(file, stream):
+			return cli.Usagef("--pcap and --json-stream cannot both write %s: name another file for one", file)
+		}
+	}
+	for _, file := range files {
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			return fmt.Errorf("--pcap: %w: name a file that can be written", err)
+		}
 	}
 	return nil
 }

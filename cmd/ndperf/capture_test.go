@@ -49,7 +49,14 @@ func TestMisuseKeepsCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range []string{"loop --baseline raw", "loop --baseline x", "veth --mtu 1", "veth --beside -1", "veth --pcap-snap -1", "client --addr 192.0.2.1:9000 --tests x", "server --addr 192.0.2.1:9000 --bulk x"} {
+	link := filepath.Join(filepath.Dir(file), "link")
+	if err := os.Symlink(".", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"loop --baseline raw", "loop --baseline x", "veth --mtu 1", "veth --beside -1", "veth --pcap-snap -1", "client --addr 192.0.2.1:9000 --tests x", "server --addr 192.0.2.1:9000 --bulk x",
+		"loop --json " + file, "veth --json " + serverFile(file), "loop --json-stream " + filepath.Join(link, "x.pcapng"), "client --addr 192.0.2.1:9000 --json " + file,
+	} {
 		root := newRoot()
 		root.SetArgs(append(strings.Fields(args), "--pcap", file))
 		if status := cli.Run(t.Context(), root, io.Discard); status != cli.Misuse {

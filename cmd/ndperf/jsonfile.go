@@ -53,6 +53,29 @@ func (j *jsonFile) open() (err error) {
 	return err
 }
 
+// oneFile says that two paths, of which each may be empty or standard output, lead to the same file. What is no ordinary file may take both.
+func oneFile(a, b string) bool {
+	if a == "" || b == "" || a == "-" || b == "-" {
+		return false
+	}
+	info, missing := os.Stat(a)
+	return (missing != nil || info.Mode().IsRegular()) && whole(a) == whole(b)
+}
+
+// whole is where a path leads. The file itself need not be there.
+func whole(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
 func (j *jsonFile) toStdout() bool { return j.path == "-" }
 
 // write stores the report under its name.

@@ -72,7 +72,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if err := f.capture.prepare(true); err != nil {
+	if err := f.capture.prepare(true, f.json, f.told.stream); err != nil {
 		return err
 	}
 	report := newReport()

@@ -47,7 +47,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.checkDatapath(); err != nil {
 				return err
 			}
-			if err := f.capture.prepare(false); err != nil {
+			if err := f.capture.prepare(false, "", ""); err != nil {
 				return err
 			}
 			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap}
@@ -99,7 +99,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err != nil {
 				return err
 			}
-			if err := f.capture.prepare(false); err != nil {
+			if err := f.capture.prepare(false, f.json, f.told.stream); err != nil {
 				return err
 			}
 			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval, Parallel: f.parallel, Reverse: f.reverse}

@@ -32,7 +32,7 @@ func (f *streamFlags) check(report string) error {
 		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, bench.MinInterval)
 	case f.stream == "-" && report == "-":
 		return cli.Usagef("--json - and --json-stream - cannot both have standard output: name a file for one")
-	case f.stream != "" && f.stream == report:
+	case oneFile(f.stream, report):
 		return cli.Usagef("--json and --json-stream cannot both write %s: name another file for one", report)
 	}
 	return nil

@@ -83,6 +83,8 @@ func TestStreamFlags(t *testing.T) {
 		{streamFlags{interval: -time.Second}, "", false},
 		{streamFlags{stream: "-"}, "-", false},
 		{streamFlags{stream: "file"}, "file", false},
+		{streamFlags{stream: "file"}, "./file", false},
+		{streamFlags{stream: os.DevNull}, os.DevNull, true},
 		{streamFlags{stream: "file"}, "another", true},
 	} {
 		if err := c.f.check(c.json); (err == nil) != c.ok {

@@ -108,7 +108,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}
 	beside.leaveOut(stderr)
-	if err := f.capture.prepare(true); err != nil {
+	if err := f.capture.prepare(true, f.json, f.told.stream); err != nil {
 		return err
 	}
 	stop, err := startBusy(f.beside)
