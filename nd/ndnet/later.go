@@ -54,9 +54,9 @@ func (c *Conn) putOff() {
 	case l.armed:
 		return
 	case l.timer == nil:
-		l.timer = time.AfterFunc(laterTime, c.look)
+		l.timer = time.AfterFunc(c.network.later, c.look)
 	default:
-		l.timer.Reset(laterTime)
+		l.timer.Reset(c.network.later)
 	}
 	l.armed = true
 }
@@ -77,7 +77,7 @@ func (c *Conn) look() {
 	}
 	over := c.send.n == 0 && !c.unfinished() && time.Since(l.last) > laterTime
 	if l.looks++; l.looks < mostLooks && !over && c.failed == nil {
-		l.timer.Reset(laterTime)
+		l.timer.Reset(c.network.later)
 		l.armed = true
 		return
 	}

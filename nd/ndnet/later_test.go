@@ -2,7 +2,6 @@ package ndnet
 
 import (
 	"io"
-	"sync"
 	"testing"
 	"time"
 )
@@ -23,17 +22,14 @@ func (c *Conn) busy() (end func()) {
 	}
 }
 
-// unhurried has the clock look after what Writes leave only once that is let: a machine that is busy elsewhere for a millisecond lets it look as often as it may before the
-// test goes on.
-func (c *Conn) unhurried() (let func()) {
-	may := make(chan struct{})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting.later.timer = time.AfterFunc(time.Hour, func() {
-		<-may
-		c.look()
-	})
-	return sync.OnceFunc(func() { close(may) })
+// withoutClock is a connection whose client looks at what it left only where the test calls look: the clock would be faster than the test on a busy machine.
+func withoutClock(t *testing.T) (client, server *Conn) {
+	t.Helper()
+	n := networks(t, Config{})
+	n[0].later = time.Hour
+	n[0].stay = time.Minute // a Write that waits leaves the rest to a goroutine after that
+	e := pairs(t, n, 1)[0]
+	return e[0], e[1]
 }
 
 // left is what waits to be sent, and who sees to it.
@@ -45,13 +41,8 @@ func (c *Conn) left() (n int, armed, helped bool) {
 
 // Short Writes that cannot go leave their bytes to those that follow, without waiting and without a goroutine. All of it goes in one message.
 func TestShortWritesGoTogether(t *testing.T) {
-	n := networks(t, Config{})
-	n[0].stay = time.Second // a Write that waits leaves the rest to a goroutine then
-	ends := pairs(t, n, 1)
-	client, server := ends[0][0], ends[0][1]
+	client, server := withoutClock(t)
 	open(t, client, server)
-	let := client.unhurried()
-	defer let()
 	end := client.busy()
 	const writes, size = 32, 1000
 	said := make([]byte, writes*size)
@@ -67,7 +58,7 @@ func TestShortWritesGoTogether(t *testing.T) {
 	}
 	before := client.send.number
 	end()
-	let()
+	client.look()
 	heard := make([]byte, len(said))
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
 	_, err := io.ReadFull(server, heard)
@@ -98,38 +89,31 @@ func open(t *testing.T, client, server *Conn) {
 
 // What is left while the peer takes nothing is a goroutine's in the end, so that the clock is not asked for ever.
 func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
-	n := networks(t, Config{})
-	ends := pairs(t, n, 1)
-	client, server := ends[0][0], ends[0][1]
+	client, server := withoutClock(t)
 	open(t, client, server)
-	let := client.unhurried()
-	defer let()
 	end := client.busy()
 	_, err := client.Write(make([]byte, 100))
 	must(t, err)
-	if n, armed, helped := client.left(); n != 100 || !armed || helped {
-		t.Fatalf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
-	}
-	let()
-	deadline := time.Now().Add(patience)
-	for _, _, helped := client.left(); !helped; _, _, helped = client.left() {
-		if time.Now().After(deadline) {
-			t.Fatal("no goroutine takes over")
+	for i := range mostLooks {
+		if n, armed, helped := client.left(); n != 100 || !armed || helped {
+			t.Fatalf("after %d looks %d bytes are left, looked after %v, by a goroutine %v", i, n, armed, helped)
 		}
-		time.Sleep(laterTime)
+		client.look()
 	}
+	if n, armed, helped := client.left(); n != 100 || armed || !helped {
+		t.Fatalf("in the end %d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+	}
+	awaitInside(t, client)
 	end()
-	must(t, server.SetReadDeadline(deadline))
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
 	_, err = io.ReadFull(server, make([]byte, 100))
 	must(t, err)
 }
 
 // What short Writes have left, and the end behind it, does not wait for the clock once CloseWrite says that no other Write follows.
 func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
-	ends := pairs(t, networks(t, Config{}), 1)
-	client, server := ends[0][0], ends[0][1]
+	client, server := withoutClock(t)
 	open(t, client, server)
-	defer client.unhurried()()
 	end := client.busy()
 	_, err := client.Write(make([]byte, 100))
 	must(t, err)

@@ -61,6 +61,7 @@ type Network struct {
 	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
 	drop    func()         // notes the end of one
 	stay    time.Duration  // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
+	later   time.Duration  // how long bytes wait for the next Write before somebody looks whether they can go; laterTime
 	linger  time.Duration  // how long a closed connection waits for its peer to take in what was written
 	pool    pool
 	buffers buffers
@@ -81,7 +82,7 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	}
 	return &Network{
 		adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{},
-		hold: func() {}, drop: func() {}, stay: stayTime, linger: lingerTime,
+		hold: func() {}, drop: func() {}, stay: stayTime, later: laterTime, linger: lingerTime,
 	}, nil
 }
 
