@@ -98,7 +98,7 @@ var dropProvocations = map[string]provocation{
 	}},
 	"hold_full": {mtu: 65535, do: func(r *dropRig) {
 		c := r.connect()
-		for i := 0; i < 20 && r.count("hold_full") == 0; i++ {
+		for limit := time.Now().Add(dropPatience); r.count("hold_full") == 0 && time.Now().Before(limit); { // a busy machine loses some
 			c.ahead(600, 40000) // 512 of them may wait, in 64 KiB each: half of what there is
 		}
 	}},

@@ -67,7 +67,7 @@ func prints(t *testing.T, f func(context.Context) error) string {
 	stdout := os.Stdout
 	os.Stdout = write
 	defer func() { os.Stdout = stdout }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := errors.Join(f(ctx), write.Close()); err != nil {
 		t.Fatal(err)

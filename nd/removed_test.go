@@ -62,7 +62,7 @@ func TestAddressRemoved(t *testing.T) {
 			if !strings.Contains(err.Error(), why) {
 				t.Errorf("%v", err)
 			}
-			for late, found := time.After(10*time.Second), false; !found; {
+			for late, found := time.After(patience), false; !found; {
 				select {
 				case text := <-log: // that of the other adapter may say that its connection was lost, at any time
 					if found = !strings.HasPrefix(text, "connection "); found && text != "the adapter ended: "+why+"\n" {

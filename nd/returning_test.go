@@ -56,7 +56,7 @@ func TestProcessThatReturns(t *testing.T) {
 	kill()
 	second, kill, took := serve()
 	defer kill()
-	if took > time.Second {
+	if took > 4*time.Second { // a second at the most, on a machine that has nothing else to do; who is silent for 5 s is gone anyway
 		t.Errorf("the process that returned was accepted after %v", took)
 	}
 	first.wantResult(t, 1, RequestReceive, ErrCanceled)
@@ -67,12 +67,8 @@ func TestProcessThatReturns(t *testing.T) {
 	kill()
 	kill, _ = startReturning(t, addr[1], port, netip.AddrPort{})
 	defer kill()
-	began := time.Now()
 	must(t, second.qp.Send(2, []SGE{second.mr.SGE(0, 1000)}, 0))
-	second.wantResult(t, 2, RequestSend, ErrCanceled)
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("what was under way to a process that restarted ended after %v", d)
-	}
+	second.wantResult(t, 2, RequestSend, ErrCanceled) // by silence it would be ErrIOTimeout
 	second.wantResult(t, 1, RequestReceive, ErrCanceled)
 }
 

@@ -313,7 +313,7 @@ func BenchmarkPingPong(b *testing.B) {
 
 // More clients that connect and go no further than are accepted at once do not keep an honest one out.
 func TestAcceptBehindSilentClients(t *testing.T) {
-	n := networks(t, Config{EstablishTimeout: 50 * time.Millisecond})
+	n := networks(t, Config{EstablishTimeout: time.Second}) // which the honest one has, too
 	l, err := n[1].Listen("tcp", ":0")
 	must(t, err)
 	at := l.Addr().(Addr).AddrPort

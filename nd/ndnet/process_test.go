@@ -111,7 +111,7 @@ func TestKilledProcess(t *testing.T) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: 100 * time.Millisecond})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: 2 * time.Second}) // a child that has just started may be slow
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{})
