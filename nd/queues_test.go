@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -96,8 +97,15 @@ func TestFourQueues(t *testing.T) {
 				group.Wait()
 			}
 			run(50)
-			before := r.a.Stats()
-			run(20)
+			var astray uint64 // packets that arrived on the wrong queue, in the newest of the rounds
+			for deadline := time.Now().Add(patience); ; {
+				before := r.a.Stats()
+				run(20)
+				astray = r.a.Stats().Relayed - before.Relayed
+				if astray == 0 || dp != DatapathNative || time.Now().After(deadline) {
+					break
+				}
+			}
 			a, b := r.a.Stats(), r.b.Stats()
 			t.Logf("homes %04b and %04b, relayed %d and %d, moved %d and %d",
 				homes(clients), homes(servers), a.Relayed, b.Relayed, a.Moved, b.Moved)
@@ -108,8 +116,8 @@ func TestFourQueues(t *testing.T) {
 				if homes(clients) != homes(servers) || bits.OnesCount64(homes(clients)) < 3 {
 					t.Errorf("connections live on queues %04b and %04b, want nearly all, and the same", homes(clients), homes(servers))
 				}
-				if n := a.Relayed - before.Relayed; n > 0 {
-					t.Errorf("%d packets still arrived on the wrong queue after nobody moved any more", n)
+				if astray > 0 {
+					t.Errorf("%d packets still arrived on the wrong queue, and connections do not stay", astray)
 				}
 			}
 			for i := range conns {
