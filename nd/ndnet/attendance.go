@@ -191,5 +191,7 @@ func (c *Conn) finish() {
 		c.await(true)
 		c.flush()
 	}
-	c.waiting.helped = false
+	if c.waiting.helped = false; !c.closed {
+		c.putOff() // what Writes sent meanwhile, which leave that to who helps
+	}
 }

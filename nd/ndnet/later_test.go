@@ -260,3 +260,20 @@ func TestWhoPolledComesBack(t *testing.T) {
 		}
 	}
 }
+
+// A Write that polls beside a goroutine that finishes what another has left has what it sent looked after when that is done.
+func TestWhoPolledBesideAHelper(t *testing.T) {
+	client, server := withoutClock(t)
+	open(t, client, server)
+	client.mu.Lock()
+	w := &client.waiting
+	w.helped, w.later.polls, client.send.signDue = true, true, true
+	client.flush()
+	client.mu.Unlock()
+	client.finish()
+	client.mu.Lock()
+	defer client.mu.Unlock()
+	if w.helped || client.send.n == 0 || !w.later.armed {
+		t.Errorf("helped %v, %d messages are under way, looked after %v", w.helped, client.send.n, w.later.armed)
+	}
+}
