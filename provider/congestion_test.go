@@ -149,3 +149,26 @@ func TestReadsAreBoundedByTheWindow(t *testing.T) {
 		t.Error("bytes that came are still counted")
 	}
 }
+
+// In a window of one packet a request leaves although each acknowledgement comes with a READ, whose answer could take the window again.
+func TestRequestsLeaveBesideAnswers(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	p.fixed(1)
+	read := func() {
+		r := p.write(1, 0, 100)
+		r.Kind = KindRead
+		p.post(1, r)
+	}
+	read()
+	p.turn()
+	p.post(0, p.write(0, 0, 64))
+	for answers := 0; len(p.results(0)) == 0; p.turn() {
+		p.conn(0).activate() // whatever arrives has it look
+		for range p.results(1) {
+			if answers++; answers > 10 {
+				t.Fatal("a Write waits while ten READs are answered")
+			}
+			read()
+		}
+	}
+}

@@ -185,11 +185,14 @@ func (r *repeater) transmit(budget int) (again bool) {
 		r.lean = max(min(r.lean+d, shares.Most), -shares.Most)
 		return again
 	}
-	r.lean = 0
+	only, start := wire.ResponseSpace, e.out.Bytes()
 	if request {
-		return r.sendSpace(wire.RequestSpace, budget, &burst)
+		only = wire.RequestSpace
 	}
-	return r.sendSpace(wire.ResponseSpace, budget, &burst)
+	if again = r.sendSpace(only, budget, &burst); e.out.Bytes() != start {
+		r.lean = 0 // one that the window holds keeps its turn
+	}
+	return again
 }
 
 func (s *sender) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
