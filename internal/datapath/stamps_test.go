@@ -43,3 +43,19 @@ func nanoseconds(t *testing.T, clock int32) int64 {
 	must(t, unix.ClockGettime(clock, &ts))
 	return ts.Nano()
 }
+
+// How far two clocks are apart is known whatever happens between most of their readings.
+func TestClocksAreComparedClosely(t *testing.T) {
+	now, reads := clock.Time(0), 0
+	ours := func() clock.Time {
+		if reads++; reads%8 != 4 {
+			now += clock.Time(time.Millisecond) // somebody else had the processor
+		}
+		now += 40
+		return now
+	}
+	other := func() int64 { return int64(now) + 1000 }
+	if got := aheadOf(other, ours); got < 1000-40 || got > 1000+40 {
+		t.Errorf("a clock that is 1 µs ahead is %d ns", got)
+	}
+}
