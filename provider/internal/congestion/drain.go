@@ -22,7 +22,7 @@ const (
 	freshPart    = 8
 	spareDrains  = 7
 	enough       = 8 // packets of a window that need not stay small once the queue is empty
-	emptyRow     = 3 // round trips in a row without a queue say that it is; jitter that keeps the order makes one of hundreds as short
+	behindShort  = 3 // round trips behind one without a queue that say whether it is
 )
 
 // drain is when the window is small to show the path, and what it showed.
@@ -38,7 +38,7 @@ type drain struct {
 	shown  clock.Time    // when packets come that left in it
 	sum    time.Duration // of their round trips
 	seen   time.Duration // how many those are
-	empty  int           // round trips in a row that show no queue
+	ended  bool          // a round trip without a queue ended it
 	calmAt clock.Time    // when what was lost in its bursts is known
 	spare  int           // drains that need not be, when the path shows by itself
 }
@@ -61,7 +61,7 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 			d.next = max(d.next, d.after(b, rounds))
 		}
 	}
-	if d.until != 0 && b.delay > 0 && b.Now >= d.shown && b.Now <= d.next {
+	if d.until != 0 && !d.ended && b.delay > 0 && b.Now >= d.shown && b.Now <= d.next {
 		d.sum += b.delay
 		d.seen++
 	}
@@ -80,7 +80,7 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 		d.next = b.Now.Add(drainLength * b.round)
 		d.until = d.next.Add(b.round)
 		d.least, d.base, d.lowest = 0, s.Base(), 0
-		d.shown, d.before, d.sum, d.seen, d.empty = b.Now.Add(b.round), s.delay.filtered-s.Base(), 0, 0, 0
+		d.shown, d.before, d.sum, d.seen, d.ended = b.Now.Add(b.round), s.delay.filtered-s.Base(), 0, 0, false
 	case d.limit < s.window:
 		// The window comes back as in slow start: all of it at once would be a burst into an empty queue.
 		d.limit += max(b.delivered, 1)
@@ -98,18 +98,19 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 	return false
 }
 
-// shows takes in a round trip of a drain, which ends early when several in a row say that the queue is empty.
+// shows takes in a round trip of a drain, which one without a queue ends: there is no more to see. Jitter that keeps the order makes one of hundreds as short, so that those
+// behind it say whether the queue is gone.
 func (d *drain) shows(s *State, b *batch) {
-	if d.least == 0 || b.delay < d.least {
-		d.least = b.delay
+	if d.ended && d.seen < behindShort {
+		d.sum += b.delay
+		d.seen++
 	}
-	if b.delay > s.Base()+s.Base()/16 {
-		d.empty = 0
+	if d.least != 0 && b.delay >= d.least {
 		return
 	}
-	if d.empty++; d.empty >= emptyRow && s.window >= enough*s.packet {
-		d.next = min(d.next, b.Now) // there is no more to see
-		d.sum, d.seen = b.delay, 1
+	if d.least = b.delay; !d.ended && s.window >= enough*s.packet && d.least <= s.Base()+s.Base()/16 {
+		d.next = min(d.next, b.Now)
+		d.sum, d.seen, d.ended = 0, 0, true
 	}
 }
 
