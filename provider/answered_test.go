@@ -16,6 +16,18 @@ func (p *pair) question(side int, flags PostFlags) *listed {
 	return r
 }
 
+// talking is a pair of which both sides have so many receives.
+func talking(t *testing.T, receives int) *pair {
+	p := newPair(t, 1408).connect().warmedUp()
+	for side := range 2 {
+		for range receives {
+			p.receive(side, 0, 100)
+		}
+	}
+	p.runUntilIdle()
+	return p
+}
+
 // Questions and answers of one message or two go on without a packet that only tells of new receives (PROTOCOL §9.2).
 func TestReceivesAreToldInAnswers(t *testing.T) {
 	for _, messages := range []int{1, 2} {
@@ -24,14 +36,8 @@ func TestReceivesAreToldInAnswers(t *testing.T) {
 }
 
 func receivesAreToldInAnswers(t *testing.T, messages int) {
-	const answered, depth = FlagSolicit | FlagAnswered, 8
-	p := newPair(t, 1408).connect().warmedUp()
-	for side := range 2 {
-		for range depth {
-			p.receive(side, 0, 100)
-		}
-	}
-	p.runUntilIdle()
+	const answered = FlagSolicit | FlagAnswered
+	p := talking(t, 8)
 	before := [2]uint64{p.eng[0].Stats().AcksOut, p.eng[1].Stats().AcksOut}
 	const rounds = 100
 	for range rounds {
@@ -57,13 +63,7 @@ func receivesAreToldInAnswers(t *testing.T, messages int) {
 // They are told as soon as the peer does not know of half as many as it has left: of eight, in the third answer.
 func TestWhenReceivesAreTold(t *testing.T) {
 	const answered, depth = FlagSolicit | FlagAnswered, 8
-	p := newPair(t, 1408).connect().warmedUp()
-	for side := range 2 {
-		for range depth {
-			p.receive(side, 0, 100)
-		}
-	}
-	p.runUntilIdle()
+	p := talking(t, depth)
 	answers, told := 0, 0
 	p.link[0].mangle = func(b []byte) bool {
 		if sequenced(b) {

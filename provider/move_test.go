@@ -422,6 +422,18 @@ func TestShutdownDuringAMove(t *testing.T) {
 	}
 }
 
+// moveFrom has packets of side 0 land on the other of two engines, until its connection has left for there.
+func (p *pair) moveFrom(home int) {
+	p.tb.Helper()
+	p.landOn(0, always(1-home))
+	for round := 0; p.homeOf(0) == home; round++ {
+		if round == 100 {
+			p.tb.Fatal("the connection does not follow its packets")
+		}
+		p.move(round)
+	}
+}
+
 // A comparison of ways ends where the connection leaves the engine: what that one received is counted in it.
 func TestComparisonEndsWithAMove(t *testing.T) {
 	p := newQueuesBulkPair(t, 2).connect().warmedUp()
@@ -430,13 +442,7 @@ func TestComparisonEndsWithAMove(t *testing.T) {
 	if c.bulk.Takes(bulk.Packet{Size: 1400, Full: true, Waits: 1 << 20, Length: 1 << 20}, p.now.Add(time.Hour), 0) {
 		t.Fatal("no comparison began, although one was due")
 	}
-	p.landOn(0, always(1-home))
-	for round := 0; p.homeOf(0) == home; round++ {
-		if round == 100 {
-			t.Fatal("the connection does not follow its packets")
-		}
-		p.move(round)
-	}
+	p.moveFrom(home)
 	moved := p.conn(0).bulk
 	ended := moved
 	if ended.Interrupt(); moved != ended {

@@ -55,6 +55,9 @@ func permissionError(errno error) error {
 	}
 }
 
+// MissingNetRaw is what MissingCapabilities says of the capability that rings do without.
+const MissingNetRaw = "CAP_NET_RAW (to open the socket)"
+
 // MissingCapabilities names what the calling thread lacks for AF_XDP, with what each is for: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the
 // XDP program and raises the send buffer, CAP_BPF loads the program. CAP_SYS_ADMIN stands in for CAP_BPF.
 func MissingCapabilities() []string {
@@ -66,7 +69,7 @@ func MissingCapabilities() []string {
 	has := func(c uint) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
 	var missing []string
 	if !has(unix.CAP_NET_RAW) {
-		missing = append(missing, "CAP_NET_RAW (to open the socket)")
+		missing = append(missing, MissingNetRaw)
 	}
 	if !has(unix.CAP_NET_ADMIN) {
 		missing = append(missing, "CAP_NET_ADMIN (to attach the XDP program)")

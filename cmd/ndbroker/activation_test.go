@@ -43,7 +43,15 @@ func startActivated(t *testing.T, ns *netlab.Namespace, name string, l *net.Unix
 	p := &brokerProcess{cmd: exec.CommandContext(t.Context(), "sh", "-c", "LISTEN_PID=$$ exec /proc/self/fd/4")}
 	args = append([]string{"--interface", name, "--netns", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.FD())}, args...)
 	p.cmd.Env = append(os.Environ(), "LISTEN_FDS=1", clientEnv+"="+brokerRole+strings.Join(args, " "))
-	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{socket, program}, &p.stderr
+	p.cmd.ExtraFiles = []*os.File{socket, program}
+	p.start(t)
+	return p
+}
+
+// start starts the process, whose output the caller wants.
+func (p *brokerProcess) start(t *testing.T) {
+	t.Helper()
+	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
 		err = p.cmd.Start()
@@ -52,7 +60,6 @@ func startActivated(t *testing.T, ns *netlab.Namespace, name string, l *net.Unix
 		t.Fatal(err)
 	}
 	p.lines = bufio.NewReader(out)
-	return p
 }
 
 // want reads lines until one has the text.
@@ -85,15 +92,7 @@ func TestWithoutCapabilities(t *testing.T) {
 		}
 		p := &brokerProcess{cmd: clientCommand(t)}
 		p.cmd.Env = append(os.Environ(), clientEnv+"="+brokerRole+"--interface lo --allow-uid 1 --mode "+mode+" --socket "+filepath.Join(dir, "broker"))
-		p.cmd.Stderr = &p.stderr
-		out, err := p.cmd.StdoutPipe()
-		if err == nil {
-			err = p.cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.lines = bufio.NewReader(out)
+		p.start(t)
 		p.want(t, want)
 		p.signal(t, os.Interrupt)
 		if err := p.cmd.Wait(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/wire"
@@ -26,7 +25,7 @@ type Terms struct {
 func (t Terms) Missing() []string {
 	lacks := xdp.MissingCapabilities()
 	if t.Rung == RungRing {
-		lacks = slices.DeleteFunc(lacks, func(s string) bool { return strings.HasPrefix(s, "CAP_NET_RAW ") })
+		lacks = slices.DeleteFunc(lacks, func(s string) bool { return s == xdp.MissingNetRaw })
 	}
 	return lacks
 }

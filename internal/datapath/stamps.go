@@ -17,7 +17,7 @@ var monotonicAhead = aheadOf(func() int64 {
 	return ts.Nano()
 }, clock.Machine)
 
-// aheadOf is what a clock, in nanoseconds, reads more than ours. Who is interrupted between two readings tells nothing: the closest of some count.
+// aheadOf is what a clock, in nanoseconds, reads more than ours. An interruption between two readings of ours says nothing, so that of some pairs the closest counts.
 func aheadOf(other func() int64, ours clock.Source) (ahead int64) {
 	const readings = 16
 	closest := time.Hour

@@ -136,7 +136,7 @@ func (s *sleeper) ends(arrived func() bool) bool {
 // Wait implements provider.Waiter.
 func (s *sleeper) Wait(until clock.Time, spin bool) {
 	s.until.Store(int64(until))
-	if spared := s.soon() || spin && s.spin.pays(s.soon); !spared { // before it sleeps it looks well
+	if spared := s.soon() || spin && s.spin.pays(s.soon); !spared { // ready asks the sockets as well
 		s.sleep(spin)
 	} else if spin && s.woken.Load() {
 		s.spin.vain()

@@ -55,7 +55,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		}
 		n += k
 		c.send.ring.tail += uint64(k)
-		if rest := p[n:]; len(rest) < longCopy { // behind the end of the ring, mostly: it goes with what is before
+		if rest := p[n:]; len(rest) < longCopy { // mostly behind the end of the ring: both parts leave in one packet
 			k = copy(c.send.ring.space(), rest)
 			n += k
 			c.send.ring.tail += uint64(k)
