@@ -6,7 +6,8 @@ import (
 )
 
 // This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection, or of an
-// attempt of the peer's, makes that one prove itself alive. The peer of one that is dead says nothing, or RST; what is alive stays what it is.
+// attempt of the peer's, makes that one prove itself alive. RST shows that its peer is dead. Silence shows nothing: the peer's process may be stopped, and
+// whoever shares its address could then end its connections.
 
 // contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make that one prove
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
@@ -48,24 +49,25 @@ func (c *conn) contested() wire.DropReason {
 	return wire.DropNone
 }
 
-// onProof asks for the sign of life that is due, or ends the demand, and the connection when there was none.
+// onProof asks for the sign of life that is due, or ends the demand. The connection stays as it is without one.
 func (c *conn) onProof() {
 	p := c.end.proof
 	given := p.Given(c.alive.HeardAt())
-	if p.Step(c.engine.now) {
-		if !given {
-			c.engine.stats.ProofPings++
-			c.sendPing()
-		}
-		return
+	if !p.Step(c.engine.now, uint32(c.sent.Next())) {
+		c.endProof()
+	} else if !given {
+		c.engine.stats.ProofPings++
+		c.sendPing()
 	}
-	c.endProof()
-	switch {
-	case given:
-	case c.phase == phaseOpen:
-		c.lose()
-	default:
-		c.attemptFailed(OutcomeAborted)
+}
+
+// denied takes an RST whose token is not that of the connection, as of a host that lost its key too.
+func denied(number uint32) func(*conn) wire.DropReason {
+	return func(c *conn) wire.DropReason {
+		if !c.end.proof.Denied(number, c.alive.HeardAt()) {
+			return wire.DropRSTToken
+		}
+		return c.reset()
 	}
 }
 

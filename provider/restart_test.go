@@ -238,12 +238,18 @@ func (r *rival) persist(t *testing.T, seconds int) {
 		r.ask(1, 1, false) // for a cookie
 		r.ask(1, 1, true)
 	}
+	r.checkCost(t, seconds)
+	if r.rejected == 0 {
+		t.Error("no REQ was refused")
+	}
+}
+
+// checkCost checks how many PINGs demands of so many seconds cost.
+func (r *rival) checkCost(t *testing.T, seconds int) {
+	t.Helper()
 	s := r.w.eng[1].Stats()
 	if most := uint64(seconds*lifetime.ProofPings*int(time.Second/lifetime.ProofTime) + 2*lifetime.ProofPings); s.ProofPings > most || s.ProofPings < 4 {
 		t.Errorf("%d PINGs in %d s, want 4 to %d", s.ProofPings, seconds, most)
-	}
-	if r.rejected == 0 {
-		t.Error("no REQ was refused")
 	}
 }
 
@@ -312,6 +318,56 @@ func TestAttackContestedConnection(t *testing.T) {
 	r.persist(t, 3)
 	if ctr[0].State() != CtrEstablished || ctr[1].State() != CtrEstablished {
 		t.Errorf("%v, %v", ctr[0].State(), ctr[1].State())
+	}
+}
+
+// A process that shares the address of a peer cannot end a connection or an attempt of that peer while the peer's process is stopped: neither by REQs with cookies,
+// nor by RSTs, whose token and number it has to guess. What the peer was silent for counts only as long as PeerTimeout says. Seen by Contested, ProofPings and drops
+// (rst_token).
+func TestAttackStalledPeer(t *testing.T) {
+	for name, established := range map[string]bool{"a connection": true, "an attempt": false} {
+		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey, Stalled: time.Minute})
+		var connected, got, accepted promise
+		ctr := [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
+		if established {
+			w.listen()
+			ctr, _, _ = w.fromPort(w.qp)
+		} else {
+			_ = w.l.GetRequest(ctr[1], got.finish)
+			at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+			if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			w.pass(10*time.Millisecond, func() {})
+		}
+		c := ctr[1].conn
+		r := newRival(w)
+		sent, stalled := w.sent, true
+		w.sent = func(f flight) bool { return sent(f) && !stalled }
+		for range 3000 / 3 {
+			r.ask(1, 1, false)
+			r.ask(1, 1, true)
+			m := wire.Reset{ConnID: c.peerID, Number: c.firstNumber - 1} // even if it has the id
+			f := &forged{from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(1)}}
+			f.control(wire.CtlRST, m.Append(nil))
+			w.lane[1].arrive(flight{to: 1, from: f.from, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: f.bytes()})
+			w.pass(time.Millisecond, func() {})
+		}
+		r.checkCost(t, 3)
+		if d := w.eng[1].Stats().Drops[wire.DropRSTToken]; d != 1000 {
+			t.Errorf("%s: %d RSTs were not believed", name, d)
+		}
+		stalled = false
+		w.pass(time.Second, func() {})
+		if !established && ctr[1].Accept(w.qp[1], ConnectParams{}, accepted.finish) == OutcomeSuccess {
+			w.pass(time.Second, func() {})
+			var completed promise
+			_ = ctr[0].CompleteConnect(completed.finish)
+			w.pass(time.Second, func() {})
+		}
+		if ctr[0].State() != CtrEstablished || ctr[1].State() != CtrEstablished {
+			t.Errorf("%s whose peer was stopped for 3 s is %v and %v", name, ctr[0].State(), ctr[1].State())
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func (s *strangers) reject(hello *wire.Hello, reason wire.RejectReason, now cloc
 	return verdict{drop: d, answer: wire.CtlREJ, port: hello.UDPPort, id: hello.ConnID, body: s.body}
 }
 
-// reset takes RST: the peer lost its state. It counts only with the token learnt in the handshake.
+// reset takes RST: the peer lost its state. It counts with the token learnt in the handshake, or as the answer to a demand (denied).
 func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	var m wire.Reset
 	if d := wire.ParseReset(body, &m); d != wire.DropNone {
@@ -171,7 +171,7 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 		return verdict{drop: wire.DropUnknownConn}
 	}
 	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
-		return verdict{drop: wire.DropRSTToken}
+		return verdict{known: c, do: denied(m.Number)}
 	}
 	return verdict{known: c, do: (*conn).reset}
 }

@@ -107,23 +107,22 @@ func TestStrangersCookies(t *testing.T) {
 	}
 }
 
-// An RST counts for the connection that its token is of.
+// An RST counts for the connection that its token is of. Another token is the connection's to judge, which has demanded nothing.
 func TestStrangersResets(t *testing.T) {
 	r, c := newReception(), identityOf(78)
-	c.peerToken[3] = 9
+	c.peerToken[3], c.end = 9, &notEnding
 	r.directory.peers.Add(c)
-	for name, test := range map[string]struct {
-		m    wire.Reset
-		want wire.DropReason
-	}{
-		"right":         {wire.Reset{ConnID: 78, Token: c.peerToken}, wire.DropNone},
-		"wrong token":   {wire.Reset{ConnID: 78}, wire.DropRSTToken},
-		"no connection": {wire.Reset{ConnID: 79, Token: c.peerToken}, wire.DropUnknownConn},
-	} {
-		msg := wire.Control{Opcode: wire.CtlRST, Body: test.m.Append(nil)}
-		if v := r.judge(unknownSender(), &msg, &wire.Hello{}, r.now); v.drop != test.want || (v.known == c) != (test.want == wire.DropNone) {
-			t.Errorf("%s: %+v", name, v)
-		}
+	ask := func(m wire.Reset) verdict {
+		return r.judge(unknownSender(), &wire.Control{Opcode: wire.CtlRST, Body: m.Append(nil)}, &wire.Hello{}, r.now)
+	}
+	if v := ask(wire.Reset{ConnID: 78, Token: c.peerToken}); v.drop != wire.DropNone || v.known != c {
+		t.Errorf("right: %+v", v)
+	}
+	if v := ask(wire.Reset{ConnID: 79, Token: c.peerToken}); v.drop != wire.DropUnknownConn || v.known != nil {
+		t.Errorf("no connection: %+v", v)
+	}
+	if v := ask(wire.Reset{ConnID: 78}); v.known != c || v.do(c) != wire.DropRSTToken {
+		t.Errorf("wrong token: %+v", v)
 	}
 }
 

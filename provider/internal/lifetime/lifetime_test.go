@@ -273,15 +273,21 @@ func TestProof(t *testing.T) {
 		t.Error("a sign of life from before the demand counts")
 	}
 	now, asked := p.Due(), 0
-	for p.Step(now) {
+	for p.Step(now, 1000+uint32(asked)) {
 		asked++
 		now = p.Due()
+	}
+	if !p.Denied(1000, 100) || !p.Denied(1002, 99) || p.Denied(1002, 101) || p.Denied(1003, 100) || p.Denied(0, 100) {
+		t.Error("an RST proves something that quotes no PING of the demand, or comes from a peer that was heard")
 	}
 	if asked != ProofPings || now.Sub(100) != ProofTime {
 		t.Errorf("%d PINGs in %v", asked, now.Sub(100))
 	}
 	if p := NewProof(1, time.Minute); p.each*ProofPings != maxProofTime {
 		t.Errorf("a long path gets %v", p.each*ProofPings)
+	}
+	if NewProof(100, 0).Denied(0, 0) || (*Proof)(nil).Denied(0, 0) {
+		t.Error("an RST proves something before a PING left")
 	}
 	if (*Proof)(nil).Due() != 0 {
 		t.Error("something is due without a demand")
