@@ -25,7 +25,7 @@ type Conn struct {
 	connector     *nd.Connector
 	cq            *nd.CompletionQueue
 	qp            *nd.QueuePair
-	local, remote Addr
+	local, remote *net.TCPAddr
 	control       block
 
 	mu      sync.Mutex // guards what follows
@@ -44,17 +44,19 @@ type Conn struct {
 	ended    bool // the peer shut down writing
 	gone     bool // the peer does not read any more
 	readTime deadline
+	mostRead int // bytes that rings of in may have
 
 	out       outgoing
 	send      sender
 	shut      bool // we shut down writing
 	writeTime deadline
+	mostWrite int // bytes that the ring of send may have
 	results   [4]nd.Result
 }
 
 // newConn makes a connection that is not connected. It owns k, or makes a connector.
 func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
-	c := &Conn{network: n, connector: k}
+	c := &Conn{network: n, connector: k, mostRead: n.cfg.MaxBuffer, mostWrite: n.cfg.MaxBuffer}
 	c.waiting.changed.L, c.reading.free.L, c.writing.free.L = &c.mu, &c.mu, &c.mu
 	n.busy.Add(1)
 	n.hold()
@@ -123,7 +125,7 @@ func (c *Conn) greet() error {
 func (c *Conn) begin() {
 	local, _ := c.connector.LocalAddress()
 	remote, _ := c.connector.PeerAddress()
-	c.local, c.remote = Addr{local}, Addr{remote}
+	c.local, c.remote = c.network.tcpAddr(local), c.network.tcpAddr(remote)
 }
 
 // fail notes that the connection is lost. The caller holds mu.
@@ -134,10 +136,10 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// LocalAddr returns our ND address.
+// LocalAddr returns our address and ND port, a *net.TCPAddr.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr returns the peer's ND address.
+// RemoteAddr returns the peer's address and ND port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // SetDeadline sets both deadlines.

@@ -96,7 +96,9 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: meaning(err)}
 	}
-	c, errs := race(ctx, orDefault(d.FallbackDelay), targets, d.dialOne)
+	c, errs := race(ctx, orDefault(d.FallbackDelay), targets, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+		return attempt(ctx, network, to, d.dialOne)
+	})
 	if errs != nil {
 		return nil, errs[0] // as package net does
 	}
@@ -104,12 +106,7 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 }
 
 // dialOne connects to one address.
-func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort) (_ net.Conn, err error) {
-	defer func() {
-		if err != nil {
-			err = &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: meaning(err)}
-		}
-	}()
+func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 	local, err := sourceFor(to)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,11 @@
 // the same user has its UDP port by then, as one that was started again, they end with ECONNRESET with the next packet. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:
 // in 3 s with an Idle and Interval of 1 s and a Count of 2.
 //
+// # Addresses
+//
+// Addresses are *net.TCPAddr, because programs look for that type to find the IP address of a peer. Their network is "tcp". A connection over ND is a
+// *Conn, one over TCP a *net.TCPConn, and errors of ND have "nd" in net.OpError.Net. The port of an address is an ND port.
+//
 // # Errors
 //
 // Errors are *net.OpError. Inside, for errors.Is, are what package net would have (ECONNREFUSED, ECONNRESET, EPIPE, ETIMEDOUT, EADDRINUSE,

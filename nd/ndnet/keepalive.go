@@ -72,9 +72,6 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	return nil
 }
 
-// SetNoDelay does nothing: small writes wait for each other only while many are on their way.
-func (c *Conn) SetNoDelay(bool) error { return nil }
-
 // arrived is how many messages the peer has acknowledged.
 func (c *Conn) arrived() uint { return c.send.number - uint(c.send.n) }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -90,7 +92,7 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (all
 			first = errors.Join(first, err)
 			continue
 		}
-		port = one.addr.Port()
+		port = one.addr.AddrPort().Port()
 		all = append(all, one)
 	}
 	if len(all) == tcp {
@@ -141,6 +143,7 @@ type merged struct {
 	all      []net.Listener
 	accepted chan accepted
 	done     chan struct{}
+	deadline acceptDeadline
 	once     sync.Once
 	err      error // why it is over; set before done is closed
 }
@@ -190,12 +193,24 @@ func (m *merged) end(why error) (err error) {
 
 // Accept waits for the next connection of any of the listeners, or for an error of one that passes, such as the want of a descriptor: the caller may go on then, as with package net.
 func (m *merged) Accept() (net.Conn, error) {
+	late := &net.OpError{Op: "accept", Net: "nd", Addr: m.Addr(), Err: os.ErrDeadlineExceeded}
+	if m.deadline.over() {
+		return nil, late
+	}
 	select {
 	case a := <-m.accepted:
 		return a.conn, a.err
 	case <-m.done:
 		return nil, m.err
+	case <-m.deadline.done():
+		return nil, late
 	}
+}
+
+// SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded; zero is never.
+func (m *merged) SetDeadline(t time.Time) error {
+	m.deadline.set(t)
+	return nil
 }
 
 // Close ends all of them.

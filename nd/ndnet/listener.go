@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -16,11 +17,12 @@ const acceptors = 16
 type Listener struct {
 	network  *Network
 	listener *nd.Listener
-	addr     Addr
+	addr     *net.TCPAddr
 	ready    chan *Conn
 	keep     net.KeepAliveConfig // of those that Accept returns
 	life     context.Context
 	end      context.CancelFunc
+	deadline acceptDeadline
 	once     sync.Once
 	failed   error // why nothing is accepted any more; set before life ends
 }
@@ -34,7 +36,7 @@ func (n *Network) Listen(_, address string) (net.Listener, error) {
 	}
 	l, err := n.listen(at)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
+		return nil, &net.OpError{Op: "listen", Net: "nd", Addr: n.tcpAddr(at), Err: meaning(err)}
 	}
 	return l, nil
 }
@@ -75,7 +77,7 @@ func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 		_ = under.Close()
 		return nil, err
 	}
-	l := &Listener{network: n, listener: under, addr: Addr{at}, ready: make(chan *Conn)}
+	l := &Listener{network: n, listener: under, addr: n.tcpAddr(at), ready: make(chan *Conn)}
 	l.life, l.end = context.WithCancel(context.Background())
 	n.hold()
 	n.busy.Add(1)
@@ -150,6 +152,9 @@ func (l *Listener) fail(err error) {
 
 // Accept waits for the next connection.
 func (l *Listener) Accept() (net.Conn, error) {
+	if l.deadline.over() {
+		return nil, l.opError("accept", os.ErrDeadlineExceeded)
+	}
 	select {
 	case c := <-l.ready:
 		if l.keep.Enable {
@@ -157,7 +162,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		return c, nil
 	case <-l.life.Done():
-		return nil, &net.OpError{Op: "accept", Net: "nd", Addr: l.addr, Err: l.failed}
+		return nil, l.opError("accept", l.failed)
+	case <-l.deadline.done():
+		return nil, l.opError("accept", os.ErrDeadlineExceeded)
 	}
 }
 
@@ -171,10 +178,15 @@ func (l *Listener) Close() error {
 		_ = l.listener.Close() // never fails
 	})
 	if !first {
-		return &net.OpError{Op: "close", Net: "nd", Addr: l.addr, Err: net.ErrClosed}
+		return l.opError("close", net.ErrClosed)
 	}
 	return nil
 }
 
-// Addr returns the address that peers dial.
+// opError is the error of a call on a listener.
+func (l *Listener) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "nd", Addr: l.addr, Err: err}
+}
+
+// Addr returns the address that peers dial, a *net.TCPAddr.
 func (l *Listener) Addr() net.Addr { return l.addr }

@@ -316,7 +316,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 	n := networks(t, Config{EstablishTimeout: time.Second}) // which the honest one has, too
 	l, err := n[1].Listen("tcp", ":0")
 	must(t, err)
-	at := l.Addr().(Addr).AddrPort
+	at := l.Addr().(*net.TCPAddr).AddrPort()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	connected := make(chan error)

@@ -44,12 +44,17 @@ func (c *Config) check() error {
 	if c.MaxBuffer < 0 || c.MaxBuffer > maxRing {
 		return fmt.Errorf("ndnet: Config.MaxBuffer is %d, want at most %d", c.MaxBuffer, maxRing)
 	}
+	c.MaxBuffer = bufferSize(c.MaxBuffer)
+	return nil
+}
+
+// bufferSize is the size to which buffers may grow where n bytes were asked for: a power of two.
+func bufferSize(n int) int {
 	size := minMaxBuffer
-	for size < c.MaxBuffer {
+	for size < n {
 		size *= 2
 	}
-	c.MaxBuffer = size
-	return nil
+	return size
 }
 
 // Network makes connections and listeners on one adapter. It may be used from any goroutine.
@@ -105,20 +110,14 @@ func (n *Network) Wait(ctx context.Context) error {
 	}
 }
 
-// Addr is an ND address: an IP address and an ND port, which has nothing to do with the ports of the host.
-type Addr struct{ netip.AddrPort }
-
-// Network returns "nd".
-func (Addr) Network() string { return "nd" }
-
-// Dial connects to an ND address such as "192.0.2.1:80". The network's name is not looked at: callers such as net/http say "tcp".
+// Dial connects to an ND address such as "192.0.2.1:80": an IP address and an ND port, which has nothing to do with the ports of the host. The network's name is not looked at: callers such as net/http say "tcp".
 func (n *Network) Dial(network, address string) (net.Conn, error) {
 	return n.DialContext(context.Background(), network, address)
 }
 
 // DialContext is Dial with a context, which has no effect on the connection once it is made. It is what http.Transport and gRPC
 // take as their dialer. Names are resolved; of their addresses those of the adapter's family are tried.
-func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
 	}
@@ -131,11 +130,7 @@ func (n *Network) DialContext(ctx context.Context, _, address string) (net.Conn,
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: meaning(err)}
 	}
 	c, errs := race(ctx, defaultFallback, targets, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-		c, err := n.dial(ctx, to)
-		if err != nil {
-			return nil, &net.OpError{Op: "dial", Net: "nd", Addr: Addr{to}, Err: meaning(err)}
-		}
-		return c, nil
+		return attempt(ctx, network, to, n.dial)
 	})
 	if errs != nil {
 		return nil, errs[0] // as package net does

@@ -29,7 +29,7 @@ func TestNilArguments(t *testing.T) {
 			return err
 		},
 	}
-	if err := conformance.CheckNil(calls, (*Addr)(nil), (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New, Wait); err != nil {
+	if err := conformance.CheckNil(calls, (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New, Wait); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

@@ -113,7 +113,7 @@ func (c *Conn) settle() {
 	if c.ended || c.deaf {
 		return
 	}
-	if size := c.in.wants(c.inside.now.window != nil, firstGrant, c.network.cfg.MaxBuffer); size > 0 {
+	if size := c.in.wants(c.inside.now.window != nil, firstGrant, c.mostRead); size > 0 {
 		c.grant(size)
 	}
 }

@@ -35,6 +35,7 @@ func resolve(ctx context.Context, r *net.Resolver, network, address string) (all
 	if r == nil {
 		r = net.DefaultResolver
 	}
+	ctx = resolving(ctx)
 	port, err := r.LookupPort(ctx, "tcp", service)
 	if err != nil {
 		return nil, err

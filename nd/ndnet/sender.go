@@ -231,7 +231,7 @@ func (c *Conn) reserve(n int) (int, error) {
 		return free, nil
 	}
 	size := minBlock
-	for size < len(s.ring.mem)-free+n && size < c.network.cfg.MaxBuffer {
+	for size < len(s.ring.mem)-free+n && size < c.mostWrite {
 		size *= 2
 	}
 	if size <= len(s.ring.mem) {

@@ -324,7 +324,7 @@ func TestAddressesOfShortConnections(t *testing.T) {
 		must(t, c.Close())
 		s, err := l.Accept()
 		must(t, err)
-		if !s.RemoteAddr().(Addr).IsValid() || !s.LocalAddr().(Addr).IsValid() {
+		if !s.RemoteAddr().(*net.TCPAddr).AddrPort().IsValid() || !s.LocalAddr().(*net.TCPAddr).AddrPort().IsValid() {
 			t.Fatalf("connection %d is of %v to %v", i, s.LocalAddr(), s.RemoteAddr())
 		}
 		must(t, s.Close())

@@ -1,0 +1,68 @@
+package ndnet
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// errNoSocket is why what needs a socket of the kernel does not work.
+var errNoSocket error = &fault{syscall.EOPNOTSUPP, errors.New("no socket of the kernel stands for it")}
+
+// SetNoDelay does nothing: small writes wait for each other only while many are on their way.
+func (c *Conn) SetNoDelay(bool) error { return c.set(func() {}) }
+
+// SetReadBuffer sets how large the buffer of received bytes may grow, in place of Config.MaxBuffer. It is rounded up to a power of two of 16 KiB to
+// 64 MiB. A buffer that is larger already shrinks when the connection is idle.
+func (c *Conn) SetReadBuffer(bytes int) error { return c.setLimit(&c.mostRead, bytes) }
+
+// SetWriteBuffer is SetReadBuffer for the bytes that wait to be sent or acknowledged.
+func (c *Conn) SetWriteBuffer(bytes int) error { return c.setLimit(&c.mostWrite, bytes) }
+
+func (c *Conn) setLimit(limit *int, bytes int) error {
+	if bytes < 0 {
+		return c.opError("set", errNegative)
+	}
+	return c.set(func() { *limit = bufferSize(min(bytes, maxRing)) })
+}
+
+// errNegative is what is wrong with a size below 0.
+var errNegative error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
+
+// set changes an option of a connection that is not closed.
+func (c *Conn) set(change func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("set", net.ErrClosed)
+	}
+	change()
+	return nil
+}
+
+// MultipathTCP returns false: a connection over ND is not one of TCP.
+func (c *Conn) MultipathTCP() (bool, error) { return false, c.set(func() {}) }
+
+// File fails: no descriptor of the kernel stands for a connection.
+func (c *Conn) File() (*os.File, error) { return nil, c.opError("file", errNoSocket) }
+
+// SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded; zero is never.
+func (l *Listener) SetDeadline(t time.Time) error {
+	if l.life.Err() != nil {
+		return l.opError("set", l.failed)
+	}
+	l.deadline.set(t)
+	return nil
+}
+
+// File fails: no descriptor of the kernel stands for a listener.
+func (l *Listener) File() (*os.File, error) { return nil, l.opError("file", errNoSocket) }
+
+// SyscallConn fails: no descriptor of the kernel stands for a listener.
+func (l *Listener) SyscallConn() (syscall.RawConn, error) {
+	return nil, l.opError("raw-control", errNoSocket)
+}
