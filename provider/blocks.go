@@ -119,12 +119,13 @@ func (r *repeater) onTakenBack(m *wire.Report) bool {
 	if upTo <= r.refusedTo {
 		return true // it is told until we are known to have heard it, and what went again since does count
 	}
+	first := max(r.sent.Floor(), r.refusedTo+1) // what left before was taken back before, as far as it was not carried out since
 	r.refusedTo = upTo
 	sp.TakenBack(place)
 	if r.requesting() {
 		r.qp.sq.keepLocals(sp, place)
 	}
-	for n := r.sent.Floor(); n <= upTo && n < r.sent.Next(); n++ {
+	for n := first; n <= upTo; n++ {
 		if p := r.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
 			r.refused(p)
 			r.sent.Void(p) // no acknowledgement of it counts

@@ -22,7 +22,7 @@ func (r *repeater) onAck(a *wire.Ack, largest uint64) {
 		low, high := largest-uint64(a.Ranges[i].Last), largest-uint64(a.Ranges[i].First)
 		r.received.Confirmed(low, high)
 		r.confirmTaken(low, high)
-		for n := max(low, r.sent.Floor()); n <= high; n++ {
+		for n := r.sent.Unknown(low, high); n <= high; n = r.sent.Unknown(n+1, high) {
 			p, was := r.sent.Acknowledge(n)
 			if p == nil {
 				continue

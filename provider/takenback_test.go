@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -111,5 +112,33 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	}
 	if n := p.conn(0).retransmits; n > 1+1+pieces+1+1 {
 		t.Errorf("%d packets were sent again of %d", n, 1+pieces)
+	}
+}
+
+// A peer that takes back in every packet costs a look at what left between its packets, and none at what it took back before.
+func TestTakenBackLooksAtEachPacketOnce(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.post(1, p.write(1, 0, 4000))
+	p.eng[1].Run(p.now)
+	v := p.conn(1)
+	f := p.forge(1)
+	f.bare()
+	takeBack := func(upTo uint64) {
+		f.fields.Number++
+		f.report = &wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, UpTo: uint32(upTo)}
+		p.inject(1, f)
+		p.eng[1].Run(p.now)
+	}
+	last := v.sent.Next() - 1
+	takeBack(last - 1)
+	before := v.sent.Packet(last - 1)
+	if before.Kind != recovery.Nothing || v.sent.Packet(last).Kind != recovery.Requests {
+		t.Fatalf("%+v was taken back, %+v was not", before, v.sent.Packet(last))
+	}
+	before.Kind, before.State = recovery.Requests, recovery.Acked // a second look would take it back
+	takeBack(last)
+	if before.Kind != recovery.Requests || v.sent.Packet(last).Kind != recovery.Nothing {
+		t.Errorf("%+v was looked at again, or %+v was not taken back", before, v.sent.Packet(last))
 	}
 }

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -35,8 +36,9 @@ type Packet struct {
 	Size     uint16      // bytes of ND packet
 	Kind     Kind
 	State    State
-	Losses   uint8 // times that packets with the same contents were taken for lost before
-	Bulk     bool  // it left by the bulk lane, where packets are not in order with others (PROTOCOL §11.1)
+	Losses   uint8  // times that packets with the same contents were taken for lost before
+	Bulk     bool   // it left by the bulk lane, where packets are not in order with others (PROTOCOL §11.1)
+	run      uint16 // once it arrived: at least so many transmissions from this one on arrived
 }
 
 // InFlight says that it is not known what became of a transmission that carried something.
@@ -226,6 +228,22 @@ func (s *Sent) Expand(low uint32) (number uint64, ok bool) {
 		return 0, false
 	}
 	return s.next - uint64(behind), true
+}
+
+// Unknown returns the lowest number from one to another that is remembered and not known to have arrived; more than high when there is none. The caller acknowledges all of
+// them. So each transmission that arrived leads past those behind it, and a peer that names the same ones in every packet costs no walk.
+func (s *Sent) Unknown(low, high uint64) uint64 {
+	n := max(low, s.floor)
+	for n <= high {
+		p := s.Packet(n)
+		if p.State&Acked == 0 {
+			break
+		}
+		next := n + max(uint64(p.run), 1)
+		p.run = uint16(min(max(high+1, next)-n, math.MaxUint16))
+		n = next
+	}
+	return n
 }
 
 // Acknowledge notes that a transmission arrived, and returns what had become of it before. It returns nil when that was known, or when

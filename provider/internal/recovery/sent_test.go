@@ -52,6 +52,45 @@ func TestTransmissionsByNumber(t *testing.T) {
 	}
 }
 
+// A peer that names the same transmissions again and again costs one look: each that arrived leads past those behind it, however ranges overlap.
+func TestAcknowledgedAgainWithoutAWalk(t *testing.T) {
+	const first, n = 10, 1 << 12
+	s := started(first, n)
+	for i := range uint32(n) {
+		s.Add(carrying(Responses, i))
+	}
+	take := func(low, high uint64) (fresh int) {
+		for n := s.Unknown(low, high); n <= high; n = s.Unknown(n+1, high) {
+			if p, _ := s.Acknowledge(n); p == nil {
+				t.Fatalf("%d was known", n)
+			}
+			fresh++
+		}
+		return fresh
+	}
+	const last = first + n - 1
+	if got := take(first+100, first+200); got != 101 {
+		t.Errorf("%d are new", got)
+	}
+	if got := take(first+1, last); got != n-1-101 {
+		t.Errorf("%d are new", got)
+	}
+	for range 2 {
+		if got := take(first+1, last); got != 0 {
+			t.Errorf("%d are new of what is known", got)
+		}
+	}
+	for low := uint64(first + 1); low <= last; low++ {
+		s.Unknown(low, last)
+		if p := s.Packet(low); low+uint64(p.run) <= last {
+			t.Fatalf("after it was named, the transmission %d leads to %d, and the last is %d", low, low+uint64(p.run), last)
+		}
+	}
+	if s.Unknown(first, last) != first {
+		t.Error("one that has not arrived is passed over")
+	}
+}
+
 // A transmission is acknowledged once. What is below the floor is not known any more.
 func TestAcknowledgedOnce(t *testing.T) {
 	s := started(10, 16)
