@@ -18,7 +18,8 @@
 // frame looks untagged and is steered by its addresses alone; turn rxvlan off where VLANs separate tenants.
 //
 // A second program, nd_ring, is for processes that share an interface: at the ingress of traffic control it copies small packets for one UDP socket into a ring
-// (AttachRing, package internal/rxring), and leaves all else to the socket. An interface takes many of them.
+// (AttachRing, package internal/rxring), and leaves all else to the socket. An interface takes many of them. A ring for a process without privileges (AttachRingOf) gets a packet only while the kernel would give it to the socket of
+// that process.
 //
 // Interfaces are looked up in the network namespace of the calling thread.
 package bpf

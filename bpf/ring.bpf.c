@@ -11,6 +11,10 @@
  * several datagrams, its lengths agree, and it fits. All else goes on to the kernel
  * untouched: the socket gets what is ours. So loading and unloading the program
  * loses nothing.
+ *
+ * A ring may be read by a process that has no privileges. Such a process can give
+ * its port up or share it while the ring lasts, so for its ring nd_checks is set:
+ * a packet is ours only if the kernel would give it to the socket in nd_owners.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -28,6 +32,15 @@
 /* Written by the loader before the map is frozen; the port in network order. */
 const volatile struct nd_addr nd_to = {};
 const volatile __be16 nd_to_port = 0;
+const volatile __u8 nd_checks = 0; /* whether nd_owners counts */
+
+/* Holds one socket. The entry belongs to the socket, and ends with it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u8);
+} nd_owners SEC(".maps");
 
 /* The loader sets max_entries to the bytes of the ring. */
 struct {
@@ -157,6 +170,34 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 	return whole && found->dport == nd_to_port && nd_equal(&found->dst, &nd_to);
 }
 
+/* Says whether the kernel would give the packet to the socket in nd_owners. */
+static __always_inline int nd_owned(struct __sk_buff *skb, const struct nd_found *found)
+{
+	struct bpf_sock_tuple tuple = {};
+	__u32 size = sizeof(tuple.ipv4);
+	struct bpf_sock *sock;
+	int owned;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		tuple.ipv4.saddr = found->src.word[3];
+		tuple.ipv4.daddr = found->dst.word[3];
+		tuple.ipv4.sport = found->sport;
+		tuple.ipv4.dport = found->dport;
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, &found->src, sizeof(found->src));
+		__builtin_memcpy(tuple.ipv6.daddr, &found->dst, sizeof(found->dst));
+		tuple.ipv6.sport = found->sport;
+		tuple.ipv6.dport = found->dport;
+		size = sizeof(tuple.ipv6);
+	}
+	sock = bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return 0;
+	owned = bpf_sk_storage_get(&nd_owners, sock, 0, 0) != 0;
+	bpf_sk_release(sock);
+	return owned;
+}
+
 static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *found, struct nd_page *page, __u32 room)
 {
 	struct nd_arrival *to;
@@ -217,6 +258,8 @@ int nd_ring(struct __sk_buff *skb)
 		return ND_TCX_NEXT;
 	/* One from our own address cannot come from the wire: the kernel drops it. */
 	if (nd_equal(&found.src, &nd_to))
+		return ND_TCX_NEXT;
+	if (nd_checks && !nd_owned(skb, &found))
 		return ND_TCX_NEXT;
 	if (found.len && *(volatile __u32 *)&page->asleep != ND_TO_SOCKET && !skb->gso_size) {
 		if (found.len <= ND_SHORT_ARRIVAL ? nd_put(skb, &found, page, ND_SHORT_ARRIVAL)

@@ -28,7 +28,16 @@ type Ring struct {
 
 // AttachRing has ND packets that arrive on the interface for the UDP socket at, which somebody must have, copied into a ring. It takes CAP_BPF and
 // CAP_NET_ADMIN, and Linux 6.6. Others' programs stay, and see packets first. The program goes with Close, or with this process.
-func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) {
+func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) { return attachRing(ifindex, at, nil) }
+
+// AttachRingOf is AttachRing for a process that has no privileges, of which socket is the UDP socket at. The ring gets a packet only if the kernel would give it to that socket:
+// nothing once the socket is closed or has given up its port, and nothing of what another socket of the port gets. The descriptor stays the caller's, which may close it.
+func AttachRingOf(ifindex int, at netip.AddrPort, socket int) (*Ring, error) {
+	return attachRing(ifindex, at, &socket)
+}
+
+// attachRing attaches a ring, which serves the owner alone if there is one.
+func attachRing(ifindex int, at netip.AddrPort, owner *int) (*Ring, error) {
 	nic, err := net.InterfaceByIndex(ifindex)
 	if err != nil {
 		return nil, fmt.Errorf("bpf: attach a ring to interface %d: %w", ifindex, err)
@@ -40,7 +49,7 @@ func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) {
 		return nil, fmt.Errorf("bpf: attach a ring for %s to %s: %w", at, nic.Name, err)
 	}
 	_ = rlimit.RemoveMemlock() // needed before 5.11 only
-	objects, err := loadRingFor(at)
+	objects, err := loadRingFor(at, owner)
 	if err != nil {
 		return nil, fmt.Errorf("bpf: load the program of a ring for %s at %s: %w", at, nic.Name, err)
 	}
@@ -52,7 +61,7 @@ func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) {
 }
 
 // loadRingFor creates the maps and the program.
-func loadRingFor(at netip.AddrPort) (*ringObjects, error) {
+func loadRingFor(at netip.AddrPort, owner *int) (*ringObjects, error) {
 	spec, err := loadRing()
 	if err != nil {
 		return nil, err
@@ -63,12 +72,21 @@ func loadRingFor(at netip.AddrPort) (*ringObjects, error) {
 		to.Word[i] = binary.NativeEndian.Uint32(address[4*i:])
 	}
 	err = errors.Join(spec.Variables[ringVarNdTo].Set(to), spec.Variables[ringVarNdToPort].Set([2]byte{byte(at.Port() >> 8), byte(at.Port())}))
+	if owner != nil {
+		err = errors.Join(err, spec.Variables[ringVarNdChecks].Set(uint8(1)))
+	}
 	if err != nil {
 		return nil, err
 	}
 	spec.Maps[ringMapNdPackets].MaxEntries = RingBytes
 	objects := &ringObjects{}
-	return objects, spec.LoadAndAssign(objects, nil)
+	if err := spec.LoadAndAssign(objects, nil); err != nil || owner == nil {
+		return objects, err
+	}
+	if err := objects.NdOwners.Put(uint32(*owner), uint8(1)); err != nil {
+		return nil, errors.Join(fmt.Errorf("note the socket that owns the ring: %w", err), objects.Close())
+	}
+	return objects, nil
 }
 
 // RingSupported says what is in the way of a ring, nil when nothing is: Supported, and Linux 6.6.

@@ -29,9 +29,11 @@ type ringNdPage struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ringMapNdOwners  = "nd_owners"
 	ringMapNdPackets = "nd_packets"
 	ringMapNdPages   = "nd_pages"
 	ringProgNdRing   = "nd_ring"
+	ringVarNdChecks  = "nd_checks"
 	ringVarNdTaken   = "nd_taken"
 	ringVarNdTo      = "nd_to"
 	ringVarNdToPort  = "nd_to_port"
@@ -86,6 +88,7 @@ type ringProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ringMapSpecs struct {
+	NdOwners  *ebpf.MapSpec `ebpf:"nd_owners"`
 	NdPackets *ebpf.MapSpec `ebpf:"nd_packets"`
 	NdPages   *ebpf.MapSpec `ebpf:"nd_pages"`
 }
@@ -94,6 +97,7 @@ type ringMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ringVariableSpecs struct {
+	NdChecks *ebpf.VariableSpec `ebpf:"nd_checks"`
 	NdTaken  *ebpf.VariableSpec `ebpf:"nd_taken"`
 	NdTo     *ebpf.VariableSpec `ebpf:"nd_to"`
 	NdToPort *ebpf.VariableSpec `ebpf:"nd_to_port"`
@@ -119,12 +123,14 @@ func (o *ringObjects) Close() error {
 //
 // It can be passed to loadRingObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ringMaps struct {
+	NdOwners  *ebpf.Map `ebpf:"nd_owners"`
 	NdPackets *ebpf.Map `ebpf:"nd_packets"`
 	NdPages   *ebpf.Map `ebpf:"nd_pages"`
 }
 
 func (m *ringMaps) Close() error {
 	return _RingClose(
+		m.NdOwners,
 		m.NdPackets,
 		m.NdPages,
 	)
@@ -134,6 +140,7 @@ func (m *ringMaps) Close() error {
 //
 // It can be passed to loadRingObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ringVariables struct {
+	NdChecks *ebpf.Variable `ebpf:"nd_checks"`
 	NdTaken  *ebpf.Variable `ebpf:"nd_taken"`
 	NdTo     *ebpf.Variable `ebpf:"nd_to"`
 	NdToPort *ebpf.Variable `ebpf:"nd_to_port"`

@@ -28,7 +28,7 @@ type loadedRing struct {
 func loadRingForTest(t *testing.T, at netip.AddrPort) *loadedRing {
 	t.Helper()
 	requireRing(t)
-	objects, err := loadRingFor(at)
+	objects, err := loadRingFor(at, nil)
 	testhelp.Must(t, err)
 	l := &loadedRing{ring: &Ring{name: "test", objects: objects, link: fakeLink{}}}
 	t.Cleanup(func() { testhelp.Must(t, l.ring.Close()) })

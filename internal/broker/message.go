@@ -54,7 +54,7 @@ type Request struct {
 	// Unbidden says that nobody named the broker, and that the client has something else: it is refused rather than kept waiting, and nobody is ended for it.
 	Unbidden bool `json:"unbidden,omitempty"`
 
-	Socket int `json:"-"` // the UDP socket; 0 is none. The broker holds it as long as the lease lasts
+	Socket int `json:"-"` // the UDP socket; 0 is none. The broker closes its descriptor once the ring is open
 }
 
 // ring says whether a ring is asked for.

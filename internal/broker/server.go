@@ -199,6 +199,7 @@ func (r *Request) drop() {
 	if r.Socket > 0 {
 		_ = unix.Close(r.Socket)
 	}
+	r.Socket = 0
 }
 
 // await waits for the request of a client, with a socket that is the caller's, also beside an error.
@@ -301,6 +302,7 @@ func (s *Server) serveRing(conn *net.UnixConn, r *Request, lease string) error {
 	if err != nil {
 		return s.refuse(conn, err, false)
 	}
+	r.drop() // the client alone keeps its port
 	return errors.Join(s.deliver(conn, opened, lease+" and a ring"), opened.Close())
 }
 

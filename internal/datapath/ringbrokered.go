@@ -21,7 +21,8 @@ type BrokeredRing struct {
 }
 
 // OpenBrokeredRing opens a ring for the UDP socket that a client passed, if the terms allow it. The client gets nothing that the kernel would not give to the socket:
-// so the socket has to be bound to the address and port that the client names, and to nothing else, in the calling thread's network namespace.
+// so the socket has to be bound to the address and port that the client names, and to nothing else, in the calling thread's network namespace. Later the program asks the
+// kernel for each packet whether the socket still has the port.
 func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err error) {
 	at := netip.AddrPortFrom(r.Address.WithZone("").Unmap(), r.UDPPort)
 	if r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort) {
@@ -53,7 +54,7 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 	if err := belongs(r.Socket, nl, nic.Index, at.Addr()); err != nil {
 		return nil, fmt.Errorf("the socket that came with the request: %w", err)
 	}
-	program, err := bpf.AttachRing(nic.Index, at)
+	program, err := bpf.AttachRingOf(nic.Index, at, r.Socket)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +73,10 @@ func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
 	want := vrfOf(links, index)
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
 		want = index
+	}
+	if want != 0 && want != index {
+		return errors.New("it belongs to a VRF, whose sockets a program at tcx cannot look up (bpf_sk_lookup_udp), so that nobody could tell whether the port is still this socket's: " +
+			"a broker has no rings there")
 	}
 	got, err := udp.Device(socket)
 	if err == nil && got != want {
