@@ -91,8 +91,6 @@ func (c *conn) handOver() {
 	}
 	c.misrouted.leave()
 	mac := e.link.Hop(c.path)
-	e.forget(c.path)
-	c.path = 0
 	forgetBulk(c)
 	e.round.leave(c)
 	e.acks.leave(c)
@@ -109,15 +107,29 @@ func (c *conn) handOver() {
 	}
 	e.stats.Moved++
 	e.flight.Note(e.now, FlightMove, c.id, uint32(e.index), uint32(to.index))
-	to.inbox.call(func(to *Engine) { to.attachConn(c, mac) })
+	to.inbox.call(func(to *Engine) { to.takeOver(c, mac) })
 }
 
-// attachConn takes a connection that left another engine.
-func (e *Engine) attachConn(c *conn, mac [6]byte) {
+// takeOver takes a connection that left another engine, by a path to mac. The connection keeps its old path until it has the new one, because two paths
+// from one source port may share a socket. If the link refuses the path, the connection goes back. Connections that are over cannot go back: only the
+// leader keeps them. Such a connection is freed, and its peer gets an RST when it asks again.
+func (e *Engine) takeOver(c *conn, mac [6]byte) {
+	from, old := c.engine, c.path
 	path, ok := replyPath(e, c, mac, c.local.Port, c.peerPort)
-	if !ok {
-		panic("provider: a link of a group refused a path that another one had")
+	if !ok && c.phase != phaseLingering {
+		from.inbox.call(func(from *Engine) { settle(from, c, old) })
+		return
 	}
+	from.inbox.call(func(from *Engine) { from.forget(old) })
+	settle(e, c, path)
+	if !ok {
+		c.path = 0
+		c.free()
+	}
+}
+
+// settle makes the connection, with its queue pair and connector, an engine's.
+func settle(e *Engine, c *conn, path Path) {
 	c.engine, c.path = e, path
 	if c.traffic != nil {
 		c.stand(setting{&e.environment, &c.lasting})

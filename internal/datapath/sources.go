@@ -108,7 +108,7 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 func (s *sources) put(from *source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if from.paths--; from.paths > 0 || from.port == wire.SourcePort(0) {
+	if from.paths--; from.paths > 0 || from.port == wire.SourcePort(0) || s.opened[from.port] != from { // close may have closed it
 		return
 	}
 	delete(s.opened, from.port)

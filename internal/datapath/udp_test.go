@@ -5,8 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -176,6 +179,25 @@ func TestUDPSourcePorts(t *testing.T) {
 	}
 	if s, err := a.Stats(); err != nil || s.PortTaken != 1 {
 		t.Errorf("stats %+v (%v), want one taken port", s, err)
+	}
+}
+
+// A path that is given back after its device was closed closes nothing more: its descriptor's number may be another file's by then.
+func TestPathOutlivesItsDevice(t *testing.T) {
+	a, b := newUDPPair(t)
+	p, err := a.Connect(a.endpoint(portA), b.local)
+	must(t, err)
+	fd := a.paths[p].from.socket.FD()
+	must(t, a.Close())
+	file, err := os.Open(os.DevNull)
+	must(t, err)
+	defer file.Close()
+	if int(file.Fd()) != fd {
+		must(t, unix.Dup3(int(file.Fd()), fd, unix.O_CLOEXEC))
+	}
+	a.Forget(p)
+	if err := unix.Close(fd); err != nil {
+		t.Errorf("the path closed a descriptor that is not its own: %v", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type Fault uint8
 
 // The faults: of the network, of links and hosts, and of hostile peers. Rates are parts in 10,000 of packets, of batches for
-// RingFull, Again and Busy, and of what is said beside the others.
+// RingFull, Again and Busy, of paths for NoPath, and of what is said beside the others.
 const (
 	Loss Fault = iota
 	Burst
@@ -40,6 +40,7 @@ const (
 	Tail         // a queue in front of a host is full: per host that has one
 	Police       // a policer in front of a host drops: per host that has one
 	CrossTraffic // a TCP flow shares the link of a host: per host; counted are its packets
+	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
 	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
 	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
 	LaneShut     // a host sends nothing by its bulk lane any more: per random fault, and when packets by it arrive damaged
@@ -57,7 +58,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields", "other lane",
 }
 
@@ -66,7 +67,7 @@ var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
-	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000,
+	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 5000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000,
 }

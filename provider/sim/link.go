@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -263,8 +264,14 @@ func (q *queue) reap(ids []uint64) {
 	q.txFree = append(q.txFree, ids...)
 }
 
+// errNoPath is what links say where paths are refused.
+var errNoPath = errors.New("the simulated link gives no path")
+
 // Connect implements provider.Link.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
+	if q.host.net.strikes(q.host.rng, NoPath) {
+		return 0, errNoPath
+	}
 	return q.paths.add(pathEnds{local: local, remote: remote}), nil
 }
 

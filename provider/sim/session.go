@@ -131,7 +131,12 @@ func (s *session) connect() {
 	}
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
-		s.must("connect", s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete)))
+		o := s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete))
+		if o == provider.OutcomeHostUnreachable && s.net.Rates[NoPath] > 0 {
+			s.net.After(s.think(), s.connect)
+			return
+		}
+		s.must("connect", o)
 	})
 }
 

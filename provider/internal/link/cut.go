@@ -38,5 +38,14 @@ func (Cut) Hop(Path) (mac [6]byte) { return mac }
 // Forget implements Link.
 func (Cut) Forget(Path) {}
 
+// BulkOpen implements Laned.
+func (Cut) BulkOpen() bool { return false }
+
+// BulkPath implements Laned.
+func (Cut) BulkPath(wire.Endpoint) (Path, bool) { return 0, false }
+
+// ForgetBulk implements Laned: a connection may have a path of the lane that the engine had.
+func (Cut) ForgetBulk(Path) {}
+
 // MaxPacket implements Link.
 func (Cut) MaxPacket() int { return wire.MinPacket }

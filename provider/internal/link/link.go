@@ -87,7 +87,7 @@ type Link interface {
 	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from. The link counts why there is none.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
 	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
-	// same path and never fails.
+	// same path, or none: it may take a descriptor.
 	Hop(p Path) (mac [6]byte)
 	// Forget frees a path. No packet for it comes to Transmit any more.
 	Forget(p Path)

@@ -1,0 +1,68 @@
+package provider
+
+import (
+	"testing"
+	"time"
+)
+
+// noPaths has the links of a side refuse every path, or give them again.
+func (p *pair) noPaths(side int, refuse bool) {
+	for i := range 1 + len(p.more[side]) {
+		p.queue(side, i).noPath = refuse
+	}
+}
+
+// A connection whose new engine gets no path stays where it is, keeps the path that it has, and follows its packets once there are paths.
+func TestMoveWithoutAPath(t *testing.T) {
+	p := newQueuesPair(t, 1472, 2)
+	p.landOn(0, always(0))
+	p.landOn(1, always(0))
+	p.connect()
+	p.moveFrom(0)
+	p.noPaths(0, true)
+	p.landOn(0, always(0))
+	for round := range 10 {
+		p.conn(0).moveTo(p.eng[0])
+		p.runUntilIdle()
+		p.move(round)
+		if home := p.homeOf(0); home != 1 {
+			t.Fatalf("the connection went to engine %d without a path", home)
+		}
+	}
+	p.noPaths(0, false)
+	p.conn(0).moveTo(p.eng[0])
+	p.runUntilIdle()
+	p.move(1)
+	if home := p.homeOf(0); home != 0 {
+		t.Errorf("the connection is on engine %d, its packets land on 0", home)
+	}
+	p.disconnect()
+}
+
+// A connection that is over is kept by the leader, or by nobody if the leader has no path: its peer learns of the end all the same.
+func TestEndWithoutAPath(t *testing.T) {
+	for name, stop := range map[string]func(p *pair){
+		"Close":    func(p *pair) { p.ctr[0].Own(func(*Engine) { p.ctr[0].Close() }) },
+		"Release":  func(p *pair) { p.qp[0].Own(func(*Engine) { p.qp[0].Release() }) },
+		"Shutdown": func(p *pair) { p.more[0][0].Shutdown(); p.eng[0].Shutdown() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newQueuesPair(t, 1472, 2)
+			p.landOn(0, always(0))
+			p.landOn(1, always(0))
+			p.connect()
+			p.moveFrom(0)
+			var lost promise
+			if _, o := p.ctr[1].NotifyDisconnect(lost.finish); o != OutcomeSuccess {
+				t.Fatal(o)
+			}
+			p.noPaths(0, true)
+			stop(p)
+			p.pass(time.Second)
+			lost.must(t, OutcomeSuccess)
+			p.noPaths(0, false)
+			p.ctr[1].Own(func(*Engine) { p.ctr[1].Close() })
+			p.gone()
+		})
+	}
+}
