@@ -153,3 +153,26 @@ func askEthtool[T ethtoolStruct](fd int, name string, value *T) error {
 	}
 	return nil
 }
+
+// ifreqHardware is struct ifreq as SIOCGIFHWADDR fills it.
+type ifreqHardware struct {
+	name    [unix.IFNAMSIZ]byte
+	family  uint16
+	address [14]byte
+	_       [8]byte
+}
+
+// hardwareAddress asks for the link-layer address of an interface; nil when it is none of Ethernet.
+func hardwareAddress(fd int, name string) []byte {
+	var req ifreqHardware
+	if len(name) >= len(req.name) {
+		return nil
+	}
+	copy(req.name[:], name)
+	// unsafe: req is a whole struct ifreq, alive across the call; the kernel reads and writes it during the call only.
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFHWADDR, uintptr(unsafe.Pointer(&req)))
+	if errno != 0 || req.family != unix.ARPHRD_ETHER {
+		return nil
+	}
+	return req.address[:6]
+}

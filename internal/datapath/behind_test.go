@@ -17,6 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
+	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // long bounds what must happen at some time, on a busy machine too.
@@ -80,6 +81,20 @@ func opened(t *testing.T, pair *netlab.Pair, cfg Config) Device {
 	return d
 }
 
+// prospect foresees what opened opens.
+func prospect(t *testing.T, pair *netlab.Pair, cfg Config) (p Foreseen) {
+	t.Helper()
+	cfg.Address = pair.AddrA.Addr()
+	must(t, pair.A.Do(func() error {
+		nic, err := xdp.Inspect(pair.NameA)
+		if err == nil {
+			p, err = Prospect(&nic, cfg)
+		}
+		return err
+	}))
+	return p
+}
+
 func wantReason(t *testing.T, d Device, rung Rung, say ...string) {
 	t.Helper()
 	i := d.Info()
@@ -99,7 +114,7 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
 	first := opened(t, pair, Config{Rung: RungUDP})
-	if said := usualBroker(cfg.brokers, pair.NameA); !strings.Contains(said, "is asked for a lease of AF_XDP first") {
+	if said := prospect(t, pair, cfg).Reason; !strings.Contains(said, "is asked for a lease of AF_XDP first") {
 		t.Errorf("the prospect is %q", said)
 	}
 	second := opened(t, pair, cfg)
@@ -174,8 +189,8 @@ func TestUselessBrokers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			directory := brokersOf(t, pair, false)
 			c.make(t, directory, broker.At(directory, pair.NameA))
-			if c.say != "connection refused" && c.say != "i/o timeout" && !strings.Contains(usualBroker(directory, pair.NameA), c.say) {
-				t.Errorf("the prospect is %q, want %q", usualBroker(directory, pair.NameA), c.say)
+			if said := prospect(t, pair, Config{brokers: directory}); c.say != "connection refused" && c.say != "i/o timeout" && !strings.Contains(said.Reason, c.say) {
+				t.Errorf("the prospect is %q, want %q", said.Reason, c.say)
 			}
 			d := opened(t, pair, Config{brokers: directory, patience: 20 * time.Millisecond})
 			wantReason(t, d, RungRing, "another adapter of this machine has UDP port 14791", directory, c.say)
@@ -194,12 +209,12 @@ func TestBrokerKeepsThePort(t *testing.T) {
 		if held, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Address, cfg.UDPPort))); err != nil {
 			return err
 		}
-		c, err := cohabit(&cfg)
+		b, err := survey(cfg, true)
 		if err != nil {
 			return err
 		}
-		c.asked = true
-		d, err = openUDP(cfg, c, "a test")
+		b.asked = true
+		d, err = b.try(&candidate{reason: "a test"}, nil)
 		return err
 	}))
 	if !wire.IsSourcePort(d.ReceivePort()) {

@@ -112,14 +112,8 @@ func whyNotZeroCopy(err error) string {
 func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err error) {
 	f.queues, f.deviceRing, f.maxPacket = max(nic.RxQueues, 1), nic.RxRing, d.maxPacket
 	f.completesEarly = nic.Driver == virtioNet && !completesLate()
-	if f.queues > provider.MaxEngines {
-		return "", fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
-			"(ethtool -L %s; ndinfo doctor names the whole command)", nic.Name, f.queues, provider.MaxEngines, nic.Name)
-	}
-	// The kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever.
-	if f.queues > nic.TxQueues {
-		return "", fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
-			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, f.queues, nic.TxQueues, nic.Name)
+	if err := usableQueues(nic); err != nil { // counted again: see attach
+		return "", err
 	}
 	way, err := firstThatBinds(bindings(&f), func(w *binding) error {
 		err := d.bind(nic, w, uint32(f.queues), f.brokered)
@@ -133,6 +127,29 @@ func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err er
 	}
 	d.sizes, d.info.Socket = way.sizes, d.queues[0].sock.Info()
 	return way.copying, nil
+}
+
+// usableQueues says why the queues of an interface cannot have a socket each; nil when they can.
+func usableQueues(nic *xdp.NIC) error {
+	queues := max(nic.RxQueues, 1)
+	switch {
+	case queues > provider.MaxEngines:
+		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
+			"(ethtool -L %s; ndinfo doctor names the whole command)", nic.Name, queues, provider.MaxEngines, nic.Name)
+	case queues > nic.TxQueues: // the kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever
+		return fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
+			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, queues, nic.TxQueues, nic.Name)
+	}
+	return nil
+}
+
+// usableMTU says why sockets cannot receive the packets of an interface; nil when they can. multi says that the kernel has AF_XDP multi-buffer.
+func usableMTU(nic *xdp.NIC, multi bool) error {
+	if multi || nic.MTU+frameOverhead <= maxFrame {
+		return nil
+	}
+	return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
+		"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-frameOverhead, nic.Name, maxFrame-frameOverhead)
 }
 
 // bind opens the sockets in one way. They share one UMEM, so that every queue can send from the arena; another process can map it when
@@ -173,7 +190,7 @@ func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
 	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	if d.filling != nil {
-		return q.openRing(d.filling)
+		return q.mapRing(d.filling)
 	}
 	q.sleeper, err = newSleeper(sock.FD(), sock.RxWaiting, d.cfg.longestSpin())
 	return err

@@ -55,13 +55,21 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	case terms.Rung != RungAuto && rung != terms.Rung:
 		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", rung, terms.Rung)
 	}
-	d := &Datapath{cfg: Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}}
-	d.cfg.splitZone()
-	if err := d.openSockets(&terms); err != nil {
+	cfg := Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}
+	cfg.splitZone()
+	b, err := survey(cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	if b.nic.Name != terms.Interface {
+		return nil, errors.Join(fmt.Errorf("%s is an address of interface %s: this broker offers %s only", cfg.Address, b.nic.Name, terms.Interface), b.close())
+	}
+	d, err := b.openForClient(&terms)
+	if err != nil {
 		if errors.Is(err, xdp.ErrQueueBusy) {
 			err = &broker.HeldError{Err: err}
 		}
-		return nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, b.close())
 	}
 	l := &Brokered{d: d, fds: []int{d.umem.FD()}}
 	for _, q := range d.queues {
@@ -76,6 +84,34 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}
 	return l, nil
+}
+
+// openForClient tries what is planned for another process.
+func (b *base) openForClient(terms *Terms) (*Datapath, error) {
+	f := gather(&b.cfg, &b.nic, &b.stack, "")
+	f.client = true
+	list, err := plan(b.cfg.Rung, &f)
+	var failed []error
+	reason := ""
+	for i := range list {
+		c := &list[i]
+		if !c.hopeful(failed) {
+			continue
+		}
+		d := newDatapath(*b)
+		d.owned, d.info.Reason = false, c.reason
+		if reason != "" {
+			d.info.Reason = reason
+		}
+		if err = d.openSockets(c, terms); err == nil {
+			d.owned = true
+			return d, nil
+		}
+		reason = c.refusedWith(err)
+		err = errors.Join(err, d.Close())
+		failed = append(failed, err)
+	}
+	return nil, err
 }
 
 // Grant implements broker.Opened.

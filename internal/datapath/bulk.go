@@ -84,8 +84,8 @@ func unsegmented(name string, on, changeable []string) string {
 	return why + ": turn that on (" + command + " " + genetlink.SegmentsUDP + " on) and open the adapter again"
 }
 
-// openBulk opens the lane, where the device gets one. It takes no privileges.
-func (d *Datapath) openBulk() (err error) {
+// addBulk opens the lane, where the device gets one. It takes no privileges.
+func (d *Datapath) addBulk() (err error) {
 	l := &bulkLane{device: d}
 	if d.info.NoBulk = d.noBulk(); d.info.NoBulk != "" {
 		return nil

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/ndxdp/ndxdp/internal/ports"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -51,12 +49,9 @@ type cohabitation struct {
 	running sync.WaitGroup
 }
 
-// cohabit finds out whether the address has adapters already.
-func cohabit(cfg *Config) (*cohabitation, error) {
-	at, err := shared(cfg)
-	if err != nil {
-		return nil, err
-	}
+// cohabit finds out whether the address has adapters already. index is its interface's.
+func cohabit(cfg *Config, index int) (*cohabitation, error) {
+	at := sharedPort(cfg, index)
 	network, err := udp.NewNetwork()
 	if err != nil {
 		return nil, err
@@ -71,26 +66,24 @@ func cohabit(cfg *Config) (*cohabitation, error) {
 	return c, nil
 }
 
-// shared is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
+// sharedPort is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
 // its own: it has its interface's index as a zone.
-func shared(cfg *Config) (netip.AddrPort, error) {
+func sharedPort(cfg *Config, index int) netip.AddrPort {
 	addr := cfg.Address.Unmap()
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
-		nic, err := interfaceOf(&netlink.Handle{}, addr, cfg.zone)
-		if err != nil {
-			return netip.AddrPort{}, err
-		}
-		addr = addr.WithZone(strconv.Itoa(nic.Index))
+		addr = addr.WithZone(strconv.Itoa(index))
 	}
-	return netip.AddrPortFrom(addr, cfg.UDPPort), nil
+	return netip.AddrPortFrom(addr, cfg.UDPPort)
 }
 
 // HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.
 func HasAdapter(at netip.AddrPort) (bool, error) { return ports.Held(at) }
 
 // why says what a later adapter is told.
-func (c *cohabitation) why() string {
-	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", c.at.Port(), c.at.Addr())
+func (c *cohabitation) why() string { return sharedReason(c.at) }
+
+func sharedReason(at netip.AddrPort) string {
+	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", at.Port(), at.Addr())
 }
 
 // HandOver implements provider.PortSpace.

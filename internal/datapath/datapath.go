@@ -85,33 +85,26 @@ type Info struct {
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
 type Datapath struct {
-	*cohabitation // nil when it was opened for another process
-	watch         *watch
-	cfg           Config
-	info          Info
-	index         int
-	mac           [6]byte // when it was opened; the state knows it now
-	wellKnown     uint16  // UDP port that peers are asked at: cfg.UDPPort but for a later process's lease
-	state         *netState
-	network       *udp.Network
-	udp           *udp.Socket // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
-	nl            *netlink.Handle
-	steering      *bpf.Steering // nil when a broker has it, and with filling
-	filling       *bpf.Ring     // of RungTCX, else nil
-	lease         *broker.Lease // nil without a broker
-	umem          *xdp.UMEM
-	arena         *arena
-	queues        []*queue  // by number
-	bulk          *bulkLane // nil without one
-	local         *localWay // nil when a broker has the UDP port
+	base
+	index     int
+	mac       [6]byte       // when it was opened; the state knows it now
+	wellKnown uint16        // UDP port that peers are asked at: cfg.UDPPort but for a later process's lease
+	udp       *udp.Socket   // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
+	steering  *bpf.Steering // nil when a broker has it, and with filling
+	filling   *bpf.Ring     // of RungTCX, else nil
+	lease     *broker.Lease // nil without a broker
+	umem      *xdp.UMEM
+	arena     *arena
+	queues    []*queue  // by number
+	bulk      *bulkLane // nil without one
+	local     *localWay // nil when a broker has the UDP port
 
 	maxPacket   int // when it was opened
 	single      bool
 	sizes       sizes           // of each queue
 	tuning      *xdp.NAPITuning // for busy polling, else nil
-	neighbors   neighbours
-	pathsMade   atomic.Uint64 // paths that were ever made
-	icmp        *icmp.Socket  // nil where raw sockets are not allowed
+	pathsMade   atomic.Uint64   // paths that were ever made
+	icmp        *icmp.Socket    // nil where raw sockets are not allowed
 	unreachable unreachable
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats, or probeNeighbour, and Close
@@ -119,108 +112,67 @@ type Datapath struct {
 	closeErr  error
 }
 
-// openXDP attaches the steering program to the interface of cfg.Address and opens a socket on the queue.
-func openXDP(cfg Config, c *cohabitation) (_ *Datapath, err error) {
-	d := &Datapath{cfg: cfg, wellKnown: cfg.UDPPort}
+// openFrames opens a candidate that sends by AF_XDP: by itself, or with what a broker opens.
+func openFrames(b base, c *candidate) (_ *Datapath, err error) {
+	d := newDatapath(b)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if err := d.openSockets(nil); err != nil {
+	if c.opener == openBroker {
+		err = d.useLease()
+	} else if err = d.openSockets(c, nil); err == nil {
+		err = d.addLocal()
+	}
+	if err == nil {
+		err = d.follow(c)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := d.openLocal(); err != nil {
-		return nil, err
+	if c.opener == openBroker {
+		d.scope, d.device, d.cohabitation.toward = d.index, d.neighbors.vrf, d.toward
 	}
-	if err := d.follow(); err != nil {
-		return nil, err
-	}
-	d.cohabitation = c
+	d.owned = true
 	return d, nil
 }
 
+// newDatapath is one that has nothing open yet.
+func newDatapath(b base) *Datapath {
+	return &Datapath{base: b, index: b.nic.Index, mac: b.info.MAC, wellKnown: b.cfg.UDPPort, maxPacket: b.opened}
+}
+
 // openSockets does what needs privileges. terms is nil unless it is done for somebody else.
-func (d *Datapath) openSockets(terms *Terms) (err error) {
-	if err := supported(); err != nil {
-		return err
-	}
-	nic, err := d.findInterface()
-	if err != nil {
-		return err
-	}
-	if terms != nil && nic.Name != terms.Interface {
-		return fmt.Errorf("%s is an address of interface %s: this broker offers %s only", d.cfg.Address, nic.Name, terms.Interface)
-	}
+func (d *Datapath) openSockets(c *candidate, terms *Terms) error {
 	buffer := 0
 	if terms == nil {
 		buffer = socketBuffer
 	}
-	if err := d.reservePort(buffer); err != nil {
-		return err
+	if d.udp == nil {
+		if err := d.reservePort(buffer); err != nil {
+			return err
+		}
 	}
-	stack, err := inspectStack(d.nl, nic.Index, nic.Driver)
-	if err != nil {
-		return err
-	}
-	c, err := choose(d.cfg.Rung, &stack, d.cfg.Address, ringless(&nic, terms))
-	if err != nil {
-		return err
-	}
-	err = d.attach(nic, c, terms)
-	if err != nil && c.fallback && !errors.Is(err, bpf.ErrHeld) && !errors.Is(err, xdp.ErrQueueBusy) && !errors.Is(err, xdp.ErrLockedMemory) {
-		c = choice{rung: RungGeneric, reason: fmt.Sprintf("the %s datapath was refused: %v", c.rung, err)}
-		err = d.attach(nic, c, terms)
-	}
-	return err
+	return d.attach(d.nic, c, terms)
 }
 
 // follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
-func (d *Datapath) follow() (err error) {
+func (d *Datapath) follow(c *candidate) (err error) {
 	d.state.ways, d.state.native = true, d.info.Rung == RungNative
 	if err := d.listenForErrors(); err != nil {
 		return err
 	}
-	if err := d.openBulk(); err != nil {
-		if d.cfg.Bulk != BulkAuto {
-			return err
+	if c.bulk == bulkBeside {
+		if err := d.addBulk(); err != nil {
+			if d.cfg.Bulk != BulkAuto {
+				return err
+			}
+			d.info.NoBulk = err.Error()
 		}
-		d.info.NoBulk = err.Error()
 	}
 	d.watch, err = newWatch(d.state, &d.neighbors)
 	return err
-}
-
-func supported() error {
-	if err := xdp.Supported(); err != nil {
-		return err
-	}
-	return bpf.Supported()
-}
-
-// findInterface looks up the interface that has the address, and checks that AF_XDP can use it.
-func (d *Datapath) findInterface() (nic xdp.NIC, err error) {
-	if d.network, err = udp.NewNetwork(); err != nil {
-		return nic, err
-	}
-	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return nic, fmt.Errorf("open a route netlink socket: %w", err)
-	}
-	if nic, err = interfaceOf(d.nl, d.cfg.Address, d.cfg.zone); err != nil {
-		return nic, err
-	}
-	if err := suitable(&nic, d.cfg.Address); err != nil {
-		return nic, err
-	}
-	d.index = nic.Index
-	copy(d.mac[:], nic.MAC)
-	d.info = Info{Interface: nic.Name, Index: nic.Index, Driver: nic.Driver, MAC: d.mac, MTU: nic.MTU, Queues: nic.RxQueues}
-	d.state = newNetState(nic.Index, d.cfg.Address, linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU, mac: d.mac})
-	if d.neighbors, err = newNeighbours(d.nl, nic.Index, d.cfg.Address); err != nil {
-		return nic, err
-	}
-	d.maxPacket, err = maxPacket(nic, d.cfg.Address)
-	return nic, err
 }
 
 // interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
@@ -317,18 +269,14 @@ func portError(err error, cfg Config) error {
 }
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.
-func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
-	if c.rung == RungTCX {
-		return d.attachTCX(&nic, c)
+func (d *Datapath) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
+	if c.receiver == receiveRing {
+		return d.attachTCX(&nic)
 	}
 	multi := xdp.MultiBufferSupported()
-	if need := nic.MTU + frameOverhead; !multi && need > maxFrame {
-		return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
-			"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-frameOverhead, nic.Name, maxFrame-frameOverhead)
-	}
 	d.single = nic.MTU+frameOverhead <= maxFrame
 	mode := bpf.ModeGeneric
-	if c.rung == RungNative {
+	if c.native {
 		mode = bpf.ModeNative
 	}
 	steering, err := bpf.Attach(bpf.Config{
@@ -345,7 +293,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
 	}
 	d.info.Queues = nic.RxQueues
 	copying, err := d.openQueues(&nic, bindFacts{
-		rung: c.rung, single: d.single, multiBuffer: multi, brokered: terms != nil, exposed: terms != nil && terms.ZeroCopy,
+		rung: c.rung(), single: d.single, multiBuffer: multi, brokered: terms != nil, exposed: terms != nil && terms.ZeroCopy,
 	})
 	if err != nil {
 		return errors.Join(err, d.detach())
@@ -353,7 +301,7 @@ func (d *Datapath) attach(nic xdp.NIC, c choice, terms *Terms) error {
 	if err := errors.Join(d.tune(nic), d.steer()); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung, d.info.Reason, d.info.Copying = c.rung, c.reason, copying
+	d.info.Rung, d.info.Copying = c.rung(), copying
 	if d.cfg.BusyPoll && !d.info.Socket.BusyPoll {
 		d.info.Reason += "; no busy polling: " + noBusyPoll
 	}
@@ -440,9 +388,7 @@ func (d *Datapath) Ports() []Port {
 func (d *Datapath) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
-		if d.cohabitation != nil {
-			errs = append(errs, d.leave())
-		}
+		errs = append(errs, d.part())
 		if d.lease != nil {
 			errs = append(errs, d.lease.Close())
 		}
@@ -468,14 +414,7 @@ func (d *Datapath) Close() error {
 			d.udp = nil
 		}
 		d.statsMu.Unlock()
-		if d.network != nil {
-			errs = append(errs, d.network.Close())
-		}
-		if d.nl != nil {
-			d.nl.Close()
-		}
-		errs = append(errs, d.neighbors.close())
-		d.closeErr = errors.Join(errs...)
+		d.closeErr = errors.Join(append(errs, d.base.close())...)
 	})
 	return d.closeErr
 }

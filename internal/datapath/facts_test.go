@@ -62,7 +62,7 @@ func TestPacketsFollowTheMTU(t *testing.T) {
 		{0, true, wire.MinPacket},
 		{1 << 17, false, wire.MaxPacket},
 	} {
-		d := &Datapath{cfg: Config{Address: ourAddr}, single: c.single}
+		d := &Datapath{base: base{cfg: Config{Address: ourAddr}}, single: c.single}
 		if got := d.resized(c.mtu); got != c.want {
 			t.Errorf("MTU %d, single %v: packets of %d bytes, want %d", c.mtu, c.single, got, c.want)
 		}

@@ -1,8 +1,8 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -10,77 +10,35 @@ import (
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
 const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
-// openFromBroker asks the broker that was named.
-func openFromBroker(cfg Config, c *cohabitation) (Device, error) {
-	if cfg.Rung == RungUDP {
-		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
+// useLease makes the device of what a broker opens. It takes no privileges: rings and frames are mapped, everything else is done. A later adapter asks for a UDP port of
+// its own, as it has one over plain sockets.
+func (d *Datapath) useLease() (err error) {
+	if d.cfg.Broker == "" && !d.first {
+		d.cfg.UDPPort = wire.SourcePort(rand.Uint64())
 	}
-	dial := func(_ string, r broker.Request) (*broker.Lease, error) { return broker.Dial(cfg.Broker, r) }
-	if cfg.Rung == RungRing {
-		return openLeasedRing(cfg, c, dial, askedFor)
-	}
-	d, err := openLease(cfg, c, dial)
-	if err == nil {
-		return d, nil
-	}
-	var rings *broker.RingsError
-	if !errors.As(err, &rings) {
-		return nil, err
-	}
-	instead, failed := openLeasedRing(cfg, c, dial, rings.Error())
-	if failed != nil {
-		return nil, errors.Join(err, failed)
-	}
-	return instead, nil
-}
-
-// openLeasedRing opens plain sockets with a ring of the broker that dial asks, or not at all.
-func openLeasedRing(cfg Config, c *cohabitation, dial ringDial, why string) (Device, error) {
-	d, err := openSocket(cfg, c, why)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.leaseRing(func(r broker.Request) (*broker.Lease, error) { return dial(d.info.Interface, r) }); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	d.cohabitation = c
-	return d, nil
-}
-
-// openLease makes a datapath of what a broker opened, which dial asks, for the interface that it is told. It takes no privileges: rings and frames are mapped,
-// everything else is done.
-func openLease(cfg Config, c *cohabitation, dial func(name string, r broker.Request) (*broker.Lease, error)) (_ *Datapath, err error) {
-	d := &Datapath{cfg: cfg, wellKnown: c.at.Port()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.Close())
-		}
-	}()
-	if _, err := d.findInterface(); err != nil {
-		return nil, err
-	}
-	if d.lease, err = dial(d.info.Interface, broker.Request{
-		Address: cfg.Address.WithZone(cfg.zone), UDPPort: cfg.UDPPort, Datapath: cfg.Rung.String(), Arena: cfg.Arena,
+	if d.lease, err = d.dial(broker.Request{
+		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.cfg.UDPPort, Datapath: d.cfg.Rung.String(), Arena: d.cfg.Arena,
 	}); err != nil {
-		return nil, err
+		return err
 	}
+	because := d.info.Reason
 	if err := d.mapLease(); err != nil {
-		return nil, err
+		return err
 	}
-	if d.udp, err = d.network.Open(udp.Config{Local: netip.AddrPortFrom(cfg.Address, 0), Scope: d.index, Device: d.index, SendBuffer: socketBuffer}); err != nil {
-		return nil, fmt.Errorf("open a socket to look for neighbours: %w", err)
+	if because != "" {
+		d.info.Reason += fmt.Sprintf("; the broker at %s was asked because %s", d.lease.Path, because)
 	}
-	if err := d.follow(); err != nil {
-		return nil, err
+	d.udp, err = d.network.Open(udp.Config{Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.index, SendBuffer: socketBuffer})
+	if err != nil {
+		return fmt.Errorf("open a socket to look for neighbours: %w", err)
 	}
-	c.scope, c.device, c.toward = d.index, d.neighbors.vrf, d.toward
-	d.cohabitation = c
-	return d, nil
+	return nil
 }
 
 // toward finds the link-layer address that leads to a peer whose packet came beside AF_XDP, which alone tells it. Where the kernel does not know it, it is made to ask.

@@ -31,8 +31,8 @@ type localWay struct {
 	strange atomic.Uint64 // packets that were no ND packets
 }
 
-// openLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
-func (d *Datapath) openLocal() error {
+// addLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
+func (d *Datapath) addLocal() error {
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
 	l := &localWay{device: d}
 	l.socketReader = socketReader{

@@ -5,8 +5,10 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -22,46 +24,114 @@ const (
 	SocketBuffer = socketBuffer
 )
 
-// Prospect says which rung Open takes for RungAuto on an interface of the calling thread's network namespace, and why, without
-// opening anything. A driver that refuses native mode shows only when it is opened. The error is what keeps Open from opening at all.
-func Prospect(nic *xdp.NIC, addr netip.Addr) (Rung, string, error) {
-	err := supported()
-	if err == nil {
-		err = suitable(nic, addr)
+// gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
+func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
+	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: unlimited}
+	if cfg.Rung == RungUDP || f.named {
+		return f
 	}
-	var c choice
-	if err == nil {
-		c, err = suited(nic, addr, RungAuto)
+	f.xdp, f.bpf, f.ring, f.multi = xdp.Supported(), bpf.Supported(), bpf.RingSupported(), xdp.MultiBufferSupported()
+	f.broker = broker.Believed(cfg.usualBroker(nic.Name))
+	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if it cannot be asked, attaching says so
+		f.held = holder
 	}
+	if free, limit := MayLock(); !free {
+		f.lockable = limit
+	}
+	return f
+}
+
+// MayLock says how many bytes this process may pin, and whether that limit does not hold for it: the kernel counts the memory of AF_XDP sockets unless the process has
+// CAP_IPC_LOCK.
+func MayLock() (free bool, limit uint64) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
+	if unix.Capget(&header, &data[0]) == nil {
+		free = data[unix.CAP_IPC_LOCK/32].Effective&(1<<(unix.CAP_IPC_LOCK%32)) != 0
+	}
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) != nil {
+		return true, 0 // unknown: the kernel will say
+	}
+	return free, r.Cur
+}
+
+// Foreseen is what Open would take.
+type Foreseen struct {
+	Rung   Rung
+	Reason string // why, as Info says it
+	// Refused is what keeps AF_XDP away, or the datapath that was asked for; nil when nothing does.
+	Refused error
+	// Locked is how many bytes of memory the process would have to be allowed to lock for AF_XDP; 0 when it is, or when AF_XDP is out of reach anyway.
+	Locked uint64
+}
+
+// Prospect says what Open takes with cfg on an interface of the calling thread's network namespace, and why, without opening anything. What a driver or a broker refuses
+// shows only when it is asked. The error says why Open would fail.
+func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
+	if cfg.UDPPort == 0 {
+		cfg.UDPPort = wire.DefaultPort
+	}
+	cfg.splitZone()
+	cfg.Address = cfg.Address.Unmap()
+	nl, err := openRoutes()
 	if err != nil {
-		if reason := withoutXDP(err); reason != "" {
-			if brokerHelps(err) {
-				reason += UsualBroker(nic.Name)
-			}
-			var routed *layer3Error
-			if errors.As(err, &routed) && bpf.RingSupported() == nil {
-				return RungRing, reason, nil
-			}
-			return RungUDP, reason, nil
+		return Foreseen{}, err
+	}
+	if nl != nil {
+		defer nl.Close()
+	}
+	s, err := inspectStack(nl, nic)
+	if err != nil {
+		return Foreseen{}, err
+	}
+	shared := ""
+	at := sharedPort(&cfg, nic.Index)
+	if taken, err := HasAdapter(at); err == nil && taken { // who cannot ask is told when it opens
+		shared = sharedReason(at)
+	}
+	f := gather(&cfg, nic, &s, shared)
+	if nl == nil {
+		f.netlink = errBlind
+	}
+	return foresee(&cfg, &f)
+}
+
+// foresee is Prospect for facts.
+func foresee(cfg *Config, f *facts) (Foreseen, error) {
+	list, refused := plan(cfg.Rung, f)
+	p := Foreseen{Refused: refused}
+	var lacks *lockError
+	if errors.As(refused, &lacks) {
+		p.Locked = lacks.need
+	}
+	asks := ""
+	for i := range list {
+		c := &list[i]
+		if c.opener == openBroker && !f.named {
+			asks = "; the broker at " + cfg.usualBroker(f.nic.Name) + " is asked for a lease of AF_XDP first"
+			continue
 		}
-		return RungAuto, "", err
+		p.Rung, p.Reason = c.rung(), c.reason
+		if c.sender == sendSocket {
+			p.Reason += asks
+		}
+		if c.rung() == RungRing && c.reason != askedFor {
+			p.Reason += ringReason
+		}
+		return p, nil
 	}
-	return c.rung, c.reason, nil
+	return p, refused
 }
 
-// Unsuited says why a rung of AF_XDP that is asked for would lose packets on an interface of the calling thread's network namespace;
-// nil when it would not.
+// Unsuited says why a datapath that is asked for would lose packets on an interface of the calling thread's network namespace; nil when it would not.
 func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
-	_, err := suited(nic, addr, want)
-	return err
-}
-
-func suited(nic *xdp.NIC, addr netip.Addr, want Rung) (choice, error) {
-	s, err := inspectStack(&netlink.Handle{}, nic.Index, nic.Driver)
-	if err != nil {
-		return choice{}, err
+	s, err := inspectStack(&netlink.Handle{}, nic)
+	if err == nil {
+		f := facts{addr: addr, nic: *nic, stack: s}
+		_, err = f.suited(want)
 	}
-	return choose(want, &s, addr, ringless(nic, nil))
+	return err
 }
 
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).

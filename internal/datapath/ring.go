@@ -3,7 +3,6 @@ package datapath
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/bpf"
@@ -35,47 +34,8 @@ type ringReader struct {
 	gone    atomic.Bool   // the broker ended, and its program with it
 }
 
-// openRing opens plain sockets with a ring of our own, or not at all.
-func openRing(cfg Config, c *cohabitation, reason string) (Device, error) {
-	d, err := openSocket(cfg, c, reason)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.attachRing(); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	d.cohabitation = c
-	return d, nil
-}
-
-// ringDial asks a broker for a ring.
-type ringDial func(name string, r broker.Request) (*broker.Lease, error)
-
-// openBeside opens plain sockets, with a ring of our own where we may, and else with one of the broker that dial asks, if it is not nil.
-func openBeside(cfg Config, c *cohabitation, why string, dial ringDial) (Device, error) {
-	d, err := openSocket(cfg, c, why)
-	if err != nil {
-		return nil, err
-	}
-	failed := d.attachRing()
-	if failed != nil && dial != nil {
-		failed = d.leaseRing(func(r broker.Request) (*broker.Lease, error) { return dial(d.info.Interface, r) })
-	}
-	if failed != nil && !inherent(failed) && (dial != nil || !errors.Is(failed, bpf.ErrUnsupported)) {
-		d.info.Reason += "; without a ring: " + failed.Error()
-	}
-	d.cohabitation = c
-	return d, nil
-}
-
 // attachRing gives the device a ring of our own.
 func (d *plainUDP) attachRing() error {
-	switch {
-	case slices.Contains(silentKinds, d.stack.kind):
-		return &notSeenError{&d.stack, d.cfg.Address}
-	case !d.ethernet:
-		return &notEthernetError{d.info.Interface, d.cfg.Address}
-	}
 	program, err := bpf.AttachRing(d.info.Index, netip.AddrPortFrom(d.cfg.Address, d.local.Port))
 	if err != nil {
 		return err
@@ -236,9 +196,9 @@ func (r *ringReader) describe(i *Info) {
 	case r.lease != nil:
 		i.Reason += "; small packets arrive in a ring that the broker at " + r.lease.Path + " has filled"
 	case i.Reason != askedFor:
-		i.Reason += "; small packets arrive in a ring"
+		i.Reason += ringReason
 	}
 }
 
-// askedFor is the reason of what was asked for.
-const askedFor = "asked for"
+// ringReason says that a ring goes with plain sockets.
+const ringReason = "; small packets arrive in a ring"

@@ -35,19 +35,19 @@ func listenIn(t *testing.T, ns *netlab.Namespace, at netip.AddrPort) *net.UDPCon
 	return c
 }
 
-// sender sends from the pair's end B to a device at end A.
-type sender struct {
+// sending sends from the pair's end B to a device at end A.
+type sending struct {
 	t    *testing.T
 	conn *net.UDPConn
 	to   netip.AddrPort
 }
 
-func newSender(t *testing.T, pair *netlab.Pair, d Device) *sender {
-	return &sender{t, listenIn(t, pair.B, netip.AddrPortFrom(pair.AddrB.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
+func newSender(t *testing.T, pair *netlab.Pair, d Device) *sending {
+	return &sending{t, listenIn(t, pair.B, netip.AddrPortFrom(pair.AddrB.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
 }
 
 // send sends n bytes, and returns them.
-func (s *sender) send(n int) []byte {
+func (s *sending) send(n int) []byte {
 	s.t.Helper()
 	b := make([]byte, n)
 	for i := range b {
@@ -269,7 +269,7 @@ func TestRingBesideLocal(t *testing.T) {
 }
 
 func testRingBesideLocal(t *testing.T, pair *netlab.Pair, d Device, port Port) {
-	s := &sender{t, listenIn(t, pair.A, netip.AddrPortFrom(pair.AddrA.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
+	s := &sending{t, listenIn(t, pair.A, netip.AddrPortFrom(pair.AddrA.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
 	for range 20 {
 		rareLooks(port)
 		s.send(100)

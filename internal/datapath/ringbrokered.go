@@ -97,9 +97,9 @@ func (l *BrokeredRing) Delivered() error { return nil }
 // Close implements broker.Opened: from then on the socket gets everything, whoever has the ring.
 func (l *BrokeredRing) Close() error { return l.program.Close() }
 
-// leaseRing gives the device a ring of the broker that dial asks.
-func (d *plainUDP) leaseRing(dial func(broker.Request) (*broker.Lease, error)) error {
-	lease, err := dial(broker.Request{
+// leaseRing gives the device a ring of a broker.
+func (d *plainUDP) leaseRing() error {
+	lease, err := d.dial(broker.Request{
 		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func TestLinkLocalAddressOfTwoInterfacesHasTwoWellKnownPorts(t *testing.T) {
 		}
 		for i, name := range names {
 			c := listenIn(t, pair.B, netip.AddrPortFrom(theirs.Addr().WithZone(name), 0))
-			s := &sender{t, c, netip.AddrPortFrom(same.Addr().WithZone(name), wire.DefaultPort)}
+			s := &sending{t, c, netip.AddrPortFrom(same.Addr().WithZone(name), wire.DefaultPort)}
 			s.send(64 + i)
 			receive(t, devices[i].Ports()[0], func(p *provider.RxPacket) {
 				if p.Len != 64+i {

@@ -71,6 +71,14 @@ func Pinned(queues int, rung Rung) int {
 	return max(queues, 1) * int(s.rxFrames+s.txFrames) * xdp.FrameSize
 }
 
+// leastPinned is what an adapter has to pin: in native mode it copies where zero-copy takes too much.
+func leastPinned(queues int, rung Rung) int {
+	if rung == RungNative {
+		rung = RungGeneric
+	}
+	return Pinned(queues, rung)
+}
+
 // zeroCopy changes the sizes for a driver that takes everybody's packets into the receive frames: all of them go into the fill ring, and
 // few can be kept from it by a process that stops.
 func (s sizes) zeroCopy() sizes {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // stack says where an interface stands among others.
@@ -38,12 +40,16 @@ func stackOf(list []netlink.Link, index int, driver string) stack {
 	return s
 }
 
-func inspectStack(from *netlink.Handle, index int, driver string) (stack, error) {
+// inspectStack finds the place of an interface. Without a handle it knows what the interface itself says.
+func inspectStack(from *netlink.Handle, nic *xdp.NIC) (stack, error) {
+	if from == nil {
+		return stack{name: nic.Name, driver: nic.Driver, lo: nic.Loopback}, nil
+	}
 	list, err := Links(from)
 	if err != nil {
 		return stack{}, err
 	}
-	return stackOf(list, index, driver), nil
+	return stackOf(list, nic.Index, nic.Driver), nil
 }
 
 // silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces: no XDP program of theirs

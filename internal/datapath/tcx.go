@@ -2,7 +2,6 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/bpf"
@@ -18,38 +17,25 @@ import (
 // lyingInRing is the ID of a packet that lies in the ring.
 const lyingInRing = 0
 
-// ringless says why an interface cannot receive by a ring; empty when it can. terms are as in openSockets.
-func ringless(nic *xdp.NIC, terms *Terms) string {
-	switch err := bpf.RingSupported(); {
-	case terms != nil:
-		return "a broker fills rings for plain sockets only"
-	case nic.RxQueues > 1:
-		return fmt.Sprintf("interface %s has %d receive queues, and a ring one reader", nic.Name, nic.RxQueues)
-	case err != nil:
-		return err.Error()
-	}
-	return ""
-}
-
 // attachTCX has the program fill a ring, and opens a socket that sends.
-func (d *Datapath) attachTCX(nic *xdp.NIC, c choice) error {
+func (d *Datapath) attachTCX(nic *xdp.NIC) error {
 	program, err := bpf.AttachRing(nic.Index, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
 	if err != nil {
 		return err
 	}
 	d.filling = program
-	if d.info.Copying, err = d.openQueues(nic, bindFacts{rung: c.rung, multiBuffer: xdp.MultiBufferSupported()}); err != nil {
+	if d.info.Copying, err = d.openQueues(nic, bindFacts{rung: RungTCX, multiBuffer: xdp.MultiBufferSupported()}); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung, d.info.Reason = c.rung, c.reason
+	d.info.Rung = RungTCX
 	if d.cfg.BusyPoll {
 		d.info.Reason += "; no busy polling: " + noBusyPoll
 	}
 	return nil
 }
 
-// openRing maps the ring, and has whoever sleeps wait there: the kernel would run the transmit loop of a socket that only sends.
-func (q *queue) openRing(program *bpf.Ring) error {
+// mapRing maps the ring, and has whoever sleeps wait there: the kernel would run the transmit loop of a socket that only sends.
+func (q *queue) mapRing(program *bpf.Ring) error {
 	packets, page := program.FDs()
 	ring, err := rxring.Open(packets, page, bpf.RingBytes)
 	if err != nil {

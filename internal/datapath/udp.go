@@ -2,15 +2,11 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -48,19 +44,10 @@ const (
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
 type plainUDP struct {
 	*sleeper // of the receive socket
-	*cohabitation
-	watch     *watch
-	state     *netState
-	cfg       Config
-	info      Info
-	nl        *netlink.Handle
-	neighbors neighbours
-	network   *udp.Network // the cohabitation's
-	in        *udp.Socket
-	local     wire.Endpoint
-	stack     stack
-	ethernet  bool // peers are neighbours that the kernel has to find, on our interface
-	opened    int  // the largest packet when it was opened
+	base
+	in       *udp.Socket
+	local    wire.Endpoint
+	ethernet bool // peers are neighbours that the kernel has to find, on our interface
 
 	// The owner's.
 	maxPacket      int
@@ -95,82 +82,71 @@ type udpPath struct {
 	to   udp.Addr
 }
 
-// openUDP opens the rung.
-func openUDP(cfg Config, c *cohabitation, reason string) (Device, error) {
-	d, err := openSocket(cfg, c, reason)
-	if err != nil {
-		return nil, err
-	}
-	d.cohabitation = c
-	return d, nil
-}
-
-// openSocket opens the rung for an adapter that has yet to get its cohabitation.
-func openSocket(cfg Config, c *cohabitation, reason string) (_ *plainUDP, err error) {
-	cfg.Address = cfg.Address.Unmap()
-	d := &plainUDP{cfg: cfg, paths: make([]udpPath, 1)} // path 0 is none
+// openPlain opens a candidate that sends by plain sockets, with a ring or without.
+func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
+	d := &plainUDP{base: b, maxPacket: b.opened, paths: make([]udpPath, 1)} // path 0 is none
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return nil, fmt.Errorf("open a route netlink socket: %w", err)
-	}
-	nic, err := interfaceOf(d.nl, cfg.Address, cfg.zone)
-	if err != nil {
-		return nil, err
-	}
-	if d.opened, err = maxPacket(nic, cfg.Address); err != nil {
-		return nil, err
-	}
-	d.maxPacket = d.opened
-	if d.neighbors, err = newNeighbours(d.nl, nic.Index, cfg.Address); err != nil {
-		return nil, err
-	}
-	if d.stack, err = inspectStack(d.nl, nic.Index, nic.Driver); err != nil {
-		return nil, err
-	}
-	d.neighbors.anywhere = d.stack.elsewhere()
-	d.ethernet = len(nic.MAC) == 6 && !d.neighbors.anywhere
-	d.info = Info{Interface: nic.Name, Index: nic.Index, Driver: nic.Driver, MTU: nic.MTU, Queues: nic.RxQueues, Rung: RungUDP, Reason: reason, Itself: true}
-	link := linkFacts{name: nic.Name, up: nic.Up, mtu: nic.MTU}
-	copy(link.mac[:], nic.MAC)
-	d.state = newNetState(nic.Index, cfg.Address, link)
-	d.network, c.scope, c.device = c.network, nic.Index, d.neighbors.vrf
+	d.neighbors.anywhere = d.stack.elsewhere() || d.nl == nil
+	d.ethernet = len(d.nic.MAC) == 6 && !d.neighbors.anywhere
+	d.info.Rung, d.info.Itself = RungUDP, true
+	d.scope, d.device = d.nic.Index, d.neighbors.vrf
 	if why := d.network.Runs(); why != nil {
 		d.goAlone(why.Error())
 	}
+	if err := d.openParts(); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.receiver == receiveSocket:
+	case c.opener == openBroker:
+		err = d.leaseRing()
+	default:
+		err = d.attachRing()
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.owned = true
+	return d, nil
+}
+
+// openParts opens the sockets, and what goes with them.
+func (d *plainUDP) openParts() (err error) {
+	c := d.cohabitation
 	err = d.listen(c.first)
 	if err != nil && c.first && c.asked {
 		c.late, err = true, d.listen(false)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.sources = sources{
 		network: d.network, in: d.in, opened: map[uint16]*source{},
-		cfg: udp.Config{Local: d.local.AddrPort(), Scope: nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
+		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
 	}
-	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, cfg.longestSpin()); err != nil {
-		return nil, err
+	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
+		return err
 	}
 	if d.errors, err = udp.NewWatcher(); err != nil {
-		return nil, err
+		return err
 	}
 	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
-		return nil, err
+		return err
 	}
 	if d.rxPool, err = udp.NewPool(receiveFrames, mergedSize); err != nil {
-		return nil, err
+		return err
 	}
 	if d.txPool, err = udp.NewPool(sendFrames, provider.FrameSize); err != nil {
-		return nil, err
+		return err
 	}
 	d.receiver = udp.NewReceiver(d.rxPool, udpBatch, udpBatchBytes, wire.BaseHeaderLen)
 	d.sender = udp.NewSender(udpBatch, provider.MaxFrags)
-	d.sender.From(cfg.Address, nic.Index)
-	return d, nil
+	d.sender.From(d.cfg.Address, d.nic.Index)
+	return nil
 }
 
 // listen opens the socket that receives: on the well-known port, or on one that nobody has.
@@ -246,9 +222,7 @@ func (d *plainUDP) Stats() (Stats, error) {
 func (d *plainUDP) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
-		if d.cohabitation != nil {
-			errs = append(errs, d.leave())
-		}
+		errs = append(errs, d.part())
 		if d.ring != nil {
 			errs = append(errs, d.ring.give())
 		}
@@ -276,11 +250,7 @@ func (d *plainUDP) Close() error {
 				errs = append(errs, p.Close())
 			}
 		}
-		if d.nl != nil {
-			d.nl.Close()
-		}
-		errs = append(errs, d.neighbors.close())
-		d.closeErr = errors.Join(errs...)
+		d.closeErr = errors.Join(append(errs, d.base.close())...)
 	})
 	return d.closeErr
 }

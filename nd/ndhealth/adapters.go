@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -56,27 +55,11 @@ func Adapters() (list []Adapter, err error) {
 			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
 			Carrier: carrierOf(nic.Index), Limits: limits, OpenBy: inspect(addr),
 		}
-		rung, reason, err := datapath.Prospect(&nic, addr)
+		auto, err := datapath.Prospect(&nic, datapath.Config{Address: addr, Arena: defaultArena})
 		if err != nil {
-			reason = err.Error()
+			auto.Reason = err.Error()
 		}
-		a.Datapath, a.Reason = nd.Datapath(rung), reason
-		shared, _ := datapath.HasAdapter(netip.AddrPortFrom(addr, nd.DefaultUDPPort)) // who cannot ask opens none either
-		free, limit := mayLock()
-		need := leastLocked(nic.RxQueues, rung)
-		why := ""
-		switch h, failed := bpf.Holder(nic.Index, nic.Name); {
-		case err != nil || rung.OverSockets():
-		case failed == nil && h != nil && rung.ByXDP():
-			why = heldReason
-		case shared:
-			why = sharedReason(addr, nd.DefaultUDPPort)
-		case !free && limit < need:
-			why = lockedReason(need, limit)
-		}
-		if why != "" {
-			a.Datapath, a.Reason = beside(nic.Name, bpf.RingSupported() == nil, why)
-		}
+		a.Datapath, a.Reason = nd.Datapath(auto.Rung), auto.Reason
 		list = append(list, a)
 	}
 	return list, nil

@@ -143,8 +143,8 @@ func (f *facts) reaches(from netip.Addr) bool {
 
 // gather looks at everything. What cannot be looked at keeps a zero value, which judges take for unknown.
 func (f *facts) gather(ctx context.Context) {
-	rung, reason, err := datapath.Prospect(&f.nic, f.addr)
-	f.auto, f.reason, f.refused = nd.Datapath(rung), reason, err
+	auto, err := datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
+	f.auto, f.reason, f.denied, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, err
 	if f.cfg.Datapath != nd.DatapathAuto && !f.cfg.Datapath.OverSockets() {
 		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
 	}
@@ -154,7 +154,7 @@ func (f *facts) gather(ctx context.Context) {
 	}
 	f.rights()
 	f.multi = xdp.MultiBufferSupported()
-	f.lockFree, f.memlock = mayLock()
+	f.lockFree, f.memlock = datapath.MayLock()
 	f.available = memoryAvailable()
 	f.cores = len(datapath.Processors())
 
@@ -172,54 +172,12 @@ func (f *facts) gather(ctx context.Context) {
 		f.port = useOf(f.nic.Index, netip.AddrPortFrom(f.addr, f.cfg.UDPPort))
 	}
 	f.readFirewall(listRules(ctx))
-	f.giveWay()
 	if f.cfg.Peer.IsValid() && f.addr.IsValid() {
 		f.peer = &peerAnswer{}
 	}
 	if f.peer != nil && f.reaches(f.addr) {
 		f.peer = askPeer(ctx, f.addr, f.cfg.UDPPort, f.cfg.Peer, !f.port.taken)
 	}
-}
-
-// heldReason is why auto takes something else beside whoever has AF_XDP, an adapter or not.
-const heldReason = "AF_XDP needs the interface's XDP program, and another one is attached"
-
-// giveWay makes auto take what an adapter that is opened now takes, where others have what AF_XDP needs, or too little memory may be locked.
-func (f *facts) giveWay() {
-	why := ""
-	switch {
-	case f.refused != nil || f.auto == nd.DatapathUDP:
-	case f.port.shared:
-		why = sharedReason(f.addr, f.cfg.UDPPort)
-	case f.holder != nil && datapath.Rung(f.auto).ByXDP():
-		why = heldReason
-	case !f.auto.OverSockets() && !f.lockFree:
-		if need := leastLocked(f.nic.RxQueues, datapath.Rung(f.auto)); f.memlock < need {
-			f.denied, why = need, lockedReason(need, f.memlock)
-		}
-	}
-	if why != "" {
-		f.auto, f.reason = beside(f.nic.Name, f.ring, why)
-	}
-}
-
-// lockedReason is why auto takes something else where too little memory may be locked.
-func lockedReason(need, limit uint64) string {
-	return fmt.Sprintf("AF_XDP needs to lock %s of memory, and this process may lock %s", size(need), size(limit))
-}
-
-// sharedReason is why auto takes something else beside another adapter of an address.
-func sharedReason(addr netip.Addr, port uint16) string {
-	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", port, addr)
-}
-
-// beside is what auto takes where others have AF_XDP, because of why, and the whole reason. ring says that a ring may be had.
-func beside(name string, ring bool, why string) (nd.Datapath, string) {
-	why += datapath.UsualBroker(name)
-	if ring {
-		return nd.DatapathRing, why + "; small packets arrive in a ring"
-	}
-	return nd.DatapathUDP, why
 }
 
 // overXDP says that packets are meant to move by AF_XDP.

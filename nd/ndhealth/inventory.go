@@ -66,7 +66,7 @@ type Interface struct {
 func Inventory() (Machine, error) {
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
-	free, limit := mayLock()
+	free, limit := datapath.MayLock()
 	m := Machine{
 		Kernel: release(), Architecture: runtime.GOARCH, Processors: len(datapath.Processors()), MemoryAvailable: memoryAvailable(),
 		LockedMemoryLimit: limit, LockedMemoryFree: free, MissingCapabilities: xdp.MissingCapabilities(), MultiBuffer: xdp.MultiBufferSupported(),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -95,42 +96,18 @@ func TestRulesThatAccept(t *testing.T) {
 func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
 	return func(f *facts) {
 		f.holder, f.cfg.Datapath = &by, asked
-		f.giveWay()
+		if asked == nd.DatapathAuto {
+			f.auto = nd.DatapathRing
+		}
 	}
 }
 
-// little lets the process lock few bytes of memory, where auto takes a datapath.
+// little lets the process lock few bytes of memory, where auto would take a datapath, and takes another one if that is too little for it.
 func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
 	return func(f *facts) {
 		f.lockFree, f.memlock, f.cfg.Datapath, f.auto = false, limit, asked, auto
-		f.giveWay()
-	}
-}
-
-// TestLittleMemoryToLock: a socket that only sends locks less than others do.
-func TestLittleMemoryToLock(t *testing.T) {
-	f := healthy()
-	little(nd.DatapathAuto, nd.DatapathTCX, 16<<20)(f)
-	if r := f.report(); r.Datapath != "tcx" {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestAutoGivesWay: where others have what AF_XDP needs, or there is not enough of it, the report says of auto what opening then does.
-func TestAutoGivesWay(t *testing.T) {
-	for want, spoil := range map[string]func(*facts){
-		"another one is attached":    func(f *facts) { f.holder = &bpf.HeldError{} },
-		"has UDP port 14791 of 192.": func(f *facts) { f.port.shared, f.holder = true, &bpf.HeldError{} },
-		"may lock 8192 KiB":          func(f *facts) { f.lockFree, f.memlock = false, 8<<20 },
-	} {
-		for ring, datapath := range map[bool]string{false: "udp", true: "ring"} {
-			f := healthy()
-			spoil(f)
-			f.ring = ring
-			f.giveWay()
-			if r := f.report(); r.Datapath != datapath || !strings.Contains(r.Reason, want) || strings.Contains(r.Reason, "in a ring") != ring || !r.Works() {
-				t.Errorf("want %s, and a reason that says %q: %+v", datapath, want, r)
-			}
+		if need := leastLocked(f.nic.RxQueues, datapath.Rung(auto)); limit < need {
+			f.denied, f.auto = need, nd.DatapathUDP
 		}
 	}
 }
@@ -176,7 +153,7 @@ var broken = []struct {
 	{"pinned link", held(nd.DatapathAuto, bpf.HeldError{LinkID: 9, HolderMode: "native"}), "xdp program", Hint, "native mode", "bpftool link detach id 9"},
 	{"pinned link, asked for", held(nd.DatapathGeneric, bpf.HeldError{LinkID: 9}), "xdp program", Problem, "never replaced", "bpftool link detach id 9"},
 	{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
-	{"port of another adapter", func(f *facts) { f.port.shared = true; f.giveWay() }, "udp port", Hint, "another adapter of this machine", "none is needed"},
+	{"port of another adapter", func(f *facts) { f.port.shared, f.auto = true, nd.DatapathRing }, "udp port", Hint, "another adapter of this machine", "none is needed"},
 	{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
 	{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},
 	{"port of another adapter, over plain sockets", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathUDP }, "udp port", Hint, "another adapter", "none is needed"},

@@ -11,21 +11,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath"
 )
 
-// mayLock says how many bytes this process may pin, and whether that limit does not hold for it: the kernel counts the memory
-// of AF_XDP sockets against it (xdp_umem_account_pages).
-func mayLock() (free bool, limit uint64) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
-	if unix.Capget(&header, &data[0]) == nil {
-		free = data[unix.CAP_IPC_LOCK/32].Effective&(1<<(unix.CAP_IPC_LOCK%32)) != 0
-	}
-	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) != nil {
-		return true, 0 // unknown: the kernel will say
-	}
-	return free, r.Cur
-}
-
 // memoryAvailable is MemAvailable of /proc/meminfo in bytes, 0 when it is not told.
 func memoryAvailable() uint64 {
 	text, err := os.ReadFile("/proc/meminfo")

@@ -28,7 +28,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`"ip address add ADDRESS/PREFIX dev " + name`, "TestRemedyAddressAndCarrier", ""},
 	{`"plug the cable in, or set the other end up (ip link set PEER up)"`, "TestRemedyAddressAndCarrier", ""},
 	{`"use --datapath udp, or another interface"`, "TestRemedyNoEthernet", ""},
-	{`"use --datapath auto"`, "TestChoose TestInterfaceWithLowerOnes", ""},
+	{`"use --datapath auto"`, "TestPlanOfWhatIsAskedFor TestInterfaceWithLowerOnes", ""},
 	{`"use --datapath generic or auto"`, "", "a driver without native XDP, which a namespace has none of"},
 	{`fmt.Sprintf("ip link set %s mtu %d", name, max(least, 1500))`, "TestRemedyInterface", ""},
 	{`fmt.Sprintf("ip link set %s mtu %d", name, datapath.SingleBufferMTU)`, "", "a kernel without AF_XDP multi-buffer"},

@@ -1,0 +1,171 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// base is what a device has whichever halves it is made of: its interface, what the kernel tells of it, and the adapters that it lives with. Open looks once, and gives a
+// copy to each candidate that it tries. The device that is opened in the end owns what the copies share, and closes it.
+type base struct {
+	*cohabitation // nil when it is opened for another process
+	cfg           Config
+	info          Info
+	nic           xdp.NIC
+	stack         stack
+	network       *udp.Network
+	nl            *netlink.Handle // nil where the kernel does not tell this process of interfaces
+	neighbors     neighbours
+	state         *netState // each copy's own, as watch is
+	watch         *watch
+	opened        int // the largest packet when it was opened
+	owned         bool
+}
+
+// survey looks at the interface of cfg.Address. live says that the device lives with other adapters.
+func survey(cfg Config, live bool) (_ *base, err error) {
+	cfg.Address = cfg.Address.Unmap()
+	b := &base{cfg: cfg, owned: true}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.nl, err = openRoutes(); err != nil {
+		return nil, err
+	}
+	if b.nic, err = interfaceOf(b.nl, cfg.Address, cfg.zone); err != nil {
+		return nil, err
+	}
+	if b.opened, err = maxPacket(b.nic, cfg.Address); err != nil {
+		return nil, err
+	}
+	if b.stack, err = inspectStack(b.nl, &b.nic); err != nil {
+		return nil, err
+	}
+	if b.neighbors, err = newNeighbours(b.nl, b.nic.Index, cfg.Address); err != nil {
+		return nil, err
+	}
+	b.info = Info{Interface: b.nic.Name, Index: b.nic.Index, Driver: b.nic.Driver, MTU: b.nic.MTU, Queues: b.nic.RxQueues}
+	copy(b.info.MAC[:], b.nic.MAC)
+	if !live {
+		b.network, err = udp.NewNetwork()
+		return b, err
+	}
+	if b.cohabitation, err = cohabit(&cfg, b.nic.Index); err != nil {
+		return nil, err
+	}
+	b.network = b.cohabitation.network
+	return b, nil
+}
+
+// openRoutes opens a route netlink socket. It is nil without an error where a sandbox refuses them.
+func openRoutes() (*netlink.Handle, error) {
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	switch {
+	case notHere(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+	}
+	return nl, nil
+}
+
+// notHere says that the kernel, or a sandbox around this process, does not offer what was asked for: it will not help to ask again.
+func notHere(err error) bool {
+	for _, no := range []error{
+		unix.EAFNOSUPPORT, unix.EPFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP, unix.ENOPROTOOPT,
+	} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+// open tries what is planned.
+func (b *base) open() (Device, error) {
+	shared := ""
+	if !b.first {
+		shared = b.why()
+	}
+	f := gather(&b.cfg, &b.nic, &b.stack, shared)
+	if b.nl == nil {
+		f.netlink = errBlind
+	}
+	list, err := plan(b.cfg.Rung, &f)
+	var failed []error
+	var said []string
+	for i := range list {
+		c := &list[i]
+		if !c.hopeful(failed) {
+			continue
+		}
+		var d Device
+		if d, err = b.try(c, said); err == nil {
+			return d, nil
+		}
+		failed = append(failed, err)
+		if text := c.refusedWith(err); text != "" {
+			said = append(said, text)
+		}
+	}
+	if b.cfg.Broker != "" && len(failed) > 0 {
+		err = errors.Join(failed...)
+	}
+	return nil, err // for RungAuto that of plain sockets, which names what to permit
+}
+
+// try opens a candidate. said are the reasons that failures of earlier ones gave.
+func (b *base) try(c *candidate, said []string) (Device, error) {
+	own := *b
+	own.owned = false
+	link := linkFacts{name: b.nic.Name, up: b.nic.Up, mtu: b.nic.MTU, mac: b.info.MAC}
+	own.state = newNetState(b.nic.Index, b.cfg.Address, link)
+	own.info.Reason = c.reason
+	if len(said) > 0 {
+		own.info.Reason = strings.TrimPrefix(c.reason+"; "+strings.Join(said, "; "), "; ")
+	}
+	if c.sender == sendXDP {
+		d, err := openFrames(own, c)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+	d, err := openPlain(own, c)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// part ends what others of this machine give to the device. It comes before all else that Close does.
+func (b *base) part() error {
+	if !b.owned || b.cohabitation == nil {
+		return nil
+	}
+	return b.leave()
+}
+
+// close gives back what the copies share. It comes after all else that Close does.
+func (b *base) close() error {
+	if !b.owned {
+		return nil
+	}
+	var errs []error
+	if b.cohabitation == nil && b.network != nil {
+		errs = append(errs, b.network.Close())
+	}
+	if b.nl != nil {
+		b.nl.Close()
+	}
+	return errors.Join(append(errs, b.neighbors.close())...)
+}

@@ -1,0 +1,235 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Where to look for a broker, and its absence.
+const usualPlace = "/run/ndxdp/eth0.sock"
+
+var noBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
+
+// usual are the facts of an interface of a kind, and of a process with all rights and no broker.
+func usual(driver, kind string) facts {
+	return facts{
+		addr: netip.MustParseAddr("192.0.2.1"), broker: noBroker, lockable: unlimited, multi: true,
+		nic:   xdp.NIC{Name: "eth0", Driver: driver, RxQueues: 1, TxQueues: 1, MTU: 1500, Up: true, MAC: []byte{2, 0, 0, 0, 0, 1}},
+		stack: stack{name: "eth0", driver: driver, kind: kind},
+	}
+}
+
+// names are the names of candidates in order: brokered ones begin with "broker's".
+func names(list []candidate) (all []string) {
+	for i := range list {
+		c := &list[i]
+		name := c.rung().String()
+		if c.opener == openBroker {
+			name = "broker's " + name
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+// What makes facts worse than usual ones.
+var (
+	with = func(f facts, changes ...func(*facts)) facts {
+		for _, change := range changes {
+			change(&f)
+		}
+		return f
+	}
+	over    = func(names ...string) func(*facts) { return func(f *facts) { f.stack.lowers = names } }
+	queues  = func(rx, tx int) func(*facts) { return func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = rx, tx } }
+	mtu     = func(n int, multi bool) func(*facts) { return func(f *facts) { f.nic.MTU, f.multi = n, multi } }
+	layer3  = func(f *facts) { f.stack.layer3 = true }
+	looped  = func(f *facts) { f.stack.lo, f.nic.Loopback, f.nic.MAC = true, true, nil }
+	tunnel  = func(f *facts) { f.nic.MAC = nil }
+	down    = func(f *facts) { f.nic.Up = false }
+	shared  = func(f *facts) { f.shared = "another adapter has it" }
+	answers = func(f *facts) { f.broker = nil }
+	lacks   = func(err error) func(*facts) {
+		return func(f *facts) { f.xdp, f.bpf, f.ring = err, bpf.ErrUnsupported, bpf.ErrUnsupported }
+	}
+	unprivileged = lacks(&xdp.Error{Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", xdp.ErrPermission, unix.EPERM)})
+	noXDP        = func(f *facts) { f.xdp = fmt.Errorf("%w: %w", xdp.ErrNotSupported, unix.EAFNOSUPPORT) }
+	noBPF        = func(f *facts) { f.bpf = fmt.Errorf("%w: %w", bpf.ErrUnsupported, bpf.ErrForbidden); f.ring = f.bpf }
+	oldKernel    = func(f *facts) { f.ring = errors.New("programs at tcx need 6.6") }
+	hooked       = func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }
+	may          = func(bytes uint64) func(*facts) { return func(f *facts) { f.lockable, f.arena = bytes, 4<<20 } }
+	blind        = func(f *facts) { f.netlink = errBlind }
+
+	veth, nic = usual("veth", "veth"), usual("ice", "device")
+)
+
+// planned is what auto tries, on each kind of interface that SUPPORT.md names, and in each surrounding.
+var planned = []struct {
+	name string
+	f    facts
+	want string // candidates in order
+	say  string // in the reason of the first one
+}{
+	{"veth", veth, "tcx generic ring udp", "none for a program at tcx"},
+	{"veth with several queues", with(veth, queues(4, 4)), "generic ring udp", "generic mode is faster at every MTU"},
+	{"veth before Linux 6.6", with(veth, oldKernel), "generic udp", "generic mode is faster at every MTU"},
+	{"loopback", with(usual("", "device"), looped), "udp", "AF_XDP needs Ethernet, and eth0 is none"},
+	{"loopback, without rights", with(usual("", "device"), looped, unprivileged), "udp", "AF_XDP needs Ethernet, and eth0 is none"},
+	{"virtio_net", usual("virtio_net", "device"), "native generic ring udp", "native mode first"},
+	{"a NIC with XDP in its driver", nic, "native generic ring udp", "native mode first"},
+	{"a NIC whose driver does not tell its name", usual("", "device"), "native generic ring udp", "native mode first"},
+	{"bond", with(usual("bonding", "bond"), over("eth1", "eth2")), "generic ring udp", "arrive on eth1, eth2"},
+	{"bond without members yet", usual("bonding", "bond"), "generic ring udp", "members"},
+	{"bridge", with(usual("bridge", "bridge"), over("eth1")), "generic ring udp", "arrive on eth1"},
+	{"macvlan", usual("macvlan", "macvlan"), "native generic ring udp", "native mode first"},
+	{"ipvlan in L2 mode", usual("ipvlan", "ipvlan"), "native generic ring udp", "native mode first"},
+	{"VLAN", usual("802.1Q VLAN Support", "vlan"), "native generic ring udp", "native mode first"},
+	{"VXLAN", usual("vxlan", "vxlan"), "native generic ring udp", "native mode first"},
+	{"ipvlan in L3 mode", with(usual("ipvlan", "ipvlan"), layer3), "ring udp", "an ipvlan interface in L3 mode"},
+	{"ipvlan in L3 mode, with a broker", with(usual("ipvlan", "ipvlan"), layer3, answers), "ring udp", "an ipvlan interface in L3 mode"},
+	{"tap", usual("tun", "tuntap"), "native generic ring udp", "native mode first"},
+	{"member of a VRF", veth, "tcx generic ring udp", "tcx"},
+	{"tun", with(usual("tun", "tuntap"), tunnel), "udp", "AF_XDP needs Ethernet"},
+	{"dummy", usual("dummy", "dummy"), "udp", "the dummy interface eth0"},
+	{"vrf", with(usual("vrf", "vrf"), over("eth1")), "udp", "the vrf interface eth0"},
+	{"team", with(usual("team", "team"), over("eth1")), "generic ring udp", "arrive on eth1"},
+	{"hv_netvsc with a VF", with(usual("hv_netvsc", "device"), over("eth1")), "generic ring udp", "arrive on eth1"},
+	{"hv_netvsc without a VF", usual("hv_netvsc", "device"), "generic ring udp", "virtual function"},
+	{"failover", with(usual("net_failover", "device"), over("eth1")), "generic ring udp", "arrive on eth1"},
+
+	{"an interface that is down", with(veth, down), "udp", "ip link set eth0 up"},
+	{"more queues to receive than to send", with(nic, queues(2, 1)), "ring udp", "can send on 1 only"},
+	{"more queues than engines", with(nic, queues(65, 65)), "ring udp", "at most 64"},
+	{"a large MTU without multi-buffer", with(nic, mtu(9000, false)), "ring udp", "lower the MTU"},
+	{"veth, a large MTU without multi-buffer", with(veth, mtu(9000, false)), "tcx ring udp", "tcx"},
+
+	{"beside another adapter", with(veth, shared), "ring udp", "another adapter has it; no broker listens"},
+	{"beside another adapter, with a broker", with(veth, shared, answers), "broker's auto ring broker's ring udp", "another adapter has it"},
+	{"without rights", with(veth, unprivileged), "udp", "AF_XDP needs privileges that this process lacks"},
+	{"without rights, with a broker", with(veth, unprivileged, answers), "broker's auto broker's ring udp", "AF_XDP needs privileges"},
+	{"all rights, with a broker", with(veth, answers), "tcx generic broker's auto ring broker's ring udp", "tcx"},
+	{"AF_XDP is refused", with(veth, noXDP), "ring udp", "address family not supported"},
+	{"bpf is refused", with(veth, noBPF), "udp", "AF_XDP needs to load an XDP program"},
+	{"both are refused", with(veth, noXDP, noBPF), "udp", "address family not supported"},
+	{"netlink is refused", with(veth, blind), "udp", "permit AF_NETLINK"},
+	{"all is refused", with(veth, blind, noXDP, noBPF), "udp", "address family not supported"},
+	{"somebody's XDP program", with(nic, hooked), "ring udp", "the interface's XDP program"},
+	{"somebody's XDP program on veth", with(veth, hooked), "tcx ring udp", "tcx"},
+	{"little may be locked", with(veth, may(64<<10)), "ring udp", "ulimit -l"},
+	{"enough may be locked to send", with(veth, may(8<<20)), "tcx ring udp", "tcx"},
+	{"enough may be locked", with(veth, may(64<<20)), "tcx generic ring udp", "tcx"},
+}
+
+// TestPlan: auto ends with plain sockets in every case, and says why.
+func TestPlan(t *testing.T) {
+	for _, c := range planned {
+		list, refused := plan(RungAuto, &c.f)
+		if got := strings.Join(names(list), " "); got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", c.name, got, c.want, refused)
+			continue
+		}
+		if !strings.Contains(list[0].reason, c.say) || strings.Contains(list[0].reason, "\n") {
+			t.Errorf("%s: the reason is %q, want %q", c.name, list[0].reason, c.say)
+		}
+		if last := list[len(list)-1]; (refused != nil) != (last.reason != "") {
+			t.Errorf("%s: plain sockets have the reason %q, and AF_XDP is refused by %v", c.name, last.reason, refused)
+		}
+		p, err := foresee(&Config{}, &c.f)
+		first := slices.IndexFunc(list, func(c candidate) bool { return c.opener == openSelf })
+		if err != nil || p.Rung != list[first].rung() {
+			t.Errorf("%s: %v (%v) is foreseen", c.name, p.Rung, err)
+		}
+	}
+}
+
+// TestPlanOfWhatIsAskedFor: a datapath that is asked for is the only one that is tried, or its error names everything that is in its way.
+func TestPlanOfWhatIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		want  Rung
+		spoil func(*facts)
+		list  string
+		say   []string // in the error
+	}{
+		{"native", RungNative, func(*facts) {}, "native", nil},
+		{"generic", RungGeneric, func(*facts) {}, "generic", nil},
+		{"tcx", RungTCX, func(*facts) {}, "tcx", nil},
+		{"ring", RungRing, func(*facts) {}, "ring", nil},
+		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, errBlind }, "udp", nil},
+		{"native on a bond", RungNative, func(f *facts) { f.stack.lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
+		{"generic on a dummy", RungGeneric, func(f *facts) { f.stack.kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"ring on a vrf", RungRing, func(f *facts) { f.stack.kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"generic on ipvlan in L3 mode", RungGeneric, func(f *facts) { f.stack.layer3 = true }, "", []string{"ring datapath or udp"}},
+		{"generic on loopback without rights", RungGeneric, func(f *facts) { f.stack.lo, f.xdp = true, unix.EPERM }, "", []string{"not an Ethernet interface", "udp datapath"}},
+		{"tcx with several queues", RungTCX, func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = 4, 4 }, "", []string{"4 receive queues, and a ring one reader", "auto, generic"}},
+		{"generic beside another adapter", RungGeneric, func(f *facts) { f.shared = "another adapter has it" }, "", []string{"another adapter has it", "another datapath (auto, udp)"}},
+		{"native where all is refused", RungNative, func(f *facts) {
+			f.netlink, f.xdp, f.bpf = errBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
+		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
+		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
+		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
+		{"generic beside an XDP program", RungGeneric, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
+		{"auto of a broker that was named", RungAuto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
+		{"ring of a broker that was named", RungRing, func(f *facts) { f.named = true }, "broker's ring", nil},
+		{"udp of a broker that was named", RungUDP, func(f *facts) { f.named = true }, "", []string{"need no broker"}},
+		{"auto for a broker's client", RungAuto, func(f *facts) { f.client = true }, "generic", nil},
+		{"tcx for a broker's client", RungTCX, func(f *facts) { f.client = true }, "", []string{"a broker fills rings for plain sockets only"}},
+	} {
+		f := usual("veth", "veth")
+		c.spoil(&f)
+		list, err := plan(c.want, &f)
+		if got := strings.Join(names(list), " "); got != c.list || (err != nil) != (c.list == "") {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.list)
+		}
+		for _, text := range c.say {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: the error lacks %q: %v", c.name, text, err)
+			}
+		}
+	}
+}
+
+// TestRefusalsLeadOn: each kind of failure at the first candidate leaves those that it does not concern, and plain sockets behind all of them.
+func TestRefusalsLeadOn(t *testing.T) {
+	f := usual("veth", "veth")
+	f.broker = nil
+	list, err := plan(RungAuto, &f)
+	must(t, err)
+	for _, c := range []struct {
+		err  error
+		left string
+		say  string
+	}{
+		{xdp.ErrPermission, "broker's auto ring udp", "lacks"},
+		{xdp.ErrLockedMemory, "broker's auto ring udp", "lock memory"},
+		{xdp.ErrQueueBusy, "broker's auto ring udp", "queue"},
+		{xdp.ErrNotSupported, "broker's auto ring udp", "a kernel that has it"},
+		{bpf.ErrForbidden, "broker's auto udp", "load an XDP program"},
+		{bpf.ErrUnsupported, "broker's auto udp", "load an XDP program"},
+		{bpf.ErrHeld, "broker's auto ring udp", "XDP program"},
+		{errors.New("something else"), "generic broker's auto ring udp", "the tcx datapath was refused: something else"},
+		{unix.EAFNOSUPPORT, "generic broker's auto ring udp", "the tcx datapath was refused"},
+		{unix.EMFILE, "", ""},
+		{&broker.RingsError{Err: errors.New("rings only")}, "generic broker's auto ring broker's ring udp", "rings only"},
+	} {
+		var left []candidate
+		for _, next := range list[1:] {
+			if next.hopeful([]error{c.err}) {
+				left = append(left, next)
+			}
+		}
+		if got := strings.Join(names(left), " "); got != c.left || !strings.Contains(list[0].refusedWith(c.err), c.say) {
+			t.Errorf("%v leaves %q, want %q, and says %q", c.err, got, c.left, list[0].refusedWith(c.err))
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// This file says what the failure of one candidate means for the others.
+
+// refusal is a kind of error.
+type refusal struct {
+	is      func(error) bool
+	says    string                // to people; the error follows
+	against func(*candidate) bool // candidates that would fail likewise
+}
+
+// wraps makes a refusal's is for any of some errors.
+func wraps(targets ...error) func(error) bool {
+	return func(err error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func everything(*candidate) bool  { return true }
+func ownFrames(c *candidate) bool { return c.opener == openSelf && c.sender == sendXDP }
+func ownProgram(c *candidate) bool {
+	return c.opener == openSelf && c.receiver != receiveSocket
+}
+
+// refusals are the kinds of errors, the most telling first. An error of no kind lets everything else be tried.
+var refusals = []refusal{
+	{wraps(udp.ErrPortTaken, unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE), "", everything},
+	{wraps(xdp.ErrPermission), "AF_XDP needs privileges that this process lacks", ownFrames},
+	{wraps(xdp.ErrLockedMemory), "AF_XDP needs to lock memory", ownFrames},
+	{wraps(xdp.ErrNotSupported), "AF_XDP needs a kernel that has it, and permits it", func(c *candidate) bool { return ownFrames(c) && c.receiver == receiveXDP }},
+	{wraps(bpf.ErrForbidden, bpf.ErrUnsupported), "AF_XDP needs to load an XDP program", ownProgram},
+	{wraps(xdp.ErrQueueBusy), "AF_XDP needs the interface's queue", ownFrames},
+	{wraps(bpf.ErrHeld), "AF_XDP needs the interface's XDP program", ownFrames},
+	{wraps(errBlind), "AF_XDP and rings need to know the interface", ownProgram},
+}
+
+// errBlind says that the kernel does not tell this process of interfaces and routes.
+var errBlind = errors.New("netlink sockets are refused: permit AF_NETLINK (systemd: RestrictAddressFamilies)")
+
+// says is why something else is opened, where AF_XDP failed with err.
+func says(err error) string {
+	var link *notEthernetError
+	var down *downError
+	var silent *notSeenError
+	var routed *layer3Error
+	var shared *sharedError
+	switch {
+	case errors.As(err, &link):
+		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+	case errors.As(err, &down):
+		return fmt.Sprintf("AF_XDP needs an interface that is up when it is opened, and %s was down: set it up (ip link set %s up), and open the adapter again", down.name, down.name)
+	case errors.As(err, &silent):
+		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.kind, silent.stack.name)
+	case errors.As(err, &routed):
+		return fmt.Sprintf("what AF_XDP sends is dropped by %s, an ipvlan interface in L3 mode", routed.name)
+	case errors.As(err, &shared):
+		return shared.Error()
+	}
+	for _, r := range refusals {
+		if r.says != "" && r.is(err) {
+			return r.says + ": " + oneLine(err)
+		}
+	}
+	return "AF_XDP was refused: " + oneLine(err)
+}
+
+// oneLine is an error in one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
+
+// elsewhere says that err is about what the interface is: nobody can open AF_XDP or a ring there now.
+func elsewhere(err error) bool {
+	var link *notEthernetError
+	var down *downError
+	var silent *notSeenError
+	return errors.As(err, &link) || errors.As(err, &down) || errors.As(err, &silent)
+}
+
+// refusedWith is what the failure of a candidate adds to the reason of those behind it.
+func (c *candidate) refusedWith(err error) string {
+	switch {
+	case elsewhere(err):
+		return ""
+	case c.opener == openBroker && c.sender == sendXDP:
+		return oneLine(err)
+	case c.sender == sendSocket:
+		return "without a ring: " + oneLine(err)
+	}
+	for _, r := range refusals {
+		if r.says != "" && r.is(err) {
+			return r.says + ": " + oneLine(err)
+		}
+	}
+	return fmt.Sprintf("the %s datapath was refused: %s", c.rung(), oneLine(err))
+}
+
+// hopeful says that the failures so far let a candidate be tried.
+func (c *candidate) hopeful(failed []error) bool {
+	offers := false
+	for _, err := range failed {
+		offers = offers || rings(err)
+		for _, r := range refusals {
+			if r.is(err) && r.against(c) {
+				return false
+			}
+		}
+	}
+	return offers || !c.offered
+}
+
+// sharedError says that another adapter of this machine has the UDP port.
+type sharedError struct{ text string }
+
+func (e *sharedError) Error() string { return e.text }
+
+// lockError says that AF_XDP needs more locked memory than this process may have. It matches xdp.ErrLockedMemory.
+type lockError struct{ need, limit uint64 }
+
+func (e *lockError) Error() string {
+	return fmt.Sprintf("%d KiB are needed, and this process may lock %d KiB: grant CAP_IPC_LOCK, or raise the limit (ulimit -l)", e.need>>10, e.limit>>10)
+}
+
+func (e *lockError) Unwrap() error { return xdp.ErrLockedMemory }
+
+// notEthernetError says that an interface has no link-layer addresses of six bytes.
+type notEthernetError struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *notEthernetError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: not an Ethernet interface: choose an address of one that is, or the udp datapath",
+		e.addr, e.name)
+}
+
+// downError says that an interface is down.
+type downError struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *downError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: the interface is down: set it up (ip link set %s up)", e.addr, e.name, e.name)
+}
