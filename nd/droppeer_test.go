@@ -172,7 +172,7 @@ func (r *dropRig) send(from uint16, f wire.BaseFields, body []byte) {
 	b := make([]byte, wire.BaseHeaderLen, wire.BaseHeaderLen+len(body))
 	wire.PutBaseHeader(b, &f)
 	b = append(b, body...)
-	wire.PutCRC(b, wire.SumFirst(b))
+	wire.PutCRC(b, wire.SumFirst(f.Number, f.Message, b))
 	r.raw(from, b)
 }
 
@@ -298,7 +298,7 @@ func (c *dropConn) ahead(packets, payload int) {
 	n := wire.PutOp(b, &wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast, Length: uint16(payload)})
 	for i := range packets {
 		f := c.next
-		f.Message += uint16(1 + i)
+		f.Message += uint32(1 + i)
 		c.r.send(c.from, f, b[:n+payload])
 	}
 }

@@ -81,6 +81,11 @@ var dropProvocations = map[string]provocation{
 		c.send(aWrite, same)
 		c.send(aWrite, same)
 	}},
+	"old": {do: func(r *dropRig) {
+		c := r.connect()
+		c.send(aWrite, func(f *wire.BaseFields) { f.Number += 2 * wire.MaxNumbers })
+		c.send(aWrite, same)
+	}},
 	"ack_range": {do: func(r *dropRig) {
 		c := r.connect()
 		f := c.next

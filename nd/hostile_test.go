@@ -100,10 +100,12 @@ func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
 	return c
 }
 
-// seal computes the checksum anew, as PROTOCOL §3.4 has it.
+// seal computes the checksum anew, as PROTOCOL §3.4 has it. The full numbers are what the packet says: the connection began lately.
 func seal(packet []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := crc32.Update(crc32.Checksum(packet[:wire.CRCOffset], table), table, packet[wire.BaseHeaderLen:])
+	numbers := slices.Concat(make([]byte, 4), packet[4:8], make([]byte, 2), packet[2:4])
+	sum := crc32.Update(crc32.Checksum(numbers, table), table, packet[:wire.CRCOffset])
+	sum = crc32.Update(sum, table, packet[wire.BaseHeaderLen:])
 	binary.BigEndian.PutUint32(packet[wire.CRCOffset:], sum)
 	return packet
 }

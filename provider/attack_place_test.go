@@ -255,16 +255,16 @@ func TestAttackHolesBesideAnHonestConnection(t *testing.T) {
 	}
 }
 
-// Message numbers have 16 bits in a packet: what is half of them ahead or more is behind, and what is less ahead waits; either is one packet at
-// the most, and honest ones go on. Seen by Drops[duplicate].
+// Message numbers have 16 bits in a packet and all of them under its checksum: what is half of the 16 ahead or more counts as damaged, and what is less
+// ahead waits; either is one packet at the most, and honest ones go on. Seen by Drops[crc].
 func TestAttackFarAhead(t *testing.T) {
 	for ahead, waits := range map[uint32]int{1: 1, 1 << 14: 1, 1<<15 - 1: 1, 1 << 15: 0, 1<<15 + 1: 0, 1<<16 - 1: 0} {
 		p := newPair(t, 1408).connect()
 		f := p.firstPiece(16).aim(wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())}, []byte("x"))
-		f.fields.Message += uint16(ahead)
+		f.fields.Message += ahead
 		p.shoot(f)
-		if d := p.eng[1].Stats().Drops[wire.DropDuplicate]; d != uint64(1-waits) || p.conn(1).rx[0].gaps.Len() != waits || p.reg[1].Bytes()[0] != 0 {
-			t.Errorf("%d ahead: %d wait, %d duplicates", ahead, p.conn(1).rx[0].gaps.Len(), d)
+		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != uint64(1-waits) || p.conn(1).rx[0].gaps.Len() != waits || p.reg[1].Bytes()[0] != 0 {
+			t.Errorf("%d ahead: %d wait, %d are damaged", ahead, p.conn(1).rx[0].gaps.Len(), d)
 		}
 		if ahead != 1 { // else it is the honest packet's place
 			for range 3 {
@@ -289,7 +289,7 @@ func TestAttackInsteadOfWhatFailed(t *testing.T) {
 	right := wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())}
 	wrong := right
 	wrong.Token ^= 1
-	for ahead := range uint16(2) {
+	for ahead := range uint32(2) {
 		waits := p.forge(1).aim(right, []byte("x"))
 		waits.fields.Message += 1 + ahead
 		p.shoot(waits)
@@ -318,7 +318,8 @@ func TestAttackTermInTheMiddle(t *testing.T) {
 		"twice in a packet":        {at: 1000, ops: []wire.Op{term, term}},
 	} {
 		p := newPair(t, 1408).connect()
-		p.link[0].mangle = func(b []byte) bool { return !sequenced(b) || wire.BaseHeader(b).Number() == 77 }
+		number := p.conn(0).received.Largest() + 1000
+		p.link[0].mangle = func(b []byte) bool { return !sequenced(b) || wire.BaseHeader(b).Number() == uint32(number) }
 		p.post(0, p.read(0, 3000))
 		p.eng[0].Run(p.now)
 		message := p.qp[0].sq.wr(0).message
@@ -329,7 +330,7 @@ func TestAttackTermInTheMiddle(t *testing.T) {
 				}
 			}
 			f := p.forge(0).at(wire.ResponseSpace, space.At(0, off)).ops(ops...)
-			f.fields.Number = 77
+			f.fields.Number = number
 			p.inject(0, f)
 			p.eng[0].Run(p.now)
 		}

@@ -84,7 +84,7 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	o.blocksLeft(number)
 	o.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
-	f.Number, f.ConnID = uint32(number), o.peerID
+	f.Number, f.ConnID = number, o.peerID
 	o.tell(out.Seal(path, ecn, &f))
 	e.add()
 }

@@ -348,7 +348,7 @@ func TestAttackLanesContradictEachOther(t *testing.T) {
 		first := p.firstPiece(16)
 		end, forgery := p.pieceAt(0, 8, "ijklmnop", true), p.pieceAt(0, 8, "IJKLMNOP", true)
 		for i, f := range []*forged{end, forgery, first} {
-			f.fields.Number += uint32(i) + 1
+			f.fields.Number += uint64(i) + 1
 			if f.bulk = (i == 0) == bulkFirst; f.bulk {
 				f.from.Port = bulkPort
 			}

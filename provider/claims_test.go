@@ -27,7 +27,7 @@ func TestTakenBackBehindTheEnd(t *testing.T) {
 				p.link[1].mangle = func([]byte) bool { return false } // nothing arrives meanwhile
 				p.eng[0].Run(p.now)
 				report := func(ahead uint32, m wire.Report) {
-					f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest()) + ahead}}
+					f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest() + uint64(ahead)}}
 					f.bare()
 					m.ReceiveLimit, f.report = c.sendLimit, &m
 					p.inject(0, f)
@@ -55,7 +55,7 @@ func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
 		p.post(0, p.write(0, 0, 64))
 		for range 60 {
 			sum += 1<<31 - 1
-			f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest()) + 1}}
+			f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest() + 1}}
 			f.bare()
 			f.report = &wire.Report{ReceiveLimit: c.sendLimit, CECount: sum}
 			p.inject(0, f)

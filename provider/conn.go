@@ -98,7 +98,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 		c.id = table.idOf(slot, e.rng.Uint64())
 	}
 	c.leaveIdle()
-	c.firstNumber = e.rng.Uint32() >> 1
+	c.firstNumber = max(e.rng.Uint32()>>1, 1) // zero is that of packets outside a connection
 	c.sent.Start(uint64(c.firstNumber), uint64(c.firstNumber), c.sent.Ring())
 	c.local.Port = wire.SourcePort(c.id)
 	table.put(slot, c)

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -79,7 +80,8 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		c.heed()
 		return d, keptNothing
 	}
-	if !p.Intact(h) {
+	number, message := numbers(c, h)
+	if !p.Intact(h, number, message) {
 		e.received.Mangled(p)
 		return wire.DropCRC, keptNothing
 	}
@@ -88,22 +90,46 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		e.stats.ArriveInBulk(p.Len)
 	}
 	switch {
-	case p.Bulk && p.From.Port != c.bulkPort && !near(c, h), !p.Bulk && p.From.Port != c.remote.Port && !c.fromElsewhere(p, h):
+	case p.Bulk && p.From.Port != c.bulkPort && !near(c, number), !p.Bulk && p.From.Port != c.remote.Port && !c.fromElsewhere(p, h, number):
 		return wire.DropPath, keptNothing
 	case p.Bulk: // it says nothing of the queue that others come to
 	case p.Origin != 0 || c.misrouted.from != 0:
 		c.follow(p.Origin)
 	}
-	d, keeps = c.receive(p, h)
+	d, keeps = c.receive(p, h, number)
 	c.heed()
 	return d, keeps
 }
 
+// heard is the largest packet number that was heard of a connection's peer, zero when none was.
+func heard(c *conn) uint64 {
+	if c.traffic == nil {
+		return c.idle.heard
+	}
+	return c.received.Largest()
+}
+
+// numbers returns the full packet number of a packet and its full message number, which is zero in a control packet (PROTOCOL §3.1). They are right
+// if the checksum is, which covers them: a packet that is older than its truncated numbers can say counts as damaged (§3.4).
+func numbers(c *conn, h wire.BaseHeader) (number uint64, message uint32) {
+	number = space.Expand(h.Number(), heard(c)+1)
+	switch {
+	case h.Control():
+		return number, 0
+	case c.traffic == nil:
+		return number, wire.ExpandMessage(h.Message(), c.idle.rx[h.Space()])
+	}
+	return number, c.rx[h.Space()].place(h).Message()
+}
+
 // receive takes an authentic, intact packet of a known connection.
-func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
+func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.DropReason, keeps kept) {
+	if number+wire.MaxNumbers <= heard(c) {
+		return wire.DropOld, keptNothing // what it carried was acknowledged, or goes again under another number
+	}
 	c.leaveIdle()
 	c.bytesIn += uint64(p.Len)
-	c.heard(h)
+	c.heard(number)
 	c.handshake.Heard(c.phase, c.engine.now)
 	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
@@ -133,10 +159,9 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps
 }
 
 // heard notes a sign of life, and the number of the packet.
-func (r *receiving) heard(h wire.BaseHeader) {
+func (r *receiving) heard(number uint64) {
 	r.alive.Heard(r.now)
-	in := &r.in
-	in.number, in.overtaken = r.received.Heard(h.Number())
+	r.in.number, r.in.overtaken = number, r.received.Heard(number)
 }
 
 // receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, if one ended the connection.

@@ -47,7 +47,7 @@ func stripFeatures(op wire.Opcode) func(b []byte) bool {
 		if !sequenced(b) && opcode(b) == op {
 			hello := contents(b)[wire.ControlHeaderLen:]
 			binary.BigEndian.PutUint32(hello[20:], 0)
-			wire.PutCRC(b, wire.SumFirst(b))
+			seal(b)
 		}
 		return true
 	}

@@ -190,14 +190,14 @@ func (c *conversation) invent(side int) {
 	}
 	victim.leaveIdle() // its numbers are aimed at
 	sp := how >> 7
-	fields := wire.BaseFields{ConnID: victim.id, Number: uint32(victim.received.Largest()) + uint32(how>>3&3)}
+	fields := wire.BaseFields{ConnID: victim.id, Number: victim.received.Largest() + uint64(how>>3&3)}
 	if how&7 > 0 {
 		at := victim.rx[sp].next
 		if ahead := how >> 3 & 3; ahead > 0 {
 			at = space.At(at.Message()+uint32(ahead-1), uint32(c.word()))
 		}
 		fields.Operations, fields.Piece = how&4 == 0, how&4 != 0
-		fields.Message, fields.Offset = uint16(at.Message()), at.Offset()
+		fields.Message, fields.Offset = at.Message(), at.Offset()
 		fields.Flags = wire.Flags(sp) * wire.FlagSpace
 		if fields.Piece && how&0x20 != 0 {
 			fields.Flags |= wire.FlagEnd
@@ -219,7 +219,7 @@ func (c *conversation) invent(side int) {
 
 func (c *conversation) shoot(f flight, fix bool) {
 	if fix && len(f.data) >= wire.BaseHeaderLen {
-		wire.PutCRC(f.data, wire.SumFirst(f.data))
+		seal(f.data)
 		c.forged = true
 	}
 	c.shots++

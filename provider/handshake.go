@@ -149,8 +149,9 @@ func (c *conn) established() {
 }
 
 // receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
+// Nothing of the peer was heard, so that a packet number is what the packet says.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.Intact(h) {
+	if !p.Intact(h, uint64(h.Number()), 0) {
 		return wire.DropCRC
 	}
 	msg, d := p.Control(h)
@@ -194,7 +195,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 			return wire.DropAckRange
 		}
 		c.bind(hello.ConnID, p.From.Port)
-		c.heard(h)
+		c.heard(uint64(h.Number()))
 		c.keep()
 		c.onREP(hello)
 	case wire.CtlREJ:

@@ -166,7 +166,7 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m.link[1].mangle = func(b []byte) bool {
 		if opcode(b) == wire.CtlREQ && req == nil {
 			req = &forged{body: append([]byte(nil), b[wire.BaseHeaderLen:]...)}
-			req.fields.Number = wire.BaseHeader(b).Number()
+			req.fields.Number = uint64(wire.BaseHeader(b).Number())
 			for range 2 {
 				m.inject(1, &forged{body: req.body, fields: req.fields, from: m.reqFrom()})
 			}

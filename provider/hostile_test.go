@@ -25,13 +25,13 @@ type forged struct {
 // forge starts a packet that side's connection would take from its peer: a WRITE of length zero, the next in order.
 func (p *pair) forge(side int) *forged {
 	c := p.conn(side)
-	f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest())}}
+	f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest()}}
 	return f.at(wire.RequestSpace, c.rx[wire.RequestSpace].next).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast})
 }
 
 // at says where the packet's contents lie.
 func (f *forged) at(sp wire.Space, at space.Place) *forged {
-	f.fields.Message, f.fields.Offset = uint16(at.Message()), at.Offset()
+	f.fields.Message, f.fields.Offset = at.Message(), at.Offset()
 	f.fields.Flags = wire.Flags(sp) * wire.FlagSpace
 	return f
 }
@@ -108,11 +108,17 @@ func (f *forged) bytes() []byte {
 	if f.fix != nil {
 		f.fix(b)
 	}
-	wire.PutCRC(b, wire.SumFirst(b))
+	wire.PutCRC(b, wire.SumFirst(fields.Number, fields.Message, b))
 	if f.spoil != nil {
 		b = f.spoil(b)
 	}
 	return b
+}
+
+// seal makes the checksum of a packet right whose full numbers are what it says, as they are in a connection that began lately.
+func seal(b []byte) {
+	h := wire.BaseHeader(b[:wire.BaseHeaderLen])
+	wire.PutCRC(b, wire.SumFirst(uint64(h.Number()), uint32(h.Message()), b))
 }
 
 // badPackets are what change makes of a packet that is right, and the reason under which each is dropped.
@@ -124,9 +130,9 @@ var badPackets = map[string]struct {
 	"checksum":                    {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[30] ^= 1; return b } }, wire.DropCRC},
 	"short":                       {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
 	"truncated":                   {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:30] } }, wire.DropCRC},
-	"version":                     {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = 3<<4 | 1; return b } }, wire.DropVersion},
+	"version":                     {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] = (wire.Version+1)<<4 | 1; return b } }, wire.DropVersion},
 	"reserved nibble":             {func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[0] |= 2; return b } }, wire.DropReserved},
-	"reserved flag":               {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagKeyPhase }, wire.DropReserved},
+	"reserved flag":               {func(_ *pair, f *forged) { f.fields.Flags = wire.FlagSecure }, wire.DropReserved},
 	"wrong id":                    {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropUnknownConn},
 	"wrong slot":                  {func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 3 }, wire.DropUnknownConn},
 	"wrong port":                  {func(_ *pair, f *forged) { f.from.Port, f.fields.Number = f.from.Port^1, f.fields.Number+1<<16 }, wire.DropPath},
@@ -139,7 +145,8 @@ var badPackets = map[string]struct {
 	"control that ends a message": {func(_ *pair, f *forged) { f.control(wire.CtlPing, nil); f.fields.Flags = wire.FlagEnd }, wire.DropReserved},
 	"duplicate":                   {func(_ *pair, f *forged) { f.fields.Message-- }, wire.DropDuplicate},
 	"long gone":                   {func(_ *pair, f *forged) { f.fields.Message -= 1 << 14 }, wire.DropDuplicate},
-	"as far ahead as behind":      {func(_ *pair, f *forged) { f.fields.Message += 1 << 15 }, wire.DropDuplicate},
+	"as far ahead as behind":      {func(_ *pair, f *forged) { f.fields.Message += 1 << 15 }, wire.DropCRC},
+	"below the floor":             {func(_ *pair, f *forged) { f.fields.Number -= wire.MaxNumbers }, wire.DropOld},
 	"acks the unsent":             {func(p *pair, f *forged) { f.ack = p.acks(0, 0) }, wire.DropAckRange},
 	"acks far ahead":              {func(p *pair, f *forged) { f.ack = p.acks(1<<30, 0) }, wire.DropAckRange},
 	"acks what was before the first": {func(p *pair, f *forged) {

@@ -177,7 +177,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	}
 	c.path = path
 	c.bind(hello.ConnID, p.From.Port)
-	c.heard(h)
+	c.heard(uint64(h.Number()))
 	c.keep()
 	c.nonce = hello.Nonce
 	c.localND, c.peerN = hello.DstPort, hello.SrcPort

@@ -15,11 +15,11 @@ import (
 // fromElsewhere takes an intact packet of the connection from a source port that is not known to be the peer's. It reports whether the packet is
 // to be used: its number takes the place of the port. The peer is asked for a sign that it is its own, and what the answer comes from is its port
 // from then on.
-func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
+func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use bool) {
 	e := c.engine
 	c.leaveIdle()
 	c.touch()
-	if use = near(c, h); c.phase == phaseLingering {
+	if use = near(c, number); c.phase == phaseLingering {
 		return use
 	}
 	ch := &c.ending().challenge
@@ -42,9 +42,9 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader) (use bool) {
 }
 
 // near says that a packet's number takes the place of its source port (PROTOCOL §6.1).
-func near(c *conn, h wire.BaseHeader) bool {
+func near(c *conn, number uint64) bool {
 	c.leaveIdle()
-	return c.received.Near(h.Number(), sourceport.Reach)
+	return c.received.Near(number, sourceport.Reach)
 }
 
 // changePort sends what follows on a connection from another source port, and so on another path where the network chooses one by a hash of ports, when what was

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -82,7 +83,8 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		if f.from.Port == port {
 			f.from.Port ^= 1
 		}
-		f.fields.Number += sourceport.Reach + rng.Uint32N(1<<32-2*sourceport.Reach+1)
+		off := sourceport.Reach + rng.Uint32N(1<<32-2*sourceport.Reach+1)
+		f.fields.Number = space.Expand(uint32(f.fields.Number)+off, f.fields.Number+1)
 		p.inject(1, f)
 		p.now = p.now.Add(time.Millisecond)
 		p.eng[1].Run(p.now)
@@ -125,7 +127,7 @@ func TestNumbersFromUnprovenPorts(t *testing.T) {
 		p := newPair(t, 1408).connect()
 		f := p.forge(1)
 		f.from.Port ^= 1
-		f.fields.Number += uint32(c.off)
+		f.fields.Number += uint64(c.off)
 		next := p.conn(1).rx[0].next
 		p.inject(1, f)
 		p.eng[1].Run(p.now)

@@ -90,12 +90,12 @@ func (s *sender) body(kind wire.Space, at space.Place, w *packet.Wholes) ([]byte
 	mem := s.access()
 	if kind == wire.ResponseSpace {
 		w.Copy = true // programs may change it meanwhile
-		w.Fields.Message, w.Fields.Flags = uint16(at.Message()), wire.FlagSpace
+		w.Fields.Message, w.Fields.Flags = at.Message(), wire.FlagSpace
 		return s.served.Body(mem, at)
 	}
 	q := &s.qp.sq
 	wr := q.wr(at.Message())
-	w.Fields.Message = uint16(wr.message)
+	w.Fields.Message = wr.message
 	if wr.flags&FlagInline != 0 {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func (s *sender) sendPiece(w *packet.Wholes, p recovery.Packet, at space.Place, 
 	if ask {
 		w.Fields.Flags |= wire.FlagAckReq
 	}
-	w.Fields.Number, w.Fields.Offset = uint32(s.sent.Add(p)), at.Offset()
+	w.Fields.Number, w.Fields.Offset = s.sent.Add(p), at.Offset()
 	sealed := s.out.Whole(w, piece)
 	w.Fields.Flags = flags
 	s.tell(sealed)

@@ -28,7 +28,7 @@ func TestOvertakenACK(t *testing.T) {
 	tell := func(by uint32, first, last uint64) {
 		a := &wire.Ack{Largest: uint32(last), Delay: wire.AckDelayUnknown, N: 1}
 		a.Ranges[0].Last = uint32(last - first)
-		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: uint32(c.received.Largest()) + by}}
+		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest() + uint64(by)}}
 		f.alone(a)
 		p.inject(0, f)
 	}

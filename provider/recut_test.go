@@ -108,7 +108,7 @@ func (p *pair) writeOf(ahead uint32, payload []byte) *cutting {
 func (m *cutting) piece(from, to int, bare bool) *forged {
 	f := m.p.forge(1).at(wire.RequestSpace, m.place+space.Place(from))
 	m.number++
-	f.fields.Number = m.number
+	f.fields.Number = uint64(m.number)
 	if from > 0 && bare {
 		return f.piece(m.payload[from:to], to == len(m.payload))
 	}
@@ -288,7 +288,6 @@ func TestAttackFloodOfPieces(t *testing.T) {
 	const limit = 64 << 10
 	p := newTunedPair(t, 8972, 1, Config{HeldBytes: limit}).connect()
 	want := bigWrite()
-	m := p.writeOf(0, want)
 	for round := range 3 {
 		for i := range uint32(300) {
 			f := p.writeOf(1+i%100, want).piece(1+int(i)*8+round, 4000+int(i)*8, true)
@@ -302,7 +301,7 @@ func TestAttackFloodOfPieces(t *testing.T) {
 	if p.eng[1].Stats().Drops[wire.DropHoldFull] < 300 {
 		t.Errorf("%v", p.eng[1].Stats().Drops)
 	}
-	for _, f := range m.cut(1200, true) {
+	for _, f := range p.writeOf(0, want).cut(1200, true) {
 		p.inject(1, f)
 	}
 	p.eng[1].Run(p.now)

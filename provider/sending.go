@@ -164,12 +164,12 @@ func (s *sender) launch(kind wire.Space, from, to space.Place) {
 
 // sealContents completes a packet with contents of a space.
 func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
-	f := wire.BaseFields{Operations: true, Piece: s.out.Piece(), Message: uint16(p.From.Message()), Offset: p.From.Offset()}
+	f := wire.BaseFields{Operations: true, Piece: s.out.Piece(), Message: p.From.Message(), Offset: p.From.Offset()}
 	p.Kind = recovery.Kind(kind)
 	if kind == wire.ResponseSpace {
 		f.Flags |= wire.FlagSpace
 	} else {
-		f.Message = uint16(s.qp.sq.wr(p.From.Message()).message)
+		f.Message = s.qp.sq.wr(p.From.Message()).message
 	}
 	if ackReq {
 		f.Flags |= wire.FlagAckReq

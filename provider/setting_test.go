@@ -76,11 +76,11 @@ func (s *stand) hear(b []byte) wire.DropReason {
 	h, d := wire.ParseBaseHeader(b)
 	p := &RxPacket{N: 1, Len: len(b)}
 	p.Frags[0].Data = b
-	if d != wire.DropNone || !p.Intact(h) {
+	if d != wire.DropNone || !p.Intact(h, uint64(h.Number()), uint32(h.Message())) {
 		s.Fatalf("not intact: %v", d)
 	}
 	s.in.came, s.in.known = p.Came(s.now)
-	s.heard(h)
+	s.heard(uint64(h.Number()))
 	if d := p.ReadBlocks(h, &s.in.ack, &s.in.report); d != wire.DropNone {
 		s.Fatal(d)
 	}

@@ -45,7 +45,7 @@ func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats 
 
 // receiveStranger takes a packet without a connection id.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.Intact(h) {
+	if !p.Intact(h, uint64(h.Number()), uint32(h.Message())) {
 		return wire.DropCRC
 	}
 	msg, d := p.Control(h)
@@ -185,13 +185,11 @@ func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
 }
 
 // unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
-// smaller than one. Bare acknowledgements are among those: their sender waits for nothing.
+// smaller than one. Bare acknowledgements are among those: their sender waits for nothing. The checksum cannot be verified, because the
+// full numbers that it covers are not known: an RST for an id that was damaged names no connection of the peer's.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
 	if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
 		return verdict{drop: wire.DropUnknownConn}
-	}
-	if !p.Intact(h) {
-		return verdict{drop: wire.DropCRC}
 	}
 	port, d := p.ResetPort(h, s.port)
 	if d != wire.DropNone {

@@ -104,7 +104,7 @@ type idleState struct {
 // as fill 10 Gb/s for 50 ms with packets of 1500 bytes.
 const (
 	shortNumbers = 64
-	maxNumbers   = 1 << 16
+	maxNumbers   = wire.MaxNumbers
 )
 
 // pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other

@@ -32,7 +32,7 @@
 //
 // # Versions
 //
-// ParseBaseHeader accepts version 2 only. Versions are agreed in the handshake: a REQ names the range that its sender speaks
+// ParseBaseHeader accepts version 3 only. Versions are agreed in the handshake: a REQ names the range that its sender speaks
 // (PROTOCOL §3.3).
 //
 // # Reserved bits

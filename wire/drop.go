@@ -13,6 +13,7 @@ const (
 	DropVersion                // another protocol version, or a REQ without a common one (PROTOCOL §3.3)
 	DropReserved               // a bit that must have one value has the other (PROTOCOL §3.3)
 	DropCRC                    // CRC32C mismatch (PROTOCOL §3.4)
+	DropOld                    // a packet number so far below the largest that its sender gave the packet up (PROTOCOL §3.1)
 	DropOpcode                 // undefined opcode, or one that does not belong in this kind of packet (PROTOCOL §4, §5)
 	DropOpSpace                // operation in the wrong sequence space (PROTOCOL §4)
 	DropLength                 // a length field contradicts its message (PROTOCOL §4, §5)
@@ -48,7 +49,7 @@ const (
 )
 
 var dropNames = [NumDropReasons]string{
-	DropNone: "none", DropShort: "short", DropVersion: "version", DropReserved: "reserved", DropCRC: "crc",
+	DropNone: "none", DropShort: "short", DropVersion: "version", DropReserved: "reserved", DropCRC: "crc", DropOld: "old",
 	DropOpcode: "opcode", DropOpSpace: "op_space", DropLength: "length", DropTrailing: "trailing",
 	DropControl: "control", DropEther: "ether", DropVLAN: "vlan", DropIPVersion: "ip_version",
 	DropIPOptions: "ip_options", DropFragment: "fragment", DropIPChecksum: "ip_checksum", DropIPLength: "ip_length",

@@ -94,8 +94,8 @@ type BaseFields struct {
 	Operations bool
 	Piece      bool // of a message, without operation headers
 	Flags      Flags
-	Message    uint16 // low bits
-	Number     uint32 // low 32 bits of the packet number
+	Message    uint32 // the packet has the low 16 bits
+	Number     uint64 // the packet has the low 32 bits
 	Offset     uint32
 	ConnID     uint64
 }
@@ -112,8 +112,8 @@ func PutBaseHeader(b []byte, f *BaseFields) {
 	}
 	h[offVersion] = Version<<4 | kind
 	h[offFlags] = uint8(f.Flags)
-	binary.BigEndian.PutUint16(h[offMessage:], f.Message)
-	binary.BigEndian.PutUint32(h[offNumber:], f.Number)
+	binary.BigEndian.PutUint16(h[offMessage:], uint16(f.Message))
+	binary.BigEndian.PutUint32(h[offNumber:], uint32(f.Number))
 	binary.BigEndian.PutUint64(h[offConnID:], f.ConnID)
 	binary.BigEndian.PutUint32(h[offOffset:], f.Offset)
 	binary.BigEndian.PutUint32(h[CRCOffset:], 0)

@@ -1,7 +1,7 @@
 package wire
 
 // Version is the protocol version this package speaks (PROTOCOL §3.1).
-const Version = 2
+const Version = 3
 
 // Sizes and offsets of the fixed parts of a packet, in bytes.
 const (
@@ -38,6 +38,9 @@ const (
 const (
 	// MaxMessages is the number of messages of a space that may be under way: a packet names a message by 16 bits (PROTOCOL §3.1).
 	MaxMessages = 1<<15 - 1
+	// MaxNumbers is how many of its newest packets a sender remembers. What older ones carried was acknowledged, or counts as lost, so a receiver
+	// drops packets that are as far below the largest number it has heard (PROTOCOL §3.1).
+	MaxNumbers = 1 << 16
 	// MaxPrivateData bounds the private data of REQ, REP and REJ (PROTOCOL §7.1).
 	MaxPrivateData = 512
 	// MinPacket is the size to which REQ is padded, so the size every path must carry (PROTOCOL §7.1).

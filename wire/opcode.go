@@ -78,12 +78,12 @@ type Flags uint8
 
 // Base header flags (PROTOCOL §3.2).
 const (
-	FlagAckReq   Flags = 0x01
-	FlagSpace    Flags = 0x02
-	FlagAck      Flags = 0x04 // an ACK block follows the base header
-	FlagReport   Flags = 0x08 // a REPORT block follows
-	FlagEnd      Flags = 0x10 // the piece is the last of its message
-	FlagKeyPhase Flags = 0x20 // reserved for encryption, zero
+	FlagAckReq Flags = 0x01
+	FlagSpace  Flags = 0x02
+	FlagAck    Flags = 0x04 // an ACK block follows the base header
+	FlagReport Flags = 0x08 // a REPORT block follows
+	FlagEnd    Flags = 0x10 // the piece is the last of its message
+	FlagSecure Flags = 0x20 // reserved for encryption, zero (PROTOCOL §10)
 
 	// KnownFlags are the flags that have a meaning; every other bit must be zero (PROTOCOL §3.3).
 	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd

@@ -67,12 +67,12 @@ func mustBytes(r *bytes.Reader, n int) []byte {
 func oracleReadBase(b []byte) (BaseFields, uint32) {
 	var o oracleBase
 	mustRead(bytes.NewReader(b), &o)
-	f := BaseFields{Flags: Flags(o.Flags), Message: o.Message, Number: o.Number, Offset: o.Offset, ConnID: o.ConnID}
+	f := BaseFields{Flags: Flags(o.Flags), Message: uint32(o.Message), Number: uint64(o.Number), Offset: o.Offset, ConnID: o.ConnID}
 	switch o.VersionType {
-	case 0x20:
-	case 0x21:
+	case 0x30:
+	case 0x31:
 		f.Operations = true
-	case 0x22:
+	case 0x32:
 		f.Piece = true
 	default:
 		panic("oracle: version and type")
@@ -227,9 +227,15 @@ func oracleReadHello(r *bytes.Reader) Hello {
 	return h
 }
 
-// oracleCRC is CRC32C one bit at a time over the packet (PROTOCOL §3.4).
-func oracleCRC(packet []byte) uint32 {
+// oracleCRC is CRC32C one bit at a time over the full numbers and the packet (PROTOCOL §3.4).
+func oracleCRC(number uint64, message uint32, packet []byte) uint32 {
 	var covered []byte
+	for shift := 56; shift >= 0; shift -= 8 {
+		covered = append(covered, byte(number>>shift))
+	}
+	for shift := 24; shift >= 0; shift -= 8 {
+		covered = append(covered, byte(message>>shift))
+	}
 	covered = append(covered, packet[0:20]...)
 	covered = append(covered, packet[24:]...)
 	crc := ^uint32(0)

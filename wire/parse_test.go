@@ -41,9 +41,10 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 		{"cut", ok[:BaseHeaderLen-1], DropShort},
 		{"version 0", edited(ok, 0, 0x00), DropVersion},
 		{"version 1", edited(ok, 0, 0x10), DropVersion},
-		{"version 3", edited(ok, 0, 0x30), DropVersion},
-		{"type 3", edited(ok, 0, 0x23), DropReserved},
-		{"type 15", edited(ok, 0, 0x2f), DropReserved},
+		{"version 2", edited(ok, 0, 0x20), DropVersion},
+		{"version 4", edited(ok, 0, 0x40), DropVersion},
+		{"type 3", edited(ok, 0, 0x33), DropReserved},
+		{"type 15", edited(ok, 0, 0x3f), DropReserved},
 		{"message of control", edited(ok, 3, 1), DropReserved},
 		{"high byte of a message of control", edited(ok, 2, 1), DropReserved},
 		{"offset of control", edited(ok, 19, 1), DropReserved},
@@ -52,8 +53,8 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 		{"end of operations", edited(write, 1, 0x10), DropReserved},
 		{"piece at offset 0", edited(piece, 16, 0, 0, 0, 0), DropReserved},
 		{"piece at offset 1", edited(piece, 16, 0, 0, 0, 1), DropNone},
-		{"keyphase", edited(ok, 1, 0x20), DropReserved},
-		{"keyphase of a piece", edited(piece, 1, 0x20), DropReserved},
+		{"secure", edited(ok, 1, 0x20), DropReserved},
+		{"secure piece", edited(piece, 1, 0x20), DropReserved},
 		{"flag 0x40", edited(write, 1, 0x40), DropReserved},
 		{"highest flag", edited(ok, 1, 0x80), DropReserved},
 	} {
@@ -71,7 +72,7 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 func TestBaseHeaderPatches(t *testing.T) {
 	b := bytes.Repeat([]byte{0xff}, BaseHeaderLen)
 	PutBaseHeader(b, &BaseFields{})
-	if want := append([]byte{0x20}, make([]byte, 23)...); !bytes.Equal(b, want) {
+	if want := append([]byte{0x30}, make([]byte, 23)...); !bytes.Equal(b, want) {
 		t.Errorf("empty header over old bytes: % x", b)
 	}
 	PutBaseHeader(b, &BaseFields{Operations: true})
@@ -247,9 +248,10 @@ func TestCRC(t *testing.T) {
 	for i := range packet {
 		packet[i] += byte(i * 7)
 	}
-	want := oracleCRC(packet)
+	const number, message = 0x0123456789abcdef, 0x1f3d5b79
+	want := oracleCRC(number, message, packet)
 	for _, cut := range []int{24, 25, 28, 1000, len(packet)} {
-		if got := Sum(SumFirst(packet[:cut]), packet[cut:]); got != want {
+		if got := Sum(SumFirst(number, message, packet[:cut]), packet[cut:]); got != want {
 			t.Errorf("cut at %d: %#x, want %#x", cut, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
--- Wireshark dissector of the ndxdp protocol, version 2 (docs/PROTOCOL.md). It is written from that page and not from the
+-- Wireshark dissector of the ndxdp protocol, version 3 (docs/PROTOCOL.md). It is written from that page and not from the
 -- Go code, so that the two check each other. How to load it: docs/CAPTURE.md.
 --
 -- A packet that a receiver would drop for its form carries the expert info ndxdp.malformed, or ndxdp.unknown when it has an
@@ -58,7 +58,7 @@ field("flags.space", flag, "SPACE", 8, { "response", "request" }, 0x02)
 field("flags.ack", flag, "ACK", 8, nil, 0x04, "An ACK block follows the base header")
 field("flags.report", flag, "REPORT", 8, nil, 0x08, "A REPORT block follows")
 field("flags.end", flag, "END", 8, nil, 0x10, "The piece is the last of its message")
-field("flags.keyphase", flag, "KEYPHASE", 8, nil, 0x20)
+field("flags.secure", flag, "SECURE", 8, nil, 0x20)
 field("message", u16, "Message of the first byte (low 16 bits)")
 field("number", u32, "Packet number (low 32 bits)")
 field("conn_id", u64, "Connection id of the receiver", base.HEX)
@@ -191,12 +191,41 @@ local function crc_add(crc, s)
 	return crc
 end
 
--- computed_crc returns the checksum that the packet should have, or nil when that cannot be known.
-local function computed_crc(tvb)
+-- unknown_bits says whether a difference between two checksums comes from bits of the full numbers which a packet does not have: numbers of packets
+-- below 2^40, and of messages. size is how many bytes the checksum covers behind the full numbers. Each bit changes the checksum in its own way, and
+-- these changes add up, so this is elimination over 32 bits.
+local function unknown_bits(difference, size, control)
+	local basis = {}
+	local function reduce(v)
+		for bit = 31, 0, -1 do
+			if math.floor(v / 2 ^ bit) % 2 == 1 then
+				if not basis[bit] then return v, bit end
+				v = bxor(v, basis[bit]) % 0x100000000
+			end
+		end
+		return 0
+	end
+	local zeros = string.rep("\0", 11 + size)
+	for _, at in ipairs(control and { 3 } or { 3, 8, 9 }) do
+		for bit = 0, 7 do
+			local change = crc_add(crc_add(0, string.char(2 ^ bit)), zeros:sub(at + 1))
+			local rest, top = reduce(change % 0x100000000)
+			if top then basis[top] = rest end
+		end
+	end
+	return reduce(difference) == 0
+end
+
+-- verify_crc says whether the checksum of a packet is right, and what it should be where the full numbers are what the packet says; or nil when that cannot
+-- be known. The upper bits of the numbers (PROTOCOL 3.1) are not in the packet: a checksum that is right for some of them is taken for right.
+local function verify_crc(tvb)
 	if tvb:len() < tvb:reported_len() or tvb:len() < BASE then return nil end
-	local crc = crc_add(0xffffffff, tvb:raw(0, 20))
+	local numbers = "\0\0\0\0" .. tvb:raw(4, 4) .. "\0\0" .. tvb:raw(2, 2)
+	local crc = crc_add(crc_add(0xffffffff, numbers), tvb:raw(0, 20))
 	if tvb:len() > BASE then crc = crc_add(crc, tvb:raw(BASE)) end
-	return bxor(crc, 0xffffffff) % 0x100000000
+	local want, got = bxor(crc, 0xffffffff) % 0x100000000, tvb(20, 4):uint()
+	local control = tvb(0, 1):uint() % 16 == T_CONTROL
+	return want == got or unknown_bits(bxor(want, got) % 0x100000000, tvb:len() - 4, control), want
 end
 
 -- A walk over the packet that is being dissected: it takes bytes from the front, and remembers what is wrong.
@@ -634,7 +663,7 @@ end
 
 -- The base header (PROTOCOL 3).
 
-local FLAGS = { "ackreq", "space", "ack", "report", "end", "keyphase" }
+local FLAGS = { "ackreq", "space", "ack", "report", "end", "secure" }
 
 local function base_flags(w, tree)
 	local range = w.tvb(w.at, 1)
@@ -643,7 +672,7 @@ local function base_flags(w, tree)
 		item:add(f["flags." .. name], range)
 		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
 	end
-	if value >= 0x20 then w:bad(item, "Flags that version 2 has not") end
+	if value >= 0x20 then w:bad(item, "Flags that version 3 has not") end
 	return value, item
 end
 
@@ -651,21 +680,21 @@ local function base_header(w, tree)
 	local version, item = w:take(tree, "version", 1)
 	local kind = version % 16
 	tree:add(f.type, w.tvb(0, 1))
-	if math.floor(version / 16) ~= 2 then item:add_proto_expert_info(e.unknown, "Another version than 2") end
+	if math.floor(version / 16) ~= 3 then item:add_proto_expert_info(e.unknown, "Another version than 3") end
 	local flags, flags_item = base_flags(w, tree)
 	local message, message_item = w:take(tree, "message", 2)
 	local number = w:take(tree, "number", 4)
 	w:take(tree, "conn_id", 8)
 	local offset, offset_item = w:take(tree, "offset", 4)
-	local crc, crc_item = w:take(tree, "crc", 4)
+	local _, crc_item = w:take(tree, "crc", 4)
 	if ndxdp.prefs.crc then
-		local want = computed_crc(w.tvb)
+		local good, want = verify_crc(w.tvb)
 		if want then
-			tree:add(f["crc.good"], w.tvb(20, 4), want == crc):set_generated()
-			if want ~= crc then crc_item:add_proto_expert_info(e.crc, string.format("The CRC32C should be 0x%08x", want)) end
+			tree:add(f["crc.good"], w.tvb(20, 4), good):set_generated()
+			if not good then crc_item:add_proto_expert_info(e.crc, string.format("The CRC32C should be 0x%08x", want)) end
 		end
 	end
-	if kind > T_PIECE then w:bad(item, "A type that version 2 has not") end
+	if kind > T_PIECE then w:bad(item, "A type that version 3 has not") end
 	if kind == T_CONTROL and (message ~= 0 or offset ~= 0) then w:bad(message_item, "A control packet with a place") end
 	if kind == T_CONTROL and has(flags, 0x02) then w:bad(flags_item, "A control packet with SPACE") end
 	if kind < T_PIECE and has(flags, 0x10) then w:bad(flags_item, "END in a packet that is no piece") end
@@ -701,7 +730,7 @@ function ndxdp.dissector(tvb, pinfo, root)
 	if h.kind ~= T_CONTROL then
 		where = string.format("#%d %s message %d+%d: ", h.number, response and "response" or "request", h.message, h.offset)
 	end
-	local known = tvb(0, 1):bitfield(0, 4) == 2 -- nothing is known of another version
+	local known = tvb(0, 1):bitfield(0, 4) == 3 -- nothing is known of another version
 	if known and has(h.flags, 0x04) then known = ack_block(w) end
 	if known and has(h.flags, 0x08) then known = report_block(w) end
 	if known then
@@ -721,9 +750,9 @@ end
 
 -- likely says that a datagram on any port is an ND packet: by its first bytes, and by its checksum.
 local function likely(tvb, pinfo, root)
-	if tvb:len() <= BASE or math.floor(tvb(0, 1):uint() / 16) ~= 2 or tvb(0, 1):uint() % 16 > T_PIECE then return false end
+	if tvb:len() <= BASE or math.floor(tvb(0, 1):uint() / 16) ~= 3 or tvb(0, 1):uint() % 16 > T_PIECE then return false end
 	if tvb(1, 1):uint() >= 0x20 then return false end
-	if computed_crc(tvb) ~= tvb(20, 4):uint() then return false end
+	if not verify_crc(tvb) then return false end
 	ndxdp.dissector(tvb, pinfo, root)
 	pinfo.conversation = ndxdp
 	return true

@@ -1,6 +1,9 @@
 package crc32c
 
-import "hash/crc32"
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
 
 // castagnoli selects the SSE4.2 or ARMv8 instruction in the standard library.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -12,4 +15,21 @@ func Update(crc uint32, p []byte) uint32 {
 		return ^update(^crc, p)
 	}
 	return crc32.Update(crc, castagnoli, p)
+}
+
+// UpdateWords adds four words, each with its most significant byte first, to a checksum. They need no memory of the caller's: what a call of
+// hash/crc32 is given is allocated.
+func UpdateWords(crc uint32, words *[4]uint64) uint32 {
+	var p [32]byte
+	for i, w := range words {
+		binary.BigEndian.PutUint64(p[8*i:], w)
+	}
+	if folds {
+		return ^update(^crc, p[:])
+	}
+	crc = ^crc
+	for _, b := range p {
+		crc = castagnoli[byte(crc)^b] ^ crc>>8
+	}
+	return ^crc
 }

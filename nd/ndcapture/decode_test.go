@@ -34,10 +34,10 @@ func decode(b []byte) (fields, wire.DropReason) {
 	if d != wire.DropNone {
 		return f, d
 	}
-	f.num("version", 2)
+	f.num("version", 3)
 	f.num("type", kindOf(h))
 	f.num("flags", uint64(h.Flags()))
-	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "keyphase"} {
+	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "secure"} {
 		f.flag("flags."+name, h.Flags()>>i&1 != 0)
 	}
 	f.num("message", uint64(h.Message()))

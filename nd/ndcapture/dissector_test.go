@@ -89,7 +89,8 @@ func TestDissectorChecksum(t *testing.T) {
 		var sealed [][]byte
 		for _, b := range packets {
 			b = slices.Clone(b)
-			wire.PutCRC(b, wire.SumFirst(b))
+			h := wire.BaseHeader(b[:wire.BaseHeaderLen])
+			wire.PutCRC(b, wire.SumFirst(uint64(h.Number()), uint32(h.Message()), b))
 			bad := slices.Clone(b)
 			bad[len(bad)-1] ^= 0x40
 			sealed = append(sealed, b, bad)

@@ -28,7 +28,7 @@ func packet(fields wire.BaseFields, parts ...[]byte) []byte {
 	b := make([]byte, wire.BaseHeaderLen)
 	wire.PutBaseHeader(b, &fields)
 	b = append(b, slices.Concat(parts...)...)
-	wire.PutCRC(b, wire.SumFirst(b))
+	wire.PutCRC(b, wire.SumFirst(fields.Number, fields.Message, b))
 	return b
 }
 

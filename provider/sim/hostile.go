@@ -165,5 +165,12 @@ func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	return old.path, true
 }
 
-// seal makes the checksum right.
-func (f *forger) seal(p []byte) { wire.PutCRC(p, wire.SumFirst(p)) }
+// seal makes the checksum right, for the full numbers that are nearest to what the connection sent. A world has fewer than 2^31 packets.
+func (f *forger) seal(p []byte) {
+	h := wire.BaseHeader(p[:wire.BaseHeaderLen])
+	message := uint32(0)
+	if of := f.host.net.flows[flowKey{f.host, h.ConnID()}]; of != nil && !h.Control() {
+		message = wire.ExpandMessage(h.Message(), of.sent[h.Space()].message)
+	}
+	wire.PutCRC(p, wire.SumFirst(uint64(h.Number()), message, p))
+}

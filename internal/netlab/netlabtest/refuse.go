@@ -68,6 +68,6 @@ func refusal(packet []byte) (rej []byte, port uint16) {
 	wire.PutBaseHeader(rej, &wire.BaseFields{ConnID: hello.ConnID})
 	wire.PutControl(rej[wire.ControlOffset:], wire.CtlREJ, 0, len(body))
 	rej = append(rej, body...)
-	wire.PutCRC(rej, wire.SumFirst(rej))
+	wire.PutCRC(rej, wire.SumFirst(0, 0, rej))
 	return rej, hello.UDPPort
 }

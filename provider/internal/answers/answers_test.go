@@ -30,7 +30,7 @@ func packs(t *testing.T, q *Queue, mem *access.Memory, at space.Place) (content 
 			t.Fatal("the memory is gone")
 		}
 		at = to
-		p := out.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true, Piece: out.Piece(), Flags: wire.FlagSpace | out.Flags(), Message: uint16(from.Message()), Offset: from.Offset()})
+		p := out.Seal(1, wire.NotECT, &wire.BaseFields{Operations: true, Piece: out.Piece(), Flags: wire.FlagSpace | out.Flags(), Message: from.Message(), Offset: from.Offset()})
 		rx := &link.RxPacket{N: p.N, Len: p.Len, Frags: p.Frags}
 		h, _ := wire.ParseBaseHeader(rx.Frags[0].Data)
 		if d := rx.ReadBlocks(h, nil, nil); d != wire.DropNone {

@@ -15,9 +15,9 @@ func (p *RxPacket) ConnID() uint64 {
 	return 0
 }
 
-// Intact verifies the CRC32C over all pieces (PROTOCOL §3.4).
-func (p *RxPacket) Intact(h wire.BaseHeader) bool {
-	crc := wire.SumFirst(p.Frags[0].Data)
+// Intact verifies the CRC32C over the full packet and message numbers and all pieces (PROTOCOL §3.4).
+func (p *RxPacket) Intact(h wire.BaseHeader, number uint64, message uint32) bool {
+	crc := wire.SumFirst(number, message, p.Frags[0].Data)
 	for i := 1; i < p.N; i++ {
 		crc = wire.Sum(crc, p.Frags[i].Data)
 	}

@@ -315,7 +315,7 @@ func (b *builder) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *l
 	p.Path, p.ECN, p.Len = path, ecn, b.used
 	first := p.Frags[0].Data
 	wire.PutBaseHeader(first, fields)
-	crc := wire.SumFirst(first)
+	crc := wire.SumFirst(fields.Number, fields.Message, first)
 	for i := 1; i < p.N; i++ {
 		crc = wire.Sum(crc, p.Frags[i].Data)
 	}

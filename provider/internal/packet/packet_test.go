@@ -33,8 +33,8 @@ func arrive(t *testing.T, p *link.TxPacket) (*link.RxPacket, wire.BaseHeader) {
 	t.Helper()
 	rx := &link.RxPacket{N: p.N, Len: p.Len, Frags: p.Frags}
 	h, d := wire.ParseBaseHeader(rx.Frags[0].Data)
-	if d != wire.DropNone || !rx.Intact(h) {
-		t.Fatalf("%v, intact %v", d, rx.Intact(h))
+	if intact := rx.Intact(h, uint64(h.Number()), uint32(h.Message())); d != wire.DropNone || !intact {
+		t.Fatalf("%v, intact %v", d, intact)
 	}
 	var ack wire.Ack
 	var report wire.Report

@@ -57,7 +57,7 @@ func (o *Out) Whole(w *Wholes, piece []byte) *link.TxPacket {
 	p.Path, p.ECN, p.Joins, p.Bulk = w.Path, w.ECN, true, w.Bulk
 	p.N, p.Len = 1, wire.BaseHeaderLen+len(piece)
 	p.Frags[0] = link.Frag{Data: first, ID: link.Lent}
-	crc := wire.SumFirst(first)
+	crc := wire.SumFirst(w.Fields.Number, w.Fields.Message, first)
 	if copied < len(piece) {
 		p.Frags[1] = link.Frag{Data: piece[:len(piece):len(piece)], ID: link.Lent}
 		p.N = 2

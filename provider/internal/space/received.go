@@ -18,10 +18,9 @@ type span struct{ low, high uint64 }
 // Received knows which packet numbers of the peer came, and says what to tell of them. Its zero value has heard nothing. The
 // largest wire.MaxAckRanges runs of numbers are kept; what lies below them is not told any more.
 type Received struct {
-	heard   uint64 // the largest number on any packet that was heard
-	any     bool
-	untold  bool // something was added since the last block
-	late    bool // nobody looked when the largest number came
+	heard   uint64 // the largest number on any packet that was heard; zero when none was
+	untold  bool   // something was added since the last block
+	late    bool   // nobody looked when the largest number came
 	n       int
 	at      clock.Time // when the largest number came
 	carrier uint64     // our packet whose block told everything up to toldTo; zero while none is awaited
@@ -32,7 +31,7 @@ type Received struct {
 // Resume begins anew after what the largest number heard before was, zero when none was, and the run of numbers was that ended with the
 // largest added: the block that told it may have been lost.
 func (r *Received) Resume(heard uint64, newest Run) {
-	*r = Received{heard: heard, any: heard != 0}
+	*r = Received{heard: heard}
 	if newest.Length > 0 {
 		r.n, r.spans[0] = 1, span{heard - uint64(newest.Below) - uint64(newest.Length) + 1, heard - uint64(newest.Below)}
 	}
@@ -62,27 +61,20 @@ func (r *Received) At() clock.Time { return r.at }
 // Late says whether nobody looked when the largest number came (AWAY, PROTOCOL §3.5).
 func (r *Received) Late() bool { return r.late }
 
-// Heard returns the number whose low 32 bits a packet has: the one nearest to what comes after the largest heard (RFC 9000
-// appendix A.3). overtaken says that a larger number was heard before.
-func (r *Received) Heard(low uint32) (number uint64, overtaken bool) {
-	if !r.any {
-		r.heard, r.any = uint64(low), true
-		return r.heard, false
-	}
-	number = Expand(low, r.heard+1)
-	if number > r.heard {
-		r.heard = number
-		return number, false
-	}
-	return number, number < r.heard
+// Heard notes that a packet with a number was heard. It reports whether a larger number was heard before.
+func (r *Received) Heard(number uint64) (overtaken bool) {
+	overtaken = number < r.heard
+	r.heard = max(r.heard, number)
+	return overtaken
 }
 
-// Near says whether the number whose low 32 bits a packet has is less than reach from the largest heard. When nothing was heard, none is.
-func (r *Received) Near(low uint32, reach uint64) bool {
-	return r.any && Expand(low, r.heard)+reach-1-r.heard < 2*reach-1
+// Near says whether a number is less than reach from the largest heard. When nothing was heard, none is.
+func (r *Received) Near(number, reach uint64) bool {
+	return r.heard != 0 && number+reach-1-r.heard < 2*reach-1
 }
 
-// Expand returns the number with these low 32 bits that is nearest to expected.
+// Expand returns the number with these low 32 bits that is nearest to expected: one more than the largest number heard (RFC 9000 appendix A.3).
+// Of the first packet that is heard it is what the packet says.
 func Expand(low uint32, expected uint64) uint64 {
 	const half, whole = 1 << 31, 1 << 32
 	n := expected&^(whole-1) | uint64(low)

@@ -28,18 +28,22 @@ func told(r *Received, most int) (numbers []uint64) {
 // A number is the one nearest to what is expected (RFC 9000 appendix A.3), also where the low 32 bits go round.
 func TestHeardReconstructsNumbers(t *testing.T) {
 	var r Received
-	if n, overtaken := r.Heard(0x7ffffff0); n != 0x7ffffff0 || overtaken {
+	heard := func(low uint32) (number uint64, overtaken bool) {
+		number = Expand(low, r.Largest()+1)
+		return number, r.Heard(number)
+	}
+	if n, overtaken := heard(0x7ffffff0); n != 0x7ffffff0 || overtaken {
 		t.Errorf("the first number is %#x, overtaken %v", n, overtaken)
 	}
 	n := uint64(0x7ffffff0)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 10000 {
 		n += rng.Uint64N(1 << 30)
-		if got, overtaken := r.Heard(uint32(n)); got != n && n > r.Largest() || got == n && overtaken {
+		if got, overtaken := heard(uint32(n)); got != n && n > r.Largest() || got == n && overtaken {
 			t.Fatalf("heard %#x, want %#x", got, n)
 		}
 		late := n - rng.Uint64N(min(1<<30, n))
-		if got, overtaken := r.Heard(uint32(late)); got != late || overtaken != (late < n) {
+		if got, overtaken := heard(uint32(late)); got != late || overtaken != (late < n) {
 			t.Fatalf("heard %#x, want %#x", got, late)
 		}
 	}
@@ -57,7 +61,7 @@ func TestReceivedInAnyOrder(t *testing.T) {
 		came := map[uint64]bool{}
 		for range 1 + rng.IntN(40) {
 			n := first + rng.Uint64N(48)
-			r.heard, r.any = max(r.heard, n), true
+			r.Heard(n)
 			if fresh := r.Add(n, 0, false); fresh == came[n] {
 				t.Fatalf("%d is new: %v", n-first, fresh)
 			}
@@ -80,7 +84,7 @@ func TestReceivedInAnyOrder(t *testing.T) {
 func TestRangesAreBounded(t *testing.T) {
 	var r Received
 	for i := range uint64(10000) {
-		r.Heard(uint32(2 * i))
+		r.Heard(2 * i)
 		r.Add(2*i, 0, false)
 	}
 	got := told(&r, wire.MaxAckRanges)
@@ -100,7 +104,7 @@ func TestToldIsForgotten(t *testing.T) {
 	var r Received
 	add := func(numbers ...uint64) {
 		for _, n := range numbers {
-			r.Heard(uint32(n))
+			r.Heard(n)
 			r.Add(n, 0, false)
 		}
 	}
@@ -166,15 +170,17 @@ func TestDelay(t *testing.T) {
 func TestResume(t *testing.T) {
 	var r Received
 	r.Resume(1<<40+5, Run{})
-	if n, overtaken := r.Heard(6); n != 1<<40+6 || overtaken {
-		t.Errorf("heard %#x, overtaken %v", n, overtaken)
+	if overtaken := r.Heard(1<<40 + 6); overtaken || r.Largest() != 1<<40+6 {
+		t.Errorf("heard %#x, overtaken %v", r.Largest(), overtaken)
 	}
 	if r.Untold() || r.n != 0 {
 		t.Error("something is told of before anything came")
 	}
 	r.Resume(0, Run{})
-	if n, _ := r.Heard(77); n != 77 {
-		t.Errorf("heard %d", n)
+	for _, low := range []uint32{1, 77, 1 << 31, 1<<32 - 1} {
+		if n := Expand(low, r.Largest()+1); n != uint64(low) {
+			t.Errorf("the first number is %d, and the packet says %d", n, low)
+		}
 	}
 }
 
@@ -184,7 +190,7 @@ func TestNoAllocations(t *testing.T) {
 	n := uint64(0)
 	if got := testing.AllocsPerRun(1000, func() {
 		n += 2
-		r.Heard(uint32(n))
+		r.Heard(n)
 		r.Add(n, 0, false)
 		r.Tell(&a, 0, wire.MaxAckRanges)
 		r.Told(n, a.N)
