@@ -40,7 +40,7 @@ var fences = map[string]fence{
 	},
 	"internal/netlab/impair": {
 		theirs: []string{"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
-		usedBy: []string{"bench"},
+		usedBy: []string{"bench", "nd/ndnet"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
 	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd", "nd/ndmetrics", "cmd/"}},
@@ -111,7 +111,7 @@ var fences = map[string]fence{
 		ours:  []string{"provider", "internal/verbs"},
 		tests: []string{"nd", "internal/datapath"},
 	},
-	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/..."}}, // it must run over connections
+	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know

@@ -158,7 +158,7 @@ func (c *Conn) stay(n int) {
 	w.ends.Stop()
 }
 
-// stayed ends that.
+// stayed ends a wait that is bounded.
 func (c *Conn) stayed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

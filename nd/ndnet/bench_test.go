@@ -31,7 +31,9 @@ func networksOf(tb testing.TB, pair *netlab.Pair, cfg nd.AdapterConfig) (n [2]*N
 				return err
 			}
 			tb.Cleanup(func() { must(tb, a.Close()) })
-			n[end], err = New(a, Config{})
+			if n[end], err = New(a, Config{}); err == nil {
+				n[end].bounds.stall = stallOfTests
+			}
 			return err
 		}))
 	}

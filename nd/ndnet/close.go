@@ -5,9 +5,27 @@ import (
 	"time"
 )
 
-// lingerTime bounds how long a closed connection keeps delivering what was written before to a peer that answers and takes nothing in: about as long as Linux does so for TCP
-// (tcp_orphan_retries). A program that serves one client after the other reads late.
-const lingerTime = 2 * time.Minute
+// How long Close waits, and how long a closed connection lives on.
+const (
+	// closeTime bounds how long Close waits for a peer that takes in what was written, but slowly.
+	closeTime = 30 * time.Second
+	// stallTime is how long the peer may take nothing in before Close waits no more. A peer that reads says so each second (tidyInterval).
+	stallTime = 4 * time.Second
+	// farewellTime is how long Close waits for the peer to acknowledge the end alone, behind data that it has acknowledged: time for some
+	// retransmissions on a local network.
+	farewellTime = 50 * time.Millisecond
+	// farewellPause is how long after an end that was not acknowledged in farewellTime no Close of the network waits for an end alone: a
+	// program that closes a thousand connections to a host that is gone does not wait for each.
+	farewellPause = time.Second
+	// lingerTime bounds how long a closed connection keeps delivering, in the background behind Close, to a peer that answers and takes nothing in: about
+	// as long as Linux does so for TCP (tcp_orphan_retries). A program that serves one client after the other reads late.
+	lingerTime = 2 * time.Minute
+)
+
+// closeBounds are these times. Tests of networks change theirs.
+type closeBounds struct{ whole, stall, farewell, pause, linger time.Duration }
+
+var usualBounds = closeBounds{whole: closeTime, stall: stallTime, farewell: farewellTime, pause: farewellPause, linger: lingerTime}
 
 // CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on. Once more is harmless, and so is a peer that
 // reads no more.
@@ -48,8 +66,18 @@ func (c *Conn) sayFlags(flags uint8) {
 	c.wake()
 }
 
-// Close ends the connection. Pending calls return; what was written before is still delivered, in the background, for at most two
-// minutes, or until the peer is gone. A process that ends meanwhile cuts it off: Wait waits for it. Closing twice is an error, as for other connections.
+// SetLinger says what Close does with bytes that the peer's host has not acknowledged. Below 0, the default, Close does as it says. With 0 Close throws
+// them away, and the peer gets ECONNRESET. Otherwise Close waits for sec seconds at most, and throws away what is left then.
+func (c *Conn) SetLinger(sec int) error {
+	return c.set(func() { c.lingers = max(sec, -1) })
+}
+
+// Close ends the connection. Pending calls return at once. Nobody delivers what was written when the process has ended, so Close waits until the
+// peer's host has acknowledged it together with the end: for 30 seconds at most, while the peer takes in something within 4 seconds. Where it has
+// acknowledged all that was written before, Close waits for no more than 50 ms. What is left then is delivered in the background, for two minutes or until the
+// peer is gone, and Wait waits for it. Close returns no error for it.
+//
+// Deadlines do not end Close, SetLinger bounds it. Closing twice is an error, as for other connections, and the second Close does not wait.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,31 +85,107 @@ func (c *Conn) Close() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	c.closed, c.shut = true, true
+	c.network.ending.begin()
 	c.readTime.stop()
 	c.writeTime.stop()
 	c.keep.stop()
 	c.discard()
+	if c.lingers == 0 {
+		c.wake()
+		c.abort()
+		return nil
+	}
+	owes := c.owes()
 	c.sayFlags(flagEnd | flagGone)
-	go c.linger()
+	c.takeResults() // what was said leaves now, whether or not somebody waits for the answer
+	switch {
+	case c.farewell(owes):
+		go c.release()
+	case c.lingers > 0:
+		c.abort()
+	default:
+		go c.linger()
+	}
 	return nil
 }
 
-// linger delivers what was written, and gives everything back.
-func (c *Conn) linger() {
-	c.mu.Lock()
-	over := false
-	stop := time.AfterFunc(c.network.linger, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		over = true
-		c.wake()
-	})
-	for c.failed == nil && !over && !c.delivered() {
+// farewell waits until everything has arrived, for as long as Close may, and says whether it has. The caller holds mu. owes says that data was on its way.
+func (c *Conn) farewell(owes bool) (arrived bool) {
+	n, bounds := c.network, &c.network.bounds
+	if c.lingers > 0 {
+		limit := time.Duration(min(c.lingers, int(lingerTime/time.Second))) * time.Second
+		return c.deliver(limit, limit)
+	}
+	if owes { // closing one stalled connection after the other takes as long as closing one
+		return c.deliver(bounds.whole, bounds.stall-time.Duration(c.send.stalled)*tidyInterval)
+	}
+	if n.unheard(0) {
+		return c.failed != nil || c.delivered()
+	}
+	arrived = c.deliver(bounds.farewell, bounds.farewell)
+	if !arrived {
+		n.unheard(bounds.pause)
+	}
+	return arrived
+}
+
+// unheard says whether a Close has waited in vain for its end to be acknowledged a while ago. more has that so for as long from now on.
+func (n *Network) unheard(more time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if more > 0 {
+		n.deafUntil = now.Add(more)
+	}
+	return now.Before(n.deafUntil)
+}
+
+// deliver waits until everything has arrived at the peer, or the connection is lost: for no longer than whole, and while something arrives within stall. It
+// returns false when that is over. The caller holds mu.
+func (c *Conn) deliver(whole, stall time.Duration) bool {
+	if c.failed != nil || c.delivered() {
+		return true
+	}
+	begin := time.Now()
+	last, moved := begin, c.moved()
+	wake := time.AfterFunc(min(whole, stall), c.stayed)
+	defer wake.Stop()
+	for c.failed == nil && !c.delivered() {
+		now := time.Now()
+		if m := c.moved(); m != moved {
+			last, moved = now, m
+		}
+		left := min(whole-now.Sub(begin), stall-now.Sub(last))
+		if left <= 0 {
+			return false
+		}
+		wake.Reset(left)
 		c.await(true)
 	}
+	return true
+}
+
+// moved changes when the peer takes something in.
+func (c *Conn) moved() uint64 { return c.out.written + c.out.read + uint64(c.arrived()) }
+
+// owes says that bytes were written which the peer has not acknowledged.
+func (c *Conn) owes() bool { return c.send.ring.tail != c.send.ring.head || c.send.old != nil }
+
+// linger delivers what Close has left, and gives everything back.
+func (c *Conn) linger() {
+	c.mu.Lock()
+	limit := c.network.bounds.linger
+	c.deliver(limit, limit)
 	c.mu.Unlock()
-	stop.Stop()
 	c.release()
+}
+
+// abort ends the connection for both sides now, whatever is on its way. The caller holds mu.
+func (c *Conn) abort() {
+	c.mu.Unlock()
+	_ = c.connector.Close() // never fails, and waits for the engine's owner
+	c.mu.Lock()
+	go c.release()
 }
 
 // delivered says that everything written has arrived at the peer, and the end of it. The caller holds mu.
@@ -123,5 +227,7 @@ func (c *Conn) release() {
 	c.mu.Unlock()
 	_ = c.network.pool.trim() // of an adapter that is closed, or memory that it keeps until then
 	c.network.drop()
-	c.network.busy.Done()
+	if c.closed { // by the caller, who may wait
+		c.network.ending.end()
+	}
 }

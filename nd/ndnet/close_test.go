@@ -5,14 +5,23 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"net/netip"
+	"os"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // written is the server of a connection whose client wrote b and closed it.
 func written(t *testing.T, n [2]*Network, b []byte) (server *Conn) {
 	t.Helper()
 	ends := pairs(t, n, 1)[0]
+	n[0].bounds.stall = time.Millisecond // Close leaves it to the background
 	if _, err := ends[0].Write(b); err != nil {
 		t.Fatal(err)
 	}
@@ -20,8 +29,8 @@ func written(t *testing.T, n [2]*Network, b []byte) (server *Conn) {
 	return ends[1]
 }
 
-// What was written before Close arrives at a program that reads late.
-func TestCloseWaitsForLateReaders(t *testing.T) {
+// What was written before a Close that has waited in vain arrives at a program that reads late.
+func TestClosedStreamsWaitForLateReaders(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
 	n := networks(t, Config{})
 	server := written(t, n, want)
@@ -40,7 +49,7 @@ func TestCloseWaitsForLateReaders(t *testing.T) {
 // A peer that never reads keeps a closed connection for a bounded time.
 func TestCloseEndsWithoutReaders(t *testing.T) {
 	n := networks(t, Config{})
-	n[0].linger = time.Millisecond
+	n[0].bounds.linger = time.Millisecond
 	server := written(t, n, make([]byte, 16<<10))
 	enough, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -49,4 +58,158 @@ func TestCloseEndsWithoutReaders(t *testing.T) {
 		t.Error("a stream that was cut reads as if it were whole")
 	}
 	must(t, server.Close())
+}
+
+// leftBehind is a connection whose client has written more than its peer takes in before it reads.
+func leftBehind(t *testing.T, n [2]*Network) (client, server *Conn) {
+	t.Helper()
+	ends := pairs(t, n, 1)[0]
+	_, err := ends[0].Write(make([]byte, 16<<10))
+	must(t, err)
+	return ends[0], ends[1]
+}
+
+// closes says how Close ends, and that it does.
+func closes(t *testing.T, c *Conn) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.Close() }()
+	select {
+	case err := <-done:
+		must(t, err)
+	case <-time.After(patience):
+		t.Fatal("Close does not return")
+	}
+}
+
+// hasDelivered says whether everything that the connection wrote has arrived, the end included.
+func (c *Conn) hasDelivered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.owes() && c.send.saidFlags == flagEnd|flagGone && c.send.n == 0
+}
+
+// Close returns when the peer has what was written, and the end: the process may end then. A deadline in the past does not end it.
+func TestCloseWaitsForThePeer(t *testing.T) {
+	n := networks(t, Config{})
+	n[0].bounds.stall, n[0].bounds.whole = 10*patience, 10*patience
+	client, server := leftBehind(t, n)
+	must(t, client.SetDeadline(time.Now().Add(-1)))
+	read := make(chan int)
+	go func() {
+		awaitInside(t, client)
+		got, _ := io.ReadAll(server)
+		read <- len(got)
+	}()
+	closes(t, client)
+	if !client.hasDelivered() {
+		t.Error("Close has returned before everything arrived")
+	}
+	if got := <-read; got != 16<<10 {
+		t.Errorf("%d bytes arrived", got)
+	}
+	must(t, server.Close())
+}
+
+// A Close behind data that has arrived returns when the end has, too.
+func TestCloseWaitsForTheEnd(t *testing.T) {
+	n := networks(t, Config{})
+	n[0].bounds.farewell = 10 * patience
+	ends := pairs(t, n, 1)[0]
+	closes(t, ends[0])
+	if !ends[0].hasDelivered() {
+		t.Error("Close has returned before the end arrived")
+	}
+	must(t, ends[1].Close())
+}
+
+// Closing one connection after the other to a host that does not answer waits once, not for each.
+func TestClosesToASilentHost(t *testing.T) {
+	if port := os.Getenv(childPort); port != "" {
+		child(t, port)
+		return
+	}
+	port := netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	must(t, err)
+	defer func() { must(t, a.Close()) }()
+	n, err := New(a, Config{})
+	must(t, err)
+	cmd, _, at := startChild(t, port)
+	var idle [2]*Conn
+	for i := range idle {
+		c, err := n.Dial("nd", at)
+		must(t, err)
+		idle[i] = c.(*Conn)
+		end := idle[i].busy() // what it has said has arrived
+		end()
+	}
+	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	n.bounds = closeBounds{whole: 10 * patience, stall: 10 * patience, farewell: time.Millisecond, pause: 10 * patience, linger: time.Millisecond}
+	closes(t, idle[0])
+	n.bounds.farewell = 10 * patience
+	closes(t, idle[1])
+}
+
+// Close waits no longer for a peer that has taken nothing in for a while already, so that closing many takes no longer than closing one.
+func TestCloseOfStalledConnections(t *testing.T) {
+	n := networks(t, Config{})
+	n[0].bounds.stall, n[0].bounds.whole, n[0].bounds.linger = math.MaxUint8*tidyInterval, math.MaxUint8*tidyInterval, time.Millisecond
+	client, server := leftBehind(t, n)
+	stalled := func() uint8 {
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		return client.send.stalled
+	}
+	for until := time.Now().Add(patience); stalled() == 0; runtime.Gosched() {
+		if time.Now().After(until) {
+			t.Fatal("nobody notes that nothing moves")
+		}
+	}
+	client.mu.Lock()
+	client.send.stalled = math.MaxUint8
+	client.mu.Unlock()
+	closes(t, client)
+	must(t, server.Close())
+}
+
+// SetLinger has Close throw away what the peer has not taken, at once or after some time, and the peer learns that it was cut.
+func TestLinger(t *testing.T) {
+	for _, sec := range []int{0, 1} {
+		n := networks(t, Config{})
+		n[0].bounds.stall, n[0].bounds.whole = 10*patience, 10*patience
+		client, server := leftBehind(t, n)
+		must(t, client.SetLinger(sec))
+		closes(t, client)
+		must(t, server.SetReadDeadline(time.Now().Add(patience)))
+		if _, err := io.ReadAll(server); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("linger %d: the peer reads to %v", sec, err)
+		}
+		must(t, n[0].Wait(t.Context()))
+		must(t, server.Close())
+	}
+}
+
+// A peer that reads slowly says so before it has read half of its ring, so that Close goes on waiting for it.
+func TestSlowReadersAreHeard(t *testing.T) {
+	n := networks(t, Config{})
+	client, server := leftBehind(t, n)
+	read := func() uint64 {
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		client.takeResults()
+		return client.out.read
+	}
+	_, err := client.Write(make([]byte, 256<<10)) // more than the rings that are offered until then
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 12<<10))
+	must(t, err)
+	for before, until := read(), time.Now().Add(patience); read() == before; {
+		if time.Now().After(until) {
+			t.Fatal("the peer does not say that it reads")
+		}
+		_, err := server.Read(make([]byte, 1))
+		must(t, err)
+		time.Sleep(tidyInterval / 100) // it reads slowly
+	}
 }

@@ -34,6 +34,7 @@ type Conn struct {
 	waiting attendance
 	failed  error // the connection is lost
 	closed  bool  // by us
+	lingers int   // of SetLinger
 	keep    *keepAlive
 
 	in       incoming
@@ -56,9 +57,8 @@ type Conn struct {
 
 // newConn makes a connection that is not connected. It owns k, or makes a connector.
 func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
-	c := &Conn{network: n, connector: k, mostRead: n.cfg.MaxBuffer, mostWrite: n.cfg.MaxBuffer}
+	c := &Conn{network: n, connector: k, lingers: -1, mostRead: n.cfg.MaxBuffer, mostWrite: n.cfg.MaxBuffer}
 	c.waiting.changed.L, c.reading.free.L, c.writing.free.L = &c.mu, &c.mu, &c.mu
-	n.busy.Add(1)
 	n.hold()
 	defer func() {
 		if err != nil {

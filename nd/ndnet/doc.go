@@ -36,10 +36,12 @@
 //
 // # Processes that end
 //
-// When a process ends, the kernel delivers what its TCP connections still have to send, and closes them; here nobody does. Who has written something calls
-// Close and then Wait before main returns.
+// When a process ends, the kernel delivers what its TCP connections still have to send, and closes them. Nobody does that for connections over ND, and Go
+// runs nothing when main returns. So Conn.Close waits until the peer's host has everything, for a bounded time, and a program that closes its connections may
+// return from main: http.Server.Shutdown closes those of a server, http.Transport.CloseIdleConnections those of a client. Wait waits for what a Close has given up
+// waiting for, and closes adapters that nobody uses. Behind it no goroutine of this package is left, but for connections and listeners that are open.
 //
-// The peer of a process that was killed, or did not call Close, finds out by silence: Read and Write end with ETIMEDOUT when something was on its
+// The peer of a process that was killed, or that did not close its connections, finds out by silence: Read and Write end with ETIMEDOUT when something was on its
 // way there, else with ECONNRESET, on the adapters of Dialer and ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped
 // for a while; on an adapter of the caller's after AdapterConfig.PeerTimeout, and up to 15 s more when the connection was idle. When a process of
 // the same user has its UDP port by then, as one that was started again, they end with ECONNRESET with the next packet. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:

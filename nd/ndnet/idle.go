@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"maps"
+	"math"
 	"time"
 )
 
@@ -60,10 +61,19 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 		return 0, false // it is about to be released
 	}
 	c.takeResults()
+	s := &c.send
+	if c.in.blocked && c.in.read != c.in.told { // less than half of the ring: the peer sees that it is read, if slowly
+		s.signDue = true
+		c.flush()
+		c.leave()
+	}
 	if moved = c.out.written + c.in.written + c.in.read + 1; moved != before {
+		s.stalled = 0
 		return moved, false
 	}
-	s := &c.send
+	if c.owes() {
+		s.stalled = min(s.stalled, math.MaxUint8-1) + 1
+	}
 	if !writing && s.ring.tail == s.ring.head && s.old == nil {
 		c.network.pool.put(s.block)
 		s.ring, s.block = sendRing{}, block{}

@@ -80,7 +80,6 @@ func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 	l := &Listener{network: n, listener: under, addr: n.tcpAddr(at), ready: make(chan *Conn)}
 	l.life, l.end = context.WithCancel(context.Background())
 	n.hold()
-	n.busy.Add(1)
 	var accepting sync.WaitGroup
 	for range acceptors {
 		accepting.Go(l.accept)
@@ -88,7 +87,7 @@ func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 	go func() {
 		accepting.Wait()
 		n.drop()
-		n.busy.Done()
+		n.ending.end()
 	}()
 	return l, nil
 }
@@ -144,6 +143,7 @@ func (l *Listener) next() (*Conn, error) {
 // fail ends the listener.
 func (l *Listener) fail(err error) {
 	l.once.Do(func() {
+		l.network.ending.begin()
 		l.failed = meaning(err)
 		l.end()
 		_ = l.listener.Close()
@@ -173,6 +173,7 @@ func (l *Listener) Close() error {
 	first := false
 	l.once.Do(func() {
 		first = true
+		l.network.ending.begin()
 		l.failed = net.ErrClosed
 		l.end()
 		_ = l.listener.Close() // never fails

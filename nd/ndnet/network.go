@@ -62,18 +62,19 @@ type Network struct {
 	adapter *nd.Adapter
 	local   netip.Addr
 	cfg     Config
-	busy    sync.WaitGroup // connections that are not released yet, and accepting
-	hold    func()         // notes a user of the adapter, if it is shared: a connection or a listener
-	drop    func()         // notes the end of one
-	stay    time.Duration  // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
-	later   time.Duration  // how long bytes wait for the next Write before somebody looks whether they can go; laterTime
-	linger  time.Duration  // how long a closed connection waits for its peer to take in what was written
+	ending  ending
+	hold    func()        // notes a user of the adapter, if it is shared: a connection or a listener
+	drop    func()        // notes the end of one
+	stay    time.Duration // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
+	later   time.Duration // how long bytes wait for the next Write before somebody looks whether they can go; laterTime
+	bounds  closeBounds
 	pool    pool
 	buffers buffers
 
-	mu      sync.Mutex
-	tidying bool             // tidy comes again
-	grown   map[*Conn]uint64 // connections with memory to give back, and what had moved when it was looked at last
+	mu        sync.Mutex
+	deafUntil time.Time        // ends are not waited for until then: one was not acknowledged
+	tidying   bool             // tidy comes again
+	grown     map[*Conn]uint64 // connections with memory to give back, and what had moved when it was looked at last
 }
 
 // New makes a network of an adapter, which stays the caller's to close: after Wait. The error says what is wrong with cfg, or that there is
@@ -87,27 +88,20 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	}
 	return &Network{
 		adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{},
-		hold: func() {}, drop: func() {}, stay: stayTime, later: laterTime, linger: lingerTime,
+		hold: func() {}, drop: func() {}, stay: stayTime, later: laterTime, bounds: usualBounds,
 	}, nil
 }
 
-// Wait returns when every listener and connection of the network has been closed and has said its last word to its peer, or when ctx ends, with
-// the context's error.
+// Wait returns when the connections of the network that were closed have delivered what was written, or are given up, and listeners that were closed have
+// ended, or when ctx ends, with the context's error. It does not wait for those that are open.
 func (n *Network) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("ndnet: wait: %w", errNil)
 	}
-	idle := make(chan struct{})
-	go func() {
-		n.busy.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("ndnet: wait: %w", context.Cause(ctx))
+	if err := n.ending.wait(ctx); err != nil {
+		return fmt.Errorf("ndnet: wait: %w", err)
 	}
+	return nil
 }
 
 // Dial connects to an ND address such as "192.0.2.1:80": an IP address and an ND port, which has nothing to do with the ports of the host. The network's name is not looked at: callers such as net/http say "tcp".

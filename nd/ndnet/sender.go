@@ -26,6 +26,7 @@ type sender struct {
 	offer       grant
 	offerDue    bool
 	switchedDue bool
+	stalled     uint8 // looks of tidy behind which bytes were on their way, and nothing had moved
 	signDue     bool  // a sign of life, for keep-alive
 	flags       uint8 // flagEnd and flagGone, when they are to be said
 	saidFlags   uint8 // those that were
@@ -209,6 +210,7 @@ func (c *Conn) sent() {
 	f := s.flight[s.first]
 	s.first = (s.first + 1) % depth
 	s.n--
+	s.stalled = 0
 	s.requests -= f.requests
 	switch {
 	case f.direct:

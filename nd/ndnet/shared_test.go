@@ -150,6 +150,7 @@ func TestWaitForSharedAdapters(t *testing.T) {
 	want := make([]byte, 16<<10)
 	_, err = client.Write(want)
 	must(t, err)
+	client.(*Conn).network.bounds.stall = time.Millisecond
 	must(t, client.Close())
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
