@@ -52,9 +52,10 @@ var fences = map[string]fence{
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {}, "internal/testrun": {},
 	"internal/testhelp": {usedBy: []string{}},
-	"internal/broker":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
+	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
+	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
-	"internal/ports":    {ours: []string{"internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
+	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/rxring":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"bpf"}},
 	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
@@ -96,8 +97,8 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
-	"internal/hostkey": {usedBy: []string{"internal/verbs", "nd/ndhealth"}},
-	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat"}, usedBy: []string{"nd", "nd/ndinspect"}},
+	"internal/hostkey": {ours: []string{"internal/user"}, usedBy: []string{"internal/verbs", "nd/ndhealth"}},
+	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
@@ -113,7 +114,7 @@ var fences = map[string]fence{
 	},
 	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
-	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect"}},
+	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
 		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},

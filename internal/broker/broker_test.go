@@ -374,6 +374,15 @@ func TestHostileBroker(t *testing.T) {
 	}
 }
 
+// A path that is too long for a socket is named together with the limit, at both ends.
+func TestLongPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("p", 120))
+	_, err := Listen(path)
+	wantText(t, "listen", err, path+" has ")
+	_, err = Dial(path, good)
+	wantText(t, "dial", err, "107 at most")
+}
+
 // TestListenReplaces replaces the socket of a broker that died, and neither a living one's nor another file.
 func TestListenReplaces(t *testing.T) {
 	path := socketPath(t)

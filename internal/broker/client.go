@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Lease is what a broker gave. Its descriptors are the caller's: whoever uses one sets it to -1 first, and Close closes the rest.
@@ -26,6 +28,9 @@ func Dial(path string, r Request) (*Lease, error) {
 
 // dial waits up to patience. check looks at who is at the other end before anything is said.
 func dial(path string, r Request, patience time.Duration, check func(*net.UnixConn) error) (*Lease, error) {
+	if err := user.CheckSocketPath(path); err != nil {
+		return nil, fmt.Errorf("connect to the broker: %w", err)
+	}
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the broker at %s: %w: is ndbroker running there, and may this user reach it?", path, err)

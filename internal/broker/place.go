@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Directory is where brokers are looked for that nobody named. It is not that of the library's own files (internal/hostkey), which only root may enter.
@@ -29,7 +31,7 @@ func DialUnbidden(path string, r Request, patience time.Duration) (*Lease, error
 	}
 	return dial(path, r, patience, func(conn *net.UnixConn) error {
 		peer, err := credentials(conn)
-		if err == nil && !trusted(peer.Uid) {
+		if err == nil && !user.Trusted(peer.Uid) {
 			err = fmt.Errorf("it is run by user %d, and only root's and our own are believed", peer.Uid)
 		}
 		return err
@@ -54,15 +56,9 @@ func Believed(path string) error {
 		switch {
 		case info.Mode().Type() != c.kind:
 			return fmt.Errorf("no broker is asked at %s: %s is of another kind of file (%s)", path, c.path, info.Mode())
-		case !known || !trusted(stat.Uid) || info.Mode()&c.wide != 0:
+		case !known || !user.Trusted(stat.Uid) || info.Mode()&c.wide != 0:
 			return fmt.Errorf("no broker is asked at %s: %s could be an impostor's, because others than root and this user own it or may change it (%s)", path, c.path, info.Mode())
 		}
 	}
 	return nil
 }
-
-// nobody is the user that the kernel shows in place of those whom a user namespace does not know.
-const nobody = 65534
-
-// trusted says that a user may get our traffic: he has it anyway.
-func trusted(uid uint32) bool { return uid == 0 || uid != nobody && uid == uint32(os.Geteuid()) }

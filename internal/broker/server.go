@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Opened is what was opened for a client.
@@ -65,6 +67,9 @@ func (s *Server) admit(conn *net.UnixConn, peer *unix.Ucred) (rule string, err e
 // Listen makes the socket at path, which everybody may connect to: the server decides who may ask. A socket that nobody listens on
 // any more is replaced, and nothing else is.
 func Listen(path string) (*net.UnixListener, error) {
+	if err := user.CheckSocketPath(path); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
 	defer alone(filepath.Dir(path))()
 	at := &net.UnixAddr{Name: path, Net: "unixpacket"}
 	l, err := net.ListenUnix("unixpacket", at)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Len is the length of the secret in bytes.
@@ -19,16 +21,17 @@ const Len = 32
 // file is the name of the file.
 const file = "reset.key"
 
-// Directory is where the file of this process is: below /run for root, in the directory that the user has for as long as he is logged in for
-// others. The error says that there is none.
+// Directory is where the file of this process is: below user.RuntimeDirectory, and for root always below /run, because all processes of root share one key, those
+// of services and those of root's logins. The error says that there is none.
 func Directory() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/run/ndxdp", nil
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "ndxdp"), nil
+	dir, err := user.RuntimeDirectory()
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("XDG_RUNTIME_DIR is not set")
+	return filepath.Join(dir, "ndxdp"), nil
 }
 
 // Load returns the secret of the host, which the first process that asks makes. The error says why there is none that can be trusted, and the

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Whoever asks first makes the key; all who ask at once, and later, get the same one, and no other file is left.
@@ -106,10 +108,10 @@ func TestNoDirectory(t *testing.T) {
 	if _, err := In(filepath.Join(t.TempDir(), "missing", "ndxdp")); err == nil {
 		t.Error("a key without a directory")
 	}
-	if os.Geteuid() != 0 {
-		t.Setenv("XDG_RUNTIME_DIR", "")
-		if _, err := Load(); err == nil {
-			t.Error("a key without a directory of the user's")
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	if _, missing := user.RuntimeDirectory(); missing != nil {
+		if _, err := Load(); err == nil || err.Error() != missing.Error() {
+			t.Errorf("without a directory of the user's: %v, want %v", err, missing)
 		}
 	}
 }

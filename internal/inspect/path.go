@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 const (
@@ -17,16 +19,10 @@ const (
 	dialLimit = ReplyTimeout
 )
 
-// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR; without that variable below /run for root, and below the directory in /run/user that
-// the user has while logged in for others.
+// Directory is where adapters make their sockets: ndxdp below user.RuntimeDirectory.
 func Directory() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "ndxdp")
-	}
-	if uid := os.Geteuid(); uid != 0 {
-		return filepath.Join("/run/user", strconv.Itoa(uid), "ndxdp")
-	}
-	return systemDir
+	dir, _ := user.RuntimeDirectory() // without one nobody has sockets there, and Serve says why
+	return filepath.Join(dir, "ndxdp")
 }
 
 // Sockets lists the sockets in the directories where processes of this user make them, and for root also those of all users. Some
@@ -66,6 +62,9 @@ func listen(path string) (l *net.UnixListener, err error) {
 	made := filepath.Join(private, "s")
 	// Names are removed one by one: os.RemoveAll takes a descriptor, and of a process that has none left nothing is to stay here.
 	defer func() { _, _ = os.Remove(made), os.Remove(private) }()
+	if err := errors.Join(user.CheckSocketPath(made), user.CheckSocketPath(path)); err != nil {
+		return nil, err
+	}
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 // Server answers for one adapter.
@@ -63,10 +65,10 @@ func listenAt(path string) (l *net.UnixListener, at string, err error) {
 		}
 		return l, path, err
 	}
-	dir, err := filepath.Abs(Directory())
-	if err != nil {
-		return nil, "", err
+	if _, err := user.RuntimeDirectory(); err != nil {
+		return nil, "", fmt.Errorf("find a directory for the socket: %w: log in, or name a path", err)
 	}
+	dir := Directory()
 	sweep(dir)
 	for range maxNames {
 		path = filepath.Join(dir, name(int(opened.Add(1)-1)))

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/inspect"
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, and without that variable below /run for root and /run/user/UID for others.
+// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, else below /run for root and /run/user/UID for others. The variable is ignored unless it is the
+// absolute path of a directory that belongs to this user and that not everybody may write to.
 func Directory() string { return inspect.Directory() }
 
 // Sockets lists the sockets in the directories where adapters of this user make them, and for root also those of all users. Some may be left
@@ -38,6 +40,9 @@ type Client struct {
 
 // Dial connects to a socket. The error wraps ErrGone when nobody listens there, and when there is no such socket.
 func Dial(path string) (*Client, error) {
+	if err := user.CheckSocketPath(path); err != nil {
+		return nil, fmt.Errorf("ndinspect: %w", err)
+	}
 	c, err := net.DialTimeout("unix", path, inspect.ReplyTimeout)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

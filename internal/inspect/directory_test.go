@@ -1,0 +1,52 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// With the environment of another user, root makes nothing in that user's directory, and a relative path makes nothing in the working directory.
+func TestNothingIsMadeInAnothersDirectory(t *testing.T) {
+	theirs := t.TempDir()
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(theirs, 1000, 1000))
+	} else {
+		theirs = "/" // root's
+	}
+	here := t.TempDir()
+	t.Chdir(here)
+	must(t, os.Mkdir("relative", 0o700))
+	for named, dir := range map[string]string{theirs: theirs, "relative": filepath.Join(here, "relative")} {
+		t.Setenv("XDG_RUNTIME_DIR", named)
+		if s, err := Serve(&fake{}, ""); err == nil {
+			if strings.HasPrefix(s.Path(), dir+"/ndxdp") {
+				t.Errorf("XDG_RUNTIME_DIR=%s: the socket is %s", named, s.Path())
+			}
+			must(t, s.Close())
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "ndxdp")); !os.IsNotExist(err) {
+			t.Errorf("XDG_RUNTIME_DIR=%s: there is a directory (%v)", named, err)
+		}
+	}
+}
+
+// A path that is too long for a socket is named together with the limit, whoever chose it, and leaves nothing behind.
+func TestLongPath(t *testing.T) {
+	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	must(t, os.Mkdir(deep, 0o700))
+	t.Setenv("XDG_RUNTIME_DIR", deep)
+	for _, path := range []string{"", filepath.Join(deep, "x.sock")} {
+		if _, err := Serve(&fake{}, path); err == nil || !strings.Contains(err.Error(), deep) || !strings.Contains(err.Error(), "107 at most") {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(deep, "*", "*"))
+	must(t, err)
+	more, err := filepath.Glob(filepath.Join(deep, "ndxdp", ".*"))
+	must(t, err)
+	if all := append(left, more...); len(all) != 0 {
+		t.Errorf("%q are left", all)
+	}
+}
