@@ -125,7 +125,7 @@ func (k *Connector) Bind(at addrPort) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
 	}
-	at, o := k.engine.directory.ports.Take(at, k.engine.rng)
+	at, o := k.engine.directory.ports.Take(at, false, k.engine.rng)
 	if o != OutcomeSuccess {
 		return o
 	}

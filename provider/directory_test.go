@@ -40,7 +40,7 @@ func TestDirectoryCountsUsers(t *testing.T) {
 	want(one, false, 0)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2 {
-		if _, o := d.ports.Take(one, rng); o == OutcomeSharingViolation {
+		if _, o := d.ports.Take(one, false, rng); o == OutcomeSharingViolation {
 			d.ports.Share(one)
 		}
 	}

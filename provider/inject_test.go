@@ -13,6 +13,10 @@ type otherAdapter struct {
 	handed int
 }
 
+func (o *otherAdapter) Mark(uint16) bool { return true }
+
+func (o *otherAdapter) Unmark(uint16) {}
+
 func (o *otherAdapter) Claim(port uint16) Outcome {
 	if port == o.port {
 		return OutcomeSharingViolation

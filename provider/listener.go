@@ -41,7 +41,7 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	if l.bound {
 		return addrPort{}, OutcomeAddressAssociated
 	}
-	at, o := l.engine.directory.ports.Take(at, l.engine.rng)
+	at, o := l.engine.directory.ports.Take(at, true, l.engine.rng)
 	if o != OutcomeSuccess {
 		return addrPort{}, o
 	}

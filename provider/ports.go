@@ -45,7 +45,7 @@ type SharedEndpoint struct {
 
 // NewSharedEndpoint takes a local endpoint, port 0 for a free ephemeral one.
 func (e *Engine) NewSharedEndpoint(at addrPort) (*SharedEndpoint, Outcome) {
-	at, o := e.directory.ports.Take(at, e.rng)
+	at, o := e.directory.ports.Take(at, false, e.rng)
 	if o != OutcomeSuccess {
 		return nil, o
 	}

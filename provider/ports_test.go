@@ -37,17 +37,17 @@ func TestEphemeralPortsAreUsedUp(t *testing.T) {
 	const n = ndports.LastAutomatic - ndports.FirstAutomatic + 1
 	taken := map[uint16]bool{}
 	for range n {
-		at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng)
+		at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, false, e.rng)
 		if o != OutcomeSuccess || at.Port < 49152 || taken[at.Port] {
 			t.Fatalf("port %d after %d others: %v", at.Port, len(taken), o)
 		}
 		taken[at.Port] = true
 	}
-	if _, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeTooManyAddresses {
+	if _, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, false, e.rng); o != OutcomeTooManyAddresses {
 		t.Errorf("one more: %v", o)
 	}
 	e.directory.ports.Release(wire.Endpoint{IP: pairIP[0], Port: 50000})
-	if at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, e.rng); o != OutcomeSuccess || at.Port != 50000 {
+	if at, o := e.directory.ports.Take(wire.Endpoint{IP: pairIP[0]}, false, e.rng); o != OutcomeSuccess || at.Port != 50000 {
 		t.Errorf("the one that came free: %d, %v", at.Port, o)
 	}
 }

@@ -118,6 +118,12 @@ func (c *cohabitation) Claim(port uint16) provider.Outcome {
 // Release implements provider.PortSpace.
 func (c *cohabitation) Release(port uint16) { c.space.Release(port) }
 
+// Mark implements provider.PortSpace.
+func (c *cohabitation) Mark(first uint16) bool { return c.space.Mark(first) }
+
+// Unmark implements provider.PortSpace.
+func (c *cohabitation) Unmark(first uint16) { c.space.Unmark(first) }
+
 // PortSpace implements Device.
 func (c *cohabitation) PortSpace() provider.PortSpace { return c }
 

@@ -13,22 +13,12 @@ import (
 const (
 	// FirstAutomatic is the first of the ports that connectors without one get.
 	FirstAutomatic = 49152
-	// blockPorts automatic ports have one socket, so that many connections do not cost a descriptor each.
-	blockPorts = 64
+	// Block is how many automatic ports are marked together, so that many connections do not cost a descriptor each.
+	Block = 64
 )
 
 // ErrTaken says that another socket has a name.
 var ErrTaken = errors.New("the name is taken")
-
-// first is the port that a port's name has: its own, or the first of its block.
-func first(port uint16) uint16 {
-	if port < FirstAutomatic {
-		return port
-	}
-	return port - port%blockPorts
-}
-
-const _ = uint(-(FirstAutomatic % blockPorts)) // blocks begin where automatic ports do
 
 // place is an address with its well-known UDP port, as names have it.
 type place string
@@ -37,7 +27,10 @@ type place string
 func placeOf(at netip.AddrPort) place { return place("@ndxdp/" + at.String()) }
 
 // of is the name of an ND port's socket.
-func (p place) of(port uint16) string { return fmt.Sprintf("%s/nd/%d", p, first(port)) }
+func (p place) of(port uint16) string { return fmt.Sprintf("%s/nd/%d", p, port) }
+
+// mark is the name of a mark on the block of automatic ports from first on.
+func (p place) mark(first uint16) string { return fmt.Sprintf("%s/auto/%d", p, first) }
 
 // holder is the name of the socket of whoever has the well-known port.
 func (p place) holder() string { return string(p) + "/udp" }

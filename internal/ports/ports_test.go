@@ -55,32 +55,32 @@ func TestSocketsHoldNoBuffers(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	const blocks, most = 64, 2048
+	const claims, most = 64, 2048
 	before := heap()
-	for i := range blocks {
-		if s.Claim(FirstAutomatic+uint16(i)*blockPorts) != nil {
-			t.Fatal("the block is taken")
+	for i := range claims {
+		if s.Claim(7001+uint16(i)) != nil {
+			t.Fatal("the port is taken")
 		}
 	}
 	each := int64(math.MaxInt64)
 	for range 20 { // a reader that looks at its socket just now has a buffer
-		for range blocks {
+		for range claims {
 			runtime.Gosched()
 		}
-		if each = min(each, (int64(heap())-int64(before))/blocks); each <= most {
+		if each = min(each, (int64(heap())-int64(before))/claims); each <= most {
 			return
 		}
 	}
-	t.Errorf("a block of ports takes %d bytes, want at most %d", each, most)
+	t.Errorf("a port takes %d bytes, want at most %d", each, most)
 }
 
-// A port below the automatic ones is one adapter's, of those an adapter has 64 together, and all of it ends with the last use.
+// A port is one adapter's, and nothing beside it, and comes free with the last use.
 func TestClaims(t *testing.T) {
 	a, b, elsewhere := newSpace(t, here(1)), newSpace(t, here(1)), newSpace(t, here(2))
 	for _, c := range []struct {
 		mine, other uint16
 		free        bool
-	}{{7001, 7001, false}, {7001, 7002, true}, {49152, 49152 + 63, false}, {49152, 49152 + 64, true}, {65535, 65472, false}, {65535, 65471, true}} {
+	}{{7001, 7001, false}, {7001, 7002, true}, {49152, 49152, false}, {49152, 49153, true}, {65535, 65535, false}, {65535, 65534, true}} {
 		for range 2 {
 			if a.Claim(c.mine) != nil {
 				t.Fatalf("port %d is taken", c.mine)
@@ -131,7 +131,7 @@ func TestRequestsAreHandedOver(t *testing.T) {
 		r.Packet = append([]byte(nil), r.Packet...)
 		taken <- r
 	})
-	if b.Claim(50000) != nil { // and after
+	if b.Claim(50001) != nil { // and after
 		t.Fatal("taken")
 	}
 	for _, port := range []uint16{7001, 50001} {
@@ -157,7 +157,7 @@ func TestOwnerThatNeverReads(t *testing.T) {
 	now := time.Now()
 	n := 0
 	for hand(a, 7001, now) == Done {
-		if n++; n == mostHandedOver {
+		if n++; n == mostHandedOver/2 {
 			t.Skip("net.unix.max_dgram_qlen is above what is handed over in a second")
 		}
 	}
@@ -177,19 +177,77 @@ func TestOwnerThatNeverReads(t *testing.T) {
 	}
 }
 
-// A flood of requests for ports of others is cut off for the rest of the second.
+// Processes that read nothing keep requests from nobody else, however many they are and whatever waits for them.
+func TestOwnersThatNeverReadStopNobody(t *testing.T) {
+	const idle = 64
+	a, b, stuck := newSpace(t, here(1)), newSpace(t, here(1)), newSpace(t, here(1))
+	must(t, b.Claim(7001))
+	taken := make(chan Request, 2)
+	b.Serve(func(r Request) { taken <- r })
+	for port := range uint16(idle) {
+		must(t, stuck.Claim(1000+port))
+	}
+	now, waiting := time.Now(), 0
+	for port := range uint16(idle) {
+		for hand(a, 1000+port, now) == Done && waiting < mostHandedOver/2 {
+			waiting++
+		}
+	}
+	for _, at := range []time.Time{now, now.Add(fullFor)} {
+		if got := hand(a, 7001, at); got != Done {
+			t.Fatalf("beside %d requests that nobody reads, a process that reads gets none: %d", waiting, got)
+		}
+		<-taken
+	}
+}
+
+// A source that sends a flood of requests for ports of others is cut off for the rest of the second, and other sources are not.
 func TestFloodOfRequestsForOthers(t *testing.T) {
 	a := newSpace(t, here(1))
 	now := time.Now()
-	a.second, a.handed = now, mostHandedOver-1
-	if got := hand(a, 7001, now); got != Nobody {
-		t.Errorf("the last one: %d", got)
+	ask := func(source netip.AddrPort, at time.Time) Handed {
+		return a.Hand(7001, source, 14791, [][]byte{packet}, at)
 	}
-	if got := hand(a, 7001, now.Add(time.Second-1)); got != Dropped {
+	for range mostHandedOver {
+		if got := ask(from, now); got != Nobody {
+			t.Fatalf("one of those that are allowed: %d", got)
+		}
+	}
+	if got := ask(from, now.Add(time.Second-1)); got != Dropped {
 		t.Errorf("one more: %d", got)
 	}
-	if got := hand(a, 7001, now.Add(time.Second)); got != Nobody {
+	served := 0
+	for host := range byte(sourceBuckets) {
+		if ask(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), 1), now) == Nobody {
+			served++
+		}
+	}
+	if served < sourceBuckets/2 { // all but a few have a bucket of their own
+		t.Errorf("%d of %d other sources are served", served, sourceBuckets)
+	}
+	if got := ask(from, now.Add(time.Second)); got != Nobody {
 		t.Errorf("a second later: %d", got)
+	}
+}
+
+// A mark is one adapter's, ends with its last use and with its adapter, and takes no port away.
+func TestMarks(t *testing.T) {
+	a, b := newSpace(t, here(1)), newSpace(t, here(1))
+	if !a.Mark(49152) || !a.Mark(49152) || b.Mark(49152) || !b.Mark(49152+Block) {
+		t.Error("a mark is not one adapter's")
+	}
+	must(t, b.Claim(49152))
+	a.Unmark(49152)
+	if b.Mark(49152) {
+		t.Error("a mark ended with the first of two uses")
+	}
+	a.Unmark(49152)
+	if !b.Mark(49152) {
+		t.Error("a mark did not end")
+	}
+	must(t, b.Close())
+	if !a.Mark(49152) || b.Mark(50048) {
+		t.Error("a closed adapter has marks")
 	}
 }
 

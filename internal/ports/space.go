@@ -2,6 +2,7 @@ package ports
 
 import (
 	"errors"
+	"hash/maphash"
 	"net"
 	"net/netip"
 	"os"
@@ -12,11 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/internal/user"
 )
 
 const (
-	// mostHandedOver bounds the requests that are handed to other processes in a second: 2 µs each, 3 % of a core.
-	mostHandedOver = 16384
+	// mostHandedOver bounds the requests that are handed to other processes in a second for one bucket of sources, 4 µs each. A source that asks more often costs the
+	// others of its bucket, and there are sourceBuckets.
+	mostHandedOver, sourceBuckets = 1024, 32
 	// fullFor is how long the queue of another process may be full until its requests are refused in its place.
 	fullFor = time.Second
 	// mostFull bounds the ports whose queues are known to be full.
@@ -43,27 +46,31 @@ type Space struct {
 
 	mu     sync.Mutex // guards all below
 	owned  map[uint16]*owned
+	marks  map[uint16]*mark // by the first port of the block
 	served bool
 	closed bool
-	sender int // descriptor that requests leave from, -1 until then
 	full   map[uint16]time.Time
 	second time.Time
-	handed int // in that second
+	handed [sourceBuckets]int // in that second
+	seed   maphash.Seed       // of the buckets: nobody chooses whose bucket to fill
 
 	malformed atomic.Uint64
 	readers   sync.WaitGroup
 }
 
-// owned is a port below FirstAutomatic, or a block of those from there on, that is ours.
+// owned is a port that is ours.
 type owned struct {
 	conn *net.UnixConn
 	uses int
 }
 
+// mark is the descriptor of a mark of ours.
+type mark struct{ fd, uses int }
+
 // NewSpace is the ports of an address and well-known UDP port. Nothing is taken yet. The network belongs to the caller, and outlives the space.
 func NewSpace(network *udp.Network, at netip.AddrPort) *Space {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-	return &Space{network: network, at: at.Addr(), place: placeOf(at), owned: map[uint16]*owned{}, sender: -1, full: map[uint16]time.Time{}}
+	return &Space{network: network, at: at.Addr(), place: placeOf(at), owned: map[uint16]*owned{}, marks: map[uint16]*mark{}, full: map[uint16]time.Time{}, seed: maphash.MakeSeed()}
 }
 
 // Serve hands over what other processes receive for our ports: take is called from goroutines, with a packet that is good until it returns.
@@ -79,22 +86,21 @@ func (s *Space) Serve(take func(Request)) {
 	}
 }
 
-// Claim takes a port for this adapter; each Claim is undone by a Release. The error is ErrTaken when another one of the machine has it, or
-// a port of its block; any other one says why this process cannot take ports, as when it has no descriptor left.
+// Claim takes a port for this adapter alone; each Claim is undone by a Release. The error is ErrTaken when another one of the machine has it; any other one says why this process cannot take ports, as when it has no descriptor left.
 func (s *Space) Claim(port uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return net.ErrClosed
 	}
-	o := s.owned[first(port)]
+	o := s.owned[port]
 	if o == nil {
 		conn, err := s.open(s.place.of(port))
 		if err != nil {
 			return err
 		}
 		o = &owned{conn: conn}
-		s.owned[first(port)] = o
+		s.owned[port] = o
 		if s.served {
 			s.readers.Go(func() { s.read(conn) })
 		}
@@ -107,13 +113,52 @@ func (s *Space) Claim(port uint16) error {
 func (s *Space) Release(port uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.owned[first(port)]
+	o := s.owned[port]
 	if o == nil {
 		return
 	}
 	if o.uses--; o.uses == 0 {
-		delete(s.owned, first(port))
+		delete(s.owned, port)
 		_ = o.conn.Close() // its reader ends
+	}
+}
+
+// Mark says to the other adapters of the machine that this one chooses automatic ports from the block that begins at first, and reports whether no other one had said so; each
+// Mark that reports true is undone by an Unmark. A mark keeps apart what adapters choose. It is no right: an adapter that finds the blocks marked chooses ports of them, so that
+// nobody who marks them all takes a port away.
+func (s *Space) Mark(first uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.marks[first]; m != nil {
+		m.uses++
+		return true
+	}
+	if s.closed {
+		return false
+	}
+	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_STREAM) // one that does not listen: nothing comes in
+	if err != nil {
+		return false
+	}
+	if bind(fd, s.place.mark(first)) != nil {
+		_ = unix.Close(fd) // nothing was written through it
+		return false
+	}
+	s.marks[first] = &mark{fd, 1}
+	return true
+}
+
+// Unmark undoes one Mark.
+func (s *Space) Unmark(first uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.marks[first]
+	if m == nil {
+		return
+	}
+	if m.uses--; m.uses == 0 {
+		delete(s.marks, first)
+		_ = unix.Close(m.fd) // as above
 	}
 }
 
@@ -170,7 +215,7 @@ func (s *Space) readOne(fd uintptr) bool {
 	return true
 }
 
-// trusted says that the sender of a message is root or of our user.
+// trusted says that the sender of a message may be believed.
 func trusted(control []byte) bool {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -178,7 +223,7 @@ func trusted(control []byte) bool {
 	}
 	for i := range messages {
 		if who, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
-			return who.Uid == 0 || int(who.Uid) == os.Geteuid()
+			return user.Trusted(who.Uid)
 		}
 	}
 	return false
@@ -188,27 +233,43 @@ func trusted(control []byte) bool {
 func (s *Space) Hand(port uint16, from netip.AddrPort, to uint16, pieces [][]byte, now time.Time) Handed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.owned[first(port)] != nil {
+	if s.closed || s.owned[port] != nil {
 		return Nobody
 	}
-	if now.Sub(s.second) >= time.Second {
-		s.second, s.handed = now, 0
-	}
-	if s.handed >= mostHandedOver {
+	if !s.mayHand(from.Addr(), now) {
 		return Dropped
-	}
-	s.handed++
-	if s.sender < 0 {
-		var err error
-		if s.sender, err = s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM); err != nil {
-			s.sender = -1
-			return Dropped
-		}
 	}
 	var room [requestHeader]byte
 	all := append([][]byte{appendHeader(room[:0], from, to)}, pieces...)
-	_, err := unix.SendmsgBuffers(s.sender, all, nil, &unix.SockaddrUnix{Name: s.place.of(port)}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	return s.outcome(first(port), err, now)
+	return s.outcome(port, s.send(s.place.of(port), all), now)
+}
+
+// mayHand counts a request of a source, and says whether that is not too many. The caller holds mu.
+func (s *Space) mayHand(source netip.Addr, now time.Time) bool {
+	if now.Sub(s.second) >= time.Second {
+		s.second, s.handed = now, [sourceBuckets]int{}
+	}
+	if source.Is6() { // a source has its /64
+		source = netip.PrefixFrom(source, 64).Masked().Addr()
+	}
+	n := &s.handed[maphash.Comparable(s.seed, source)%sourceBuckets]
+	if *n >= mostHandedOver {
+		return false
+	}
+	*n++
+	return true
+}
+
+// send sends a message from a socket of its own to a name. What a receiver does not read fills the send buffer of the socket that it came from: with one socket for all
+// messages, a process that reads nothing would keep messages from the others.
+func (s *Space) send(name string, pieces [][]byte) error {
+	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM)
+	if err != nil {
+		return err
+	}
+	_, err = unix.SendmsgBuffers(fd, pieces, nil, &unix.SockaddrUnix{Name: name}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	_ = unix.Close(fd) // what was sent stays with its receiver
+	return err
 }
 
 // outcome judges what a send to a port's socket returned. The caller holds mu.
@@ -249,9 +310,9 @@ func (s *Space) Close() error {
 		errs = append(errs, o.conn.Close())
 		delete(s.owned, port)
 	}
-	if s.sender >= 0 {
-		errs = append(errs, unix.Close(s.sender))
-		s.sender = -1
+	for first, m := range s.marks {
+		errs = append(errs, unix.Close(m.fd))
+		delete(s.marks, first)
 	}
 	s.mu.Unlock()
 	s.readers.Wait()

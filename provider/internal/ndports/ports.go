@@ -13,25 +13,33 @@ import (
 const (
 	FirstAutomatic = 49152
 	LastAutomatic  = 65535
-	// Block is how many automatic ports are claimed together, and the bits of a word: the first of a block is a multiple of it.
+	// Block is how many automatic ports are marked together, and the bits of a word: the first of a block is a multiple of it.
 	Block = 64
+	// mostMarked is how many blocks that others have marked are passed over for one port.
+	mostMarked = 16
 )
 
 const span = LastAutomatic - FirstAutomatic + 1
 
-// Ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. Those in use are claimed from the other adapters
-// of the machine. An endpoint costs a bit while one uses it, and an entry of a table while several do: most are those of connections, of
+// Ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. Ports that listeners have, and those that were asked for by number, are
+// claimed from the other adapters of the machine: they are this adapter's alone. For connectors without a port it is enough that adapters choose different ones while
+// they can: they mark the blocks that they choose from, and where every block is marked they choose all the same. An endpoint costs a bit while one uses it, and an entry of a table while several do: most are those of connections, of
 // which there may be many.
 type Ports struct {
-	used  map[wire.Endpoint]uint64 // by the first endpoint of a block: a bit for each in use; never zero
-	more  map[wire.Endpoint]int    // uses beyond the first; never zero
-	space Space
-	last  uint16 // the automatic port that was taken last; zero before
+	used    map[wire.Endpoint]uint64 // by the first endpoint of a block: a bit for each in use; never zero
+	claimed map[wire.Endpoint]uint64 // those of them that are claimed; never zero
+	marked  map[wire.Endpoint]struct{}
+	more    map[wire.Endpoint]int // uses beyond the first; never zero
+	space   Space
+	last    uint16 // the automatic port that was taken last; zero before
 }
 
 // New is none in use.
 func New(space Space) Ports {
-	return Ports{used: map[wire.Endpoint]uint64{}, more: map[wire.Endpoint]int{}, space: space}
+	return Ports{
+		used: map[wire.Endpoint]uint64{}, claimed: map[wire.Endpoint]uint64{}, marked: map[wire.Endpoint]struct{}{},
+		more: map[wire.Endpoint]int{}, space: space,
+	}
 }
 
 // place is where the bit of an endpoint is.
@@ -44,39 +52,69 @@ func (p *Ports) isUsed(at wire.Endpoint) bool {
 	return p.used[block]&bit != 0
 }
 
-// Take makes an endpoint owned. Port 0 chooses a free automatic one, of the block that the last one was in or from a random one on. A wildcard
-// and a specific address on one port exclude each other.
-func (p *Ports) Take(at wire.Endpoint, rng *rand.Rand) (wire.Endpoint, outcome.Outcome) {
+// Take makes an endpoint owned. Port 0 chooses a free automatic one, of the block that the last one was in or from a random one on; listens says that it is for a listener,
+// whose port is claimed. A wildcard and a specific address on one port exclude each other.
+func (p *Ports) Take(at wire.Endpoint, listens bool, rng *rand.Rand) (wire.Endpoint, outcome.Outcome) {
 	if at.Port != 0 {
 		if p.taken(at) {
 			return at, outcome.SharingViolation
 		}
-		if o := p.space.Claim(at.Port); o != outcome.Success {
-			return at, o
-		}
-		p.use(at)
-		return at, outcome.Success
+		return at, p.claim(at)
 	}
 	start := rng.IntN(span)
 	if p.last == 0 {
 		p.last = uint16(FirstAutomatic + start)
 	}
-	for i := range Block + span {
+	var spare, avoid wire.Endpoint
+	for i, passed := 0, 0; i < Block+span; i++ {
 		at.Port = p.candidate(i, start)
-		if p.taken(at) {
-			continue
-		}
-		switch o := p.space.Claim(at.Port); o {
-		case outcome.Success:
-			p.use(at)
-			p.last = at.Port
-			return at, o
-		case outcome.InsufficientResources: // nor is any other one to be had
-			return at, o
+		block, _ := place(at)
+		switch {
+		case block == avoid || p.taken(at):
+		case listens:
+			// Nor is any other one to be had, for want of resources.
+			if o := p.claim(at); o == outcome.Success || o == outcome.InsufficientResources {
+				return at, o
+			}
+		case p.mark(block) || passed == mostMarked:
+			return p.choose(at)
 		default:
+			spare, avoid = at, block
+			passed++
 		}
 	}
-	return at, outcome.TooManyAddresses
+	if spare.Port == 0 {
+		return at, outcome.TooManyAddresses
+	}
+	return p.choose(spare)
+}
+
+// choose makes an automatic port used without a claim.
+func (p *Ports) choose(at wire.Endpoint) (wire.Endpoint, outcome.Outcome) {
+	p.use(at)
+	p.last = at.Port
+	return at, outcome.Success
+}
+
+// claim makes a port used that no other adapter has.
+func (p *Ports) claim(at wire.Endpoint) outcome.Outcome {
+	o := p.space.Claim(at.Port)
+	if o == outcome.Success {
+		p.use(at)
+		block, bit := place(at)
+		p.claimed[block] |= bit
+	}
+	return o
+}
+
+// mark says whether a block is this adapter's to choose from.
+func (p *Ports) mark(block wire.Endpoint) bool {
+	_, yes := p.marked[block]
+	if !yes && p.space.Mark(block.Port) {
+		p.marked[block] = struct{}{}
+		yes = true
+	}
+	return yes
 }
 
 // candidate is the port to try as number i: first those of the block that the last one was in, then all from a random one on.
@@ -114,14 +152,10 @@ func (p *Ports) use(at wire.Endpoint) {
 }
 
 // Share counts a connector that uses the endpoint of a listener, or a shared one.
-func (p *Ports) Share(at wire.Endpoint) {
-	_ = p.space.Claim(at.Port) // it is ours already
-	p.use(at)
-}
+func (p *Ports) Share(at wire.Endpoint) { p.use(at) }
 
 // Release takes back one use of an endpoint.
 func (p *Ports) Release(at wire.Endpoint) {
-	p.space.Release(at.Port)
 	if more := p.more[at]; more > 1 {
 		p.more[at] = more - 1
 		return
@@ -130,10 +164,25 @@ func (p *Ports) Release(at wire.Endpoint) {
 		return
 	}
 	block, bit := place(at)
+	if claimed := p.claimed[block]; claimed&bit != 0 {
+		p.space.Release(at.Port)
+		if p.claimed[block] = claimed &^ bit; claimed == bit {
+			delete(p.claimed, block)
+		}
+	}
 	if used := p.used[block] &^ bit; used != 0 {
 		p.used[block] = used
 	} else {
 		delete(p.used, block)
+		p.unmark(block)
+	}
+}
+
+// unmark leaves a block to others.
+func (p *Ports) unmark(block wire.Endpoint) {
+	if _, yes := p.marked[block]; yes {
+		delete(p.marked, block)
+		p.space.Unmark(block.Port)
 	}
 }
 

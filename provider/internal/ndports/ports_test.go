@@ -12,7 +12,7 @@ import (
 // An endpoint is in use until whoever took it and all who share it have released it.
 func TestUsesAreCounted(t *testing.T) {
 	p, rng := New(Alone{}), rand.New(rand.NewPCG(1, 2))
-	at, o := p.Take(wire.Endpoint{Port: 7}, rng)
+	at, o := p.Take(wire.Endpoint{Port: 7}, false, rng)
 	p.Share(at)
 	for want := 2; want > 0; want-- {
 		for is, n := range p.All() {
@@ -20,7 +20,7 @@ func TestUsesAreCounted(t *testing.T) {
 				t.Errorf("%v has %d uses, want %d", is, n, want)
 			}
 		}
-		if _, o := p.Take(at, rng); o != outcome.SharingViolation {
+		if _, o := p.Take(at, false, rng); o != outcome.SharingViolation {
 			t.Errorf("taken twice: %v", o)
 		}
 		p.Release(at)
@@ -59,7 +59,7 @@ func TestUsesAreThoseOfAMap(t *testing.T) {
 			} else {
 				model[at]++
 			}
-			if _, o := p.Take(at, rng); o != want {
+			if _, o := p.Take(at, false, rng); o != want {
 				t.Fatalf("taking %v: %v, want %v", at, o, want)
 			}
 		case 1:
@@ -86,5 +86,90 @@ func TestUsesAreThoseOfAMap(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("none was refused")
+	}
+}
+
+// marks are other adapters of the machine: the blocks and ports that they have.
+type marks struct {
+	Alone
+	blocks, ports map[uint16]bool
+	held          int // marks and claims of ours
+	tried         int // marks
+}
+
+func (m *marks) Claim(port uint16) outcome.Outcome {
+	if m.ports[port] {
+		return outcome.SharingViolation
+	}
+	m.held++
+	return outcome.Success
+}
+
+func (m *marks) Release(uint16) { m.held-- }
+
+func (m *marks) Mark(first uint16) bool {
+	m.tried++
+	if m.blocks[first] {
+		return false
+	}
+	m.held++
+	return true
+}
+
+func (m *marks) Unmark(uint16) { m.held-- }
+
+// A connector gets ports of blocks that no other adapter chooses from, as long as there are some, and has one mark for a block of ports.
+func TestMarkedBlocksArePassedOver(t *testing.T) {
+	m := &marks{blocks: map[uint16]bool{}}
+	for first := FirstAutomatic; first <= LastAutomatic; first += 2 * Block {
+		m.blocks[uint16(first)] = true
+	}
+	p, rng := New(m), rand.New(rand.NewPCG(5, 6))
+	var all []wire.Endpoint
+	for range 3 * Block {
+		at, o := p.Take(wire.Endpoint{}, false, rng)
+		if block, _ := place(at); o != outcome.Success || m.blocks[block.Port] {
+			t.Fatalf("port %d: %v, and another adapter chooses from its block", at.Port, o)
+		}
+		all = append(all, at)
+	}
+	if m.held > 4 {
+		t.Errorf("%d marks for %d ports", m.held, len(all))
+	}
+	for _, at := range all {
+		p.Release(at)
+	}
+	if m.held != 0 || !p.Empty() {
+		t.Errorf("%d marks are left", m.held)
+	}
+}
+
+// Nobody takes automatic ports away by marking every block: connectors choose their ports all the same, at a bounded price. A listener needs a port that
+// nobody has claimed, whoever marked its block.
+func TestMarksAreNoRights(t *testing.T) {
+	m := &marks{blocks: map[uint16]bool{}, ports: map[uint16]bool{}}
+	for first := FirstAutomatic; first <= LastAutomatic; first += Block {
+		m.blocks[uint16(first)] = true
+	}
+	p, rng := New(m), rand.New(rand.NewPCG(7, 8))
+	for port := FirstAutomatic + 1; port <= LastAutomatic; port++ {
+		m.ports[uint16(port)] = true // all but the first one
+	}
+	listening, o := p.Take(wire.Endpoint{}, true, rng)
+	if at := listening; at.Port != FirstAutomatic || o != outcome.Success || m.held != 1 {
+		t.Errorf("a listener: port %d, %v, with %d claims", at.Port, o, m.held)
+	}
+	if at, o := p.Take(wire.Endpoint{}, true, rng); o != outcome.TooManyAddresses {
+		t.Errorf("a second listener: port %d, %v", at.Port, o)
+	}
+	for n := range 8 * Block {
+		before := m.tried
+		if at, o := p.Take(wire.Endpoint{}, false, rng); o != outcome.Success || m.tried-before > mostMarked+1 {
+			t.Fatalf("port %d after %d others: %v, with %d tries", at.Port, n, o, m.tried-before)
+		}
+	}
+	p.Release(listening)
+	if m.held != 0 {
+		t.Errorf("%d claims are left", m.held)
 	}
 }
