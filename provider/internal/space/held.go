@@ -15,11 +15,19 @@ type Held struct {
 }
 
 // Gaps are the packets of one space that wait behind gaps, in the order of their places. Its zero value is empty.
+//
+// They lie in chunks, so that a packet moves those of one chunk at the most, wherever its place is: a peer that leaves holes from the last to the
+// first, or in any other order, costs no more for each packet than one that leaves a single hole.
 type Gaps struct {
-	list  []Held
-	first int // of list; what is before has left
-	bytes int // of memory
+	chunks [][]Held // of 1 to perChunk packets each, in order; of none only where it is the only one
+	first  int      // of the first chunk; what is before has left
+	n      int      // packets
+	bytes  int      // of memory
+	spare  []Held   // memory of a chunk that has left
 }
+
+// perChunk is how many packets a chunk holds at the most. A full one is split in halves, but for the last one where packets come in order.
+const perChunk = 64
 
 // Store is the memory of the packets that wait, of all connections of an engine. It is bounded: a connection may have as much as is
 // free (the dynamic threshold of Choudhury and Hahne), so that however many take all they can get, there is some left for another.
@@ -74,38 +82,68 @@ func (s *Store) put(b []byte) {
 }
 
 // Empty says whether no packet waits.
-func (g *Gaps) Empty() bool { return g.first == len(g.list) }
+func (g *Gaps) Empty() bool { return g.n == 0 }
 
 // Len returns how many packets wait.
-func (g *Gaps) Len() int { return len(g.list) - g.first }
+func (g *Gaps) Len() int { return g.n }
 
 // First returns the packet with the lowest place. Empty must be false. It is valid until the next Hold or Release.
-func (g *Gaps) First() *Held { return &g.list[g.first] }
+func (g *Gaps) First() *Held { return &g.chunks[0][g.first] }
 
 // Has says whether all from one place to another waits in one packet.
 func (g *Gaps) Has(from, to Place) bool {
-	i := g.search(from)
-	if i < len(g.list) && g.list[i].From == from {
-		return !g.list[i].To.Before(to)
+	if g.n == 0 {
+		return false
 	}
-	return i > g.first && !g.list[i-1].To.Before(to)
+	c, i := g.search(from)
+	if chunk := g.chunks[c]; i < len(chunk) && chunk[i].From == from {
+		return !chunk[i].To.Before(to)
+	}
+	switch low := g.low(c); {
+	case i > low:
+		return !g.chunks[c][i-1].To.Before(to)
+	case c > 0:
+		before := g.chunks[c-1]
+		return !before[len(before)-1].To.Before(to)
+	}
+	return false
 }
 
-// search returns the index of the first packet that does not begin before a place.
-func (g *Gaps) search(at Place) int {
-	low, high := g.first, len(g.list)
-	if high > low && g.list[high-1].From.Before(at) {
-		return high // in the order of sending
+// low is the index of the first packet of a chunk.
+func (g *Gaps) low(chunk int) int {
+	if chunk == 0 {
+		return g.first
 	}
+	return 0
+}
+
+// search returns the chunk and the index in it of the first packet that does not begin before a place. Behind all packets it is the end of the last
+// chunk. There must be a chunk.
+func (g *Gaps) search(at Place) (chunk, i int) {
+	last := len(g.chunks) - 1
+	if tail := g.chunks[last]; len(tail) > 0 && tail[len(tail)-1].From.Before(at) {
+		return last, len(tail) // in the order of sending
+	}
+	low, high := 0, last
 	for low < high {
 		middle := (low + high) / 2
-		if g.list[middle].From.Before(at) {
+		if c := g.chunks[middle]; c[len(c)-1].From.Before(at) {
 			low = middle + 1
 		} else {
 			high = middle
 		}
 	}
-	return low
+	chunk = low
+	low, high = g.low(chunk), len(g.chunks[chunk])
+	for low < high {
+		middle := (low + high) / 2
+		if g.chunks[chunk][middle].From.Before(at) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return chunk, low
 }
 
 // Hold makes room for a packet of n bytes and returns it, to be filled. It returns nil when the connection has its share of the store: mine
@@ -115,25 +153,57 @@ func (g *Gaps) Hold(s *Store, from, to Place, n, mine int) *Held {
 	if mine+g.bytes+size > s.limit-s.used {
 		return nil
 	}
-	if g.first > 0 && len(g.list) == cap(g.list) {
-		kept := copy(g.list, g.list[g.first:])
-		clear(g.list[kept:])
-		g.list, g.first = g.list[:kept], 0
+	if len(g.chunks) == 0 {
+		g.chunks = append(g.chunks, nil)
 	}
-	i := g.search(from)
-	g.list = slices.Insert(g.list, i, Held{From: from, To: to, Data: s.get(n)})
+	c, i := g.search(from)
+	if c == 0 && g.first > 0 {
+		g.chunks[0] = slices.Delete(g.chunks[0], 0, g.first)
+		i, g.first = i-g.first, 0
+	}
+	if len(g.chunks[c]) == perChunk {
+		c, i = g.split(c, i)
+	}
+	g.chunks[c] = slices.Insert(g.chunks[c], i, Held{From: from, To: to, Data: s.get(n)})
+	g.n++
 	g.bytes += size
-	return &g.list[i]
+	return &g.chunks[c][i]
+}
+
+// split makes room in a full chunk for a packet at an index of it, and returns where that is now.
+func (g *Gaps) split(c, i int) (chunk, at int) {
+	full, half := g.chunks[c], perChunk/2
+	if c == len(g.chunks)-1 && i == perChunk {
+		half = perChunk // the next ones come behind it as well
+	}
+	behind := append(slices.Grow(g.spare, perChunk), full[half:]...)
+	g.spare = nil
+	clear(full[half:])
+	g.chunks[c] = full[:half]
+	g.chunks = slices.Insert(g.chunks, c+1, behind)
+	if i < half {
+		return c, i
+	}
+	return c + 1, i - half
 }
 
 // Take takes the packet with the lowest place out. Its memory is given back with Release.
 func (g *Gaps) Take() Held {
-	h := g.list[g.first]
-	g.list[g.first] = Held{}
+	chunk := g.chunks[0]
+	h := chunk[g.first]
+	chunk[g.first] = Held{}
+	g.n--
 	g.bytes -= cap(h.Data)
-	if g.first++; g.first == len(g.list) {
-		g.list, g.first = g.list[:0], 0
+	if g.first++; g.first < len(chunk) {
+		return h
 	}
+	g.first = 0
+	if len(g.chunks) == 1 {
+		g.chunks[0] = chunk[:0]
+		return h
+	}
+	g.chunks = slices.Delete(g.chunks, 0, 1)
+	g.spare = chunk[:0]
 	return h
 }
 
@@ -149,6 +219,6 @@ func (g *Gaps) Drop(s *Store) (n int) {
 		h := g.Take()
 		s.Release(&h)
 	}
-	g.list = nil
+	g.chunks, g.spare = nil, nil
 	return n
 }
