@@ -18,7 +18,7 @@ const (
 	Burst
 	Duplicate
 	Reorder // held back for up to two delays and 20 µs
-	Late    // held back for 100 delays, at most packetLife
+	Late    // held back for 100 delays or for up to LateBy, at most packetLife
 	Corrupt // one to three bits are turned over
 	Truncate
 	Mark         // a router marks the packet (CE)
@@ -136,6 +136,7 @@ type Conditions struct {
 	Jitter    time.Duration // added at random, so it also reorders
 	InOrder   bool          // no packet overtakes another one of its path
 	LaneDelay time.Duration // one way, by bulk lanes; zero where no host has one
+	LateBy    time.Duration // a late packet is held back for so long at most; zero for 100 delays
 	BurstLen  time.Duration // a burst takes all packets for this long at most
 	Rates     Rates
 }

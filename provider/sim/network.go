@@ -101,7 +101,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)
 		}
 		if n.strikes(n.rng, Late) {
-			d += min(100*n.Delay, packetLife)
+			d += n.late()
 		}
 		inlet := to.inlet
 		if path.bulk && to.laneInlet != nil {
@@ -119,6 +119,14 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		}
 		n.After(n.inOrder(lastKey{from, to, path.bulk}, queued+d), func() { to.arrive(path, p, marked) })
 	}
+}
+
+// late is for how long a late packet is held back.
+func (n *Network) late() time.Duration {
+	if n.LateBy > 0 {
+		return between(n.rng, 0, n.LateBy)
+	}
+	return min(100*n.Delay, packetLife)
 }
 
 // lastKey is what keeps the order of packets: each lane from one host to another by itself.

@@ -28,6 +28,7 @@ type Report struct {
 	Requests        uint64
 	Receives        uint64
 	FastRegistered  uint64 // fast registrations that succeeded
+	Streams         int    // worlds of a stream
 	Packets         uint64
 	Retransmits     uint64
 	Spurious        uint64 // time-outs that were none
@@ -49,6 +50,7 @@ func (r *Report) Add(o *Report) {
 	r.Requests += o.Requests
 	r.Receives += o.Receives
 	r.FastRegistered += o.FastRegistered
+	r.Streams += o.Streams
 	r.Packets += o.Packets
 	r.Retransmits += o.Retransmits
 	r.Spurious += o.Spurious

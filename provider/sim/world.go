@@ -16,10 +16,14 @@ type world struct {
 	rng      *rand.Rand
 	lanes    *rand.Rand // of what bulk lanes do
 	sessions []*session
-	mishaps  int // how many are still to come
+	stream   *stream // in a world of nothing else; else nil
+	mishaps  int     // how many are still to come
 }
 
 func newWorld(seed uint64, o Options) *world {
+	if seed%streamEvery == streamEvery-1 {
+		return newStreamWorld(seed, o)
+	}
 	rng := rand.New(rand.NewPCG(seed, 0x776f726c64))
 	lanes := rand.New(rand.NewPCG(seed, 0x6c616e65))
 	cond := drawConditions(rng)
@@ -260,11 +264,14 @@ func (w *world) live() {
 			}
 			pending = pending[:len(pending)-1]
 		}
-		return true
+		return w.stream.over()
 	}
 	if !w.net.RunUntil(limit, over) {
 		w.net.Fail("the applications are not done")
 		return
+	}
+	if w.stream != nil {
+		return // its connection stays open
 	}
 	silent := w.net.now.Add(30 * time.Second)
 	w.net.RunUntil(time.Minute, func() bool { return w.net.now >= silent })
@@ -297,6 +304,10 @@ func (s *session) await(x *side, by clock.Time) {
 }
 
 func (w *world) count(r *Report) {
+	if w.stream != nil {
+		r.Streams++
+		r.Requests += uint64(w.stream.done)
+	}
 	w.each(func(s *session) {
 		for _, x := range []*side{s.a, s.b} {
 			r.Requests += x.done.requests
