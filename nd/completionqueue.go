@@ -49,6 +49,9 @@ func (q *CompletionQueue) GetResults(results []Result) int {
 	return verbs.Results(&q.cq, results, putResults)
 }
 
+// Empty says whether GetResults would have to run the engine to find a result. Another goroutine may add or take results at any time.
+func (q *CompletionQueue) Empty() bool { return q.cq.Empty() }
+
 func putResults(to []Result, from []provider.Result) {
 	for i := range from {
 		r := &from[i]

@@ -106,7 +106,7 @@ func (c *Conn) await(all bool) {
 	w.changed.Broadcast()
 }
 
-// takeResults handles the results there are, and says whether there were any. The caller holds mu.
+// takeResults handles the results there are, and says whether there were any. It runs the engine for them. The caller holds mu.
 func (c *Conn) takeResults() (news bool) {
 	if c.failed != nil {
 		return false
@@ -122,6 +122,24 @@ func (c *Conn) takeResults() (news bool) {
 			break
 		}
 	}
+	return c.tookResults(news, before)
+}
+
+// hear handles results that are there already, as that the peer has closed, without running the engine: a Write after that fails. Whoever waits in the
+// queue does so otherwise. The caller holds mu.
+func (c *Conn) hear() {
+	before, news := c.in.written, false
+	for c.failed == nil && !c.waiting.inside && !c.cq.Empty() {
+		if c.cq.GetResults(c.results[:1]) == 1 { // as many as there are
+			c.result(&c.results[0])
+			news = true
+		}
+	}
+	c.tookResults(news, before)
+}
+
+// tookResults goes on behind results. before is how much had been written by the peer before them.
+func (c *Conn) tookResults(news bool, before uint64) bool {
 	if news {
 		c.flush()
 		c.waiting.changed.Broadcast()

@@ -56,7 +56,7 @@ func (n *Network) tidy() {
 func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	writing := c.writing.taken // a call may be at the send ring: ReadFrom is, for as long as its source has nothing
+	writing := c.writing.taken // a call may be at the send ring
 	if c.closed {
 		return 0, false // it is about to be released
 	}

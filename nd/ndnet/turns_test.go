@@ -135,13 +135,12 @@ func TestPanicsOfOthers(t *testing.T) {
 	}
 }
 
-// Who waits behind a ReadFrom or a WriteTo whose source or sink does nothing is ended by a deadline and by Close; CloseWrite does not wait.
+// Who waits behind a Write or a WriteTo that does nothing is ended by a deadline and by Close; CloseWrite does not wait.
 func TestCallsBehindOthers(t *testing.T) {
 	client, server := newPipe(t, Config{})
-	r, w := io.Pipe()
-	defer w.Close()
-	go func() { _, _ = client.ReadFrom(r) }()
-	until(t, client, "ReadFrom has its turn", func() bool { return client.writing.taken })
+	client.mu.Lock()
+	client.writing.taken = true // by a Write that waits for the peer
+	client.mu.Unlock()
 	wrote := make(chan error, 1)
 	write := func() {
 		_, err := client.Write([]byte("x"))
@@ -152,6 +151,9 @@ func TestCallsBehindOthers(t *testing.T) {
 	if err := ends(t, "a Write with a deadline", wrote); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Write: %v", err)
 	}
+	client.mu.Lock()
+	client.writing.give()
+	client.mu.Unlock()
 	must(t, client.CloseWrite())
 	_, err := server.Write([]byte("x"))
 	must(t, err)
@@ -372,7 +374,8 @@ func TestIdleBesideReadFrom(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
 	go func() { _, _ = server.ReadFrom(r) }()
-	until(t, server, "ReadFrom has its turn", func() bool { return server.writing.taken })
+	_, err := w.Write(nil) // returns when ReadFrom has read that
+	must(t, err)
 	go func() { _, _ = client.Read(make([]byte, 1)) }() // takes the offer of a smaller ring; it ends with the connection
 	before := uint64(0)
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {

@@ -1,7 +1,6 @@
 package ndnet
 
 import (
-	"io"
 	"net"
 	"os"
 	"syscall"
@@ -17,6 +16,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 	defer c.writing.give()
 	defer c.leave()
+	c.hear()
 	if len(p) >= directMin {
 		if region := c.network.buffers.holding(p); region != nil {
 			n, err := c.writeDirect(p, region)
@@ -91,57 +91,4 @@ func (c *Conn) writable() error {
 		return c.failed
 	}
 	return nil
-}
-
-// ReadFrom writes what r reads until it ends. It reads into the send ring, without a copy between. Other writers wait meanwhile.
-func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
-	if r == nil {
-		return 0, c.opError("write", errNil)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.writing.take(c.writable); err != nil {
-		return 0, c.opError("write", err)
-	}
-	defer c.writing.give()
-	defer c.leave()
-	for {
-		if err := c.writable(); err != nil {
-			return n, c.opError("write", err)
-		}
-		space, err := c.space(maxPiece)
-		if err != nil {
-			return n, c.opError("write", err)
-		}
-		if len(space) == 0 {
-			if c.writable() == nil {
-				c.await(true)
-			}
-			continue
-		}
-		c.stay(maxPiece)
-		c.leave()
-		got, err := c.fill(space[:min(len(space), maxPiece)], r)
-		if got > 0 {
-			if err := c.writable(); err != nil { // they are lost
-				return n, c.opError("write", err)
-			}
-			n += int64(got)
-			c.send.ring.tail += uint64(got)
-			c.flush()
-		}
-		switch {
-		case err == io.EOF:
-			return n, nil
-		case err != nil:
-			return n, err
-		}
-	}
-}
-
-// fill has r read into p while others go on. The caller holds mu, also when r panics.
-func (c *Conn) fill(p []byte, r io.Reader) (int, error) {
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	return r.Read(p)
 }

@@ -1,0 +1,78 @@
+package ndnet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Write beside a ReadFrom that waits for its source goes out, and the source's bytes follow it when they come.
+func TestWriteBesideReadFrom(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	must(t, client.SetWriteDeadline(time.Now().Add(patience)))
+	r, w := io.Pipe()
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(client, r)
+		copied <- err
+	}()
+	got := make([]byte, 6)
+	for range 3 {
+		_, err := w.Write([]byte("abc"))
+		must(t, err)
+		_, err = w.Write(nil) // ReadFrom has written the last bytes, and waits for others
+		must(t, err)
+		_, err = client.Write([]byte("def"))
+		must(t, err)
+		_, err = io.ReadFull(server, got)
+		must(t, err)
+		if string(got) != "abcdef" {
+			t.Errorf("%q arrived", got)
+		}
+	}
+	must(t, w.Close())
+	must(t, <-copied)
+}
+
+// Files go out whole, and the beginning of one does.
+func TestReadFromFiles(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	must(t, server.SetReadDeadline(time.Now().Add(patience)))
+	want := bytes.Repeat([]byte("0123456789abcdef"), 40<<10)
+	name := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(name, want, 0o600))
+	f, err := os.Open(name)
+	must(t, err)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.CopyN(client, f, 1000)
+		if err == nil {
+			_, err = io.Copy(client, f)
+		}
+		sent <- errors.Join(err, f.Close(), client.CloseWrite())
+	}()
+	got, err := io.ReadAll(server)
+	must(t, err)
+	must(t, <-sent)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes arrived of %d, or others", len(got), len(want))
+	}
+}
+
+// A Write fails once this host knows that the peer has closed, although nobody reads, and so does each after it.
+func TestWriteAfterTheEndFails(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	must(t, server.Close())
+	until(t, client, "the end has come", func() bool { return !client.cq.Empty() })
+	for range 2 {
+		if _, err := client.Write([]byte("one")); !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("Write: %v", err)
+		}
+	}
+}
