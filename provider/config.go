@@ -37,7 +37,8 @@ type Config struct {
 	PortSpace PortSpace
 	// MaxConns bounds the connection table; default 1<<17.
 	MaxConns int
-	// HeldBytes bounds the memory of received packets that wait behind a gap, over all connections; default DefaultHeldBytes. The engines of a group share it equally, but
+	// HeldBytes bounds the memory of received packets that wait behind a gap, and of records of answers that are not acknowledged, over all connections; default DefaultHeldBytes.
+	// A source has three quarters of it at the most. The engines of a group share it equally, but
 	// each has 8 MiB of it. Half of an engine's share is the window of a connection. It is taken when packets wait, and given back.
 	HeldBytes int
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of

@@ -18,6 +18,9 @@ type recvSpace struct {
 	next    space.Place // what comes before was carried out
 	message wire.Op     // first piece of the message that next is inside of
 	gaps    space.Gaps
+	since   clock.Time  // from when on what lies before until waits behind gaps; zero when nothing waits
+	moved   clock.Time  // when next moved last, while something waits
+	until   space.Place // what lies behind it has its time once next is here
 }
 
 // place returns the place of a packet's first byte of contents.
@@ -85,8 +88,8 @@ func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Pl
 	if held == nil {
 		return wire.DropHoldFull, keptNothing
 	}
-	if t.gapSince == 0 {
-		t.gapSince = e.now
+	if rs.since == 0 {
+		rs.since, rs.moved, rs.until = e.now, e.now, to
 		t.want(wantLook)
 	}
 	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && t.placer().place(&e.walk, rs, p, h)
@@ -104,15 +107,11 @@ func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Pl
 // executeHeld carries out the packet with the lowest place that waits, if its turn has come. It reports whether there may be another: not
 // behind one that failed, because a second one for its place must not be carried out in its stead.
 func (t *traffic) executeHeld(rs *recvSpace) bool {
-	if rs.gaps.Empty() {
-		t.noteGaps()
+	rs.noteGaps(t.now)
+	if rs.gaps.Empty() || rs.next.Before(rs.gaps.First().From) {
 		return false
 	}
 	e := t.environment
-	t.gapSince = e.now
-	if rs.next.Before(rs.gaps.First().From) {
-		return false
-	}
 	held, ok := rs.gaps.Take(), true
 	if rs.next.Before(held.To) {
 		p := &e.heldPacket
@@ -126,19 +125,32 @@ func (t *traffic) executeHeld(rs *recvSpace) bool {
 	return ok
 }
 
-// noteGaps notes that no packet waits any more.
-func (r *receiving) noteGaps() {
-	if r.gapSince != 0 && !r.gapsOpen() {
-		r.gapSince = 0
+// noteGaps notes that next has moved, or that packets were dropped. What waits by now has its time once all that waited before had its turn.
+func (rs *recvSpace) noteGaps(now clock.Time) {
+	rs.moved = now
+	switch {
+	case rs.gaps.Empty():
+		rs.since = 0
+	case !rs.next.Before(rs.until):
+		rs.since, rs.until = now, rs.gaps.End()
 	}
 }
 
-// gapDeadline is when a gap has been open for too long: a peer that lives fills it sooner. Zero is never.
+// gapMoves is how many times as long packets wait behind gaps as one gap may stay as it is. Packets in order do not let others wait for longer.
+const gapMoves = 2
+
+// gapDeadline is when a gap has stayed as it is for dead, or packets have waited for too long though it moves: a peer that lives fills gaps sooner. Zero is never.
 func (r *receiving) gapDeadline(dead time.Duration) clock.Time {
-	if r.gapSince == 0 {
+	at := clock.Never
+	for sp := range r.rx {
+		if rs := &r.rx[sp]; rs.since != 0 {
+			at = min(at, rs.moved.Add(dead), rs.since.Add(gapMoves*dead))
+		}
+	}
+	if at == clock.Never {
 		return 0
 	}
-	return r.gapSince.Add(dead)
+	return at
 }
 
 // gapsOpen says whether packets wait behind a gap.
@@ -150,8 +162,8 @@ func (r *receiving) gapsOpen() bool {
 func (r *receiving) dropHeld(store *space.Store) {
 	for sp := range r.rx {
 		r.stats.Drops[wire.DropState] += uint64(r.rx[sp].gaps.Drop(store))
+		r.rx[sp].since = 0
 	}
-	r.gapSince = 0
 }
 
 // placer is what places the bytes of packets behind a gap.

@@ -12,11 +12,12 @@ import (
 // Violation says which invariant of the engine does not hold; it is empty when all do. It looks at everything, so it is for
 // simulations and tests. The owner of all engines of the adapter calls it between turns.
 func (e *Engine) Violation() string {
-	waiting := 0 // bytes
+	waiting := 0 // bytes, with what records are charged for
 	for c := range e.group.conns.all {
 		if c.home.Load() != e || c.traffic == nil {
 			continue // another engine's, or idle and so with nothing under way
 		}
+		waiting += c.charged
 		for sp := range c.rx {
 			waiting += c.rx[sp].gaps.Bytes()
 		}
@@ -32,7 +33,7 @@ func (e *Engine) Violation() string {
 	}
 	switch {
 	case waiting != e.store.Used():
-		return fmt.Sprintf("packets that wait take %d bytes of memory, %d are counted", waiting, e.store.Used())
+		return fmt.Sprintf("packets that wait and records take %d bytes of memory, %d are counted", waiting, e.store.Used())
 	case e.guard.Sources.HalfOpen() < 0:
 		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.HalfOpen())
 	case e.stats.IllegalTransitions != 0:

@@ -89,6 +89,9 @@ func (c *conn) handOver() {
 	if c.phase == phaseFree || c.traffic != nil && (c.inHeard || c.phase == phaseOpen && c.gapsOpen()) {
 		return
 	}
+	if c.traffic != nil {
+		c.closeAccount()
+	}
 	c.misrouted.leave()
 	mac := e.link.Hop(c.path)
 	forgetBulk(c)
@@ -133,6 +136,7 @@ func settle(e *Engine, c *conn, path Path) {
 	c.engine, c.path = e, path
 	if c.traffic != nil {
 		c.stand(setting{&e.environment, &c.lasting})
+		c.openAccount()
 	}
 	k, qp := c.connector, c.qp
 	if k != nil {

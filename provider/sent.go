@@ -182,8 +182,7 @@ func (r *repeater) ackedTo(kind wire.Space) {
 func (t *transmitted) makeRoom() {
 	for t.sent.Full() {
 		if p := t.sent.Packet(t.sent.Floor()); p.InFlight() {
-			if size := 4 * len(t.sent.Ring()); size <= maxNumbers {
-				t.pools.putNumbers(t.sent.Grow(t.pools.getNumbers(size)))
+			if t.growNumbers() {
 				return
 			}
 			t.markLost(p)

@@ -50,7 +50,7 @@ func (r *receiving) starve() {
 func (r *receiving) forgetAhead() {
 	n := r.rx[wire.RequestSpace].gaps.Drop(&r.store)
 	r.stats.Drops[wire.DropNoReceive] += uint64(n)
-	r.noteGaps()
+	r.rx[wire.RequestSpace].noteGaps(r.now)
 }
 
 // promise says whether a peer that waits is to be told that there is a receive for it now.

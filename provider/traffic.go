@@ -59,6 +59,8 @@ type transmitted struct {
 	bulkTo     [wire.NumSpaces]space.Place // what follows on these goes by the bulk lane too, until they are acknowledged
 	sent       recovery.Sent
 	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
+	account    *space.Account                // of the peer's source
+	charged    int                           // bytes of sent's ring on it
 	loss       recovery.Detector
 	cc         congestion.State
 	runs       congestion.Runs
@@ -76,8 +78,7 @@ type receiving struct {
 	received space.Received
 	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
 	ack      recovery.Acks
-	woke     bool       // the packet under way ended a SEND that wakes its receiver
-	gapSince clock.Time // since when packets wait behind a gap, or when it last moved; zero when none waits
+	woke     bool // the packet under way ended a SEND that wakes its receiver
 }
 
 // stand puts the objects of a connection's traffic where they work. The pool's stand nowhere.
@@ -100,22 +101,12 @@ type idleState struct {
 	bulk        bulk.Rest
 }
 
-// A connection remembers shortNumbers transmissions, and four times as many whenever more may still get lost, up to maxNumbers: as many
-// as fill 10 Gb/s for 50 ms with packets of 1500 bytes.
-const (
-	shortNumbers = 64
-	maxNumbers   = wire.MaxNumbers
-)
-
 // pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other
 // pools than it took from.
 type pools struct {
 	traffic pool.Of[*traffic]
 	numbers [numberSizes]pool.Of[[]recovery.Packet]
 }
-
-// numberSizes is how many sizes there are from shortNumbers, which is none of them, to maxNumbers.
-const numberSizes = 5
 
 // numbersOf is the pool of rings of n entries.
 func (p *pools) numbersOf(n int) *pool.Of[[]recovery.Packet] {
@@ -178,6 +169,7 @@ func (c *conn) takeTraffic() {
 func (t *traffic) begin(s setting, p *idleState) {
 	*t = traffic{}
 	t.stand(s)
+	t.openAccount()
 	for sp := range t.rx {
 		t.rx[sp].next = space.At(p.rx[sp], 0)
 	}
@@ -210,6 +202,7 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 		p.rx[sp] = t.rx[sp].next.Message()
 	}
 	t.pools.putNumbers(t.sent.Ring())
+	t.closeAccount()
 	t.stand(setting{})
 	return p
 }
@@ -228,6 +221,7 @@ func (c *conn) enterIdle() {
 // again.
 func (c *conn) enterIdleIfQuiet() {
 	e := c.engine
+	c.trimNumbers()
 	if at := c.alive.HeardAt().Add(e.cfg.IdleAfter); at > e.now {
 		c.idleAt = at
 		return

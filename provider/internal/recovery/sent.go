@@ -29,6 +29,9 @@ const (
 	Again       // a timer sent again what it carried, to hear something
 )
 
+// PacketBytes is the memory of a Packet.
+const PacketBytes = 32
+
 // Packet is what is remembered of a transmission.
 type Packet struct {
 	At       clock.Time  // when it left
@@ -115,7 +118,7 @@ func (s *Sent) oldestOf(lane int, end uint64) uint64 {
 // Packet returns the transmission with this number, from Floor to Next-1.
 func (s *Sent) Packet(number uint64) *Packet { return &s.ring[number&uint64(len(s.ring)-1)] }
 
-// Full says that another transmission has no place before Drop or Grow.
+// Full says that another transmission has no place before Drop or Resize.
 func (s *Sent) Full() bool { return s.next-s.floor == uint64(len(s.ring)) }
 
 // Drop forgets the transmission with the lowest number.
@@ -139,8 +142,11 @@ func (s *Sent) Forget(r *RTT, now clock.Time) {
 	}
 }
 
-// Grow goes on in a larger ring and returns the old one.
-func (s *Sent) Grow(ring []Packet) (old []Packet) {
+// Remembered returns how many transmissions are remembered.
+func (s *Sent) Remembered() int { return int(s.next - s.floor) }
+
+// Resize goes on in another ring, which has room for what is remembered, and returns the old one.
+func (s *Sent) Resize(ring []Packet) (old []Packet) {
 	old = s.ring
 	s.ring = ring
 	for n := s.floor; n != s.next; n++ {

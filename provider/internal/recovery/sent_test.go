@@ -38,7 +38,7 @@ func TestTransmissionsByNumber(t *testing.T) {
 	}
 	s.Drop()
 	s.Drop()
-	old := s.Grow(make([]Packet, 32))
+	old := s.Resize(make([]Packet, 32))
 	if len(old) != 8 || len(s.Ring()) != 32 || s.Full() || s.Floor() != first+2 {
 		t.Fatalf("ring of %d, floor %d", len(old), s.Floor())
 	}
@@ -210,7 +210,7 @@ func TestInFlightAgainstAList(t *testing.T) {
 			next := m.first + uint64(len(m.all))
 			if m.sent.Full() {
 				if rng.IntN(20) == 0 && len(m.sent.Ring()) < 256 {
-					m.sent.Grow(make([]Packet, 4*len(m.sent.Ring())))
+					m.sent.Resize(make([]Packet, 4*len(m.sent.Ring())))
 				} else {
 					m.dropOldest()
 				}

@@ -19,23 +19,19 @@ type Held struct {
 // They lie in chunks, so that a packet moves those of one chunk at the most, wherever its place is: a peer that leaves holes from the last to the
 // first, or in any other order, costs no more for each packet than one that leaves a single hole.
 type Gaps struct {
-	chunks [][]Held // of 1 to perChunk packets each, in order; of none only where it is the only one
-	first  int      // of the first chunk; what is before has left
-	n      int      // packets
-	bytes  int      // of memory
-	spare  []Held   // memory of a chunk that has left
+	account *Account
+	chunks  [][]Held // of 1 to perChunk packets each, in order; of none only where it is the only one
+	first   int      // of the first chunk; what is before has left
+	n       int      // packets
+	bytes   int      // of memory
+	spare   []Held   // memory of a chunk that has left
 }
+
+// Begin charges the memory of packets to an account. No packet may wait.
+func (g *Gaps) Begin(a *Account) { g.account = a }
 
 // perChunk is how many packets a chunk holds at the most. A full one is split in halves, but for the last one where packets come in order.
 const perChunk = 64
-
-// Store is the memory of the packets that wait, of all connections of an engine. It is bounded: a connection may have as much as is
-// free (the dynamic threshold of Choudhury and Hahne), so that however many take all they can get, there is some left for another.
-type Store struct {
-	limit, used int
-	spare       [classes][][]byte
-	spared      int // bytes in spare
-}
 
 // Memory of packets comes in sizes of powers of two.
 const (
@@ -43,15 +39,6 @@ const (
 	classes  = 6  // to 65536
 	maxSpare = 1 << 20
 )
-
-// NewStore makes a store of at most limit bytes.
-func NewStore(limit int) Store { return Store{limit: limit} }
-
-// Used returns the bytes that packets take; zero when none waits.
-func (s *Store) Used() int { return s.used }
-
-// Limit returns the bytes that packets may take.
-func (s *Store) Limit() int { return s.limit }
 
 // class returns which size holds n bytes.
 func class(n int) int { return max(bits.Len(uint(n-1))-smallest, 0) }
@@ -79,6 +66,12 @@ func (s *Store) put(b []byte) {
 	k := class(cap(b))
 	s.spare[k] = append(s.spare[k], b)
 	s.spared += cap(b)
+}
+
+// End returns the place behind the last packet. Empty must be false.
+func (g *Gaps) End() Place {
+	last := g.chunks[len(g.chunks)-1]
+	return last[len(last)-1].To
 }
 
 // Empty says whether no packet waits.
@@ -150,7 +143,7 @@ func (g *Gaps) search(at Place) (chunk, i int) {
 // is what its other gaps take.
 func (g *Gaps) Hold(s *Store, from, to Place, n, mine int) *Held {
 	size := 1 << (class(n) + smallest)
-	if mine+g.bytes+size > s.limit-s.used {
+	if !s.has(g.account, size, mine+g.bytes) {
 		return nil
 	}
 	if len(g.chunks) == 0 {
@@ -167,6 +160,7 @@ func (g *Gaps) Hold(s *Store, from, to Place, n, mine int) *Held {
 	g.chunks[c] = slices.Insert(g.chunks[c], i, Held{From: from, To: to, Data: s.get(n)})
 	g.n++
 	g.bytes += size
+	g.account.add(size)
 	return &g.chunks[c][i]
 }
 
@@ -194,6 +188,7 @@ func (g *Gaps) Take() Held {
 	chunk[g.first] = Held{}
 	g.n--
 	g.bytes -= cap(h.Data)
+	g.account.add(-cap(h.Data))
 	if g.first++; g.first < len(chunk) {
 		return h
 	}

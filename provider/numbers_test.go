@@ -1,0 +1,93 @@
+package provider
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// pingFlood has n PINGs arrive at side 1, each in a turn of its own, while nothing that it says arrives.
+func (p *pair) pingFlood(n int) {
+	m := wire.Ping{Port: 1}
+	f := p.forge(1)
+	f.control(wire.CtlPing, m.Append(nil))
+	for range n {
+		f.fields.Number++
+		p.inject(1, f)
+		p.eng[1].Run(p.now)
+	}
+}
+
+// A peer that has us answer and acknowledges nothing makes us remember a bounded number of answers. What counts as lost for that goes again. Once it acknowledges, or is
+// quiet for a second, all of that memory is free, though it goes on asking. Seen by PacketsLost.
+func TestAttackUnacknowledgedAnswers(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.post(1, p.write(1, 0, 8))
+	p.eng[1].Run(p.now)
+	p.pingFlood(3 * maxEmptyNumbers)
+	c := p.conn(1)
+	if n := len(c.sent.Ring()); n > maxEmptyNumbers || p.eng[1].store.Used() != (n-shortNumbers)*recovery.PacketBytes {
+		t.Errorf("%d answers are remembered, %d bytes are charged", n, p.eng[1].store.Used())
+	}
+	if s := p.eng[1].Stats(); s.PacketsLost == 0 {
+		t.Error("nothing counts as lost")
+	}
+	p.link[0].mangle = nil
+	p.runUntilIdle()
+	for range 20 { // it acknowledges, and is never idle
+		p.pass(100 * time.Millisecond)
+		p.pingFlood(1)
+	}
+	p.outcomes(1, OutcomeSuccess)
+	if n := len(c.sent.Ring()); n != shortNumbers || p.eng[1].store.Used() != 0 {
+		t.Errorf("%d transmissions are remembered, %d bytes are charged", n, p.eng[1].store.Used())
+	}
+}
+
+// The connections of one source share what they may have us remember: that of another source goes on.
+func TestAnswersAreChargedToTheirSource(t *testing.T) {
+	const room = 16 * 1024 * recovery.PacketBytes
+	p := newTunedPair(t, 1408, 1, Config{HeldBytes: room}).connect().warmedUp()
+	hog := p.eng[1].store.Open([16]byte{9}) // many connections of another source
+	for p.eng[1].store.Charge(hog, recovery.PacketBytes, 0) {
+	}
+	if used := p.eng[1].store.Used(); used > room*3/4+recovery.PacketBytes {
+		t.Fatalf("a source takes %d of %d", used, room)
+	}
+	p.link[0].mangle = func([]byte) bool { return false }
+	p.post(1, p.write(1, 0, 8))
+	p.eng[1].Run(p.now)
+	p.pingFlood(2 * maxEmptyNumbers)
+	if n := len(p.conn(1).sent.Ring()); n != 1024 {
+		t.Errorf("%d answers are remembered beside another source", n)
+	}
+}
+
+// The size of a record is what is charged for it.
+func TestRecordsAreChargedWhole(t *testing.T) {
+	if is := reflect.TypeFor[recovery.Packet]().Size(); is != recovery.PacketBytes {
+		t.Errorf("a record has %d bytes, %d are charged", is, recovery.PacketBytes)
+	}
+}
+
+// Packets in order do not keep those that wait behind gaps: a peer that leaves gaps and fills one before each deadline ends like one that fills none.
+func TestAttackTrickle(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	limit := 4 * p.eng[1].cfg.Stalled // what comes while others wait has its time after them
+	began := p.now
+	for p.ctr[1].State() == CtrEstablished && p.now.Sub(began) <= limit+time.Second {
+		next := p.conn(1).rx[0].next.Message()
+		p.shoot(p.pieceAt(2000, 8, "i", true))
+		p.shoot(p.forge(1).at(wire.RequestSpace, space.At(next+1, 0)).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast}))
+		p.shoot(p.forge(1)) // it fills the gap before that one
+		p.pass(p.eng[1].cfg.Stalled / 4)
+	}
+	if took := p.now.Sub(began); took > limit || p.eng[1].store.Used() != 0 || p.eng[1].Stats().Lost != 1 {
+		t.Errorf("it went on for %v, %d bytes wait", took, p.eng[1].store.Used())
+	}
+}
