@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/ports"
@@ -30,19 +31,25 @@ const (
 	portPatience = 250 * time.Millisecond
 )
 
+// Variables, because tests cannot wait so long. squatPatience is how long nobody may receive on the well-known port, although its name is taken, until the name counts as
+// squatted: an adapter that is opened has its name first. lookAgain is the time between two looks of an adapter that waits for the port.
+var squatPatience, lookAgain = 2 * time.Second, 5 * time.Second
+
 // cohabitation is what an adapter shares with the others of its address.
 type cohabitation struct {
 	at      netip.AddrPort // the well-known port, as shared has it
 	network *udp.Network
 	space   *ports.Space
 	holding *ports.Holding
-	first   bool // it has the name of the well-known port from the start
+	first   bool // it has the well-known port from the start
 	asked   bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
 	late    bool // so an adapter that is first opens the well-known port later
 	scope   int  // of sockets; see udp.Config
 	device  int
 	// toward finds the link-layer address that leads to whoever sent what is given to the engine here, and says whether it is known yet; nil where the link finds the way.
 	toward func(peer netip.Addr) (mac [6]byte, known bool)
+
+	notice atomic.Pointer[string] // what is to be known about the port or its name; nil when nothing is
 
 	ctx     context.Context
 	end     context.CancelFunc
@@ -60,8 +67,10 @@ func cohabit(cfg *Config, index int) (*cohabitation, error) {
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if err := c.holding.Try(); err != nil && !errors.Is(err, ports.ErrTaken) {
 		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())
+	} else if err != nil {
+		c.lookAround()
 	} else {
-		c.first = err == nil
+		c.first = true
 	}
 	return c, nil
 }
@@ -78,6 +87,16 @@ func sharedPort(cfg *Config, index int) netip.AddrPort {
 
 // HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.
 func HasAdapter(at netip.AddrPort) (bool, error) { return ports.Held(at) }
+
+// HolderOf says which process listens at the name of the well-known port at, in the calling thread's network namespace; listens is false when none does.
+func HolderOf(at netip.AddrPort) (who ports.Holder, listens bool, err error) {
+	network, err := udp.NewNetwork()
+	if err != nil {
+		return who, false, err
+	}
+	who, listens = ports.HolderOf(network, at)
+	return who, listens, network.Close()
+}
 
 // why says what a later adapter is told.
 func (c *cohabitation) why() string { return sharedReason(c.at) }
@@ -136,7 +155,7 @@ func (c *cohabitation) start(own func(port int, f func(*provider.Engine))) {
 	})
 	if !c.first || c.late {
 		c.running.Go(func() {
-			if c.late || c.holding.Await(c.ctx) {
+			if c.late || c.await() {
 				c.receiveOnWellKnown(own)
 			}
 		})
@@ -198,12 +217,16 @@ func (c *cohabitation) openWellKnown() *net.UDPConn {
 		pause := takeOverPause
 		if time.Since(began) > takeOverPatience {
 			pause = longestPause
+			c.note(fmt.Sprintf("another program has UDP port %d of %s, so requests of peers reach no adapter: end that program (ndinfo doctor names it)", c.at.Port(), c.at.Addr()))
 		}
 		if s, err := c.network.Open(udp.Config{Local: c.at, Scope: c.scope, Device: c.device, ReceiveBuffer: wellKnownBuffer}); err == nil {
 			f := os.NewFile(uintptr(s.FD()), "well-known port")
 			conn, err := net.FilePacketConn(f) // has a descriptor of its own
 			_ = f.Close()
 			if err == nil {
+				if pause == longestPause {
+					c.notice.Store(nil)
+				}
 				return conn.(*net.UDPConn)
 			}
 		}

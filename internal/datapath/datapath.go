@@ -364,6 +364,7 @@ func (d *Datapath) Info() Info {
 	i := d.info
 	i.MAC = d.state.mac()
 	i.Itself = d.local != nil
+	d.warn(&i)
 	if d.bulk != nil {
 		if why := d.bulk.shut.Load(); why != nil {
 			i.NoBulk = *why

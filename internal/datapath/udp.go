@@ -189,6 +189,7 @@ func (d *plainUDP) Info() Info {
 		i.Alone = *why
 	}
 	d.ring.describe(&i)
+	d.warn(&i)
 	return i
 }
 

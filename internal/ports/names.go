@@ -46,10 +46,13 @@ func Held(at netip.AddrPort) (bool, error) {
 	return holds(string(table), placeOf(at).holder()), nil
 }
 
-// holds says whether a table like /proc/net/unix, which shows abstract names with an @ in front, has a name.
+// stream is the type of a stream socket in /proc/net/unix. Sockets of other types have names of their own.
+const stream = "0001"
+
+// holds says whether a table like /proc/net/unix, which shows abstract names with an @ in front, has the name of a stream socket.
 func holds(table, name string) bool {
 	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) == 8 && f[7] == name {
+		if f := strings.Fields(line); len(f) == 8 && f[4] == stream && f[7] == name {
 			return true
 		}
 	}

@@ -366,6 +366,10 @@ func TestHeld(t *testing.T) {
 		must(t, err)
 		return yes
 	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, bind(fd, placeOf(at).holder())) // a name of another type of sockets, which is in nobody's way
 	h := NewHolding(newNetwork(t), at)
 	if held(at) {
 		t.Error("held by nobody")
@@ -381,6 +385,21 @@ func TestHeld(t *testing.T) {
 	if held(at) {
 		t.Error("held after it was given up")
 	}
+}
+
+// The kernel tells which process has the well-known port, if one does.
+func TestHolderOf(t *testing.T) {
+	at, network := here(8), newNetwork(t)
+	if who, known := HolderOf(network, at); known {
+		t.Errorf("nobody has it: %v", who)
+	}
+	h := NewHolding(network, at)
+	must(t, h.Try())
+	who, known := HolderOf(network, at)
+	if want := (Holder{uint32(os.Geteuid()), os.Getpid()}); !known || who != want || who.Trusted() != (want.UID != 65534) {
+		t.Errorf("%v, %t, want %v", who, known, want)
+	}
+	must(t, h.Close())
 }
 
 // A socket that has the name but does not listen, as one does for a moment, is asked again.

@@ -153,6 +153,10 @@ var broken = []struct {
 	{"pinned link", held(nd.DatapathAuto, bpf.HeldError{LinkID: 9, HolderMode: "native"}), "xdp program", Hint, "native mode", "bpftool link detach id 9"},
 	{"pinned link, asked for", held(nd.DatapathGeneric, bpf.HeldError{LinkID: 9}), "xdp program", Problem, "never replaced", "bpftool link detach id 9"},
 	{"program without an owner", held(nd.DatapathAuto, bpf.HeldError{HolderMode: "generic"}), "xdp program", Hint, "generic mode", "xdpgeneric off"},
+	{"port of another user's adapter", func(f *facts) {
+		f.port.shared, f.port.holder, f.auto = true, "process 12 of user 1001", nd.DatapathRing
+	}, "udp port", Hint, "with process 12 of user 1001, is that of another adapter", "none is needed"},
+	{"squatted name", func(f *facts) { f.port.squatter = "process 12 of user 1001" }, "udp port", Problem, "is squatted by process 12 of user 1001", "end that process"},
 	{"port of another adapter", func(f *facts) { f.port.shared, f.auto = true, nd.DatapathRing }, "udp port", Hint, "another adapter of this machine", "none is needed"},
 	{"programs cannot be listed", func(f *facts) { f.holderError = errors.New("no") }, "xdp program", Hint, "does not tell", "ip link show"},
 	{"port of another adapter, asked for", func(f *facts) { f.port.shared = true; f.cfg.Datapath = nd.DatapathGeneric }, "udp port", Problem, "first adapter", "--datapath auto"},

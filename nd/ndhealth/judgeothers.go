@@ -3,6 +3,7 @@ package ndhealth
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"syscall"
 
@@ -72,12 +73,20 @@ func judgePort(f *facts) (Finding, bool) {
 		return Finding{}, false
 	}
 	at := fmt.Sprintf("UDP port %d of %s", f.cfg.UDPPort, f.addr)
+	its := at
+	if f.port.holder != "" {
+		its += ", with " + f.port.holder + ","
+	}
 	switch asked := f.cfg.Datapath; {
+	case f.port.squatter != "":
+		return problem(fmt.Sprintf("the name of %s is squatted by %s", at, f.port.squatter),
+			"adapters tell each other by that name who receives requests of peers, and its holder does not: each waits before it opens, and none notices when the one that receives ends",
+			"end that process (ss -xap shows whose @ndxdp/"+netip.AddrPortFrom(f.addr, f.cfg.UDPPort).String()+"/udp is)"), true
 	case f.port.shared && asked != nd.DatapathAuto && !asked.OverSockets():
-		return problem(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
+		return problem(its+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
 			"use --datapath auto, which takes a ring or plain sockets beside it; or end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.shared:
-		return hint(at+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, by a ring or plain sockets",
+		return hint(its+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, by a ring or plain sockets",
 			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.err != nil:
 		return hint(fmt.Sprintf("the kernel does not tell who has %s: %v", at, f.port.err), "an adapter may find it taken",

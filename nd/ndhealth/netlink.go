@@ -124,6 +124,7 @@ type udpSocket struct {
 	local  netip.Addr
 	device int  // interface or VRF that it is bound to, 0 for none
 	only6  bool // it has no IPv4 although its address is IPv6's
+	uid    uint32
 	inode  uint32
 }
 
@@ -134,6 +135,7 @@ const (
 	diagRequestPort  = 8
 	diagLocal        = 8
 	diagDevice       = 40
+	diagUser         = 64
 	diagInode        = 68
 	diagLen          = 72
 	diagOnly6        = 11 // INET_DIAG_SKV6ONLY, of sockets without a peer
@@ -172,7 +174,7 @@ func parseSocket(b []byte) (s udpSocket, err error) {
 	if b[0] == unix.AF_INET6 {
 		s.local = netip.AddrFrom16([16]byte(b[diagLocal:]))
 	}
-	s.device, s.inode = number(b[diagDevice:]), binary.NativeEndian.Uint32(b[diagInode:])
+	s.device, s.uid, s.inode = number(b[diagDevice:]), binary.NativeEndian.Uint32(b[diagUser:]), binary.NativeEndian.Uint32(b[diagInode:])
 	attributes, err := nl.ParseRouteAttr(b[diagLen:])
 	for _, a := range attributes {
 		s.only6 = s.only6 || a.Attr.Type == diagOnly6 && len(a.Value) > 0 && a.Value[0] != 0

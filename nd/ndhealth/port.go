@@ -9,38 +9,79 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 )
 
 // portUse says whether the UDP port is free.
 type portUse struct {
-	err    error  // why that is not known
-	shared bool   // another adapter has it
-	taken  bool   // a program that is no adapter has it
-	used   string // "process 12 (name)", "" when it is free or its user is not to be found
+	err      error  // why that is not known
+	shared   bool   // another adapter has it
+	holder   string // "process 12 of user 1000", who has the name of the port and is another user's; else empty
+	squatter string // who has the name of the port without the port, or "a socket that does not listen"; else empty
+	taken    bool   // a program that is no adapter has it
+	used     string // "process 12 (name)", or "a process of user 1000" when the process is not to be found; else empty
 }
 
-// useOf says who has the port at an address of an interface. It asks the kernel for names and sockets and makes none: an adapter that is opened meanwhile
+// An adapter that is opened has its name first, and its socket within squatPatience; a look comes every squatPause.
+const squatPatience, squatPause = time.Second, 20 * time.Millisecond
+
+// useOf says who has the port at an address of an interface. It asks the kernel for names and sockets and binds none: an adapter that is opened meanwhile
 // would find the port taken, or be a later one.
 func useOf(index int, at netip.AddrPort) portUse {
-	shared, err := datapath.HasAdapter(at)
-	if err != nil || shared {
-		return portUse{shared: shared, err: err}
+	for began := time.Now(); ; time.Sleep(squatPause) {
+		u, sockets := lookAt(index, at)
+		if !u.shared || len(sockets) > 0 || time.Since(began) > squatPatience {
+			return u.judge(sockets, at)
+		}
 	}
-	inodes, err := socketsAt(index, at)
-	if err != nil || len(inodes) == 0 {
-		return portUse{err: err}
-	}
-	// An adapter has its name before its socket, so that one which was opened since the first look is known by its name now.
-	if shared, err = datapath.HasAdapter(at); err != nil || shared {
-		return portUse{shared: shared, err: err}
-	}
-	return portUse{taken: true, used: processWith(inodes)}
 }
 
-// socketsAt returns the inodes of the sockets that keep an adapter from the port.
-func socketsAt(index int, at netip.AddrPort) (inodes []string, err error) {
+// lookAt finds whether the port has the name of an adapter, and the sockets that keep an adapter from the port.
+func lookAt(index int, at netip.AddrPort) (u portUse, sockets []udpSocket) {
+	if u.shared, u.err = datapath.HasAdapter(at); u.err != nil {
+		return u, nil
+	}
+	if sockets, u.err = socketsAt(index, at); u.err != nil || u.shared || len(sockets) == 0 {
+		return u, sockets
+	}
+	// An adapter has its name before its socket, so that one which was opened since the first look is known by its name now.
+	u.shared, u.err = datapath.HasAdapter(at)
+	return u, sockets
+}
+
+// judge compares who has the name with who has the port.
+func (u portUse) judge(sockets []udpSocket, at netip.AddrPort) portUse {
+	if u.err != nil {
+		return portUse{err: u.err}
+	}
+	if !u.shared {
+		if u.taken = len(sockets) > 0; u.taken {
+			u.used = processWith(sockets)
+		}
+		return u
+	}
+	who, listens, err := datapath.HolderOf(at)
+	if err != nil {
+		return portUse{err: err}
+	}
+	switch {
+	case !listens:
+		u.squatter = "a socket that does not listen"
+	case len(sockets) == 0:
+		u.squatter = who.String()
+	case !slices.ContainsFunc(sockets, func(s udpSocket) bool { return s.uid == who.UID || s.uid == 0 }): // a broker is root's
+		u.taken, u.used = true, processWith(sockets)
+	case !who.Trusted():
+		u.holder = who.String()
+	}
+	u.shared = !u.taken && len(sockets) > 0
+	return u
+}
+
+// socketsAt returns the sockets that keep an adapter from the port.
+func socketsAt(index int, at netip.AddrPort) ([]udpSocket, error) {
 	device, err := datapath.BoundTo(index)
 	if err != nil {
 		return nil, err
@@ -49,12 +90,7 @@ func socketsAt(index int, at netip.AddrPort) (inodes []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the UDP sockets with port %d: %w", at.Port(), err)
 	}
-	for _, s := range sockets {
-		if s.keeps(device, at.Addr()) {
-			inodes = append(inodes, strconv.FormatUint(uint64(s.inode), 10))
-		}
-	}
-	return inodes, nil
+	return slices.DeleteFunc(sockets, func(s udpSocket) bool { return !s.keeps(device, at.Addr()) }), nil
 }
 
 // keeps says that the kernel gives nobody else the socket's port at an address, for a socket that is bound to a device, or to none for 0.
@@ -68,8 +104,12 @@ func (s *udpSocket) keeps(device int, at netip.Addr) bool {
 	return s.local.Unmap() == at.Unmap()
 }
 
-// processWith names a process that has one of the sockets, as far as processes may be inspected.
-func processWith(inodes []string) string {
+// processWith names a process that has one of the sockets, as far as processes may be inspected, and else the user who made one.
+func processWith(sockets []udpSocket) string {
+	inodes := make([]string, len(sockets))
+	for i := range sockets {
+		inodes[i] = strconv.FormatUint(uint64(sockets[i].inode), 10)
+	}
 	paths, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid, and that is the only error
 	for _, path := range paths {
 		target, err := os.Readlink(path)
@@ -84,5 +124,5 @@ func processWith(inodes []string) string {
 			return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
 		}
 	}
-	return ""
+	return fmt.Sprintf("a process of user %d", sockets[0].uid)
 }

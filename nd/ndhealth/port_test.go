@@ -186,3 +186,39 @@ func listen(t *testing.T, network, at string, device int) net.PacketConn {
 	}
 	return c
 }
+
+// TestSquattedNames: a process that has the name of the well-known port, and not the port, is found and named, beside an adapter that does without the name as well.
+// It is not parallel: a process that another test starts has our sockets for a moment.
+func TestSquattedNames(t *testing.T) {
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	at := netip.AddrPortFrom(pair.AddrA.Addr(), nd.DefaultUDPPort)
+	must(t, pair.A.Do(func() error {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		defer unix.Close(fd)
+		must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: "@ndxdp/" + at.String() + "/udp"}))
+		if u := useOf(pair.IfindexA, at); u != (portUse{squatter: "a socket that does not listen"}) {
+			t.Errorf("a name: %+v", u)
+		}
+		d, err := datapath.Open(datapath.Config{Address: at.Addr(), UDPPort: at.Port(), Rung: datapath.RungUDP})
+		must(t, err)
+		if u := useOf(pair.IfindexA, at); u != (portUse{shared: true, squatter: "a socket that does not listen"}) {
+			t.Errorf("a name beside an adapter: %+v", u)
+		}
+		must(t, d.Close())
+		must(t, unix.Listen(fd, 1))
+		if u := useOf(pair.IfindexA, at); u != (portUse{squatter: fmt.Sprintf("process %d of user %d", os.Getpid(), os.Geteuid())}) {
+			t.Errorf("a name that somebody listens at: %+v", u)
+		}
+		return nil
+	}))
+	sockets := []udpSocket{{uid: uint32(os.Geteuid()) + 7}}
+	must(t, pair.A.Do(func() error {
+		d, err := datapath.Open(datapath.Config{Address: at.Addr(), UDPPort: at.Port(), Rung: datapath.RungUDP})
+		must(t, err)
+		if u := (portUse{shared: true}).judge(sockets, at); u.shared || !u.taken || u.used != fmt.Sprintf("a process of user %d", sockets[0].uid) {
+			t.Errorf("a port of another user's than the name: %+v", u)
+		}
+		return d.Close()
+	}))
+}

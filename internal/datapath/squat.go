@@ -1,0 +1,93 @@
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/ports"
+	"github.com/ndxdp/ndxdp/internal/udp"
+)
+
+// This file is about programs that have the name of the well-known port, or the port, and are no adapters of this user. A name is no port: any user may take it, so an adapter
+// believes it only while somebody receives on the port.
+
+// lookAround finds out who has the name of the well-known port. When nobody receives on the port, this adapter does without the name, and says who squats it.
+func (c *cohabitation) lookAround() {
+	who, known := ports.HolderOf(c.network, c.at)
+	for began := time.Now(); c.unheld(); time.Sleep(takeOverPause) {
+		if c.holding.Try() == nil {
+			c.first = true // the last holder has ended meanwhile
+			return
+		}
+		if time.Since(began) > squatPatience {
+			c.first = true
+			c.squatted(who, known)
+			return
+		}
+	}
+	if known && !who.Trusted() {
+		c.note(fmt.Sprintf("requests of peers to UDP port %d of %s come by %s, which has the port", c.at.Port(), c.at.Addr(), who))
+	}
+}
+
+// squatted notes that the name of the well-known port is taken by a process that does not receive on the port.
+func (c *cohabitation) squatted(who ports.Holder, known bool) {
+	by := "a socket that does not listen (ss -xap shows whose)"
+	if known {
+		by = who.String()
+	}
+	c.note(fmt.Sprintf("the name of UDP port %d of %s is squatted by %s, and nobody received on the port: end that process, so that other adapters notice when this one ends",
+		c.at.Port(), c.at.Addr(), by))
+}
+
+// note has Info say something about the well-known port or its name.
+func (c *cohabitation) note(what string) { c.notice.Store(&what) }
+
+// warn adds what is to be known about the well-known port to an Info. A device of another process has no cohabitation.
+func (c *cohabitation) warn(i *Info) {
+	if c == nil {
+		return
+	}
+	if what := c.notice.Load(); what != nil {
+		i.Reason += "; " + *what
+	}
+}
+
+// unheld says that nobody has the well-known port now. It takes the port for a moment; an adapter that wants the port tries again.
+func (c *cohabitation) unheld() bool {
+	scope, _ := strconv.Atoi(c.at.Addr().Zone()) // an index, or no zone
+	s, err := c.network.Open(udp.Config{Local: c.at, Scope: scope, Device: c.device})
+	if err != nil {
+		return false
+	}
+	_ = s.Close() // nothing was sent
+	return true
+}
+
+// await waits until the well-known port is this adapter's to take, and reports false when the adapter ends before: the adapter has the name, or nobody received on the port at
+// two looks although another process has the name.
+func (c *cohabitation) await() bool {
+	ctx, end := context.WithCancel(c.ctx)
+	defer end()
+	named := make(chan bool, 1)
+	go func() { named <- c.holding.Await(ctx) }()
+	for free := 0; free < 2; {
+		select {
+		case got := <-named:
+			return got
+		case <-time.After(lookAgain):
+		}
+		free++
+		if !c.unheld() {
+			free = 0
+		}
+	}
+	end()
+	if <-named {
+		return true
+	}
+	c.squatted(ports.HolderOf(c.network, c.at))
+	return c.ctx.Err() == nil
+}

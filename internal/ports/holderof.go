@@ -1,0 +1,45 @@
+package ports
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/internal/user"
+)
+
+// Holder is a process that has the name of a well-known port, as the kernel tells it.
+type Holder struct {
+	UID uint32
+	PID int // in this process's PID namespace, 0 when the process is of another one
+}
+
+// String names the process.
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return fmt.Sprintf("a process of user %d", h.UID)
+	}
+	return fmt.Sprintf("process %d of user %d", h.PID, h.UID)
+}
+
+// Trusted says that the process is root's or this user's.
+func (h Holder) Trusted() bool { return user.Trusted(h.UID) }
+
+// HolderOf says which process listens at the name of an address's well-known port. known is false when none does: the name is free, or its socket is none of an adapter's.
+func HolderOf(network *udp.Network, at netip.AddrPort) (h Holder, known bool) {
+	fd, err := network.Socket(unix.AF_UNIX, unix.SOCK_STREAM)
+	if err != nil {
+		return h, false
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: placeOf(netip.AddrPortFrom(at.Addr().Unmap(), at.Port())).holder()}) != nil {
+		return h, false
+	}
+	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) // of the process when it began to listen
+	if err != nil {
+		return h, false
+	}
+	return Holder{UID: who.Uid, PID: int(who.Pid)}, true
+}
