@@ -39,6 +39,7 @@ func main() {
 	}
 	if err != nil {
 		fmt.Println("testrun:", err)
+		r.failures()
 		os.Exit(1)
 	}
 }
@@ -64,6 +65,7 @@ type run struct {
 	rooted map[testName]bool     // need root, and have not ended
 	ran    int                   // tests that need root and were not skipped
 	skips  map[string]int        // by reason
+	failed []testName            // in the order in which they ended
 }
 
 func newRun(to io.Writer) *run {
@@ -114,6 +116,9 @@ func (r *run) ended(name testName, how string) {
 	delete(r.output, name)
 	needs := r.rooted[name]
 	delete(r.rooted, name)
+	if how == "fail" {
+		r.failed = append(r.failed, name)
+	}
 	switch {
 	case name.test == "" && how == "fail":
 		for _, n := range slices.SortedFunc(maps.Keys(r.output), byTest) { // tests that a panic or a time-out ended
@@ -175,6 +180,24 @@ func (r *run) summary() {
 		return cmp.Or(cmp.Compare(r.skips[b], r.skips[a]), cmp.Compare(a, b))
 	}) {
 		fmt.Fprintf(r.to, "%6d  %s\n", r.skips[why], why)
+	}
+}
+
+// failures lists what failed as the last lines, because thousands of lines may follow the output of a failed test: each test without a
+// failed subtest, and each package without a failed test.
+func (r *run) failures() {
+	within := map[testName]bool{} // packages and tests that an entry before stands for
+	slices.SortStableFunc(r.failed, func(a, b testName) int { return cmp.Compare(a.pkg, b.pkg) })
+	for _, n := range r.failed {
+		if !within[n] {
+			fmt.Fprintln(r.to, strings.TrimSpace(fmt.Sprintf("failed: %s %s", n.pkg, n.test)))
+		}
+		within[testName{pkg: n.pkg}] = true
+		for i, c := range n.test {
+			if c == '/' {
+				within[testName{n.pkg, n.test[:i]}] = true
+			}
+		}
 	}
 }
 

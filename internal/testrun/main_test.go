@@ -91,3 +91,11 @@ func TestRun(t *testing.T) {
 		})
 	}
 }
+
+func TestFailuresAreTheLastLines(t *testing.T) {
+	said, _ := testrun(t, "--", "./...")
+	const want = "testrun: exit status 1\nfailed: example.org/m/bad TestBad/sub\nfailed: example.org/m/build\nfailed: example.org/m/panic TestPanic\n"
+	if !strings.HasSuffix(said, want) {
+		t.Errorf("the last lines are not\n%sbut\n%s", want, said)
+	}
+}
