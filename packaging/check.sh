@@ -21,6 +21,14 @@ GOCACHE=$work/cache ARCHES=$native "$work/another-name-of-another-length/packagi
 done
 (cd "$work/dist" && sha256sum -c --quiet SHA256SUMS)
 
+step "build $native from an archive"
+mkdir "$work/archive"
+git archive HEAD | tar -xC "$work/archive"
+ARCHES=$native "$work/archive/packaging/dist.sh" "$work/fromarchive" || die "an archive does not build"
+commit=$(git rev-parse --short=12 HEAD)
+said=$("$work/fromarchive/linux-$native/ndinfo" --version)
+case $said in *"commit $commit,"*) ;; *) die "a build from an archive of $commit says: $said" ;; esac
+
 step "binaries"
 for binary in "$work/dist"/linux-*/*; do
 	! readelf -ld "$binary" | grep -qE 'INTERP|NEEDED' || die "$binary is not static"

@@ -3,10 +3,24 @@
 package buildinfo
 
 import (
+	_ "embed"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
+
+// release is the version that this source becomes, or is.
+//
+//go:embed VERSION
+var release string
+
+// archived is the commit of a source without version control, such as an archive of a release: packaging/dist.sh sets it when it links.
+var archived string
+
+// pseudo matches what the go command makes up for a commit without a tag (go.dev/ref/mod#pseudo-versions).
+var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}\b`)
 
 // Module is the import path of this module.
 const Module = "github.com/ndxdp/ndxdp"
@@ -19,7 +33,7 @@ const commitLen = 12
 
 // Info is what a binary knows of the ndxdp in it.
 type Info struct {
-	Version  string `json:"version"`  // of the module: a tag or a pseudo-version; Unknown in a build without version control
+	Version  string `json:"version"`  // the tag that was built; without one the release that comes next, and -dev; of a dependency, its module's version
 	Commit   string `json:"commit"`   // the first digits of its name, with -dirty behind it for changes not committed; Unknown where ndxdp is a dependency
 	Go       string `json:"go"`       // the compiler
 	Platform string `json:"platform"` // GOOS/GOARCH
@@ -45,6 +59,12 @@ func from(info *debug.BuildInfo) Info {
 		return i
 	}
 	i.Version = version(&info.Main)
+	if i.Version == Unknown || pseudo.MatchString(i.Version) {
+		i.Version = "v" + strings.TrimSpace(release) + "-dev"
+	}
+	if archived != "" {
+		i.Commit = archived[:min(commitLen, len(archived))]
+	}
 	modified := ""
 	for _, s := range info.Settings {
 		switch {
