@@ -14,8 +14,16 @@ BASELINE ?= bench/baseline.txt
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
+# What the checks call beside Go, with the Debian package that has it.
+CHECK_TOOLS := clang:clang llvm-strip:llvm gcc:gcc git:git shellcheck:shellcheck vagrant:vagrant
+
+.PHONY: check-tools
+check-tools:
+	@missing=; for tool in $(CHECK_TOOLS); do command -v "$${tool%:*}" >/dev/null || missing="$$missing $${tool#*:}"; done; \
+	[ -z "$$missing" ] || { echo "make check: programs are missing: apt-get install$$missing" >&2; exit 1; }
+
 .PHONY: check
-check: fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short interleavings ## everything a change must pass
+check: check-tools fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short interleavings ## everything a change must pass
 
 # As root nothing may be skipped for want of it.
 TESTRUN := $(GO) run ./internal/testrun $(if $(filter 0,$(shell id -u)),-root) --
@@ -97,8 +105,7 @@ generate: ## compile the XDP program and every other generated file
 .PHONY: lint
 lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
 	$(TOOL) golangci-lint run ./...
-	shellcheck .ci/run .ci/leftovers vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
-	@command -v vagrant >/dev/null || { echo "make lint: vagrant is missing: apt-get install vagrant vagrant-libvirt" >&2; exit 1; }
+	shellcheck .ci/run .ci/leftovers bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
 	cd vagrant && vagrant validate --ignore-provider
 
 .PHONY: fmt
@@ -183,5 +190,5 @@ fix-check:
 	$(GO) fix -diff ./...
 
 .PHONY: generate-check
-generate-check: generate
-	git diff --exit-code
+generate-check:
+	bpf/check.sh
