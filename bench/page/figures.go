@@ -39,6 +39,7 @@ type measured struct {
 }
 
 // howOf names what tells a result from others of the same test: figures of different things are neither one line nor compared.
+// The bulk path is not among them: auto takes it for the large sizes of a line.
 func howOf(x *bench.Result) string {
 	how := ""
 	if x.Mode == bench.ModeEvent {
@@ -46,9 +47,6 @@ func howOf(x *bench.Result) string {
 	}
 	if x.Unpinned {
 		how += " unpinned"
-	}
-	if x.Bulk {
-		how += " bulk lane"
 	}
 	if x.Connections > 1 {
 		how += fmt.Sprintf(" %d connections", x.Connections)
@@ -64,7 +62,11 @@ func howOf(x *bench.Result) string {
 
 // byOf names in a table what a result was measured with, so that no two rows of a test look the same.
 func byOf(x bench.Result) string {
-	return fmt.Sprintf("nd %s, %s%s", x.Datapath, x.Mode, strings.TrimPrefix(howOf(&x), " event"))
+	bulk := ""
+	if x.Bulk {
+		bulk = " bulk lane"
+	}
+	return fmt.Sprintf("nd %s, %s%s%s", x.Datapath, x.Mode, bulk, strings.TrimPrefix(howOf(&x), " event"))
 }
 
 // measuredIn lists everything in the order of the reports.
@@ -89,14 +91,21 @@ func measuredIn(sources []Source) []measured {
 	return all
 }
 
-// Figures draws latency distributions, latency against size, and bandwidth against size for every MTU and datapath. A single size is no plot: the
-// tiles and tables of a page have it.
+// Figures draws latency distributions and latency against size for every MTU, and bandwidth against size for every MTU and datapath. A single
+// size is no plot: the tiles and tables of a page have it.
 func Figures(sources []Source) ([]Figure, error) {
 	all := measuredIn(sources)
 	g := gallery{many: len(sources) > 1}
+	mtus := map[int]bool{}
+	for _, m := range all {
+		mtus[m.mtu] = true
+	}
 	for _, t := range bench.Tests() {
-		if t.IsLatency() {
-			g.latency(all, t)
+		if !t.IsLatency() {
+			continue
+		}
+		for _, mtu := range slices.Sorted(maps.Keys(mtus)) {
+			g.latency(all, t, mtu)
 		}
 	}
 	streams := map[stream]bool{}
@@ -128,11 +137,11 @@ type gallery struct {
 	figures []Figure
 }
 
-func (g *gallery) latency(all []measured, t bench.Test) {
+func (g *gallery) latency(all []measured, t bench.Test, mtu int) {
 	of := ""
 	sizes := map[int]bool{}
 	for _, m := range all {
-		if m.test == t && !m.rival && m.lat != nil {
+		if m.test == t && m.mtu == mtu && !m.rival && m.lat != nil {
 			of = m.latIs
 			sizes[m.size] = true
 		}
@@ -147,7 +156,7 @@ func (g *gallery) latency(all []measured, t bench.Test) {
 	var tails, medians lines
 	for _, m := range all {
 		// Rivals ping-pong: they stand beside whatever is half a round trip.
-		if m.lat == nil || m.latIs != of || m.test != t && !m.rival {
+		if m.lat == nil || m.mtu != mtu || m.latIs != of || m.test != t && !m.rival {
 			continue
 		}
 		line := g.line(m, m.by+m.how)
@@ -163,11 +172,11 @@ func (g *gallery) latency(all []measured, t bench.Test) {
 	}
 	what := map[string]string{bench.HalfRoundTrip: "half a round trip", bench.WholeOp: "whole operation"}[of]
 	if len(tails) > 0 {
-		title := fmt.Sprintf("%s, %s: distribution, %s", t, bench.FormatSize(size), what)
-		g.draw(fmt.Sprintf("%s-distribution", t), title, tailAxis(), latencyAxis(), tails)
+		title := fmt.Sprintf("%s, %s: distribution, %s, MTU %s", t, bench.FormatSize(size), what, mtuText(mtu))
+		g.draw(fmt.Sprintf("%s-distribution-%s", t, mtuText(mtu)), title, tailAxis(), latencyAxis(), tails)
 	}
 	if len(sizes) > 1 {
-		g.draw(fmt.Sprintf("%s-size", t), fmt.Sprintf("%s: median against size, %s", t, what), sizeAxis(), latencyAxis(), medians)
+		g.draw(fmt.Sprintf("%s-size-%s", t, mtuText(mtu)), fmt.Sprintf("%s: median against size, %s, MTU %s", t, what, mtuText(mtu)), sizeAxis(), latencyAxis(), medians)
 	}
 }
 
@@ -194,12 +203,17 @@ func (g *gallery) bandwidth(all []measured, k stream) {
 	if len(sizes) < 2 {
 		return
 	}
-	mtu := "unknown"
-	if k.mtu > 0 {
-		mtu = strconv.Itoa(k.mtu)
-	}
+	mtu := mtuText(k.mtu)
 	g.draw(fmt.Sprintf("bandwidth-%s-%s", fileSafe(k.datapath), mtu),
 		fmt.Sprintf("Bandwidth against size, %s, MTU %s", k.datapath, mtu), sizeAxis(), rateAxis(), rates)
+}
+
+// mtuText names an MTU; reports of two hosts do not know theirs.
+func mtuText(mtu int) string {
+	if mtu == 0 {
+		return "unknown"
+	}
+	return strconv.Itoa(mtu)
 }
 
 // line is the one that m belongs to, without points.

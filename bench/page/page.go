@@ -63,7 +63,7 @@ type view struct {
 // headline is the tiles of one report, and the bounds of all its ratios.
 type headline struct {
 	Source
-	Tiles       []tile
+	Tiles       []Tile
 	Met, Missed int
 }
 
@@ -82,7 +82,7 @@ func Render(w io.Writer, sources []Source) error {
 		v.Programs = v.Programs || len(s.Report.Apps) > 0
 		v.Connections = v.Connections || len(s.Report.Connections) > 0
 		v.Registrations = v.Registrations || len(s.Report.Registrations) > 0
-		h := headline{Source: s, Tiles: tilesOf(s.Report)}
+		h := headline{Source: s, Tiles: Tiles(s.Report)}
 		for _, x := range s.Report.Ratios {
 			switch {
 			case x.Bound == nil:

@@ -70,7 +70,7 @@ func TestPageStructure(t *testing.T) {
 	html := render(t, Source{"one.json", sweep(t)})
 	for _, want := range []string{
 		`<html lang="en">`, `<title>ndperf report</title>`, `id="environment"`, `id="bounds"`, `id="plots"`, `id="programs"`, `<th scope="row">echo</th><td class="n">16</td><td>tcp, pinned</td>`, `id="figures"`,
-		`id="plot-write_lat-distribution"`, `id="plot-bandwidth-generic-1500"`, "Example CPU, 2 cores", "6.18.0", "0123456789ab",
+		`id="plot-write_lat-distribution-1500"`, `id="plot-bandwidth-generic-1500"`, "Example CPU, 2 cores", "6.18.0", "0123456789ab",
 		`<span class="missed">MISSED</span>`, `<span class="met">met</span>`, "prefers-color-scheme:dark", "@media print", "&lt;= 1.35",
 	} {
 		if !strings.Contains(html, want) {

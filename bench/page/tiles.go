@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// tile is one figure that a reader wants before all others.
-type tile struct {
+// Tile is one figure that a reader wants before all others.
+type Tile struct {
 	Name        string
 	Value, Unit string
 	Beside      string // kernel TCP's, in words
@@ -17,12 +17,12 @@ type tile struct {
 	Where       string // what was measured
 }
 
-// tilesOf are the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
+// Tiles are the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
 // same size and MTU.
-func tilesOf(r *bench.Report) []tile {
+func Tiles(r *bench.Report) []Tile {
 	all := slices.DeleteFunc(measuredIn([]Source{{Report: r}}), func(m measured) bool { return m.how != "" })
-	var tiles []tile
-	for _, of := range []func([]measured) (tile, bool){latencyTile, bandwidthTile, rateTile} {
+	var tiles []Tile
+	for _, of := range []func([]measured) (Tile, bool){latencyTile, bandwidthTile, rateTile} {
 		if t, ok := of(all); ok {
 			tiles = append(tiles, t)
 		}
@@ -31,20 +31,20 @@ func tilesOf(r *bench.Report) []tile {
 }
 
 // connectionTiles has what the requester found: it waits for the connections, and has a port for each.
-func connectionTiles(r *bench.Report) (tiles []tile) {
+func connectionTiles(r *bench.Report) (tiles []Tile) {
 	for _, x := range r.Connections {
 		if x.Role == bench.Requester {
 			where := fmt.Sprintf("%d connections over nd %s", x.Connections, x.Datapath)
 			tiles = append(tiles,
-				tile{Name: "Connections", Value: number(x.PerSecond), Unit: "a second", Where: where},
-				tile{Name: "Idle connection", Value: number(x.OtherBytes), Unit: "bytes", Where: where + ", beside its queue pair"})
+				Tile{Name: "Connections", Value: number(x.PerSecond), Unit: "a second", Where: where},
+				Tile{Name: "Idle connection", Value: number(x.OtherBytes), Unit: "bytes", Where: where + ", beside its queue pair"})
 		}
 	}
 	return tiles
 }
 
 // registrationTiles has the largest memory that the program itself had.
-func registrationTiles(r *bench.Report) []tile {
+func registrationTiles(r *bench.Report) []Tile {
 	var most *bench.Registration
 	for i := range r.Registrations {
 		if x := &r.Registrations[i]; x.What == bench.RegisterMemory && (most == nil || x.Size > most.Size) {
@@ -54,41 +54,41 @@ func registrationTiles(r *bench.Report) []tile {
 	if most == nil {
 		return nil
 	}
-	return []tile{{Name: "Registration, median", Value: number(most.RegisterUS.P50), Unit: "µs", Where: bench.FormatSize(most.Size) + " over nd " + most.Datapath}}
+	return []Tile{{Name: "Registration, median", Value: number(most.RegisterUS.P50), Unit: "µs", Where: bench.FormatSize(most.Size) + " over nd " + most.Datapath}}
 }
 
-func latencyTile(all []measured) (tile, bool) {
+func latencyTile(all []measured) (Tile, bool) {
 	for _, t := range []bench.Test{bench.WriteLat, bench.SendLat, bench.ReadLat} {
 		best := pick(all, bench.DefaultLatSize, less, func(m measured) bool { return m.test == t && m.lat != nil })
 		if best == nil {
 			continue
 		}
 		what := map[string]string{bench.HalfRoundTrip: "half a round trip", bench.WholeOp: "whole operation"}[best.latIs]
-		out := tile{Name: "Latency, median", Value: number(best.lat.P50), Unit: "µs", Where: best.where() + ", " + what + fmt.Sprintf("; p99 %s µs", number(best.lat.P99))}
+		out := Tile{Name: "Latency, median", Value: number(best.lat.P50), Unit: "µs", Where: best.where() + ", " + what + fmt.Sprintf("; p99 %s µs", number(best.lat.P99))}
 		out.beside(best, rivalOf(all, best, less, func(m measured) bool { return m.lat != nil && m.latIs == best.latIs }), less)
 		return out, true
 	}
-	return tile{}, false
+	return Tile{}, false
 }
 
-func bandwidthTile(all []measured) (tile, bool) {
+func bandwidthTile(all []measured) (Tile, bool) {
 	streams := func(m measured) bool { return m.lat == nil && !m.test.IsRate() }
 	best := pick(all, bench.DefaultBWSize, more, streams)
 	if best == nil {
-		return tile{}, false
+		return Tile{}, false
 	}
-	out := tile{Name: "Bandwidth", Value: number(best.gbps), Unit: "Gb/s", Where: best.where()}
+	out := Tile{Name: "Bandwidth", Value: number(best.gbps), Unit: "Gb/s", Where: best.where()}
 	out.beside(best, rivalOf(all, best, more, streams), more)
 	return out, true
 }
 
 // rateTile sets lists of small Writes beside what a stream of TCP makes of the same size.
-func rateTile(all []measured) (tile, bool) {
+func rateTile(all []measured) (Tile, bool) {
 	best := pick(all, bench.DefaultRateSize, more, func(m measured) bool { return m.test.IsRate() })
 	if best == nil {
-		return tile{}, false
+		return Tile{}, false
 	}
-	out := tile{Name: "Rate", Value: number(best.mops), Unit: "million/s", Where: best.where()}
+	out := Tile{Name: "Rate", Value: number(best.mops), Unit: "million/s", Where: best.where()}
 	rival := rivalOf(all, best, more, func(m measured) bool { return m.lat == nil })
 	if rival != nil { // compared by messages
 		rival.test = best.test
@@ -98,7 +98,7 @@ func rateTile(all []measured) (tile, bool) {
 }
 
 // programTiles has one for each program: its run with the most connections.
-func programTiles(r *bench.Report) (tiles []tile) {
+func programTiles(r *bench.Report) (tiles []Tile) {
 	for _, t := range bench.AppTests() {
 		var own, rival *bench.AppResult
 		for i := range r.Apps {
@@ -117,7 +117,7 @@ func programTiles(r *bench.Report) (tiles []tile) {
 		if own == nil {
 			continue
 		}
-		out := tile{Name: "Program " + string(t), Value: number(own.PerSecond), Unit: "op/s", Where: fmt.Sprintf("%d connections over %s, MTU %d", own.Connections, own.By(), own.MTU)}
+		out := Tile{Name: "Program " + string(t), Value: number(own.PerSecond), Unit: "op/s", Where: fmt.Sprintf("%d connections over %s, MTU %d", own.Connections, own.By(), own.MTU)}
 		if rival != nil && rival.Connections == own.Connections && rival.MTU == own.MTU {
 			out.judge(own.PerSecond, rival.PerSecond, more)
 		}
@@ -165,7 +165,7 @@ func (m *measured) where() string {
 	return fmt.Sprintf("%s, %s of %s, MTU %d", m.by, m.test, bench.FormatSize(m.size), m.mtu)
 }
 
-func (t *tile) beside(own, rival *measured, order bool) {
+func (t *Tile) beside(own, rival *measured, order bool) {
 	if rival == nil {
 		t.Beside = "TCP was not measured beside it"
 		return
@@ -174,7 +174,7 @@ func (t *tile) beside(own, rival *measured, order bool) {
 }
 
 // judge sets a figure against TCP's. With less, less is better.
-func (t *tile) judge(own, rival float64, less bool) {
+func (t *Tile) judge(own, rival float64, less bool) {
 	c, _ := compareValues(t.Unit, less, []float64{rival, own})
 	t.Verdict = c.Verdict
 	if less {

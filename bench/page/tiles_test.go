@@ -30,13 +30,13 @@ func TestTiles(t *testing.T) {
 		},
 		Apps: []bench.AppResult{app("nd", 16, 3000), app("nd", 1, 9000), app("tcp", 16, 2000), app("tcp", 1, 1)},
 	}
-	want := []tile{
+	want := []Tile{
 		{"Latency, median", "2", "µs", "3 × as fast as TCP, which takes 6 µs", "better", "nd native, write_lat of 64 B, MTU 1500, half a round trip; p99 4 µs"},
 		{"Bandwidth", "10", "Gb/s", "0.5 × as much as TCP, which has 20 Gb/s", "worse", "nd generic, write_bw of 1 MiB, MTU 9000"},
 		{"Rate", "3", "million/s", "TCP was not measured beside it", "", "nd generic, write_rate of 64 B, MTU 1500"},
 		{"Program echo", "3000", "op/s", "1.5 × as much as TCP, which has 2000 op/s", "better", "16 connections over nd, MTU 1500"},
 	}
-	got := tilesOf(r)
+	got := Tiles(r)
 	if len(got) != len(want) {
 		t.Fatalf("%d tiles: %+v", len(got), got)
 	}

@@ -64,9 +64,9 @@ and CAP_BPF will do. Whoever gets AF_XDP sockets can send any frame from that in
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --allow-uid 1000
-  ndbroker --interface eth0 --allow-gid 1500 --allow-cgroup /system.slice/app.service
-  ndbroker --interface eth0 --netns 4711 --socket /run/ndbroker/pod --allow-uid 65534   the namespace of process 4711
-  ndbroker --interface net1 --netns /run/netns/blue --socket /run/ndbroker/blue --allow-uid 0 --mode generic`,
+  ndbroker --interface eth0 --allow-cgroup /system.slice/app.service
+  ndbroker --interface eth0 --netns 4711 --socket /run/pod --allow-uid 65534   the namespace of process 4711
+  ndbroker --interface net1 --netns /run/netns/blue --allow-uid 0`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), f, cmd.OutOrStdout())

@@ -49,7 +49,7 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot or something fa
   sudo ndinfo doctor eth0 --selftest            one, and five seconds of bytes
   sudo ndinfo doctor eth0 --peer 192.0.2.7      ask whether an adapter answers there
   ndinfo doctor eth0 --datapath udp             what an ordinary user can have
-  sudo ndinfo doctor --json | jq '.reports[].findings[] | select(.severity != "ok")'`,
+  ndinfo doctor --json | jq '.reports[].findings[] | select(.severity!="ok")'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cli.InterfaceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ func newApps() *cobra.Command {
 	f := &appsFlags{}
 	cmd := &cobra.Command{
 		Use:   "apps",
-		Short: "Measure ordinary Go programs over ND and over TCP (root, or --loop)",
+		Short: "Measure Go programs over ND and over TCP (root, or --loop)",
 		Long: `apps runs ordinary programs of package net over ND and over kernel TCP, in two network namespaces joined by one
 veth pair, with the kernel's offloads as they are: echo with 1, 16 and 128 connections, net/http with 1 and 16,
 unary calls of gRPC, one stream, and 1000 connections that do nothing. Each runs with its processes on a core each

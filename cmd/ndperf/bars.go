@@ -19,7 +19,7 @@ func newBars() *cobra.Command {
 		Long: `bars reads the JSON reports of repeated runs of "ndperf veth" or "ndperf conn", and prints for each bounded figure its
 median, its spread, and by how much the median meets or misses the bound. "make bars" makes such runs and judges them.
 It exits with status 1 when a median misses its bound.`,
-		Example: `  ndperf veth --json 1.json; ndperf veth --json 2.json; ndperf veth --json 3.json
+		Example: `  for i in 1 2 3; do ndperf veth --json $i.json; done
   ndperf bars 1.json 2.json 3.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -33,7 +33,7 @@ func newConn() *cobra.Command {
 	f := &connFlags{}
 	cmd := &cobra.Command{
 		Use:   "conn",
-		Short: "Open many connections, let them idle, and close them (root, or --loop)",
+		Short: "Open, idle and close many connections (root, or --loop)",
 		Long: `conn opens many connections from one process to a listener in another, in two network namespaces joined by a
 veth pair. It prints how many it opened a second and how long one took, the memory that an idle connection
 costs on either side, beside the queues that the application asked for, the CPU time that all of them cost

@@ -29,7 +29,7 @@ func newLoop() *cobra.Command {
 	f := &loopFlags{}
 	cmd := &cobra.Command{
 		Use:   "loop",
-		Short: "Measure over plain UDP sockets on the loopback interface (no privileges)",
+		Short: "Measure over UDP sockets on loopback (no privileges)",
 		Long: `loop starts two processes on 127.0.0.1 and 127.0.0.2, connects two queue pairs over plain UDP sockets, moves
 and verifies real bytes, and prints the figures beside kernel TCP between the same addresses. It needs no
 privilege. What AF_XDP can do is what "ndperf veth" measures.`,
@@ -77,7 +77,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	}
 	report := newReport()
 	steps := besideStreams(planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false), f.parallel)
-	out := output{f.json, f.told.stream, stdout, stderr, renderReport, false}
+	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.bounds}
 	return runSteps(ctx, out, report, steps, func(s step, p *progress) error {
 		return runStep(s, report, p, func(job bench.Job, sink bench.Sink) error {
 			f.capture.apply(&job)

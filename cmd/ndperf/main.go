@@ -26,7 +26,7 @@ Exit status: 0, 1 when something failed or missed its bounds, 2 for a wrong comm
   ndperf register                                      what registering memory costs
   sudo ndperf server --addr 192.0.2.7:9000             on one machine
   sudo ndperf client --addr 192.0.2.7:9000             on the other
-  sudo ndperf sweep && ndperf report ndperf-sweep.json tables and plots as one page
+  sudo ndperf sweep && ndperf report ndperf-sweep.json  tables and plots as one page
   source <(ndperf completion bash)`,
 	}
 	root.AddCommand(newVeth(), newSweep(), newReportCommand(), newLoop(), newConn(), newRegister(), newApps(), newServer(), newClient(), newBars(), newAgent(), newBusy(), newValidate())

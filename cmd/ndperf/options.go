@@ -31,7 +31,7 @@ type runFlags struct {
 	poll, event  bool
 	verify       bool
 	json         string
-	strict       bool
+	bounds       bool
 	busyPoll     bool
 	told         streamFlags
 	capture      captureFlags // of the commands that have them
@@ -66,9 +66,9 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
 }
 
-// registerStrict is the flag of commands that measure what has bounds.
-func (f *runFlags) registerStrict(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with status 1 when a bound is missed; otherwise a line says so")
+// registerBounds is the flag of commands that measure what has bounds.
+func (f *runFlags) registerBounds(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.bounds, "bounds", false, "print the bounds that this project holds itself to; exit with status 1 when one is missed")
 }
 
 const oneOfBulk = "auto, off or only"
@@ -226,7 +226,7 @@ func testNames() string {
 	for _, t := range bench.Tests() {
 		names = append(names, string(t))
 	}
-	return strings.Join(names, ",")
+	return strings.Join(names, ", ")
 }
 
 // parseTests returns the named tests in the order in which they always run.

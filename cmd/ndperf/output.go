@@ -17,10 +17,10 @@ type output struct {
 	json, stream   string // paths, "-", or nothing
 	stdout, stderr io.Writer
 	render         func(io.Writer, *bench.Report) // for people
-	strict         bool                           // a bound that is missed fails the run
+	bounds         bool                           // of this project are printed, and a bound that is missed fails the run
 }
 
-// errMissed ends a run that was to be strict: the line about the bounds has said which.
+// errMissed ends a run whose bounds were asked for: the line about them has said which.
 var errMissed = fmt.Errorf("a bound is missed: %w", cli.ErrTold)
 
 // runSteps does every step and reports, also as JSON if there is a path for it. A run that is interrupted or fails reports what it had measured
@@ -64,18 +64,20 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	}
 	report.SetRatios()
 	to.render(stdout, report)
-	missed := saysMissed(stdout, report)
+	missed := to.bounds && saysBounds(stdout, report)
 	if err := out.write(report); err != nil {
 		return err
 	}
-	if failed == nil && missed && to.strict {
+	if failed == nil && missed {
 		return errMissed
 	}
 	return failed
 }
 
-// saysMissed prints a line when bounds are missed. One run on whatever machine is no judgement: that is what "ndperf bars" is for.
-func saysMissed(w io.Writer, r *bench.Report) bool {
+// saysBounds prints the bounds of a report, and a line when some are missed. One run on whatever machine is no judgement: that is what
+// "ndperf bars" is for.
+func saysBounds(w io.Writer, r *bench.Report) bool {
+	renderBounds(w, r)
 	missed, first, allocates := 0, "", false
 	bars := bench.Bars([]*bench.Report{r})
 	for i := range bars {
@@ -87,10 +89,10 @@ func saysMissed(w io.Writer, r *bench.Report) bool {
 		}
 	}
 	if missed > 0 {
-		fmt.Fprintf(w, "bounds missed: %d of %d, such as %s\n", missed, len(bars), first)
+		note(w, "bounds missed: %d of %d, such as %s", missed, len(bars), first)
 	}
 	if allocates && len(r.Captures) == 0 && slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Retransmits > 0 }) {
-		fmt.Fprintln(w, "allocations may be memory for what waits behind lost packets, which grows once, whenever they are lost: "+
+		note(w, "allocations may be memory for what waits behind lost packets, which grows once, whenever they are lost: "+
 			"compare with a run of ten times the --duration; those of each operation become ten times as many")
 	}
 	return missed > 0

@@ -83,7 +83,7 @@ func newClient() *cobra.Command {
 		Long: `client opens an adapter on the interface that leads to the server, connects, runs the tests, and prints
 latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" only.`,
 		Example: `  ndperf client --addr 192.0.2.7:9000
-  ndperf client --addr 192.0.2.7:9000 --tests write_bw --sizes 64K,1M --json report.json
+  ndperf client --addr 192.0.2.7:9000 --tests write_bw --json report.json
   ndperf client --addr 192.0.2.7:9000 --connections 4 --both
   ndperf client --addr 192.0.2.7:9000 --tests write_lat --streams 1`,
 		Args: cobra.NoArgs,
@@ -106,12 +106,13 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}
-			return runClient(cmd.Context(), cfg, specs, output{f.json, f.told.stream, cmd.OutOrStdout(), cmd.ErrOrStderr(), renderReport, false})
+			return runClient(cmd.Context(), cfg, specs, output{f.json, f.told.stream, cmd.OutOrStdout(), cmd.ErrOrStderr(), renderReport, f.bounds})
 		},
 	}
 	p.register(cmd, "address and ND port of the server")
 	cmd.Flags().Var(cli.Addr(&local), "local", "local address to use (default: the one that leads to the server)")
 	f.register(cmd)
+	f.registerBounds(cmd)
 	f.registerParallel(cmd, false)
 	f.capture.register(cmd)
 	return cmd

@@ -25,7 +25,7 @@ func newRegister() *cobra.Command {
 	f := &registerFlags{addr: loopAddrs[0]}
 	cmd := &cobra.Command{
 		Use:   "register",
-		Short: "Measure how long registering memory takes, and how often a second it goes (no privileges)",
+		Short: "Measure the registration of memory (no privileges)",
 		Long: `register opens an adapter, registers memory and closes the region again, one after the other, and prints the time
 of both and how many pairs go in a second: of memory that the program has (register), and of memory from the
 adapter, which is sent without a copy (allocate). It needs no peer, and on the loopback interface no privilege.`,

@@ -46,7 +46,7 @@ func newSweep() *cobra.Command {
 	f := &sweepFlags{}
 	cmd := &cobra.Command{
 		Use:   "sweep",
-		Short: "Measure over message sizes, MTUs and datapaths, for a report (root)",
+		Short: "Measure over sizes, MTUs and datapaths, for a report (root)",
 		Long: `sweep does what "ndperf veth" does for every message size, MTU and datapath, and writes one JSON file from
 which "ndperf report" makes a page with tables and plots.
 
@@ -61,7 +61,7 @@ Latency is measured at the first MTU, for messages that fit into one packet ther
 		},
 	}
 	f.registerTests(cmd)
-	f.registerStrict(cmd)
+	f.registerBounds(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.datapaths, "datapath", sweepDatapaths, "datapaths to measure: "+oneOfDatapaths)
 	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
@@ -83,7 +83,7 @@ func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) erro
 	beside.leaveOut(stderr, f.datapaths...)
 	steps := planSteps(specs, f.datapaths, f.mtus, beside, false)
 	r := &vethRun{report: newReport(), interval: f.told.interval}
-	out := output{f.json, f.told.stream, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.strict}
+	out := output{f.json, f.told.stream, stdout, stderr, func(w io.Writer, r *bench.Report) { renderSweep(w, r, f.json) }, f.bounds}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 

@@ -12,12 +12,23 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/ndxdp/ndxdp/bench"
+	"github.com/ndxdp/ndxdp/bench/page"
+	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// renderReport prints everything a person wants to know from a report: latency, bandwidth, comparisons.
+// columns is how wide the output may be: that of a terminal whose window nobody has changed.
+const columns = 80
+
+// note prints a line beside tables.
+func note(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, cli.Fold(fmt.Sprintf(format, args...), columns, "  "))
+}
+
+// renderReport prints what a person wants to know from a report, the summary first.
 func renderReport(w io.Writer, r *bench.Report) {
-	fmt.Fprintf(w, "\nndperf %s · %s · %d cores · kernel %s · %s\n",
-		r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
+	fmt.Fprintln(w)
+	note(w, "ndperf %s · %s · %d cores · kernel %s · %s", r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
+	renderSummary(w, r)
 	if len(r.Results)+len(r.Baselines) > 0 {
 		rates := func(l *bench.Latency) bool { return l == nil }
 		times := func(l *bench.Latency) bool { return l != nil }
@@ -42,10 +53,32 @@ func renderReport(w io.Writer, r *bench.Report) {
 	renderRatios(w, r)
 	renderDatapaths(w, r)
 	for _, c := range r.Captures {
-		fmt.Fprintf(w, "%s; every packet was copied, which the figures show\n", c)
+		note(w, "%s; every packet was copied, which the figures show", c)
 	}
 	for _, p := range r.Pairs {
-		fmt.Fprintf(w, "veth pair for %s, MTU %d: %s\n", p.For, p.MTU, pairSettings(p))
+		note(w, "veth pair for %s, MTU %d: %s", p.For, p.MTU, pairSettings(p))
+	}
+}
+
+// renderSummary prints the headline of a report: each figure, the best TCP of the run beside it, and whether the bytes were verified.
+func renderSummary(w io.Writer, r *bench.Report) {
+	tiles := page.Tiles(r)
+	if len(tiles) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nSummary")
+	for _, t := range tiles {
+		beside := t.Beside
+		if beside == "" {
+			beside = t.Where
+		} else {
+			beside += "; " + t.Where
+		}
+		line := fmt.Sprintf(" %-20s %7s %-9s  %s", t.Name, t.Value, t.Unit, beside)
+		fmt.Fprintln(w, cli.Fold(line, columns, strings.Repeat(" ", 41)))
+	}
+	if len(r.Results) > 0 && !unverified(r) {
+		note(w, " every operation verified")
 	}
 }
 
@@ -56,7 +89,7 @@ func renderDatapaths(w io.Writer, r *bench.Report) {
 		x := &r.Results[i]
 		if line := fmt.Sprintf("datapath %s: %s", x.Datapath, x.Why); x.Why != "" && !slices.Contains(said, line) {
 			said = append(said, line)
-			fmt.Fprintln(w, line)
+			note(w, "%s", line)
 		}
 	}
 }
@@ -111,10 +144,10 @@ func renderLatency(w io.Writer, r *bench.Report) {
 		}
 	}
 	t.Render()
-	fmt.Fprintln(w, "half a round trip between two applications; CPU: µs of both, for a whole one")
+	note(w, "half a round trip between two applications; CPU: µs of both, for a whole one")
 	for _, test := range bench.Tests() {
 		if whole[test] {
-			fmt.Fprintf(w, "%s: from post to completion, not halved\n", test)
+			note(w, "%s: from post to completion, not halved", test)
 		}
 	}
 }
@@ -151,21 +184,21 @@ func renderCauses(w io.Writer, r *bench.Report) {
 	for _, x := range r.Results {
 		for _, line := range []string{limitsLine(x), resentLine(x)} {
 			if line != "" {
-				fmt.Fprintln(w, line)
+				note(w, "%s", line)
 			}
 		}
 	}
 	for _, x := range r.Results {
 		if x.Streams > 0 {
-			fmt.Fprintf(w, "%s %s +%d: beside streams of 1 MiB Writes, %s Gb/s together\n", x.Test, bench.FormatSize(x.Size), x.Streams, number(x.StreamGbps))
+			note(w, "%s %s +%d: beside streams of 1 MiB Writes, %s Gb/s together", x.Test, bench.FormatSize(x.Size), x.Streams, number(x.StreamGbps))
 		}
 	}
 	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Unpinned }) {
-		fmt.Fprintln(w, "* both processes may use every core; otherwise nd has one for each")
+		note(w, "* both processes may use every core; otherwise nd has one for each")
 	}
 	for _, b := range r.Baselines {
 		if b.LatUS == nil && b.Kind == bench.KindRaw && b.Variant != "" {
-			fmt.Fprintf(w, "raw %s, MTU %d: %s\n", bench.FormatSize(b.Size), b.MTU, b.Variant)
+			note(w, "raw %s, MTU %d: %s", bench.FormatSize(b.Size), b.MTU, b.Variant)
 		}
 	}
 }
@@ -238,15 +271,24 @@ func renderRatios(w io.Writer, r *bench.Report) {
 	if len(r.Ratios) == 0 {
 		return
 	}
-	t := newTable(w, "Comparison, within this run", 1, "what", "size", "MTU", "value", "bound", "")
+	t := newTable(w, "Comparison, within this run", 1, "what", "size", "MTU", "value")
 	for _, x := range r.Ratios {
-		bound, verdict := "", ""
-		if x.Bound != nil {
-			bound = x.Want + " " + strconv.FormatFloat(*x.Bound, 'g', 4, 64)
-			verdict = "ok"
-			if !x.OK {
-				verdict = "MISSED"
-			}
+		t.AppendRow(table.Row{strings.Replace(x.Name, ", unpinned", "*", 1), ratioSize(x), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64)})
+	}
+	t.Render()
+	fmt.Fprintln(w)
+}
+
+// renderBounds prints the ratios that have a bound, which this project holds itself to.
+func renderBounds(w io.Writer, r *bench.Report) {
+	t := newTable(w, "Bounds of this project", 1, "what", "size", "MTU", "value", "bound", "")
+	for _, x := range r.Ratios {
+		if x.Bound == nil {
+			continue
+		}
+		bound, verdict := x.Want+" "+strconv.FormatFloat(*x.Bound, 'g', 4, 64), "ok"
+		if !x.OK {
+			verdict = "MISSED"
 		}
 		t.AppendRow(table.Row{strings.Replace(x.Name, ", unpinned", "*", 1), ratioSize(x), mtu(x.MTU), strconv.FormatFloat(x.Value, 'f', 3, 64), bound, verdict})
 	}

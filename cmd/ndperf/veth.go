@@ -62,7 +62,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 	f.register(cmd)
 	f.registerParallel(cmd, true)
 	f.capture.register(cmd)
-	f.registerStrict(cmd)
+	f.registerBounds(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
 	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
@@ -123,7 +123,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		steps = bothWays(steps)
 	}
 	steps = besideStreams(steps, f.parallel)
-	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.strict}
+	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.bounds}
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 

@@ -10,9 +10,6 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// columns is how wide a terminal is that nobody made wider.
-const columns = 80
-
 // fits says which lines of tables do not fit into a terminal.
 func fits(t *testing.T, render func(*bytes.Buffer)) {
 	t.Helper()
@@ -79,6 +76,8 @@ func TestTablesFitATerminal(t *testing.T) {
 			renderBars(w, bars)
 		},
 		"ratios": func(w *bytes.Buffer) { renderRatios(w, r) },
+		"bounds": func(w *bytes.Buffer) { saysBounds(w, r) },
+		"report": func(w *bytes.Buffer) { renderReport(w, r) },
 	} {
 		t.Run(name, func(t *testing.T) { fits(t, render) })
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
@@ -111,6 +112,35 @@ func TestHelpAndCompletion(t *testing.T) {
 		check := exec.Command("bash", "--norc", "-ec", "source "+script+"; complete -p "+name)
 		if out, err := check.CombinedOutput(); err != nil || !strings.Contains(string(out), "__start_"+name) {
 			t.Errorf("%s completion in bash: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// subcommands are the names that the help of a command lists.
+func subcommands(help string) (names []string) {
+	_, list, _ := strings.Cut(help, "\nAvailable Commands:\n")
+	for line := range strings.Lines(list) {
+		if line == "\n" {
+			break
+		}
+		names = append(names, strings.Fields(line)[0])
+	}
+	return names
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, name := range commandNames {
+		for _, sub := range append([]string{""}, subcommands(run(t, name, "--help").stdout)...) {
+			args := append(strings.Fields(sub), "--help")
+			o := run(t, name, args...)
+			if o.status != OK {
+				t.Errorf("%s %q: %+v", name, args, o)
+			}
+			for line := range strings.Lines(o.stdout) {
+				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > HelpWidth {
+					t.Errorf("%s %s: %d columns: %s", name, sub, n, line)
+				}
+			}
 		}
 	}
 }

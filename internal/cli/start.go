@@ -40,6 +40,7 @@ func Root(root *cobra.Command) *cobra.Command {
 	root.Version = buildinfo.Read().String()
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	fitHelp(root)
 	addManual(root)
 	return root
 }
