@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
@@ -12,6 +16,31 @@ func main() { cli.Main(newRoot()) }
 type options struct {
 	net  cli.Network
 	send bool
+	json bool
+}
+
+// done is what --json prints at the end of a transfer.
+type done struct {
+	Event    string  `json:"event"` // done
+	Role     string  `json:"role"`  // sender or receiver
+	Bytes    uint64  `json:"bytes"`
+	Seconds  float64 `json:"seconds"` // from the first byte on
+	SHA256   string  `json:"sha256"`  // of the bytes
+	Datapath string  `json:"datapath"`
+}
+
+// waiting is what --json prints when a receiver listens.
+type waiting struct {
+	Event    string `json:"event"` // waiting
+	Address  string `json:"address"`
+	Datapath string `json:"datapath"`
+}
+
+// told is an object for a program, and nothing for people.
+func told(stderr io.Writer, o *options, object any) {
+	if o.json {
+		(&cli.Events{To: stderr, JSON: true}).Say(object, "")
+	}
 }
 
 func newRoot() *cobra.Command {
@@ -21,8 +50,11 @@ func newRoot() *cobra.Command {
 		Short: "Move a file or standard input to another machine through RDMA",
 		Long: `ndcat sends FILE, or standard input, to an ndcat that listens, which writes it to its standard output. Bytes
 go by RDMA Write into the listener's memory, or by Send. Both sides hash what they see, and both exit with
-status 0 only if the hashes agree and everything was written; the sender waits for that. The status is 1 when
-that failed, and 2 for a wrong command line.`,
+status 0 only if the hashes agree and everything was written; the sender waits for that, and says why the
+receiver could not write. The status is 1 when that failed, and 2 for a wrong command line.
+
+With --json each line on standard error is an object: {"event":"waiting"} of a listener, and {"event":"done"} with
+bytes, seconds and sha256 at the end.`,
 		Example: `  sudo ndcat -l 192.0.2.7:7000 > copy               on one machine
   sudo ndcat 192.0.2.7:7000 disk.img                on the other
   tar c . | sudo ndcat 192.0.2.7:7000 --send
@@ -34,8 +66,14 @@ that failed, and 2 for a wrong command line.`,
 			if o.net.Listens && len(args) > 1 {
 				return cli.Usagef("a listener writes to standard output: redirect it to a file")
 			}
+			if o.net.Listens && cli.Closed(os.Stdout) {
+				return errors.New("standard output is closed, and the bytes go there: redirect it to a file")
+			}
 			if o.net.Listens {
 				return receive(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			if len(args) == 1 && cli.Closed(os.Stdin) {
+				return errors.New("standard input is closed: name a file, or redirect standard input")
 			}
 			if len(args) == 1 {
 				return send(cmd.Context(), o, cmd.InOrStdin(), -1, cmd.ErrOrStderr())
@@ -50,6 +88,7 @@ that failed, and 2 for a wrong command line.`,
 	}
 	o.net.Register(cmd, 2, "take what one sender sends")
 	cmd.Flags().BoolVar(&o.send, "send", false, "move the bytes by Send instead of RDMA Write")
+	cmd.Flags().BoolVar(&o.json, "json", false, "say on standard error what happens as JSON, one object a line")
 	return cli.Root(cmd)
 }
 
@@ -61,7 +100,8 @@ const (
 	chunk     = 256 << 10
 	headerLen = 8 // kind, three zeros, length of the chunk
 	slotLen   = headerLen + chunk
-	acks      = slots * slotLen // where the sender's memory has a byte for each slot
+	acks      = slots * slotLen // where the sender's memory has room for the answer to each slot
+	ackLen    = 256             // of that room
 )
 
 // Kinds of chunks, and the receiver's answers.
@@ -71,4 +111,5 @@ const (
 	ackTaken = 't'
 	ackSame  = 's' // to the end: all bytes arrived
 	ackOther = 'o' // to the end: not those that were sent
+	ackWhy   = 'w' // the bytes could not be written; the reason follows
 )

@@ -160,8 +160,8 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestBothFailWhenOutputDoes(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	ended := p.listen(t, ctx, full{})
-	if err := p.send(ctx, bytes.NewReader(content(4*slots*chunk))); err == nil {
-		t.Error("the sender believes that everything arrived")
+	if err := p.send(ctx, bytes.NewReader(content(4*slots*chunk))); err == nil || !strings.Contains(err.Error(), "could not write what arrived: "+errFull.Error()) {
+		t.Errorf("the sender ended with %v", err)
 	}
 	if err := <-ended; !errors.Is(err, errFull) {
 		t.Errorf("the listener ended with %v", err)
@@ -177,7 +177,7 @@ func TestWrongHashIsFound(t *testing.T) {
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: uint16(port), Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
-	e, err := nd.Dial(ctx, netip.MustParseAddrPort(p.at), nd.EndpointConfig{Adapter: a, MemoryBytes: acks + slots})
+	e, err := nd.Dial(ctx, netip.MustParseAddrPort(p.at), nd.EndpointConfig{Adapter: a, MemoryBytes: acks + slots*ackLen})
 	must(t, err)
 	defer e.Close()
 	s := &sender{e: e, sum: sha256.New()}

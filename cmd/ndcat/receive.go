@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
@@ -25,7 +27,8 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "waiting at %s, %s\n", at, cli.Datapath(l.Adapter.Datapath()))
+	(&cli.Events{To: stderr, JSON: o.json}).Say(waiting{"waiting", at.String(), l.Adapter.Datapath().Datapath.String()},
+		"waiting at %s, %s", at, cli.Datapath(l.Adapter.Datapath()))
 	e, err := meet(ctx, l, stderr)
 	if err != nil {
 		return err
@@ -38,6 +41,7 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 			return err
 		}
 	}
+	begin := time.Now()
 	sum, total, out := sha256.New(), uint64(0), output{to: stdout}
 	for n := 0; ; n++ {
 		kind, data, err := next(ctx, e, n%slots)
@@ -46,10 +50,15 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 		}
 		if kind == kindEnd {
 			want := sum.Sum(binary.BigEndian.AppendUint64(nil, total))
-			return conclude(ctx, e, bytes.Equal(data, want), total)
+			if err := conclude(ctx, e, bytes.Equal(data, want), total); err != nil {
+				return err
+			}
+			bar.Finish()
+			told(stderr, o, done{"done", "receiver", total, time.Since(begin).Seconds(), hex.EncodeToString(sum.Sum(nil)), l.Adapter.Datapath().Datapath.String()})
+			return nil
 		}
 		if err := out.write(ctx, data); err != nil {
-			return err
+			return errors.Join(err, tellWhy(ctx, e, err))
 		}
 		sum.Write(data)
 		total += uint64(len(data))
@@ -107,6 +116,28 @@ func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte
 		return 0, nil, fmt.Errorf("a message of kind %d with %d bytes: the peer is no ndcat", mem[0], n)
 	}
 	return mem[0], mem[headerLen:][:n], nil
+}
+
+// tellLimit bounds how long a receiver that could not write waits until the sender knows.
+const tellLimit = 5 * time.Second
+
+// tellWhy tells the sender why its bytes could not be written.
+func tellWhy(ctx context.Context, e *nd.Endpoint, why error) error {
+	ctx, cancel := context.WithTimeout(ctx, tellLimit)
+	defer cancel()
+	text := append([]byte{ackWhy}, cli.OneLine(why)...)
+	if err := e.QueuePair.Send(0, []nd.SGE{{Buffer: text[:min(len(text), ackLen)]}}, nd.OpInline); err != nil {
+		return err
+	}
+	for {
+		res, err := e.Result(ctx)
+		if err != nil {
+			return err
+		}
+		if res.Type == nd.RequestSend {
+			return e.Connector.Disconnect(ctx)
+		}
+	}
 }
 
 // conclude tells the sender whether its bytes are here, and ends the connection when it knows.

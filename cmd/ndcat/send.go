@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
@@ -26,7 +28,7 @@ type sender struct {
 
 // send moves everything from in, and waits for the receiver's verdict.
 func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.Writer) (err error) {
-	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: acks + slots})
+	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: acks + slots*ackLen})
 	if err != nil {
 		return err
 	}
@@ -40,6 +42,7 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 			return err
 		}
 	}
+	begin := time.Now()
 	bar := cli.NewTransfer(stderr, size)
 	defer bar.Finish()
 	connected, end := untilGone(ctx, e)
@@ -62,7 +65,12 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 		switch {
 		case failed == nil:
 		case errors.Is(failed, io.EOF):
-			return s.end(ctx)
+			if err := s.end(ctx); err != nil {
+				return err
+			}
+			bar.Finish()
+			told(stderr, o, done{"done", "sender", s.total, time.Since(begin).Seconds(), hex.EncodeToString(s.sum.Sum(nil)), e.Adapter.Datapath().Datapath.String()})
+			return nil
 		case errors.Is(failed, errGone) && ctx.Err() == nil:
 			return s.drain(ctx)
 		default:
@@ -101,7 +109,7 @@ func (s *sender) post(kind byte, n int) error {
 }
 
 func (s *sender) awaitAck(slot int) error {
-	return s.e.QueuePair.Receive(uint64(slot), []nd.SGE{s.e.Memory.SGE(acks+slot, 1)})
+	return s.e.QueuePair.Receive(uint64(slot), []nd.SGE{s.e.Memory.SGE(acks+slot*ackLen, ackLen)})
 }
 
 // result takes in one completion.
@@ -115,7 +123,13 @@ func (s *sender) result(ctx context.Context) error {
 		return nil
 	}
 	s.taken++
-	s.verdict = s.e.Memory.Bytes()[acks+int(res.RequestContext)]
+	if res.Bytes == 0 {
+		return errors.New("an empty answer: the peer is no ndcat")
+	}
+	answer := s.e.Memory.Bytes()[acks+int(res.RequestContext)*ackLen:][:res.Bytes]
+	if s.verdict = answer[0]; s.verdict == ackWhy {
+		return fmt.Errorf("the receiver could not write what arrived: %s", cli.Printable(string(answer[1:])))
+	}
 	return s.awaitAck(int(res.RequestContext))
 }
 

@@ -25,7 +25,8 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 		return errors.Join(err, l.Close())
 	}
 	var peers sync.WaitGroup
-	fmt.Fprintf(stdout, "answering at %s, %s\n", at, cli.Datapath(l.Adapter.Datapath()))
+	out, by := cli.Events{To: stdout, JSON: o.json}, l.Adapter.Datapath()
+	out.Say(event{Event: "answering", Address: at.String(), Datapath: by.Datapath.String()}, "answering at %s, %s", at, cli.Datapath(by))
 	for {
 		e, err := l.Accept(ctx)
 		switch {
@@ -35,18 +36,19 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 		case errors.Is(err, nd.ErrDeviceRemoved):
 			return errors.Join(err, l.Close())
 		case err != nil: // about one peer
-			fmt.Fprintln(stdout, err)
+			out.Say(event{Event: "lost", Error: cli.OneLine(err)}, "%v", err)
 			continue
 		}
 		peers.Go(func() {
 			peer, _ := e.Connector.PeerAddress() // unknown when it is gone already
-			fmt.Fprintf(stdout, "%s connected\n", peer)
+			out.Say(event{Event: "peer", Address: peer.String()}, "%s connected", peer)
 			n, err := echo(ctx, e, o.poll)
-			why := ""
+			left, line := event{Event: "left", Address: peer.String(), Counts: &Counts{Answered: n}}, fmt.Sprintf("%s left after %d messages", peer, n)
 			if err := errors.Join(err, e.Close()); err != nil {
-				why = ": " + cli.OneLine(err)
+				left.Error = cli.OneLine(err)
+				line += ": " + left.Error
 			}
-			fmt.Fprintf(stdout, "%s left after %d messages%s\n", peer, n, why)
+			out.Say(left, "%s", line)
 		})
 	}
 }

@@ -26,6 +26,7 @@ type options struct {
 	sizes    []string
 	poll     bool
 	quiet    bool
+	json     bool
 
 	reconnect bool
 }
@@ -64,6 +65,9 @@ that comes back, and prints how long each took, and percentiles at the end. Noth
 connection: a message counts as unanswered when its answer takes longer than --timeout, and the last line says
 how many packets had to be sent again.
 
+With --json each line is an object whose "event" says what it tells: connected, answer, timeout, lost, summary (of
+each size), and packets at the end; of a listener answering, peer and left. Times are in microseconds.
+
 Exit status: 0 when there was an answer, 1 when there was none or something failed, 2 for a wrong command line.`,
 		Example: `  sudo ndping -l 192.0.2.7:7000                     answer
   sudo ndping 192.0.2.7:7000                        one message a second until interrupted
@@ -99,6 +103,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 	f.StringSliceVarP(&o.sizes, "size", "s", []string{"64"}, "bytes: one size, a list (64,4K), or a sweep by doubling (64-64K)")
 	f.BoolVar(&o.poll, "poll", false, "poll for results instead of sleeping: lower latency, a busy processor")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print statistics only")
+	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
 	return cli.Root(cmd)
 }
 

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +89,31 @@ func TestPingOverLoopback(t *testing.T) {
 
 // Both ends poll, so on a busy machine an answer of a mebibyte takes as long as the scheduler lets it: the default patience of
 // 2 s judges the machine.
+// With --json each line of either side is an object that names its event.
+func TestPingAsJSON(t *testing.T) {
+	both := []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp", "--json"}
+	client, server := pingBetween(t, here, here, "127.0.0.2:7300", both, "--from", "127.0.0.1", "-c", "2", "-i", "0")
+	for text, want := range map[string][]string{
+		client: {"connected", "answer", "answer", "summary", "packets"},
+		server: {"answering", "peer", "left"},
+	} {
+		var events []string
+		for line := range strings.Lines(text) {
+			var e event
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+			events = append(events, e.Event)
+			if e.Event == "summary" && (e.Counts == nil || *e.Counts != Counts{2, 2} || e.Trips == nil || e.P50 <= 0 || e.Bytes != 64) {
+				t.Errorf("the summary is %s", line)
+			}
+		}
+		if !slices.Equal(events, want) {
+			t.Errorf("the events are %v, want %v", events, want)
+		}
+	}
+}
+
 func TestPingOverVeth(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String()

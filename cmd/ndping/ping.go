@@ -34,15 +34,15 @@ type pinger struct {
 	answers int
 	took    []time.Duration // of what was answered
 	packets nd.Stats        // of connections that ended: PacketsOut, PacketsIn and Retransmits
-	out     io.Writer
-	each    io.Writer // for lines about single messages
+	out     cli.Events
+	each    cli.Events // for lines about single messages
 }
 
 // ping connects, asks and prints.
 func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error {
-	p := &pinger{o: o, out: stdout, each: stdout}
+	p := &pinger{o: o, out: cli.Events{To: stdout, JSON: o.json}, each: cli.Events{To: stdout, JSON: o.json}}
 	if o.quiet {
-		p.each = io.Discard
+		p.each.To = io.Discard
 	}
 	if err := p.connect(ctx); err != nil {
 		return err
@@ -57,7 +57,9 @@ func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error 
 		}
 	}
 	err = errors.Join(err, p.leave())
-	fmt.Fprintf(stdout, "%d packets out, %d in, %d sent again\n", p.packets.PacketsOut, p.packets.PacketsIn, p.packets.Retransmits)
+	s := &p.packets
+	p.out.Say(event{Event: "packets", Traffic: &Traffic{s.PacketsOut, s.PacketsIn, s.Retransmits}},
+		"%d packets out, %d in, %d sent again", s.PacketsOut, s.PacketsIn, s.Retransmits)
 	if err == nil && answers == 0 {
 		return errSilent
 	}
@@ -87,14 +89,15 @@ func (p *pinger) connect(ctx context.Context) (err error) {
 		if !p.o.reconnect || ctx.Err() != nil || !again(err) {
 			return err
 		}
-		fmt.Fprintf(p.out, "%s\n", cli.OneLine(err))
+		p.out.Say(event{Event: "lost", Address: p.o.net.At.String(), Error: cli.OneLine(err)}, "%s", cli.OneLine(err))
 		select {
 		case <-ctx.Done():
 			return err
 		case <-time.After(reconnectAfter):
 		}
 	}
-	fmt.Fprintf(p.out, "connected to %s, %s\n", p.o.net.At, cli.Datapath(p.e.Adapter.Datapath()))
+	by := p.e.Adapter.Datapath()
+	p.out.Say(event{Event: "connected", Address: p.o.net.At.String(), Datapath: by.Datapath.String()}, "connected to %s, %s", p.o.net.At, cli.Datapath(by))
 	p.back = []nd.SGE{p.e.Memory.SGE(maxSize, maxSize)}
 	return p.e.QueuePair.Receive(0, p.back)
 }
@@ -119,9 +122,10 @@ func (p *pinger) run(ctx context.Context, size int) error {
 		case ctx.Err() != nil: // interrupted
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
-			fmt.Fprintf(p.each, "%d bytes, message %d: no answer in %v\n", size, p.number, p.o.patience)
+			p.each.Say(event{Event: "timeout", Bytes: size, Message: p.number, US: cli.Microseconds(p.o.patience)},
+				"%d bytes, message %d: no answer in %v", size, p.number, p.o.patience)
 		case err != nil && p.o.reconnect && again(err):
-			fmt.Fprintf(p.out, "%d bytes, message %d: %s\n", size, p.number, cli.OneLine(err))
+			p.out.Say(event{Event: "lost", Bytes: size, Message: p.number, Error: cli.OneLine(err)}, "%d bytes, message %d: %s", size, p.number, cli.OneLine(err))
 			_ = p.leave() // it is over
 			if err := p.connect(ctx); ctx.Err() != nil {
 				return nil
@@ -131,7 +135,7 @@ func (p *pinger) run(ctx context.Context, size int) error {
 		case err != nil:
 			return err
 		default:
-			fmt.Fprintf(p.each, "%d bytes, message %d: %v\n", size, p.number, took)
+			p.each.Say(event{Event: "answer", Bytes: size, Message: p.number, US: cli.Microseconds(took)}, "%d bytes, message %d: %v", size, p.number, took)
 		}
 		if p.asked == p.o.count {
 			return nil
@@ -180,12 +184,15 @@ func (p *pinger) once(ctx context.Context, size int) (took time.Duration, err er
 
 // summary prints what ping does, and percentiles.
 func (p *pinger) summary(size int) {
-	fmt.Fprintf(p.out, "%d bytes: %d sent, %d answered, %.3g %% unanswered", size, p.asked, p.answers,
+	line := fmt.Sprintf("%d bytes: %d sent, %d answered, %.3g %% unanswered", size, p.asked, p.answers,
 		100*float64(p.asked-p.answers)/float64(p.asked))
+	all := event{Event: "summary", Bytes: size, Counts: &Counts{p.asked, p.answers}}
 	if len(p.took) > 0 {
 		slices.Sort(p.took)
 		at := func(percent int) time.Duration { return p.took[percent*(len(p.took)-1)/100] }
-		fmt.Fprintf(p.out, "; round trip min %v p50 %v p90 %v p99 %v max %v", at(0), at(50), at(90), at(99), at(100))
+		line += fmt.Sprintf("; round trip min %v p50 %v p90 %v p99 %v max %v", at(0), at(50), at(90), at(99), at(100))
+		us := func(percent int) float64 { return cli.Microseconds(at(percent)) }
+		all.Trips = &Trips{us(0), us(50), us(90), us(99), us(100)}
 	}
-	fmt.Fprintln(p.out)
+	p.out.Say(all, "%s", line)
 }

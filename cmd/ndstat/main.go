@@ -72,6 +72,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, minInterval)
 	}
 	w := newWatch(f, ndinspect.Request{Peer: f.peer})
+	w.redraws = !f.once && cli.IsTerminal(stdout)
 	if err := w.look(ctx); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 			return err
 		}
 		if !f.json {
-			if !f.once && cli.IsTerminal(stdout) {
+			if w.redraws {
 				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
 			}
 			w.render(stdout, cli.Width(stdout))

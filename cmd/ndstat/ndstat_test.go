@@ -96,6 +96,20 @@ func TestSleepsAreShown(t *testing.T) {
 	}
 }
 
+func TestNotesArePrintedOnce(t *testing.T) {
+	reply := &ndinspect.Reply{PID: 7, Command: "x", Datapath: "udp", Reason: "asked for"}
+	for _, redraws := range []bool{false, true} {
+		w := watch{now: map[string]*ndinspect.Reply{"a": reply, "b": reply}, redraws: redraws}
+		var out bytes.Buffer
+		w.render(&out, 0)
+		w.render(&out, 0)
+		want := map[bool]int{false: 1, true: 2}[redraws]
+		if n := strings.Count(out.String(), "7 x has datapath udp: asked for"); n != want {
+			t.Errorf("redraws %v: the note stands %d times in two rounds, want %d:\n%s", redraws, n, want, &out)
+		}
+	}
+}
+
 // TestBulkLaneIsShown: its port, what moved by it, why it was left, and that it is closed; nothing of a process without one.
 func TestBulkLaneIsShown(t *testing.T) {
 	r := &ndinspect.Reply{NoBulk: "not asked for", Stats: nd.Stats{Merged: 3}}

@@ -62,8 +62,14 @@ func (w *watch) render(out io.Writer, width int) {
 	} else {
 		foldRows(out, rows, width)
 	}
+	if w.noted == nil || w.redraws {
+		w.noted = map[string]bool{}
+	}
 	say := func(format string, args ...any) {
-		fmt.Fprintln(out, cli.Fold(fmt.Sprintf(format, args...), width, "  "))
+		if line := fmt.Sprintf(format, args...); !w.noted[line] {
+			w.noted[line] = true
+			fmt.Fprintln(out, cli.Fold(line, width, "  "))
+		}
 	}
 	if more := len(all) - maxRows; more > 0 {
 		say("and %d more, which move less", more)

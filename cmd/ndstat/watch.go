@@ -20,6 +20,8 @@ type watch struct {
 	request  ndinspect.Request
 	problems map[string]error // of this round, by socket
 	told     map[string]string
+	noted    map[string]bool // lines beside the table that stand in the output
+	redraws  bool            // each round clears what the output has
 	before   map[string]*ndinspect.Reply
 	now      map[string]*ndinspect.Reply
 	last, at time.Time // when those of before and of now were asked

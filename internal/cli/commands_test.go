@@ -215,7 +215,11 @@ func TestMistakes(t *testing.T) {
 		{"ndperf client", Misuse, `required flag(s) "addr" not set`},
 		{"ndperf loop --tests teleport", Misuse, "choose from write_lat"},
 		{"ndperf report " + missing, Failed, "does not exist: make it with ndperf sweep"},
-		{"ndperf fly", Misuse, `unknown command "fly"`},
+		{"ndperf fly", Misuse, `ndperf: unknown command "fly" (ndperf --help shows how)`},
+		{"ndperf vet", Misuse, `ndperf: unknown command "vet": did you mean veth? (ndperf --help shows how)`},
+		{"ndinfo docter", Misuse, `ndinfo: unknown command "docter": did you mean doctor? (`},
+		{"ndinfo docter eth0", Misuse, `did you mean doctor? (`},
+		{"ndstat captur", Misuse, `ndstat: unknown command "captur": did you mean capture? (`},
 		{"ndcat 127.0.0.2:7000 " + missing, Failed, "no such file or directory: name a file that can be read, or none for standard input"},
 	} {
 		args := strings.Fields(c.args)
@@ -374,6 +378,25 @@ func TestVersion(t *testing.T) {
 		cmd.Dir = elsewhere
 		if out, err := cmd.Output(); err != nil || string(out) != want.stdout {
 			t.Errorf("%s --version in another repository: %q, %v; elsewhere %q", name, out, err, want.stdout)
+		}
+	}
+}
+
+// A shell closes a standard file by >&- and <&-.
+func TestClosedStandardFilesAreErrors(t *testing.T) {
+	for redirection, c := range map[string]struct{ args, want string }{
+		">&-": {"ndcat -l 127.0.0.2:7600 --datapath udp", "ndcat: standard output is closed"},
+		"<&-": {"ndcat 127.0.0.2:7600 --datapath udp", "ndcat: standard input is closed"},
+	} {
+		dir, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", filepath.Join(dir, c.args)+" "+redirection)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s %s: %v: %s", c.args, redirection, err, &stderr)
 		}
 	}
 }

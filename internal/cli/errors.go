@@ -54,9 +54,20 @@ func flagError(_ *cobra.Command, err error) error {
 // together matches what the library says of flags that exclude each other.
 var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// inWords is err in words that stand in the help of a command.
-func inWords(err error) string {
+// unknown matches what the library says of a command that there is not.
+var unknown = regexp.MustCompile(`^unknown command "([^"]*)" for "`)
+
+// inWords is err in words that stand in the help of a command, with suggestions for a subcommand that at does not have.
+func inWords(at *cobra.Command, err error) string {
 	said := OneLine(err)
+	if m := unknown.FindStringSubmatch(said); m != nil {
+		said = fmt.Sprintf("unknown command %q", m[1])
+		at.SuggestionsMinimumDistance = 2
+		if names := at.SuggestionsFor(m[1]); len(names) > 0 {
+			said += ": did you mean " + strings.Join(names, " or ") + "?"
+		}
+		return said
+	}
 	if m := together.FindStringSubmatch(said); m != nil {
 		return "--" + strings.ReplaceAll(m[1], " ", " and --") + " exclude each other: leave one out"
 	}

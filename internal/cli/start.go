@@ -63,7 +63,7 @@ func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	case err == nil:
 		return OK
 	case errors.As(err, &wrong) || !began && !errors.As(err, &unknown):
-		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), inWords(err), at.CommandPath())
+		fmt.Fprintf(stderr, "%s: %s (%s --help shows how)\n", root.Name(), inWords(at, err), at.CommandPath())
 		return Misuse
 	case errors.Is(err, ErrTold):
 	case ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)):

@@ -19,6 +19,8 @@ const (
 	// ReplyTimeout bounds the writing and reading of one Reply. A client may think between requests for idleTimeout.
 	ReplyTimeout = 5 * time.Second
 	idleTimeout  = time.Minute
+	// StoppedAfter is how long a client waits before it looks whether the process is stopped, and answers nobody.
+	StoppedAfter = 300 * time.Millisecond
 	// StallTimeout bounds how long a client of a capture may take nothing. Until then packets wait in the capture's buffer, and are
 	// lost and counted when that is full.
 	StallTimeout = 10 * time.Second

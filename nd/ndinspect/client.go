@@ -58,7 +58,8 @@ func Dial(path string) (*Client, error) {
 	return &Client{path, c.(*net.UnixConn), r, json.NewDecoder(r)}, nil
 }
 
-// Ask sends a request and returns the answer, for which it waits up to five seconds. After an error the client is of no use any more.
+// Ask sends a request and returns the answer, for which it waits up to five seconds, and a third of a second where the process is stopped. After
+// an error the client is of no use any more.
 //
 // Errors: ErrGone when the process ends meanwhile, those of the connection, os.ErrDeadlineExceeded among them, and what the process answers instead, such as another Version.
 func (c *Client) Ask(q Request) (*Reply, error) {
@@ -124,6 +125,9 @@ func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 	if err := json.NewEncoder(c.conn).Encode(q); err != nil {
 		return nil, err
 	}
+	if err := c.awaitAnswer(); err != nil {
+		return nil, err
+	}
 	c.bytes.N = inspect.MaxReplyBytes
 	var r Reply
 	if err := c.in.Decode(&r); err != nil {
@@ -136,6 +140,30 @@ func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 		return nil, fmt.Errorf("it answers in version %d of the protocol, not %d", r.Version, Version)
 	}
 	return &r, nil
+}
+
+// awaitAnswer returns when a reply begins, or with an error when the process is stopped or frozen and will send none.
+func (c *Client) awaitAnswer() error {
+	raw, err := c.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(inspect.ReplyTimeout)
+	for wait := inspect.StoppedAfter; ; wait = time.Until(deadline) {
+		if err := c.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			return err
+		}
+		err := raw.Read(func(fd uintptr) bool {
+			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+			return !errors.Is(err, syscall.EAGAIN)
+		})
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(deadline) {
+			return err
+		}
+		if why := inspect.Stopped(c.conn); why != "" {
+			return fmt.Errorf("the process does not answer: %s", why)
+		}
+	}
 }
 
 // Close ends the connection.

@@ -27,7 +27,12 @@ import (
 
 var must = testhelp.Must
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(listenAs); path != "" {
+		listenForParent(path)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newPair connects two endpoints over loopback, and returns the adapter of the one that connected.
 func newPair(t *testing.T) *nd.Adapter {

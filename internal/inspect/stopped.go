@@ -1,0 +1,41 @@
+package inspect
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stopped says that the process at the other end of a connection is stopped by a signal or by a debugger. It is empty for a process that runs,
+// and for one of which the kernel does not tell.
+func Stopped(c *net.UnixConn) string {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	pid := int32(0)
+	_ = raw.Control(func(fd uintptr) { // a closed connection has no process
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = peer.Pid
+		}
+	})
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// proc_pid_stat(5): the state stands behind the name of the command, which is in parentheses and may hold any character.
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	if len(after) < 2 {
+		return ""
+	}
+	switch after[1] {
+	case 'T':
+		return fmt.Sprintf("process %d is stopped (kill -CONT %d lets it go on)", pid, pid)
+	case 't':
+		return fmt.Sprintf("a debugger has stopped process %d", pid)
+	}
+	return ""
+}

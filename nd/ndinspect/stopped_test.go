@@ -1,0 +1,55 @@
+package ndinspect
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// listenAs in the environment has the test binary listen at a path, and answer nothing.
+const listenAs = "NDINSPECT_TEST_LISTEN"
+
+// listenForParent is the child of TestStoppedProcess.
+func listenForParent(path string) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("listening")
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test ends
+	_ = l.Close()
+	os.Exit(0)
+}
+
+func TestStoppedProcessIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stopped.sock")
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), listenAs+"="+path)
+	stdin, err := child.StdinPipe()
+	must(t, err)
+	stdout, err := child.StdoutPipe()
+	must(t, err)
+	must(t, child.Start())
+	defer func() {
+		_ = child.Process.Signal(syscall.SIGCONT) // it may have ended
+		_ = stdin.Close()
+		_ = child.Wait()
+	}()
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "listening\n" {
+		t.Fatalf("the child says %q, %v", line, err)
+	}
+	must(t, child.Process.Signal(syscall.SIGSTOP))
+	a := AskAll(t.Context(), []string{path}, Request{})[0]
+	want := fmt.Sprintf("process %d is stopped", child.Process.Pid)
+	if a.Err == nil || !strings.Contains(a.Err.Error(), want) || errors.Is(a.Err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stopped process: %v, want %q", a.Err, want)
+	}
+}
