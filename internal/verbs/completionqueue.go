@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -46,7 +48,19 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	if yields {
 		yield()
 	}
+	if n == 0 && oneProcessor {
+		yieldProcessor()
+	}
 	return n
+}
+
+// oneProcessor says that the kernel runs this process on one processor, which nothing that a poller waits for has unless the poller gives it up: on
+// this machine the peer, and the kernel's own threads. The Go runtime asks for the processors when the process begins.
+var oneProcessor = runtime.NumCPU() == 1
+
+// yieldProcessor lets another thread run that waits for the processor. The kernel returns at once when there is none. Tests replace it.
+var yieldProcessor = func() {
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
 }
 
 // spinPolls is how many polls in vain, one after another, tell a program that does nothing else from one that looks once more and then sleeps: about

@@ -37,3 +37,20 @@ func TestPollersYield(t *testing.T) {
 		t.Error("who slept since yields")
 	}
 }
+
+func TestPollersOnOneProcessorGiveItUp(t *testing.T) {
+	e := newEnd(t, open(t))
+	yields := 0
+	wasOne, was := oneProcessor, yieldProcessor
+	t.Cleanup(func() { oneProcessor, yieldProcessor = wasOne, was })
+	yieldProcessor = func() { yields++ }
+	for _, one := range []bool{true, false} {
+		oneProcessor, yields = one, 0
+		for range 10 {
+			Results(&e.cq, make([]provider.Result, 1), func(to, from []provider.Result) { copy(to, from) })
+		}
+		if want := map[bool]int{true: 10, false: 0}[one]; yields != want {
+			t.Errorf("one processor %v: %d polls in vain of 10 give it up, want %d", one, yields, want)
+		}
+	}
+}
