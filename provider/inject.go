@@ -43,8 +43,8 @@ func (s *strangers) nobodyHere(p *RxPacket, hello *wire.Hello, now clock.Time) v
 	case ndports.Dropped:
 		return verdict{drop: wire.DropBacklog}
 	case ndports.Refused:
-		return s.reject(hello, wire.RejectBacklog, now)
+		return s.reject(p, hello, wire.RejectBacklog, now)
 	case ndports.Nobody:
 	}
-	return s.reject(hello, wire.RejectNoListener, now)
+	return s.reject(p, hello, wire.RejectNoListener, now)
 }

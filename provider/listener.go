@@ -167,7 +167,7 @@ func (l *Listener) leave(c *conn) {
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
-		return e.reply(p, e.guard.reject(hello, wire.RejectBacklog, e.now))
+		return e.reply(p, e.guard.reject(p, hello, wire.RejectBacklog, e.now))
 	}
 	c.peerPort = hello.UDPPort
 	path, ok := e.link.Reply(p, c.local.Port, c.peerPort)

@@ -13,7 +13,7 @@ import (
 // itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
 	if c.home.Load() == e && !c.mayBeContested() {
-		return e.reply(p, e.guard.reject(hello, wire.RejectExists, e.now))
+		return e.reply(p, e.guard.reject(p, hello, wire.RejectExists, e.now))
 	}
 	if !e.guard.proves(p, body, hello, e.now) {
 		return e.reply(p, e.guard.challenge(p, body, hello, e.now))
@@ -22,7 +22,7 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 		return d
 	}
 	if e.group.isAlive(c) {
-		return e.reply(p, e.guard.reject(hello, wire.RejectExists, e.now))
+		return e.reply(p, e.guard.reject(p, hello, wire.RejectExists, e.now))
 	}
 	return wire.DropState
 }

@@ -91,7 +91,7 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	case l == nil || l.paused:
 		return s.nobodyHere(p, hello, now)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
-		return s.reject(hello, wire.RejectVersion, now)
+		return s.reject(p, hello, wire.RejectVersion, now)
 	}
 	return s.admit(l, p, msg.Body, hello, now)
 }
@@ -104,11 +104,11 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
-		return s.reject(hello, wire.RejectBacklog, now)
+		return s.reject(p, hello, wire.RejectBacklog, now)
 	}
 	if u.Full() {
 		s.stats.SourceLimited++
-		return s.reject(hello, wire.RejectBacklog, now)
+		return s.reject(p, hello, wire.RejectBacklog, now)
 	}
 	return verdict{listener: l, proven: proven}
 }
@@ -129,7 +129,7 @@ func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now cloc
 // challenge makes a stranger prove its address while the engine is under load, at no cost in memory: a REQ is answered with RETRY and
 // forgotten, and taken when it comes again with the cookie of that RETRY.
 func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
-	if !s.TakeRetry(now) {
+	if !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
 	cookie := s.Cookies.Make(&p.From, &p.To, body, len(hello.Cookie) > 0, now)
@@ -139,7 +139,7 @@ func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now c
 }
 
 // reject answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
-func (s *strangers) reject(hello *wire.Hello, reason wire.RejectReason, now clock.Time) verdict {
+func (s *strangers) reject(p *RxPacket, hello *wire.Hello, reason wire.RejectReason, now clock.Time) verdict {
 	s.stats.Refused++
 	var d wire.DropReason
 	switch reason {
@@ -152,7 +152,7 @@ func (s *strangers) reject(hello *wire.Hello, reason wire.RejectReason, now cloc
 	default:
 		d = wire.DropBacklog
 	}
-	if !s.TakeReject(now) {
+	if !s.TakeReject(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
 	m := wire.Reject{Reason: reason}

@@ -65,7 +65,7 @@ func TestStrangersRequests(t *testing.T) {
 			}
 		}, plain, verdict{answer: wire.CtlRETRY}, 0},
 		"too many REJs": {func(r *reception) {
-			for r.TakeReject(r.now) {
+			for r.TakeReject(guard.SourceOf(pairIP[0]), r.now) {
 			}
 		}, func(h *wire.Hello) { h.DstPort++ }, verdict{drop: wire.DropRate}, 0},
 	} {

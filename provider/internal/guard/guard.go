@@ -10,10 +10,12 @@ import (
 // Answers to strangers per second (PROTOCOL §7.4, §7.5). RETRY costs 2 us, mostly the MAC, and must keep up with connections
 // that are opened at 10,000 a second.
 const (
-	MaxResets       = 100 // RST
-	MaxSourceResets = 5   // RST to one source
-	MaxRejects      = 1000
-	MaxCookies      = 32768
+	MaxResets        = 100 // RST
+	MaxSourceResets  = 5   // RST to one source
+	MaxRejects       = 1000
+	MaxSourceRejects = MaxRejects / 4 // REJ to one source
+	MaxCookies       = 32768
+	MaxSourceCookies = MaxCookies / 2 // RETRY to one source
 )
 
 // What strangers may have (PROTOCOL §7.5).
@@ -32,17 +34,28 @@ type Guard struct {
 	Cookies Mint
 	Sources Sources
 
-	unproven     Bucket // REQs without a cookie
-	retries      Bucket // answers, by kind
-	rejects      Bucket
-	resets       Bucket
-	sourceResets sourceBuckets
+	unproven Bucket  // REQs without a cookie
+	retries  answers // by kind
+	rejects  answers
+	resets   answers
+}
+
+// answers bounds those of one kind: to each source, and to all together, which no source uses up alone.
+type answers struct {
+	all     Bucket
+	sources sourceBuckets
+}
+
+func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
+	return a.sources.Allow(to, now, perSource) && a.all.Allow(now, all)
 }
 
 // New makes a Guard with secrets from rng, which it keeps for the secrets of cookies.
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
-	g.sourceResets.key = rng.Uint64()
+	for _, a := range [...]*answers{&g.retries, &g.rejects, &g.resets} {
+		a.sources.key = rng.Uint64()
+	}
 	return g
 }
 
@@ -54,13 +67,17 @@ func (g *Guard) Challenge(u Usage, backed, backlog int, now clock.Time) bool {
 		u.Established >= MaxSourceConns || !g.unproven.Allow(now, MaxUnproven)
 }
 
-// TakeRetry takes a RETRY from what may be sent in this second. It reports false when nothing is left.
-func (g *Guard) TakeRetry(now clock.Time) bool { return g.retries.Allow(now, MaxCookies) }
+// TakeRetry takes a RETRY from what may be sent to a source, and to all, in this second. It reports false when nothing is left.
+func (g *Guard) TakeRetry(to Source, now clock.Time) bool {
+	return g.retries.allow(to, now, MaxSourceCookies, MaxCookies)
+}
 
 // TakeReject does it with a REJ.
-func (g *Guard) TakeReject(now clock.Time) bool { return g.rejects.Allow(now, MaxRejects) }
+func (g *Guard) TakeReject(to Source, now clock.Time) bool {
+	return g.rejects.allow(to, now, MaxSourceRejects, MaxRejects)
+}
 
-// TakeReset does it with an RST to a source, which has a bound of its own.
+// TakeReset does it with an RST.
 func (g *Guard) TakeReset(to Source, now clock.Time) bool {
-	return g.sourceResets.Allow(to, now, MaxSourceResets) && g.resets.Allow(now, MaxResets)
+	return g.resets.allow(to, now, MaxSourceResets, MaxResets)
 }

@@ -166,7 +166,7 @@ func TestNeedsCookie(t *testing.T) {
 	}
 }
 
-// Answers of one kind do not use up those of another, and one source does not use up the resets of others.
+// Answers of one kind do not use up those of another, and one source does not use up those of others.
 func TestAnswersAreBounded(t *testing.T) {
 	g := New(rand.New(rand.NewPCG(1, 1)))
 	sent := func(may func() bool) (n int) {
@@ -181,22 +181,29 @@ func TestAnswersAreBounded(t *testing.T) {
 		may  func() bool
 		want int
 	}{
-		"RETRY":             {func() bool { return g.TakeRetry(start) }, MaxCookies},
-		"REJ":               {func() bool { return g.TakeReject(start) }, MaxRejects},
-		"RST to one source": {func() bool { return g.TakeReset(Source{1}, start) }, MaxSourceResets},
+		"RETRY": {func() bool { return g.TakeRetry(Source{1}, start) }, MaxSourceCookies},
+		"REJ":   {func() bool { return g.TakeReject(Source{1}, start) }, MaxSourceRejects},
+		"RST":   {func() bool { return g.TakeReset(Source{1}, start) }, MaxSourceResets},
 	} {
 		if got := sent(test.may); got != test.want {
-			t.Errorf("%s: %d in no time, want %d", name, got, test.want)
+			t.Errorf("%s: %d to one source in no time, want %d", name, got, test.want)
 		}
 	}
-	n := 0
-	for i := range 1000 {
-		if g.TakeReset(SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)}), start.Add(time.Hour)) {
-			n++
+	for name, test := range map[string]struct {
+		may  func(Source) bool
+		want int
+	}{
+		"RETRY": {func(s Source) bool { return g.TakeRetry(s, start.Add(time.Hour)) }, MaxCookies},
+		"REJ":   {func(s Source) bool { return g.TakeReject(s, start.Add(time.Hour)) }, MaxRejects},
+		"RST":   {func(s Source) bool { return g.TakeReset(s, start.Add(time.Hour)) }, MaxResets},
+	} {
+		i := 0
+		if n := sent(func() bool {
+			i++
+			return test.may(SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)}))
+		}); n != test.want {
+			t.Errorf("%s to many sources: %d, want %d", name, n, test.want)
 		}
-	}
-	if n != MaxResets {
-		t.Errorf("RST to many sources: %d, want %d", n, MaxResets)
 	}
 }
 
