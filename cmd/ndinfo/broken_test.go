@@ -306,6 +306,8 @@ func TestPeerOfAnotherFamilyThanTheFirstAddress(t *testing.T) {
 	onlyLinkLocal(t, pair.A, pair.Addr6A)
 	d = doctor(t, pair.A, "nd0", "--peer", "fe80::b%nd0")
 	wantFinding(t, &d, "peer", ndhealth.OK, "an adapter answers at fe80::b", "")
+	d = doctor(t, pair.A, "nd0", "--peer", "fe80::a%nd0")
+	wantFinding(t, &d, "peer", ndhealth.Hint, "fe80::a is an address of this machine", "name an address of another machine")
 	d = doctor(t, pair.A, "nd0", "--peer", "fd99::2")
 	wantFinding(t, &d, "peer", ndhealth.Problem, "fd99::2 was not asked", "ip address add ADDRESS/PREFIX dev nd0")
 }

@@ -168,6 +168,7 @@ var broken = []struct {
 	{"IOMMU", func(f *facts) { f.iommu = "DMA-FQ" }, "iommu", Hint, "DMA-FQ", "iommu=pt"},
 	{"half of the memory", func(f *facts) { f.available = 300 << 20 }, "memory", Hint, "never swapped", "ethtool -L"},
 	{"too little memory", func(f *facts) { f.available = 100 << 20 }, "memory", Problem, "want of memory", "ethtool -L"},
+	{"own address as peer", func(f *facts) { f.peer = &peerAnswer{own: true} }, "peer", Hint, "is an address of this machine", "another machine"},
 	{"peer not asked", func(f *facts) { f.peer = &peerAnswer{} }, "peer", Hint, "not asked", "udp port"},
 	{"user namespace without rights", func(f *facts) {
 		f.forbidden, f.missing = "this is a user namespace", []string{"CAP_BPF"}

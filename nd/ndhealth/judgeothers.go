@@ -120,6 +120,9 @@ func judgePeer(f *facts) (Finding, bool) {
 	case !f.reaches(f.addr):
 		return problem(fmt.Sprintf("%s was not asked, because %s is asked about %s", peer, name, f.addr),
 			"an adapter reaches addresses of its own family, IPv4 or IPv6, link-local or not", "ip address add ADDRESS/PREFIX dev "+name), true
+	case p.own:
+		return hint(fmt.Sprintf("%s is an address of this machine, and was not asked", peer), "packets to it do not leave the machine, so an answer says nothing of the network",
+			"name an address of another machine: --peer ADDRESS"), true
 	case !p.asked:
 		return hint(fmt.Sprintf("%s was not asked", peer), "our UDP port is taken", "free it first: see udp port"), true
 	case errors.Is(err, syscall.ECONNREFUSED):

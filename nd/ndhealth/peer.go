@@ -3,6 +3,7 @@ package ndhealth
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"time"
 
@@ -17,6 +18,7 @@ const nobodysPort = 1
 
 // peerAnswer is what became of asking a peer.
 type peerAnswer struct {
+	own   bool  // its address is one of this machine
 	err   error // of connecting; nil when somebody listens even there
 	asked bool
 }
@@ -24,6 +26,9 @@ type peerAnswer struct {
 // askPeer connects to a peer's adapter over plain sockets, which every adapter understands, on an ND port on which nobody
 // listens. It cannot while somebody has our port.
 func askPeer(ctx context.Context, local netip.Addr, port uint16, peer netip.Addr, free bool) *peerAnswer {
+	if ownAddress(peer) {
+		return &peerAnswer{own: true}
+	}
 	if !free {
 		return &peerAnswer{}
 	}
@@ -38,4 +43,20 @@ func askPeer(ctx context.Context, local netip.Addr, port uint16, peer netip.Addr
 		err = e.Close()
 	}
 	return &peerAnswer{err: errors.Join(err, a.Close()), asked: true}
+}
+
+// ownAddress says that packets to an address stay on this machine.
+func ownAddress(peer netip.Addr) bool {
+	if peer.IsLoopback() {
+		return true
+	}
+	list, _ := net.InterfaceAddrs() // without a list the peer is asked
+	for _, a := range list {
+		if ip, ok := a.(*net.IPNet); ok {
+			if own, ok := netip.AddrFromSlice(ip.IP); ok && own.Unmap() == peer.Unmap().WithZone("") {
+				return true
+			}
+		}
+	}
+	return false
 }
