@@ -100,10 +100,12 @@ func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
 	return c
 }
 
-// seal computes the checksum anew, as PROTOCOL §3.4 has it. The full numbers are what the packet says: the connection began lately.
+// seal computes the checksum anew, as PROTOCOL §3.4 has it. The connection began lately: its full numbers are those nearest
+// to zero.
 func seal(packet []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
-	numbers := slices.Concat(make([]byte, 4), packet[4:8], make([]byte, 2), packet[2:4])
+	numbers := append(make([]byte, 4), packet[4:8]...)
+	numbers = binary.BigEndian.AppendUint32(numbers, uint32(int16(binary.BigEndian.Uint16(packet[2:]))))
 	sum := crc32.Update(crc32.Checksum(numbers, table), table, packet[:wire.CRCOffset])
 	sum = crc32.Update(sum, table, packet[wire.BaseHeaderLen:])
 	binary.BigEndian.PutUint32(packet[wire.CRCOffset:], sum)
@@ -151,7 +153,8 @@ func forgeries(t *testing.T, seen []byte) []forgery {
 		{"cut in the operation", "crc", func(p []byte) []byte { return p[:content+14] }},
 		{"cut in the payload", "crc", func(p []byte) []byte { return p[:len(p)-1] }},
 		{"longer", "crc", func(p []byte) []byte { return append(p, 0) }},
-		{"version 1", "version", change(0, 0x30)},
+		{"version 1", "version", change(0, 0x20)},
+		{"version 2", "version", change(0, 0x10)},
 		{"reserved type", "reserved", change(0, 4)},
 		{"reserved flag", "reserved", change(1, 0x80)},
 		{"piece at the beginning of its message", "reserved", change(0, 3)},
@@ -162,7 +165,7 @@ func forgeries(t *testing.T, seen []byte) []forgery {
 		{"flipped payload", "crc", change(len(seen)-1, 1)},
 		{"flipped token", "crc", change(token, 1)},
 		{"flipped checksum", "crc", change(wire.CRCOffset+1, 1)},
-		{"guessed id", "crc", change(9, 1)},
+		{"guessed id", "unknown_conn", change(9, 1)},
 		{"guessed id, sealed", "unknown_conn", sealed(change(9, 1))},
 		{"guessed slot, sealed", "unknown_conn", sealed(change(15, 1))},
 		{"no id, sealed", "control", sealed(func(p []byte) []byte { clear(p[8:16]); return p })},
