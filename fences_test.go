@@ -102,7 +102,6 @@ var fences = map[string]fence{
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
-		theirs: []string{"golang.org/x/sys/unix"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {

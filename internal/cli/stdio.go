@@ -2,20 +2,19 @@ package cli
 
 import (
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// null is the device number of /dev/null.
-var null = unix.Mkdev(1, 3)
+// nullDevice is the device number of /dev/null: major 1, minor 3 (Documentation/admin-guide/devices.txt of Linux).
+const nullDevice = 1<<8 | 3
 
 // Closed says that a standard file was closed when the process began. The Go runtime opens /dev/null to read and write in its place. A
 // shell's redirection opens it for one of both.
 func Closed(f *os.File) bool {
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+	var stat syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &stat); err != nil {
 		return true
 	}
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR && stat.Rdev == null && flags&unix.O_ACCMODE == unix.O_RDWR
+	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFL, 0)
+	return errno == 0 && stat.Mode&syscall.S_IFMT == syscall.S_IFCHR && stat.Rdev == nullDevice && flags&syscall.O_ACCMODE == syscall.O_RDWR
 }

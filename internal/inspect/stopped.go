@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Stopped says that the process at the other end of a connection is stopped by a signal or by a debugger. It is empty for a process that runs,
@@ -18,7 +17,7 @@ func Stopped(c *net.UnixConn) string {
 	}
 	pid := int32(0)
 	_ = raw.Control(func(fd uintptr) { // a closed connection has no process
-		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		if peer, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
 			pid = peer.Pid
 		}
 	})

@@ -5,9 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -60,7 +59,7 @@ var oneProcessor = runtime.NumCPU() == 1
 
 // yieldProcessor lets another thread run that waits for the processor. The kernel returns at once when there is none. Tests replace it.
 var yieldProcessor = func() {
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
 }
 
 // spinPolls is how many polls in vain, one after another, tell a program that does nothing else from one that looks once more and then sleeps: about
