@@ -108,7 +108,7 @@ func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 // gives a link-local address with the same one, with which OpenAdapter opens an adapter.
 //
 // Errors: ErrInvalidAddress when remote is no address to connect to or the route leads to no adapter, ErrNetworkUnreachable
-// without a route, ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel says something else, like that it is prohibited.
+// without a route, or with one that refuses (blackhole, prohibit, unreachable, throw), ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel says something else.
 func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	const op = "source address"
 	refuse := func(s Status, err error) (netip.Addr, error) {

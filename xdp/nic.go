@@ -25,14 +25,14 @@ type NIC struct {
 	MAC      net.HardwareAddr
 }
 
-// Inspect looks an interface up in the calling thread's network namespace.
+// Inspect looks an interface up in the calling thread's network namespace, by its name or an alternative one.
 func Inspect(name string) (NIC, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return NIC{}, &Error{Op: "inspect interface " + strconv.Quote(name), Err: err, Hint: "the process must be permitted to open UDP sockets (AF_INET)"}
 	}
 	defer unix.Close(fd)
-	iface, err := net.InterfaceByName(name)
+	iface, err := InterfaceNamed(name)
 	if err != nil {
 		iface, err = interfaceByIoctl(fd, name, err)
 	}
@@ -42,6 +42,7 @@ func Inspect(name string) (NIC, error) {
 			Hint: "check the name and the network namespace",
 		}
 	}
+	name = iface.Name
 	nic := NIC{
 		Name:     iface.Name,
 		Index:    iface.Index,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,11 +90,14 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	return cli.Root(cmd)
 }
 
-// exists refuses an interface that is not there: a broker that waits for one would refuse every client, for a reason that nobody reads.
-func exists(name string) error {
-	if _, err := net.InterfaceByName(name); err != nil {
-		return fmt.Errorf("--interface %s: %w (ip link lists those that are there)", name, err)
+// find looks up the interface that a name or an alternative name means, and makes the name that of the interface. It refuses one that is not
+// there: a broker that waits for one would refuse every client, for a reason that nobody reads.
+func find(name *string) error {
+	found, err := datapath.InterfaceNamed(*name)
+	if err != nil {
+		return fmt.Errorf("--interface %s: %w (ip link lists those that are there)", *name, err)
 	}
+	*name = found
 	return nil
 }
 
@@ -128,7 +130,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return fmt.Errorf("--netns %s: %w", f.netns, err)
 	}
 	defer place.close()
-	if err := place.do(func() error { return exists(f.terms.Interface) }); err != nil {
+	if err := place.do(func() error { return find(&f.terms.Interface) }); err != nil {
 		return err
 	}
 	l, err := f.listen()

@@ -149,10 +149,13 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 		by.OifIndex = link
 	}
 	routes, err := a.nl.RouteGetWithOptions(remote.Unmap().AsSlice(), &by)
-	switch {
-	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && len(routes) == 0:
-		return netip.Addr{}, fmt.Errorf("%w to %s: is its interface up, and is there a route (ip link, ip route get %[2]s)", ErrNoRoute, remote)
-	case err != nil:
+	if err == nil && len(routes) == 0 {
+		err = unix.ENETUNREACH
+	}
+	if why := routeRefusal(err); why != "" {
+		return netip.Addr{}, fmt.Errorf("%w to %s: %s (ip link, ip rule, ip route get %[2]s)", ErrNoRoute, remote, why)
+	}
+	if err != nil {
 		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, err)
 	}
 	src, ok := netip.AddrFromSlice(routes[0].Src)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +83,7 @@ type Info struct {
 	NoBulk    string // why there is none, or none any more
 	Itself    bool   // it reaches addresses of its own machine, its own one among them
 	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
+	names     string // of the interface now, as linkFacts.names
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
@@ -189,7 +192,7 @@ func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, err
 		if err != nil {
 			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", addr, err)
 		}
-		if !InZone(zone, link.Attrs().Name, a.LinkIndex) {
+		if !inZone(zone, a.LinkIndex, namesOf(link.Attrs())) {
 			continue
 		}
 		return xdp.Inspect(link.Attrs().Name)
@@ -197,10 +200,13 @@ func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, err
 	return xdp.NIC{}, &AddressError{Address: addr.WithZone(zone)}
 }
 
-// InZone says whether a zone, which may be empty, names an interface.
-func InZone(zone, name string, index int) bool {
-	return zone == "" || zone == name || zone == strconv.Itoa(index)
+// inZone says whether a zone, which may be empty, is the index of an interface or one of its names.
+func inZone(zone string, index int, names string) bool {
+	return zone == "" || zone == strconv.Itoa(index) || slices.Contains(strings.Split(names, nameSeparator), zone)
 }
+
+// InZone says whether a zone, which may be empty, names the interface: by its index, its name or an alternative name.
+func (i *Info) InZone(zone string) bool { return zone == i.Interface || inZone(zone, i.Index, i.names) }
 
 // sharesLoopback says that addr is one of the addresses of a loopback network, 127.0.0.1/8: the kernel answers to all of
 // them.
@@ -362,7 +368,7 @@ func (d *Datapath) closeSockets() error {
 // Info says what was opened.
 func (d *Datapath) Info() Info {
 	i := d.info
-	i.MAC = d.state.mac()
+	i.MAC, i.names = d.state.identity()
 	i.Itself = d.local != nil
 	d.warn(&i)
 	if d.bulk != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"time"
 
@@ -75,8 +74,15 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 			return fmt.Errorf("%w to %s with a lease: packets to an address of this machine never come to the interface %s, and the broker "+
 				"has the UDP port that they come to; the datapath udp reaches it", ErrNoRoute, dst, d.info.Interface)
 		}
+		if err := t.loopbackUp(r, dst); err != nil {
+			return err
+		}
 		d.state.foundHere(dst, t.now())
 		return nil
+	}
+	if r.Encap != nil {
+		return fmt.Errorf("%w to %s over AF_XDP: the route encapsulates packets (%s), which only the kernel does: use the datapath udp",
+			ErrNoRoute, dst, r.Encap)
 	}
 	hop := hopOf(r, dst)
 	mac, err := t.resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
@@ -121,69 +127,6 @@ func (t *neighbours) whySilent(name string) string {
 		}
 	}
 	return "is the peer up, and on the same network?"
-}
-
-// route asks the routing table for the way to one host over our interface, or to an address of this machine.
-func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
-	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
-	// all interfaces in that.
-	over, by := t.index, " over the interface of that address"
-	if t.anywhere {
-		over, by = t.vrf, ""
-	}
-	r, err := t.routeBy(dst, over)
-	if err != nil || r.Type == unix.RTN_UNICAST {
-		if own, failed := t.routeBy(dst, t.vrf); failed == nil && own.Type == unix.RTN_LOCAL {
-			r, err = own, nil
-		}
-	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w to %s from %s%s (%v): see ip route get", ErrNoRoute, dst, t.local, by, err)
-	case r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST:
-		return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
-	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.anywhere:
-		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use another one (index %d)",
-			ErrNoRoute, dst, t.local, r.LinkIndex)
-	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
-		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
-		return nil, fmt.Errorf("%w to %s from %s%s: see ip route get", ErrNoRoute, dst, t.local, by)
-	}
-	return r, nil
-}
-
-// routeBy asks for the way over an interface, any one for 0.
-func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
-	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
-		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
-	})
-	if err == nil && len(routes) == 0 {
-		err = unix.ENETUNREACH
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &routes[0], nil
-}
-
-// hopTo is the neighbour that packets to a peer are sent to.
-func (t *neighbours) hopTo(peer netip.Addr) (netip.Addr, error) {
-	r, err := t.route(peer)
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	if r.Type == unix.RTN_LOCAL {
-		return netip.Addr{}, fmt.Errorf("%w to %s: it is an own address", ErrNoRoute, peer)
-	}
-	return hopOf(r, peer), nil
-}
-
-// hopOf is whom the packets of a route are handed to.
-func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
-	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
-		return gw.Unmap()
-	}
-	return dst
 }
 
 // look reads what the kernel knows of a neighbour.

@@ -3,6 +3,7 @@ package datapath
 import (
 	"encoding/binary"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -77,8 +78,16 @@ func parseLink(m *syscall.NetlinkMessage) (e event, ok bool) {
 // working are the flags of an interface that is set up and has something at its other end.
 const working = unix.IFF_UP | unix.IFF_LOWER_UP
 
+// nameSeparator stands between names: no interface has it in its name.
+const nameSeparator = "/"
+
+// namesOf are all names of an interface.
+func namesOf(a *netlink.LinkAttrs) string {
+	return strings.Join(append([]string{a.Name}, a.AltNames...), nameSeparator)
+}
+
 func factsOf(a *netlink.LinkAttrs) linkFacts {
-	f := linkFacts{name: a.Name, up: a.RawFlags&working == working, mtu: a.MTU, master: a.MasterIndex}
+	f := linkFacts{name: a.Name, names: namesOf(a), up: a.RawFlags&working == working, mtu: a.MTU, master: a.MasterIndex}
 	copy(f.mac[:], a.HardwareAddr)
 	return f
 }

@@ -37,7 +37,7 @@ func TestParseRoute(t *testing.T) {
 	}
 	dst, to := nl.NewRtAttr(netlink.NDA_DST, peerOne.AsSlice()), nl.NewRtAttr(netlink.NDA_LLADDR, macB[:])
 	prefix := netip.MustParsePrefix("10.99.0.1/24")
-	facts := linkFacts{name: "nd0", up: true, mtu: 1400, mac: macA, master: 3}
+	facts := linkFacts{name: "nd0", names: "nd0", up: true, mtu: 1400, mac: macA, master: 3}
 	for _, c := range []struct {
 		name string
 		m    *syscall.NetlinkMessage

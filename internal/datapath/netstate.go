@@ -33,6 +33,7 @@ type netState struct {
 // linkFacts is what an interface is.
 type linkFacts struct {
 	name   string
+	names  string // the name and the alternative ones, with nameSeparator between them
 	up     bool
 	mtu    int
 	mac    [6]byte
@@ -298,11 +299,11 @@ func (s *netState) elsewhere(peer netip.Addr) bool {
 	return s.locals != nil
 }
 
-// mac is our link-layer address.
-func (s *netState) mac() [6]byte {
+// identity is our link-layer address, and the interface's names as linkFacts has them.
+func (s *netState) identity() (mac [6]byte, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.link.mac
+	return s.link.mac, s.link.names
 }
 
 // tail is the last four bytes of an address, for the flight recorder.

@@ -134,5 +134,14 @@ func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
 	return err
 }
 
+// InterfaceNamed is the name of the interface of the calling thread's network namespace that has a name or an alternative name.
+func InterfaceNamed(name string) (string, error) {
+	i, err := xdp.InterfaceNamed(name)
+	if err != nil {
+		return "", err
+	}
+	return i.Name, nil
+}
+
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).
 func LeastMTU(addr netip.Addr) int { return wire.MinPacket + headersOf(addr) }

@@ -184,7 +184,7 @@ func (d *plainUDP) Ports() []Port { return []Port{d} }
 // Info implements Device.
 func (d *plainUDP) Info() Info {
 	i := d.info
-	i.MAC = d.state.mac()
+	i.MAC, i.names = d.state.identity()
 	if why := d.alone.Load(); why != nil {
 		i.Alone = *why
 	}

@@ -176,6 +176,9 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	if err != nil {
 		return err
 	}
+	if err := t.loopbackUp(r, dst); err != nil {
+		return err
+	}
 	hop, mac := dst, [6]byte{}
 	if d.ethernet && r.Type != unix.RTN_LOCAL {
 		hop = hopOf(r, dst)

@@ -3,7 +3,6 @@ package verbs
 import (
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -29,7 +28,7 @@ func (a *Adapter) inZone(ip netip.Addr) bool {
 		return ip.Zone() == ""
 	}
 	i := a.Device.Info()
-	return datapath.InZone(ip.Zone(), i.Interface, i.Index)
+	return i.InZone(ip.Zone())
 }
 
 // AddrPort is the inverse of provider.EndpointFrom; the zero endpoint is no address.

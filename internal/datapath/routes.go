@@ -1,0 +1,137 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// routeRefusals are the errors by which the kernel refuses to look up a route, and the routes and rules (ip-route(8), ip-rule(8)) that make it do so.
+var routeRefusals = []struct {
+	err error
+	why string
+}{
+	{unix.ENETUNREACH, "no route matches, or a throw route or an unreachable rule does: is the interface up, and does ip route list a way"},
+	{unix.EHOSTUNREACH, "a route of the type unreachable matches"},
+	{unix.EACCES, "a route or a rule of the type prohibit matches"},
+	{unix.EINVAL, "a route or a rule of the type blackhole matches"},
+}
+
+// routeRefusal says why the kernel knows no way to an address. It is empty for errors that say something else.
+func routeRefusal(err error) string {
+	for _, r := range routeRefusals {
+		if errors.Is(err, r.err) {
+			return r.why
+		}
+	}
+	return ""
+}
+
+// route asks the routing table for the way to one host over our interface, or to an address of this machine.
+func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
+	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
+	// all interfaces in that.
+	over, by := t.index, " over the interface of that address"
+	if t.anywhere {
+		over, by = t.vrf, ""
+	}
+	r, err := t.routeBy(dst, over)
+	if err != nil || r.Type == unix.RTN_UNICAST {
+		if own, failed := t.routeBy(dst, t.vrf); failed == nil && own.Type == unix.RTN_LOCAL {
+			r, err = own, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w to %s from %s%s: %s: see ip route get", ErrNoRoute, dst, t.local, by, t.whyNoRoute(dst, err))
+	case r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST:
+		return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
+	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.anywhere:
+		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use %s", ErrNoRoute, dst, t.local, t.nameOf(r.LinkIndex))
+	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
+		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
+		return nil, fmt.Errorf("%w to %s from %s%s: %s: see ip route get", ErrNoRoute, dst, t.local, by, t.whyNoRoute(dst, unix.ENETUNREACH))
+	}
+	return r, nil
+}
+
+// whyNoRoute says why there is no way over our interface, for which the kernel gave err. What it says without an interface named is more
+// particular: with one, it takes all routeRefusals for a missing route.
+func (t *neighbours) whyNoRoute(dst netip.Addr, err error) string {
+	switch r, refused := t.routeBy(dst, t.vrf); {
+	case refused != nil:
+		err = refused
+	case r.LinkIndex != t.index:
+		return "the kernel would use " + t.nameOf(r.LinkIndex)
+	}
+	if why := routeRefusal(err); why != "" {
+		return why
+	}
+	return err.Error()
+}
+
+// nameOf is an interface as errors name it.
+func (t *neighbours) nameOf(index int) string {
+	if link, err := t.nl.LinkByIndex(index); err == nil {
+		return "interface " + link.Attrs().Name
+	}
+	return fmt.Sprintf("another interface (index %d)", index)
+}
+
+// routeBy asks for the way over an interface, any one for 0.
+func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
+	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
+		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
+	})
+	if err == nil && len(routes) == 0 {
+		err = unix.ENETUNREACH
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &routes[0], nil
+}
+
+// loopbackUp fails when a route leads to an address of this machine and the interface that carries packets to it is down: then the kernel drops
+// them without a word. It is the loopback interface, or the device of a VRF.
+func (t *neighbours) loopbackUp(r *netlink.Route, dst netip.Addr) error {
+	if r.Type != unix.RTN_LOCAL {
+		return nil
+	}
+	link, err := t.nl.LinkByIndex(r.LinkIndex)
+	if err != nil || link.Attrs().RawFlags&unix.IFF_UP != 0 {
+		return nil //nolint:nilerr // nothing speaks against it
+	}
+	return fmt.Errorf("%w to %s: it is an address of this machine, packets to it go over interface %s, and that is down: set it up (ip link set %[3]s up)",
+		ErrNoRoute, dst, link.Attrs().Name)
+}
+
+// hopTo is the neighbour that packets to a peer are sent to.
+func (t *neighbours) hopTo(peer netip.Addr) (netip.Addr, error) {
+	r, err := t.route(peer)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if r.Type == unix.RTN_LOCAL {
+		return netip.Addr{}, fmt.Errorf("%w to %s: it is an own address", ErrNoRoute, peer)
+	}
+	return hopOf(r, peer), nil
+}
+
+// hopOf is the neighbour that packets of a route are sent to: the gateway, which may be of another family than the destination (RFC 5549), or the
+// destination itself.
+func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
+	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
+		return gw.Unmap()
+	}
+	if via, ok := r.Via.(*netlink.Via); ok {
+		if gw, ok := netip.AddrFromSlice(via.Addr); ok {
+			return gw.Unmap()
+		}
+	}
+	return dst
+}
