@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/ndxdp/ndxdp/nd"
 )
 
 // ListenConfig listens on adapters that it opens, or shares with others of the process. The zero value is useful.
@@ -31,26 +29,25 @@ func Listen(network, address string) (net.Listener, error) {
 }
 
 // Listen accepts connections on "host:port". Without a host, or with an unspecified one, it listens on every address of the machine that an adapter
-// can be opened on, loopback included, and succeeds when one of them can be. Port 0 is a free one.
+// can be opened on, loopback included, and succeeds when one of them can be. It goes on with addresses that appear later, and when addresses or interfaces
+// go away: only Close ends it. The first eight addresses get the adapters that are asked for; with DatapathAuto all others get DatapathUDP.
+// Port 0 is a free one.
 func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: errNil}
 	}
-	all, err := l.listen(ctx, network, address)
-	if err != nil {
-		var done *net.OpError
-		if errors.As(err, &done) {
-			return nil, err
-		}
-		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
+	one, err := l.listen(ctx, network, address)
+	if err == nil {
+		return one, nil
 	}
-	if len(all) == 1 {
-		return all[0], nil
+	var done *net.OpError
+	if errors.As(err, &done) {
+		return nil, err
 	}
-	return merge(all), nil
+	return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
 }
 
-func (l *ListenConfig) listen(ctx context.Context, network, address string) (all []net.Listener, err error) {
+func (l *ListenConfig) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -66,59 +63,35 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (all
 	if err != nil {
 		return nil, err
 	}
-	port := at[0].Port()
+	port, tcp := at[0].Port(), net.Listener(nil)
 	if l.TCP {
 		where := host
 		if !any {
 			where = at[0].Addr().String()
 		}
-		t, err := (&net.ListenConfig{KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
+		tcp, err = (&net.ListenConfig{KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, t)
-		port = t.Addr().(*net.TCPAddr).AddrPort().Port()
+		port = tcp.Addr().(*net.TCPAddr).AddrPort().Port()
 	}
-	addrs := []netip.Addr{at[0].Addr()}
+	var one net.Listener
 	if any {
-		if addrs, err = everyAddress(family(network)); err != nil {
-			return nil, errors.Join(err, closeAll(all))
-		}
+		one, err = l.listenEverywhere(family(network), port, tcp)
+	} else if one, err = l.listenOne(&l.Adapters, netip.AddrPortFrom(at[0].Addr(), port)); err == nil && tcp != nil {
+		one = newMerged(tcp.Addr(), tcp, one)
 	}
-	tcp, first := len(all), error(nil)
-	for _, a := range addrs {
-		one, err := l.listenOne(netip.AddrPortFrom(a, port))
-		if err != nil {
-			first = errors.Join(first, err)
-			continue
-		}
-		port = one.addr.AddrPort().Port()
-		all = append(all, one)
+	if err != nil && tcp != nil {
+		err = errors.Join(err, tcp.Close())
 	}
-	if len(all) == tcp {
-		return nil, errors.Join(first, closeAll(all))
-	}
-	return all, nil
-}
-
-// everyAddress are the addresses that adapters can be opened on.
-func everyAddress(family byte) (all []netip.Addr, err error) {
-	p, err := nd.OpenProvider()
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.QueryAddressList()
-	err = errors.Join(err, p.Close())
-	for _, a := range list {
-		if fits(family, a) {
-			all = append(all, a)
-		}
-	}
-	return all, err
+	return one, nil
 }
 
-func (l *ListenConfig) listenOne(at netip.AddrPort) (*Listener, error) {
-	n, err := l.network(at.Addr().WithZone(""))
+func (l *ListenConfig) listenOne(on *Adapters, at netip.AddrPort) (*Listener, error) {
+	n, err := on.network(at.Addr())
 	if err != nil {
 		return nil, err
 	}
@@ -131,21 +104,17 @@ func (l *ListenConfig) listenOne(at netip.AddrPort) (*Listener, error) {
 	return one, nil
 }
 
-func closeAll(all []net.Listener) (err error) {
-	for _, l := range all {
-		err = errors.Join(err, l.Close())
-	}
-	return err
-}
-
 // merged accepts from several listeners.
 type merged struct {
-	all      []net.Listener
+	addr     net.Addr // what it says of itself
 	accepted chan accepted
 	done     chan struct{}
 	deadline acceptDeadline
 	once     sync.Once
 	err      error // why it is over; set before done is closed
+
+	mu  sync.Mutex
+	all map[net.Listener]struct{} // nil when it is over
 }
 
 // accepted is what Accept of one listener returned: a connection, or an error that passes.
@@ -154,22 +123,43 @@ type accepted struct {
 	err  error
 }
 
-func merge(all []net.Listener) *merged {
-	m := &merged{all: all, accepted: make(chan accepted), done: make(chan struct{})}
+func newMerged(addr net.Addr, all ...net.Listener) *merged {
+	m := &merged{addr: addr, accepted: make(chan accepted), done: make(chan struct{}), all: map[net.Listener]struct{}{}}
 	for _, l := range all {
-		go m.run(l)
+		m.add(l, nil)
 	}
 	return m
 }
 
-// run accepts from one listener. When one fails, all end; an error that passes, such as the want of a descriptor, is the caller's.
-func (m *merged) run(l net.Listener) {
+// add also accepts from l. When l fails, all end; with ended they go on, and it is called.
+func (m *merged) add(l net.Listener, ended func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		_ = l.Close()
+		return
+	}
+	m.all[l] = struct{}{}
+	go func() {
+		why := m.run(l)
+		if ended == nil {
+			_ = m.end(why)
+			return
+		}
+		m.mu.Lock()
+		delete(m.all, l)
+		m.mu.Unlock()
+		ended()
+	}()
+}
+
+// run accepts from one listener until it fails; an error that passes, such as the want of a descriptor, is the caller's.
+func (m *merged) run(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		var passing interface{ Temporary() bool }
 		if err != nil && (!errors.As(err, &passing) || !passing.Temporary()) {
-			_ = m.end(err)
-			return
+			return err
 		}
 		select {
 		case m.accepted <- accepted{c, err}:
@@ -186,7 +176,14 @@ func (m *merged) end(why error) (err error) {
 	m.once.Do(func() {
 		m.err = why
 		close(m.done)
-		err = closeAll(m.all)
+		m.mu.Lock()
+		all := m.all
+		m.all = nil
+		m.mu.Unlock()
+		err = nil
+		for l := range all {
+			err = errors.Join(err, l.Close())
+		}
 	})
 	return err
 }
@@ -222,5 +219,5 @@ func (m *merged) Close() error {
 	return nil
 }
 
-// Addr is the address of the first: that of TCP where it accepts TCP.
-func (m *merged) Addr() net.Addr { return m.all[0].Addr() }
+// Addr is the address of TCP where it accepts TCP.
+func (m *merged) Addr() net.Addr { return m.addr }

@@ -191,7 +191,7 @@ func TestAcceptDeadline(t *testing.T) {
 	n := networks(t, Config{})
 	one, err := n[1].Listen("tcp", ":0")
 	must(t, err)
-	for _, l := range []net.Listener{one, merge([]net.Listener{one})} {
+	for _, l := range []net.Listener{one, newMerged(one.Addr(), one)} {
 		d := l.(interface{ SetDeadline(time.Time) error })
 		waiting := make(chan error, 1)
 		go func() {

@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -183,12 +184,19 @@ func (p *place) closeIdle(s *sharedAdapter) {
 	}
 }
 
-// sourceFor is the local address from which the kernel would send to an address.
+// sourceFor is the local address from which the kernel would send to an address, with its zone if it is link-local.
 func sourceFor(to netip.AddrPort) (netip.Addr, error) {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to)) // sends nothing
+	if to.Addr().Zone() == "" {
+		if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to)); err == nil { // sends nothing
+			at := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+			return at.Unmap().WithZone(""), c.Close()
+		}
+	}
+	// Package nd says why there is no way, and knows the alternative names of interfaces.
+	p, err := nd.OpenProvider()
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	at := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
-	return at.Unmap().WithZone(""), c.Close()
+	at, err := p.SourceAddress(to.Addr())
+	return at, errors.Join(err, p.Close())
 }

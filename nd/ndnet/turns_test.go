@@ -269,7 +269,7 @@ func (l *passing) Accept() (net.Conn, error) {
 func TestMergedOutlivesPassingErrors(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	m := merge([]net.Listener{&passing{Listener: tcp}})
+	m := newMerged(tcp.Addr(), &passing{Listener: tcp})
 	defer m.Close()
 	if _, err := m.Accept(); !errors.Is(err, syscall.EMFILE) {
 		t.Errorf("the first Accept: %v", err)
