@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -114,8 +115,8 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 		return fmt.Errorf("UDP port %d of %s answered and then fell silent: its process or machine ended, or the path there was lost; connect again",
 			a.udpPort, peer)
 	}
-	return fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall is in the way",
-		a.udpPort, peer)
+	return fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, a firewall is in the way, NAT changes addresses "+
+		"on the way (ND needs the addresses of the ends), or a link on the way loses packets of %d bytes without a word", a.udpPort, peer, datapath.LeastMTU(peer))
 }
 
 // returned says what an ICMP error says about a request. The cause is what a UDP socket says then, which tells a refusal by the peer's
@@ -128,6 +129,9 @@ func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 	case provider.OutcomeNetworkUnreachable:
 		return fmt.Errorf("an ICMP error (%w) says that there is no way to the network of %s: see the routes of the routers between (tracepath %s)",
 			syscall.ENETUNREACH, peer, peer)
+	case provider.OutcomePathTooSmall:
+		return fmt.Errorf("an ICMP error (%w) says that a link on the way to %s has a smaller MTU than the %d bytes that ND needs: raise the MTU of that link (tracepath %[2]s shows it)",
+			syscall.EMSGSIZE, peer, datapath.LeastMTU(peer))
 	default:
 		return fmt.Errorf("an ICMP error (%w) says that %s cannot be reached: is it up, and do the routers and firewalls between let UDP port %d pass?",
 			syscall.EHOSTUNREACH, peer, a.udpPort)

@@ -165,8 +165,8 @@ var dropProvocations = map[string]provocation{
 		r.askAs(id, 8, nil)
 		r.answer(id, wire.CtlPEND)
 	}},
-	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(4, 1, nil) }}, // too big
-	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }}, // host unreachable
+	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(16, 1, nil) }}, // a code without a meaning
+	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }},  // host unreachable
 	"icmp_excess": {do: func(r *dropRig) {
 		for range 5 { // the socket has room for some 50, and 100 are looked at in a second
 			r.unreachable(1, 1000, make([]byte, 500))

@@ -140,6 +140,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeWithdrawn:             ErrConnectionAborted, // D6
 	provider.OutcomeHostUnreachable:       ErrHostUnreachable,
 	provider.OutcomeNetworkUnreachable:    ErrNetworkUnreachable,
+	provider.OutcomePathTooSmall:          ErrNetworkUnreachable,
 	provider.OutcomeAddressExists:         ErrAddressAlreadyExists,
 	provider.OutcomeAddressAssociated:     ErrAddressAssociated,
 	provider.OutcomeSharingViolation:      ErrSharingViolation,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -66,6 +67,46 @@ func (r *routed) beyond(n byte) netip.Addr {
 
 // causes are what a UDP socket would say.
 var causes = map[Status]error{ErrHostUnreachable: unix.EHOSTUNREACH, ErrNetworkUnreachable: unix.ENETUNREACH, ErrConnectionRefused: unix.ECONNREFUSED}
+
+// TestRouterSaysTooSmall: a link behind a router that takes no packet of the least size ends the attempt, with the MTU that is needed, instead of a
+// silence. Once its MTU is raised the connector connects.
+func TestRouterSaysTooSmall(t *testing.T) {
+	t.Parallel()
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
+		t.Run(dp.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRouted(t, dp, false)
+			must(t, r.star.SetMTU(1, netlab.DefaultMTU, 1200))
+			e := newEnd(t, r.a, 64)
+			to := netip.AddrPortFrom(r.far.Addr(), 7000)
+			err := e.ctr.Connect(t.Context(), e.qp, to, helloParams)
+			wantStatus(t, "connect", err, ErrNetworkUnreachable)
+			wantOneLine(t, err, to.Addr().String(), "1228")
+			if !errors.Is(err, unix.EMSGSIZE) {
+				t.Errorf("the cause is not %v", unix.EMSGSIZE)
+			}
+			must(t, r.star.SetMTU(1, netlab.DefaultMTU, 1228))
+			wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, helloParams), ErrConnectionRefused) // no adapter is there
+		})
+	}
+}
+
+// TestNATIsNamed: the error of a Connect that nothing answers names NAT, which looks like silence from where it was asked, and the MTU that paths need.
+func TestNATIsNamed(t *testing.T) {
+	t.Parallel()
+	a := &Adapter{udpPort: DefaultUDPPort}
+	for to, mtu := range map[string]string{"192.0.2.1": "1228", "2001:db8::1": "1248"} {
+		err := a.silence(netip.MustParseAddr(to), false)
+		for _, part := range []string{to, "NAT", "14791", mtu} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not say %s", err, part)
+			}
+		}
+		if err := a.silence(netip.MustParseAddr(to), true); strings.Contains(err.Error(), "NAT") {
+			t.Errorf("a peer that answered is not behind NAT: %v", err)
+		}
+	}
+}
 
 // A router, or the peer's host, that says that a request cannot be delivered ends the attempt with what it says, and the connector can
 // be used again.

@@ -41,6 +41,7 @@ const (
 	OutcomeWithdrawn             = outcome.Withdrawn
 	OutcomeHostUnreachable       = outcome.HostUnreachable
 	OutcomeNetworkUnreachable    = outcome.NetworkUnreachable
+	OutcomePathTooSmall          = outcome.PathTooSmall
 	OutcomeAddressExists         = outcome.AddressExists
 	OutcomeAddressAssociated     = outcome.AddressAssociated
 	OutcomeSharingViolation      = outcome.SharingViolation

@@ -8,8 +8,7 @@ import (
 // This file takes what routers and hosts say about requests that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can
 // send them, so they count for an attempt that the peer has not answered, and for nothing else.
 
-// Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet,
-// perhaps nothing.
+// Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet, perhaps nothing.
 type Quote struct {
 	From, To Endpoint
 	Packet   []byte
@@ -19,7 +18,7 @@ type Quote struct {
 const repeatsUntilRefused = 2
 
 // Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
-// OutcomeNetworkUnreachable or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
+// OutcomeNetworkUnreachable, OutcomePathTooSmall or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
 // one that the peer has answered. The leading engine's owner calls it.
 func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	quote, ok := wire.ParseQuote(q.Packet)

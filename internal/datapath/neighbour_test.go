@@ -22,10 +22,16 @@ import (
 // newResolver is a datapath that can only resolve, on end A of a pair.
 func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 	t.Helper()
+	return newResolverOf(t, pair, pair.AddrA.Addr())
+}
+
+// newResolverOf is newResolver for another address of end A.
+func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *Datapath {
+	t.Helper()
 	d := &Datapath{}
 	must(t, pair.A.Do(func() (err error) {
 		if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err == nil {
-			d.neighbors, err = newNeighbours(d.nl, pair.IfindexA, pair.AddrA.Addr())
+			d.neighbors, err = newNeighbours(d.nl, pair.IfindexA, local)
 		}
 		return err
 	}))
@@ -34,7 +40,7 @@ func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
 		must(t, d.neighbors.close())
 	})
 	d.info.Interface = pair.NameA
-	d.state = newNetState(pair.IfindexA, pair.AddrA.Addr(), linkFacts{name: pair.NameA, up: true})
+	d.state = newNetState(pair.IfindexA, local, linkFacts{name: pair.NameA, up: true})
 	return d
 }
 

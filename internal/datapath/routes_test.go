@@ -24,7 +24,7 @@ func cidr(s string) *net.IPNet {
 // the question which address to connect from.
 func TestRoutesThatRefuse(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
-	d := newResolver(t, pair)
+	d, six := newResolver(t, pair), newResolverOf(t, pair, pair.Addr6A.Addr())
 	type refusingRoute struct {
 		kind int
 		net  string
@@ -40,7 +40,6 @@ func TestRoutesThatRefuse(t *testing.T) {
 		{unix.RTN_UNREACHABLE, "2001:db8:3::/48", "unreachable"},
 	}
 	var addresses *Addresses
-	var six *Datapath
 	must(t, pair.A.Do(func() (err error) {
 		for _, k := range kinds {
 			if err := netlink.RouteAdd(&netlink.Route{Type: k.kind, Dst: cidr(k.net)}); err != nil {
@@ -56,16 +55,10 @@ func TestRoutesThatRefuse(t *testing.T) {
 				return err
 			}
 		}
-		six = &Datapath{nl: d.nl, info: d.info}
-		if six.neighbors, err = newNeighbours(d.nl, pair.IfindexA, pair.Addr6A.Addr()); err != nil {
-			return err
-		}
-		six.state = newNetState(pair.IfindexA, pair.Addr6A.Addr(), linkFacts{name: pair.NameA, up: true})
 		addresses, err = OpenAddresses()
 		return err
 	}))
 	t.Cleanup(addresses.Close)
-	t.Cleanup(func() { must(t, six.neighbors.close()) })
 	for _, k := range kinds {
 		to := netip.MustParsePrefix(k.net).Addr().Next()
 		from := d

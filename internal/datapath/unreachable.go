@@ -20,6 +20,7 @@ type unreachable struct {
 // a listener that is missing, and not a peer that is silent.
 var meaning = [...]provider.Outcome{
 	icmp.Network: provider.OutcomeNetworkUnreachable, icmp.Host: provider.OutcomeHostUnreachable, icmp.Port: provider.OutcomeRefused,
+	icmp.TooBig: provider.OutcomePathTooSmall, // requests are as large as every path must carry, and no larger
 }
 
 // tell is called by the leading engine's owner.

@@ -32,15 +32,22 @@ func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 	})...)
 }
 
-// filter6 is the same for ICMPv6. A raw IPv6 socket sees what follows the IP header.
+// filter6 is the same for ICMPv6, and passes "packet too big". A raw IPv6 socket sees what follows the IP header.
 func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As16()
 	const quote = headerLen
-	tests := []test{{0, unix.BPF_B, unreachable6}, {quote + 6, unix.BPF_B, protoUDP}, {quote + ipv6Len + 2, unix.BPF_H, uint32(port)}}
+	tests := []test{{quote + 6, unix.BPF_B, protoUDP}, {quote + ipv6Len + 2, unix.BPF_H, uint32(port)}}
 	for i := range uint32(4) {
 		tests = append(tests, test{quote + 8 + 4*i, unix.BPF_W, binary.BigEndian.Uint32(ip[4*i:])})
 	}
-	return program(unix.BPF_ABS, tests)
+	rest := program(unix.BPF_ABS, tests)
+	// The types 1 and 2, "destination unreachable" and "packet too big", become 0; all others go to the last instruction.
+	return append([]unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
+		{Code: unix.BPF_ALU | unix.BPF_SUB | unix.BPF_K, K: unreachable6},
+		{Code: unix.BPF_ALU | unix.BPF_RSH | unix.BPF_K, K: tooBig6 - unreachable6},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: uint8(len(rest) - 1)},
+	}, rest...)
 }
 
 // program passes what passes all tests.

@@ -15,6 +15,7 @@ const (
 	Network             // its network cannot be reached
 	Host                // it cannot be reached
 	Port                // it was reached, and nobody has the UDP port
+	TooBig              // a link on the way takes no packet of the size that is quoted, and packets are not cut
 )
 
 // Error is an ICMP error and what it quotes.
@@ -32,14 +33,15 @@ const (
 	protoUDP       = 17
 	unreachable4   = 3      // the ICMP type
 	unreachable6   = 1      // the ICMPv6 type
+	tooBig6        = 2      // the ICMPv6 type
 	ipv4Fragment   = 0x1fff // the fragment offset
 	ipv4VersionIHL = 0x45   // PROTOCOL §2: our packets have no options
 )
 
 // kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Those that forbid
-// count as those that cannot. 4 is "too big": PROTOCOL §9.6.
+// count as those that cannot. 4 is "fragmentation needed".
 var kinds4 = [...]Kind{
-	0: Network, 1: Host, 2: Port, 3: Port, 5: Host, 6: Network, 7: Host, 8: Host, 9: Network, 10: Host, 11: Network, 12: Host,
+	0: Network, 1: Host, 2: Port, 3: Port, 4: TooBig, 5: Host, 6: Network, 7: Host, 8: Host, 9: Network, 10: Host, 11: Network, 12: Host,
 	13: Host, 14: Host, 15: Host,
 }
 
@@ -49,6 +51,9 @@ var kinds6 = [...]Kind{0: Network, 1: Host, 2: Network, 3: Host, 4: Port, 5: Hos
 
 // KindOf says what an ICMP message means, or, unless ipv4, an ICMPv6 message.
 func KindOf(kind, code uint8, ipv4 bool) Kind {
+	if !ipv4 && kind == tooBig6 {
+		return TooBig
+	}
 	unreachable, kinds := uint8(unreachable6), kinds6[:]
 	if ipv4 {
 		unreachable, kinds = unreachable4, kinds4[:]
@@ -85,9 +90,9 @@ func Parse4(b []byte) (e Error, ok bool) {
 	return e.udp(quote[ipv4Len:])
 }
 
-// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it.
+// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it: "destination unreachable" and "packet too big".
 func Parse6(b []byte) (e Error, ok bool) {
-	if len(b) < headerLen+ipv6Len+udpLen || b[0] != unreachable6 {
+	if len(b) < headerLen+ipv6Len+udpLen || b[0] != unreachable6 && b[0] != tooBig6 {
 		return e, false
 	}
 	e.Kind = KindOf(b[0], b[1], false)

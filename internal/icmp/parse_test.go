@@ -58,12 +58,13 @@ func TestParse(t *testing.T) {
 		"IPv4 host":       {Parse4, packet(20, message(3, 1, quote(from4, to4, payload))), from4, to4, Host},
 		"IPv4 port":       {Parse4, packet(20, message(3, 3, quote(from4, to4, payload))), from4, to4, Port},
 		"IPv4 prohibited": {Parse4, packet(20, message(3, 13, quote(from4, to4, payload))), from4, to4, Host},
-		"IPv4 too big":    {Parse4, packet(20, message(3, 4, quote(from4, to4, payload))), from4, to4, None},
+		"IPv4 too big":    {Parse4, packet(20, message(3, 4, quote(from4, to4, payload))), from4, to4, TooBig},
 		"IPv4 unknown":    {Parse4, packet(20, message(3, 16, quote(from4, to4, payload))), from4, to4, None},
 		"IPv4 options":    {Parse4, packet(60, message(3, 1, quote(from4, to4, payload))), from4, to4, Host},
 		"IPv6 no route":   {Parse6, message(1, 0, quote(from6, to6, payload)), from6, to6, Network},
 		"IPv6 prohibited": {Parse6, message(1, 1, quote(from6, to6, payload)), from6, to6, Host},
 		"IPv6 address":    {Parse6, message(1, 3, quote(from6, to6, payload)), from6, to6, Host},
+		"IPv6 too big":    {Parse6, message(2, 0, quote(from6, to6, payload)), from6, to6, TooBig},
 		"IPv6 port":       {Parse6, message(1, 4, quote(from6, to6, payload)), from6, to6, Port},
 		"IPv6 unknown":    {Parse6, message(1, 7, quote(from6, to6, payload)), from6, to6, None},
 	} {
@@ -114,7 +115,6 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"nothing":        nil,
-		"too big":        message(2, 0, q6()),
 		"quotes TCP":     message(1, 3, set(q6(), 6, 6)),
 		"quotes IPv4":    message(1, 3, set(q6(), 0, 0x45)),
 		"mapped address": message(1, 3, mapped6),

@@ -140,6 +140,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeWithdrawn:             StatusConnectionAborted,
 	provider.OutcomeHostUnreachable:       StatusHostUnreachable,
 	provider.OutcomeNetworkUnreachable:    StatusNetworkUnreachable,
+	provider.OutcomePathTooSmall:          StatusNetworkUnreachable,
 	provider.OutcomeAddressExists:         StatusAddressAlreadyExists,
 	provider.OutcomeAddressAssociated:     StatusInvalidDeviceState, // NDKPI has no Bind that could come second
 	provider.OutcomeSharingViolation:      StatusSharingViolation,

@@ -26,6 +26,7 @@ const (
 	Withdrawn         // the passive side withdrew after accepting
 	HostUnreachable
 	NetworkUnreachable
+	PathTooSmall // a link on the way takes no packet as large as every path must carry
 	AddressExists
 	AddressAssociated
 	SharingViolation
@@ -43,7 +44,7 @@ var names = [numOutcomes]string{
 	"success", "canceled", "access violation", "read refused", "remote error", "buffer overflow", "I/O timeout",
 	"invalid request", "too many entries", "work queue full", "connection invalid", "connection active", "invalid state",
 	"connection refused", "declined by the active side", "connection aborted", "withdrawn by the passive side",
-	"host unreachable", "network unreachable", "address already exists", "address already associated", "sharing violation",
+	"host unreachable", "network unreachable", "path MTU too small", "address already exists", "address already associated", "sharing violation",
 	"too many addresses", "bad network name", "invalid buffer size", "invalid mix of parameters",
 	"insufficient resources", "device busy", "device removed",
 }
