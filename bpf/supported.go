@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
 )
 
 // Capability numbers of linux/capability.h.
@@ -53,7 +54,7 @@ func Supported() error {
 func kernelProblems() []string {
 	code, err := features.LinuxVersionCode()
 	if err != nil {
-		return []string{fmt.Sprintf("The kernel's version is unknown: %v.", err)}
+		return []string{fmt.Sprintf("The kernel's version is unknown (is /proc mounted?): %v.", err)}
 	}
 	major, minor := code>>16, code>>8&0xff
 	if major < minKernelMajor || major == minKernelMajor && minor < minKernelMinor {
@@ -95,7 +96,7 @@ func featureProblems() (problems []string, forbidden bool) {
 	}
 	for _, p := range probes {
 		switch {
-		case errors.Is(p.err, fs.ErrPermission):
+		case errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, unix.ENOSYS):
 			forbidden = true
 		case errors.Is(p.err, ebpf.ErrNotSupported):
 			problems = append(problems, "The kernel has no "+p.what+".")

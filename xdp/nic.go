@@ -29,7 +29,10 @@ type NIC struct {
 func Inspect(name string) (NIC, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return NIC{}, &Error{Op: "inspect interface " + strconv.Quote(name), Err: err, Hint: "the process must be permitted to open UDP sockets (AF_INET)"}
+		fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	}
+	if err != nil {
+		return NIC{}, &Error{Op: "inspect interface " + strconv.Quote(name), Err: err, Hint: "permit sockets of AF_INET and AF_INET6 to this process (systemd: RestrictAddressFamilies; containers: the seccomp profile)"}
 	}
 	defer unix.Close(fd)
 	iface, err := InterfaceNamed(name)

@@ -16,10 +16,11 @@ func Supported() error {
 	switch {
 	case err == nil:
 		_ = unix.Close(fd) // nothing was written through it
-	case errors.Is(err, unix.EAFNOSUPPORT):
+	case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.ESOCKTNOSUPPORT):
 		return &Error{
 			Op: "create an AF_XDP socket", Err: fmt.Errorf("%w: %w", ErrNotSupported, err),
-			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y",
+			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y, and a sandbox must permit AF_XDP (systemd: RestrictAddressFamilies; " +
+				"containers: the seccomp profile)",
 		}
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return permissionError(err)
@@ -47,7 +48,7 @@ func MultiBufferSupported() bool {
 func permissionError(errno error) error {
 	missing := MissingCapabilities()
 	if len(missing) == 0 {
-		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace"}
+		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace, or a seccomp profile that permits AF_XDP"}
 	}
 	return &Error{
 		Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno),

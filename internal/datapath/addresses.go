@@ -17,8 +17,8 @@ import (
 // Addresses knows the addresses of the network namespace in which it was opened, and notices when they change. All methods
 // may be called from any goroutine.
 type Addresses struct {
-	nl     *netlink.Handle
-	events *nl.NetlinkSocket
+	nl     *netlink.Handle   // nil where a sandbox refuses netlink
+	events *nl.NetlinkSocket // nil where it refuses subscriptions: then changes are not noticed
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -31,13 +31,21 @@ type Addresses struct {
 
 // OpenAddresses opens it in the calling thread's network namespace.
 func OpenAddresses() (*Addresses, error) {
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	handle, err := openRoutes()
 	if err != nil {
-		return nil, fmt.Errorf("open a route netlink socket: %w", err)
+		return nil, err
 	}
 	a := &Addresses{nl: handle, changed: make(chan struct{})}
+	if handle == nil {
+		return a, nil
+	}
 	// Of interfaces too, because addresses of those that are down do not count.
-	if a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR); err != nil {
+	a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	switch {
+	case notHere(err):
+		a.events = nil
+		return a, nil
+	case err != nil:
 		handle.Close()
 		return nil, fmt.Errorf("subscribe to address changes: %w", err)
 	}
@@ -88,6 +96,9 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.nl == nil {
+		return listUnseen()
+	}
 	links, err := Links(a.nl)
 	if err != nil {
 		return nil, err
@@ -115,9 +126,14 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 			far = append(far, ip)
 		}
 	}
+	return nearLast(far, near), nil
+}
+
+// nearLast joins both, each sorted.
+func nearLast(far, near []netip.Addr) []netip.Addr {
 	slices.SortFunc(near, netip.Addr.Compare)
 	slices.SortFunc(far, netip.Addr.Compare)
-	return slices.Compact(append(far, near...)), nil
+	return slices.Compact(append(far, near...))
 }
 
 // linkOf is the index of the interface that a zone names, by its name or index.
@@ -139,6 +155,9 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	defer a.asking.RUnlock()
 	if a.closed {
 		return netip.Addr{}, fmt.Errorf("ask for the route to %s: %w", remote, net.ErrClosed)
+	}
+	if a.nl == nil {
+		return sourceUnseen(remote)
 	}
 	var by netlink.RouteGetOptions
 	if zone := remote.Zone(); zone != "" {
@@ -170,10 +189,16 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 
 // Close ends the subscription. List and Source fail afterwards; whoever waits on Changed is woken.
 func (a *Addresses) Close() {
-	a.events.Close()
-	a.ended.Wait()
+	if a.events != nil {
+		a.events.Close()
+		a.ended.Wait()
+	} else {
+		a.announce(net.ErrClosed)
+	}
 	a.asking.Lock()
 	defer a.asking.Unlock()
 	a.closed = true
-	a.nl.Close()
+	if a.nl != nil {
+		a.nl.Close()
+	}
 }

@@ -97,7 +97,7 @@ func (b *base) open() (Device, error) {
 		shared = b.why()
 	}
 	f := gather(&b.cfg, &b.nic, &b.stack, shared)
-	if b.nl == nil {
+	if b.nl == nil || b.neighbors.table == nil {
 		f.netlink = errBlind
 	}
 	list, err := plan(b.cfg.Rung, &f)

@@ -42,10 +42,12 @@ type cohabitation struct {
 	space   *ports.Space
 	holding *ports.Holding
 	first   bool // it has the well-known port from the start
-	asked   bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
-	late    bool // so an adapter that is first opens the well-known port later
-	scope   int  // of sockets; see udp.Config
-	device  int
+	// apart says that this process gets no sockets by which adapters of the machine share an address (AF_UNIX): it shares nothing, and the UDP port alone says who was first.
+	apart  bool
+	asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
+	late   bool // so an adapter that is first opens the well-known port later
+	scope  int  // of sockets; see udp.Config
+	device int
 	// toward finds the link-layer address that leads to whoever sent what is given to the engine here, and says whether it is known yet; nil where the link finds the way.
 	toward func(peer netip.Addr) (mac [6]byte, known bool)
 
@@ -65,12 +67,15 @@ func cohabit(cfg *Config, index int) (*cohabitation, error) {
 	}
 	c := &cohabitation{at: at, network: network, space: ports.NewSpace(network, at), holding: ports.NewHolding(network, at)}
 	c.ctx, c.end = context.WithCancel(context.Background())
-	if err := c.holding.Try(); err != nil && !errors.Is(err, ports.ErrTaken) {
-		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())
-	} else if err != nil {
-		c.lookAround()
-	} else {
+	switch err := c.holding.Try(); {
+	case err == nil:
 		c.first = true
+	case notHere(err):
+		c.first, c.apart, c.asked = true, true, true
+	case !errors.Is(err, ports.ErrTaken):
+		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())
+	default:
+		c.lookAround()
 	}
 	return c, nil
 }
@@ -107,6 +112,9 @@ func sharedReason(at netip.AddrPort) string {
 
 // HandOver implements provider.PortSpace.
 func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.HandOver {
+	if c.apart {
+		return provider.HandOverNobody
+	}
 	var pieces [provider.MaxFrags][]byte
 	for i := range p.N {
 		pieces[i] = p.Frags[i].Data
@@ -125,6 +133,9 @@ func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.Hand
 
 // Claim implements provider.PortSpace.
 func (c *cohabitation) Claim(port uint16) provider.Outcome {
+	if c.apart {
+		return provider.OutcomeSuccess
+	}
 	switch err := c.space.Claim(port); {
 	case err == nil:
 		return provider.OutcomeSuccess

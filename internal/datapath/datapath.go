@@ -180,6 +180,9 @@ func (d *Datapath) follow(c *candidate) (err error) {
 
 // interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
 func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
+	if nl == nil {
+		return interfaceUnseen(addr, zone)
+	}
 	addrs, err := addressesOf(nl)
 	if err != nil {
 		return xdp.NIC{}, err

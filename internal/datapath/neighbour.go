@@ -45,11 +45,17 @@ type neighbours struct {
 
 // newNeighbours asks with a handle for the ways from an address on an interface of the calling thread's network namespace.
 func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours, error) {
+	if nl == nil {
+		return neighbours{index: index, local: local, now: clock.Machine, anywhere: true}, nil
+	}
 	links, err := Links(nl)
 	if err != nil {
 		return neighbours{}, err
 	}
 	table, err := openNeighbourTable()
+	if notHere(err) {
+		table, err = nil, nil
+	}
 	if err != nil {
 		return neighbours{}, err
 	}

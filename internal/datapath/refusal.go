@@ -42,7 +42,8 @@ func ownProgram(c *candidate) bool {
 
 // refusals are the kinds of errors, the most telling first. An error of no kind lets everything else be tried.
 var refusals = []refusal{
-	{wraps(udp.ErrPortTaken, unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE), "", everything},
+	{wraps(udp.ErrPortTaken), "", func(c *candidate) bool { return c.rung() != RungUDP }}, // which has a port of its own where it knows who is first by nothing else
+	{wraps(unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE), "", everything},
 	{wraps(xdp.ErrPermission), "AF_XDP needs privileges that this process lacks", ownFrames},
 	{wraps(xdp.ErrLockedMemory), "AF_XDP needs to lock memory", ownFrames},
 	{wraps(xdp.ErrNotSupported), "AF_XDP needs a kernel that has it, and permits it", func(c *candidate) bool { return ownFrames(c) && c.receiver == receiveXDP }},

@@ -42,7 +42,10 @@ func NewNetwork() (*Network, error) {
 	defer runtime.UnlockOSThread()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open a UDP socket: %w", err)
+		fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open a UDP socket: %w", permit(err))
 	}
 	n := &Network{cookie: cookieOf(fd)}
 	_ = unix.Close(fd)                            // nothing was written through it
@@ -75,7 +78,7 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	}
 	fd, err := n.Socket(family, unix.SOCK_DGRAM)
 	if err != nil {
-		return nil, fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err)
+		return nil, fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, permit(err))
 	}
 	s := &Socket{fd: fd, ipv6: family == unix.AF_INET6}
 	err = s.setOptions(family, cfg)
@@ -201,7 +204,8 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 		options = append(options, option{unix.SOL_UDP, unix.UDP_GRO, 1})
 	}
 	for _, o := range options {
-		if err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value); err != nil {
+		err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value)
+		if err != nil && !errors.Is(err, unix.ENOPROTOOPT) && !errors.Is(err, unix.EOPNOTSUPP) { // a sandbox's own network stack may lack it, and packets pass without
 			return fmt.Errorf("set option %d of level %d: %w", o.name, o.level, err)
 		}
 	}

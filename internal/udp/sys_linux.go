@@ -1,6 +1,8 @@
 package udp
 
 import (
+	"net/netip"
+	"strings"
 	"structs"
 	"unsafe"
 
@@ -85,4 +87,40 @@ func readMemInfo(fd int) (memInfo, error) {
 		return m, errno
 	}
 	return m, nil
+}
+
+// mostAddresses bounds what is asked of an interface configuration.
+const mostAddresses = 4096
+
+// ifreqAddress is struct ifreq as SIOCGIFCONF fills it for IPv4.
+type ifreqAddress struct {
+	_       structs.HostLayout
+	name    [unix.IFNAMSIZ]byte
+	family  uint16
+	_       uint16
+	address [4]byte
+	_       [16]byte
+}
+
+// ifconf is struct ifconf.
+type ifconf struct {
+	_      structs.HostLayout
+	length int32
+	list   *ifreqAddress
+}
+
+// interfaceConfiguration lists the IPv4 addresses of the socket's network namespace.
+func interfaceConfiguration(fd int) (all []Assigned, err error) {
+	list := make([]ifreqAddress, mostAddresses)
+	conf := ifconf{length: int32(uintptr(len(list)) * unsafe.Sizeof(list[0])), list: unsafe.SliceData(list)}
+	// unsafe: conf says how long list is, and the kernel writes no more; both live across the call, list by the typed pointer in conf.
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFCONF, uintptr(unsafe.Pointer(&conf)))
+	if errno != 0 {
+		return nil, errno
+	}
+	for i := range list[:uintptr(conf.length)/unsafe.Sizeof(list[0])] {
+		name, _, _ := strings.Cut(unix.ByteSliceToString(list[i].name[:]), ":") // of a label
+		all = append(all, Assigned{Interface: name, Address: netip.AddrFrom4(list[i].address)})
+	}
+	return all, nil
 }

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/nd"
-	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // Adapter is one that nd.OpenAdapter can open.
@@ -39,11 +37,7 @@ func Adapters() (list []Adapter, err error) {
 		return nil, err
 	}
 	for _, addr := range addrs {
-		name, err := interfaceWith(addr)
-		if err != nil {
-			return nil, err
-		}
-		nic, err := xdp.Inspect(name)
+		nic, err := datapath.InterfaceOf(addr)
 		if err != nil {
 			return nil, err
 		}
@@ -65,31 +59,19 @@ func Adapters() (list []Adapter, err error) {
 	return list, nil
 }
 
-// interfaceWith names the interface that has an address.
-func interfaceWith(addr netip.Addr) (string, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return "", err
-	}
-	for i := range all {
-		addrs, err := addressesOf(&all[i], false)
-		if err != nil {
-			return "", err
-		}
-		if slices.Contains(addrs, addr) {
-			return all[i].Name, nil
-		}
-	}
-	return "", &net.AddrError{Err: "no interface has the address", Addr: addr.String()}
-}
-
 // addressesOf lists the addresses of an interface that an adapter can have, among them IPv6 link-local ones only when those are wanted.
 func addressesOf(i *net.Interface, linkLocal bool) ([]netip.Addr, error) {
-	all, err := i.Addrs()
-	if err != nil {
-		return nil, err
-	}
 	var list []netip.Addr
+	all, err := i.Addrs()
+	if err != nil { // netlink may be refused
+		assigned, err := datapath.AssignedTo(i.Name)
+		for _, ip := range assigned {
+			if linkLocal || !linkLocal6(ip) {
+				list = append(list, ip)
+			}
+		}
+		return list, err
+	}
 	for _, a := range all {
 		n, isNet := a.(*net.IPNet)
 		if !isNet {

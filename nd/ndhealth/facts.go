@@ -114,12 +114,8 @@ func (f *facts) find() (err error) {
 	if f.nic, err = xdp.Inspect(f.cfg.Interface); err != nil {
 		return err
 	}
-	i, err := net.InterfaceByIndex(f.nic.Index)
-	if err != nil {
-		return fmt.Errorf("look up interface %s: %w", f.nic.Name, err)
-	}
 	f.carrier = carrierOf(f.nic.Index)
-	addrs, err := addressesOf(i, linkLocal6(f.cfg.Peer))
+	addrs, err := addressesOf(&net.Interface{Index: f.nic.Index, Name: f.nic.Name}, linkLocal6(f.cfg.Peer))
 	if err != nil {
 		return fmt.Errorf("list the addresses of %s: %w", f.nic.Name, err)
 	}

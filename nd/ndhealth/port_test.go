@@ -83,8 +83,9 @@ func lookAgainAndAgain(t *testing.T, addr netip.Addr) {
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	name, err := interfaceWith(addr)
+	nic, err := datapath.InterfaceOf(addr)
 	must(t, err)
+	name := nic.Name
 	i, err := net.InterfaceByName(name)
 	must(t, err)
 	for looks := 0; ; looks++ {

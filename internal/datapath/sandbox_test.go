@@ -1,0 +1,210 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+)
+
+// A sandbox is given to the process that opens in it by these variables: words, and the addresses of both ends of a pair, with the name of the interface.
+const (
+	sandboxVar  = "NDXDP_TEST_SANDBOX"
+	sandboxAddr = "NDXDP_TEST_SANDBOX_ADDR"
+	sandboxPeer = "NDXDP_TEST_SANDBOX_PEER"
+	sandboxName = "NDXDP_TEST_SANDBOX_NAME"
+)
+
+// Some system calls that sandboxes refuse, and with what.
+var refusedCalls = map[string]uint32{"bpf": unix.SYS_BPF, "timerfd": unix.SYS_TIMERFD_CREATE, "memfd": unix.SYS_MEMFD_CREATE, "setaffinity": unix.SYS_SCHED_SETAFFINITY}
+
+var refusedFamilies = map[string]uint32{"xdp": unix.AF_XDP, "netlink": unix.AF_NETLINK, "unix": unix.AF_UNIX, "packet": unix.AF_PACKET, "inet": unix.AF_INET, "inet6": unix.AF_INET6}
+
+var refusedWith = map[string]unix.Errno{"EAFNOSUPPORT": unix.EAFNOSUPPORT, "EPERM": unix.EPERM, "ENOSYS": unix.ENOSYS, "EACCES": unix.EACCES}
+
+// TestSandboxes: whatever a sandbox takes from a process, auto opens what is foreseen, for the reason that is foreseen, and the provider finds addresses and ways. Where even plain
+// sockets are refused, one sentence says what to permit.
+func TestSandboxes(t *testing.T) {
+	if os.Getenv(sandboxVar) != "" {
+		openInSandbox(t)
+		return
+	}
+	pair := netlabtest.Pair(t, netlab.PairConfig{})
+	for _, c := range []struct {
+		name, sandbox string
+		say           string // in what the process says
+	}{
+		{"AF_XDP is unknown", "xdp=EAFNOSUPPORT", "ring: AF_XDP needs a kernel that has it"},
+		{"AF_XDP is not implemented", "xdp=ENOSYS", "ring: AF_XDP needs a kernel that has it"},
+		{"AF_XDP is forbidden", "xdp=EPERM", "ring: AF_XDP needs privileges"},
+		{"bpf is forbidden", "bpf=EPERM", "udp: AF_XDP needs to load an XDP program"},
+		{"bpf is not implemented", "bpf=ENOSYS", "udp: AF_XDP needs to load an XDP program"},
+		{"as in a container", "xdp=EPERM bpf=EPERM nobody", "udp: AF_XDP needs privileges"},
+		{"without rights", "nobody", "udp: AF_XDP needs privileges"},
+		{"without memory to lock", "nolock", "memory"},
+		{"without /proc", "noproc", "foreseen"},
+		{"without /sys", "nosys", "foreseen"},
+		{"without /proc and /sys, without rights", "noproc nosys nobody", "udp: "},
+		{"without netlink", "netlink=EAFNOSUPPORT", "udp: AF_XDP and rings need to know the interface: netlink sockets are refused: permit AF_NETLINK"},
+		{"netlink is forbidden", "netlink=EPERM", "permit AF_NETLINK"},
+		{"without netlink and /proc", "netlink=EAFNOSUPPORT noproc", "udp: "},
+		{"without Unix sockets", "unix=EAFNOSUPPORT", "tcx: "},
+		{"Unix sockets are forbidden", "unix=EACCES nobody", "udp: "},
+		{"IPv4 and IPv6 only", "xdp=EAFNOSUPPORT netlink=EAFNOSUPPORT unix=EAFNOSUPPORT packet=EAFNOSUPPORT", "udp: "},
+		{"IPv4 and IPv6 only, without anything", "xdp=EPERM netlink=EPERM unix=EPERM bpf=EPERM memfd=EPERM timerfd=EPERM setaffinity=EPERM noproc nosys nobody", "udp: "},
+		{"a kernel of its own", "xdp=EAFNOSUPPORT bpf=ENOSYS netlink=EPROTONOSUPPORT timerfd=ENOSYS memfd=ENOSYS", "udp: "},
+		{"without timers", "timerfd=EPERM", "tcx: "},
+		{"without sockets", "inet=EAFNOSUPPORT inet6=EAFNOSUPPORT", "refused: permit AF_INET"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe", "-test.run=^TestSandboxes$", "-test.v")
+			cmd.Env = append(os.Environ(), sandboxVar+"="+c.sandbox, sandboxAddr+"="+pair.AddrA.Addr().String(),
+				sandboxPeer+"="+pair.AddrB.Addr().String(), sandboxName+"="+pair.NameA)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+			var said []byte
+			err := pair.A.Do(func() (err error) {
+				said, err = cmd.CombinedOutput()
+				return err
+			})
+			if err != nil || !strings.Contains(string(said), c.say) {
+				t.Errorf("%v, want %q:\n%s", err, c.say, said)
+			}
+		})
+	}
+}
+
+// openInSandbox is the process.
+func openInSandbox(t *testing.T) {
+	sandbox := strings.Fields(os.Getenv(sandboxVar))
+	addr, peer := netip.MustParseAddr(os.Getenv(sandboxAddr)), netip.MustParseAddr(os.Getenv(sandboxPeer))
+	must(t, confine(sandbox))
+	cfg := Config{Address: addr, brokers: "/nonexistent", Arena: 4 << 20}
+	p, i, err := foreseenAndOpened(os.Getenv(sandboxName), cfg)
+	if slices.Contains(sandbox, "inet=EAFNOSUPPORT") {
+		if err == nil || !strings.Contains(err.Error(), "permit sockets of AF_INET and AF_INET6") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("opened without sockets: %+v, %v", i, err)
+		}
+		t.Log("refused: permit AF_INET")
+		return
+	}
+	if err != nil || p.Rung != i.Rung || p.Reason != i.Reason {
+		t.Errorf("%s (%s) was foreseen, %s (%s) opened: %v", p.Rung, p.Reason, i.Rung, i.Reason, err)
+	}
+	t.Logf("as foreseen: %s: %s", i.Rung, i.Reason)
+	loop := cfg
+	loop.Address = netip.MustParseAddr("127.0.0.1")
+	if p, i, err = foreseenAndOpened("lo", loop); err != nil || i.Rung != RungUDP || p.Reason != i.Reason || !strings.Contains(i.Reason, "AF_XDP needs Ethernet") {
+		t.Errorf("loopback: %s (%s) was foreseen, %s (%s) opened: %v", p.Rung, p.Reason, i.Rung, i.Reason, err)
+	}
+	all, err := OpenAddresses()
+	must(t, err)
+	list, err := all.List()
+	if err != nil || !slices.Contains(list, addr) {
+		t.Errorf("addresses %v, %v", list, err)
+	}
+	if src, err := all.Source(peer); err != nil || src != addr {
+		t.Errorf("the source to %s is %s, %v", peer, src, err)
+	}
+	if src, err := all.Source(netip.MustParseAddr("203.0.113.1")); !errors.Is(err, ErrNoRoute) {
+		t.Errorf("where there is no route the source is %s, %v", src, err)
+	}
+	all.Close()
+	cfg.Rung = RungUDP
+	d, err := Open(cfg)
+	must(t, err)
+	must(t, d.Resolve(context.Background(), peer))
+	if err := d.Resolve(context.Background(), netip.MustParseAddr("203.0.113.1")); !errors.Is(err, ErrNoRoute) {
+		t.Errorf("resolved where there is no route: %v", err)
+	}
+	must(t, d.Close())
+}
+
+// confine takes from this process, for good, what words say.
+func confine(words []string) error {
+	var filter []unix.SockFilter
+	add := func(code uint16, k uint32, yes, no uint8) {
+		filter = append(filter, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+	}
+	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	const number, firstArgument = 0, 16 // in struct seccomp_data
+	var errs []error
+	nobody := false
+	for _, word := range words {
+		what, with, _ := strings.Cut(word, "=")
+		code, known := refusedWith[with]
+		if !known {
+			code = unix.EPROTONOSUPPORT
+		}
+		refuse := unix.SECCOMP_RET_ERRNO | uint32(code)
+		switch {
+		case what == "nobody":
+			nobody = true
+		case what == "nolock":
+			errs = append(errs, dropLocking())
+		case what == "noproc", what == "nosys":
+			errs = append(errs, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/"+strings.TrimPrefix(what, "no"), "tmpfs", 0, ""))
+		case refusedFamilies[what] != 0:
+			add(load, number, 0, 0)
+			add(equal, unix.SYS_SOCKET, 0, 3)
+			add(load, firstArgument, 0, 0)
+			add(equal, refusedFamilies[what], 0, 1)
+			add(end, refuse, 0, 0)
+		case refusedCalls[what] != 0:
+			add(load, number, 0, 0)
+			add(equal, refusedCalls[what], 0, 1)
+			add(end, refuse, 0, 0)
+		default:
+			errs = append(errs, fmt.Errorf("what is %q?", word))
+		}
+	}
+	if nobody { // and so no capabilities
+		errs = append(errs, syscall.Setgroups(nil), syscall.Setresgid(65534, 65534, 65534), syscall.Setresuid(65534, 65534, 65534))
+	}
+	if len(filter) > 0 {
+		add(end, unix.SECCOMP_RET_ALLOW, 0, 0)
+		errs = append(errs, filterCalls(filter))
+	}
+	return errors.Join(errs...)
+}
+
+// filterCalls has the kernel refuse system calls of all threads.
+func filterCalls(filter []unix.SockFilter) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	// unsafe: the kernel reads the program, and the filter by the typed pointer in it, during the call only.
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropLocking lets this process lock 64 KiB: the calling thread loses CAP_IPC_LOCK.
+func dropLocking() error {
+	limit := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := errors.Join(unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit), unix.Capget(&header, &data[0])); err != nil {
+		return err
+	}
+	data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
+	data[0].Permitted &^= 1 << unix.CAP_IPC_LOCK
+	runtime.LockOSThread() // for good: the capabilities are the thread's
+	return unix.Capset(&header, &data[0])
+}
