@@ -7,10 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
-	"golang.org/x/sys/unix"
 )
 
 // Capability numbers of linux/capability.h.
@@ -96,7 +96,7 @@ func featureProblems() (problems []string, forbidden bool) {
 	}
 	for _, p := range probes {
 		switch {
-		case errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, unix.ENOSYS):
+		case errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, syscall.ENOSYS):
 			forbidden = true
 		case errors.Is(p.err, ebpf.ErrNotSupported):
 			problems = append(problems, "The kernel has no "+p.what+".")

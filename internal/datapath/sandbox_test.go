@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -187,9 +187,11 @@ func filterCalls(filter []unix.SockFilter) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// unsafe: the kernel reads the program, and the filter by the typed pointer in it, during the call only.
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	at := reflect.ValueOf(program).Pointer() // on the heap, where nothing moves
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, at)
+	runtime.KeepAlive(program)
+	if errno != 0 {
 		return errno
 	}
 	return nil

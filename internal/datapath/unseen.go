@@ -28,7 +28,7 @@ func interfaceUnseen(addr netip.Addr, zone string) (xdp.NIC, error) {
 		if err != nil {
 			return nic, err
 		}
-		if InZone(zone, nic.Name, nic.Index) {
+		if inZone(zone, nic.Index, nic.Name) {
 			return nic, nil
 		}
 	}
