@@ -65,7 +65,7 @@ var fences = map[string]fence{
 	"provider/internal/outcome":       {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/trace":         shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk"), "provider/internal/"),
 	"provider/internal/memory":        shared(object("provider/internal/outcome"), "provider/internal/"),
-	"provider/internal/access":        shared(object("wire", "provider/internal/link/linktest", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet"), "provider/internal/answers"),
+	"provider/internal/access":        shared(object("wire", "internal/memfault", "provider/internal/link/linktest", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet"), "provider/internal/answers"),
 	"provider/internal/answers":       object("wire", "provider/internal/link/linktest", "provider/internal/access", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet", "provider/internal/space"),
 	"provider/internal/interleave":    {noStd: []string{"net", "os", "syscall", "time"}, usedBy: []string{"provider", "provider/internal/watch"}, noClock: true},
 	"provider/internal/guard":         shared(object("wire", "internal/clock"), "provider/internal/"),
@@ -97,11 +97,15 @@ var fences = map[string]fence{
 		ours:   []string{"provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	"internal/memfault": {
+		theirs: []string{}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"internal/verbs", "provider/internal/access"},
+		tests: []string{"golang.org/x/sys/unix"},
+	},
 	"internal/hostkey": {ours: []string{"internal/user"}, usedBy: []string{"internal/verbs", "nd/ndhealth"}},
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey"},
+		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {

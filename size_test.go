@@ -23,7 +23,7 @@ var ceilings = map[string]ceiling{
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9170
+const maxProviderLines = 9182
 
 // slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
 const slack = 10

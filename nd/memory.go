@@ -64,11 +64,15 @@ func (m *MemoryRegion) or(err error) (*MemoryRegion, error) {
 
 // Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the
 // region refers to it until Deregister or Close. The same memory may be registered many times, in regions of its own. Tokens
-// and address are new ones every time. It takes some 50 µs, for a look at the mappings of the process; memory is neither touched nor
-// pinned.
+// and address are new ones every time. It takes some 50 µs, for a look at the mappings of the process; memory is not pinned, and touched only in a few pages of mapped files, which are read.
+//
+// As long as buf is registered, all of it must stay mapped with the rights it has, at its address: do not unmap, remap or protect it, and do not truncate a file that it is mapped from.
+// If a program does so with memory that is not Go's, such as a mapping, a request that touches what is lost ends with ErrAccessViolation, here and for peers, and the connection ends as with any
+// other access violation. Memory from Go's allocator that is protected or unmapped ends the process. madvise may drop contents, which requests then see. A child of a fork
+// shares nothing of the registration. Requests copy from and to such mappings; packets from Go's memory and from AllocateMemory may leave without a copy.
 //
 // Errors: ErrAccessViolation for memory that is not mapped, or mapped without a right that flags need: reading always, writing
-// for MRAllowLocalWrite and MRAllowRemoteWrite; ErrInvalidParameter for a nil slice or more than MaxRegistrationSize bytes, ErrInvalidParameterN(3) for unknown
+// for MRAllowLocalWrite and MRAllowRemoteWrite; and for a mapping that reaches behind the end of its file; ErrInvalidParameter for a nil slice or more than MaxRegistrationSize bytes, ErrInvalidParameterN(3) for unknown
 // flags, ErrInvalidBufferSize for an empty slice, ErrInvalidDeviceState when the region is registered or closed,
 // ErrInsufficientResources when the adapter has no region left, ErrDeviceRemoved.
 func (m *MemoryRegion) Register(buf []byte, flags MRFlags) error {

@@ -19,7 +19,8 @@ type placer struct {
 	next  uint32         // number of the SEND being received
 }
 
-// place places the bytes of a packet behind a gap in a space. It reports false when they have to wait; nothing was touched then.
+// place places the bytes of a packet behind a gap in a space. It reports false when they have to wait: nothing was touched then, unless the process
+// lost the memory.
 func (a placer) place(w *packet.Walk, rs *recvSpace, p *RxPacket, h wire.BaseHeader) bool {
 	return a.walk(w, rs, p, h, false) && a.walk(w, rs, p, h, true)
 }
@@ -33,9 +34,7 @@ func (a placer) walk(w *packet.Walk, rs *recvSpace, p *RxPacket, h wire.BaseHead
 		if w.Op.Opcode == wire.OpMore && !rs.continuesAhead(h.Space(), &w.Op) {
 			return false
 		}
-		if really {
-			a.placeOp(&w.Op, w)
-		} else if !a.check(&w.Op, w) {
+		if really && !a.placeOp(&w.Op, w) || !really && !a.check(&w.Op, w) {
 			return false
 		}
 	}
@@ -99,18 +98,19 @@ func (a placer) sink(op *wire.Op) (sgl []SGE, ok bool) {
 	return qp.rq.sgl(seq), op.Total <= qp.rq.wr(seq).capacity
 }
 
-// placeOp places an operation's bytes. All checks were passed in the same turn, so none fails.
-func (a placer) placeOp(op *wire.Op, w *packet.Walk) {
+// placeOp places an operation's bytes. All checks were passed in the same turn, so it fails only where the process lost the memory.
+func (a placer) placeOp(op *wire.Op, w *packet.Walk) bool {
 	switch op.Opcode {
 	case wire.OpWrite:
 		if op.Length > 0 {
 			dst, g := a.Written(Token(op.Token), op.Address, uint32(op.Length))
 			g.CountWrites(1)
-			w.Place(dst)
+			return access.Place(w, dst, g, false)
 		}
 	case wire.OpReadReq:
 	default:
 		sgl, _ := a.sink(op)
-		a.Scatter(sgl, op.Offset, uint32(op.Length), false, w)
+		return a.Scatter(sgl, op.Offset, uint32(op.Length), false, w)
 	}
+	return true
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"sort"
 	"strconv"
 
+	"github.com/ndxdp/ndxdp/internal/memfault"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -16,57 +18,116 @@ import (
 const maps = "/proc/self/maps"
 
 // Accessible says why buf may not be registered with these rights, and nil when it may: all of it must be mapped for reading, and for
-// writing when a right lets requests or peers write. A packet for memory that is not would end the process.
+// writing when a right lets requests or peers write, and lie inside of the files that it is mapped from. foreign says that the process may lose it while it is registered.
 //
-// It looks at mappings and touches no memory: to try a write to every page would take memory for those that nobody has used
+// It looks at mappings and touches no memory but a few pages of files: to try a write to every page would take memory for those that nobody has used
 // yet, and race with whoever writes them. It takes some 50 µs in a process with 40 mappings, whatever the length. Where /proc is not
-// mounted nothing is known and nothing refused.
-func Accessible(buf []byte, rights provider.Rights) error {
+// mounted nothing is known of mappings.
+func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
+	at, n := uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf))
+	foreign = !ofHeap(at)
 	f, err := os.Open(maps)
 	if err != nil {
-		return nil
+		return foreign, nil
 	}
 	defer func() { _ = f.Close() }() // read only
-	return accessibleIn(f, uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf)), rights)
+	files, err := accessibleIn(f, at, n, rights)
+	if err != nil {
+		return foreign, err
+	}
+	for _, m := range files {
+		if err := inFile(buf, int(max(m.low, at)-at), int(min(m.high-at, n))); err != nil {
+			return true, err
+		}
+	}
+	return foreign || len(files) > 0, nil
 }
 
-// accessibleIn is Accessible for n bytes at an address, from lines like "c000000000-c000400000 rw-p 00000000 00:00 0", ascending. A mapping
-// that changes meanwhile may show in parts, and a part twice, but what stays mapped is always there (proc(5)).
-func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) error {
+// inHeap is memory of Go's heap that stays there. Go begins its heap at an address that may be random, and lets it grow upwards from there.
+var inHeap = bytes.Repeat([]byte{0}, 1<<10)
+
+const (
+	heapBelow = 64 << 20  // an arena
+	heapAbove = 256 << 30 // a larger heap counts as foreign, which costs copies
+)
+
+// ofHeap says that an address is in Go's heap, or in a mapping that happens to be near.
+func ofHeap(at uint64) bool {
+	return at-uint64(reflect.ValueOf(inHeap).Pointer())+heapBelow < heapBelow+heapAbove
+}
+
+// pageSize is the smallest page of any system.
+const pageSize = 4096
+
+// inFile says which of the bytes from low to high of buf, which are mapped from a file, is the first behind the file's end; nil for none.
+func inFile(buf []byte, low, high int) error {
+	if memfault.Readable(buf[high-1 : high]) {
+		return nil
+	}
+	// Pages of buf begin at multiples of pageSize, less the offset of buf in its first page.
+	lead := int(uint64(reflect.ValueOf(buf).Pointer()) % pageSize)
+	first, last := (low+lead)/pageSize, (high-1+lead)/pageSize
+	begins := func(i int) int { return max(low, (first+i)*pageSize-lead) }
+	gone := sort.Search(last-first, func(i int) bool { return !memfault.Readable(buf[begins(i):][:1]) })
+	return fmt.Errorf("byte %d of %d is behind the end of the file that it is mapped from: make the file longer, or register less", begins(gone), len(buf))
+}
+
+// mapping is a part of the address space.
+type mapping struct {
+	low, high uint64
+	mode      []byte
+	file      bool // a file's, but no device's, which reading might change
+}
+
+// accessibleIn is Accessible for n bytes at an address, as far as mappings say, and returns those that are of files. from has lines like "c000000000-c000400000 rw-p 00000000 00:00 0",
+// ascending. A mapping that changes meanwhile may show in parts, and a part twice, but what stays mapped is always there (proc(5)).
+func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) (files []mapping, err error) {
 	write := rights&(provider.RightLocalWrite|provider.RightRemoteWrite) != 0
 	lines := bufio.NewScanner(from)
 	next := at // all before it may be used
 	for lines.Scan() {
-		low, high, mode, ok := mapping(lines.Bytes())
+		m, ok := parseMapping(lines.Bytes())
 		switch {
-		case !ok || high <= next:
+		case !ok || m.high <= next:
 			continue
-		case low > next:
-			return fmt.Errorf("byte %d of %d is not mapped", next-at, n)
-		case mode[0] != 'r':
-			return fmt.Errorf("byte %d of %d is mapped without the right to read it", next-at, n)
-		case write && mode[1] != 'w':
-			return fmt.Errorf("byte %d of %d is mapped read-only: register it without rights to write, local or remote, or map it writable",
+		case m.low > next:
+			return nil, fmt.Errorf("byte %d of %d is not mapped", next-at, n)
+		case m.mode[0] != 'r':
+			return nil, fmt.Errorf("byte %d of %d is mapped without the right to read it", next-at, n)
+		case write && m.mode[1] != 'w':
+			return nil, fmt.Errorf("byte %d of %d is mapped read-only: register it without rights to write, local or remote, or map it writable",
 				next-at, n)
-		case high-at >= n:
-			return nil
 		}
-		next = high
+		if m.file {
+			files = append(files, m)
+		}
+		if m.high-at >= n {
+			return files, nil
+		}
+		next = m.high
 	}
-	if err := lines.Err(); err != nil { // nothing is known of the rest
-		return nil
+	if lines.Err() != nil { // nothing is known of the rest
+		return files, nil
 	}
-	return fmt.Errorf("byte %d of %d is not mapped", next-at, n)
+	return nil, fmt.Errorf("byte %d of %d is not mapped", next-at, n)
 }
 
-// mapping parses a line.
-func mapping(line []byte) (low, high uint64, mode []byte, ok bool) {
+// parseMapping parses a line: addresses, mode, offset, device, inode, name.
+func parseMapping(line []byte) (m mapping, ok bool) {
 	first, rest, _ := bytes.Cut(line, []byte("-"))
-	last, mode, _ := bytes.Cut(rest, []byte(" "))
+	fields := bytes.Fields(rest)
+	if len(fields) < 2 || len(fields[1]) < 2 {
+		return m, false
+	}
 	low, err := strconv.ParseUint(string(first), 16, 64)
 	if err != nil {
-		return 0, 0, nil, false
+		return m, false
 	}
-	high, err = strconv.ParseUint(string(last), 16, 64)
-	return low, high, mode, err == nil && len(mode) >= 2
+	high, err := strconv.ParseUint(string(fields[0]), 16, 64)
+	m = mapping{low: low, high: high, mode: fields[1]}
+	if len(fields) > 5 {
+		device := bytes.HasPrefix(fields[5], []byte("/dev/")) && !bytes.HasPrefix(fields[5], []byte("/dev/shm/")) && !bytes.HasPrefix(fields[5], []byte("/dev/hugepages"))
+		m.file = fields[5][0] == '/' && !device
+	}
+	return m, err == nil
 }

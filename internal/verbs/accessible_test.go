@@ -55,13 +55,54 @@ func TestAccessible(t *testing.T) {
 		{"no access", mapped[2*page:], 0, "byte 4096 of 12288 is mapped without the right to read it"},
 		{"constants", []byte(text), local, ""}, // copied
 	} {
-		err := Accessible(c.buf, c.rights)
+		_, err := Accessible(c.buf, c.rights)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.say)
 		}
 	}
 	if mapped[0] != 0 || mapped[4*page] != 0 {
 		t.Error("it wrote")
+	}
+}
+
+// A mapping may be longer than its file only beyond what is registered. What is mapped, or the program's, is foreign.
+func TestAccessibleOfFiles(t *testing.T) {
+	fd, err := unix.MemfdCreate("short", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	b, err := unix.Mmap(fd, 0, 8*page, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	for _, c := range []struct {
+		size, low, high int
+		say             string
+	}{
+		{8 * page, 0, 8 * page, ""},
+		{0, 0, 1, "byte 0 of 1 is behind the end of the file"},
+		{5*page - 7, 0, 5 * page, ""},
+		{5 * page, 0, 5*page + 1, "byte 20480 of 20481 is behind"},
+		{5 * page, 100, 8 * page, "byte 20380 of 32668 is behind"},
+		{1, page + 1, page + 3, "byte 0 of 2 is behind"},
+	} {
+		if err := unix.Ftruncate(fd, int64(c.size)); err != nil {
+			t.Fatal(err)
+		}
+		foreign, err := Accessible(b[c.low:c.high], 0)
+		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) || !foreign {
+			t.Errorf("%+v: foreign %v, %v", c, foreign, err)
+		}
+	}
+	for name, buf := range map[string][]byte{"small": make([]byte, 1), "large": make([]byte, 64<<20)} {
+		if foreign, err := Accessible(buf, provider.RightLocalWrite); foreign || err != nil {
+			t.Errorf("%s memory of Go: foreign %v, %v", name, foreign, err)
+		}
+	}
+	if foreign, err := Accessible(protect(t, unix.PROT_READ), 0); !foreign || err != nil {
+		t.Errorf("a mapping: foreign %v, %v", foreign, err)
 	}
 }
 
@@ -80,7 +121,7 @@ func TestAccessibleOfMappings(t *testing.T) {
 		{"what is this\n1000-3000 rw-p 0\n", ""},
 		{strings.Repeat("x", 1<<17), ""}, // nothing is known
 	} {
-		err := accessibleIn(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
+		_, err := accessibleIn(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
 			t.Errorf("%q: %v, want %q", c.maps, err, c.say)
 		}
@@ -91,7 +132,7 @@ func BenchmarkAccessible(b *testing.B) {
 	buf := make([]byte, 1<<20)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Accessible(buf, provider.RightLocalWrite); err != nil {
+		if _, err := Accessible(buf, provider.RightLocalWrite); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,7 +1,10 @@
 package verbs
 
 import (
+	"reflect"
+
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/memfault"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -53,6 +56,15 @@ func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider
 	return q.posted(q.Post(r, list[:len(sgl)]))
 }
 
+// copyNow copies bytes for a request now. It fails where the process lost them.
+func copyNow(to, from []byte) bool {
+	if ofHeap(uint64(reflect.ValueOf(from).Pointer())) {
+		copy(to, from)
+		return true
+	}
+	return memfault.Try(from, func() { copy(to, from) })
+}
+
 // postInline queues a request whose bytes are copied now.
 func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider.Outcome {
 	var data [MaxInline]byte
@@ -61,7 +73,11 @@ func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) pr
 	}
 	at := data[:]
 	for i := range sgl {
-		at = at[copy(at, Entry[T](sgl[i]).Buffer):]
+		from := Entry[T](sgl[i]).Buffer
+		if !copyNow(at, from) {
+			return q.refuse(provider.OutcomeAccessViolation)
+		}
+		at = at[len(from):]
 	}
 	inline := *r
 	inline.Inline = data[:r.Length]

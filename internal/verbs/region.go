@@ -80,7 +80,7 @@ func (a *Adapter) CheckRegister(missing bool, n int, flags uint32) provider.Outc
 
 // Register makes buf usable for requests. cause says what is wrong with the memory.
 //
-// Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right),
+// Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right, or reaches behind the end of its file),
 // OutcomeInsufficientResources.
 func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error) {
 	if o := m.adapter.CheckRegister(buf == nil, len(buf), flags); o != provider.OutcomeSuccess {
@@ -88,10 +88,11 @@ func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error
 	}
 	r := rights(flags)
 	o = m.change(nil, func() (*provider.Region, error) {
-		if cause = Accessible(buf, r); cause != nil {
+		var foreign bool
+		if foreign, cause = Accessible(buf, r); cause != nil {
 			return nil, cause
 		}
-		return m.adapter.Memory.RegisterIn(m.domain, buf, r)
+		return m.adapter.Memory.RegisterIn(m.domain, buf, r, foreign)
 	})
 	if cause != nil {
 		o = provider.OutcomeAccessViolation
@@ -121,7 +122,7 @@ func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
 			return OutcomeNoMemory, nil
 		}
 	}
-	return m.change(nil, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, pages(n), rights(flags)) }), nil
+	return m.change(nil, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, pages(n), rights(flags), false) }), nil
 }
 
 // change gives the region what register makes, and release to give the memory back. A region that has a registration is refused before

@@ -47,10 +47,11 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 		case lam.region != nil: // another BuildLAM was pending
 			return StatusInvalidParameter
 		}
-		if verbs.Accessible(buf, provider.RightLocalWrite) != nil {
+		foreign, err := verbs.Accessible(buf, provider.RightLocalWrite)
+		if err != nil {
 			return StatusAccessViolation
 		}
-		r, err := a.verbs.Memory.Register(buf, provider.RightLocalWrite)
+		r, err := a.verbs.Memory.RegisterIn(nil, buf, provider.RightLocalWrite, foreign)
 		if err != nil {
 			return StatusInsufficientResources
 		}

@@ -2,6 +2,7 @@
 package access
 
 import (
+	"github.com/ndxdp/ndxdp/internal/memfault"
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
@@ -88,6 +89,10 @@ func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 			return false
 		}
 		switch id, ok := g.LinkID(s.Addr + uint64(off)); {
+		case g.Foreign():
+			if !Put(out, src, g) {
+				return false
+			}
 		case take == n && out.Lendable(n):
 			out.Lend(src)
 		case ok && take == n && out.Referable(n, id):
@@ -101,12 +106,43 @@ func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 	return n == 0
 }
 
-// Together returns what of n bytes of the entries of a list, from byte off, lies together. It is empty when the memory is not there any more.
+// Put appends bytes of memory that a grant names to the operation just written. False means that the memory is not there any more.
+func Put(out *packet.Out, src []byte, g *memory.Grant) bool {
+	if g == nil || !g.Foreign() {
+		out.Payload(src)
+		return true
+	}
+	return memfault.Try(src, func() { out.Payload(src) })
+}
+
+// Place places bytes of a packet into memory that a grant names, with the last byte behind all others if it is the last of a message. False means that the memory is not there
+// any more.
+func Place(w *packet.Walk, dst []byte, g *memory.Grant, last bool) bool {
+	if g.Foreign() {
+		return memfault.Try(dst, func() { place(w, dst, last) })
+	}
+	place(w, dst, last)
+	return true
+}
+
+func place(w *packet.Walk, dst []byte, last bool) {
+	if last {
+		w.PlaceLast(dst)
+	} else {
+		w.Place(dst)
+	}
+}
+
+// Together returns what of n bytes of the entries of a list, from byte off, lies together. It is empty when the memory is not there any more, and of memory that the process may
+// lose: Gather copies that.
 func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
 	for i := range sgl {
 		s := &sgl[i]
 		if off < s.Len {
-			src, _ := a.local(s.Token, s.Addr+uint64(off), uint64(min(n, s.Len-off)), 0)
+			src, g := a.local(s.Token, s.Addr+uint64(off), uint64(min(n, s.Len-off)), 0)
+			if src == nil || g.Foreign() {
+				return nil
+			}
 			return src
 		}
 		off -= s.Len
@@ -115,13 +151,13 @@ func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
 }
 
 // PutWrite writes a WRITE of n bytes of an entry in one piece into a packet. It reports false when it has no room, is long, or is of memory that may not be
-// used: whoever writes it otherwise finds that out.
+// used or that the process may lose: whoever writes it otherwise finds that out.
 func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token memory.Token) bool {
 	if s.Len != n {
 		return false
 	}
-	src, _ := a.local(s.Token, s.Addr, uint64(n), 0)
-	return src != nil && out.PutWrite(addr, uint32(token), src)
+	src, g := a.local(s.Token, s.Addr, uint64(n), 0)
+	return src != nil && !g.Foreign() && out.PutWrite(addr, uint32(token), src)
 }
 
 // Scatter places n bytes at byte off of a list of local entries; without a walk it only checks. False means that the memory may
@@ -137,18 +173,14 @@ func (a *Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bo
 		if take == 0 {
 			break
 		}
-		dst, _ := a.local(s.Token, s.Addr+uint64(off), uint64(take), memory.RightLocalWrite)
+		dst, g := a.local(s.Token, s.Addr+uint64(off), uint64(take), memory.RightLocalWrite)
 		if dst == nil || s.Addr+uint64(off) < s.Addr {
 			return false
 		}
 		n -= take
 		off = 0
-		switch {
-		case w == nil:
-		case n == 0 && last:
-			w.PlaceLast(dst)
-		default:
-			w.Place(dst)
+		if w != nil && !Place(w, dst, g, n == 0 && last) {
+			return false
 		}
 	}
 	return n == 0
@@ -172,12 +204,7 @@ func (a *Memory) Write(op *wire.Op, w *packet.Walk) bool {
 		a.count(grant)
 	}
 	a.writes++
-	if op.Flags&wire.OpLast != 0 {
-		w.PlaceLast(dst)
-	} else {
-		w.Place(dst)
-	}
-	return true
+	return Place(w, dst, grant, op.Flags&wire.OpLast != 0)
 }
 
 // count begins to count pieces that are placed into what a grant names.
@@ -191,6 +218,15 @@ func (a *Memory) count(g *memory.Grant) {
 // Read returns n bytes that the peer may read, and what grants them; nil when it may not.
 func (a *Memory) Read(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
 	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteRead)
+}
+
+// There says whether the peer may read n bytes, and the process still has them.
+func (a *Memory) There(t memory.Token, addr uint64, n uint32) bool {
+	if n == 0 {
+		return true
+	}
+	src, g := a.Read(t, addr, n)
+	return src != nil && (!g.Foreign() || memfault.Readable(src))
 }
 
 // Readable says whether the peer may read n bytes. None touch nothing, and may always be read.

@@ -109,17 +109,22 @@ func (q *Queue) Message(id uint32) uint32 { return q.of(id).message }
 // Rest is how many bytes of an answer are left from a place on.
 func (q *Queue) Rest(at space.Place) uint32 { return q.of(at.Message()).length - at.Offset() }
 
-// Body is what is left of an answer from a place on, and what grants it to the peer; nil when that may not be read any more. Programs may change it.
+// Body is what is left of an answer from a place on, and what grants it to the peer; nil when that may not be read any more, or the process may
+// lose it, so that Pack copies it. Programs may change it.
 func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant) {
 	s := q.of(at.Message())
-	return mem.Read(s.token, s.addr+uint64(at.Offset()), s.length-at.Offset())
+	body, grant := mem.Read(s.token, s.addr+uint64(at.Offset()), s.length-at.Offset())
+	if body == nil || grant.Foreign() {
+		return nil, nil
+	}
+	return body, grant
 }
 
-// Gone says that the memory behind a piece of the answers may not be read any more.
+// Gone says that the memory behind a piece of the answers may not, or cannot, be read any more.
 func (q *Queue) Gone(mem *access.Memory, p space.Piece) bool {
 	for at := p.From; at.Before(p.To); at = at.NextMessage() {
 		s := q.of(at.Message())
-		if n, _ := s.piece(at, p.To); !mem.Readable(s.token, s.addr+uint64(at.Offset()), n) {
+		if n, _ := s.piece(at, p.To); !mem.There(s.token, s.addr+uint64(at.Offset()), n) {
 			return true
 		}
 	}
@@ -145,17 +150,19 @@ func (q *Queue) Pack(out *packet.Out, mem *access.Memory, at, stop space.Place) 
 			break
 		}
 		var src []byte
+		var grant *memory.Grant
 		if op.Length > 0 {
-			b, grant := mem.Read(s.token, s.addr+uint64(off), uint32(op.Length))
-			if b == nil {
+			if src, grant = mem.Read(s.token, s.addr+uint64(off), uint32(op.Length)); src == nil {
 				out.Abandon()
 				return at, false
 			}
 			grant.CountReads(1)
-			src = b
 		}
 		out.Put(&op)
-		out.Payload(src) // copied: programs may change it meanwhile
+		if !access.Put(out, src, grant) { // copied: programs may change it meanwhile
+			out.Abandon()
+			return at, false
+		}
 		last := op.Flags&wire.OpLast != 0
 		at = at.After(uint32(op.Length), last)
 		if !last || out.Piece() {

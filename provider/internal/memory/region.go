@@ -43,13 +43,15 @@ func (u *User) HasWindows() bool { return u.windows != nil }
 type Grant struct {
 	token  atomic.Uint32
 	rights Rights
-	window *Window // fixed: whose grant this is; nil for that of a region
-	base   uint64
-	buf    []byte
-	owner  atomic.Pointer[User] // of a bound window: whose peer may use it
-	domain *Domain              // fixed: of a region; nil when it is of all, and for windows, which are one user's
-	region *Region              // itself, or what a window is bound to
-	shift  uint64               // of a bound window: what makes an address of the region of one of its own, by an addition that may wrap
+	// The process may lose the memory: see Table.RegisterIn.
+	foreign bool
+	window  *Window // fixed: whose grant this is; nil for that of a region
+	base    uint64
+	buf     []byte
+	owner   atomic.Pointer[User] // of a bound window: whose peer may use it
+	domain  *Domain              // fixed: of a region; nil when it is of all, and for windows, which are one user's
+	region  *Region              // itself, or what a window is bound to
+	shift   uint64               // of a bound window: what makes an address of the region of one of its own, by an addition that may wrap
 
 	// Access by peers, counted by the engine that serves them.
 	remoteReads, remoteWrites atomic.Uint64
@@ -63,6 +65,9 @@ func (g *Grant) serves(u *User) bool { return g.domain == nil || u != nil && u.d
 
 // Base returns the address that stands for the first byte.
 func (g *Grant) Base() uint64 { return g.base }
+
+// Foreign says that the process may lose the memory while it is registered, so that it is touched with memfault.Try only.
+func (g *Grant) Foreign() bool { return g.foreign }
 
 // RemoteAccesses returns how many READ packets were served from and WRITE packets placed into the memory for peers that
 // named it by this token: access through a window counts there and not at its region.

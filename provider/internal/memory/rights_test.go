@@ -30,7 +30,7 @@ func newDesk(t *testing.T, rights Rights) *desk {
 
 func (d *desk) register(domain *Domain, rights Rights) *Region {
 	d.Helper()
-	r, err := d.RegisterIn(domain, make([]byte, 4096), rights)
+	r, err := d.RegisterIn(domain, make([]byte, 4096), rights, false)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestLookupsBesideChanges(t *testing.T) {
 func BenchmarkRemote(b *testing.B) {
 	m := NewTable(rand.New(rand.NewPCG(1, 2)))
 	u := NewUser(new(Domain))
-	r, err := m.RegisterIn(u.domain, make([]byte, 4096), all)
+	r, err := m.RegisterIn(u.domain, make([]byte, 4096), all, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,12 +31,13 @@ func NewTable(rng *rand.Rand) *Table {
 
 // Register adds buf, for the queue pairs of all domains. It fails with InsufficientResources when the table is full.
 func (m *Table) Register(buf []byte, rights Rights) (*Region, error) {
-	return m.RegisterIn(nil, buf, rights)
+	return m.RegisterIn(nil, buf, rights, false)
 }
 
-// RegisterIn is Register for the queue pairs of one domain.
-func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights) (*Region, error) {
-	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d}})
+// RegisterIn is Register for the queue pairs of one domain; nil for all. foreign says that the memory is not Go's, so that the process may lose it: a file may become shorter, and a
+// mapping may be protected or removed. Who uses such memory then gets an access violation.
+func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights, foreign bool) (*Region, error) {
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign}})
 }
 
 // RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.

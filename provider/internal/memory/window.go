@@ -101,7 +101,7 @@ func (m *Table) Bind(u *User, b *Binding) outcome.Outcome {
 		return outcome.AccessViolation
 	}
 	r.windows++
-	w.region, w.base, w.buf, w.rights, w.shift = r, b.base, buf, b.rights, b.addr-b.base
+	w.region, w.base, w.buf, w.rights, w.shift, w.foreign = r, b.base, buf, b.rights, b.addr-b.base, r.foreign
 	w.token.Store(uint32(b.token))
 	w.owner.Store(u)
 	w.next = u.windows

@@ -1,0 +1,137 @@
+package nd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// lossyFile is a file of a page and as much behind it as size, and its mapping. The first page stays.
+type lossyFile struct {
+	file *os.File
+	all  []byte
+}
+
+const lossyPage = 4096
+
+func newLossyFile(t *testing.T, size int) *lossyFile {
+	t.Helper()
+	fd, err := unix.MemfdCreate("lossy", unix.MFD_CLOEXEC)
+	must(t, err)
+	f := &lossyFile{file: os.NewFile(uintptr(fd), "lossy")}
+	t.Cleanup(func() { f.file.Close() })
+	must(t, f.file.Truncate(int64(lossyPage+size)))
+	f.all, err = unix.Mmap(fd, 0, lossyPage+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	return f // mapped as long as the process lives: adapters may outlive the test
+}
+
+// Ways for a program to lose memory that it registered.
+var losses = map[string]func(f *lossyFile) error{
+	"truncated": func(f *lossyFile) error { return f.file.Truncate(lossyPage) },
+	"protected": func(f *lossyFile) error { return unix.Mprotect(f.all[lossyPage:], unix.PROT_NONE) },
+}
+
+// lossyCase is a request whose memory is lost, and how it ends.
+type lossyCase struct {
+	name     string
+	atServer bool // whose memory is lost
+	post     func(client, server *end, mine, theirs SGE, at *MemoryRegion) error
+	kind     RequestType
+	receives bool // the server's Receive ends with the violation, and the client's request with any error
+}
+
+func lossyCases(offset uint64) []lossyCase {
+	write := func(client, _ *end, mine, _ SGE, at *MemoryRegion) error {
+		return client.qp.Write(1, []SGE{mine}, at.Address()+offset, at.RemoteToken(), 0)
+	}
+	read := func(client, _ *end, mine, _ SGE, at *MemoryRegion) error {
+		return client.qp.Read(1, []SGE{mine}, at.Address()+offset, at.RemoteToken(), 0)
+	}
+	send := func(client, server *end, mine, theirs SGE, _ *MemoryRegion) error {
+		return errors.Join(server.qp.Receive(2, []SGE{theirs}), client.qp.Send(1, []SGE{mine}, 0))
+	}
+	return []lossyCase{
+		{name: "source of a Write", post: write, kind: RequestWrite},
+		{name: "target of a Write", post: write, kind: RequestWrite, atServer: true},
+		{name: "source of a Read", post: read, kind: RequestRead, atServer: true},
+		{name: "target of a Read", post: read, kind: RequestRead},
+		{name: "source of a Send", post: send, kind: RequestSend},
+		{name: "target of a Send", post: send, kind: RequestSend, atServer: true, receives: true},
+	}
+}
+
+// A request that touches memory which its process lost ends with an access violation. The process, and its other connections, go on.
+func TestMemoryThatIsLost(t *testing.T) {
+	t.Parallel()
+	for _, dp := range []Datapath{DatapathAuto, DatapathUDP} {
+		r := newRig(t, 1500, dp)
+		other, others := r.connect(t, 4096)
+		for loss, lose := range losses {
+			for _, n := range []int{64, 300, 100_000} {
+				for _, c := range lossyCases(lossyPage / 2) {
+					t.Run(fmt.Sprintf("%v/%s/%s/%d", dp, c.name, loss, n), func(t *testing.T) { tryLoss(t, r, c, lose, n) })
+				}
+			}
+		}
+		must(t, other.qp.Write(1, []SGE{other.mr.SGE(0, 4096)}, others.mr.Address(), others.mr.RemoteToken(), 0))
+		other.wantResult(t, 1, RequestWrite, StatusSuccess)
+	}
+}
+
+func tryLoss(t *testing.T, r *rig, c lossyCase, lose func(*lossyFile) error, n int) {
+	const flags = MRAllowRemoteRead | MRAllowRemoteWrite
+	client, server := r.connect(t, 4096)
+	var files [2]*lossyFile
+	var regions [2]*MemoryRegion
+	for i, e := range []*end{client, server} {
+		files[i] = newLossyFile(t, n)
+		var err error
+		regions[i], err = e.ctr.adapter.RegisterMemory(files[i].all, flags)
+		must(t, err)
+		t.Cleanup(func() { must(t, regions[i].Close()) })
+	}
+	// It begins in the page that stays, and ends in one that goes.
+	mine, theirs := regions[0].SGE(lossyPage/2, lossyPage/2+n), regions[1].SGE(lossyPage/2, lossyPage/2+n)
+	if c.kind != RequestRead { // the acknowledgement of an answer may come after the loss
+		must(t, c.post(client, server, mine, theirs, regions[1]))
+		client.wantResult(t, 1, c.kind, StatusSuccess)
+	}
+	if c.kind == RequestSend {
+		server.wantResult(t, 2, RequestReceive, StatusSuccess)
+	}
+	lost := files[0]
+	if c.atServer {
+		lost = files[1]
+	}
+	must(t, lose(lost))
+	must(t, c.post(client, server, mine, theirs, regions[1]))
+	if c.receives {
+		server.wantResult(t, 2, RequestReceive, ErrAccessViolation)
+		if res := client.result(t); res.Status == StatusSuccess {
+			t.Errorf("result %+v of a Send whose Receive failed", res)
+		}
+		return
+	}
+	client.wantResult(t, 1, c.kind, ErrAccessViolation)
+}
+
+// A file that is shorter than its mapping cannot be registered.
+func TestRegisterBehindTheEndOfAFile(t *testing.T) {
+	t.Parallel()
+	r := commonRig(t)
+	f := newLossyFile(t, 3*lossyPage)
+	must(t, f.file.Truncate(2*lossyPage-100))
+	m, err := r.a.RegisterMemory(f.all[:2*lossyPage], MRAllowLocalWrite) // the rest of a page is there
+	must(t, err)
+	must(t, m.Close())
+	_, err = r.a.RegisterMemory(f.all[5:], MRAllowRemoteRead)
+	wantStatus(t, "register", err, ErrAccessViolation)
+	if !strings.Contains(err.Error(), "byte 8187 of 16379 is behind the end of the file") {
+		t.Errorf("%v", err)
+	}
+}
