@@ -327,8 +327,8 @@ type DatapathInfo struct {
 	// OwnResetKey is why the secret by which peers are told that a process restarted is the adapter's own; empty when it is the host's. With the
 	// host's, peers of a process that is killed and started again lose their connections at once, else after seconds of silence (PROTOCOL §7.4).
 	OwnResetKey string
-	// Apart is why plain sockets send or receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO), refused one, or handed over merged
-	// packets that were damaged. Empty when packets go in runs to peers that do so too, and over AF_XDP.
+	// Apart is why plain sockets send and receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO). It is empty where there are runs. A peer to which the kernel refuses
+	// a run gets none for a while, and others keep them.
 	Apart string
 	// BulkPort is the UDP port of the bulk lane, 0 without one beside the adapter's only port; NoBulk says why there is none, with the command that helps where one
 	// does, or why it carries nothing any more.

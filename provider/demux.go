@@ -82,7 +82,6 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	}
 	number, message := numbers(c, h)
 	if !p.Intact(h, number, message) {
-		e.received.Mangled(p)
 		return wire.DropCRC, keptNothing
 	}
 	if c.bulkPort != 0 && p.From.Port == c.bulkPort && e.cfg.BulkPort == e.cfg.ReceivePort {

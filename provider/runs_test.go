@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -78,61 +77,6 @@ func TestRunsThatAreLost(t *testing.T) {
 	}
 	if took := p.now.Sub(start); took > 2*time.Second {
 		t.Errorf("it took %v", took)
-	}
-}
-
-// mergingPipe counts what the engine tells of packets that were cut wrongly.
-type mergingPipe struct {
-	*pipe
-	merged  bool
-	mangled int
-}
-
-func (m *mergingPipe) Receive(pkts []RxPacket) int {
-	n := m.pipe.Receive(pkts)
-	for i := range n {
-		pkts[i].Merged = m.merged
-	}
-	return n
-}
-
-func (m *mergingPipe) Mangled() { m.mangled++ }
-
-// The link hears of packets with wrong checksums that it cut from merged ones, when they name a connection and come from its peer: of no others.
-func TestMangledPackets(t *testing.T) {
-	p := newPair(t, 1408).connect()
-	m := &mergingPipe{pipe: p.link[1]}
-	p.eng[1].received = link.NewReceived(m)
-	for _, c := range []struct {
-		name           string
-		merged, broken bool
-		id             bool
-		want           int
-	}{
-		{"merged and whole", true, false, true, 0},
-		{"broken and not merged", false, true, true, 0},
-		{"broken, of nobody", true, true, false, 0},
-		{"broken", true, true, true, 1},
-	} {
-		before := m.mangled
-		p.link[1].mangle = func(b []byte) bool {
-			if c.broken && sequenced(b) {
-				b[len(b)-1] ^= 1
-				if !c.id {
-					b[9] ^= 1
-				}
-			}
-			return true
-		}
-		m.merged = c.merged
-		p.post(0, p.write(0, 0, 100))
-		p.turn()
-		if got := m.mangled - before; got != c.want {
-			t.Errorf("%s: the link heard of %d, want %d", c.name, got, c.want)
-		}
-		p.link[1].mangle = nil
-		p.pass(time.Second)
-		p.outcomes(0, OutcomeSuccess)
 	}
 }
 

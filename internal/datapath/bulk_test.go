@@ -243,23 +243,6 @@ func TestBulkLooks(t *testing.T) {
 	}
 }
 
-// Many damaged packets among merged ones end the lane, and its reason is shown.
-func TestBulkDamage(t *testing.T) {
-	_, a, b := newBulkPair(t)
-	for range mostDamaged + 1 {
-		if !b.BulkOpen() {
-			t.Fatal("the lane ends too early")
-		}
-		b.Mangled()
-	}
-	if b.BulkOpen() || b.device.Info().NoBulk == "" {
-		t.Errorf("the lane is open: %v, reason %q", b.BulkOpen(), b.device.Info().NoBulk)
-	}
-	if _, ok := b.BulkPath(a.device.bulk.local); ok {
-		t.Error("a lane that ended gives paths")
-	}
-}
-
 // Without being asked there is a lane where the interface segments UDP, and what is turned off is off.
 func TestWhereABulkLaneIs(t *testing.T) {
 	for _, c := range []struct {

@@ -64,9 +64,6 @@ func (q *queue) transmitBulk(pkts []provider.TxPacket) {
 	if n := w.sender.InRuns(); n > 0 {
 		w.lane.inRuns.Add(n)
 	}
-	if why := w.sender.Alone(); why != nil {
-		w.lane.fail("the kernel refused to send a run: " + why.Error())
-	}
 	for i := range pkts {
 		if p := &pkts[i]; p.Bulk {
 			q.putBack(p)

@@ -56,7 +56,6 @@ type plainUDP struct {
 	receiver       *udp.Receiver
 	ring           *ringReader // nil without a ring
 	sender         *udp.Sender
-	damaged        damage
 	sources        sources
 	paths          []udpPath
 	freePaths      []provider.Path
@@ -66,7 +65,6 @@ type plainUDP struct {
 	tooLong atomic.Uint64
 	inRuns  atomic.Uint64
 	merged  atomic.Uint64
-	alone   atomic.Pointer[string] // why there are no runs, or no merged packets, any more
 
 	errors      *udp.Watcher // of what was sent
 	unreachable unreachable
@@ -95,7 +93,7 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 	d.info.Rung, d.info.Itself = RungUDP, true
 	d.scope, d.device = d.nic.Index, d.neighbors.vrf
 	if why := d.network.Runs(); why != nil {
-		d.goAlone(why.Error())
+		d.info.Alone = why.Error()
 	}
 	if err := d.openParts(); err != nil {
 		return nil, err
@@ -171,7 +169,7 @@ func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	return d.network.Open(udp.Config{
 		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-		Runs: d.alone.Load() == nil, Stamps: true, Keep: keeps(d.stack.driver, d.stack.lo),
+		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.driver, d.stack.lo),
 	})
 }
 
@@ -185,9 +183,6 @@ func (d *plainUDP) Ports() []Port { return []Port{d} }
 func (d *plainUDP) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.identity()
-	if why := d.alone.Load(); why != nil {
-		i.Alone = *why
-	}
 	d.ring.describe(&i)
 	d.warn(&i)
 	return i

@@ -119,7 +119,7 @@ func (d *plainUDP) Copies() {}
 // Transmit implements provider.Link: one system call for each row of packets from the same source port.
 func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 	var from *source
-	gathered, runs := 0, d.alone.Load() == nil
+	gathered, runs := 0, d.BulkOpen()
 	for i := range pkts {
 		p := &pkts[i]
 		path := &d.paths[p.Path]
@@ -158,9 +158,6 @@ func (d *plainUDP) send(from *source) {
 	}
 	if n := d.sender.InRuns(); n > 0 {
 		d.inRuns.Add(n)
-	}
-	if why := d.sender.Alone(); why != nil && d.alone.Load() == nil {
-		d.goAlone("the kernel refused to send a run: " + why.Error())
 	}
 }
 
@@ -218,7 +215,7 @@ func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 
 // connect makes a path.
 func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
-	from, err := d.sources.get(localPort, d.alone.Load() == nil)
+	from, err := d.sources.get(localPort, d.BulkOpen())
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +239,7 @@ func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, 
 }
 
 // BulkOpen implements provider.Laned: the port at which sockets receive is their bulk lane for peers that read raw frames (PROTOCOL §11.1).
-func (d *plainUDP) BulkOpen() bool { return d.alone.Load() == nil }
+func (d *plainUDP) BulkOpen() bool { return d.info.Alone == "" }
 
 // BulkPath implements provider.Laned.
 func (d *plainUDP) BulkPath(to wire.Endpoint) (provider.Path, bool) {

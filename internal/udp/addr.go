@@ -12,6 +12,34 @@ type Addr struct {
 	raw    unix.RawSockaddrInet6
 	n      uint32
 	direct bool // see Direct
+	alone  pause
+}
+
+// pause is how a destination is sent no runs after the kernel refused one.
+type pause struct {
+	left   uint32 // datagrams that still go alone
+	newest uint32 // how many that were at first
+}
+
+// A run is tried again after so many datagrams, and after twice as many when that one is refused, too: a run that is refused costs what it takes to send its datagrams a second time.
+const (
+	shortestPause = 1 << 10
+	longestPause  = 1 << 20
+)
+
+// begin follows a run that was refused.
+func (p *pause) begin() {
+	p.newest = min(max(2*p.newest, shortestPause), longestPause)
+	p.left = p.newest
+}
+
+// over says whether the next datagram may leave in a run.
+func (p *pause) over() bool {
+	if p.left == 0 {
+		return true
+	}
+	p.left--
+	return false
 }
 
 // Direct makes what goes there leave by the sender's interface, whichever one the kernel would take. It is not for addresses of this

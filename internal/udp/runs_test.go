@@ -82,8 +82,8 @@ func TestRuns(t *testing.T) {
 			if !slices.Equal(runs, c.runs) {
 				t.Errorf("%s: runs %v, want %v", c.name, runs, c.runs)
 			}
-			if refused, _ := s.Send(out); refused != 0 || s.Alone() != nil || s.InRuns() != inRuns {
-				t.Fatalf("%v, %s: %d refused, %v, want %d in runs", at, c.name, refused, s.Alone(), inRuns)
+			if refused, _ := s.Send(out); refused != 0 || to.alone.newest != 0 || s.InRuns() != inRuns {
+				t.Fatalf("%v, %s: %d refused, %v, want %d in runs", at, c.name, refused, to.alone, inRuns)
 			}
 			r := newReceiver(t, 64, 128)
 			got := r.all(in)
@@ -129,28 +129,46 @@ func TestRunsOfOneDestination(t *testing.T) {
 	}
 }
 
-// A run that the kernel refuses goes again one by one; when that works, there are no runs any more. Here the socket has no checksums.
+// A run that the kernel refuses goes again one by one. Its destination gets none for a while, which doubles up to a bound, and others keep them. Here a socket has no checksums at first.
 func TestRefusedRun(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := openRuns(t, n, addrA)
 	in, addr := openRuns(t, n, addrB)
-	must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
-	s, to, r := NewSender(16, 2), AddrOf(addr, 0), newReceiver(t, 16, 32)
-	for round := range 2 {
-		want := gatherRuns(s, &to, append(repeat(4, 800), 70, 900))
-		if refused, _ := s.Send(out); refused != 0 || s.InRuns() != 0 {
-			t.Fatalf("%d refused, %d in runs", refused, s.InRuns())
+	checksums := func(off int) { must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_NO_CHECK, off)) }
+	checksums(1)
+	s, to, other, r := NewSender(16, 2), AddrOf(addr, 0), AddrOf(addr, 0), newReceiver(t, 16, 32)
+	try := func(to *Addr, inRuns uint64) {
+		t.Helper()
+		want := gatherRuns(s, to, append(repeat(4, 800), 70, 900))
+		if refused, _ := s.Send(out); refused != 0 {
+			t.Fatalf("%d refused", refused)
+		}
+		if got := s.InRuns(); got != inRuns {
+			t.Errorf("%d in runs, want %d", got, inRuns)
 		}
 		if got := r.all(in); !slices.EqualFunc(got, want, bytes.Equal) {
-			t.Errorf("round %d: %d datagrams, want %d", round, len(got), len(want))
-		}
-		if s.Alone() == nil {
-			t.Error("the sender does not say that it makes no runs any more")
+			t.Errorf("%d datagrams, want %d", len(got), len(want))
 		}
 	}
-	gatherRuns(s, &to, repeat(2, 10))
-	if s.nr != 2 {
-		t.Error("there are runs")
+	pause := uint32(shortestPause)
+	for range 12 {
+		try(&to, 0)
+		if to.alone != (struct{ left, newest uint32 }{pause, pause}) {
+			t.Fatalf("a pause of %+v, want %d", to.alone, pause)
+		}
+		checksums(0)
+		try(&to, 0) // not yet
+		try(&other, 5)
+		checksums(1)
+		to.alone.left = 0
+		pause = min(2*pause, longestPause)
+	}
+	checksums(0)
+	for range 2 {
+		try(&to, 5)
+	}
+	if to.alone.newest != 0 {
+		t.Error("a run that left does not end the pauses")
 	}
 }
 
@@ -174,8 +192,8 @@ func TestRunThatAFirewallRefuses(t *testing.T) {
 		s, to, r := NewSender(16, 2), AddrOf(addr, 0), newReceiver(t, 16, 32)
 		for _, inRuns := range []uint64{0, 4} {
 			want := gatherRuns(s, &to, repeat(4, 800))
-			if refused, _ := s.Send(out); refused != 0 || s.Alone() != nil || s.InRuns() != inRuns {
-				t.Errorf("%d refused, no runs: %v, want %d in runs", refused, s.Alone(), inRuns)
+			if refused, _ := s.Send(out); refused != 0 || to.alone.newest != 0 || s.InRuns() != inRuns {
+				t.Errorf("%d refused, no runs: %v, want %d in runs", refused, to.alone, inRuns)
 			}
 			if got := r.all(in); !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Errorf("%d datagrams, want %d as they were sent", len(got), len(want))
@@ -237,8 +255,8 @@ func TestStretches(t *testing.T) {
 		if !slices.Equal(got, []int{3000, 1000, 2400, 1200}) {
 			t.Errorf("stretches of %v bytes", got)
 		}
-		if lost, _ := s.Send(out); lost != 0 || (s.Alone() != nil) != refused {
-			t.Errorf("%d refused, no runs: %v", lost, s.Alone())
+		if lost, _ := s.Send(out); lost != 0 || (to.alone.newest != 0) != refused {
+			t.Errorf("%d refused, no runs: %v", lost, to.alone)
 		}
 		if got := r.all(in); !slices.EqualFunc(got, want, bytes.Equal) {
 			t.Errorf("%d datagrams, want %d as they were sent", len(got), len(want))
@@ -261,8 +279,8 @@ func TestRunBeyondTheMTU(t *testing.T) {
 	}
 	s.runs = append(s.runs[:0], run{to: &to, first: 0, n: 3, segment: 65508}) // as if the path had shrunk meanwhile
 	s.nr = 1
-	if refused, tooLong := s.Send(out); refused != 2 || tooLong != 2 || s.Alone() != nil {
-		t.Errorf("%d refused, %d too long, %v", refused, tooLong, s.Alone())
+	if refused, tooLong := s.Send(out); refused != 2 || tooLong != 2 || to.alone.newest != 0 {
+		t.Errorf("%d refused, %d too long, %v", refused, tooLong, to.alone)
 	}
 	if got := r.count(in); got != 1 {
 		t.Errorf("%d arrived, want the short one", got)
@@ -358,28 +376,6 @@ func TestFramesAreShared(t *testing.T) {
 	r.Close()
 	if r.Release(d[0].Frame); r.pool.Free() != 2 {
 		t.Errorf("%d frames are free after Close", r.pool.Free())
-	}
-}
-
-// A socket that was told to takes merged datagrams apart again.
-func TestApart(t *testing.T) {
-	n := newNetwork(t)
-	out, _ := openRuns(t, n, addrA)
-	in, addr := openRuns(t, n, addrB)
-	must(t, in.Apart())
-	s, to, r := NewSender(16, 2), AddrOf(addr, 0), newReceiver(t, 16, 32)
-	gatherRuns(s, &to, repeat(4, 100))
-	s.Send(out)
-	r.Receive(in)
-	got := 0
-	for d := (Datagram{}); r.Next(&d); got++ {
-		if d.Merged {
-			t.Error("a merged one")
-		}
-		r.Release(d.Frame)
-	}
-	if got != 4 {
-		t.Errorf("%d arrived", got)
 	}
 }
 

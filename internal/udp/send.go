@@ -26,8 +26,7 @@ type Sender struct {
 
 	size []byte // the control message of the size of segments
 
-	alone  unix.Errno // why there are no runs any more
-	inRuns uint64     // datagrams that left in runs
+	inRuns uint64 // datagrams that left in runs
 }
 
 // datagram is where one is among the pieces.
@@ -84,10 +83,10 @@ func (s *Sender) From(local netip.Addr, index int) {
 	s.direct[1] = slices.Concat(s.direct[0], s.ect6)
 }
 
-// Begin starts a datagram of length bytes, which routers may mark or not, and which may leave in a run with those before it or not. to must
-// not change before Send.
+// Begin starts a datagram of length bytes, which routers may mark or not, and which may leave in a run with those before it or not. to
+// remembers refused runs, and must not be changed before Send.
 func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
-	joins = joins && s.alone == 0
+	joins = joins && to.alone.over()
 	if !joins || s.nr == 0 || !s.runs[s.nr-1].takes(to, markable, length) {
 		s.runs[s.nr] = run{to: to, markable: markable, open: joins, first: s.nd, stretch: s.ns, segment: length}
 		s.nr++
@@ -174,7 +173,7 @@ func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 // they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
 // not stop those behind it; a full send buffer does. Where ICMP errors are told, a send may fail for an earlier datagram and is
 // repeated. A run that is refused goes again as single datagrams; when all of those are taken, and the error is one of what the kernel or the
-// device cannot do, there are none from then on (Alone).
+// device cannot do, its destination gets none for a while.
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	s.gather()
 	for at := 0; at < s.nr; at++ {
@@ -182,6 +181,7 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 		for i := range s.runs[at : at+n] {
 			if r := &s.runs[at+i]; r.n > 1 {
 				s.inRuns += uint64(r.n)
+				r.to.alone.newest = 0
 			}
 		}
 		if at += n; at == s.nr {
@@ -195,7 +195,7 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 		case r.n > 1:
 			lost, long := s.apart(on, r)
 			if lost == 0 && neverInRuns(errno) {
-				s.alone = errno
+				r.to.alone.begin()
 			}
 			refused, tooLong = refused+lost, tooLong+long
 		default:
@@ -262,14 +262,6 @@ func tooLongFor(errno unix.Errno) int {
 		return 1
 	}
 	return 0
-}
-
-// Alone is why the sender makes no runs any more; nil while it may.
-func (s *Sender) Alone() error {
-	if s.alone == 0 {
-		return nil
-	}
-	return s.alone
 }
 
 // InRuns counts the datagrams since the last call that left in runs.

@@ -231,9 +231,6 @@ func (s *Socket) setBuffer(force, plain, size int) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
 }
 
-// Apart makes the kernel take merged datagrams apart again itself, from the next one on that arrives.
-func (s *Socket) Apart() error { return unix.SetsockoptInt(s.fd, unix.SOL_UDP, unix.UDP_GRO, 0) }
-
 // FD is the descriptor. It stays the Socket's property.
 func (s *Socket) FD() int { return s.fd }
 

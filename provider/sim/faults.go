@@ -43,7 +43,7 @@ const (
 	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
 	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
 	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
-	LaneShut     // a host sends nothing by its bulk lane any more: per random fault, and when packets by it arrive damaged
+	LaneShut     // a host sends nothing by its bulk lane any more: per random fault
 	WrongToken   // from here on: by a hostile peer, whose packets are intact
 	Overrun      // of memory, of a receive, of a READ
 	Replay       // of a packet, or of its operations under a new number

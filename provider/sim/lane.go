@@ -12,10 +12,9 @@ import (
 // Lane is a host's bulk lane (PROTOCOL §11.1): a socket beside its queues, which the first one reads and all write to. Its packets wait for no ring, and
 // come with a delay and in an order of their own.
 type Lane struct {
-	port    uint16
-	shut    bool // it sends no runs any more
-	mangled int  // merged packets that arrived damaged
-	losing  int  // packets that are still lost of a run that was
+	port   uint16
+	shut   bool // it sends no runs any more
+	losing int  // packets that are still lost of a run that was
 }
 
 const (
@@ -23,8 +22,6 @@ const (
 	firstLanePort = 40000
 	// longestRun is how many packets are lost together at most: a run is one packet to whatever drops it.
 	longestRun = 44
-	// mostMangled merged packets that are damaged end a lane, as internal/datapath has it.
-	mostMangled = 16
 )
 
 // openLane gives the host the socket of its present life, before its engines are made.
@@ -58,15 +55,6 @@ func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 
 // ForgetBulk implements provider.Laned.
 func (q *queue) ForgetBulk(p provider.Path) { q.bulk.remove(p) }
-
-// Mangled implements provider.Merging.
-func (q *queue) Mangled() {
-	if l := q.host.lane; l != nil && !l.shut {
-		if l.mangled++; l.mangled == mostMangled {
-			q.host.ShutLane()
-		}
-	}
-}
 
 // ShutLane makes the host's lane send nothing in runs any more, as when the kernel refuses one. What is on its way to it still comes.
 func (h *Host) ShutLane() {

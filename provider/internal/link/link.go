@@ -39,7 +39,7 @@ type RxPacket struct {
 	From, To wire.Endpoint
 	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
 	CE       bool
-	Merged   bool // it was cut from packets that were merged on the way; see Merging
+	Merged   bool // it was cut from packets that were merged on the way
 	Bulk     bool // it came by the bulk lane (PROTOCOL §11.1)
 	N        int
 	Len      int        // bytes over all pieces

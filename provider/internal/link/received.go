@@ -8,7 +8,6 @@ const RxBatch = 64
 type Received struct {
 	link      receiver
 	pressured Pressured // the link, if it knows; else nil
-	merging   Merging   // the link, if it takes merged packets apart; else nil
 	batch     [RxBatch]RxPacket
 	back      []uint64 // frames that the link gets back
 	load      uint8    // how close the receiving side is to dropping packets
@@ -26,17 +25,10 @@ type Pressured interface {
 	Pressure() uint8
 }
 
-// Merging is a Link that takes merged packets apart.
-type Merging interface {
-	// Mangled tells it of a packet of a known connection that was cut from merged ones and has a wrong checksum.
-	Mangled()
-}
-
 // NewReceived has received nothing.
 func NewReceived(link receiver) Received {
 	r := Received{link: link, back: make([]uint64, 0, RxBatch*MaxFrags)}
 	r.pressured, _ = link.(Pressured)
-	r.merging, _ = link.(Merging)
 	return r
 }
 
@@ -56,13 +48,6 @@ func (r *Received) Recycle(p *RxPacket) {
 	}
 }
 
-// Mangled takes in that a packet of a known connection has a wrong checksum: whoever is not on the path does not know the connection's id.
-func (r *Received) Mangled(p *RxPacket) {
-	if r.merging != nil && p.Merged {
-		r.merging.Mangled()
-	}
-}
-
 // Flush ends a batch.
 func (r *Received) Flush() {
 	if len(r.back) > 0 {
@@ -73,7 +58,7 @@ func (r *Received) Flush() {
 
 // CutOff parts from a link that must not be called any more; link takes its place.
 func (r *Received) CutOff(link receiver) {
-	r.link, r.pressured, r.merging, r.back = link, nil, nil, r.back[:0]
+	r.link, r.pressured, r.back = link, nil, r.back[:0]
 }
 
 // MeasureLoad notes, once per receive batch, how close the receiving side is to dropping packets: the fuller of the link's
