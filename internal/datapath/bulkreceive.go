@@ -10,6 +10,7 @@ type bulkReader struct {
 func (q *queue) readBulk(l *bulkLane) {
 	r := &bulkReader{lane: l, socketReader: socketReader{
 		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,
+		calendar: today(),
 	}}
 	q.bulkIn = r
 	q.readBeside(&r.socketReader)

@@ -37,7 +37,7 @@ func (d *Datapath) addLocal() error {
 	l := &localWay{device: d}
 	l.socketReader = socketReader{
 		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
-		frames: receiveFrames, fail: func(string) {}, // the next path makes it look again; what the socket cannot hold until then is counted as dropped
+		calendar: today(), frames: receiveFrames, fail: func(string) {}, // the next path makes it look again; what the socket cannot hold until then is counted as dropped
 	}
 	l.front = d.queues[0].ring
 	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time

@@ -28,6 +28,7 @@ type socketReader struct {
 
 	pool     *udp.Pool
 	receiver *udp.Receiver // nil before the first packet
+	calendar calendar      // of its stamps
 
 	due   atomic.Bool // whoever was about to sleep saw a packet
 	trim  atomic.Bool // as plainUDP.trim
@@ -146,7 +147,8 @@ func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 	if r.trim.Swap(false) {
 		_ = r.pool.Trim(keptFrames) // what the kernel does not take back we keep
 	}
-	merged, foreign, days := uint64(0), uint64(0), today()
+	merged, foreign := uint64(0), uint64(0)
+	r.calendar.look()
 	var arrived udp.Datagram
 	for n < len(pkts) && r.receiver.Next(&arrived) {
 		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
@@ -157,7 +159,7 @@ func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 		p := &pkts[n]
 		p.From, p.To, p.MAC, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, r.local, [6]byte{}, arrived.Marked
 		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame) | r.mark}
-		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), arrived.Merged, r.bulk, days.at(arrived.Stamp)
+		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), arrived.Merged, r.bulk, r.calendar.at(arrived.Stamp)
 		n++
 		if arrived.Merged {
 			merged++

@@ -34,16 +34,55 @@ func aheadOf(other func() int64, ours clock.Source) (ahead int64) {
 // monotonic is the reading of clock.Machine when CLOCK_MONOTONIC was at so many nanoseconds.
 func monotonic(ns uint64) clock.Time { return clock.Time(int64(ns) - monotonicAhead) }
 
-// calendar is what the time of day reads more than clock.Machine, in nanoseconds. It holds for stamps of just now: the time of day may be set.
-type calendar int64
+// calendar tells from the time of day on a stamp when a packet came. The time of day may be set at any moment, and a packet that waited meanwhile
+// has a stamp of the old time or of the new one: nobody knows which. Whoever takes packets looks once for each batch of them, before it asks.
+type calendar struct {
+	day   func() int64 // the time of day, in nanoseconds
+	ours  clock.Source // goes as fast
+	ahead int64        // what the time of day reads more than ours
+	now   clock.Time   // of the last look
+	doubt clock.Time   // stamps say nothing before this
+}
 
-// today is the calendar for stamps from before now.
-func today() calendar { return calendar(time.Now().UnixNano() - int64(clock.Machine())) }
+const (
+	// clockStep is by how much the time of day is set at the least: two clocks that are read one after the other do not differ by more.
+	clockStep = 10 * time.Microsecond
+	// stampDoubt is how long packets may wait that were stamped before the time of day was set.
+	stampDoubt = time.Second
+)
 
-// at is the reading of clock.Machine when the time of day was so many nanoseconds; zero for a packet without a stamp.
-func (c calendar) at(ns int64) clock.Time {
-	if ns == 0 {
+// newCalendar is for stamps from now on.
+func newCalendar(day func() int64, ours clock.Source) calendar {
+	return calendar{day: day, ours: ours, ahead: aheadOf(day, ours)}
+}
+
+// today is the calendar of the machine.
+func today() calendar {
+	return newCalendar(func() int64 { return time.Now().UnixNano() }, clock.Machine)
+}
+
+// look sees whether the time of day was set since the last look. Packets whose stamps are asked for then must have come.
+func (c *calendar) look() {
+	day := c.day()
+	c.now = c.ours()
+	if within(day-int64(c.now)-c.ahead, clockStep) {
+		return
+	}
+	ahead := aheadOf(c.day, c.ours) // the two readings may have been interrupted
+	if !within(ahead-c.ahead, clockStep) {
+		c.doubt = c.now.Add(stampDoubt)
+	}
+	c.ahead = ahead
+}
+
+// within says whether so many nanoseconds are no more than d, in either direction.
+func within(ns int64, d time.Duration) bool { return ns <= int64(d) && ns >= -int64(d) }
+
+// at is when a packet with a stamp came; zero where it has none, or one that says nothing. Only a clock that was set reads what is still to come.
+func (c *calendar) at(stamp int64) clock.Time {
+	at := clock.Time(stamp - c.ahead)
+	if stamp == 0 || c.now < c.doubt || at > c.now.Add(clockStep) {
 		return 0
 	}
-	return clock.Time(ns - int64(c))
+	return at
 }

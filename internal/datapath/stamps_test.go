@@ -14,11 +14,13 @@ const clocksDiffer = 10 * time.Microsecond
 
 // What other clocks of the kernel read between two readings of ours lies between them.
 func TestOtherClocks(t *testing.T) {
+	days := today()
 	for name, read := range map[string]func() clock.Time{
 		"CLOCK_MONOTONIC": func() clock.Time { return monotonic(uint64(nanoseconds(t, unix.CLOCK_MONOTONIC))) },
 		"CLOCK_REALTIME": func() clock.Time {
 			ns := nanoseconds(t, unix.CLOCK_REALTIME)
-			return today().at(ns)
+			days.look()
+			return days.at(ns)
 		},
 	} {
 		least := time.Hour // who is interrupted between two readings says nothing
@@ -32,7 +34,7 @@ func TestOtherClocks(t *testing.T) {
 			t.Errorf("%s is %v off at the least", name, least)
 		}
 	}
-	if at := today().at(0); at != 0 {
+	if at := days.at(0); at != 0 {
 		t.Errorf("no stamp is %d", at)
 	}
 }
@@ -57,5 +59,116 @@ func TestClocksAreComparedClosely(t *testing.T) {
 	other := func() int64 { return int64(now) + 1000 }
 	if got := aheadOf(other, ours); got < 1000-40 || got > 1000+40 {
 		t.Errorf("a clock that is 1 µs ahead is %d ns", got)
+	}
+}
+
+// waitingPackets are packets that wait in a socket while the time of day is set.
+type waitingPackets struct {
+	*testing.T
+	days    calendar
+	now     clock.Time
+	ahead   time.Duration // of the time of day
+	waiting []stamped
+}
+
+type stamped struct {
+	stamp int64
+	came  clock.Time
+}
+
+func newWaitingPackets(t *testing.T) *waitingPackets {
+	w := &waitingPackets{T: t, now: clock.Time(time.Minute), ahead: 400000 * time.Hour}
+	w.days = newCalendar(w.day, w.ours)
+	return w
+}
+
+func (w *waitingPackets) ours() clock.Time { w.now++; return w.now }
+
+func (w *waitingPackets) day() int64 { return int64(w.ours().Add(w.ahead)) }
+
+// come has a packet come after a while.
+func (w *waitingPackets) come(after time.Duration) {
+	w.now = w.now.Add(after)
+	w.waiting = append(w.waiting, stamped{w.day(), w.now})
+}
+
+// take takes the first packets that wait, and returns how many of them are told when they came. That must be right.
+func (w *waitingPackets) take(n int) (told int) {
+	w.Helper()
+	w.days.look()
+	for _, p := range w.waiting[:n] {
+		at := w.days.at(p.stamp)
+		if at == 0 {
+			continue
+		}
+		if told++; max(at.Sub(p.came), p.came.Sub(at)) > clocksDiffer {
+			w.Fatalf("a packet that came %v ago is told to have come %v ago", w.now.Sub(p.came), w.now.Sub(at))
+		}
+	}
+	w.waiting = w.waiting[n:]
+	return told
+}
+
+// steps are by what the time of day is set.
+var steps = []time.Duration{20 * time.Microsecond, time.Millisecond, 30 * time.Second, time.Hour}
+
+// The time of day may be set to either side while packets wait: when a packet came is told right or not at all, and told again once those have been taken
+// that came before.
+func TestTimeOfDayIsSet(t *testing.T) {
+	for _, step := range steps {
+		for _, set := range []time.Duration{step, -step} {
+			w := newWaitingPackets(t)
+			w.come(time.Millisecond)
+			if w.take(1) != 1 {
+				t.Errorf("set by %v: stamps say nothing before that", set)
+			}
+			w.come(time.Millisecond)
+			w.come(0)
+			w.ahead += set
+			w.come(0)
+			w.take(1)
+			w.come(stampDoubt / 2)
+			w.take(3)
+			w.come(stampDoubt)
+			if w.take(1) != 1 {
+				t.Errorf("set by %v: stamps say nothing ever after", set)
+			}
+		}
+	}
+}
+
+// A stamp of the future was made while the time of day was ahead, however shortly.
+func TestTimeOfDayIsSetAndSetBack(t *testing.T) {
+	for _, step := range steps {
+		w := newWaitingPackets(t)
+		w.ahead += step
+		w.come(time.Microsecond)
+		w.ahead -= step
+		w.come(0)
+		if w.take(2) != 1 {
+			t.Errorf("set by %v and back: it is not the packet from before, or after, that has a time", step)
+		}
+	}
+}
+
+// Whoever looks may be interrupted between its two readings, or come after years: neither sets a clock.
+func TestClocksThatWereNotSet(t *testing.T) {
+	now, reads := clock.Time(time.Minute), 0
+	ours := func() clock.Time {
+		if reads++; reads%20 == 10 {
+			now = now.Add(5 * time.Millisecond)
+		}
+		now++
+		return now
+	}
+	day := func() int64 { return int64(ours()) + 1e18 }
+	days := newCalendar(day, ours)
+	for range 100 {
+		now = now.Add(1000 * time.Hour)
+		came, stamp := now, day()
+		days.look()
+		if at := days.at(stamp); at == 0 || max(at.Sub(came), came.Sub(at)) > 6*time.Millisecond {
+			t.Fatalf("a packet that came at %v is told to have come at %v", came, at)
+		}
 	}
 }

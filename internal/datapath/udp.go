@@ -54,6 +54,7 @@ type plainUDP struct {
 	rxPool, txPool *udp.Pool
 	trim           atomic.Bool // the progress goroutine went to sleep for long: frames that a burst took may go back
 	receiver       *udp.Receiver
+	calendar       calendar    // of the stamps of its packets
 	ring           *ringReader // nil without a ring
 	sender         *udp.Sender
 	sources        sources
@@ -82,7 +83,7 @@ type udpPath struct {
 
 // openPlain opens a candidate that sends by plain sockets, with a ring or without.
 func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
-	d := &plainUDP{base: b, maxPacket: b.opened, paths: make([]udpPath, 1)} // path 0 is none
+	d := &plainUDP{base: b, maxPacket: b.opened, paths: make([]udpPath, 1), calendar: today()} // path 0 is none
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())

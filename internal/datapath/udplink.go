@@ -67,7 +67,8 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 
 // receiveSocket fills pkts with what the last look at the socket brought.
 func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
-	n, merged, foreign, days := 0, uint64(0), uint64(0), today()
+	n, merged, foreign := 0, uint64(0), uint64(0)
+	d.calendar.look()
 	var arrived udp.Datagram
 	for n < len(pkts) && d.receiver.Next(&arrived) {
 		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
@@ -78,7 +79,7 @@ func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
 		p := &pkts[n]
 		p.From, p.To, p.CE = wire.Endpoint{IP: arrived.IP, Port: arrived.Port}, d.local, arrived.Marked
 		p.Frags[0] = provider.Frag{Data: arrived.Data, ID: uint64(arrived.Frame)}
-		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), arrived.Merged, false, days.at(arrived.Stamp)
+		p.N, p.Len, p.Merged, p.Bulk, p.Arrived = 1, len(arrived.Data), arrived.Merged, false, d.calendar.at(arrived.Stamp)
 		n++
 		if arrived.Merged {
 			merged++

@@ -90,7 +90,7 @@ func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.
 	return ping.Port, d
 }
 
-// farOff is how far from now a stamp is that another clock made, or the time of day before it was set: no packet waits for as long.
+// farOff is how far from now a stamp is that another clock made: no packet waits for as long.
 const farOff = time.Minute
 
 // Came is when the packet came to this machine, if that is known, and else now, when it is found.
