@@ -43,7 +43,8 @@ type Stats struct {
 	// Connection requests of peers that have no connection: Strangers were asked to prove their address by a cookie (CookiesSent in
 	// docs/PROTOCOL.md), CookiesRefused came with one that is wrong
 	// or too old, SourceLimited were refused because their source has its share, and HandedOver went to the adapter of this machine that has their ND port.
-	// Contested connections had to prove themselves alive, by ProofPings, because a request wanted their ND endpoints. Forgotten are connections that were over
+	// Contested connections had to prove themselves alive, by ProofPings, because a request wanted their ND endpoints. PortsUnheld connections had
+	// to do it because the kernel of the peer said, by ICMP, that no process holds the peer's UDP port. Forgotten are connections that were over
 	// and no longer answer, because their record was needed for another.
 	Strangers      uint64 `json:"strangers"`
 	CookiesRefused uint64 `json:"cookies_refused"`
@@ -51,6 +52,7 @@ type Stats struct {
 	HandedOver     uint64 `json:"handed_over"`
 	Contested      uint64 `json:"contested"`
 	ProofPings     uint64 `json:"proof_pings"`
+	PortsUnheld    uint64 `json:"ports_unheld"`
 	Forgotten      uint64 `json:"forgotten"`
 
 	// IllegalTransitions are steps between states that there is no way between: it is 0 unless this library has a bug, which ndinfo bugreport helps to report.
@@ -146,7 +148,7 @@ func engineStats(p *provider.Stats) Stats {
 		Duplicates:  p.Duplicates,
 		PacketsLost: p.PacketsLost, TailProbes: p.Probes, NoFrames: p.NoFrames,
 		Strangers: p.CookiesSent, CookiesRefused: p.CookiesRefused, SourceLimited: p.SourceLimited, HandedOver: p.HandedOver,
-		Contested: p.Contested, ProofPings: p.ProofPings, Forgotten: p.Forgotten, IllegalTransitions: p.IllegalTransitions,
+		Contested: p.Contested, ProofPings: p.ProofPings, PortsUnheld: p.PortsUnheld, Forgotten: p.Forgotten, IllegalTransitions: p.IllegalTransitions,
 		Challenges: p.Challenges, PathsChanged: p.PathsChanged, PortsChanged: p.PortsChanged,
 		RunsPaused:    p.RunsPaused,
 		BulkPacketsIn: p.BulkPacketsIn, BulkPacketsOut: p.BulkPacketsOut, BulkBytesIn: p.BulkBytesIn, BulkBytesOut: p.BulkBytesOut,

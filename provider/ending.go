@@ -17,6 +17,7 @@ type ending struct {
 
 	challenge sourceport.Challenge
 	proof     *lifetime.Proof // that this is not the end, which a REQ demands; nil while none does
+	doubt     *lifetime.Doubt // that the peer is there, which an ICMP error raises; nil while none does
 }
 
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.

@@ -38,6 +38,7 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
 	at = earlier(at, c.end.proof.Due())
+	at = earlier(at, c.end.doubt.Due())
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
 		if c.traffic != nil {
@@ -108,6 +109,9 @@ func (c *conn) onDeadline() {
 	}
 	if due(c.end.proof.Due()) {
 		c.onProof()
+	}
+	if due(c.end.doubt.Due()) {
+		c.onDoubt()
 	}
 	if c.phase != phaseOpen {
 		return

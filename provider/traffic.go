@@ -226,7 +226,7 @@ func (c *conn) enterIdleIfQuiet() {
 		c.idleAt = at
 		return
 	}
-	if c.inActive || c.inAcks || c.inHeard || c.underWay() {
+	if c.inActive || c.inAcks || c.inHeard || c.underWay() || c.alive.Asked() > 0 { // an error about a PING names its number
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}

@@ -5,11 +5,14 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file takes what routers and hosts say about requests that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can
-// send them, so they count for an attempt that the peer has not answered, and for nothing else.
+// This file takes what routers and hosts say about packets that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can send them. So
+// what they say of a request counts only while the peer has not answered it. That nobody holds the port of an established connection's peer
+// makes the peer prove that it is there, and only if the error quotes what nobody beside the path knows.
 
-// Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet, perhaps nothing.
+// Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet,
+// perhaps nothing. Sender is whose error it is; zero when that is not known.
 type Quote struct {
+	Sender   [16]byte
 	From, To Endpoint
 	Packet   []byte
 }
@@ -18,9 +21,12 @@ type Quote struct {
 const repeatsUntilRefused = 2
 
 // Unreachable ends the attempt whose request an ICMP error quotes, with what the error means: OutcomeHostUnreachable,
-// OutcomeNetworkUnreachable, OutcomePathTooSmall or OutcomeRefused. It returns false, and does nothing, when the quote is of no request of ours, or of
-// one that the peer has answered. The leading engine's owner calls it.
+// OutcomeNetworkUnreachable, OutcomePathTooSmall or OutcomeRefused. OutcomeRefused about a recent packet of an established connection makes its
+// peer prove that it is there. Unreachable returns false, and does nothing, when the quote is of neither. The leading engine's owner calls it.
 func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
+	if id, number, ok := wire.ParseQuotedPacket(q.Packet); ok {
+		return o == OutcomeRefused && e.portUnheld(q, id, number)
+	}
 	quote, ok := wire.ParseQuote(q.Packet)
 	if !ok || q.To.Port != e.cfg.UDPPort {
 		return false
@@ -45,4 +51,45 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	k.returned = true
 	c.attemptFailed(o)
 	return true
+}
+
+// portUnheld takes in that the peer's kernel says that no process holds the UDP port that a packet to a connection id of the peer went to. It
+// reports whether that is believed, as far as is known at once. Routers and firewalls say the same of peers that live, so only the peer's own
+// host is believed.
+func (e *Engine) portUnheld(q *Quote, peerID uint64, number uint32) bool {
+	c := e.directory.peers.Find(peerKey{q.To.IP, peerID})
+	if c == nil || q.Sender != q.To.IP || q.From.IP != c.local.IP || q.To.Port != c.peerPort && q.To.Port != c.bulkPort {
+		return false
+	}
+	return e.onHomeOf(c, func(c *conn) wire.DropReason { return c.portUnheld(number) }) == wire.DropNone
+}
+
+// portUnheld asks the peer for a sign of life, once for all errors that come before the answer, unless the packet that an error quotes is older
+// than one that the peer has acknowledged.
+func (c *conn) portUnheld(number uint32) wire.DropReason {
+	if c.phase == phaseLingering || c.end.doubt != nil {
+		return wire.DropNone // an error about an earlier packet has done it
+	}
+	if c.phase != phaseOpen {
+		return wire.DropState
+	}
+	c.leaveIdle()
+	c.touch()
+	if _, ok := c.sent.Newest(number); !ok {
+		return wire.DropState
+	}
+	c.engine.stats.PortsUnheld++
+	c.ending().doubt = lifetime.NewDoubt(c.engine.now, c.rtt.Smoothed)
+	c.sendPing()
+	return wire.DropNone
+}
+
+// onDoubt ends the wait for that sign of life, and the connection when there was none.
+func (c *conn) onDoubt() {
+	gone := c.end.doubt.Confirmed(c.alive.HeardAt())
+	c.ending().doubt = nil
+	if gone {
+		c.lost(OutcomeCanceled)
+		c.linger(lifetime.SayAbort, 0, nil) // in case that somebody lied
+	}
 }

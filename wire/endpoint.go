@@ -34,21 +34,21 @@ func (e *Endpoint) setIP4(addr *[4]byte) {
 	copy(e.IP[12:], addr[:])
 }
 
-// sourcePortBase is the first dynamic port (RFC 6335 §6); the 16384 ports from there on carry the entropy.
+// FirstSourcePort is the first dynamic port (RFC 6335 §6); the 16384 ports from there on carry the entropy.
 const (
-	sourcePortBase = 49152
-	sourcePorts    = 16384
+	FirstSourcePort = 49152
+	sourcePorts     = 16384
 
-	_ = uint(65536 - sourcePortBase - sourcePorts)
+	_ = uint(65536 - FirstSourcePort - sourcePorts)
 )
 
 // SourcePort returns the UDP source port of the connection whose sender owns connID (PROTOCOL §2).
 func SourcePort(connID uint64) uint16 {
-	return sourcePortBase + uint16(mix64(connID)%sourcePorts)
+	return FirstSourcePort + uint16(mix64(connID)%sourcePorts)
 }
 
 // IsSourcePort says that SourcePort returns a port for some connection.
-func IsSourcePort(port uint16) bool { return port >= sourcePortBase }
+func IsSourcePort(port uint16) bool { return port >= FirstSourcePort }
 
 // mix64 is the 64-bit finalizer of MurmurHash3: a bijection in which every input bit reaches every output bit.
 func mix64(x uint64) uint64 {

@@ -231,12 +231,12 @@ func TestSourcePort(t *testing.T) {
 	}
 	var low, high [sourcePorts]int // ids that differ in their slot only, and in their random part only
 	for i := range uint64(4 * sourcePorts) {
-		low[SourcePort(i+1)-sourcePortBase]++
-		high[SourcePort(i<<24+1)-sourcePortBase]++
+		low[SourcePort(i+1)-FirstSourcePort]++
+		high[SourcePort(i<<24+1)-FirstSourcePort]++
 	}
 	for i := range low {
 		if low[i] > 20 || high[i] > 20 { // mean 4; Poisson says 20 in 16384 has odds below 1 in 100 000
-			t.Errorf("port %d: %d and %d of %d connections", i+sourcePortBase, low[i], high[i], 4*sourcePorts)
+			t.Errorf("port %d: %d and %d of %d connections", i+FirstSourcePort, low[i], high[i], 4*sourcePorts)
 		}
 	}
 }

@@ -2,6 +2,16 @@ package wire
 
 import "encoding/binary"
 
+// ParseQuotedPacket decodes the beginning of an ND packet of a connection that an ICMP error quotes: the receiver's connection id, and the low
+// 32 bits of the packet number. Nothing in it is certain: the checksum covers bytes that are not there.
+func ParseQuotedPacket(b []byte) (connID uint64, number uint32, ok bool) {
+	h, d := ParseBaseHeader(b)
+	if d != DropNone || h.ConnID() == 0 {
+		return 0, 0, false
+	}
+	return h.ConnID(), h.Number(), true
+}
+
 // Quote is what an ICMP error, which repeats the beginning of the packet that it is about, tells of a REQ or RST: as much as
 // lies before the end of the quote.
 type Quote struct {

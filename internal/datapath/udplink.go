@@ -207,18 +207,17 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 
 // Connect implements provider.Link. It fails when the source port is not to be had.
 func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, error) {
-	path, err := d.connect(local.Port, remote)
-	if from := d.paths[path].from; err == nil && from.socket != d.in {
-		_ = from.socket.TellErrors(d.errors, local.Port) // if that fails, a request that nobody gets times out
-	}
-	return path, err
+	return d.connect(local.Port, remote)
 }
 
-// connect makes a path.
+// connect makes a path. Its socket hears of ICMP errors, unless it receives, or only answers outside connections.
 func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
 	from, err := d.sources.get(localPort, d.BulkOpen())
 	if err != nil {
 		return 0, err
+	}
+	if from.socket != d.in && localPort != wire.SourcePort(0) {
+		_ = from.socket.TellErrors(d.errors, localPort) // if that fails, only silence tells of a peer that is gone
 	}
 	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
 }

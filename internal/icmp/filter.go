@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 // The filters are classic BPF, which every kernel has and needs no privilege of its own. On a busy host other programs' errors
@@ -18,7 +20,7 @@ type test struct {
 	value uint32
 }
 
-// filter4 passes ICMP "destination unreachable" that quote UDP from an address to a port. A raw IPv4 socket sees the IP header.
+// filter4 passes ICMP "destination unreachable" that quote UDP from an address to a port, or an ND packet to a port of an adapter's own. A raw IPv4 socket sees the IP header.
 func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As4()
 	const quote = headerLen
@@ -28,19 +30,18 @@ func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 		{quote, unix.BPF_B, ipv4VersionIHL},
 		{quote + 9, unix.BPF_B, protoUDP},
 		{quote + 12, unix.BPF_W, binary.BigEndian.Uint32(ip[:])},
-		{quote + ipv4Len + 2, unix.BPF_H, uint32(port)},
-	})...)
+	}, quote+ipv4Len, port)...)
 }
 
 // filter6 is the same for ICMPv6, and passes "packet too big". A raw IPv6 socket sees what follows the IP header.
 func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As16()
 	const quote = headerLen
-	tests := []test{{quote + 6, unix.BPF_B, protoUDP}, {quote + ipv6Len + 2, unix.BPF_H, uint32(port)}}
+	tests := []test{{quote + 6, unix.BPF_B, protoUDP}}
 	for i := range uint32(4) {
 		tests = append(tests, test{quote + 8 + 4*i, unix.BPF_W, binary.BigEndian.Uint32(ip[4*i:])})
 	}
-	rest := program(unix.BPF_ABS, tests)
+	rest := program(unix.BPF_ABS, tests, quote+ipv6Len, port)
 	// The types 1 and 2, "destination unreachable" and "packet too big", become 0; all others go to the last instruction.
 	return append([]unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
@@ -50,14 +51,27 @@ func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	}, rest...)
 }
 
-// program passes what passes all tests.
-func program(mode uint16, tests []test) (p []unix.SockFilter) {
-	for i, t := range tests {
-		refuse := uint8(2*(len(tests)-i) - 1) // to the last instruction
-		p = append(p,
-			unix.SockFilter{Code: unix.BPF_LD | t.size | mode, K: t.at},
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: t.value, Jf: refuse},
-		)
+// program passes what passes all tests and has, at udp, a UDP header to a port, or one to a port of an adapter's own with an ND packet behind it.
+func program(mode uint16, tests []test, udp uint32, port uint16) (p []unix.SockFilter) {
+	const passing = 7 // instructions behind the tests, but for the one that refuses
+	load := func(size uint16, at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | size | mode, K: at}
 	}
-	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: longest}, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K})
+	jump := func(how uint16, value uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | how | unix.BPF_K, K: value, Jt: yes, Jf: no}
+	}
+	for i, t := range tests {
+		refuse := uint8(2*(len(tests)-i-1) + passing)
+		p = append(p, load(t.size, t.at), jump(unix.BPF_JEQ, t.value, 0, refuse))
+	}
+	return append(p,
+		load(unix.BPF_H, udp+2),
+		jump(unix.BPF_JEQ, uint32(port), 4, 0),
+		jump(unix.BPF_JGE, wire.FirstSourcePort, 0, 4),
+		load(unix.BPF_B, udp+udpLen),
+		unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf0},
+		jump(unix.BPF_JEQ, wire.Version<<4, 0, 1),
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: longest},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K},
+	)
 }

@@ -21,6 +21,7 @@ const (
 // Error is an ICMP error and what it quotes.
 type Error struct {
 	Kind     Kind
+	Sender   [16]byte      // of the error, IPv4 mapped into IPv6
 	From, To wire.Endpoint // of the packet quoted
 	Quoted   []byte        // the beginning of its UDP payload; it aliases what was parsed
 }
@@ -74,12 +75,13 @@ func Parse4(b []byte) (e Error, ok bool) {
 	if head < ipv4Len || len(b) < head+headerLen {
 		return e, false
 	}
+	sender := mapped([4]byte(b[12:])).IP
 	b = b[head:]
 	// A raw socket gets packets whose checksum nobody has looked at.
 	if b[0] != unreachable4 || wire.PartialSum(0, b) != 0xffff {
 		return e, false
 	}
-	e.Kind = KindOf(b[0], b[1], true)
+	e.Kind, e.Sender = KindOf(b[0], b[1], true), sender
 	quote := b[headerLen:]
 	if len(quote) < ipv4Len+udpLen || quote[0] != ipv4VersionIHL || quote[9] != protoUDP ||
 		binary.BigEndian.Uint16(quote[6:])&ipv4Fragment != 0 {
@@ -90,12 +92,13 @@ func Parse4(b []byte) (e Error, ok bool) {
 	return e.udp(quote[ipv4Len:])
 }
 
-// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it: "destination unreachable" and "packet too big".
-func Parse6(b []byte) (e Error, ok bool) {
+// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it from a sender: "destination unreachable" and "packet
+// too big".
+func Parse6(b []byte, sender [16]byte) (e Error, ok bool) {
 	if len(b) < headerLen+ipv6Len+udpLen || b[0] != unreachable6 && b[0] != tooBig6 {
 		return e, false
 	}
-	e.Kind = KindOf(b[0], b[1], false)
+	e.Kind, e.Sender = KindOf(b[0], b[1], false), sender
 	quote := b[headerLen:]
 	if quote[0]>>4 != 6 || quote[6] != protoUDP {
 		return e, false

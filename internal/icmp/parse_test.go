@@ -39,10 +39,17 @@ func message(kind, code byte, quoted []byte) []byte {
 	return b
 }
 
+// router4 and router6 say that something did not arrive.
+var router4, router6 = [16]byte{10: 0xff, 11: 0xff, 12: 203, 14: 113, 15: 9}, [16]byte{0: 0x20, 1: 1, 15: 9}
+
+// parse6 parses what a router said.
+func parse6(b []byte) (Error, bool) { return Parse6(b, router6) }
+
 // packet puts an IPv4 header of n bytes in front.
 func packet(n int, message []byte) []byte {
 	b := make([]byte, n)
 	b[0] = 0x40 | byte(n/4)
+	copy(b[12:], router4[12:])
 	return append(b, message...)
 }
 
@@ -61,15 +68,19 @@ func TestParse(t *testing.T) {
 		"IPv4 too big":    {Parse4, packet(20, message(3, 4, quote(from4, to4, payload))), from4, to4, TooBig},
 		"IPv4 unknown":    {Parse4, packet(20, message(3, 16, quote(from4, to4, payload))), from4, to4, None},
 		"IPv4 options":    {Parse4, packet(60, message(3, 1, quote(from4, to4, payload))), from4, to4, Host},
-		"IPv6 no route":   {Parse6, message(1, 0, quote(from6, to6, payload)), from6, to6, Network},
-		"IPv6 prohibited": {Parse6, message(1, 1, quote(from6, to6, payload)), from6, to6, Host},
-		"IPv6 address":    {Parse6, message(1, 3, quote(from6, to6, payload)), from6, to6, Host},
-		"IPv6 too big":    {Parse6, message(2, 0, quote(from6, to6, payload)), from6, to6, TooBig},
-		"IPv6 port":       {Parse6, message(1, 4, quote(from6, to6, payload)), from6, to6, Port},
-		"IPv6 unknown":    {Parse6, message(1, 7, quote(from6, to6, payload)), from6, to6, None},
+		"IPv6 no route":   {parse6, message(1, 0, quote(from6, to6, payload)), from6, to6, Network},
+		"IPv6 prohibited": {parse6, message(1, 1, quote(from6, to6, payload)), from6, to6, Host},
+		"IPv6 address":    {parse6, message(1, 3, quote(from6, to6, payload)), from6, to6, Host},
+		"IPv6 too big":    {parse6, message(2, 0, quote(from6, to6, payload)), from6, to6, TooBig},
+		"IPv6 port":       {parse6, message(1, 4, quote(from6, to6, payload)), from6, to6, Port},
+		"IPv6 unknown":    {parse6, message(1, 7, quote(from6, to6, payload)), from6, to6, None},
 	} {
 		e, ok := c.parse(c.b)
-		if !ok || e.Kind != c.kind || e.From != wire.EndpointFrom(c.from) || e.To != wire.EndpointFrom(c.to) || !bytes.Equal(e.Quoted, payload) {
+		sender := router6
+		if c.from.Addr().Is4() {
+			sender = router4
+		}
+		if !ok || e.Sender != sender || e.Kind != c.kind || e.From != wire.EndpointFrom(c.from) || e.To != wire.EndpointFrom(c.to) || !bytes.Equal(e.Quoted, payload) {
 			t.Errorf("%s: %+v, %t", name, e, ok)
 		}
 	}
@@ -85,7 +96,7 @@ func TestParseCutOff(t *testing.T) {
 		}
 	}
 	for n := range whole6 {
-		if e, ok := Parse6(whole6[:n]); ok != (n >= headerLen+ipv6Len+udpLen) || ok && len(e.Quoted) != n-headerLen-ipv6Len-udpLen {
+		if e, ok := parse6(whole6[:n]); ok != (n >= headerLen+ipv6Len+udpLen) || ok && len(e.Quoted) != n-headerLen-ipv6Len-udpLen {
 			t.Errorf("IPv6, %d bytes: %+v, %t", n, e, ok)
 		}
 	}
@@ -119,7 +130,7 @@ func TestParseRefuses(t *testing.T) {
 		"quotes IPv4":    message(1, 3, set(q6(), 0, 0x45)),
 		"mapped address": message(1, 3, mapped6),
 	} {
-		if e, ok := Parse6(b); ok {
+		if e, ok := parse6(b); ok {
 			t.Errorf("IPv6, %s: %+v", name, e)
 		}
 	}
@@ -135,7 +146,7 @@ func FuzzParse(f *testing.F) {
 		parse, head := Parse4, headerLen+ipv4Len+udpLen
 		b = bytes.Clone(b)
 		if ipv6 {
-			parse, head = Parse6, headerLen+ipv6Len+udpLen
+			parse, head = parse6, headerLen+ipv6Len+udpLen
 		} else if len(b) > 0 {
 			outer := int(b[0]&15) * 4
 			if head += outer; outer+headerLen <= len(b) { // a checksum is hard to guess

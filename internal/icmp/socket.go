@@ -27,12 +27,13 @@ const (
 // ErrNotAllowed says that this process may not open raw sockets: that takes CAP_NET_RAW.
 var ErrNotAllowed = errors.New("raw sockets are not allowed")
 
-// Socket receives errors about packets from one address to one UDP port. Close may be called from any goroutine.
+// Socket receives errors about ND packets from one address: to one UDP port, or to ports that adapters choose for themselves. Close may be called from any goroutine.
 type Socket struct {
 	file *os.File
 	raw  syscall.RawConn
 	ipv6 bool
 	buf  []byte
+	from [16]byte // who sent what is in buf, over IPv6
 
 	done      chan struct{}
 	closeOnce sync.Once
@@ -125,7 +126,7 @@ func (s *Socket) Each(take func(Error), malformed func()) {
 
 func (s *Socket) parse(b []byte) (Error, bool) {
 	if s.ipv6 {
-		return Parse6(b)
+		return Parse6(b, s.from)
 	}
 	return Parse4(b)
 }
@@ -133,7 +134,11 @@ func (s *Socket) parse(b []byte) (Error, bool) {
 // receive waits for the next error.
 func (s *Socket) receive() (n int, err error) {
 	failed := s.raw.Read(func(fd uintptr) bool {
-		n, _, err = unix.Recvfrom(int(fd), s.buf, 0)
+		var from unix.Sockaddr
+		n, from, err = unix.Recvfrom(int(fd), s.buf, 0)
+		if at, ok := from.(*unix.SockaddrInet6); ok {
+			s.from = at.Addr
+		}
 		return !errors.Is(err, unix.EAGAIN)
 	})
 	return n, errors.Join(failed, err)

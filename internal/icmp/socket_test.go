@@ -73,7 +73,7 @@ func TestPortUnreachable(t *testing.T) {
 		}
 		e := next(t, "error", h.errors)
 		want := Error{Kind: Port, From: wire.EndpointFrom(netip.AddrPortFrom(c.a.Addr(), 50000)), To: wire.EndpointFrom(netip.AddrPortFrom(c.b.Addr(), port))}
-		if e.Kind != want.Kind || e.From != want.From || e.To != want.To || string(e.Quoted) != "hello" {
+		if e.Sender != want.To.IP || e.Kind != want.Kind || e.From != want.From || e.To != want.To || string(e.Quoted) != "hello" {
 			t.Errorf("%+v, want %+v", e, want)
 		}
 		must(t, s.Close())
@@ -145,11 +145,15 @@ func TestFilterKeepsOthersAway(t *testing.T) {
 	h := hear(open(t, pair, pair.AddrA.Addr()))
 	send := forger(t, pair)
 	from, to := netip.AddrPortFrom(pair.AddrA.Addr(), 50000), netip.AddrPortFrom(pair.AddrB.Addr(), port)
+	own := netip.AddrPortFrom(to.Addr(), wire.SourcePort(1)) // of an adapter that has no well-known port
 	tcp := quote(from, to, nil)
 	tcp[9] = unix.IPPROTO_TCP
 	for _, other := range [][]byte{
 		message(unreachable4, 1, quote(netip.AddrPortFrom(pair.AddrB.Addr(), 50000), to, nil)), // another's packet
 		message(unreachable4, 1, quote(from, netip.AddrPortFrom(to.Addr(), port+1), nil)),
+		message(unreachable4, 1, quote(from, own, nil)),
+		message(unreachable4, 1, quote(from, own, []byte{(wire.Version + 1) << 4})),
+		message(unreachable4, 1, quote(from, netip.AddrPortFrom(to.Addr(), wire.FirstSourcePort-1), []byte{wire.Version << 4})),
 		message(unreachable4, 1, tcp),
 		message(11, 0, quote(from, to, nil)), // time exceeded
 		message(unreachable4, 1, quote(from, to, nil)[:ipv4Len+3]),
@@ -160,8 +164,12 @@ func TestFilterKeepsOthersAway(t *testing.T) {
 	if e := next(t, "error", h.errors); string(e.Quoted) != "this one" {
 		t.Errorf("%+v passed", e)
 	}
+	send(message(unreachable4, 1, quote(from, own, []byte{wire.Version << 4, 77})))
+	if e := next(t, "error about an adapter's own port", h.errors); len(e.Quoted) != 2 {
+		t.Errorf("%+v passed", e)
+	}
 	if len(h.malformed)+len(h.errors) > 0 {
-		t.Error("more than one passed")
+		t.Error("more than these passed")
 	}
 }
 

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ const errorRoom = 8 << 10
 // Sent is an ICMP error about a datagram that a socket sent, as its error queue has it.
 type Sent struct {
 	Type, Code uint8    // of the ICMP or ICMPv6 message
+	Sender     [16]byte // of that message, IPv4 mapped into IPv6; zero when the kernel does not know it
 	IP         [16]byte // where the datagram went, IPv4 mapped into IPv6
 	Port       uint16
 	Quoted     []byte // the beginning of the datagram
@@ -116,11 +118,28 @@ func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
 				continue
 			}
 			e.Type, e.Code, e.Quoted = m.Data[5], m.Data[6], buf[:n]
+			e.Sender = offender(m.Data[sizeofExtendedErr:])
 			if e.IP, e.Port, ok = endpoint(to); ok {
 				return e, true
 			}
 		}
 	}
+}
+
+// offender is the address in the struct sockaddr behind a struct sock_extended_err (SO_EE_OFFENDER).
+func offender(b []byte) (ip [16]byte) {
+	const addr4, addr6 = 4, 8 // where struct sockaddr_in and sockaddr_in6 have the address
+	if len(b) < addr4+4 {
+		return ip
+	}
+	switch family := binary.NativeEndian.Uint16(b); {
+	case family == unix.AF_INET:
+		ip[10], ip[11] = 0xff, 0xff
+		copy(ip[12:], b[addr4:addr4+4])
+	case family == unix.AF_INET6 && len(b) >= addr6+16:
+		copy(ip[:], b[addr6:])
+	}
+	return ip
 }
 
 // endpoint is the inverse of sockaddr.

@@ -91,6 +91,7 @@ func plainCounters() []plainCounter {
 		{"connection_requests_handed_over_total", "Connection requests given to the adapter of this machine that has their ND port.", func(s *nd.Stats) uint64 { return s.HandedOver }},
 		{"connections_contested_total", "Times a connection had to prove itself alive, because a request wanted its ND endpoints.", func(s *nd.Stats) uint64 { return s.Contested }},
 		{"connection_proof_pings_total", "Packets sent to have contested connections prove themselves.", func(s *nd.Stats) uint64 { return s.ProofPings }},
+		{"connection_ports_unheld_total", "Connections whose peer's kernel said that no process holds the peer's UDP port.", func(s *nd.Stats) uint64 { return s.PortsUnheld }},
 		{"connections_forgotten_total", "Connections that were over and whose record was needed for another.", func(s *nd.Stats) uint64 { return s.Forgotten }},
 		{"illegal_transitions_total", "Steps between states that there is no way between: not 0 when the library has a bug.", func(s *nd.Stats) uint64 { return s.IllegalTransitions }},
 		{"acks_sent_total", "Packets sent only to acknowledge.", func(s *nd.Stats) uint64 { return s.Acks }},

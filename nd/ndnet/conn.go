@@ -49,6 +49,7 @@ type Conn struct {
 
 	out       outgoing
 	send      sender
+	room      roomProbe
 	shut      bool // we shut down writing
 	writeTime deadline
 	mostWrite int // bytes that the ring of send may have

@@ -31,7 +31,10 @@ type Dialer struct {
 	Resolver *net.Resolver
 	// FallbackDelay is how long the addresses of a name wait for those before them; 0 is 300 ms.
 	FallbackDelay time.Duration
-	// KeepAliveConfig is that of the connections; see Conn.SetKeepAliveConfig.
+	// KeepAlive is after how much silence a connection asks its peer for a sign of life, unless KeepAliveConfig is enabled; 0 is 15 s, and a
+	// negative value asks for none, as with net.Dialer.
+	KeepAlive time.Duration
+	// KeepAliveConfig, when it is enabled, is that of the connections; see Conn.SetKeepAliveConfig.
 	KeepAliveConfig net.KeepAliveConfig
 
 	// TCP, when it is set, connects over TCP where ND has failed, or has not connected within TCPAfter: then whichever is first
@@ -120,8 +123,5 @@ func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort) (*Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	if d.KeepAliveConfig.Enable {
-		err = c.SetKeepAliveConfig(d.KeepAliveConfig)
-	}
-	return c, err
+	return c, c.SetKeepAliveConfig(keepAliveOf(d.KeepAlive, d.KeepAliveConfig))
 }

@@ -41,11 +41,15 @@
 // return from main: http.Server.Shutdown closes those of a server, http.Transport.CloseIdleConnections those of a client. Wait waits for what a Close has given up
 // waiting for, and closes adapters that nobody uses. Behind it no goroutine of this package is left, but for connections and listeners that are open.
 //
-// The peer of a process that was killed, or that did not close its connections, finds out by silence: Read and Write end with ETIMEDOUT when something was on its
-// way there, else with ECONNRESET, on the adapters of Dialer and ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped
-// for a while; on an adapter of the caller's after AdapterConfig.PeerTimeout, and up to 15 s more when the connection was idle. When a process of
-// the same user has its UDP port by then, as one that was started again, they end with ECONNRESET with the next packet. KeepAliveConfig of both, or Conn.SetKeepAliveConfig, has it noticed sooner, with ETIMEDOUT:
-// in 3 s with an Idle and Interval of 1 s and a Count of 2.
+// The peer of a process that was killed, or did not close its connections, is told by the kernel there, which answers that nobody has the UDP port: Read and Write
+// end with ECONNRESET, within some round trips while something is sent, and with the next sign of life, after 10 to 15 s, while the connection is idle.
+// KeepAlive of Dialer and ListenConfig, or Conn.SetKeepAliveConfig, has it noticed sooner. So it does when a process of the same user has the UDP port
+// by then, as one that was started again.
+//
+// Where no ICMP error arrives, because the host is gone, a firewall drops them, or the process uses a broker and lacks CAP_NET_RAW, the peer finds out by
+// silence. Then Read and Write end with ETIMEDOUT when something was on its way there, else with ECONNRESET: on the adapters of Dialer and
+// ListenConfig after 60 to 75 seconds, because they outlive that a process is stopped for a while; on an adapter of the caller's after
+// AdapterConfig.PeerTimeout, and up to 15 s more when the connection was idle.
 //
 // # Addresses
 //

@@ -31,6 +31,17 @@ const (
 	defaultKeepAliveCount = 9
 )
 
+// transportAsks is after how much silence the transport asks an idle peer for a sign of life by itself (PROTOCOL §9.5).
+const transportAsks = 10 * time.Second
+
+// keepAliveOf is the configuration of connections that a Dialer or ListenConfig makes with these fields, as package net says.
+func keepAliveOf(idle time.Duration, k net.KeepAliveConfig) net.KeepAliveConfig {
+	if !k.Enable && idle >= 0 {
+		return net.KeepAliveConfig{Enable: true, Idle: idle}
+	}
+	return k
+}
+
 var errKeepAlive = errors.New("the peer acknowledged nothing for as long as signs of life may take")
 
 // SetKeepAlive turns signs of life on an idle connection on, one each 15 s, or off. The transport asks idle peers for them anyway, each 10 s with
@@ -46,7 +57,8 @@ func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 
 // SetKeepAliveConfig has a sign of life sent after k.Idle without traffic, 0 being 15 s. Where nothing is acknowledged for k.Count times k.Interval,
 // 0 being 9 and 15 s, the connection ends with ETIMEDOUT, unless the transport has ended it before (AdapterConfig.PeerTimeout). The sign is
-// repeated at the transport's time. Negative values are those of package net: Idle turns it off, the others stand for their defaults.
+// repeated at the transport's time. Negative values are those of package net: Idle turns it off, the others stand for their defaults. Where
+// the transport asks sooner and gives up sooner than k says, it alone asks: it does with the defaults, on adapters that this package opened.
 func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,6 +79,9 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	keep := &keepAlive{idle: or(k.Idle, defaultKeepAlive), seen: c.send.number, arrived: c.arrived()}
 	count, interval := or(time.Duration(k.Count), defaultKeepAliveCount), or(k.Interval, defaultKeepAlive)
 	keep.patience = count * min(interval, math.MaxInt64/count)
+	if silence := c.network.silence; silence > 0 && keep.idle >= transportAsks && keep.patience >= silence {
+		return nil
+	}
 	keep.timer = time.AfterFunc(keep.idle, func() { c.signOfLife(keep) })
 	c.keep = keep
 	return nil

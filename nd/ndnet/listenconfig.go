@@ -19,7 +19,9 @@ type ListenConfig struct {
 	TCP bool
 	// Resolver looks up names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// KeepAliveConfig is that of the connections that are accepted; see Conn.SetKeepAliveConfig. Over TCP it is that of net.ListenConfig.
+	// KeepAlive is that of the connections that are accepted, as in Dialer. Over TCP it is that of net.ListenConfig.
+	KeepAlive time.Duration
+	// KeepAliveConfig, when it is enabled, is used instead; see Conn.SetKeepAliveConfig. Over TCP it is that of net.ListenConfig.
 	KeepAliveConfig net.KeepAliveConfig
 }
 
@@ -69,7 +71,7 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (net
 		if !any {
 			where = at[0].Addr().String()
 		}
-		tcp, err = (&net.ListenConfig{KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
+		tcp, err = (&net.ListenConfig{KeepAlive: l.KeepAlive, KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +102,7 @@ func (l *ListenConfig) listenOne(on *Adapters, at netip.AddrPort) (*Listener, er
 	if err != nil {
 		return nil, err
 	}
-	one.keep = l.KeepAliveConfig // before anybody can call Accept
+	one.keep = keepAliveOf(l.KeepAlive, l.KeepAliveConfig) // before anybody can call Accept
 	return one, nil
 }
 

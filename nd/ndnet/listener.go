@@ -10,15 +10,16 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// acceptors is how many requests of a listener are answered at once: the handshake waits for the peer's application.
-const acceptors = 16
-
 // Listener is a net.Listener. Use Network.Listen.
+//
+// Connections complete before Accept is called, up to as many as net.core.somaxconn says, as over TCP. A client beyond them waits in Dial until
+// Accept makes room or its time is over. When 4096 of them wait, further ones are refused with ECONNREFUSED. One client host
+// may fill 2048 places with requests that it does not complete, and, as over TCP, all with connections.
 type Listener struct {
 	network  *Network
 	listener *nd.Listener
 	addr     *net.TCPAddr
-	ready    chan *Conn
+	backlog  *backlog
 	keep     net.KeepAliveConfig // of those that Accept returns
 	life     context.Context
 	end      context.CancelFunc
@@ -77,42 +78,46 @@ func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 		_ = under.Close()
 		return nil, err
 	}
-	l := &Listener{network: n, listener: under, addr: n.tcpAddr(at), ready: make(chan *Conn)}
+	l := &Listener{network: n, listener: under, addr: n.tcpAddr(at), backlog: newBacklog(n.backlog)}
 	l.life, l.end = context.WithCancel(context.Background())
 	n.hold()
-	var accepting sync.WaitGroup
-	for range acceptors {
-		accepting.Go(l.accept)
-	}
-	go func() {
-		accepting.Wait()
-		n.drop()
-		n.ending.end()
-	}()
+	go l.takeRequests()
 	return l, nil
 }
 
-// accept answers requests, one at a time, until the listener is closed.
-func (l *Listener) accept() {
-	for l.life.Err() == nil {
-		c, err := l.next()
-		switch {
-		case err != nil:
-			l.fail(err)
-			return
-		case c == nil:
-			continue // that peer gave up or speaks something else: the next one
-		}
+// takeRequests has each request answered by a goroutine of its own, because an answer waits for the peer, until the listener is closed. Then it
+// resets the connections that nobody accepted.
+func (l *Listener) takeRequests() {
+	var answering sync.WaitGroup
+	for number := uint64(0); l.life.Err() == nil; number++ {
 		select {
-		case l.ready <- c:
+		case l.backlog.places <- struct{}{}:
 		case <-l.life.Done():
-			_ = c.Close()
+			continue
 		}
+		k, err := l.request()
+		if err != nil {
+			l.fail(err)
+			break
+		}
+		answering.Go(func() {
+			if c := l.answer(k); c == nil {
+				l.backlog.leave() // that peer gave up or speaks something else
+			} else if !l.backlog.push(number, c) {
+				c.release()
+			}
+		})
 	}
+	for _, p := range l.backlog.close() {
+		p.conn.release()
+	}
+	answering.Wait()
+	l.network.drop()
+	l.network.ending.end()
 }
 
-// next takes one request to its end. It returns neither connection nor error when only that request failed.
-func (l *Listener) next() (*Conn, error) {
+// request waits for the next request.
+func (l *Listener) request() (*nd.Connector, error) {
 	k, err := l.network.adapter.CreateConnector()
 	if err != nil {
 		return nil, err
@@ -121,23 +126,28 @@ func (l *Listener) next() (*Conn, error) {
 		_ = k.Close()
 		return nil, err
 	}
+	return k, nil
+}
+
+// answer takes a request to its end. It returns nil when the request failed.
+func (l *Listener) answer(k *nd.Connector) *Conn {
 	c, err := l.network.newConn(k)
 	if err != nil {
-		return nil, nil // no resources for this one; its peer is refused as the connector closes
+		return nil // no resources for this one; its peer is refused as the connector closes
 	}
 	if c.greet() != nil {
 		_ = k.Reject(nil)
 		c.release()
-		return nil, nil
+		return nil
 	}
 	c.begin()
 	ctx, cancel := context.WithTimeout(l.life, l.network.cfg.EstablishTimeout)
 	defer cancel()
 	if err := k.Accept(ctx, c.qp, c.params()); err != nil {
 		c.release()
-		return nil, nil
+		return nil
 	}
-	return c, nil
+	return c
 }
 
 // fail ends the listener.
@@ -152,23 +162,26 @@ func (l *Listener) fail(err error) {
 
 // Accept waits for the next connection.
 func (l *Listener) Accept() (net.Conn, error) {
-	if l.deadline.over() {
-		return nil, l.opError("accept", os.ErrDeadlineExceeded)
-	}
-	select {
-	case c := <-l.ready:
-		if l.keep.Enable {
-			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only, and nobody else has it yet
+	for l.life.Err() == nil {
+		if l.deadline.over() {
+			return nil, l.opError("accept", os.ErrDeadlineExceeded)
 		}
-		return c, nil
-	case <-l.life.Done():
-		return nil, l.opError("accept", l.failed)
-	case <-l.deadline.done():
-		return nil, l.opError("accept", os.ErrDeadlineExceeded)
+		if c := l.backlog.pop(); c != nil {
+			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only, and nobody else has it yet
+			return c, nil
+		}
+		select {
+		case <-l.backlog.arrived:
+		case <-l.life.Done():
+		case <-l.deadline.done():
+			return nil, l.opError("accept", os.ErrDeadlineExceeded)
+		}
 	}
+	return nil, l.opError("accept", l.failed)
 }
 
-// Close ends every Accept. Connections that were accepted live on; closing twice is an error, as for other listeners.
+// Close ends every Accept and resets the connections that nobody accepted. Those that were accepted live on; closing twice is an error, as for
+// other listeners.
 func (l *Listener) Close() error {
 	first := false
 	l.once.Do(func() {

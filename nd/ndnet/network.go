@@ -23,8 +23,8 @@ type Config struct {
 	// each. It is rounded up to a power of two of 16 KiB to 64 MiB; default 1 MiB. Buffers begin with 512 bytes, grow
 	// when they hold up the peer or a Write, and are given back after seconds without traffic.
 	MaxBuffer int
-	// EstablishTimeout is how long a client of a listener may take to complete once it was accepted; 0 is 5 s. Dial completes at once. A
-	// listener accepts 16 clients at a time, and those that go no further would keep all others out.
+	// EstablishTimeout is how long a client of a listener may take to complete the handshake; 0 is 5 s. Dial completes at once. A client that
+	// does not has a place in the backlog for as long.
 	EstablishTimeout time.Duration
 }
 
@@ -68,6 +68,8 @@ type Network struct {
 	stay    time.Duration // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
 	later   time.Duration // how long bytes wait for the next Write before somebody looks whether they can go; laterTime
 	bounds  closeBounds
+	silence time.Duration // after which the transport gives a peer up; zero where the adapter is the caller's
+	backlog int           // how many connections of a listener wait for Accept; somaxconn
 	pool    pool
 	buffers buffers
 
@@ -88,7 +90,7 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	}
 	return &Network{
 		adapter: adapter, local: adapter.QueryAddressList()[0], cfg: cfg, pool: pool{adapter: adapter}, grown: map[*Conn]uint64{},
-		hold: func() {}, drop: func() {}, stay: stayTime, later: laterTime, bounds: usualBounds,
+		hold: func() {}, drop: func() {}, stay: stayTime, later: laterTime, bounds: usualBounds, backlog: somaxconn(),
 	}, nil
 }
 

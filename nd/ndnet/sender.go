@@ -171,6 +171,7 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	}
 	if c.out.told = c.blocked(); c.out.told {
 		m.flags |= flagBlocked
+		c.probeRoom()
 	}
 	s.offerDue, s.switchedDue, s.signDue = false, false, false
 	at := headersAt + int(s.number%depth)*headerSlot

@@ -131,6 +131,7 @@ func (s *sharedAdapter) network(p *place, cfg Config) (*Network, error) {
 		if n, err = New(s.adapter, cfg); err != nil {
 			return nil, err
 		}
+		n.silence = peerTimeout
 		n.hold, n.drop = s.use, func() { s.leave(p) }
 		s.networks[cfg] = n
 	}

@@ -190,24 +190,38 @@ func TestWaitBesideAnAdapterThatOpens(t *testing.T) {
 	}
 }
 
-// Accepted connections have the signs of life that their listener was asked for, of one address or of all.
-func TestListenKeepsAlive(t *testing.T) {
+// Connections ask for the signs of life that their dialer and listener were told, of one address or of all, unless the transport asks sooner.
+func TestKeepAliveOfDialersAndListeners(t *testing.T) {
 	a := onLoopback(t)
-	for _, address := range []string{"127.0.0.1:0", ":0"} {
-		for _, on := range []bool{true, false} {
-			l, err := (&ListenConfig{Adapters: a, KeepAliveConfig: net.KeepAliveConfig{Enable: on, Idle: time.Hour}}).Listen(t.Context(), "tcp4", address)
+	const soon = 5 * time.Second
+	for name, c := range map[string]struct {
+		idle time.Duration
+		cfg  net.KeepAliveConfig
+		want time.Duration // zero for none but the transport's
+	}{
+		"default":     {},
+		"off":         {idle: -1},
+		"idle":        {idle: soon, want: soon},
+		"config":      {idle: -1, cfg: net.KeepAliveConfig{Enable: true, Idle: soon}, want: soon},
+		"rare":        {cfg: net.KeepAliveConfig{Enable: true, Idle: time.Hour}},
+		"impatient":   {cfg: net.KeepAliveConfig{Enable: true, Interval: time.Second}, want: defaultKeepAlive},
+		"config, off": {idle: soon, cfg: net.KeepAliveConfig{Enable: true, Idle: -1}},
+	} {
+		for _, address := range []string{"127.0.0.1:0", ":0"} {
+			l, err := (&ListenConfig{Adapters: a, KeepAlive: c.idle, KeepAliveConfig: c.cfg}).Listen(t.Context(), "tcp4", address)
 			must(t, err)
 			_, port, err := net.SplitHostPort(l.Addr().String())
 			must(t, err)
-			client, err := (&Dialer{Adapters: a, Timeout: patience}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+			client, err := (&Dialer{Adapters: a, Timeout: patience, KeepAlive: c.idle, KeepAliveConfig: c.cfg}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 			must(t, err)
 			server, err := l.Accept()
 			must(t, err)
-			if keep := server.(*Conn).keep; (keep != nil) != on || on && keep.idle != time.Hour {
-				t.Errorf("listening on %s with signs of life %v: %+v", address, on, keep)
+			for _, end := range []net.Conn{client, server} {
+				if keep := end.(*Conn).keep; (keep != nil) != (c.want != 0) || keep != nil && keep.idle != c.want {
+					t.Errorf("%s on %s: %+v, want %v", name, address, keep, c.want)
+				}
+				must(t, end.Close())
 			}
-			must(t, client.Close())
-			must(t, server.Close())
 			must(t, l.Close())
 		}
 	}

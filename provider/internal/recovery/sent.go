@@ -92,6 +92,17 @@ func (s *Sent) Floor() uint64 { return s.floor }
 // for loss (RFC 8985 §6.2). It is zero while nothing was acknowledged.
 func (s *Sent) Passed() uint64 { return max(s.largest[0], s.largest[1], 1) - 1 }
 
+// Newest finds the transmission whose number ends with low among those that left after all that were acknowledged. ok is false when it is none
+// of these.
+func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
+	back := uint64(uint32(s.next) - low)
+	if back == 0 || back > s.next {
+		return 0, false
+	}
+	number = s.next - back
+	return number, number >= max(s.largest[0], s.largest[1], s.floor)
+}
+
 // overtaken returns the number of the oldest transmission in flight of a lane, if one of the same lane that left later was acknowledged.
 func (s *Sent) overtaken(lane int) (number uint64, ok bool) {
 	largest := s.largest[lane]

@@ -52,6 +52,7 @@ type Stats struct {
 	HandedOver     uint64 // REQs given to the adapter of this machine that has their ND port
 	Contested      uint64 // times an open connection had to prove itself alive, because a REQ wanted its ND endpoints
 	ProofPings     uint64 // PINGs sent for that
+	PortsUnheld    uint64 // connections asked for a sign of life because their peer's kernel said that no process holds the peer's UDP port
 	Forgotten      uint64 // connections that were over and whose record was needed for another
 
 	// Several engines (ARCHITECTURE §4).

@@ -1,0 +1,203 @@
+package ndnet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// victimAt is the address, the UDP port and the datapath of a process that a test kills, in its environment.
+const victimAt = "NDNET_TEST_VICTIM"
+
+// noticedWithin bounds how long the peer of a killed process may take to notice. It is generous, and far below the minute that silence takes.
+const noticedWithin = 30 * time.Second
+
+// victim takes connections and reads what comes, until it is killed.
+func victim(t *testing.T, args string) {
+	var at, datapath string
+	var port uint16
+	_, err := fmt.Sscanf(args, "%s %d %s", &at, &port, &datapath)
+	must(t, err)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(at), UDPPort: port, Datapath: datapathNamed(datapath)})
+	must(t, err)
+	n, err := New(a, Config{})
+	must(t, err)
+	l, err := n.Listen("nd", ":0")
+	must(t, err)
+	fmt.Println("listening", l.Addr())
+	for {
+		c, err := l.Accept()
+		must(t, err)
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+	}
+}
+
+func datapathNamed(name string) nd.Datapath {
+	for _, d := range killedDatapaths {
+		if d.String() == name {
+			return d
+		}
+	}
+	return nd.DatapathAuto
+}
+
+var killedDatapaths = []nd.Datapath{nd.DatapathUDP, nd.DatapathRing, nd.DatapathGeneric, nd.DatapathAuto}
+
+// startVictim starts a victim and connects to it from n.
+func startVictim(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip.Addr, port uint16, d nd.Datapath) (c *Conn, kill func()) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+name+"$")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", victimAt, at, port, d))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, start(cmd))
+	kill = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}
+	t.Cleanup(kill)
+	lines := bufio.NewScanner(out)
+	to := ""
+	for to == "" && lines.Scan() {
+		to, _ = strings.CutPrefix(lines.Text(), "listening ")
+	}
+	dialed, err := n.DialContext(t.Context(), "nd", to)
+	must(t, err)
+	t.Cleanup(func() { dialed.Close() })
+	_, err = dialed.Write([]byte("hello"))
+	must(t, err)
+	return dialed.(*Conn), kill
+}
+
+// noticed wants a connection reset soon after begin.
+func noticed(t *testing.T, begin time.Time, err error) {
+	t.Helper()
+	if took := time.Since(begin); took > noticedWithin || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("after %v: %v, want %v within %v", took, err, syscall.ECONNRESET, noticedWithin)
+	}
+}
+
+// killEach kills the peer while a connection writes, while it waits in Read with signs of life, and before it writes for the first time in a while.
+func killEach(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip.Addr, port uint16, d nd.Datapath) {
+	t.Run("writing", func(t *testing.T) {
+		c, kill := startVictim(t, start, n, at, port, d)
+		piece := make([]byte, 64<<10)
+		for range 100 {
+			_, err := c.Write(piece)
+			must(t, err)
+		}
+		var err error
+		kill()
+		for begin := time.Now(); ; {
+			must(t, c.SetWriteDeadline(begin.Add(patience)))
+			if _, err = c.Write(piece); err != nil {
+				noticed(t, begin, err)
+				break
+			}
+		}
+	})
+	t.Run("reading", func(t *testing.T) {
+		c, kill := startVictim(t, start, n, at, port, d)
+		must(t, c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 100 * time.Millisecond}))
+		time.AfterFunc(100*time.Millisecond, kill)
+		begin := time.Now()
+		must(t, c.SetReadDeadline(begin.Add(patience)))
+		_, err := c.Read(make([]byte, 1))
+		noticed(t, begin, err)
+	})
+	t.Run("idle", func(t *testing.T) {
+		c, kill := startVictim(t, start, n, at, port, d)
+		time.Sleep(1500 * time.Millisecond) // until the connection keeps little (Config.IdleAfter of the transport)
+		kill()
+		begin := time.Now()
+		must(t, c.SetReadDeadline(begin.Add(patience)))
+		_, err := c.Write([]byte("x"))
+		must(t, err) // nobody knows yet
+		_, err = c.Read(make([]byte, 1))
+		noticed(t, begin, err)
+	})
+}
+
+// The peer of a process that is killed learns it soon, over plain sockets without any privilege, because the kernel says that nobody holds the
+// UDP port.
+func TestKilledPeerIsNoticed(t *testing.T) {
+	if args := os.Getenv(victimAt); args != "" {
+		victim(t, args)
+		return
+	}
+	at, port := netlabtest.Loopback(), netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: at[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	must(t, err)
+	defer func() { must(t, a.Close()) }()
+	n, err := New(a, Config{})
+	must(t, err)
+	killEach(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
+}
+
+// The peer of an idle connection learns it by the signs of life that are on by default.
+func TestKilledPeerOfAnIdleConnectionIsNoticed(t *testing.T) {
+	if args := os.Getenv(victimAt); args != "" {
+		victim(t, args)
+		return
+	}
+	if testing.Short() {
+		t.Skip("it takes as long as a connection is idle before it asks, 10 s")
+	}
+	t.Parallel()
+	at, port := netlabtest.Loopback(), netlabtest.FreePort(t)
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: at[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	must(t, err)
+	defer func() { must(t, a.Close()) }()
+	n, err := New(a, Config{})
+	must(t, err)
+	c, kill := startVictim(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
+	time.Sleep(1500 * time.Millisecond) // what was written has arrived
+	kill()
+	begin := time.Now()
+	must(t, c.SetReadDeadline(begin.Add(patience)))
+	_, err = c.Read(make([]byte, 1))
+	noticed(t, begin, err)
+}
+
+// The peer of a process that is killed learns it over a network on each datapath, also where the host limits its ICMP errors to one a second as Linux does by default.
+func TestKilledPeerIsNoticedOverEachDatapath(t *testing.T) {
+	if args := os.Getenv(victimAt); args != "" {
+		victim(t, args)
+		return
+	}
+	for _, ipv6 := range []bool{false, true} {
+		for _, d := range killedDatapaths {
+			t.Run(fmt.Sprintf("%s ipv6 %t", d, ipv6), func(t *testing.T) {
+				pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: ipv6})
+				at := [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}
+				if ipv6 {
+					at = [2]netip.Addr{pair.Addr6A.Addr(), pair.Addr6B.Addr()}
+				}
+				var a *nd.Adapter
+				must(t, pair.A.Do(func() (err error) {
+					a, err = nd.OpenAdapter(nd.AdapterConfig{Address: at[0], Datapath: d, PeerTimeout: peerTimeout})
+					return err
+				}))
+				defer func() { must(t, a.Close()) }()
+				n, err := New(a, Config{})
+				must(t, err)
+				killEach(t, pair.B.StartProcess, n, at[1], nd.DefaultUDPPort, d)
+			})
+		}
+	}
+}
