@@ -2,7 +2,6 @@ package space
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"testing"
 )
 
@@ -62,16 +61,14 @@ func (r *receiver) take(from, to int) (kept bool) {
 func (r *receiver) check() {
 	r.t.Helper()
 	used, last := 0, Place(0)
-	for c, chunk := range r.gaps.chunks {
-		for i := range chunk[r.gaps.low(c):] {
-			h := &chunk[r.gaps.low(c)+i]
-			used += cap(h.Data)
-			if last != 0 && h.From.Before(last) {
-				r.t.Fatalf("%x waits behind %x", h.From, last)
-			}
-			if last = h.From; !r.at(r.next).Before(h.From) {
-				r.t.Fatalf("%x waits although %x is next", h.From, r.at(r.next))
-			}
+	for at := r.gaps.held.front(); r.gaps.held.has(at); at = r.gaps.held.after(at) {
+		h := r.gaps.held.get(at)
+		used += cap(h.Data)
+		if last != 0 && h.From.Before(last) {
+			r.t.Fatalf("%x waits behind %x", h.From, last)
+		}
+		if last = h.From; !r.at(r.next).Before(h.From) {
+			r.t.Fatalf("%x waits although %x is next", h.From, r.at(r.next))
 		}
 	}
 	if used != r.gaps.Bytes() || r.gaps.Empty() != (r.gaps.Len() == 0) {
@@ -145,18 +142,10 @@ func TestGapsInASmallStore(t *testing.T) {
 	}
 }
 
-// Whatever the order in which a peer leaves holes, a packet has a chunk of a bounded length to find its place in, and chunks are not many: what a packet
-// costs does not grow with how many wait.
+// Whatever the order in which a peer leaves holes, what a packet costs does not grow with how many wait.
 func TestHolesInAnyOrder(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
 	const packets = 12000
-	for name, order := range map[string]func(i int) int{
-		"first to last": func(i int) int { return i },
-		"last to first": func(i int) int { return packets - 1 - i },
-		"outside in":    func(i int) int { return i%2*(packets-1) + (i/2)*(1-i%2*2) },
-		"inside out":    func(i int) int { return packets/2 + (i/2)*(1-i%2*2) - i%2 },
-		"random":        func() func(int) int { p := rng.Perm(packets); return func(i int) int { return p[i] } }(),
-	} {
+	for name, order := range anyOrder(packets) {
 		store := NewStore(1 << 30)
 		var g Gaps
 		for i := range packets {
@@ -164,14 +153,7 @@ func TestHolesInAnyOrder(t *testing.T) {
 			if g.Has(at, at.NextMessage()) || g.Hold(&store, at, at.NextMessage(), 100, 0) == nil || !g.Has(at, at.NextMessage()) {
 				t.Fatalf("%s: packet %d is not held as a new one", name, i)
 			}
-			for _, chunk := range g.chunks {
-				if len(chunk) > 64 {
-					t.Fatalf("%s: a packet moves %d others", name, len(chunk))
-				}
-			}
-			if n := len(g.chunks); n > 1+g.Len()/32 {
-				t.Fatalf("%s: %d packets in %d chunks", name, g.Len(), n)
-			}
+			checkChunks(t, name, &g.held, 32)
 		}
 		for i := range uint32(packets) {
 			if h := g.Take(); h.From != At(2*i, 0) {

@@ -1,7 +1,5 @@
 package space
 
-import "slices"
-
 // Piece is what lies from one place to another, not empty.
 type Piece struct {
 	From, To Place
@@ -10,19 +8,23 @@ type Piece struct {
 	bytes    int   // of packets, when it arrived
 }
 
+// key implements keyed. Pieces of a list do not overlap, so that their ends are in the order of their beginnings: what is searched for is the first piece
+// that ends at a place or behind it.
+func (p Piece) key() Place { return p.To }
+
 // Send is the sending side of a space: what was sent of it, what of that arrived, and what has to be sent again. What is neither has
 // to be under way in a packet that is remembered. Its zero value has sent nothing.
 type Send struct {
-	next    Place   // what comes before was sent
-	una     Place   // what comes before arrived
-	arrived []Piece // what arrived beyond una: ascending, and not touching
-	again   []Piece // what has to be sent again: ascending, beyond una, and not in arrived
-	beyond  int     // bytes of packets in arrived
+	next    Place          // what comes before was sent
+	una     Place          // what comes before arrived
+	arrived ordered[Piece] // what arrived beyond una, in pieces that do not touch
+	again   ordered[Piece] // what has to be sent again: beyond una, and not in arrived
+	beyond  int            // bytes of packets in arrived
 }
 
 // Reset begins anew with everything before next sent and arrived.
 func (s *Send) Reset(next Place) {
-	*s = Send{next: next, una: next, arrived: s.arrived[:0], again: s.again[:0]}
+	*s = Send{next: next, una: next}
 }
 
 // Next returns the place of what is sent next for the first time.
@@ -39,28 +41,28 @@ func (s *Send) Sent(to Place) { s.next = to }
 
 // Again returns the oldest piece that has to be sent again; false when there is none.
 func (s *Send) Again() (p Piece, ok bool) {
-	if len(s.again) == 0 {
+	if s.again.len() == 0 {
 		return Piece{}, false
 	}
-	return s.again[0], true
+	return *s.again.get(s.again.front()), true
 }
 
 // MissingIn returns the first piece between two places that has to be sent again; false when there is none.
 func (s *Send) MissingIn(from, to Place) (p Piece, ok bool) {
-	i := s.search(s.again, from)
-	if i == len(s.again) || !s.again[i].From.Before(to) {
+	at := s.again.search(from + 1)
+	if !s.again.has(at) || !s.again.get(at).From.Before(to) {
 		return Piece{}, false
 	}
-	p = s.again[i]
+	p = *s.again.get(at)
 	p.From, p.To = later(p.From, from), earlier(p.To, to)
 	return p, true
 }
 
 // HasAgain says whether something has to be sent again.
-func (s *Send) HasAgain() bool { return len(s.again) > 0 }
+func (s *Send) HasAgain() bool { return s.again.len() > 0 }
 
 // LastAgain says whether one piece is all that has to be sent again.
-func (s *Send) LastAgain() bool { return len(s.again) == 1 }
+func (s *Send) LastAgain() bool { return s.again.len() == 1 }
 
 // Beyond returns the bytes of packets that arrived beyond the oldest place that did not: the peer has to keep them.
 func (s *Send) Beyond() int { return s.beyond }
@@ -72,7 +74,7 @@ func (s *Send) Arrived(from, to Place, bytes int) (fresh bool) {
 		return false
 	}
 	s.removeAgain(from, to)
-	if from == s.una && (len(s.arrived) == 0 || to.Before(s.arrived[0].From)) {
+	if from == s.una && (s.arrived.len() == 0 || to.Before(s.arrived.get(s.arrived.front()).From)) {
 		s.una = to // the usual case: nothing is missing
 		return true
 	}
@@ -80,110 +82,89 @@ func (s *Send) Arrived(from, to Place, bytes int) (fresh bool) {
 		return false
 	}
 	s.beyond += bytes
-	if first := s.arrived[0]; first.From == s.una {
+	front := s.arrived.front()
+	if first := s.arrived.get(front); first.From == s.una {
 		s.una = first.To
 		s.beyond -= first.bytes
-		s.arrived = slices.Delete(s.arrived, 0, 1)
+		s.arrived.remove(front)
 	}
 	return true
 }
 
 // addArrived adds a piece to arrived, and reports whether that was new.
 func (s *Send) addArrived(p Piece) (fresh bool) {
-	i := s.search(s.arrived, p.From)
-	if i > 0 && s.arrived[i-1].To == p.From {
-		i-- // it touches the one before
-	}
-	j := i
-	for ; j < len(s.arrived) && !p.To.Before(s.arrived[j].From); j++ {
-		p.bytes += s.arrived[j].bytes
-	}
-	if i == j {
-		s.arrived = slices.Insert(s.arrived, i, p)
+	at := s.arrived.search(p.From) // one that ends there touches it
+	if !s.arrived.has(at) || p.To.Before(s.arrived.get(at).From) {
+		s.arrived.insert(at, p)
 		return true
 	}
-	first, last := &s.arrived[i], s.arrived[j-1]
-	if j == i+1 && !p.From.Before(first.From) && !last.To.Before(p.To) {
+	first := s.arrived.get(at)
+	if !p.From.Before(first.From) && !first.To.Before(p.To) {
 		return false
 	}
-	first.From, first.To, first.bytes = earlier(p.From, first.From), later(p.To, last.To), p.bytes
-	s.arrived = slices.Delete(s.arrived, i+1, j)
+	from, to, bytes := earlier(p.From, first.From), later(p.To, first.To), p.bytes+first.bytes
+	next := s.arrived.after(at)
+	for s.arrived.has(next) && !p.To.Before(s.arrived.get(next).From) {
+		to, bytes = later(to, s.arrived.get(next).To), bytes+s.arrived.get(next).bytes
+		next = s.arrived.remove(next)
+		at = s.arrived.search(p.From)
+	}
+	first = s.arrived.get(at)
+	first.From, first.To, first.bytes = from, to, bytes
 	return true
-}
-
-// search returns the index of the first piece that ends behind a place. Most pieces are asked for at the end of the list.
-func (s *Send) search(list []Piece, at Place) int {
-	low, high := 0, len(list)
-	if high > 0 && !at.Before(list[high-1].To) {
-		return high
-	}
-	for low < high {
-		middle := (low + high) / 2
-		if at.Before(list[middle].To) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
 }
 
 // Missing notes that a piece has to be sent again, but for what of it arrived.
 func (s *Send) Missing(p Piece) {
 	p.From, p.To = later(p.From, s.una), earlier(p.To, s.next)
-	for i := s.search(s.arrived, p.From); i < len(s.arrived) && s.arrived[i].From.Before(p.To); i++ {
+	for at := s.arrived.search(p.From + 1); s.arrived.has(at) && s.arrived.get(at).From.Before(p.To); at = s.arrived.after(at) {
 		hole := p
-		hole.To = s.arrived[i].From
+		hole.To = s.arrived.get(at).From
 		s.addAgain(hole)
-		p.From = s.arrived[i].To
+		p.From = s.arrived.get(at).To
 	}
 	s.addAgain(p)
 }
 
 // addAgain adds what is not there yet of a piece to again.
 func (s *Send) addAgain(p Piece) {
-	i := s.search(s.again, p.From)
-	for ; p.From.Before(p.To); i++ {
-		if i == len(s.again) || !s.again[i].From.Before(p.To) {
-			s.again = slices.Insert(s.again, i, p)
+	for at := s.again.search(p.From + 1); p.From.Before(p.To); at = s.again.after(at) {
+		if !s.again.has(at) || !s.again.get(at).From.Before(p.To) {
+			s.again.insert(at, p)
 			return
 		}
-		have := &s.again[i]
+		have := s.again.get(at)
 		have.Losses, have.Refused = max(have.Losses, p.Losses), have.Refused || p.Refused
-		if p.From.Before(have.From) {
-			hole := p
-			hole.To = have.From
-			p.From = have.To
-			s.again = slices.Insert(s.again, i, hole)
-			i++
-			continue
+		hole := p
+		hole.To, p.From = have.From, have.To
+		if hole.From.Before(hole.To) {
+			at = s.again.after(s.again.insert(at, hole))
 		}
-		p.From = have.To
 	}
 }
 
 // removeAgain takes a piece out of again: it was sent, or it arrived.
 func (s *Send) removeAgain(from, to Place) {
-	if len(s.again) == 0 {
+	if s.again.len() == 0 {
 		return
 	}
-	i := s.search(s.again, from)
-	for i < len(s.again) && s.again[i].From.Before(to) {
-		p := &s.again[i]
+	at := s.again.search(from + 1)
+	for s.again.has(at) && s.again.get(at).From.Before(to) {
+		p := s.again.get(at)
 		switch before, behind := p.From.Before(from), to.Before(p.To); {
 		case before && behind:
 			rest := *p
 			p.To, rest.From = from, to
-			s.again = slices.Insert(s.again, i+1, rest)
+			s.again.insert(s.again.after(at), rest)
 			return
 		case before:
 			p.To = from
-			i++
+			at = s.again.after(at)
 		case behind:
 			p.From = to
 			return
 		default:
-			s.again = slices.Delete(s.again, i, i+1)
+			at = s.again.remove(at)
 		}
 	}
 }
@@ -194,29 +175,29 @@ func (s *Send) SentAgain(from, to Place) { s.removeAgain(from, to) }
 // TakenBack notes that the peer has nothing from a place on, whatever it said. What packets under way carry is told with Missing.
 func (s *Send) TakenBack(place Place) {
 	place = later(place, s.una)
-	i := s.search(s.arrived, place)
-	keep := i
-	for ; i < len(s.arrived); i++ {
-		p := &s.arrived[i]
+	at := s.arrived.search(place + 1)
+	for s.arrived.has(at) {
+		p := s.arrived.get(at)
 		s.beyond -= p.bytes
 		s.addAgain(Piece{From: later(p.From, place), To: p.To, Refused: true})
 		if p.From.Before(place) {
 			p.To, p.bytes = place, 0
-			keep++
+			at = s.arrived.after(at)
+		} else {
+			at = s.arrived.remove(at)
 		}
 	}
-	s.arrived = s.arrived[:keep]
 }
 
 // Hole returns the first piece between two places that neither arrived nor has to be sent again; false when there is none.
 func (s *Send) Hole(from, to Place) (p Piece, ok bool) {
 	for from.Before(to) {
-		i, j := s.search(s.arrived, from), s.search(s.again, from)
+		i, j := s.arrived.search(from+1), s.again.search(from+1)
 		switch {
-		case i < len(s.arrived) && !from.Before(s.arrived[i].From):
-			from = s.arrived[i].To
-		case j < len(s.again) && !from.Before(s.again[j].From):
-			from = s.again[j].To
+		case s.arrived.has(i) && !from.Before(s.arrived.get(i).From):
+			from = s.arrived.get(i).To
+		case s.again.has(j) && !from.Before(s.again.get(j).From):
+			from = s.again.get(j).To
 		default:
 			return Piece{From: from, To: to}, true
 		}
@@ -230,21 +211,23 @@ func (s *Send) Violation() string {
 	if s.next.Before(at) {
 		return "more arrived than was sent"
 	}
-	for i, p := range s.arrived {
+	for i := s.arrived.front(); s.arrived.has(i); i = s.arrived.after(i) {
+		p := s.arrived.get(i)
 		if !at.Before(p.From) || !p.From.Before(p.To) || s.next.Before(p.To) {
 			return "the pieces that arrived are out of order"
 		}
-		if j := s.search(s.again, p.From); j < len(s.again) && s.again[j].From.Before(p.To) {
+		if j := s.again.search(p.From + 1); s.again.has(j) && s.again.get(j).From.Before(p.To) {
 			return "a piece that arrived is to be sent again"
 		}
-		at = s.arrived[i].To
+		at = p.To
 		beyond -= p.bytes
 	}
 	if beyond != 0 {
 		return "bytes are counted that did not arrive"
 	}
 	at = s.una
-	for _, p := range s.again {
+	for i := s.again.front(); s.again.has(i); i = s.again.after(i) {
+		p := s.again.get(i)
 		if p.From.Before(at) || !p.From.Before(p.To) || s.next.Before(p.To) {
 			return "the pieces to send again are out of order"
 		}

@@ -182,7 +182,7 @@ func TestSendAgainstAMapOfBytes(t *testing.T) {
 			m.state[i] = arrived
 		}
 		m.check("the end")
-		if m.send.Beyond() != 0 || len(m.send.arrived)+len(m.send.again) != 0 {
+		if m.send.Beyond() != 0 || m.send.arrived.len()+m.send.again.len() != 0 {
 			t.Fatalf("seed %d: something is left: %+v", seed, m.send)
 		}
 	}
@@ -238,5 +238,47 @@ func TestTakenBackIsRefused(t *testing.T) {
 	s.TakenBack(At(1, 0)) // before what is outstanding
 	if p, ok := s.Again(); !ok || p.From != At(4, 0) || p.To != At(5, 10) || s.Una() != At(3, 0) {
 		t.Errorf("%+v has to be sent again", p)
+	}
+}
+
+// Whatever the order in which a peer acknowledges every other packet, or in which packets are lost, what an acknowledgement or a loss costs does not grow
+// with how many there were.
+func TestAcknowledgedInAnyOrder(t *testing.T) {
+	const packets = 12000
+	for name, order := range anyOrder(packets) {
+		var s Send
+		s.Reset(At(0, 0))
+		s.Sent(At(2*packets, 0))
+		piece := func(i int) (from, to Place) { return At(uint32(i), 0), At(uint32(i+1), 0) }
+		each := func(do func(at int, from, to Place), odd int) {
+			for i := range packets {
+				at := 2*order(i) + odd
+				from, to := piece(at)
+				do(at, from, to)
+				checkChunks(t, name, &s.arrived, 16)
+				checkChunks(t, name, &s.again, 16)
+			}
+		}
+		each(func(at int, from, to Place) {
+			if !s.Arrived(from, to, 10) {
+				t.Fatalf("%s: packet %d is acknowledged as one that was known", name, at)
+			}
+		}, 1)
+		each(func(_ int, from, to Place) { s.Missing(Piece{From: from, To: to}) }, 0)
+		if s.arrived.len() != packets || s.again.len() != packets || s.Beyond() != 10*packets {
+			t.Fatalf("%s: %d pieces arrived with %d bytes, and %d are missing", name, s.arrived.len(), s.Beyond(), s.again.len())
+		}
+		each(func(at int, from, to Place) {
+			switch at % 4 {
+			case 0:
+				s.SentAgain(from, to)
+				s.Arrived(from, to, 10)
+			default:
+				s.Arrived(from, to, 10)
+			}
+		}, 0)
+		if v := s.Violation(); v != "" || s.Outstanding() || s.HasAgain() || s.arrived.len() != 0 || s.Beyond() != 0 {
+			t.Errorf("%s: %q; %d pieces and %d bytes are left from %x on", name, v, s.arrived.len(), s.Beyond(), s.Una())
+		}
 	}
 }
