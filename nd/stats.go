@@ -42,7 +42,7 @@ type Stats struct {
 
 	// Connection requests of peers that have no connection: Strangers were asked to prove their address by a cookie (CookiesSent in
 	// docs/PROTOCOL.md), CookiesRefused came with one that is wrong
-	// or too old, SourceLimited were refused because their source has its share, and HandedOver went to the adapter of this machine that has their ND port.
+	// or too old, SourceLimited were refused, or dropped until they come again, because their source has its share, and HandedOver went to the adapter of this machine that has their ND port.
 	// Contested connections had to prove themselves alive, by ProofPings, because a request wanted their ND endpoints. PortsUnheld connections had
 	// to do it because the kernel of the peer said, by ICMP, that no process holds the peer's UDP port. Forgotten are connections that were over
 	// and no longer answer, because their record was needed for another.

@@ -101,7 +101,7 @@ func TestAttackFloodOfRequests(t *testing.T) {
 	}
 }
 
-// A host that proves its address gets its share and no more; others still get in. Seen by SourceLimited and Drops[backlog].
+// A host that proves its address gets its share and no more, and no answer to the rest; others still get in. Seen by SourceLimited and Drops[backlog].
 func TestAttackExhaustionByOneSource(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	w.listen()
@@ -118,7 +118,7 @@ func TestAttackExhaustionByOneSource(t *testing.T) {
 		w.now += 1000
 	}
 	s := w.eng[1].Stats()
-	if open != guard.MaxSourceHalfOpen || s.SourceLimited != 500 || s.Drops[wire.DropBacklog]+s.Drops[wire.DropRate] != 500 {
+	if open != guard.MaxSourceHalfOpen || s.SourceLimited != 500 || s.Drops[wire.DropBacklog] != 500 || s.Refused != 0 {
 		t.Errorf("%d open, %+v", open, s)
 	}
 	if got := w.inject(stranger(address(2), 5, 5, nil, nil)); len(got) != 1 || opcode(got[0]) != wire.CtlRETRY {

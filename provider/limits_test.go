@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
@@ -46,6 +47,50 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 	}
 	if waiting != guard.MaxBacklog {
 		t.Errorf("%d requests wait, want %d", waiting, guard.MaxBacklog)
+	}
+	if s := w.eng[1].Stats(); s.Drops[wire.DropBacklog] != 100 || s.Refused != 0 {
+		t.Errorf("beyond them %d are dropped and %d refused, want 100 and none", s.Drops[wire.DropBacklog], s.Refused)
+	}
+}
+
+// A request that comes while its source has all the half-open connections that it may have, or while a listener without a bound of its own holds all that it can,
+// is not refused: it is repeated until some of them are answered.
+func TestConnectWaitsForTheRequestsBeforeIt(t *testing.T) {
+	for name, crowd := range map[string]func(w *world, from, to guard.Share){
+		"of its source": func(w *world, from, to guard.Share) {
+			for range guard.MaxSourceHalfOpen {
+				w.eng[1].guard.Sources.Move(guard.SourceOf(pairIP[0]), from, to)
+			}
+		},
+		"of all": func(w *world, _, to guard.Share) {
+			w.l.queue = nil
+			if to == guard.ShareHalfOpen {
+				w.l.queue = make([]*conn, guard.MaxBacklog)
+			}
+		},
+	} {
+		w := newWorld(newLanes(), 64, Config{})
+		w.listen()
+		crowd(w, guard.ShareNone, guard.ShareHalfOpen)
+		var got, connected promise
+		ctr := [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
+		at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+		if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		w.pass(time.Second, func() {})
+		s := w.eng[1].Stats()
+		if connected.times != 0 || s.Refused != 0 || s.Drops[wire.DropBacklog] < 2 {
+			t.Errorf("%s: Connect finished %d times with %v, %d requests were refused, %d dropped", name, connected.times, connected.outcome, s.Refused, s.Drops[wire.DropBacklog])
+		}
+		crowd(w, guard.ShareHalfOpen, guard.ShareNone)
+		if o := w.l.GetRequest(ctr[1], got.finish); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		w.pass(2*time.Second, func() {})
+		if got.times != 1 || ctr[1].State() != CtrRequested {
+			t.Errorf("%s: after they are answered the request does not arrive", name)
+		}
 	}
 }
 

@@ -96,7 +96,8 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	return s.admit(l, p, msg.Body, hello, now)
 }
 
-// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more, but not everything.
+// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more, but not everything. What is
+// full for as long as requests wait only is no refusal: the REQ is dropped, and its sender repeats it.
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
 	proven := s.proves(p, body, hello, now)
@@ -104,7 +105,14 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
+		if l.backlog == guard.MaxBacklog {
+			return verdict{drop: wire.DropBacklog} // nobody asked for this bound
+		}
 		return s.reject(p, hello, wire.RejectBacklog, now)
+	}
+	if u.Crowded() {
+		s.stats.SourceLimited++
+		return verdict{drop: wire.DropBacklog}
 	}
 	if u.Full() {
 		s.stats.SourceLimited++

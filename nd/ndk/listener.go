@@ -53,7 +53,7 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 }
 
 // Listen takes a local ND address, one of the adapter's or the unspecified one for all of them, whose port may be 0, and starts to take
-// requests. While 4096 of them wait to be accepted, rejected or closed, further ones are refused.
+// requests. While 4096 of them wait to be accepted, rejected or closed, further ones get no answer, and their senders repeat them.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusInsufficientResources, StatusTooManyAddresses,
 // StatusInvalidDeviceState (listening already), StatusDeviceRemoved.

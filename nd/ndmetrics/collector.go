@@ -87,7 +87,7 @@ func plainCounters() []plainCounter {
 		{"connections_moved_total", "Connections that followed their packets to another NIC queue.", func(s *nd.Stats) uint64 { return s.Moved }},
 		{"connections_challenged_total", "Connection requests that had to prove their address.", func(s *nd.Stats) uint64 { return s.Strangers }},
 		{"connection_cookies_refused_total", "Connection requests whose proof of their address was wrong or too old.", func(s *nd.Stats) uint64 { return s.CookiesRefused }},
-		{"connection_requests_over_share_total", "Connection requests refused because their source has its share.", func(s *nd.Stats) uint64 { return s.SourceLimited }},
+		{"connection_requests_over_share_total", "Connection requests refused or dropped because their source has its share.", func(s *nd.Stats) uint64 { return s.SourceLimited }},
 		{"connection_requests_handed_over_total", "Connection requests given to the adapter of this machine that has their ND port.", func(s *nd.Stats) uint64 { return s.HandedOver }},
 		{"connections_contested_total", "Times a connection had to prove itself alive, because a request wanted its ND endpoints.", func(s *nd.Stats) uint64 { return s.Contested }},
 		{"connection_proof_pings_total", "Packets sent to have contested connections prove themselves.", func(s *nd.Stats) uint64 { return s.ProofPings }},

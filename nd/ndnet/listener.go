@@ -13,8 +13,8 @@ import (
 // Listener is a net.Listener. Use Network.Listen.
 //
 // Connections complete before Accept is called, up to as many as net.core.somaxconn says, as over TCP. A client beyond them waits in Dial until
-// Accept makes room or its time is over. When 4096 of them wait, further ones are refused with ECONNREFUSED. One client host
-// may fill 2048 places with requests that it does not complete, and, as over TCP, all with connections.
+// Accept makes room or its time is over; none is refused for want of room. One client host may fill 2048 places with requests that it does not
+// complete, and, as over TCP, all with connections.
 type Listener struct {
 	network  *Network
 	listener *nd.Listener

@@ -118,16 +118,16 @@ func TestSourcesAgainstModel(t *testing.T) {
 
 func TestUsageIsFull(t *testing.T) {
 	for _, test := range []struct {
-		usage Usage
-		full  bool
+		usage         Usage
+		full, crowded bool
 	}{
-		{Usage{}, false},
-		{Usage{HalfOpen: MaxSourceHalfOpen - 1, Established: MaxSourceConns - 1}, false},
-		{Usage{HalfOpen: MaxSourceHalfOpen}, true},
-		{Usage{Established: MaxSourceConns}, true},
+		{Usage{}, false, false},
+		{Usage{HalfOpen: MaxSourceHalfOpen - 1, Established: MaxSourceConns - 1}, false, false},
+		{Usage{HalfOpen: MaxSourceHalfOpen}, false, true},
+		{Usage{Established: MaxSourceConns}, true, false},
 	} {
-		if test.usage.Full() != test.full {
-			t.Errorf("%+v: full %v", test.usage, !test.full)
+		if full, crowded := test.usage.Full(), test.usage.Crowded(); full != test.full || crowded != test.crowded {
+			t.Errorf("%+v: full %v, crowded %v", test.usage, full, crowded)
 		}
 	}
 }

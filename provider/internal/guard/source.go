@@ -19,7 +19,10 @@ func SourceOf(ip [16]byte) (s Source) {
 type Usage struct{ HalfOpen, Established uint32 }
 
 // Full says whether the source may have no further connection.
-func (u Usage) Full() bool { return u.HalfOpen >= MaxSourceHalfOpen || u.Established >= MaxSourceConns }
+func (u Usage) Full() bool { return u.Established >= MaxSourceConns }
+
+// Crowded says whether the source may have no further half-open connection. That passes as soon as the others are answered.
+func (u Usage) Crowded() bool { return u.HalfOpen >= MaxSourceHalfOpen }
 
 // Share is the part of its source's budget that a connection takes.
 type Share uint8
@@ -47,7 +50,7 @@ func (s *Sources) HalfOpen() int { return s.halfOpen }
 func (s *Sources) Len() int { return len(s.table) }
 
 // Move moves a connection of a source from one part of its budget to another. It enforces no bound: who admits requests asks
-// first (Usage.Full).
+// first (Usage.Full, Usage.Crowded).
 func (s *Sources) Move(of Source, from, to Share) {
 	u := s.table[of]
 	u.count(from, ^uint32(0))

@@ -48,7 +48,7 @@ type Stats struct {
 	// Strangers (PROTOCOL §7.5).
 	CookiesSent    uint64 // REQs answered with RETRY
 	CookiesRefused uint64 // REQs with a cookie that is wrong or too old
-	SourceLimited  uint64 // REQs refused because their source has its share
+	SourceLimited  uint64 // REQs refused, or dropped until they come again, because their source has its share
 	HandedOver     uint64 // REQs given to the adapter of this machine that has their ND port
 	Contested      uint64 // times an open connection had to prove itself alive, because a REQ wanted its ND endpoints
 	ProofPings     uint64 // PINGs sent for that
