@@ -55,7 +55,8 @@ var fences = map[string]fence{
 	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
 	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
-	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
+	"internal/doorbell": {ours: []string{"internal/ports", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "nd/ndnet"}},
+	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/doorbell"}},
 	"internal/rxring":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"bpf"}},
 	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
 	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
@@ -94,7 +95,7 @@ var fences = map[string]fence{
 		noClock: true,
 	},
 	"internal/datapath": {
-		ours:   []string{"provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/memfault": {
@@ -116,7 +117,7 @@ var fences = map[string]fence{
 		ours:  []string{"provider", "internal/verbs"},
 		tests: []string{"nd", "internal/datapath"},
 	},
-	"nd/ndnet":     {ours: []string{"nd"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
+	"nd/ndnet":     {ours: []string{"nd", "internal/doorbell"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know

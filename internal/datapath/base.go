@@ -134,6 +134,11 @@ func (b *base) try(c *candidate, said []string) (Device, error) {
 		own.info.Reason = strings.TrimPrefix(c.reason+"; "+strings.Join(said, "; "), "; ")
 	}
 	if c.sender == sendXDP {
+		if b.cohabitation != nil {
+			if err := b.letGo(); err != nil { // it opens one beside AF_XDP
+				return nil, err
+			}
+		}
 		d, err := openFrames(own, c)
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/doorbell"
 	"github.com/ndxdp/ndxdp/internal/ports"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -42,6 +43,8 @@ type cohabitation struct {
 	space   *ports.Space
 	holding *ports.Holding
 	first   bool // it has the well-known port from the start
+	// kept is the socket that had the well-known port before the adapter was opened; nil when none had, or once it is used. Open alone uses it.
+	kept *udp.Socket
 	// apart says that this process gets no sockets by which adapters of the machine share an address (AF_UNIX): it shares nothing, and the UDP port alone says who was first.
 	apart  bool
 	asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
@@ -65,8 +68,17 @@ func cohabit(cfg *Config, index int) (*cohabitation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cohabitation{at: at, network: network, space: ports.NewSpace(network, at), holding: ports.NewHolding(network, at)}
+	held, err := doorbell.Take(network, at)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take over what was kept for adapters of %s: %w", at, err), network.Close())
+	}
+	c := &cohabitation{at: at, network: network}
 	c.ctx, c.end = context.WithCancel(context.Background())
+	if held != nil {
+		c.network, c.space, c.holding, c.kept, c.first = held.Network, held.Space, held.Holding, held.Socket, true
+		return c, network.Close()
+	}
+	c.space, c.holding = ports.NewSpace(network, at), ports.NewHolding(network, at)
 	switch err := c.holding.Try(); {
 	case err == nil:
 		c.first = true
@@ -259,9 +271,19 @@ func patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
 	}
 }
 
+// letGo gives up the socket that was kept.
+func (c *cohabitation) letGo() error {
+	if c.kept == nil {
+		return nil
+	}
+	err := c.kept.Close()
+	c.kept = nil
+	return err
+}
+
 // leave gives everything back, and waits until no engine is given anything any more.
 func (c *cohabitation) leave() error {
 	c.end()
 	c.running.Wait()
-	return errors.Join(c.space.Close(), c.holding.Close(), c.network.Close())
+	return errors.Join(c.letGo(), c.space.Close(), c.holding.Close(), c.network.Close())
 }

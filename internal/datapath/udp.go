@@ -168,10 +168,19 @@ func (d *plainUDP) listen(wellKnown bool) (err error) {
 // open opens a socket to receive on a port.
 func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
-	return d.network.Open(udp.Config{
+	cfg := udp.Config{
 		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
 		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.driver, d.stack.lo),
-	})
+	}
+	if port != d.cfg.UDPPort || d.kept == nil {
+		return d.network.Open(cfg)
+	}
+	in := d.kept
+	d.kept = nil
+	if err := in.Configure(cfg); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return in, nil
 }
 
 // ReceivePort implements Device.

@@ -53,6 +53,9 @@ func NewNetwork() (*Network, error) {
 	return n, nil
 }
 
+// Namespace names the network namespace; 0 where the kernel does not tell.
+func (n *Network) Namespace() uint64 { return n.cookie }
+
 // cookieOf names a socket's network namespace; kernels before 5.14 do not tell, and every namespace looks alike.
 func cookieOf(fd int) uint64 {
 	c, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
@@ -95,6 +98,24 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 		err = fmt.Errorf("%w (%w)", ErrPortTaken, err)
 	}
 	return nil, errors.Join(fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err), s.Close())
+}
+
+// SocketOf is the Socket of a descriptor of one that is bound to an address.
+func SocketOf(fd int, at netip.Addr) *Socket { return &Socket{fd: fd, ipv6: !at.Unmap().Is4()} }
+
+// Configure gives a bound socket the options of a Config: its port stays.
+func (s *Socket) Configure(cfg Config) error {
+	family := unix.AF_INET
+	if s.ipv6 {
+		family = unix.AF_INET6
+	}
+	if err := s.setOptions(family, cfg); err != nil {
+		return fmt.Errorf("set up the UDP socket for %s: %w", cfg.Local, err)
+	}
+	if cfg.Keep > 0 {
+		s.keep(cfg.Keep)
+	}
+	return nil
 }
 
 // Socket makes an unbound socket of a family and type in the network's namespace, in non-blocking mode.

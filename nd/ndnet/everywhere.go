@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// ownDatapaths is how many addresses of a listener on every address get the datapath that auto finds. Further ones get plain sockets, which open
-	// in milliseconds: a program at tcx runs for every packet of its interface, and the kernel takes 64 of them.
+	// ownDatapaths is how many addresses of a listener on every address get the datapath that auto finds, at once. Further ones get plain sockets, when the first
+	// packet comes to them: a machine may have hundreds of addresses, of which few are used, and a dozen descriptors for an adapter; and a program at tcx runs for
+	// every packet of its interface, and the kernel takes 64 of them.
 	ownDatapaths = 8
 	// firstRetry and lastRetry are the shortest and the longest time after which an address that could not be listened on is tried again: another
 	// process may have its port.
@@ -33,9 +34,9 @@ type everywhere struct {
 	end  context.CancelFunc
 
 	mu   sync.Mutex
-	open map[netip.Addr]struct{}
-	lost bool               // an address ended after follow looked
-	wake context.CancelFunc // has follow look at once
+	open map[netip.Addr]*awaited // nil for one whose adapter is open from the start
+	lost bool                    // an address ended after follow looked
+	wake context.CancelFunc      // has follow look at once
 }
 
 // listenEverywhere succeeds when one address can be listened on. With tcp it also accepts from that.
@@ -45,7 +46,7 @@ func (l *ListenConfig) listenEverywhere(family byte, port uint16, tcp net.Listen
 		return nil, err
 	}
 	e := &everywhere{
-		merged: newMerged(nil), config: l, family: family, port: port, provider: p, open: map[netip.Addr]struct{}{}, wake: func() {},
+		merged: newMerged(nil), config: l, family: family, port: port, provider: p, open: map[netip.Addr]*awaited{}, wake: func() {},
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	if tcp != nil {
@@ -72,26 +73,70 @@ func (e *everywhere) address(tcp net.Listener) net.Addr {
 	return &net.TCPAddr{IP: ip, Port: int(e.port)}
 }
 
-// adjust listens on addresses that are not open yet. The error is why some are missing.
+// adjust listens on addresses that are not open yet, and leaves those alone that are gone and that nobody has called. The error is why some are missing.
 func (e *everywhere) adjust() (missing error) {
 	list, missing := e.provider.QueryAddressList()
+	if missing == nil {
+		e.leave(list)
+	}
 	for _, a := range list {
 		adapters, wanted := e.wants(a)
 		if !wanted {
 			continue
 		}
-		one, err := e.config.listenOne(&adapters, netip.AddrPortFrom(a, e.port))
-		if err != nil {
+		if err := e.listen(&adapters, a); err != nil {
 			missing = errors.Join(missing, err)
-			continue
 		}
-		e.port = one.addr.AddrPort().Port()
-		e.mu.Lock()
-		e.open[a] = struct{}{}
-		e.mu.Unlock()
-		e.add(one, func() { e.ended(a) })
 	}
 	return missing
+}
+
+// leave ends the listeners of addresses that are not in a list and have no adapter, which would follow its address.
+func (e *everywhere) leave(list []netip.Addr) {
+	here := map[netip.Addr]struct{}{}
+	for _, a := range list {
+		here[a] = struct{}{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for a, w := range e.open {
+		if _, ok := here[a]; !ok && w != nil {
+			go w.gone() // it may be opening its adapter
+		}
+	}
+}
+
+// listen listens on one address: later, where that is possible.
+func (e *everywhere) listen(on *Adapters, a netip.Addr) error {
+	at := netip.AddrPortFrom(a, e.port)
+	if e.many() && on.Datapath == nd.DatapathUDP {
+		if w, err := e.config.listenLater(on, at); err == nil {
+			e.has(a, w, w)
+			return nil
+		}
+	}
+	one, err := e.config.listenOne(on, at)
+	if err != nil {
+		return err
+	}
+	e.port = one.addr.AddrPort().Port()
+	e.has(a, nil, one)
+	return nil
+}
+
+// many says that the listener has as many adapters as it opens at once.
+func (e *everywhere) many() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.open) >= ownDatapaths
+}
+
+// has accepts from the listener of an address, which is awaited or not.
+func (e *everywhere) has(a netip.Addr, w *awaited, l net.Listener) {
+	e.mu.Lock()
+	e.open[a] = w
+	e.mu.Unlock()
+	e.add(l, func() { e.ended(a) })
 }
 
 // wants says whether an address is to be listened on and is not yet, and by which adapter.

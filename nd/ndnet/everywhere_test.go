@@ -170,7 +170,7 @@ func TestEverywhereOnManyAddresses(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
 	}
-	const addresses, each = 100, 14
+	const addresses, each, atOnce = 100, 4, 16
 	two := device(t, "two")
 	for i := range addresses {
 		address(t, netlink.AddrAdd, two, fmt.Sprintf("10.77.0.%d/32", i+1), 0)
@@ -181,7 +181,7 @@ func TestEverywhereOnManyAddresses(t *testing.T) {
 	must(t, err)
 	t.Logf("%d addresses opened in %v", addresses, time.Since(began))
 	ended := acceptAll(l)
-	if n := descriptors(t) - before; n > each*addresses+100 {
+	if n := descriptors(t) - before; n > each*addresses+atOnce*ownDatapaths {
 		t.Errorf("%d addresses take %d descriptors", addresses, n)
 	}
 	reached(t, fmt.Sprintf("10.77.0.%d:%d", addresses, l.Addr().(*net.TCPAddr).Port))
@@ -194,4 +194,38 @@ func descriptors(t *testing.T) int {
 	open, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(open)
+}
+
+// An address that no adapter follows yet is left when it goes away, and is listened on when it is there again. One that an adapter is opened on for something else, before a
+// packet came to it, is still listened on.
+func TestEverywhereBeforeTheFirstPacket(t *testing.T) {
+	if !inOwnNetwork(t) {
+		return
+	}
+	two := device(t, "two")
+	for i := range ownDatapaths + 2 {
+		address(t, netlink.AddrAdd, two, fmt.Sprintf("10.77.0.%d/32", i+1), 0)
+	}
+	last := fmt.Sprintf("10.77.0.%d", ownDatapaths+2)
+	l, err := Listen("nd", ":0")
+	must(t, err)
+	ended := acceptAll(l)
+	port := l.Addr().(*net.TCPAddr).Port
+	address(t, netlink.AddrDel, two, last+"/32", 0)
+	e := l.(*everywhere)
+	testhelp.Eventually(t, "the address to be left", func() bool { return !listens(e, last) })
+	address(t, netlink.AddrAdd, two, last+"/32", 0)
+	testhelp.Eventually(t, "the address to be listened on again", func() bool { return listens(e, last) })
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(last)})
+	must(t, err)
+	reached(t, fmt.Sprintf("%s:%d", last, port))
+	must(t, errors.Join(a.Close(), l.Close()))
+	<-ended
+}
+
+func listens(e *everywhere, on string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.open[netip.MustParseAddr(on)]
+	return ok
 }

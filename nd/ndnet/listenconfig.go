@@ -32,7 +32,8 @@ func Listen(network, address string) (net.Listener, error) {
 
 // Listen accepts connections on "host:port". Without a host, or with an unspecified one, it listens on every address of the machine that an adapter
 // can be opened on, loopback included, and succeeds when one of them can be. It goes on with addresses that appear later, and when addresses or interfaces
-// go away: only Close ends it. The first eight addresses get the adapters that are asked for; with DatapathAuto all others get DatapathUDP.
+// go away: only Close ends it. The first eight addresses get the adapters that are asked for; with DatapathAuto or
+// DatapathUDP all others get one with DatapathUDP when the first packet comes to them. Until then they take four descriptors each, and ndstat does not show them.
 // Port 0 is a free one.
 func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if ctx == nil {

@@ -1,0 +1,88 @@
+package ndnet
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/ndxdp/ndxdp/internal/doorbell"
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+// awaited is a listener whose adapter is opened when the first packet comes.
+type awaited struct {
+	config *ListenConfig
+	on     Adapters
+	at     netip.AddrPort
+	bell   *doorbell.Bell
+
+	mu     sync.Mutex
+	one    *Listener
+	closed bool
+}
+
+// listenLater keeps an address and a port until somebody calls.
+func (l *ListenConfig) listenLater(on *Adapters, at netip.AddrPort) (*awaited, error) {
+	port := on.UDPPort
+	if port == 0 {
+		port = nd.DefaultUDPPort
+	}
+	bell, err := doorbell.Hang(netip.AddrPortFrom(at.Addr(), port), at.Port())
+	if err != nil {
+		return nil, err
+	}
+	return &awaited{config: l, on: *on, at: at, bell: bell}, nil
+}
+
+// Accept implements net.Listener.
+func (w *awaited) Accept() (net.Conn, error) {
+	<-w.bell.Rung()
+	one, err := w.opened()
+	if err != nil {
+		return nil, err
+	}
+	return one.Accept()
+}
+
+// opened opens the adapter, if that is to be done. An adapter that was opened with other parameters may have taken what was kept: then the port has to be given up first.
+func (w *awaited) opened() (one *Listener, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, net.ErrClosed
+	}
+	if w.one != nil {
+		return w.one, nil
+	}
+	if one, err = w.config.listenOne(&w.on, w.at); err != nil {
+		_ = w.bell.Close()
+		one, err = w.config.listenOne(&w.on, w.at)
+	}
+	_ = w.bell.Close() // the listener has the port
+	w.one = one
+	return one, err
+}
+
+// gone ends it while nobody has called: no adapter follows the address then.
+func (w *awaited) gone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.one == nil {
+		w.closed = true
+		_ = w.bell.Close()
+	}
+}
+
+// Close implements net.Listener.
+func (w *awaited) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.one != nil {
+		return w.one.Close()
+	}
+	return w.bell.Close()
+}
+
+// Addr implements net.Listener.
+func (w *awaited) Addr() net.Addr { return net.TCPAddrFromAddrPort(w.at) }
