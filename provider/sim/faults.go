@@ -41,6 +41,7 @@ const (
 	Police       // a policer in front of a host drops: per host that has one
 	CrossTraffic // a TCP flow shares the link of a host: per host; counted are its packets
 	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
+	DaySet       // a host's time of day is set, so that for a second it does not know when packets came: per random fault
 	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
 	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
 	LaneShut     // a host sends nothing by its bulk lane any more: per random fault
@@ -51,6 +52,7 @@ const (
 	ForgedAck    // of packets that were not sent, or have not come
 	ForgedFields // any other field
 	OtherLane    // a packet by the bulk lane that belongs to the ND port
+	Flood        // a train of control packets, most of which ask for an answer each
 	numFaults
 )
 
@@ -58,8 +60,8 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
-	"forged fields", "other lane",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"forged fields", "other lane", "flood",
 }
 
 // worst are the highest rates that are drawn.
@@ -67,13 +69,16 @@ var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
-	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 5000,
+	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 5000, DaySet: 5000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
-	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000,
+	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
 
 // ofLanes says whether the fault happens to bulk lanes alone.
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
+
+// ofFloods says whether the fault is drawn by itself: drawFloods.
+func (f Fault) ofFloods() bool { return f == DaySet || f == Flood }
 
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
@@ -149,8 +154,8 @@ func drawConditions(rng *rand.Rand) Conditions {
 	}
 	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
 	for f := range numFaults {
-		if f.ofLanes() {
-			continue // drawLanes
+		if f.ofLanes() || f.ofFloods() {
+			continue // drawLanes, drawFloods
 		}
 		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
 		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {

@@ -62,6 +62,7 @@ type Host struct {
 	queuedAt    clock.Time // the earliest event for it
 	pausedUntil clock.Time
 	ahead       time.Duration // what the host's clock shows more than the network's
+	unstamped   clock.Time    // packets have no stamps before
 	widest      int           // what the link carried at most before it was resized
 	turns       uint64
 	life        int         // how often it started

@@ -89,6 +89,8 @@ func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, 
 		f.overrun(p, op, inside)
 	case Replay:
 		return f.replay(packet, path)
+	case Flood:
+		return f.train(packet, path)
 	case OtherLane:
 		return f.host.toLane(path)
 	case BadLength:

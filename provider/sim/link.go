@@ -86,7 +86,7 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 		return false
 	}
 	r := provider.RxPacket{From: path.local, To: path.remote, Len: len(packet), CE: marked, Bulk: path.bulk && !h.cfg.Sockets, Merged: path.bulk}
-	if h.cfg.Stamps {
+	if h.cfg.Stamps && h.net.now >= h.unstamped {
 		r.Arrived = h.clock()
 	}
 	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.

@@ -15,6 +15,7 @@ type world struct {
 	net      *Network
 	rng      *rand.Rand
 	lanes    *rand.Rand // of what bulk lanes do
+	floods   *rand.Rand // of what drawFloods draws
 	sessions []*session
 	stream   *stream // in a world of nothing else; else nil
 	mishaps  int     // how many are still to come
@@ -28,12 +29,14 @@ func newWorld(seed uint64, o Options) *world {
 	lanes := rand.New(rand.NewPCG(seed, 0x6c616e65))
 	cond := drawConditions(rng)
 	cond.drawLanes(lanes)
+	floods := rand.New(rand.NewPCG(seed, 0x666c6f6f64))
+	cond.drawFloods(floods)
 	for f := range numFaults {
 		if o.Without.Has(f) {
 			cond.Rates[f] = 0
 		}
 	}
-	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes}
+	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods}
 	w.net.tap = o.Tap
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
@@ -218,6 +221,9 @@ func (w *world) randomFault() {
 		a.Resize(size)
 	}
 	w.randomLaneFault(a, b)
+	if chance(w.floods, rates[DaySet]) {
+		a.SetDay()
+	}
 	if chance(w.rng, rates[Restart]) {
 		w.restart(b)
 	}

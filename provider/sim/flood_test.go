@@ -1,0 +1,76 @@
+//go:build !race
+
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// floodEvery is how far apart the packets of a flood are: twice as many as full packets of 1 Gb/s.
+const floodEvery = 5 * time.Microsecond
+
+// flood has control packets reach the sink, past the bottleneck, as from a host: of its connection with the sink, under a number that follows or the one
+// before.
+func (f *fleet) flood(from *Host, path pathEnds, op wire.Opcode, follows bool) (sent *int) {
+	sent = new(int)
+	number := uint64(0)
+	var next func()
+	next = func() {
+		for key, flow := range f.Network.flows {
+			if key.host != from {
+				continue
+			}
+			if number = max(number, uint64(flow.number)); follows {
+				number++
+			}
+			f.sink.arrive(path, controlPacket(op, key.to, number), false)
+			*sent++
+		}
+		f.After(floodEvery, next)
+	}
+	next()
+	return sent
+}
+
+// Control packets are not few where somebody floods an end with them: a peer by a connection of its own, or whoever knows the connection's id. A flow beside them keeps
+// most of its goodput, whether the end sends its data, on a link that the answers share, or receives it, and no packet waits for long.
+func TestFloodOfControlPackets(t *testing.T) {
+	for _, kind := range []provider.RequestKind{provider.KindWrite, provider.KindRead} {
+		for _, op := range floodKinds {
+			for _, own := range []bool{false, true} {
+				flows := []*Bulk{{Kind: kind, Size: 32 << 10, Depth: 16}, {Kind: provider.KindWrite, Size: 64, Depth: 1, Limit: 10}}
+				f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, flows...)
+				if kind == provider.KindRead {
+					f.hosts[1].Narrow(&Bottleneck{Rate: testRate, Queue: 500e3})
+				}
+				paths := map[*Host]pathEnds{}
+				f.watch = func(from *Host, ends pathEnds) { paths[from] = ends }
+				for _, flow := range flows {
+					flow.Start(0)
+				}
+				f.pass(t, 10*time.Millisecond)
+				from := f.hosts[1]
+				if own {
+					from = f.hosts[2]
+				}
+				sent := f.flood(from, paths[from], op, own)
+				f.pass(t, 20*time.Millisecond)
+				flows[0].Forget()
+				waited := 0
+				for range 30 {
+					f.pass(t, time.Millisecond)
+					waited = max(waited, len(f.sink.queues[0].inbox))
+				}
+				s := f.sink.Engine.Stats()
+				if got := flows[0].Done * flows[0].Size * 8 * 33; got < testRate/2 || waited > 256 || s.Lost != 0 || s.Connections != 2 || *sent < 9000 {
+					t.Errorf("requests of kind %d beside %d packets of %v, by a connection of its own %v: %d Mb/s, %d packets wait, %d connections of which %d were lost; dropped %v",
+						kind, *sent, op, own, got/1e6, waited, s.Connections, s.Lost, s.Drops)
+				}
+			}
+		}
+	}
+}
