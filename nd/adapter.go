@@ -135,6 +135,9 @@ type AdapterConfig struct {
 	// then give up half of the share of their packets that was marked (DCTCP, RFC 8257). Without it a mark counts as loss does (RFC 3168, RFC 8511), so
 	// that others on the same network get their share. It is for networks of one operator only.
 	DataCenter bool
+	// NoECN keeps routers from marking the packets of both ends of a connection (RFC 3168). A path that marks everything, or that loses packets that can be marked, is
+	// found out all the same; this spares the time until then.
+	NoECN bool
 	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever happens to
 	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
 	FixedWindow int
@@ -192,7 +195,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FixedWindow > 0 {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
-	cfg.engine.ImmediatePlacement, cfg.engine.DataCenter = cfg.ImmediatePlacement, cfg.DataCenter
+	cfg.engine.ImmediatePlacement, cfg.engine.DataCenter, cfg.engine.NoECN = cfg.ImmediatePlacement, cfg.DataCenter, cfg.NoECN
 	if cfg.PeerTimeout > 0 {
 		cfg.engine.Stalled = cfg.PeerTimeout
 	}

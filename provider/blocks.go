@@ -102,6 +102,10 @@ func (r *repeater) takeBlocks(flags wire.Flags) bool {
 	if report && r.faulted == faultNone { // it may have acknowledged the end
 		r.onReport(&in.report)
 	}
+	if r.ecn.Everything() {
+		r.cc.Unmark(r.rtt.Smoothed)
+		r.want(wantTurn)
+	}
 	return true
 }
 
@@ -159,7 +163,9 @@ func (r *repeater) onReport(m *wire.Report) {
 	}
 	r.cc.Load(r.now, m.Load, r.rtt.Smoothed)
 	r.want(wantVerdict)
-	r.onMarks(r.marks.Reported(m.CECount))
+	if before := r.marks.Peer(); r.ecn.Reported(m.CECount, before, overtaken) {
+		r.onMarks(r.marks.Reported(m.CECount))
+	}
 }
 
 // keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.

@@ -59,6 +59,8 @@ type Config struct {
 	Control Control
 	// DataCenter says that routers mark packets as those of data centers do, which ControlDelay answers as RFC 8257 says. Elsewhere a mark counts as loss does (RFC 3168).
 	DataCenter bool
+	// NoECN offers and agrees to no marks: no packet of a connection can be marked, of either end.
+	NoECN bool
 	// FixedWindow is the window of ControlFixed, in packets; default FixedPackets.
 	FixedWindow int
 	// MinRTO bounds the retransmission time-out from below; default 2 ms, because a peer on a shared machine can be off its

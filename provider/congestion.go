@@ -67,7 +67,9 @@ func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
 
 // onMarks takes in that n of our packets were marked by a router.
 func (t *transmitted) onMarks(n int) {
-	t.cc.Marked(n)
 	t.stats.Marked += uint64(n)
-	t.want(wantVerdict)
+	if t.ecn.Marked(n) {
+		t.cc.Marked(n)
+		t.want(wantVerdict)
+	}
 }

@@ -60,8 +60,8 @@ type lasting struct {
 
 // features are what both ends of a connection agreed to.
 type features struct {
-	ecn   wire.ECN // of sequenced packets: ECT0 when both agreed to it
-	joins bool     // both ends agreed to runs
+	ecn   recovery.ECN
+	joins bool // both ends agreed to runs
 }
 
 // counters are what snapshots tell of a connection.

@@ -83,7 +83,7 @@ func TestMarkingIsAgreed(t *testing.T) {
 			if c.old == 0 {
 				sender = 1
 			}
-			if got := p.conn(sender).ecn == wire.ECT0; got != c.wants {
+			if got := p.conn(sender).ecn.Field() == wire.ECT0; got != c.wants {
 				t.Errorf("side %d sends packets that can be marked: %v, want %v", sender, got, c.wants)
 			}
 			if s := seen[1-sender]; c.wants != (s.markable > 0) || c.wants != (s.plain == 0) {
@@ -156,7 +156,69 @@ func TestPathWithoutMarkable(t *testing.T) {
 	p.post(0, p.write(0, 0, 64))
 	p.pass(time.Second)
 	p.outcomes(0, OutcomeSuccess)
-	if s := p.stats(0); lost == 0 || s.Timeouts != maxMarkable {
+	if s := p.stats(0); lost == 0 || s.Timeouts != 3 {
 		t.Errorf("%d packets lost, %d time-outs", lost, s.Timeouts)
+	}
+}
+
+// A path that begins to lose whatever can be marked carries the connection after three time-outs, whatever it carried before.
+func TestPathThatLosesMarkableLater(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	before := p.stats(0)
+	for _, l := range p.link {
+		l.router = func(t *TxPacket) (ce, ok bool) { return false, t.ECN != wire.ECT0 }
+	}
+	p.post(0, p.write(0, 0, 64))
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	if n := p.stats(0).Timeouts - before.Timeouts; n != 3 {
+		t.Errorf("%d time-outs", n)
+	}
+	before = p.stats(0)
+	p.post(0, p.write(0, 0, 64))
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
+	if n := p.stats(0).Retransmits - before.Retransmits; n != 0 {
+		t.Errorf("%d packets sent again when the path was known", n)
+	}
+}
+
+// Packets of the other direction that arrive keep time-outs away, and contents that are lost again and again go on as others all the same.
+func TestPathThatLosesMarkableBesideOthers(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	p.link[1].router = func(t *TxPacket) (ce, ok bool) { return false, t.ECN != wire.ECT0 }
+	p.post(0, p.write(0, 0, 64))
+	for end := p.now.Add(100 * time.Millisecond); p.now < end; {
+		p.post(1, p.write(1, 2000, 64))
+		p.pass(50 * time.Microsecond)
+		p.results(1)
+	}
+	p.outcomes(0, OutcomeSuccess)
+}
+
+// Ends that are told to use no marks agree to none, whatever the peer wants.
+func TestNoMarkingWhereItIsOff(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{NoECN: true})
+	seen := p.watchECN()
+	p.connect()
+	p.move(0)
+	for side, s := range seen {
+		if s.markable+s.markableControl > 0 || s.plain == 0 {
+			t.Errorf("side %d got %+v", side, s)
+		}
+	}
+}
+
+// Marks that were never made, or that are taken back, are no marks.
+func TestMarksThatCannotBe(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	window := p.conn(0).cc.NetworkWindow()
+	for range 20 {
+		p.conn(0).in.overtaken = false
+		p.conn(0).onReport(&wire.Report{ReceiveLimit: p.conn(0).sendLimit, CECount: 1 << 30})
+		p.move(0)
+	}
+	if c := p.conn(0); c.ecn.Field() != wire.NotECT || c.cc.NetworkWindow() < window {
+		t.Errorf("a window of %d became %d by marks of packets that were never sent", window, c.cc.NetworkWindow())
 	}
 }

@@ -21,8 +21,8 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.sendLimit = credit.Raise(0, 0, h.ReceiveLimit)
 	c.mtu.Begin(int(min(h.MaxPacket, wire.MaxPacket)), c.local.Is4())
 	c.fitLink()
-	if h.Features&wire.FeatureECT != 0 {
-		c.ecn = wire.ECT0
+	if h.Features&wire.FeatureECT != 0 && !c.engine.cfg.NoECN {
+		c.ecn.Agree()
 	}
 	c.joins = c.engine.cfg.Runs && h.Features&wire.FeatureRuns != 0
 	if c.engine.cfg.BulkPort != 0 && !c.joins && h.Features&wire.FeatureBulk != 0 {
@@ -52,7 +52,7 @@ func (c *conn) sendHello(op wire.Opcode) {
 	if c.qp != nil {
 		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
 	}
-	if op == wire.CtlREQ || c.ecn != wire.NotECT {
+	if op == wire.CtlREQ && !e.cfg.NoECN || c.ecn.Agreed() {
 		h.Features = wire.FeatureECT
 	}
 	if op == wire.CtlREQ && e.cfg.Runs || c.joins {

@@ -81,10 +81,11 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 
 // countLoss counts that a packet was taken for lost.
 func (t *transmitted) countLoss(p *recovery.Packet) {
-	if p.Losses < maxLosses {
+	if p.Losses < recovery.MostLosses {
 		p.Losses++
+		t.ecn.LostAgain(p.Losses, t.sent.Next(), t.now)
 	}
-	if p.Losses == maxLosses && p.Size > wire.MinPacket {
+	if p.Losses >= maxLosses && p.Size > wire.MinPacket {
 		t.pathShrank()
 	}
 }

@@ -55,7 +55,7 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 	if at.Offset() == 0 {
 		return budget
 	}
-	w := packet.Wholes{Path: s.path, ECN: s.ecn, Bulk: s.fullByBulk}
+	w := packet.Wholes{Path: s.path, ECN: s.ecn.Field(), Bulk: s.fullByBulk}
 	if w.Bulk {
 		w.Path = s.bulkPath
 	}
@@ -122,6 +122,7 @@ func (s *sender) sendPiece(w *packet.Wholes, p recovery.Packet, at space.Place, 
 // leftInRuns counts what left in whole pieces, and notes that the space was sent up to a place.
 func (s *sender) leftInRuns(kind wire.Space, to space.Place, lane bool, packets, size int) {
 	s.tx[kind].Sent(to)
+	s.ecn.Left(packets)
 	s.bytesOut += uint64(packets * size)
 	if lane {
 		s.bulkTo[kind] = to

@@ -65,9 +65,7 @@ func (r *repeater) expire() recovery.Verdict {
 	if verdict == recovery.PeerDead {
 		return verdict
 	}
-	if times == maxMarkable && r.rtt.Fresh() {
-		r.ecn = wire.NotECT
-	}
+	r.ecn.TimedOut(times, r.sent.Next(), e.now)
 	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
@@ -88,10 +86,6 @@ func (r *repeater) repeatOldest() {
 	}
 	r.armTimer()
 }
-
-// maxMarkable time-outs in a row, before any data arrived, mean that the path may lose packets that can be marked
-// (RFC 9000 §13.4.2.1): they go on as others.
-const maxMarkable = 3
 
 // resendNewest sends the newest packet of a space that is in flight again, asking for an acknowledgement.
 func (r *repeater) resendNewest(kind wire.Space) {

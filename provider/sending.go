@@ -178,7 +178,8 @@ func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
 		s.out.Join()
 	}
 	s.ack.Left(s.out.Flags()&wire.FlagAck != 0, s.out.Flags()&wire.FlagReport != 0 && s.received.All(s.out.Told()) && !p.Bulk)
-	s.seal(p, f, s.ecn)
+	s.seal(p, f, s.ecn.Field())
+	s.ecn.Left(1)
 }
 
 // moreToSend says whether another packet of the space follows at once. A request without packets that is next is none, and its result

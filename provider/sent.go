@@ -90,7 +90,11 @@ func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.St
 			t.cc.Found(p.At)
 		}
 	}
-	if p.Kind == recovery.Nothing || !t.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
+	if p.Kind == recovery.Nothing {
+		return false
+	}
+	t.ecn.Acknowledged(t.cc.Alone())
+	if !t.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false
 	}
 	t.delivered(int(p.Size))
@@ -101,6 +105,7 @@ func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.St
 func (t *transmitted) arrivedInVain(number uint64, sent clock.Time, was recovery.State) {
 	e := t.environment
 	e.stats.Duplicates++
+	t.ecn.Late(number)
 	if !t.loss.InVain(e.now, &t.rtt, number, sent, was) {
 		return
 	}
@@ -136,6 +141,7 @@ func (r *repeater) advance(una [wire.NumSpaces]space.Place) {
 	r.sent.Forget(&r.rtt, r.now)
 	if progress {
 		r.loss.Progress(r.now)
+		r.ecn.Progress(r.now)
 		r.rtt.Progress()
 	}
 	if progress || r.rtt.Calm() { // the peer is back: what it still misses need not wait for as long as it was away

@@ -33,6 +33,8 @@ type AdapterConfig struct {
 	Broker string
 	// BusyPoll has a consumer that polls run the driver's receive loop, as nd.AdapterConfig.BusyPoll says.
 	BusyPoll bool
+	// NoECN keeps routers from marking packets, as nd.AdapterConfig.NoECN says.
+	NoECN bool
 	// Version is what the consumer was written for; zero is Offered.
 	Version Version
 
@@ -75,6 +77,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 			return refuse(StatusInvalidParameter, err)
 		}
 	}
+	cfg.engine.NoECN = cfg.NoECN
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
 	}, cfg.engine)

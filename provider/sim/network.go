@@ -28,7 +28,8 @@ type Network struct {
 	byIP        map[[16]byte]*Host
 	burst       clock.Time // everything is lost until then
 	cut         map[[2]*Host]clock.Time
-	narrow      map[[2]*Host]int // longest packet that passes, where that is less than what the two hosts can do
+	narrow      map[[2]*Host]int  // longest packet that passes, where that is less than what the two hosts can do
+	noECT       map[[2]*Host]bool // all packets that can be marked are lost
 	outages     map[[2]*Host]outage
 	last        map[lastKey]clock.Time // when the last packet of a path arrives; with InOrder
 	laneOutages map[[2]*Host]laneOutage
@@ -43,7 +44,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -68,6 +69,21 @@ func (n *Network) Narrow(from, to *Host, size int) {
 	n.trace.note(n.now, "path "+strconv.Itoa(size), from.name+"-"+to.name)
 }
 
+// LoseECT makes packets that can be marked disappear on the way from one host to another, and no others.
+func (n *Network) LoseECT(from, to *Host) {
+	n.noECT[[2]*Host{from, to}] = true
+	n.trace.note(n.now, "no ECT", from.name+"-"+to.name)
+}
+
+// losesECT says that the path does not carry a packet because it can be marked.
+func (n *Network) losesECT(from, to *Host, ecn wire.ECN) bool {
+	if ecn != wire.ECT0 || !n.noECT[[2]*Host{from, to}] {
+		return false
+	}
+	n.Happened[OneWayLoss]++
+	return true
+}
+
 // packetLife is how long a packet is under way at most: less than a connection that is over is remembered (PROTOCOL §8).
 const packetLife = time.Second
 
@@ -82,7 +98,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	if n.watch != nil {
 		n.watch(from, path)
 	}
-	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, len(packet)) || n.loses(from, to) {
+	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, len(packet)) || n.losesECT(from, to, path.ecn) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
 		return
 	}

@@ -1,6 +1,10 @@
 package congestion
 
-import "github.com/ndxdp/ndxdp/internal/clock"
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+)
 
 // share is 1 in the fractions of markSignal.
 const share = 1 << 16
@@ -34,6 +38,16 @@ func (m *markSignal) classic(s *State, b *batch) {
 	if s.delay.filtered <= s.delay.target {
 		s.cubic.cut(was, s.window, s.packet, b.Now)
 	}
+}
+
+// Alone says that the window for the network has room for one packet at the most.
+func (s *State) Alone() bool { return s.window <= s.packet }
+
+// Unmark takes in that all marks so far said nothing of queues: the window is one of which nothing is known.
+func (s *State) Unmark(smoothed time.Duration) {
+	s.marks, s.batch.marks, s.cubic.from, s.before = markSignal{}, 0, 0, 0
+	s.window, s.threshold = max(s.window, s.firstWindow()), MaxWindow
+	s.apply(smoothed)
 }
 
 // dctcp takes in marks of a data center.

@@ -35,6 +35,9 @@ func (m *Marks) Told() { m.echo = false }
 // Echoed takes in that the peer echoed one mark beside data.
 func (m *Marks) Echoed() { m.ahead++ }
 
+// Peer is the sum that the peer reported last.
+func (m *Marks) Peer() uint32 { return m.peer }
+
 // Reported takes in the sum that the peer reports, and returns how many of these marks are new.
 func (m *Marks) Reported(sum uint32) (fresh int) {
 	d := sum - m.peer

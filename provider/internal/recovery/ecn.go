@@ -1,0 +1,152 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+const (
+	// silences are the time-outs in a row after which packets go on as others that cannot be marked: the path may lose those that can.
+	silences = 3
+	// MostLosses of the same contents, one after another, mean the same. Packets in the other direction that arrive keep time-outs away.
+	MostLosses = 8
+	// retryAfter is when packets can be marked again after silence ended it. It doubles with each time, maxRetries times: a path that has not changed costs three
+	// time-outs each time, and an outage of a path that bears marks looks the same.
+	retryAfter = time.Minute
+	maxRetries = 6
+	// allMarked packets in a row that were marked, each of them alone on its way, mean that the path marks everything: a packet alone makes no queue.
+	allMarked = 16
+	// lateMarks is how many packets of such a row may be acknowledged before the peer tells of their marks.
+	lateMarks = 2
+)
+
+// ecnState is what became of marking.
+type ecnState uint8
+
+const (
+	ecnNever  ecnState = iota // not agreed to
+	ecnUsed                   // packets with contents can be marked
+	ecnSilent                 // the path may lose such packets
+	ecnFailed                 // the path or the peer tells of marks that say nothing
+)
+
+// ECN decides whether packets with contents can be marked by routers, and stops that on a path that does not bear it (RFC 9000 §13.4.2, PROTOCOL §9.4). Zero is that of
+// ends that did not agree to marks.
+type ECN struct {
+	state   ecnState
+	retries uint8
+	row     uint8      // packets in a row that were alone and marked
+	plain   int8       // packets of the row whose marks are not known
+	sent    uint32     // packets that could be marked, modulo 1<<32
+	since   uint64     // number of the first packet after the first time-out of the newest row
+	until   uint64     // number of the first packet that cannot be marked, in silence
+	retryAt clock.Time // in silence
+}
+
+// Agree takes in that both ends tell of marks.
+func (e *ECN) Agree() { e.state = ecnUsed }
+
+// Agreed says whether both ends tell of marks.
+func (e *ECN) Agreed() bool { return e.state != ecnNever }
+
+// Field is what packets with contents carry now.
+func (e *ECN) Field() wire.ECN {
+	if e.state == ecnUsed {
+		return wire.ECT0
+	}
+	return wire.NotECT
+}
+
+// Left counts packets with contents that left.
+func (e *ECN) Left(packets int) {
+	if e.state == ecnUsed {
+		e.sent += uint32(packets)
+	}
+}
+
+// TimedOut takes in a time-out, the newest of so many in a row. next is the number of the next packet.
+func (e *ECN) TimedOut(times int, next uint64, now clock.Time) {
+	if times == 1 {
+		e.since = next
+	}
+	if times >= silences {
+		e.silent(next, now)
+	}
+}
+
+// LostAgain takes in that the same contents were lost so many times, one after another.
+func (e *ECN) LostAgain(losses uint8, next uint64, now clock.Time) {
+	if losses == MostLosses {
+		e.since = next // nothing shows that it was another cause
+		e.silent(next, now)
+	}
+}
+
+// silent stops marking for a while.
+func (e *ECN) silent(next uint64, now clock.Time) {
+	if e.state != ecnUsed {
+		return
+	}
+	e.state, e.until, e.retryAt = ecnSilent, next, now.Add(retryAfter<<e.retries)
+	e.retries = min(e.retries+1, maxRetries)
+}
+
+// Late takes in that a packet arrived after a timer had sent again what it carried. One that left in the silence and could be marked shows that the path bears such
+// packets: the peer was off its core.
+func (e *ECN) Late(number uint64) {
+	if e.state == ecnSilent && e.since <= number && number < e.until {
+		e.state, e.retries = ecnUsed, e.retries-1
+	}
+}
+
+// Progress takes in that contents arrived: after long, packets that can be marked are tried again.
+func (e *ECN) Progress(now clock.Time) {
+	if e.state == ecnSilent && now >= e.retryAt {
+		e.state = ecnUsed
+	}
+}
+
+// Reported takes in the sum of marks that the peer reports, after another one. It may be less only if the report was overtaken, and never more than was sent. The result
+// is false when it does not fit: marks of this connection count no more.
+func (e *ECN) Reported(sum, before uint32, overtaken bool) bool {
+	if int32(sum-e.sent) > 0 || int32(sum-before) < 0 && !overtaken {
+		e.fail()
+	}
+	return e.state != ecnFailed
+}
+
+// fail stops marking for good.
+func (e *ECN) fail() {
+	if e.state != ecnNever {
+		e.state = ecnFailed
+	}
+}
+
+// Marked takes in that the peer tells of n new marks, and says whether they are of packets that could be marked.
+func (e *ECN) Marked(n int) bool {
+	e.plain = int8(max(int(e.plain)-n, -1)) // the mark of a packet may be known before it is acknowledged
+	return e.state == ecnUsed
+}
+
+// Acknowledged takes in that a packet with contents arrived. alone says that the window has room for no other.
+func (e *ECN) Acknowledged(alone bool) {
+	switch {
+	case !alone, e.plain >= lateMarks:
+		e.row, e.plain = 0, 0
+	default:
+		e.row, e.plain = min(e.row+1, allMarked), e.plain+1
+	}
+}
+
+// Everything follows what a packet told of arrivals and marks, and says that by now the path is known to mark everything: marks of this connection count no more.
+func (e *ECN) Everything() bool {
+	known := e.plain <= 0
+	e.plain = max(e.plain, 0)
+	if !known || e.row < allMarked || e.state != ecnUsed {
+		return false
+	}
+	e.fail()
+	return true
+}
