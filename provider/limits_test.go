@@ -131,3 +131,49 @@ func TestRejectionsOfStrangersAreBounded(t *testing.T) {
 		t.Errorf("%d rejections, %d dropped, %d refused", rejected, s.Drops[wire.DropRate], s.Refused)
 	}
 }
+
+// Connections that are over take no request's place: behind ten thousand of them a host makes a thousand a second for ten seconds more, from fewer ports than that.
+func TestClosedConnectionsRefuseNoNewOnes(t *testing.T) {
+	closed, more := 10000, 10000
+	if raceEnabled {
+		closed, more = 300, 300 // slower by far, and the same
+	}
+	w := newWorld(newLanes(), 64, Config{Linger: time.Minute})
+	w.listen()
+	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
+	for i := range closed + more {
+		var connected, completed promise
+		ctr, qp := [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}, [2]*QP{}
+		for side := range qp {
+			qp[side] = w.eng[side].NewQP(QPConfig{ReceiveCQ: w.cq[side], InitiatorCQ: w.cq[side], ReceiveDepth: 1, InitiatorDepth: 1})
+		}
+		if o := w.l.GetRequest(ctr[1], func(Outcome) {}); o != OutcomeSuccess {
+			t.Fatal(o)
+		}
+		if o := ctr[0].Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+			t.Fatalf("connection %d: %v", i, o)
+		}
+		w.pass(0, func() {
+			if ctr[1].State() == CtrRequested {
+				_ = ctr[1].Accept(qp[1], ConnectParams{}, func(Outcome) {})
+			}
+			if ctr[0].State() == CtrAccepted {
+				_ = ctr[0].CompleteConnect(completed.finish)
+			}
+		})
+		if completed.times != 1 || completed.outcome != OutcomeSuccess {
+			t.Fatalf("connection %d: Connect says %v, CompleteConnect %v", i, connected.outcome, completed.outcome)
+		}
+		for side := range qp {
+			ctr[side].Close()
+		}
+		gap := 100 * time.Microsecond
+		if i >= closed {
+			gap = time.Millisecond
+		}
+		w.pass(gap, func() {})
+	}
+	if s := w.eng[1].Stats(); s.Established != uint64(closed+more) || s.Refused != 0 || s.SourceLimited != 0 {
+		t.Errorf("%+v", s)
+	}
+}
