@@ -79,15 +79,27 @@ func (e *everywhere) adjust() (missing error) {
 	if missing == nil {
 		e.leave(list)
 	}
+	var opening sync.WaitGroup
 	for _, a := range list {
-		adapters, wanted := e.wants(a)
-		if !wanted {
+		w := e.wants(a)
+		if w == nil {
 			continue
 		}
-		if err := e.listen(&adapters, a); err != nil {
-			missing = errors.Join(missing, err)
+		try := func() {
+			if err := e.listen(w); err != nil {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.open, a)
+				missing = errors.Join(missing, err)
+			}
+		}
+		if w.first || w.later {
+			try()
+		} else {
+			opening.Go(try) // it waits for the kernel most of the time
 		}
 	}
+	opening.Wait()
 	return missing
 }
 
@@ -106,49 +118,54 @@ func (e *everywhere) leave(list []netip.Addr) {
 	}
 }
 
-// listen listens on one address: later, where that is possible.
-func (e *everywhere) listen(on *Adapters, a netip.Addr) error {
-	at := netip.AddrPortFrom(a, e.port)
-	if e.many() && on.Datapath == nd.DatapathUDP {
-		if w, err := e.config.listenLater(on, at); err == nil {
-			e.has(a, w, w)
+// listen listens on one address.
+func (e *everywhere) listen(w *wanted) error {
+	at := netip.AddrPortFrom(w.addr, e.port)
+	if w.later {
+		if one, err := e.config.listenLater(&w.on, at); err == nil {
+			e.mu.Lock()
+			e.open[w.addr] = one
+			e.mu.Unlock()
+			e.add(one, func() { e.ended(w.addr) })
 			return nil
 		}
 	}
-	one, err := e.config.listenOne(on, at)
+	one, err := e.config.listenOne(&w.on, at)
 	if err != nil {
 		return err
 	}
-	e.port = one.addr.AddrPort().Port()
-	e.has(a, nil, one)
+	if w.first {
+		e.port = one.addr.AddrPort().Port()
+	}
+	e.add(one, func() { e.ended(w.addr) })
 	return nil
 }
 
-// many says that the listener has as many adapters as it opens at once.
-func (e *everywhere) many() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.open) >= ownDatapaths
+// wanted is an address that is to be listened on.
+type wanted struct {
+	addr  netip.Addr
+	on    Adapters
+	first bool // no other one is open: it finds a port that is free
+	later bool // its adapter may be opened when the first packet comes
 }
 
-// has accepts from the listener of an address, which is awaited or not.
-func (e *everywhere) has(a netip.Addr, w *awaited, l net.Listener) {
-	e.mu.Lock()
-	e.open[a] = w
-	e.mu.Unlock()
-	e.add(l, func() { e.ended(a) })
-}
-
-// wants says whether an address is to be listened on and is not yet, and by which adapter.
-func (e *everywhere) wants(a netip.Addr) (adapters Adapters, yes bool) {
+// wants says how an address is to be listened on, and notes that it is; nil when it is already, or is not to be.
+func (e *everywhere) wants(a netip.Addr) *wanted {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, open := e.open[a]
-	adapters = e.config.Adapters
-	if adapters.Datapath == nd.DatapathAuto && len(e.open) >= ownDatapaths {
-		adapters.Datapath = nd.DatapathUDP
+	if open || !fits(e.family, a) || e.life.Err() != nil {
+		return nil
 	}
-	return adapters, !open && fits(e.family, a) && e.life.Err() == nil
+	w := &wanted{addr: a, on: e.config.Adapters, first: len(e.open) == 0}
+	if len(e.open) >= ownDatapaths {
+		if w.on.Datapath == nd.DatapathAuto {
+			w.on.Datapath = nd.DatapathUDP
+		}
+		w.later = w.on.Datapath == nd.DatapathUDP
+	}
+	e.open[a] = nil
+	return w
 }
 
 // ended notes that the listener of an address is over. The address may be there again.
