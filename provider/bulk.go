@@ -64,7 +64,7 @@ func (s *sender) probeBulk() {
 	s.seal(recovery.Packet{Kind: recovery.Nothing, Bulk: true}, wire.BaseFields{}, wire.NotECT)
 }
 
-// leaveBulk takes in a time-out with packets under way by the lane: what they carry goes again by the ND port, since no packet there says anything of them.
+// leaveBulk takes in that what is under way by the lane is overdue: what it carries goes again by the ND port, since no packet there says anything of it.
 func (t *transmitted) leaveBulk() {
 	if !t.bulk.TimedOut(t.now) {
 		return

@@ -22,8 +22,15 @@ func (t *transmitted) unacknowledged() bool {
 
 // detectLoss marks lost what has to count as that by now, and sets the timer for what is suspected.
 func (t *transmitted) detectLoss() {
-	for p := t.loss.Lost(&t.sent, &t.rtt, t.now); p != nil; p = t.loss.Lost(&t.sent, &t.rtt, t.now) {
+	for {
+		p, silent := t.loss.Lost(&t.sent, &t.rtt, t.cfg.MinRTO, t.now)
+		if p == nil {
+			break
+		}
 		t.markLost(p)
+		if silent && p.Bulk {
+			t.leaveBulk()
+		}
 	}
 	if t.loss.ReorderAt() != 0 {
 		t.want(wantLook)

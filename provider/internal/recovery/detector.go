@@ -145,27 +145,32 @@ func (d *Detector) HeldByPeer(held time.Duration, now clock.Time) {
 
 // Lost returns the oldest packet that was sent a reordering window before one that arrived, to be marked lost before the next call. It returns nil
 // when there is none, and sets the timer for the oldest one that is suspected. Packet numbers are in the order of sending, so that packets
-// of one turn, which share a time, are too. That says something within a lane only (PROTOCOL §11.1).
-func (d *Detector) Lost(s *Sent, r *RTT, now clock.Time) *Packet {
+// of one turn, which share a time, are too. That says something within a lane only (PROTOCOL §11.1). A packet that only the other lane overtook is lost after two time-outs of at least
+// floor, and silent says so: progress in the other space starts the timer anew each time, so that it alone would never find out.
+func (d *Detector) Lost(s *Sent, r *RTT, floor time.Duration, now clock.Time) (lost *Packet, silent bool) {
 	d.reorderAt = 0
 	if s.PacketsInFlight() == 0 {
-		return nil
+		return nil, false
 	}
 	for lane := range lanes {
-		n, ok := s.overtaken(lane)
+		n, within, ok := s.overtaken(lane)
 		if !ok {
 			continue
 		}
+		wait := r.Smoothed + d.window(r, now)
+		if !within {
+			wait = 2 * max(r.Timeout(floor), d.absence.Now(now))
+		}
 		p := s.Packet(n)
-		due := p.At.Add(r.Smoothed + d.window(r, now))
+		due := p.At.Add(wait)
 		if due <= now {
-			return p
+			return p, !within
 		}
 		if d.reorderAt == 0 || due < d.reorderAt {
 			d.reorderAt = due
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // window is the reordering window. It grows with every round trip in which what was taken for lost arrives, because it had only

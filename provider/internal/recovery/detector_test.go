@@ -27,13 +27,13 @@ func TestLostWhenOvertaken(t *testing.T) {
 	var d Detector
 	s, r := flight(t, 5), RTT{Smoothed: 100 * us, Min: 100 * us}
 	now := clock.Time(time.Millisecond)
-	if d.Lost(s, &r, now) != nil || d.ReorderAt() != 0 {
+	if p, _ := d.Lost(s, &r, 0, now); p != nil || d.ReorderAt() != 0 {
 		t.Error("something is lost although nothing arrived")
 	}
 	s.Acknowledge(103)
 	now = clock.Time(10 * us).Add(100*us + 25*us)
 	var lost []space.Place
-	for p := d.Lost(s, &r, now); p != nil; p = d.Lost(s, &r, now) {
+	for p, _ := d.Lost(s, &r, 0, now); p != nil; p, _ = d.Lost(s, &r, 0, now) {
 		lost = append(lost, p.From)
 		s.Mark(p, Lost)
 	}
@@ -224,33 +224,43 @@ func TestTimeoutFollowsRoundTrips(t *testing.T) {
 	}
 }
 
-// A packet is overtaken only by those of its own lane (PROTOCOL §11.1).
+// A packet is overtaken only by those of its own lane, until two time-outs have passed (PROTOCOL §11.1).
 func TestLanesAreJudgedApart(t *testing.T) {
-	r := RTT{Smoothed: 100 * us, Min: 100 * us}
-	late := clock.Time(time.Second)
+	sent := clock.Time(10 * us)
 	for _, c := range []struct {
-		name  string
-		acked uint64
-		lost  []uint32
+		name         string
+		acked        uint64
+		wait         time.Duration
+		lost, silent []uint32
 	}{
-		{"by the other lane alone", 107, []uint32{3, 5}},
-		{"by its own", 106, []uint32{0, 2, 4}},
+		{"by the bulk lane alone", 107, 2*InitialRTO - 1, []uint32{3, 5}, nil},
+		{"by the bulk lane alone, long ago", 107, 2 * InitialRTO, []uint32{0, 2, 4, 6, 3, 5}, []uint32{0, 2, 4, 6}},
+		{"by the other one", 106, 2*InitialRTO - 1, []uint32{0, 2, 4}, nil},
+		{"by the other one, long ago", 106, 2 * InitialRTO, []uint32{0, 2, 4, 3, 5}, []uint32{3, 5}},
 	} {
 		var d Detector
+		r := RTT{Smoothed: 100 * us, Min: 100 * us}
+		now := sent.Add(c.wait)
 		s := new(Sent)
 		s.Start(100, 100, make([]Packet, 64))
 		for i := range uint32(8) {
-			s.Add(Packet{At: clock.Time(10 * us), From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Bulk: i%2 == 1})
+			s.Add(Packet{At: sent, From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Bulk: i%2 == 1})
 		}
 		s.Acknowledge(101) // of the bulk lane, the oldest
 		s.Acknowledge(c.acked)
-		var lost []uint32
-		for p := d.Lost(s, &r, late); p != nil; p = d.Lost(s, &r, late) {
+		var lost, silent []uint32
+		for p, alone := d.Lost(s, &r, 0, now); p != nil; p, alone = d.Lost(s, &r, 0, now) {
 			lost = append(lost, p.From.Message())
+			if alone {
+				silent = append(silent, p.From.Message())
+			}
 			s.Mark(p, Lost)
 		}
-		if !slices.Equal(lost, c.lost) || s.Violation() != "" {
-			t.Errorf("overtaken %s: lost %v, want %v; %s", c.name, lost, c.lost, s.Violation())
+		if !slices.Equal(lost, c.lost) || !slices.Equal(silent, c.silent) || s.Violation() != "" {
+			t.Errorf("overtaken %s: lost %v, want %v, silent %v, want %v; %s", c.name, lost, c.lost, silent, c.silent, s.Violation())
+		}
+		if left := len(silent) == 0; left != (d.ReorderAt() == sent.Add(2*InitialRTO)) {
+			t.Errorf("overtaken %s: looks again %v after sending", c.name, d.ReorderAt().Sub(sent))
 		}
 	}
 }

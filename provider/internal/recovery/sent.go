@@ -103,14 +103,11 @@ func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
 	return number, number >= max(s.largest[0], s.largest[1], s.floor)
 }
 
-// overtaken returns the number of the oldest transmission in flight of a lane, if one of the same lane that left later was acknowledged.
-func (s *Sent) overtaken(lane int) (number uint64, ok bool) {
-	largest := s.largest[lane]
-	if largest == 0 {
-		return 0, false
-	}
-	n := s.oldestOf(lane, largest)
-	return n, n+1 < largest
+// overtaken returns the number of the oldest transmission in flight of a lane. ok says that one which left later was acknowledged, and within that one of the same lane was.
+func (s *Sent) overtaken(lane int) (number uint64, within, ok bool) {
+	end := max(s.largest[0], s.largest[1])
+	n := s.oldestOf(lane, end)
+	return n, n+1 < s.largest[lane], n+1 < end
 }
 
 // oldestOf returns the number of the oldest transmission in flight of a lane; end when there is none below.
