@@ -33,6 +33,7 @@ type Network struct {
 	outages     map[[2]*Host]outage
 	last        map[lastKey]clock.Time // when the last packet of a path arrives; with InOrder
 	laneOutages map[[2]*Host]laneOutage
+	garbled     map[[2]*Host]garbling
 	trace       tracer
 	broken      []string // what was found to be wrong
 	flows       map[flowKey]*flow
@@ -44,7 +45,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }
 
@@ -111,7 +112,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 		if copies--; copies > 0 {
 			p = append([]byte(nil), packet...)
 		}
-		p = n.damage(from, p)
+		p = n.garble(from, to, path.bulk, n.damage(from, p))
 		d := delay + between(n.rng, 0, n.Jitter)
 		if n.strikes(n.rng, Reorder) {
 			d += between(n.rng, 0, 2*n.Delay+20*time.Microsecond)

@@ -220,6 +220,9 @@ func (w *world) randomFault() {
 	if size := maxPackets[w.rng.IntN(len(maxPackets))]; chance(w.rng, rates[LinkMTU]) {
 		a.Resize(size)
 	}
+	if d := between(w.rng, 0, 400*time.Millisecond); chance(w.rng, rates[Garble]) {
+		w.net.Garble(a, b, []int{0, 100, 1200}[w.rng.IntN(3)], w.rng.IntN(2) == 0, d)
+	}
 	w.randomLaneFault(a, b)
 	if chance(w.floods, rates[DaySet]) {
 		a.SetDay()
