@@ -196,9 +196,10 @@ func TestPathThatLosesMarkableBesideOthers(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// Ends that are told to use no marks agree to none, whatever the peer wants.
+// An end that is told to use no marks agrees to none, whatever the peer wants.
 func TestNoMarkingWhereItIsOff(t *testing.T) {
-	p := newTunedPair(t, 1408, 1, Config{NoECN: true})
+	p := newPair(t, 1408)
+	p.eng[1].cfg.NoECN = true // the REQ of the other one offers marks
 	seen := p.watchECN()
 	p.connect()
 	p.move(0)
