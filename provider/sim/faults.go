@@ -70,7 +70,7 @@ var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
-	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 5000, DaySet: 5000, Garble: 10000,
+	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
