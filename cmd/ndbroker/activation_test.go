@@ -85,6 +85,7 @@ func (p *brokerProcess) signal(t *testing.T, s os.Signal) {
 
 // TestWithoutCapabilities: a broker that can open nothing says at the start that it will refuse every client, and what is missing for its mode.
 func TestWithoutCapabilities(t *testing.T) {
+	netlabtest.NeedRoot(t)
 	for mode, want := range map[string]string{"auto": "refused: missing CAP_NET_RAW (", "ring": "refused: missing CAP_NET_ADMIN ("} {
 		dir := t.TempDir()
 		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // it is not root that listens there

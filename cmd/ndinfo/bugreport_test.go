@@ -140,6 +140,7 @@ func TestBugreport(t *testing.T) {
 
 // TestBugreportHasNoSecrets: neither the reset key of the host nor payload is in it, in whatever notation.
 func TestBugreportHasNoSecrets(t *testing.T) {
+	netlabtest.NeedRoot(t)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	newConnection(t) // makes the key, and sends
 	key, err := os.ReadFile("/run/ndxdp/reset.key")

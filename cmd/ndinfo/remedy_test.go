@@ -62,6 +62,7 @@ func wantOK(t *testing.T, d *diagnosis, check string) {
 // A program of somebody else's, in whatever way it came there and whoever holds it, goes by the command that doctor names; the error of
 // opening names the same.
 func TestRemedyForeignXDPProgram(t *testing.T) {
+	netlabtest.NeedRoot(t)
 	t.Parallel()
 	foreign, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "foreign", Type: ebpf.XDP, License: "Apache-2.0",

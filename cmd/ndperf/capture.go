@@ -24,7 +24,7 @@ func (f *captureFlags) register(cmd *cobra.Command) {
 }
 
 // prepare empties the files, so that jobs can append to them. Those that the run writes besides must be others.
-func (f *captureFlags) prepare(both bool, json, stream string) error {
+func (f *captureFlags) check(both bool, json, stream string) error {
 	if f.snap < 0 {
 		return cli.Usagef("--pcap-snap %d is negative", f.snap)
 	}
@@ -34,11 +34,7 @@ func (f *captureFlags) prepare(both bool, json, stream string) error {
 		}
 		return nil
 	}
-	files := []string{f.file}
-	if both {
-		files = append(files, serverFile(f.file))
-	}
-	for _, file := range files {
+	for _, file := range f.files(both) {
 		switch {
 		case oneFile(file, json):
 			return cli.Usagef("--pcap and --json cannot both write %s: name another file for one", file)
@@ -46,7 +42,26 @@ func (f *captureFlags) prepare(both bool, json, stream string) error {
 			return cli.Usagef("--pcap and --json-stream cannot both write %s: name another file for one", file)
 		}
 	}
-	for _, file := range files {
+	return nil
+}
+
+// files are those that a capture of one side, or of both, writes.
+func (f *captureFlags) files(both bool) []string {
+	switch {
+	case f.file == "":
+		return nil
+	case both:
+		return []string{f.file, serverFile(f.file)}
+	}
+	return []string{f.file}
+}
+
+// prepare checks the flags, and empties the files.
+func (f *captureFlags) prepare(both bool, json, stream string) error {
+	if err := f.check(both, json, stream); err != nil {
+		return err
+	}
+	for _, file := range f.files(both) {
 		if err := os.WriteFile(file, nil, 0o644); err != nil {
 			return fmt.Errorf("--pcap: %w: name a file that can be written", err)
 		}

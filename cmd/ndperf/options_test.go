@@ -49,7 +49,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"client", "addr"},
 		{"validate", "requires at least 1 arg"},
 		{"validate /nonexistent/report.json", "/nonexistent/report.json: no such file"},
-		{"veth --json /nonexistent/report.json --mtu 1500", "/nonexistent"},
+		{"loop --json /nonexistent/report.json", "/nonexistent"},
 		{"conn -n 0", "-n 0 is out of range: 1 to 16384"},
 		{"conn -n 16385", "-n 16385 is out of range"},
 		{"conn --loop --idle 0s", "--idle 0s is not a positive duration"},

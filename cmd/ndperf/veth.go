@@ -104,6 +104,9 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	if f.rps != "" && !rpsMask.MatchString(f.rps) {
 		return cli.Usagef("--rps %q is no mask of processors in hexadecimal, such as 3 for the first two", f.rps)
 	}
+	if err := f.capture.check(true, f.json, f.told.stream); err != nil {
+		return err
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
 	}

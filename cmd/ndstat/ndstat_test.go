@@ -172,7 +172,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("ndstat %s: %v", x.args, err)
 		}
 	}
-	if out, _, err := ndstat("--help"); err != nil || !strings.Contains(out, "ndperf loop  ") {
+	if out, _, err := ndstat("--help"); err != nil || !strings.Contains(out, "ndperf loop\n") {
 		t.Errorf("help: %v\n%s", err, out)
 	}
 	if out, _, err := ndstat("completion", "bash"); err != nil || !strings.Contains(out, "ndstat") {

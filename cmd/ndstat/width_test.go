@@ -24,7 +24,7 @@ func TestTableFits(t *testing.T) {
 		Connections: []nd.ConnectionInfo{c, c}, Capturing: true,
 	}
 	r.Stats.Drops = map[string]uint64{"vanished": 100, "bad_checksum": 7, "rx_dropped": 8, "tx_lost": 9, "stale": 10}
-	w := &watch{now: map[string]*ndinspect.Reply{"7.sock": r}}
+	w := &watch{now: map[string]*ndinspect.Reply{"7.sock": r}, redraws: true}
 	for _, width := range []int{80, 300, 0} {
 		var out bytes.Buffer
 		w.render(&out, width)

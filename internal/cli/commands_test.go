@@ -276,6 +276,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestInterrupt: SIGINT ends what runs until then, with the status that is documented and without a stack.
 func TestInterrupt(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // a user without a session has no directory of its own
 	port := netlabtest.FreePort(t)
 	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: port})
 	if err != nil {

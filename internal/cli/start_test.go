@@ -41,14 +41,14 @@ func TestRunTellsMisuseFromFailure(t *testing.T) {
 		{"do", Usagef("--n: %d is too many", 3), false, Misuse, "tool: --n: 3 is too many (tool do --help shows how)\n"},
 		{"do --at x/", nil, false, Misuse, `tool: invalid argument "x/" for "--at" flag: it is neither an IP address nor the name of a host (examples: 192.0.2.7, 2001:db8::7, node7) (tool do --help shows how)` + "\n"},
 		{"do --wrong", nil, false, Misuse, "tool: unknown flag: --wrong (tool do --help shows how)\n"},
-		{"do more", nil, false, Misuse, `tool: unknown command "more" for "tool do" (tool do --help shows how)` + "\n"},
+		{"do more", nil, false, Misuse, `tool: unknown command "more" (tool do --help shows how)` + "\n"},
 		{"do --n x", nil, false, Misuse, `tool: invalid argument "x" for "--n" flag: it is no whole number (tool do --help shows how)` + "\n"},
 		{"do --port -1", nil, false, Misuse, `tool: invalid argument "-1" for "--port" flag: it is no whole number from 0 on (tool do --help shows how)` + "\n"},
 		{"do --port 65536", nil, false, Misuse, `tool: invalid argument "65536" for "--port" flag: it is too large, or too small (tool do --help shows how)` + "\n"},
 		{"do --long 5", nil, false, Misuse, `tool: invalid argument "5" for "--long" flag: it is no duration (examples: 300ms, 2s, 1m) (tool do --help shows how)` + "\n"},
 		{"do --n 1 --long 1s", nil, false, Misuse, "tool: --long and --n exclude each other: leave one out (tool do --help shows how)\n"},
-		{"doo", nil, false, Misuse, `tool: unknown command "doo" for "tool"; Did you mean this?; do (tool --help shows how)` + "\n"},
-		{"fly", nil, false, Misuse, `tool: unknown command "fly" for "tool" (tool --help shows how)` + "\n"},
+		{"doo", nil, false, Misuse, `tool: unknown command "doo": did you mean do? (tool --help shows how)` + "\n"},
+		{"fly", nil, false, Misuse, `tool: unknown command "fly" (tool --help shows how)` + "\n"},
 	} {
 		var at netip.Addr
 		do := &cobra.Command{Use: "do", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return c.fails }}

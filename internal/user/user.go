@@ -26,10 +26,20 @@ var overflow = sync.OnceValue(func() uint32 {
 	return uint32(uid)
 })
 
-// Trusted says that a process of a user may be believed: root, or the user of this process. The kernel shows every user that a user namespace does not know by one number
-// (65534), so that number is nobody's own.
+// everybody is what /proc/self/uid_map has where every user is known by one number of its own, as in the machine's first user namespace.
+const everybody = "0 0 4294967295"
+
+// knowsEverybody says so of the user namespace of this process. Tests replace it.
+var knowsEverybody = sync.OnceValue(func() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Join(strings.Fields(string(text)), " ") == everybody
+})
+
+// Trusted says that a process of a user may be believed: root, or the user of this process. A user namespace that does not know every user shows the
+// unknown ones by one number (65534), which is nobody's own there.
 func Trusted(uid uint32) bool {
-	return uid == 0 || uid != defaultOverflow && uid != overflow() && uid == uint32(os.Geteuid())
+	unknown := !knowsEverybody() && (uid == defaultOverflow || uid == overflow())
+	return uid == 0 || !unknown && uid == uint32(os.Geteuid())
 }
 
 // RuntimeDirectory is where this user's files of this boot are: $XDG_RUNTIME_DIR, else /run for root and /run/user/UID for others. The variable is ignored unless it is an

@@ -8,12 +8,19 @@ import (
 	"testing"
 )
 
-// Root and the user of this process are believed, and never a user whom the kernel does not know by name.
+// Root and the user of this process are believed, and a user whom the kernel does not know by a number of its own is not.
 func TestTrusted(t *testing.T) {
-	own := uint32(os.Geteuid())
-	for uid, want := range map[uint32]bool{0: true, own: own != defaultOverflow, own + 1: false, defaultOverflow: false, overflow(): false} {
-		if got := Trusted(uid); got != want {
-			t.Errorf("user %d, seen by user %d: %t", uid, own, got)
+	own, was := uint32(os.Geteuid()), knowsEverybody
+	t.Cleanup(func() { knowsEverybody = was })
+	for _, all := range []bool{true, false} {
+		knowsEverybody = func() bool { return all }
+		for uid, want := range map[uint32]bool{
+			0: true, own: all || own != defaultOverflow, own + 1: false,
+			defaultOverflow: all && own == defaultOverflow, overflow(): all && own == overflow(),
+		} {
+			if got := Trusted(uid); got != want {
+				t.Errorf("user %d, seen by user %d, every user known %t: %t", uid, own, all, got)
+			}
 		}
 	}
 }
