@@ -43,8 +43,8 @@ func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
 	return foreign || len(files) > 0, nil
 }
 
-// inHeap is memory of Go's heap that stays there. Go begins its heap at an address that may be random, and lets it grow upwards from there.
-var inHeap = bytes.Repeat([]byte{0}, 1<<10)
+// heapAt is an address in Go's heap. Go begins its heap at an address that may be random, and lets it grow upwards from there.
+var heapAt = uint64(reflect.ValueOf(bytes.Repeat([]byte{0}, 1<<10)).Pointer())
 
 const (
 	heapBelow = 64 << 20  // an arena
@@ -53,7 +53,7 @@ const (
 
 // ofHeap says that an address is in Go's heap, or in a mapping that happens to be near.
 func ofHeap(at uint64) bool {
-	return at-uint64(reflect.ValueOf(inHeap).Pointer())+heapBelow < heapBelow+heapAbove
+	return at-heapAt+heapBelow < heapBelow+heapAbove
 }
 
 // pageSize is the smallest page of any system.

@@ -58,7 +58,7 @@ func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider
 
 // copyNow copies bytes for a request now. It fails where the process lost them.
 func copyNow(to, from []byte) bool {
-	if ofHeap(uint64(reflect.ValueOf(from).Pointer())) {
+	if len(from) == 0 || ofHeap(uint64(reflect.ValueOf(&from[0]).Pointer())) { // the slice itself would be moved to the heap
 		copy(to, from)
 		return true
 	}

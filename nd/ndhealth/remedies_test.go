@@ -75,6 +75,11 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`w.letThrough(needed)`, "TestRemedyFirewall", ""},
 	{`f.ownPorts.letThrough(needed)`, "TestRemedyFirewallBesideAnAdapter", ""},
 	{`f.lanes.letThrough(fmt.Sprint(f.lanes.port))`, "", "it is the command of TestRemedyFirewall, for another port"},
+	{`"name an address of another machine: --peer ADDRESS"`, "", "it asks for another command line"},
+	{
+		`"end that process (ss -xap shows whose @ndxdp/" + netip.AddrPortFrom(f.addr, f.cfg.UDPPort).String() + "/udp is)"`,
+		"", "ending a process is that of TestRemedyKill",
+	},
 	{`"free it first: see udp port"`, "", "it names another finding"},
 	{`"open one with the same UDP port on both sides (--udp-port)"`, "TestBrokenPeerOnAnotherUDPPort", ""},
 	{`fmt.Sprintf("ip route get fibmatch %s from %s oif %s", peer, f.addr, f.nic.Name)`, "TestRemedyLooks", ""},
