@@ -37,12 +37,25 @@ const (
 type ECN struct {
 	state   ecnState
 	retries uint8
-	row     uint8      // packets in a row that were alone and marked
-	plain   int8       // packets of the row whose marks are not known
-	sent    uint32     // packets that could be marked, modulo 1<<32
+	row     uint8    // packets in a row that were alone and marked
+	plain   int8     // packets of the row whose marks are not known
+	sent    uint32   // packets that could be marked, modulo 1<<32
+	silence *silence // nil before the first time-out: idle connections keep an ECN
+}
+
+// silence is a time in which nothing that could be marked arrived.
+type silence struct {
 	since   uint64     // number of the first packet after the first time-out of the newest row
-	until   uint64     // number of the first packet that cannot be marked, in silence
-	retryAt clock.Time // in silence
+	until   uint64     // number of the first packet that cannot be marked, in state ecnSilent
+	retryAt clock.Time // in state ecnSilent
+}
+
+// begin notes that a silence began before a packet.
+func (e *ECN) begin(next uint64) {
+	if e.silence == nil {
+		e.silence = new(silence)
+	}
+	e.silence.since = next
 }
 
 // Agree takes in that both ends tell of marks.
@@ -69,7 +82,7 @@ func (e *ECN) Left(packets int) {
 // TimedOut takes in a time-out, the newest of so many in a row. next is the number of the next packet.
 func (e *ECN) TimedOut(times int, next uint64, now clock.Time) {
 	if times == 1 {
-		e.since = next
+		e.begin(next)
 	}
 	if times >= silences {
 		e.silent(next, now)
@@ -79,31 +92,31 @@ func (e *ECN) TimedOut(times int, next uint64, now clock.Time) {
 // LostAgain takes in that the same contents were lost so many times, one after another.
 func (e *ECN) LostAgain(losses uint8, next uint64, now clock.Time) {
 	if losses == MostLosses {
-		e.since = next // nothing shows that it was another cause
+		e.begin(next) // nothing shows that it was another cause
 		e.silent(next, now)
 	}
 }
 
 // silent stops marking for a while.
 func (e *ECN) silent(next uint64, now clock.Time) {
-	if e.state != ecnUsed {
+	if e.state != ecnUsed || e.silence == nil {
 		return
 	}
-	e.state, e.until, e.retryAt = ecnSilent, next, now.Add(retryAfter<<e.retries)
+	e.state, e.silence.until, e.silence.retryAt = ecnSilent, next, now.Add(retryAfter<<e.retries)
 	e.retries = min(e.retries+1, maxRetries)
 }
 
 // Late takes in that a packet arrived after a timer had sent again what it carried. One that left in the silence and could be marked shows that the path bears such
 // packets: the peer was off its core.
 func (e *ECN) Late(number uint64) {
-	if e.state == ecnSilent && e.since <= number && number < e.until {
+	if e.state == ecnSilent && e.silence.since <= number && number < e.silence.until {
 		e.state, e.retries = ecnUsed, e.retries-1
 	}
 }
 
 // Progress takes in that contents arrived: after long, packets that can be marked are tried again.
 func (e *ECN) Progress(now clock.Time) {
-	if e.state == ecnSilent && now >= e.retryAt {
+	if e.state == ecnSilent && now >= e.silence.retryAt {
 		e.state = ecnUsed
 	}
 }
