@@ -10,7 +10,7 @@ import (
 // Addr is a destination as the kernel wants it: struct sockaddr_in6, or struct sockaddr_in at its start.
 type Addr struct {
 	raw    unix.RawSockaddrInet6
-	n      uint32
+	n      uint8
 	direct bool // see Direct
 	alone  pause
 }

@@ -157,7 +157,7 @@ func (s *Sender) options(r *run) []byte {
 // message makes m one that consists of pieces, to an address.
 func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 	h := &m.hdr
-	h.Name, h.Namelen = nameOf(&to.raw), to.n
+	h.Name, h.Namelen = nameOf(&to.raw), uint32(to.n)
 	h.Control, h.Iov = nil, nil
 	if len(control) > 0 {
 		h.Control = &control[0]

@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ type Conn struct {
 	connector     *nd.Connector
 	cq            *nd.CompletionQueue
 	qp            *nd.QueuePair
-	local, remote *net.TCPAddr
+	local, remote netip.AddrPort
 	control       block
 
 	mu      sync.Mutex // guards what follows
@@ -124,9 +125,8 @@ func (c *Conn) greet() error {
 // begin notes the addresses. It is called before the establishment ends: they are there only as long as the connection is, and one that is over
 // by then is not established.
 func (c *Conn) begin() {
-	local, _ := c.connector.LocalAddress()
-	remote, _ := c.connector.PeerAddress()
-	c.local, c.remote = c.network.tcpAddr(local), c.network.tcpAddr(remote)
+	c.local, _ = c.connector.LocalAddress()
+	c.remote, _ = c.connector.PeerAddress()
 }
 
 // fail notes that the connection is lost. The caller holds mu.
@@ -138,10 +138,10 @@ func (c *Conn) fail(err error) {
 }
 
 // LocalAddr returns our address and ND port, a *net.TCPAddr.
-func (c *Conn) LocalAddr() net.Addr { return c.local }
+func (c *Conn) LocalAddr() net.Addr { return c.network.tcpAddr(c.local) }
 
 // RemoteAddr returns the peer's address and ND port, a *net.TCPAddr.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+func (c *Conn) RemoteAddr() net.Addr { return c.network.tcpAddr(c.remote) }
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {

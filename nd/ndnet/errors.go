@@ -98,5 +98,5 @@ func (c *Conn) opError(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	return &net.OpError{Op: op, Net: "nd", Source: c.local, Addr: c.remote, Err: err}
+	return &net.OpError{Op: op, Net: "nd", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
