@@ -21,14 +21,7 @@ func (r *rig) taken(t *testing.T) netip.AddrPort {
 // noPorts is an adapter whose ephemeral ports are all taken.
 func noPorts(t *testing.T) *rig {
 	r, _ := newLoopRig(t, DatapathUDP)
-	r.a.do(func(e *provider.Engine) {
-		for port := 49152; port <= 65535; port++ {
-			at := provider.EndpointFrom(netip.AddrPortFrom(r.addr[0], uint16(port)))
-			if _, o := e.NewListener().Bind(at); o != provider.OutcomeSuccess {
-				t.Errorf("port %d: %v", port, o)
-			}
-		}
-	})
+	takeEphemeralPorts(t, r)
 	return r
 }
 
