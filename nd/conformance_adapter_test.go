@@ -245,12 +245,15 @@ var helperRows = map[string]provoke{
 		return err
 	}),
 	"NdHelper/NdResolveAddress/ND_UNSUCCESSFUL": provided(func(t *testing.T, p *Provider, r *rig) error {
-		must(t, r.pair.A.Do(func() error { // a route that says no: EACCES
+		must(t, r.pair.A.Do(func() error { // a route that refuses counts as none
 			_, forbidden, err := net.ParseCIDR("203.0.113.0/24")
 			must(t, err)
 			return netlink.RouteReplace(&netlink.Route{Dst: forbidden, Type: unix.RTN_PROHIBIT})
 		}))
 		_, err := p.SourceAddress(netip.MustParseAddr("203.0.113.1"))
+		wantStatus(t, "source address behind a prohibited route", err, ErrNetworkUnreachable)
+		p.net.Close() // SourceAddress cannot ask the kernel
+		_, err = p.SourceAddress(r.addr[1])
 		return err
 	}),
 	"NdHelper/NdResolveAddress/ND_DEVICE_NOT_READY": provided(func(t *testing.T, p *Provider, r *rig) error {

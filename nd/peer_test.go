@@ -88,11 +88,11 @@ func wantEnd(t *testing.T, client *end, waiting int, want Status) {
 	}
 }
 
-// wantDeath checks that everything outstanding at the end of a peer that says nothing ends, the oldest request with a time-out
+// wantDeath checks that everything outstanding at the end of a peer that says nothing ends, the oldest request with the status first
 // and the others canceled. How long that takes is the engine's to say, and its tests', on virtual time.
-func wantDeath(t *testing.T, client *end, notified <-chan error, waiting int) {
+func wantDeath(t *testing.T, client *end, notified <-chan error, waiting int, first Status) {
 	t.Helper()
-	wantEnd(t, client, waiting, ErrIOTimeout)
+	wantEnd(t, client, waiting, first)
 	wantStatus(t, "notify disconnect", finish(t, "notify disconnect", notified), StatusSuccess)
 	if s := client.ctr.state(); s != provider.CtrLost {
 		t.Errorf("connector %v", s)
@@ -106,6 +106,7 @@ func afterwards(t *testing.T, client *end, addr uint64, token Token) {
 	must(t, client.qp.Write(99, []SGE{client.mr.SGE(0, 1)}, addr, token, 0))
 }
 
+// The peer's kernel says by ICMP errors that nobody holds the peer's UDP port: requests are canceled, and nobody waits for a time-out.
 func TestPeerProcessKilled(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -131,7 +132,7 @@ func TestPeerProcessKilled(t *testing.T) {
 		t.Error("the peer ended well")
 	}
 	afterwards(t, client, addr, token)
-	wantDeath(t, client, notified, waiting+1)
+	wantDeath(t, client, notified, waiting+1, ErrCanceled)
 }
 
 // Only Reads are outstanding, and the peer has acknowledged them: nothing is repeated that would show that it is gone. There are
@@ -148,7 +149,7 @@ func TestReadsEndWhenThePeerIsGone(t *testing.T) {
 		must(t, client.qp.Read(i, []SGE{client.mr.SGE(0, 1<<20)}, server.mr.Address(), server.mr.RemoteToken(), 0))
 	}
 	r.setLink(t, r.pair.B, false)
-	wantDeath(t, client, notified, reads)
+	wantDeath(t, client, notified, reads, ErrIOTimeout)
 }
 
 func TestLinkGoesDown(t *testing.T) {
@@ -159,7 +160,7 @@ func TestLinkGoesDown(t *testing.T) {
 	waiting := fill(t, client, server.mr.Address(), server.mr.RemoteToken())
 	r.setLink(t, r.pair.B, false)
 	afterwards(t, client, server.mr.Address(), server.mr.RemoteToken())
-	wantDeath(t, client, notified, waiting+1)
+	wantDeath(t, client, notified, waiting+1, ErrIOTimeout)
 	// The link comes back, and so do connections.
 	r.setLink(t, r.pair.B, true)
 	must(t, r.pair.AwaitCarrier())
