@@ -95,7 +95,7 @@ func TestBrokenLockedMemory(t *testing.T) {
 	}
 	d := unlocked("doctor", "--json", "nd0", "--selftest", "--duration", "50ms")
 	wantFinding(t, &d, "locked memory", ndhealth.Hint, "0 bytes may be pinned", "ulimit -l unlimited")
-	if r := d.Reports[0]; r.Datapath != "ring" || !strings.Contains(r.Reason, "may lock 0 bytes") {
+	if r := d.Reports[0]; r.Datapath != "ring" || !strings.Contains(r.Reason, "may lock 0 KiB") {
 		t.Errorf("doctor says of auto: %+v", r)
 	}
 	if s := d.SelfTest; s == nil || !s.Works || !strings.Contains(s.Said, "nd0 opened with datapath ring") {
@@ -149,10 +149,18 @@ func TestBrokenQueueMismatch(t *testing.T) {
 	t.Parallel()
 	ns := queued(t, 4, 1)
 	d := doctor(t, ns, "q0")
+	wantFinding(t, &d, "queues", ndhealth.Hint, "4 receive and 1 transmit queues", "ethtool -L q0 rx 1 tx 1")
+	d = doctor(t, ns, "q0", "--datapath", "generic")
 	wantFinding(t, &d, "queues", ndhealth.Problem, "4 receive and 1 transmit queues", "ethtool -L q0 rx 1 tx 1")
-	_, err := openIn(t, ns, nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1")})
-	if err == nil || !strings.Contains(err.Error(), "it receives on 4 queues and can send on 1 only") {
+	const refusal = "it receives on 4 queues and can send on 1 only"
+	_, err := openIn(t, ns, nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathGeneric})
+	if err == nil || !strings.Contains(err.Error(), refusal) {
 		t.Errorf("opening it: %v", err)
+	}
+	a, err := openIn(t, ns, nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1")})
+	must(t, err)
+	if i := a.Datapath(); i.Datapath != nd.DatapathRing || !strings.Contains(i.Reason, refusal) {
+		t.Errorf("opening what there is: %+v", i)
 	}
 	// The other way round the kernel refuses native mode, because of the other end.
 	_, err = openIn(t, queued(t, 1, 4), nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathNative})

@@ -134,10 +134,10 @@ func usableQueues(nic *xdp.NIC) error {
 	queues := max(nic.RxQueues, 1)
 	switch {
 	case queues > provider.MaxEngines:
-		return fmt.Errorf("open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
+		return unfit(ErrQueues, "open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
 			"(ethtool -L %s; ndinfo doctor names the whole command)", nic.Name, queues, provider.MaxEngines, nic.Name)
 	case queues > nic.TxQueues: // the kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever
-		return fmt.Errorf("open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
+		return unfit(ErrQueues, "open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
 			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, queues, nic.TxQueues, nic.Name)
 	}
 	return nil
@@ -148,7 +148,7 @@ func usableMTU(nic *xdp.NIC, multi bool) error {
 	if multi || nic.MTU+frameOverhead <= maxFrame {
 		return nil
 	}
-	return fmt.Errorf("open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
+	return unfit(ErrMTU, "open a socket on %s: MTU %d needs AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it): "+
 		"lower the MTU to %d or less (ip link set %s mtu %d)", nic.Name, nic.MTU, maxFrame-frameOverhead, nic.Name, maxFrame-frameOverhead)
 }
 

@@ -140,6 +140,25 @@ func (e *lockError) Error() string {
 
 func (e *lockError) Unwrap() error { return xdp.ErrLockedMemory }
 
+// Settings of an interface that AF_XDP cannot work with. Foreseen.Refused matches one of them where it is what keeps AF_XDP away.
+var (
+	ErrQueues = errors.New("the queues cannot have a socket each")
+	ErrMTU    = errors.New("packets of the MTU do not fit into a frame")
+)
+
+// unfitError says how an interface must be set for AF_XDP. It matches ErrQueues or ErrMTU.
+type unfitError struct {
+	kind error
+	text string
+}
+
+func (e *unfitError) Error() string { return e.text }
+func (e *unfitError) Unwrap() error { return e.kind }
+
+func unfit(kind error, format string, args ...any) error {
+	return &unfitError{kind, fmt.Sprintf(format, args...)}
+}
+
 // notEthernetError says that an interface has no link-layer addresses of six bytes.
 type notEthernetError struct {
 	name string

@@ -40,6 +40,7 @@ type facts struct {
 	auto      nd.Datapath // what nd.DatapathAuto takes
 	reason    string
 	refused   error // what keeps it from taking anything
+	forgone   error // why it does without AF_XDP; nil when it does not
 	unsuited  error // why the datapath that was asked for would lose packets on the interface
 	kernel    string
 	missing   []string // capabilities
@@ -140,7 +141,7 @@ func (f *facts) reaches(from netip.Addr) bool {
 // gather looks at everything. What cannot be looked at keeps a zero value, which judges take for unknown.
 func (f *facts) gather(ctx context.Context) {
 	auto, err := datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
-	f.auto, f.reason, f.denied, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, err
+	f.auto, f.reason, f.denied, f.forgone, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, auto.Refused, err
 	if f.cfg.Datapath != nd.DatapathAuto && !f.cfg.Datapath.OverSockets() {
 		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
 	}
@@ -182,6 +183,11 @@ func (f *facts) overXDP() bool {
 		return f.refused != nil || !f.auto.OverSockets()
 	}
 	return !f.cfg.Datapath.OverSockets()
+}
+
+// wants says that packets are meant to move by AF_XDP, or that auto does without it because of lacking.
+func (f *facts) wants(lacking error) bool {
+	return f.overXDP() || f.cfg.Datapath == nd.DatapathAuto && errors.Is(f.forgone, lacking)
 }
 
 // byTCX says that packets are meant to arrive by a program at tcx, and leave by AF_XDP.

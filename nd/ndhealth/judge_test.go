@@ -112,6 +112,9 @@ func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
 	}
 }
 
+// without has auto take a ring, because of a setting that AF_XDP cannot work with.
+func (f *facts) without(lacking error) { f.forgone, f.auto, f.ring = lacking, nd.DatapathRing, true }
+
 // broken facts, each of which one finding tells.
 var broken = []struct {
 	name    string
@@ -137,10 +140,27 @@ var broken = []struct {
 	{"no multi-buffer", func(f *facts) { f.multi, f.nic.MTU = false, 1500 }, "kernel", Hint, "3822 at most", "Linux 6.6"},
 	{"no fragments", func(f *facts) { f.features &^= featureFrags }, "mtu", Hint, "several pages", "mtu 3822"},
 	{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
-	{"too many queues", func(f *facts) { f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil }, "queues", Problem, "64 at most", "combined 64"},
+	{"too many queues", func(f *facts) {
+		f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil
+		f.without(datapath.ErrQueues)
+	}, "queues", Hint, "64 at most", "combined 64"},
 	{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
-	{"fewer transmit queues", func(f *facts) { f.nic.TxQueues = 1 }, "queues", Problem, "1 transmit", "ethtool -L eth0 combined 1"},
-	{"fewer transmit queues, set apart", func(f *facts) { f.nic.TxQueues, f.queuesApart = 1, true }, "queues", Problem, "1 transmit", "ethtool -L eth0 rx 1 tx 1"},
+	{"too many queues, asked for", func(f *facts) {
+		f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread, f.cfg.Datapath = 65, 65, 96, nil, nd.DatapathGeneric
+	}, "queues", Problem, "64 at most", "combined 64"},
+	{"fewer transmit queues", func(f *facts) {
+		f.nic.TxQueues = 1
+		f.without(datapath.ErrQueues)
+	}, "queues", Hint, "serve meanwhile", "ethtool -L eth0 combined 1"},
+	{"fewer transmit queues, asked for", func(f *facts) { f.nic.TxQueues, f.cfg.Datapath = 1, nd.DatapathGeneric }, "queues", Problem, "1 transmit", "ethtool -L eth0 combined 1"},
+	{"fewer transmit queues, set apart", func(f *facts) {
+		f.nic.TxQueues, f.queuesApart = 1, true
+		f.without(datapath.ErrQueues)
+	}, "queues", Hint, "1 transmit", "ethtool -L eth0 rx 1 tx 1"},
+	{"large MTU without multi-buffer", func(f *facts) {
+		f.multi = false
+		f.without(datapath.ErrMTU)
+	}, "mtu", Hint, "serve meanwhile", "mtu 3822"},
 	{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
 	{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},
 	{"small send buffer", func(f *facts) { f.buffers.send = 208 << 10 }, "socket buffers", Hint, "208 KiB to send", "net.core.wmem_max=33554432"},
@@ -204,7 +224,7 @@ func TestJudges(t *testing.T) {
 func TestMTUWithoutMultiBuffer(t *testing.T) {
 	for mtu, want := range map[int]Severity{3822: OK, 3823: Problem} {
 		f := healthy()
-		f.multi, f.nic.MTU = false, mtu
+		f.multi, f.nic.MTU, f.cfg.Datapath = false, mtu, nd.DatapathGeneric
 		if got, _ := judgeMTU(f); got.Severity != want || want == Problem && !strings.Contains(got.Remedy, "mtu 3822") {
 			t.Errorf("MTU %d: %+v", mtu, got)
 		}

@@ -57,8 +57,8 @@ func judgeMTU(f *facts) (Finding, bool) {
 	switch {
 	case mtu < least:
 		return problem(found, fmt.Sprintf("packets of a handshake need %d", least), fmt.Sprintf("ip link set %s mtu %d", name, max(least, 1500))), true
-	case f.overXDP() && !f.multi && mtu > datapath.SingleBufferMTU:
-		return problem(found, "larger packets than a page need AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it)",
+	case f.wants(datapath.ErrMTU) && !f.multi && mtu > datapath.SingleBufferMTU:
+		return f.serious(found, "larger packets than a page need AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it)",
 			fmt.Sprintf("ip link set %s mtu %d", name, datapath.SingleBufferMTU)), true
 	case native && f.featuresKnown && f.features&featureFrags == 0 && mtu > datapath.SingleBufferMTU:
 		return f.unlessFallback(found, "this driver's native XDP takes no packets of several pages",
@@ -101,12 +101,12 @@ func judgeQueues(f *facts) (Finding, bool) {
 	rx, tx := f.nic.RxQueues, f.nic.TxQueues
 	found := fmt.Sprintf("%d receive and %d transmit queues, %d processors", rx, tx, f.cores)
 	switch {
-	case !f.overXDP():
+	case !f.wants(datapath.ErrQueues):
 		return Finding{}, false
 	case rx > datapath.MaxQueues:
-		return problem(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), setQueues(f, f.cores)), true
+		return f.serious(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), setQueues(f, f.cores)), true
 	case tx < rx:
-		return problem(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
+		return f.serious(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
 			setQueues(f, max(tx, 1))+", or give the virtual machine no more queues than CPUs"), true
 	case rx > f.cores && rx > 1:
 		return hint(found, fmt.Sprintf("an engine for every queue wants a processor, and pins %s",
