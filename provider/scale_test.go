@@ -12,7 +12,7 @@ import (
 
 // What an idle connection may cost, in bytes: itself, and with its connector and its places in tables.
 const (
-	maxConnBytes = 480
+	maxConnBytes = 512
 	maxIdleBytes = 928
 )
 
