@@ -222,7 +222,7 @@ func (p *pair) growOld() {
 		c.idle.next += packets
 		c.idle.heard += packets
 		c.idle.rx[wire.RequestSpace] += messages
-		c.requestNumbers.nextMessage += messages
+		c.nextMessage += messages
 	}
 	for side := range 2 {
 		p.conn(side).leaveIdle()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// noPaths has the links of a side refuse every path, or give them again.
-func (p *pair) noPaths(side int, refuse bool) {
-	for i := range 1 + len(p.more[side]) {
-		p.queue(side, i).noPath = refuse
+// noPaths has the links of the first side refuse every path, or give them again.
+func (p *pair) noPaths(refuse bool) {
+	for i := range 1 + len(p.more[0]) {
+		p.queue(0, i).noPath = refuse
 	}
 }
 
@@ -19,7 +19,7 @@ func TestMoveWithoutAPath(t *testing.T) {
 	p.landOn(1, always(0))
 	p.connect()
 	p.moveFrom(0)
-	p.noPaths(0, true)
+	p.noPaths(true)
 	p.landOn(0, always(0))
 	for round := range 10 {
 		p.conn(0).moveTo(p.eng[0])
@@ -29,7 +29,7 @@ func TestMoveWithoutAPath(t *testing.T) {
 			t.Fatalf("the connection went to engine %d without a path", home)
 		}
 	}
-	p.noPaths(0, false)
+	p.noPaths(false)
 	p.conn(0).moveTo(p.eng[0])
 	p.runUntilIdle()
 	p.move(1)
@@ -56,11 +56,11 @@ func TestEndWithoutAPath(t *testing.T) {
 			if _, o := p.ctr[1].NotifyDisconnect(lost.finish); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
-			p.noPaths(0, true)
+			p.noPaths(true)
 			stop(p)
 			p.pass(time.Second)
 			lost.must(t, OutcomeSuccess)
-			p.noPaths(0, false)
+			p.noPaths(false)
 			p.ctr[1].Own(func(*Engine) { p.ctr[1].Close() })
 			p.gone()
 		})

@@ -424,7 +424,7 @@ func (d *Datapath) Close() error {
 			d.udp = nil
 		}
 		d.statsMu.Unlock()
-		d.closeErr = errors.Join(append(errs, d.base.close())...)
+		d.closeErr = errors.Join(append(errs, d.close())...)
 	})
 	return d.closeErr
 }

@@ -18,12 +18,12 @@ import (
 // Where to look for a broker, and its absence.
 const usualPlace = "/run/ndxdp/eth0.sock"
 
-var noBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
+var errNoBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
 
 // usual are the facts of an interface of a kind, and of a process with all rights and no broker.
 func usual(driver, kind string) facts {
 	return facts{
-		addr: netip.MustParseAddr("192.0.2.1"), broker: noBroker, lockable: unlimited, multi: true,
+		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: unlimited, multi: true,
 		nic:   xdp.NIC{Name: "eth0", Driver: driver, RxQueues: 1, TxQueues: 1, MTU: 1500, Up: true, MAC: []byte{2, 0, 0, 0, 0, 1}},
 		stack: stack{name: "eth0", driver: driver, kind: kind},
 	}

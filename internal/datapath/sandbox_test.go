@@ -135,8 +135,8 @@ func openInSandbox(t *testing.T) {
 // confine takes from this process, for good, what words say.
 func confine(words []string) error {
 	var filter []unix.SockFilter
-	add := func(code uint16, k uint32, yes, no uint8) {
-		filter = append(filter, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+	add := func(code uint16, k uint32, no uint8) {
+		filter = append(filter, unix.SockFilter{Code: code, Jf: no, K: k})
 	}
 	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	const number, firstArgument = 0, 16 // in struct seccomp_data
@@ -157,15 +157,15 @@ func confine(words []string) error {
 		case what == "noproc", what == "nosys":
 			errs = append(errs, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/"+strings.TrimPrefix(what, "no"), "tmpfs", 0, ""))
 		case refusedFamilies[what] != 0:
-			add(load, number, 0, 0)
-			add(equal, unix.SYS_SOCKET, 0, 3)
-			add(load, firstArgument, 0, 0)
-			add(equal, refusedFamilies[what], 0, 1)
-			add(end, refuse, 0, 0)
+			add(load, number, 0)
+			add(equal, unix.SYS_SOCKET, 3)
+			add(load, firstArgument, 0)
+			add(equal, refusedFamilies[what], 1)
+			add(end, refuse, 0)
 		case refusedCalls[what] != 0:
-			add(load, number, 0, 0)
-			add(equal, refusedCalls[what], 0, 1)
-			add(end, refuse, 0, 0)
+			add(load, number, 0)
+			add(equal, refusedCalls[what], 1)
+			add(end, refuse, 0)
 		default:
 			errs = append(errs, fmt.Errorf("what is %q?", word))
 		}
@@ -174,7 +174,7 @@ func confine(words []string) error {
 		errs = append(errs, syscall.Setgroups(nil), syscall.Setresgid(65534, 65534, 65534), syscall.Setresuid(65534, 65534, 65534))
 	}
 	if len(filter) > 0 {
-		add(end, unix.SECCOMP_RET_ALLOW, 0, 0)
+		add(end, unix.SECCOMP_RET_ALLOW, 0)
 		errs = append(errs, filterCalls(filter))
 	}
 	return errors.Join(errs...)

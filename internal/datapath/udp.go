@@ -256,7 +256,7 @@ func (d *plainUDP) Close() error {
 				errs = append(errs, p.Close())
 			}
 		}
-		d.closeErr = errors.Join(append(errs, d.base.close())...)
+		d.closeErr = errors.Join(append(errs, d.close())...)
 	})
 	return d.closeErr
 }

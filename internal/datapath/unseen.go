@@ -21,7 +21,8 @@ func interfaceUnseen(addr netip.Addr, zone string) (xdp.NIC, error) {
 	}
 	for _, a := range all {
 		loops := addr.Is4() && addr.IsLoopback() && a.Address.IsLoopback()
-		if a.Address != addr && !loops && !(addr == netip.IPv6Loopback() && a.Address.IsLoopback()) {
+		loops6 := addr == netip.IPv6Loopback() && a.Address.IsLoopback()
+		if a.Address != addr && !loops && !loops6 {
 			continue
 		}
 		nic, err := xdp.Inspect(a.Interface)

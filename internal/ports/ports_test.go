@@ -233,7 +233,8 @@ func TestFloodOfRequestsForOthers(t *testing.T) {
 // A mark is one adapter's, ends with its last use and with its adapter, and takes no port away.
 func TestMarks(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
-	if !a.Mark(49152) || !a.Mark(49152) || b.Mark(49152) || !b.Mark(49152+Block) {
+	first, again := a.Mark(49152), a.Mark(49152)
+	if !first || !again || b.Mark(49152) || !b.Mark(49152+Block) {
 		t.Error("a mark is not one adapter's")
 	}
 	must(t, b.Claim(49152))

@@ -73,7 +73,7 @@ func (n *Network) Narrow(from, to *Host, size int) {
 // LoseECT makes packets that can be marked disappear on the way from one host to another, and no others.
 func (n *Network) LoseECT(from, to *Host) {
 	n.noECT[[2]*Host{from, to}] = true
-	n.trace.note(n.now, "no ECT", from.name+"-"+to.name)
+	n.trace.note(n.now, "unmarkable only", from.name+"-"+to.name)
 }
 
 // losesECT says that the path does not carry a packet because it can be marked.
