@@ -62,7 +62,7 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
 	fl.DurationVar(&f.interval, "interval", time.Second, fmt.Sprintf("time from one table to the next, at least %v", minInterval))
 	fl.IntVar(&f.pid, "pid", 0, "only this process")
 	fl.Var(cli.Addr(&f.peer), "peer", "only connections with this address")
-	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in "+ndinspect.Directory()+", for root also those of users in /run/user/*/ndxdp)")
+	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in $XDG_RUNTIME_DIR/ndxdp, without that variable in /run/ndxdp or /run/user/UID/ndxdp; for root those of all users)")
 	cmd.AddCommand(newCapture())
 	return cli.Root(cmd)
 }
