@@ -12,8 +12,8 @@ const (
 	// stallTime is how long the peer may take nothing in before Close waits no more. A peer that reads says so each second (tidyInterval).
 	stallTime = 4 * time.Second
 	// farewellTime is how long Close waits for the peer to acknowledge the end alone, behind data that it has acknowledged: time for some
-	// retransmissions on a local network.
-	farewellTime = 50 * time.Millisecond
+	// retransmissions, and for a peer whose processors are busy.
+	farewellTime = 500 * time.Millisecond
 	// farewellPause is how long after an end that was not acknowledged in farewellTime no Close of the network waits for an end alone: a
 	// program that closes a thousand connections to a host that is gone does not wait for each.
 	farewellPause = time.Second
