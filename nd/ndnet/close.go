@@ -168,8 +168,10 @@ func (c *Conn) deliver(whole, stall time.Duration) bool {
 // moved changes when the peer takes something in.
 func (c *Conn) moved() uint64 { return c.out.written + c.out.read + uint64(c.arrived()) }
 
-// owes says that bytes were written which the peer has not acknowledged.
-func (c *Conn) owes() bool { return c.send.ring.tail != c.send.ring.head || c.send.old != nil }
+// owes says that something was written which the peer has not acknowledged: bytes, or the message that tells of them.
+func (c *Conn) owes() bool {
+	return c.send.n > 0 || c.send.ring.waiting() > 0 || c.send.ring.tail != c.send.ring.head || c.send.old != nil
+}
 
 // linger delivers what Close has left, and gives everything back.
 func (c *Conn) linger() {
