@@ -53,8 +53,9 @@ func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
 // New makes a Guard with secrets from rng, which it keeps for the secrets of cookies.
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
+	key := rng.Uint64()
 	for _, a := range [...]*answers{&g.retries, &g.rejects, &g.resets} {
-		a.sources.key = rng.Uint64()
+		a.sources.key = key
 	}
 	return g
 }
