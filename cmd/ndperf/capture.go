@@ -45,7 +45,7 @@ func (f *captureFlags) check(both bool, json, stream string) error {
 	return nil
 }
 
-// files are those that a capture of one side, or of both, writes.
+// files lists the files that a capture of one side, or of both sides, writes.
 func (f *captureFlags) files(both bool) []string {
 	switch {
 	case f.file == "":

@@ -16,8 +16,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// columns is how wide the output may be: that of a terminal whose window nobody has changed.
-const columns = 80
+// columns is how wide the output may be.
+const columns = cli.HelpWidth
 
 // note prints a line beside tables.
 func note(w io.Writer, format string, args ...any) {

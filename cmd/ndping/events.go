@@ -16,7 +16,7 @@ type event struct {
 	*Traffic
 }
 
-// Counts are those of a summary, and messages of a peer that left.
+// Counts are the messages of a summary, or of a peer that left.
 type Counts struct {
 	Sent     int `json:"sent"`
 	Answered int `json:"answered"`

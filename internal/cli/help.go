@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// HelpWidth is how many columns help texts may take: those of a terminal whose window nobody has changed.
+// HelpWidth is how many columns output may take: the default width of a terminal.
 const HelpWidth = 80
 
 // fitHelp has the help of a tree of commands fit into HelpWidth columns.
