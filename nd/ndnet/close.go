@@ -74,17 +74,25 @@ func (c *Conn) SetLinger(sec int) error {
 
 // Close ends the connection. Pending calls return at once. Nobody delivers what was written when the process has ended, so Close waits until the
 // peer's host has acknowledged it together with the end: for 30 seconds at most, while the peer takes in something within 4 seconds. Where it has
-// acknowledged all that was written before, Close waits for no more than 50 ms. What is left then is delivered in the background, for two minutes or until the
+// acknowledged all that was written before, Close waits for no more than half a second. What is left then is delivered in the background, for two minutes or until the
 // peer is gone, and Wait waits for it. Close returns no error for it.
 //
-// Deadlines do not end Close, SetLinger bounds it. Closing twice is an error, as for other connections, and the second Close does not wait.
+// Deadlines do not end Close, SetLinger bounds it. Closing twice is an error, as for other connections; a second Close returns no earlier than the first
+// one, so that a program which ends behind it ends behind both. (Server.Shutdown of net/http closes connections that their handlers close as well.)
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
+		for c.closing {
+			c.waiting.changed.Wait()
+		}
 		return c.opError("close", net.ErrClosed)
 	}
-	c.closed, c.shut = true, true
+	c.closed, c.shut, c.closing = true, true, true
+	defer func() {
+		c.closing = false
+		c.waiting.changed.Broadcast()
+	}()
 	c.network.ending.begin()
 	c.readTime.stop()
 	c.writeTime.stop()

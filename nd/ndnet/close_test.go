@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -107,6 +108,32 @@ func TestCloseWaitsForThePeer(t *testing.T) {
 	}
 	if got := <-read; got != 16<<10 {
 		t.Errorf("%d bytes arrived", got)
+	}
+	must(t, server.Close())
+}
+
+// A Close beside another one returns no earlier: a server's Shutdown closes what handlers close.
+func TestCloseBesideClose(t *testing.T) {
+	n := networks(t, Config{})
+	n[0].bounds.stall, n[0].bounds.whole = 10*patience, 10*patience
+	client, server := leftBehind(t, n)
+	first, second := make(chan error, 1), make(chan bool, 1)
+	go func() { first <- client.Close() }()
+	awaitInside(t, client)
+	go func() {
+		if err := client.Close(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the second Close: %v", err)
+		}
+		second <- client.hasDelivered()
+	}()
+	for range 1000 { // it would return meanwhile
+		runtime.Gosched()
+	}
+	_, err := io.ReadAll(server)
+	must(t, err)
+	must(t, <-first)
+	if !<-second {
+		t.Error("the second Close has returned before everything arrived")
 	}
 	must(t, server.Close())
 }

@@ -35,6 +35,7 @@ type Conn struct {
 	waiting attendance
 	failed  error // the connection is lost
 	closed  bool  // by us
+	closing bool  // Close has not returned
 	lingers int   // of SetLinger
 	keep    *keepAlive
 
