@@ -68,7 +68,7 @@
 //	ND_OP_FLAG_…, ND_MR_FLAG_…, ND_CQ_NOTIFY_…  OpFlags, MRFlags, NotifyType
 //	ND_…, STATUS_…                              Status: the Err values
 //
-// docs/ND.md is the specification that the methods keep to, docs/CONFORMANCE.md says which test proves each of their statuses.
+// docs/ND.md is the specification that the methods keep to, docs/CONFORMANCE.md says how to run the test of each of their statuses.
 //
 // # Deliberate differences
 //

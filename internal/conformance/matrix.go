@@ -18,8 +18,8 @@ var tests = map[string]string{"ND2": "nd", "NDK": "nd/ndk"}
 
 // over says what the tests of a family run over.
 var over = map[string]string{
-	"ND2": ", over AF_XDP on a veth pair (root), a few\nthat need an adapter of their own over plain sockets on loopback",
-	"NDK": ", over plain sockets on loopback.\nRows of CQ, Connector, Listener and Callback run over AF_XDP on a veth pair as well (root): `TestConformanceOverXDP`",
+	"ND2": ", over AF_XDP on a veth pair (root); a few rows need\nan adapter over plain sockets on loopback",
+	"NDK": ", over plain sockets on loopback;\nrows of CQ, Connector, Listener and Callback also run over AF_XDP (root, `TestConformanceOverXDP`)",
 }
 
 // Matrix renders docs/CONFORMANCE.md.
@@ -27,17 +27,26 @@ func (t *Table) Matrix() []byte {
 	var out bytes.Buffer
 	out.WriteString(`# Conformance
 
-Which test provokes each status of each method, and which statuses have none and why. ` + "`make conformance`" + ` runs the tests
-and prints the first table; ` + "`go test ./internal/conformance -update`" + ` writes this page from nd/testdata/status-table.csv and
-conformance.csv. A row without a test that must have one, or a test without a row, fails the tests.
+A conformance test provokes each status that a method of ND2 or NDKPI may return. This page counts them.
 
-- *Proven*: a test of its own brings about the condition through the API, a peer, the kernel or the network, and gets the status.
-- *Same call*: it has a test, which is that of another row.
-- *Simulated cause*: it has a test, which brings about the condition beneath the API: a count that is set, a call that the engine gets.
-- *Not in Go*: what the row is about does not exist in Go's form of the call.
-- *Never*: the table allows it, this provider does not produce it.
+- The rows are in [nd/testdata/status-table.csv](../nd/testdata/status-table.csv): object, method, status and condition. [ND.md](ND.md) explains them.
+- [nd/testdata/conformance.csv](../nd/testdata/conformance.csv) lists the rows that are not *proven*, with the reason.
+- A row that lacks its test fails the tests, and so does a test that has no row. ` + "`make conformance`" + ` runs them as root and prints the table.
+- ` + "`go test ./internal/conformance -update`" + ` writes this page.
+
+| column | meaning |
+| --- | --- |
+| proven | A test of its own brings about the condition through the API, a peer, the kernel or the network, and gets the status. |
+| same call | The test of another row makes the same call. |
+| simulated cause | A test sets the condition beneath the API: a counter, or a call into the engine. |
+| not in Go | Go's form of the call has no such condition. |
+| never | The specification allows the status, and this provider never returns it. |
 
 `)
+	for _, family := range []string{"ND2", "NDK"} {
+		fmt.Fprintf(&out, "%s: `go test ./%s -run 'TestConformance/<object>/<method>/<status>'` runs the test of a row%s.\n", family, tests[family], over[family])
+	}
+	out.WriteString("\n")
 	tallies := t.tallies()
 	out.WriteString("| family | object | rows | proven |")
 	for _, m := range marks {
@@ -50,22 +59,6 @@ conformance.csv. A row without a test that must have one, or a test without a ro
 			fmt.Fprintf(&out, " %d |", c.marks[m])
 		}
 		out.WriteString("\n")
-	}
-	family, object := "", ""
-	for _, r := range t.Rows {
-		if r.Family != family {
-			family, object = r.Family, ""
-			fmt.Fprintf(&out, "\n## %s\n\nThe test of a row is `go test ./%s -run 'TestConformance/<object>/<method>/<status>'`%s.\n", family, tests[family], over[family])
-		}
-		if r.Object != object {
-			object = r.Object
-			fmt.Fprintf(&out, "\n### %s\n\n| method | status | condition | proof |\n| --- | --- | --- | --- |\n", object)
-		}
-		proof := "test"
-		if e, ok := t.Exception(r); ok {
-			proof = string(e.Mark) + ": " + e.Reason
-		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", r.Method, r.Status, strings.ReplaceAll(r.Condition, "|", "\\|"), proof)
 	}
 	return out.Bytes()
 }
