@@ -32,6 +32,10 @@ TESTRUN := $(GO) run ./internal/testrun $(if $(filter 0,$(shell id -u)),-root) -
 cites: ## each section of PROTOCOL.md and each invariant is cited by code and by a test; lists those that are not
 	$(GO) test -count=1 -run '^Test(Sections|Invariants)AreCited$$' .
 
+.PHONY: prose
+prose: ## the shares of sentences that need a second reading, and lowers their counts in testdata/prose.txt
+	$(GO) test -count=1 -v -run '^TestProse$$' . -update-prose
+
 .PHONY: test
 test: ## go test ./..., the kernel tests too when run as root; says at the end what was skipped and why
 	$(TESTRUN) $(TESTFLAGS) ./...
