@@ -7,7 +7,7 @@ import (
 )
 
 // A program over ND is held against the same one over TCP, pinned or not, whichever of the two is better in that figure: nobody can say that
-// TCP was held back. docs/PERFORMANCE.md explains the bounds. Those of plain sockets allow for what each packet costs there.
+// TCP was held back. docs/PERFORMANCE.md lists the bounds. Those of plain sockets allow for what each packet costs there.
 var (
 	echoTime    = limit{"<=", 1, 10000}
 	echoTimeUDP = limit{"<=", 1.2, 10000}

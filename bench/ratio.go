@@ -7,14 +7,14 @@ import (
 )
 
 // limit is what a figure is held against: its bound, by people (ndperf bars), and its floor, by machines (ndperf validate). A floor is so wide
-// that no healthy build misses it on a busy machine, and catches what is broken and not what is slow; docs/PERFORMANCE.md has the
-// distribution of the figures of ndperf veth beside it. What a change costs is what TestCounts, TestSystemCalls and TestWakeUps count.
+// that no healthy build misses it on a busy machine, and catches what is broken and not what is slow. What a change costs is
+// what TestCounts, TestSystemCalls and TestWakeUps count.
 type limit struct {
 	want         string // "<=" or ">="
 	bound, floor float64
 }
 
-// docs/PERFORMANCE.md explains each bound and says where it is going.
+// docs/PERFORMANCE.md lists the bounds.
 var (
 	writeLatVsRaw  = limit{"<=", 1.35, 50}
 	writeP99VsRaw  = limit{"<=", 1.5, 500}

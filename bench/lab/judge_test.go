@@ -70,7 +70,7 @@ func (f *figure) judged(byFloor bool) (median, want float64, met bool) {
 	return median, want, median == want || f.least == (median > want)
 }
 
-// distribution is a row of the table in docs/PERFORMANCE.md that shows how far from its floor a figure stays.
+// distribution is a row that shows how far from its floor a figure stays.
 func (f *figure) distribution() string {
 	sorted, want := slices.Sorted(slices.Values(f.rounds)), "<="
 	if f.least {
