@@ -26,7 +26,7 @@ func (s *session) end() {
 	if s.a.ended || !s.b.ready && !s.a.ready {
 		return
 	}
-	s.graceful = s.bothQuiet()
+	s.graceful = s.bothQuiet() && !s.revoked.failed()
 	s.a.ended, s.b.ended = true, true
 	s.net.trace.note(s.net.now, "end "+strconv.Itoa(int(s.ending)), s.a.name)
 	switch s.ending {
@@ -117,6 +117,9 @@ func (s *session) abandon() {
 		s.net.After(between(s.rng, 0, time.Millisecond), func() { s.close(x) })
 	}
 }
+
+// abandonLater does it when both sides had the time to notice that the connection is over.
+func (s *session) abandonLater() { s.net.After(noticeTimeout, s.abandon) }
 
 // close gives back what a side has, at once.
 func (s *session) close(x *side) {

@@ -43,6 +43,7 @@ const (
 	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
 	DaySet       // a host's time of day is set, so that for a second it does not know when packets came: per random fault
 	Garble       // packets from one host to another are damaged, all of them, the long ones or those in runs, for up to 400 ms: per random fault; counted are the packets
+	Revoke       // memory is granted no more while requests use it: per session; counted are those that did
 	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
 	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
 	LaneShut     // a host sends nothing by its bulk lane any more: per random fault
@@ -61,7 +62,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields", "other lane", "flood",
 }
 
@@ -70,7 +71,7 @@ var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
-	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000,
+	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000, Revoke: 4000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
@@ -78,8 +79,8 @@ var worst = Rates{
 // ofLanes says whether the fault happens to bulk lanes alone.
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
-// ofFloods says whether the fault is drawn by itself: drawFloods.
-func (f Fault) ofFloods() bool { return f == DaySet || f == Flood }
+// drawnApart says whether the fault is drawn by itself, so that a world without it stays what it is: drawFloods, drawGrants.
+func (f Fault) drawnApart() bool { return f == DaySet || f == Flood || f == Revoke }
 
 // String names the fault.
 func (f Fault) String() string { return faultNames[f] }
@@ -155,8 +156,8 @@ func drawConditions(rng *rand.Rand) Conditions {
 	}
 	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
 	for f := range numFaults {
-		if f.ofLanes() || f.ofFloods() {
-			continue // drawLanes, drawFloods
+		if f.ofLanes() || f.drawnApart() {
+			continue // drawLanes, drawFloods, drawGrants
 		}
 		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
 		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {

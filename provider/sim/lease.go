@@ -26,6 +26,7 @@ const (
 	leaseBinding
 	leaseBound
 	leaseEnding // nobody may use it any more
+	leaseEnded  // for good
 )
 
 // noSlot is the slot of a request that needs no memory.
@@ -49,6 +50,10 @@ func (a *side) newLease() lease {
 // grant posts what makes the lease the peer's: a Bind, or a fast registration under a base of its own.
 func (a *side) grant(flags provider.PostFlags) (ring bool, o provider.Outcome) {
 	l := &a.lease
+	if !l.area.kept() {
+		a.fail("memory was written to behind the end of its grant")
+	}
+	l.area.sealed = nil
 	r := provider.BindRequest{
 		Window: l.window, Region: l.area.region, Addr: l.area.addr(l.off), Length: uint64(l.n), Context: a.context,
 		Flags: flags | provider.FlagAllowRead | provider.FlagAllowWrite,
@@ -79,8 +84,7 @@ func (a *side) postLocal() bool {
 		}
 		ring, o = a.grant(flags)
 	case l.state == leaseBound && l.uses == 0:
-		req.kind, l.state = provider.KindInvalidate, leaseEnding
-		ring, o = a.qp.Invalidate(a.context, l.window, flags)
+		return a.invalidateLease(flags)
 	default:
 		return false
 	}
@@ -93,6 +97,19 @@ func (a *side) postLocal() bool {
 	return true
 }
 
+// invalidateLease posts an Invalidate of the window, which the peer may use until that is carried out.
+func (a *side) invalidateLease(flags provider.PostFlags) bool {
+	a.lease.state = leaseEnding
+	ring, o := a.qp.Invalidate(a.context, a.lease.window, flags)
+	if o != provider.OutcomeSuccess {
+		a.refused(o)
+		return false
+	}
+	a.deferred = false
+	a.enter(request{context: a.context, kind: provider.KindInvalidate, slot: noSlot, silent: flags&provider.FlagSilentSuccess != 0, at: a.s.net.now}, ring)
+	return true
+}
+
 // advance takes in that a Bind or an invalidation succeeded.
 func (l *lease) advance(kind provider.RequestKind) {
 	switch kind {
@@ -100,6 +117,7 @@ func (l *lease) advance(kind provider.RequestKind) {
 		l.state = leaseBound
 	case provider.KindInvalidate:
 		l.state = leaseFree
+		l.area.seal()
 	default:
 	}
 }

@@ -41,7 +41,9 @@ func drawShape(rng *rand.Rand, small bool) shape {
 type area struct {
 	region *provider.Region
 	buf    []byte
-	from   int // the place in noise it was filled from
+	from   int    // the place in noise it was filled from
+	gone   bool   // it is not registered any more
+	sealed []byte // what it held when its grant ended; nil while it is granted
 }
 
 func (h *Host) newArea(n int, rights provider.Rights) area {

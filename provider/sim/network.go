@@ -21,6 +21,7 @@ type Network struct {
 	fastRegistered uint64 // fast registrations that succeeded
 
 	rng         *rand.Rand
+	grants      *rand.Rand // of what happens to grants of memory
 	now         clock.Time
 	events      eventHeap
 	seq         uint64
@@ -44,7 +45,7 @@ type Network struct {
 // NewNetwork makes an empty network.
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
-		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
+		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), grants: rand.New(rand.NewPCG(seed, 0x6772616e74)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
 		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
 	}
 }

@@ -36,20 +36,20 @@ func (a *side) onResult(r *provider.Result) {
 	switch {
 	case success && a.posted[0].silent:
 		a.fail("silent request %d reported success", r.RequestContext)
-	case !success && !a.mayEndWith(r.Outcome):
+	case !success && !a.mayEndWith(&a.posted[0], r.Outcome):
 		a.fail("request %d of kind %d ended with %v", r.RequestContext, r.Kind, r.Outcome)
 	}
 	a.endRequest(success)
-	if !success {
+	if !success && !a.s.revoked.noteFailure(a, r.Outcome) {
 		a.s.abandon()
 	}
 }
 
 // mayEndWith says whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
 // also wait in vain for a receive, until we disconnect too; after it flushed, the peer says so. A hostile peer may get what
-// it asks for.
-func (a *side) mayEndWith(o provider.Outcome) bool {
-	if !a.trusts() {
+// it asks for. q is nil for a receive.
+func (a *side) mayEndWith(q *request, o provider.Outcome) bool {
+	if !a.trusts() || a.s.revoked.allows(a, q, o) {
 		return true
 	}
 	return a.ended && (o == provider.OutcomeCanceled || o == provider.OutcomeIOTimeout && !a.s.graceful ||
@@ -72,18 +72,30 @@ func (a *side) endRequest(success bool) {
 	if q.slot != noSlot {
 		a.free = append(a.free, q.slot)
 	}
-	if q.leased {
+	if q.uses == grantLease {
 		a.peer.lease.uses--
 	}
 	if success {
 		if q.kind == provider.KindFastRegister {
 			a.s.net.fastRegistered++
 		}
+		a.countWritten(q)
 		a.lease.advance(q.kind)
 	}
 	a.posted = a.posted[1:]
 	if success {
 		a.done.requests++
+	}
+}
+
+// countWritten counts a Write that succeeded, whose bytes are at the peer.
+func (a *side) countWritten(q *request) {
+	switch {
+	case q.kind != provider.KindWrite:
+	case q.model == &a.model:
+		a.written++
+	default:
+		a.leasedWritten++
 	}
 }
 
@@ -122,10 +134,12 @@ func (a *side) onReceive(r *provider.Result) {
 	}
 	switch {
 	case !success:
-		if !a.mayEndWith(r.Outcome) {
+		if !a.mayEndWith(nil, r.Outcome) {
 			a.fail("receive %d ended with %v", r.RequestContext, r.Outcome)
 		}
-		a.s.abandon()
+		if !a.s.revoked.noteFailure(a, r.Outcome) {
+			a.s.abandon()
+		}
 	case a.trusts():
 		a.onMessage(r, &q, memory)
 	}
@@ -168,6 +182,7 @@ func (a *side) finalCheck(graceful bool) {
 	if graceful && a.trusts() && !bytes.Equal(a.lease.area.bytes(), a.peer.leased.want) {
 		a.fail("memory behind a window is not what the peer's Writes make of it")
 	}
+	a.checkRevoked()
 	if !a.lease.confined() {
 		a.fail("something was written that no window granted")
 	}

@@ -19,10 +19,11 @@ type session struct {
 	requests int
 	again    int // how many sessions follow this one
 	ending   ending
-	graceful bool // nothing was under way when it ended
-	crashed  bool // one of its hosts started anew
-	given    bool // ended early because a peer is hostile or its host started anew
-	waiting  bool // the next step of advance is planned
+	graceful bool     // nothing was under way when it ended
+	crashed  bool     // one of its hosts started anew
+	given    bool     // ended early because a peer is hostile or its host started anew
+	revoked  *revoked // a grant that its owner ended; nil for none
+	waiting  bool     // the next step of advance is planned
 	over     bool
 	next     *session
 }
@@ -65,7 +66,7 @@ const smallSession = 20
 func (s *session) bothHonest() bool { return s.a.host.forger == nil && s.b.host.forger == nil }
 
 // sound says that nothing but the network and the applications may have changed the session's course.
-func (s *session) sound() bool { return !s.crashed && s.bothHonest() }
+func (s *session) sound() bool { return !s.crashed && s.revoked == nil && s.bothHonest() }
 
 // begin offers the connection and asks for it.
 func (s *session) begin() {
@@ -181,6 +182,7 @@ func (s *session) established(x *side) {
 	}
 	x.ready = true
 	x.look(0)
+	s.planRevocation()
 	if x == s.a && s.rng.IntN(4) == 0 {
 		s.net.After(between(s.rng, 0, 20*time.Millisecond), s.end) // in the middle of things
 	}
@@ -236,7 +238,7 @@ func (s *session) tearDown() {
 		s.release(x)
 		x.host.Do(func(*provider.Engine) {
 			for _, m := range []area{x.mem, x.in, x.book, x.lease.area} {
-				if o := x.host.Memory.Deregister(m.region); o != provider.OutcomeSuccess {
+				if o := x.host.Memory.Deregister(m.region); o != provider.OutcomeSuccess && !m.gone {
 					s.net.Fail("%s: deregistering: %v", x.name, o)
 				}
 			}

@@ -25,20 +25,22 @@ type side struct {
 	book  area  // the peer reads here; it never changes
 	lease lease // memory that the peer may use through a window
 
-	model    inboxModel // of the peer's in: what our Writes make of it
-	leased   inboxModel // of the peer's lease
-	free     []int      // slots for requests
-	rfree    []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
-	todo     int        // requests still to post
-	late     bool       // likes to post receives late
-	fenced   bool       // the next request must be fenced
-	deferred bool       // the last request promised that more follows
-	ready    bool       // connected
-	ended    bool       // results may be CANCELED from here on
-	dead     bool       // its host has started anew
-	closed   bool       // connector and queue pair were given back
-	armed    bool       // a notification waits for results
-	lookAt   clock.Time // when the application looks next; zero when it waits for a notification
+	model         inboxModel // of the peer's in: what our Writes make of it
+	leased        inboxModel // of the peer's lease
+	free          []int      // slots for requests
+	rfree         []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
+	todo          int        // requests still to post
+	written       int        // Writes into in that succeeded
+	leasedWritten int        // the same of those into the lease
+	late          bool       // likes to post receives late
+	fenced        bool       // the next request must be fenced
+	deferred      bool       // the last request promised that more follows
+	ready         bool       // connected
+	ended         bool       // results may be CANCELED from here on
+	dead          bool       // its host has started anew
+	closed        bool       // connector and queue pair were given back
+	armed         bool       // a notification waits for results
+	lookAt        clock.Time // when the application looks next; zero when it waits for a notification
 
 	posted   []request // initiator requests without a result yet, oldest first
 	receives []receive // posted receives without a result yet, oldest first
@@ -59,7 +61,7 @@ type request struct {
 	sges    []provider.SGE
 	length  int
 	expect  []byte      // what a Read must bring
-	leased  bool        // it uses the peer's lease
+	uses    grant       // of the peer
 	off     int         // of a Write: where
 	model   *inboxModel // and in what
 	at      clock.Time

@@ -91,6 +91,10 @@ func (a *side) refused(o provider.Outcome) {
 		return
 	}
 	a.todo = 0
+	if a.s.revoked != nil {
+		a.s.abandonLater() // results that came say more
+		return
+	}
 	a.s.abandon()
 }
 
@@ -115,9 +119,10 @@ func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int,
 		off = l.off + a.rng.IntN(l.n-n+1)
 		r.Addr, r.Token = l.base+uint64(off), l.window.Token()
 		l.uses++
-		req.leased = true
+		req.uses = grantLease
 		return n, off, &a.leased
 	}
+	req.uses = grantInbox
 	n = min(n, a.peer.shape.inbox)
 	off = a.rng.IntN(a.peer.shape.inbox - n + 1)
 	r.Addr, r.Token = a.peer.in.addr(off), a.peer.in.region.Token()
@@ -167,6 +172,7 @@ func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 	n := a.size(min(a.shape.most, a.peer.shape.book))
 	req.sges, r.Length = a.cut(slot, n), uint32(n)
 	if a.rng.IntN(2) == 0 {
+		req.uses = grantBook
 		off := a.rng.IntN(a.peer.shape.book - n + 1)
 		r.Addr, r.Token = a.peer.book.addr(off), a.peer.book.region.Token()
 		req.expect = a.peer.book.bytes()[off : off+n]
@@ -195,7 +201,7 @@ func (a *side) commit(r *provider.Request, req *request) {
 
 // mayReceive says whether a receive could be posted now.
 func (a *side) mayReceive() bool {
-	return a.pool == nil && len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
+	return a.pool == nil && !a.mem.gone && len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }
 
 // postReceive posts one receive that takes any message.

@@ -31,6 +31,7 @@ func newWorld(seed uint64, o Options) *world {
 	cond.drawLanes(lanes)
 	floods := rand.New(rand.NewPCG(seed, 0x666c6f6f64))
 	cond.drawFloods(floods)
+	cond.drawGrants(rand.New(rand.NewPCG(seed, 0x72617465)))
 	for f := range numFaults {
 		if o.Without.Has(f) {
 			cond.Rates[f] = 0

@@ -1,0 +1,37 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A grant of memory that ends while requests use it ends the connection with the right status, or ends nothing, and nothing is placed behind its end (side.checkRevoked):
+// whether the owner invalidates or releases the window, or deregisters or closes the region, and whether packets get lost meanwhile.
+func TestGrantsThatEndWhileTheyAreUsed(t *testing.T) {
+	var ended, lasted [numRevocations]int
+	for seed := range uint64(150) {
+		cond := Conditions{Delay: 20 * time.Microsecond, Jitter: 10 * time.Microsecond, Rates: Rates{Revoke: 10000, Loss: int(seed%3) * 500}}
+		w := &world{net: NewNetwork(seed, cond, nil), rng: rand.New(rand.NewPCG(seed, 1))}
+		for range 2 {
+			w.net.AddHost(bulkConfig(testMTU))
+		}
+		w.sessions = append(w.sessions, w.net.newSession("s.", 1000, w.net.hosts[0], w.net.hosts[1], mostRequests, 0))
+		w.live()
+		if len(w.net.broken) > 0 {
+			t.Fatalf("seed %d: %v", seed, w.net.broken)
+		}
+		switch r := w.sessions[0].revoked; {
+		case r.failed():
+			ended[r.how]++
+		case r != nil:
+			lasted[r.how]++
+		}
+	}
+	t.Logf("connections ended %v, lasted %v", ended, lasted)
+	for how, n := range ended {
+		if n == 0 {
+			t.Errorf("no connection ended by revocation %d", how)
+		}
+	}
+}
