@@ -126,7 +126,7 @@ func (m *MemoryRegion) Close() error {
 
 // AllocateMemory returns a region over n new zeroed bytes, page-aligned. As long as AdapterConfig.ArenaBytes lasts it is memory
 // that the device can send from: long Sends and Writes leave it without being copied. Beyond that, and on devices that cannot
-// send from it (docs/decisions/20-copy-on-send.md), it is ordinary memory.
+// send from it (docs/decisions/08-copy-and-lend.md), it is ordinary memory.
 // The bytes may not be used after Close.
 //
 // Errors: as RegisterMemory but ErrAccessViolation, and ErrNoMemory for more than the machine has.

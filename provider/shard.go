@@ -88,7 +88,7 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 }
 
 // moreTurns is how many turns follow one that leaves work while the watcher sleeps: two where it sent, four for an acknowledgement that waits. To wake the
-// watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 78).
+// watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 6).
 const moreTurns = 8
 
 // looksWithOthers is before how many looks a sleeping call yields after another goroutine ran a turn: what it brings is mostly for such a one, and a look keeps

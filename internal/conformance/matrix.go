@@ -39,7 +39,7 @@ A conformance test provokes each status that a method of ND2 or NDKPI may return
 | proven | A test of its own brings about the condition through the API, a peer, the kernel or the network, and gets the status. |
 | same call | The test of another row makes the same call. |
 | simulated cause | A test sets the condition beneath the API: a counter, or a call into the engine. |
-| not in Go | Go's form of the call has no such condition. |
+| not in Go | Go's form of the call cannot have the condition. |
 | never | The specification allows the status, and this provider never returns it. |
 
 `)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are messages that were received and are still in the socket (decision 92), so that the kernel does not
+// kept are messages that were received and are still in the socket (decision 8), so that the kernel does not
 // give their memory to the next ones at once: the receiver's cache holds it, and a sender on another processor of the machine waits for each line of it.
 //
 // A look at such a socket is a peek behind what is kept (SO_PEEK_OFF). Taking messages out moves the place where the next peek begins, so that both
