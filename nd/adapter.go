@@ -27,23 +27,29 @@ const (
 // Datapath chooses how packets move.
 type Datapath uint8
 
-// The datapaths. DatapathAuto chooses by driver, from measurements. It takes DatapathTCX on veth, DatapathGeneric where packets arrive on interfaces beneath
-// (bond, team, bridge, a virtual function), because native mode loses them there, DatapathRing beside another adapter or program that has the interface's AF_XDP
-// and on ipvlan interfaces in L3 mode, and DatapathUDP when this process lacks the privileges that the others need, the interface is no Ethernet, or no packet
-// ever arrives on it (loopback, dummy, vrf). All speak one wire format: peers need not match.
+// The datapaths. All of them speak one wire format, so the two peers need not use the same one.
+//
+// DatapathAuto chooses by driver and interface:
+//
+//   - DatapathTCX on veth.
+//   - DatapathGeneric where packets arrive on interfaces beneath (bond, team, bridge, a virtual function), because native mode loses them
+//     there.
+//   - DatapathRing where another adapter or program has the interface's AF_XDP, and on ipvlan interfaces in L3 mode.
+//   - DatapathUDP if the process lacks the privileges for the rest, if the interface is not Ethernet, or if no packet ever arrives on it
+//     (loopback, dummy, vrf).
 const (
 	DatapathAuto    = Datapath(datapath.RungAuto)
 	DatapathGeneric = Datapath(datapath.RungGeneric)
 	DatapathNative  = Datapath(datapath.RungNative)
-	DatapathUDP     = Datapath(datapath.RungUDP)  // plain sockets: slower, and for everybody
-	DatapathRing    = Datapath(datapath.RungRing) // plain sockets that send, and a ring that small packets arrive in: for many processes of an interface (Linux 6.6)
-	DatapathTCX     = Datapath(datapath.RungTCX)  // AF_XDP that sends, and such a ring: on veth faster than XDP, and without cost for others' traffic (Linux 6.6)
+	DatapathUDP     = Datapath(datapath.RungUDP)  // plain sockets: slower, but every process may use them
+	DatapathRing    = Datapath(datapath.RungRing) // plain sockets send and a BPF ring receives small packets; many processes can share an interface (Linux 6.6)
+	DatapathTCX     = Datapath(datapath.RungTCX)  // AF_XDP sends and a BPF ring receives: faster than XDP on veth, and free for other traffic (Linux 6.6)
 )
 
 // String names the datapath as flags do: auto, generic, native, udp, ring, tcx.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
-// OverSockets says that packets leave by plain sockets: with DatapathUDP and DatapathRing.
+// OverSockets says whether packets leave by plain sockets: true for DatapathUDP and DatapathRing.
 func (d Datapath) OverSockets() bool { return datapath.Rung(d).OverSockets() }
 
 // MarshalText is String, for JSON and flags.
@@ -61,17 +67,19 @@ func ParseDatapath(s string) (Datapath, error) {
 	return Datapath(r), err
 }
 
-// BulkLane says whether an adapter with an AF_XDP datapath has a bulk lane as well: a second UDP port, at an ordinary socket, for the packets of long
-// messages, which the kernel then carries in runs of up to 64 KiB. Plain sockets have theirs at their only port, for peers with an AF_XDP datapath; to each other they send runs
-// without. Peers that have none get nothing by it.
+// BulkLane says whether an adapter with an AF_XDP datapath also has a bulk path. The bulk path is a second UDP port on an ordinary socket.
+// It carries the packets of long messages in GSO batches of up to 64 KiB.
+//
+// An adapter on plain sockets uses its only port as the bulk path for peers with an AF_XDP datapath. Two adapters on plain sockets send GSO
+// batches to each other without it. A peer without a bulk path gets all its packets by AF_XDP.
 type BulkLane uint8
 
-// The choices. With BulkAuto there is a lane where the interface takes runs of datagrams (ethtool -k: tx-udp-segmentation). A connection that sends much compares it with
-// AF_XDP for some 50 ms, and again after a second to a minute, and sends by what moves more.
+// The choices. BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation). A connection that sends
+// much compares the bulk path with AF_XDP for some 50 ms, repeats that after a second to a minute, and sends by the faster of the two.
 const (
 	BulkAuto = BulkLane(datapath.BulkAuto)
 	BulkOff  = BulkLane(datapath.BulkOff)
-	BulkOnly = BulkLane(datapath.BulkOnly) // wherever it can be had, for whatever it carries
+	BulkOnly = BulkLane(datapath.BulkOnly) // the bulk path wherever there is one, for every message
 )
 
 // String names the choice as flags do: auto, off, only.
@@ -92,90 +100,102 @@ func ParseBulkLane(s string) (BulkLane, error) {
 	return BulkLane(b), err
 }
 
-// DefaultUDPPort carries ND traffic unless AdapterConfig asks for another port.
+// DefaultUDPPort is the well-known UDP port, unless AdapterConfig.UDPPort says otherwise.
 const DefaultUDPPort = verbs.DefaultUDPPort
 
-// AdapterConfig says which adapter to open.
+// AdapterConfig says which adapter to open, and how. Only Address is required.
 type AdapterConfig struct {
-	// Address is a local address; the adapter is the interface that has it. The zone of a link-local address names the interface where several
-	// have it: adapters of such an address on different interfaces need different UDP ports.
+	// Address is a local address. It selects the interface that has it. If several interfaces have the same link-local address, the zone
+	// names the interface, and their adapters need different UDP ports.
 	Address netip.Addr
-	// UDPPort is the well-known port, which requests to connect go to; 0 is DefaultUDPPort, 14791. Peers must use the same one. The first
-	// adapter of an address receives on it, further ones, of this process or of others, on UDP ports of their own, by a broker, with a ring, or over plain sockets; they
-	// share its ND ports. ND port numbers have nothing to do with it.
+	// UDPPort is the well-known UDP port that connection requests go to. 0 is DefaultUDPPort, 14791. Both peers must use the same value.
+	// The first adapter of an address receives on this port. Further adapters of the address, of this process or of others, receive on UDP
+	// ports of their own and share its ND ports. UDPPort is unrelated to ND port numbers.
 	UDPPort  uint16
 	Datapath Datapath
-	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
-	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. With DatapathAuto, while another client
-	// has AF_XDP or where the broker leases rings only, and with DatapathRing the broker fills a ring: such an adapter goes on over plain sockets when the broker ends. Empty: open
-	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most. docs/CONTAINERS.md explains it.
+	// Broker is the path of the socket of a broker (cmd/ndbroker), which opens AF_XDP for this process. The process then needs no
+	// privileges. If the broker cannot serve it, opening fails; it never falls back to plain sockets. When the broker ends, the adapter
+	// ends as if its interface had been removed.
+	//
+	// The broker grants a BPF ring instead of AF_XDP with DatapathRing, and with DatapathAuto if another client has AF_XDP or the broker
+	// leases only rings. An adapter with a ring goes on over plain sockets when the broker ends.
+	//
+	// If Broker is empty, the process opens the datapath itself. If it lacks the privileges, DatapathAuto asks the broker at
+	// /run/ndbroker/<interface>, for at most one second. docs/CONTAINERS.md explains it.
 	Broker string
-	// BusyPoll has a program that polls for results run the driver's receive loop itself, which saves interrupts and costs a system
-	// call for each look that finds nothing. It takes native XDP, Linux 6.14 and a driver that tells which loop serves a queue (veth does
-	// not); elsewhere nothing changes, and DatapathInfo says so. While the adapter is open the interface has other NAPI settings
-	// (napi_defer_hard_irqs, gro_flush_timeout), so that all its traffic may be up to 0.4 ms late when nobody polls. They are restored by Close;
-	// after a process was killed, by the next adapter with BusyPoll. Writing them takes root, and CAP_SYS_ADMIN where /sys shows another
-	// network namespace; opening fails without. With a Broker it is the broker's to decide (ndbroker --busy-poll).
+	// BusyPoll makes a program that polls for results also run the driver's receive loop. That saves interrupts, and costs one system call
+	// for each poll that finds nothing. It needs native XDP, Linux 6.14, and a driver that reports which NAPI instance serves a queue (veth
+	// does not). Elsewhere it has no effect, and DatapathInfo says so.
+	//
+	// While the adapter is open, the interface has other NAPI settings (napi_defer_hard_irqs, gro_flush_timeout): all its traffic may be up
+	// to 0.4 ms late while nobody polls. Close restores them. If the process was killed, the next adapter with BusyPoll restores them.
+	// Writing them takes root, and CAP_SYS_ADMIN if /sys shows another network namespace; opening fails without. With a Broker, the broker
+	// decides (ndbroker --busy-poll).
 	BusyPoll bool
-	// Bulk says whether the adapter has a bulk lane. It needs no privileges, also with a Broker, and UDP port numbers of its own: a firewall that lets
-	// only UDPPort through costs each connection that sends much three packets.
+	// Bulk says whether the adapter has a bulk path. The bulk path needs no privileges, even with a Broker, but it needs UDP port numbers
+	// of its own. If a firewall admits only UDPPort, each connection that sends much loses three packets to find that out.
 	Bulk BulkLane
-	// Spin bounds how long CompletionQueue.Notify looks for packets before the processor goes to somebody else: 0 is 100 µs, a negative one never.
-	// Within the bound it looks as long as that has spared sleeps lately, and not at all where others want the processor. Only the calling goroutine's
-	// processor looks, and Stats shows how often and whether it paid.
+	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 100 µs; a negative value disables polling.
+	// Within the bound, Notify polls only as long as polling has recently spared sleeps, and not at all if other threads want the
+	// processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and how often that
+	// spared a sleep.
 	Spin time.Duration
-	// ArenaBytes is how much memory AllocateMemory can hand out that is sent without a copy. It is pinned while the adapter
-	// is open. 0 is 4 MiB, negative none.
+	// ArenaBytes is the size of the memory that AllocateMemory hands out and that can be sent without a copy. It is pinned while the
+	// adapter is open. 0 is 4 MiB; a negative value is none.
 	ArenaBytes int
-	// ImmediatePlacement writes bytes to where they belong as soon as they arrive, also when others that were sent before them
-	// are lost or late. It saves receive memory on paths that reorder, and clears AdapterInOrderDMA: a program may not poll the last byte
-	// of a message then, but has to wait for results, which come in order as always.
+	// ImmediatePlacement writes received bytes to the destination as soon as they arrive, even if bytes sent before them are lost or late.
+	// That saves receive memory on paths that reorder. It clears AdapterInOrderDMA: a program must not poll the last byte of a message but
+	// must wait for the result. Results stay in order.
 	ImmediatePlacement bool
-	// DataCenter says that all routers and switches on the way mark packets as those of data centers do: from a queue of a few dozen packets on. Connections
-	// then give up half of the share of their packets that was marked (DCTCP, RFC 8257). Without it a mark counts as loss does (RFC 3168, RFC 8511), so
-	// that others on the same network get their share. It is for networks of one operator only.
+	// DataCenter says that all routers and switches on the path mark packets as in data centers, from a queue of a few dozen packets on.
+	// Connections then reduce their rate by half of the share of marked packets (DCTCP, RFC 8257). Without it, a mark counts as a loss (RFC
+	// 3168, RFC 8511), which is fair to other traffic. Use it only if one operator runs the whole network.
 	DataCenter bool
-	// NoECN keeps routers from marking the packets of both ends of a connection (RFC 3168). A path that marks everything, or that loses packets that can be marked, is
-	// found out all the same; this spares the time until then.
+	// NoECN keeps routers from marking the packets of both ends of a connection (RFC 3168). A path that marks every packet, or that loses
+	// ECN-capable packets, is detected in any case; NoECN spares the time until then.
 	NoECN bool
-	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever happens to
-	// them. It is for finding out what the controller costs, not for networks that others use. 0 is congestion control.
+	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever is lost or marked.
+	// 0 is congestion control. Use it to measure what congestion control costs, never on a network that others use.
 	FixedWindow int
 
-	// PeerTimeout is how long the peer of an established connection may acknowledge nothing of what is on its way to it before the connection
-	// is lost, as TCP_USER_TIMEOUT is for TCP; 0 is 5 s. The kernel acknowledges what TCP sends to a process that is stopped; here only the process
-	// can: who is to outlive being stopped, by a debugger or with its machine, sets it at both ends. Connecting is not affected.
+	// PeerTimeout is how long the peer of an established connection may acknowledge nothing of the data in flight before the connection is
+	// lost, like TCP_USER_TIMEOUT for TCP. 0 is 5 s. It does not affect connecting.
+	//
+	// A kernel acknowledges TCP data even while the receiving process is stopped; here only the process itself acknowledges. If connections
+	// must survive a process that is stopped, by a debugger or with its machine, set PeerTimeout at both ends.
 	PeerTimeout time.Duration
 
-	// FlightLog gets the last events of the transport, for people, when a connection is lost: at most four times a second for each receive
-	// queue, from a goroutine of its own, one Write each. When the adapter ends without being closed, it gets a line with the reason.
-	// docs/CAPTURE.md explains them.
+	// FlightLog receives a readable record of the last transport events each time a connection is lost, at most four times a second for
+	// each receive queue. A goroutine of the adapter makes one Write call for each record. If the adapter ends without being closed,
+	// FlightLog receives a line with the reason. docs/CAPTURE.md explains the records.
 	FlightLog io.Writer
 
-	// Inspect is the path of the socket through which this user, and root, look at the adapter and capture its packets (ndstat, ndinfo, package ndinspect). Empty: one
-	// named after the process in ndinspect.Directory, if that can be made; nothing else changes if not. InspectOff: none.
+	// Inspect is the path of the socket through which this user and root inspect the adapter and capture its packets (ndstat, ndinfo,
+	// package ndinspect). Empty selects a path named after the process in ndinspect.Directory; if the socket cannot be made there, the
+	// adapter works without. InspectOff makes no socket.
 	Inspect string
 
-	engine provider.Config // what the tests of time-outs shorten; its zero value is right otherwise
+	engine provider.Config // shorter time-outs for tests; the zero value is right otherwise
 }
 
 // Adapter is a network interface opened for ND. It belongs to the network namespace of the thread that opened it. All
 // methods may be called from any goroutine.
 type Adapter struct {
 	verbs   *verbs.Adapter
-	udpPort uint16 // 0 over links made by a test
+	udpPort uint16 // 0 for a link made by a test
 	flags   AdapterFlags
 	inspection
 }
 
-// OpenAdapter opens the interface that has cfg.Address: it attaches the XDP program that steers ND traffic, opens an
-// AF_XDP socket, and starts the goroutine that makes progress in the background. It needs CAP_NET_ADMIN, CAP_NET_RAW and
-// CAP_BPF, and DatapathRing all but CAP_NET_RAW; DatapathUDP and AdapterConfig.Broker need none of them, and DatapathAuto makes do without. All else on the interface keeps going to the
-// kernel.
+// OpenAdapter opens the interface that has cfg.Address. It attaches the XDP program that steers ND traffic, opens an AF_XDP socket, and
+// starts the goroutine that makes progress in the background. All other traffic of the interface still goes to the kernel.
 //
-// Errors: ErrInvalidParameter for an unknown datapath or a wrong FixedWindow, ErrInvalidAddress for an address that no interface has,
-// ErrNoMemory when the machine has none left that may be pinned, ErrInsufficientResources without file descriptors or when cfg.Inspect cannot be made,
-// ErrDeviceNotReady for all else, with the cause.
+// It needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. DatapathRing does not need CAP_NET_RAW. DatapathUDP and AdapterConfig.Broker need no
+// capability. DatapathAuto falls back to a datapath that the process may open.
+//
+// Errors: ErrInvalidParameter for an unknown datapath or a FixedWindow out of range, ErrInvalidAddress if no interface has the address,
+// ErrNoMemory if the machine has no memory left to pin, ErrInsufficientResources if no file descriptors are left or cfg.Inspect cannot be
+// made, ErrDeviceNotReady otherwise. Each has the cause.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = DefaultUDPPort
@@ -228,12 +248,13 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 
 func (a *Adapter) closed() bool { return a.verbs.Closed() }
 
-// removed is the error of a call on an adapter that ended.
+// removed is the error of a call on an adapter that has ended.
 func (a *Adapter) removed(op string) error {
 	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.verbs.Cause()}
 }
 
-// wrong is the error of a call with a wrong argument, by its position in the SPI's list, unless the adapter ended: that is checked first.
+// wrong is the error of a call with a wrong argument, given by its position in the SPI's list. If the adapter has ended, the error says
+// that instead.
 func (a *Adapter) wrong(op string, argument int) error {
 	if a.closed() {
 		return a.removed(op)
@@ -241,11 +262,12 @@ func (a *Adapter) wrong(op string, argument int) error {
 	return &Error{Op: op, Status: ErrInvalidParameterN(argument)}
 }
 
-// Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
-// ended. It is nil while the adapter works, and after a Close that came first. Calls on it fail with ErrDeviceRemoved and this cause.
+// Removed says why the adapter ended without being closed: its interface or address was removed, its queues changed, or the broker ended.
+// Later calls on the adapter fail with ErrDeviceRemoved and this cause. Removed returns nil while the adapter works, and if Close came
+// first.
 func (a *Adapter) Removed() error { return a.verbs.Cause() }
 
-// Info describes an adapter (ND2_ADAPTER_INFO). Sizes are bytes, depths requests.
+// Info describes an adapter (ND2_ADAPTER_INFO). Sizes are in bytes, depths in requests.
 type Info struct {
 	VendorID                   uint16       `json:"vendor_id"`
 	DeviceID                   uint16       `json:"device_id"`
@@ -278,7 +300,7 @@ const (
 	AdapterInOrderDMA          AdapterFlags = 0x1     // the last byte of a message becomes visible last
 	AdapterCQModeration        AdapterFlags = 0x4     // CompletionQueue.Moderate works
 	AdapterCQResize            AdapterFlags = 0x100   // CompletionQueue.Resize works
-	AdapterLoopbackConnections AdapterFlags = 0x10000 // the adapter reaches its own address: not on a lease of a broker
+	AdapterLoopbackConnections AdapterFlags = 0x10000 // the adapter can connect to its own address: not on a lease of a broker
 )
 
 const defaultFlags = AdapterInOrderDMA | AdapterCQModeration | AdapterCQResize
@@ -306,7 +328,7 @@ func infoOf(addr netip.Addr, flags AdapterFlags) Info {
 	}
 }
 
-// adapterID is the id of the adapter with an address: FNV-1a of it, the same as long as the address is.
+// adapterID is the id of the adapter with an address: its FNV-1a hash, so that it stays the same as long as the address does.
 func adapterID(addr netip.Addr) uint64 {
 	id := uint64(14695981039346656037)
 	for _, b := range provider.EndpointFrom(netip.AddrPortFrom(addr.Unmap(), 0)).IP {
@@ -315,7 +337,7 @@ func adapterID(addr netip.Addr) uint64 {
 	return id
 }
 
-// QueryAddressList returns the addresses of this adapter, which is the one it was opened with.
+// QueryAddressList returns the addresses of this adapter: only the address it was opened with.
 func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.verbs.Addr} }
 
 // DatapathInfo says how an adapter's packets move, and why.
@@ -324,17 +346,19 @@ type DatapathInfo struct {
 	MTU, Queues       int
 	Datapath          Datapath
 	Reason            string
-	ZeroCopy          bool // as the kernel says of the sockets
+	ZeroCopy          bool // as the kernel reports for the sockets
 	BusyPoll          bool
 	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
-	// OwnResetKey is why the secret by which peers are told that a process restarted is the adapter's own; empty when it is the host's. With the
-	// host's, peers of a process that is killed and started again lose their connections at once, else after seconds of silence (PROTOCOL §7.4).
+	// OwnResetKey says why the adapter has a reset key of its own and does not use the host's key; it is empty if it uses the host's key.
+	// With the host's key, peers of a process that was killed and restarted lose their connections at once; otherwise they do so after
+	// seconds of silence (PROTOCOL §7.4).
 	OwnResetKey string
-	// Apart is why plain sockets send and receive each packet by itself: the kernel lacks runs (UDP_SEGMENT, UDP_GRO). It is empty where there are runs. A peer to which the kernel refuses
-	// a run gets none for a while, and others keep them.
+	// Apart says why plain sockets send and receive each packet by itself: the kernel lacks UDP_SEGMENT or UDP_GRO. It is empty if GSO
+	// works. If the kernel refuses a GSO batch to one peer, packets to this peer leave one by one for a while; other peers are not
+	// affected.
 	Apart string
-	// BulkPort is the UDP port of the bulk lane, 0 without one beside the adapter's only port; NoBulk says why there is none, with the command that helps where one
-	// does, or why it carries nothing any more.
+	// BulkPort is the UDP port of the bulk path. It is 0 if there is none beside the adapter's only port. NoBulk then says why, with a
+	// command that helps if there is one. NoBulk also says why an existing bulk path has stopped carrying packets.
 	BulkPort uint16
 	NoBulk   string
 }
@@ -358,6 +382,6 @@ func (a *Adapter) Datapath() DatapathInfo {
 	}
 }
 
-// Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the
-// adapter can still be closed afterwards; all else on them fails with ErrDeviceRemoved. Closing twice is harmless.
+// Close ends every connection, finishes every pending call, detaches the XDP program and closes the socket. Objects of the adapter can
+// still be closed afterwards; every other call on them fails with ErrDeviceRemoved. Closing twice is harmless.
 func (a *Adapter) Close() error { return errors.Join(a.closeInspection(), a.verbs.Close()) }

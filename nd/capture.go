@@ -13,8 +13,8 @@ import (
 type CaptureConfig struct {
 	// SnapLength is how many bytes of every ND packet are kept; 0 is all of it.
 	SnapLength int
-	// BufferBytes is how much memory each receive queue of the adapter has for packets that Next did not take yet; 0 is 16 MiB.
-	// It is rounded up to a power of two, at least 128 KiB.
+	// BufferBytes is how much memory each receive queue of the adapter has for packets that Next has not yet taken. 0 is 16 MiB. It
+	// is rounded up to a power of two of at least 128 KiB.
 	BufferBytes int
 }
 
@@ -24,31 +24,31 @@ type Capture struct {
 	stop func()
 	life context.Context
 	end  context.CancelCauseFunc
-	kept capture.Packet // of Next
+	kept capture.Packet // the packet that Next returned last
 }
 
-// CapturedPacket is a packet as the network has it, and what the transport knew about it.
+// CapturedPacket is a packet as it was on the network, and what the transport knew about it.
 type CapturedPacket struct {
-	Time time.Time // of the engine's turn in which it was handled
+	Time time.Time // when the engine's poll handled it
 	// Queue is the receive queue whose engine handled it.
 	Queue int
-	Sent  bool // by this adapter; else received
+	Sent  bool // sent by this adapter; otherwise received
 	CE    bool // a router marked congestion
-	// Drop is why a received packet was not used, as in Stats.Drops; empty for all others.
+	// Drop is the reason if a received packet was not used, as in Stats.Drops; otherwise empty.
 	Drop string
-	Held bool // received, and waits for one sent before
-	// ConnectionID is this side's id of the connection (PROTOCOL §6), and State where that stands on the wire after the packet. They are
-	// zero for packets of no connection.
+	Held bool // received, and waits for a packet sent before it
+	// ConnectionID is this side's id of the connection (PROTOCOL §6). State is the state of the connection on the wire after the
+	// packet. Both are zero if the packet belongs to no connection.
 	ConnectionID uint64
 	State        string
-	// Frame is the Ethernet frame, cut to the snap length and the headers; on plain sockets with headers made up. It is good until
-	// Next is called again.
+	// Frame is the Ethernet frame, cut to the snap length and the headers. On plain sockets the headers are synthesized. It is valid
+	// until the next call of Next.
 	Frame  []byte
-	Length int // bytes of the whole frame
+	Length int // length of the whole frame in bytes
 }
 
-// StartCapture begins to copy the adapter's packets, until Stop or Close. One capture can run at a time. It costs a copy of every
-// packet, and never makes the adapter wait: packets that find no room are missing in it, and counted by Lost.
+// StartCapture starts to copy the adapter's packets, until Stop or Close. Only one capture can run at a time. It costs one copy of
+// every packet and never delays the adapter: if the buffer is full, packets are left out of the capture, and Lost counts them.
 //
 // Errors: ErrDeviceBusy while another capture runs, ErrDeviceRemoved, ErrInvalidParameter for negative sizes.
 func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
@@ -68,7 +68,7 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
-// Capturing says that a capture runs, which takes time for every packet. Any goroutine may ask.
+// Capturing says whether a capture is running, which costs time for every packet. Any goroutine may call it.
 func (a *Adapter) Capturing() bool { return a.verbs.Capturing() }
 
 // Next waits for a packet and describes it in p. After Stop, or the adapter's Close, it returns what is left and then io.EOF. One
@@ -91,10 +91,10 @@ func (c *Capture) Next(p *CapturedPacket) error {
 	return nil
 }
 
-// Lost is how many packets found no room. Any goroutine may call it.
+// Lost is how many packets were left out because the buffer was full. Any goroutine may call it.
 func (c *Capture) Lost() uint64 { return c.feed.Lost() }
 
-// Stop ends the capture. Calling it again is harmless, and any goroutine may.
+// Stop ends the capture. Calling it twice is harmless. Any goroutine may call it.
 func (c *Capture) Stop() {
 	c.stop()
 	c.end(io.EOF)

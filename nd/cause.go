@@ -6,27 +6,27 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Cause is why a connection ended, or is about to. A status says how a request ended and often not why: all requests but one that end with
-// the connection end with ErrCanceled. Errors of Endpoint.Result have the cause inside:
+// Cause says why a connection ended, or is about to end. A status says how a request ended, but often not why: when a connection ends, the
+// first request may fail with its own status, and all others end with ErrCanceled. Errors of Endpoint.Result wrap the cause:
 //
 //	if errors.Is(err, nd.CausePeerDisconnected) { … }
 type Cause uint8
 
 // The causes.
 const (
-	CauseNone             Cause = 0                                     // the connection lasts, was never made, or was ended by this side
-	CausePeerDisconnected       = Cause(provider.CausePeerDisconnected) // the peer called Disconnect: Disconnect or Close here ends it for both
+	CauseNone             Cause = 0                                     // the connection lives, was never made, or was ended by this side
+	CausePeerDisconnected       = Cause(provider.CausePeerDisconnected) // the peer called Disconnect: Disconnect or Close here ends the connection for both sides
 	CausePeerGone               = Cause(provider.CausePeerGone)         // the peer closed its end or flushed it, its process or host ended, or it fell silent
 	CauseRefusedThere           = Cause(provider.CauseRefusedThere)     // the peer could not carry out a request of this side: token, range, right, length or limit
 	CauseRefusedHere            = Cause(provider.CauseRefusedHere)      // this side could not carry out a request of the peer, in the same way
 	CauseLocalMemory            = Cause(provider.CauseLocalMemory)      // a slice of a request of this side is not inside the region of its token
 	CauseLocalRight             = Cause(provider.CauseLocalRight)       // the region of a slice, or of a Bind, lacks the right that the request needs
-	CauseLocalRequest           = Cause(provider.CauseLocalRequest)     // a Bind or Invalidate of this side was not possible
+	CauseLocalRequest           = Cause(provider.CauseLocalRequest)     // a Bind or Invalidate of this side was invalid
 	CauseNoReceive              = Cause(provider.CauseNoReceive)        // the peer posted no receive in time
 	CausePeerFailed             = Cause(provider.CausePeerFailed)       // a request of the peer failed at the peer, or waited too long for a receive here
 	CauseOverrun                = Cause(provider.CauseOverrun)          // a completion queue of this side overran
 	CauseProtocol               = Cause(provider.CauseProtocol)         // the peer broke the protocol
-	CauseOwn                    = Cause(provider.NumCauses)             // this side canceled: Flush, Disconnect or Close. Only errors have it
+	CauseOwn                    = Cause(provider.NumCauses)             // this side canceled, by Flush, Disconnect or Close; only errors have this cause
 )
 
 var causeText = [...]string{
@@ -53,7 +53,7 @@ func (c Cause) Error() string {
 	return fmt.Sprintf("unknown cause %d", uint8(c))
 }
 
-// Cause returns why the connection ended, CauseNone unless the peer ended it, or a fault did. It may be asked at any time.
+// Cause returns why the connection ended. It is CauseNone unless the peer or a fault ended the connection. It may be called at any time.
 func (c *Connector) Cause() (why Cause) {
 	c.do(func(*provider.Engine) { why = Cause(c.k.Cause()) })
 	return why

@@ -7,17 +7,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// CompletionQueue collects the results of requests. Polling it with GetResults also moves the transport along: a program
-// that polls gets the lowest latency, one that waits with Notify sleeps until its packets come.
+// CompletionQueue collects the results of requests. Polling it with GetResults also runs the transport, which gives the lowest
+// latency. Waiting with Notify sleeps until packets arrive.
 //
 // All methods may be called from any goroutine.
 type CompletionQueue struct {
 	adapter  *Adapter
 	cq       verbs.CQ
-	contexts canceler // of Notify
+	contexts canceler // contexts of Notify calls
 }
 
-// inner is what the adapter knows of the queue, nil for none.
+// inner is the adapter's own object for the queue, or nil for a nil queue.
 func (q *CompletionQueue) inner() *verbs.CQ {
 	if q == nil {
 		return nil
@@ -42,14 +42,15 @@ func (a *Adapter) CreateCompletionQueue(depth int) (*CompletionQueue, error) {
 	return q, nil
 }
 
-// GetResults moves up to len(results) results out of the queue, oldest first, and says how many. It never blocks. A
-// count below len(results) means that the queue was empty then. Results of one queue pair come in the order its requests
-// were posted, initiator requests and receives each for themselves.
+// GetResults moves up to len(results) results out of the queue, oldest first, and returns how many. It never blocks. If it returns
+// less than len(results), the queue was empty. Results of one queue pair come in the order in which the requests were posted,
+// separately for initiator requests and for receives.
 func (q *CompletionQueue) GetResults(results []Result) int {
 	return verbs.Results(&q.cq, results, putResults)
 }
 
-// Empty says whether GetResults would have to run the engine to find a result. Another goroutine may add or take results at any time.
+// Empty says whether no result is ready, so that GetResults would have to poll the engine to find one. Another goroutine may add or
+// take results at any time.
 func (q *CompletionQueue) Empty() bool { return q.cq.Empty() }
 
 func putResults(to []Result, from []provider.Result) {
@@ -62,11 +63,11 @@ func putResults(to []Result, from []provider.Result) {
 	}
 }
 
-// Notify waits until something of the given type is in the queue that was not there at the last notification, or ctx
-// ends. Several may wait: one event finishes them all.
+// Notify waits until the queue has a result of the given type that arrived after the previous notification, or until ctx ends.
+// Several goroutines may wait: one event wakes them all.
 //
-// Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrBufferOverflow when the queue
-// overran, ErrInvalidParameterN(1) for an unknown type, ErrDeviceRemoved.
+// Errors: ErrCanceled (with the context's error) if ctx ended or the queue was closed, ErrBufferOverflow if the queue overran,
+// ErrInvalidParameterN(1) for an unknown type, ErrDeviceRemoved.
 func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 	if err := checkContext("notify", ctx); err != nil {
 		return err
@@ -84,8 +85,8 @@ func (q *CompletionQueue) Notify(ctx context.Context, what NotifyType) error {
 // CancelOverlappedRequests ends every waiting Notify with ErrCanceled, oldest first.
 func (q *CompletionQueue) CancelOverlappedRequests() { q.cq.CancelWaiters(provider.OutcomeCanceled) }
 
-// Close ends every waiting Notify, and later ones at once. Queue pairs that report here keep working, and their results can
-// still be fetched with GetResults. Closing twice is harmless.
+// Close ends every waiting Notify; later Notify calls end at once. Queue pairs that report here keep working, and GetResults still
+// returns their results. Closing twice is harmless.
 func (q *CompletionQueue) Close() error {
 	q.contexts.close()
 	if q.cq.Close() {

@@ -12,11 +12,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Connector makes a connection, or takes one that arrived at a Listener, for a queue pair.
+// Connector makes a connection for a queue pair, or takes a connection request that arrived at a Listener.
 //
-// The active side calls Connect, looks at ReadLimits and PrivateData, and then CompleteConnect or Reject. The passive side
-// gets the connector from Listener.GetConnectionRequest, looks at the same, and then calls Accept or Reject. Neither side
-// times out because the other application is slow.
+// The active side calls Connect, reads ReadLimits and PrivateData, and then calls CompleteConnect or Reject. The passive side gets the
+// connector from Listener.GetConnectionRequest, reads ReadLimits and PrivateData, and then calls Accept or Reject. Neither side times out
+// because the other side's application is slow.
 //
 // All methods may be called from any goroutine.
 type Connector struct {
@@ -25,10 +25,10 @@ type Connector struct {
 	released sync.Once
 }
 
-// ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
-// the peer can do; PrivateData is at most MaxCallerData or MaxCalleeData bytes.
+// ConnectParams is what Connect and Accept tell the peer. Read limits are silently reduced to the limits of the adapter and of the peer.
+// PrivateData has at most MaxCallerData bytes for Connect and MaxCalleeData bytes for Accept.
 type ConnectParams struct {
-	InboundReadLimit  uint32 // Reads of the peer that this side will serve at once
+	InboundReadLimit  uint32 // Reads of the peer that this side serves at the same time
 	OutboundReadLimit uint32 // Reads that this side wants to have outstanding
 	PrivateData       []byte
 }
@@ -56,16 +56,19 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 	return c.adapter.bound(addr, use, o)
 }
 
-// Connect asks the listener at dest for a connection. It returns when the peer's application accepted or rejected, or the
-// attempt failed. A failed attempt leaves qp as it was. The attempt is under way from the first moment, also while the peer's
-// neighbour is looked for: the connector has its address, qp is taken, and closing qp ends it with ErrCanceled.
+// Connect asks the listener at dest for a connection. It returns when the peer's application has accepted or rejected, or when the attempt
+// has failed. A failed attempt leaves qp unchanged. The attempt begins with the call, even if
+// the neighbour entry of the peer is not resolved yet. From then on the connector has its address and qp is in use. Closing qp ends the
+// attempt with ErrCanceled.
 //
-// Errors: ErrConnectionRefused (no listener, backlog full, rejected: PrivateData has the peer's reason; or, with syscall.ECONNREFUSED,
-// the peer's host says that no adapter is open), ErrIOTimeout (the peer is silent), ErrHostUnreachable and ErrNetworkUnreachable (no
-// neighbour or route, or a router on the way says so by ICMP), ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize,
-// ErrAddressAlreadyExists, ErrTooManyAddresses, ErrBadNetworkName, ErrInvalidAddress (another family than the adapter's),
-// ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrConnectionInvalid (the connector is used up),
-// ErrInvalidDeviceState (qp is), ErrInsufficientResources (the adapter has no connection left, or the process no descriptor), ErrDeviceRemoved.
+// Errors about the peer: ErrConnectionRefused (no listener, backlog full, or rejected; after a rejection PrivateData has the peer's
+// reason), ErrConnectionRefused with syscall.ECONNREFUSED (the peer's host says that no adapter is open), ErrIOTimeout (the peer is
+// silent), ErrHostUnreachable and ErrNetworkUnreachable (no neighbour or route, or a router says so by ICMP).
+//
+// Errors about this side: ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize, ErrAddressAlreadyExists, ErrTooManyAddresses,
+// ErrBadNetworkName, ErrInvalidAddress (dest is of another address family than the adapter), ErrInvalidParameterN(1) (qp is nil or of
+// another adapter), ErrConnectionInvalid (the connector is used up), ErrInvalidDeviceState (qp is used up), ErrInsufficientResources (the
+// adapter has no connection left, or the process no descriptor), ErrDeviceRemoved.
 func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrPort, params ConnectParams) error {
 	if err := checkContext("connect", ctx); err != nil {
 		return err
@@ -79,7 +82,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		answered, returned = c.k.Answered(), c.k.Returned()
 		w.Finish(o)
 	})
-	if o == provider.OutcomeInsufficientResources { // of the binding: that there is no connection left shows later
+	if o == provider.OutcomeInsufficientResources { // of the binding; a lack of connections shows later
 		return c.adapter.fail("connect", noAddr, dest, o, errNoDescriptor)
 	}
 	if o != provider.OutcomeSuccess {
@@ -101,7 +104,8 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	return c.adapter.fail("connect", noAddr, dest, o, cause)
 }
 
-// unfit says of an attempt that did not begin what the status does not: that the two addresses are of different families.
+// unfit is the cause of an attempt that did not begin because the two addresses are of different families. The status alone does not say
+// so.
 func (a *Adapter) unfit(o provider.Outcome) error {
 	if o != verbs.OutcomeWrongFamily {
 		return nil
@@ -109,7 +113,7 @@ func (a *Adapter) unfit(o provider.Outcome) error {
 	return fmt.Errorf("this adapter has %s: IPv4 and IPv6 do not reach each other, connect from an address of the peer's family", a.verbs.Addr)
 }
 
-// silence says what a peer's silence means to a Connect, which depends on whether the peer had answered before.
+// silence is the cause of a Connect to which the peer did not answer. It depends on whether the peer had answered before.
 func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 	if answered {
 		return fmt.Errorf("UDP port %d of %s answered and then fell silent: its process or machine ended, or the path there was lost; connect again",
@@ -119,8 +123,8 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 		"on the way (ND needs the addresses of the ends), or a link on the way loses packets of %d bytes without a word", a.udpPort, peer, datapath.LeastMTU(peer))
 }
 
-// returned says what an ICMP error says about a request. The cause is what a UDP socket says then, which tells a refusal by the peer's
-// host from one by its listener.
+// returned is the cause of a request that an ICMP error ended. It is the errno that a UDP socket returns, which tells a refusal by the
+// peer's host from a refusal by its listener.
 func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 	switch o {
 	case provider.OutcomeRefused:
@@ -160,8 +164,8 @@ func (c *Connector) request(ctx context.Context, op string, start func(provider.
 	return c.adapter.fail(op, from, to, o, cause)
 }
 
-// cancelPending ends the request of one caller, and leaves alone those who wait for the end of the connection. When that request has just ended,
-// another caller may have begun the next one.
+// cancelPending cancels the request of one caller, but not the calls that wait for the end of the connection. If the request has just
+// ended, another caller may already have begun the next one.
 func (c *Connector) cancelPending(w *call) {
 	c.do(func(*provider.Engine) {
 		if !w.Ended() {
@@ -170,35 +174,35 @@ func (c *Connector) cancelPending(w *call) {
 	})
 }
 
-// CompleteConnect establishes what the peer accepted.
+// CompleteConnect establishes the connection that the peer accepted.
 //
-// Errors: ErrConnectionInvalid (not accepted), ErrConnectionAborted (the peer withdrew), ErrIOTimeout, ErrCanceled,
-// ErrDeviceRemoved.
+// Errors: ErrConnectionInvalid (not accepted), ErrConnectionAborted (the peer withdrew), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) CompleteConnect(ctx context.Context) error {
 	return c.request(ctx, "complete connect", c.k.CompleteConnect)
 }
 
-// Accept answers a connection request. It returns when the peer completed or declined.
+// Accept accepts a connection request. It returns when the peer has completed or declined.
 //
-// Errors: ErrConnectionInvalid (no request), ErrConnectionAborted (the peer gave up), ErrConnectionRefused (the peer
-// declined after it saw the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrInvalidDeviceState (qp is used up),
-// ErrInvalidParameterN(1) (qp is nil or of another adapter), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
+// Errors: ErrConnectionInvalid (no request), ErrConnectionAborted (the peer gave up), ErrConnectionRefused (the peer declined after it saw
+// the accept), ErrConnectionActive, ErrInvalidBufferSize, ErrInvalidDeviceState (qp is used up), ErrInvalidParameterN(1) (qp is nil or of
+// another adapter), ErrIOTimeout, ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Accept(ctx context.Context, qp *QueuePair, params ConnectParams) error {
 	return c.request(ctx, "accept", func(fin provider.Finish) provider.Outcome {
 		return c.k.Accept(qp.inner(), params.provider(), fin, nil)
 	})
 }
 
-// Reject refuses a request, or declines after the peer accepted. The peer gets the private data.
+// Reject refuses a connection request, or declines a connection after the peer accepted it. The peer receives the private data.
 //
 // Errors: ErrConnectionInvalid, ErrConnectionAborted (the peer is gone already), ErrInvalidBufferSize, ErrDeviceRemoved.
 func (c *Connector) Reject(private []byte) error {
 	return c.adapter.fail("reject", noAddr, noAddr, c.k.Reject(private), nil)
 }
 
-// ReadLimits returns the inbound and outbound read limits: what the peer offers before Accept, what is in force afterwards.
+// ReadLimits returns the inbound and outbound read limits. Before Accept they are the peer's offer; afterwards they are the limits in
+// force.
 //
-// Errors: ErrConnectionInvalid (no peer has offered any in this attempt), ErrDeviceRemoved.
+// Errors: ErrConnectionInvalid (the peer has not offered any in this attempt), ErrDeviceRemoved.
 func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 	o := c.k.Call(func() (o provider.Outcome) {
 		inbound, outbound, o = c.k.ReadLimits()
@@ -207,20 +211,20 @@ func (c *Connector) ReadLimits() (inbound, outbound uint32, err error) {
 	return inbound, outbound, c.adapter.fail("read limits", noAddr, noAddr, o, nil)
 }
 
-// PrivateData returns what the peer sent most recently: with its request, its accept, or its rejection. The next Connect
-// forgets it.
+// PrivateData returns the private data that the peer sent most recently: with its request, its accept, or its rejection. The next Connect
+// clears it.
 //
-// Errors: ErrConnectionInvalid (the peer sent nothing yet), ErrDeviceRemoved.
+// Errors: ErrConnectionInvalid (the peer has sent nothing yet), ErrDeviceRemoved.
 func (c *Connector) PrivateData() ([]byte, error) {
 	var data []byte
 	o := c.k.PrivateData(func(sent []byte) { data = append([]byte{}, sent...) })
 	return data, c.adapter.fail("private data", noAddr, noAddr, o, nil)
 }
 
-// GetPrivateData copies what PrivateData returns into buf and returns its length, which may be 0.
+// GetPrivateData copies the private data (see PrivateData) into buf and returns its length, which may be 0.
 //
-// Errors: ErrBufferOverflow when buf is too short: it has the first bytes then, and n is how long it must be;
-// ErrConnectionInvalid when the peer sent nothing yet, ErrDeviceRemoved.
+// Errors: ErrBufferOverflow if buf is too short: buf then has the first bytes, and n is the length it needs. ErrConnectionInvalid if the
+// peer has sent nothing yet, ErrDeviceRemoved.
 func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
 	short := false
 	o := c.k.PrivateData(func(sent []byte) {
@@ -233,7 +237,7 @@ func (c *Connector) GetPrivateData(buf []byte) (n int, err error) {
 	return n, c.adapter.fail("private data", noAddr, noAddr, o, nil)
 }
 
-// LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
+// LocalAddress returns the local ND address. It is known from Connect, or from the arrival of the request, until the connection is over.
 //
 // Errors: ErrConnectionInvalid, ErrDeviceRemoved.
 func (c *Connector) LocalAddress() (netip.AddrPort, error) {
@@ -241,14 +245,14 @@ func (c *Connector) LocalAddress() (netip.AddrPort, error) {
 	return at, c.adapter.fail("local address", noAddr, noAddr, o, nil)
 }
 
-// PeerAddress returns the peer's ND address, from its accept or request on until the connection is over.
-// Errors are those of LocalAddress.
+// PeerAddress returns the peer's ND address. It is known from the peer's accept or request until the connection is over. Errors are those
+// of LocalAddress.
 func (c *Connector) PeerAddress() (netip.AddrPort, error) {
 	at, o := c.k.PeerAddress()
 	return at, c.adapter.fail("peer address", noAddr, noAddr, o, nil)
 }
 
-// NotifyDisconnect waits until the peer disconnects or the connection is lost; it does not end anything by itself.
+// NotifyDisconnect waits until the peer disconnects or the connection is lost. It does not end the connection.
 //
 // Errors: ErrConnectionInvalid (never connected), ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) NotifyDisconnect(ctx context.Context) error {
@@ -270,11 +274,11 @@ func (c *Connector) cancelNotification(id uint64) {
 	c.do(func(*provider.Engine) { c.k.CancelNotification(id) })
 }
 
-// Disconnect ends the connection gracefully: outstanding requests of this side end with ErrCanceled, the peer's
-// NotifyDisconnect returns, and this call returns when the peer disconnects too.
+// Disconnect ends the connection gracefully. Outstanding requests of this side end with ErrCanceled, and the peer's NotifyDisconnect
+// returns. Disconnect returns when the peer has disconnected too.
 //
-// Errors: ErrConnectionInvalid (not connected, or lost), ErrConnectionAborted (the peer cut it off), ErrIOTimeout (the peer did
-// not disconnect within 10 s; the connection is over all the same), ErrCanceled, ErrDeviceRemoved.
+// Errors: ErrConnectionInvalid (not connected, or lost), ErrConnectionAborted (the peer ended it abruptly), ErrIOTimeout (the peer did not
+// disconnect within 10 s; the connection is over nevertheless), ErrCanceled, ErrDeviceRemoved.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	return c.request(ctx, "disconnect", c.k.Disconnect)
 }
@@ -284,8 +288,8 @@ func (c *Connector) CancelOverlappedRequests() {
 	c.do(func(*provider.Engine) { c.k.Cancel() })
 }
 
-// Close releases the connector: pending calls end with ErrCanceled, an attempt is abandoned or refused, a connection is
-// ended for both sides. Closing twice is harmless.
+// Close releases the connector. Pending calls end with ErrCanceled, a connection attempt is abandoned or refused, and a connection is ended
+// for both sides. Closing twice is harmless.
 func (c *Connector) Close() error {
 	c.released.Do(func() { c.adapter.verbs.Objects.Give(verbs.ObjectConnector) })
 	c.k.Close()

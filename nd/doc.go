@@ -2,9 +2,9 @@
 //
 // # From the ND v2 SPI
 //
-// The objects are those of the SPI in Go form. An overlapped request is an ordinary blocking call with a context: ending the
-// context cancels that request, CancelOverlappedRequests on the object cancels all of its pending ones. PENDING therefore
-// does not exist here. Every status is a Go error (Status) that errors.Is finds.
+// The objects are the objects of the SPI in Go form. An overlapped request is an ordinary blocking call with a context. Ending
+// the context cancels one request; CancelOverlappedRequests cancels all pending requests of an object. PENDING therefore does
+// not exist here. Every status is a Go error (Status) that errors.Is finds.
 //
 //	NdStartup, NdCleanup                        OpenProvider, Provider.Close
 //	NdQueryAddressList                          Provider.QueryAddressList
@@ -68,47 +68,50 @@
 //	ND_OP_FLAG_…, ND_MR_FLAG_…, ND_CQ_NOTIFY_…  OpFlags, MRFlags, NotifyType
 //	ND_…, STATUS_…                              Status: the Err values
 //
-// docs/ND.md is the specification that the methods keep to, docs/CONFORMANCE.md says how to run the test of each of their statuses.
+// docs/ND.md is the specification of the methods. docs/CONFORMANCE.md says how to run the test of each of their statuses.
 //
 // # Deliberate differences
 //
-//   - An overlapped request has no object of its own: there is nothing to reuse or to keep alive. Each pending call ends on its own
-//     when its context does.
-//   - Contexts of queue pairs and requests are numbers (uint64), not pointers, so that the queues hold nothing the garbage
-//     collector must look at.
-//   - Remote addresses are invented by the provider (MemoryRegion.Address). They allow the same arithmetic as a virtual
-//     address and tell a peer nothing about this process. A slice in an SGE names local memory.
-//   - An empty, non-nil slice stands for "buffer, length 0". A slice cannot be shorter than it says: the statuses for that are gone.
-//   - Addresses, lists and structures are returned, not written into buffers; GetPrivateData copies, as in the SPI.
-//   - Objects are not counted: the first Close releases, later ones do nothing. Whatever still needs an object keeps it alive.
+//   - An overlapped request has no object of its own, so there is nothing to reuse or to keep alive. Each pending call ends when its
+//     context does.
+//   - Contexts of queue pairs and requests are numbers (uint64), not pointers, so that the queues hold nothing for the garbage
+//     collector to scan.
+//   - The provider invents remote addresses (MemoryRegion.Address). They allow the same arithmetic as virtual addresses and tell
+//     a peer nothing about this process. A slice in an SGE names local memory.
+//   - An empty, non-nil slice stands for "buffer, length 0". A slice knows its length, so the statuses for a wrong length do not exist.
+//   - Addresses, lists and structures are returned, not written into buffers. GetPrivateData copies, as in the SPI.
+//   - Objects have no reference count: the first Close releases, later calls do nothing. An object that another object needs stays alive.
 //   - An adapter is one address. Register and Deregister are done when they return. CreateQueuePair takes a structure.
-//   - AdapterLoopbackConnections is set but on a lease of a broker, which refuses a Connect to an address of its machine with
-//     ErrNetworkUnreachable. Other adapters on AF_XDP carry such connections by plain sockets, because their packets never come to an interface.
-//   - A call that waits begins when it is called. Who must miss nothing between a look and the wait, or waits for something else too, arms before:
-//     CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest and SharedReceiveQueue.Arm return a Notification.
-//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which make
-//     connected endpoints in a few lines.
+//   - AdapterLoopbackConnections is set, except for a lease of a broker: its Connect to an address of its own machine fails with
+//     ErrNetworkUnreachable. Other adapters on AF_XDP use plain sockets for connections to their own machine, because such packets
+//     never reach an interface.
+//   - A call that waits begins to wait when it is called. To miss no event between a check and the wait, or to wait for several
+//     things at once, arm a Notification first: CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest,
+//     SharedReceiveQueue.Arm.
+//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which
+//     make connected endpoints in a few lines.
 //
 // # Order
 //
-// Requests of one queue pair are carried out at the peer in the order in which they were posted, and their results come in that order,
-// initiator requests and receives each for themselves. So
+// The peer carries out the requests of one queue pair in the order in which they were posted. Results come in that order too,
+// separately for initiator requests and for receives. Therefore:
 //
-//   - a Write is in the peer's memory before a Send or Write that was posted after it is seen there: the receive that a Send completes says that all
-//     Writes before it have landed, and of one Write the last bytes become visible last, unless AdapterConfig.ImmediatePlacement gave that up;
-//   - a result of success says that the peer's adapter has the bytes where they belong, not that its application saw them;
-//   - a Read returns what earlier Writes of the same queue pair wrote. Later requests may be carried out before the answer of a Read is there:
-//     OpReadFence holds them back until it is.
+//   - A Write is in the peer's memory before any Send or Write that was posted after it. When a Send completes a receive, all Writes
+//     before the Send have landed. Within one Write the last bytes become visible last, unless AdapterConfig.ImmediatePlacement is set.
+//   - A successful result says that the peer's adapter has put the bytes where they belong, not that its application has seen them.
+//   - A Read returns the data of earlier Writes of the same queue pair. Later requests may be carried out before the answer of a Read
+//     arrives; OpReadFence holds them back until then.
 //
-// Nothing is promised between two queue pairs, nor about memory that the peer's application changes meanwhile. When a request fails, those posted
-// after it were not carried out, and the connection is over; Cause says why.
+// There is no order between two queue pairs, nor for memory that the peer's application changes meanwhile. When a request fails,
+// the connection is over, and the requests posted after it were not carried out. Cause says why.
 //
 // # Nil
 //
-// A call that waits refuses a nil context with ErrInvalidParameter, and every call refuses a nil object with the status that its
-// comment names, before anything begins. A nil slice is an empty one, but for Register.
+// A call that waits refuses a nil context with ErrInvalidParameter. Every call refuses a nil object with the status in its comment.
+// Both happen before the call does anything. A nil slice is an empty slice, except for Register.
 //
 // # Concurrency
 //
-// All methods may be called from any goroutine. Posting never blocks. A post that is taken and GetResults allocate nothing; a refusal allocates its error.
+// All methods may be called from any goroutine. Posting never blocks. A successful post and GetResults allocate nothing; a refused
+// post allocates its error.
 package nd

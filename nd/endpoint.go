@@ -10,28 +10,28 @@ import (
 
 // EndpointConfig describes the endpoints that Dial and Listen make. The zero value is useful.
 type EndpointConfig struct {
-	// Adapter is what to use; nil opens one, with Datapath, UDPPort and Broker as in AdapterConfig.
+	// Adapter is the adapter to use. If it is nil, Dial and Listen open one with Datapath, UDPPort and Broker as in AdapterConfig.
 	Adapter  *Adapter
 	Datapath Datapath
 	UDPPort  uint16
 	Broker   string
-	// MemoryBytes is how much memory an endpoint has; 0 is 1 MiB. Rights are what the peer may do with it; receiving into it is
-	// always allowed.
+	// MemoryBytes is how much memory an endpoint has; 0 is 1 MiB. Rights are the peer's rights to it; receiving into it is always
+	// allowed.
 	MemoryBytes int
 	Rights      MRFlags
 	// Depth is how many requests may be outstanding, in each direction; 0 is 64.
 	Depth int
-	// Greeting is said to the peer: at most MaxGreeting bytes.
+	// Greeting is sent to the peer when connecting: at most MaxGreeting bytes.
 	Greeting []byte
-	// EstablishTimeout is how long a client may take to complete once EndpointListener.Accept has accepted it; 0 is 5 s. A connector has no
-	// such limit, because its application may want to think; Dial does not think.
+	// EstablishTimeout is how long a client may take to complete after EndpointListener.Accept has accepted it; 0 is 5 s. A Connector has
+	// no such time-out, because its application may need time to decide; Dial completes at once.
 	EstablishTimeout time.Duration
 }
 
-// MaxGreeting is the longest EndpointConfig.Greeting: private data, less what endpoints tell each other of their memory.
+// MaxGreeting is the longest EndpointConfig.Greeting: the private data, less the description of an endpoint's memory.
 const MaxGreeting = 512 - introLen
 
-// introLen is address, token and length of an endpoint's memory, in front of its greeting.
+// introLen is the length of the address, token and size of an endpoint's memory, which precede its greeting.
 const introLen = 8 + 4 + 8
 
 const (
@@ -39,15 +39,15 @@ const (
 	defaultMemory = 1 << 20
 )
 
-// RemoteMemory is the peer's memory as Read and Write name it.
+// RemoteMemory describes the peer's memory for Read and Write.
 type RemoteMemory struct {
 	Address uint64
 	Token   Token
 	Length  uint64 // bytes
 }
 
-// Endpoint is a connected queue pair and what belongs to it. Dial and EndpointListener.Accept make one. Its parts are there for
-// everything that has no short form here.
+// Endpoint is a connected queue pair together with its completion queue, memory and connector. Dial and EndpointListener.Accept make
+// endpoints. The fields give access to everything that Endpoint has no method for.
 type Endpoint struct {
 	Adapter   *Adapter
 	Queue     *CompletionQueue // results of both directions
@@ -55,10 +55,10 @@ type Endpoint struct {
 	Connector *Connector
 	Memory    *MemoryRegion
 
-	Peer     RemoteMemory // the peer's memory, with the rights it gave
-	Greeting []byte       // what the peer said
+	Peer     RemoteMemory // the peer's memory, with the rights that the peer granted
+	Greeting []byte       // the peer's greeting
 
-	owned *Adapter // to close; nil when somebody else's
+	owned *Adapter // the adapter that Close closes; nil if the caller owns it
 	end   connectionEnd
 }
 
@@ -94,7 +94,7 @@ func newEndpoint(a *Adapter, cfg EndpointConfig) (_ *Endpoint, err error) {
 	return e, nil
 }
 
-// params are what an endpoint tells its peer.
+// params are the connection parameters that an endpoint sends to its peer.
 func (e *Endpoint) params(greeting []byte) ConnectParams {
 	own := RemoteMemory{Address: e.Memory.Address(), Token: e.Memory.RemoteToken(), Length: uint64(len(e.Memory.Bytes()))}
 	return ConnectParams{
@@ -103,7 +103,7 @@ func (e *Endpoint) params(greeting []byte) ConnectParams {
 	}
 }
 
-// learn takes in what the peer told. A peer that says less than an endpoint does is refused.
+// learn parses the peer's private data. It refuses a peer that is not an endpoint.
 func (e *Endpoint) learn() error {
 	data, err := e.Connector.PrivateData()
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *Endpoint) learn() error {
 	return nil
 }
 
-// appendIntro appends what an endpoint tells its peer.
+// appendIntro appends the private data of an endpoint.
 func appendIntro(data []byte, m RemoteMemory, greeting []byte) []byte {
 	data = binary.BigEndian.AppendUint64(data, m.Address)
 	data = binary.BigEndian.AppendUint32(data, uint32(m.Token))
@@ -124,7 +124,7 @@ func appendIntro(data []byte, m RemoteMemory, greeting []byte) []byte {
 	return append(data, greeting...)
 }
 
-// parseIntro is the reverse. It reports false when the data are too short to be of an endpoint.
+// parseIntro is the reverse of appendIntro. It reports false if the data are too short for an endpoint.
 func parseIntro(data []byte) (m RemoteMemory, greeting []byte, ok bool) {
 	if len(data) < introLen {
 		return m, nil, false
@@ -135,11 +135,11 @@ func parseIntro(data []byte) (m RemoteMemory, greeting []byte, ok bool) {
 	return m, data[introLen:], true
 }
 
-// Dial connects to a program that waits in EndpointListener.Accept at remote, an ND address. Without cfg.Adapter it opens one
-// on the local address from which the kernel would write to remote.
+// Dial connects to a program that waits in EndpointListener.Accept at remote, an ND address. Without cfg.Adapter it opens an adapter on
+// the kernel's source address for remote.
 //
 // Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.Connect and Connector.CompleteConnect;
-// ErrInvalidBufferSize when the peer is no endpoint.
+// ErrInvalidBufferSize if the peer is not an endpoint.
 func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *Endpoint, err error) {
 	if err := checkContext("dial", ctx); err != nil {
 		return nil, err
@@ -170,12 +170,12 @@ func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *En
 	return e, nil
 }
 
-// adapter is what to open on an address.
+// adapter is the configuration of the adapter to open on an address.
 func (c *EndpointConfig) adapter(local netip.Addr) AdapterConfig {
 	return AdapterConfig{Address: local, Datapath: c.Datapath, UDPPort: c.UDPPort, Broker: c.Broker}
 }
 
-// openTowards opens the adapter from which remote is reached.
+// openTowards opens the adapter from which the host routes to remote.
 func openTowards(remote netip.Addr, cfg EndpointConfig) (*Adapter, error) {
 	p, err := OpenProvider()
 	if err != nil {
@@ -195,7 +195,7 @@ func closeAdapter(a *Adapter) error {
 	return a.Close()
 }
 
-// Disconnect ends the connection gracefully, when both sides have called it, and closes the endpoint.
+// Disconnect ends the connection gracefully: it waits until both sides have called it, and closes the endpoint.
 func (e *Endpoint) Disconnect(ctx context.Context) error {
 	if err := checkContext("disconnect", ctx); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (e *Endpoint) Disconnect(ctx context.Context) error {
 	return errors.Join(e.Connector.Disconnect(ctx), e.Close())
 }
 
-// Close ends the connection at once and releases everything, the adapter too if Dial opened it. When the peer has called Disconnect, that
-// is a graceful end for both, and the peer's call returns. Closing twice is harmless.
+// Close ends the connection at once and releases all objects, including the adapter if Dial opened it. If the peer has called Disconnect,
+// Close is a graceful end for both sides, and the peer's call returns. Closing twice is harmless.
 func (e *Endpoint) Close() error {
 	var errs []error
 	if e.Connector != nil {

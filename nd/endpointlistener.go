@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// maxEstablishing bounds the clients of one listener that were accepted and have neither completed nor failed: so many endpoints, and
-// their memory, can strangers make it hold. Further ones wait in the backlog.
+// maxEstablishing bounds the clients of one listener that were accepted and have neither completed nor failed. Each of them holds an
+// endpoint and its memory, so this bounds what unknown hosts can make the listener hold. Further clients wait in the backlog.
 const maxEstablishing = 16
 
-// defaultEstablish is EndpointConfig.EstablishTimeout unless it is set. Dial completes as soon as the accept is there, so only the round
-// trip and a busy machine count; it is as long as the silence that ends any handshake (PROTOCOL §7.2).
+// defaultEstablish is the default of EndpointConfig.EstablishTimeout. Dial completes as soon as the accept arrives, so the time covers
+// only a round trip and a busy machine. It equals the silence that ends any handshake (PROTOCOL §7.2).
 const defaultEstablish = 5 * time.Second
 
-// errNeverCompleted is behind the ErrIOTimeout of a client that was accepted and did no more.
+// errNeverCompleted is the cause of ErrIOTimeout for a client that was accepted and never completed.
 var errNeverCompleted = errors.New("the client was accepted and did not complete the connection in time")
 
-// EndpointListener makes an endpoint of every Dial that reaches it. All methods may be called from any goroutine.
+// EndpointListener accepts each incoming Dial as an Endpoint. All methods may be called from any goroutine.
 type EndpointListener struct {
 	Adapter  *Adapter
 	Listener *Listener
 
 	cfg   EndpointConfig
-	owned *Adapter // to close; nil when somebody else's
+	owned *Adapter // the adapter that Close closes; nil if the caller owns it
 
-	slots   chan struct{} // full of maxEstablishing
-	arrived chan arrival  // from clients that hold a slot, to Accept
+	slots   chan struct{} // holds a value for each client being established, at most maxEstablishing
+	arrived chan arrival  // passes clients that hold a slot to Accept
 	life    context.Context
 	end     context.CancelFunc
-	mu      sync.Mutex     // makes workers start before Close waits for them
-	workers sync.WaitGroup // what runs in the background
+	mu      sync.Mutex     // orders the start of workers before Close waits for them
+	workers sync.WaitGroup // background goroutines
 }
 
 // arrival is how the establishment of one client ended.
@@ -41,7 +41,7 @@ type arrival struct {
 	err      error
 }
 
-// Listen waits for Dial at an ND address. Without cfg.Adapter it opens one on at's address.
+// Listen listens for Dial at an ND address. Without cfg.Adapter it opens an adapter on the address.
 //
 // Errors: those of OpenAdapter, CreateListener, Listener.Bind and Listener.Listen.
 func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err error) {
@@ -75,20 +75,21 @@ func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err err
 // Address returns the ND address to Dial.
 func (l *EndpointListener) Address() (netip.AddrPort, error) { return l.Listener.LocalAddress() }
 
-// Accept waits for a Dial and returns the endpoint that is connected to it, with objects of its own on the listener's adapter. While it
-// waits it establishes up to 16 clients at once, in the background, so that none of them holds up the others; one that becomes
-// established after Accept has returned waits for the next call.
+// Accept waits for a Dial and returns the connected endpoint, which has objects of its own on the listener's adapter. While it waits, it
+// establishes up to 16 clients concurrently in the background, so that a slow client does not delay others. The next call returns clients
+// that become established after Accept has returned.
 //
-// Errors: ErrCanceled (ctx ended, or Close), ErrInvalidDeviceState (closed before), ErrDeviceRemoved, and those of the Create methods and
-// Adapter.AllocateMemory. An error may be about one peer only: ErrConnectionAborted and ErrConnectionRefused say that it gave up,
-// ErrIOTimeout that it fell silent or did not complete within EndpointConfig.EstablishTimeout, ErrInvalidBufferSize that it is no
-// endpoint.
+// Errors: ErrCanceled (ctx ended, or Close), ErrInvalidDeviceState (closed before), ErrDeviceRemoved, and the errors of the Create methods
+// and of Adapter.AllocateMemory.
+//
+// Some errors concern one peer only: ErrConnectionAborted and ErrConnectionRefused (the peer gave up), ErrIOTimeout (the peer fell silent
+// or did not complete within EndpointConfig.EstablishTimeout), ErrInvalidBufferSize (the peer is not an endpoint).
 func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 	if err := checkContext("accept", ctx); err != nil {
 		return nil, err
 	}
 	switch {
-	case l.life.Err() != nil: // asked first, because an adapter of the listener's own is closed then, too
+	case l.life.Err() != nil: // checked first, because Close also closes an adapter of the listener's own
 		return nil, &Error{Op: "accept", Status: ErrInvalidDeviceState}
 	case l.Adapter.closed():
 		return nil, l.Adapter.removed("accept")
@@ -98,7 +99,7 @@ func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 		return a.endpoint, a.err
 	default:
 	}
-	ctx, stop := context.WithCancel(ctx) // what waits for a request in the background does so for this call
+	ctx, stop := context.WithCancel(ctx) // ends the background waits for requests with this call
 	defer stop()
 	taken := make(chan error, 1)
 	for free := l.slots; ; {
@@ -106,7 +107,7 @@ func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 		case a := <-l.arrived:
 			return a.endpoint, a.err
 		case free <- struct{}{}:
-			free = nil // one request at a time
+			free = nil // only one request is awaited at a time
 			if !l.background(func() { taken <- l.take(ctx) }) {
 				<-l.slots
 			}
@@ -123,7 +124,7 @@ func (l *EndpointListener) Accept(ctx context.Context) (*Endpoint, error) {
 	}
 }
 
-// background runs f until Close has ended it, unless Close was called before.
+// background runs f in a goroutine that Close waits for. It does nothing after Close.
 func (l *EndpointListener) background(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +135,7 @@ func (l *EndpointListener) background(f func()) bool {
 	return true
 }
 
-// take waits for the next request and begins to establish it. It has a slot, which it passes on or gives back.
+// take waits for the next request and begins to establish it. It holds a slot, which it passes on or gives back.
 func (l *EndpointListener) take(ctx context.Context) error {
 	e, err := newEndpoint(l.Adapter, l.cfg)
 	if err == nil {
@@ -148,12 +149,12 @@ func (l *EndpointListener) take(ctx context.Context) error {
 	return err
 }
 
-// establish accepts a client and hands it to Accept. It gives the slot back when somebody has taken the endpoint, or the error.
+// establish accepts a client and hands it to Accept. It gives the slot back when Accept has taken the endpoint or the error.
 func (l *EndpointListener) establish(e *Endpoint) {
 	defer func() { <-l.slots }()
 	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.EstablishTimeout, errNeverCompleted)
 	defer cancel()
-	from, _ := e.Connector.PeerAddress() // of a peer that gave up already it is none
+	from, _ := e.Connector.PeerAddress() // invalid if the peer has given up already
 	err := e.learn()
 	if err == nil {
 		err = e.Connector.Accept(ctx, e.QueuePair, e.params(l.cfg.Greeting))
@@ -170,12 +171,12 @@ func (l *EndpointListener) establish(e *Endpoint) {
 	select {
 	case l.arrived <- a:
 	case <-l.life.Done():
-		_ = e.Close() // nobody is there to be told
+		_ = e.Close() // no caller is left to report to
 	}
 }
 
-// Close stops listening, and ends clients that no Accept has returned. An adapter that Listen opened is closed with it, and every endpoint
-// on it ends. Closing twice is harmless.
+// Close stops listening, and ends clients that no Accept has returned. If Listen opened the adapter, Close closes it, which ends every
+// endpoint on it. Closing twice is harmless.
 func (l *EndpointListener) Close() error {
 	l.mu.Lock()
 	l.end()

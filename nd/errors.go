@@ -11,14 +11,14 @@ import (
 
 var noAddr netip.AddrPort
 
-// Error tells what was attempted, between which addresses, and why it failed. errors.Is finds the Status, and the cause
-// behind it when there is one (a context's error, an operating system error).
+// Error says what was attempted, between which addresses, and why it failed. errors.Is finds the Status, and the cause if there is one
+// (a context's error, an operating system error).
 type Error struct {
 	Op     string         // the call: connect, accept, listen, …
-	Local  netip.AddrPort // invalid when none is involved
-	Remote netip.AddrPort // invalid when none is involved
+	Local  netip.AddrPort // invalid if no address is involved
+	Remote netip.AddrPort // invalid if no address is involved
 	Status Status
-	Err    error // the cause beneath the status, may be nil
+	Err    error // the cause of the status; may be nil
 }
 
 // Error implements error.
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 		s += " " + e.Local.String()
 	}
 	if e.Err != nil {
-		// Joined errors, of a failure and of the clean-up after it, are lines; an error here is one.
+		// errors.Join puts each error on a line; this error is one line.
 		return s + ": " + strings.ReplaceAll(e.Err.Error(), "\n", "; ") + " [" + e.Status.Name() + "]"
 	}
 	return s + ": " + e.Status.Error()
@@ -47,11 +47,11 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Status}
 }
 
-// Timeout says whether the peer was silent for too long, as net.Error asks.
+// Timeout says whether the peer was silent for too long. It implements net.Error.
 func (e *Error) Timeout() bool { return e.Status.Timeout() }
 
-// fail makes the error of a call on an object of the adapter, or nil for success. cause is what is beneath the status, when it is known;
-// why an adapter ended is.
+// fail makes the error of a call on an object of the adapter, or nil for success. cause may be nil. If the adapter has ended, the cause
+// is the reason for that.
 func (a *Adapter) fail(op string, local, remote netip.AddrPort, o provider.Outcome, cause error) error {
 	if o == provider.OutcomeSuccess {
 		return nil
@@ -62,7 +62,7 @@ func (a *Adapter) fail(op string, local, remote netip.AddrPort, o provider.Outco
 	return &Error{Op: op, Local: local, Remote: remote, Status: statusTable[o], Err: cause}
 }
 
-// errNoContext is behind the ErrInvalidParameter of a call that waits and was given nothing that could end the wait.
+// errNoContext is the cause of ErrInvalidParameter if a call that waits was given a nil context.
 var errNoContext = errors.New("the context is nil: context.Background() waits however long it takes")
 
 // checkContext refuses a nil context, before anything begins.

@@ -8,11 +8,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// flightBacklog is how many records wait for a slow writer; those that find no room are missing.
+// flightBacklog is how many records wait for a slow writer; further records are dropped.
 const flightBacklog = 8
 
-// logFlights returns what takes records from the engines, and what writes them to w until the adapter's life ends. The engines never
-// wait for the writer.
+// logFlights returns a function that takes records from the engines, and a function that writes them to w until the adapter's life
+// ends. The engines never wait for the writer.
 func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context, cause func() error)) {
 	records := make(chan provider.FlightRecord, flightBacklog)
 	onLost = func(r provider.FlightRecord) {
@@ -25,9 +25,9 @@ func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(lif
 		for {
 			select {
 			case r := <-records:
-				_, _ = r.WriteTo(w) // there is nobody to tell
+				_, _ = r.WriteTo(w) // a failed write has no caller to report to
 			case <-life.Done():
-				for len(records) > 0 { // of connections that were lost before
+				for len(records) > 0 { // connections that were lost before the end
 					r := <-records
 					_, _ = r.WriteTo(w)
 				}

@@ -10,17 +10,18 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// InspectOff as AdapterConfig.Inspect keeps an adapter to its own process.
+// InspectOff as AdapterConfig.Inspect makes no inspection socket.
 const InspectOff = "off"
 
-// inspection is the socket through which others look at an adapter.
+// inspection is the socket through which other processes inspect an adapter.
 type inspection struct {
-	server    *inspect.Server // nil without one
+	server    *inspect.Server // nil if there is no socket
 	namespace uint64          // network namespace of the adapter
-	fault     error           // why there is none
+	fault     error           // why there is no socket
 }
 
-// Inspection is the path of the socket through which others look at the adapter. The error says why there is none.
+// Inspection returns the path of the socket through which other processes inspect the adapter. The error says why
+// there is none.
 func (a *Adapter) Inspection() (path string, err error) {
 	if a.server == nil {
 		return "", &Error{Op: "inspect", Status: ErrInsufficientResources, Err: a.fault}
@@ -28,7 +29,7 @@ func (a *Adapter) Inspection() (path string, err error) {
 	return a.server.Path(), nil
 }
 
-// inspected makes the socket. That the one nobody asked for cannot be made is no failure.
+// inspected makes the socket. If the caller did not ask for a path, a socket that cannot be made is no failure.
 func (a *Adapter) inspected(path string) error {
 	if path == InspectOff {
 		a.fault = fmt.Errorf("AdapterConfig.Inspect is %q", InspectOff)
@@ -49,10 +50,10 @@ func (a *Adapter) closeInspection() error {
 	return a.server.Close()
 }
 
-// inspected answers for an adapter.
+// inspected answers inspection requests for an adapter.
 type inspected struct{ a *Adapter }
 
-// inspectReply is ndinspect.Reply, whose fields say what they are.
+// inspectReply mirrors ndinspect.Reply, which documents the fields.
 type inspectReply struct {
 	inspect.Head
 	Build       buildinfo.Info   `json:"build"`
@@ -99,7 +100,7 @@ func (i inspected) Answer(h inspect.Head, q inspect.Request) any {
 	return r
 }
 
-// flights is what the flight recorders of the adapter's engines have, for people.
+// flights is the readable text of the flight recorders of the adapter's engines.
 func (a *Adapter) flights() string {
 	var text bytes.Buffer
 	for i, shard := range a.verbs.Shards {
@@ -120,10 +121,10 @@ func (i inspected) Capture(snap int) (inspect.Capture, error) {
 	return &tapped{Capture: c}, nil
 }
 
-// tapped makes records of a capture.
+// tapped turns the packets of a capture into records.
 type tapped struct {
 	*Capture
-	packet CapturedPacket // of Next
+	packet CapturedPacket // the packet that Next returned last
 }
 
 // Next implements inspect.Capture.

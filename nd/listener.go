@@ -28,8 +28,8 @@ func (a *Adapter) CreateListener() (*Listener, error) {
 	return &Listener{adapter: a, l: a.verbs.NewListener(nil)}, nil
 }
 
-// Bind takes a local ND address: one of the adapter's, or the unspecified one for all of them; port 0 is a free one of 49152
-// to 65535.
+// Bind binds the listener to a local ND address: the adapter's address, or the unspecified address for any. Port 0 selects a free port of
+// 49152 to 65535.
 //
 // Errors: ErrInvalidAddress, ErrSharingViolation, ErrInsufficientResources (no descriptor is left), ErrTooManyAddresses (no port is free),
 // ErrAddressAssociated (bound already), ErrInvalidDeviceState (closed), ErrDeviceRemoved.
@@ -38,10 +38,10 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 	return l.adapter.bound(addr, use, o)
 }
 
-// errNoDescriptor is why there is no ND port.
+// errNoDescriptor is the cause if an ND port cannot be reserved because no descriptor is left.
 var errNoDescriptor = errors.New("an ND port takes a socket, and this process can make none: let it have more descriptors (ulimit -n), or close others")
 
-// bound ends Bind of listeners and connectors. An error for a port that is taken says by whom, as far as that is known.
+// bound makes the error of Bind, of listeners and connectors. If the port is taken, the error names the owner if it is known.
 func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outcome) error {
 	var cause error
 	switch {
@@ -59,14 +59,14 @@ func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outco
 	return a.fail("bind", addr, noAddr, o, cause)
 }
 
-// Listen starts to take requests. backlog bounds those that no GetConnectionRequest has taken; 0, and more than 4096, is 4096.
+// Listen starts to accept requests. backlog bounds the requests that wait for GetConnectionRequest; 0, and more than 4096, is 4096.
 //
 // Errors: ErrInvalidDeviceState (not bound, listening already, or closed), ErrDeviceRemoved.
 func (l *Listener) Listen(backlog int) error {
 	return l.adapter.fail("listen", noAddr, noAddr, l.l.Listen(backlog), nil)
 }
 
-// LocalAddress returns the address, with the port that was chosen, while listening.
+// LocalAddress returns the address, with the chosen port, while listening.
 //
 // Errors: ErrInvalidDeviceState (not listening), ErrDeviceRemoved.
 func (l *Listener) LocalAddress() (netip.AddrPort, error) {
@@ -74,10 +74,10 @@ func (l *Listener) LocalAddress() (netip.AddrPort, error) {
 	return at, l.adapter.fail("local address", noAddr, noAddr, o, nil)
 }
 
-// GetConnectionRequest waits for the next request and hands it to c, which must be idle or merely bound.
+// GetConnectionRequest waits for the next request and assigns it to c, which must be idle or only bound.
 //
-// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or of
-// another adapter), ErrCanceled, ErrDeviceRemoved.
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or
+// of another adapter), ErrCanceled, ErrDeviceRemoved.
 func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error {
 	if err := checkContext("get connection request", ctx); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (l *Listener) GetConnectionRequest(ctx context.Context, c *Connector) error
 	}
 	o, cause := l.adapter.sleep(ctx, w, func() {
 		l.adapter.do(func(*provider.Engine) {
-			if !w.Ended() { // c may wait for another one since
+			if !w.Ended() { // c may already wait for another request
 				l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled)
 			}
 		})
@@ -102,8 +102,8 @@ func (l *Listener) CancelOverlappedRequests() {
 	l.adapter.do(func(*provider.Engine) { l.l.CancelRequests(provider.OutcomeCanceled) })
 }
 
-// Close refuses the requests nobody took, and all later ones. Connections that were handed out live on, and keep the port: a Bind to it
-// fails with ErrSharingViolation until their connectors are closed, too. Closing twice is harmless.
+// Close refuses all waiting and later requests. Established connections stay alive and keep the port: a Bind to it fails with
+// ErrSharingViolation until their connectors are closed, too. Closing twice is harmless.
 func (l *Listener) Close() error {
 	l.released.Do(func() { l.adapter.verbs.Objects.Give(verbs.ObjectListener) })
 	l.l.Close()

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Notification is a wait that began when it was armed: what happens between arming and waiting ends it, so that nothing is missed. It is
-// for programs that look once more before they wait, or wait for something else too:
+// Notification is a wait that began when it was armed. An event between arming and waiting ends it, so no event is missed. Use it to check
+// once more before waiting, or to wait for several things at once:
 //
 //	armed, err := cq.Arm(nd.NotifyAny)
 //	…
@@ -19,21 +19,21 @@ import (
 //		}
 //	}
 //
-// It ends once, with what the call that waits would have returned (Notify of Arm, and so on), and lasts until then: arm anew only after it
-// ended, or after Cancel, because each of them keeps about 300 bytes. All methods may be called from any goroutine.
+// It ends once, with the outcome of the corresponding call that waits (Notify for Arm, and so on). It occupies about 300 bytes until it
+// ends, so arm a new one only after the last has ended or was canceled. All methods may be called from any goroutine.
 type Notification struct {
 	adapter *Adapter
 	op      string
 	wait    *provider.Wait
 	outcome provider.Outcome // written before ended is closed
 	ended   chan struct{}
-	sleeper chan struct{} // full while a goroutine sleeps in wait, which one at a time can
+	sleeper chan struct{} // full while a goroutine sleeps in wait, which only one goroutine can
 	sleep   func(*provider.Wait) bool
-	release func() // lets others wait for packets
+	release func() // lets other goroutines wait for packets
 	cancel  func()
 }
 
-// newNotification makes one that has not ended.
+// newNotification makes a notification that has not ended.
 func (a *Adapter) newNotification(op string) *Notification {
 	return &Notification{
 		adapter: a, op: op, wait: provider.NewWait(), ended: make(chan struct{}), sleeper: make(chan struct{}, 1),
@@ -41,14 +41,14 @@ func (a *Adapter) newNotification(op string) *Notification {
 	}
 }
 
-// finish ends it: it is a provider.Finish.
+// finish ends the notification. It is a provider.Finish.
 func (n *Notification) finish(o provider.Outcome) {
 	n.outcome = o
 	close(n.ended)
 	n.wait.Finish(o)
 }
 
-// over says that it ended.
+// over says whether the notification has ended.
 func (n *Notification) over() bool {
 	select {
 	case <-n.ended:
@@ -58,8 +58,8 @@ func (n *Notification) over() bool {
 	}
 }
 
-// Done returns a channel that is closed when the notification ends, for a select beside other channels; Err says how it ended. A goroutine
-// of the adapter waits for the packets meanwhile: who has nothing else to wait for is faster with Wait.
+// Done returns a channel that is closed when the notification ends, for a select with other channels. Err then says how it ended. A
+// goroutine of the adapter waits for the packets meanwhile. If nothing else is waited for, Wait is faster.
 func (n *Notification) Done() <-chan struct{} {
 	if !n.over() {
 		n.release()
@@ -67,7 +67,7 @@ func (n *Notification) Done() <-chan struct{} {
 	return n.ended
 }
 
-// Err is how the notification ended: nil for the event that it is for. Before the end it is nil, too.
+// Err returns how the notification ended: nil for its event. It also returns nil before the end.
 //
 // Errors: those of the call that waits for the same event.
 func (n *Notification) Err() error {
@@ -77,10 +77,10 @@ func (n *Notification) Err() error {
 	return n.adapter.fail(n.op, noAddr, noAddr, n.outcome, nil)
 }
 
-// Wait waits until the notification ends, and returns Err, or until ctx ends: the notification stays armed then, and may be waited for
-// again. Several may wait. One of them waits for the packets itself, as the calls that wait do.
+// Wait waits until the notification ends and returns Err. If ctx ends first, the notification stays armed and may be waited for again.
+// Several goroutines may wait. One of them waits for the packets itself, like the calls that wait.
 //
-// Errors: ErrCanceled with the context's error when ctx ended, ErrInvalidParameter when it is nil, those of Err.
+// Errors: ErrCanceled with the context's error if ctx ended, ErrInvalidParameter if ctx is nil, and those of Err.
 func (n *Notification) Wait(ctx context.Context) error {
 	if err := checkContext(n.op, ctx); err != nil {
 		return err
@@ -108,14 +108,15 @@ func (n *Notification) rest(ctx context.Context) {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, n.wait.Interrupt)()
 	}
-	for ctx.Err() == nil && !n.sleep(n.wait) { // an Interrupt may have been meant for who slept before
+	for ctx.Err() == nil && !n.sleep(n.wait) { // an Interrupt may have been meant for the previous sleeper
 	}
 }
 
-// Cancel ends the notification with ErrCanceled, unless it ended before. Nothing counts as seen by it.
+// Cancel ends the notification with ErrCanceled, unless it has ended. Its event still counts as new for the next notification.
 func (n *Notification) Cancel() { n.cancel() }
 
-// Arm begins a Notify without waiting for it. What is there already ends it at once, unless a notification told of it before.
+// Arm begins a Notify without waiting for it. A result that is already in the queue ends it at once, unless a previous notification
+// reported it.
 //
 // Errors: ErrInvalidParameterN(1) for an unknown type, ErrDeviceRemoved. The notification ends as Notify does.
 func (q *CompletionQueue) Arm(what NotifyType) (*Notification, error) {
@@ -163,11 +164,11 @@ func (c *Connector) armDisconnect(fin provider.Finish) (id uint64, err error) {
 	return id, c.adapter.fail("notify disconnect", noAddr, noAddr, o, nil)
 }
 
-// ArmConnectionRequest begins a GetConnectionRequest without waiting for it: c is in use until the notification ends, and has a request when it
-// ends without an error.
+// ArmConnectionRequest begins a GetConnectionRequest without waiting for it. c is in use until the notification ends; if it ends without an
+// error, c has a request.
 //
-// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or of
-// another adapter), ErrDeviceRemoved. The notification ends as GetConnectionRequest does.
+// Errors: ErrInvalidDeviceState (not listening), ErrConnectionActive (c is in use, used up or closed), ErrInvalidParameterN(1) (c is nil or
+// of another adapter), ErrDeviceRemoved. The notification ends as GetConnectionRequest does.
 func (l *Listener) ArmConnectionRequest(c *Connector) (*Notification, error) {
 	n := l.adapter.newNotification("get connection request")
 	if err := l.armRequest(c, n.finish); err != nil {
@@ -175,7 +176,7 @@ func (l *Listener) ArmConnectionRequest(c *Connector) (*Notification, error) {
 	}
 	n.cancel = func() {
 		l.adapter.do(func(*provider.Engine) {
-			if !n.over() { // c may wait for another one since
+			if !n.over() { // c may already wait for another request
 				l.l.CancelRequest(c.k.Connector, provider.OutcomeCanceled)
 			}
 		})
@@ -195,7 +196,7 @@ func (l *Listener) armRequest(c *Connector, fin provider.Finish) error {
 
 // Arm begins a Notify without waiting for it.
 //
-// Errors: ErrDeviceRemoved of an adapter that was closed. The notification ends as Notify does.
+// Errors: ErrDeviceRemoved if the adapter was closed. The notification ends as Notify does.
 func (s *SharedReceiveQueue) Arm() (*Notification, error) {
 	if s.adapter.closed() {
 		return nil, s.adapter.removed("notify")

@@ -11,9 +11,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath"
 )
 
-// Provider lists the addresses that adapters can be opened on, and tells when they change (IND2Provider, and the helper
-// functions that ND programs call before it). It looks at the network namespace of the thread that opened it. A program that
-// knows its address does not need one: OpenAdapter is enough.
+// Provider lists the addresses that adapters can be opened on, and reports when they change (IND2Provider, and the helper functions that ND
+// programs call before it). It uses the network namespace of the thread that opened it. A program that knows its address does not need a
+// Provider: OpenAdapter is enough.
 //
 // All methods may be called from any goroutine.
 type Provider struct {
@@ -22,8 +22,8 @@ type Provider struct {
 	end  context.CancelFunc
 
 	mu      sync.Mutex
-	seen    []netip.Addr           // what the application knows; guarded by mu
-	waiting map[chan struct{}]bool // calls of NotifyAddressChange, to cancel them; guarded by mu
+	seen    []netip.Addr           // the addresses last reported to the application; guarded by mu
+	waiting map[chan struct{}]bool // the calls of NotifyAddressChange to cancel; guarded by mu
 }
 
 // OpenProvider starts to follow the addresses of the calling thread's network namespace. It needs no privileges.
@@ -43,8 +43,8 @@ func OpenProvider() (*Provider, error) {
 	return p, nil
 }
 
-// QueryAddressList returns the local addresses that adapters can be opened on: each is an adapter of its own. Addresses of
-// loopback interfaces come last. NotifyAddressChange tells of changes since this call.
+// QueryAddressList returns the local addresses that adapters can be opened on. Each address is an adapter of its own. Addresses of loopback
+// interfaces come last. NotifyAddressChange reports changes made after this call.
 //
 // Errors: ErrDeviceNotReady after Close.
 func (p *Provider) QueryAddressList() ([]netip.Addr, error) {
@@ -82,9 +82,9 @@ func (p *Provider) check(op string, addr netip.Addr) error {
 	return err
 }
 
-// ResolveAddress returns the id of the adapter that has the local address, which Info.AdapterID is too.
+// ResolveAddress returns the id of the adapter that has the local address. It equals Info.AdapterID.
 //
-// Errors: ErrInvalidAddress when it is not one of QueryAddressList, ErrDeviceNotReady after Close.
+// Errors: ErrInvalidAddress if QueryAddressList does not have the address, ErrDeviceNotReady after Close.
 func (p *Provider) ResolveAddress(addr netip.Addr) (id uint64, err error) {
 	if err := p.check("resolve address", addr); err != nil {
 		return 0, err
@@ -92,10 +92,10 @@ func (p *Provider) ResolveAddress(addr netip.Addr) (id uint64, err error) {
 	return adapterID(addr), nil
 }
 
-// QueryAdapter returns what Adapter.Query tells of the adapter with a local address when it is opened with nothing but that address,
-// without opening it.
+// QueryAdapter returns what Adapter.Query would return for an adapter with the address and the default configuration. It does not open the
+// adapter.
 //
-// Errors: ErrInvalidAddress when it is not one of QueryAddressList, ErrDeviceNotReady after Close.
+// Errors: ErrInvalidAddress if QueryAddressList does not have the address, ErrDeviceNotReady after Close.
 func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 	const op = "query adapter"
 	if err := p.check(op, addr); err != nil {
@@ -104,11 +104,12 @@ func (p *Provider) QueryAdapter(addr netip.Addr) (Info, error) {
 	return infoOf(addr.Unmap(), defaultFlags|AdapterLoopbackConnections), nil
 }
 
-// SourceAddress returns the local address from which a connection to remote would be made (NdResolveAddress). A link-local remote needs a zone, and
-// gives a link-local address with the same one, with which OpenAdapter opens an adapter.
+// SourceAddress returns the local address for a connection to remote (NdResolveAddress). A link-local remote needs a zone. The result is
+// then a link-local address with the same zone, which OpenAdapter accepts.
 //
-// Errors: ErrInvalidAddress when remote is no address to connect to or the route leads to no adapter, ErrNetworkUnreachable
-// without a route, or with one that refuses (blackhole, prohibit, unreachable, throw), ErrDeviceNotReady after Close, ErrUnsuccessful when the kernel says something else.
+// Errors: ErrInvalidAddress if remote cannot be connected to or the route leads to no adapter. ErrNetworkUnreachable without a route, or
+// with a route that refuses (blackhole, prohibit, unreachable, throw). ErrDeviceNotReady after Close, ErrUnsuccessful for any other answer
+// of the kernel.
 func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	const op = "source address"
 	refuse := func(s Status, err error) (netip.Addr, error) {
@@ -140,8 +141,8 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	return src, nil
 }
 
-// OpenAdapter opens the adapter with an id from ResolveAddress; cfg.Address is ignored. Like the function OpenAdapter it must
-// be called in the network namespace whose address it is.
+// OpenAdapter opens the adapter with an id from ResolveAddress; cfg.Address is ignored. Like the function OpenAdapter, it must be called in
+// the network namespace that has the address.
 //
 // Errors: ErrInvalidParameter for an id that no address has, ErrDeviceNotReady after Close, and those of OpenAdapter.
 func (p *Provider) OpenAdapter(id uint64, cfg AdapterConfig) (*Adapter, error) {
@@ -157,11 +158,10 @@ func (p *Provider) OpenAdapter(id uint64, cfg AdapterConfig) (*Adapter, error) {
 	return OpenAdapter(cfg)
 }
 
-// NotifyAddressChange waits until the addresses differ from what QueryAddressList returned last, or NotifyAddressChange saw
-// last. It may return for a change that was undone before anybody looked.
+// NotifyAddressChange waits until the addresses differ from the last result of QueryAddressList and from the last change that
+// NotifyAddressChange reported. It may also return for a change that has been undone meanwhile.
 //
-// Errors: ErrCanceled (with the context's cause) when ctx ended, CancelOverlappedRequests or Close was called;
-// ErrDeviceNotReady after Close.
+// Errors: ErrCanceled (with the context's cause) if ctx ended or after CancelOverlappedRequests or Close; ErrDeviceNotReady after Close.
 func (p *Provider) NotifyAddressChange(ctx context.Context) error {
 	const op = "notify address change"
 	if err := checkContext(op, ctx); err != nil {
@@ -180,10 +180,10 @@ func (p *Provider) NotifyAddressChange(ctx context.Context) error {
 		p.mu.Unlock()
 	}()
 	for {
-		changed := p.net.Changed() // before looking: no change falls between
+		changed := p.net.Changed() // taken before the list is read, so that no change is missed
 		list, err := p.list(op)
 		switch {
-		case p.life.Err() != nil: // Close has taken the socket away under the list, whatever that says
+		case p.life.Err() != nil: // Close has closed the socket, so the list's error does not matter
 			return &Error{Op: op, Status: ErrCanceled}
 		case err != nil:
 			return err
@@ -217,8 +217,7 @@ func (p *Provider) CancelOverlappedRequests() {
 	clear(p.waiting)
 }
 
-// Close ends every waiting call. Adapters that were opened live on. Closing again fails with ErrDeviceNotReady, and is
-// harmless.
+// Close ends every waiting call. Opened adapters stay open. Closing again fails with ErrDeviceNotReady, and is harmless.
 func (p *Provider) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// QueuePairConfig describes a queue pair. Depths are outstanding requests, SGE counts entries per request, InlineSize is
-// bytes. The same completion queue may serve both directions.
+// QueuePairConfig describes a queue pair. Depths count outstanding requests, SGE counts entries per request, and InlineSize is in bytes.
+// One completion queue may serve both directions.
 type QueuePairConfig struct {
 	ReceiveCQ, InitiatorCQ         *CompletionQueue
 	Context                        uint64 // comes back in every result
@@ -18,7 +18,7 @@ type QueuePairConfig struct {
 	InlineSize                     int
 }
 
-// description is what the adapter is asked for.
+// description converts the configuration for package verbs.
 func (c *QueuePairConfig) description() verbs.QPConfig {
 	return verbs.QPConfig{
 		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.Context,
@@ -27,15 +27,15 @@ func (c *QueuePairConfig) description() verbs.QPConfig {
 	}
 }
 
-// QueuePair is one end of a connection: applications post requests, results come from its completion queues. All
-// methods may be called from any goroutine.
+// QueuePair is one end of a connection. Applications post requests to it, and results arrive in its completion queues. All methods may be
+// called from any goroutine.
 type QueuePair struct {
 	adapter *Adapter
 	qp      verbs.QP
 	once    sync.Once
 }
 
-// inner is what the adapter knows of the queue pair, nil for none.
+// inner is the adapter's own object for the queue pair, or nil for a nil queue pair.
 func (q *QueuePair) inner() *verbs.QP {
 	if q == nil {
 		return nil
@@ -43,11 +43,10 @@ func (q *QueuePair) inner() *verbs.QP {
 	return &q.qp
 }
 
-// CreateQueuePair makes a queue pair. It may be given fewer entries per request than it then accepts: every queue pair takes
-// at least four.
+// CreateQueuePair makes a queue pair. Every queue pair accepts at least four entries per request, even if cfg asks for fewer.
 //
-// Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (5) receive depth, (6)
-// initiator depth, (7) receive entries, (8) initiator entries, (9) inline size; ErrInsufficientResources, ErrDeviceRemoved.
+// Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (5) receive depth, (6) initiator
+// depth, (7) receive entries, (8) initiator entries, (9) inline size; ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 	return a.createQueuePair("create queue pair", cfg.description(), [verbs.NumArguments]int{
 		verbs.ArgumentReceiveCQ: 2, verbs.ArgumentInitiatorCQ: 3, verbs.ArgumentReceiveDepth: 5, verbs.ArgumentInitiatorDepth: 6,
@@ -55,11 +54,11 @@ func (a *Adapter) CreateQueuePair(cfg QueuePairConfig) (*QueuePair, error) {
 	})
 }
 
-// CreateQueuePairWithSRQ makes a queue pair that takes its receives from srq, which may be closed before it. The receive
-// depth and entries of cfg are not used: Receive on the queue pair itself gives ErrNoMoreEntries.
+// CreateQueuePairWithSRQ makes a queue pair that takes its receives from srq. srq may be closed before the queue pair. The receive depth
+// and entries of cfg are not used: Receive on the queue pair itself returns ErrNoMoreEntries.
 //
-// Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (4) srq, (6) initiator
-// depth, (7) initiator entries, (8) inline size; ErrInsufficientResources, ErrDeviceRemoved.
+// Errors, by the SPI's argument positions: ErrInvalidParameterN(2) and (3) for the completion queues, (4) srq, (6) initiator depth, (7)
+// initiator entries, (8) inline size; ErrInsufficientResources, ErrDeviceRemoved.
 func (a *Adapter) CreateQueuePairWithSRQ(srq *SharedReceiveQueue, cfg QueuePairConfig) (*QueuePair, error) {
 	c := cfg.description()
 	if c.FromShared = true; srq != nil {
@@ -71,7 +70,7 @@ func (a *Adapter) CreateQueuePairWithSRQ(srq *SharedReceiveQueue, cfg QueuePairC
 	})
 }
 
-// createQueuePair makes a queue pair; positions are those of the arguments in the SPI's lists.
+// createQueuePair makes a queue pair. positions maps arguments to their positions in the SPI's list.
 func (a *Adapter) createQueuePair(op string, c verbs.QPConfig, positions [verbs.NumArguments]int) (*QueuePair, error) {
 	if wrong := a.verbs.CheckQP(&c); wrong != verbs.ArgumentNone {
 		return nil, a.wrong(op, positions[wrong])
@@ -95,8 +94,8 @@ func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
 	}, sgl))
 }
 
-// Write posts an RDMA Write of the entries to the peer's memory at addr, as MemoryRegion.Address and RemoteToken of the
-// peer named it. Errors are as for Send, flags being argument 6.
+// Write posts an RDMA Write of the entries to the peer's memory. addr and token are MemoryRegion.Address and RemoteToken at the peer.
+// Errors are as for Send, with flags as argument 6.
 func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
 		return q.wrong("write", 6)
@@ -106,9 +105,8 @@ func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, f
 	}, sgl))
 }
 
-// Read posts an RDMA Read of the peer's memory into the entries. More Reads than the outbound read limit may be posted: the ones
-// beyond it wait. Errors are as for Send, flags being argument 6, and ErrInvalidDeviceRequest when the outbound read limit is 0, which the error's text
-// says.
+// Read posts an RDMA Read of the peer's memory into the entries. Reads beyond the outbound read limit may be posted; they wait. Errors are
+// as for Send, with flags as argument 6. If the outbound read limit is 0, the error is ErrInvalidDeviceRequest, and its text says so.
 func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
 		return q.wrong("read", 6)
@@ -118,7 +116,7 @@ func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, fl
 	}, sgl))
 }
 
-// posted ends every posting call.
+// posted makes the error of every posting call.
 func (q *QueuePair) posted(op string, o provider.Outcome) error {
 	if o == provider.OutcomeSuccess {
 		return nil
@@ -128,19 +126,19 @@ func (q *QueuePair) posted(op string, o provider.Outcome) error {
 
 func (q *QueuePair) refused(op string, o provider.Outcome) error {
 	var cause error
-	if o == provider.OutcomeInvalidRequest { // of a Read alone
+	if o == provider.OutcomeInvalidRequest { // only a Read has this outcome
 		cause = errNoReads
 	}
 	return q.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 
-// wrong refuses a post for an argument, which is checked before the state of the queue pair.
+// wrong is the error of a post with a wrong argument. Arguments are checked before the state of the queue pair.
 func (q *QueuePair) wrong(op string, argument int) error {
 	q.qp.Fail(verbs.OutcomeWrongArgument)
 	return q.adapter.wrong(op, argument)
 }
 
-// errNoReads is why a Read cannot be posted.
+// errNoReads is the cause if a Read cannot be posted.
 var errNoReads = errors.New("the outbound read limit of the connection is 0: " +
 	"ConnectParams.OutboundReadLimit of this side and InboundReadLimit of the peer must both be above 0")
 
@@ -151,12 +149,12 @@ func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
 	return q.posted("receive", verbs.Receive(&q.qp, context, sgl))
 }
 
-// Flush ends every outstanding request with ErrCanceled; the results are in the completion queues when it returns. A
-// connected queue pair then accepts no work any more, and can still be disconnected gracefully.
+// Flush ends every outstanding request with ErrCanceled. The results are in the completion queues when it returns. A connected queue pair
+// then accepts no more requests, but can still be disconnected gracefully.
 func (q *QueuePair) Flush() { q.qp.Flush() }
 
-// Close ends every outstanding request with ErrCanceled, and the connection. Results stay in the completion queues.
-// Closing twice is harmless.
+// Close ends every outstanding request with ErrCanceled, and ends the connection. Results stay in the completion queues. Closing twice is
+// harmless.
 func (q *QueuePair) Close() error {
 	q.once.Do(func() { q.adapter.verbs.Objects.Give(verbs.ObjectQP) })
 	q.qp.Close()

@@ -2,11 +2,11 @@ package nd
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// Token names registered memory: in SGE to this adapter, and carried to a peer to grant it access. It is opaque.
+// Token names registered memory. An SGE carries it to this adapter, and the program sends it to a peer to grant access. It is opaque.
 type Token uint32
 
-// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region. A slice that does not
-// lie inside that region ends the request with ErrAccessViolation, as a wrong token does.
+// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region. If the slice does not lie inside the
+// region, or the token is wrong, the request ends with ErrAccessViolation.
 type SGE struct {
 	Buffer []byte
 	Token  Token
@@ -23,14 +23,15 @@ const (
 	OpAllowRead     OpFlags = 0x8   // Bind: the peer may read
 	OpAllowWrite    OpFlags = 0x10  // Bind: the peer may write
 	OpInline        OpFlags = 0x20  // Send, Write: copy the bytes now; tokens are ignored
-	OpDefer         OpFlags = 0x200 // more requests follow at once: do not start before a post without it, or one that fails
-	// OpAnswered, of a Send with OpSolicit, says that this program waits for an answer and not for the result: the answer acknowledges the message, so that no packet wakes
-	// the sender for that alone. Without an answer the result comes up to half a millisecond later. It counts while at most two requests are on
-	// their way (PROTOCOL §9.2), and is no flag of ND.
+	OpDefer         OpFlags = 0x200 // more requests follow at once: start only with a post without this flag, or a post that fails
+	// OpAnswered applies to a Send with OpSolicit. It says that the program waits for an answer of the peer and not for the result. The
+	// answer then acknowledges the message, so that no packet wakes the sender for the acknowledgement alone. Without an answer, the result
+	// comes up to half a millisecond later. The flag has an effect while at most two requests are outstanding (PROTOCOL §9.2). It is not a
+	// flag of ND.
 	OpAnswered OpFlags = 0x8000
 )
 
-// RequestType says what a result is the result of (ND2_REQUEST_TYPE).
+// RequestType is the type of the request that a result belongs to (ND2_REQUEST_TYPE).
 type RequestType uint8
 
 // The request types.
@@ -56,18 +57,18 @@ func (t RequestType) String() string {
 // Result is the completion of one request (ND2_RESULT).
 type Result struct {
 	Status           Status
-	Bytes            uint32 // of a Receive; otherwise undefined
+	Bytes            uint32 // of a Receive; undefined for other requests
 	QueuePairContext uint64
 	RequestContext   uint64
 	Type             RequestType
 }
 
-// NotifyType is what a completion queue notification waits for.
+// NotifyType is the kind of event that Notify waits for.
 type NotifyType uint8
 
 // The notification types.
 const (
 	NotifyErrors    NotifyType = 0 // the completion queue itself failed
 	NotifyAny       NotifyType = 1 // any result
-	NotifySolicited NotifyType = 2 // the result of a solicited Send, or any failed one
+	NotifySolicited NotifyType = 2 // the result of a solicited Send, or any failed result
 )

@@ -12,15 +12,15 @@ func OperationNames() []string { return append([]string(nil), requestNames[:]...
 // PayloadNames are the keys of Stats.PayloadBytes: the operations that move bytes.
 func PayloadNames() []string { return []string{"receive", "send", "read", "write"} }
 
-// RequestLatency is how long initiator requests took from their post to their result. It is of samples: about one request in a millisecond of each
-// connection that is not idle.
+// RequestLatency is a histogram of the time from posting an initiator request to its result. It samples about one request per millisecond
+// of each connection that is not idle.
 type RequestLatency struct {
-	// Counts has for each of LatencyBounds the samples that took no longer, and longer than the bound before it. The last count has no bound.
+	// Counts[i] counts the samples above LatencyBounds()[i-1] and up to LatencyBounds()[i]. The last count has no upper bound.
 	Counts []uint64      `json:"counts"`
 	Sum    time.Duration `json:"sum_ns"` // of all samples
 }
 
-// LatencyBounds are what Counts of a RequestLatency belong to: 1 µs, and from one to the next twice as much.
+// LatencyBounds are the upper bounds of RequestLatency.Counts: 1 µs, then each twice the bound before it.
 func LatencyBounds() []time.Duration {
 	bounds := make([]time.Duration, provider.NumLatencies-1)
 	for i := range bounds {
@@ -29,7 +29,7 @@ func LatencyBounds() []time.Duration {
 	return bounds
 }
 
-// requests fills in what the engines counted of requests.
+// requests copies the engines' counters of requests.
 func (s *Stats) requests(p *provider.Stats) {
 	s.Operations, s.PayloadBytes = map[string]uint64{}, map[string]uint64{}
 	for kind, name := range requestNames {

@@ -9,26 +9,26 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// connectionEnd wakes those who wait for results of an endpoint when its connection ends, or the peer has disconnected. It is told once, by
-// the holder of the engine: nothing else watches a connection that nobody waits for.
+// connectionEnd wakes the goroutines that wait for results of an endpoint when its connection ends or the peer disconnects. The holder of
+// the engine reports the end once; nothing polls a connection that no goroutine waits for.
 type connectionEnd struct {
 	over    atomic.Bool // written under mu
 	mu      sync.Mutex
-	waiting []uint64 // notifications of the endpoint's queue
+	waiting []uint64 // ids of notifications of the endpoint's queue
 }
 
-// watchEnd makes the end known from now on. The connection was just made.
+// watchEnd subscribes to the end of the connection, which has just been made.
 func (e *Endpoint) watchEnd() {
 	told := func(provider.Outcome) { e.end.tell(e.Queue) }
 	if o := e.Connector.k.Call(func() (o provider.Outcome) {
 		_, o = e.Connector.k.NotifyDisconnect(told)
 		return o
 	}); o != provider.OutcomeSuccess {
-		told(o) // it is over already
+		told(o) // the connection is over already
 	}
 }
 
-// tell wakes everybody.
+// tell wakes all waiting goroutines.
 func (c *connectionEnd) tell(q *CompletionQueue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *connectionEnd) tell(q *CompletionQueue) {
 	c.waiting = nil
 }
 
-// begin makes a notification end when the connection does.
+// begin makes the end of the connection end a notification.
 func (c *connectionEnd) begin(q *CompletionQueue, id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,11 +59,12 @@ func (c *connectionEnd) finish(id uint64) {
 	}
 }
 
-// Result waits for the next result of a request, and returns it; results that are there come before the news that the connection is over.
+// Result waits for the next result of a request and returns it. Results that are in the queue come before the report that the connection is
+// over.
 //
-// Errors: the result's status when the request failed, together with the result; ErrCanceled without a result when the peer has called
-// Disconnect or the connection is over, and nothing is left to tell; ErrCanceled with the context's error when ctx ended; ErrBufferOverflow
-// when the queue overran; ErrDeviceRemoved. errors.Is finds the Cause in the first two:
+// Errors: the result's status together with the result if the request failed; ErrCanceled without a result if the queue is empty and the
+// connection is over or the peer has called Disconnect; ErrCanceled with the context's error if ctx ended; ErrBufferOverflow if the queue
+// overran; ErrDeviceRemoved. errors.Is finds the Cause in the first two:
 //
 //	for {
 //		r, err := endpoint.Result(ctx)
@@ -78,9 +79,9 @@ func (e *Endpoint) Result(ctx context.Context) (Result, error) {
 	}
 	var res [1]Result
 	for {
-		over := e.end.over.Load() // asked first: what completed before the end is told before it
+		over := e.end.over.Load() // loaded first: results from before the end are returned before the end is reported
 		if over && !e.Adapter.closed() {
-			// The turn that told of the end reports its results when it is done: who is called behind it finds them.
+			// The poll that reported the end delivers its results when it finishes. A call on the engine after that poll finds them.
 			e.Connector.k.Call(func() provider.Outcome { return provider.OutcomeSuccess })
 		}
 		if e.Queue.GetResults(res[:]) > 0 {
@@ -114,7 +115,8 @@ func (e *Endpoint) await(ctx context.Context) error {
 	return q.adapter.fail("result", noAddr, noAddr, o, cause)
 }
 
-// failed is the error of a request that failed, or was not answered because the connection is over, with the cause where that says more.
+// failed is the error of a request that failed, or that was not answered because the connection is over. It wraps the cause if there is
+// one.
 func (e *Endpoint) failed(op string, s Status) error {
 	err := &Error{Op: op, Status: s}
 	switch why := e.Connector.Cause(); {

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Limits is how long each cause kept a connection from sending more than it did. A connection has exactly one at any time, so
-// they sum up to its age. In JSON all durations are nanoseconds.
+// Limits is how long each cause kept a connection from sending more. A connection has exactly one limit at any time, so they sum up to its
+// age. In JSON all durations are nanoseconds.
 type Limits struct {
 	Application time.Duration `json:"application_ns"` // nothing was posted that was not sent
 	Receive     time.Duration `json:"receive_ns"`     // the peer had no receive for the next Send
@@ -34,8 +34,8 @@ func (l Limits) By() []time.Duration {
 	return []time.Duration{l.Application, l.Receive, l.Read, l.Fabric, l.Endpoint, l.Ring, l.CPU}
 }
 
-// Latency is where the time of initiator requests goes: weighted means of samples, about one request in a millisecond. Zero
-// means that there was no sample since the connection last was idle for a second.
+// Latency is the time that initiator requests spend in each phase: weighted means of samples, about one request per millisecond. Zero means
+// that there was no sample after the connection was last idle for a second.
 type Latency struct {
 	Queueing   time.Duration `json:"queueing_ns"`    // from the post until the engine transmits the first packet
 	Wire       time.Duration `json:"wire_ns"`        // from then until the last acknowledgement, without RemoteHold
@@ -43,7 +43,7 @@ type Latency struct {
 	Completion time.Duration `json:"completion_ns"`  // from the result until GetResults returned it; of the completion queue
 }
 
-// ConnectionInfo is what one connection of an adapter does at a moment.
+// ConnectionInfo is the state of one connection of an adapter at one moment.
 type ConnectionInfo struct {
 	ID     uint64         `json:"id,string"`      // ours, and
 	PeerID uint64         `json:"peer_id,string"` // the peer's: the two ends show the same pair
@@ -71,8 +71,9 @@ type ConnectionInfo struct {
 	OutstandingReads int  `json:"outstanding_reads"`
 	Resting          bool `json:"resting"` // idle for a second or more
 
-	// BulkLane is proven when long messages may leave by the bulk lane now, slower when AF_XDP moves messages as long as those of late as fast or faster, unproven when they may not although both
-	// ends have one, and empty without one and while the connection rests.
+	// BulkLane is the state of the bulk path. It is "proven" if long messages may use it. It is "slower" if AF_XDP moves messages of the
+	// recent lengths as fast or faster. It is "unproven" if both ends have a bulk path that may not be used. It is empty without a bulk
+	// path, and while the connection is idle.
 	BulkLane string `json:"bulk_lane,omitempty"`
 
 	LimitedBy string  `json:"limited_by"` // now
@@ -80,7 +81,7 @@ type ConnectionInfo struct {
 	Latency   Latency `json:"latency"`
 }
 
-// Connections tells what every connection of the adapter does, in no order. It allocates, and takes each engine for some
+// Connections returns the state of every connection of the adapter, in no particular order. It allocates, and occupies each engine for some
 // microseconds at a time.
 func (a *Adapter) Connections() []ConnectionInfo {
 	all := []ConnectionInfo{}
@@ -108,19 +109,19 @@ func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
 	}
 }
 
-// DropVanished is the key of Stats.Drops for packets that the steering program redirected to a socket and that no socket got. It is an
-// alarm: the interface, its driver or what is stacked on it loses them silently. Below 65 packets it is not told, because some are on
-// their way at any moment; a broker's client does not see it.
+// DropVanished is the key of Stats.Drops for packets that the steering program redirected to a socket and that no socket received. It
+// indicates a fault: the interface, its driver or a stacked device loses packets silently. Counts below 65 are not reported, because some
+// packets are in transit at any moment. A broker's client does not have this counter.
 const DropVanished = "vanished"
 
 // dropNoSocket is the key for packets that arrived on a receive queue without a socket.
 const dropNoSocket = "no_socket"
 
-// deviceDrops are the reasons of packets that the device or the kernel dropped, beside those of the transport.
+// deviceDrops are the reasons of packets that the device or the kernel dropped, in addition to the transport's reasons.
 var deviceDrops = []string{
 	"rx_dropped", "rx_ring_full", "fill_ring_empty", "tx_lost", "tx_invalid", "not_nd", "port_taken", "no_descriptors", "too_long",
 	dropNoSocket, DropVanished, "icmp_malformed", "icmp_unmatched", "icmp_excess",
 }
 
-// DropReasons are all names that Stats.Drops may have.
+// DropReasons are all keys that Stats.Drops may have.
 func DropReasons() []string { return append(provider.DropNames(), deviceDrops...) }

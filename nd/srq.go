@@ -8,9 +8,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// SharedReceiveQueue is a pool of receives for any number of queue pairs: each message takes the oldest one when it
-// arrives, whoever sent it. The result shows the queue pair that took it, and goes to that queue pair's receive completion
-// queue. A message that finds the pool empty waits at its sender, for as long as that lives.
+// SharedReceiveQueue is a pool of receives for any number of queue pairs. Each arriving message takes the oldest receive,
+// whichever peer sent it. The result names the queue pair that took the receive, and goes to the receive completion queue
+// of this queue pair. If the pool is empty, a message waits at its sender as long as the pool exists.
 //
 // All methods may be called from any goroutine.
 type SharedReceiveQueue struct {
@@ -18,8 +18,8 @@ type SharedReceiveQueue struct {
 	srq     verbs.SRQ
 }
 
-// CreateSharedReceiveQueue makes a pool of depth receives with up to maxSGE entries each, and in any case four. Notify
-// returns when fewer than threshold receives are posted; never when that is 0.
+// CreateSharedReceiveQueue makes a pool of depth receives with up to maxSGE entries each; at least four entries are always
+// accepted. Notify returns when fewer than threshold receives are posted, and never if threshold is 0.
 //
 // Errors, by the SPI's argument positions: ErrInvalidParameterN(3) for a depth outside 1..MaxSharedReceiveQueueDepth, (4)
 // entries, (5) a negative threshold; ErrInsufficientResources, ErrDeviceRemoved.
@@ -46,19 +46,19 @@ func (s *SharedReceiveQueue) Receive(context uint64, sgl []SGE) error {
 	return s.adapter.fail("receive", noAddr, noAddr, verbs.ReceiveShared(&s.srq, context, sgl), nil)
 }
 
-// Modify changes depth and threshold while traffic runs; 0 leaves that value as it is. A higher threshold may finish
-// waiting Notify calls.
+// Modify changes depth and threshold while traffic runs. A value of 0 leaves the old value unchanged. A higher threshold
+// may wake waiting Notify calls.
 //
 // Errors: ErrInvalidParameter for values that CreateSharedReceiveQueue refuses, ErrBufferOverflow for a depth below the
-// receives that are posted, ErrInvalidDeviceState (closed), ErrDeviceRemoved. The queue is unchanged then.
+// number of posted receives, ErrInvalidDeviceState (closed), ErrDeviceRemoved. After an error the queue is unchanged.
 func (s *SharedReceiveQueue) Modify(depth, threshold int) error {
 	return s.adapter.fail("modify", noAddr, noAddr, s.srq.Modify(depth, threshold), nil)
 }
 
-// Notify waits until fewer receives are posted than the threshold says, or ctx ends. It returns at once when that is so
-// already. Several may wait: all return together.
+// Notify waits until fewer receives are posted than the threshold, or until ctx ends. It returns at once if this is
+// already so. Several goroutines may wait: all return together.
 //
-// Errors: ErrCanceled (with the context's error) when ctx ended or the queue was closed, ErrDeviceRemoved.
+// Errors: ErrCanceled (with the context's error) if ctx ended or the queue was closed, ErrDeviceRemoved.
 func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	const op = "notify"
 	if err := checkContext(op, ctx); err != nil {
@@ -71,7 +71,8 @@ func (s *SharedReceiveQueue) Notify(ctx context.Context) error {
 	return s.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 
-// NotifyAffinity returns the processors on which Notify may be served, ascending: those that this process may use.
+// NotifyAffinity returns the processors on which Notify may run, in ascending order: all processors that this process may
+// use.
 //
 // Errors: ErrDeviceRemoved.
 func (s *SharedReceiveQueue) NotifyAffinity() ([]int, error) {
@@ -86,8 +87,8 @@ func (s *SharedReceiveQueue) CancelOverlappedRequests() {
 	s.srq.CancelWaiters(provider.OutcomeCanceled)
 }
 
-// Close ends every waiting Notify, and later ones at once. Queue pairs that use the queue keep taking what was posted; no
-// more can be posted. Receives that nobody takes leave no result. Closing twice is harmless.
+// Close ends every waiting Notify; later Notify calls end at once. Queue pairs of the queue still take posted receives; no
+// more can be posted. Receives that no message takes leave no result. Closing twice is harmless.
 func (s *SharedReceiveQueue) Close() error {
 	if s.srq.Close() {
 		s.adapter.verbs.Objects.Give(verbs.ObjectSRQ)

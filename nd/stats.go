@@ -2,7 +2,7 @@ package nd
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// Stats counts what an adapter did since it was opened. In JSON names are in lower case, their words joined by underscores.
+// Stats counts what an adapter has done after it was opened. JSON names are in lower case, with words joined by underscores.
 type Stats struct {
 	PacketsIn   uint64 `json:"packets_in"`
 	PacketsOut  uint64 `json:"packets_out"`
@@ -18,34 +18,38 @@ type Stats struct {
 	Established uint64 `json:"established"`
 	Refused     uint64 `json:"refused"`
 	Lost        uint64 `json:"lost"`
-	// Relayed packets arrived on another receive queue than that of their connection; Moved connections followed them.
+	// Relayed counts packets that arrived on another receive queue than their connection's. Moved counts connections that moved to the
+	// receive queue of their packets.
 	Relayed uint64 `json:"relayed"`
 	Moved   uint64 `json:"moved"`
-	// PathProbes looked for a larger packet size and PathRaised found one; BlackHoles are paths that became smaller.
+	// PathProbes counts probes for a larger packet size, and PathRaised the successful ones. BlackHoles counts paths whose packet size
+	// fell.
 	PathProbes uint64 `json:"path_probes"`
 	PathRaised uint64 `json:"path_raised"`
 	BlackHoles uint64 `json:"black_holes"`
 
-	// PacketsLost were taken for lost, and TailProbes sent to find out.
+	// PacketsLost counts packets declared lost. TailProbes counts probe timeouts (PTO) that sent a probe.
 	PacketsLost uint64 `json:"packets_lost"`
 	TailProbes  uint64 `json:"tail_probes"`
 	NoFrames    uint64 `json:"no_frames"` // times a packet waited for a transmit frame
 
-	// Why packets were sent again: Retransmits is the sum. Lost are those that later ones overtook, Probe the tail-loss probes that
-	// repeated one, Timeout what time-outs repeated, and Receive what a peer dropped for lack of a receive. Duplicates are packets that
-	// peers say they had got before: what was sent again in vain, or doubled on the way.
+	// Reasons for sending packets again; Retransmits is their sum. ResentLost: later packets overtook them. ResentProbe: a PTO probe
+	// repeated one. ResentTimeout: a time-out repeated them. ResentReceive: the peer dropped them for lack of a receive. Duplicates counts
+	// packets that the peer received twice: retransmitted in vain, or duplicated on the way.
 	ResentLost    uint64 `json:"resent_lost"`
 	ResentProbe   uint64 `json:"resent_probe"`
 	ResentTimeout uint64 `json:"resent_timeout"`
 	ResentReceive uint64 `json:"resent_receive"`
 	Duplicates    uint64 `json:"duplicates"`
 
-	// Connection requests of peers that have no connection: Strangers were asked to prove their address by a cookie (CookiesSent in
-	// docs/PROTOCOL.md), CookiesRefused came with one that is wrong
-	// or too old, SourceLimited were refused, or dropped until they come again, because their source has its share, and HandedOver went to the adapter of this machine that has their ND port.
-	// Contested connections had to prove themselves alive, by ProofPings, because a request wanted their ND endpoints. PortsUnheld connections had
-	// to do it because the kernel of the peer said, by ICMP, that no process holds the peer's UDP port. Forgotten are connections that were over
-	// and no longer answer, because their record was needed for another.
+	// Connection requests of unknown peers. Strangers counts requests that were answered with a cookie, to prove the peer's address
+	// (CookiesSent in docs/PROTOCOL.md). CookiesRefused counts requests with a cookie that is wrong or too old. SourceLimited counts
+	// requests that were refused, or dropped until they are repeated, because their source has used its share. HandedOver counts requests
+	// passed to the adapter of this machine that has their ND port.
+	//
+	// Contested counts connections that had to prove that they are alive, by ProofPings, because a new request wanted their ND endpoints.
+	// PortsUnheld counts connections that had to do so because the peer's kernel reported by ICMP that no process has the peer's UDP port.
+	// Forgotten counts ended connections whose record was reused, so that they no longer answer.
 	Strangers      uint64 `json:"strangers"`
 	CookiesRefused uint64 `json:"cookies_refused"`
 	SourceLimited  uint64 `json:"source_limited"`
@@ -55,34 +59,34 @@ type Stats struct {
 	PortsUnheld    uint64 `json:"ports_unheld"`
 	Forgotten      uint64 `json:"forgotten"`
 
-	// IllegalTransitions are steps between states that there is no way between: it is 0 unless this library has a bug, which ndinfo bugreport helps to report.
+	// IllegalTransitions counts forbidden state transitions. It is 0 unless this library has a bug; report it with ndinfo bugreport.
 	IllegalTransitions uint64 `json:"illegal_transitions"`
 
-	// UDP source ports: Challenges asked a peer whose packets came from another one to prove it, PathsChanged are those that were
-	// proven, and PortsChanged the changes of our own, because nothing came back from the path behind one.
+	// UDP source ports. Challenges counts challenges to a peer whose packets came from a new port. PathsChanged counts ports that were
+	// proven. PortsChanged counts changes of our own port, because no packet came back by the path of the old port.
 	Challenges   uint64 `json:"challenges"`
 	PathsChanged uint64 `json:"paths_changed"`
 	PortsChanged uint64 `json:"ports_changed"`
 
-	// Spins are how often a Notify looked for packets before it slept, SpinHits how often that spared the sleep, and Sleeps how often it slept
-	// (AdapterConfig.Spin).
+	// Spins counts how often a Notify polled for packets before it slept. SpinHits counts how often that spared the sleep. Sleeps counts
+	// how often it slept (AdapterConfig.Spin).
 	Spins    uint64 `json:"spins"`
 	SpinHits uint64 `json:"spin_hits"`
 	Sleeps   uint64 `json:"sleeps"`
 
-	// LimitedSeconds is how long connections, also those that are over, were limited by what: seconds, summed over them. The
-	// keys are LimitNames.
+	// LimitedSeconds is how long each limit applied, in seconds, summed over all connections, including ended ones. The keys are
+	// LimitNames.
 	LimitedSeconds map[string]float64 `json:"limited_seconds"`
 
-	// Over plain sockets and the bulk lane: packets that left in runs which the kernel cuts, packets that arrived merged, and how often packets
-	// of a connection left one by one for some time, because runs may have been lost as a whole.
+	// Plain sockets and the bulk path. InRuns counts packets that left in GSO batches, and Merged packets that arrived merged by GRO.
+	// RunsPaused counts how often a connection sent packets one by one for some time, because whole batches may have been lost.
 	InRuns     uint64 `json:"in_runs"`
 	InRing     uint64 `json:"in_ring"` // packets that arrived in the ring of DatapathRing and DatapathTCX
 	Merged     uint64 `json:"merged"`
 	RunsPaused uint64 `json:"runs_paused"`
 
-	// By the bulk lane: what of PacketsIn, PacketsOut, BytesIn and BytesOut came and left by it, probes that looked whether it carries packets and those that
-	// were answered, and how often connections left it.
+	// The bulk path's share of PacketsIn, PacketsOut, BytesIn and BytesOut; the probes that tested the path and those that were answered;
+	// and how often connections stopped using the path.
 	BulkPacketsIn  uint64 `json:"bulk_packets_in"`
 	BulkPacketsOut uint64 `json:"bulk_packets_out"`
 	BulkBytesIn    uint64 `json:"bulk_bytes_in"`
@@ -91,34 +95,35 @@ type Stats struct {
 	BulkProven     uint64 `json:"bulk_proven"`
 	BulkLeft       uint64 `json:"bulk_left"`
 
-	// Why they left it, which BulkLeft is the sum of: probes stayed without an answer, nothing came back of what was under way, or most packets were lost.
+	// Reasons for leaving the bulk path; BulkLeft is their sum. BulkUnanswered: probes were not answered. BulkTimedOut: nothing in flight
+	// was acknowledged. BulkLossy: most packets were lost.
 	BulkUnanswered uint64 `json:"bulk_unanswered"`
 	BulkTimedOut   uint64 `json:"bulk_timed_out"`
 	BulkLossy      uint64 `json:"bulk_lossy"`
 
-	// LocalIn and LocalOut are those of PacketsIn and PacketsOut that came and left by plain sockets though the adapter is on AF_XDP, because the peer has an
-	// address of the same machine, whose packets never come to an interface.
+	// LocalIn and LocalOut are the part of PacketsIn and PacketsOut that used plain sockets although the adapter is on AF_XDP. The peer has
+	// an address of the same machine, and packets between them never reach an interface.
 	LocalIn  uint64 `json:"local_in"`
 	LocalOut uint64 `json:"local_out"`
 
-	// Operations counts requests that ended well, and PayloadBytes what they moved, by kind: keys are OperationNames and PayloadNames. What peers read and
-	// write here by themselves is not among them.
+	// Operations counts successful requests by kind, and PayloadBytes the bytes they moved. The keys are OperationNames and PayloadNames.
+	// RDMA Reads and Writes by peers do not count here.
 	Operations     map[string]uint64 `json:"operations"`
 	PayloadBytes   map[string]uint64 `json:"payload_bytes"`
 	RequestLatency RequestLatency    `json:"request_latency"`
 
-	// Drops counts packets that were not used, by reason: those of DropReasons that are not zero.
+	// Drops counts packets that were not used, by reason. Only reasons with a count above zero have a key; DropReasons lists all.
 	Drops map[string]uint64 `json:"drops"`
 }
 
-// Stats reads the counters. The call allocates, and waits for the running turn of each engine.
+// Stats reads the counters. It allocates, and waits for the running poll of each engine.
 func (a *Adapter) Stats() Stats {
 	p := a.verbs.Stats()
 	s := engineStats(&p)
 	if a.verbs.Device == nil {
 		return s
 	}
-	// The socket's counters are for people; a socket that cannot be read reports none.
+	// The device's counters are for people only. If they cannot be read, they are left at zero.
 	if d, err := a.verbs.Device.Stats(); err == nil {
 		s.InRuns, s.Merged, s.InRing = d.InRuns, d.Merged, d.InRing
 		s.LocalIn, s.LocalOut = d.LocalIn, d.LocalOut
@@ -137,7 +142,7 @@ func (a *Adapter) Stats() Stats {
 	return s
 }
 
-// engineStats are the counters of engines. Those of the device are not among them.
+// engineStats are the counters of the engines. The device's counters are not part of them.
 func engineStats(p *provider.Stats) Stats {
 	s := Stats{
 		PacketsIn: p.PacketsIn, PacketsOut: p.PacketsOut, BytesIn: p.BytesIn, BytesOut: p.BytesOut,

@@ -11,7 +11,7 @@ import (
 //
 //	if errors.Is(err, nd.ErrConnectionRefused) { … }
 //
-// A status is a failure iff bit 31 is set, so the warning class (0x8…) fails too.
+// A status is a failure if bit 31 is set, so statuses of the warning class (0x8…) are failures too.
 type Status uint32
 
 // The statuses of NetworkDirect, with the numbers of the public headers. ErrInvalidHandle and ErrNotSupported are for completeness: nothing in
@@ -113,13 +113,13 @@ func (s Status) Error() string {
 	return "invalid argument (" + s.Name() + ")"
 }
 
-// Failed says whether the status is a failure: bit 31.
+// Failed says whether the status is a failure.
 func (s Status) Failed() bool { return int32(s) < 0 }
 
-// Timeout says whether the failure is a time-out, as net.Error asks.
+// Timeout says whether the failure is a time-out. It implements net.Error.
 func (s Status) Timeout() bool { return s == ErrIOTimeout }
 
-// statusOf maps the engine's causes to ND2 codes (ND specification 2.4 and section 13).
+// statusOf maps the engine's outcomes to ND2 codes (ND specification 2.4 and section 13).
 var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeSuccess:               StatusSuccess,
 	provider.OutcomeCanceled:              ErrCanceled,

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// call is a call that waits. They are pooled, so that waiting allocates nothing.
+// call is a call that waits. Calls are pooled, so that waiting does not allocate.
 type call struct {
 	*provider.Wait
 	fin provider.Finish
@@ -18,7 +18,7 @@ var calls = sync.Pool{New: func() any {
 	return &call{w, w.Finish}
 }}
 
-// newCall takes one out of the pool.
+// newCall takes a call out of the pool.
 func newCall() *call {
 	c, ok := calls.Get().(*call)
 	if !ok {
@@ -28,8 +28,8 @@ func newCall() *call {
 	return c
 }
 
-// sleep waits for the outcome of a pending request, by one of the sleeps of package verbs. When ctx ends first, cancel ends the request, and the
-// outcome it then has is returned: the request may have finished on its own before.
+// sleep waits for the outcome of a pending request, by one of the sleeps of package verbs. If ctx ends first, it calls cancel and returns
+// the outcome that the request then has: the request may have finished before it was canceled.
 func (c *call) sleep(ctx context.Context, g *canceler, sleep func(*provider.Wait) bool, cancel func()) (o provider.Outcome, cause error) {
 	stop := g.begin(ctx, c.Wait)
 	canceled := false
@@ -47,18 +47,18 @@ func (c *call) sleep(ctx context.Context, g *canceler, sleep func(*provider.Wait
 	return o, cause
 }
 
-// canceler interrupts sleeps when their contexts end. It keeps the registration with the context of the last sleep, because a program that sleeps
-// again mostly has the same one, and to register anew takes longer than to sleep. The zero canceler is ready.
+// canceler interrupts sleeps when their contexts end. It stays registered with the context of the last sleep, because the next sleep
+// usually has the same context, and registering anew takes longer than sleeping. The zero canceler is ready.
 type canceler struct {
 	mu      sync.Mutex
-	call    func()          // interrupt, made once
-	done    <-chan struct{} // of the context that it is registered with
+	call    func()          // interrupts the sleeper; made once
+	done    <-chan struct{} // Done channel of the registered context
 	stop    func() bool
-	sleeper *provider.Wait // whose sleep ends with that context; nil for none
-	closed  bool           // it keeps no registration any more
+	sleeper *provider.Wait // sleep that ends with this context; nil for none
+	closed  bool           // set when it must not stay registered
 }
 
-// begin makes w be interrupted when ctx ends, until finish is given w and stop.
+// begin registers w to be interrupted when ctx ends, until finish is called with w and stop.
 func (g *canceler) begin(ctx context.Context, w *provider.Wait) (stop func() bool) {
 	done := ctx.Done()
 	if done == nil {
@@ -66,7 +66,7 @@ func (g *canceler) begin(ctx context.Context, w *provider.Wait) (stop func() boo
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.sleeper != nil || g.closed { // by another call, with whatever context
+	if g.sleeper != nil || g.closed { // in use by a concurrent call
 		return afterFunc(ctx, w.Interrupt)
 	}
 	if g.done != done {
@@ -78,12 +78,12 @@ func (g *canceler) begin(ctx context.Context, w *provider.Wait) (stop func() boo
 	}
 	g.sleeper = w
 	if ctx.Err() != nil {
-		w.Interrupt() // the registration may be used up
+		w.Interrupt() // the registered function may have run already
 	}
 	return nil
 }
 
-// afterFunc is context.AfterFunc without a goroutine for contexts that call functions themselves: f does not block.
+// afterFunc is context.AfterFunc without a goroutine, for contexts that call functions themselves. f must not block.
 func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return c.AfterFunc(f)
@@ -91,7 +91,7 @@ func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, f)
 }
 
-// finish ends begin. last says that no other sleep is likely to follow.
+// finish ends begin. last says that another sleep is unlikely to follow.
 func (g *canceler) finish(w *provider.Wait, stop func() bool, last bool) {
 	if stop != nil {
 		stop()
@@ -107,7 +107,7 @@ func (g *canceler) finish(w *provider.Wait, stop func() bool, last bool) {
 	}
 }
 
-// drop gives the registration up. The caller holds mu.
+// drop ends the registration. The caller holds mu.
 func (g *canceler) drop() {
 	if g.stop != nil {
 		g.stop()
@@ -115,7 +115,7 @@ func (g *canceler) drop() {
 	g.done, g.stop = nil, nil
 }
 
-// close makes g keep no registration.
+// close makes g drop its registration, now or when the sleep ends.
 func (g *canceler) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,9 +132,9 @@ func (g *canceler) interrupt() {
 	}
 }
 
-// sleep is call.sleep for calls that are few, on whatever object of the adapter.
+// sleep is call.sleep for infrequent calls, on any object of the adapter.
 func (a *Adapter) sleep(ctx context.Context, w *call, cancel func()) (o provider.Outcome, cause error) {
 	g := &canceler{}
-	defer g.close() // a registration that stays costs memory for as long as ctx lives
+	defer g.close() // a registration that stays would cost memory as long as ctx lives
 	return w.sleep(ctx, g, a.verbs.Sleep, cancel)
 }
