@@ -2,12 +2,15 @@ package nd_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -79,6 +82,55 @@ func TestForgedErrorsAboutAConnection(t *testing.T) {
 			}
 			if lost := adapters[0].Stats().Drops["tx_lost"]; lost > 0 {
 				t.Errorf("%d packets were lost by it", lost)
+			}
+		})
+	}
+}
+
+// An ICMP error about a request that left from an earlier source port of the attempt ends it, however late it comes. A router that looks for a host in vain
+// tells of the requests that waited meanwhile, and each of them may be older than the last change of the port.
+func TestErrorAboutAnEarlierPort(t *testing.T) {
+	t.Parallel()
+	for _, dp := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
+		t.Run(dp.String(), func(t *testing.T) {
+			t.Parallel()
+			star := netlabtest.Star(t, netlab.StarConfig{})
+			near, far := star.Hosts[0], star.Hosts[1].Addr.Addr()
+			at := netip.AddrPortFrom(far, nd.DefaultUDPPort)
+			var silent *net.UDPConn // reads requests and answers none
+			testhelp.Must(t, star.Hosts[1].NS.Do(func() (err error) {
+				silent, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+				return err
+			}))
+			defer silent.Close()
+			var a *nd.Adapter
+			testhelp.Must(t, near.NS.Do(func() (err error) {
+				a, err = nd.OpenAdapter(nd.AdapterConfig{Address: near.Addr.Addr(), Datapath: dp})
+				return err
+			}))
+			defer a.Close()
+			dialed := make(chan error, 1)
+			go func() {
+				_, err := nd.Dial(t.Context(), netip.AddrPortFrom(far, 7000), nd.EndpointConfig{Adapter: a})
+				dialed <- err
+			}()
+			ask := make([]byte, 2048)
+			read := func() (request []byte, from netip.AddrPort) {
+				for len(request) == 0 { // an empty datagram makes the kernel look for the neighbour
+					n, at, err := silent.ReadFromUDPAddrPort(ask)
+					testhelp.Must(t, err)
+					request, from = ask[:min(n, 512)], at
+				}
+				return request, from
+			}
+			request, first := read()
+			forged := icmpError(1, first, at, request) // the host is unreachable
+			for from := first; from == first; {
+				_, from = read()
+			}
+			sendErrors(t, star.Router, first.Addr(), forged, 1)
+			if err := <-dialed; !errors.Is(err, nd.ErrHostUnreachable) {
+				t.Errorf("%v, want %v", err, nd.ErrHostUnreachable)
 			}
 		})
 	}

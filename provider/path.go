@@ -66,7 +66,11 @@ func changePort(c *conn, times int) {
 	if !ok {
 		return
 	}
-	e.forget(c.path)
+	if asks {
+		c.handshake.Leave(c.path, e.forget)
+	} else {
+		e.forget(c.path)
+	}
 	e.directory.answered(c) // if it is asking
 	c.path, c.local = path, local
 	e.stats.PortsChanged++

@@ -35,5 +35,6 @@ func (c *conn) enter(p phase) {
 		e.directory.ask(c)
 	case from == phaseReqSent:
 		e.directory.answered(c)
+		c.handshake.ForgetLeft(e.forget)
 	}
 }

@@ -216,6 +216,30 @@ func TestUnreachableFromThePortBefore(t *testing.T) {
 	m.connected.must(t, OutcomeRefused)
 }
 
+// An attempt keeps the paths of its earlier requests, where ICMP errors about them come, until it ends or the peer accepts (PROTOCOL §7.7).
+func TestEarlierPathsOfARequest(t *testing.T) {
+	for name, end := range map[string]func(m *meeting){
+		"cancel":  func(m *meeting) { m.ctr[0].Cancel(); m.pass(10 * time.Second) },
+		"close":   func(m *meeting) { m.ctr[0].Close(); m.pass(10 * time.Second) },
+		"release": func(m *meeting) { m.qp[0].Release(); m.pass(10 * time.Second) },
+		"silence": func(m *meeting) { m.pass(10 * time.Second) },
+		"answer":  func(m *meeting) { m.link[1].mangle = nil; m.get().pass(time.Second); m.accept().runUntilIdle() },
+	} {
+		m := newMeeting(t, 1)
+		used := func() int { return len(m.link[0].paths) - len(m.link[0].free) }
+		before := used()
+		m.asks()
+		m.pass(4 * time.Second)
+		changes := int(m.eng[0].Stats().PortsChanged)
+		if n := used() - before; changes < 3 || n != changes+1 {
+			t.Errorf("%s: %d paths after %d changes of the port", name, n, changes)
+		}
+		if end(m); used()-before > 1 {
+			t.Errorf("%s: %d paths are left", name, used()-before)
+		}
+	}
+}
+
 // A REQ has no blocks, and its limit of receives is in the body (PROTOCOL §5): who posts receives before he connects hears of errors like anybody else, because
 // a quote has the REQ's ids where they always are.
 func TestRequestWithReceivesPostedBefore(t *testing.T) {

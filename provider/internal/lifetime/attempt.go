@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -15,6 +16,8 @@ type Attempt struct {
 	Gap     time.Duration // to the one after it, halved
 	HeardAt clock.Time    // when the peer last answered
 	Private []byte        // ours, to repeat it with the REQ or the REP; passive and not accepted: the peer's
+
+	left []link.Path // active: paths that the request took before, oldest first, while an ICMP error about it may still come there
 
 	Cookie   [wire.CookieLen]byte // active: of the newest RETRY, when Retries > 0
 	Sent     int32                // passive: bytes of REP since the last REQ, while not Proven
@@ -100,6 +103,27 @@ func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration, sooner uin
 	a.Repeats++
 	a.Gap = min(2*a.Gap, MaxRetry)
 	a.RetryAt = min(now.Add(a.Gap-a.Gap*time.Duration(sooner)/1024), a.HeardAt.Add(dead))
+}
+
+// MaxLeft bounds the paths that an attempt keeps beside the path of its newest request. Each may hold a socket.
+const MaxLeft = 8
+
+// Leave notes that the request takes another path from now on, and forgets the oldest path when there are too many. Plain sockets hear of an ICMP
+// error only while the source port is open. A router may take seconds to send one, because it looks for the host first.
+func (a *Attempt) Leave(p link.Path, forget func(link.Path)) {
+	a.left = append(a.left, p)
+	if len(a.left) > MaxLeft {
+		forget(a.left[0])
+		a.left = a.left[1:]
+	}
+}
+
+// ForgetLeft forgets all paths that the request left: it waits for no answer.
+func (a *Attempt) ForgetLeft(forget func(link.Path)) {
+	for _, p := range a.left {
+		forget(p)
+	}
+	a.left = nil
 }
 
 // Follow takes the cookie of a RETRY, with which the REQ is sent again. It refuses a copy of one, and a peer that is never content. A RETRY is

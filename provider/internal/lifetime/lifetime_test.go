@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -155,6 +157,25 @@ func TestAttemptFollowsCookies(t *testing.T) {
 	}
 	if a.HeardAt != start || a.Due() != start.Add(FirstRetry) {
 		t.Errorf("%+v", a)
+	}
+}
+
+// An attempt keeps the paths of its newest requests.
+func TestAttemptKeepsPaths(t *testing.T) {
+	var a Attempt
+	const left = 3 * MaxLeft
+	var forgotten []link.Path
+	forget := func(p link.Path) { forgotten = append(forgotten, p) }
+	for i := range link.Path(left) {
+		a.Leave(i+1, forget)
+		if kept := int(i) + 1 - len(forgotten); kept > MaxLeft || kept < MaxLeft && len(forgotten) > 0 {
+			t.Errorf("%d paths are kept of %d", kept, i+1)
+		}
+	}
+	a.ForgetLeft(forget)
+	a.ForgetLeft(forget)
+	if len(forgotten) != left || !slices.IsSorted(forgotten) {
+		t.Errorf("forgotten: %v, want 1 to %d", forgotten, left)
 	}
 }
 
