@@ -149,14 +149,11 @@ func TestKilledPeerIsNoticed(t *testing.T) {
 	killEach(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
 }
 
-// The peer of an idle connection learns it by the signs of life that are on by default.
+// The peer of an idle connection learns it by the signs of life that are on by default. It takes as long as a connection is idle before it asks, 10 s.
 func TestKilledPeerOfAnIdleConnectionIsNoticed(t *testing.T) {
 	if args := os.Getenv(victimAt); args != "" {
 		victim(t, args)
 		return
-	}
-	if testing.Short() {
-		t.Skip("it takes as long as a connection is idle before it asks, 10 s")
 	}
 	t.Parallel()
 	at, port := netlabtest.Loopback(), netlabtest.FreePort(t)
